@@ -1,0 +1,229 @@
+//! The request: which resource, for how long, how long to wait; and its three forms, awaited, blocking and
+//! scoped.
+//!
+//! It checks what was asked for. Nothing is sent before it is first polled.
+
+use std::{
+    fmt,
+    future::{Future, IntoFuture},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tokio::sync::oneshot;
+
+use crate::{
+    config::TtlError,
+    driver::{Driver, Patience, Plan},
+    error::AcquireError,
+    lease::Lease,
+    protocol::{Resource, ResourceError},
+};
+
+/// A request for a lease, made by [`Redlock::acquire`](crate::Redlock::acquire). Await it, or call
+/// [`blocking`](Acquire::blocking) or [`run`](Acquire::run).
+///
+/// ```
+/// use std::time::Duration;
+/// use quorlock::{Redlock, node::MemoryNode};
+///
+/// # futures::executor::block_on(async {
+/// # let redlock = Redlock::connect([MemoryNode::new()]).await?;
+/// let lease = redlock
+///     .acquire("invoice:42")
+///     .ttl(Duration::from_secs(30))
+///     .wait(Duration::from_secs(5))
+///     .min_validity(Duration::from_secs(20))
+///     .await?;
+/// assert!(lease.validity() >= Duration::from_secs(20));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone)]
+#[must_use = "a request does nothing until it is awaited, run or blocked on"]
+pub struct Acquire {
+    driver: Arc<Driver>,
+    resource: Result<Resource, ResourceError>,
+    ttl: Duration,
+    min_validity: Duration,
+    patience: Patience,
+}
+
+impl Acquire {
+    pub(crate) fn new(driver: Arc<Driver>, resource: &[u8], patience: Patience) -> Self {
+        let config = &driver.config;
+        Self {
+            resource: Resource::new(resource).map(|name| name.prefixed(&config.key_prefix)),
+            ttl: config.ttl,
+            min_validity: config.min_validity,
+            patience,
+            driver,
+        }
+    }
+
+    /// How long the lease lives on the nodes if it is not released. From 10 ms to a day; the default is the
+    /// builder's, 10 s.
+    ///
+    /// Too short, and the work or a pause outlives it; too long, and others wait that long after a crash.
+    pub const fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// How long to wait while somebody else holds the resource. The default is the builder's, 10 s; zero
+    /// means one round, as [`try_acquire`](crate::Redlock::try_acquire) does.
+    ///
+    /// It is a deadline for new rounds: the last one may end up to one node timeout later. An outage, with
+    /// too few nodes for a quorum, is reported after a node timeout however long the wait is.
+    pub const fn wait(mut self, wait: Duration) -> Self {
+        self.patience = if wait.is_zero() { Patience::OneRound } else { Patience::For(wait) };
+        self
+    }
+
+    /// Waits without a deadline while somebody else holds the resource. Prefer a deadline: a holder that
+    /// sets no ttl holds for ever.
+    pub const fn wait_without_deadline(mut self) -> Self {
+        self.patience = Patience::Unlimited;
+        self
+    }
+
+    /// The least validity that a lease must have when it is granted; with less, the round is lost. The
+    /// default is the builder's: anything above zero.
+    ///
+    /// It must be less than the ttl without its drift, or no round can be won.
+    pub const fn min_validity(mut self, min_validity: Duration) -> Self {
+        self.min_validity = min_validity;
+        self
+    }
+
+    /// Acquires on this thread, blocking it. No runtime is needed. Do not call it on a thread that an
+    /// executor needs, nor with a runtime that runs on this very thread.
+    ///
+    /// # Errors
+    ///
+    /// As when awaited: see [`AcquireError`].
+    pub fn blocking(self) -> Result<Lease, AcquireError> {
+        futures::executor::block_on(self.into_future())
+    }
+
+    /// Runs `work` under a lease and releases it afterwards.
+    ///
+    /// The result of `work` is returned whether or not the release was confirmed: what cannot be released
+    /// now is released in the background, or expires.
+    ///
+    /// ```
+    /// # use quorlock::{Redlock, node::MemoryNode};
+    /// # futures::executor::block_on(async {
+    /// # let redlock = Redlock::connect([MemoryNode::new()]).await?;
+    /// let sum = redlock.acquire("invoice:42").run(async |lease| {
+    ///     assert!(!lease.validity().is_zero());
+    ///     1 + 1
+    /// });
+    /// assert_eq!(sum.await?, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`AcquireError`], and then `work` was not called.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops `work` where it stands, and releases in the background.
+    pub async fn run<T>(self, work: impl AsyncFnOnce(&Lease) -> T) -> Result<T, AcquireError> {
+        let lease = self.await?;
+        let result = work(&lease).await;
+        // What was not confirmed goes on in the background, and the work is done all the same.
+        drop(lease.release().await);
+        Ok(result)
+    }
+
+    fn start(self) -> Result<oneshot::Receiver<Result<Lease, AcquireError>>, AcquireError> {
+        let resource = self.resource?;
+        self.driver.config.check_ttl(self.ttl, self.min_validity).map_err(|error| {
+            let (min, max) = match error {
+                TtlError::OutOfRange { min, max, .. } => (min, max),
+                TtlError::NothingLeft { drift, min_validity, .. } => {
+                    (drift.saturating_add(min_validity), Duration::from_secs(86_400))
+                }
+            };
+            AcquireError::Ttl { ttl: self.ttl, min_validity: self.min_validity, min, max }
+        })?;
+        Ok(self.driver.acquire(Plan {
+            resource,
+            ttl: self.ttl,
+            min_validity: self.min_validity,
+            patience: self.patience,
+        }))
+    }
+}
+
+impl IntoFuture for Acquire {
+    type Output = Result<Lease, AcquireError>;
+    type IntoFuture = AcquireFuture;
+
+    fn into_future(self) -> AcquireFuture {
+        AcquireFuture { state: State::New(Box::new(self)) }
+    }
+}
+
+impl fmt::Debug for Acquire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Acquire")
+            .field("resource", &self.resource)
+            .field("ttl", &self.ttl)
+            .field("min_validity", &self.min_validity)
+            .field("patience", &self.patience)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An acquire under way. It works on any executor.
+///
+/// # Cancel safety
+///
+/// It may be dropped at any point. Before its first poll nothing has been sent; after that, whatever has
+/// been or still will be set on the nodes is released in the background, and costs others at most the
+/// time of that release, or the ttl on a node that cannot be reached. A lease that had been granted and
+/// not yet picked up is released too. The place among those who wait is lost.
+#[must_use = "a future does nothing until it is awaited"]
+pub struct AcquireFuture {
+    state: State,
+}
+
+enum State {
+    New(Box<Acquire>),
+    Waiting(oneshot::Receiver<Result<Lease, AcquireError>>),
+    Done,
+}
+
+impl Future for AcquireFuture {
+    type Output = Result<Lease, AcquireError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let State::New(_) = self.state
+            && let State::New(request) = std::mem::replace(&mut self.state, State::Done)
+        {
+            match request.start() {
+                Ok(receiver) => self.state = State::Waiting(receiver),
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        let State::Waiting(receiver) = &mut self.state else {
+            return Poll::Ready(Err(AcquireError::RuntimeEnded));
+        };
+        Pin::new(receiver).poll(cx).map(|answer| {
+            self.state = State::Done;
+            answer.unwrap_or(Err(AcquireError::RuntimeEnded))
+        })
+    }
+}
+
+impl fmt::Debug for AcquireFuture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AcquireFuture").finish_non_exhaustive()
+    }
+}

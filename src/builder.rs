@@ -1,0 +1,255 @@
+//! The builder: nodes, settings, and the runtime to run on.
+//!
+//! It collects, checks once, and starts. What each setting is for is said here, and nowhere else.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use crate::{
+    config::{Config, ConfigError},
+    driver::Driver,
+    error::ConnectError,
+    node::{Node, NodeSpec, Spec},
+    redlock::Redlock,
+    runtime::{Runtime, TokioRuntime},
+};
+
+/// Settings of a [`Redlock`], made by [`Redlock::builder`].
+///
+/// ```
+/// use std::time::Duration;
+/// use quorlock::{Redlock, node::MemoryNode};
+///
+/// # futures::executor::block_on(async {
+/// let redlock = Redlock::builder()
+///     .nodes([MemoryNode::new(), MemoryNode::new(), MemoryNode::new()])
+///     .ttl(Duration::from_secs(30))
+///     .node_timeout(Duration::from_millis(50))
+///     .connect()
+///     .await?;
+/// # drop(redlock);
+/// # Ok::<(), quorlock::ConnectError>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use = "a builder does nothing until build or connect is called"]
+pub struct Builder {
+    config: Config,
+    nodes: Vec<NodeSpec>,
+    runtime: Option<Arc<dyn Runtime>>,
+    #[cfg(feature = "redis")]
+    tls: crate::node::redis::TlsSettings,
+}
+
+impl Builder {
+    /// Adds a node: a URL, a [`MemoryNode`](crate::node::MemoryNode), or any other [`Node`].
+    ///
+    /// A quorum is floor(N/2)+1 of the nodes configured here. One node works and tolerates no failure;
+    /// three tolerate one, five two. An even count tolerates no more than the odd one below it. Two are
+    /// refused, because both would be needed. Every process must configure the same nodes.
+    pub fn node(mut self, node: impl Into<NodeSpec>) -> Self {
+        self.nodes.push(node.into());
+        self
+    }
+
+    /// Adds nodes: see [`node`](Builder::node).
+    pub fn nodes<I>(mut self, nodes: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<NodeSpec>,
+    {
+        self.nodes.extend(nodes.into_iter().map(Into::into));
+        self
+    }
+
+    /// The lifetime of a lease, where the request does not say another. Default 10 s, from 10 ms to a day.
+    ///
+    /// Too short, and the work, or a pause of the process, outlives it; too long, and others wait that long
+    /// after a crash.
+    pub const fn ttl(mut self, ttl: Duration) -> Self {
+        self.config.ttl = ttl;
+        self
+    }
+
+    /// How long an acquire waits while somebody else holds the resource, where the request does not say
+    /// otherwise. Default 10 s, any length.
+    ///
+    /// Too short, and callers fail where patience would have helped; too long, and they pile up.
+    pub const fn wait(mut self, wait: Duration) -> Self {
+        self.config.wait = wait;
+        self
+    }
+
+    /// The least validity of a granted lease, where the request does not say otherwise. Default zero: any.
+    ///
+    /// At zero a lease may be granted that ends in a moment; at or above the ttl without its drift no round
+    /// can be won, which is refused.
+    pub const fn min_validity(mut self, min_validity: Duration) -> Self {
+        self.config.min_validity = min_validity;
+        self
+    }
+
+    /// The allowance for clocks that run at different rates: `per_mille` thousandths of the ttl and a fixed
+    /// part. Default 10 and 2 ms, from 1 to 500 and from zero to 1 s.
+    ///
+    /// Too small, and a node whose clock runs fast forgets a lease while its holder still trusts it (chrony
+    /// may slew a clock by up to 83 per mille); too large, and validity is given away.
+    pub const fn drift(mut self, per_mille: u32, fixed: Duration) -> Self {
+        self.config.drift_per_mille = per_mille;
+        self.config.drift_fixed = fixed;
+        self
+    }
+
+    /// The time for one command to one node. Default 100 ms, from 1 ms to 60 s.
+    ///
+    /// Too short, and slow replies count as failures, so that rounds fail that would have been won; too
+    /// long, and a round that needs a hung node takes that long to fail, out of the lease's validity. A
+    /// minority of hung nodes costs nothing either way.
+    pub const fn node_timeout(mut self, node_timeout: Duration) -> Self {
+        self.config.node_timeout = node_timeout;
+        self
+    }
+
+    /// The time for making and checking one connection. Default 1 s, from 10 ms to 60 s. No acquire waits
+    /// for it.
+    ///
+    /// Too short, and a slow handshake never succeeds; too long, and a node that came back is noticed late.
+    pub const fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
+        self.config.connect_timeout = connect_timeout;
+        self
+    }
+
+    /// The bounds of the pause between two rounds. Default 1 ms and 100 ms, from 100 us to 60 s.
+    ///
+    /// Within them the pause is random, begins at the measured round trip and doubles with each lost
+    /// round. Too short, and waiters load the nodes; too long, and a released resource lies idle.
+    pub const fn retry(mut self, min: Duration, max: Duration) -> Self {
+        self.config.retry_min = min;
+        self.config.retry_max = max;
+        self
+    }
+
+    /// How long [`Redlock::close`] waits. Default 2 s, up to an hour.
+    ///
+    /// Too short, and releases are cut off and have to expire; too long, and a dead node delays the exit.
+    pub const fn close_timeout(mut self, close_timeout: Duration) -> Self {
+        self.config.close_timeout = close_timeout;
+        self
+    }
+
+    /// Bytes put before every resource to make the key. Default none, so that the key is the resource
+    /// itself and excludes redsync, node-redlock, rslock, redlock and others on the same nodes. Up to 1024.
+    ///
+    /// `redlock:` matches RedLock.net and pottery. Processes with different prefixes do not exclude each
+    /// other.
+    pub fn key_prefix(mut self, prefix: impl AsRef<[u8]>) -> Self {
+        self.config.key_prefix = prefix.as_ref().to_vec();
+        self
+    }
+
+    /// The certificate authority of `rediss://` nodes, in PEM, instead of the system's.
+    #[cfg(feature = "tls-rustls")]
+    pub fn tls_ca(mut self, pem: impl AsRef<[u8]>) -> Self {
+        self.tls.ca = Some(pem.as_ref().to_vec());
+        self
+    }
+
+    /// The certificate and key, in PEM, by which this client identifies itself to `rediss://` nodes.
+    #[cfg(feature = "tls-rustls")]
+    pub fn tls_identity(mut self, certificate: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {
+        self.tls.identity = Some((certificate.as_ref().to_vec(), key.as_ref().to_vec()));
+        self
+    }
+
+    /// Where rounds and timers run. Default [`TokioRuntime::shared`], one thread for the process.
+    pub fn runtime(mut self, runtime: Arc<dyn Runtime>) -> Self {
+        self.runtime = Some(runtime);
+        self
+    }
+
+    /// Accepts servers that may evict keys. A lock that is evicted is lost without a word, and two holders
+    /// follow: only for nodes whose memory never fills up.
+    pub const fn danger_allow_eviction(mut self) -> Self {
+        self.config.allow_eviction = true;
+        self
+    }
+
+    /// Accepts two nodes. Either of them failing stops every acquire, so it is less available than one.
+    pub const fn danger_allow_two_nodes(mut self) -> Self {
+        self.config.allow_two_nodes = true;
+        self
+    }
+
+    /// Checks everything and starts to connect, without waiting for any node: for services that must start
+    /// whatever state the nodes are in. Nodes that are down or must not vote are retried for ever, and shown
+    /// by [`Redlock::nodes`].
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`]. Nothing has been connected.
+    pub fn build(self) -> Result<Redlock, ConfigError> {
+        self.config.validate()?;
+        self.config.check_node_count(self.nodes.len())?;
+        let nodes = self.open_nodes()?;
+        check_addresses(&nodes)?;
+        let runtime = match self.runtime {
+            Some(runtime) => runtime,
+            None => {
+                let shared = TokioRuntime::shared();
+                Arc::new(shared.map_err(|error| ConfigError::Runtime { source: Arc::new(error) })?)
+            }
+        };
+        Ok(Redlock::new(Driver::start(self.config, nodes, runtime)))
+    }
+
+    /// Builds, and waits until every node has been tried, for the connect timeout at most.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`]: a configuration that cannot work, a node that must not vote, or no quorum that can
+    /// be reached. A minority that is merely down is no error.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the connections. Nothing has been set on any node.
+    pub async fn connect(self) -> Result<Redlock, ConnectError> {
+        self.build()?.connected().await
+    }
+
+    /// [`connect`](Builder::connect), blocking this thread. No runtime is needed.
+    ///
+    /// # Errors
+    ///
+    /// As for [`connect`](Builder::connect).
+    pub fn connect_blocking(self) -> Result<Redlock, ConnectError> {
+        futures::executor::block_on(self.connect())
+    }
+
+    fn open_nodes(&self) -> Result<Vec<Arc<dyn Node>>, ConfigError> {
+        self.nodes.iter().enumerate().map(|(index, spec)| self.open_node(index, spec)).collect()
+    }
+
+    fn open_node(&self, index: usize, spec: &NodeSpec) -> Result<Arc<dyn Node>, ConfigError> {
+        match &spec.0 {
+            Spec::Node(node) => Ok(Arc::clone(node)),
+            #[cfg(feature = "redis")]
+            Spec::Url(url) => {
+                let address = crate::node::redis::Address::parse(url, &self.tls)
+                    .map_err(|source| ConfigError::Address { index, source })?;
+                Ok(Arc::new(crate::node::redis::RedisNode::new(address)))
+            }
+            #[cfg(not(feature = "redis"))]
+            Spec::Url(_) => Err(ConfigError::RedisFeatureMissing { index }),
+        }
+    }
+}
+
+fn check_addresses(nodes: &[Arc<dyn Node>]) -> Result<(), ConfigError> {
+    let mut seen = HashMap::new();
+    for (second, node) in nodes.iter().enumerate() {
+        let address = node.status().address;
+        if let Some(first) = seen.insert(Arc::clone(&address), second) {
+            return Err(ConfigError::SameAddress { first, second, address });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,294 @@
+//! Every knob, with its default, its range, and what breaks at either end; checked once, at build.
+//!
+//! It decides which settings are accepted. Nothing below it checks a setting again.
+
+use std::{fmt, ops::RangeInclusive, sync::Arc, time::Duration};
+
+use thiserror::Error;
+
+use crate::protocol::Drift;
+
+const TTL: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(86_400);
+const WAIT: RangeInclusive<Duration> = Duration::ZERO..=Duration::MAX;
+const NODE_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
+const CONNECT_TIMEOUT: RangeInclusive<Duration> =
+    Duration::from_millis(10)..=Duration::from_secs(60);
+const DRIFT_FIXED: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(1);
+const DRIFT_PER_MILLE: RangeInclusive<u32> = 1..=Drift::MAX_PER_MILLE;
+const RETRY: RangeInclusive<Duration> = Duration::from_micros(100)..=Duration::from_secs(60);
+const CLOSE_TIMEOUT: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(3600);
+
+/// The most nodes that are accepted.
+pub(crate) const MAX_NODES: usize = 32;
+/// The longest key prefix that is accepted, in bytes.
+const MAX_PREFIX: usize = 1024;
+
+/// The settings, as [`Builder`](crate::Builder) collects them; its methods say what each is.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) ttl: Duration,
+    pub(crate) wait: Duration,
+    pub(crate) min_validity: Duration,
+    pub(crate) drift_per_mille: u32,
+    pub(crate) drift_fixed: Duration,
+    pub(crate) node_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) retry_min: Duration,
+    pub(crate) retry_max: Duration,
+    pub(crate) close_timeout: Duration,
+    pub(crate) key_prefix: Vec<u8>,
+    pub(crate) allow_eviction: bool,
+    pub(crate) allow_two_nodes: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            ttl: Duration::from_secs(10),
+            wait: Duration::from_secs(10),
+            min_validity: Duration::ZERO,
+            drift_per_mille: 10,
+            drift_fixed: Duration::from_millis(2),
+            node_timeout: Duration::from_millis(100),
+            connect_timeout: Duration::from_secs(1),
+            retry_min: Duration::from_millis(1),
+            retry_max: Duration::from_millis(100),
+            close_timeout: Duration::from_secs(2),
+            key_prefix: Vec::new(),
+            allow_eviction: false,
+            allow_two_nodes: false,
+        }
+    }
+}
+
+impl Config {
+    pub(crate) fn drift(&self) -> Drift {
+        Drift::new(self.drift_per_mille, self.drift_fixed)
+    }
+
+    /// Checks every knob.
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        within("drift per mille", self.drift_per_mille, &DRIFT_PER_MILLE)?;
+        within("drift fixed part", Shown(self.drift_fixed), &shown(&DRIFT_FIXED))?;
+        within("wait", Shown(self.wait), &shown(&WAIT))?;
+        within("node_timeout", Shown(self.node_timeout), &shown(&NODE_TIMEOUT))?;
+        within("connect_timeout", Shown(self.connect_timeout), &shown(&CONNECT_TIMEOUT))?;
+        within("retry minimum", Shown(self.retry_min), &shown(&RETRY))?;
+        let retry_max = Shown(self.retry_min)..=Shown(*RETRY.end());
+        within("retry maximum", Shown(self.retry_max), &retry_max)?;
+        within("close_timeout", Shown(self.close_timeout), &shown(&CLOSE_TIMEOUT))?;
+        within("key_prefix bytes", self.key_prefix.len(), &(0..=MAX_PREFIX))?;
+        self.check_ttl(self.ttl, self.min_validity).map_err(|error| match error {
+            TtlError::OutOfRange { ttl, min, max } => {
+                ConfigError::out_of_range("ttl", Shown(ttl), &(Shown(min)..=Shown(max)))
+            }
+            TtlError::NothingLeft { ttl, drift, min_validity } => {
+                ConfigError::TtlTooShort { ttl, drift, min_validity }
+            }
+        })
+    }
+
+    /// Checks the ttl and the minimum validity of one request, or of the configuration.
+    pub(crate) fn check_ttl(&self, ttl: Duration, min_validity: Duration) -> Result<(), TtlError> {
+        if !TTL.contains(&ttl) {
+            return Err(TtlError::OutOfRange { ttl, min: *TTL.start(), max: *TTL.end() });
+        }
+        let drift = self.drift().of(ttl);
+        if ttl.saturating_sub(drift) <= min_validity {
+            return Err(TtlError::NothingLeft { ttl, drift, min_validity });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_node_count(&self, nodes: usize) -> Result<(), ConfigError> {
+        match nodes {
+            0 => Err(ConfigError::NoNodes),
+            2 if !self.allow_two_nodes => Err(ConfigError::TwoNodes),
+            nodes if nodes > MAX_NODES => Err(ConfigError::TooManyNodes { nodes }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Why a ttl cannot work.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum TtlError {
+    OutOfRange { ttl: Duration, min: Duration, max: Duration },
+    NothingLeft { ttl: Duration, drift: Duration, min_validity: Duration },
+}
+
+/// A duration that prints as a person would write it.
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+struct Shown(Duration);
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
+
+const fn shown(range: &RangeInclusive<Duration>) -> RangeInclusive<Shown> {
+    Shown(*range.start())..=Shown(*range.end())
+}
+
+fn within<T: PartialOrd + fmt::Display>(
+    knob: &'static str,
+    value: T,
+    range: &RangeInclusive<T>,
+) -> Result<(), ConfigError> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    Err(ConfigError::out_of_range(knob, value, range))
+}
+
+/// Why a [`Redlock`](crate::Redlock) cannot be built. Nothing has been connected, so nothing is left on any
+/// node: change the configuration.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The list of nodes is empty. Name one independent master, or better three or five.
+    #[error("no nodes are configured, name one, or better three or five, independent masters")]
+    NoNodes,
+    /// Two nodes have a quorum of two, so either of them failing stops every lock: that is less than
+    /// one node gives. Name three, or one, or call `danger_allow_two_nodes`.
+    #[error("two nodes are less available than one, since both are needed: name three, or one")]
+    TwoNodes,
+    /// More nodes than any quorum gains from; each costs a command per acquire. Name five.
+    #[error("at most {MAX_NODES} nodes can be configured, five are plenty, nodes={nodes}")]
+    TooManyNodes {
+        /// How many there are.
+        nodes: usize,
+    },
+    /// A URL cannot be used. The source says why.
+    #[cfg(feature = "redis")]
+    #[error("the address of node {index} cannot be used")]
+    Address {
+        /// The place of the node in the list, counted from zero.
+        index: usize,
+        /// What is wrong with it.
+        source: crate::node::redis::AddressError,
+    },
+    /// A URL was given and the crate was built without Redis. Enable the feature `redis`.
+    #[error("node {index} is a URL, and the feature `redis` is off")]
+    RedisFeatureMissing {
+        /// The place of the node in the list, counted from zero.
+        index: usize,
+    },
+    /// Two entries name one server, perhaps with different databases: its vote would count twice.
+    #[error("nodes {first} and {second} are one server, address=`{address}`")]
+    SameAddress {
+        /// The place of the first.
+        first: usize,
+        /// The place of the second.
+        second: usize,
+        /// What both name.
+        address: Arc<str>,
+    },
+    /// A setting is out of its range. The documentation of the setting says what breaks beyond it.
+    #[error("{knob} must be between {min} and {max}, value=`{value}`")]
+    OutOfRange {
+        /// The setting.
+        knob: &'static str,
+        /// What was asked for.
+        value: Arc<str>,
+        /// The least that is accepted.
+        min: Arc<str>,
+        /// The most that is accepted.
+        max: Arc<str>,
+    },
+    /// The default ttl leaves no validity after drift and minimum validity, so no round could be won.
+    #[error(
+        "the ttl leaves nothing after drift and minimum validity, ttl=`{ttl:?}`, drift=`{drift:?}`, min_validity=`{min_validity:?}`"
+    )]
+    TtlTooShort {
+        /// The default ttl.
+        ttl: Duration,
+        /// The drift of such a lease.
+        drift: Duration,
+        /// The minimum validity.
+        min_validity: Duration,
+    },
+    /// The operating system gave no thread, or no event queue, for the engine. Raise its limits.
+    #[error("the engine thread cannot be started")]
+    Runtime {
+        /// What the operating system said.
+        source: Arc<std::io::Error>,
+    },
+}
+
+impl ConfigError {
+    fn out_of_range<T: fmt::Display>(
+        knob: &'static str,
+        value: T,
+        range: &RangeInclusive<T>,
+    ) -> Self {
+        let text = |value: &T| Arc::<str>::from(value.to_string());
+        Self::OutOfRange {
+            knob,
+            value: text(&value),
+            min: text(range.start()),
+            max: text(range.end()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_valid() {
+        Config::default().validate().unwrap();
+    }
+
+    #[test]
+    fn every_knob_is_refused_beyond_either_end() {
+        type Change = fn(&mut Config);
+        let changes: [(&str, Change); 13] = [
+            ("ttl", |c| c.ttl = Duration::ZERO),
+            ("ttl", |c| c.ttl = Duration::MAX),
+            ("drift per mille", |c| c.drift_per_mille = 0),
+            ("drift per mille", |c| c.drift_per_mille = 501),
+            ("drift fixed part", |c| c.drift_fixed = Duration::from_secs(2)),
+            ("node_timeout", |c| c.node_timeout = Duration::ZERO),
+            ("node_timeout", |c| c.node_timeout = Duration::from_secs(61)),
+            ("connect_timeout", |c| c.connect_timeout = Duration::ZERO),
+            ("retry minimum", |c| c.retry_min = Duration::ZERO),
+            ("retry maximum", |c| c.retry_max = Duration::from_micros(500)),
+            ("retry maximum", |c| c.retry_max = Duration::from_secs(61)),
+            ("close_timeout", |c| c.close_timeout = Duration::MAX),
+            ("key_prefix bytes", |c| c.key_prefix = vec![b'x'; MAX_PREFIX + 1]),
+        ];
+        for (expected, change) in changes {
+            let mut config = Config::default();
+            change(&mut config);
+            match config.validate() {
+                Err(ConfigError::OutOfRange { knob, .. }) => assert_eq!(knob, expected),
+                other => panic!("{expected}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_ttl_that_leaves_nothing_is_refused() {
+        let config = Config { min_validity: Duration::from_secs(10), ..Config::default() };
+        assert!(matches!(config.validate(), Err(ConfigError::TtlTooShort { .. })));
+    }
+
+    #[test]
+    fn node_counts_are_judged() {
+        let config = Config::default();
+        assert!(matches!(config.check_node_count(0), Err(ConfigError::NoNodes)));
+        assert!(matches!(config.check_node_count(2), Err(ConfigError::TwoNodes)));
+        assert!(matches!(
+            config.check_node_count(33),
+            Err(ConfigError::TooManyNodes { nodes: 33 })
+        ));
+        for nodes in [1, 3, 4, 5, 32] {
+            config.check_node_count(nodes).unwrap();
+        }
+        let config = Config { allow_two_nodes: true, ..config };
+        config.check_node_count(2).unwrap();
+    }
+}

@@ -1,0 +1,86 @@
+//! Commands on their way to several nodes at once, and the answers as they come back.
+//!
+//! It decides nothing. Commands are first polled in the order in which they were pushed, so that they are
+//! sent in that order (contract N1 of the node).
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use futures::stream::{FuturesUnordered, Stream};
+
+use super::Driver;
+use crate::{
+    node::{NodeCall, NodeError},
+    protocol::{Command, NodeId, Reply},
+    runtime::Task,
+};
+
+/// Unanswered commands, with one time limit for all of them.
+pub(super) struct Fanout {
+    calls: FuturesUnordered<Call>,
+    limit: Task,
+}
+
+struct Call {
+    node: NodeId,
+    answer: NodeCall,
+}
+
+impl Future for Call {
+    type Output = Answer;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let node = self.node;
+        self.answer.as_mut().poll(cx).map(|result| (node, result))
+    }
+}
+
+/// What one node answered.
+pub(super) type Answer = (NodeId, Result<Reply, NodeError>);
+
+/// What happened next.
+pub(super) enum Progress {
+    /// A node answered.
+    Answered(Answer),
+    /// The time limit has passed; the unanswered commands have been dropped.
+    TimedOut,
+    /// Every command has been answered.
+    Done,
+}
+
+impl Fanout {
+    /// A fan-out whose commands must be answered within the node timeout from now.
+    pub(super) fn new(driver: &Driver) -> Self {
+        let at = driver.now().saturating_add(driver.config.node_timeout);
+        Self { calls: FuturesUnordered::new(), limit: driver.runtime.sleep_until(at) }
+    }
+
+    pub(super) fn push(&mut self, driver: &Driver, node: NodeId, command: Command) {
+        if let Some(member) = driver.member(node) {
+            self.calls.push(Call { node, answer: member.node.call(command) });
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    pub(super) fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<Progress> {
+        match Pin::new(&mut self.calls).poll_next(cx) {
+            Poll::Ready(Some(answer)) => Poll::Ready(Progress::Answered(answer)),
+            Poll::Ready(None) => Poll::Ready(Progress::Done),
+            Poll::Pending if self.limit.as_mut().poll(cx).is_ready() => {
+                self.calls.clear();
+                Poll::Ready(Progress::TimedOut)
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    pub(super) async fn progress(&mut self) -> Progress {
+        std::future::poll_fn(|cx| self.poll_progress(cx)).await
+    }
+}

@@ -1,0 +1,186 @@
+//! The engine room: the one place where decisions meet I/O.
+//!
+//! It runs rounds on the runtime, hands verdicts to callers, and keeps count of what is under way. What a
+//! verdict is, `protocol` decides; how a command travels, `node` does.
+
+mod acquire;
+mod fanout;
+mod leftovers;
+mod pace;
+mod release;
+
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use tokio::sync::Notify;
+
+pub(crate) use self::acquire::{Patience, Plan};
+use self::{leftovers::Leftovers, pace::Pace};
+use crate::{
+    config::Config,
+    error::CloseError,
+    node::{Fleet, Node, NodeContext, NodeState, NodeStatus},
+    protocol::{NodeId, Quorum, Timestamp},
+    runtime::Runtime,
+};
+
+/// What all leases and requests of one [`Redlock`](crate::Redlock) share.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    pub(crate) config: Config,
+    pub(crate) quorum: Quorum,
+    nodes: Box<[Member]>,
+    runtime: Arc<dyn Runtime>,
+    fleet: Arc<Fleet>,
+    pace: Pace,
+    active: Activity,
+    closed: AtomicBool,
+}
+
+/// A node, with what the driver knows of it.
+#[derive(Debug)]
+struct Member {
+    node: Arc<dyn Node>,
+    address: Arc<str>,
+    pace: Pace,
+    leftovers: Leftovers,
+}
+
+/// Counts the tasks under way, so that closing can wait for them.
+#[derive(Debug, Default)]
+struct Activity {
+    tasks: AtomicUsize,
+    ended: Notify,
+}
+
+impl Driver {
+    /// Starts every node.
+    pub(crate) fn start(
+        config: Config,
+        nodes: Vec<Arc<dyn Node>>,
+        runtime: Arc<dyn Runtime>,
+    ) -> Arc<Self> {
+        let fleet = Arc::new(Fleet::default());
+        for (index, node) in nodes.iter().enumerate() {
+            node.start(NodeContext::new(
+                NodeId::new(index),
+                Arc::clone(&runtime),
+                Arc::clone(&fleet),
+                config.connect_timeout,
+                config.allow_eviction,
+            ));
+        }
+        let quorum = Quorum::of(nodes.len());
+        let member = |node: Arc<dyn Node>| Member {
+            address: node.status().address,
+            node,
+            pace: Pace::default(),
+            leftovers: Leftovers::default(),
+        };
+        Arc::new(Self {
+            config,
+            quorum,
+            nodes: nodes.into_iter().map(member).collect(),
+            runtime,
+            fleet,
+            pace: Pace::default(),
+            active: Activity::default(),
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.runtime.now()
+    }
+
+    pub(crate) fn statuses(&self) -> Vec<NodeStatus> {
+        let status = |member: &Member| {
+            let mut status = member.node.status();
+            status.round_trip = status.round_trip.or_else(|| member.pace.round_trip());
+            status
+        };
+        self.nodes.iter().map(status).collect()
+    }
+
+    fn member(&self, node: NodeId) -> Option<&Member> {
+        self.nodes.get(node.index())
+    }
+
+    /// Runs a task on the runtime and counts it until it ends.
+    fn spawn(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) {
+        self.active.tasks.fetch_add(1, Ordering::AcqRel);
+        let counted = Counted { driver: Arc::clone(self) };
+        self.runtime.spawn(Box::pin(async move {
+            task.await;
+            drop(counted);
+        }));
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Ends when a quorum is ready and no node is still making its first connection, when a node was
+    /// refused, or at `deadline`.
+    pub(crate) async fn connected(&self, deadline: Timestamp) -> Vec<NodeStatus> {
+        let mut timeout = self.runtime.sleep_until(deadline);
+        loop {
+            let changed = self.fleet.changed.notified();
+            let mut changed = std::pin::pin!(changed);
+            changed.as_mut().enable();
+            let statuses = self.statuses();
+            let settled = |status: &NodeStatus| status.state != NodeState::Connecting;
+            let refused = |status: &NodeStatus| matches!(status.state, NodeState::Refused(_));
+            if statuses.iter().any(refused) || statuses.iter().all(settled) {
+                return statuses;
+            }
+            if let futures::future::Either::Right(_) =
+                futures::future::select(changed, &mut timeout).await
+            {
+                return self.statuses();
+            }
+        }
+    }
+
+    /// Refuses new acquires and waits for everything that is under way.
+    pub(crate) async fn close(&self) -> Result<(), CloseError> {
+        self.closed.store(true, Ordering::Release);
+        let deadline = self.now().saturating_add(self.config.close_timeout);
+        let mut timeout = self.runtime.sleep_until(deadline);
+        loop {
+            let ended = self.active.ended.notified();
+            let mut ended = std::pin::pin!(ended);
+            ended.as_mut().enable();
+            let unfinished = self.active.tasks.load(Ordering::Acquire);
+            if unfinished == 0 {
+                return Ok(());
+            }
+            if let futures::future::Either::Right(_) =
+                futures::future::select(ended, &mut timeout).await
+            {
+                return match self.active.tasks.load(Ordering::Acquire) {
+                    0 => Ok(()),
+                    unfinished => Err(CloseError { unfinished }),
+                };
+            }
+        }
+    }
+}
+
+struct Counted {
+    driver: Arc<Driver>,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let active = &self.driver.active;
+        if active.tasks.fetch_sub(1, Ordering::AcqRel) == 1 {
+            active.ended.notify_waiters();
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Releases: the one a caller waits for, and those that nobody waits for.
+//!
+//! It decides which nodes need another release later. It must never report a release that no quorum
+//! confirmed.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::oneshot;
+
+use super::{
+    Driver,
+    fanout::{Fanout, Progress},
+    leftovers::Leftover,
+};
+use crate::{
+    error::{NodeOutcome, ReleaseError},
+    node::NodeError,
+    protocol::{Command, Loss, NodeId, Owner, Reply, Resource, Round, Verdict},
+    telemetry,
+};
+
+impl Driver {
+    /// Releases a lease on the nodes that may hold it. The answer comes at the verdict; the work goes on
+    /// until every node has answered or is left to be released later, whether or not anybody listens.
+    pub(crate) fn release(
+        self: &Arc<Self>,
+        resource: Resource,
+        owner: Owner,
+        ttl: Duration,
+        held: Box<[NodeId]>,
+    ) -> oneshot::Receiver<Result<(), ReleaseError>> {
+        let (answer, receiver) = oneshot::channel();
+        let driver = Arc::clone(self);
+        self.spawn(async move {
+            let mut round = Round::release(driver.quorum, resource, owner, held);
+            let mut releases = Releases::new(&driver, &round, ttl);
+            while let Some((node, command)) = round.poll_command() {
+                releases.send(node, command);
+            }
+            let mut answer = Some(answer);
+            loop {
+                if round.verdict() != Verdict::Pending
+                    && let Some(answer) = answer.take()
+                {
+                    telemetry::released(&round.terms().resource, round.granted());
+                    let _ = answer.send(releases.result(&round));
+                }
+                match releases.next().await {
+                    Some((node, reply)) => round.handle_reply(node, reply, driver.now()),
+                    None => return,
+                }
+            }
+        });
+        receiver
+    }
+
+    /// Releases on some nodes without anybody waiting: the undoing of a lost round. `nodes` says of each
+    /// whether it is unknown if the key was set there.
+    pub(super) fn release_unwatched(
+        self: &Arc<Self>,
+        resource: Resource,
+        owner: Owner,
+        ttl: Duration,
+        nodes: Vec<(NodeId, bool)>,
+    ) {
+        let held = nodes.iter().map(|(node, _)| *node);
+        let mut round = Round::release(self.quorum, resource, owner, held);
+        let mut releases = Releases::new(self, &round, ttl);
+        releases.unsure = nodes.into_iter().filter(|(_, unsure)| *unsure).map(|(n, _)| n).collect();
+        while let Some((node, command)) = round.poll_command() {
+            releases.send(node, command);
+        }
+        self.spawn(async move { while releases.next().await.is_some() {} });
+    }
+}
+
+/// Release commands under way, with what became of each.
+struct Releases {
+    driver: Arc<Driver>,
+    resource: Resource,
+    owner: Owner,
+    ttl: Duration,
+    calls: Fanout,
+    outcomes: Vec<NodeOutcome>,
+    /// The nodes where an acquire may still be executed after its release.
+    unsure: Vec<NodeId>,
+}
+
+impl Releases {
+    fn new(driver: &Arc<Driver>, round: &Round, ttl: Duration) -> Self {
+        Self {
+            driver: Arc::clone(driver),
+            resource: round.terms().resource.clone(),
+            owner: round.terms().owner,
+            ttl,
+            calls: Fanout::new(driver),
+            outcomes: vec![
+                NodeOutcome::Denied(crate::protocol::Denial::default());
+                driver.nodes.len()
+            ],
+            unsure: Vec::new(),
+        }
+    }
+
+    fn send(&mut self, node: NodeId, command: Command) {
+        if let Some(outcome) = self.outcomes.get_mut(node.index()) {
+            *outcome = NodeOutcome::Unanswered;
+        }
+        self.calls.push(&self.driver, node, command);
+    }
+
+    /// The next reply; `None` when there will be no more.
+    async fn next(&mut self) -> Option<(NodeId, Reply)> {
+        match self.calls.progress().await {
+            Progress::Answered((node, result)) => Some((node, self.answered(node, result))),
+            Progress::Done => None,
+            Progress::TimedOut => {
+                let unanswered = |(index, outcome): (usize, &NodeOutcome)| {
+                    (*outcome == NodeOutcome::Unanswered).then(|| NodeId::new(index))
+                };
+                let late: Vec<NodeId> =
+                    self.outcomes.iter().enumerate().filter_map(unanswered).collect();
+                let first = late.first().copied();
+                for node in late {
+                    self.answered(node, Err(NodeError::TimedOut));
+                }
+                first.map(|node| (node, Reply::Failed { sent: true }))
+            }
+        }
+    }
+
+    fn answered(&mut self, node: NodeId, result: Result<Reply, NodeError>) -> Reply {
+        let (outcome, reply) = match result {
+            Ok(Reply::Granted) => (NodeOutcome::Granted, Reply::Granted),
+            Ok(Reply::Denied(denial)) => {
+                if self.unsure.contains(&node) {
+                    self.later(node, false);
+                }
+                (NodeOutcome::Denied(denial.clone()), Reply::Denied(denial))
+            }
+            Ok(Reply::Failed { sent }) => {
+                self.later(node, self.unsure.contains(&node));
+                (NodeOutcome::Failed(NodeError::TimedOut), Reply::Failed { sent })
+            }
+            Err(error) => {
+                self.later(node, self.unsure.contains(&node));
+                let sent = error.sent();
+                (NodeOutcome::Failed(error), Reply::Failed { sent })
+            }
+        };
+        if let Some(slot) = self.outcomes.get_mut(node.index()) {
+            *slot = outcome;
+        }
+        reply
+    }
+
+    /// Leaves the release to be sent again later.
+    fn later(&self, node: NodeId, unsure: bool) {
+        let leftover = Leftover::new(&self.driver, &self.resource, self.owner, self.ttl, unsure);
+        self.driver.leave_for_later(node, leftover);
+    }
+
+    fn result(&self, round: &Round) -> Result<(), ReleaseError> {
+        let released = round.granted();
+        let nodes = || self.driver.reports(&self.outcomes);
+        match (round.verdict(), round.loss()) {
+            (Verdict::Won, _) => Ok(()),
+            (_, Some(Loss::NoQuorum)) => Err(ReleaseError::Unconfirmed {
+                released,
+                needed: self.driver.quorum.needed(),
+                nodes: nodes(),
+            }),
+            _ => Err(ReleaseError::AlreadyEnded { released, nodes: nodes() }),
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! What can go wrong with each verb, with what every node said.
+//!
+//! It keeps two things apart that users must treat differently: *busy*, where waiting helps, and
+//! *broken*, where it does not.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use thiserror::Error;
+
+use crate::{
+    config::ConfigError,
+    node::{NodeError, NodeState},
+    protocol::{Denial, NodeId, ResourceError},
+};
+
+/// What one node said in a round.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum NodeOutcome {
+    /// It did what it was asked. In a failed acquire it is being undone.
+    Granted,
+    /// The resource is held by somebody else there, or (in a release) is not ours any more.
+    Denied(Denial),
+    /// It gave no usable answer.
+    Failed(NodeError),
+    /// Its answer was not needed any more when the round ended.
+    Unanswered,
+}
+
+/// One node's part in a failed round.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct NodeReport {
+    /// Its place in the configuration.
+    pub node: NodeId,
+    /// Its address, without credentials.
+    pub address: Arc<str>,
+    /// What it said.
+    pub outcome: NodeOutcome,
+}
+
+impl fmt::Display for NodeReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}): ", self.node, self.address)?;
+        match &self.outcome {
+            NodeOutcome::Granted => f.write_str("granted"),
+            NodeOutcome::Denied(denial) => {
+                f.write_str("held")?;
+                if let Some(holder) = &denial.holder {
+                    write!(f, " by `{}`", holder.escape_ascii())?;
+                }
+                match denial.remaining {
+                    Some(remaining) => write!(f, " for {remaining:?}"),
+                    None => Ok(()),
+                }
+            }
+            NodeOutcome::Failed(error) => error.fmt(f),
+            NodeOutcome::Unanswered => f.write_str("not waited for"),
+        }
+    }
+}
+
+/// The reports of all nodes of a round, printed in one line.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Reports(Box<[NodeReport]>);
+
+impl Reports {
+    pub(crate) fn new(reports: Vec<NodeReport>) -> Self {
+        Self(reports.into_boxed_slice())
+    }
+
+    /// One report per configured node, in the order of the configuration.
+    pub fn iter(&self) -> impl Iterator<Item = &NodeReport> {
+        self.0.iter()
+    }
+
+    /// The reports of the nodes that failed.
+    pub fn failures(&self) -> impl Iterator<Item = (&NodeReport, &NodeError)> {
+        self.0.iter().filter_map(|report| match &report.outcome {
+            NodeOutcome::Failed(error) => Some((report, error)),
+            _ => None,
+        })
+    }
+
+    /// The reports of the nodes on which somebody else holds the resource.
+    pub fn denials(&self) -> impl Iterator<Item = (&NodeReport, &Denial)> {
+        self.0.iter().filter_map(|report| match &report.outcome {
+            NodeOutcome::Denied(denial) => Some((report, denial)),
+            _ => None,
+        })
+    }
+}
+
+impl fmt::Display for Reports {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, report) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("; ")?;
+            }
+            report.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+/// Why a resource was not acquired.
+///
+/// Whatever a failed acquire had set on some nodes is being released in the background when this error is
+/// returned; what cannot be released expires after the ttl.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum AcquireError {
+    /// Busy: somebody else holds the resource, or several asked at once and none got a quorum. Nothing of
+    /// ours stays on the nodes. Try again after `retry_after`, or wait longer.
+    #[error("the resource is held by somebody else, waited=`{waited:?}`, {nodes}")]
+    Contended {
+        /// How long the caller has waited.
+        waited: Duration,
+        /// When the resource will be free at the latest, if its holder neither extends nor releases it;
+        /// `None` where the holder set no ttl, or nothing is known.
+        retry_after: Option<Duration>,
+        /// What each node said.
+        nodes: Reports,
+    },
+    /// Broken: so many nodes failed that nobody could acquire anything. What was set elsewhere is being
+    /// released. See to the nodes that the reports name; waiting alone does not help.
+    #[error("too few nodes answered for a quorum, granted={granted}, needed={needed}, {nodes}")]
+    NoQuorum {
+        /// The nodes that granted.
+        granted: usize,
+        /// The nodes that were needed.
+        needed: usize,
+        /// What each node said.
+        nodes: Reports,
+    },
+    /// A quorum granted, so slowly that less than the minimum validity was left. It is being released. Use
+    /// a longer ttl, or look for what delays the nodes or this process.
+    #[error(
+        "the quorum was reached too late, ttl=`{ttl:?}`, elapsed=`{elapsed:?}`, min_validity=`{min_validity:?}`"
+    )]
+    TooLate {
+        /// The ttl that was asked for.
+        ttl: Duration,
+        /// The time from before the first send to the reply that made the quorum.
+        elapsed: Duration,
+        /// The least validity that was accepted.
+        min_validity: Duration,
+    },
+    /// The name cannot be a resource. Nothing was sent. The source says what is accepted.
+    #[error("the resource cannot be locked")]
+    Resource(#[from] ResourceError),
+    /// The ttl is out of range, or leaves nothing after drift and minimum validity. Nothing was sent.
+    /// Ask for a ttl between `min` and `max` that is longer than the minimum validity.
+    #[error(
+        "the ttl must be between {min:?} and {max:?} and leave more than the minimum validity, ttl=`{ttl:?}`, min_validity=`{min_validity:?}`"
+    )]
+    Ttl {
+        /// The ttl that was asked for.
+        ttl: Duration,
+        /// The minimum validity that was asked for.
+        min_validity: Duration,
+        /// The shortest ttl that is accepted.
+        min: Duration,
+        /// The longest ttl that is accepted.
+        max: Duration,
+    },
+    /// The [`Redlock`](crate::Redlock) has been closed. Nothing was sent. Acquire before closing.
+    #[error("the redlock has been closed")]
+    Closed,
+    /// The runtime dropped the work, as one given by `Builder::runtime` may do when it ends. What had been
+    /// set expires after the ttl. Keep that runtime alive.
+    #[error("the runtime ended before the answer")]
+    RuntimeEnded,
+}
+
+impl AcquireError {
+    /// Whether somebody else holds the resource: waiting or trying again helps.
+    pub const fn is_contended(&self) -> bool {
+        matches!(self, Self::Contended { .. })
+    }
+
+    /// What each node said in the last round, where there was one.
+    pub const fn nodes(&self) -> Option<&Reports> {
+        match self {
+            Self::Contended { nodes, .. } | Self::NoQuorum { nodes, .. } => Some(nodes),
+            _ => None,
+        }
+    }
+}
+
+/// Why a release was not confirmed. The lease is over in every case.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum ReleaseError {
+    /// The lease had ended before: its key was gone, or somebody else's, on too many nodes. Nothing of ours
+    /// is left there. Check whether the work overlapped with somebody else's, and use a longer ttl.
+    #[error("the lease had already ended on too many nodes, released={released}, {nodes}")]
+    AlreadyEnded {
+        /// The nodes that deleted the key.
+        released: usize,
+        /// What each node said.
+        nodes: Reports,
+    },
+    /// Too few nodes confirmed. The release goes on in the background, and what cannot be reached expires
+    /// after the ttl. Nothing needs to be done; others may have to wait until then.
+    #[error("too few nodes confirmed the release, released={released}, needed={needed}, {nodes}")]
+    Unconfirmed {
+        /// The nodes that deleted the key.
+        released: usize,
+        /// The nodes that were needed.
+        needed: usize,
+        /// What each node said.
+        nodes: Reports,
+    },
+    /// The runtime dropped the work. The key expires after the ttl. Keep that runtime alive.
+    #[error("the runtime ended before the answer")]
+    RuntimeEnded,
+}
+
+/// Why [`Redlock::connect`](crate::Redlock::connect) gave up. Nothing is left on any node.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The configuration cannot work. Nothing has been connected. The source says what to change.
+    #[error("the configuration cannot be used")]
+    Config(#[from] ConfigError),
+    /// A node was reached and must not vote. Put it right, or build without waiting for the nodes.
+    #[error("a node must not vote, {nodes}")]
+    Refused {
+        /// How each node is.
+        nodes: NodeStates,
+    },
+    /// Too few nodes could be reached within the connect timeout. See to them, or build without waiting.
+    #[error("too few nodes could be reached, ready={ready}, needed={needed}, {nodes}")]
+    NoQuorum {
+        /// The nodes that are ready.
+        ready: usize,
+        /// The nodes that are needed.
+        needed: usize,
+        /// How each node is.
+        nodes: NodeStates,
+    },
+}
+
+/// How each node was when connecting gave up, printed in one line.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct NodeStates(pub(crate) Box<[(Arc<str>, NodeState)]>);
+
+impl NodeStates {
+    /// The address of each node, and how it is, in the order of the configuration.
+    pub fn iter(&self) -> impl Iterator<Item = &(Arc<str>, NodeState)> {
+        self.0.iter()
+    }
+}
+
+impl fmt::Display for NodeStates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (address, state)) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "; " };
+            write!(f, "{separator}node {index} ({address}): ")?;
+            match state {
+                NodeState::Connecting => f.write_str("no answer yet")?,
+                NodeState::Ready => f.write_str("ready")?,
+                NodeState::Down { reason } => write!(f, "down, reason=`{reason}`")?,
+                NodeState::Refused(refusal) => refusal.fmt(f)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// [`Redlock::close`](crate::Redlock::close) ran out of time. What is left on the nodes expires after the
+/// ttl; it is still being released while the process lives. Close earlier, or raise `close_timeout`.
+#[derive(Clone, Debug, Eq, Error, PartialEq)]
+#[error("releases are still under way, unfinished={unfinished}")]
+#[non_exhaustive]
+pub struct CloseError {
+    /// The operations that had not ended.
+    pub unfinished: usize,
+}

@@ -1,0 +1,125 @@
+//! Why a node gave no usable answer, and why a node is not allowed to vote at all.
+//!
+//! The one decision here is which failures are certain to have had no effect.
+
+use std::sync::Arc;
+
+use thiserror::Error;
+
+/// Why one node gave no usable answer to one command.
+///
+/// Whether the command may have taken effect is what [`sent`](NodeError::sent) says; where it may have, a
+/// release follows by itself.
+#[derive(Clone, Debug, Eq, Error, PartialEq)]
+#[non_exhaustive]
+pub enum NodeError {
+    /// There is no connection. Nothing was sent, so nothing is left there. It is being reconnected in
+    /// the background; see to the server or the network if that lasts.
+    #[error("not connected, reason=`{reason}`")]
+    NotConnected {
+        /// Why the last attempt to connect failed.
+        reason: Arc<str>,
+    },
+    /// The node was reached and is not allowed to vote. Nothing was sent. The refusal says what to change.
+    #[error("refused: {0}")]
+    Refused(Refusal),
+    /// No reply came within the node timeout. The command may take effect later; a release follows it. See
+    /// whether the server is overloaded or stopped, or raise the node timeout.
+    #[error("no reply within the node timeout")]
+    TimedOut,
+    /// The connection broke while the reply was awaited. The command may have taken effect; a release
+    /// follows after the reconnect.
+    #[error("the connection broke before the reply, reason=`{reason}`")]
+    ConnectionLost {
+        /// What the operating system or the server said.
+        reason: Arc<str>,
+    },
+    /// The server refused the command. It had no effect, so nothing is left there.
+    #[error("the server refused the command{}, code=`{code}`, message=`{message}`", advice(.code))]
+    Rejected {
+        /// The first word of the server's error, such as `NOPERM` or `OOM`.
+        code: Arc<str>,
+        /// The rest of it.
+        message: Arc<str>,
+    },
+    /// The reply made no sense. What happened there is unknown; a release follows. See whether the address
+    /// is that of a Redis or Valkey server, without a proxy that changes replies.
+    #[error("the reply was not understood, message=`{message}`")]
+    Unexpected {
+        /// What was seen.
+        message: Arc<str>,
+    },
+}
+
+impl NodeError {
+    /// Whether the command may have reached the server, and so may take effect, now or later.
+    pub const fn sent(&self) -> bool {
+        match self {
+            Self::NotConnected { .. } | Self::Refused(_) | Self::Rejected { .. } => false,
+            Self::TimedOut | Self::ConnectionLost { .. } | Self::Unexpected { .. } => true,
+        }
+    }
+}
+
+fn advice(code: &str) -> &'static str {
+    match code {
+        "NOPERM" => ", give its ACL user the rights that the README lists",
+        "OOM" => ", it is out of memory: raise its maxmemory",
+        "READONLY" => ", it is a replica: configure the master",
+        "MISCONF" => ", it cannot persist: free its disk, or switch snapshots off with `save \"\"`",
+        "LOADING" => ", it is still loading its data: wait",
+        "MOVED" | "CROSSSLOT" | "CLUSTERDOWN" => {
+            ", it belongs to a Redis Cluster: use independent masters"
+        }
+        _ => "",
+    }
+}
+
+/// Why a node that answers is not allowed to vote. Nothing is left on it; it is checked again from time
+/// to time, so no restart of the client is needed when it has been put right.
+#[derive(Clone, Debug, Eq, Error, PartialEq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// It is the same process as another configured node: one vote would count twice. Configure each
+    /// server once.
+    #[error("it is the same server as another node, configure each server once, other=`{other}`")]
+    SameServer {
+        /// The address of the node that is the same.
+        other: Arc<str>,
+    },
+    /// It is a replica, which takes no writes and may be behind. Configure its master, or a server without
+    /// replication.
+    #[error("it is a replica, configure an independent master")]
+    Replica,
+    /// It may evict keys that have a ttl, that is, locks. Set `maxmemory-policy noeviction`, or call
+    /// `danger_allow_eviction`.
+    #[error("it may evict locks, set `maxmemory-policy noeviction`, policy=`{policy}`")]
+    MayEvict {
+        /// Its `maxmemory-policy`.
+        policy: Arc<str>,
+    },
+    /// The user that the URL names lacks an ACL right. Grant it; the README lists all of them.
+    #[error("its ACL user lacks a right, grant +{command}, message=`{message}`")]
+    MissingRight {
+        /// The command that may not be run.
+        command: Arc<str>,
+        /// What the server said.
+        message: Arc<str>,
+    },
+    /// The server rejected the user name or the password, or wants one. Correct the URL.
+    #[error("it rejected the credentials, correct the URL, message=`{message}`")]
+    WrongCredentials {
+        /// What the server said.
+        message: Arc<str>,
+    },
+    /// It is older than Redis 6.0. Upgrade it.
+    #[error("it is too old, Redis 6.0 or Valkey is needed, version=`{version}`")]
+    TooOld {
+        /// What it says of itself.
+        version: Arc<str>,
+    },
+    /// `INFO` has no `run_id`, so a restart, or the same server twice, could not be told. Use Redis or
+    /// Valkey without a proxy in between.
+    #[error("its INFO has no run_id, use a Redis or Valkey server without a proxy")]
+    Unidentified,
+}

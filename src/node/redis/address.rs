@@ -1,0 +1,173 @@
+//! Where a server is: a URL, parsed once, with everything that can be known to be wrong said at once.
+//!
+//! It must never print a password.
+
+use std::{fmt, sync::Arc};
+
+use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
+use thiserror::Error;
+
+/// Why a URL cannot be the address of a node. Nothing has been connected.
+#[derive(Clone, Debug, Eq, Error, PartialEq)]
+#[non_exhaustive]
+pub enum AddressError {
+    /// It is not a URL that names a server. Write `redis://[user:password@]host[:port][/database]`, with
+    /// special characters of the password percent-encoded, or `unix:///path`.
+    #[error(
+        "write redis://[user:password@]host[:port][/database] or unix:///path, reason=`{reason}`"
+    )]
+    Invalid {
+        /// What is wrong with it.
+        reason: Arc<str>,
+    },
+    /// It asks for TLS and the crate was built without. Enable the feature `tls-rustls-ring`
+    /// or `tls-rustls` of quorlock.
+    #[error("TLS is not compiled in, enable the feature `tls-rustls-ring` or `tls-rustls`")]
+    TlsFeatureMissing,
+    /// It asks for TLS by rustls and the process has no crypto provider. Install one, for instance with
+    /// `rustls::crypto::ring::default_provider().install_default()`, or enable the feature
+    /// `tls-rustls-ring`, which does that.
+    #[error(
+        "rustls has no crypto provider, install one at start or enable the feature `tls-rustls-ring`"
+    )]
+    CryptoProviderMissing,
+    /// The certificates or the key given for TLS cannot be used. Pass PEM.
+    #[error("the TLS certificates cannot be used, pass PEM, reason=`{reason}`")]
+    Certificates {
+        /// What the TLS library said.
+        reason: Arc<str>,
+    },
+}
+
+impl AddressError {
+    fn invalid(reason: impl fmt::Display) -> Self {
+        Self::Invalid { reason: Arc::from(reason.to_string()) }
+    }
+}
+
+/// Roots and a client identity other than the system's.
+#[derive(Clone, Default)]
+pub(crate) struct TlsSettings {
+    pub(crate) ca: Option<Vec<u8>>,
+    /// The certificate and its key.
+    pub(crate) identity: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl fmt::Debug for TlsSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsSettings").finish_non_exhaustive()
+    }
+}
+
+/// The address of one server, ready to connect to.
+pub(crate) struct Address {
+    client: Client,
+    display: Arc<str>,
+}
+
+impl Address {
+    pub(crate) fn parse(url: &str, tls: &TlsSettings) -> Result<Self, AddressError> {
+        let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
+        let encrypted = matches!(scheme, "rediss" | "valkeys");
+        if encrypted {
+            require_tls()?;
+        }
+        let info = url.into_connection_info().map_err(|error| {
+            AddressError::invalid(error.detail().unwrap_or_else(|| error.category()))
+                .or_if(scheme.is_empty(), "the scheme is missing")
+        })?;
+        let display = Arc::from(display(info.addr()));
+        let info = tuned(info);
+        let client = if encrypted { build_tls(info, tls)? } else { open(info)? };
+        Ok(Self { client, display })
+    }
+
+    pub(super) const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Host and port, or path: no credentials.
+    pub(crate) const fn display(&self) -> &Arc<str> {
+        &self.display
+    }
+}
+
+impl AddressError {
+    fn or_if(self, condition: bool, reason: &str) -> Self {
+        if condition { Self::invalid(reason) } else { self }
+    }
+}
+
+fn open(info: ConnectionInfo) -> Result<Client, AddressError> {
+    Client::open(info).map_err(AddressError::invalid)
+}
+
+fn display(address: &ConnectionAddr) -> String {
+    match address {
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+            if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+        }
+        ConnectionAddr::Unix(path) => format!("unix:{}", path.display()),
+        other => other.to_string(),
+    }
+}
+
+/// RESP3 tells of a closed connection without being asked; nodelay, because the default of redis 1.x is
+/// off and doubles the latency of small commands on a real network (redis-rs issue 2195).
+fn tuned(info: ConnectionInfo) -> ConnectionInfo {
+    use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
+    use std::time::Duration;
+
+    let keepalive = TcpKeepalive::new()
+        .with_time(Duration::from_secs(10))
+        .with_interval(Duration::from_secs(3));
+    let tcp = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
+    #[cfg(any(target_os = "linux", target_os = "android", target_os = "fuchsia"))]
+    let tcp = tcp.set_user_timeout(Duration::from_secs(10));
+    let settings = info
+        .redis_settings()
+        .clone()
+        .set_protocol(ProtocolVersion::RESP3)
+        .set_lib_name("quorlock", env!("CARGO_PKG_VERSION"));
+    info.set_tcp_settings(tcp).set_redis_settings(settings)
+}
+
+#[cfg(not(feature = "tls-rustls"))]
+const fn require_tls() -> Result<(), AddressError> {
+    Err(AddressError::TlsFeatureMissing)
+}
+
+#[cfg(not(feature = "tls-rustls"))]
+fn build_tls(_: ConnectionInfo, _: &TlsSettings) -> Result<Client, AddressError> {
+    Err(AddressError::TlsFeatureMissing)
+}
+
+/// Without a provider the TLS library panics at the first connection (redis-rs issue 1812).
+#[cfg(feature = "tls-rustls")]
+fn require_tls() -> Result<(), AddressError> {
+    #[cfg(feature = "tls-rustls-ring")]
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // An error says that somebody else has installed one in the meantime.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        return Err(AddressError::CryptoProviderMissing);
+    }
+    Ok(())
+}
+
+#[cfg(feature = "tls-rustls")]
+fn build_tls(info: ConnectionInfo, tls: &TlsSettings) -> Result<Client, AddressError> {
+    if tls.ca.is_none() && tls.identity.is_none() {
+        return open(info);
+    }
+    let certificates = redis::TlsCertificates {
+        client_tls: tls
+            .identity
+            .clone()
+            .map(|(client_cert, client_key)| redis::ClientTlsConfig { client_cert, client_key }),
+        root_cert: tls.ca.clone(),
+    };
+    Client::build_with_tls(info, certificates)
+        .map_err(|error| AddressError::Certificates { reason: Arc::from(error.to_string()) })
+}

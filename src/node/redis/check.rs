@@ -1,0 +1,143 @@
+//! What a server must show before it may vote: who it is, what role it has, whether it may evict locks,
+//! and that our user has the rights it needs.
+//!
+//! It asks nothing that changes the server, and it judges only what the server said.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+use redis::{Cmd, Value, from_redis_value};
+
+use super::link::Link;
+use crate::node::{NodeError, Refusal};
+
+/// What `INFO` says of a server that may vote.
+#[derive(Debug)]
+pub(super) struct Identity {
+    pub(super) run_id: String,
+    pub(super) version: String,
+}
+
+/// A name for probing rights; reading it changes nothing, and it is never written.
+const PROBE: &str = "quorlock:rights-probe";
+
+/// The commands that a node is sent, each in a form without an effect. `SET` with both conditions is a
+/// syntax error, which the server finds only after it has checked the right.
+fn probes() -> [(&'static str, Cmd); 6] {
+    let command = |words: &[&str]| {
+        let mut command = Cmd::new();
+        command.arg(words);
+        command
+    };
+    [
+        ("set", command(&["SET", PROBE, "", "NX", "XX"])),
+        ("get", command(&["GET", PROBE])),
+        ("pttl", command(&["PTTL", PROBE])),
+        ("del", command(&["DEL", PROBE])),
+        ("eval", command(&["EVAL", "return 1", "0"])),
+        ("evalsha", command(&["EVALSHA", "0000000000000000000000000000000000000000", "0"])),
+    ]
+}
+
+/// Asks a server on a new connection who it is, and refuses one that must not vote.
+pub(super) async fn check(link: &Link, allow_eviction: bool) -> Result<Identity, NodeError> {
+    let info = info(link).await?;
+    let identity = judge(&info, allow_eviction).map_err(NodeError::Refused)?;
+    let probes = probes();
+    let answers = join_all(probes.iter().map(|(_, command)| link.send(command))).await;
+    for ((name, _), answer) in probes.iter().zip(answers) {
+        match answer {
+            Err(NodeError::Rejected { code, message }) if lacks_right(&code, &message) => {
+                let command = Arc::from(*name);
+                return Err(NodeError::Refused(Refusal::MissingRight { command, message }));
+            }
+            Err(error) if error.sent() => return Err(error),
+            // Everything else the server said proves that the command may be run. A user may well have no
+            // right to the probe's key.
+            Err(_) | Ok(_) => {}
+        }
+    }
+    Ok(identity)
+}
+
+async fn info(link: &Link) -> Result<String, NodeError> {
+    let mut command = Cmd::new();
+    command.arg("INFO");
+    let value: Value = link.send(&command).await.map_err(|error| match error {
+        NodeError::Rejected { code, message } if lacks_right(&code, &message) => {
+            NodeError::Refused(Refusal::MissingRight { command: Arc::from("info"), message })
+        }
+        NodeError::Rejected { code, message } if &*code == "NOAUTH" => {
+            NodeError::Refused(Refusal::WrongCredentials { message })
+        }
+        other => other,
+    })?;
+    from_redis_value::<String>(value)
+        .map_err(|error| NodeError::Unexpected { message: Arc::from(error.to_string()) })
+}
+
+/// The right to the command is missing, and not that to the probe's key.
+fn lacks_right(code: &str, message: &str) -> bool {
+    code == "NOPERM" && message.contains("to run the")
+}
+
+/// Judges the text of `INFO`.
+fn judge(info: &str, allow_eviction: bool) -> Result<Identity, Refusal> {
+    let field = |name: &str| {
+        info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+    };
+    let run_id = field("run_id").filter(|id| !id.is_empty()).ok_or(Refusal::Unidentified)?;
+    let redis_version = field("redis_version").unwrap_or("unknown");
+    let version = match (field("server_name"), field("valkey_version")) {
+        (Some("valkey"), Some(version)) => format!("valkey {version}"),
+        _ => format!("redis {redis_version}"),
+    };
+    let major = redis_version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+    if major.is_some_and(|major| major < 6) {
+        return Err(Refusal::TooOld { version: Arc::from(version) });
+    }
+    // > "Using replicas ... with a failover would break the mutual exclusion" is why only masters vote.
+    if field("role").is_some_and(|role| role != "master") {
+        return Err(Refusal::Replica);
+    }
+    let limited = field("maxmemory").is_some_and(|bytes| bytes != "0");
+    let policy = field("maxmemory_policy").unwrap_or("noeviction");
+    if limited && policy != "noeviction" && !allow_eviction {
+        return Err(Refusal::MayEvict { policy: Arc::from(policy) });
+    }
+    Ok(Identity { run_id: run_id.to_owned(), version })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(extra: &str) -> String {
+        format!("# Server\r\nredis_version:7.0.15\r\nrun_id:abc\r\nrole:master\r\n{extra}")
+    }
+
+    #[test]
+    fn a_master_that_keeps_its_keys_may_vote() {
+        let identity =
+            judge(&info("maxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n"), false).unwrap();
+        assert_eq!((&*identity.run_id, &*identity.version), ("abc", "redis 7.0.15"));
+    }
+
+    #[test]
+    fn valkey_is_told_from_the_redis_version_that_it_claims() {
+        let text = info("server_name:valkey\r\nvalkey_version:9.0.1\r\n");
+        assert_eq!(judge(&text, false).unwrap().version, "valkey 9.0.1");
+    }
+
+    #[test]
+    fn what_must_not_vote_is_refused_by_name() {
+        let evicts = info("maxmemory:1000\r\nmaxmemory_policy:volatile-ttl\r\n");
+        assert!(matches!(judge(&evicts, false), Err(Refusal::MayEvict { .. })));
+        assert!(judge(&evicts, true).is_ok());
+        let replica = "redis_version:7.0.15\r\nrun_id:abc\r\nrole:slave\r\n";
+        assert_eq!(judge(replica, false).unwrap_err(), Refusal::Replica);
+        let old = "redis_version:5.0.14\r\nrun_id:abc\r\nrole:master\r\n";
+        assert!(matches!(judge(old, false), Err(Refusal::TooOld { .. })));
+        assert_eq!(judge("", false).unwrap_err(), Refusal::Unidentified);
+    }
+}

@@ -1,0 +1,160 @@
+//! Keeps one node connected: connect, check, publish, wait for the end, and again, for ever.
+//!
+//! It decides how long to wait between attempts. It never fails for good, and nobody waits for it.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::future::{Either, select};
+use redis::{AsyncConnectionConfig, ErrorKind, PushInfo, PushKind, RedisError};
+
+use super::{
+    Shared, check,
+    link::{Down, Link},
+    wire,
+};
+use crate::{
+    node::{NodeContext, NodeError, NodeState, Refusal},
+    protocol::Timestamp,
+    telemetry,
+};
+
+/// The pauses between attempts grow from the first to the last of these, each jittered by half.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// A connection that lasted this long was a good one: the next pause begins small again.
+const GOOD_FOR: Duration = Duration::from_secs(5);
+
+/// Supervises one node until it is closed.
+pub(super) async fn run(node: Arc<Shared>, context: NodeContext) {
+    let mut pause = Duration::ZERO;
+    while !node.view().closed {
+        let started = context.runtime().now();
+        match connect(&node, &context).await {
+            Ok(link) => {
+                let reason = {
+                    let (ended, closed) = (link.ended(), closed(&node));
+                    match select(std::pin::pin!(ended), std::pin::pin!(closed)).await {
+                        Either::Left((reason, _)) => reason,
+                        Either::Right(((), _)) => break,
+                    }
+                };
+                telemetry::node_down(context.id(), node.address.display(), &reason);
+                publish(&node, &context, NodeState::Down { reason });
+                if context.runtime().now().saturating_since(started) >= GOOD_FOR {
+                    pause = Duration::ZERO;
+                }
+            }
+            Err(NodeError::Refused(refusal)) => {
+                telemetry::node_refused(context.id(), node.address.display(), &refusal);
+                publish(&node, &context, NodeState::Refused(refusal));
+                pause = LONGEST_PAUSE;
+            }
+            Err(error) => {
+                let reason = match error {
+                    NodeError::NotConnected { reason } | NodeError::ConnectionLost { reason } => {
+                        reason
+                    }
+                    other => Arc::from(other.to_string()),
+                };
+                publish(&node, &context, NodeState::Down { reason });
+            }
+        }
+        let at = context.runtime().now().saturating_add(jittered(pause, &context));
+        pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        let sleep = context.runtime().sleep_until(at);
+        select(sleep, std::pin::pin!(closed(&node))).await;
+    }
+    // The link goes with the node, once nothing that was sent on it waits for an answer.
+    node.view().link = None;
+}
+
+/// Half of `pause` to one and a half of it, so that the clients of a fleet do not reconnect in step.
+fn jittered(pause: Duration, context: &NodeContext) -> Duration {
+    let [byte, ..] = context.runtime().random();
+    pause / 2 + pause.mul_f64(f64::from(byte) / 255.0)
+}
+
+async fn closed(node: &Shared) {
+    while !node.view().closed {
+        node.wake.notified().await;
+    }
+}
+
+fn publish(node: &Shared, context: &NodeContext, state: NodeState) {
+    {
+        let mut view = node.view();
+        view.state = state;
+        view.link = None;
+    }
+    context.changed();
+}
+
+/// Connects, checks, and lets the node vote if nothing speaks against it.
+async fn connect(node: &Arc<Shared>, context: &NodeContext) -> Result<Arc<Link>, NodeError> {
+    let down = Arc::new(Down::default());
+    let at_end = Arc::clone(&down);
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(context.connect_timeout()))
+        .set_response_timeout(None)
+        .set_push_sender(move |push: PushInfo| {
+            if push.kind == PushKind::Disconnection {
+                at_end.trip("the server closed the connection, or the network did");
+            }
+            Ok::<(), redis::aio::SendError>(())
+        });
+    let attempt = async {
+        let connection = node
+            .address
+            .client()
+            .get_multiplexed_async_connection_with_config(&config)
+            .await
+            .map_err(|error| connect_error(&error))?;
+        let link = Link::new(connection, down);
+        let identity = check::check(&link, context.allow_eviction()).await?;
+        Ok((link, identity))
+    };
+    let deadline: Timestamp = context.runtime().now().saturating_add(context.connect_timeout());
+    let attempt = std::pin::pin!(attempt);
+    let (link, identity) = match select(attempt, context.runtime().sleep_until(deadline)).await {
+        Either::Left((result, _)) => result?,
+        Either::Right(((), _)) => {
+            let reason = Arc::from("no answer within the connect timeout");
+            return Err(NodeError::NotConnected { reason });
+        }
+    };
+    let address = node.address.display();
+    context
+        .claim(address, &identity.run_id)
+        .map_err(|other| NodeError::Refused(Refusal::SameServer { other }))?;
+    let link = Arc::new(link);
+    {
+        let mut view = node.view();
+        view.state = NodeState::Ready;
+        view.version = Some(Arc::from(&*identity.version));
+        view.link = Some(Arc::clone(&link));
+    }
+    telemetry::node_ready(context.id(), address, &identity.version);
+    context.changed();
+    Ok(link)
+}
+
+fn connect_error(error: &RedisError) -> NodeError {
+    let message = || Arc::<str>::from(error.detail().unwrap_or_default());
+    match (error.kind(), error.code()) {
+        (ErrorKind::AuthenticationFailed, _) | (_, Some("WRONGPASS" | "NOAUTH")) => {
+            NodeError::Refused(Refusal::WrongCredentials { message: message() })
+        }
+        (ErrorKind::RESP3NotSupported, _) => {
+            NodeError::Refused(Refusal::TooOld { version: Arc::from("without RESP3") })
+        }
+        (_, Some("NOPERM")) => {
+            let command = Arc::from("hello +auth +select");
+            NodeError::Refused(Refusal::MissingRight { command, message: message() })
+        }
+        _ => match wire::classify(error) {
+            NodeError::ConnectionLost { reason } => NodeError::NotConnected { reason },
+            other => other,
+        },
+    }
+}

@@ -1,0 +1,86 @@
+//! What is asked of one node, and what one node answers. Plain values, no behaviour.
+
+use alloc::boxed::Box;
+use core::{fmt, time::Duration};
+
+use super::{owner::Owner, resource::Resource};
+
+/// One of the configured nodes, by its place in the configuration, counted from zero.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct NodeId(usize);
+
+impl NodeId {
+    /// The node at `index` of the configuration.
+    pub const fn new(index: usize) -> Self {
+        Self(index)
+    }
+
+    /// The place in the configuration.
+    pub const fn index(self) -> usize {
+        self.0
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "node {}", self.0)
+    }
+}
+
+/// One command to one node. Each is executed at most once: nothing below the core may send it again.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Command {
+    /// Set the key of `resource` to `owner` for `ttl`, unless it exists in whatever form.
+    Acquire {
+        /// The key.
+        resource: Resource,
+        /// The value.
+        owner: Owner,
+        /// The lifetime; [`wire_millis`](super::validity::wire_millis) says what goes on the wire.
+        ttl: Duration,
+    },
+    /// Delete the key of `resource` if its value is `owner`.
+    Release {
+        /// The key.
+        resource: Resource,
+        /// The value that it must have.
+        owner: Owner,
+    },
+}
+
+/// What one node answered.
+///
+/// A failure is not a denial: a command that timed out may still be executed later.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+#[allow(clippy::exhaustive_enums, reason = "yes, no, unknown; there is no fourth")]
+pub enum Reply {
+    /// The command took effect: the key was set, or deleted.
+    Granted,
+    /// The command certainly had no effect and never will: the key belongs to someone else, or (for a
+    /// release) to nobody.
+    Denied(Denial),
+    /// The node gave no usable answer.
+    Failed {
+        /// Whether the command may have reached the node, and so may take effect, now or later.
+        sent: bool,
+    },
+}
+
+/// Who holds a key, as far as the node could tell.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub struct Denial {
+    /// The value of the key: the owner of a quorlock lease, or whatever another program wrote. `None`
+    /// where the key is gone again, or is not a string.
+    pub holder: Option<Box<[u8]>>,
+    /// How long the key still lives. `None` where it never expires, or is gone again.
+    pub remaining: Option<Duration>,
+}
+
+impl Denial {
+    /// A denial by `holder` for `remaining`.
+    pub const fn new(holder: Option<Box<[u8]>>, remaining: Option<Duration>) -> Self {
+        Self { holder, remaining }
+    }
+}

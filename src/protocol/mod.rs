@@ -1,0 +1,48 @@
+//! The decisions: a pure state machine for rounds over N nodes.
+//!
+//! Nothing here is asynchronous, reads a clock, draws randomness, logs, or knows Redis. Time goes in as
+//! an argument and commands come out as values, so that production, simulation and model checking run
+//! the same code. It imports nothing from the rest of the crate, and with `--no-default-features` it is
+//! all that is left of it: `no_std`, without a dependency.
+//!
+//! ```text
+//!            handle_reply(node, Granted | Denied | Failed, now)
+//!            handle_timeout(now)   handle_abandoned()
+//!                       |
+//!                       v                                     quorum-th grant, validity left
+//!   acquire(..) --> [ Pending ] -------------------------------------------> [ Won  ]
+//!                       |  quorum out of reach, win too late, caller gone
+//!                       +--------------------------------------------------> [ Lost ] --> Release to every node
+//!                                                                               ^        that may hold the key
+//!                                                 late Failed { sent: true } ---+--> Release again, there
+//! ```
+//!
+//! # Invariants
+//!
+//! - **P1** The verdict leaves `Pending` once, at the earliest reply that settles it, and never changes.
+//! - **P2** `Won` needs floor(N/2)+1 distinct *configured* nodes that replied `Granted` to this round.
+//! - **P3** `Won` of an acquire round has validity left at the time of the reply that won it, measured from
+//!   before the first send.
+//! - **P4** When an acquire round is lost, every node that may hold the key is sent a release, behind the
+//!   acquire; a node that denied, or was certainly never reached, is not.
+//! - **P5** A reply after the verdict never changes the verdict; a late unknown outcome after `Lost` yields
+//!   one more release to that node.
+//! - **P6** Every node is sent at most one acquire per round, and one owner serves one round.
+//!
+//! They are tested, each by name, in `tests/protocol`.
+
+mod command;
+mod owner;
+mod quorum;
+mod resource;
+mod round;
+mod time;
+pub mod validity;
+
+pub use command::{Command, Denial, NodeId, Reply};
+pub use owner::Owner;
+pub use quorum::{Quorum, Verdict};
+pub use resource::{Resource, ResourceError};
+pub use round::{Loss, Round, Terms};
+pub use time::Timestamp;
+pub use validity::Drift;

@@ -1,0 +1,56 @@
+//! The owner: the random value of one acquisition attempt, which proves whose key it is.
+//!
+//! It is handed in as random bytes and never drawn here. A value is never used for two rounds: a
+//! late release of one attempt must not delete what another attempt has set.
+
+use core::fmt;
+
+/// The random value of one acquisition attempt, a version 4 UUID.
+///
+/// It is the value of the Redis key, written as 32 hexadecimal digits: ASCII, because some clients
+/// mangle other bytes.
+///
+/// ```
+/// use quorlock::protocol::Owner;
+///
+/// let owner = Owner::from_random([0xab; 16]);
+/// assert_eq!(owner.to_string(), "abababababab4babababababababababab".replacen("abab", "ab", 1));
+/// assert_eq!(owner.to_hex().as_slice(), owner.to_string().as_bytes());
+/// ```
+#[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Owner([u8; 16]);
+
+impl Owner {
+    /// Makes an owner of 16 random bytes, of which six bits become the UUID's version and variant.
+    ///
+    /// The bytes must come from a cryptographic source, fresh for every round.
+    pub const fn from_random(mut bytes: [u8; 16]) -> Self {
+        bytes[6] = (bytes[6] & 0x0f) | 0x40;
+        bytes[8] = (bytes[8] & 0x3f) | 0x80;
+        Self(bytes)
+    }
+
+    /// The value as it stands on the nodes: 32 lower-case hexadecimal digits.
+    pub fn to_hex(self) -> [u8; 32] {
+        const fn digit(half: u8) -> u8 {
+            if half < 10 { b'0' + half } else { b'a' + half - 10 }
+        }
+        let mut hex = [0; 32];
+        for (pair, byte) in hex.chunks_exact_mut(2).zip(self.0) {
+            pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 0x0f)]);
+        }
+        hex
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Owner({self})")
+    }
+}

@@ -1,0 +1,68 @@
+//! How long a grant may be relied on: validity = ttl - elapsed - drift.
+//!
+//! This is the only place with that arithmetic. Every rounding goes against the holder: the drift is
+//! rounded up, what is left is rounded down, and the lifetime sent to a node is rounded up. All of it
+//! saturates; an unsigned underflow here has granted expired locks elsewhere (redlock-rs issue 20).
+
+use core::time::Duration;
+
+use super::time::Timestamp;
+
+/// The allowance for clocks that run at different *rates*: a share of the ttl and a fixed part.
+///
+/// > "MIN_VALIDITY = TTL - (T2 - T1) - CLOCK_DRIFT" (the Redis page on distributed locks)
+///
+/// ```
+/// use core::time::Duration;
+/// use quorlock::protocol::Drift;
+///
+/// let drift = Drift::default();
+/// assert_eq!(drift.of(Duration::from_secs(10)), Duration::from_millis(102));
+/// ```
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Drift {
+    per_mille: u32,
+    fixed: Duration,
+}
+
+impl Drift {
+    /// The largest share that is accepted, in thousandths of the ttl.
+    pub const MAX_PER_MILLE: u32 = 500;
+
+    /// A drift of `per_mille` thousandths of the ttl plus `fixed`; the share is cut to
+    /// [`Drift::MAX_PER_MILLE`].
+    pub const fn new(per_mille: u32, fixed: Duration) -> Self {
+        let per_mille =
+            if per_mille > Self::MAX_PER_MILLE { Self::MAX_PER_MILLE } else { per_mille };
+        Self { per_mille, fixed }
+    }
+
+    /// The allowance for a lease of `ttl`, rounded up.
+    pub fn of(self, ttl: Duration) -> Duration {
+        let nanos = ttl.as_nanos().saturating_mul(u128::from(self.per_mille)).div_ceil(1000);
+        let share = u64::try_from(nanos).map_or(Duration::MAX, Duration::from_nanos);
+        share.saturating_add(self.fixed)
+    }
+}
+
+impl Default for Drift {
+    /// 1 % of the ttl and 2 ms, as the reference implementations of Redlock use.
+    fn default() -> Self {
+        Self::new(10, Duration::from_millis(2))
+    }
+}
+
+/// The point up to which a grant may be relied on, when its round `started` before the first send.
+pub fn deadline(started: Timestamp, ttl: Duration, drift: Drift) -> Timestamp {
+    started.saturating_add(ttl.saturating_sub(drift.of(ttl)))
+}
+
+/// What is left at `now` of a grant that ends at `deadline`.
+pub fn left(deadline: Timestamp, now: Timestamp) -> Duration {
+    deadline.saturating_since(now)
+}
+
+/// The lifetime to send to a node, in milliseconds, rounded up and never zero.
+pub fn wire_millis(ttl: Duration) -> u64 {
+    u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1)
+}

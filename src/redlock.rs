@@ -1,0 +1,146 @@
+//! The entry: a handle on N nodes, which makes requests.
+//!
+//! It holds no logic of its own. A clone is the same fleet of nodes.
+
+use std::sync::Arc;
+
+use crate::{
+    acquire::Acquire,
+    builder::Builder,
+    driver::{Driver, Patience},
+    error::{CloseError, ConnectError, NodeStates},
+    node::{NodeSpec, NodeState, NodeStatus},
+};
+
+/// Quorum locks on N independent masters.
+///
+/// A clone is cheap and shares the connections. Make one per process and fleet, and clone it.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use quorlock::Redlock;
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let redlock =
+///     Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"]).await?;
+/// match redlock.try_acquire("invoice:42").await {
+///     Ok(lease) => lease.release().await?,
+///     Err(busy) if busy.is_contended() => println!("later: {busy}"),
+///     Err(broken) => return Err(broken.into()),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Redlock {
+    driver: Arc<Driver>,
+}
+
+impl Redlock {
+    pub(crate) const fn new(driver: Arc<Driver>) -> Self {
+        Self { driver }
+    }
+
+    /// Connects to the nodes with the default settings: [`Builder::connect`] without a change.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`]: a node that must not vote, too few that can be reached, or a list that cannot work.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the connections. Nothing has been set on any node.
+    pub async fn connect<I>(nodes: I) -> Result<Self, ConnectError>
+    where
+        I: IntoIterator,
+        I::Item: Into<NodeSpec>,
+    {
+        Self::builder().nodes(nodes).connect().await
+    }
+
+    /// [`connect`](Redlock::connect), blocking this thread. No runtime is needed.
+    ///
+    /// # Errors
+    ///
+    /// As for [`connect`](Redlock::connect).
+    pub fn connect_blocking<I>(nodes: I) -> Result<Self, ConnectError>
+    where
+        I: IntoIterator,
+        I::Item: Into<NodeSpec>,
+    {
+        Self::builder().nodes(nodes).connect_blocking()
+    }
+
+    /// Settings to choose, before connecting.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// A request for a lease on `resource`, which may be any bytes. It waits while somebody else holds it,
+    /// up to the request's deadline.
+    ///
+    /// See [`Acquire`] for the settings, [`AcquireFuture`](crate::AcquireFuture) for cancel safety, and
+    /// [`AcquireError`](crate::AcquireError) for what can go wrong.
+    #[doc(alias = "lock")]
+    #[doc(alias = "obtain")]
+    pub fn acquire(&self, resource: impl AsRef<[u8]>) -> Acquire {
+        let patience = Patience::For(self.driver.config.wait);
+        Acquire::new(Arc::clone(&self.driver), resource.as_ref(), patience)
+    }
+
+    /// A request for a lease on `resource` that asks every node once and does not wait.
+    #[doc(alias = "try_lock")]
+    pub fn try_acquire(&self, resource: impl AsRef<[u8]>) -> Acquire {
+        Acquire::new(Arc::clone(&self.driver), resource.as_ref(), Patience::OneRound)
+    }
+
+    /// How each node is, as last seen, in the order of the configuration. Nothing is sent.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<NodeStatus> {
+        self.driver.statuses()
+    }
+
+    /// Refuses new acquires, and waits until everything that is under way has ended: rounds, releases of
+    /// dropped leases, releases that a node has not confirmed yet. Call it before the process ends.
+    ///
+    /// Leases that are still held stay valid, and can be released. All clones are closed.
+    ///
+    /// # Errors
+    ///
+    /// [`CloseError`] when `close_timeout` has passed first.
+    ///
+    /// # Cancel safety
+    ///
+    /// It stays closed when the future is dropped, and what is under way goes on.
+    pub async fn close(&self) -> Result<(), CloseError> {
+        self.driver.close().await
+    }
+
+    /// [`close`](Redlock::close), blocking this thread. No runtime is needed.
+    ///
+    /// # Errors
+    ///
+    /// As for [`close`](Redlock::close).
+    pub fn close_blocking(&self) -> Result<(), CloseError> {
+        futures::executor::block_on(self.close())
+    }
+
+    /// Waits until the nodes can be used, or says why they cannot.
+    pub(crate) async fn connected(self) -> Result<Self, ConnectError> {
+        let limit = self.driver.now().saturating_add(self.driver.config.connect_timeout);
+        let statuses = self.driver.connected(limit).await;
+        let ready = statuses.iter().filter(|status| status.state == NodeState::Ready).count();
+        let refused = statuses.iter().any(|status| matches!(status.state, NodeState::Refused(_)));
+        let needed = self.driver.quorum.needed();
+        if ready >= needed && !refused {
+            return Ok(self);
+        }
+        let states = statuses.into_iter().map(|status| (status.address, status.state));
+        let nodes = NodeStates(states.collect());
+        Err(if refused {
+            ConnectError::Refused { nodes }
+        } else {
+            ConnectError::NoQuorum { ready, needed, nodes }
+        })
+    }
+}

@@ -1,0 +1,34 @@
+//! The seam to everything that is not deterministic: time, sleep, tasks, randomness.
+//!
+//! It decides nothing. The rest of the crate reaches the outside only through [`Runtime`], or through a
+//! [`Node`](crate::node::Node).
+
+mod tokio;
+
+use std::{fmt, future::Future, pin::Pin};
+
+pub use self::tokio::TokioRuntime;
+pub(crate) use self::tokio::system_now;
+use crate::protocol::Timestamp;
+
+/// A task to run, or a sleep to await.
+pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Where a [`Redlock`](crate::Redlock) gets its time, its tasks and its randomness from.
+///
+/// The default is [`TokioRuntime::shared`]. Another one is given by
+/// [`Builder::runtime`](crate::Builder::runtime), for instance one with virtual time in a simulation.
+pub trait Runtime: Send + Sync + fmt::Debug + 'static {
+    /// The time. It never goes back, counts while the machine sleeps, and may only err by running ahead.
+    fn now(&self) -> Timestamp;
+
+    /// A future that ends when [`now`](Runtime::now) has reached `at`, or a little later.
+    fn sleep_until(&self, at: Timestamp) -> Task;
+
+    /// Runs a task beside the caller. It works from any thread, and whether or not the caller is inside
+    /// an asynchronous runtime.
+    fn spawn(&self, task: Task);
+
+    /// Sixteen bytes from a cryptographic source: an owner is made of them.
+    fn random(&self) -> [u8; 16];
+}

@@ -1,0 +1,243 @@
+//! The tokio runtime, on a thread of our own: the engine room.
+//!
+//! This is the only file of the crate that reads a clock, sleeps, spawns or draws randomness. It must
+//! decide nothing about locks.
+#![allow(clippy::disallowed_methods, reason = "this file is what the list points to")]
+
+use std::{
+    fmt, io,
+    sync::{Arc, LazyLock, Mutex, PoisonError, Weak},
+    time::{Duration, SystemTime},
+};
+
+use tokio::{runtime::Handle, sync::oneshot};
+
+use super::{Runtime, Task};
+use crate::protocol::Timestamp;
+
+/// The production runtime: one thread with a current-thread tokio runtime.
+///
+/// All sockets, rounds and timers of a [`Redlock`](crate::Redlock) live on that thread. The futures that
+/// a user awaits only exchange messages with it, so they work on any executor, and a blocked or
+/// overloaded executor does not delay a deadline. A clone is cheap and shares the thread, which ends
+/// when the last clone is gone.
+#[derive(Clone)]
+pub struct TokioRuntime {
+    thread: Arc<EngineThread>,
+}
+
+struct EngineThread {
+    handle: Handle,
+    /// Dropped with the last handle, which ends the thread's main future.
+    _stop: oneshot::Sender<()>,
+}
+
+static SHARED: Mutex<Weak<EngineThread>> = Mutex::new(Weak::new());
+
+impl TokioRuntime {
+    /// The engine thread that all [`Redlock`](crate::Redlock)s of this process share unless they are
+    /// given another one. It is started by the first of them and ends after the last.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's, where it gives no thread or no event queue.
+    pub fn shared() -> io::Result<Self> {
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = shared.upgrade() {
+            return Ok(Self { thread });
+        }
+        let started = Self::dedicated()?;
+        *shared = Arc::downgrade(&started.thread);
+        Ok(started)
+    }
+
+    /// A new engine thread, for a [`Redlock`](crate::Redlock) that should not share one.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's, where it gives no thread or no event queue.
+    pub fn dedicated() -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = oneshot::channel::<()>();
+        std::thread::Builder::new().name("quorlock".to_owned()).spawn(move || {
+            // The sender is never used: an error says that the last handle is gone.
+            let _ = runtime.block_on(stopped);
+            runtime.shutdown_background();
+        })?;
+        Ok(Self { thread: Arc::new(EngineThread { handle, _stop: stop }) })
+    }
+}
+
+impl Runtime for TokioRuntime {
+    fn now(&self) -> Timestamp {
+        system_now()
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> Task {
+        let this = self.clone();
+        Box::pin(async move {
+            // The timer's clock may stand still while ours goes on, and the other way round.
+            loop {
+                let left = at.saturating_since(this.now());
+                if left.is_zero() {
+                    return;
+                }
+                tokio::time::sleep(left.min(LONGEST_SLEEP)).await;
+            }
+        })
+    }
+
+    fn spawn(&self, task: Task) {
+        // The task keeps the thread alive until it has ended.
+        let this = self.clone();
+        drop(self.thread.handle.spawn(async move {
+            task.await;
+            drop(this);
+        }));
+    }
+
+    fn random(&self) -> [u8; 16] {
+        rand::random()
+    }
+}
+
+impl fmt::Debug for TokioRuntime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TokioRuntime").finish_non_exhaustive()
+    }
+}
+
+/// After this long the clock is read again, in case it went on while the timers stood still.
+const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+
+/// A wall clock that gets ahead of the monotonic clock by more than this has jumped, or the machine was
+/// stopped in a way that no monotonic clock counts. Below it lies the noise of reading two clocks.
+const JUMP: Duration = Duration::from_millis(100);
+
+/// One clock for the whole process, so that timestamps of two engine threads can be compared.
+static CLOCK: LazyLock<Clock> = LazyLock::new(Clock::new);
+
+/// The time of the system's clock, since its first use in this process.
+pub(crate) fn system_now() -> Timestamp {
+    CLOCK.now()
+}
+
+/// A clock that counts suspended time: `CLOCK_BOOTTIME` where there is one, and the wall clock where that
+/// ran ahead of it. It can only err by running ahead, which ends leases early and never late.
+struct Clock {
+    origin: Duration,
+    wall: Mutex<Wall>,
+}
+
+struct Wall {
+    boot: Duration,
+    wall: Duration,
+    ahead: Duration,
+}
+
+impl Clock {
+    fn new() -> Self {
+        let boot = boot_time();
+        let wall = Wall { boot, wall: wall_time(), ahead: Duration::ZERO };
+        Self { origin: boot, wall: Mutex::new(wall) }
+    }
+
+    fn now(&self) -> Timestamp {
+        let mut last = self.wall.lock().unwrap_or_else(PoisonError::into_inner);
+        let (boot, wall) = (boot_time(), wall_time());
+        last.advance(boot, wall);
+        Timestamp::from_origin(last.boot.saturating_sub(self.origin).saturating_add(last.ahead))
+    }
+}
+
+impl Wall {
+    fn advance(&mut self, boot: Duration, wall: Duration) {
+        let boot_passed = boot.saturating_sub(self.boot);
+        let wall_passed = wall.saturating_sub(self.wall);
+        let ahead = wall_passed.saturating_sub(boot_passed);
+        if ahead > JUMP {
+            self.ahead = self.ahead.saturating_add(ahead);
+        }
+        self.boot = self.boot.max(boot);
+        self.wall = wall;
+    }
+}
+
+fn wall_time() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+#[cfg(unix)]
+fn boot_time() -> Duration {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let clock = rustix::time::ClockId::Boottime;
+    // On Apple systems this clock goes on while the machine sleeps; elsewhere it is the best there is.
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let clock = rustix::time::ClockId::Monotonic;
+    let time = rustix::time::clock_gettime(clock);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    let nanos = u32::try_from(time.tv_nsec).unwrap_or_default();
+    Duration::new(seconds, nanos)
+}
+
+/// Windows counts suspended time in the standard library's clock.
+#[cfg(not(unix))]
+fn boot_time() -> Duration {
+    static ORIGIN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    let now = std::time::Instant::now();
+    now.saturating_duration_since(*ORIGIN.get_or_init(|| now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn secs(secs: u64) -> Duration {
+        Duration::from_secs(secs)
+    }
+
+    fn wall() -> Wall {
+        Wall { boot: secs(100), wall: secs(1000), ahead: Duration::ZERO }
+    }
+
+    #[test]
+    fn a_wall_clock_that_jumps_forward_moves_the_time_on() {
+        let mut wall = wall();
+        wall.advance(secs(101), secs(1061));
+        assert_eq!(wall.ahead, secs(60));
+    }
+
+    #[test]
+    fn a_wall_clock_set_back_never_takes_time_back() {
+        let mut wall = wall();
+        wall.advance(secs(101), secs(1));
+        assert_eq!((wall.boot, wall.ahead), (secs(101), Duration::ZERO));
+        wall.advance(secs(102), secs(2));
+        assert_eq!((wall.boot, wall.ahead), (secs(102), Duration::ZERO));
+    }
+
+    #[test]
+    fn the_noise_of_reading_two_clocks_does_not_add_up() {
+        let mut wall = wall();
+        for step in 1..1000u64 {
+            let boot = secs(100) + Duration::from_millis(step);
+            wall.advance(
+                boot,
+                secs(1000) + Duration::from_millis(step) + Duration::from_micros(50),
+            );
+        }
+        assert_eq!(wall.ahead, Duration::ZERO);
+    }
+
+    #[test]
+    fn the_shared_thread_is_one_and_ends_with_its_last_handle() {
+        let first = TokioRuntime::dedicated().unwrap();
+        let weak = Arc::downgrade(&first.thread);
+        drop(first);
+        assert!(weak.upgrade().is_none());
+        let one = TokioRuntime::shared().unwrap();
+        let two = TokioRuntime::shared().unwrap();
+        assert!(Arc::ptr_eq(&one.thread, &two.thread));
+    }
+}

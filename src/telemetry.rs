@@ -1,0 +1,57 @@
+//! Events for the `tracing` crate, and nothing without the feature: call sites carry no `cfg`.
+//!
+//! It must never log a password, a resource's holder, or an owner.
+
+#![cfg_attr(not(feature = "tracing"), allow(unused_variables, clippy::missing_const_for_fn))]
+
+use std::time::Duration;
+
+#[cfg(feature = "redis")]
+use crate::node::Refusal;
+use crate::protocol::{Loss, NodeId, Resource};
+
+#[cfg(feature = "tracing")]
+const TARGET: &str = "quorlock";
+
+#[cfg(feature = "redis")]
+pub(crate) fn node_ready(node: NodeId, address: &str, version: &str) {
+    #[cfg(feature = "tracing")]
+    tracing::info!(target: TARGET, node = node.index(), address, version, "node ready");
+}
+
+#[cfg(feature = "redis")]
+pub(crate) fn node_down(node: NodeId, address: &str, reason: &str) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(target: TARGET, node = node.index(), address, reason, "node lost");
+}
+
+#[cfg(feature = "redis")]
+pub(crate) fn node_refused(node: NodeId, address: &str, refusal: &Refusal) {
+    #[cfg(feature = "tracing")]
+    tracing::error!(target: TARGET, node = node.index(), address, %refusal, "node refused");
+}
+
+pub(crate) fn acquired(resource: &Resource, rounds: u32, elapsed: Duration) {
+    #[cfg(feature = "tracing")]
+    tracing::debug!(target: TARGET, %resource, rounds, ?elapsed, "acquired");
+}
+
+pub(crate) fn round_lost(resource: &Resource, loss: Option<Loss>, granted: usize) {
+    #[cfg(feature = "tracing")]
+    tracing::debug!(target: TARGET, %resource, ?loss, granted, "round lost");
+}
+
+pub(crate) fn released(resource: &Resource, confirmed: usize) {
+    #[cfg(feature = "tracing")]
+    tracing::debug!(target: TARGET, %resource, confirmed, "released");
+}
+
+pub(crate) fn release_queued(node: NodeId, resource: &Resource) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(target: TARGET, node = node.index(), %resource, "release kept for later");
+}
+
+pub(crate) fn release_given_up(node: NodeId, resource: &Resource) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(target: TARGET, node = node.index(), %resource, "release given up, the key expires");
+}

@@ -1,0 +1,26 @@
+//! Real redis-servers, clusters of them, and a faulty TCP proxy for the tests and benchmarks.
+//!
+//! Every function blocks and may be called from synchronous and asynchronous tests alike. A failure
+//! of the harness is a panic with a message, because a test can do nothing else with it.
+//! It must never stop a process that it did not start, and must never let a test pass by waiting
+//! for a fixed time: it waits for a condition, up to a deadline.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the ban on clocks, sleeps and spawns is for the library; the harness is outside it"
+)]
+
+mod cluster;
+mod ports;
+mod process;
+mod proxy;
+mod server;
+mod tls;
+
+pub use cluster::{Cluster, eventually};
+pub use ports::ipv6_available;
+pub use proxy::Proxy;
+pub use server::{Server, ServerBuilder};
+pub use tls::TestCa;
+
+/// The client library of the control connections, for tests that read a [`redis::Value`].
+pub use redis;

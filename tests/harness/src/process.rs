@@ -1,0 +1,123 @@
+//! One redis-server process: finding the program, spawning it, signalling it, burying it.
+//!
+//! A watchdog shell waits on a pipe that only this process holds open; when the test process dies
+//! in whatever way, the pipe closes and the shell kills the server. The watchdog is buried before
+//! the server is, so that it must never signal a process id that belongs to somebody else by then.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+
+use crate::eventually;
+
+/// A running child. Dropping it kills it.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    watchdog: Child,
+    paused: bool,
+}
+
+impl Process {
+    /// Starts the server with these arguments.
+    pub(crate) fn spawn(args: &[OsString]) -> Self {
+        let program = server_program();
+        let mut child = Command::new(&program)
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {}: {error}", program.display()));
+        // `read` returns at the end of the pipe, since nothing is ever written to it.
+        let watchdog = Command::new("/bin/sh")
+            .args(["-c", "read -r _; kill -9 \"$1\"", "quorlock-watchdog"])
+            .arg(child.id().to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        match watchdog {
+            Ok(watchdog) => Self { child, watchdog, paused: false },
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                panic!("cannot start the watchdog shell: {error}")
+            }
+        }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn paused(&self) -> bool {
+        self.paused
+    }
+
+    /// The exit status in words, once the process is gone.
+    pub(crate) fn exited(&mut self) -> Option<String> {
+        self.child.try_wait().expect("the status of an own child").map(|status| status.to_string())
+    }
+
+    /// SIGSTOP, and waits until the process has really stopped: the signal alone is asynchronous.
+    pub(crate) fn pause(&mut self) {
+        let pid = Pid::from_child(&self.child);
+        self.signal(Signal::STOP);
+        if !self.paused {
+            eventually("a server stops after SIGSTOP", Duration::from_secs(10), || {
+                let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+                waitid(WaitId::Pid(pid), options).expect("the state of an own child").is_some()
+            });
+        }
+        self.paused = true;
+    }
+
+    /// SIGCONT. The process answers whatever has arrived meanwhile.
+    pub(crate) fn resume(&mut self) {
+        self.signal(Signal::CONT);
+        self.paused = false;
+    }
+
+    fn signal(&mut self, signal: Signal) {
+        // A child that was waited for has no process id any more.
+        if let Some(status) = self.exited() {
+            panic!("the server has already exited with {status}");
+        }
+        kill_process(Pid::from_child(&self.child), signal).expect("signal to an own child");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.watchdog.kill();
+        let _ = self.watchdog.wait();
+        // SIGKILL also ends a stopped process.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// REDIS_SERVER_BIN, or else the first of redis-server and valkey-server on PATH.
+///
+/// A wrapper script has to `exec` the server, since the signals go to the process started here.
+fn server_program() -> PathBuf {
+    if let Some(path) = std::env::var_os("REDIS_SERVER_BIN").filter(|path| !path.is_empty()) {
+        return path.into();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    for name in ["redis-server", "valkey-server"] {
+        if let Some(found) =
+            std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
+        {
+            return found;
+        }
+    }
+    panic!(
+        "no redis-server and no valkey-server on PATH: run `tests/run`, which installs one, \
+         or set REDIS_SERVER_BIN"
+    )
+}
