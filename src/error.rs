@@ -25,6 +25,8 @@ pub enum NodeOutcome {
     Failed(NodeError),
     /// Its answer was not needed any more when the round ended.
     Unanswered,
+    /// It was not asked, because it certainly had nothing of ours.
+    NotAsked,
 }
 
 /// One node's part in a failed round.
@@ -56,6 +58,7 @@ impl fmt::Display for NodeReport {
             }
             NodeOutcome::Failed(error) => error.fmt(f),
             NodeOutcome::Unanswered => f.write_str("not waited for"),
+            NodeOutcome::NotAsked => f.write_str("not asked"),
         }
     }
 }

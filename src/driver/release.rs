@@ -47,6 +47,9 @@ impl Driver {
                 }
                 match releases.next().await {
                     Some((node, reply)) => round.handle_reply(node, reply, driver.now()),
+                    None if round.verdict() == Verdict::Pending => {
+                        round.handle_timeout(driver.now());
+                    }
                     None => return,
                 }
             }
@@ -94,10 +97,7 @@ impl Releases {
             owner: round.terms().owner,
             ttl,
             calls: Fanout::new(driver),
-            outcomes: vec![
-                NodeOutcome::Denied(crate::protocol::Denial::default());
-                driver.nodes.len()
-            ],
+            outcomes: vec![NodeOutcome::NotAsked; driver.nodes.len()],
             unsure: Vec::new(),
         }
     }

@@ -42,9 +42,11 @@ impl Terms {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Loss {
-    /// Enough nodes answered, and someone else holds too many of them.
+    /// Enough nodes answered, and someone else holds too many of them; for a release, the key was gone from
+    /// too many.
     Contended,
-    /// Too many nodes failed: no round could be won, whoever holds the resource.
+    /// Too many nodes failed: no round could be won, whoever holds the resource; for a release, the nodes
+    /// that failed might have made the quorum.
     NoQuorum,
     /// A quorum granted, with less than the minimum validity left.
     TooLate,
@@ -256,8 +258,12 @@ impl Round {
             Verdict::Lost => {
                 let failed =
                     self.votes.iter().filter(|vote| matches!(vote, Vote::Failed { .. })).count();
-                let hopeless = failed > self.quorum.spare();
-                self.lose(if hopeless { Loss::NoQuorum } else { Loss::Contended });
+                let broken = match self.purpose {
+                    Purpose::Acquire => failed > self.quorum.spare(),
+                    // Nodes that were never asked have nothing to say about whether the key was there.
+                    Purpose::Release => granted + waiting + failed >= self.quorum.needed(),
+                };
+                self.lose(if broken { Loss::NoQuorum } else { Loss::Contended });
             }
         }
     }
