@@ -1,9 +1,29 @@
-//! Quorum locks on N independent Redis or Valkey masters (the Redlock algorithm).
+#![doc = include_str!("../README.md")]
 //!
-//! A front page will stand here.
+//! # Modules
+//!
+//! - the crate root: `Redlock`, its `Builder`, the request `Acquire`, the `Lease`, the errors
+//! - `protocol`: the decisions, pure and buildable alone
+//! - `node`: how one command reaches one node; `MemoryNode` for unit tests
+//! - `runtime`: time, tasks and randomness
 #![cfg_attr(not(feature = "tokio"), no_std)]
 
 extern crate alloc;
+
+/// The examples of the documentation, compiled and run as tests.
+#[cfg(all(doctest, feature = "redis"))]
+mod documentation {
+    macro_rules! page {
+        ($($name:ident $file:literal)*) => {$(
+            #[doc = include_str!(concat!("../docs/", $file))]
+            mod $name {}
+        )*};
+    }
+    page! {
+        algorithm "algorithm.md" architecture "architecture.md" defaults "defaults.md"
+        errors "errors.md" operating "operating.md" safety "safety.md" testing "testing.md"
+    }
+}
 
 pub mod protocol;
 

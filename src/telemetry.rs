@@ -26,6 +26,12 @@ pub(crate) fn node_down(node: NodeId, address: &str, reason: &str) {
 }
 
 #[cfg(feature = "redis")]
+pub(crate) fn node_unreachable(node: NodeId, address: &str, reason: &str) {
+    #[cfg(feature = "tracing")]
+    tracing::debug!(target: TARGET, node = node.index(), address, reason, "node unreachable");
+}
+
+#[cfg(feature = "redis")]
 pub(crate) fn node_refused(node: NodeId, address: &str, refusal: &Refusal) {
     #[cfg(feature = "tracing")]
     tracing::error!(target: TARGET, node = node.index(), address, %refusal, "node refused");

@@ -71,7 +71,11 @@ impl Driver {
             attempt.decide(&mut answer).await;
             if attempt.round.verdict() == Verdict::Won {
                 self.pace.sample(self.now().saturating_since(attempt.started));
-                telemetry::acquired(&plan.resource, lost, self.now().saturating_since(started));
+                telemetry::acquired(
+                    &plan.resource,
+                    lost.saturating_add(1),
+                    self.now().saturating_since(started),
+                );
                 // A caller that is gone hands the lease back, and dropping it releases it.
                 drop(answer.send(Ok(attempt.lease())));
                 attempt.settle().await;
@@ -226,7 +230,7 @@ impl Attempt {
             terms.owner,
             terms.ttl,
             self.round.deadline(),
-            self.round.may_hold().collect(),
+            self.round.may_hold().map(|node| (node, self.is_unsure(node))).collect(),
         )
     }
 
@@ -245,16 +249,21 @@ impl Attempt {
     fn undo(&mut self) {
         let mut nodes = Vec::new();
         while let Some((node, _release)) = self.round.poll_command() {
-            let unsure = matches!(
-                self.outcomes.get(node.index()),
-                Some(NodeOutcome::Failed(_) | NodeOutcome::Unanswered)
-            );
-            nodes.push((node, unsure));
+            nodes.push((node, self.is_unsure(node)));
         }
         if !nodes.is_empty() {
             let terms = self.round.terms();
             self.driver.release_unwatched(terms.resource.clone(), terms.owner, terms.ttl, nodes);
         }
+    }
+
+    /// Whether the acquire may still be executed there, perhaps behind a release that was sent on another
+    /// connection.
+    fn is_unsure(&self, node: NodeId) -> bool {
+        matches!(
+            self.outcomes.get(node.index()),
+            Some(NodeOutcome::Failed(_) | NodeOutcome::Unanswered)
+        )
     }
 
     fn error(&self, waited: Duration) -> AcquireError {

@@ -20,20 +20,22 @@ use crate::{
 };
 
 impl Driver {
-    /// Releases a lease on the nodes that may hold it. The answer comes at the verdict; the work goes on
+    /// Releases a lease on the nodes that may hold it; `held` says of each whether it is unknown if the key was
+    /// set there. The answer comes at the verdict; the work goes on
     /// until every node has answered or is left to be released later, whether or not anybody listens.
     pub(crate) fn release(
         self: &Arc<Self>,
         resource: Resource,
         owner: Owner,
         ttl: Duration,
-        held: Box<[NodeId]>,
+        held: Box<[(NodeId, bool)]>,
     ) -> oneshot::Receiver<Result<(), ReleaseError>> {
         let (answer, receiver) = oneshot::channel();
         let driver = Arc::clone(self);
         self.spawn(async move {
-            let mut round = Round::release(driver.quorum, resource, owner, held);
-            let mut releases = Releases::new(&driver, &round, ttl);
+            let nodes = held.iter().map(|(node, _)| *node);
+            let mut round = Round::release(driver.quorum, resource, owner, nodes);
+            let mut releases = Releases::new(&driver, &round, ttl, &held);
             while let Some((node, command)) = round.poll_command() {
                 releases.send(node, command);
             }
@@ -68,8 +70,7 @@ impl Driver {
     ) {
         let held = nodes.iter().map(|(node, _)| *node);
         let mut round = Round::release(self.quorum, resource, owner, held);
-        let mut releases = Releases::new(self, &round, ttl);
-        releases.unsure = nodes.into_iter().filter(|(_, unsure)| *unsure).map(|(n, _)| n).collect();
+        let mut releases = Releases::new(self, &round, ttl, &nodes);
         while let Some((node, command)) = round.poll_command() {
             releases.send(node, command);
         }
@@ -90,7 +91,8 @@ struct Releases {
 }
 
 impl Releases {
-    fn new(driver: &Arc<Driver>, round: &Round, ttl: Duration) -> Self {
+    /// `nodes` says of each whether its acquire may still be executed.
+    fn new(driver: &Arc<Driver>, round: &Round, ttl: Duration, nodes: &[(NodeId, bool)]) -> Self {
         Self {
             driver: Arc::clone(driver),
             resource: round.terms().resource.clone(),
@@ -98,7 +100,7 @@ impl Releases {
             ttl,
             calls: Fanout::new(driver),
             outcomes: vec![NodeOutcome::NotAsked; driver.nodes.len()],
-            unsure: Vec::new(),
+            unsure: nodes.iter().filter(|(_, unsure)| *unsure).map(|(node, _)| *node).collect(),
         }
     }
 

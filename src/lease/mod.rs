@@ -49,8 +49,8 @@ pub struct Lease {
     owner: Owner,
     ttl: Duration,
     deadline: Timestamp,
-    /// The nodes that may hold the key; `None` once released.
-    held: Option<Box<[NodeId]>>,
+    /// The nodes that may hold the key, and whether that is unknown; `None` once released.
+    held: Option<Box<[(NodeId, bool)]>>,
 }
 
 impl Lease {
@@ -60,7 +60,7 @@ impl Lease {
         owner: Owner,
         ttl: Duration,
         deadline: Timestamp,
-        held: Box<[NodeId]>,
+        held: Box<[(NodeId, bool)]>,
     ) -> Self {
         Self { driver, resource, owner, ttl, deadline, held: Some(held) }
     }

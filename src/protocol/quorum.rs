@@ -48,7 +48,8 @@ impl Quorum {
 
     /// The number of grants that win: floor(N/2) + 1.
     ///
-    /// > "acquire the lock in the majority of the instances (at least N/2+1)" (the Redis page)
+    /// > "If and only if the client was able to acquire the lock in the majority of the instances (at least
+    /// > 3)" (the Redis page, of five nodes)
     pub const fn needed(self) -> usize {
         self.nodes / 2 + 1
     }

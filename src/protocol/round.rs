@@ -268,8 +268,8 @@ impl Round {
         }
     }
 
-    /// > "the lock is considered to be acquired only if ... the total time elapsed to acquire the lock is
-    /// > less than lock validity time" (the Redis page)
+    /// > "and the total time elapsed to acquire the lock is less than lock validity time, the lock is
+    /// > considered to be acquired" (the Redis page)
     fn enough_left(&self, now: Timestamp) -> bool {
         let left = validity::left(self.deadline, now);
         left > Duration::ZERO && left >= self.terms.min_validity

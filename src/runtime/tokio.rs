@@ -83,7 +83,12 @@ impl Runtime for TokioRuntime {
                 if left.is_zero() {
                     return;
                 }
-                tokio::time::sleep(left.min(LONGEST_SLEEP)).await;
+                // The timer is this thread's, on whatever executor the caller awaits it.
+                let sleep = {
+                    let _entered = this.thread.handle.enter();
+                    tokio::time::sleep(left.min(LONGEST_SLEEP))
+                };
+                sleep.await;
             }
         })
     }

@@ -47,6 +47,7 @@ impl AddressError {
 
 /// Roots and a client identity other than the system's.
 #[derive(Clone, Default)]
+#[cfg_attr(not(feature = "tls-rustls"), allow(dead_code, reason = "nothing can set them"))]
 pub(crate) struct TlsSettings {
     pub(crate) ca: Option<Vec<u8>>,
     /// The certificate and its key.

@@ -78,7 +78,13 @@ async fn info(link: &Link) -> Result<String, NodeError> {
 
 /// The right to the command is missing, and not that to the probe's key.
 fn lacks_right(code: &str, message: &str) -> bool {
-    code == "NOPERM" && message.contains("to run the")
+    code == "NOPERM" && missing_right(message).is_some()
+}
+
+/// The command that, by the server's message, the user may not run.
+pub(super) fn missing_right(message: &str) -> Option<&str> {
+    let (_, rest) = message.split_once("permissions to run the '")?;
+    rest.split_once('\'').map(|(command, _)| command)
 }
 
 /// Judges the text of `INFO`.
@@ -96,7 +102,7 @@ fn judge(info: &str, allow_eviction: bool) -> Result<Identity, Refusal> {
     if major.is_some_and(|major| major < 6) {
         return Err(Refusal::TooOld { version: Arc::from(version) });
     }
-    // > "Using replicas ... with a failover would break the mutual exclusion" is why only masters vote.
+    // A replica may lack a lock that its master granted, so only masters vote.
     if field("role").is_some_and(|role| role != "master") {
         return Err(Refusal::Replica);
     }

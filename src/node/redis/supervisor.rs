@@ -46,7 +46,9 @@ pub(super) async fn run(node: Arc<Shared>, context: NodeContext) {
                 }
             }
             Err(NodeError::Refused(refusal)) => {
-                telemetry::node_refused(context.id(), node.address.display(), &refusal);
+                if node.view().state != NodeState::Refused(refusal.clone()) {
+                    telemetry::node_refused(context.id(), node.address.display(), &refusal);
+                }
                 publish(&node, &context, NodeState::Refused(refusal));
                 pause = LONGEST_PAUSE;
             }
@@ -57,6 +59,7 @@ pub(super) async fn run(node: Arc<Shared>, context: NodeContext) {
                     }
                     other => Arc::from(other.to_string()),
                 };
+                telemetry::node_unreachable(context.id(), node.address.display(), &reason);
                 publish(&node, &context, NodeState::Down { reason });
             }
         }
@@ -141,16 +144,16 @@ async fn connect(node: &Arc<Shared>, context: &NodeContext) -> Result<Arc<Link>,
 
 fn connect_error(error: &RedisError) -> NodeError {
     let message = || Arc::<str>::from(error.detail().unwrap_or_default());
+    if let Some(command) = error.detail().and_then(check::missing_right) {
+        let command = Arc::from(command);
+        return NodeError::Refused(Refusal::MissingRight { command, message: message() });
+    }
     match (error.kind(), error.code()) {
         (ErrorKind::AuthenticationFailed, _) | (_, Some("WRONGPASS" | "NOAUTH")) => {
             NodeError::Refused(Refusal::WrongCredentials { message: message() })
         }
         (ErrorKind::RESP3NotSupported, _) => {
             NodeError::Refused(Refusal::TooOld { version: Arc::from("without RESP3") })
-        }
-        (_, Some("NOPERM")) => {
-            let command = Arc::from("hello +auth +select");
-            NodeError::Refused(Refusal::MissingRight { command, message: message() })
         }
         _ => match wire::classify(error) {
             NodeError::ConnectionLost { reason } => NodeError::NotConnected { reason },

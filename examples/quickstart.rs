@@ -1,0 +1,84 @@
+//! Acquire and release on five nodes, while nodes die and come back.
+//!
+//!     cargo run --example quickstart
+//!
+//! The nodes are in this process. With `REDIS_URLS` set to a comma-separated list, the same locks are taken
+//! on those servers, and nothing is killed. An outcome that is not the expected one ends the program with a
+//! failure.
+
+use std::{error::Error, process::ExitCode, time::Duration};
+
+use quorlock::{AcquireError, Redlock, node::MemoryNode};
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let outcome = match std::env::var("REDIS_URLS") {
+        Ok(urls) => on_servers(&urls).await,
+        Err(_) => on_embedded_nodes().await,
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("failed: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn on_servers(urls: &str) -> Outcome {
+    let redlock = Redlock::connect(urls.split(',').map(str::trim)).await?;
+    for (index, node) in redlock.nodes().iter().enumerate() {
+        let version = node.version.as_deref().unwrap_or("unknown version");
+        println!("node {index} {}: {:?}, {version}", node.address, node.state);
+    }
+    acquire_and_release(&redlock, "on servers").await?;
+    redlock.close().await?;
+    Ok(())
+}
+
+async fn on_embedded_nodes() -> Outcome {
+    let nodes: [MemoryNode; 5] = std::array::from_fn(|_| MemoryNode::new());
+    let redlock = Redlock::connect(&nodes).await?;
+    acquire_and_release(&redlock, "five nodes up").await?;
+
+    let [first, second, third, ..] = &nodes;
+    first.kill();
+    second.kill();
+    acquire_and_release(&redlock, "two killed").await?;
+
+    third.kill();
+    match redlock.try_acquire("invoice:42").await {
+        Err(AcquireError::NoQuorum { granted, needed, nodes }) => {
+            println!("three killed: refused, {granted} granted of the {needed} needed");
+            for (report, error) in nodes.failures() {
+                println!("    {}: {error}", report.node);
+            }
+        }
+        other => return Err(format!("three nodes are dead, and yet: {other:?}").into()),
+    }
+
+    // Their memory is gone. Real servers without persistence must stay away for longer than the ttl before
+    // they come back (docs/operating.md); here nothing is held, so nothing can be forgotten.
+    for node in [first, second, third] {
+        node.restart();
+    }
+    acquire_and_release(&redlock, "restarted").await?;
+    redlock.close().await?;
+    Ok(())
+}
+
+async fn acquire_and_release(redlock: &Redlock, when: &str) -> Outcome {
+    let lease = redlock.acquire("invoice:42").ttl(Duration::from_secs(10)).await?;
+    println!("{when}: acquired, validity={:?}, owner={}", lease.validity(), lease.owner());
+
+    // Anybody else is told that it is busy, which is not the same as broken.
+    match redlock.try_acquire("invoice:42").await {
+        Err(busy) if busy.is_contended() => {}
+        other => return Err(format!("a second holder was not refused: {other:?}").into()),
+    }
+    lease.release().await?;
+    println!("{when}: released");
+    Ok(())
+}
