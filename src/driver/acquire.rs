@@ -85,9 +85,10 @@ impl Driver {
             telemetry::round_lost(&plan.resource, attempt.round.loss(), attempt.round.granted());
             let now = self.now();
             let error = attempt.error(now.saturating_since(started));
+            let attempt_started = attempt.started;
             self.spawn(attempt.settle());
             broken_since = match &error {
-                AcquireError::NoQuorum { .. } => broken_since.or(Some(now)),
+                AcquireError::NoQuorum { .. } => broken_since.or(Some(attempt_started)),
                 _ => None,
             };
             let pause = self.pace.pause(lost, self.random_byte(), &self.config);
@@ -160,10 +161,25 @@ impl Attempt {
             outcomes: vec![NodeOutcome::Unanswered; driver.nodes.len()],
             driver: Arc::clone(driver),
         };
+        attempt.leave_out_unreachable();
         while let Some((node, command)) = attempt.round.poll_command() {
             attempt.calls.push(driver, node, command);
         }
         attempt
+    }
+
+    /// Counts the nodes that cannot be asked before any other is, so that a round that cannot be won sends
+    /// nothing.
+    fn leave_out_unreachable(&mut self) {
+        let driver = Arc::clone(&self.driver);
+        for (index, member) in driver.nodes.iter().enumerate() {
+            if let Err(error) = member.node.reachable() {
+                let node = NodeId::new(index);
+                let reply = Reply::Failed { sent: error.sent() };
+                self.note(node, Err(error));
+                self.round.handle_reply(node, reply, self.started);
+            }
+        }
     }
 
     /// Runs until the verdict, or until the caller is gone.

@@ -4,6 +4,7 @@
 //! sent in that order (contract N1 of the node).
 
 use std::{
+    collections::VecDeque,
     future::Future,
     pin::Pin,
     task::{Context, Poll},
@@ -21,6 +22,10 @@ use crate::{
 /// Unanswered commands, with one time limit for all of them.
 pub(super) struct Fanout {
     calls: FuturesUnordered<Call>,
+    /// Answers that came before all commands had been sent.
+    answered: VecDeque<Answer>,
+    /// Whether a command has been pushed and not been polled yet.
+    unsent: bool,
     limit: Task,
 }
 
@@ -55,20 +60,36 @@ impl Fanout {
     /// A fan-out whose commands must be answered within the node timeout from now.
     pub(super) fn new(driver: &Driver) -> Self {
         let at = driver.now().saturating_add(driver.config.node_timeout);
-        Self { calls: FuturesUnordered::new(), limit: driver.runtime.sleep_until(at) }
+        Self {
+            calls: FuturesUnordered::new(),
+            answered: VecDeque::new(),
+            unsent: false,
+            limit: driver.runtime.sleep_until(at),
+        }
     }
 
     pub(super) fn push(&mut self, driver: &Driver, node: NodeId, command: Command) {
         if let Some(member) = driver.member(node) {
             self.calls.push(Call { node, answer: member.node.call(command) });
+            self.unsent = true;
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.calls.is_empty()
+        self.calls.is_empty() && self.answered.is_empty()
     }
 
     pub(super) fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<Progress> {
+        // Every command is sent before the first answer is looked at: what follows from an answer, such as a
+        // release, must not overtake a command that has been decided on before.
+        if std::mem::take(&mut self.unsent) {
+            while let Poll::Ready(Some(answer)) = Pin::new(&mut self.calls).poll_next(cx) {
+                self.answered.push_back(answer);
+            }
+        }
+        if let Some(answer) = self.answered.pop_front() {
+            return Poll::Ready(Progress::Answered(answer));
+        }
         match Pin::new(&mut self.calls).poll_next(cx) {
             Poll::Ready(Some(answer)) => Poll::Ready(Progress::Answered(answer)),
             Poll::Ready(None) => Poll::Ready(Progress::Done),

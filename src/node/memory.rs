@@ -199,6 +199,15 @@ impl Node for MemoryNode {
         })
     }
 
+    fn reachable(&self) -> Result<(), NodeError> {
+        match self.state().mode {
+            Mode::Running | Mode::Paused => Ok(()),
+            Mode::Killed => {
+                Err(NodeError::NotConnected { reason: Arc::from("the node has been killed") })
+            }
+        }
+    }
+
     fn status(&self) -> NodeStatus {
         let address = format!("memory:{:p}", Arc::as_ptr(&self.shared));
         let state = match self.state().mode {

@@ -47,6 +47,16 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
     /// Sends one command.
     fn call(&self, command: Command) -> NodeCall;
 
+    /// Whether a command would be sent, without asking the node: the error that it would end with otherwise.
+    /// A round that cannot be won is then not begun. By default it would.
+    ///
+    /// # Errors
+    ///
+    /// One whose [`sent`](NodeError::sent) is false.
+    fn reachable(&self) -> Result<(), NodeError> {
+        Ok(())
+    }
+
     /// How the node is, without asking it.
     fn status(&self) -> NodeStatus;
 }

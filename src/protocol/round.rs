@@ -165,6 +165,10 @@ impl Round {
         else {
             return;
         };
+        if reply == (Reply::Failed { sent: false }) {
+            // The command may still be waiting to be handed out, and must not be any more.
+            self.commands.retain(|(other, _)| *other != node);
+        }
         *vote = match reply {
             Reply::Granted => Vote::Granted,
             Reply::Denied(_) => Vote::Denied,

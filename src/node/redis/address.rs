@@ -162,6 +162,10 @@ fn build_tls(info: ConnectionInfo, tls: &TlsSettings) -> Result<Client, AddressE
     if tls.ca.is_none() && tls.identity.is_none() {
         return open(info);
     }
+    let identity = tls.identity.as_ref().map(|(certificate, _)| certificate);
+    for pem in tls.ca.iter().chain(identity) {
+        require_certificate(pem)?;
+    }
     let certificates = redis::TlsCertificates {
         client_tls: tls
             .identity
@@ -171,4 +175,17 @@ fn build_tls(info: ConnectionInfo, tls: &TlsSettings) -> Result<Client, AddressE
     };
     Client::build_with_tls(info, certificates)
         .map_err(|error| AddressError::Certificates { reason: Arc::from(error.to_string()) })
+}
+
+/// The client library takes text without any certificate for an empty list, and fails at connect.
+#[cfg(feature = "tls-rustls")]
+fn require_certificate(pem: &[u8]) -> Result<(), AddressError> {
+    use rustls::pki_types::{CertificateDer, pem::PemObject};
+
+    let reason = match CertificateDer::pem_slice_iter(pem).next() {
+        Some(Ok(_)) => return Ok(()),
+        Some(Err(error)) => error.to_string(),
+        None => "there is no certificate in it".to_owned(),
+    };
+    Err(AddressError::Certificates { reason: Arc::from(reason) })
 }

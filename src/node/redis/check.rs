@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 use redis::{Cmd, Value, from_redis_value};
 
-use super::link::Link;
+use super::{link::Link, wire};
 use crate::node::{NodeError, Refusal};
 
 /// What `INFO` says of a server that may vote.
@@ -34,7 +34,8 @@ fn probes() -> [(&'static str, Cmd); 6] {
         ("get", command(&["GET", PROBE])),
         ("pttl", command(&["PTTL", PROBE])),
         ("del", command(&["DEL", PROBE])),
-        ("eval", command(&["EVAL", "return 1", "0"])),
+        // The real script, so that the server has it before the first release, whatever becomes of a reply.
+        ("eval", command(&["EVAL", wire::RELEASE_SCRIPT, "1", PROBE, "nobody"])),
         ("evalsha", command(&["EVALSHA", "0000000000000000000000000000000000000000", "0"])),
     ]
 }

@@ -85,6 +85,10 @@ impl Node for RedisNode {
         }
     }
 
+    fn reachable(&self) -> Result<(), NodeError> {
+        self.shared.link().map(drop)
+    }
+
     fn status(&self) -> NodeStatus {
         let view = self.shared.view();
         let lost = view.link.as_ref().is_some_and(|link| link.is_down());

@@ -20,10 +20,10 @@ use crate::{
 
 /// The pauses between attempts grow from the first to the last of these, each jittered by half.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// A connection that lasted this long was a good one: the next pause begins small again.
-const GOOD_FOR: Duration = Duration::from_secs(5);
+const GOOD_FOR: Duration = Duration::from_millis(500);
 
 /// Supervises one node until it is closed.
 pub(super) async fn run(node: Arc<Shared>, context: NodeContext) {

@@ -24,8 +24,10 @@ impl Source {
     }
 }
 
-static RELEASE: LazyLock<Source> =
-    LazyLock::new(|| Source::new(include_str!("scripts/release.lua")));
+/// Deletes a key if it is the owner's.
+pub(super) const RELEASE_SCRIPT: &str = include_str!("scripts/release.lua");
+
+static RELEASE: LazyLock<Source> = LazyLock::new(|| Source::new(RELEASE_SCRIPT));
 
 /// Sends one command and reads the answer.
 pub(super) async fn execute(link: Arc<Link>, command: Command) -> Result<Reply, NodeError> {

@@ -1,0 +1,99 @@
+//! Goal: every promise of the public API holds against real servers, with real kills, pauses and cut
+//! connections.
+//!
+//! Method: each test starts servers of its own through the harness, acts through `Redlock`, and looks
+//! at the keys past the code under test. It waits for conditions up to a deadline, never for a fixed
+//! time; the nodes' time limits are generous wherever timing is not the subject.
+#![cfg(feature = "redis")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "tests are free to"
+)]
+
+mod acquire;
+mod backend;
+mod conformance;
+mod nodes;
+mod refusals;
+mod restart;
+#[cfg(feature = "tls-rustls-ring")]
+mod tls;
+
+use std::time::Duration;
+
+use quorlock::{Builder, Redlock, node::NodeState};
+use quorlock_harness::{Cluster, Server, eventually, redis};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+/// For what certainly happens, on however busy a machine.
+const SOON: Duration = Duration::from_secs(20);
+
+/// Settings for tests in which timing is not the subject.
+fn patient() -> Builder {
+    Redlock::builder().node_timeout(2 * SECOND).connect_timeout(10 * SECOND)
+}
+
+/// All nodes of a cluster, connected.
+fn connect(cluster: &Cluster) -> Redlock {
+    connected(patient().nodes(cluster.urls()))
+}
+
+/// Connected, with every node ready to vote.
+fn connected(builder: Builder) -> Redlock {
+    let redlock = builder.connect_blocking().unwrap_or_else(|error| panic!("{}", chain(&error)));
+    all_ready(&redlock);
+    redlock
+}
+
+#[track_caller]
+fn all_ready(redlock: &Redlock) {
+    eventually("every node is ready", SOON, || {
+        redlock.nodes().iter().all(|node| node.state == NodeState::Ready)
+    });
+}
+
+#[track_caller]
+fn is_down(redlock: &Redlock, node: usize) {
+    eventually("the node is seen to be down", SOON, || {
+        matches!(redlock.nodes()[node].state, NodeState::Down { .. })
+    });
+}
+
+/// Waits until no key is left on any node that can be asked.
+#[track_caller]
+fn no_key_within(cluster: &Cluster, within: Duration) {
+    eventually("no key is left on any node", within, || cluster.keys_left().is_empty());
+}
+
+/// An error with its sources, as a user would print it.
+fn chain(error: &dyn std::error::Error) -> String {
+    let sources = std::iter::successors(Some(error), |error| error.source());
+    sources.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+/// Everything that a server executes from now on, in order, as `MONITOR` tells it.
+struct Monitor(redis::Connection);
+
+impl Monitor {
+    fn start(server: &Server) -> Self {
+        let mut connection = server.control();
+        redis::cmd("MONITOR").exec(&mut connection).expect("MONITOR");
+        Self(connection)
+    }
+
+    /// The next line that contains `text`.
+    #[track_caller]
+    fn next(&mut self, text: &str) -> String {
+        loop {
+            let line = self.0.recv_response().unwrap_or_else(|error| panic!("no {text}: {error}"));
+            let line: String = redis::from_redis_value(line).expect("a line of text");
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+}

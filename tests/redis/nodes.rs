@@ -1,0 +1,227 @@
+//! Goal: a minority of dead, hung, silent or cut-off nodes does not matter, a majority is reported at
+//! once and by name, and nothing of ours stays behind on any of them.
+//!
+//! Method: SIGKILL, SIGSTOP and `CLIENT KILL` on real servers, and faulty proxies in front of them.
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+use quorlock::{AcquireError, Redlock};
+use quorlock_harness::{Cluster, Proxy, Server, eventually};
+
+use super::{
+    MS, Monitor, SECOND, SOON, all_ready, connect, connected, is_down, no_key_within, patient,
+};
+
+/// Five servers, each behind a proxy.
+fn proxied() -> (Cluster, Vec<Proxy>) {
+    let cluster = Cluster::start(5);
+    let proxies = cluster.iter().map(|server| Proxy::start(server.port())).collect();
+    (cluster, proxies)
+}
+
+fn urls(proxies: &[Proxy]) -> Vec<String> {
+    proxies.iter().map(Proxy::url).collect()
+}
+
+/// Acquires and releases without ever waiting for a node that does not answer.
+fn undisturbed(redlock: &Redlock, node_timeout: Duration) {
+    let started = Instant::now();
+    let lease = redlock.try_acquire("r").ttl(60 * SECOND).blocking().unwrap();
+    let acquired = started.elapsed();
+    lease.release_blocking().unwrap();
+    let released = started.elapsed();
+    assert!(released < node_timeout, "acquired after {acquired:?}, released after {released:?}");
+}
+
+#[test]
+fn a_lock_stays_held_while_two_of_five_nodes_are_killed() {
+    let cluster = Cluster::start(5);
+    let (a, b) = (connect(&cluster), connect(&cluster));
+    let lease = a.acquire("r").ttl(60 * SECOND).blocking().unwrap();
+    eventually("all five have it", SOON, || cluster.keys_left().len() == 5);
+    cluster.servers[..2].iter().for_each(Server::kill);
+    let busy = b.try_acquire("r").blocking().unwrap_err();
+    assert!(busy.is_contended(), "{busy}");
+    lease.release_blocking().unwrap();
+    no_key_within(&cluster, SOON);
+    // And with two nodes gone everything goes on.
+    b.try_acquire("r").blocking().unwrap().release_blocking().unwrap();
+}
+
+#[test]
+fn an_outage_is_reported_within_the_node_timeout_and_ends_with_the_restart() {
+    let cluster = Cluster::start(5);
+    let node_timeout = 500 * MS;
+    let redlock = connected(patient().nodes(cluster.urls()).node_timeout(node_timeout));
+    cluster.servers[..3].iter().for_each(Server::kill);
+    let dead: BTreeSet<String> =
+        cluster.servers[..3].iter().map(|s| format!("127.0.0.1:{}", s.port())).collect();
+
+    for request in [redlock.try_acquire("r"), redlock.acquire("r")] {
+        let started = Instant::now();
+        let error = request.clone().blocking().unwrap_err();
+        let elapsed = started.elapsed();
+        println!("outage reported after {elapsed:?}: {error}");
+        assert!(elapsed < 2 * node_timeout, "{request:?} took {elapsed:?}");
+        let AcquireError::NoQuorum { needed: 3, nodes, .. } = &error else { panic!("{error}") };
+        let failed: BTreeSet<String> =
+            nodes.failures().map(|(report, _)| report.address.to_string()).collect();
+        assert_eq!(failed, dead);
+        assert!(dead.iter().all(|address| error.to_string().contains(address)), "{error}");
+        assert!(!error.is_contended());
+    }
+    no_key_within(&cluster, SOON);
+
+    cluster.servers[..3].iter().for_each(Server::restart);
+    all_ready(&redlock);
+    redlock.try_acquire("r").blocking().unwrap().release_blocking().unwrap();
+    no_key_within(&cluster, SOON);
+}
+
+#[test]
+fn an_outage_of_hung_nodes_is_reported_too() {
+    let cluster = Cluster::start(5);
+    let node_timeout = SECOND;
+    let redlock = connected(patient().nodes(cluster.urls()).node_timeout(node_timeout));
+    cluster.servers[..3].iter().for_each(Server::pause);
+    for (request, rounds) in [(redlock.try_acquire("r"), 1), (redlock.acquire("r"), 1)] {
+        let started = Instant::now();
+        let error = request.clone().blocking().unwrap_err();
+        let elapsed = started.elapsed();
+        println!("hung outage reported after {elapsed:?}: {error}");
+        assert!(matches!(error, AcquireError::NoQuorum { .. }), "{error}");
+        assert!(elapsed < rounds * node_timeout + SECOND, "{request:?} took {elapsed:?}");
+    }
+    cluster.servers[..3].iter().for_each(Server::resume);
+    no_key_within(&cluster, SOON);
+    all_ready(&redlock);
+    redlock.try_acquire("r").blocking().unwrap().release_blocking().unwrap();
+}
+
+#[test]
+fn one_and_two_hung_nodes_cost_nothing() {
+    let cluster = Cluster::start(5);
+    let node_timeout = 2 * SECOND;
+    let redlock = connected(patient().nodes(cluster.urls()).node_timeout(node_timeout));
+    for hung in 0..2 {
+        cluster[hung].pause();
+        (0..3).for_each(|_| undisturbed(&redlock, node_timeout));
+    }
+    cluster.servers[..2].iter().for_each(Server::resume);
+    no_key_within(&cluster, SOON);
+}
+
+#[test]
+fn a_late_set_on_a_resumed_node_is_followed_by_its_release() {
+    let cluster = Cluster::start(5);
+    let redlock = connect(&cluster);
+    let mut monitor = Monitor::start(&cluster[0]);
+    cluster[0].pause();
+    let lease = redlock.try_acquire("late").ttl(60 * SECOND).blocking().unwrap();
+    let owner = lease.owner().to_string();
+    lease.release_blocking().unwrap();
+    cluster[0].resume();
+    let set = monitor.next(&owner);
+    assert!(set.contains("\"SET\" \"late\""), "the late SET is executed: {set}");
+    let release = monitor.next(&owner);
+    assert!(release.contains("EVAL"), "and undone: {release}");
+    no_key_within(&cluster, SOON);
+}
+
+#[test]
+fn late_sets_of_a_connection_that_was_given_up_are_released_too() {
+    let cluster = Cluster::start(5);
+    let redlock = connected(patient().nodes(cluster.urls()).node_timeout(100 * MS));
+    let mut monitor = Monitor::start(&cluster[0]);
+    cluster[0].pause();
+    let mut round = 0;
+    eventually("the silent connection is given up", SOON, || {
+        round += 1;
+        let lease = redlock.try_acquire(format!("late:{round}")).ttl(60 * SECOND).blocking();
+        drop(lease.expect("four nodes are a quorum"));
+        matches!(redlock.nodes()[0].state, quorlock::node::NodeState::Down { .. })
+    });
+    cluster[0].resume();
+    let set = monitor.next("\"SET\" \"late:1\"");
+    assert!(set.contains("\"PX\" \"60000\""), "{set}");
+    no_key_within(&cluster, 10 * SECOND);
+    all_ready(&redlock);
+}
+
+#[test]
+fn connections_closed_by_the_server_leave_nothing_behind() {
+    let cluster = Cluster::start(5);
+    let mut confirmed = 0;
+    for _ in 0..20 {
+        let redlock = connect(&cluster);
+        let lease = redlock.try_acquire("r").ttl(60 * SECOND).blocking().unwrap();
+        assert!(cluster.iter().all(|server| server.kill_clients() >= 1));
+        confirmed += u32::from(lease.release_blocking().is_ok());
+        no_key_within(&cluster, SECOND);
+    }
+    println!("{confirmed} of 20 releases confirmed in spite of CLIENT KILL");
+}
+
+#[test]
+fn a_lost_reply_is_no_lost_key() {
+    let (cluster, proxies) = proxied();
+    let node_timeout = 2 * SECOND;
+    let redlock = connected(patient().nodes(urls(&proxies)).node_timeout(node_timeout));
+    // The servers have been given the release script at the connect: a lost NOSCRIPT would keep it back.
+    proxies[..2].iter().for_each(|proxy| proxy.drop_replies(true));
+    let before = cluster[0].command_calls("set");
+    undisturbed(&redlock, node_timeout);
+    // The requests do arrive, so the key was there, and the replies to its release are lost as well.
+    eventually("the SET arrived", SOON, || cluster[0].command_calls("set") > before);
+    no_key_within(&cluster, SOON);
+    proxies.iter().for_each(Proxy::heal);
+    all_ready(&redlock);
+    undisturbed(&redlock, node_timeout);
+    no_key_within(&cluster, SOON);
+}
+
+#[test]
+fn what_a_cut_has_left_is_released_once_it_is_healed() {
+    let (cluster, proxies) = proxied();
+    let redlock = connected(patient().nodes(urls(&proxies)));
+    let lease = redlock.acquire("r").ttl(60 * SECOND).blocking().unwrap();
+    eventually("all five have it", SOON, || cluster.keys_left().len() == 5);
+    proxies[..2].iter().for_each(Proxy::cut);
+    lease.release_blocking().unwrap();
+    (0..2).for_each(|node| is_down(&redlock, node));
+    eventually("three are released", SOON, || cluster.keys_left().len() == 2);
+    proxies.iter().for_each(Proxy::heal);
+    no_key_within(&cluster, 10 * SECOND);
+    all_ready(&redlock);
+    undisturbed(&redlock, 2 * SECOND);
+}
+
+#[test]
+fn a_black_hole_costs_nothing_and_keeps_nothing() {
+    let (cluster, proxies) = proxied();
+    let node_timeout = 2 * SECOND;
+    let redlock = connected(patient().nodes(urls(&proxies)).node_timeout(node_timeout));
+    proxies[..2].iter().for_each(|proxy| proxy.blackhole(true));
+    (0..3).for_each(|_| undisturbed(&redlock, node_timeout));
+    // What was swallowed is delivered now, late, and must not stay.
+    proxies.iter().for_each(Proxy::heal);
+    no_key_within(&cluster, 10 * SECOND);
+    all_ready(&redlock);
+    undisturbed(&redlock, node_timeout);
+}
+
+#[test]
+fn slow_replies_take_validity_and_nothing_else() {
+    let (cluster, proxies) = proxied();
+    let redlock = connected(patient().nodes(urls(&proxies)));
+    proxies.iter().for_each(|proxy| proxy.delay(50 * MS));
+    let lease = redlock.try_acquire("r").ttl(10 * SECOND).blocking().unwrap();
+    // One round trip is two delays; the drift is 102 ms.
+    assert!(lease.validity() <= 10 * SECOND - 202 * MS, "{:?}", lease.validity());
+    proxies.iter().for_each(Proxy::heal);
+    lease.release_blocking().unwrap();
+    no_key_within(&cluster, SOON);
+}

@@ -1,0 +1,262 @@
+//! Goal: a configuration that cannot work, and a server that must not vote, are named clearly, with what
+//! to change, and no text ever shows a password.
+//!
+//! Method: real servers, each set up wrongly in one way; the errors are matched by variant and by words.
+
+use quorlock::{
+    Builder, ConfigError, ConnectError, Redlock,
+    node::{NodeState, Refusal},
+};
+use quorlock_harness::{Cluster, Server, eventually, ipv6_available};
+
+use super::{SECOND, SOON, chain, connected, patient};
+
+const RIGHTS: [&str; 7] = ["+set", "+get", "+del", "+pttl", "+eval", "+evalsha", "+info"];
+
+/// The only refusal of a connect that must fail, and the whole text.
+#[track_caller]
+fn refusal(builder: Builder) -> (Refusal, String) {
+    let error = builder.connect_blocking().expect_err("a node that must not vote");
+    let text = chain(&error);
+    let ConnectError::Refused { nodes } = error else { panic!("{text}") };
+    let mut refusals = nodes.iter().filter_map(|(_, state)| match state {
+        NodeState::Refused(refusal) => Some(refusal.clone()),
+        _ => None,
+    });
+    let first = refusals.next().expect("a refused node");
+    assert_eq!(refusals.next(), None, "{text}");
+    (first, text)
+}
+
+#[track_caller]
+fn works(redlock: &Redlock, resource: &str) {
+    let lease = redlock.try_acquire(resource).ttl(60 * SECOND).blocking().unwrap();
+    assert!(redlock.try_acquire(resource).blocking().unwrap_err().is_contended());
+    lease.release_blocking().unwrap();
+}
+
+/// A user with these rights on `lock:*`, and the URL with its password.
+fn acl_user(server: &Server, rights: &[&str]) -> String {
+    let mut command = vec!["ACL", "SETUSER", "app", "reset", "on", ">sesame"];
+    command.extend(["~lock:*", "resetchannels", "-@all"]);
+    command.extend(rights);
+    server.run(&command);
+    format!("redis://app:sesame@127.0.0.1:{}", server.port())
+}
+
+#[test]
+fn one_server_behind_two_names_is_refused() {
+    let cluster = Cluster::start(2);
+    let port = cluster[0].port();
+    let names = [cluster[0].url(), format!("redis://localhost:{port}"), cluster[1].url()];
+    let (refusal, text) = refusal(patient().nodes(names));
+    assert!(matches!(refusal, Refusal::SameServer { .. }), "{text}");
+    assert!(text.contains(&format!("localhost:{port}")), "{text}");
+    assert!(text.contains(&format!("127.0.0.1:{port}")), "{text}");
+    assert!(text.contains("configure each server once"), "{text}");
+}
+
+#[test]
+fn one_address_twice_is_refused_before_connecting() {
+    let (a, b) = ("redis://127.0.0.1:7001", "redis://127.0.0.1:7002");
+    for twin in [a.to_owned(), format!("{a}/1"), a.replace("//", "//:secret@")] {
+        let error = Redlock::builder().nodes([a, b]).node(&twin).build().unwrap_err();
+        let text = chain(&error);
+        let ConfigError::SameAddress { first: 0, second: 2, .. } = error else { panic!("{text}") };
+        assert!(text.contains("127.0.0.1:7001") && !text.contains("secret"), "{text}");
+    }
+}
+
+#[test]
+fn a_replica_is_refused() {
+    let cluster = Cluster::start(3);
+    let master = cluster[0].port().to_string();
+    cluster[2].run(&["REPLICAOF", "127.0.0.1", &master]);
+    let (refusal, text) = refusal(patient().nodes(cluster.urls()));
+    assert_eq!(refusal, Refusal::Replica);
+    assert!(text.contains("configure an independent master"), "{text}");
+    assert!(text.contains(&cluster[2].port().to_string()), "{text}");
+}
+
+#[test]
+fn a_server_that_may_evict_locks_is_refused_unless_that_is_accepted() {
+    let evicting = |i, builder: quorlock_harness::ServerBuilder| match i {
+        1 => builder.arg("maxmemory", "100mb").arg("maxmemory-policy", "volatile-ttl"),
+        _ => builder,
+    };
+    let cluster = Cluster::start_with(3, evicting);
+    let (refusal, text) = refusal(patient().nodes(cluster.urls()));
+    assert_eq!(refusal, Refusal::MayEvict { policy: "volatile-ttl".into() });
+    assert!(text.contains("maxmemory-policy noeviction"), "{text}");
+    works(&connected(patient().nodes(cluster.urls()).danger_allow_eviction()), "r");
+}
+
+#[test]
+fn credentials_that_are_wrong_or_missing_are_refused_and_never_shown() {
+    let server = Server::builder().password("open sesame/@:%").start();
+    let port = server.port();
+    for url in [
+        format!("redis://:hunter2@127.0.0.1:{port}"),
+        format!("redis://nobody:hunter2@127.0.0.1:{port}"),
+        format!("redis://127.0.0.1:{port}"),
+    ] {
+        let (refusal, text) = refusal(patient().node(&url));
+        assert!(matches!(refusal, Refusal::WrongCredentials { .. }), "{url}: {text}");
+        assert!(text.contains("correct the URL"), "{text}");
+        let shown = format!("{text} {refusal:?} {:?}", patient().node(&url));
+        assert!(!shown.contains("hunter2") && !shown.contains("sesame"), "{shown}");
+    }
+    // The right one, percent-encoded by the harness, works and is shown nowhere.
+    let redlock = connected(patient().node(server.url()));
+    works(&redlock, "r");
+    assert!(!format!("{redlock:?} {:?}", redlock.nodes()).contains("sesame"));
+}
+
+#[test]
+fn each_missing_right_is_named() {
+    let server = Server::start();
+    for missing in RIGHTS {
+        let rights: Vec<_> = RIGHTS.into_iter().filter(|right| *right != missing).collect();
+        let (refusal, text) = refusal(patient().node(acl_user(&server, &rights)));
+        let Refusal::MissingRight { command, .. } = &refusal else { panic!("{missing}: {text}") };
+        assert_eq!(format!("+{command}"), missing);
+        assert!(text.contains(&format!("grant {missing}")), "{text}");
+        assert!(!text.contains("sesame"), "{text}");
+    }
+}
+
+#[test]
+fn the_least_rights_are_enough() {
+    let server = Server::start();
+    let redlock = connected(patient().node(acl_user(&server, &RIGHTS)));
+    works(&redlock, "lock:invoice");
+    eventually("nothing is left", SOON, || server.keys().is_empty());
+    // A name beyond the user's keys is an error that names the right, and nobody's lock.
+    let error = redlock.try_acquire("other").blocking().unwrap_err();
+    assert!(!error.is_contended() && error.to_string().contains("NOPERM"), "{error}");
+}
+
+#[test]
+fn a_database_number_needs_the_right_to_select_it() {
+    let server = Server::start();
+    let url = format!("{}/3", acl_user(&server, &RIGHTS));
+    let (refusal, text) = refusal(patient().node(&url));
+    assert!(matches!(refusal, Refusal::MissingRight { .. }), "{text}");
+    assert!(text.contains("+select"), "{text}");
+
+    acl_user(&server, &[&RIGHTS[..], &["+select"]].concat());
+    let redlock = connected(patient().node(&url));
+    works(&redlock, "lock:invoice");
+    let _lease = redlock.try_acquire("lock:invoice").blocking().unwrap();
+    assert_eq!(server.keys(), Vec::<Vec<u8>>::new(), "database 0 is not touched");
+    let keyspace = format!("{:?}", server.run(&["INFO", "keyspace"]));
+    assert!(keyspace.contains("db3:keys=1"), "{keyspace}");
+}
+
+#[test]
+fn lists_that_cannot_work_are_refused() {
+    let none = Redlock::connect_blocking(Vec::<String>::new()).unwrap_err();
+    assert!(matches!(none, ConnectError::Config(ConfigError::NoNodes)), "{none:?}");
+    let two = Redlock::builder().nodes(["redis://127.0.0.1:1", "redis://127.0.0.1:2"]);
+    assert!(matches!(two.clone().build().unwrap_err(), ConfigError::TwoNodes));
+    two.danger_allow_two_nodes().build().expect("two are accepted by those who ask for it");
+    let many = (1..=33).map(|port| format!("redis://127.0.0.1:{port}"));
+    let error = Redlock::builder().nodes(many).build().unwrap_err();
+    assert!(matches!(error, ConfigError::TooManyNodes { nodes: 33 }), "{error}");
+}
+
+#[test]
+fn bad_urls_are_refused_with_their_place_and_without_their_password() {
+    let urls = [
+        "",
+        "localhost",
+        "127.0.0.1:6379",
+        "redis:/",
+        "redis://",
+        "redis://[::1",
+        "redis://127.0.0.1:port",
+        "redis://127.0.0.1:99999",
+        "redis://127.0.0.1/database",
+        "http://127.0.0.1",
+        "rediss+unix:///tmp/socket",
+        "redis://app:hunter2@127.0.0.1:port",
+        "redis://app:hunter2@127.0.0.1/database",
+        "http://app:hunter2@127.0.0.1",
+    ];
+    for url in urls {
+        let builder = Redlock::builder().node("redis://127.0.0.1:1").node("redis://127.0.0.1:2");
+        let error = match builder.node(url).build() {
+            Err(error) => error,
+            Ok(redlock) => panic!("`{url}` is accepted as {:?}", redlock.nodes()),
+        };
+        let text = chain(&error);
+        assert!(matches!(error, ConfigError::Address { index: 2, .. }), "`{url}`: {text}");
+        assert!(text.contains("node 2") && text.contains("redis://"), "`{url}`: {text}");
+        assert!(!format!("{text}{error:?}").contains("hunter2"), "`{url}`: {text}");
+    }
+}
+
+#[test]
+fn build_lets_a_service_start_with_a_minority_refused_and_admits_it_later() {
+    let cluster = Cluster::start(3);
+    let master = cluster[0].port().to_string();
+    cluster[2].run(&["REPLICAOF", "127.0.0.1", &master]);
+    let redlock = patient().nodes(cluster.urls()).build().unwrap();
+    eventually("two are ready and one is refused", SOON, || {
+        let states: Vec<_> = redlock.nodes().into_iter().map(|node| node.state).collect();
+        states == [NodeState::Ready, NodeState::Ready, NodeState::Refused(Refusal::Replica)]
+    });
+    works(&redlock, "r");
+    cluster[2].run(&["REPLICAOF", "NO", "ONE"]);
+    super::all_ready(&redlock);
+    assert!(redlock.nodes()[2].version.as_deref().is_some_and(|version| version.contains('.')));
+}
+
+#[test]
+fn too_few_nodes_are_no_connection() {
+    let cluster = Cluster::start(3);
+    cluster[0].kill();
+    works(&patient().nodes(cluster.urls()).connect_blocking().unwrap(), "r");
+    cluster[1].kill();
+    let error = patient().nodes(cluster.urls()).connect_blocking().unwrap_err();
+    let ConnectError::NoQuorum { ready: 1, needed: 2, nodes } = &error else { panic!("{error}") };
+    let down = nodes.iter().filter(|(_, state)| matches!(state, NodeState::Down { .. }));
+    assert_eq!(down.count(), 2, "{error}");
+}
+
+#[test]
+fn a_prefix_stands_before_every_resource() {
+    let cluster = Cluster::start(3);
+    let redlock = connected(patient().nodes(cluster.urls()).key_prefix("redlock:"));
+    let plain = connected(patient().nodes(cluster.urls()));
+    let lease = redlock.try_acquire("r").ttl(60 * SECOND).blocking().unwrap();
+    assert_eq!(lease.resource().as_bytes(), b"redlock:r");
+    eventually("all three have it", SOON, || cluster.keys_left().len() == 3);
+    assert_eq!(cluster[0].keys(), [b"redlock:r"]);
+    plain.try_acquire("r").blocking().unwrap().release_blocking().unwrap();
+    assert!(plain.try_acquire("redlock:r").blocking().unwrap_err().is_contended());
+    lease.release_blocking().unwrap();
+    super::no_key_within(&cluster, SOON);
+}
+
+#[test]
+fn every_kind_of_address_works() {
+    let ipv6 = ipv6_available();
+    let server = Server::builder().unix_socket(true).ipv6(ipv6).password("p@ss/w:rd").start();
+    let unix = server.unix_url();
+    let mut urls = vec![server.url(), format!("{}/7", server.url()), unix.clone()];
+    urls.push(unix.replacen("redis+unix", "unix", 1));
+    urls.push(server.url().replacen("redis", "valkey", 1));
+    if ipv6 {
+        urls.push(server.ipv6_url());
+    } else {
+        println!("no IPv6 here: its URL is not tried");
+    }
+    for url in urls {
+        let redlock = connected(patient().node(&url));
+        works(&redlock, "r");
+        let address = redlock.nodes()[0].address.to_string();
+        assert!(!address.contains("p@ss") && !address.contains("p%40ss"), "{address}");
+        redlock.close_blocking().unwrap();
+    }
+}
