@@ -50,6 +50,8 @@ struct Queue {
 pub(super) struct Leftover {
     resource: Resource,
     owner: Owner,
+    /// It is not sent again before this.
+    from: Timestamp,
     until: Timestamp,
     /// The acquire may be executed after the release: an answer that nothing was there is not the last word.
     unsure: bool,
@@ -63,8 +65,16 @@ impl Leftover {
         ttl: Duration,
         unsure: bool,
     ) -> Self {
-        let until = driver.now().saturating_add(ttl).saturating_add(LATE);
-        Self { resource: resource.clone(), owner, until, unsure }
+        let from = driver.now();
+        let until = from.saturating_add(ttl).saturating_add(LATE);
+        Self { resource: resource.clone(), owner, from, until, unsure }
+    }
+
+    /// The one more time that an answer that nothing was there is checked: a node timeout later, when what was
+    /// still under way has arrived.
+    pub(super) fn once_more(self, driver: &Driver) -> Self {
+        let from = driver.now().saturating_add(driver.config.node_timeout);
+        Self { from, unsure: false, ..self }
     }
 }
 
@@ -135,7 +145,7 @@ impl Driver {
                 Progress::Answered((_, Ok(Reply::Granted))) => {}
                 Progress::Answered((_, Ok(Reply::Denied(_)))) if !leftover.unsure => {}
                 Progress::Answered((_, Ok(Reply::Denied(_)))) => {
-                    again.push(Leftover { unsure: false, ..leftover });
+                    again.push(leftover.once_more(self));
                 }
                 _ => again.push(leftover),
             }
@@ -149,15 +159,20 @@ impl Leftovers {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The oldest ones that have not expired.
+    /// The oldest ones that are due and have not expired.
     fn take_batch(&self, now: Timestamp, node: NodeId) -> Vec<Leftover> {
         let mut queue = self.lock();
-        let count = queue.waiting.len().min(BATCH);
-        let (alive, expired): (Vec<_>, Vec<_>) =
-            queue.waiting.drain(..count).partition(|leftover| now < leftover.until);
-        for leftover in expired {
-            telemetry::release_given_up(node, &leftover.resource);
+        let (mut batch, mut rest) = (Vec::new(), VecDeque::with_capacity(queue.waiting.len()));
+        for leftover in queue.waiting.drain(..) {
+            if now >= leftover.until {
+                telemetry::release_given_up(node, &leftover.resource);
+            } else if now >= leftover.from && batch.len() < BATCH {
+                batch.push(leftover);
+            } else {
+                rest.push_back(leftover);
+            }
         }
-        alive
+        queue.waiting = rest;
+        batch
     }
 }

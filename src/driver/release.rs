@@ -136,16 +136,17 @@ impl Releases {
             Ok(Reply::Granted) => (NodeOutcome::Granted, Reply::Granted),
             Ok(Reply::Denied(denial)) => {
                 if self.unsure.contains(&node) {
-                    self.later(node, false);
+                    let leftover = self.leftover(true).once_more(&self.driver);
+                    self.driver.leave_for_later(node, leftover);
                 }
                 (NodeOutcome::Denied(denial.clone()), Reply::Denied(denial))
             }
             Ok(Reply::Failed { sent }) => {
-                self.later(node, self.unsure.contains(&node));
+                self.later(node);
                 (NodeOutcome::Failed(NodeError::TimedOut), Reply::Failed { sent })
             }
             Err(error) => {
-                self.later(node, self.unsure.contains(&node));
+                self.later(node);
                 let sent = error.sent();
                 (NodeOutcome::Failed(error), Reply::Failed { sent })
             }
@@ -157,9 +158,12 @@ impl Releases {
     }
 
     /// Leaves the release to be sent again later.
-    fn later(&self, node: NodeId, unsure: bool) {
-        let leftover = Leftover::new(&self.driver, &self.resource, self.owner, self.ttl, unsure);
-        self.driver.leave_for_later(node, leftover);
+    fn later(&self, node: NodeId) {
+        self.driver.leave_for_later(node, self.leftover(self.unsure.contains(&node)));
+    }
+
+    fn leftover(&self, unsure: bool) -> Leftover {
+        Leftover::new(&self.driver, &self.resource, self.owner, self.ttl, unsure)
     }
 
     fn result(&self, round: &Round) -> Result<(), ReleaseError> {

@@ -4,7 +4,7 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
 
@@ -58,6 +58,11 @@ impl NodeContext {
         self.fleet.changed.notify_waiters();
     }
 
+    /// A way to tell of a change that does not keep the fleet alive.
+    pub(crate) fn watcher(&self) -> Watcher {
+        Watcher(Arc::downgrade(&self.fleet))
+    }
+
     /// Claims the identity of a server for this node: `run_id` in Redis, anything unique per process.
     ///
     /// # Errors
@@ -83,6 +88,20 @@ impl NodeContext {
 impl fmt::Debug for NodeContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NodeContext").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// Tells a fleet of a change, as long as it is there.
+#[derive(Debug)]
+pub(crate) struct Watcher(Weak<Fleet>);
+
+impl Watcher {
+    /// False says that there is nobody to tell any more.
+    pub(crate) fn changed(&self) -> bool {
+        self.0.upgrade().is_some_and(|fleet| {
+            fleet.changed.notify_waiters();
+            true
+        })
     }
 }
 

@@ -23,6 +23,10 @@ pub enum NodeError {
     /// The node was reached and is not allowed to vote. Nothing was sent. The refusal says what to change.
     #[error("refused: {0}")]
     Refused(Refusal),
+    /// Thousands of commands to the node are unanswered already. Nothing was sent. Start fewer acquires at
+    /// once.
+    #[error("too many commands to it are unanswered already")]
+    Overloaded,
     /// No reply came within the node timeout. The command may take effect later; a release follows it. See
     /// whether the server is overloaded or stopped, or raise the node timeout.
     #[error("no reply within the node timeout")]
@@ -55,7 +59,10 @@ impl NodeError {
     /// Whether the command may have reached the server, and so may take effect, now or later.
     pub const fn sent(&self) -> bool {
         match self {
-            Self::NotConnected { .. } | Self::Refused(_) | Self::Rejected { .. } => false,
+            Self::NotConnected { .. }
+            | Self::Refused(_)
+            | Self::Overloaded
+            | Self::Rejected { .. } => false,
             Self::TimedOut | Self::ConnectionLost { .. } | Self::Unexpected { .. } => true,
         }
     }

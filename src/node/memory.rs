@@ -12,7 +12,7 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use super::{Node, NodeCall, NodeContext, NodeError, NodeState, NodeStatus};
+use super::{Node, NodeCall, NodeContext, NodeError, NodeState, NodeStatus, Watcher};
 use crate::{
     protocol::{Command, Denial, Reply, Timestamp, validity},
     runtime,
@@ -53,7 +53,8 @@ struct State {
     mode: Mode,
     /// Commands that arrived while the node was paused, in order.
     queue: Vec<(Command, oneshot::Sender<Reply>)>,
-    context: Vec<NodeContext>,
+    /// Who wants to know when the node is killed or back.
+    watchers: Vec<Watcher>,
 }
 
 struct Entry {
@@ -93,15 +94,19 @@ impl MemoryNode {
         self.set_mode(Mode::Running);
     }
 
-    /// Stops the node as SIGSTOP would: commands arrive and are not executed.
+    /// Stops the node as SIGSTOP would: commands arrive and are not executed. A killed node stays killed.
     pub fn pause(&self) {
-        self.set_mode(Mode::Paused);
+        if self.state().mode == Mode::Running {
+            self.set_mode(Mode::Paused);
+        }
     }
 
     /// Lets a paused node go on: what had arrived is executed now, in order, whether or not anybody still
     /// waits for the answer.
     pub fn resume(&self) {
-        self.set_mode(Mode::Running);
+        if self.state().mode == Mode::Paused {
+            self.set_mode(Mode::Running);
+        }
     }
 
     /// Sets a key, as another program would. Without a ttl it never expires.
@@ -149,9 +154,7 @@ impl MemoryNode {
             }
             Mode::Paused => {}
         }
-        let contexts = state.context.clone();
-        drop(state);
-        contexts.iter().for_each(NodeContext::changed);
+        state.watchers.retain(Watcher::changed);
     }
 
     fn now(&self) -> Timestamp {
@@ -171,7 +174,7 @@ impl Default for MemoryNode {
 
 impl Node for MemoryNode {
     fn start(&self, context: NodeContext) {
-        self.state().context.push(context);
+        self.state().watchers.push(context.watcher());
     }
 
     fn call(&self, command: Command) -> NodeCall {

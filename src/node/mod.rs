@@ -12,7 +12,7 @@ mod status;
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
-pub(crate) use self::context::Fleet;
+pub(crate) use self::context::{Fleet, Watcher};
 pub use self::{
     context::NodeContext,
     error::{NodeError, Refusal},

@@ -63,7 +63,7 @@ impl Quorum {
     pub const fn verdict(self, granted: usize, refused: usize) -> Verdict {
         if granted >= self.needed() {
             Verdict::Won
-        } else if refused > self.spare() {
+        } else if self.nodes.saturating_sub(refused) < self.needed() {
             Verdict::Lost
         } else {
             Verdict::Pending

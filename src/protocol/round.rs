@@ -118,6 +118,8 @@ impl Round {
         for index in 0..quorum.nodes() {
             round.send(NodeId::new(index));
         }
+        // Of no nodes at all, a quorum is out of reach from the start.
+        round.settle(now);
         round
     }
 

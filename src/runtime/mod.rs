@@ -25,7 +25,9 @@ pub trait Runtime: Send + Sync + fmt::Debug + 'static {
     /// A future that ends when [`now`](Runtime::now) has reached `at`, or a little later.
     fn sleep_until(&self, at: Timestamp) -> Task;
 
-    /// Runs a task beside the caller. It works from any thread, and whether or not the caller is inside
+    /// Runs a task beside the caller. Tasks of one runtime must not run at the same time as each other, and
+    /// must not be polled from within this call: the order in which they send is the order of the locks. It
+    /// works from any thread, and whether or not the caller is inside
     /// an asynchronous runtime.
     fn spawn(&self, task: Task);
 

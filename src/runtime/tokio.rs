@@ -10,7 +10,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use tokio::{runtime::Handle, sync::oneshot};
+use tokio::{runtime::Handle, sync::mpsc};
 
 use super::{Runtime, Task};
 use crate::protocol::Timestamp;
@@ -28,9 +28,13 @@ pub struct TokioRuntime {
 
 struct EngineThread {
     handle: Handle,
-    /// Dropped with the last handle, which ends the thread's main future.
-    _stop: oneshot::Sender<()>,
+    /// Tasks from other threads. All that have arrived are begun before any of them goes on, so that what
+    /// they send to one node leaves together. The thread ends when the last sender is gone.
+    tasks: mpsc::UnboundedSender<Arrival>,
 }
+
+/// A task, with what keeps the thread alive until it has ended.
+type Arrival = (Task, Arc<EngineThread>);
 
 static SHARED: Mutex<Weak<EngineThread>> = Mutex::new(Weak::new());
 
@@ -59,13 +63,16 @@ impl TokioRuntime {
     pub fn dedicated() -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
-        let (stop, stopped) = oneshot::channel::<()>();
+        let (tasks, mut arriving) = mpsc::unbounded_channel::<Arrival>();
         std::thread::Builder::new().name("quorlock".to_owned()).spawn(move || {
-            // The sender is never used: an error says that the last handle is gone.
-            let _ = runtime.block_on(stopped);
+            runtime.block_on(async move {
+                while let Some(arrival) = arriving.recv().await {
+                    begin(arrival);
+                }
+            });
             runtime.shutdown_background();
         })?;
-        Ok(Self { thread: Arc::new(EngineThread { handle, _stop: stop }) })
+        Ok(Self { thread: Arc::new(EngineThread { handle, tasks }) })
     }
 }
 
@@ -94,17 +101,26 @@ impl Runtime for TokioRuntime {
     }
 
     fn spawn(&self, task: Task) {
-        // The task keeps the thread alive until it has ended.
-        let this = self.clone();
-        drop(self.thread.handle.spawn(async move {
-            task.await;
-            drop(this);
-        }));
+        let arrival = (task, Arc::clone(&self.thread));
+        if Handle::try_current().is_ok_and(|here| here.id() == self.thread.handle.id()) {
+            begin(arrival);
+        } else {
+            // The thread lives as long as this handle does, so there is always somebody to receive it.
+            let _ = self.thread.tasks.send(arrival);
+        }
     }
 
     fn random(&self) -> [u8; 16] {
         rand::random()
     }
+}
+
+/// Runs a task on the current runtime, which is the engine's.
+fn begin((task, thread): Arrival) {
+    drop(tokio::spawn(async move {
+        task.await;
+        drop(thread);
+    }));
 }
 
 impl fmt::Debug for TokioRuntime {

@@ -5,7 +5,7 @@
 
 use std::sync::{
     Arc, Mutex, PoisonError,
-    atomic::{AtomicBool, AtomicU32, Ordering},
+    atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
 };
 
 use redis::{Cmd, Value, aio::MultiplexedConnection};
@@ -17,6 +17,10 @@ use crate::node::NodeError;
 /// After this many timeouts in a row, with no reply in between, a connection is given up: neither TCP
 /// keepalive nor the kernel sees a server that is stopped.
 const TIMEOUTS_IN_A_ROW: u32 = 3;
+
+/// The most commands that may be unanswered on one connection, and the room for them in its queue. A command
+/// never waits for room there: one that did could be overtaken by the release that undoes it.
+pub(super) const MOST_UNANSWERED: usize = 4096;
 
 /// Says that a connection has ended, to whoever asks and to the supervisor.
 #[derive(Default)]
@@ -53,11 +57,12 @@ pub(super) struct Link {
     connection: MultiplexedConnection,
     down: Arc<Down>,
     timeouts: AtomicU32,
+    unanswered: AtomicUsize,
 }
 
 impl Link {
     pub(super) const fn new(connection: MultiplexedConnection, down: Arc<Down>) -> Self {
-        Self { connection, down, timeouts: AtomicU32::new(0) }
+        Self { connection, down, timeouts: AtomicU32::new(0), unanswered: AtomicUsize::new(0) }
     }
 
     pub(super) fn is_down(&self) -> bool {
@@ -71,8 +76,8 @@ impl Link {
     /// Sends one command, once, and waits for its reply. A caller whose time is up drops the future, which
     /// counts as a timeout.
     pub(super) async fn send(&self, command: &Cmd) -> Result<Value, NodeError> {
+        let unanswered = Unanswered::begin(self)?;
         let mut connection = self.connection.clone();
-        let unanswered = Unanswered { link: self };
         let result = connection.send_packed_command(command).await;
         unanswered.answered();
         // A raw reply carries the server's errors as values.
@@ -91,8 +96,17 @@ struct Unanswered<'a> {
     link: &'a Link,
 }
 
-impl Unanswered<'_> {
+impl<'a> Unanswered<'a> {
+    fn begin(link: &'a Link) -> Result<Self, NodeError> {
+        if link.unanswered.fetch_add(1, Ordering::AcqRel) >= MOST_UNANSWERED {
+            link.unanswered.fetch_sub(1, Ordering::AcqRel);
+            return Err(NodeError::Overloaded);
+        }
+        Ok(Self { link })
+    }
+
     fn answered(self) {
+        self.link.unanswered.fetch_sub(1, Ordering::AcqRel);
         self.link.timeouts.store(0, Ordering::Relaxed);
         std::mem::forget(self);
     }
@@ -100,6 +114,7 @@ impl Unanswered<'_> {
 
 impl Drop for Unanswered<'_> {
     fn drop(&mut self) {
+        self.link.unanswered.fetch_sub(1, Ordering::AcqRel);
         let timeouts = self.link.timeouts.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         if timeouts >= TIMEOUTS_IN_A_ROW {
             self.link.down.trip("several commands in a row got no reply within the node timeout");

@@ -80,7 +80,7 @@ impl Node for RedisNode {
 
     fn call(&self, command: Command) -> NodeCall {
         match self.shared.link() {
-            Ok(link) => Box::pin(wire::execute(link, command)),
+            Ok(link) => wire::execute(link, command),
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }
     }

@@ -9,7 +9,7 @@ use redis::{AsyncConnectionConfig, ErrorKind, PushInfo, PushKind, RedisError};
 
 use super::{
     Shared, check,
-    link::{Down, Link},
+    link::{self, Down, Link},
     wire,
 };
 use crate::{
@@ -100,6 +100,7 @@ async fn connect(node: &Arc<Shared>, context: &NodeContext) -> Result<Arc<Link>,
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(context.connect_timeout()))
         .set_response_timeout(None)
+        .set_pipeline_buffer_size(link::MOST_UNANSWERED)
         .set_push_sender(move |push: PushInfo| {
             if push.kind == PushKind::Disconnection {
                 at_end.trip("the server closed the connection, or the network did");

@@ -9,7 +9,7 @@ use redis::{Cmd, ErrorKind, RedisError, Script, Value};
 
 use super::link::Link;
 use crate::{
-    node::NodeError,
+    node::{NodeCall, NodeError},
     protocol::{Command, Denial, Owner, Reply, Resource, validity},
 };
 
@@ -30,30 +30,35 @@ pub(super) const RELEASE_SCRIPT: &str = include_str!("scripts/release.lua");
 static RELEASE: LazyLock<Source> = LazyLock::new(|| Source::new(RELEASE_SCRIPT));
 
 /// Sends one command and reads the answer.
-pub(super) async fn execute(link: Arc<Link>, command: Command) -> Result<Reply, NodeError> {
+pub(super) fn execute(link: Arc<Link>, command: Command) -> NodeCall {
     match command {
         Command::Acquire { resource, owner, ttl } => {
-            acquire(&link, &resource, owner, validity::wire_millis(ttl)).await
+            Box::pin(acquire(link, resource, owner, validity::wire_millis(ttl)))
         }
-        Command::Release { resource, owner } => release(&link, &resource, owner).await,
+        Command::Release { resource, owner } => Box::pin(release(link, resource, owner)),
     }
 }
 
 /// > "SET resource_name my_random_value NX PX 30000" (the Redis page)
 async fn acquire(
-    link: &Link,
-    resource: &Resource,
+    link: Arc<Link>,
+    resource: Resource,
     owner: Owner,
     ttl_ms: u64,
 ) -> Result<Reply, NodeError> {
-    let mut command = Cmd::new();
+    let mut command = sized(6, &resource, "");
     command.arg("SET").arg(resource.as_bytes()).arg(owner.to_hex().as_slice());
     command.arg("NX").arg("PX").arg(ttl_ms);
     match link.send(&command).await? {
         Value::Okay => Ok(Reply::Granted),
-        Value::Nil => Ok(Reply::Denied(holder(link, resource).await)),
+        Value::Nil => Ok(Reply::Denied(holder(&link, &resource).await)),
         other => Err(unexpected(&other)),
     }
+}
+
+/// An empty command with room for what it will hold, which spares it growing on the hot path.
+fn sized(args: usize, resource: &Resource, script: &str) -> Cmd {
+    Cmd::with_capacity(args, resource.as_bytes().len() + script.len() + 96)
 }
 
 /// Who holds the key, asked only after a denial. It may be gone by then, and it may be of any type.
@@ -73,8 +78,8 @@ async fn holder(link: &Link, resource: &Resource) -> Denial {
     Denial::new(value, remaining)
 }
 
-async fn release(link: &Link, resource: &Resource, owner: Owner) -> Result<Reply, NodeError> {
-    match run(link, &RELEASE, resource, owner).await? {
+async fn release(link: Arc<Link>, resource: Resource, owner: Owner) -> Result<Reply, NodeError> {
+    match run(&link, &RELEASE, &resource, owner).await? {
         Value::Int(1) => Ok(Reply::Granted),
         Value::Int(0) => Ok(Reply::Denied(Denial::default())),
         other => Err(unexpected(&other)),
@@ -89,7 +94,7 @@ async fn run(
     owner: Owner,
 ) -> Result<Value, NodeError> {
     let command = |verb: &str, script: &str| {
-        let mut command = Cmd::new();
+        let mut command = sized(5, resource, script);
         command.arg(verb).arg(script).arg(1);
         command.arg(resource.as_bytes()).arg(owner.to_hex().as_slice());
         command

@@ -1,0 +1,380 @@
+//! The public face: auto traits of every type and future, the text of every error, and the defaults.
+//!
+//! Goal: a change that a user would notice does not go unnoticed. Method: the auto traits are asserted at
+//! compile time; the errors are built, or provoked with nodes in memory, and compared as text.
+#![cfg(feature = "tokio")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "tests are free to"
+)]
+
+use std::{error::Error, future::IntoFuture, sync::Arc, time::Duration};
+
+use quorlock::{
+    Acquire, AcquireError, AcquireFuture, Builder, CloseError, ConfigError, ConnectError, Lease,
+    NodeOutcome, NodeReport, NodeStates, Redlock, Release, ReleaseError, Reports,
+    node::{MemoryNode, Node, NodeContext, NodeError, NodeSpec, NodeState, NodeStatus, Refusal},
+    protocol::{
+        Command, Denial, Drift, Loss, NodeId, Owner, Quorum, Reply, Resource, ResourceError, Round,
+        Terms, Timestamp, Verdict,
+    },
+    runtime::{Runtime, TokioRuntime},
+};
+
+const fn plain<T: Send + Sync + Unpin + 'static>() {}
+const fn error<T: Error + Send + Sync + Unpin + Clone + 'static>() {}
+const fn future<T: Future + Send + Sync + Unpin + 'static>() {}
+const fn object<T: Send + Sync + std::fmt::Debug + ?Sized + 'static>() {}
+
+const _: () = {
+    plain::<Redlock>();
+    plain::<Builder>();
+    plain::<Acquire>();
+    plain::<Lease>();
+    future::<AcquireFuture>();
+    future::<Release>();
+    error::<AcquireError>();
+    error::<ReleaseError>();
+    error::<ConnectError>();
+    error::<ConfigError>();
+    error::<CloseError>();
+    error::<ResourceError>();
+    error::<NodeError>();
+    error::<Refusal>();
+    plain::<(NodeOutcome, NodeReport, NodeStates, Reports)>();
+    plain::<(MemoryNode, NodeContext, NodeSpec, NodeState, NodeStatus)>();
+    plain::<(Command, Denial, Drift, Loss, NodeId, Owner, Quorum, Reply, Resource)>();
+    plain::<(Round, Terms, Timestamp, Verdict, TokioRuntime)>();
+    object::<dyn Node>();
+    object::<dyn Runtime>();
+};
+
+#[cfg(feature = "redis")]
+const _: () = error::<quorlock::AddressError>();
+
+const fn sent<T: Send + 'static>(value: T) -> T {
+    value
+}
+
+fn fleet() -> [MemoryNode; 3] {
+    std::array::from_fn(|_| MemoryNode::new())
+}
+
+#[tokio::test]
+async fn every_future_can_be_spawned() {
+    let nodes = fleet();
+    let connect = sent(Redlock::connect(nodes));
+    let redlock = tokio::spawn(connect).await.unwrap().unwrap();
+    let lease = tokio::spawn(redlock.acquire("r").into_future()).await.unwrap().unwrap();
+    tokio::spawn(lease.release()).await.unwrap().unwrap();
+
+    let run = sent(redlock.acquire("r").run(async |lease| lease.resource().to_string()));
+    assert_eq!(tokio::spawn(run).await.unwrap().unwrap(), "r");
+
+    let held = Arc::new(tokio::sync::Mutex::new(0));
+    let moved = Arc::clone(&held);
+    let run = redlock.acquire("r").run(async move |lease: &Lease| {
+        tokio::task::yield_now().await;
+        *moved.lock().await += 1;
+        lease.validity()
+    });
+    assert!(tokio::spawn(run).await.unwrap().unwrap() > Duration::from_secs(9));
+    assert_eq!(*held.lock().await, 1);
+
+    let closing = redlock.clone();
+    tokio::spawn(async move { closing.close().await }).await.unwrap().unwrap();
+}
+
+/// Every error is one line: it starts in lower case, ends without a full stop, and repeats no source.
+fn assert_style(error: &(dyn Error + 'static)) {
+    let text = error.to_string();
+    let first = text.chars().next().expect("an empty message");
+    assert!(!first.is_uppercase(), "{text}");
+    assert!(!text.ends_with('.') && !text.contains('\n'), "{text}");
+    assert!(!text.contains("secret"), "{text}");
+    assert!(!format!("{error:?}").contains("secret"), "{error:?}");
+    if let Some(source) = error.source() {
+        assert!(!text.contains(&source.to_string()), "{text} repeats its source");
+        assert_style(source);
+    }
+}
+
+/// The text of an error, in which the addresses of nodes in memory are replaced by their places.
+fn shown(error: &(dyn Error + 'static), nodes: &[MemoryNode]) -> String {
+    assert_style(error);
+    nodes.iter().enumerate().fold(error.to_string(), |text, (index, node)| {
+        text.replace(&*node.status().address, &format!("memory:{index}"))
+    })
+}
+
+/// What nothing can be said about: a duration that was measured.
+fn without_waited(text: &str) -> String {
+    let (before, rest) = text.split_once("waited=`").expect(text);
+    let (_, after) = rest.split_once('`').expect(text);
+    format!("{before}waited=`_`{after}")
+}
+
+#[tokio::test]
+async fn busy_and_broken_are_two_things() {
+    let nodes = fleet();
+    let redlock = Redlock::connect(&nodes).await.unwrap();
+    for node in &nodes[..2] {
+        node.set("r", "another program", None);
+    }
+    let busy = redlock.try_acquire("r").await.unwrap_err();
+    assert!(busy.is_contended());
+    assert_eq!(
+        without_waited(&shown(&busy, &nodes)),
+        "the resource is held by somebody else, waited=`_`, \
+         node 0 (memory:0): held by `another program`; \
+         node 1 (memory:1): held by `another program`; node 2 (memory:2): not waited for"
+    );
+    let reports = busy.nodes().unwrap();
+    assert_eq!((reports.denials().count(), reports.failures().count()), (2, 0));
+    assert!(matches!(busy, AcquireError::Contended { retry_after: None, .. }));
+
+    nodes.iter().take(2).for_each(MemoryNode::kill);
+    let broken = redlock.try_acquire("r").await.unwrap_err();
+    assert!(!broken.is_contended());
+    assert_eq!(
+        shown(&broken, &nodes),
+        "too few nodes answered for a quorum, granted=0, needed=2, \
+         node 0 (memory:0): not connected, reason=`the node has been killed`; \
+         node 1 (memory:1): not connected, reason=`the node has been killed`; \
+         node 2 (memory:2): not waited for"
+    );
+    let reports = broken.nodes().unwrap();
+    assert_eq!((reports.denials().count(), reports.failures().count()), (0, 2));
+    assert_eq!(reports.iter().map(|report| report.node.index()).collect::<Vec<_>>(), [0, 1, 2]);
+}
+
+#[tokio::test]
+async fn a_contended_error_says_when_to_try_again() {
+    let nodes = fleet();
+    let redlock = Redlock::connect(&nodes).await.unwrap();
+    let lease = redlock.acquire("r").ttl(Duration::from_secs(60)).await.unwrap();
+    let busy = redlock.try_acquire("r").await.unwrap_err();
+    let AcquireError::Contended { retry_after: Some(retry_after), .. } = busy else {
+        panic!("{busy:?}")
+    };
+    assert!(retry_after > Duration::from_secs(50) && retry_after <= Duration::from_secs(60));
+    let holder = lease.owner().to_string();
+    assert!(busy.to_string().contains(&format!("held by `{holder}` for ")), "{busy}");
+}
+
+#[tokio::test]
+async fn acquire_errors_that_send_nothing() {
+    let nodes = fleet();
+    let redlock = Redlock::connect(&nodes).await.unwrap();
+    let empty = redlock.acquire("").await.unwrap_err();
+    assert_eq!(shown(&empty, &nodes), "the resource cannot be locked");
+    let source = empty.source().unwrap().to_string();
+    assert_eq!(source, "a resource needs a name of at least one byte");
+    let long = redlock.acquire(vec![b'x'; 65_537]).await.unwrap_err();
+    assert_eq!(
+        long.source().unwrap().to_string(),
+        "a resource may have at most 65536 bytes, lock a digest of it instead, bytes=65537"
+    );
+    let ttl = redlock.acquire("r").ttl(Duration::from_millis(9)).await.unwrap_err();
+    assert_eq!(
+        shown(&ttl, &nodes),
+        "the ttl must be between 10ms and 86400s and leave more than the minimum validity, \
+         ttl=`9ms`, min_validity=`0ns`"
+    );
+    let greedy = redlock.acquire("r").min_validity(Duration::from_secs(10)).await.unwrap_err();
+    assert!(matches!(greedy, AcquireError::Ttl { .. }), "{greedy:?}");
+    assert_style(&greedy);
+    redlock.close().await.unwrap();
+    let closed = redlock.acquire("r").await.unwrap_err();
+    assert_eq!(shown(&closed, &nodes), "the redlock has been closed");
+    for error in [empty, long, ttl, greedy, closed] {
+        assert!(!error.is_contended() && error.nodes().is_none(), "{error:?}");
+    }
+    assert!(nodes.iter().all(|node| node.keys().is_empty()));
+    let ended = AcquireError::RuntimeEnded;
+    assert_eq!(shown(&ended, &[]), "the runtime ended before the answer");
+}
+
+#[tokio::test]
+async fn release_errors() {
+    let nodes = fleet();
+    let redlock = Redlock::connect(&nodes).await.unwrap();
+    let lease = redlock.acquire("r").await.unwrap();
+    // Empty, as after a restart: the key is gone everywhere.
+    nodes.iter().for_each(MemoryNode::restart);
+    let gone = lease.release().await.unwrap_err();
+    assert!(matches!(gone, ReleaseError::AlreadyEnded { released: 0, .. }), "{gone:?}");
+    assert_eq!(
+        shown(&gone, &nodes),
+        "the lease had already ended on too many nodes, released=0, node 0 (memory:0): held; \
+         node 1 (memory:1): held; node 2 (memory:2): not waited for"
+    );
+    let lease = redlock.acquire("r").await.unwrap();
+    nodes.iter().skip(1).for_each(MemoryNode::kill);
+    let unknown = lease.release().await.unwrap_err();
+    assert_eq!(
+        shown(&unknown, &nodes),
+        "too few nodes confirmed the release, released=1, needed=2, node 0 (memory:0): granted; \
+         node 1 (memory:1): not connected, reason=`the node has been killed`; \
+         node 2 (memory:2): not connected, reason=`the node has been killed`"
+    );
+    assert_eq!(shown(&ReleaseError::RuntimeEnded, &[]), "the runtime ended before the answer");
+}
+
+#[tokio::test]
+async fn connect_and_close_errors() {
+    let nodes = fleet();
+    nodes.iter().skip(1).for_each(MemoryNode::kill);
+    let few = Redlock::connect(&nodes).await.unwrap_err();
+    assert_eq!(
+        shown(&few, &nodes),
+        "too few nodes could be reached, ready=1, needed=2, node 0 (memory:0): ready; \
+         node 1 (memory:1): down, reason=`the node has been killed`; \
+         node 2 (memory:2): down, reason=`the node has been killed`"
+    );
+    nodes.iter().for_each(MemoryNode::restart);
+    let builder = Redlock::builder().nodes(&nodes).close_timeout(Duration::from_millis(1));
+    let redlock = builder.connect().await.unwrap();
+    let lease = redlock.acquire("r").await.unwrap();
+    nodes[0].pause();
+    drop(lease);
+    let cut_off = redlock.close().await.unwrap_err();
+    assert_eq!(shown(&cut_off, &nodes), "releases are still under way, unfinished=1");
+}
+
+#[test]
+fn configuration_errors() {
+    let build = |builder: Builder| builder.build().unwrap_err();
+    let node = MemoryNode::new();
+    let cases = [
+        (
+            build(Redlock::builder()),
+            "no nodes are configured, name one, or better three or five, independent masters",
+        ),
+        (
+            build(Redlock::builder().nodes(&fleet()[..2])),
+            "two nodes are less available than one, since both are needed: name three, or one",
+        ),
+        (
+            build(Redlock::builder().nodes((0..33).map(|_| MemoryNode::new()))),
+            "at most 32 nodes can be configured, five are plenty, nodes=33",
+        ),
+        (
+            build(Redlock::builder().nodes([&node, &MemoryNode::new(), &node])),
+            "nodes 0 and 2 are one server, address=`memory:0`",
+        ),
+        (
+            build(Redlock::builder().node(&node).ttl(Duration::ZERO)),
+            "ttl must be between 10ms and 86400s, value=`0ns`",
+        ),
+        (
+            build(Redlock::builder().node(&node).node_timeout(Duration::MAX)),
+            "node_timeout must be between 1ms and 60s, value=`18446744073709551615.999999999s`",
+        ),
+        (
+            build(Redlock::builder().node(&node).drift(0, Duration::ZERO)),
+            "drift per mille must be between 1 and 500, value=`0`",
+        ),
+        (
+            build(Redlock::builder().node(&node).min_validity(Duration::from_secs(10))),
+            "the ttl leaves nothing after drift and minimum validity, ttl=`10s`, drift=`102ms`, \
+             min_validity=`10s`",
+        ),
+    ];
+    for (error, expected) in cases {
+        assert_eq!(shown(&error, std::slice::from_ref(&node)), expected);
+        let connect = ConnectError::from(error);
+        assert_eq!(shown(&connect, &[]), "the configuration cannot be used");
+    }
+    Redlock::builder().nodes(&fleet()[..2]).danger_allow_two_nodes().build().unwrap();
+}
+
+#[test]
+#[cfg(feature = "redis")]
+fn no_error_and_no_debug_output_shows_a_password() {
+    let urls = [
+        "redis://user:secret@",
+        "redis://user:secret@host:port",
+        "redis://:secret@host:99999",
+        "redis://:secret@host/name",
+        "http://user:secret@host",
+        "redis//user:secret@host",
+        "secret",
+    ];
+    for url in urls {
+        let builder = Redlock::builder().node(url);
+        assert!(!format!("{builder:?}").contains("secret"), "{builder:?}");
+        let error = builder.build().expect_err(url);
+        assert!(matches!(error, ConfigError::Address { index: 0, .. }), "{error:?}");
+        assert_style(&error);
+    }
+}
+
+#[test]
+fn node_errors_and_refusals() {
+    let text = || Arc::<str>::from("text");
+    let errors = [
+        (NodeError::NotConnected { reason: text() }, false, "not connected, reason=`text`"),
+        (NodeError::TimedOut, true, "no reply within the node timeout"),
+        (
+            NodeError::ConnectionLost { reason: text() },
+            true,
+            "the connection broke before the reply, reason=`text`",
+        ),
+        (
+            NodeError::Rejected { code: Arc::from("OOM"), message: text() },
+            false,
+            "the server refused the command, it is out of memory: raise its maxmemory, \
+             code=`OOM`, message=`text`",
+        ),
+        (
+            NodeError::Rejected { code: Arc::from("ERR"), message: text() },
+            false,
+            "the server refused the command, code=`ERR`, message=`text`",
+        ),
+        (
+            NodeError::Unexpected { message: text() },
+            true,
+            "the reply was not understood, message=`text`",
+        ),
+        (
+            NodeError::Refused(Refusal::Replica),
+            false,
+            "refused: it is a replica, configure an independent master",
+        ),
+    ];
+    for (error, sent, expected) in errors {
+        assert_eq!((shown(&error, &[]).as_str(), error.sent()), (expected, sent));
+    }
+    let refusals = [
+        Refusal::SameServer { other: text() },
+        Refusal::Replica,
+        Refusal::MayEvict { policy: text() },
+        Refusal::MissingRight { command: text(), message: text() },
+        Refusal::WrongCredentials { message: text() },
+        Refusal::TooOld { version: text() },
+        Refusal::Unidentified,
+    ];
+    refusals.iter().for_each(|refusal| assert_style(refusal));
+}
+
+#[tokio::test]
+async fn the_defaults_are_what_the_builder_says() {
+    let nodes = fleet();
+    let redlock = Redlock::connect(&nodes).await.unwrap();
+    let lease = redlock.acquire("r").await.unwrap();
+    assert_eq!(lease.ttl(), Duration::from_secs(10));
+    assert_eq!(lease.resource().as_bytes(), b"r");
+    let validity = lease.validity();
+    // ttl - drift, less what has passed.
+    assert!(validity <= Duration::from_millis(9_898), "{validity:?}");
+    assert!(validity > Duration::from_millis(8_000), "{validity:?}");
+    let owner = lease.owner().to_hex().to_vec();
+    assert!(nodes.iter().all(|node| node.get("r").is_none_or(|value| value == owner)));
+    lease.release().await.unwrap();
+    let debug = format!("{:?} {:?}", redlock, redlock.try_acquire("r"));
+    assert!(debug.contains("OneRound") && debug.contains("node_timeout: 100ms"), "{debug}");
+}

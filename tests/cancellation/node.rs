@@ -1,0 +1,201 @@
+//! A node that follows a script: what it does to an acquire, and to the first release after it.
+//!
+//! What is set on it is kept by a `MemoryNode`, so that the tests look at a server's answers and not at a
+//! mock's. It keeps the contract of `Node`: commands of one connection are executed in the order in which
+//! they were first polled (N1), once or never (N2), and nothing is sent before the first poll (N4).
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use quorlock::{
+    node::{MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeState, NodeStatus},
+    protocol::{Command, Owner, Reply, Timestamp},
+    runtime::Runtime,
+};
+
+use crate::{MS, runtime::SimRuntime};
+
+/// What a node does.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Behaviour {
+    /// It answers after a millisecond.
+    Ok,
+    /// Another program holds the resource there, without a ttl.
+    Denied,
+    /// The first command of each owner finds no connection; later ones do.
+    NotSent,
+    /// The first command of each owner is executed and its answer lost; so is that of the second.
+    Unknown,
+    /// The connection breaks under each acquire, which the server executes later all the same: a release
+    /// that was sent meanwhile, on the next connection, has overtaken it.
+    Overtaken,
+    /// It stands still for longer than the node timeout, and then executes what came, in order.
+    Slow,
+    /// It is stopped, takes everything and answers nothing, until [`ScriptedNode::revive`].
+    Never,
+}
+
+impl Behaviour {
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Ok,
+        Self::Denied,
+        Self::NotSent,
+        Self::Unknown,
+        Self::Overtaken,
+        Self::Slow,
+        Self::Never,
+    ];
+}
+
+/// What was sent, in the order of the first polls.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Sent {
+    owner: Owner,
+    acquire: bool,
+    /// Whether the node was certainly not changed by it.
+    harmless: bool,
+}
+
+#[derive(Clone)]
+pub(crate) struct ScriptedNode {
+    index: usize,
+    behaviour: Behaviour,
+    runtime: SimRuntime,
+    memory: MemoryNode,
+    log: Arc<Mutex<Log>>,
+}
+
+#[derive(Default)]
+struct Log {
+    sent: Vec<Sent>,
+    /// When the command before this one is executed: the next one is executed after it.
+    last: Timestamp,
+    /// The last time at which this node stands still, once it has been asked.
+    frozen_until: Option<Timestamp>,
+}
+
+/// By how much a release may overtake an acquire: less than a node timeout, after which it is repeated.
+const OVERTAKEN_BY: Duration = crate::NODE_TIMEOUT.saturating_sub(Duration::from_millis(2));
+
+const OTHER: &[u8] = b"another program";
+
+impl ScriptedNode {
+    pub(crate) fn new(index: usize, behaviour: Behaviour, runtime: SimRuntime) -> Self {
+        let clock = runtime.clone();
+        let memory = MemoryNode::with_clock(move || clock.now());
+        if behaviour == Behaviour::Denied {
+            memory.set("r", OTHER, None);
+        }
+        if behaviour == Behaviour::Never {
+            memory.pause();
+        }
+        Self { index, behaviour, runtime, memory, log: Arc::default() }
+    }
+
+    /// The keys that are not the other program's.
+    pub(crate) fn our_keys(&self) -> Vec<Vec<u8>> {
+        let keys = self.memory.keys().into_iter();
+        keys.filter(|key| self.memory.get(key).as_deref() != Some(OTHER)).collect()
+    }
+
+    /// The acquires that may have been executed, or may yet be, without a release behind them.
+    pub(crate) fn not_released(&self) -> Vec<Sent> {
+        let log = self.log.lock().unwrap();
+        let needs_release = |(place, sent): (usize, &Sent)| {
+            let behind = &log.sent[place..];
+            let released = behind.iter().any(|later| !later.acquire && later.owner == sent.owner);
+            (sent.acquire && !sent.harmless && !released).then(|| sent.clone())
+        };
+        log.sent.iter().enumerate().filter_map(needs_release).collect()
+    }
+
+    /// A stopped node goes on, and executes whatever it has been sent, in order.
+    pub(crate) fn revive(&self) {
+        self.memory.resume();
+    }
+
+    /// Everything that was sent to it.
+    pub(crate) fn sent(&self) -> usize {
+        self.log.lock().unwrap().sent.len()
+    }
+
+    /// Notes a command at its first poll. Returns how many its owner had sent before, and when this one is
+    /// to be executed.
+    fn note(&self, command: &Command) -> (usize, Timestamp) {
+        let (owner, acquire) = match command {
+            Command::Acquire { owner, .. } => (*owner, true),
+            Command::Release { owner, .. } => (*owner, false),
+            other => panic!("a command that these tests do not know: {other:?}"),
+        };
+        let now = self.runtime.now();
+        let mut log = self.log.lock().unwrap();
+        let before = log.sent.iter().filter(|sent| sent.owner == owner).count();
+        let not_sent = self.behaviour == Behaviour::NotSent && before == 0;
+        let harmless = self.behaviour == Behaviour::Denied || not_sent;
+        log.sent.push(Sent { owner, acquire, harmless });
+        if self.behaviour == Behaviour::Overtaken && acquire {
+            return (before, now.saturating_add(OVERTAKEN_BY));
+        }
+        let mut at = now.saturating_add(MS);
+        if self.behaviour == Behaviour::Slow {
+            let frozen_until = *log.frozen_until.get_or_insert_with(|| now.saturating_add(35 * MS));
+            at = at.max(frozen_until);
+        }
+        at = at.max(log.last.saturating_add(Duration::from_nanos(1)));
+        log.last = at;
+        (before, at)
+    }
+
+    /// Executes a command at its time, whether or not anybody still waits for the answer.
+    async fn execute(self, command: Command, at: Timestamp) -> Result<Reply, NodeError> {
+        let (answer, answered) = tokio::sync::oneshot::channel();
+        let this = self.clone();
+        self.runtime.spawn(Box::pin(async move {
+            this.runtime.sleep_until(at).await;
+            let _ = answer.send(this.memory.call(command).await);
+        }));
+        answered.await.expect("the answer is always sent")
+    }
+}
+
+impl Node for ScriptedNode {
+    fn start(&self, _context: NodeContext) {}
+
+    fn call(&self, command: Command) -> NodeCall {
+        let this = self.clone();
+        Box::pin(async move {
+            let (before, at) = this.note(&command);
+            match this.behaviour {
+                Behaviour::NotSent if before == 0 => {
+                    Err(NodeError::NotConnected { reason: Arc::from("scripted") })
+                }
+                Behaviour::Unknown if before < 2 => {
+                    let executed = this.execute(command, at).await;
+                    let reason = Arc::from("scripted");
+                    executed.and(Err(NodeError::ConnectionLost { reason }))
+                }
+                Behaviour::Overtaken if matches!(command, Command::Acquire { .. }) => {
+                    let runtime = this.runtime.clone();
+                    let executed = this.execute(command, at);
+                    runtime.spawn(Box::pin(async move { drop(executed.await) }));
+                    runtime.sleep_until(runtime.now().saturating_add(MS)).await;
+                    Err(NodeError::ConnectionLost { reason: Arc::from("scripted") })
+                }
+                _ => this.execute(command, at).await,
+            }
+        })
+    }
+
+    fn status(&self) -> NodeStatus {
+        NodeStatus::new(Arc::from(format!("scripted:{}", self.index)), NodeState::Ready)
+    }
+}
+
+impl fmt::Debug for ScriptedNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "node {} ({:?})", self.index, self.behaviour)
+    }
+}

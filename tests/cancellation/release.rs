@@ -1,0 +1,128 @@
+//! Releases dropped: the future, the lease, the `Redlock` itself, while releases are under way.
+
+use std::{
+    future::IntoFuture,
+    pin::pin,
+    task::{Context, Waker},
+};
+
+use quorlock::Lease;
+
+use super::*;
+
+/// One node may behave as it likes without any harm to the acquire.
+fn fixtures() -> impl Iterator<Item = (Fixture, Lease, Behaviour)> {
+    let places = (0..3).flat_map(|place| Behaviour::ALL.map(|behaviour| (place, behaviour)));
+    (100..).zip(places).map(|(seed, (place, behaviour))| {
+        let mut behaviours = [Behaviour::Ok; 3];
+        behaviours[place] = behaviour;
+        let fixture = Fixture::new(seed, behaviours);
+        let request = fixture.redlock.acquire("r");
+        let lease = fixture.runtime.block_on(request.into_future()).unwrap();
+        (fixture, lease, behaviour)
+    })
+}
+
+#[test]
+fn a_dropped_lease_is_released_everywhere() {
+    for (fixture, lease, behaviour) in fixtures() {
+        drop(lease);
+        fixture.assert_clean(&format!("lease dropped, one node {behaviour:?}"));
+    }
+}
+
+#[test]
+fn a_release_goes_on_when_its_future_is_dropped_at_any_step() {
+    for steps in 0..40 {
+        for (fixture, lease, behaviour) in fixtures() {
+            let mut release = Box::pin(lease.release());
+            if steps % 2 == 1 {
+                let polled = release.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                assert!(polled.is_pending());
+            }
+            for _ in 0..steps / 2 {
+                fixture.runtime.step();
+            }
+            drop(release);
+            fixture.assert_clean(&format!("dropped at step {steps}, one node {behaviour:?}"));
+        }
+    }
+}
+
+#[test]
+fn a_release_that_is_awaited_is_confirmed_by_the_other_two() {
+    for (fixture, lease, behaviour) in fixtures() {
+        let before = fixture.runtime.now();
+        let released = fixture.runtime.block_on(lease.release());
+        assert!(released.is_ok(), "one node {behaviour:?}: {released:?}");
+        let took = fixture.runtime.now().saturating_since(before);
+        assert!(took <= 3 * MS, "one node {behaviour:?} made the release take {took:?}");
+        fixture.assert_clean(&format!("awaited, one node {behaviour:?}"));
+    }
+}
+
+#[test]
+fn releases_go_on_when_the_redlock_is_dropped_under_way() {
+    for steps in 0..20 {
+        for (fixture, lease, behaviour) in fixtures() {
+            let Fixture { runtime, nodes, redlock } = fixture;
+            drop(lease);
+            for _ in 0..steps {
+                runtime.step();
+            }
+            drop(redlock);
+            runtime.pass(Duration::from_secs(2));
+            for node in &nodes {
+                let what = format!("step {steps}, one node {behaviour:?}, {node:?}");
+                assert_eq!(node.our_keys(), Vec::<Vec<u8>>::new(), "{what}");
+                assert_eq!(node.not_released(), Vec::new(), "{what}");
+            }
+            runtime.shut_down();
+        }
+    }
+}
+
+#[test]
+fn a_lease_outlives_its_redlock_and_is_still_released() {
+    for (fixture, lease, behaviour) in fixtures() {
+        let Fixture { runtime, nodes, redlock } = fixture;
+        drop(redlock);
+        runtime.pass(Duration::from_millis(100));
+        assert!(lease.validity() > Duration::ZERO);
+        drop(lease);
+        runtime.pass(Duration::from_secs(2));
+        for node in &nodes {
+            assert_eq!(node.our_keys(), Vec::<Vec<u8>>::new(), "one node {behaviour:?}, {node:?}");
+        }
+        runtime.shut_down();
+    }
+}
+
+#[test]
+fn a_close_that_is_dropped_leaves_the_releases_under_way() {
+    for (fixture, lease, behaviour) in fixtures() {
+        drop(lease);
+        let redlock = fixture.redlock.clone();
+        {
+            let mut close = pin!(redlock.close());
+            let polled = close.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(polled.is_pending());
+        }
+        let refused = fixture.runtime.block_on(redlock.acquire("r").into_future());
+        assert!(matches!(refused, Err(quorlock::AcquireError::Closed)), "{refused:?}");
+        fixture.assert_clean(&format!("close dropped, one node {behaviour:?}"));
+    }
+}
+
+#[test]
+fn a_node_that_never_answers_again_does_not_keep_anything_active_for_ever() {
+    let behaviours = [Behaviour::Ok, Behaviour::Never, Behaviour::Ok];
+    let fixture = Fixture::new(1, behaviours);
+    let lease = fixture.runtime.block_on(fixture.redlock.acquire("r").into_future()).unwrap();
+    let before = fixture.runtime.now();
+    drop(lease);
+    fixture.assert_closes("a node that never answers");
+    let took = fixture.runtime.now().saturating_since(before);
+    assert!(took >= TTL, "given up after {took:?}, when the key may still come to stand there");
+    assert!(took <= TTL + Duration::from_secs(62), "followed for {took:?}");
+}

@@ -1,0 +1,115 @@
+//! The judge: leases of one resource must not overlap in time, and nothing may stay behind.
+//!
+//! Goal: a violation is data, which names both leases. It knows nothing of how the history came about, and
+//! is itself tested here on histories written by hand.
+
+use std::fmt;
+
+use quorlock::protocol::Timestamp;
+
+/// What one client believed: that it held the resource from then until then.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Hold {
+    pub(crate) client: usize,
+    pub(crate) resource: String,
+    pub(crate) owner: String,
+    /// When the lease was in the client's hands.
+    pub(crate) from: Timestamp,
+    /// The first moment at which it no longer relied on it: released, dropped, or out of validity.
+    pub(crate) until: Timestamp,
+}
+
+/// What went wrong.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Violation {
+    Overlap { first: Box<Hold>, second: Box<Hold> },
+    OwnerUsedTwice { owner: String },
+    LeftBehind { server: usize, keys: Vec<String> },
+    NotClosed { client: usize, unfinished: usize },
+    NotLive { resource: String, error: String },
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:#?}")
+    }
+}
+
+/// Exclusion: at most one holder per resource at any time.
+pub(crate) fn check(history: &[Hold]) -> Result<(), Violation> {
+    let mut holds: Vec<&Hold> = history.iter().filter(|hold| hold.from < hold.until).collect();
+    holds.sort_by_key(|hold| (&hold.resource, hold.from, hold.until));
+    // Of those before, the one that ends last is the one to overlap with.
+    let mut last: Option<&Hold> = None;
+    for hold in holds {
+        match last.filter(|last| last.resource == hold.resource) {
+            Some(last) if hold.from < last.until => {
+                return Err(Violation::Overlap {
+                    first: Box::new(last.clone()),
+                    second: Box::new(hold.clone()),
+                });
+            }
+            _ => last = Some(hold),
+        }
+    }
+    let mut owners: Vec<_> = history.iter().map(|hold| &hold.owner).collect();
+    owners.sort();
+    match owners.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(Violation::OwnerUsedTwice { owner: pair[0].clone() }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn hold(client: usize, resource: &str, from: u64, until: u64) -> Hold {
+        let at = |millis| Timestamp::from_origin(Duration::from_millis(millis));
+        let owner = format!("{client}-{resource}-{from}");
+        Hold { client, resource: resource.to_owned(), owner, from: at(from), until: at(until) }
+    }
+
+    #[test]
+    fn a_planted_overlap_is_found_in_whatever_order_it_is_written() {
+        let (first, second) = (hold(0, "a", 10, 20), hold(1, "a", 19, 30));
+        let expected =
+            Violation::Overlap { first: Box::new(first.clone()), second: Box::new(second.clone()) };
+        assert_eq!(check(&[first.clone(), second.clone()]), Err(expected.clone()));
+        assert_eq!(check(&[second, hold(2, "b", 0, 100), first]), Err(expected));
+    }
+
+    #[test]
+    fn an_overlap_with_a_long_one_is_found_behind_short_ones() {
+        let history = [hold(0, "a", 0, 100), hold(1, "a", 99, 100)];
+        assert!(matches!(check(&history), Err(Violation::Overlap { .. })));
+    }
+
+    #[test]
+    fn one_client_overlapping_with_itself_is_an_overlap() {
+        let history = [hold(0, "a", 0, 10), hold(0, "a", 5, 6)];
+        assert!(matches!(check(&history), Err(Violation::Overlap { .. })));
+    }
+
+    #[test]
+    fn one_after_another_and_side_by_side_are_fine() {
+        let history = [
+            hold(0, "a", 10, 20),
+            hold(1, "a", 20, 30),
+            hold(1, "b", 15, 25),
+            hold(2, "a", 25, 25),
+        ];
+        assert_eq!(check(&history), Ok(()));
+        assert_eq!(check(&[]), Ok(()));
+    }
+
+    #[test]
+    fn an_owner_that_is_used_twice_is_found() {
+        let (mut first, second) = (hold(0, "a", 0, 10), hold(1, "a", 10, 20));
+        first.owner.clone_from(&second.owner);
+        let expected = Violation::OwnerUsedTwice { owner: second.owner.clone() };
+        assert_eq!(check(&[first, second]), Err(expected));
+    }
+}

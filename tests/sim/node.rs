@@ -1,0 +1,218 @@
+//! A node of the simulation: a `MemoryNode` behind a connection with delay, loss, and interruptions.
+//!
+//! It keeps the contract of `Node`: on one connection requests arrive in the order in which they were first
+//! polled, and replies come back in order. A bug can be planted in it, to see whether the checker notices.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use quorlock::{
+    node::{MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeState, NodeStatus},
+    protocol::{Command, Reply, Timestamp},
+    runtime::Runtime,
+};
+use tokio::sync::oneshot;
+
+use crate::runtime::SimRuntime;
+
+/// What is wrong with the server, on purpose.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum Bug {
+    #[default]
+    None,
+    /// It grants every acquire without looking.
+    GrantsBlindly,
+    /// It confirms releases without deleting anything.
+    KeepsReleased,
+}
+
+/// The server, which all clients share.
+#[derive(Clone)]
+pub(crate) struct SimServer {
+    index: usize,
+    memory: MemoryNode,
+    runtime: SimRuntime,
+    shared: Arc<Mutex<Server>>,
+}
+
+#[derive(Default)]
+struct Server {
+    up: bool,
+    /// Counts kills: whatever was under way to or from a server that was killed is lost.
+    epoch: u64,
+    /// The share of messages that get lost.
+    loss: f64,
+    /// The longest delay of one message.
+    delay: Duration,
+    bug: Bug,
+}
+
+impl SimServer {
+    /// `per_mille` is the rate by which the server's clock is fast; negative, slow.
+    pub(crate) fn new(index: usize, runtime: SimRuntime, per_mille: i64, bug: Bug) -> Self {
+        let clock = runtime.clone();
+        let memory = MemoryNode::with_clock(move || {
+            let nanos = u64::try_from(clock.now().since_origin().as_nanos()).unwrap();
+            let rate = u128::try_from(1000 + per_mille).unwrap();
+            let nanos = u64::try_from(u128::from(nanos) * rate / 1000).unwrap();
+            Timestamp::from_origin(Duration::from_nanos(nanos))
+        });
+        let delay = Duration::from_millis(1);
+        let server = Server { up: true, epoch: 0, loss: 0.0, delay, bug };
+        Self { index, memory, runtime, shared: Arc::new(Mutex::new(server)) }
+    }
+
+    pub(crate) fn kill(&self) {
+        let mut server = self.shared.lock().unwrap();
+        server.up = false;
+        server.epoch += 1;
+        drop(server);
+        self.memory.kill();
+    }
+
+    pub(crate) fn restart(&self) {
+        self.memory.restart();
+        self.shared.lock().unwrap().up = true;
+    }
+
+    pub(crate) fn pause(&self) {
+        self.memory.pause();
+    }
+
+    pub(crate) fn resume(&self) {
+        self.memory.resume();
+    }
+
+    pub(crate) fn set_network(&self, loss: f64, delay: Duration) {
+        let mut server = self.shared.lock().unwrap();
+        server.loss = loss;
+        server.delay = delay;
+    }
+
+    pub(crate) fn keys(&self) -> Vec<Vec<u8>> {
+        self.memory.keys()
+    }
+
+    /// A client's own connection to it.
+    pub(crate) fn connection(&self) -> SimNode {
+        SimNode { server: self.clone(), line: Arc::default() }
+    }
+
+    fn execute(&self, command: Command) -> NodeCall {
+        let bug = self.shared.lock().unwrap().bug;
+        match (bug, &command) {
+            (Bug::GrantsBlindly, Command::Acquire { .. })
+            | (Bug::KeepsReleased, Command::Release { .. }) => {
+                Box::pin(std::future::ready(Ok(Reply::Granted)))
+            }
+            _ => self.memory.call(command),
+        }
+    }
+
+    /// The delay of one message, and whether it gets lost.
+    fn draw(&self) -> (Duration, bool) {
+        let server = self.shared.lock().unwrap();
+        let (longest, loss) = (server.delay, server.loss);
+        drop(server);
+        let longest = u64::try_from(longest.as_nanos()).unwrap();
+        let delay = Duration::from_nanos(50_000 + self.runtime.below(longest));
+        (delay, self.runtime.chance(loss))
+    }
+
+    fn epoch(&self) -> Option<u64> {
+        let server = self.shared.lock().unwrap();
+        server.up.then_some(server.epoch)
+    }
+}
+
+/// One client's connection to a server.
+#[derive(Clone)]
+pub(crate) struct SimNode {
+    server: SimServer,
+    line: Arc<Mutex<Line>>,
+}
+
+/// The last arrivals in each direction: nothing overtakes.
+#[derive(Default)]
+struct Line {
+    request: Timestamp,
+    reply: Timestamp,
+    /// Answers that never come, kept so that their callers wait in vain.
+    silence: Vec<oneshot::Sender<Result<Reply, NodeError>>>,
+}
+
+impl SimNode {
+    /// Takes a command to the server and the answer back, whether or not the caller still waits.
+    async fn carry(
+        self,
+        command: Command,
+        epoch: u64,
+        arrival: Timestamp,
+        lost: bool,
+        answer: oneshot::Sender<Result<Reply, NodeError>>,
+    ) {
+        let runtime = &self.server.runtime;
+        runtime.sleep_until(arrival).await;
+        let reached = !lost && self.server.epoch() == Some(epoch);
+        let result = if reached { self.server.execute(command).await.ok() } else { None };
+        let (delay, lost) = self.server.draw();
+        let back = {
+            let mut line = self.line.lock().unwrap();
+            line.reply = after(line.reply, runtime.now().saturating_add(delay));
+            line.reply
+        };
+        runtime.sleep_until(back).await;
+        let reply = result.filter(|_| !lost && self.server.epoch() == Some(epoch));
+        match reply {
+            Some(reply) => drop(answer.send(Ok(reply))),
+            // Half of what is lost is noticed at once, and the other half by the node timeout.
+            None if runtime.chance(0.5) => drop(answer.send(Err(connection_lost()))),
+            None => self.line.lock().unwrap().silence.push(answer),
+        }
+    }
+}
+
+/// `wanted`, but not before something else on the line.
+fn after(last: Timestamp, wanted: Timestamp) -> Timestamp {
+    wanted.max(last.saturating_add(Duration::from_nanos(1)))
+}
+
+fn connection_lost() -> NodeError {
+    NodeError::ConnectionLost { reason: Arc::from("simulated") }
+}
+
+impl Node for SimNode {
+    fn start(&self, _context: NodeContext) {}
+
+    fn call(&self, command: Command) -> NodeCall {
+        let this = self.clone();
+        Box::pin(async move {
+            let Some(epoch) = this.server.epoch() else {
+                return Err(NodeError::NotConnected { reason: Arc::from("simulated") });
+            };
+            let (delay, lost) = this.server.draw();
+            let runtime = this.server.runtime.clone();
+            let arrival = {
+                let mut line = this.line.lock().unwrap();
+                line.request = after(line.request, runtime.now().saturating_add(delay));
+                line.request
+            };
+            let (answer, answered) = oneshot::channel();
+            runtime.spawn(Box::pin(this.carry(command, epoch, arrival, lost, answer)));
+            answered.await.unwrap_or_else(|_| Err(connection_lost()))
+        })
+    }
+
+    fn status(&self) -> NodeStatus {
+        NodeStatus::new(Arc::from(format!("sim:{}", self.server.index)), NodeState::Ready)
+    }
+}
+
+impl fmt::Debug for SimNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SimNode {}", self.server.index)
+    }
+}
