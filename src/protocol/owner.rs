@@ -14,7 +14,7 @@ use core::fmt;
 /// use quorlock::protocol::Owner;
 ///
 /// let owner = Owner::from_random([0xab; 16]);
-/// assert_eq!(owner.to_string(), "abababababab4babababababababababab".replacen("abab", "ab", 1));
+/// assert_eq!(owner.to_string(), "abababababab4b".to_owned() + &"ab".repeat(9));
 /// assert_eq!(owner.to_hex().as_slice(), owner.to_string().as_bytes());
 /// ```
 #[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
