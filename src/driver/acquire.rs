@@ -265,7 +265,7 @@ impl Attempt {
     fn undo(&mut self) {
         let mut nodes = Vec::new();
         while let Some((node, _release)) = self.round.poll_command() {
-            nodes.push((node, self.is_unsure(node)));
+            nodes.push((node, self.has_failed(node)));
         }
         if !nodes.is_empty() {
             let terms = self.round.terms();
@@ -273,13 +273,15 @@ impl Attempt {
         }
     }
 
-    /// Whether the acquire may still be executed there, perhaps behind a release that was sent on another
-    /// connection.
+    /// Whether the acquire failed there, so that it may still be executed, even behind a release that is sent
+    /// on another connection. A release behind one that is merely unanswered is in order.
+    fn has_failed(&self, node: NodeId) -> bool {
+        matches!(self.outcomes.get(node.index()), Some(NodeOutcome::Failed(_)))
+    }
+
+    /// Whether it is not known yet if the key stands there.
     fn is_unsure(&self, node: NodeId) -> bool {
-        matches!(
-            self.outcomes.get(node.index()),
-            Some(NodeOutcome::Failed(_) | NodeOutcome::Unanswered)
-        )
+        self.has_failed(node) || self.outcomes.get(node.index()) == Some(&NodeOutcome::Unanswered)
     }
 
     fn error(&self, waited: Duration) -> AcquireError {
