@@ -47,7 +47,7 @@ fn acquire(resource: Resource, reply: &Reply) -> Round {
 #[divan::bench]
 fn acquire_won(bencher: Bencher<'_, '_>) {
     bencher.with_inputs(resource).bench_values(|resource| {
-        let round = acquire(resource?, &Reply::Granted);
+        let round = acquire(resource?, &Reply::Granted(None));
         assert_eq!(round.verdict(), Verdict::Won);
         Some(round)
     });
@@ -67,7 +67,7 @@ fn release(bencher: Bencher<'_, '_>) {
     bencher.with_inputs(resource).bench_values(|resource| {
         let held = (0..NODES).map(NodeId::new);
         let round = Round::release(Quorum::of(NODES), resource?, owner(), held);
-        let round = drive(round, &Reply::Granted);
+        let round = drive(round, &Reply::Granted(None));
         assert_eq!(round.verdict(), Verdict::Won);
         Some(round)
     });

@@ -16,7 +16,7 @@ use std::{
 use quorlock::{
     Redlock,
     node::{Node, NodeCall, NodeContext, NodeError, NodeSpec, NodeState, NodeStatus},
-    protocol::{Command, Denial, Reply},
+    protocol::{Command, Denial, FencingToken, Owner, Reply, Resource},
 };
 use tokio::sync::oneshot;
 
@@ -38,7 +38,8 @@ impl ChannelNode {
 }
 
 impl Node for ChannelNode {
-    // There is nothing to connect, so there is nothing to announce through `context.changed()`.
+    // There is nothing to connect, and the server never forgets what it granted (so that `join` and `admit` need
+    // not be written), so there is nothing to announce through `context.changed()`.
     fn start(&self, _context: NodeContext) {}
 
     fn call(&self, command: Command) -> NodeCall {
@@ -62,39 +63,83 @@ impl Node for ChannelNode {
     }
 }
 
-/// The server's side: values with their time of expiry.
+/// The server's side: values with their time of expiry, and a counter for each name, which never falls.
+#[derive(Default)]
+struct Server {
+    keys: HashMap<Vec<u8>, (Vec<u8>, Instant)>,
+    counters: HashMap<Vec<u8>, u64>,
+}
+
 fn serve(inbox: &mpsc::Receiver<Letter>) {
-    let mut keys: HashMap<Vec<u8>, (Vec<u8>, Instant)> = HashMap::new();
+    let mut server = Server::default();
     for (command, answer) in inbox {
-        let now = Instant::now();
-        keys.retain(|_, (_, expires)| now < *expires);
-        let reply = match command {
-            Command::Acquire { resource, owner, ttl } => match keys.get(resource.as_bytes()) {
-                Some((holder, expires)) => Ok(Reply::Denied(Denial::new(
-                    Some(holder.clone().into_boxed_slice()),
-                    Some(expires.saturating_duration_since(now)),
-                ))),
-                None => {
-                    let value = (owner.to_hex().to_vec(), now + ttl);
-                    keys.insert(resource.as_bytes().to_vec(), value);
-                    Ok(Reply::Granted)
-                }
-            },
-            Command::Release { resource, owner } => match keys.get(resource.as_bytes()) {
-                Some((holder, _)) if *holder == owner.to_hex() => {
-                    keys.remove(resource.as_bytes());
-                    Ok(Reply::Granted)
-                }
-                _ => Ok(Reply::Denied(Denial::default())),
-            },
-            // A command of a later version: say that it had no effect.
-            _ => Err(NodeError::Rejected {
-                code: Arc::from("ERR"),
-                message: Arc::from("unknown command"),
-            }),
-        };
+        let reply = server.execute(command);
         // Nobody may be waiting any more; the command has been executed all the same.
         let _ = answer.send(reply);
+    }
+}
+
+impl Server {
+    fn execute(&mut self, command: Command) -> Result<Reply, NodeError> {
+        let now = Instant::now();
+        self.keys.retain(|_, (_, expires)| now < *expires);
+        Ok(match command {
+            Command::Acquire { resource, owner, ttl, hint } => {
+                if let Some((holder, expires)) = self.keys.get(resource.as_bytes()) {
+                    let holder = holder.clone().into_boxed_slice();
+                    let remaining = expires.saturating_duration_since(now);
+                    return Ok(Reply::Denied(Denial::new(Some(holder), Some(remaining))));
+                }
+                let name = resource.as_bytes().to_vec();
+                self.keys.insert(name.clone(), (owner.to_hex().to_vec(), now + ttl));
+                // A fencing token: above every one before it. Without a hint (classic mode) none is wanted.
+                let token = hint.map(|hint| {
+                    let counter = self.counters.entry(name).or_default();
+                    *counter = hint.max(*counter + 1);
+                    FencingToken::new(*counter)
+                });
+                Reply::Granted(token)
+            }
+            Command::Confirm { resource, owner, token } => {
+                let held = self.holds(&resource, owner);
+                match self.counters.get_mut(resource.as_bytes()) {
+                    // The guard against two holders with one token: a counter never falls.
+                    Some(counter) if held && *counter <= token.get() => {
+                        *counter = token.get();
+                        Reply::Granted(Some(token))
+                    }
+                    _ => Reply::Denied(Denial::default()),
+                }
+            }
+            Command::Extend { resource, owner, ttl, .. } => {
+                let held = self.holds(&resource, owner);
+                match self.keys.get_mut(resource.as_bytes()) {
+                    Some((_, expires)) if held => {
+                        *expires = now + ttl;
+                        Reply::Granted(None)
+                    }
+                    Some(_) => Reply::Denied(Denial::default()),
+                    None => Reply::Denied(Denial::gone()),
+                }
+            }
+            Command::Release { resource, owner } => {
+                if !self.holds(&resource, owner) {
+                    return Ok(Reply::Denied(Denial::default()));
+                }
+                self.keys.remove(resource.as_bytes());
+                Reply::Granted(None)
+            }
+            // This server never loses a key, so there is nothing to restore; and a command of a later version
+            // had no effect either.
+            _ => {
+                let (code, message) = (Arc::from("ERR"), Arc::from("unknown command"));
+                return Err(NodeError::Rejected { sent: false, code, message });
+            }
+        })
+    }
+
+    fn holds(&self, resource: &Resource, owner: Owner) -> bool {
+        self.keys.get(resource.as_bytes()).is_some_and(|(holder, _)| *holder == owner.to_hex())
     }
 }
 

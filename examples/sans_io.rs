@@ -15,15 +15,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("-- won at the third grant, with one node down and one that never answers");
     let mut round = begin([1; 16])?;
     tell(&mut round, 3, Reply::Failed { sent: false }, 1);
-    tell(&mut round, 0, Reply::Granted, 2);
-    tell(&mut round, 2, Reply::Granted, 3);
-    tell(&mut round, 4, Reply::Granted, 5);
+    tell(&mut round, 0, Reply::Granted(None), 2);
+    tell(&mut round, 2, Reply::Granted(None), 3);
+    tell(&mut round, 4, Reply::Granted(None), 5);
     expect(&round, Verdict::Won)?;
     println!("   validity at 5 ms: {:?}", validity::left(round.deadline(), at(5)));
 
     println!("-- lost at the third denial; what was granted, or may yet be, is released");
     let mut round = begin([2; 16])?;
-    tell(&mut round, 0, Reply::Granted, 1);
+    tell(&mut round, 0, Reply::Granted(None), 1);
     for node in [1, 2, 3] {
         tell(&mut round, node, Reply::Denied(Denial::default()), 2);
     }
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("-- a quorum that comes after the ttl is no win");
     let mut round = begin([3; 16])?;
     for node in [0, 1, 2] {
-        tell(&mut round, node, Reply::Granted, 10_000);
+        tell(&mut round, node, Reply::Granted(None), 10_000);
     }
     expect(&round, Verdict::Lost)?;
     println!("   because: {:?}", round.loss());

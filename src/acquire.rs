@@ -6,20 +6,21 @@
 use std::{
     fmt,
     future::{Future, IntoFuture},
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
+use futures::future::{Either, select};
 use tokio::sync::oneshot;
 
 use crate::{
     config::TtlError,
     driver::{Driver, Patience, Plan},
-    error::AcquireError,
+    error::{AcquireError, RunError},
     lease::Lease,
-    protocol::{Resource, ResourceError},
+    protocol::{Resource, ResourceError, Upkeep},
 };
 
 /// A request for a lease, made by [`Redlock::acquire`](crate::Redlock::acquire). Await it, or call
@@ -49,6 +50,7 @@ pub struct Acquire {
     ttl: Duration,
     min_validity: Duration,
     patience: Patience,
+    upkeep: Upkeep,
 }
 
 impl Acquire {
@@ -59,11 +61,12 @@ impl Acquire {
             ttl: config.ttl,
             min_validity: config.min_validity,
             patience,
+            upkeep: config.upkeep,
             driver,
         }
     }
 
-    /// How long the lease lives on the nodes if it is not released. From 10 ms to a day; the default is the
+    /// How long the lease lives on the nodes if it is not released. From 10 ms to `max_ttl`; the default is the
     /// builder's, 10 s.
     ///
     /// Too short, and the work or a pause outlives it; too long, and others wait that long after a crash.
@@ -98,6 +101,30 @@ impl Acquire {
         self
     }
 
+    /// The lease is not renewed: it ends after its ttl unless its holder extends it.
+    pub const fn without_renewal(mut self) -> Self {
+        self.upkeep.renew = false;
+        self
+    }
+
+    /// The longest that the lease is held in all; it is not renewed beyond it, and lost a ttl later at the
+    /// latest. The default is the builder's: no limit.
+    ///
+    /// Too short, and work is cut off; without one, work that never ends keeps the resource for ever.
+    pub const fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.upkeep.max_hold = Some(max_hold);
+        self
+    }
+
+    /// Renews the lease only while [`Lease::progress`] is called at least this often, so that the lease of a
+    /// worker that hangs runs out. By default no sign of progress is asked for.
+    ///
+    /// It must leave time for the slowest step of the work; with less, the lease is lost under healthy work.
+    pub const fn progress_within(mut self, interval: Duration) -> Self {
+        self.upkeep.progress = Some(interval);
+        self
+    }
+
     /// Acquires on this thread, blocking it. No runtime is needed. Do not call it on a thread that an
     /// executor needs, nor with a runtime that runs on this very thread.
     ///
@@ -108,7 +135,8 @@ impl Acquire {
         futures::executor::block_on(self.into_future())
     }
 
-    /// Runs `work` under a lease and releases it afterwards.
+    /// Runs `work` under a lease and releases it afterwards. When the lease is lost, `work` is dropped where it
+    /// stands.
     ///
     /// The result of `work` is returned whether or not the release was confirmed: what cannot be released
     /// now is released in the background, or expires.
@@ -128,14 +156,22 @@ impl Acquire {
     ///
     /// # Errors
     ///
-    /// [`AcquireError`], and then `work` was not called.
+    /// [`RunError::Acquire`], and then `work` was not called; [`RunError::Lost`], and then it did not come to
+    /// its end.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future drops `work` where it stands, and releases in the background.
-    pub async fn run<T>(self, work: impl AsyncFnOnce(&Lease) -> T) -> Result<T, AcquireError> {
+    pub async fn run<T>(self, work: impl AsyncFnOnce(&Lease) -> T) -> Result<T, RunError> {
         let lease = self.await?;
-        let result = work(&lease).await;
+        let result = {
+            let (work, lost) = (pin!(work(&lease)), pin!(lease.lost()));
+            // The loss is looked at first: work that is ready at the same moment may be too late.
+            match select(lost, work).await {
+                Either::Left((lost, _)) => return Err(lost.into()),
+                Either::Right((result, _)) => result,
+            }
+        };
         // What was not confirmed goes on in the background, and the work is done all the same.
         drop(lease.release().await);
         Ok(result)
@@ -147,7 +183,7 @@ impl Acquire {
             let (min, max) = match error {
                 TtlError::OutOfRange { min, max, .. } => (min, max),
                 TtlError::NothingLeft { drift, min_validity, .. } => {
-                    (drift.saturating_add(min_validity), Duration::from_secs(86_400))
+                    (drift.saturating_add(min_validity), self.driver.config.most_ttl())
                 }
             };
             AcquireError::Ttl { ttl: self.ttl, min_validity: self.min_validity, min, max }
@@ -157,6 +193,7 @@ impl Acquire {
             ttl: self.ttl,
             min_validity: self.min_validity,
             patience: self.patience,
+            upkeep: self.upkeep,
         }))
     }
 }

@@ -9,6 +9,7 @@ use crate::{
     driver::Driver,
     error::ConnectError,
     node::{Node, NodeSpec, Spec},
+    protocol::AdmissionPolicy,
     redlock::Redlock,
     runtime::{Runtime, TokioRuntime},
 };
@@ -61,7 +62,7 @@ impl Builder {
         self
     }
 
-    /// The lifetime of a lease, where the request does not say another. Default 10 s, from 10 ms to a day.
+    /// The lifetime of a lease, where the request does not say another. Default 10 s, from 10 ms to `max_ttl`.
     ///
     /// Too short, and the work, or a pause of the process, outlives it; too long, and others wait that long
     /// after a crash.
@@ -157,6 +158,52 @@ impl Builder {
     #[cfg(feature = "tls-rustls")]
     pub fn tls_identity(mut self, certificate: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {
         self.tls.identity = Some((certificate.as_ref().to_vec(), key.as_ref().to_vec()));
+        self
+    }
+
+    /// The longest ttl that any process of the fleet asks for. Default 30 s, from 10 ms to a day; a longer ttl
+    /// is refused.
+    ///
+    /// A node that may have forgotten leases is kept from voting for a little longer than this. Too short,
+    /// and the ttl that the work needs is refused; too long, and a restarted node, or a new deployment, waits
+    /// that long. Nodes remember the longest that they have been told, and every process honours it.
+    pub const fn max_ttl(mut self, max_ttl: Duration) -> Self {
+        self.config.max_ttl = max_ttl;
+        self
+    }
+
+    /// Leases are not renewed, unless a request says otherwise with a setting of its own. By default they are.
+    pub const fn without_renewal(mut self) -> Self {
+        self.config.upkeep.renew = false;
+        self
+    }
+
+    /// The longest that a lease is held in all, where the request does not say otherwise. Default: no limit.
+    pub const fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.config.upkeep.max_hold = Some(max_hold);
+        self
+    }
+
+    /// Plain Redlock: `SET NX PX` without fencing tokens and without admission, for servers without Lua and
+    /// for comparison. A node that restarts without its data votes at once, so that two holders are possible:
+    /// keep such a node down for longer than the longest ttl.
+    pub const fn classic(mut self) -> Self {
+        self.config.classic = true;
+        self
+    }
+
+    /// Where a majority of the nodes may have forgotten, as in a new deployment, no node is admitted until an
+    /// operator says so (`docs/operating.md`). By default such a fleet waits the quarantine, and its tokens
+    /// go on from the wall clock.
+    pub const fn strict_admission(mut self) -> Self {
+        self.config.admission = AdmissionPolicy::Strict;
+        self
+    }
+
+    /// Lets nodes vote at once, though they may have forgotten what they granted. A restart can then give two
+    /// holders and repeat a token: only for throwaway nodes in development and tests.
+    pub const fn danger_skip_quarantine(mut self) -> Self {
+        self.config.admission = AdmissionPolicy::DangerSkip;
         self
     }
 

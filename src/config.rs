@@ -6,7 +6,7 @@ use std::{fmt, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use thiserror::Error;
 
-use crate::protocol::Drift;
+use crate::protocol::{AdmissionPolicy, Drift, Upkeep};
 
 const TTL: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(86_400);
 const WAIT: RangeInclusive<Duration> = Duration::ZERO..=Duration::MAX;
@@ -39,6 +39,10 @@ pub(crate) struct Config {
     pub(crate) key_prefix: Vec<u8>,
     pub(crate) allow_eviction: bool,
     pub(crate) allow_two_nodes: bool,
+    pub(crate) classic: bool,
+    pub(crate) admission: AdmissionPolicy,
+    pub(crate) max_ttl: Duration,
+    pub(crate) upkeep: Upkeep,
 }
 
 impl Default for Config {
@@ -57,6 +61,10 @@ impl Default for Config {
             key_prefix: Vec::new(),
             allow_eviction: false,
             allow_two_nodes: false,
+            classic: false,
+            admission: AdmissionPolicy::Quarantine,
+            max_ttl: Duration::from_secs(30),
+            upkeep: Upkeep::default(),
         }
     }
 }
@@ -66,10 +74,21 @@ impl Config {
         Drift::new(self.drift_per_mille, self.drift_fixed)
     }
 
+    /// The longest ttl that a request may ask for.
+    pub(crate) const fn most_ttl(&self) -> Duration {
+        if self.classic { *TTL.end() } else { self.max_ttl }
+    }
+
+    /// The longest ttl that this process asks for.
+    pub(crate) const fn longest_ttl(&self) -> Duration {
+        self.max_ttl
+    }
+
     /// Checks every knob.
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         within("drift per mille", self.drift_per_mille, &DRIFT_PER_MILLE)?;
         within("drift fixed part", Shown(self.drift_fixed), &shown(&DRIFT_FIXED))?;
+        within("max_ttl", Shown(self.max_ttl), &shown(&TTL))?;
         within("wait", Shown(self.wait), &shown(&WAIT))?;
         within("node_timeout", Shown(self.node_timeout), &shown(&NODE_TIMEOUT))?;
         within("connect_timeout", Shown(self.connect_timeout), &shown(&CONNECT_TIMEOUT))?;
@@ -90,8 +109,9 @@ impl Config {
 
     /// Checks the ttl and the minimum validity of one request, or of the configuration.
     pub(crate) fn check_ttl(&self, ttl: Duration, min_validity: Duration) -> Result<(), TtlError> {
-        if !TTL.contains(&ttl) {
-            return Err(TtlError::OutOfRange { ttl, min: *TTL.start(), max: *TTL.end() });
+        let max = self.most_ttl();
+        if ttl < *TTL.start() || ttl > max {
+            return Err(TtlError::OutOfRange { ttl, min: *TTL.start(), max });
         }
         let drift = self.drift().of(ttl);
         if ttl.saturating_sub(drift) <= min_validity {

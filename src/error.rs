@@ -10,7 +10,7 @@ use thiserror::Error;
 use crate::{
     config::ConfigError,
     node::{NodeError, NodeState},
-    protocol::{Denial, NodeId, ResourceError},
+    protocol::{Denial, LossReason, NodeId, Quorum, ResourceError},
 };
 
 /// What one node said in a round.
@@ -83,6 +83,15 @@ impl Reports {
             NodeOutcome::Failed(error) => Some((report, error)),
             _ => None,
         })
+    }
+
+    /// Whether the nodes in quarantine would have made the difference.
+    pub(crate) fn in_quarantine(&self) -> bool {
+        let quarantined = |error: &NodeError| {
+            matches!(error, NodeError::Quarantined { .. } | NodeError::NotAdmitted)
+        };
+        let broken = self.failures().filter(|(_, error)| !quarantined(error)).count();
+        broken <= Quorum::of(self.0.len()).spare()
     }
 
     /// The reports of the nodes on which somebody else holds the resource.
@@ -220,6 +229,45 @@ pub enum ReleaseError {
     RuntimeEnded,
 }
 
+/// A lease is over: somebody else may hold the resource now. Stop the work, and acquire anew. What is left on
+/// the nodes expires, or has been released.
+#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+#[error("the lease is lost, reason=`{reason}`")]
+#[non_exhaustive]
+pub struct LeaseLost {
+    /// Why.
+    pub reason: LossReason,
+}
+
+/// Why a lease was not extended.
+#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+#[non_exhaustive]
+pub enum ExtendError {
+    /// The lease is over. Stop the work, and acquire anew.
+    #[error(transparent)]
+    Lost(#[from] LeaseLost),
+    /// Too few nodes answered. The lease is as valid as before, and its key stays on the nodes. Try again
+    /// while there is time, or finish within what is left.
+    #[error("too few nodes answered, the lease is as valid as before, validity=`{validity:?}`")]
+    InDoubt {
+        /// What is left of the validity that was promised before.
+        validity: Duration,
+    },
+}
+
+/// Why work under a lease did not come to its end.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The resource was not acquired, and the work was not begun.
+    #[error(transparent)]
+    Acquire(#[from] AcquireError),
+    /// The lease was lost, and the work was dropped where it stood. What it had done by then is done; a
+    /// fencing token keeps late effects out.
+    #[error(transparent)]
+    Lost(#[from] LeaseLost),
+}
+
 /// Why [`Redlock::connect`](crate::Redlock::connect) gave up. Nothing is left on any node.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
@@ -264,6 +312,9 @@ impl fmt::Display for NodeStates {
             match state {
                 NodeState::Connecting => f.write_str("no answer yet")?,
                 NodeState::Ready => f.write_str("ready")?,
+                NodeState::Quarantined { remaining } => {
+                    write!(f, "in quarantine, remaining=`{remaining:?}`")?;
+                }
                 NodeState::Down { reason } => write!(f, "down, reason=`{reason}`")?,
                 NodeState::Refused(refusal) => refusal.fmt(f)?,
             }

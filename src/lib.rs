@@ -21,7 +21,7 @@ mod documentation {
     }
     page! {
         algorithm "algorithm.md" architecture "architecture.md" defaults "defaults.md"
-        errors "errors.md" operating "operating.md" safety "safety.md" testing "testing.md"
+        errors "errors.md" fencing "fencing.md" operating "operating.md" patterns "patterns.md" safety "safety.md" testing "testing.md"
     }
 }
 
@@ -38,11 +38,15 @@ mod driver;
 #[cfg(feature = "tokio")]
 mod error;
 #[cfg(feature = "tokio")]
+mod fence;
+#[cfg(feature = "tokio")]
 mod lease;
 #[cfg(feature = "tokio")]
 pub mod node;
 #[cfg(feature = "tokio")]
 mod redlock;
+#[cfg(feature = "tokio")]
+mod reentrant;
 #[cfg(feature = "tokio")]
 pub mod runtime;
 #[cfg(feature = "tokio")]
@@ -54,11 +58,13 @@ pub use self::{
     builder::Builder,
     config::ConfigError,
     error::{
-        AcquireError, CloseError, ConnectError, NodeOutcome, NodeReport, NodeStates, ReleaseError,
-        Reports,
+        AcquireError, CloseError, ConnectError, ExtendError, LeaseLost, NodeOutcome, NodeReport,
+        NodeStates, ReleaseError, Reports, RunError,
     },
-    lease::{Lease, Release},
+    fence::{FenceGate, StaleToken},
+    lease::{Lease, LeaseSignal, Release},
     redlock::Redlock,
+    reentrant::{Reentrant, ReentrantLease},
 };
 #[cfg(feature = "redis")]
 pub use node::redis::AddressError;

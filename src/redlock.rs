@@ -10,6 +10,7 @@ use crate::{
     driver::{Driver, Patience},
     error::{CloseError, ConnectError, NodeStates},
     node::{NodeSpec, NodeState, NodeStatus},
+    reentrant::Reentrant,
 };
 
 /// Quorum locks on N independent masters.
@@ -94,6 +95,12 @@ impl Redlock {
         Acquire::new(Arc::clone(&self.driver), resource.as_ref(), Patience::OneRound)
     }
 
+    /// An owner whose nested acquires of a resource that it holds share one lease.
+    #[must_use]
+    pub fn reentrant(&self) -> Reentrant {
+        Reentrant::new(self.clone())
+    }
+
     /// How each node is, as last seen, in the order of the configuration. Nothing is sent.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
@@ -129,7 +136,11 @@ impl Redlock {
     pub(crate) async fn connected(self) -> Result<Self, ConnectError> {
         let limit = self.driver.now().saturating_add(self.driver.config.connect_timeout);
         let statuses = self.driver.connected(limit).await;
-        let ready = statuses.iter().filter(|status| status.state == NodeState::Ready).count();
+        // A quarantine ends by itself, and those who acquire meanwhile are told of it.
+        let usable = |status: &&NodeStatus| {
+            matches!(status.state, NodeState::Ready | NodeState::Quarantined { .. })
+        };
+        let ready = statuses.iter().filter(usable).count();
         let refused = statuses.iter().any(|status| matches!(status.state, NodeState::Refused(_)));
         let needed = self.driver.quorum.needed();
         if ready >= needed && !refused {

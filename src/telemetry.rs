@@ -8,7 +8,7 @@ use std::time::Duration;
 
 #[cfg(feature = "redis")]
 use crate::node::Refusal;
-use crate::protocol::{Loss, NodeId, Resource};
+use crate::protocol::{Hold, Loss, LossReason, NodeId, Resource};
 
 #[cfg(feature = "tracing")]
 const TARGET: &str = "quorlock";
@@ -60,4 +60,38 @@ pub(crate) fn release_queued(node: NodeId, resource: &Resource) {
 pub(crate) fn release_given_up(node: NodeId, resource: &Resource) {
     #[cfg(feature = "tracing")]
     tracing::warn!(target: TARGET, node = node.index(), %resource, "release given up, the key expires");
+}
+
+pub(crate) fn lease_ending(resource: &Resource, reason: LossReason) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(target: TARGET, %resource, %reason, "lease ends soon");
+}
+
+pub(crate) fn lease_lost(resource: &Resource, reason: LossReason) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(target: TARGET, %resource, %reason, "lease lost");
+}
+
+pub(crate) fn node_quarantined(node: NodeId, address: &str, quarantine: Duration) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(
+        target: TARGET, node = node.index(), address, ?quarantine,
+        "node may have forgotten leases and does not vote yet; danger_skip_quarantine skips this on \
+         throwaway nodes"
+    );
+}
+
+pub(crate) fn node_admitted(node: NodeId, address: &str, floor: u64) {
+    #[cfg(feature = "tracing")]
+    tracing::info!(target: TARGET, node = node.index(), address, floor, "node admitted");
+}
+
+pub(crate) fn node_held_back(node: NodeId, address: &str, hold: Hold) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(target: TARGET, node = node.index(), address, ?hold, "node cannot be admitted yet");
+}
+
+pub(crate) fn own_clock_jumped() {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(target: TARGET, "the clock of this process jumped against all nodes");
 }

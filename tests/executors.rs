@@ -43,14 +43,19 @@ impl Nodes {
             Self::Memory(nodes) => nodes.iter().map(NodeSpec::from).collect(),
             Self::Servers(cluster) => cluster.urls().into_iter().map(NodeSpec::from).collect(),
         };
-        let builder = Redlock::builder().nodes(specs).ttl(60 * SECOND).wait(SOON);
+        let builder = Redlock::builder()
+            .nodes(specs)
+            .ttl(60 * SECOND)
+            .max_ttl(60 * SECOND)
+            .danger_skip_quarantine()
+            .wait(SOON);
         builder.node_timeout(2 * SECOND).connect_timeout(10 * SECOND).close_timeout(SOON)
     }
 
     fn keys(&self) -> usize {
         match self {
             Self::Memory(nodes) => nodes.iter().map(|node| node.keys().len()).sum(),
-            Self::Servers(cluster) => cluster.keys_left().len(),
+            Self::Servers(cluster) => cluster.locks_left().len(),
         }
     }
 

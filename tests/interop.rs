@@ -23,7 +23,13 @@ const SOON: Duration = Duration::from_secs(20);
 async fn both() -> (Cluster, Redlock, LockManager) {
     let cluster = Cluster::start(5);
     let builder = Redlock::builder().nodes(cluster.urls()).node_timeout(2 * SECOND);
-    let quorlock = builder.connect_timeout(10 * SECOND).connect().await.unwrap();
+    let quorlock = builder
+        .connect_timeout(10 * SECOND)
+        .max_ttl(60 * SECOND)
+        .danger_skip_quarantine()
+        .connect()
+        .await
+        .unwrap();
     let mut rslock = LockManager::new(cluster.urls());
     rslock.set_retry(1, Duration::from_millis(1));
     (cluster, quorlock, rslock)
@@ -47,16 +53,16 @@ async fn quorlock_takes(quorlock: &Redlock) -> Lease {
 async fn quorlock_keeps_rslock_out_until_the_release() {
     let (cluster, quorlock, rslock) = both().await;
     let lease = quorlock_takes(&quorlock).await;
-    eventually("all five have it", SOON, || cluster.keys_left().len() == 5);
+    eventually("all five have it", SOON, || cluster.locks_left().len() == 5);
     rslock_is_denied(&rslock).await;
     // Its clean-up after the denial has not touched our keys.
     let owner = lease.owner().to_string();
     assert!(cluster.iter().all(|s| s.get("invoice:42").as_deref() == Some(owner.as_bytes())));
     lease.release().await.unwrap();
-    eventually("all five are free", SOON, || cluster.keys_left().is_empty());
+    eventually("all five are free", SOON, || cluster.locks_left().is_empty());
     let lock = rslock_takes(&rslock, 60 * SECOND).await;
     rslock.unlock(&lock).await;
-    assert_eq!(cluster.keys_left(), []);
+    assert_eq!(cluster.locks_left(), []);
 }
 
 #[tokio::test]
@@ -73,7 +79,7 @@ async fn rslock_keeps_quorlock_out_until_the_release_and_is_named() {
     let lease = quorlock_takes(&quorlock).await;
     rslock_is_denied(&rslock).await;
     lease.release().await.unwrap();
-    eventually("nothing is left", SOON, || cluster.keys_left().is_empty());
+    eventually("nothing is left", SOON, || cluster.locks_left().is_empty());
 }
 
 #[tokio::test]
@@ -87,10 +93,10 @@ async fn each_takes_over_when_the_other_has_expired() {
     rslock.unlock(&lock).await;
     rslock_is_denied(&rslock).await;
     lease.release().await.unwrap();
-    eventually("nothing is left", SOON, || cluster.keys_left().is_empty());
+    eventually("nothing is left", SOON, || cluster.locks_left().is_empty());
 
-    let expired = quorlock.acquire("invoice:42").ttl(short).await.unwrap();
-    eventually("it expires", SOON, || cluster.keys_left().is_empty());
+    let expired = quorlock.acquire("invoice:42").ttl(short).without_renewal().await.unwrap();
+    eventually("it expires", SOON, || cluster.locks_left().is_empty());
     let lock = rslock_takes(&rslock, 60 * SECOND).await;
     let ended = expired.release().await.unwrap_err();
     assert!(matches!(ended, ReleaseError::AlreadyEnded { released: 0, .. }), "{ended}");

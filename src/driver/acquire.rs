@@ -3,20 +3,16 @@
 //! It decides when to try again. It runs beside the caller, who may go away at any moment: whatever has
 //! been set by then is released here.
 
-use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures::future::{Either, select};
 use tokio::sync::oneshot;
 
-use super::{
-    Driver,
-    fanout::{Fanout, Progress},
-};
+use super::{Driver, attempt::Attempt};
 use crate::{
     error::{AcquireError, NodeOutcome, NodeReport, Reports},
     lease::Lease,
-    node::NodeError,
-    protocol::{Loss, NodeId, Owner, Reply, Resource, Round, Terms, Timestamp, Verdict},
+    protocol::{NodeId, Resource, Timestamp, Upkeep, Verdict},
     telemetry,
 };
 
@@ -28,6 +24,7 @@ pub(crate) struct Plan {
     pub(crate) ttl: Duration,
     pub(crate) min_validity: Duration,
     pub(crate) patience: Patience,
+    pub(crate) upkeep: Upkeep,
 }
 
 /// How long a caller waits.
@@ -41,7 +38,7 @@ pub(crate) enum Patience {
     Unlimited,
 }
 
-type Answer = oneshot::Sender<Result<Lease, AcquireError>>;
+pub(super) type Answer = oneshot::Sender<Result<Lease, AcquireError>>;
 
 impl Driver {
     /// Starts to acquire; the answer comes through the channel. Dropping the receiver gives up.
@@ -88,7 +85,10 @@ impl Driver {
             let attempt_started = attempt.started;
             self.spawn(attempt.settle());
             broken_since = match &error {
-                AcquireError::NoQuorum { .. } => broken_since.or(Some(attempt_started)),
+                // A quarantine ends by itself, and so is worth waiting for.
+                AcquireError::NoQuorum { nodes, .. } if !nodes.in_quarantine() => {
+                    broken_since.or(Some(attempt_started))
+                }
                 _ => None,
             };
             let pause = self.pace.pause(lost, self.random_byte(), &self.config);
@@ -131,192 +131,6 @@ impl Driver {
     fn random_byte(&self) -> u8 {
         let [byte, ..] = self.runtime.random();
         byte
-    }
-}
-
-/// One round with its commands under way.
-struct Attempt {
-    driver: Arc<Driver>,
-    round: Round,
-    started: Timestamp,
-    calls: Fanout,
-    outcomes: Vec<NodeOutcome>,
-}
-
-impl Attempt {
-    /// Reads the clock, and then sends.
-    fn begin(driver: &Arc<Driver>, plan: &Plan) -> Self {
-        let mut terms = Terms::new(
-            plan.resource.clone(),
-            Owner::from_random(driver.runtime.random()),
-            plan.ttl,
-        );
-        terms.drift = driver.config.drift();
-        terms.min_validity = plan.min_validity;
-        let started = driver.now();
-        let mut attempt = Self {
-            round: Round::acquire(driver.quorum, terms, started),
-            started,
-            calls: Fanout::new(driver),
-            outcomes: vec![NodeOutcome::Unanswered; driver.nodes.len()],
-            driver: Arc::clone(driver),
-        };
-        attempt.leave_out_unreachable();
-        while let Some((node, command)) = attempt.round.poll_command() {
-            attempt.calls.push(driver, node, command);
-        }
-        attempt
-    }
-
-    /// Counts the nodes that cannot be asked before any other is, so that a round that cannot be won sends
-    /// nothing.
-    fn leave_out_unreachable(&mut self) {
-        let driver = Arc::clone(&self.driver);
-        for (index, member) in driver.nodes.iter().enumerate() {
-            if let Err(error) = member.node.reachable() {
-                let node = NodeId::new(index);
-                let reply = Reply::Failed { sent: error.sent() };
-                self.note(node, Err(error));
-                self.round.handle_reply(node, reply, self.started);
-            }
-        }
-    }
-
-    /// Runs until the verdict, or until the caller is gone.
-    async fn decide(&mut self, answer: &mut Answer) {
-        poll_fn(|cx| {
-            while self.round.verdict() == Verdict::Pending {
-                match self.calls.poll_progress(cx) {
-                    Poll::Ready(progress) => self.take(progress),
-                    Poll::Pending if answer.poll_closed(cx).is_ready() => {
-                        self.round.handle_abandoned();
-                    }
-                    Poll::Pending => return Poll::Pending,
-                }
-            }
-            Poll::Ready(())
-        })
-        .await;
-    }
-
-    fn take(&mut self, progress: Progress) {
-        let now = self.driver.now();
-        match progress {
-            Progress::Answered((node, result)) => {
-                let reply = match &result {
-                    Ok(reply) => {
-                        if let Some(member) = self.driver.member(node) {
-                            member.pace.sample(now.saturating_since(self.started));
-                        }
-                        reply.clone()
-                    }
-                    Err(error) => Reply::Failed { sent: error.sent() },
-                };
-                self.note(node, result);
-                self.round.handle_reply(node, reply, now);
-            }
-            // Every node has replied or failed by now, so the verdict is settled.
-            Progress::TimedOut | Progress::Done => {
-                for outcome in &mut self.outcomes {
-                    if *outcome == NodeOutcome::Unanswered {
-                        *outcome = NodeOutcome::Failed(NodeError::TimedOut);
-                    }
-                }
-                self.round.handle_timeout(now);
-            }
-        }
-    }
-
-    fn note(&mut self, node: NodeId, result: Result<Reply, NodeError>) {
-        if let Some(outcome) = self.outcomes.get_mut(node.index()) {
-            *outcome = match result {
-                Ok(Reply::Granted) => NodeOutcome::Granted,
-                Ok(Reply::Denied(denial)) => NodeOutcome::Denied(denial),
-                Ok(Reply::Failed { .. }) => NodeOutcome::Failed(NodeError::TimedOut),
-                Err(error) => NodeOutcome::Failed(error),
-            };
-        }
-    }
-
-    fn lease(&self) -> Lease {
-        let terms = self.round.terms();
-        Lease::new(
-            Arc::clone(&self.driver),
-            terms.resource.clone(),
-            terms.owner,
-            terms.ttl,
-            self.round.deadline(),
-            self.round.may_hold().map(|node| (node, self.is_unsure(node))).collect(),
-        )
-    }
-
-    /// Waits for the stragglers, and undoes whatever the round says must be undone.
-    async fn settle(mut self) {
-        loop {
-            self.undo();
-            if self.calls.is_empty() {
-                return;
-            }
-            let progress = self.calls.progress().await;
-            self.take(progress);
-        }
-    }
-
-    fn undo(&mut self) {
-        let mut nodes = Vec::new();
-        while let Some((node, _release)) = self.round.poll_command() {
-            nodes.push((node, self.has_failed(node)));
-        }
-        if !nodes.is_empty() {
-            let terms = self.round.terms();
-            self.driver.release_unwatched(terms.resource.clone(), terms.owner, terms.ttl, nodes);
-        }
-    }
-
-    /// Whether the acquire failed there, so that it may still be executed, even behind a release that is sent
-    /// on another connection. A release behind one that is merely unanswered is in order.
-    fn has_failed(&self, node: NodeId) -> bool {
-        matches!(self.outcomes.get(node.index()), Some(NodeOutcome::Failed(_)))
-    }
-
-    /// Whether it is not known yet if the key stands there.
-    fn is_unsure(&self, node: NodeId) -> bool {
-        self.has_failed(node) || self.outcomes.get(node.index()) == Some(&NodeOutcome::Unanswered)
-    }
-
-    fn error(&self, waited: Duration) -> AcquireError {
-        match self.round.loss() {
-            Some(Loss::TooLate) => AcquireError::TooLate {
-                ttl: self.round.terms().ttl,
-                elapsed: self.driver.now().saturating_since(self.started),
-                min_validity: self.round.terms().min_validity,
-            },
-            Some(Loss::NoQuorum) => AcquireError::NoQuorum {
-                granted: self.round.granted(),
-                needed: self.driver.quorum.needed(),
-                nodes: self.reports(),
-            },
-            _ => {
-                let nodes = self.reports();
-                let retry_after = self.free_after(&nodes);
-                AcquireError::Contended { waited, retry_after, nodes }
-            }
-        }
-    }
-
-    fn reports(&self) -> Reports {
-        self.driver.reports(&self.outcomes)
-    }
-
-    /// When enough of the keys that stood in the way will have expired.
-    fn free_after(&self, nodes: &Reports) -> Option<Duration> {
-        let mut remaining: Vec<Option<Duration>> =
-            nodes.denials().map(|(_, denial)| denial.remaining).collect();
-        // A key without a ttl never expires: it sorts last.
-        remaining.sort_by_key(|remaining| remaining.unwrap_or(Duration::MAX));
-        let in_the_way = nodes.failures().count().saturating_add(remaining.len());
-        let must_expire = in_the_way.checked_sub(self.driver.quorum.spare())?.checked_sub(1)?;
-        remaining.get(must_expire).copied().flatten()
     }
 }
 

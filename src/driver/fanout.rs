@@ -14,28 +14,28 @@ use futures::stream::{FuturesUnordered, Stream};
 
 use super::Driver;
 use crate::{
-    node::{NodeCall, NodeError},
+    node::{NodeError, NodeFuture},
     protocol::{Command, NodeId, Reply},
     runtime::Task,
 };
 
 /// Unanswered commands, with one time limit for all of them.
-pub(super) struct Fanout {
-    calls: FuturesUnordered<Call>,
+pub(super) struct Fanout<T = Reply> {
+    calls: FuturesUnordered<Call<T>>,
     /// Answers that came before all commands had been sent.
-    answered: VecDeque<Answer>,
+    answered: VecDeque<Answer<T>>,
     /// Whether a command has been pushed and not been polled yet.
     unsent: bool,
     limit: Task,
 }
 
-struct Call {
+struct Call<T> {
     node: NodeId,
-    answer: NodeCall,
+    answer: NodeFuture<T>,
 }
 
-impl Future for Call {
-    type Output = Answer;
+impl<T> Future for Call<T> {
+    type Output = Answer<T>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let node = self.node;
@@ -44,12 +44,12 @@ impl Future for Call {
 }
 
 /// What one node answered.
-pub(super) type Answer = (NodeId, Result<Reply, NodeError>);
+pub(super) type Answer<T> = (NodeId, Result<T, NodeError>);
 
 /// What happened next.
-pub(super) enum Progress {
+pub(super) enum Progress<T = Reply> {
     /// A node answered.
-    Answered(Answer),
+    Answered(Answer<T>),
     /// The time limit has passed; the unanswered commands have been dropped.
     TimedOut,
     /// Every command has been answered.
@@ -57,6 +57,14 @@ pub(super) enum Progress {
 }
 
 impl Fanout {
+    pub(super) fn push(&mut self, driver: &Driver, node: NodeId, command: Command) {
+        if let Some(member) = driver.member(node) {
+            self.add(node, member.node.call(command));
+        }
+    }
+}
+
+impl<T> Fanout<T> {
     /// A fan-out whose commands must be answered within the node timeout from now.
     pub(super) fn new(driver: &Driver) -> Self {
         let at = driver.now().saturating_add(driver.config.node_timeout);
@@ -68,18 +76,16 @@ impl Fanout {
         }
     }
 
-    pub(super) fn push(&mut self, driver: &Driver, node: NodeId, command: Command) {
-        if let Some(member) = driver.member(node) {
-            self.calls.push(Call { node, answer: member.node.call(command) });
-            self.unsent = true;
-        }
+    pub(super) fn add(&mut self, node: NodeId, answer: NodeFuture<T>) {
+        self.calls.push(Call { node, answer });
+        self.unsent = true;
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.calls.is_empty() && self.answered.is_empty()
     }
 
-    pub(super) fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<Progress> {
+    pub(super) fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<Progress<T>> {
         // Every command is sent before the first answer is looked at: what follows from an answer, such as a
         // release, must not overtake a command that has been decided on before.
         if std::mem::take(&mut self.unsent) {
@@ -101,7 +107,7 @@ impl Fanout {
         }
     }
 
-    pub(super) async fn progress(&mut self) -> Progress {
+    pub(super) async fn progress(&mut self) -> Progress<T> {
         std::future::poll_fn(|cx| self.poll_progress(cx)).await
     }
 }

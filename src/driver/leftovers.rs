@@ -142,7 +142,7 @@ impl Driver {
             let release = Command::Release { resource: resource.clone(), owner: *owner };
             calls.push(self, node, release);
             match calls.progress().await {
-                Progress::Answered((_, Ok(Reply::Granted))) => {}
+                Progress::Answered((_, Ok(Reply::Granted(_)))) => {}
                 Progress::Answered((_, Ok(Reply::Denied(_)))) if !leftover.unsure => {}
                 Progress::Answered((_, Ok(Reply::Denied(_)))) => {
                     again.push(leftover.once_more(self));

@@ -4,7 +4,10 @@
 //! verdict is, `protocol` decides; how a command travels, `node` does.
 
 mod acquire;
+mod admission;
+mod attempt;
 mod fanout;
+mod keeper;
 mod leftovers;
 mod pace;
 mod release;
@@ -12,7 +15,7 @@ mod release;
 use std::{
     future::Future,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
@@ -20,12 +23,12 @@ use std::{
 use tokio::sync::Notify;
 
 pub(crate) use self::acquire::{Patience, Plan};
-use self::{leftovers::Leftovers, pace::Pace};
+use self::{keeper::Keeper, leftovers::Leftovers, pace::Pace};
 use crate::{
     config::Config,
     error::CloseError,
-    node::{Fleet, Node, NodeContext, NodeState, NodeStatus},
-    protocol::{NodeId, Quorum, Timestamp},
+    node::{Fleet, Node, NodeContext, NodeError, NodeState, NodeStatus},
+    protocol::{Admission, NodeId, Quorum, Timestamp},
     runtime::Runtime,
 };
 
@@ -38,6 +41,8 @@ pub(crate) struct Driver {
     runtime: Arc<dyn Runtime>,
     fleet: Arc<Fleet>,
     pace: Pace,
+    admission: Mutex<Admission>,
+    keeper: Keeper,
     active: Activity,
     closed: AtomicBool,
 }
@@ -49,6 +54,12 @@ struct Member {
     address: Arc<str>,
     pace: Pace,
     leftovers: Leftovers,
+    /// Its clock jumped, so that it has to join again though it has not restarted.
+    jumped: AtomicBool,
+    /// The process that was last seen behind it.
+    identity: Mutex<Option<Arc<str>>>,
+    /// Why its marker could not be read.
+    trouble: Mutex<Option<NodeError>>,
 }
 
 /// Counts the tasks under way, so that closing can wait for them.
@@ -71,8 +82,7 @@ impl Driver {
                 NodeId::new(index),
                 Arc::clone(&runtime),
                 Arc::clone(&fleet),
-                config.connect_timeout,
-                config.allow_eviction,
+                &config,
             ));
         }
         let quorum = Quorum::of(nodes.len());
@@ -81,17 +91,33 @@ impl Driver {
             node,
             pace: Pace::default(),
             leftovers: Leftovers::default(),
+            jumped: AtomicBool::new(false),
+            identity: Mutex::new(None),
+            trouble: Mutex::new(None),
         };
-        Arc::new(Self {
+        let admission = Admission::new(
+            quorum,
+            config.admission,
+            config.longest_ttl(),
+            config.node_timeout.saturating_mul(2),
+        );
+        let fenced = !config.classic;
+        let driver = Arc::new(Self {
             config,
             quorum,
             nodes: nodes.into_iter().map(member).collect(),
             runtime,
             fleet,
             pace: Pace::default(),
+            admission: Mutex::new(admission),
+            keeper: Keeper::default(),
             active: Activity::default(),
             closed: AtomicBool::new(false),
-        })
+        });
+        if fenced {
+            driver.start_admission();
+        }
+        driver
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -104,7 +130,15 @@ impl Driver {
             status.round_trip = status.round_trip.or_else(|| member.pace.round_trip());
             status
         };
-        self.nodes.iter().map(status).collect()
+        let mut statuses: Vec<NodeStatus> = self.nodes.iter().map(status).collect();
+        for (index, status) in statuses.iter_mut().enumerate() {
+            if status.state == NodeState::Ready
+                && let Some(state) = self.standing_as_state(NodeId::new(index))
+            {
+                status.state = state;
+            }
+        }
+        statuses
     }
 
     fn member(&self, node: NodeId) -> Option<&Member> {
@@ -134,7 +168,12 @@ impl Driver {
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
             let statuses = self.statuses();
-            let settled = |status: &NodeStatus| status.state != NodeState::Connecting;
+            // One whose quarantine is over is about to be admitted.
+            let settled = |status: &NodeStatus| match status.state {
+                NodeState::Connecting => false,
+                NodeState::Quarantined { remaining } => !remaining.is_zero(),
+                _ => true,
+            };
             let refused = |status: &NodeStatus| matches!(status.state, NodeState::Refused(_));
             if statuses.iter().any(refused) || statuses.iter().all(settled) {
                 return statuses;
@@ -182,5 +221,13 @@ impl Drop for Counted {
         if active.tasks.fetch_sub(1, Ordering::AcqRel) == 1 {
             active.ended.notify_waiters();
         }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // Whoever looks after this driver without keeping it alive learns that it is gone.
+        self.fleet.attention.notify_one();
+        self.keeper.wake_up();
     }
 }

@@ -133,7 +133,7 @@ impl Releases {
 
     fn answered(&mut self, node: NodeId, result: Result<Reply, NodeError>) -> Reply {
         let (outcome, reply) = match result {
-            Ok(Reply::Granted) => (NodeOutcome::Granted, Reply::Granted),
+            Ok(Reply::Granted(_)) => (NodeOutcome::Granted, Reply::Granted(None)),
             Ok(Reply::Denied(denial)) => {
                 if self.unsure.contains(&node) {
                     let leftover = self.leftover(true).once_more(&self.driver);

@@ -1,7 +1,10 @@
-//! What the caller holds: a resource, until a point in time, or until it is released.
+//! What the caller holds: a resource, until it is released or lost.
 //!
-//! It decides nothing about time or quorum; it carries what a won round promised. It must never panic when
+//! It decides nothing about time or quorum; it shows what the lifecycle says. It must never panic when
 //! dropped, inside or outside a runtime.
+
+mod held;
+mod signal;
 
 use std::{
     fmt,
@@ -14,16 +17,21 @@ use std::{
 
 use tokio::sync::oneshot;
 
+pub(crate) use self::held::Held;
+pub use self::signal::LeaseSignal;
 use crate::{
-    driver::Driver,
-    error::ReleaseError,
-    protocol::{NodeId, Owner, Resource, Timestamp, validity},
+    error::{ExtendError, LeaseLost, ReleaseError},
+    protocol::{FencingToken, LossReason, Owner, Resource},
 };
 
 /// A held resource.
 ///
 /// While [`validity`](Lease::validity) is above zero, nobody else holds the resource, under the assumptions
 /// numbered in `docs/safety.md`. It is owned, `'static` and [`Send`]: store it, move it to another task.
+///
+/// It is renewed beside the work, at a third of its ttl, unless the request says otherwise. What cannot be
+/// renewed is lost, and says so before its validity ends: see [`lost`](Lease::lost) and
+/// [`check`](Lease::check).
 ///
 /// # Drop behavior
 ///
@@ -36,7 +44,7 @@ use crate::{
 /// # futures::executor::block_on(async {
 /// # let redlock = Redlock::connect([MemoryNode::new()]).await?;
 /// let lease = redlock.acquire("invoice:42").await?;
-/// assert_eq!(lease.resource().as_bytes(), b"invoice:42");
+/// lease.check()?; // right before each effect
 /// lease.release().await?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
@@ -44,51 +52,124 @@ use crate::{
 #[must_use = "dropping a lease releases it at once"]
 #[clippy::has_significant_drop]
 pub struct Lease {
-    driver: Arc<Driver>,
-    resource: Resource,
-    owner: Owner,
-    ttl: Duration,
-    deadline: Timestamp,
-    /// The nodes that may hold the key, and whether that is unknown; `None` once released.
-    held: Option<Box<[(NodeId, bool)]>>,
+    held: Arc<Held>,
 }
 
 impl Lease {
-    pub(crate) const fn new(
-        driver: Arc<Driver>,
-        resource: Resource,
-        owner: Owner,
-        ttl: Duration,
-        deadline: Timestamp,
-        held: Box<[(NodeId, bool)]>,
-    ) -> Self {
-        Self { driver, resource, owner, ttl, deadline, held: Some(held) }
+    pub(crate) const fn new(held: Arc<Held>) -> Self {
+        Self { held }
     }
 
     /// What is held: the key on the nodes, with the prefix where one is configured.
-    pub const fn resource(&self) -> &Resource {
-        &self.resource
+    pub fn resource(&self) -> &Resource {
+        self.held.resource()
     }
 
     /// The value of the key on the nodes, unique to this lease. It is of use in logs, and to find the
     /// holder of a key.
-    pub const fn owner(&self) -> Owner {
-        self.owner
+    pub fn owner(&self) -> Owner {
+        self.held.owner()
+    }
+
+    /// A number that is larger than that of every lease on this resource that was granted before, for the
+    /// store that the work writes to: it must refuse a smaller one than it has seen. `docs/fencing.md` has
+    /// recipes. `None` in classic mode.
+    #[must_use]
+    pub fn fencing_token(&self) -> Option<FencingToken> {
+        self.held.token()
     }
 
     /// The lifetime that was asked for.
-    pub const fn ttl(&self) -> Duration {
-        self.ttl
+    #[must_use]
+    pub fn ttl(&self) -> Duration {
+        self.held.lifecycle().ttl()
     }
 
-    /// What is guaranteed to be left: ttl - elapsed - drift, measured from before the first send on a clock
-    /// that counts while the machine sleeps. Zero means that somebody else may hold the resource.
+    /// What is guaranteed to be left: ttl - elapsed - drift, measured from before the first send of the last
+    /// round that a quorum confirmed, on a clock that counts while the machine sleeps. Zero means that
+    /// somebody else may hold the resource.
     ///
     /// It is read from the clock at each call: call it just before an effect, with the time that the effect
     /// takes in mind.
     #[must_use]
     pub fn validity(&self) -> Duration {
-        validity::left(self.deadline, self.driver.now())
+        self.held.check().unwrap_or_default()
+    }
+
+    /// Whether there is validity left.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.held.check().is_ok_and(|left| !left.is_zero())
+    }
+
+    /// Reads the clock and says whether the lease still holds: the thing to call right before an effect. It
+    /// returns the validity that is left.
+    ///
+    /// # Errors
+    ///
+    /// [`LeaseLost`], with the reason: stop the work.
+    pub fn check(&self) -> Result<Duration, LeaseLost> {
+        self.held.check()
+    }
+
+    /// Ends when the lease is lost, with the reason: a little before its validity ends, whatever the nodes do
+    /// or fail to do. It never ends while the lease holds.
+    ///
+    /// # Cancel safety
+    ///
+    /// It may be dropped and called again; nothing is lost.
+    pub async fn lost(&self) -> LeaseLost {
+        self.held.wait(Held::lost).await
+    }
+
+    /// Ends when the lease is about to be lost: two thirds of its ttl have passed without an extension. It
+    /// also ends when the lease is lost.
+    ///
+    /// # Cancel safety
+    ///
+    /// It may be dropped and called again; nothing is lost.
+    pub async fn ending(&self) -> LossReason {
+        self.held.wait(|held| held.lost().map(|lost| lost.reason).or_else(|| held.warning())).await
+    }
+
+    /// A handle for those who want to know of the loss and do not hold the lease. It does not keep the lease
+    /// alive.
+    #[must_use]
+    pub fn signal(&self) -> LeaseSignal {
+        LeaseSignal::new(Arc::clone(&self.held))
+    }
+
+    /// A sign that the work goes on, for a lease that was acquired with
+    /// [`progress_within`](crate::Acquire::progress_within).
+    pub fn progress(&self) {
+        self.held.progress();
+    }
+
+    /// Extends the lease by its ttl from now, and returns the validity that it then has. A renewed lease needs
+    /// no such call.
+    ///
+    /// The quorum is counted over all nodes. A failed extension takes nothing away, and a lease that is lost is
+    /// never taken again: acquire anew.
+    ///
+    /// # Errors
+    ///
+    /// [`ExtendError::Lost`]: the lease is over. [`ExtendError::InDoubt`]: too few nodes answered, and the
+    /// lease is as valid as before.
+    ///
+    /// # Cancel safety
+    ///
+    /// The extension goes on when the future is dropped, and counts if it succeeds.
+    #[doc(alias = "refresh")]
+    #[doc(alias = "renew")]
+    pub async fn extend(&self) -> Result<Duration, ExtendError> {
+        self.held.check()?;
+        let before = self.held.lifecycle().deadline();
+        self.held.driver().extend_now(&self.held).await;
+        let left = self.held.check()?;
+        if self.held.lifecycle().deadline() > before {
+            return Ok(left);
+        }
+        Err(ExtendError::InDoubt { validity: left })
     }
 
     /// Ends the lease now, so that others need not wait for the ttl.
@@ -104,8 +185,9 @@ impl Lease {
     ///
     /// The release starts when this method is called, not when the future is polled, and dropping the
     /// future does not stop it: only its result is lost.
-    pub fn release(mut self) -> Release {
-        Release { answer: self.start_release() }
+    #[doc(alias = "unlock")]
+    pub fn release(self) -> Release {
+        Release { answer: self.held.release() }
     }
 
     /// [`release`](Lease::release), blocking this thread. No runtime is needed.
@@ -116,24 +198,20 @@ impl Lease {
     pub fn release_blocking(self) -> Result<(), ReleaseError> {
         futures::executor::block_on(self.release())
     }
-
-    fn start_release(&mut self) -> Option<oneshot::Receiver<Result<(), ReleaseError>>> {
-        let held = self.held.take()?;
-        Some(self.driver.release(self.resource.clone(), self.owner, self.ttl, held))
-    }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        drop(self.start_release());
+        drop(self.held.release());
     }
 }
 
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lease")
-            .field("resource", &self.resource)
-            .field("owner", &self.owner)
+            .field("resource", self.resource())
+            .field("owner", &self.owner())
+            .field("token", &self.fencing_token())
             .field("validity", &self.validity())
             .finish_non_exhaustive()
     }

@@ -10,7 +10,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-use crate::{protocol::NodeId, runtime::Runtime};
+use crate::{config::Config, protocol::NodeId, runtime::Runtime};
 
 /// What a [`Node`](super::Node) is given when it starts.
 #[derive(Clone)]
@@ -19,7 +19,9 @@ pub struct NodeContext {
     runtime: Arc<dyn Runtime>,
     fleet: Arc<Fleet>,
     connect_timeout: Duration,
+    node_timeout: Duration,
     allow_eviction: bool,
+    classic: bool,
 }
 
 impl NodeContext {
@@ -27,10 +29,17 @@ impl NodeContext {
         id: NodeId,
         runtime: Arc<dyn Runtime>,
         fleet: Arc<Fleet>,
-        connect_timeout: Duration,
-        allow_eviction: bool,
+        config: &Config,
     ) -> Self {
-        Self { id, runtime, fleet, connect_timeout, allow_eviction }
+        Self {
+            id,
+            runtime,
+            fleet,
+            connect_timeout: config.connect_timeout,
+            node_timeout: config.node_timeout,
+            allow_eviction: config.allow_eviction,
+            classic: config.classic,
+        }
     }
 
     /// The node's place in the configuration.
@@ -48,6 +57,16 @@ impl NodeContext {
         self.connect_timeout
     }
 
+    /// The time for one command.
+    pub const fn node_timeout(&self) -> Duration {
+        self.node_timeout
+    }
+
+    /// Whether leases are taken without fencing tokens and admission.
+    pub const fn classic(&self) -> bool {
+        self.classic
+    }
+
     /// Whether a server that may evict keys is accepted all the same.
     pub const fn allow_eviction(&self) -> bool {
         self.allow_eviction
@@ -55,7 +74,7 @@ impl NodeContext {
 
     /// Tells whoever waits for nodes that this one's status has changed.
     pub fn changed(&self) {
-        self.fleet.changed.notify_waiters();
+        self.fleet.change();
     }
 
     /// A way to tell of a change that does not keep the fleet alive.
@@ -99,7 +118,7 @@ impl Watcher {
     /// False says that there is nobody to tell any more.
     pub(crate) fn changed(&self) -> bool {
         self.0.upgrade().is_some_and(|fleet| {
-            fleet.changed.notify_waiters();
+            fleet.change();
             true
         })
     }
@@ -110,6 +129,21 @@ impl Watcher {
 pub(crate) struct Fleet {
     claims: Mutex<Vec<Claim>>,
     pub(crate) changed: Notify,
+    /// For the one task that looks after admission.
+    pub(crate) attention: Notify,
+}
+
+impl Fleet {
+    /// A node's status has changed.
+    pub(crate) fn change(&self) {
+        self.attention.notify_one();
+        self.tell();
+    }
+
+    /// Tells whoever waits for nodes to look again.
+    pub(crate) fn tell(&self) {
+        self.changed.notify_waiters();
+    }
 }
 
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 //!
 //! The one decision here is which failures are certain to have had no effect.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use thiserror::Error;
 
@@ -38,14 +38,45 @@ pub enum NodeError {
         /// What the operating system or the server said.
         reason: Arc<str>,
     },
-    /// The server refused the command. It had no effect, so nothing is left there.
+    /// The server refused the command. Unless `sent` says otherwise it had no effect, so that nothing is left
+    /// there.
     #[error("the server refused the command{}, code=`{code}`, message=`{message}`", advice(.code))]
     Rejected {
+        /// Whether a part of the command may have taken effect, as of a script that failed half-way.
+        sent: bool,
         /// The first word of the server's error, such as `NOPERM` or `OOM`.
         code: Arc<str>,
         /// The rest of it.
         message: Arc<str>,
     },
+    /// The node has restarted, or has lost its data, and is not admitted yet. It did not vote, and nothing is
+    /// left there. It is admitted by itself when its quarantine is over.
+    #[error("not admitted since it restarted or lost its data")]
+    NotAdmitted,
+    /// The node is in quarantine, because it may have forgotten what it granted. Nothing was sent. Wait, or on
+    /// throwaway nodes call `danger_skip_quarantine`.
+    #[error(
+        "in quarantine since it may have forgotten leases, remaining=`{remaining:?}` (danger_skip_quarantine skips this on throwaway nodes)"
+    )]
+    Quarantined {
+        /// How long it still lasts, at most a little longer if other nodes cannot be reached.
+        remaining: Duration,
+    },
+    /// The ttl is above the longest one that the fleet has agreed on. Nothing is left there. Raise
+    /// `max_ttl` in every process.
+    #[error("the ttl is above the fleet's longest, raise `max_ttl` in every process")]
+    TtlTooLong,
+    /// The command arrived so late that nobody waits for it any more. It did nothing.
+    #[error("the command arrived too late and was not executed")]
+    ArrivedLate,
+    /// The node's clock jumped or stands still, so its vote does not count. What it may have set is released;
+    /// it is admitted anew. See to its clock.
+    #[error("its clock jumped or stands still, its vote does not count")]
+    ClockJumped,
+    /// The counter of the resource is at its end, which only a broken clock can cause. Nothing is left there.
+    /// Delete the key `fence:` and the resource's name on all nodes while nobody holds a lease on it.
+    #[error("the fencing counter is at its end, or is no number")]
+    CounterExhausted,
     /// The reply made no sense. What happened there is unknown; a release follows. See whether the address
     /// is that of a Redis or Valkey server, without a proxy that changes replies.
     #[error("the reply was not understood, message=`{message}`")]
@@ -59,11 +90,19 @@ impl NodeError {
     /// Whether the command may have reached the server, and so may take effect, now or later.
     pub const fn sent(&self) -> bool {
         match self {
+            Self::Rejected { sent, .. } => *sent,
             Self::NotConnected { .. }
             | Self::Refused(_)
             | Self::Overloaded
-            | Self::Rejected { .. } => false,
-            Self::TimedOut | Self::ConnectionLost { .. } | Self::Unexpected { .. } => true,
+            | Self::NotAdmitted
+            | Self::Quarantined { .. }
+            | Self::TtlTooLong
+            | Self::ArrivedLate
+            | Self::CounterExhausted => false,
+            Self::TimedOut
+            | Self::ConnectionLost { .. }
+            | Self::ClockJumped
+            | Self::Unexpected { .. } => true,
         }
     }
 }
@@ -119,8 +158,10 @@ pub enum Refusal {
         /// What the server said.
         message: Arc<str>,
     },
-    /// It is older than Redis 6.0. Upgrade it.
-    #[error("it is too old, Redis 6.0 or Valkey is needed, version=`{version}`")]
+    /// It is older than Redis 6.2, or than 6.0 in classic mode. Upgrade it.
+    #[error(
+        "it is too old, Redis 6.2 (6.0 in classic mode) or Valkey is needed, version=`{version}`"
+    )]
     TooOld {
         /// What it says of itself.
         version: Arc<str>,

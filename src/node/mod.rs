@@ -10,19 +10,22 @@ mod memory;
 pub(crate) mod redis;
 mod status;
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc};
+use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 pub(crate) use self::context::{Fleet, Watcher};
 pub use self::{
     context::NodeContext,
     error::{NodeError, Refusal},
     memory::MemoryNode,
-    status::{NodeState, NodeStatus},
+    status::{ClockOffset, NodeState, NodeStatus},
 };
-use crate::protocol::{Command, Reply};
+use crate::protocol::{Command, Marker, Reply};
 
-/// The answer of a node, on its way.
-pub type NodeCall = Pin<Box<dyn Future<Output = Result<Reply, NodeError>> + Send>>;
+/// An answer of a node, on its way.
+pub type NodeFuture<T> = Pin<Box<dyn Future<Output = Result<T, NodeError>> + Send>>;
+
+/// The answer to one command, on its way.
+pub type NodeCall = NodeFuture<Reply>;
 
 /// One independent master.
 ///
@@ -46,6 +49,27 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
 
     /// Sends one command.
     fn call(&self, command: Command) -> NodeCall;
+
+    /// Sends several commands that are due together; the answers are in their order. By default each is
+    /// sent by itself.
+    fn call_many(&self, commands: Vec<Command>) -> NodeFuture<Vec<Reply>> {
+        let calls: Vec<NodeCall> = commands.into_iter().map(|command| self.call(command)).collect();
+        Box::pin(futures::future::try_join_all(calls))
+    }
+
+    /// Reads the node's marker, marks a node that was not admitted as joining, and raises the longest ttl
+    /// of the fleet there. `force` makes it join again whatever it was. By default the node keeps no
+    /// marker and may always vote: right for one that never forgets.
+    fn join(&self, max_ttl: Duration, force: bool) -> NodeFuture<Marker> {
+        let _ = force;
+        Box::pin(std::future::ready(Ok(Marker::new(true, max_ttl, 0))))
+    }
+
+    /// Lets a joining node vote, with counters above `floor`. False says that it was not joining.
+    fn admit(&self, floor: u64) -> NodeFuture<bool> {
+        let _ = floor;
+        Box::pin(std::future::ready(Ok(true)))
+    }
 
     /// Whether a command would be sent, without asking the node: the error that it would end with otherwise.
     /// A round that cannot be won is then not begun. By default it would.

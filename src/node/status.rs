@@ -12,6 +12,12 @@ pub enum NodeState {
     Connecting,
     /// It is connected, checked, and votes.
     Ready,
+    /// It is connected and does not vote yet, because it may have forgotten what it granted: it has
+    /// restarted, has lost its data, is new, or its clock has jumped.
+    Quarantined {
+        /// How long that still lasts, at most a little longer if other nodes cannot be reached.
+        remaining: Duration,
+    },
     /// There is no connection; another attempt is under way or due.
     Down {
         /// Why the last attempt failed, or the connection was given up.
@@ -31,13 +37,38 @@ pub struct NodeStatus {
     pub state: NodeState,
     /// The server's name and version, once known.
     pub version: Option<Arc<str>>,
+    /// What tells one process behind this address from another, once known: `run_id` in Redis.
+    pub identity: Option<Arc<str>>,
     /// The smoothed time of one command and its reply, once measured.
     pub round_trip: Option<Duration>,
+    /// How its clock stands to ours, as of its last reply. An offset does no harm; one that changes does.
+    pub clock: Option<ClockOffset>,
+}
+
+/// How a node's clock stands to the wall clock of this process, up to the time that a reply takes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[allow(clippy::exhaustive_enums, reason = "a clock is ahead or behind; there is no third")]
+pub enum ClockOffset {
+    /// The node's clock shows a later time.
+    Ahead(Duration),
+    /// The node's clock shows an earlier time, or the same.
+    Behind(Duration),
+}
+
+impl ClockOffset {
+    /// From two readings in microseconds.
+    #[cfg(feature = "redis")]
+    pub(crate) fn between(node_us: u64, ours_us: u64) -> Self {
+        match node_us.checked_sub(ours_us) {
+            Some(ahead) if ahead > 0 => Self::Ahead(Duration::from_micros(ahead)),
+            _ => Self::Behind(Duration::from_micros(ours_us.saturating_sub(node_us))),
+        }
+    }
 }
 
 impl NodeStatus {
     /// The status of a node of which no more than this is known.
     pub const fn new(address: Arc<str>, state: NodeState) -> Self {
-        Self { address, state, version: None, round_trip: None }
+        Self { address, state, version: None, identity: None, round_trip: None, clock: None }
     }
 }

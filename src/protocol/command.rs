@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use core::{fmt, time::Duration};
 
-use super::{owner::Owner, resource::Resource};
+use super::{fencing::FencingToken, owner::Owner, resource::Resource};
 
 /// One of the configured nodes, by its place in the configuration, counted from zero.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -39,6 +39,42 @@ pub enum Command {
         owner: Owner,
         /// The lifetime; [`wire_millis`](super::validity::wire_millis) says what goes on the wire.
         ttl: Duration,
+        /// Where there is one, the node raises the resource's counter to this, or by one, and answers with
+        /// it. Without one it counts nothing.
+        hint: Option<u64>,
+    },
+    /// Raise the counter of `resource` to `token`, if the key's value is `owner` and the counter is not
+    /// above the token.
+    Confirm {
+        /// The key.
+        resource: Resource,
+        /// The value that it must have.
+        owner: Owner,
+        /// The token that a quorum is to agree on.
+        token: FencingToken,
+    },
+    /// Let the key of `resource` live for `ttl` from now, if its value is `owner`. It is never made anew.
+    Extend {
+        /// The key.
+        resource: Resource,
+        /// The value that it must have.
+        owner: Owner,
+        /// The lifetime.
+        ttl: Duration,
+        /// The lease's token. Where it has one, only a node that has been admitted answers.
+        token: Option<FencingToken>,
+    },
+    /// Set the key of `resource` to `owner` for `ttl` on a node that has lost it, unless it exists, or the
+    /// counter is above `token`: then somebody else has been granted it there since.
+    Restore {
+        /// The key.
+        resource: Resource,
+        /// The value.
+        owner: Owner,
+        /// The lifetime.
+        ttl: Duration,
+        /// The lease's token, where it has one.
+        token: Option<FencingToken>,
     },
     /// Delete the key of `resource` if its value is `owner`.
     Release {
@@ -55,10 +91,10 @@ pub enum Command {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[allow(clippy::exhaustive_enums, reason = "yes, no, unknown; there is no fourth")]
 pub enum Reply {
-    /// The command took effect: the key was set, or deleted.
-    Granted,
-    /// The command certainly had no effect and never will: the key belongs to someone else, or (for a
-    /// release) to nobody.
+    /// The command took effect. An acquire with a hint is answered with the resource's counter.
+    Granted(Option<FencingToken>),
+    /// The command certainly had no effect and never will: the key belongs to someone else, or (for
+    /// anything but an acquire) to nobody.
     Denied(Denial),
     /// The node gave no usable answer.
     Failed {
@@ -76,11 +112,18 @@ pub struct Denial {
     pub holder: Option<Box<[u8]>>,
     /// How long the key still lives. `None` where it never expires, or is gone again.
     pub remaining: Option<Duration>,
+    /// Whether the node said that there is no such key at all, to an extension.
+    pub gone: bool,
 }
 
 impl Denial {
     /// A denial by `holder` for `remaining`.
     pub const fn new(holder: Option<Box<[u8]>>, remaining: Option<Duration>) -> Self {
-        Self { holder, remaining }
+        Self { holder, remaining, gone: false }
+    }
+
+    /// A denial because there is no such key any more.
+    pub const fn gone() -> Self {
+        Self { holder: None, remaining: None, gone: true }
     }
 }

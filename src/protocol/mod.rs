@@ -14,7 +14,7 @@
 //!                       |  quorum out of reach, win too late, caller gone
 //!                       +--------------------------------------------------> [ Lost ] --> Release to every node
 //!                                                                               ^        that may hold the key
-//!                                                 late Failed { sent: true } ---+--> Release again, there
+//!                                                 late Granted, late unknown ---+--> Release again, there
 //! ```
 //!
 //! # Invariants
@@ -25,21 +25,30 @@
 //!   before the first send.
 //! - **P4** When an acquire round is lost, every node that may hold the key is sent a release, behind the
 //!   acquire; a node that denied, or was certainly never reached, is not.
-//! - **P5** A reply after the verdict never changes the verdict; a late unknown outcome after `Lost` yields
-//!   one more release to that node.
+//! - **P5** A reply after the verdict never changes the verdict; a late grant or a late unknown outcome after
+//!   `Lost` yields one more release to that node.
 //! - **P6** Every node is sent at most one acquire per round, and one owner serves one round.
 //!
 //! They are tested, each by name, in `tests/protocol`.
 
+mod admission;
+mod clock;
 mod command;
+mod fencing;
+mod lifecycle;
 mod owner;
 mod quorum;
 mod resource;
 mod round;
 mod time;
 pub mod validity;
+mod vote;
 
+pub use admission::{Admission, AdmissionPolicy, Hold, Marker, Standing};
+pub use clock::NodeClock;
 pub use command::{Command, Denial, NodeId, Reply};
+pub use fencing::FencingToken;
+pub use lifecycle::{Due, Extension, Lifecycle, LossReason, Upkeep};
 pub use owner::Owner;
 pub use quorum::{Quorum, Verdict};
 pub use resource::{Resource, ResourceError};

@@ -31,10 +31,13 @@ impl Resource {
     /// # Errors
     ///
     /// [`ResourceError::Empty`] for no bytes at all, [`ResourceError::TooLong`] above
-    /// [`Resource::MAX_BYTES`]. Nothing has been sent to any node.
+    /// [`Resource::MAX_BYTES`], [`ResourceError::Reserved`] for the names of what is kept beside locks. Nothing has been sent to any node.
     pub fn new(name: impl AsRef<[u8]>) -> Result<Self, ResourceError> {
         let name = name.as_ref();
         match name.len() {
+            _ if name == b"quorlock:node" || name.starts_with(b"fence:{") => {
+                Err(ResourceError::Reserved)
+            }
             0 => Err(ResourceError::Empty),
             bytes if bytes > Self::MAX_BYTES => Err(ResourceError::TooLong { bytes }),
             _ => Ok(Self(name.into())),
@@ -75,6 +78,9 @@ pub enum ResourceError {
     /// The name has no bytes, which is nearly always a variable that was never set. Nothing is left
     /// on the nodes. Name what you want to lock.
     Empty,
+    /// The name is one under which the nodes keep counters or their marker: it begins with `fence:{`, or is
+    /// `quorlock:node`. Nothing is left on the nodes. Choose another name.
+    Reserved,
     /// The name is longer than [`Resource::MAX_BYTES`]. Nothing is left on the nodes. Lock a digest
     /// of the long name instead.
     TooLong {
@@ -87,6 +93,10 @@ impl fmt::Display for ResourceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => write!(f, "a resource needs a name of at least one byte"),
+            Self::Reserved => write!(
+                f,
+                "the names `quorlock:node` and `fence:{{...` are kept for the nodes' own keys"
+            ),
             Self::TooLong { bytes } => write!(
                 f,
                 "a resource may have at most {} bytes, lock a digest of it instead, bytes={bytes}",

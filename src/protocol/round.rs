@@ -3,25 +3,27 @@
 //! A round decides. It does not send, wait or look at a clock, and it stays alive after its verdict,
 //! because a command that timed out may still have taken effect.
 
-use alloc::{collections::VecDeque, vec, vec::Vec};
+use alloc::{collections::VecDeque, vec::Vec};
 use core::time::Duration;
 
 use super::{
     command::{Command, NodeId, Reply},
+    fencing::FencingToken,
     owner::Owner,
     quorum::{Quorum, Verdict},
     resource::Resource,
     time::Timestamp,
     validity::{self, Drift},
+    vote::{Vote, Votes},
 };
 
-/// What an acquire round asks for.
+/// What a round asks for.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct Terms {
     /// The key on the nodes.
     pub resource: Resource,
-    /// The value, fresh for this round.
+    /// The value, fresh for every acquire round.
     pub owner: Owner,
     /// The lifetime asked for.
     pub ttl: Duration,
@@ -29,12 +31,24 @@ pub struct Terms {
     pub drift: Drift,
     /// A win with less than this left is no win.
     pub min_validity: Duration,
+    /// The client's wall clock in microseconds, the same for all nodes, where a fencing token is wanted.
+    pub hint: Option<u64>,
+    /// The token of the lease that is extended, where it has one.
+    pub token: Option<FencingToken>,
 }
 
 impl Terms {
-    /// Terms with the default drift and no minimum validity.
+    /// Terms with the default drift, no minimum validity and no fencing token.
     pub fn new(resource: Resource, owner: Owner, ttl: Duration) -> Self {
-        Self { resource, owner, ttl, drift: Drift::default(), min_validity: Duration::ZERO }
+        Self {
+            resource,
+            owner,
+            ttl,
+            drift: Drift::default(),
+            min_validity: Duration::ZERO,
+            hint: None,
+            token: None,
+        }
     }
 }
 
@@ -42,32 +56,16 @@ impl Terms {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Loss {
-    /// Enough nodes answered, and someone else holds too many of them; for a release, the key was gone from
-    /// too many.
+    /// Enough nodes answered, and someone else holds too many of them; for a release or an extension, the
+    /// key was gone from too many.
     Contended,
-    /// Too many nodes failed: no round could be won, whoever holds the resource; for a release, the nodes
-    /// that failed might have made the quorum.
+    /// Too many nodes failed: no round could be won, whoever holds the resource; for a release or an
+    /// extension, the nodes that failed might have made the quorum.
     NoQuorum,
     /// A quorum granted, with less than the minimum validity left.
     TooLate,
     /// The caller went away before the verdict.
     Abandoned,
-}
-
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-enum Vote {
-    NotAsked,
-    Waiting,
-    Granted,
-    Denied,
-    Failed { sent: bool },
-}
-
-impl Vote {
-    /// Whether the command may have taken effect there, or may do so later.
-    const fn may_hold(self) -> bool {
-        matches!(self, Self::Waiting | Self::Granted | Self::Failed { sent: true })
-    }
 }
 
 /// One fan-out to all nodes.
@@ -87,8 +85,8 @@ impl Vote {
 /// while let Some((_node, _command)) = round.poll_command() {} // send them
 ///
 /// let later = start.saturating_add(Duration::from_millis(1));
-/// round.handle_reply(NodeId::new(2), Reply::Granted, later);
-/// round.handle_reply(NodeId::new(0), Reply::Granted, later);
+/// round.handle_reply(NodeId::new(2), Reply::Granted(None), later);
+/// round.handle_reply(NodeId::new(0), Reply::Granted(None), later);
 /// assert_eq!(round.verdict(), Verdict::Won);
 /// # Ok::<(), quorlock::protocol::ResourceError>(())
 /// ```
@@ -98,7 +96,9 @@ pub struct Round {
     terms: Terms,
     quorum: Quorum,
     deadline: Timestamp,
-    votes: Vec<Vote>,
+    votes: Votes,
+    /// The token to agree on, chosen once, at the first quorum of grants.
+    token: Option<FencingToken>,
     verdict: Verdict,
     loss: Option<Loss>,
     commands: VecDeque<(NodeId, Command)>,
@@ -107,14 +107,26 @@ pub struct Round {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Purpose {
     Acquire,
+    Extend,
     Release,
 }
 
 impl Round {
     /// Begins an acquire round at `now`, which must be read before the first command is sent.
     pub fn acquire(quorum: Quorum, terms: Terms, now: Timestamp) -> Self {
+        Self::begin(Purpose::Acquire, quorum, terms, now)
+    }
+
+    /// Begins a round that prolongs what an acquire round has won, at `now`, which must be read before the
+    /// first command is sent. Every configured node is asked, and the quorum is of all of them; a lost one
+    /// undoes nothing, because the validity that was promised before still runs.
+    pub fn extend(quorum: Quorum, terms: Terms, now: Timestamp) -> Self {
+        Self::begin(Purpose::Extend, quorum, terms, now)
+    }
+
+    fn begin(purpose: Purpose, quorum: Quorum, terms: Terms, now: Timestamp) -> Self {
         let deadline = validity::deadline(now, terms.ttl, terms.drift);
-        let mut round = Self::new(Purpose::Acquire, quorum, terms, deadline);
+        let mut round = Self::new(purpose, quorum, terms, deadline);
         for index in 0..quorum.nodes() {
             round.send(NodeId::new(index));
         }
@@ -147,7 +159,8 @@ impl Round {
             terms,
             quorum,
             deadline,
-            votes: vec![Vote::NotAsked; quorum.nodes()],
+            votes: Votes::new(quorum.nodes()),
+            token: None,
             verdict: Verdict::Pending,
             loss: None,
             commands: VecDeque::with_capacity(quorum.nodes()),
@@ -161,33 +174,35 @@ impl Round {
 
     /// Takes the reply of `node`, which arrived at `now`.
     ///
-    /// Each node is counted once; a second reply, or one of a node that was not asked, changes nothing.
+    /// Each command is answered once; a second reply, or one of a node that was not asked, changes nothing.
     pub fn handle_reply(&mut self, node: NodeId, reply: Reply, now: Timestamp) {
-        let Some(vote) = self.votes.get_mut(node.index()).filter(|vote| **vote == Vote::Waiting)
-        else {
-            return;
-        };
+        let Some(before) = self.votes.get(node).filter(|vote| vote.is_open()) else { return };
         if reply == (Reply::Failed { sent: false }) {
             // The command may still be waiting to be handed out, and must not be any more.
             self.commands.retain(|(other, _)| *other != node);
         }
-        *vote = match reply {
-            Reply::Granted => Vote::Granted,
-            Reply::Denied(_) => Vote::Denied,
-            Reply::Failed { sent } => Vote::Failed { sent },
+        let vote = match (before, reply) {
+            (Vote::Confirming, Reply::Granted(_)) => Vote::Confirmed,
+            (Vote::Confirming, Reply::Denied(_)) => Vote::Outvoted,
+            // It has granted, so that the key stands there whatever became of the confirm.
+            (Vote::Confirming, Reply::Failed { .. }) => Vote::Failed { sent: true },
+            (_, Reply::Granted(fence)) => Vote::Granted(fence),
+            (_, Reply::Denied(_)) => Vote::Denied,
+            (_, Reply::Failed { sent }) => Vote::Failed { sent },
         };
+        self.votes.set(node, vote);
         match self.verdict {
             Verdict::Pending => self.settle(now),
-            // The release that was sent at the verdict ran behind the acquire on the same connection. A
-            // failure after that says that the connection may be gone, and the order with it.
-            Verdict::Lost if *vote == (Vote::Failed { sent: true }) => self.undo(node),
+            // The release that was sent at the verdict ran behind the acquire, if that was on the same
+            // connection, and sent in one piece. Whatever shows that the key may stand there is undone again.
+            Verdict::Lost if before == Vote::Waiting && vote.may_hold() => self.undo(node),
             Verdict::Won | Verdict::Lost => {}
         }
     }
 
     /// The time for one command to one node has passed: every node that has not replied has failed.
     pub fn handle_timeout(&mut self, now: Timestamp) {
-        for index in 0..self.votes.len() {
+        for index in 0..self.quorum.nodes() {
             self.handle_reply(NodeId::new(index), Reply::Failed { sent: true }, now);
         }
     }
@@ -214,6 +229,12 @@ impl Round {
         self.deadline
     }
 
+    /// The fencing token of a round that was won with a hint. A round that was not won has none that may
+    /// be used.
+    pub fn token(&self) -> Option<FencingToken> {
+        self.token.filter(|_| self.verdict == Verdict::Won)
+    }
+
     /// What the round asked for.
     pub const fn terms(&self) -> &Terms {
         &self.terms
@@ -221,30 +242,26 @@ impl Round {
 
     /// The number of nodes that granted so far.
     pub fn granted(&self) -> usize {
-        self.votes.iter().filter(|vote| **vote == Vote::Granted).count()
+        self.votes.granted()
     }
 
     /// The nodes on which the key may stand with this round's owner, now or later.
     pub fn may_hold(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.votes
-            .iter()
-            .enumerate()
-            .filter(|(_, vote)| vote.may_hold())
-            .map(|(index, _)| NodeId::new(index))
+        self.votes.iter().filter(|(_, vote)| vote.may_hold()).map(|(node, _)| node)
     }
 
     fn send(&mut self, node: NodeId) {
-        let Some(vote) = self.votes.get_mut(node.index()).filter(|vote| **vote == Vote::NotAsked)
-        else {
+        if self.votes.get(node) != Some(Vote::NotAsked) {
             return;
-        };
-        *vote = Vote::Waiting;
-        let Terms { resource, owner, ttl, .. } = &self.terms;
+        }
+        self.votes.set(node, Vote::Waiting);
+        let Terms { resource, owner, ttl, hint, token, .. } = &self.terms;
         let (resource, owner, ttl) = (resource.clone(), *owner, *ttl);
         self.commands.push_back((
             node,
             match self.purpose {
-                Purpose::Acquire => Command::Acquire { resource, owner, ttl },
+                Purpose::Acquire => Command::Acquire { resource, owner, ttl, hint: *hint },
+                Purpose::Extend => Command::Extend { resource, owner, ttl, token: *token },
                 Purpose::Release => Command::Release { resource, owner },
             },
         ));
@@ -252,24 +269,66 @@ impl Round {
 
     /// Counts the votes and settles the verdict if they allow it.
     fn settle(&mut self, now: Timestamp) {
-        let granted = self.granted();
-        let waiting = self.votes.iter().filter(|vote| **vote == Vote::Waiting).count();
-        let refused = self.votes.len().saturating_sub(granted).saturating_sub(waiting);
-        match self.quorum.verdict(granted, refused) {
+        if self.purpose == Purpose::Acquire && self.granted() >= self.quorum.needed() {
+            self.agree();
+        }
+        // Without a token, grants are votes as they are.
+        let votes = match self.token {
+            Some(token) => self.votes.for_token(Some(token)),
+            None => self.votes.granted(),
+        };
+        match self.quorum.verdict(votes, self.votes.against()) {
             Verdict::Pending => {}
-            Verdict::Won if self.purpose == Purpose::Acquire && !self.enough_left(now) => {
+            Verdict::Won if self.purpose != Purpose::Release && !self.enough_left(now) => {
                 self.lose(Loss::TooLate);
             }
             Verdict::Won => self.verdict = Verdict::Won,
             Verdict::Lost => {
-                let failed =
-                    self.votes.iter().filter(|vote| matches!(vote, Vote::Failed { .. })).count();
+                let failed = self.votes.failed();
                 let broken = match self.purpose {
                     Purpose::Acquire => failed > self.quorum.spare(),
                     // Nodes that were never asked have nothing to say about whether the key was there.
-                    Purpose::Release => granted + waiting + failed >= self.quorum.needed(),
+                    Purpose::Extend | Purpose::Release => {
+                        let open = self.votes.count(Vote::is_open);
+                        votes + open + failed >= self.quorum.needed()
+                    }
                 };
                 self.lose(if broken { Loss::NoQuorum } else { Loss::Contended });
+            }
+        }
+    }
+
+    /// Chooses the token at the first quorum of grants, and asks the nodes that are behind it to confirm.
+    ///
+    /// A confirm is only sent to a node whose grant was heard: one that is counted where the reply was lost
+    /// is how two holders got one token.
+    fn agree(&mut self) {
+        let Some(token) = self.token.or_else(|| self.votes.largest()) else {
+            if self.terms.hint.is_some() {
+                // Nodes that count nothing cannot vote for a token.
+                self.votes.outvote_uncounted();
+            }
+            return;
+        };
+        self.token = Some(token);
+        let grants: Vec<(NodeId, Option<FencingToken>)> = self
+            .votes
+            .iter()
+            .filter_map(|(node, vote)| match vote {
+                Vote::Granted(fence) => Some((node, fence)),
+                _ => None,
+            })
+            .collect();
+        for (node, fence) in grants {
+            match fence {
+                Some(fence) if fence == token => {}
+                Some(fence) if fence < token => {
+                    let Terms { resource, owner, .. } = &self.terms;
+                    let (resource, owner) = (resource.clone(), *owner);
+                    self.votes.set(node, Vote::Confirming);
+                    self.commands.push_back((node, Command::Confirm { resource, owner, token }));
+                }
+                Some(_) | None => self.votes.set(node, Vote::Outvoted),
             }
         }
     }
@@ -284,13 +343,15 @@ impl Round {
     fn lose(&mut self, loss: Loss) {
         self.verdict = Verdict::Lost;
         self.loss = Some(loss);
-        if self.purpose == Purpose::Release {
+        if self.purpose != Purpose::Acquire {
             return;
         }
-        // A command that has not been handed out is taken back, so that it needs no undoing.
-        for (node, _) in core::mem::take(&mut self.commands) {
-            if let Some(vote) = self.votes.get_mut(node.index()) {
-                *vote = Vote::NotAsked;
+        // A command that has not been handed out is taken back. An acquire then needs no undoing; a confirm
+        // leaves the grant that it would have confirmed.
+        for (node, command) in core::mem::take(&mut self.commands) {
+            match command {
+                Command::Acquire { .. } => self.votes.set(node, Vote::NotAsked),
+                _ => self.votes.set(node, Vote::Outvoted),
             }
         }
         let held: Vec<NodeId> = self.may_hold().collect();

@@ -8,7 +8,7 @@ mod tokio;
 use std::{fmt, future::Future, pin::Pin};
 
 pub use self::tokio::TokioRuntime;
-pub(crate) use self::tokio::system_now;
+pub(crate) use self::tokio::{system_now, system_wall_us};
 use crate::protocol::Timestamp;
 
 /// A task to run, or a sleep to await.
@@ -21,6 +21,10 @@ pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub trait Runtime: Send + Sync + fmt::Debug + 'static {
     /// The time. It never goes back, counts while the machine sleeps, and may only err by running ahead.
     fn now(&self) -> Timestamp;
+
+    /// The wall clock, in microseconds since 1970. It is only a hint: fencing tokens start from it, and
+    /// nothing breaks when it is wrong.
+    fn wall_us(&self) -> u64;
 
     /// A future that ends when [`now`](Runtime::now) has reached `at`, or a little later.
     fn sleep_until(&self, at: Timestamp) -> Task;

@@ -81,6 +81,10 @@ impl Runtime for TokioRuntime {
         system_now()
     }
 
+    fn wall_us(&self) -> u64 {
+        system_wall_us()
+    }
+
     fn sleep_until(&self, at: Timestamp) -> Task {
         let this = self.clone();
         Box::pin(async move {
@@ -183,6 +187,11 @@ impl Wall {
         self.boot = self.boot.max(boot);
         self.wall = wall;
     }
+}
+
+/// The system's wall clock, in microseconds since 1970.
+pub(crate) fn system_wall_us() -> u64 {
+    u64::try_from(wall_time().as_micros()).unwrap_or(u64::MAX)
 }
 
 fn wall_time() -> Duration {

@@ -11,8 +11,8 @@ use std::{
 };
 
 use quorlock::{
-    node::{MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeState, NodeStatus},
-    protocol::{Command, Owner, Reply, Timestamp},
+    node::{MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus},
+    protocol::{Command, Marker, Owner, Reply, Timestamp},
     runtime::Runtime,
 };
 
@@ -50,11 +50,19 @@ impl Behaviour {
     ];
 }
 
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Sort {
+    Acquire,
+    Release,
+    /// It changes nothing unless the key stands there already.
+    Other,
+}
+
 /// What was sent, in the order of the first polls.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Sent {
     owner: Owner,
-    acquire: bool,
+    what: Sort,
     /// Whether the node was certainly not changed by it.
     harmless: bool,
 }
@@ -89,10 +97,14 @@ impl ScriptedNode {
         if behaviour == Behaviour::Denied {
             memory.set("r", OTHER, None);
         }
-        if behaviour == Behaviour::Never {
-            memory.pause();
-        }
         Self { index, behaviour, runtime, memory, log: Arc::default() }
+    }
+
+    /// From now on it behaves as it is to: until then it could be admitted, as any node.
+    pub(crate) fn begin(&self) {
+        if self.behaviour == Behaviour::Never {
+            self.memory.pause();
+        }
     }
 
     /// The keys that are not the other program's.
@@ -106,8 +118,10 @@ impl ScriptedNode {
         let log = self.log.lock().unwrap();
         let needs_release = |(place, sent): (usize, &Sent)| {
             let behind = &log.sent[place..];
-            let released = behind.iter().any(|later| !later.acquire && later.owner == sent.owner);
-            (sent.acquire && !sent.harmless && !released).then(|| sent.clone())
+            let is_its_release =
+                |later: &Sent| later.what == Sort::Release && later.owner == sent.owner;
+            let released = behind.iter().any(is_its_release);
+            (sent.what == Sort::Acquire && !sent.harmless && !released).then(|| sent.clone())
         };
         log.sent.iter().enumerate().filter_map(needs_release).collect()
     }
@@ -125,9 +139,12 @@ impl ScriptedNode {
     /// Notes a command at its first poll. Returns how many its owner had sent before, and when this one is
     /// to be executed.
     fn note(&self, command: &Command) -> (usize, Timestamp) {
-        let (owner, acquire) = match command {
-            Command::Acquire { owner, .. } => (*owner, true),
-            Command::Release { owner, .. } => (*owner, false),
+        let (owner, what) = match command {
+            Command::Acquire { owner, .. } | Command::Restore { owner, .. } => {
+                (*owner, Sort::Acquire)
+            }
+            Command::Release { owner, .. } => (*owner, Sort::Release),
+            Command::Confirm { owner, .. } | Command::Extend { owner, .. } => (*owner, Sort::Other),
             other => panic!("a command that these tests do not know: {other:?}"),
         };
         let now = self.runtime.now();
@@ -135,8 +152,8 @@ impl ScriptedNode {
         let before = log.sent.iter().filter(|sent| sent.owner == owner).count();
         let not_sent = self.behaviour == Behaviour::NotSent && before == 0;
         let harmless = self.behaviour == Behaviour::Denied || not_sent;
-        log.sent.push(Sent { owner, acquire, harmless });
-        if self.behaviour == Behaviour::Overtaken && acquire {
+        log.sent.push(Sent { owner, what, harmless });
+        if self.behaviour == Behaviour::Overtaken && what == Sort::Acquire {
             return (before, now.saturating_add(OVERTAKEN_BY));
         }
         let mut at = now.saturating_add(MS);
@@ -187,6 +204,14 @@ impl Node for ScriptedNode {
                 _ => this.execute(command, at).await,
             }
         })
+    }
+
+    fn join(&self, max_ttl: Duration, force: bool) -> NodeFuture<Marker> {
+        self.memory.join(max_ttl, force)
+    }
+
+    fn admit(&self, floor: u64) -> NodeFuture<bool> {
+        self.memory.admit(floor)
     }
 
     fn status(&self) -> NodeStatus {

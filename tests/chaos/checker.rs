@@ -1,4 +1,4 @@
-//! Searches a history of leases for two holders at once.
+//! Searches a history of leases for two holders at once, and for fencing tokens that repeat or fall.
 //!
 //! A holder may act from its start up to, and not including, its end. The checker knows nothing of how
 //! the leases were made, and is itself tested with planted histories.
@@ -10,6 +10,10 @@ use std::time::Duration;
 pub(crate) struct Held {
     pub(crate) owner: String,
     pub(crate) worker: usize,
+    /// None in classic mode.
+    pub(crate) token: Option<u64>,
+    /// Just before the acquire was called: no attempt began earlier.
+    pub(crate) asked: Duration,
     /// Just after the acquire returned.
     pub(crate) start: Duration,
     /// Just before the release was asked for, or when the validity was over, whichever came first.
@@ -33,13 +37,78 @@ pub(crate) fn overlaps(history: &[Held]) -> Vec<(Held, Held)> {
     found
 }
 
+/// Pairs of leases with one token, and pairs of which the first had been granted before the second was asked
+/// for, and has the larger one.
+pub(crate) fn wrong_tokens(history: &[Held]) -> Vec<(Held, Held)> {
+    let mut fenced: Vec<(u64, &Held)> =
+        history.iter().filter_map(|held| Some((held.token?, held))).collect();
+    let mut found = Vec::new();
+    // Looking at the leases by their tokens, none may have been granted before one that stands earlier was
+    // asked for.
+    fenced.sort_by_key(|(token, held)| (*token, held.start));
+    let mut latest: Option<&Held> = None;
+    for (index, (token, held)) in fenced.iter().enumerate() {
+        if let Some((next, other)) = fenced.get(index + 1)
+            && next == token
+        {
+            found.push(((*held).clone(), (*other).clone()));
+        }
+        if let Some(asked_latest) = latest.filter(|earlier| held.start < earlier.asked) {
+            found.push(((*held).clone(), asked_latest.clone()));
+        }
+        if latest.is_none_or(|earlier| earlier.asked < held.asked) {
+            latest = Some(held);
+        }
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn held(owner: &str, start: u64, end: u64) -> Held {
         let (start, end) = (Duration::from_millis(start), Duration::from_millis(end));
-        Held { owner: owner.to_owned(), worker: 0, start, end }
+        Held { owner: owner.to_owned(), worker: 0, token: None, asked: start, start, end }
+    }
+
+    /// One that was asked for at the first time, and granted at the second.
+    fn fenced(owner: &str, asked: u64, start: u64, token: u64) -> Held {
+        let asked = Duration::from_millis(asked);
+        Held { token: Some(token), asked, ..held(owner, start, start + 1) }
+    }
+
+    fn wrong(history: &[Held]) -> Vec<(String, String)> {
+        wrong_tokens(history).into_iter().map(|(a, b)| (a.owner, b.owner)).collect()
+    }
+
+    #[test]
+    fn tokens_that_rise_with_gaps_are_fine_in_any_order_of_recording() {
+        assert_eq!(wrong(&[]), []);
+        assert_eq!(wrong(&[fenced("c", 6, 7, 50), fenced("a", 0, 1, 7), fenced("b", 2, 5, 8)]), []);
+        assert_eq!(wrong(&[held("classic", 0, 1), held("too", 2, 3)]), []);
+    }
+
+    #[test]
+    fn a_token_that_repeats_is_found() {
+        let history = [fenced("a", 0, 1, 7), fenced("b", 2, 3, 8), fenced("c", 4, 5, 8)];
+        assert_eq!(wrong(&history), [pair("b", "c")]);
+        // At the same time, too: being unique needs no order.
+        assert_eq!(wrong(&[fenced("a", 0, 5, 7), fenced("b", 0, 5, 7)]).len(), 1);
+    }
+
+    #[test]
+    fn a_token_that_falls_is_found_however_much_lies_between() {
+        let history = [fenced("a", 0, 1, 9), fenced("b", 2, 3, 10), fenced("c", 4, 5, 8)];
+        assert_eq!(wrong(&history), [pair("a", "c"), pair("b", "c")]);
+        let reversed: Vec<_> = history.into_iter().rev().collect();
+        assert_eq!(wrong(&reversed), [pair("a", "c"), pair("b", "c")]);
+    }
+
+    #[test]
+    fn attempts_that_ran_side_by_side_may_get_tokens_in_any_order() {
+        assert_eq!(wrong(&[fenced("a", 0, 4, 9), fenced("b", 3, 5, 8)]), []);
+        assert_eq!(wrong(&[fenced("a", 0, 4, 9), fenced("b", 4, 5, 8)]), []);
     }
 
     fn names(history: &[Held]) -> Vec<(String, String)> {

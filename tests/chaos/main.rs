@@ -1,10 +1,12 @@
 //! Goal: at most one holder at a time, and nothing left behind, while nodes are killed, hung and cut off.
 //!
 //! Method: workers of several `Redlock`s fight for one resource on five real servers while a nemesis
-//! harms a minority at a time. Every lease is recorded with the time in which its holder may act, and
-//! the history is searched for two holders at once. That the search finds them is tested too: by
+//! harms a minority at a time. Every lease is recorded with its fencing token and the time in which its
+//! holder may act, and the history is searched for two holders at once, and for tokens that repeat or fall.
+//! Once as by default, with nodes that come back empty at once and are quarantined, and once as plain Redlock,
+//! with nodes that stay away for longer than the ttl. That the search finds something is tested too: by
 //! planted histories, and by the same workload on locks that really do not exclude each other.
-//! `QUORLOCK_CHAOS_SECONDS` says for how long (20).
+//! `QUORLOCK_CHAOS_SECONDS` says for how long each (20).
 #![cfg(feature = "redis")]
 #![allow(
     clippy::disallowed_methods,
@@ -24,13 +26,19 @@ use std::time::Duration;
 use quorlock::{Builder, Redlock, node::NodeState};
 use quorlock_harness::{Cluster, eventually};
 
-use self::{nemesis::Nemesis, workload::Workload};
+use self::{
+    nemesis::Nemesis,
+    workload::{Outcome, Workload},
+};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// The ttl of every lease of the workload: long beside a round, short beside a fault.
 const TTL: Duration = Duration::from_millis(800);
+/// The same where nodes are quarantined for a little longer than the longest ttl.
+const SHORT_TTL: Duration = Duration::from_millis(500);
+const MAX_TTL: Duration = Duration::from_millis(600);
 const WORKERS: usize = 8;
 const RESOURCE: &str = "chaos";
 
@@ -43,21 +51,24 @@ fn settings() -> Builder {
     Redlock::builder().ttl(TTL).node_timeout(100 * MS).connect_timeout(SECOND)
 }
 
-#[test]
-fn there_is_never_more_than_one_holder() {
+/// Rages against one cluster, and judges what came of it.
+fn chaos(builder: &Builder, ttl: Duration, away: Duration, peace: Duration) -> Outcome {
     // A node that is restarted with its keys must have written them down.
     let cluster = Cluster::start_with(5, |_, builder| builder.append_only(true));
-    let clients: Vec<Redlock> =
-        (0..3).map(|_| settings().nodes(cluster.urls()).connect_blocking().unwrap()).collect();
+    let client = || builder.clone().nodes(cluster.urls()).connect_blocking().unwrap();
+    let clients: Vec<Redlock> = (0..3).map(|_| client()).collect();
+    clients.iter().for_each(ready);
 
-    let workload = Workload::start(&clients, WORKERS);
-    let faults = Nemesis::new(&cluster).rage(run_time(), || workload.granted());
+    let workload = Workload::start(&clients, WORKERS, ttl);
+    let faults = Nemesis::new(&cluster, ttl, away, peace).rage(run_time(), || workload.granted());
     let outcome = workload.stop();
     println!("{faults:?}");
     println!("{outcome}");
 
     let overlaps = checker::overlaps(&outcome.history);
     assert!(overlaps.is_empty(), "two holders at once: {overlaps:#?}");
+    let wrong = checker::wrong_tokens(&outcome.history);
+    assert!(wrong.is_empty(), "tokens that repeat or fall: {wrong:#?}");
     assert!(faults.each_kind_happened(), "{faults:?}");
     // Leases are held for some 5 ms on average, so this is far below what a healthy run gives.
     let least = run_time().as_secs() as usize * 5;
@@ -65,17 +76,35 @@ fn there_is_never_more_than_one_holder() {
     assert!(outcome.workers_served() >= WORKERS / 2, "{outcome}");
     assert!(faults.granted_meanwhile > 0, "nothing was granted while nodes were away: {faults:?}");
 
-    for client in &clients {
-        eventually("every node is back", 20 * SECOND, || {
-            client.nodes().iter().all(|node| node.state == NodeState::Ready)
-        });
-    }
-    eventually("every key has gone", 20 * SECOND, || cluster.keys_left().is_empty());
+    clients.iter().for_each(ready);
+    eventually("every key has gone", 20 * SECOND, || cluster.locks_left().is_empty());
     for client in &clients {
         let lease = client.acquire(RESOURCE).blocking().expect("all is well again");
         lease.release_blocking().unwrap();
         client.close_blocking().expect("nothing is left to be done");
     }
+    outcome
+}
+
+fn ready(client: &Redlock) {
+    eventually("every node is ready", 20 * SECOND, || {
+        client.nodes().iter().all(|node| node.state == NodeState::Ready)
+    });
+}
+
+/// Any lease that a node had voted for is over when it comes back empty, after the ttl: the clocks are ours.
+#[test]
+fn there_is_never_more_than_one_holder_in_plain_redlock() {
+    let outcome = chaos(&settings().classic(), TTL, TTL + TTL / 4, 500 * MS);
+    assert!(outcome.history.iter().all(|held| held.token.is_none()));
+}
+
+#[test]
+fn there_is_never_more_than_one_holder_and_tokens_rise_though_nodes_come_back_empty_at_once() {
+    let builder = settings().ttl(SHORT_TTL).max_ttl(MAX_TTL);
+    // Most of the time a quarantine of some 860 ms is over before the next fault.
+    let outcome = chaos(&builder, SHORT_TTL, Duration::ZERO, 1500 * MS);
+    assert!(outcome.history.iter().all(|held| held.token.is_some()));
 }
 
 /// The planted bug: locks of two fleets that do not know of each other do not exclude each other.
@@ -84,10 +113,10 @@ fn two_holders_at_once_are_found_in_a_workload() {
     let cluster = Cluster::start(4);
     let urls = cluster.urls();
     let clients = [
-        settings().nodes(&urls[..3]).connect_blocking().unwrap(),
-        settings().nodes(&urls[3..]).connect_blocking().unwrap(),
+        settings().danger_skip_quarantine().nodes(&urls[..3]).connect_blocking().unwrap(),
+        settings().danger_skip_quarantine().nodes(&urls[3..]).connect_blocking().unwrap(),
     ];
-    let workload = Workload::start(&clients, WORKERS);
+    let workload = Workload::start(&clients, WORKERS, TTL);
     eventually("enough leases", 30 * SECOND, || workload.granted() > 200);
     let outcome = workload.stop();
     let overlaps = checker::overlaps(&outcome.history);

@@ -1,8 +1,9 @@
 //! Harms the servers, a minority at a time, and makes them well again.
 //!
-//! Plain Redlock trusts a node that comes back empty only if every lease it may have forgotten is over by
+//! With fencing tokens and admission, a node that comes back empty may do so at once: it is quarantined. Plain
+//! Redlock trusts a node that comes back empty only if every lease it may have forgotten is over by
 //! then (numbered among the assumptions in `docs/safety.md`). So a node that loses its keys stays away for
-//! longer than the ttl; one that comes back at once has its append-only file. Nothing here judges.
+//! longer than the ttl there; one that comes back at once has its append-only file. Nothing here judges.
 
 use std::{
     thread,
@@ -11,7 +12,7 @@ use std::{
 
 use quorlock_harness::{Cluster, Server};
 
-use super::{MS, TTL};
+use super::MS;
 
 /// How often each fault happened, in nodes.
 #[derive(Debug, Default)]
@@ -34,6 +35,11 @@ impl Faults {
 
 pub(crate) struct Nemesis<'a> {
     cluster: &'a Cluster,
+    ttl: Duration,
+    /// How long a node that loses its keys stays away.
+    away: Duration,
+    /// The time between two faults, at most.
+    peace: Duration,
     faults: Faults,
 }
 
@@ -48,8 +54,13 @@ enum Fault {
 const KINDS: [Fault; 4] = [Fault::Restart, Fault::Pause, Fault::Disconnect, Fault::Empty];
 
 impl<'a> Nemesis<'a> {
-    pub(crate) fn new(cluster: &'a Cluster) -> Self {
-        Self { cluster, faults: Faults::default() }
+    pub(crate) fn new(
+        cluster: &'a Cluster,
+        ttl: Duration,
+        away: Duration,
+        peace: Duration,
+    ) -> Self {
+        Self { cluster, ttl, away, peace, faults: Faults::default() }
     }
 
     /// Harms and heals for this long, each kind in turn and at least once. Returns with all servers well.
@@ -67,7 +78,7 @@ impl<'a> Nemesis<'a> {
             self.harm(KINDS[turn % KINDS.len()], &victims);
             self.faults.granted_meanwhile += granted() - before;
             // Time for the clients to find the nodes again, or sometimes not.
-            thread::sleep(MS * u32::try_from(random(500)).unwrap());
+            thread::sleep(self.peace * u32::try_from(random(100)).unwrap() / 100);
             turn += 1;
         }
         self.faults
@@ -85,15 +96,14 @@ impl<'a> Nemesis<'a> {
             }
             Fault::Empty => {
                 victims.iter().for_each(|server| server.kill());
-                // Any lease that they had voted for is over after the ttl; their clocks are ours.
-                thread::sleep(TTL + TTL / 4);
+                thread::sleep(self.away);
                 victims.iter().for_each(|server| server.restart_empty());
                 self.faults.emptied += count;
             }
             Fault::Pause => {
                 victims.iter().for_each(|server| server.pause());
                 // Sometimes for longer than a lease lives, so that late commands meet later leases.
-                thread::sleep(if random(3) == 0 { TTL + short } else { short });
+                thread::sleep(if random(3) == 0 { self.ttl + short } else { short });
                 victims.iter().for_each(|server| server.resume());
                 self.faults.paused += count;
             }

@@ -14,9 +14,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use quorlock::{AcquireError, Lease, Redlock};
+use quorlock::{AcquireError, Lease, Redlock, protocol::FencingToken};
 
-use super::{MS, RESOURCE, SECOND, TTL, checker::Held};
+use super::{MS, RESOURCE, SECOND, checker::Held};
 
 /// Workers at work.
 pub(crate) struct Workload {
@@ -26,6 +26,8 @@ pub(crate) struct Workload {
 
 struct Shared {
     began: Instant,
+    /// Of every lease.
+    ttl: Duration,
     stop: AtomicBool,
     history: Mutex<Vec<Held>>,
     granted: AtomicUsize,
@@ -47,9 +49,10 @@ pub(crate) struct Outcome {
 
 impl Workload {
     /// Starts `workers` threads; the i-th uses the (i modulo n)-th of the n clients.
-    pub(crate) fn start(clients: &[Redlock], workers: usize) -> Self {
+    pub(crate) fn start(clients: &[Redlock], workers: usize, ttl: Duration) -> Self {
         let shared = Arc::new(Shared {
             began: Instant::now(),
+            ttl,
             stop: AtomicBool::new(false),
             history: Mutex::default(),
             granted: AtomicUsize::new(0),
@@ -90,8 +93,16 @@ impl Workload {
 impl Shared {
     fn work(&self, worker: usize, client: &Redlock) {
         while !self.stop.load(Ordering::Relaxed) {
-            match client.acquire(RESOURCE).wait(2 * SECOND).blocking() {
-                Ok(lease) => self.hold(worker, lease),
+            let asked = self.began.elapsed();
+            // Half of the leases are renewed, where they are held for that long.
+            let request = client.acquire(RESOURCE).wait(2 * SECOND);
+            let request = if rand::random() {
+                request.without_renewal()
+            } else {
+                request.max_hold(2 * self.ttl)
+            };
+            match request.blocking() {
+                Ok(lease) => self.hold(worker, asked, lease),
                 Err(AcquireError::Contended { .. }) => add(&self.contended),
                 Err(AcquireError::NoQuorum { .. }) => add(&self.broken),
                 Err(AcquireError::TooLate { .. }) => add(&self.late),
@@ -101,30 +112,43 @@ impl Shared {
     }
 
     /// Holds a lease for a while and ends it in one of several ways.
-    fn hold(&self, worker: usize, lease: Lease) {
+    fn hold(&self, worker: usize, asked: Duration, lease: Lease) {
         let start = self.began.elapsed();
         // Read after the start, so that the sum never lies beyond the true end.
-        let validity = lease.validity();
+        let mut until = start + lease.validity();
         add(&self.granted);
         let owner = lease.owner().to_string();
+        let token = lease.fencing_token().map(FencingToken::get);
         let dice = rand::random::<u8>();
         let pause = match dice {
-            // Now and then it outlives its lease, as a holder that hangs would.
-            0..4 => TTL + 50 * MS,
+            // Now and then it outlives its ttl, as a holder that hangs would, or one that is renewed.
+            0..4 => self.ttl + 50 * MS,
             4..32 => 30 * MS,
             _ => 2 * MS,
         };
-        std::thread::sleep(
-            pause.mul_f64(f64::from(rand::random::<u8>()).mul_add(0.25 / 255.0, 0.75)),
-        );
-        let end = self.began.elapsed().min(start + validity);
+        let pause = pause.mul_f64(f64::from(rand::random::<u8>()).mul_add(0.25 / 255.0, 0.75));
+        let work_ends = self.began.elapsed() + pause;
+        loop {
+            let now = self.began.elapsed();
+            if now >= work_ends {
+                break;
+            }
+            // What is held is what was promised at the latest look, whatever happens to the renewals.
+            std::thread::sleep((work_ends - now).min(20 * MS));
+            let now = self.began.elapsed();
+            match lease.check() {
+                Ok(validity) => until = until.max(now + validity),
+                Err(_) => break,
+            }
+        }
+        let end = self.began.elapsed().min(until);
         match dice % 4 {
             0 => drop(lease),
             1 => drop(lease.release()),
             _ if lease.release_blocking().is_err() => add(&self.unconfirmed),
             _ => {}
         }
-        self.history.lock().unwrap().push(Held { owner, worker, start, end });
+        self.history.lock().unwrap().push(Held { owner, worker, token, asked, start, end });
     }
 }
 

@@ -78,7 +78,7 @@ fn p4_a_lost_round_is_released_wherever_the_key_may_stand_and_nowhere_else() {
 }
 
 #[test]
-fn p5_a_late_reply_changes_nothing_and_a_late_unknown_after_a_loss_is_released_again() {
+fn p5_a_late_reply_changes_no_verdict_and_what_may_stand_after_a_loss_is_released_again() {
     let mut round = sent(3);
     round.handle_reply(node(0), denied(), at(1));
     round.handle_reply(node(1), denied(), at(1));

@@ -16,7 +16,10 @@ mod invariants;
 mod model;
 mod quorum;
 mod round_acquire;
+mod round_extend;
+mod round_fencing;
 mod round_release;
+mod schedules;
 mod validity;
 
 use std::time::Duration;
@@ -28,7 +31,7 @@ use quorlock::protocol::{
 /// The lifetime that these tests ask for: with the default drift, 9898 ms of it are validity.
 const TTL: Duration = Duration::from_secs(10);
 
-const GRANTED: Reply = Reply::Granted;
+const GRANTED: Reply = Reply::Granted(None);
 const UNKNOWN: Reply = Reply::Failed { sent: true };
 const NOT_SENT: Reply = Reply::Failed { sent: false };
 
@@ -74,7 +77,7 @@ fn drain(round: &mut Round) -> Vec<(NodeId, Command)> {
 }
 
 fn acquires(nodes: impl IntoIterator<Item = usize>) -> Vec<(NodeId, Command)> {
-    let command = Command::Acquire { resource: resource(), owner: owner(), ttl: TTL };
+    let command = Command::Acquire { resource: resource(), owner: owner(), ttl: TTL, hint: None };
     nodes.into_iter().map(|index| (node(index), command.clone())).collect()
 }
 

@@ -79,7 +79,9 @@ impl Model {
         self.answers[node] = Some(answer);
         match self.settled {
             None => self.recount(in_time),
-            Some(Verdict::Lost) if answer == Answer::Unknown => vec![node],
+            Some(Verdict::Lost) if matches!(answer, Answer::Unknown | Answer::Granted) => {
+                vec![node]
+            }
             Some(_) => Vec::new(),
         }
     }

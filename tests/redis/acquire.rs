@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use quorlock::{AcquireError, Redlock, ReleaseError};
+use quorlock::{AcquireError, Redlock, ReleaseError, RunError};
 use quorlock_harness::{Cluster, eventually};
 
 use super::{MS, SECOND, SOON, connect, connected, no_key_within, patient};
@@ -21,9 +21,9 @@ async fn a_lease_is_a_string_with_an_expiry_at_the_resource_on_every_node() {
     let (cluster, redlock, _) = two_clients();
     let lease = redlock.acquire("invoice:42").ttl(30 * SECOND).await.unwrap();
     // The lease is there at the third grant; the other two nodes have been asked as well.
-    eventually("all five have it", SOON, || cluster.keys_left().len() == 5);
+    eventually("all five have it", SOON, || cluster.locks_left().len() == 5);
     for server in &cluster {
-        assert_eq!(server.keys(), [b"invoice:42"]);
+        assert_eq!(server.locks(), [b"invoice:42"]);
         assert_eq!(server.get("invoice:42").unwrap(), lease.owner().to_string().as_bytes());
         let remaining = server.pttl("invoice:42");
         assert!((20_000..=30_000).contains(&remaining), "{remaining}");
@@ -39,7 +39,7 @@ async fn a_lease_is_a_string_with_an_expiry_at_the_resource_on_every_node() {
 async fn two_clients_exclude_each_other_and_are_told_by_whom() {
     let (cluster, a, b) = two_clients();
     let lease = a.acquire("r").ttl(30 * SECOND).await.unwrap();
-    eventually("all five have it", SOON, || cluster.keys_left().len() == 5);
+    eventually("all five have it", SOON, || cluster.locks_left().len() == 5);
 
     let busy = b.try_acquire("r").await.unwrap_err();
     assert!(busy.is_contended(), "{busy}");
@@ -100,7 +100,7 @@ async fn a_wait_ends_at_its_deadline() {
 async fn a_lease_that_is_not_released_ends_with_its_ttl() {
     let (cluster, a, b) = two_clients();
     let started = Instant::now();
-    let lease = a.acquire("r").ttl(400 * MS).await.unwrap();
+    let lease = a.acquire("r").ttl(400 * MS).without_renewal().await.unwrap();
     let next = b.acquire("r").wait(30 * SECOND).ttl(60 * SECOND).await.unwrap();
     assert!(started.elapsed() >= 400 * MS, "granted before the ttl was over");
     assert!(lease.validity().is_zero());
@@ -131,16 +131,16 @@ async fn a_minimum_validity_that_no_round_can_reach_is_refused_or_lost() {
 async fn the_release_says_when_the_lease_had_been_taken_away() {
     let (cluster, redlock, _) = two_clients();
     let lease = redlock.acquire("r").await.unwrap();
-    eventually("all five have it", SOON, || cluster.keys_left().len() == 5);
+    eventually("all five have it", SOON, || cluster.locks_left().len() == 5);
     cluster.servers[..2].iter().for_each(|server| assert!(server.del("r")));
     lease.release().await.expect("three of five is a quorum");
 
     let lease = redlock.acquire("r").await.unwrap();
-    eventually("all five have it", SOON, || cluster.keys_left().len() == 5);
+    eventually("all five have it", SOON, || cluster.locks_left().len() == 5);
     cluster.servers[..3].iter().for_each(|server| server.set("r", "thief", None));
     let ended = lease.release().await.unwrap_err();
     assert!(matches!(ended, ReleaseError::AlreadyEnded { .. }), "{ended}");
-    eventually("ours are gone", SOON, || cluster.keys_left().len() == 3);
+    eventually("ours are gone", SOON, || cluster.locks_left().len() == 3);
     assert!(cluster.servers[..3].iter().all(|s| s.get("r").as_deref() == Some(b"thief")));
 }
 
@@ -176,7 +176,8 @@ async fn run_holds_the_lease_during_the_work_and_not_longer() {
 
     let held = b.acquire("r").ttl(60 * SECOND).await.unwrap();
     let not_run = a.try_acquire("r").run(async |_| panic!("without a lease")).await;
-    assert!(not_run.is_err_and(|error| error.is_contended()));
+    let busy = |error: RunError| matches!(error, RunError::Acquire(error) if error.is_contended());
+    assert!(not_run.is_err_and(busy));
 
     // Work that is dropped half-way releases too.
     held.release().await.unwrap();
@@ -184,7 +185,7 @@ async fn run_holds_the_lease_during_the_work_and_not_longer() {
         std::future::pending::<()>().await;
     }));
     let stopped = tokio::time::timeout(SECOND, &mut work).await;
-    assert!(stopped.is_err() && !cluster.keys_left().is_empty());
+    assert!(stopped.is_err() && !cluster.locks_left().is_empty());
     drop(work);
     no_key_within(&cluster, SOON);
 }
@@ -198,7 +199,7 @@ async fn close_flushes_what_was_dropped_and_refuses_what_comes_after() {
         drop(redlock.acquire(format!("dropped:{i}")).ttl(60 * SECOND).await.unwrap());
     }
     redlock.close().await.unwrap();
-    let left = cluster.keys_left();
+    let left = cluster.locks_left();
     assert!(left.iter().all(|(_, key)| key == b"held"), "{left:?}");
     let clone = redlock.clone();
     for request in [redlock.acquire("r"), redlock.try_acquire("r"), clone.acquire("r")] {
@@ -207,5 +208,5 @@ async fn close_flushes_what_was_dropped_and_refuses_what_comes_after() {
     // A lease that is still held can be released, and that can be waited for again.
     held.release().await.unwrap();
     redlock.close().await.unwrap();
-    assert_eq!(cluster.keys_left(), []);
+    assert_eq!(cluster.locks_left(), []);
 }

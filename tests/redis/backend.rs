@@ -12,6 +12,7 @@ pub(crate) trait Backend {
     fn spec(&self) -> NodeSpec;
     fn set(&self, key: &[u8], value: &[u8], ttl_ms: Option<u64>);
     fn get(&self, key: &[u8]) -> Option<Vec<u8>>;
+    /// The locks: without the marker and the counters that a server keeps beside them.
     fn keys(&self) -> Vec<Vec<u8>>;
     fn kill(&self);
     fn restart(&self);
@@ -20,7 +21,7 @@ pub(crate) trait Backend {
 }
 
 macro_rules! backend {
-    ($type:ty, $spec:expr, $ttl:expr) => {
+    ($type:ty, $spec:expr, $ttl:expr, $keys:expr) => {
         impl Backend for $type {
             fn spec(&self) -> NodeSpec {
                 $spec(self)
@@ -32,7 +33,7 @@ macro_rules! backend {
                 <$type>::get(self, key)
             }
             fn keys(&self) -> Vec<Vec<u8>> {
-                <$type>::keys(self)
+                $keys(self)
             }
             fn kill(&self) {
                 <$type>::kill(self);
@@ -50,5 +51,10 @@ macro_rules! backend {
     };
 }
 
-backend!(MemoryNode, NodeSpec::from, Duration::from_millis);
-backend!(Server, |server: &Server| NodeSpec::from(server.url()), std::convert::identity);
+backend!(MemoryNode, NodeSpec::from, Duration::from_millis, MemoryNode::keys);
+backend!(
+    Server,
+    |server: &Server| NodeSpec::from(server.url()),
+    std::convert::identity,
+    Server::locks
+);

@@ -7,17 +7,17 @@
 use std::time::{Duration, Instant};
 
 use quorlock::{
-    AcquireError, Lease, NodeOutcome, Redlock, ReleaseError,
+    AcquireError, Builder, ExtendError, Lease, NodeOutcome, Redlock, ReleaseError,
     node::{MemoryNode, NodeError, NodeState},
     protocol::Timestamp,
 };
 use quorlock_harness::{Server, eventually};
 
-use super::{MS, Monitor, SECOND, SOON, backend::Backend, connected, patient};
+use super::{MS, Monitor, SECOND, SOON, backend::Backend, connected, patient, plain};
 
 type Case = fn(&dyn Backend, &Redlock, &mut Vec<String>);
 
-/// Runs a case against both and compares.
+/// Runs a case against both kinds of node, in both modes, and compares.
 #[track_caller]
 fn conform(case: Case, expected: &[&str]) {
     conform_with(2 * SECOND, case, expected);
@@ -25,15 +25,23 @@ fn conform(case: Case, expected: &[&str]) {
 
 #[track_caller]
 fn conform_with(node_timeout: Duration, case: Case, expected: &[&str]) {
+    for builder in [plain().classic(), patient()] {
+        conform_in(&builder.node_timeout(node_timeout), case, expected);
+    }
+}
+
+/// In one mode.
+#[track_caller]
+fn conform_in(builder: &Builder, case: Case, expected: &[&str]) {
     let transcript = |node: &dyn Backend| {
-        let redlock = connected(patient().node(node.spec()).node_timeout(node_timeout));
+        let redlock = connected(builder.clone().node(node.spec()));
         let mut seen = Vec::new();
         case(node, &redlock, &mut seen);
         seen
     };
     let (memory, server) = (transcript(&MemoryNode::new()), transcript(&Server::start()));
-    assert_eq!(server, expected, "the real server");
-    assert_eq!(memory, expected, "the node in memory");
+    assert_eq!(server, expected, "the real server, {builder:?}");
+    assert_eq!(memory, expected, "the node in memory, {builder:?}");
 }
 
 /// An acquire in words. A holder is shown as text, a remaining time in whole half minutes, rounded up.
@@ -68,6 +76,17 @@ fn released(lease: Lease) -> &'static str {
         Err(ReleaseError::AlreadyEnded { .. }) => "already ended",
         Err(ReleaseError::Unconfirmed { .. }) => "unconfirmed",
         Err(_) => "unknown",
+    }
+}
+
+fn extended(lease: &Lease) -> String {
+    match futures::executor::block_on(lease.extend()) {
+        Ok(validity) => format!("extended, nearly a minute: {}", validity > 50 * SECOND),
+        Err(ExtendError::Lost(lost)) => format!("lost: {:?}", lost.reason),
+        Err(ExtendError::InDoubt { validity }) => {
+            format!("in doubt, still valid: {}", validity > 40 * SECOND)
+        }
+        Err(other) => other.to_string(),
     }
 }
 
@@ -113,7 +132,8 @@ fn grant_denial_and_release() {
 fn expiry_and_the_release_after_it() {
     conform(
         |node, redlock, seen| {
-            let lease = redlock.try_acquire("r").ttl(200 * MS).blocking().unwrap();
+            let lease =
+                redlock.try_acquire("r").ttl(200 * MS).without_renewal().blocking().unwrap();
             let started = Instant::now();
             eventually("the key expires", SOON, || node.get(b"r").is_none());
             seen.push(format!("not early: {}", started.elapsed() >= 150 * MS));
@@ -241,11 +261,115 @@ fn paused_and_resumed() {
     );
 }
 
+#[test]
+fn an_extension_gives_the_key_its_whole_life_again() {
+    conform(
+        |node, redlock, seen| {
+            let lease = try_it(redlock, "r").unwrap();
+            let owner = lease.owner().to_string();
+            node.set(b"r", owner.as_bytes(), Some(25_000));
+            seen.push(acquired(&try_it(redlock, "r")).replace(&owner, "OWNER"));
+            seen.push(extended(&lease));
+            seen.push(acquired(&try_it(redlock, "r")).replace(&owner, "OWNER"));
+            seen.push(released(lease).to_owned());
+            seen.push(format!("{:?}", node.keys()));
+        },
+        &[
+            "held by Some(\"OWNER\") for up to 30 s",
+            "extended, nearly a minute: true",
+            "held by Some(\"OWNER\") for up to 60 s",
+            "released",
+            "[]",
+        ],
+    );
+}
+
+#[test]
+fn an_extension_never_makes_a_key_anew_and_never_touches_another() {
+    conform(
+        |node, redlock, seen| {
+            let gone = try_it(redlock, "gone").unwrap();
+            node.set(b"gone", b"", Some(1));
+            eventually("it expires", SOON, || node.get(b"gone").is_none());
+            seen.push(extended(&gone));
+            seen.push(format!("{:?}", node.get(b"gone")));
+            seen.push(extended(&gone));
+            seen.push(format!("{:?}", gone.validity()));
+
+            let taken = try_it(redlock, "taken").unwrap();
+            node.set(b"taken", b"thief", Some(25_000));
+            seen.push(extended(&taken));
+            seen.push(acquired(&try_it(redlock, "taken")));
+            seen.push(released(taken).to_owned());
+        },
+        &[
+            "lost: Gone",
+            "None",
+            "lost: Gone",
+            "0ns",
+            "lost: Gone",
+            "held by Some(\"thief\") for up to 30 s",
+            "already ended",
+        ],
+    );
+}
+
+#[test]
+fn an_extension_that_nobody_answers_takes_nothing_away() {
+    conform_with(
+        200 * MS,
+        |node, redlock, seen| {
+            let lease = try_it(redlock, "r").unwrap();
+            node.pause();
+            seen.push(extended(&lease));
+            node.resume();
+            eventually("it answers again", SOON, || state(redlock) == "Ready");
+            seen.push(format!("it stands: {}", node.get(b"r").is_some()));
+            eventually("it is extended", SOON, || extended(&lease).starts_with("extended"));
+            seen.push(released(lease).to_owned());
+        },
+        &["in doubt, still valid: true", "it stands: true", "released"],
+    );
+}
+
+#[test]
+fn tokens_rise_with_every_grant_and_outlive_the_lease() {
+    let case: Case = |_, redlock, seen| {
+        let mut last = None;
+        for _ in 0..5 {
+            let lease = try_it(redlock, "r").unwrap();
+            let token = lease.fencing_token();
+            seen.push(format!("token: {}, risen: {}", token.is_some(), token > last));
+            assert_eq!(lease.signal().fencing_token(), token);
+            seen.push(extended(&lease));
+            assert_eq!(lease.fencing_token(), token, "an extension is no grant");
+            seen.push(released(lease).to_owned());
+            last = token;
+        }
+        let other = try_it(redlock, "other").unwrap();
+        seen.push(format!("token: {}", other.fencing_token().is_some()));
+    };
+    let lines = |token: bool| {
+        let grant = format!("token: {token}, risen: {token}");
+        let mut lines: Vec<_> = (0..5)
+            .flat_map(|_| {
+                [grant.clone(), "extended, nearly a minute: true".into(), "released".into()]
+            })
+            .collect();
+        lines.push(format!("token: {token}"));
+        lines
+    };
+    for (builder, token) in [(plain().classic(), false), (patient(), true)] {
+        let lines = lines(token);
+        conform_in(&builder, case, &lines.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+}
+
 /// The late SET itself can only be seen where the server tells of it, or where its release is held up.
 #[test]
 fn a_late_set_is_executed_and_then_released() {
     let server = Server::start();
-    let redlock = connected(patient().node(server.url()).node_timeout(200 * MS));
+    let redlock = connected(plain().classic().node(server.url()).node_timeout(200 * MS));
     let mut monitor = Monitor::start(&server);
     server.pause();
     assert_eq!(acquired(&try_it(&redlock, "late")), "timed out");
@@ -253,7 +377,7 @@ fn a_late_set_is_executed_and_then_released() {
     let set = monitor.next("late");
     assert!(set.contains("\"SET\""), "{set}");
     assert!(monitor.next("late").contains("EVAL"));
-    eventually("nothing is left", SOON, || server.keys().is_empty());
+    eventually("nothing is left", SOON, || server.locks().is_empty());
 }
 
 #[test]
@@ -289,5 +413,5 @@ fn a_key_of_another_type_is_a_foreign_holder() {
     server.del("replaced");
     server.run(&["LPUSH", "replaced", "x"]);
     assert_eq!(released(lease), "already ended");
-    assert!(server.keys().contains(&b"replaced".to_vec()), "somebody else's list is left alone");
+    assert!(server.locks().contains(&b"replaced".to_vec()), "somebody else's list is left alone");
 }

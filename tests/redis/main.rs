@@ -33,8 +33,13 @@ const SECOND: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_secs(20);
 
 /// Settings for tests in which timing is not the subject.
-fn patient() -> Builder {
+fn plain() -> Builder {
     Redlock::builder().node_timeout(2 * SECOND).connect_timeout(10 * SECOND)
+}
+
+/// The same for servers that have just been started for the test, and would be quarantined.
+fn patient() -> Builder {
+    plain().max_ttl(120 * SECOND).danger_skip_quarantine()
 }
 
 /// All nodes of a cluster, connected.
@@ -66,7 +71,7 @@ fn is_down(redlock: &Redlock, node: usize) {
 /// Waits until no key is left on any node that can be asked.
 #[track_caller]
 fn no_key_within(cluster: &Cluster, within: Duration) {
-    eventually("no key is left on any node", within, || cluster.keys_left().is_empty());
+    eventually("no key is left on any node", within, || cluster.locks_left().is_empty());
 }
 
 /// An error with its sources, as a user would print it.

@@ -13,6 +13,7 @@ use quorlock_harness::{Cluster, Proxy, Server, eventually};
 
 use super::{
     MS, Monitor, SECOND, SOON, all_ready, connect, connected, is_down, no_key_within, patient,
+    plain,
 };
 
 /// Five servers, each behind a proxy.
@@ -41,7 +42,7 @@ fn a_lock_stays_held_while_two_of_five_nodes_are_killed() {
     let cluster = Cluster::start(5);
     let (a, b) = (connect(&cluster), connect(&cluster));
     let lease = a.acquire("r").ttl(60 * SECOND).blocking().unwrap();
-    eventually("all five have it", SOON, || cluster.keys_left().len() == 5);
+    eventually("all five have it", SOON, || cluster.locks_left().len() == 5);
     cluster.servers[..2].iter().for_each(Server::kill);
     let busy = b.try_acquire("r").blocking().unwrap_err();
     assert!(busy.is_contended(), "{busy}");
@@ -117,7 +118,8 @@ fn one_and_two_hung_nodes_cost_nothing() {
 #[test]
 fn a_late_set_on_a_resumed_node_is_followed_by_its_release() {
     let cluster = Cluster::start(5);
-    let redlock = connect(&cluster);
+    // A plain SET, which cannot say until when it is of use.
+    let redlock = connected(plain().classic().nodes(cluster.urls()));
     let mut monitor = Monitor::start(&cluster[0]);
     cluster[0].pause();
     let lease = redlock.try_acquire("late").ttl(60 * SECOND).blocking().unwrap();
@@ -134,7 +136,7 @@ fn a_late_set_on_a_resumed_node_is_followed_by_its_release() {
 #[test]
 fn late_sets_of_a_connection_that_was_given_up_are_released_too() {
     let cluster = Cluster::start(5);
-    let redlock = connected(patient().nodes(cluster.urls()).node_timeout(100 * MS));
+    let redlock = connected(plain().classic().nodes(cluster.urls()).node_timeout(100 * MS));
     let mut monitor = Monitor::start(&cluster[0]);
     cluster[0].pause();
     let mut round = 0;
@@ -170,7 +172,13 @@ fn a_lost_reply_is_no_lost_key() {
     let (cluster, proxies) = proxied();
     let node_timeout = 2 * SECOND;
     let redlock = connected(patient().nodes(urls(&proxies)).node_timeout(node_timeout));
-    // The servers have been given the release script at the connect: a lost NOSCRIPT would keep it back.
+    // The servers have been given the release script at the connect, and the other one now: a lost NOSCRIPT
+    // would keep it back.
+    undisturbed(&redlock, node_timeout);
+    eventually("all five have seen it", SOON, || {
+        cluster.iter().all(|server| server.command_calls("set") >= 2)
+    });
+    no_key_within(&cluster, SOON);
     proxies[..2].iter().for_each(|proxy| proxy.drop_replies(true));
     let before = cluster[0].command_calls("set");
     undisturbed(&redlock, node_timeout);
@@ -188,11 +196,11 @@ fn what_a_cut_has_left_is_released_once_it_is_healed() {
     let (cluster, proxies) = proxied();
     let redlock = connected(patient().nodes(urls(&proxies)));
     let lease = redlock.acquire("r").ttl(60 * SECOND).blocking().unwrap();
-    eventually("all five have it", SOON, || cluster.keys_left().len() == 5);
+    eventually("all five have it", SOON, || cluster.locks_left().len() == 5);
     proxies[..2].iter().for_each(Proxy::cut);
     lease.release_blocking().unwrap();
     (0..2).for_each(|node| is_down(&redlock, node));
-    eventually("three are released", SOON, || cluster.keys_left().len() == 2);
+    eventually("three are released", SOON, || cluster.locks_left().len() == 2);
     proxies.iter().for_each(Proxy::heal);
     no_key_within(&cluster, 10 * SECOND);
     all_ready(&redlock);

@@ -9,9 +9,22 @@ use quorlock::{
 };
 use quorlock_harness::{Cluster, Server, eventually, ipv6_available};
 
-use super::{SECOND, SOON, chain, connected, patient};
+use super::{SECOND, SOON, chain, connected, patient, plain};
 
-const RIGHTS: [&str; 7] = ["+set", "+get", "+del", "+pttl", "+eval", "+evalsha", "+info"];
+/// The least rights of plain Redlock.
+const CLASSIC: [&str; 8] =
+    ["+set", "+get", "+del", "+pttl", "+pexpire", "+eval", "+evalsha", "+info"];
+
+/// The same with fencing tokens and admission.
+const RIGHTS: [&str; 11] = [
+    "+set", "+get", "+del", "+pttl", "+pexpire", "+eval", "+evalsha", "+info", "+hmget", "+hset",
+    "+time",
+];
+
+/// Both modes, each with its rights.
+fn modes() -> [(Builder, &'static [&'static str]); 2] {
+    [(plain().classic(), &CLASSIC), (patient(), &RIGHTS)]
+}
 
 /// The only refusal of a connect that must fail, and the whole text.
 #[track_caller]
@@ -35,10 +48,10 @@ fn works(redlock: &Redlock, resource: &str) {
     lease.release_blocking().unwrap();
 }
 
-/// A user with these rights on `lock:*`, and the URL with its password.
+/// A user with these rights on `lock:*` and what stands beside it, and the URL with its password.
 fn acl_user(server: &Server, rights: &[&str]) -> String {
     let mut command = vec!["ACL", "SETUSER", "app", "reset", "on", ">sesame"];
-    command.extend(["~lock:*", "resetchannels", "-@all"]);
+    command.extend(["~lock:*", "~fence:*", "~quorlock:node", "resetchannels", "-@all"]);
     command.extend(rights);
     server.run(&command);
     format!("redis://app:sesame@127.0.0.1:{}", server.port())
@@ -115,42 +128,72 @@ fn credentials_that_are_wrong_or_missing_are_refused_and_never_shown() {
 #[test]
 fn each_missing_right_is_named() {
     let server = Server::start();
-    for missing in RIGHTS {
-        let rights: Vec<_> = RIGHTS.into_iter().filter(|right| *right != missing).collect();
-        let (refusal, text) = refusal(patient().node(acl_user(&server, &rights)));
-        let Refusal::MissingRight { command, .. } = &refusal else { panic!("{missing}: {text}") };
-        assert_eq!(format!("+{command}"), missing);
-        assert!(text.contains(&format!("grant {missing}")), "{text}");
-        assert!(!text.contains("sesame"), "{text}");
+    for (builder, rights) in modes() {
+        for missing in rights {
+            let others: Vec<_> = rights.iter().filter(|right| *right != missing).copied().collect();
+            let (refusal, text) = refusal(builder.clone().node(acl_user(&server, &others)));
+            let Refusal::MissingRight { command, .. } = &refusal else {
+                panic!("{missing}: {text}")
+            };
+            assert_eq!(format!("+{command}"), *missing);
+            assert!(text.contains(&format!("grant {missing}")), "{text}");
+            assert!(!text.contains("sesame"), "{text}");
+        }
     }
 }
 
 #[test]
 fn the_least_rights_are_enough() {
+    for (builder, rights) in modes() {
+        let server = Server::start();
+        let redlock = connected(builder.node(acl_user(&server, rights)));
+        works(&redlock, "lock:invoice");
+        let lease = redlock.try_acquire("lock:long").ttl(10 * SECOND).blocking().unwrap();
+        futures::executor::block_on(lease.extend()).unwrap();
+        lease.release_blocking().unwrap();
+        eventually("nothing is left", SOON, || server.locks().is_empty());
+        // A name beyond the user's keys is an error that names the right, and nobody's lock.
+        let error = redlock.try_acquire("other").blocking().unwrap_err();
+        assert!(!error.is_contended() && error.to_string().contains("NOPERM"), "{error}");
+    }
+}
+
+/// The counter and the marker need rights of their own; without them nothing is granted.
+#[test]
+fn a_missing_right_to_the_keys_beside_the_lock_is_named() {
     let server = Server::start();
-    let redlock = connected(patient().node(acl_user(&server, &RIGHTS)));
-    works(&redlock, "lock:invoice");
-    eventually("nothing is left", SOON, || server.keys().is_empty());
-    // A name beyond the user's keys is an error that names the right, and nobody's lock.
-    let error = redlock.try_acquire("other").blocking().unwrap_err();
-    assert!(!error.is_contended() && error.to_string().contains("NOPERM"), "{error}");
+    let url = acl_user(&server, &RIGHTS);
+    for pattern in ["~fence:*", "~quorlock:node"] {
+        let mut command = vec!["ACL", "SETUSER", "app", "resetkeys", "~lock:*"];
+        command
+            .extend(["~fence:*", "~quorlock:node"].into_iter().filter(|other| *other != pattern));
+        server.run(&command);
+        let redlock = patient().node(&url).connect_timeout(SECOND).build().unwrap();
+        let error = redlock.acquire("lock:invoice").wait(SECOND).blocking().unwrap_err();
+        println!("without {pattern}: {error}");
+        assert!(!error.is_contended(), "{error}");
+        assert_eq!(server.locks(), Vec::<Vec<u8>>::new());
+    }
 }
 
 #[test]
 fn a_database_number_needs_the_right_to_select_it() {
-    let server = Server::start();
-    let url = format!("{}/3", acl_user(&server, &RIGHTS));
-    let (refusal, text) = refusal(patient().node(&url));
-    assert!(matches!(refusal, Refusal::MissingRight { .. }), "{text}");
-    assert!(text.contains("+select"), "{text}");
+    // The lock, and in the default mode its counter and the node's marker.
+    for ((builder, rights), keys) in modes().into_iter().zip([1, 3]) {
+        let server = Server::start();
+        let url = format!("{}/3", acl_user(&server, rights));
+        let (refusal, text) = refusal(builder.clone().node(&url));
+        assert!(matches!(refusal, Refusal::MissingRight { .. }), "{text}");
+        assert!(text.contains("+select"), "{text}");
 
-    acl_user(&server, &[&RIGHTS[..], &["+select"]].concat());
-    let redlock = connected(patient().node(&url));
-    works(&redlock, "lock:invoice");
-    let _lease = redlock.try_acquire("lock:invoice").blocking().unwrap();
-    assert_eq!(server.keys(), Vec::<Vec<u8>>::new(), "database 0 is not touched");
-    let keyspace = format!("{:?}", server.run(&["INFO", "keyspace"]));
-    assert!(keyspace.contains("db3:keys=1"), "{keyspace}");
+        acl_user(&server, &[rights, &["+select"]].concat());
+        let redlock = connected(builder.node(&url));
+        works(&redlock, "lock:invoice");
+        let _lease = redlock.try_acquire("lock:invoice").blocking().unwrap();
+        assert_eq!(server.keys(), Vec::<Vec<u8>>::new(), "database 0 is not touched");
+        let keyspace = format!("{:?}", server.run(&["INFO", "keyspace"]));
+        assert!(keyspace.contains(&format!("db3:keys={keys}")), "{keyspace}");
+    }
 }
 
 #[test]
@@ -231,8 +274,8 @@ fn a_prefix_stands_before_every_resource() {
     let plain = connected(patient().nodes(cluster.urls()));
     let lease = redlock.try_acquire("r").ttl(60 * SECOND).blocking().unwrap();
     assert_eq!(lease.resource().as_bytes(), b"redlock:r");
-    eventually("all three have it", SOON, || cluster.keys_left().len() == 3);
-    assert_eq!(cluster[0].keys(), [b"redlock:r"]);
+    eventually("all three have it", SOON, || cluster.locks_left().len() == 3);
+    assert_eq!(cluster[0].locks(), [b"redlock:r"]);
     plain.try_acquire("r").blocking().unwrap().release_blocking().unwrap();
     assert!(plain.try_acquire("redlock:r").blocking().unwrap_err().is_contended());
     lease.release_blocking().unwrap();

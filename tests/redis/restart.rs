@@ -2,6 +2,12 @@
 //!
 //! Method: `SCRIPT FLUSH` and restarts between an acquire and its release, on real servers.
 
+use std::{
+    future::{Future, IntoFuture},
+    pin::Pin,
+    task::{Context, Waker},
+};
+
 use quorlock::ReleaseError;
 use quorlock_harness::{Cluster, eventually};
 
@@ -27,14 +33,36 @@ fn a_release_works_on_servers_that_have_forgotten_the_script() {
     no_key_within(&cluster, SOON);
 }
 
+/// An acquire that the server answers with NOSCRIPT is sent again in full, and must not overtake the release
+/// that has been sent behind it meanwhile.
+#[test]
+fn an_acquire_dropped_on_servers_that_do_not_have_the_script_leaves_nothing() {
+    for round in 0..20 {
+        let cluster = Cluster::start(3);
+        let redlock = connect(&cluster);
+        for flushed in [false, true] {
+            if flushed {
+                cluster.iter().for_each(|server| drop(server.run(&["SCRIPT", "FLUSH"])));
+            }
+            let mut acquire = redlock.acquire("r").ttl(60 * SECOND).into_future();
+            let polled = Pin::new(&mut acquire).poll(&mut Context::from_waker(Waker::noop()));
+            assert!(polled.is_pending());
+            std::thread::sleep(std::time::Duration::from_micros(round * 20));
+            drop(acquire);
+            redlock.try_acquire("another").blocking().unwrap().release_blocking().unwrap();
+            eventually("nothing is left", 3 * SECOND, || cluster.locks_left().is_empty());
+        }
+    }
+}
+
 #[test]
 fn a_lease_outlives_the_restart_of_nodes_that_keep_their_keys() {
     let cluster = Cluster::start_with(5, |_, builder| builder.append_only(true));
     let (redlock, other) = (connect(&cluster), connect(&cluster));
     let lease = redlock.acquire("r").ttl(60 * SECOND).blocking().unwrap();
-    eventually("all five have it", SOON, || cluster.keys_left().len() == 5);
+    eventually("all five have it", SOON, || cluster.locks_left().len() == 5);
     cluster.iter().for_each(quorlock_harness::Server::restart);
-    assert_eq!(cluster.keys_left().len(), 5, "the append-only file brings the keys back");
+    assert_eq!(cluster.locks_left().len(), 5, "the append-only file brings the keys back");
     eventually("the restarts have been noticed", SOON, || {
         redlock.try_acquire("noticed").blocking().is_ok()
             && other.try_acquire("noticed too").blocking().is_ok()
@@ -52,7 +80,7 @@ fn the_release_after_a_minority_was_emptied_succeeds_and_after_a_majority_tells(
     let redlock = connect(&cluster);
     for (emptied, ended) in [(2, false), (3, true)] {
         let lease = redlock.acquire("r").ttl(60 * SECOND).blocking().unwrap();
-        eventually("all five have it", SOON, || cluster.keys_left().len() == 5);
+        eventually("all five have it", SOON, || cluster.locks_left().len() == 5);
         for server in &cluster.servers[..emptied] {
             server.restart_empty();
         }

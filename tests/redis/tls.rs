@@ -47,7 +47,7 @@ fn an_unknown_authority_is_refused_and_named() {
     assert!(system_roots.contains("certificate"), "{system_roots}");
     let wrong_roots = refused(encrypted(&cluster).tls_ca(TestCa::new().ca_pem()));
     assert!(wrong_roots.contains("certificate"), "{wrong_roots}");
-    assert_eq!(cluster.keys_left(), []);
+    assert_eq!(cluster.locks_left(), []);
 }
 
 #[test]

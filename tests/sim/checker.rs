@@ -1,4 +1,5 @@
-//! The judge: leases of one resource must not overlap in time, and nothing may stay behind.
+//! The judge: leases of one resource must not overlap in time, their fencing tokens are unique and rise, and
+//! nothing may stay behind.
 //!
 //! Goal: a violation is data, which names both leases. It knows nothing of how the history came about, and
 //! is itself tested here on histories written by hand.
@@ -13,6 +14,10 @@ pub(crate) struct Hold {
     pub(crate) client: usize,
     pub(crate) resource: String,
     pub(crate) owner: String,
+    /// None in classic mode.
+    pub(crate) token: Option<u64>,
+    /// When it was asked for: no attempt began before that.
+    pub(crate) asked: Timestamp,
     /// When the lease was in the client's hands.
     pub(crate) from: Timestamp,
     /// The first moment at which it no longer relied on it: released, dropped, or out of validity.
@@ -22,11 +27,35 @@ pub(crate) struct Hold {
 /// What went wrong.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Violation {
-    Overlap { first: Box<Hold>, second: Box<Hold> },
-    OwnerUsedTwice { owner: String },
-    LeftBehind { server: usize, keys: Vec<String> },
-    NotClosed { client: usize, unfinished: usize },
-    NotLive { resource: String, error: String },
+    Overlap {
+        first: Box<Hold>,
+        second: Box<Hold>,
+    },
+    /// Both got one token.
+    TokenTwice {
+        first: Box<Hold>,
+        second: Box<Hold>,
+    },
+    /// The second was asked for when the first had been granted, and has the smaller token.
+    TokenFell {
+        first: Box<Hold>,
+        second: Box<Hold>,
+    },
+    OwnerUsedTwice {
+        owner: String,
+    },
+    LeftBehind {
+        server: usize,
+        keys: Vec<String>,
+    },
+    NotClosed {
+        client: usize,
+        unfinished: usize,
+    },
+    NotLive {
+        resource: String,
+        error: String,
+    },
 }
 
 impl fmt::Display for Violation {
@@ -52,12 +81,38 @@ pub(crate) fn check(history: &[Hold]) -> Result<(), Violation> {
             _ => last = Some(hold),
         }
     }
+    check_tokens(history)?;
     let mut owners: Vec<_> = history.iter().map(|hold| &hold.owner).collect();
     owners.sort();
     match owners.windows(2).find(|pair| pair[0] == pair[1]) {
         Some(pair) => Err(Violation::OwnerUsedTwice { owner: pair[0].clone() }),
         None => Ok(()),
     }
+}
+
+/// Fencing: whatever happens to exclusion, tokens of one resource are unique, and rise in the order of grants.
+pub(crate) fn check_tokens(history: &[Hold]) -> Result<(), Violation> {
+    for (index, a) in history.iter().enumerate() {
+        for b in &history[index + 1..] {
+            let (Some(token_a), Some(token_b)) = (a.token, b.token) else { continue };
+            if a.resource != b.resource {
+                continue;
+            }
+            let pair =
+                |first: &Hold, second: &Hold| (Box::new(first.clone()), Box::new(second.clone()));
+            if token_a == token_b {
+                let (first, second) = pair(a, b);
+                return Err(Violation::TokenTwice { first, second });
+            }
+            for (first, second) in [(a, b), (b, a)] {
+                if first.from < second.asked && first.token > second.token {
+                    let (first, second) = pair(first, second);
+                    return Err(Violation::TokenFell { first, second });
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -69,7 +124,41 @@ mod tests {
     fn hold(client: usize, resource: &str, from: u64, until: u64) -> Hold {
         let at = |millis| Timestamp::from_origin(Duration::from_millis(millis));
         let owner = format!("{client}-{resource}-{from}");
-        Hold { client, resource: resource.to_owned(), owner, from: at(from), until: at(until) }
+        let resource = resource.to_owned();
+        let (asked, from, until) = (at(from), at(from), at(until));
+        Hold { client, resource, owner, token: None, asked, from, until }
+    }
+
+    /// One that is asked for at the first time, granted at the second and over at once.
+    fn fenced(resource: &str, asked: u64, from: u64, token: u64) -> Hold {
+        let mut hold = hold(0, resource, from, from);
+        hold.asked = Timestamp::from_origin(Duration::from_millis(asked));
+        hold.owner = format!("{resource}-{asked}-{token}");
+        hold.token = Some(token);
+        hold
+    }
+
+    #[test]
+    fn a_token_that_is_given_twice_is_found() {
+        let (first, second) = (fenced("a", 0, 1, 7), fenced("a", 5, 6, 7));
+        let history = [first.clone(), fenced("b", 0, 9, 7), second.clone()];
+        let (first, second) = (Box::new(first), Box::new(second));
+        assert_eq!(check(&history), Err(Violation::TokenTwice { first, second }));
+    }
+
+    #[test]
+    fn a_token_that_falls_is_found_in_whatever_order_it_is_written() {
+        let (first, second) = (fenced("a", 0, 1, 8), fenced("a", 2, 3, 7));
+        let (one, two) = (Box::new(first.clone()), Box::new(second.clone()));
+        let expected = Err(Violation::TokenFell { first: one, second: two });
+        assert_eq!(check(&[first.clone(), fenced("a", 2, 5, 9), second.clone()]), expected);
+        assert_eq!(check(&[second, first]), expected);
+    }
+
+    #[test]
+    fn tokens_of_attempts_that_ran_side_by_side_may_be_in_any_order() {
+        let history = [fenced("a", 0, 4, 8), fenced("a", 3, 5, 7), fenced("b", 9, 9, 1)];
+        assert_eq!(check(&history), Ok(()));
     }
 
     #[test]

@@ -5,8 +5,7 @@
 //! behind an unreliable connection), `checker.rs` judges the history, and bugs that are planted on
 //! purpose show that it can tell. A seed that fails prints the command that replays it.
 //!
-//! Not modelled: clients whose own clock is wrong (all share one), and a node that restarts empty before
-//! the longest ttl has passed, which plain Redlock does not survive; `planted.rs` shows that too.
+//! Not modelled: clients whose own clock is wrong (all share one).
 #![cfg(feature = "tokio")]
 #![allow(
     clippy::disallowed_methods,

@@ -4,14 +4,16 @@
 //! polled, and replies come back in order. A bug can be planted in it, to see whether the checker notices.
 
 use std::{
+    any::Any,
     fmt,
+    future::ready,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use quorlock::{
-    node::{MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeState, NodeStatus},
-    protocol::{Command, Reply, Timestamp},
+    node::{MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus},
+    protocol::{Command, FencingToken, Marker, Reply, Timestamp},
     runtime::Runtime,
 };
 use tokio::sync::oneshot;
@@ -104,9 +106,13 @@ impl SimServer {
     fn execute(&self, command: Command) -> NodeCall {
         let bug = self.shared.lock().unwrap().bug;
         match (bug, &command) {
-            (Bug::GrantsBlindly, Command::Acquire { .. })
+            (Bug::GrantsBlindly, Command::Acquire { hint, .. }) => {
+                let token = hint.map(FencingToken::new);
+                Box::pin(ready(Ok(Reply::Granted(token))))
+            }
+            (Bug::GrantsBlindly, Command::Confirm { .. })
             | (Bug::KeepsReleased, Command::Release { .. }) => {
-                Box::pin(std::future::ready(Ok(Reply::Granted)))
+                Box::pin(ready(Ok(Reply::Granted(None))))
             }
             _ => self.memory.call(command),
         }
@@ -141,23 +147,43 @@ struct Line {
     request: Timestamp,
     reply: Timestamp,
     /// Answers that never come, kept so that their callers wait in vain.
-    silence: Vec<oneshot::Sender<Result<Reply, NodeError>>>,
+    silence: Vec<Box<dyn Any + Send>>,
 }
 
 impl SimNode {
-    /// Takes a command to the server and the answer back, whether or not the caller still waits.
-    async fn carry(
+    /// Takes a request to the server and the answer back, whether or not the caller still waits. Nothing is
+    /// sent before the first poll.
+    fn send<T: Send + 'static>(
+        &self,
+        request: impl FnOnce(SimServer) -> NodeFuture<T> + Send + 'static,
+    ) -> NodeFuture<T> {
+        let this = self.clone();
+        Box::pin(async move {
+            let Some(epoch) = this.server.epoch() else { return Err(not_connected()) };
+            let (delay, lost) = this.server.draw();
+            let runtime = this.server.runtime.clone();
+            let arrival = {
+                let mut line = this.line.lock().unwrap();
+                line.request = after(line.request, runtime.now().saturating_add(delay));
+                line.request
+            };
+            let (answer, answered) = oneshot::channel();
+            let journey = Journey { epoch, arrival, lost };
+            runtime.spawn(Box::pin(this.carry(request, journey, answer)));
+            answered.await.unwrap_or_else(|_| Err(connection_lost()))
+        })
+    }
+
+    async fn carry<T: Send + 'static>(
         self,
-        command: Command,
-        epoch: u64,
-        arrival: Timestamp,
-        lost: bool,
-        answer: oneshot::Sender<Result<Reply, NodeError>>,
+        request: impl FnOnce(SimServer) -> NodeFuture<T> + Send + 'static,
+        Journey { epoch, arrival, lost }: Journey,
+        answer: oneshot::Sender<Result<T, NodeError>>,
     ) {
         let runtime = &self.server.runtime;
         runtime.sleep_until(arrival).await;
         let reached = !lost && self.server.epoch() == Some(epoch);
-        let result = if reached { self.server.execute(command).await.ok() } else { None };
+        let result = if reached { Some(request(self.server.clone()).await) } else { None };
         let (delay, lost) = self.server.draw();
         let back = {
             let mut line = self.line.lock().unwrap();
@@ -165,14 +191,21 @@ impl SimNode {
             line.reply
         };
         runtime.sleep_until(back).await;
-        let reply = result.filter(|_| !lost && self.server.epoch() == Some(epoch));
-        match reply {
-            Some(reply) => drop(answer.send(Ok(reply))),
+        match result.filter(|_| !lost && self.server.epoch() == Some(epoch)) {
+            Some(result) => drop(answer.send(result)),
             // Half of what is lost is noticed at once, and the other half by the node timeout.
             None if runtime.chance(0.5) => drop(answer.send(Err(connection_lost()))),
-            None => self.line.lock().unwrap().silence.push(answer),
+            None => self.line.lock().unwrap().silence.push(Box::new(answer)),
         }
     }
+}
+
+/// One request under way.
+struct Journey {
+    /// The server's life in which it was sent.
+    epoch: u64,
+    arrival: Timestamp,
+    lost: bool,
 }
 
 /// `wanted`, but not before something else on the line.
@@ -184,26 +217,42 @@ fn connection_lost() -> NodeError {
     NodeError::ConnectionLost { reason: Arc::from("simulated") }
 }
 
+fn not_connected() -> NodeError {
+    NodeError::NotConnected { reason: Arc::from("simulated") }
+}
+
+/// Nobody is told that a server was killed or is back: a client finds out by asking it, as it would where the
+/// connection breaks and is made again between two commands.
 impl Node for SimNode {
     fn start(&self, _context: NodeContext) {}
 
     fn call(&self, command: Command) -> NodeCall {
-        let this = self.clone();
-        Box::pin(async move {
-            let Some(epoch) = this.server.epoch() else {
-                return Err(NodeError::NotConnected { reason: Arc::from("simulated") });
-            };
-            let (delay, lost) = this.server.draw();
-            let runtime = this.server.runtime.clone();
-            let arrival = {
-                let mut line = this.line.lock().unwrap();
-                line.request = after(line.request, runtime.now().saturating_add(delay));
-                line.request
-            };
-            let (answer, answered) = oneshot::channel();
-            runtime.spawn(Box::pin(this.carry(command, epoch, arrival, lost, answer)));
-            answered.await.unwrap_or_else(|_| Err(connection_lost()))
+        self.send(|server| server.execute(command))
+    }
+
+    /// One message, in which the server finds the commands one after another.
+    fn call_many(&self, commands: Vec<Command>) -> NodeFuture<Vec<Reply>> {
+        self.send(move |server| {
+            Box::pin(async move {
+                let mut replies = Vec::with_capacity(commands.len());
+                for command in commands {
+                    replies.push(server.execute(command).await?);
+                }
+                Ok(replies)
+            })
         })
+    }
+
+    fn join(&self, max_ttl: Duration, force: bool) -> NodeFuture<Marker> {
+        self.send(move |server| server.memory.join(max_ttl, force))
+    }
+
+    fn admit(&self, floor: u64) -> NodeFuture<bool> {
+        self.send(move |server| server.memory.admit(floor))
+    }
+
+    fn reachable(&self) -> Result<(), NodeError> {
+        self.server.epoch().map(drop).ok_or_else(not_connected)
     }
 
     fn status(&self) -> NodeStatus {

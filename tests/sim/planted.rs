@@ -6,7 +6,7 @@
 use crate::{
     checker::Violation,
     node::Bug,
-    world::{self, Setup},
+    world::{self, Mode, Setup},
 };
 
 /// The violations of the first seeds.
@@ -39,8 +39,30 @@ fn a_server_that_keeps_what_it_said_it_deleted_is_seen() {
     assert!(violations(setup).any(|seen| matches!(seen, Violation::LeftBehind { .. })));
 }
 
+/// Servers that restart at once, whatever the others do.
+const RESTARTS: Setup = Setup {
+    spared: std::time::Duration::ZERO,
+    longest_ttl: std::time::Duration::from_secs(2),
+    ..Setup::SOUND
+};
+
 #[test]
 fn servers_that_restart_empty_at_once_break_plain_redlock() {
-    let setup = Setup { quick_restart: true, ..Setup::SOUND };
+    let setup = Setup { mode: Mode::Classic, ..RESTARTS };
     assert!(violations(setup).any(|seen| matches!(seen, Violation::Overlap { .. })));
+}
+
+#[test]
+fn servers_that_restart_empty_at_once_break_exclusion_without_the_quarantine() {
+    let setup = Setup { mode: Mode::Skip, ..RESTARTS };
+    assert!(violations(setup).any(|seen| matches!(seen, Violation::Overlap { .. })));
+}
+
+#[test]
+fn the_same_servers_break_nothing_with_the_quarantine() {
+    // Nobody may get anything for a while, so liveness is not asked for.
+    let setup = Setup { mode: Mode::Fenced, ..RESTARTS };
+    let seen: Vec<_> =
+        violations(setup).filter(|seen| !matches!(seen, Violation::NotLive { .. })).collect();
+    assert_eq!(seen, []);
 }

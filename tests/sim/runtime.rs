@@ -175,6 +175,10 @@ impl Runtime for SimRuntime {
         self.state().now
     }
 
+    fn wall_us(&self) -> u64 {
+        u64::try_from(self.state().now.since_origin().as_micros()).unwrap()
+    }
+
     fn sleep_until(&self, at: Timestamp) -> Task {
         let id = self.state().id();
         Box::pin(Sleep { runtime: self.clone(), at, id })

@@ -14,11 +14,11 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 /// Runs one seed, and says how to do so again if it fails.
-pub(crate) fn run(seed: u64) -> Result<Outcome, String> {
+fn run(seed: u64, setup: Setup, test: &str) -> Result<Outcome, String> {
     let replay = format!(
-        "replay: QUORLOCK_SIM_SEED={seed} cargo test --all-features --test sim -- seeds --nocapture"
+        "replay: QUORLOCK_SIM_SEED={seed} cargo test --all-features --test sim -- {test} --nocapture"
     );
-    let outcome = panic::catch_unwind(|| world::run(seed, Setup::SOUND))
+    let outcome = panic::catch_unwind(|| world::run(seed, setup))
         .map_err(|_| format!("seed {seed} panicked\n{replay}"))?;
     match &outcome.verdict {
         Ok(()) => Ok(outcome),
@@ -26,32 +26,49 @@ pub(crate) fn run(seed: u64) -> Result<Outcome, String> {
     }
 }
 
-#[test]
-fn no_seed_breaks_exclusion_or_leaves_anything() {
+/// Runs many seeds of one setup.
+fn run_all(setup: Setup, test: &str) {
     if let Some(seed) = number("QUORLOCK_SIM_SEED") {
-        world::run(seed, Setup::SOUND).trace.0.iter().for_each(|line| println!("{line}"));
-        run(seed).unwrap_or_else(|failure| panic!("{failure}"));
+        world::run(seed, setup).trace.0.iter().for_each(|line| println!("{line}"));
+        run(seed, setup, test).unwrap_or_else(|failure| panic!("{failure}"));
         return;
     }
     let seeds = number("QUORLOCK_SIM_SEEDS").unwrap_or(SEEDS);
-    let (mut grants, mut failures, mut cancelled, mut faults) = (0, 0, 0, 0);
+    let (mut grants, mut failures, mut cancelled, mut lost, mut faults) = (0, 0, 0, 0, 0);
     let mut broken = Vec::new();
     for seed in 0..seeds {
-        match run(seed) {
+        match run(seed, setup, test) {
             Ok(outcome) => {
                 grants += outcome.grants;
                 failures += outcome.failures;
                 cancelled += outcome.cancelled;
+                lost += outcome.lost;
                 faults += outcome.faults;
             }
             Err(failure) => broken.push(failure),
         }
     }
     println!(
-        "seeds={seeds} grants={grants} failures={failures} cancelled={cancelled} faults={faults}"
+        "seeds={seeds} grants={grants} failures={failures} cancelled={cancelled} lost={lost} faults={faults}"
     );
     assert!(broken.is_empty(), "{} of {seeds}:\n{}", broken.len(), broken.join("\n"));
     // A simulation in which nothing happens would prove nothing.
     let seeds = usize::try_from(seeds).unwrap();
     assert!(grants > 5 * seeds && failures > seeds && cancelled > seeds && faults > 5 * seeds);
+    assert!(lost > seeds / 10, "{lost}");
+}
+
+#[test]
+fn no_seed_breaks_exclusion_or_fencing_or_leaves_anything() {
+    run_all(Setup::SOUND, "no_seed_breaks");
+}
+
+#[test]
+fn no_seed_does_where_one_quarantine_follows_another() {
+    run_all(Setup::BUSY, "no_seed_does");
+}
+
+#[test]
+fn no_seed_of_plain_redlock_breaks_exclusion_or_leaves_anything() {
+    run_all(Setup::CLASSIC, "no_seed_of");
 }

@@ -5,12 +5,18 @@
 
 use std::{
     future::IntoFuture,
+    pin::pin,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use futures::future::{Either, select};
-use quorlock::{AcquireError, Redlock, node::NodeSpec, protocol::Timestamp, runtime::Runtime};
+use quorlock::{
+    AcquireError, ExtendError, LeaseLost, Redlock,
+    node::NodeSpec,
+    protocol::{FencingToken, Timestamp},
+    runtime::Runtime,
+};
 
 use crate::{
     checker::{self, Hold, Violation},
@@ -20,8 +26,18 @@ use crate::{
 
 const MS: Duration = Duration::from_millis(1);
 
-/// The longest ttl that a client asks for. A killed server comes back empty after more than that.
-const LONGEST_TTL: Duration = Duration::from_secs(20);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// How the clients lock.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Mode {
+    /// With fencing tokens and quarantine: the default.
+    Fenced,
+    /// With fencing tokens, and servers that restarted vote at once.
+    Skip,
+    /// Plain Redlock.
+    Classic,
+}
 
 /// What a run is made of, beside its seed.
 #[derive(Clone, Copy, Debug)]
@@ -31,13 +47,46 @@ pub(crate) struct Setup {
     pub(crate) bugged: usize,
     /// Every client has servers of its own: a mistake in the configuration.
     pub(crate) apart: bool,
-    /// A killed server comes back at once, and has forgotten its votes.
-    pub(crate) quick_restart: bool,
+    pub(crate) mode: Mode,
+    /// The longest ttl that a client asks for.
+    pub(crate) longest_ttl: Duration,
+    /// How long a killed server stays away before it comes back empty.
+    pub(crate) away: Duration,
+    /// In each period of this length only a minority is killed, because nobody would hold anything meanwhile...
+    pub(crate) spared: Duration,
+    /// ...but for this share of the kills.
+    pub(crate) reckless: f64,
 }
 
 impl Setup {
-    pub(crate) const SOUND: Self =
-        Self { bug: Bug::None, bugged: 0, apart: false, quick_restart: false };
+    /// Leases that live long beside everything else, and servers that come back at once with nothing.
+    pub(crate) const SOUND: Self = Self {
+        bug: Bug::None,
+        bugged: 0,
+        apart: false,
+        mode: Mode::Fenced,
+        longest_ttl: Duration::from_secs(20),
+        away: MS,
+        // Every client counts the quarantine of 22 s from when it first met the server, which may be late.
+        spared: Duration::from_secs(60),
+        reckless: 0.0,
+    };
+
+    /// Short leases, so that one quarantine follows another, and now and then a majority forgets.
+    pub(crate) const BUSY: Self = Self {
+        longest_ttl: SECOND,
+        spared: Duration::from_millis(1_500),
+        reckless: 0.1,
+        ..Self::SOUND
+    };
+
+    /// Plain Redlock, in which a killed server has to stay away for longer than the longest ttl.
+    pub(crate) const CLASSIC: Self = Self {
+        mode: Mode::Classic,
+        away: Duration::from_secs(22),
+        spared: Duration::from_secs(22),
+        ..Self::SOUND
+    };
 }
 
 /// What a run came to.
@@ -47,6 +96,8 @@ pub(crate) struct Outcome {
     pub(crate) grants: usize,
     pub(crate) failures: usize,
     pub(crate) cancelled: usize,
+    /// Leases that were lost while they were held.
+    pub(crate) lost: usize,
     pub(crate) faults: usize,
     pub(crate) trace: (Vec<String>, u64),
 }
@@ -56,6 +107,7 @@ struct Record {
     history: Vec<Hold>,
     failures: usize,
     cancelled: usize,
+    lost: usize,
     faults: usize,
     clients_running: usize,
 }
@@ -84,8 +136,16 @@ pub(crate) fn run(seed: u64, setup: Setup) -> Outcome {
         .map(|client| {
             let fleet = if setup.apart { client * nodes } else { 0 };
             let nodes = servers[fleet..fleet + nodes].iter();
-            Redlock::builder()
+            let builder = Redlock::builder();
+            let builder = match setup.mode {
+                Mode::Fenced => builder,
+                Mode::Skip => builder.danger_skip_quarantine(),
+                Mode::Classic => builder.classic(),
+            };
+            builder
                 .nodes(nodes.map(|server| NodeSpec::new(Arc::new(server.connection()))))
+                .ttl(setup.longest_ttl)
+                .max_ttl(setup.longest_ttl)
                 .node_timeout(20 * MS)
                 .close_timeout(Duration::from_secs(3600))
                 .runtime(Arc::new(runtime.clone()))
@@ -99,18 +159,19 @@ pub(crate) fn run(seed: u64, setup: Setup) -> Outcome {
         let (runtime, record) = (world.runtime.clone(), Arc::clone(&world.record));
         let redlock = redlock.clone();
         world.runtime.spawn(Box::pin(async move {
-            live(client, &redlock, &runtime, &record).await;
+            live(client, setup, &redlock, &runtime, &record).await;
             record.lock().unwrap().clients_running -= 1;
         }));
     }
     world.torment(setup, nodes);
-    let verdict = world.judge(&redlocks);
+    let verdict = world.judge(setup, &redlocks);
     let record = world.record.lock().unwrap();
     let outcome = Outcome {
         verdict,
         grants: record.history.len(),
         failures: record.failures,
         cancelled: record.cancelled,
+        lost: record.lost,
         faults: record.faults,
         trace: world.runtime.trace(),
     };
@@ -118,14 +179,22 @@ pub(crate) fn run(seed: u64, setup: Setup) -> Outcome {
     outcome
 }
 
-/// One client: it acquires, holds, gives up, drops and releases at random.
-async fn live(client: usize, redlock: &Redlock, runtime: &SimRuntime, record: &Mutex<Record>) {
-    let ttls = [100 * MS, Duration::from_secs(1), LONGEST_TTL];
+/// One client: it acquires, holds, extends, gives up, drops and releases at random.
+async fn live(
+    client: usize,
+    setup: Setup,
+    redlock: &Redlock,
+    runtime: &SimRuntime,
+    record: &Mutex<Record>,
+) {
+    let ttls = [100 * MS, 300 * MS, SECOND, setup.longest_ttl];
     for _ in 0..15 {
         runtime.sleep(Duration::from_micros(runtime.below(20_000))).await;
         let resource = ["a", "b"][usize::try_from(runtime.below(2)).unwrap()];
-        let ttl = ttls[usize::try_from(runtime.below(3)).unwrap()];
+        let ttl = ttls[usize::try_from(runtime.below(4)).unwrap()];
         let request = redlock.acquire(resource).ttl(ttl).wait(runtime.below(300) as u32 * MS);
+        let request = if runtime.chance(0.3) { request.without_renewal() } else { request };
+        let asked = runtime.now();
         let answer = if runtime.chance(0.2) {
             let patience = runtime.sleep(Duration::from_micros(runtime.below(10_000)));
             match select(request.into_future(), patience).await {
@@ -149,20 +218,27 @@ async fn live(client: usize, redlock: &Redlock, runtime: &SimRuntime, record: &M
             }
         };
         let from = runtime.now();
-        let relied_on = from.saturating_add(lease.validity());
         let owner = lease.owner().to_string();
-        runtime.note(format_args!("client {client} holds {resource} as {owner}"));
-        // Most hold it for a moment, and some for longer than it lasts.
+        let token = lease.fencing_token().map(FencingToken::get);
+        assert_eq!(token.is_some(), setup.mode != Mode::Classic);
+        runtime.note(format_args!("client {client} holds {resource} as {owner}, token {token:?}"));
+        // Most hold it for a moment, and some for longer than it lasts without a renewal.
         let longest = if runtime.chance(0.1) { 2 * ttl } else { ttl.min(30 * MS) };
-        runtime.sleep(Duration::from_micros(runtime.below(longest.as_micros() as u64))).await;
-        let until = relied_on.min(runtime.now());
-        record.lock().unwrap().history.push(Hold {
-            client,
-            resource: resource.to_owned(),
-            owner,
-            from,
-            until,
-        });
+        let work = runtime.sleep(Duration::from_micros(runtime.below(longest.as_micros() as u64)));
+        let lost = match select(pin!(lease.lost()), work).await {
+            Either::Left((lost, _)) => Some(lost),
+            Either::Right(_) if runtime.chance(0.2) => lease.extend().await.err().and_then(lost_by),
+            Either::Right(_) => None,
+        };
+        // It is told of the loss before the validity ends, so all of this time counts.
+        let until = runtime.now();
+        runtime.note(format_args!("client {client} held {resource}: {lost:?}"));
+        {
+            let mut record = record.lock().unwrap();
+            record.lost += usize::from(lost.is_some());
+            let resource = resource.to_owned();
+            record.history.push(Hold { client, resource, owner, token, asked, from, until });
+        }
         let released = match runtime.below(3) {
             0 => {
                 drop(lease);
@@ -178,11 +254,19 @@ async fn live(client: usize, redlock: &Redlock, runtime: &SimRuntime, record: &M
     }
 }
 
+fn lost_by(error: ExtendError) -> Option<LeaseLost> {
+    match error {
+        ExtendError::Lost(lost) => Some(lost),
+        _ => None,
+    }
+}
+
 impl World {
-    /// Faults, one after another, until the clients have done their work. At most a minority is killed at a
-    /// time, because that lasts long, and nobody would hold anything meanwhile; any number is stopped.
+    /// Faults, one after another, until the clients have done their work. Any number of servers is stopped;
+    /// see [`Setup`] for those that are killed.
     fn torment(&self, setup: Setup, nodes: usize) {
         let mut back: Vec<(Timestamp, usize, bool)> = Vec::new();
+        let mut kills: Vec<Timestamp> = Vec::new();
         while self.record.lock().unwrap().clients_running > 0 {
             let runtime = &self.runtime;
             runtime.pass(Duration::from_micros(1 + runtime.below(40_000)));
@@ -202,12 +286,13 @@ impl World {
             let index = usize::try_from(runtime.below(self.servers.len() as u64)).unwrap();
             let server = &self.servers[index];
             let is_up = back.iter().all(|(_, other, _)| *other != index);
-            let killed = back.iter().filter(|(_, _, was_killed)| *was_killed).count();
+            kills.retain(|at| now < at.saturating_add(setup.spared));
+            let may_kill = kills.len() < (nodes - 1) / 2 || runtime.chance(setup.reckless);
             let fault = match runtime.below(12) {
-                0 if is_up && killed < (nodes - 1) / 2 => {
+                0 if is_up && may_kill => {
                     server.kill();
-                    let wait = if setup.quick_restart { MS } else { LONGEST_TTL * 11 / 10 };
-                    back.push((now.saturating_add(wait), index, true));
+                    kills.push(now);
+                    back.push((now.saturating_add(setup.away), index, true));
                     "is killed"
                 }
                 1 | 2 if is_up => {
@@ -242,11 +327,13 @@ impl World {
         self.runtime.pass(Duration::from_secs(1));
     }
 
-    fn judge(&self, redlocks: &[Redlock]) -> Result<(), Violation> {
+    fn judge(&self, setup: Setup, redlocks: &[Redlock]) -> Result<(), Violation> {
         checker::check(&self.record.lock().unwrap().history)?;
-        // What was left behind is being released: nobody has to wait for a ttl.
+        // What was left behind is being released: nobody has to wait for a ttl, and for a quarantine only
+        // where a majority has forgotten.
+        let wait = if setup.reckless > 0.0 { 6 } else { 2 };
         for resource in ["a", "b"] {
-            let request = redlocks[0].acquire(resource).wait(Duration::from_secs(2));
+            let request = redlocks[0].acquire(resource).wait(wait * SECOND);
             let answer = self.runtime.block_on(request.into_future());
             let resource = resource.to_owned();
             drop(answer.map_err(|e| Violation::NotLive { resource, error: e.to_string() })?);

@@ -7,7 +7,7 @@ use crate::{contenders::Kind, scenarios::Scenario};
 const USAGE: &str = "\
 usage: cargo run --release -p quorlock-compare -- [--quick] [--only SCENARIO,..] [--contenders NAME,..]
   scenarios:  sequential, hung, dead, tasks
-  contenders: floor-caller, floor-thread, quorlock, rslock, redlock";
+  contenders: floor-caller, floor-thread, quorlock, classic, rslock, redlock";
 
 /// The arguments, parsed.
 #[derive(Clone, Debug)]

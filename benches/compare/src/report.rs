@@ -77,8 +77,12 @@ pub(crate) fn summary(results: &[Measured]) -> String {
         let measured = results.iter().find(|measured| measured.scenario == scenario)?;
         ratio(measured, above, below, pick)
     };
-    let us = |phase| (Kind::Quorlock, phase);
+    let us = |phase| (Kind::Classic, phase);
     let sequential = |kind| of(Scenario::Sequential, us(Healthy), (kind, Healthy), |s| s.pair_p50);
+    let fenced = |kind| {
+        let ours = (Kind::Quorlock, Healthy);
+        of(Scenario::Sequential, ours, (kind, Healthy), |s| s.pair_p50)
+    };
     let fault = |scenario| of(scenario, us(Faulty), us(Healthy), |s| s.pair_p99);
     let lines = [
         (
@@ -92,6 +96,16 @@ pub(crate) fn summary(results: &[Measured]) -> String {
             sequential(Kind::FloorThread),
         ),
         ("3  acquire+release p50 / rslock", Target::AtMost(0.85), sequential(Kind::Rslock)),
+        (
+            "3f with tokens: acquire+release p50 / floor in the caller's runtime",
+            Target::AtMost(1.35),
+            fenced(Kind::FloorCaller),
+        ),
+        (
+            "3g with tokens: acquire+release p50 / rslock",
+            Target::AtMost(1.00),
+            fenced(Kind::Rslock),
+        ),
         (
             "4a one node hung: acquire+release p99 / its own with all well",
             Target::AtMost(1.5),
@@ -108,7 +122,8 @@ pub(crate) fn summary(results: &[Measured]) -> String {
             of(Scenario::Tasks, us(Healthy), (Kind::Rslock, Healthy), |s| s.per_second),
         ),
     ];
-    let head = ["quorlock against its targets", "measured", "target", ""].map(str::to_owned);
+    let head = ["quorlock in classic mode against its targets", "measured", "target", ""]
+        .map(str::to_owned);
     let mut table = vec![head.to_vec()];
     for (what, target, value) in lines {
         let (measured, verdict) = match value {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use futures::future::join_all;
 use redis::{Cmd, Value, from_redis_value};
 
-use super::{link::Link, wire};
-use crate::node::{NodeError, Refusal};
+use super::{link::Link, script};
+use crate::node::{NodeContext, NodeError, Refusal};
 
 /// What `INFO` says of a server that may vote.
 #[derive(Debug)]
@@ -21,9 +21,13 @@ pub(super) struct Identity {
 /// A name for probing rights; reading it changes nothing, and it is never written.
 const PROBE: &str = "quorlock:rights-probe";
 
-/// The commands that a node is sent, each in a form without an effect. `SET` with both conditions is a
-/// syntax error, which the server finds only after it has checked the right.
-fn probes() -> [(&'static str, Cmd); 6] {
+/// How many of the probes concern classic mode.
+const CLASSIC_PROBES: usize = 7;
+
+/// The commands that a node is sent, each in a form without an effect. `SET` with both conditions and `HSET`
+/// with half a pair are errors, which the server finds only after it has checked the right. Classic mode
+/// does without those at the end.
+fn probes() -> [(&'static str, Cmd); 11] {
     let command = |words: &[&str]| {
         let mut command = Cmd::new();
         command.arg(words);
@@ -34,21 +38,31 @@ fn probes() -> [(&'static str, Cmd); 6] {
         ("get", command(&["GET", PROBE])),
         ("pttl", command(&["PTTL", PROBE])),
         ("del", command(&["DEL", PROBE])),
-        // The real script, so that the server has it before the first release, whatever becomes of a reply.
-        ("eval", command(&["EVAL", wire::RELEASE_SCRIPT, "1", PROBE, "nobody"])),
+        ("pexpire", command(&["PEXPIRE", PROBE, "1"])),
+        // The real scripts, so that the server has them before the first acquire and release, whatever becomes
+        // of a reply. Without keys they fail at their first command, once the server has kept them.
+        ("eval", command(&["EVAL", script::RELEASE_TEXT, "0"])),
         ("evalsha", command(&["EVALSHA", "0000000000000000000000000000000000000000", "0"])),
+        ("hmget", command(&["HMGET", PROBE, "run_id"])),
+        ("hset", command(&["HSET", PROBE, "run_id", "", "odd"])),
+        ("time", command(&["TIME"])),
+        ("eval", command(&["EVAL", script::ACQUIRE.text(), "0"])),
     ]
 }
 
 /// Asks a server on a new connection who it is, and refuses one that must not vote.
-pub(super) async fn check(link: &Link, allow_eviction: bool) -> Result<Identity, NodeError> {
+pub(super) async fn check(link: &Link, context: &NodeContext) -> Result<Identity, NodeError> {
     let info = info(link).await?;
-    let identity = judge(&info, allow_eviction).map_err(NodeError::Refused)?;
-    let probes = probes();
+    let identity =
+        judge(&info, context.allow_eviction(), context.classic()).map_err(NodeError::Refused)?;
+    let mut probes = Vec::from(probes());
+    if context.classic() {
+        probes.truncate(CLASSIC_PROBES);
+    }
     let answers = join_all(probes.iter().map(|(_, command)| link.send(command))).await;
     for ((name, _), answer) in probes.iter().zip(answers) {
         match answer {
-            Err(NodeError::Rejected { code, message }) if lacks_right(&code, &message) => {
+            Err(NodeError::Rejected { code, message, .. }) if lacks_right(&code, &message) => {
                 let command = Arc::from(*name);
                 return Err(NodeError::Refused(Refusal::MissingRight { command, message }));
             }
@@ -65,10 +79,10 @@ async fn info(link: &Link) -> Result<String, NodeError> {
     let mut command = Cmd::new();
     command.arg("INFO");
     let value: Value = link.send(&command).await.map_err(|error| match error {
-        NodeError::Rejected { code, message } if lacks_right(&code, &message) => {
+        NodeError::Rejected { code, message, .. } if lacks_right(&code, &message) => {
             NodeError::Refused(Refusal::MissingRight { command: Arc::from("info"), message })
         }
-        NodeError::Rejected { code, message } if &*code == "NOAUTH" => {
+        NodeError::Rejected { code, message, .. } if &*code == "NOAUTH" => {
             NodeError::Refused(Refusal::WrongCredentials { message })
         }
         other => other,
@@ -89,7 +103,7 @@ pub(super) fn missing_right(message: &str) -> Option<&str> {
 }
 
 /// Judges the text of `INFO`.
-fn judge(info: &str, allow_eviction: bool) -> Result<Identity, Refusal> {
+fn judge(info: &str, allow_eviction: bool, classic: bool) -> Result<Identity, Refusal> {
     let field = |name: &str| {
         info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
     };
@@ -99,8 +113,11 @@ fn judge(info: &str, allow_eviction: bool) -> Result<Identity, Refusal> {
         (Some("valkey"), Some(version)) => format!("valkey {version}"),
         _ => format!("redis {redis_version}"),
     };
-    let major = redis_version.split('.').next().and_then(|major| major.parse::<u32>().ok());
-    if major.is_some_and(|major| major < 6) {
+    let mut numbers = redis_version.split('.').map_while(|number| number.parse::<u32>().ok());
+    let known = numbers.next().map(|major| (major, numbers.next().unwrap_or(0)));
+    // RESP3 came with 6.0, and SET with GET, which the acquire script uses, with 6.2.
+    let oldest = if classic { (6, 0) } else { (6, 2) };
+    if known.is_some_and(|version| version < oldest) {
         return Err(Refusal::TooOld { version: Arc::from(version) });
     }
     // A replica may lack a lock that its master granted, so only masters vote.
@@ -126,25 +143,28 @@ mod tests {
     #[test]
     fn a_master_that_keeps_its_keys_may_vote() {
         let identity =
-            judge(&info("maxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n"), false).unwrap();
+            judge(&info("maxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n"), false, false).unwrap();
         assert_eq!((&*identity.run_id, &*identity.version), ("abc", "redis 7.0.15"));
     }
 
     #[test]
     fn valkey_is_told_from_the_redis_version_that_it_claims() {
         let text = info("server_name:valkey\r\nvalkey_version:9.0.1\r\n");
-        assert_eq!(judge(&text, false).unwrap().version, "valkey 9.0.1");
+        assert_eq!(judge(&text, false, false).unwrap().version, "valkey 9.0.1");
     }
 
     #[test]
     fn what_must_not_vote_is_refused_by_name() {
         let evicts = info("maxmemory:1000\r\nmaxmemory_policy:volatile-ttl\r\n");
-        assert!(matches!(judge(&evicts, false), Err(Refusal::MayEvict { .. })));
-        assert!(judge(&evicts, true).is_ok());
+        assert!(matches!(judge(&evicts, false, false), Err(Refusal::MayEvict { .. })));
+        assert!(judge(&evicts, true, false).is_ok());
         let replica = "redis_version:7.0.15\r\nrun_id:abc\r\nrole:slave\r\n";
-        assert_eq!(judge(replica, false).unwrap_err(), Refusal::Replica);
+        assert_eq!(judge(replica, false, false).unwrap_err(), Refusal::Replica);
         let old = "redis_version:5.0.14\r\nrun_id:abc\r\nrole:master\r\n";
-        assert!(matches!(judge(old, false), Err(Refusal::TooOld { .. })));
-        assert_eq!(judge("", false).unwrap_err(), Refusal::Unidentified);
+        assert!(matches!(judge(old, false, true), Err(Refusal::TooOld { .. })));
+        let older = "redis_version:6.0.16\r\nrun_id:abc\r\nrole:master\r\n";
+        assert!(matches!(judge(older, false, false), Err(Refusal::TooOld { .. })));
+        assert!(judge(older, false, true).is_ok());
+        assert_eq!(judge("", false, false).unwrap_err(), Refusal::Unidentified);
     }
 }

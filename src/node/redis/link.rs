@@ -11,7 +11,7 @@ use std::sync::{
 use redis::{Cmd, Value, aio::MultiplexedConnection};
 use tokio::sync::Notify;
 
-use super::wire;
+use super::session;
 use crate::node::NodeError;
 
 /// After this many timeouts in a row, with no reply in between, a connection is given up: neither TCP
@@ -82,7 +82,7 @@ impl Link {
         unanswered.answered();
         // A raw reply carries the server's errors as values.
         result.and_then(Value::extract_error).map_err(|error| {
-            let error = wire::classify(&error);
+            let error = session::classify(&error);
             if let NodeError::ConnectionLost { reason } = &error {
                 self.down.trip(reason);
             }

@@ -6,21 +6,24 @@
 mod address;
 mod check;
 mod link;
+mod script;
+mod session;
 mod supervisor;
 mod wire;
 
 use std::{
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use tokio::sync::Notify;
 
 pub use self::address::AddressError;
 pub(crate) use self::address::{Address, TlsSettings};
-use self::link::Link;
-use super::{Node, NodeCall, NodeContext, NodeError, NodeState, NodeStatus};
-use crate::protocol::Command;
+use self::session::Session;
+use super::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus};
+use crate::protocol::{Command, Marker, NodeClock, Reply};
 
 /// A Redis or Valkey server, on one multiplexed connection under a supervisor of its own.
 pub(crate) struct RedisNode {
@@ -30,6 +33,8 @@ pub(crate) struct RedisNode {
 struct Shared {
     address: Address,
     view: Mutex<View>,
+    /// Kept across reconnects, so that a jump in between is seen.
+    clock: Arc<Mutex<NodeClock>>,
     /// Wakes the supervisor, to reconnect or to end.
     wake: Notify,
 }
@@ -37,14 +42,35 @@ struct Shared {
 struct View {
     state: NodeState,
     version: Option<Arc<str>>,
-    link: Option<Arc<Link>>,
+    session: Option<Arc<Session>>,
     closed: bool,
 }
 
 impl RedisNode {
     pub(crate) fn new(address: Address) -> Self {
-        let view = View { state: NodeState::Connecting, version: None, link: None, closed: false };
-        Self { shared: Arc::new(Shared { address, view: Mutex::new(view), wake: Notify::new() }) }
+        let view =
+            View { state: NodeState::Connecting, version: None, session: None, closed: false };
+        Self {
+            shared: Arc::new(Shared {
+                address,
+                view: Mutex::new(view),
+                clock: Arc::default(),
+                wake: Notify::new(),
+            }),
+        }
+    }
+}
+
+impl RedisNode {
+    /// Sends on the session, or fails at once where there is none.
+    fn with_session<T: Send + 'static>(
+        &self,
+        send: impl FnOnce(Arc<Session>) -> NodeFuture<T>,
+    ) -> NodeFuture<T> {
+        match self.shared.session() {
+            Ok(session) => send(session),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
     }
 }
 
@@ -53,11 +79,11 @@ impl Shared {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The link, if there is one that is not known to be dead.
-    fn link(&self) -> Result<Arc<Link>, NodeError> {
+    /// The session, if there is one whose link is not known to be dead.
+    fn session(&self) -> Result<Arc<Session>, NodeError> {
         let view = self.view();
-        if let Some(link) = view.link.as_ref().filter(|link| !link.is_down()) {
-            return Ok(Arc::clone(link));
+        if let Some(session) = view.session.as_ref().filter(|session| !session.link().is_down()) {
+            return Ok(Arc::clone(session));
         }
         Err(match &view.state {
             NodeState::Refused(refusal) => NodeError::Refused(refusal.clone()),
@@ -65,7 +91,7 @@ impl Shared {
             NodeState::Connecting => {
                 NodeError::NotConnected { reason: Arc::from("the first connection is being made") }
             }
-            NodeState::Ready => {
+            NodeState::Ready | NodeState::Quarantined { .. } => {
                 NodeError::NotConnected { reason: Arc::from("the connection has just been lost") }
             }
         })
@@ -79,19 +105,28 @@ impl Node for RedisNode {
     }
 
     fn call(&self, command: Command) -> NodeCall {
-        match self.shared.link() {
-            Ok(link) => wire::execute(link, command),
-            Err(error) => Box::pin(std::future::ready(Err(error))),
-        }
+        self.with_session(|session| wire::execute(session, command))
+    }
+
+    fn call_many(&self, commands: Vec<Command>) -> NodeFuture<Vec<Reply>> {
+        self.with_session(|session| wire::execute_many(session, commands))
+    }
+
+    fn join(&self, max_ttl: Duration, force: bool) -> NodeFuture<Marker> {
+        self.with_session(|session| Box::pin(wire::join_fleet(session, max_ttl, force)))
+    }
+
+    fn admit(&self, floor: u64) -> NodeFuture<bool> {
+        self.with_session(|session| Box::pin(wire::admit(session, floor)))
     }
 
     fn reachable(&self) -> Result<(), NodeError> {
-        self.shared.link().map(drop)
+        self.shared.session().map(drop)
     }
 
     fn status(&self) -> NodeStatus {
         let view = self.shared.view();
-        let lost = view.link.as_ref().is_some_and(|link| link.is_down());
+        let lost = view.session.as_ref().is_some_and(|session| session.link().is_down());
         let state = match &view.state {
             NodeState::Ready if lost => {
                 NodeState::Down { reason: Arc::from("the connection has just been lost") }
@@ -100,6 +135,8 @@ impl Node for RedisNode {
         };
         let mut status = NodeStatus::new(Arc::clone(self.shared.address.display()), state);
         status.version.clone_from(&view.version);
+        status.clock = view.session.as_ref().and_then(|session| session.clock_offset());
+        status.identity = view.session.as_ref().map(|session| Arc::from(session.run_id()));
         status
     }
 }

@@ -10,7 +10,7 @@ use redis::{AsyncConnectionConfig, ErrorKind, PushInfo, PushKind, RedisError};
 use super::{
     Shared, check,
     link::{self, Down, Link},
-    wire,
+    session::{self, Session},
 };
 use crate::{
     node::{NodeContext, NodeError, NodeState, Refusal},
@@ -31,9 +31,9 @@ pub(super) async fn run(node: Arc<Shared>, context: NodeContext) {
     while !node.view().closed {
         let started = context.runtime().now();
         match connect(&node, &context).await {
-            Ok(link) => {
+            Ok(session) => {
                 let reason = {
-                    let (ended, closed) = (link.ended(), closed(&node));
+                    let (ended, closed) = (session.link().ended(), closed(&node));
                     match select(std::pin::pin!(ended), std::pin::pin!(closed)).await {
                         Either::Left((reason, _)) => reason,
                         Either::Right(((), _)) => break,
@@ -69,7 +69,7 @@ pub(super) async fn run(node: Arc<Shared>, context: NodeContext) {
         select(sleep, std::pin::pin!(closed(&node))).await;
     }
     // The link goes with the node, once nothing that was sent on it waits for an answer.
-    node.view().link = None;
+    node.view().session = None;
 }
 
 /// Half of `pause` to one and a half of it, so that the clients of a fleet do not reconnect in step.
@@ -88,13 +88,13 @@ fn publish(node: &Shared, context: &NodeContext, state: NodeState) {
     {
         let mut view = node.view();
         view.state = state;
-        view.link = None;
+        view.session = None;
     }
     context.changed();
 }
 
 /// Connects, checks, and lets the node vote if nothing speaks against it.
-async fn connect(node: &Arc<Shared>, context: &NodeContext) -> Result<Arc<Link>, NodeError> {
+async fn connect(node: &Arc<Shared>, context: &NodeContext) -> Result<Arc<Session>, NodeError> {
     let down = Arc::new(Down::default());
     let at_end = Arc::clone(&down);
     let config = AsyncConnectionConfig::new()
@@ -115,7 +115,7 @@ async fn connect(node: &Arc<Shared>, context: &NodeContext) -> Result<Arc<Link>,
             .await
             .map_err(|error| connect_error(&error))?;
         let link = Link::new(connection, down);
-        let identity = check::check(&link, context.allow_eviction()).await?;
+        let identity = check::check(&link, context).await?;
         Ok((link, identity))
     };
     let deadline: Timestamp = context.runtime().now().saturating_add(context.connect_timeout());
@@ -131,16 +131,22 @@ async fn connect(node: &Arc<Shared>, context: &NodeContext) -> Result<Arc<Link>,
     context
         .claim(address, &identity.run_id)
         .map_err(|other| NodeError::Refused(Refusal::SameServer { other }))?;
-    let link = Arc::new(link);
+    let session = Arc::new(Session::new(
+        link,
+        identity.run_id,
+        Arc::clone(context.runtime()),
+        Arc::clone(&node.clock),
+        context.node_timeout(),
+    ));
     {
         let mut view = node.view();
         view.state = NodeState::Ready;
         view.version = Some(Arc::from(&*identity.version));
-        view.link = Some(Arc::clone(&link));
+        view.session = Some(Arc::clone(&session));
     }
     telemetry::node_ready(context.id(), address, &identity.version);
     context.changed();
-    Ok(link)
+    Ok(session)
 }
 
 fn connect_error(error: &RedisError) -> NodeError {
@@ -156,7 +162,7 @@ fn connect_error(error: &RedisError) -> NodeError {
         (ErrorKind::RESP3NotSupported, _) => {
             NodeError::Refused(Refusal::TooOld { version: Arc::from("without RESP3") })
         }
-        _ => match wire::classify(error) {
+        _ => match session::classify(error) {
             NodeError::ConnectionLost { reason } => NodeError::NotConnected { reason },
             other => other,
         },

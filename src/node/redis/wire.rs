@@ -1,138 +1,276 @@
-//! Commands as bytes, replies as answers, and what each error says about whether a command took effect.
+//! Commands as bytes, replies as answers.
 //!
-//! Nothing is sent a second time here, except a script that the server said it does not know.
+//! It decides what a reply means. Nothing is sent a second time here, except a script that the server said
+//! it does not know.
 
-use std::sync::{Arc, LazyLock};
+use std::{sync::Arc, time::Duration};
 
 use futures::future::join;
-use redis::{Cmd, ErrorKind, RedisError, Script, Value};
+use redis::{Cmd, Value};
 
-use super::link::Link;
+use super::{
+    script::{self, Script, Source, fence_key},
+    session::Session,
+};
 use crate::{
-    node::{NodeCall, NodeError},
-    protocol::{Command, Denial, Owner, Reply, Resource, validity},
+    node::{NodeCall, NodeError, NodeFuture},
+    protocol::{Command, Denial, FencingToken, Marker, Owner, Reply, Resource, validity},
 };
 
-struct Source {
-    text: &'static str,
-    sha1: String,
-}
-
-impl Source {
-    fn new(text: &'static str) -> Self {
-        Self { text, sha1: Script::new(text).get_hash().to_owned() }
-    }
-}
-
-/// Deletes a key if it is the owner's.
-pub(super) const RELEASE_SCRIPT: &str = include_str!("scripts/release.lua");
-
-static RELEASE: LazyLock<Source> = LazyLock::new(|| Source::new(RELEASE_SCRIPT));
-
 /// Sends one command and reads the answer.
-pub(super) fn execute(link: Arc<Link>, command: Command) -> NodeCall {
+pub(super) fn execute(session: Arc<Session>, command: Command) -> NodeCall {
     match command {
-        Command::Acquire { resource, owner, ttl } => {
-            Box::pin(acquire(link, resource, owner, validity::wire_millis(ttl)))
+        Command::Acquire { resource, owner, ttl, hint: None } => {
+            Box::pin(acquire_classic(session, resource, owner, ttl))
         }
-        Command::Release { resource, owner } => Box::pin(release(link, resource, owner)),
+        Command::Acquire { resource, owner, ttl, hint: Some(hint) } => {
+            Box::pin(acquire(session, resource, owner, ttl, hint))
+        }
+        Command::Confirm { resource, owner, token } => {
+            Box::pin(confirm(session, resource, owner, token))
+        }
+        Command::Restore { resource, owner, ttl, token } => {
+            Box::pin(restore(session, resource, owner, ttl, token))
+        }
+        Command::Extend { .. } => {
+            let batch = execute_many(session, vec![command]);
+            Box::pin(async move { batch.await?.pop().ok_or_else(|| unexpected("an empty answer")) })
+        }
+        Command::Release { resource, owner } => Box::pin(release(session, resource, owner)),
     }
+}
+
+/// Sends several commands: extensions as one script, whatever else one by one.
+pub(super) fn execute_many(
+    session: Arc<Session>,
+    commands: Vec<Command>,
+) -> NodeFuture<Vec<Reply>> {
+    let extension = |command: &Command| matches!(command, Command::Extend { .. });
+    if commands.iter().all(extension) {
+        return Box::pin(extend(session, commands));
+    }
+    let calls = commands.into_iter().map(|command| execute(Arc::clone(&session), command));
+    Box::pin(futures::future::try_join_all(calls.collect::<Vec<_>>()))
 }
 
 /// > "SET resource_name my_random_value NX PX 30000" (the Redis page)
-async fn acquire(
-    link: Arc<Link>,
+async fn acquire_classic(
+    session: Arc<Session>,
     resource: Resource,
     owner: Owner,
-    ttl_ms: u64,
+    ttl: Duration,
 ) -> Result<Reply, NodeError> {
-    let mut command = sized(6, &resource, "");
+    let mut command = Cmd::with_capacity(6, resource.as_bytes().len() + 96);
     command.arg("SET").arg(resource.as_bytes()).arg(owner.to_hex().as_slice());
-    command.arg("NX").arg("PX").arg(ttl_ms);
-    match link.send(&command).await? {
-        Value::Okay => Ok(Reply::Granted),
-        Value::Nil => Ok(Reply::Denied(holder(&link, &resource).await)),
-        other => Err(unexpected(&other)),
+    command.arg("NX").arg("PX").arg(validity::wire_millis(ttl));
+    match session.send(&command).await? {
+        Value::Okay => Ok(Reply::Granted(None)),
+        Value::Nil => Ok(Reply::Denied(holder(&session, &resource).await)),
+        other => Err(unexpected(kind(&other))),
     }
-}
-
-/// An empty command with room for what it will hold, which spares it growing on the hot path.
-fn sized(args: usize, resource: &Resource, script: &str) -> Cmd {
-    Cmd::with_capacity(args, resource.as_bytes().len() + script.len() + 96)
 }
 
 /// Who holds the key, asked only after a denial. It may be gone by then, and it may be of any type.
-async fn holder(link: &Link, resource: &Resource) -> Denial {
+async fn holder(session: &Session, resource: &Resource) -> Denial {
     let (mut get, mut pttl) = (Cmd::new(), Cmd::new());
     get.arg("GET").arg(resource.as_bytes());
     pttl.arg("PTTL").arg(resource.as_bytes());
-    let (value, remaining) = join(link.send(&get), link.send(&pttl)).await;
-    let value = match value {
-        Ok(Value::BulkString(bytes)) => Some(bytes.into_boxed_slice()),
-        _ => None,
-    };
-    let remaining = match remaining {
-        Ok(Value::Int(millis)) => u64::try_from(millis).ok().map(std::time::Duration::from_millis),
-        _ => None,
-    };
-    Denial::new(value, remaining)
-}
-
-async fn release(link: Arc<Link>, resource: Resource, owner: Owner) -> Result<Reply, NodeError> {
-    match run(&link, &RELEASE, &resource, owner).await? {
-        Value::Int(1) => Ok(Reply::Granted),
-        Value::Int(0) => Ok(Reply::Denied(Denial::default())),
-        other => Err(unexpected(&other)),
+    match join(session.send(&get), session.send(&pttl)).await {
+        (value, Ok(Value::Int(remaining))) => denial(value.ok(), remaining),
+        (value, _) => denial(value.ok(), -1),
     }
 }
 
-/// `EVALSHA`, and `EVAL` where the server does not have the script: it forgets all of them in a restart.
-async fn run(
-    link: &Link,
-    script: &Source,
-    resource: &Resource,
+async fn acquire(
+    session: Arc<Session>,
+    resource: Resource,
     owner: Owner,
-) -> Result<Value, NodeError> {
-    let command = |verb: &str, script: &str| {
-        let mut command = sized(5, resource, script);
-        command.arg(verb).arg(script).arg(1);
-        command.arg(resource.as_bytes()).arg(owner.to_hex().as_slice());
-        command
+    ttl: Duration,
+    hint: u64,
+) -> Result<Reply, NodeError> {
+    let fence = fence_key(&resource);
+    let latest = session.latest().unwrap_or(0);
+    let args = |command: &mut Cmd| {
+        command.arg(session.run_id()).arg(owner.to_hex().as_slice());
+        command.arg(validity::wire_millis(ttl)).arg(hint).arg(latest);
     };
-    match link.send(&command("EVALSHA", &script.sha1)).await {
-        Err(NodeError::Rejected { code, .. }) if &*code == "NOSCRIPT" => {
-            link.send(&command("EVAL", script.text)).await
+    let keys = &[script::MARKER, resource.as_bytes(), &fence];
+    let script = Script { source: &script::ACQUIRE, keys, args: &args };
+    match session.vote(script).await?.as_mut_slice() {
+        [Value::Int(1), _, Value::Int(fence), ..] => {
+            Ok(Reply::Granted(u64::try_from(*fence).ok().map(FencingToken::new)))
         }
-        answer => answer,
+        [Value::Int(0), _, Value::Int(remaining), holder @ ..] => {
+            let holder = holder.first_mut().map(std::mem::take);
+            Ok(Reply::Denied(denial(holder, *remaining)))
+        }
+        other => Err(not_a_vote(other)),
     }
 }
 
-fn unexpected(value: &Value) -> NodeError {
-    // A reply may be long and may hold what is none of a log's business.
-    let kind = match value {
+fn denial(holder: Option<Value>, remaining_ms: i64) -> Denial {
+    let holder = match holder {
+        Some(Value::BulkString(bytes)) => Some(bytes.into_boxed_slice()),
+        _ => None,
+    };
+    Denial::new(holder, u64::try_from(remaining_ms).ok().map(Duration::from_millis))
+}
+
+async fn confirm(
+    session: Arc<Session>,
+    resource: Resource,
+    owner: Owner,
+    token: FencingToken,
+) -> Result<Reply, NodeError> {
+    let fence = fence_key(&resource);
+    let args = |command: &mut Cmd| {
+        command.arg(session.run_id()).arg(owner.to_hex().as_slice()).arg(token.get());
+    };
+    let keys = &[script::MARKER, resource.as_bytes(), &fence];
+    let script = Script { source: &script::CONFIRM, keys, args: &args };
+    yes_or_no(&session.vote(script).await?, Some(token))
+}
+
+async fn restore(
+    session: Arc<Session>,
+    resource: Resource,
+    owner: Owner,
+    ttl: Duration,
+    token: Option<FencingToken>,
+) -> Result<Reply, NodeError> {
+    let source: &Source = match token {
+        Some(_) => &script::RESTORE,
+        None => &script::RESTORE_CLASSIC,
+    };
+    let fence = fence_key(&resource);
+    let args = |command: &mut Cmd| {
+        command.arg(session.run_id()).arg(owner.to_hex().as_slice());
+        command.arg(validity::wire_millis(ttl)).arg(token.map_or(0, FencingToken::get));
+    };
+    // Classic mode touches no other key than the resource's, whatever the user may do.
+    let name = resource.as_bytes();
+    let keys = if token.is_some() { [script::MARKER, name, &fence] } else { [name; 3] };
+    yes_or_no(&session.vote(Script { source, keys: &keys, args: &args }).await?, None)
+}
+
+/// Extends many keys with one script, in classic mode where no lease has a token.
+async fn extend(session: Arc<Session>, commands: Vec<Command>) -> Result<Vec<Reply>, NodeError> {
+    let fenced = |command: &Command| matches!(command, Command::Extend { token: Some(_), .. });
+    let fenced = commands.iter().all(fenced);
+    let source: &Source = if fenced { &script::EXTEND } else { &script::EXTEND_CLASSIC };
+    let extensions = || {
+        commands.iter().filter_map(|command| match command {
+            Command::Extend { resource, owner, ttl, .. } => Some((resource, *owner, *ttl)),
+            _ => None,
+        })
+    };
+    // Classic mode touches no other keys than the resources'.
+    let first = extensions().next().map_or(script::MARKER, |(resource, ..)| resource.as_bytes());
+    let keys: Vec<&[u8]> = std::iter::once(if fenced { script::MARKER } else { first })
+        .chain(extensions().map(|(resource, ..)| resource.as_bytes()))
+        .collect();
+    let args = |command: &mut Cmd| {
+        command.arg(session.run_id());
+        for (_, owner, ttl) in extensions() {
+            command.arg(owner.to_hex().as_slice()).arg(validity::wire_millis(ttl));
+        }
+    };
+    match session.vote(Script { source, keys: &keys, args: &args }).await?.as_slice() {
+        [Value::Int(1), _, answers @ ..] if answers.len() == commands.len() => {
+            answers.iter().map(extended).collect()
+        }
+        other => Err(not_a_vote(other)),
+    }
+}
+
+fn extended(answer: &Value) -> Result<Reply, NodeError> {
+    match answer {
+        Value::Int(1) => Ok(Reply::Granted(None)),
+        Value::Int(0) => Ok(Reply::Denied(Denial::gone())),
+        Value::Int(2) => Ok(Reply::Denied(Denial::default())),
+        other => Err(unexpected(kind(other))),
+    }
+}
+
+async fn release(
+    session: Arc<Session>,
+    resource: Resource,
+    owner: Owner,
+) -> Result<Reply, NodeError> {
+    let args = |command: &mut Cmd| {
+        command.arg(owner.to_hex().as_slice());
+    };
+    let keys = &[resource.as_bytes()];
+    match session.run(&Script { source: &script::RELEASE, keys, args: &args }).await? {
+        Value::Int(1) => Ok(Reply::Granted(None)),
+        Value::Int(0) => Ok(Reply::Denied(Denial::default())),
+        other => Err(unexpected(kind(&other))),
+    }
+}
+
+/// Reads the marker, and marks a node that was not admitted.
+pub(super) async fn join_fleet(
+    session: Arc<Session>,
+    max_ttl: Duration,
+    force: bool,
+) -> Result<Marker, NodeError> {
+    let args = |command: &mut Cmd| {
+        command.arg(session.run_id()).arg(validity::wire_millis(max_ttl)).arg(u8::from(force));
+    };
+    let script = Script { source: &script::JOIN, keys: &[script::MARKER], args: &args };
+    match session.vote(script).await?.as_slice() {
+        [Value::Int(ready), _, Value::Int(max_ttl), Value::Int(high), Value::Int(floor)] => {
+            let max_ttl = Duration::from_millis(u64::try_from(*max_ttl).unwrap_or(0));
+            let high = u64::try_from((*high).max(*floor)).unwrap_or(0);
+            Ok(Marker::new(*ready == 1, max_ttl, high))
+        }
+        other => Err(not_a_vote(other)),
+    }
+}
+
+/// Lets a joining node vote.
+pub(super) async fn admit(session: Arc<Session>, floor: u64) -> Result<bool, NodeError> {
+    let args = |command: &mut Cmd| {
+        command.arg(session.run_id()).arg(floor);
+    };
+    let script = Script { source: &script::ADMIT, keys: &[script::MARKER], args: &args };
+    match session.vote(script).await?.as_slice() {
+        [Value::Int(answer), ..] => Ok(*answer == 1),
+        other => Err(not_a_vote(other)),
+    }
+}
+
+fn yes_or_no(answer: &[Value], token: Option<FencingToken>) -> Result<Reply, NodeError> {
+    match answer {
+        [Value::Int(1), ..] => Ok(Reply::Granted(token)),
+        [Value::Int(0), ..] => Ok(Reply::Denied(Denial::default())),
+        other => Err(not_a_vote(other)),
+    }
+}
+
+/// What a script says instead of voting.
+fn not_a_vote(answer: &[Value]) -> NodeError {
+    match answer {
+        [Value::Int(-1), ..] => NodeError::NotAdmitted,
+        [Value::Int(-2), ..] => NodeError::TtlTooLong,
+        [Value::Int(-3), ..] => NodeError::ArrivedLate,
+        [Value::Int(-4), ..] => NodeError::CounterExhausted,
+        _ => unexpected("an array of another form"),
+    }
+}
+
+fn unexpected(kind: &'static str) -> NodeError {
+    NodeError::Unexpected { message: Arc::from(kind) }
+}
+
+/// A reply may be long, and may hold what is none of a log's business.
+const fn kind(value: &Value) -> &'static str {
+    match value {
         Value::Nil => "nil",
         Value::Int(_) => "an integer",
         Value::BulkString(_) | Value::SimpleString(_) | Value::VerbatimString { .. } => "a string",
         Value::Okay => "OK",
         Value::Array(_) => "an array",
         _ => "another type",
-    };
-    NodeError::Unexpected { message: Arc::from(kind) }
-}
-
-/// What an error of the client library says about the command: certainly not executed, or unknown.
-pub(super) fn classify(error: &RedisError) -> NodeError {
-    let text = || Arc::<str>::from(error.to_string());
-    match error.kind() {
-        ErrorKind::Server(_) | ErrorKind::Extension => NodeError::Rejected {
-            code: Arc::from(error.code().unwrap_or("ERR")),
-            message: Arc::from(error.detail().unwrap_or_default()),
-        },
-        ErrorKind::AuthenticationFailed => NodeError::Rejected {
-            code: Arc::from("WRONGPASS"),
-            message: Arc::from(error.detail().unwrap_or_default()),
-        },
-        ErrorKind::Io => NodeError::ConnectionLost { reason: text() },
-        _ => NodeError::Unexpected { message: text() },
     }
 }

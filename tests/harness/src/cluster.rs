@@ -55,11 +55,20 @@ impl Cluster {
     /// Every key that is left, with the index of its server. Servers that are killed or paused
     /// cannot be asked and are left out.
     pub fn keys_left(&self) -> Vec<(usize, Vec<u8>)> {
+        self.left(Server::keys)
+    }
+
+    /// The same of the locks alone: see [`Server::locks`].
+    pub fn locks_left(&self) -> Vec<(usize, Vec<u8>)> {
+        self.left(Server::locks)
+    }
+
+    fn left(&self, keys: impl Fn(&Server) -> Vec<Vec<u8>>) -> Vec<(usize, Vec<u8>)> {
         let answering = self
             .iter()
             .enumerate()
             .filter(|(_, server)| server.is_running() && !server.is_paused());
-        answering.flat_map(|(i, server)| server.keys().into_iter().map(move |k| (i, k))).collect()
+        answering.flat_map(|(i, server)| keys(server).into_iter().map(move |k| (i, k))).collect()
     }
 
     /// Removes all keys from the servers that can be asked.

@@ -22,11 +22,12 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts the server with these arguments.
-    pub(crate) fn spawn(args: &[OsString]) -> Self {
+    /// Starts the server with these arguments, and these variables beside those of this process.
+    pub(crate) fn spawn(args: &[OsString], env: &[(String, OsString)]) -> Self {
         let program = server_program();
         let mut child = Command::new(&program)
             .args(args)
+            .envs(env.iter().map(|(key, value)| (key, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -124,6 +124,11 @@ impl Server {
         self.launch().unwrap_or_else(|reason| panic!("{reason}"));
     }
 
+    /// The directory of what the server has on disk, for a test that puts back an older state of it.
+    pub fn data_dir(&self) -> PathBuf {
+        self.data()
+    }
+
     /// The log of the server since it was first started.
     pub fn log(&self) -> String {
         std::fs::read(self.log_file())
@@ -147,7 +152,7 @@ impl Server {
     fn launch(&self) -> Result<(), String> {
         std::fs::create_dir_all(self.data()).map_err(|error| format!("data directory: {error}"))?;
         let logged = self.log().len();
-        let process = self.process().insert(Process::spawn(&self.args())).pid();
+        let process = self.process().insert(Process::spawn(&self.args(), &self.builder.env)).pid();
         let deadline = Instant::now() + READY_WITHIN;
         loop {
             if let Some(status) = self.process().as_mut().and_then(Process::exited) {

@@ -54,19 +54,27 @@ pub(crate) enum Kind {
     FloorCaller,
     FloorThread,
     Quorlock,
+    Classic,
     Rslock,
     Redlock,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::FloorCaller, Self::FloorThread, Self::Quorlock, Self::Rslock, Self::Redlock];
+    pub(crate) const ALL: [Self; 6] = [
+        Self::FloorCaller,
+        Self::FloorThread,
+        Self::Quorlock,
+        Self::Classic,
+        Self::Rslock,
+        Self::Redlock,
+    ];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::FloorCaller => "floor (caller's runtime)",
             Self::FloorThread => "floor (I/O thread)",
             Self::Quorlock => "quorlock",
+            Self::Classic => "quorlock, classic mode",
             Self::Rslock => "rslock 0.10",
             Self::Redlock => "redlock 2.0",
         }
@@ -78,6 +86,7 @@ impl Kind {
             Self::FloorCaller => "floor-caller",
             Self::FloorThread => "floor-thread",
             Self::Quorlock => "quorlock",
+            Self::Classic => "classic",
             Self::Rslock => "rslock",
             Self::Redlock => "redlock",
         }
@@ -88,6 +97,7 @@ impl Kind {
             Self::FloorCaller => Box::new(floor::CallerFloor::connect(urls).await),
             Self::FloorThread => Box::new(floor::ThreadFloor::connect(urls).await),
             Self::Quorlock => Box::new(quorlock::Quorlock::connect(urls).await),
+            Self::Classic => Box::new(quorlock::Quorlock::connect_classic(urls).await),
             Self::Rslock => Box::new(rslock::Rslock::connect(urls)),
             Self::Redlock => Box::new(redlock::Redlock::connect(urls)),
         }

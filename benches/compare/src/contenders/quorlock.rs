@@ -1,6 +1,6 @@
-//! quorlock through its public API, with the default settings.
+//! quorlock through its public API: with fencing and admission as by default, and in classic mode.
 
-use ::quorlock::Redlock;
+use ::quorlock::{Builder, Redlock};
 use futures::future::BoxFuture;
 
 use super::{Contender, Outcome, TTL, timed};
@@ -10,10 +10,17 @@ pub(super) struct Quorlock {
 }
 
 impl Quorlock {
+    /// The servers are new, so that the quarantine would only be waited for.
     pub(super) async fn connect(urls: &[String]) -> Self {
-        let urls = urls.iter().map(String::as_str);
-        let redlock = Redlock::connect(urls).await.expect("five servers that may vote");
-        Self { redlock }
+        Self::build(Redlock::builder().nodes(urls).danger_skip_quarantine()).await
+    }
+
+    pub(super) async fn connect_classic(urls: &[String]) -> Self {
+        Self::build(Redlock::builder().nodes(urls).classic()).await
+    }
+
+    async fn build(builder: Builder) -> Self {
+        Self { redlock: builder.connect().await.expect("five servers that may vote") }
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! A port that a test asked for is never replaced by another: that is an error of the test.
 
+use std::ffi::OsString;
+
 use crate::server::Server;
 use crate::tls::TestCa;
 
@@ -13,6 +15,7 @@ pub struct ServerBuilder {
     pub(super) append_only: bool,
     pub(super) password: Option<String>,
     pub(super) extra: Vec<(String, String)>,
+    pub(super) env: Vec<(String, OsString)>,
     pub(super) unix_socket: bool,
     pub(super) tls: Option<TestCa>,
     pub(super) ipv6: bool,
@@ -40,6 +43,12 @@ impl ServerBuilder {
     /// One more setting, as in redis.conf; it wins over those of the harness.
     pub fn arg(mut self, name: &str, value: &str) -> Self {
         self.extra.push((name.trim_start_matches('-').to_owned(), value.to_owned()));
+        self
+    }
+
+    /// One more variable in the environment of the process, such as `LD_PRELOAD`.
+    pub fn env(mut self, key: &str, value: impl Into<OsString>) -> Self {
+        self.env.push((key.to_owned(), value.into()));
         self
     }
 

@@ -3,8 +3,9 @@
 //! It decides what a server would decide, and nothing more. One suite of tests runs against it and
 //! against real servers, and fails where they differ (`tests/redis/conformance.rs`).
 
+mod store;
+
 use std::{
-    collections::HashMap,
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -12,16 +13,18 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use super::{Node, NodeCall, NodeContext, NodeError, NodeState, NodeStatus, Watcher};
+use self::store::{Entry, Store};
+use super::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus, Watcher};
 use crate::{
-    protocol::{Command, Denial, Reply, Timestamp, validity},
+    protocol::{Command, Marker, Reply, Timestamp},
     runtime,
 };
 
 /// An independent master in this process.
 ///
 /// A clone is the same node. Several [`Redlock`](crate::Redlock)s may share it, and then exclude each
-/// other. It can be killed, restarted empty, paused and resumed, as a test would do to a server.
+/// other. It can be killed, restarted empty, paused and resumed, as a test would do to a server. A new one
+/// may vote at once; after a restart it is quarantined, as a server would be.
 ///
 /// ```
 /// use quorlock::{Redlock, node::MemoryNode};
@@ -47,24 +50,17 @@ struct Shared {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
-    keys: HashMap<Vec<u8>, Entry>,
+    store: Store,
     mode: Mode,
     /// Commands that arrived while the node was paused, in order.
-    queue: Vec<(Command, oneshot::Sender<Reply>)>,
+    queue: Vec<(Command, oneshot::Sender<Result<Reply, NodeError>>)>,
     /// Who wants to know when the node is killed or back.
     watchers: Vec<Watcher>,
 }
 
-struct Entry {
-    value: Vec<u8>,
-    expires: Option<Timestamp>,
-}
-
-#[derive(Clone, Copy, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Eq, PartialEq)]
 enum Mode {
-    #[default]
     Running,
     Paused,
     Killed,
@@ -79,7 +75,13 @@ impl MemoryNode {
 
     /// A running, empty node on a clock of the caller's, such as that of a simulation.
     pub fn with_clock(clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
-        Self { shared: Arc::new(Shared { clock: Box::new(clock), state: Mutex::default() }) }
+        let state = Mutex::new(State {
+            store: Store::admitted(),
+            mode: Mode::Running,
+            queue: Vec::new(),
+            watchers: Vec::new(),
+        });
+        Self { shared: Arc::new(Shared { clock: Box::new(clock), state }) }
     }
 
     /// Ends the node as `kill -9` would end a server without persistence: its keys are gone, and
@@ -114,25 +116,21 @@ impl MemoryNode {
         let now = self.now();
         let expires = ttl.map(|ttl| now.saturating_add(ttl));
         let entry = Entry { value: value.as_ref().to_vec(), expires };
-        self.state().keys.insert(key.as_ref().to_vec(), entry);
+        self.state().store.keys(now).insert(key.as_ref().to_vec(), entry);
     }
 
     /// The value of a key, if it has not expired.
     #[must_use]
     pub fn get(&self, key: impl AsRef<[u8]>) -> Option<Vec<u8>> {
         let now = self.now();
-        let mut state = self.state();
-        state.expire(now);
-        state.keys.get(key.as_ref()).map(|entry| entry.value.clone())
+        self.state().store.keys(now).get(key.as_ref()).map(|entry| entry.value.clone())
     }
 
     /// All keys that have not expired, in order.
     #[must_use]
     pub fn keys(&self) -> Vec<Vec<u8>> {
         let now = self.now();
-        let mut state = self.state();
-        state.expire(now);
-        let mut keys: Vec<_> = state.keys.keys().cloned().collect();
+        let mut keys: Vec<_> = self.state().store.keys(now).keys().cloned().collect();
         keys.sort();
         keys
     }
@@ -143,18 +141,26 @@ impl MemoryNode {
         state.mode = mode;
         match mode {
             Mode::Killed => {
-                state.keys.clear();
+                state.store = Store::default();
                 state.queue.clear();
             }
             Mode::Running => {
                 for (command, answer) in std::mem::take(&mut state.queue) {
                     // Nobody may be waiting for it any more; it is executed all the same.
-                    let _ = answer.send(state.execute(command, now));
+                    let _ = answer.send(state.store.execute(command, now, wall_us(now)));
                 }
             }
             Mode::Paused => {}
         }
         state.watchers.retain(Watcher::changed);
+    }
+
+    fn running(&self) -> Result<MutexGuard<'_, State>, NodeError> {
+        let state = self.state();
+        if state.mode == Mode::Running {
+            return Ok(state);
+        }
+        Err(NodeError::NotConnected { reason: Arc::from("the node does not run") })
     }
 
     fn now(&self) -> Timestamp {
@@ -164,6 +170,13 @@ impl MemoryNode {
     fn state(&self) -> MutexGuard<'_, State> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The node's clock in microseconds, by which it judges hints.
+fn wall_us(now: Timestamp) -> u64 {
+    let system = runtime::system_wall_us();
+    let simulated = u64::try_from(now.since_origin().as_micros()).unwrap_or(u64::MAX);
+    system.max(simulated)
 }
 
 impl Default for MemoryNode {
@@ -184,7 +197,7 @@ impl Node for MemoryNode {
             let answer = {
                 let mut state = this.state();
                 match state.mode {
-                    Mode::Running => return Ok(state.execute(command, now)),
+                    Mode::Running => return state.store.execute(command, now, wall_us(now)),
                     Mode::Killed => {
                         let reason = Arc::from("the node has been killed");
                         return Err(NodeError::NotConnected { reason });
@@ -196,10 +209,21 @@ impl Node for MemoryNode {
                     }
                 }
             };
-            answer.await.map_err(|_| NodeError::ConnectionLost {
-                reason: Arc::from("the node was killed before it answered"),
+            answer.await.unwrap_or_else(|_| {
+                let reason = Arc::from("the node was killed before it answered");
+                Err(NodeError::ConnectionLost { reason })
             })
         })
+    }
+
+    fn join(&self, max_ttl: Duration, force: bool) -> NodeFuture<Marker> {
+        let joined = self.running().map(|mut state| state.store.join(max_ttl, force));
+        Box::pin(std::future::ready(joined))
+    }
+
+    fn admit(&self, floor: u64) -> NodeFuture<bool> {
+        let admitted = self.running().map(|mut state| state.store.admit(floor));
+        Box::pin(std::future::ready(admitted))
     }
 
     fn reachable(&self) -> Result<(), NodeError> {
@@ -218,45 +242,6 @@ impl Node for MemoryNode {
             Mode::Killed => NodeState::Down { reason: Arc::from("the node has been killed") },
         };
         NodeStatus::new(Arc::from(address), state)
-    }
-}
-
-impl State {
-    fn expire(&mut self, now: Timestamp) {
-        self.keys.retain(|_, entry| entry.expires.is_none_or(|expires| now < expires));
-    }
-
-    fn execute(&mut self, command: Command, now: Timestamp) -> Reply {
-        self.expire(now);
-        match command {
-            Command::Acquire { resource, owner, ttl } => {
-                if let Some(entry) = self.keys.get(resource.as_bytes()) {
-                    return Reply::Denied(entry.denial(now));
-                }
-                let ttl = Duration::from_millis(validity::wire_millis(ttl));
-                let value = owner.to_hex().to_vec();
-                let expires = Some(now.saturating_add(ttl));
-                self.keys.insert(resource.as_bytes().to_vec(), Entry { value, expires });
-                Reply::Granted
-            }
-            Command::Release { resource, owner } => {
-                match self.keys.get(resource.as_bytes()).map(|entry| entry.value == owner.to_hex())
-                {
-                    Some(true) => {
-                        self.keys.remove(resource.as_bytes());
-                        Reply::Granted
-                    }
-                    Some(false) | None => Reply::Denied(Denial::default()),
-                }
-            }
-        }
-    }
-}
-
-impl Entry {
-    fn denial(&self, now: Timestamp) -> Denial {
-        let remaining = self.expires.map(|expires| expires.saturating_since(now));
-        Denial::new(Some(self.value.clone().into_boxed_slice()), remaining)
     }
 }
 

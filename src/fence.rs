@@ -1,0 +1,82 @@
+//! A gate for a resource in this process: it lets nobody in behind a later holder.
+//!
+//! It decides by the token alone. It knows nothing of leases, clocks or nodes.
+
+use std::{
+    fmt,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use thiserror::Error;
+
+use crate::protocol::FencingToken;
+
+/// Refuses whoever comes with a smaller fencing token than has been seen.
+///
+/// It stands before a resource that lives in this process, such as a file or a device that only this process
+/// writes to. A store that several processes write to has to check the token itself: see `docs/fencing.md`.
+/// The same token is let in again, because it is its holder's.
+///
+/// ```
+/// use quorlock::{FenceGate, protocol::FencingToken};
+///
+/// let gate = FenceGate::new();
+/// assert!(gate.admit(FencingToken::new(33)).is_ok());
+/// assert!(gate.admit(FencingToken::new(34)).is_ok());
+/// assert!(gate.admit(FencingToken::new(33)).is_err());
+/// ```
+#[derive(Debug, Default)]
+pub struct FenceGate {
+    largest: AtomicU64,
+}
+
+impl FenceGate {
+    /// A gate that has seen nobody.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { largest: AtomicU64::new(0) }
+    }
+
+    /// Lets the holder of `token` in, and keeps out whoever has a smaller one from now on.
+    ///
+    /// The check and the effect behind it are two steps: hold a mutex over both where effects must not
+    /// overlap.
+    ///
+    /// # Errors
+    ///
+    /// [`StaleToken`]: somebody with a larger token has been here. The lease is over; stop the work.
+    pub fn admit(&self, token: FencingToken) -> Result<(), StaleToken> {
+        let largest = self.largest.fetch_max(token.get(), Ordering::AcqRel);
+        if largest > token.get() {
+            return Err(StaleToken { token, largest: FencingToken::new(largest) });
+        }
+        Ok(())
+    }
+
+    /// The largest token seen so far.
+    #[must_use]
+    pub fn largest(&self) -> Option<FencingToken> {
+        match self.largest.load(Ordering::Acquire) {
+            0 => None,
+            largest => Some(FencingToken::new(largest)),
+        }
+    }
+}
+
+/// A holder came too late: somebody with a larger token has been here. Nothing was done. Stop the work, and
+/// acquire anew.
+#[derive(Clone, Copy, Eq, Error, PartialEq)]
+#[error("a later holder has been here, token={token}, largest={largest}")]
+#[non_exhaustive]
+pub struct StaleToken {
+    /// The token that was refused.
+    pub token: FencingToken,
+    /// The largest that has been seen.
+    pub largest: FencingToken,
+}
+
+impl fmt::Debug for StaleToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

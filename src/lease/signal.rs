@@ -1,0 +1,62 @@
+//! The loss of a lease, for those who do not hold it.
+//!
+//! It only tells. It neither keeps a lease nor ends one.
+
+use std::{fmt, sync::Arc};
+
+use super::held::Held;
+use crate::{error::LeaseLost, protocol::FencingToken};
+
+/// Tells whether a lease still holds, without holding it. A clone tells of the same lease.
+///
+/// A release counts as a loss here: whoever works under the lease has to stop.
+///
+/// ```
+/// # use quorlock::{Redlock, node::MemoryNode};
+/// # futures::executor::block_on(async {
+/// # let redlock = Redlock::connect([MemoryNode::new()]).await?;
+/// let lease = redlock.acquire("invoice:42").await?;
+/// let signal = lease.signal();
+/// assert!(!signal.is_lost());
+/// lease.release().await?;
+/// println!("{}", signal.lost().await);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct LeaseSignal {
+    held: Arc<Held>,
+}
+
+impl LeaseSignal {
+    pub(super) const fn new(held: Arc<Held>) -> Self {
+        Self { held }
+    }
+
+    /// Whether the lease is over, by the clock of this moment.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.held.lost().is_some()
+    }
+
+    /// Ends when the lease is over, with the reason.
+    ///
+    /// # Cancel safety
+    ///
+    /// It may be dropped and called again; nothing is lost.
+    pub async fn lost(&self) -> LeaseLost {
+        self.held.wait(Held::lost).await
+    }
+
+    /// The lease's fencing token; `None` in classic mode.
+    #[must_use]
+    pub fn fencing_token(&self) -> Option<FencingToken> {
+        self.held.token()
+    }
+}
+
+impl fmt::Debug for LeaseSignal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaseSignal").field("lost", &self.is_lost()).finish_non_exhaustive()
+    }
+}

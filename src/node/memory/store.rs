@@ -1,0 +1,202 @@
+//! What a node in memory keeps, and what it does with each command: the scripts of the Redis node, in Rust.
+//!
+//! It decides as a server would. Time is an argument.
+
+use std::{collections::HashMap, time::Duration};
+
+use crate::{
+    node::NodeError,
+    protocol::{
+        Command, Denial, FencingToken, Marker, Owner, Reply, Resource, Timestamp, validity,
+    },
+};
+
+/// A hint this far ahead of the node's clock is cut, so that a broken clock does not use up the counters.
+const HINT_AHEAD_US: u64 = 60_000_000;
+
+/// The keys, the counters and the marker of one node.
+#[derive(Debug, Default)]
+pub(super) struct Store {
+    keys: HashMap<Vec<u8>, Entry>,
+    /// Counters never expire here, so there is no floor to turn.
+    fences: HashMap<Vec<u8>, u64>,
+    floor: u64,
+    high: u64,
+    max_ttl: Duration,
+    pub(super) ready: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) value: Vec<u8>,
+    pub(super) expires: Option<Timestamp>,
+}
+
+impl Store {
+    /// A store that has never had another life, so that it has nothing to have forgotten.
+    pub(super) fn admitted() -> Self {
+        Self { ready: true, ..Self::default() }
+    }
+
+    /// The keys that have not expired.
+    pub(super) fn keys(&mut self, now: Timestamp) -> &mut HashMap<Vec<u8>, Entry> {
+        self.keys.retain(|_, entry| entry.expires.is_none_or(|expires| now < expires));
+        &mut self.keys
+    }
+
+    pub(super) fn execute(
+        &mut self,
+        command: Command,
+        now: Timestamp,
+        wall_us: u64,
+    ) -> Result<Reply, NodeError> {
+        match command {
+            Command::Acquire { resource, owner, ttl, hint: Some(hint) } => {
+                self.admitted_for(ttl)?;
+                self.acquire(&resource, owner, ttl, Some(hint), now, wall_us)
+            }
+            Command::Acquire { resource, owner, ttl, hint: None } => {
+                self.acquire(&resource, owner, ttl, None, now, wall_us)
+            }
+            Command::Confirm { resource, owner, token } => {
+                self.admitted_for(Duration::ZERO)?;
+                Ok(self.confirm(&resource, owner, token, now))
+            }
+            Command::Extend { resource, owner, ttl, token } => {
+                if token.is_some() {
+                    self.admitted_for(Duration::ZERO)?;
+                }
+                let expires = Some(now.saturating_add(wire(ttl)));
+                Ok(match self.keys(now).get_mut(resource.as_bytes()) {
+                    Some(entry) if entry.value == owner.to_hex() => {
+                        entry.expires = expires;
+                        Reply::Granted(None)
+                    }
+                    Some(_) => Reply::Denied(Denial::default()),
+                    None => Reply::Denied(Denial::gone()),
+                })
+            }
+            Command::Restore { resource, owner, ttl, token } => {
+                if token.is_some() {
+                    self.admitted_for(Duration::ZERO)?;
+                }
+                let counter = self.fences.get(resource.as_bytes()).copied();
+                let overtaken = token.is_some() && counter > token.map(FencingToken::get);
+                if overtaken || self.keys(now).contains_key(resource.as_bytes()) {
+                    return Ok(Reply::Denied(Denial::default()));
+                }
+                self.set(&resource, owner, ttl, now);
+                Ok(Reply::Granted(None))
+            }
+            Command::Release { resource, owner } => {
+                let keys = self.keys(now);
+                let ours = keys
+                    .get(resource.as_bytes())
+                    .is_some_and(|entry| entry.value == owner.to_hex());
+                if !ours {
+                    return Ok(Reply::Denied(Denial::default()));
+                }
+                keys.remove(resource.as_bytes());
+                Ok(Reply::Granted(None))
+            }
+        }
+    }
+
+    fn admitted_for(&self, ttl: Duration) -> Result<(), NodeError> {
+        if !self.ready {
+            return Err(NodeError::NotAdmitted);
+        }
+        if ttl > self.max_ttl {
+            return Err(NodeError::TtlTooLong);
+        }
+        Ok(())
+    }
+
+    fn acquire(
+        &mut self,
+        resource: &Resource,
+        owner: Owner,
+        ttl: Duration,
+        hint: Option<u64>,
+        now: Timestamp,
+        wall_us: u64,
+    ) -> Result<Reply, NodeError> {
+        if let Some(entry) = self.keys(now).get(resource.as_bytes()) {
+            return Ok(Reply::Denied(entry.denial(now)));
+        }
+        let token = match hint {
+            None => None,
+            Some(hint) => {
+                let hint = hint.min(wall_us.saturating_add(HINT_AHEAD_US));
+                let counter = self.fences.get(resource.as_bytes()).copied().unwrap_or(0);
+                let fence = hint.max(counter.max(self.floor).saturating_add(1));
+                if fence > FencingToken::MAX.get() {
+                    return Err(NodeError::CounterExhausted);
+                }
+                self.raise(resource, fence);
+                Some(FencingToken::new(fence))
+            }
+        };
+        self.set(resource, owner, ttl, now);
+        Ok(Reply::Granted(token))
+    }
+
+    fn confirm(
+        &mut self,
+        resource: &Resource,
+        owner: Owner,
+        token: FencingToken,
+        now: Timestamp,
+    ) -> Reply {
+        let ours = self
+            .keys(now)
+            .get(resource.as_bytes())
+            .is_some_and(|entry| entry.value == owner.to_hex());
+        let behind =
+            self.fences.get(resource.as_bytes()).is_some_and(|counter| *counter <= token.get());
+        if !(ours && behind) {
+            return Reply::Denied(Denial::default());
+        }
+        self.raise(resource, token.get());
+        Reply::Granted(Some(token))
+    }
+
+    fn raise(&mut self, resource: &Resource, fence: u64) {
+        self.fences.insert(resource.as_bytes().to_vec(), fence);
+        self.high = self.high.max(fence);
+    }
+
+    fn set(&mut self, resource: &Resource, owner: Owner, ttl: Duration, now: Timestamp) {
+        let expires = Some(now.saturating_add(wire(ttl)));
+        let entry = Entry { value: owner.to_hex().to_vec(), expires };
+        self.keys.insert(resource.as_bytes().to_vec(), entry);
+    }
+
+    /// Reads the marker, and raises the longest ttl.
+    pub(super) fn join(&mut self, max_ttl: Duration, force: bool) -> Marker {
+        self.max_ttl = self.max_ttl.max(max_ttl);
+        self.ready = self.ready && !force;
+        Marker::new(self.ready, self.max_ttl, self.high.max(self.floor))
+    }
+
+    /// Lets the node vote.
+    pub(super) fn admit(&mut self, floor: u64) -> bool {
+        let joining = !self.ready;
+        if joining {
+            self.floor = self.floor.max(floor).max(self.high);
+            self.ready = true;
+        }
+        joining
+    }
+}
+
+fn wire(ttl: Duration) -> Duration {
+    Duration::from_millis(validity::wire_millis(ttl))
+}
+
+impl Entry {
+    fn denial(&self, now: Timestamp) -> Denial {
+        let remaining = self.expires.map(|expires| expires.saturating_since(now));
+        Denial::new(Some(self.value.clone().into_boxed_slice()), remaining)
+    }
+}

@@ -1,0 +1,200 @@
+//! When a node may vote: the quarantine of nodes that may have forgotten what they granted.
+//!
+//! A node that restarted, was flushed, replaced or rolled back may have lost locks and counters. Each node
+//! carries a marker with the identity it was admitted under; a node without it is *joining*. A client waits
+//! out the quarantine on its own clock, raises the node's floor to what a majority of the others has
+//! issued, and lets it vote.
+//!
+//! It decides. It never trusts a node's uptime or clock, which a step of the wall clock changes.
+
+use alloc::{vec, vec::Vec};
+use core::time::Duration;
+
+use super::{command::NodeId, quorum::Quorum, time::Timestamp};
+
+/// What a node's marker says.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub struct Marker {
+    /// Whether the node has been admitted under its present identity.
+    pub ready: bool,
+    /// The longest ttl of the fleet, as the node has been told.
+    pub max_ttl: Duration,
+    /// No counter ever issued by the node is above this.
+    pub high: u64,
+}
+
+impl Marker {
+    /// A marker that says this.
+    pub const fn new(ready: bool, max_ttl: Duration, high: u64) -> Self {
+        Self { ready, max_ttl, high }
+    }
+}
+
+/// What a fleet does about a node that may have forgotten.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum AdmissionPolicy {
+    /// It waits the quarantine. Where a majority has forgotten, as in a new deployment, counters start at
+    /// the wall clock.
+    #[default]
+    Quarantine,
+    /// It waits the quarantine. Where a majority has forgotten, an operator must say so.
+    Strict,
+    /// It does not wait, and gives up exclusion and tokens across restarts.
+    DangerSkip,
+}
+
+/// Where one node stands.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Standing {
+    /// Its marker has not been read since it was last connected, or it has to be admitted anew.
+    Unknown,
+    /// It may vote.
+    Ready,
+    /// It may have forgotten, and has been waiting since then, on the client's clock.
+    Joining {
+        /// When this client first saw it so.
+        since: Timestamp,
+    },
+}
+
+/// Why a node whose quarantine is over cannot be admitted yet.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Hold {
+    /// Too few of the others could be asked for their counters.
+    TooFewOthers,
+    /// A majority has forgotten, and the policy is strict.
+    Strict,
+}
+
+/// The standing of all nodes, as one client sees it.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Admission {
+    quorum: Quorum,
+    policy: AdmissionPolicy,
+    /// The longest ttl of the fleet, as far as it is known.
+    longest: Duration,
+    /// The longest attempt, which may still count a vote of the node's earlier life.
+    attempt: Duration,
+    nodes: Vec<Standing>,
+}
+
+impl Admission {
+    /// A fleet of which nothing is known yet. `max_ttl` is this client's own longest ttl, and
+    /// `attempt` the longest that one of its rounds can take.
+    pub fn new(
+        quorum: Quorum,
+        policy: AdmissionPolicy,
+        max_ttl: Duration,
+        attempt: Duration,
+    ) -> Self {
+        let nodes = vec![Standing::Unknown; quorum.nodes()];
+        Self { quorum, policy, longest: max_ttl, attempt, nodes }
+    }
+
+    /// Where a node stands.
+    pub fn standing(&self, node: NodeId) -> Standing {
+        self.nodes.get(node.index()).copied().unwrap_or(Standing::Unknown)
+    }
+
+    /// The longest ttl of the fleet, as far as it is known.
+    pub const fn longest(&self) -> Duration {
+        self.longest
+    }
+
+    /// How long a node is kept from voting: the longest ttl, a tenth for clocks that run at other rates,
+    /// and the longest attempt.
+    pub fn quarantine(&self) -> Duration {
+        match self.policy {
+            AdmissionPolicy::DangerSkip => Duration::ZERO,
+            _ => self.longest.saturating_add(self.longest / 10).saturating_add(self.attempt),
+        }
+    }
+
+    /// How long a joining node still has to wait.
+    pub fn remaining(&self, node: NodeId, now: Timestamp) -> Option<Duration> {
+        match self.standing(node) {
+            Standing::Joining { since } => {
+                Some(self.quarantine().saturating_sub(now.saturating_since(since)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes the marker of a node, read at `now`.
+    pub fn handle_marker(&mut self, node: NodeId, marker: Marker, now: Timestamp) {
+        self.longest = self.longest.max(marker.max_ttl);
+        let Some(standing) = self.nodes.get_mut(node.index()) else { return };
+        *standing = match (*standing, marker.ready) {
+            (_, true) => Standing::Ready,
+            (Standing::Joining { since }, false) => Standing::Joining { since },
+            (_, false) => Standing::Joining { since: now },
+        };
+    }
+
+    /// The node was disconnected, or refused to vote: whatever was known of it may be wrong.
+    pub fn handle_forgotten(&mut self, node: NodeId) {
+        if let Some(standing) = self.nodes.get_mut(node.index()) {
+            *standing = Standing::Unknown;
+        }
+    }
+
+    /// When the next quarantine ends.
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        self.nodes
+            .iter()
+            .filter_map(|standing| match standing {
+                Standing::Joining { since } => Some(since.saturating_add(self.quarantine())),
+                _ => None,
+            })
+            .min()
+    }
+
+    /// The nodes whose quarantine is over at `now`.
+    pub fn due(&self, now: Timestamp) -> Vec<NodeId> {
+        (0..self.quorum.nodes())
+            .map(NodeId::new)
+            .filter(|node| self.remaining(*node, now) == Some(Duration::ZERO))
+            .collect()
+    }
+
+    /// The floor for `node`, from the markers of the *other* nodes, read after its quarantine ended, and
+    /// the wall clock in microseconds.
+    ///
+    /// A token that was granted before the quarantine ended was voted for by a majority. That majority and
+    /// a majority of the others meet in a node that lost nothing, so the largest counter there is not below
+    /// it.
+    ///
+    /// # Errors
+    ///
+    /// [`Hold`] says why the node has to wait longer.
+    pub fn floor(
+        &self,
+        node: NodeId,
+        others: &[(NodeId, Option<Marker>)],
+        wall_us: u64,
+    ) -> Result<u64, Hold> {
+        let markers =
+            || others.iter().filter(|(other, _)| *other != node).filter_map(|(_, marker)| *marker);
+        let high = markers().map(|marker| marker.high).max().unwrap_or(0);
+        if markers().filter(|marker| marker.ready).count() >= self.quorum.needed() {
+            return Ok(high);
+        }
+        // The node itself has forgotten too.
+        let forgotten = markers().filter(|marker| !marker.ready).count() + 1;
+        if self.policy == AdmissionPolicy::DangerSkip || forgotten > self.quorum.spare() {
+            return match self.policy {
+                AdmissionPolicy::Strict => Err(Hold::Strict),
+                _ => Ok(high.max(wall_us)),
+            };
+        }
+        Err(Hold::TooFewOthers)
+    }
+}
+
+#[cfg(test)]
+#[path = "admission_test.rs"]
+mod tests;

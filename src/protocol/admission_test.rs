@@ -1,0 +1,96 @@
+//! Admission, driven by hand: who waits, for how long, and what floor a node gets.
+
+use super::*;
+
+const TTL: Duration = Duration::from_secs(10);
+const QUARANTINE: Duration = Duration::from_secs(12);
+
+fn fleet(policy: AdmissionPolicy, nodes: usize) -> Admission {
+    Admission::new(Quorum::of(nodes), policy, TTL, Duration::from_secs(1))
+}
+
+fn at(secs: u64) -> Timestamp {
+    Timestamp::from_origin(Duration::from_secs(secs))
+}
+
+fn node(index: usize) -> NodeId {
+    NodeId::new(index)
+}
+
+fn ready(high: u64) -> Option<Marker> {
+    Some(Marker::new(true, TTL, high))
+}
+
+fn joining() -> Option<Marker> {
+    Some(Marker::new(false, TTL, 0))
+}
+
+fn others(markers: [Option<Marker>; 5]) -> Vec<(NodeId, Option<Marker>)> {
+    markers.into_iter().enumerate().map(|(index, marker)| (node(index), marker)).collect()
+}
+
+#[test]
+fn a_node_that_forgot_waits_on_the_clients_clock() {
+    let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
+    fleet.handle_marker(node(0), Marker::new(false, TTL, 0), at(100));
+    fleet.handle_marker(node(0), Marker::new(false, TTL, 0), at(105));
+    assert_eq!(fleet.standing(node(0)), Standing::Joining { since: at(100) });
+    assert_eq!(fleet.poll_timeout(), Some(at(112)));
+    assert_eq!(fleet.remaining(node(0), at(105)), Some(Duration::from_secs(7)));
+    assert!(fleet.due(at(111)).is_empty());
+    assert_eq!(fleet.due(at(112)), [node(0)]);
+    fleet.handle_marker(node(0), Marker::new(true, TTL, 0), at(112));
+    assert_eq!(fleet.standing(node(0)), Standing::Ready);
+}
+
+#[test]
+fn the_longest_ttl_of_the_fleet_counts() {
+    let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
+    assert_eq!(fleet.quarantine(), QUARANTINE);
+    fleet.handle_marker(node(3), Marker::new(true, Duration::from_secs(100), 0), at(0));
+    assert_eq!(fleet.quarantine(), Duration::from_secs(111));
+}
+
+#[test]
+fn a_second_restart_begins_a_new_quarantine() {
+    let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
+    fleet.handle_marker(node(0), Marker::new(false, TTL, 0), at(100));
+    fleet.handle_forgotten(node(0));
+    fleet.handle_marker(node(0), Marker::new(false, TTL, 0), at(110));
+    assert!(fleet.due(at(112)).is_empty());
+}
+
+#[test]
+fn the_floor_is_the_largest_of_a_majority_of_the_others() {
+    let fleet = fleet(AdmissionPolicy::Quarantine, 5);
+    let enough = others([None, ready(7), ready(9), ready(8), None]);
+    assert_eq!(fleet.floor(node(0), &enough, 1_000), Ok(9));
+    let its_own_does_not_count = others([ready(99), ready(7), ready(9), None, None]);
+    assert_eq!(fleet.floor(node(0), &its_own_does_not_count, 1_000), Err(Hold::TooFewOthers));
+}
+
+#[test]
+fn a_fleet_that_forgot_starts_at_the_wall_clock_unless_it_is_strict() {
+    let new = others([joining(), joining(), joining(), None, None]);
+    let fleet_ = fleet(AdmissionPolicy::Quarantine, 5);
+    assert_eq!(fleet_.floor(node(0), &new, 1_000), Ok(1_000));
+    let some_left = others([joining(), joining(), joining(), ready(5_000), None]);
+    assert_eq!(fleet_.floor(node(0), &some_left, 1_000), Ok(5_000));
+    assert_eq!(fleet(AdmissionPolicy::Strict, 5).floor(node(0), &new, 1_000), Err(Hold::Strict));
+    assert_eq!(fleet(AdmissionPolicy::Quarantine, 1).floor(node(0), &[], 1_000), Ok(1_000));
+}
+
+#[test]
+fn nodes_that_cannot_be_reached_have_not_forgotten() {
+    let fleet = fleet(AdmissionPolicy::Quarantine, 5);
+    let cut_off = others([joining(), joining(), None, None, None]);
+    assert_eq!(fleet.floor(node(0), &cut_off, 1_000), Err(Hold::TooFewOthers));
+}
+
+#[test]
+fn skipping_is_immediate() {
+    let mut fleet = fleet(AdmissionPolicy::DangerSkip, 5);
+    fleet.handle_marker(node(0), Marker::new(false, TTL, 0), at(100));
+    assert_eq!(fleet.due(at(100)), [node(0)]);
+    assert_eq!(fleet.floor(node(0), &others([None; 5]), 1_000), Ok(1_000));
+}

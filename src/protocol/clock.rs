@@ -1,0 +1,118 @@
+//! The guard on one node's clock: a clock that jumped, or stands still, has lost or prolonged every lease
+//! on that node.
+//!
+//! It decides from readings that it is given. It compares rates and steps, never times of day: a node's
+//! clock may be years off and is fine as long as it runs.
+
+use core::time::Duration;
+
+use super::time::Timestamp;
+
+/// Beyond the uncertainty of a reading, this much is no jump: the granularity of two clocks.
+const STEP: i128 = 50_000;
+
+/// Two clocks may run at rates that differ by a tenth, more than any slewing does.
+const RATE: i128 = 10;
+
+/// A reading is compared with one at least this old, so that a slow clock is not followed step by step.
+const ANCHOR_FOR: Duration = Duration::from_secs(10);
+
+/// What is known of the clock of one node, in microseconds.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct NodeClock {
+    anchor: Option<Anchor>,
+    latest: Option<Anchor>,
+}
+
+/// The node's clock minus ours lay between these two, when a reading was taken.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+struct Anchor {
+    at: Timestamp,
+    least: i128,
+    most: i128,
+}
+
+impl NodeClock {
+    /// Takes the time that a reply carried, in microseconds, with our clock when the command was sent and
+    /// when the reply arrived. False says that the clock has jumped or stands still since the readings
+    /// before; the reading is then the first of a new series.
+    #[must_use]
+    pub fn handle_reading(&mut self, sent: Timestamp, arrived: Timestamp, node_us: u64) -> bool {
+        let node = i128::from(node_us);
+        let reading =
+            Anchor { at: arrived, least: node - micros(arrived), most: node - micros(sent) };
+        let steady = self.anchor.is_none_or(|anchor| {
+            let passed = arrived.saturating_since(anchor.at);
+            let slack = STEP + i128::try_from(passed.as_micros()).unwrap_or(i128::MAX / 4) / RATE;
+            reading.least <= anchor.most + slack && reading.most >= anchor.least - slack
+        });
+        self.latest = Some(reading);
+        let old =
+            self.anchor.is_none_or(|anchor| arrived.saturating_since(anchor.at) >= ANCHOR_FOR);
+        if old || !steady {
+            self.anchor = Some(reading);
+        }
+        steady
+    }
+
+    /// The node's clock at `now`, in microseconds, as far as the last reading tells.
+    pub fn at(&self, now: Timestamp) -> Option<u64> {
+        self.latest.and_then(|latest| u64::try_from(micros(now) + latest.most).ok())
+    }
+}
+
+fn micros(at: Timestamp) -> i128 {
+    i128::try_from(at.since_origin().as_micros()).unwrap_or(i128::MAX / 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const YEARS: u64 = 1_000_000_000_000_000;
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_origin(Duration::from_millis(millis))
+    }
+
+    fn reading(clock: &mut NodeClock, millis: u64, node_millis: u64) -> bool {
+        clock.handle_reading(at(millis), at(millis + 1), YEARS + node_millis * 1000)
+    }
+
+    #[test]
+    fn a_clock_that_runs_is_fine_whatever_it_shows() {
+        let mut clock = NodeClock::default();
+        assert!((0..1000).all(|step| reading(&mut clock, step * 100, step * 105)));
+    }
+
+    #[test]
+    fn jumps_in_either_direction_are_seen_once() {
+        let mut clock = NodeClock::default();
+        assert!(reading(&mut clock, 0, 10_000));
+        assert!(!reading(&mut clock, 100, 70_000));
+        assert!(reading(&mut clock, 200, 70_100));
+        assert!(!reading(&mut clock, 300, 10_000));
+        assert!(reading(&mut clock, 400, 10_100));
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_is_seen_however_often_it_is_read() {
+        let mut clock = NodeClock::default();
+        assert!(!(0..1000).all(|step| reading(&mut clock, step, 5)));
+    }
+
+    #[test]
+    fn a_reply_that_waited_in_our_own_socket_is_no_jump() {
+        let mut clock = NodeClock::default();
+        assert!(reading(&mut clock, 0, 0));
+        assert!(clock.handle_reading(at(100), at(60_000), YEARS + 101_000));
+    }
+
+    #[test]
+    fn the_latest_reading_tells_the_time_there() {
+        let mut clock = NodeClock::default();
+        assert_eq!(clock.at(at(5)), None);
+        assert!(reading(&mut clock, 10, 7));
+        assert_eq!(clock.at(at(20)), Some(YEARS + 17_000));
+    }
+}

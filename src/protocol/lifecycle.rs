@@ -1,0 +1,292 @@
+//! A lease over time: when to extend it, when to warn, and when to declare it lost.
+//!
+//! It decides. It never extends, never notifies and never looks at a clock: it is asked at a time, and says
+//! when it wants to be asked again. A lost lease stays lost.
+
+use core::{fmt, time::Duration};
+
+use super::{
+    time::Timestamp,
+    validity::{self, Drift},
+};
+
+/// What a holder asked for beyond the ttl.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub struct Upkeep {
+    /// Whether the lease is renewed beside the work.
+    pub renew: bool,
+    /// The longest the lease may be held in all; it is not renewed beyond it.
+    pub max_hold: Option<Duration>,
+    /// The longest time between two signs of progress; without one, the lease is not renewed.
+    pub progress: Option<Duration>,
+}
+
+impl Default for Upkeep {
+    /// Renewed, without a limit.
+    fn default() -> Self {
+        Self { renew: true, max_hold: None, progress: None }
+    }
+}
+
+/// Why a lease is lost, or about to be.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum LossReason {
+    /// Its time is up, and it is not renewed.
+    NotRenewed,
+    /// Its time is up, and renewing it failed: too few nodes answered in time.
+    RenewalFailed,
+    /// Too many nodes said that the key is gone, or somebody else's.
+    Gone,
+    /// It was held for as long as `max_hold` allows.
+    MaxHold,
+    /// The worker gave no sign of progress for as long as it promised to.
+    NoProgress,
+    /// Its holder released it.
+    Released,
+}
+
+impl fmt::Display for LossReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotRenewed => "its time is up, and it is not renewed",
+            Self::RenewalFailed => "its time is up, and too few nodes answered the renewals",
+            Self::Gone => "too many nodes no longer have its key",
+            Self::MaxHold => "it was held for as long as max_hold allows",
+            Self::NoProgress => "the worker gave no sign of progress",
+            Self::Released => "its holder released it",
+        })
+    }
+}
+
+/// What to do now.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Due {
+    /// Begin an extension.
+    Extend,
+    /// Tell the holder that the end is near.
+    Warn(LossReason),
+    /// Tell the holder that the lease is lost.
+    Lose(LossReason),
+}
+
+/// How an extension ended.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[allow(clippy::exhaustive_enums, reason = "yes, no, unknown; there is no fourth")]
+pub enum Extension {
+    /// A quorum prolonged the lease: the validity that was promised now ends at this point.
+    Extended(Timestamp),
+    /// Too many nodes no longer have the key: the lease is lost.
+    Lost,
+    /// Too few nodes answered. The validity that was promised before still runs.
+    InDoubt,
+}
+
+/// One lease over time.
+///
+/// ```text
+///  granted       1/3 ttl: Extend      2/3 ttl: Warn         deadline - lead: Lose
+///  |--------------|-----|-----|--------|-----|-----|---------|------------------|
+///                   retries, until the deadline                                validity is zero
+/// ```
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Lifecycle {
+    ttl: Duration,
+    drift: Drift,
+    upkeep: Upkeep,
+    granted: Timestamp,
+    deadline: Timestamp,
+    extend_at: Option<Timestamp>,
+    progressed: Timestamp,
+    warned: bool,
+    failing: bool,
+    lost: Option<LossReason>,
+}
+
+impl Lifecycle {
+    /// A lease that was granted by a round that started at `started`, which promised validity up to
+    /// `deadline`.
+    pub fn new(
+        started: Timestamp,
+        deadline: Timestamp,
+        ttl: Duration,
+        drift: Drift,
+        upkeep: Upkeep,
+    ) -> Self {
+        let mut lifecycle = Self {
+            ttl,
+            drift,
+            upkeep,
+            granted: started,
+            deadline,
+            extend_at: None,
+            progressed: started,
+            warned: false,
+            failing: false,
+            lost: None,
+        };
+        lifecycle.plan(started);
+        lifecycle
+    }
+
+    /// The point up to which the lease may be relied on.
+    pub const fn deadline(&self) -> Timestamp {
+        self.deadline
+    }
+
+    /// Why the lease is lost; `None` while it is not.
+    pub const fn lost(&self) -> Option<LossReason> {
+        self.lost
+    }
+
+    /// The lifetime that an extension asks for.
+    pub const fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    /// The allowance for clock rates that an extension counts with.
+    pub const fn drift(&self) -> Drift {
+        self.drift
+    }
+
+    /// When to ask again; `None` once the lease is lost.
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        if self.lost.is_some() {
+            return None;
+        }
+        let warn_at = (!self.warned).then(|| self.warn_at());
+        let next = [self.extend_at, warn_at].into_iter().flatten().fold(self.lose_at(), Ord::min);
+        Some(next)
+    }
+
+    /// Whether the time is up at `now`. It takes nothing else off the list of what is due, so that anybody may
+    /// ask.
+    pub fn handle_check(&mut self, now: Timestamp) -> Option<Due> {
+        if self.lost.is_some() || now < self.lose_at() {
+            return None;
+        }
+        let reason = self.reason(now);
+        self.lost = Some(reason);
+        self.extend_at = None;
+        Some(Due::Lose(reason))
+    }
+
+    /// What is due at `now`. Call it again until it says `None`.
+    pub fn handle_timeout(&mut self, now: Timestamp) -> Option<Due> {
+        if self.lost.is_some() {
+            return None;
+        }
+        if let Some(lose) = self.handle_check(now) {
+            return Some(lose);
+        }
+        if self.extend_at.is_some_and(|at| now >= at) {
+            self.extend_at = None;
+            match self.limit(now) {
+                None => return Some(Due::Extend),
+                // A worker that hangs may come back to life.
+                Some(LossReason::NoProgress) => {
+                    self.extend_at = Some(now.saturating_add(self.ttl / 20));
+                }
+                Some(_) => {}
+            }
+        }
+        if !self.warned && now >= self.warn_at() {
+            self.warned = true;
+            return Some(Due::Warn(self.reason(now)));
+        }
+        None
+    }
+
+    /// An extension has ended at `now`, one that `handle_timeout` asked for or one of the holder's own.
+    ///
+    /// A lease that is lost stays lost: a renewal that comes back late extends nothing.
+    pub fn handle_extension(&mut self, extension: Extension, now: Timestamp) -> Option<Due> {
+        if self.lost.is_some() {
+            return None;
+        }
+        // The clock is read again: the deadline may have passed while the answer was under way.
+        if now >= self.lose_at() {
+            return self.handle_timeout(now);
+        }
+        match extension {
+            Extension::Extended(deadline) => {
+                self.deadline = self.deadline.max(deadline);
+                self.warned = false;
+                self.failing = false;
+                self.plan(now);
+                None
+            }
+            Extension::Lost => {
+                self.lost = Some(LossReason::Gone);
+                self.extend_at = None;
+                Some(Due::Lose(LossReason::Gone))
+            }
+            Extension::InDoubt => {
+                self.failing = true;
+                if self.upkeep.renew {
+                    self.extend_at = Some(now.saturating_add(self.ttl / 20));
+                }
+                None
+            }
+        }
+    }
+
+    /// The worker gave a sign of progress at `now`.
+    pub fn handle_progress(&mut self, now: Timestamp) {
+        self.progressed = self.progressed.max(now);
+    }
+
+    /// Plans the next renewal, a third of the ttl after the last one began to count.
+    fn plan(&mut self, now: Timestamp) {
+        let until = self.ttl / 3;
+        let promised = self.ttl.saturating_sub(self.drift.of(self.ttl));
+        let left = validity::left(self.deadline, now);
+        let passed = promised.saturating_sub(left);
+        self.extend_at =
+            self.upkeep.renew.then(|| now.saturating_add(until.saturating_sub(passed)));
+    }
+
+    /// The limit of the holder's own that forbids another extension at `now`.
+    fn limit(&self, now: Timestamp) -> Option<LossReason> {
+        let over = |limit: Option<Duration>, since: Timestamp| {
+            limit.is_some_and(|limit| now.saturating_since(since) >= limit)
+        };
+        if over(self.upkeep.max_hold, self.granted) {
+            Some(LossReason::MaxHold)
+        } else if over(self.upkeep.progress, self.progressed) {
+            Some(LossReason::NoProgress)
+        } else {
+            None
+        }
+    }
+
+    fn reason(&self, now: Timestamp) -> LossReason {
+        match self.limit(now) {
+            Some(limit) if self.upkeep.renew => limit,
+            _ if self.failing || self.upkeep.renew => LossReason::RenewalFailed,
+            _ => LossReason::NotRenewed,
+        }
+    }
+
+    /// The loss is told a little before the validity ends, so that it is known in time: a hundredth of the
+    /// ttl, between 2 and 50 ms.
+    fn lose_at(&self) -> Timestamp {
+        let lead = (self.ttl / 100).clamp(Duration::from_millis(2), Duration::from_millis(50));
+        self.before_deadline(lead)
+    }
+
+    /// The warning comes when two thirds of the ttl have passed without an extension.
+    fn warn_at(&self) -> Timestamp {
+        self.before_deadline(self.ttl / 3)
+    }
+
+    fn before_deadline(&self, lead: Duration) -> Timestamp {
+        Timestamp::from_origin(self.deadline.since_origin().saturating_sub(lead))
+    }
+}
+
+#[cfg(test)]
+#[path = "lifecycle_test.rs"]
+mod tests;

@@ -1,0 +1,121 @@
+//! The lifecycle, driven by hand: what is due when.
+
+use super::*;
+
+const TTL: Duration = Duration::from_secs(9);
+
+fn at(millis: u64) -> Timestamp {
+    Timestamp::from_origin(Duration::from_millis(millis))
+}
+
+/// A lease of 9 s without drift but the fixed part, granted at zero: it ends at 9 s, is lost at 8.95 s.
+fn lease(upkeep: Upkeep) -> Lifecycle {
+    let drift = Drift::new(0, Duration::ZERO);
+    Lifecycle::new(at(0), at(9_000), TTL, drift, upkeep)
+}
+
+fn not_renewed() -> Upkeep {
+    Upkeep { renew: false, ..Upkeep::default() }
+}
+
+#[test]
+fn a_renewed_lease_is_extended_at_a_third_of_its_ttl() {
+    let mut lease = lease(Upkeep::default());
+    assert_eq!(lease.poll_timeout(), Some(at(3_000)));
+    assert_eq!(lease.handle_timeout(at(2_999)), None);
+    assert_eq!(lease.handle_timeout(at(3_000)), Some(Due::Extend));
+    assert_eq!(lease.handle_timeout(at(3_000)), None);
+    assert_eq!(lease.handle_extension(Extension::Extended(at(12_000)), at(3_001)), None);
+    assert_eq!(lease.deadline(), at(12_000));
+    assert_eq!(lease.poll_timeout(), Some(at(6_000)));
+}
+
+#[test]
+fn asking_whether_it_holds_takes_no_renewal_off_the_list() {
+    let mut lease = lease(Upkeep::default());
+    assert_eq!(lease.handle_check(at(4_000)), None);
+    assert_eq!(lease.handle_timeout(at(4_000)), Some(Due::Extend));
+    assert_eq!(lease.handle_check(at(8_950)), Some(Due::Lose(LossReason::RenewalFailed)));
+    assert_eq!(lease.handle_check(at(8_950)), None);
+}
+
+#[test]
+fn a_failing_renewal_is_retried_warned_of_and_lost_before_the_deadline() {
+    let mut lease = lease(Upkeep::default());
+    assert_eq!(lease.handle_timeout(at(3_000)), Some(Due::Extend));
+    assert_eq!(lease.handle_extension(Extension::InDoubt, at(3_100)), None);
+    assert_eq!(lease.poll_timeout(), Some(at(3_550)));
+    assert_eq!(lease.handle_timeout(at(3_550)), Some(Due::Extend));
+    assert_eq!(lease.handle_timeout(at(6_000)), Some(Due::Warn(LossReason::RenewalFailed)));
+    assert_eq!(lease.handle_timeout(at(6_000)), None);
+    assert_eq!(lease.handle_timeout(at(8_950)), Some(Due::Lose(LossReason::RenewalFailed)));
+    assert_eq!(lease.poll_timeout(), None);
+    assert_eq!(lease.handle_timeout(at(9_000)), None);
+}
+
+#[test]
+fn a_renewal_that_comes_back_late_extends_nothing() {
+    let mut lost = lease(Upkeep::default());
+    assert_eq!(lost.handle_timeout(at(3_000)), Some(Due::Extend));
+    let late = Extension::Extended(at(12_000));
+    assert_eq!(
+        lost.handle_extension(late, at(8_960)),
+        Some(Due::Lose(LossReason::RenewalFailed)),
+        "the process was stopped while the answer was under way"
+    );
+    assert_eq!((lost.deadline(), lost.lost()), (at(9_000), Some(LossReason::RenewalFailed)));
+    assert_eq!(lost.handle_extension(late, at(8_961)), None);
+}
+
+#[test]
+fn a_key_that_is_gone_loses_the_lease_at_once() {
+    let mut lease = lease(Upkeep::default());
+    assert_eq!(lease.handle_timeout(at(3_000)), Some(Due::Extend));
+    assert_eq!(
+        lease.handle_extension(Extension::Lost, at(3_001)),
+        Some(Due::Lose(LossReason::Gone))
+    );
+}
+
+#[test]
+fn a_lease_that_is_not_renewed_is_warned_of_and_ends() {
+    let mut lease = lease(not_renewed());
+    assert_eq!(lease.poll_timeout(), Some(at(6_000)));
+    assert_eq!(lease.handle_timeout(at(6_000)), Some(Due::Warn(LossReason::NotRenewed)));
+    assert_eq!(lease.handle_timeout(at(8_950)), Some(Due::Lose(LossReason::NotRenewed)));
+}
+
+#[test]
+fn the_holder_may_extend_a_lease_that_is_not_renewed() {
+    let mut lease = lease(not_renewed());
+    assert_eq!(lease.handle_extension(Extension::Extended(at(12_000)), at(3_000)), None);
+    assert_eq!(lease.poll_timeout(), Some(at(9_000)));
+    assert_eq!(lease.handle_extension(Extension::InDoubt, at(4_000)), None);
+    assert_eq!(lease.deadline(), at(12_000), "the old validity still runs");
+}
+
+#[test]
+fn max_hold_and_a_lack_of_progress_stop_the_renewal() {
+    let hold = Upkeep { max_hold: Some(Duration::from_secs(2)), ..Upkeep::default() };
+    let mut held = lease(hold);
+    assert_eq!(held.handle_timeout(at(3_000)), None);
+    assert_eq!(held.handle_timeout(at(8_950)), Some(Due::Lose(LossReason::MaxHold)));
+
+    let progress = Upkeep { progress: Some(Duration::from_secs(2)), ..Upkeep::default() };
+    let mut busy = lease(progress);
+    busy.handle_progress(at(2_500));
+    assert_eq!(busy.handle_timeout(at(3_000)), Some(Due::Extend));
+    let mut hung = lease(progress);
+    assert_eq!(hung.handle_timeout(at(3_000)), None);
+    let mut revived = hung.clone();
+    revived.handle_progress(at(3_200));
+    assert_eq!(revived.handle_timeout(at(3_450)), Some(Due::Extend));
+    assert_eq!(hung.handle_timeout(at(8_950)), Some(Due::Lose(LossReason::NoProgress)));
+}
+
+#[test]
+fn an_extension_never_shortens_what_was_promised() {
+    let mut lease = lease(not_renewed());
+    assert_eq!(lease.handle_extension(Extension::Extended(at(5_000)), at(1_000)), None);
+    assert_eq!(lease.deadline(), at(9_000));
+}

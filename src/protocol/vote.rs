@@ -1,0 +1,116 @@
+//! The state of one node in one round, and the count over all of them.
+//!
+//! It decides what counts as a vote, and where a key may stand. It must count each node once.
+
+use alloc::{vec, vec::Vec};
+
+use super::{command::NodeId, fencing::FencingToken};
+
+/// Where one node stands in a round.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) enum Vote {
+    NotAsked,
+    Waiting,
+    /// It did what it was asked, with this counter where it keeps one.
+    Granted(Option<FencingToken>),
+    /// It granted, and has been asked to confirm the round's token.
+    Confirming,
+    Confirmed,
+    /// It granted, and will not confirm the round's token.
+    Outvoted,
+    Denied,
+    Failed {
+        sent: bool,
+    },
+}
+
+impl Vote {
+    /// Whether the key may stand there, now or later.
+    pub(super) const fn may_hold(self) -> bool {
+        match self {
+            Self::NotAsked | Self::Denied | Self::Failed { sent: false } => false,
+            Self::Waiting
+            | Self::Granted(_)
+            | Self::Confirming
+            | Self::Confirmed
+            | Self::Outvoted
+            | Self::Failed { sent: true } => true,
+        }
+    }
+
+    /// Whether a reply is awaited.
+    pub(super) const fn is_open(self) -> bool {
+        matches!(self, Self::Waiting | Self::Confirming)
+    }
+}
+
+/// The votes of all configured nodes.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Votes(Vec<Vote>);
+
+impl Votes {
+    pub(super) fn new(nodes: usize) -> Self {
+        Self(vec![Vote::NotAsked; nodes])
+    }
+
+    pub(super) fn get(&self, node: NodeId) -> Option<Vote> {
+        self.0.get(node.index()).copied()
+    }
+
+    pub(super) fn set(&mut self, node: NodeId, vote: Vote) {
+        if let Some(slot) = self.0.get_mut(node.index()) {
+            *slot = vote;
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (NodeId, Vote)> + '_ {
+        self.0.iter().enumerate().map(|(index, vote)| (NodeId::new(index), *vote))
+    }
+
+    pub(super) fn count(&self, matching: impl Fn(Vote) -> bool) -> usize {
+        self.0.iter().filter(|vote| matching(**vote)).count()
+    }
+
+    /// The nodes that granted, whether or not they have confirmed.
+    pub(super) fn granted(&self) -> usize {
+        self.count(|vote| {
+            matches!(vote, Vote::Granted(_) | Vote::Confirming | Vote::Confirmed | Vote::Outvoted)
+        })
+    }
+
+    /// The nodes whose counter is the token, by their grant or by confirming it.
+    pub(super) fn for_token(&self, token: Option<FencingToken>) -> usize {
+        self.count(|vote| vote == Vote::Granted(token) || vote == Vote::Confirmed)
+    }
+
+    /// The nodes that will not vote any more, whatever comes.
+    pub(super) fn against(&self) -> usize {
+        self.count(|vote| {
+            matches!(vote, Vote::NotAsked | Vote::Denied | Vote::Outvoted | Vote::Failed { .. })
+        })
+    }
+
+    pub(super) fn failed(&self) -> usize {
+        self.count(|vote| matches!(vote, Vote::Failed { .. }))
+    }
+
+    /// Takes the votes of the nodes that granted without a counter.
+    pub(super) fn outvote_uncounted(&mut self) {
+        for vote in &mut self.0 {
+            if *vote == Vote::Granted(None) {
+                *vote = Vote::Outvoted;
+            }
+        }
+    }
+
+    /// The largest counter among the grants.
+    pub(super) fn largest(&self) -> Option<FencingToken> {
+        self.0
+            .iter()
+            .filter_map(|vote| match vote {
+                Vote::Granted(fence) => *fence,
+                _ => None,
+            })
+            .max()
+    }
+}

@@ -1,0 +1,86 @@
+//! Goal: every step from a lock of two commands to a fenced quorum lock is there for a reason.
+//!
+//! Method: each test shows a common pattern failing on real servers, by the commands alone, and then the call
+//! of this crate in the same situation, which has no such failure (`docs/patterns.md`). It waits for
+//! conditions up to a deadline, never for a fixed time.
+#![cfg(feature = "redis")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "tests are free to"
+)]
+
+mod failover;
+mod fencing;
+mod getset;
+mod plain_del;
+mod reentrancy;
+mod renewal;
+mod restart;
+mod setnx_expire;
+
+use std::time::Duration;
+
+use quorlock::{Builder, Redlock, node::NodeState};
+use quorlock_harness::{
+    Cluster, Server, eventually,
+    redis::{Value, from_redis_value},
+};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+/// For what certainly happens, on however busy a machine.
+const SOON: Duration = Duration::from_secs(20);
+
+/// Settings for tests in which timing is not the subject, on servers made for the test.
+fn throwaway() -> Builder {
+    Redlock::builder()
+        .node_timeout(2 * SECOND)
+        .connect_timeout(10 * SECOND)
+        .max_ttl(60 * SECOND)
+        .danger_skip_quarantine()
+}
+
+/// A client of these nodes that knows of no other client.
+fn client(cluster: &Cluster) -> Redlock {
+    connected(throwaway().nodes(cluster.urls()))
+}
+
+/// Connected, with every node ready to vote.
+#[track_caller]
+fn connected(builder: Builder) -> Redlock {
+    let redlock = builder.connect_blocking().unwrap_or_else(|error| panic!("{error}"));
+    all_ready(&redlock);
+    redlock
+}
+
+#[track_caller]
+fn all_ready(redlock: &Redlock) {
+    eventually("every node is ready", SOON, || {
+        redlock.nodes().iter().all(|node| node.state == NodeState::Ready)
+    });
+}
+
+/// The number that a command answers with.
+#[track_caller]
+fn number(server: &Server, command: &[&str]) -> i64 {
+    from_redis_value(server.run(command)).unwrap()
+}
+
+/// `SET key value NX PX ms`: whether it was set.
+#[track_caller]
+fn set_nx_px(server: &Server, key: &str, value: &str, ms: &str) -> bool {
+    match server.run(&["SET", key, value, "NX", "PX", ms]) {
+        Value::Okay => true,
+        Value::Nil => false,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Waits until a key has expired on a server.
+#[track_caller]
+fn expired(server: &Server, key: &str) {
+    eventually("the key has expired", SOON, || server.pttl(key) == -2);
+}

@@ -1,0 +1,176 @@
+//! Acquire rounds with a fencing token: how a quorum agrees on one, and who is asked to confirm it.
+//!
+//! Goal: the token is the largest counter of a quorum of grants, chosen once; a node votes with exactly that
+//! counter or by confirming it, and only a quorum of votes wins. Method: command lists, as in
+//! `round_acquire.rs`.
+
+use quorlock::protocol::{FencingToken, Loss, Verdict};
+
+use super::*;
+
+fn token(number: u64) -> FencingToken {
+    FencingToken::new(number)
+}
+
+fn granted(counter: u64) -> Reply {
+    Reply::Granted(Some(token(counter)))
+}
+
+fn confirms(nodes: impl IntoIterator<Item = usize>, number: u64) -> Vec<(NodeId, Command)> {
+    let (resource, owner, token) = (resource(), owner(), token(number));
+    let command = Command::Confirm { resource, owner, token };
+    nodes.into_iter().map(|index| (node(index), command.clone())).collect()
+}
+
+/// A round with a hint whose acquires have been handed out.
+fn fenced(nodes: usize) -> Round {
+    let mut terms = Terms::new(resource(), owner(), TTL);
+    terms.hint = Some(10);
+    let mut round = Round::acquire(Quorum::of(nodes), terms, start());
+    let (resource, owner) = (resource(), owner());
+    let command = Command::Acquire { resource, owner, ttl: TTL, hint: Some(10) };
+    let asked: Vec<_> = (0..nodes).map(|index| (node(index), command.clone())).collect();
+    assert_eq!(drain(&mut round), asked, "all nodes get the same hint");
+    round
+}
+
+/// Five nodes, of which the first three have granted with these counters, so that the token is chosen.
+fn agreed(counters: [u64; 3]) -> Round {
+    let mut round = fenced(5);
+    for (index, counter) in counters.into_iter().enumerate() {
+        round.handle_reply(node(index), granted(counter), at(1));
+    }
+    round
+}
+
+fn state(round: &Round) -> (Verdict, Option<Loss>, Option<u64>) {
+    (round.verdict(), round.loss(), round.token().map(FencingToken::get))
+}
+
+const OPEN: (Verdict, Option<Loss>, Option<u64>) = (Verdict::Pending, None, None);
+const CONTENDED: (Verdict, Option<Loss>, Option<u64>) =
+    (Verdict::Lost, Some(Loss::Contended), None);
+
+#[test]
+fn a_quorum_with_one_counter_wins_without_a_confirm() {
+    let mut round = fenced(5);
+    for index in [4, 0] {
+        round.handle_reply(node(index), granted(10), at(1));
+        assert_eq!(state(&round), OPEN);
+    }
+    round.handle_reply(node(2), granted(10), at(1));
+    assert_eq!(state(&round), (Verdict::Won, None, Some(10)));
+    assert_eq!(drain(&mut round), []);
+}
+
+#[test]
+fn those_behind_the_largest_counter_are_asked_to_confirm_it_and_nobody_else() {
+    let mut round = agreed([10, 12, 11]);
+    assert_eq!(drain(&mut round), confirms([0, 2], 12));
+    assert_eq!(state(&round), OPEN, "one vote is no quorum");
+    round.handle_reply(node(2), granted(12), at(2));
+    assert_eq!(state(&round), OPEN);
+    round.handle_reply(node(0), granted(12), at(2));
+    assert_eq!(state(&round), (Verdict::Won, None, Some(12)));
+    assert_eq!(drain(&mut round), []);
+}
+
+#[test]
+fn the_token_is_chosen_at_the_first_quorum_and_stays() {
+    let mut round = agreed([10, 12, 11]);
+    assert_eq!(drain(&mut round), confirms([0, 2], 12));
+    // A late grant above it will not vote for it: its counter never falls.
+    round.handle_reply(node(3), granted(13), at(2));
+    assert_eq!((drain(&mut round), state(&round)), (vec![], OPEN));
+    // A late grant behind it is asked too, and one with the token votes at once.
+    round.handle_reply(node(4), granted(9), at(2));
+    assert_eq!(drain(&mut round), confirms([4], 12));
+    round.handle_reply(node(4), granted(12), at(3));
+    round.handle_reply(node(0), granted(12), at(3));
+    assert_eq!(state(&round), (Verdict::Won, None, Some(12)));
+    assert_eq!(round.may_hold().collect::<Vec<_>>(), (0..5).map(node).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_late_grant_with_the_token_is_a_vote() {
+    let mut round = agreed([12, 12, 11]);
+    assert_eq!(drain(&mut round), confirms([2], 12));
+    round.handle_reply(node(4), granted(12), at(2));
+    assert_eq!(state(&round), (Verdict::Won, None, Some(12)));
+    // What comes back from the confirm changes nothing.
+    round.handle_reply(node(2), denied(), at(3));
+    assert_eq!((drain(&mut round), state(&round)), (vec![], (Verdict::Won, None, Some(12))));
+    assert_eq!(round.may_hold().count(), 5);
+}
+
+#[test]
+fn whatever_is_not_a_confirmation_is_no_vote_and_the_key_may_stand_there() {
+    for refusal in [denied(), UNKNOWN, NOT_SENT] {
+        let mut round = agreed([10, 12, 11]);
+        drain(&mut round);
+        round.handle_reply(node(0), refusal.clone(), at(2));
+        assert_eq!((drain(&mut round), state(&round)), (vec![], OPEN), "{refusal:?}");
+        round.handle_reply(node(3), denied(), at(2));
+        assert_eq!(state(&round), OPEN, "nodes 1, 2 and 4 may still make it: {refusal:?}");
+        round.handle_reply(node(2), refusal.clone(), at(2));
+        assert_eq!(round.verdict(), Verdict::Lost, "{refusal:?}");
+        assert_eq!(round.token(), None);
+        assert_eq!(drain(&mut round), releases([0, 1, 2, 4]), "{refusal:?}");
+    }
+}
+
+#[test]
+fn a_grant_is_not_a_vote() {
+    // All five grant, each with another counter, and nobody confirms.
+    let mut round = agreed([10, 11, 12]);
+    round.handle_reply(node(3), granted(13), at(1));
+    round.handle_reply(node(4), granted(14), at(1));
+    assert_eq!(drain(&mut round), confirms([0, 1], 12));
+    assert_eq!((round.granted(), state(&round)), (5, OPEN));
+    round.handle_reply(node(0), denied(), at(2));
+    assert_eq!(state(&round), CONTENDED);
+    assert_eq!(drain(&mut round), releases(0..5));
+}
+
+#[test]
+fn the_validity_counts_when_the_last_vote_comes() {
+    for (elapsed, verdict) in [(9_897, Verdict::Won), (9_898, Verdict::Lost)] {
+        let mut round = agreed([12, 12, 11]);
+        drain(&mut round);
+        round.handle_reply(node(2), granted(12), at(elapsed));
+        assert_eq!(round.verdict(), verdict);
+        let late = verdict == Verdict::Lost;
+        assert_eq!(round.loss(), late.then_some(Loss::TooLate));
+        assert_eq!(drain(&mut round), if late { releases(0..5) } else { vec![] });
+    }
+}
+
+#[test]
+fn a_timeout_or_a_caller_that_goes_away_while_confirming_releases_every_grant() {
+    let mut round = agreed([10, 12, 11]);
+    drain(&mut round);
+    round.handle_timeout(at(100));
+    assert_eq!(round.verdict(), Verdict::Lost);
+    let sent = drain(&mut round);
+    assert!((0..5).all(|index| sent.contains(&releases([index])[0])), "{sent:?}");
+
+    // A confirm that was not handed out is taken back; the grant behind it is not.
+    let mut round = agreed([10, 12, 11]);
+    assert_eq!(round.poll_command(), confirms([0], 12).pop());
+    round.handle_abandoned();
+    assert_eq!(drain(&mut round), releases(0..5));
+    assert_eq!(round.loss(), Some(Loss::Abandoned));
+}
+
+#[test]
+fn what_comes_after_the_loss_changes_nothing_but_late_grants_are_released_once_more() {
+    let mut round = agreed([10, 12, 11]);
+    drain(&mut round);
+    round.handle_abandoned();
+    drain(&mut round);
+    for index in [0, 2, 3, 4] {
+        round.handle_reply(node(index), granted(12), at(2));
+    }
+    assert_eq!(state(&round), (Verdict::Lost, Some(Loss::Abandoned), None));
+    assert_eq!(drain(&mut round), releases([3, 4]));
+}

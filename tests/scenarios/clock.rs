@@ -1,0 +1,207 @@
+//! Goal: a node whose clock jumps cannot give a resource away to a client that knows the node, and whoever is
+//! granted it has the larger token in any case.
+//!
+//! Method: servers under a preload shim (`shim.c`, built here with `cc`) that adds an offset to their wall clock.
+//! The holder has the keys of the nodes 0 and 1; the clock of node 1 jumps ahead, so that its key expires; a
+//! second client asks. In classic mode it is granted. By default its reply shows the jump, and is no vote. A
+//! client that meets the node after the jump cannot see it: there the fencing token is what holds.
+
+use std::{
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+    time::{Duration, Instant, SystemTime},
+};
+
+use quorlock::{
+    AcquireError, FenceGate, NodeOutcome,
+    node::{NodeError, NodeState},
+};
+use quorlock_harness::{Cluster, eventually};
+
+use super::{SECOND, SOON, acquire_without, admit, all_ready, is_quarantined, ready, settings};
+
+const MINUTE: i64 = 60_000_000;
+const DAY: i64 = 24 * 60 * MINUTE;
+/// Longer than these schedules take.
+const TTL: Duration = Duration::from_secs(20);
+
+/// The shim, built once per process.
+fn shim() -> &'static Path {
+    static SHIM: OnceLock<PathBuf> = OnceLock::new();
+    SHIM.get_or_init(|| {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios/shim.c");
+        let built = Path::new(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("quorlock-clock-{}.so", std::process::id()));
+        let output = Command::new("cc")
+            .args(["-shared", "-fPIC", "-O1", "-Wall", "-o"])
+            .args([&built, &source])
+            .output()
+            .unwrap_or_else(|error| panic!("these tests need a C compiler, `cc` on PATH: {error}"));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        built
+    })
+}
+
+/// Servers with clocks of their own.
+struct Clocks {
+    cluster: Cluster,
+    offsets: Vec<(PathBuf, std::fs::File)>,
+}
+
+impl Clocks {
+    fn start(n: usize) -> Self {
+        let offsets: Vec<_> = (0..n)
+            .map(|_| {
+                let name = format!("offset-{:x}", rand::random::<u64>());
+                let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+                std::fs::write(&path, 0i64.to_ne_bytes()).unwrap();
+                let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+                (path, file)
+            })
+            .collect();
+        let cluster = Cluster::start_with(n, |index, builder| {
+            builder.env("LD_PRELOAD", shim()).env("QUORLOCK_CLOCK", &offsets[index].0)
+        });
+        Self { cluster, offsets }
+    }
+
+    /// Sets the clock of a node, and waits until the node shows it.
+    fn jump(&self, node: usize, offset_us: i64) {
+        self.offsets[node].1.write_all_at(&offset_us.to_ne_bytes(), 0).unwrap();
+        eventually("the clock has jumped", SOON, || {
+            let ours = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+            let ours = i64::try_from(ours.as_micros()).unwrap();
+            (self.wall_us(node) - ours - offset_us).abs() < MINUTE / 4
+        });
+    }
+
+    fn wall_us(&self, node: usize) -> i64 {
+        let time = self.cluster[node].run(&["TIME"]);
+        let (seconds, micros): (i64, i64) = redis::from_redis_value(time).unwrap();
+        seconds * 1_000_000 + micros
+    }
+}
+
+impl Drop for Clocks {
+    fn drop(&mut self) {
+        for (path, _) in &self.offsets {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+#[test]
+fn a_jump_gives_two_holders_in_classic_mode() {
+    let clocks = Clocks::start(3);
+    let cluster = &clocks.cluster;
+    let client = || settings(cluster, TTL).classic();
+    let (first, second) = (ready(client()), ready(client()));
+    let held = acquire_without(cluster, &first, "r", 2);
+    assert!(second.try_acquire("r").blocking().is_err());
+    clocks.jump(1, MINUTE);
+    let other = second.try_acquire("r").blocking().unwrap();
+    assert!(held.is_valid() && other.is_valid(), "two holders at once");
+}
+
+#[test]
+fn a_jump_gives_one_holder_to_clients_that_know_the_node() {
+    let clocks = Clocks::start(3);
+    let cluster = &clocks.cluster;
+    admit(cluster, TTL);
+    let (first, second) = (ready(settings(cluster, TTL)), ready(settings(cluster, TTL)));
+    let held = acquire_without(cluster, &first, "r", 2);
+    // Without this, the second client would meet the node for the first time after the jump.
+    second.try_acquire("other").blocking().unwrap().release_blocking().unwrap();
+    clocks.jump(1, MINUTE);
+    assert_eq!(cluster[1].get("r"), None, "node 1 has forgotten");
+    let error = second.try_acquire("r").blocking().unwrap_err();
+    let jumped = |error: &AcquireError| {
+        error.nodes().is_some_and(|nodes| {
+            nodes.iter().any(|report| {
+                report.node.index() == 1
+                    && report.outcome == NodeOutcome::Failed(NodeError::ClockJumped)
+            })
+        })
+    };
+    assert!(jumped(&error) || is_quarantined(&second, 1), "{error}");
+    // From then on the node is in quarantine, for every client.
+    eventually("the node is quarantined", SOON, || is_quarantined(&second, 1));
+    let fresh = settings(cluster, TTL).connect_blocking().unwrap();
+    for client in [&second, &fresh] {
+        let state = &client.nodes()[1].state;
+        assert!(matches!(state, NodeState::Quarantined { .. }), "{state:?}");
+        assert!(client.try_acquire("r").blocking().is_err());
+    }
+    held.check().unwrap();
+    assert_eq!(cluster[1].get("r"), None, "what node 1 had granted is released");
+}
+
+#[test]
+fn a_renewed_lease_survives_a_jump_and_the_node_comes_back() {
+    let ttl = SECOND;
+    let clocks = Clocks::start(3);
+    let cluster = &clocks.cluster;
+    admit(cluster, ttl);
+    let redlock = ready(settings(cluster, ttl));
+    let held = redlock.acquire("r").blocking().unwrap();
+    eventually("all have the key", SOON, || {
+        cluster.iter().all(|server| super::has_key(server, &held))
+    });
+    for offset in [MINUTE, -MINUTE] {
+        clocks.jump(1, offset);
+        eventually("the holder sees the jump", SOON, || is_quarantined(&redlock, 1));
+        held.check().unwrap();
+        all_ready(&redlock);
+        eventually("the key is back", SOON, || super::has_key(&cluster[1], &held));
+        held.check().unwrap();
+        clocks.jump(1, 0);
+        eventually("the holder sees the jump back", SOON, || is_quarantined(&redlock, 1));
+        all_ready(&redlock);
+    }
+}
+
+#[test]
+fn a_client_that_meets_the_node_after_the_jump_has_the_larger_token() {
+    // After two days the node's counters have expired too; its floor has not.
+    for jump in [MINUTE, 2 * DAY] {
+        let clocks = Clocks::start(3);
+        let cluster = &clocks.cluster;
+        admit(cluster, TTL);
+        let first = ready(settings(cluster, TTL));
+        let held = acquire_without(cluster, &first, "r", 2);
+        clocks.jump(1, jump);
+        let fresh = ready(settings(cluster, TTL));
+        let other = fresh.try_acquire("r").without_renewal().blocking().unwrap();
+        assert!(held.is_valid() && other.is_valid(), "exclusion is not promised here");
+        let gate = FenceGate::new();
+        let (old, new) = (held.fencing_token().unwrap(), other.fencing_token().unwrap());
+        gate.admit(old).unwrap();
+        gate.admit(new).unwrap();
+        assert!(new > old && gate.admit(old).is_err(), "the gate keeps the older one out");
+    }
+}
+
+/// A clock that is set back leaves keys with hours to live. The next acquire cuts them.
+#[test]
+fn a_clock_set_back_locks_nobody_out() {
+    let ttl = SECOND;
+    let clocks = Clocks::start(3);
+    let cluster = &clocks.cluster;
+    admit(cluster, ttl);
+    // Its holder has died, and all clocks are set back by an hour.
+    let owner = "0123456789abcdef0123456789abcdef";
+    cluster.iter().for_each(|server| server.set("r", owner, Some(1000)));
+    (0..3).for_each(|node| clocks.jump(node, -60 * MINUTE));
+    for server in cluster {
+        assert!(server.pttl("r") > 3_500_000, "an hour and more: {}", server.pttl("r"));
+    }
+    let classic = ready(settings(cluster, ttl).classic());
+    assert!(classic.try_acquire("r").blocking().unwrap_err().is_contended());
+    assert!(cluster[0].pttl("r") > 3_500_000);
+    let start = Instant::now();
+    let redlock = ready(settings(cluster, ttl));
+    drop(redlock.acquire("r").wait(SOON).blocking().unwrap());
+    assert!(start.elapsed() < 10 * SECOND, "{:?}", start.elapsed());
+}

@@ -1,0 +1,130 @@
+//! Goal: every published objection to Redlock, and every promise about leases, fencing tokens and admission,
+//! is an executable scenario on real servers.
+//!
+//! Method: real kills, empty restarts, pauses, rollbacks, clock jumps and late replies. Where a schedule breaks
+//! plain Redlock, the same schedule is run twice: with `classic()` two holders are asserted, with the default
+//! they are excluded. Times are measured; nothing is assumed to have happened after a while.
+#![cfg(feature = "redis")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "tests are free to"
+)]
+
+mod client_pause;
+mod clock;
+mod cost;
+mod counters;
+mod delayed;
+mod deployment;
+mod grants;
+mod guard;
+mod lead;
+mod loss;
+mod overtaken;
+mod own_clock;
+mod restarts;
+mod rolling;
+mod scripts;
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use quorlock::{Builder, Lease, Redlock, node::NodeState};
+use quorlock_harness::{Cluster, Server, eventually};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+/// For what certainly happens, on however busy a machine.
+const SOON: Duration = Duration::from_secs(20);
+
+/// The key of a node's marker.
+const MARKER: &str = "quorlock:node";
+
+/// Tests that measure time, and tests that load the machine, run one at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Settings with leases as long as `ttl` at most.
+fn settings(cluster: &Cluster, ttl: Duration) -> Builder {
+    Redlock::builder()
+        .nodes(cluster.urls())
+        .connect_timeout(10 * SECOND)
+        .node_timeout(100 * MS)
+        .ttl(ttl)
+        .max_ttl(ttl)
+}
+
+/// How long a node is kept from voting, by the settings above.
+fn quarantine(ttl: Duration) -> Duration {
+    ttl + ttl / 10 + 200 * MS
+}
+
+/// Connected, with every node ready to vote.
+#[track_caller]
+fn ready(builder: Builder) -> Redlock {
+    let redlock = builder.connect_blocking().unwrap_or_else(|error| panic!("{error}"));
+    all_ready(&redlock);
+    redlock
+}
+
+#[track_caller]
+fn all_ready(redlock: &Redlock) {
+    eventually("every node is ready", SOON, || {
+        redlock.nodes().iter().all(|node| node.state == NodeState::Ready)
+    });
+}
+
+/// Makes new nodes ready at once, as if their deployment were long past.
+fn admit(cluster: &Cluster, max_ttl: Duration) {
+    let redlock = ready(settings(cluster, max_ttl).danger_skip_quarantine());
+    redlock.close_blocking().unwrap();
+}
+
+/// Servers that have been admitted.
+fn admitted(n: usize, max_ttl: Duration) -> Cluster {
+    let cluster = Cluster::start(n);
+    admit(&cluster, max_ttl);
+    cluster
+}
+
+/// Whether the key stands on a server with this lease's owner.
+fn has_key(server: &Server, lease: &Lease) -> bool {
+    server.get(lease.resource().as_bytes()).as_deref() == Some(lease.owner().to_hex().as_slice())
+}
+
+fn is_quarantined(redlock: &Redlock, node: usize) -> bool {
+    matches!(redlock.nodes()[node].state, NodeState::Quarantined { .. })
+}
+
+/// Acquires without a vote of the node at `without`, which has the key of somebody else meanwhile.
+#[track_caller]
+fn acquire_without(cluster: &Cluster, redlock: &Redlock, resource: &str, without: usize) -> Lease {
+    cluster[without].set(resource, "somebody else", None);
+    let lease = redlock.try_acquire(resource).without_renewal().blocking().unwrap();
+    for (index, server) in cluster.iter().enumerate().filter(|(index, _)| *index != without) {
+        eventually("the others have the key", SOON, || has_key(server, &lease));
+        assert_ne!(index, without);
+    }
+    assert!(cluster[without].del(resource));
+    lease
+}
+
+/// The number of the lease's token.
+#[track_caller]
+fn token(lease: &Lease) -> u64 {
+    lease.fencing_token().expect("a fencing token").get()
+}
+
+/// The value below which `share` of the sorted samples lie.
+fn quantile(sorted: &[Duration], share: f64) -> Duration {
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let index = ((sorted.len() - 1) as f64 * share).round() as usize;
+    sorted[index]
+}

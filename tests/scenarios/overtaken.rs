@@ -1,0 +1,51 @@
+//! Goal: a lost round leaves no key behind, also on a node that does not know the acquire script yet.
+//!
+//! Method: a server that has restarted, or whose scripts were flushed, knows the script of the release, which every
+//! connection brings along, and not that of the acquire. The acquire is then sent twice, by its digest and in full,
+//! and the release of a round that was lost meanwhile must not come between the two.
+
+use quorlock::Redlock;
+use quorlock_harness::{Cluster, Proxy, eventually};
+
+use super::{MS, SECOND, admitted, all_ready, ready};
+
+/// Loses a round while the third node, which is slow, is being asked, after `forget`.
+fn a_lost_round_leaves_no_key(forget: impl FnOnce(&Cluster)) {
+    let ttl = 20 * SECOND;
+    let cluster = admitted(3, ttl);
+    let slow = Proxy::start(cluster[2].port());
+    let nodes = [cluster[0].url(), cluster[1].url(), slow.url()];
+    let builder = Redlock::builder().nodes(nodes).node_timeout(SECOND).max_ttl(ttl);
+    let redlock = ready(builder.danger_skip_quarantine());
+    let identity = redlock.nodes()[2].identity.clone();
+    // A majority is somebody else's, so that the round is lost at their answers.
+    (0..2).for_each(|node| cluster[node].set("r", "somebody else", None));
+    forget(&cluster);
+    let info = cluster[2].run(&["INFO", "server"]);
+    let info: String = redis::from_redis_value(info).unwrap();
+    let restarted = identity.as_deref().is_none_or(|run_id| !info.contains(run_id));
+    eventually("a restart has been noticed", 10 * SECOND, || {
+        !restarted || redlock.nodes()[2].identity != identity
+    });
+    all_ready(&redlock);
+    slow.delay(50 * MS);
+    assert!(redlock.try_acquire("r").ttl(ttl).blocking().unwrap_err().is_contended());
+    // Nothing is under way any more when it has closed.
+    redlock.close_blocking().unwrap();
+    // Well before it would expire.
+    eventually("no key is left behind", 5 * SECOND, || cluster[2].get("r").is_none());
+}
+
+#[test]
+fn a_lost_round_leaves_no_key_on_a_node_that_has_restarted() {
+    a_lost_round_leaves_no_key(|cluster| cluster[2].restart_empty());
+}
+
+#[test]
+fn a_lost_round_leaves_no_key_on_a_node_whose_scripts_were_flushed() {
+    a_lost_round_leaves_no_key(|cluster| {
+        cluster[2].run(&["SCRIPT", "FLUSH"]);
+        let release = include_str!("../../src/node/redis/scripts/release.lua");
+        cluster[2].run(&["SCRIPT", "LOAD", release]);
+    });
+}

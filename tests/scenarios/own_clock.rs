@@ -1,0 +1,135 @@
+//! Goal: a client whose own clock jumps harms nobody but itself, and recovers.
+//!
+//! Method: a runtime whose clock can be set ahead, under a client of the same nodes as a holder that is checked
+//! all the time. To such a client all nodes seem to have jumped; none of them must be put in quarantine for it.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use quorlock::{
+    protocol::Timestamp,
+    runtime::{Runtime, Task, TokioRuntime},
+};
+use quorlock_harness::{eventually, redis};
+
+use super::{
+    MARKER, MS, SECOND, SOON, acquire_without, admitted, all_ready, alone, is_quarantined, ready,
+    settings,
+};
+
+/// The system's clock, and an offset that only grows.
+#[derive(Debug)]
+struct Skewed {
+    inner: TokioRuntime,
+    ahead_ms: AtomicU64,
+}
+
+impl Skewed {
+    fn start() -> Arc<Self> {
+        let inner = TokioRuntime::dedicated().unwrap();
+        Arc::new(Self { inner, ahead_ms: AtomicU64::new(0) })
+    }
+
+    fn jump(&self) {
+        self.ahead_ms.fetch_add(60_000, Ordering::SeqCst);
+    }
+
+    fn ahead(&self) -> Duration {
+        Duration::from_millis(self.ahead_ms.load(Ordering::SeqCst))
+    }
+}
+
+impl Runtime for Skewed {
+    fn now(&self) -> Timestamp {
+        self.inner.now().saturating_add(self.ahead())
+    }
+
+    fn wall_us(&self) -> u64 {
+        self.inner.wall_us()
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> Task {
+        let at = Timestamp::from_origin(at.since_origin().saturating_sub(self.ahead()));
+        self.inner.sleep_until(at)
+    }
+
+    fn spawn(&self, task: Task) {
+        self.inner.spawn(task);
+    }
+
+    fn random(&self) -> [u8; 16] {
+        self.inner.random()
+    }
+}
+
+#[test]
+fn a_client_whose_clock_jumps_puts_no_node_in_quarantine() {
+    let _turn = alone();
+    let ttl = SECOND;
+    let cluster = admitted(5, ttl);
+    let holder = ready(settings(&cluster, ttl));
+    let lease = holder.acquire("held").blocking().unwrap();
+    let runtime = Skewed::start();
+    let skewed = ready(settings(&cluster, ttl).runtime(Arc::clone(&runtime) as _));
+    let own = skewed.acquire("own").blocking().unwrap();
+    runtime.jump();
+    assert!(own.check().is_err(), "its own lease is over, by its own clock");
+    let start = Instant::now();
+    let mut recovered = false;
+    // For longer than a quarantine.
+    while start.elapsed() < 2 * ttl {
+        lease.check().unwrap_or_else(|lost| panic!("the holder's lease: {lost}"));
+        for node in 0..cluster.len() {
+            assert!(!is_quarantined(&holder, node), "the holder's view of node {node}");
+        }
+        recovered |= skewed.try_acquire("other").blocking().is_ok();
+        std::thread::sleep(5 * MS);
+    }
+    let fresh = settings(&cluster, ttl).connect_blocking().unwrap();
+    assert!((0..cluster.len()).all(|node| !is_quarantined(&fresh, node)));
+    all_ready(&fresh);
+    all_ready(&skewed);
+    eventually("it recovers", SOON, || {
+        recovered |= skewed.try_acquire("other").blocking().is_ok();
+        recovered
+    });
+    lease.check().unwrap();
+}
+
+/// A clock that may run ahead ends leases early, which is safe. A quarantine that it ends early is not.
+#[test]
+fn a_client_whose_clock_jumps_does_not_end_a_quarantine_early() {
+    let _turn = alone();
+    let ttl = 3 * SECOND;
+    // Asked without a pause, or left alone with its timers.
+    for asked in [true, false] {
+        let cluster = admitted(3, ttl);
+        let runtime = Skewed::start();
+        let skewed = ready(settings(&cluster, ttl).runtime(Arc::clone(&runtime) as _));
+        // In classic mode, so that nobody but the client whose clock jumps looks after the nodes.
+        let holder = ready(settings(&cluster, ttl).classic());
+        let lease = acquire_without(&cluster, &holder, "r", 2);
+        cluster[1].restart_empty();
+        eventually("the node is quarantined", SOON, || is_quarantined(&skewed, 1));
+        runtime.jump();
+        let mut looks = 0;
+        while lease.is_valid() {
+            let state = cluster[1].run(&["HGET", MARKER, "state"]);
+            let state: String = redis::from_redis_value(state).unwrap();
+            assert!(state == "joining" || !lease.is_valid(), "admitted early");
+            if asked {
+                let granted = skewed.try_acquire("r").without_renewal().blocking();
+                assert!(granted.is_err() || !lease.is_valid(), "two holders at once");
+            }
+            looks += 1;
+            std::thread::sleep(5 * MS);
+        }
+        assert!(looks > 50, "{looks}");
+        all_ready(&skewed);
+    }
+}

@@ -1,0 +1,124 @@
+//! Goal: a lease that is held and renewed outlives the loss of any minority, and in the end of every node, and
+//! tokens rise afterwards.
+//!
+//! Method: five nodes, one lease of half a second, and a thread that asks `check()` every few milliseconds while
+//! nodes are killed and come back without their data.
+
+use std::{
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use quorlock::{Lease, Redlock};
+use quorlock_harness::{Cluster, eventually};
+
+use super::{
+    MS, SECOND, SOON, admitted, all_ready, alone, has_key, is_quarantined, quarantine, ready,
+    settings, token,
+};
+
+const TTL: Duration = Duration::from_millis(500);
+const MAX_TTL: Duration = Duration::from_millis(600);
+
+/// Runs `during` while a lease is held, and checks the lease all the time.
+fn held_throughout(n: usize, during: impl FnOnce(&Cluster, &Redlock, &Lease)) {
+    let _turn = alone();
+    let cluster = admitted(n, MAX_TTL);
+    let redlock = ready(settings(&cluster, MAX_TTL).ttl(TTL));
+    let first = redlock.acquire("r").blocking().unwrap();
+    let earlier = token(&first);
+    first.release_blocking().unwrap();
+    let lease = redlock.acquire("r").blocking().unwrap();
+    let (over, checks) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                lease.check().unwrap_or_else(|lost| panic!("{lost}"));
+                checks.fetch_add(1, Ordering::Relaxed);
+                std::thread::sleep(3 * MS);
+            }
+        });
+        // The thread must end also when this one panics.
+        let _over = Defer(&over);
+        during(&cluster, &redlock, &lease);
+        eventually("the key is back on every node", SOON, || {
+            cluster.iter().all(|server| has_key(server, &lease))
+        });
+    });
+    assert!(checks.load(Ordering::Relaxed) > 100, "it was looked at all the time");
+    lease.check().unwrap();
+    let held = token(&lease);
+    assert!(held > earlier);
+    lease.release_blocking().unwrap();
+    let other = ready(settings(&cluster, MAX_TTL).ttl(TTL));
+    let mut last = held;
+    for client in [&redlock, &other, &redlock, &other] {
+        let next = client.acquire("r").blocking().unwrap();
+        assert!(token(&next) > last, "tokens rise across the losses");
+        last = token(&next);
+        next.release_blocking().unwrap();
+    }
+}
+
+struct Defer<'a>(&'a AtomicBool);
+
+impl Drop for Defer<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_held_lease_outlives_a_minority_that_comes_back_empty() {
+    held_throughout(5, |cluster, redlock, _| {
+        for node in [1, 3] {
+            cluster[node].restart_empty();
+        }
+        eventually("both are quarantined", SOON, || {
+            is_quarantined(redlock, 1) && is_quarantined(redlock, 3)
+        });
+        all_ready(redlock);
+    });
+}
+
+#[test]
+fn a_held_lease_outlives_a_flushed_minority() {
+    held_throughout(5, |cluster, redlock, _| {
+        for node in [0, 4] {
+            cluster[node].flush();
+        }
+        // The next renewal tells.
+        eventually("both are quarantined", SOON, || {
+            is_quarantined(redlock, 0) && is_quarantined(redlock, 4)
+        });
+        all_ready(redlock);
+    });
+}
+
+#[test]
+fn a_held_lease_outlives_the_empty_restart_of_every_node_one_after_the_other() {
+    held_throughout(5, |cluster, redlock, lease| {
+        for (node, server) in cluster.iter().enumerate() {
+            let since = std::time::Instant::now();
+            server.restart_empty();
+            eventually("it is quarantined", SOON, || is_quarantined(redlock, node));
+            all_ready(redlock);
+            assert!(since.elapsed() >= quarantine(MAX_TTL), "not a moment too early");
+            eventually("the key is restored", SOON, || has_key(server, lease));
+        }
+    });
+}
+
+#[test]
+fn a_held_lease_outlives_a_node_that_restarts_again_in_its_quarantine() {
+    held_throughout(3, |cluster, redlock, _| {
+        let since = std::time::Instant::now();
+        for _ in 0..3 {
+            cluster[2].restart_empty();
+            eventually("it is quarantined", SOON, || is_quarantined(redlock, 2));
+        }
+        all_ready(redlock);
+        assert!(since.elapsed() >= quarantine(MAX_TTL), "not a moment too early");
+        assert!(since.elapsed() < 10 * SECOND);
+    });
+}
