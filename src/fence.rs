@@ -80,3 +80,41 @@ impl fmt::Debug for StaleToken {
         fmt::Display::fmt(self, f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_gets_in_behind_a_later_holder() {
+        let gate = FenceGate::new();
+        assert_eq!(gate.largest(), None);
+        let [earlier, later] = [4, 5].map(FencingToken::new);
+        gate.admit(later).unwrap();
+        gate.admit(later).unwrap();
+        assert_eq!(gate.admit(earlier), Err(StaleToken { token: earlier, largest: later }));
+        assert_eq!(gate.largest(), Some(later));
+    }
+
+    #[test]
+    fn threads_that_race_are_let_in_in_order() {
+        let gate = FenceGate::new();
+        let inside = std::sync::Mutex::new(0);
+        std::thread::scope(|scope| {
+            for offset in 0..4u64 {
+                let (gate, inside) = (&gate, &inside);
+                scope.spawn(move || {
+                    for step in 0..10_000 {
+                        let token = FencingToken::new(step * 4 + offset + 1);
+                        let mut last = inside.lock().unwrap();
+                        if gate.admit(token).is_ok() {
+                            assert!(token.get() >= *last);
+                            *last = token.get();
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(gate.largest(), Some(FencingToken::new(40_000)));
+    }
+}
