@@ -209,7 +209,7 @@ async fn keys_left(cluster: Cluster, kinds: &[Kind]) -> Vec<(Kind, usize)> {
     let count = move || {
         let until = Instant::now() + TIDY;
         loop {
-            let keys = cluster.keys_left();
+            let keys = cluster.locks_left();
             if keys.is_empty() || Instant::now() >= until {
                 return keys;
             }
