@@ -49,9 +49,17 @@ impl Driver {
     }
 
     /// What a node's standing says beyond its connection.
-    pub(super) fn standing_as_state(&self, node: NodeId) -> Option<NodeState> {
+    pub(super) fn standing_as_state(
+        &self,
+        node: NodeId,
+        identity: Option<&Arc<str>>,
+    ) -> Option<NodeState> {
         if self.config.classic {
             return None;
+        }
+        // Another process is there than the one whose standing is known.
+        if self.member(node).is_some_and(|member| !member.is_known(identity)) {
+            return Some(NodeState::Connecting);
         }
         let admission = self.admission();
         match admission.standing(node) {
@@ -244,6 +252,10 @@ impl Driver {
 impl Member {
     fn set_trouble(&self, trouble: Option<NodeError>) {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    }
+
+    fn is_known(&self, identity: Option<&Arc<str>>) -> bool {
+        self.identity.lock().unwrap_or_else(PoisonError::into_inner).as_ref() == identity
     }
 
     /// Whether the server behind this node is another one than when it was last looked at.

@@ -132,8 +132,9 @@ impl Driver {
         };
         let mut statuses: Vec<NodeStatus> = self.nodes.iter().map(status).collect();
         for (index, status) in statuses.iter_mut().enumerate() {
+            let node = NodeId::new(index);
             if status.state == NodeState::Ready
-                && let Some(state) = self.standing_as_state(NodeId::new(index))
+                && let Some(state) = self.standing_as_state(node, status.identity.as_ref())
             {
                 status.state = state;
             }

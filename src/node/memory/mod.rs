@@ -53,6 +53,8 @@ struct Shared {
 struct State {
     store: Store,
     mode: Mode,
+    /// Counts the lives of the node: each restart is another process.
+    life: u64,
     /// Commands that arrived while the node was paused, in order.
     queue: Vec<(Command, oneshot::Sender<Result<Reply, NodeError>>)>,
     /// Who wants to know when the node is killed or back.
@@ -78,6 +80,7 @@ impl MemoryNode {
         let state = Mutex::new(State {
             store: Store::admitted(),
             mode: Mode::Running,
+            life: 0,
             queue: Vec::new(),
             watchers: Vec::new(),
         });
@@ -142,6 +145,7 @@ impl MemoryNode {
         match mode {
             Mode::Killed => {
                 state.store = Store::default();
+                state.life += 1;
                 state.queue.clear();
             }
             Mode::Running => {
@@ -237,11 +241,14 @@ impl Node for MemoryNode {
 
     fn status(&self) -> NodeStatus {
         let address = format!("memory:{:p}", Arc::as_ptr(&self.shared));
-        let state = match self.state().mode {
+        let state = self.state();
+        let shown = match state.mode {
             Mode::Running | Mode::Paused => NodeState::Ready,
             Mode::Killed => NodeState::Down { reason: Arc::from("the node has been killed") },
         };
-        NodeStatus::new(Arc::from(address), state)
+        let mut status = NodeStatus::new(Arc::from(address), shown);
+        status.identity = Some(Arc::from(format!("life {}", state.life)));
+        status
     }
 }
 
