@@ -48,6 +48,12 @@ impl Driver {
         }
     }
 
+    /// The hint of an acquire; none in classic mode.
+    pub(super) fn hint(&self) -> Option<u64> {
+        let wall_us = self.runtime.wall_us();
+        (!self.config.classic).then(|| self.admission().hint(wall_us))
+    }
+
     /// What a node's standing says beyond its connection.
     pub(super) fn standing_as_state(
         &self,
@@ -214,6 +220,8 @@ impl Driver {
     /// Lets a node vote whose quarantine is over, if the others can say from where its counters go on.
     async fn admit(self: &Arc<Self>, node: NodeId) {
         let Some(member) = self.member(node) else { return };
+        // Whatever changes the node's standing meanwhile changes its epoch, and then it is not admitted.
+        let Standing::Joining { epoch, .. } = self.admission().standing(node) else { return };
         let others: Vec<NodeId> =
             (0..self.nodes.len()).map(NodeId::new).filter(|other| *other != node).collect();
         let read = self.markers(&others, false).await;
@@ -237,7 +245,7 @@ impl Driver {
             }
         };
         let mut call: Fanout<bool> = Fanout::new(self);
-        call.add(node, member.node.admit(floor));
+        call.add(node, member.node.admit(epoch, floor));
         let admitted = matches!(call.progress().await, Progress::Answered((_, Ok(true))));
         if admitted {
             telemetry::node_admitted(node, &member.address, floor);

@@ -47,7 +47,7 @@ impl Attempt {
         );
         terms.drift = driver.config.drift();
         terms.min_validity = plan.min_validity;
-        terms.hint = (!driver.config.classic).then(|| driver.runtime.wall_us());
+        terms.hint = driver.hint();
         let started = driver.now();
         let mut attempt = Self {
             round: Round::acquire(driver.quorum, terms, started),

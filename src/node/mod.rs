@@ -65,9 +65,10 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
         Box::pin(std::future::ready(Ok(Marker::new(true, max_ttl, 0))))
     }
 
-    /// Lets a joining node vote, with counters above `floor`. False says that it was not joining.
-    fn admit(&self, floor: u64) -> NodeFuture<bool> {
-        let _ = floor;
+    /// Lets a node vote that is joining since `epoch`, with counters above `floor`. False says that it was not
+    /// joining, or not since then.
+    fn admit(&self, epoch: u64, floor: u64) -> NodeFuture<bool> {
+        let _ = (epoch, floor);
         Box::pin(std::future::ready(Ok(true)))
     }
 

@@ -22,12 +22,29 @@ pub struct Marker {
     pub max_ttl: Duration,
     /// No counter ever issued by the node is above this.
     pub high: u64,
+    /// Counters that the node begins are above this.
+    pub floor: u64,
+    /// A number that changes whenever the node is marked as joining, or admitted.
+    pub epoch: u64,
 }
 
 impl Marker {
-    /// A marker that says this.
+    /// A marker that says this, with a floor and an epoch of zero.
     pub const fn new(ready: bool, max_ttl: Duration, high: u64) -> Self {
-        Self { ready, max_ttl, high }
+        Self { ready, max_ttl, high, floor: 0, epoch: 0 }
+    }
+
+    /// The same with this epoch.
+    #[must_use]
+    pub const fn in_epoch(self, epoch: u64) -> Self {
+        Self { epoch, ..self }
+    }
+
+    /// The same with this floor; `high` is not below it.
+    #[must_use]
+    pub const fn above(self, floor: u64) -> Self {
+        let high = if floor > self.high { floor } else { self.high };
+        Self { floor, high, ..self }
     }
 }
 
@@ -57,6 +74,8 @@ pub enum Standing {
     Joining {
         /// When this client first saw it so.
         since: Timestamp,
+        /// The epoch that it waits in. In another one, the wait begins again.
+        epoch: u64,
     },
 }
 
@@ -79,8 +98,13 @@ pub struct Admission {
     longest: Duration,
     /// The longest attempt, which may still count a vote of the node's earlier life.
     attempt: Duration,
+    /// The highest floor of any node, as far as it is known.
+    floor: u64,
     nodes: Vec<Standing>,
 }
+
+/// A hint may be this far ahead of the wall clock, in microseconds. Nodes cut those that are further ahead.
+const HINT_AHEAD: u64 = 60_000_000;
 
 impl Admission {
     /// A fleet of which nothing is known yet. `max_ttl` is this client's own longest ttl, and
@@ -92,7 +116,7 @@ impl Admission {
         attempt: Duration,
     ) -> Self {
         let nodes = vec![Standing::Unknown; quorum.nodes()];
-        Self { quorum, policy, longest: max_ttl, attempt, nodes }
+        Self { quorum, policy, longest: max_ttl, attempt, floor: 0, nodes }
     }
 
     /// Where a node stands.
@@ -117,21 +141,31 @@ impl Admission {
     /// How long a joining node still has to wait.
     pub fn remaining(&self, node: NodeId, now: Timestamp) -> Option<Duration> {
         match self.standing(node) {
-            Standing::Joining { since } => {
+            Standing::Joining { since, .. } => {
                 Some(self.quarantine().saturating_sub(now.saturating_since(since)))
             }
             _ => None,
         }
     }
 
+    /// The hint of an acquire at this wall clock, in microseconds: where a node's floor is a little ahead of it,
+    /// a hint above that floor spares a confirmation.
+    pub const fn hint(&self, wall_us: u64) -> u64 {
+        let ahead = self.floor.saturating_sub(wall_us);
+        if self.floor >= wall_us && ahead < HINT_AHEAD { self.floor + 1 } else { wall_us }
+    }
+
     /// Takes the marker of a node, read at `now`.
     pub fn handle_marker(&mut self, node: NodeId, marker: Marker, now: Timestamp) {
         self.longest = self.longest.max(marker.max_ttl);
+        self.floor = self.floor.max(marker.floor);
         let Some(standing) = self.nodes.get_mut(node.index()) else { return };
         *standing = match (*standing, marker.ready) {
             (_, true) => Standing::Ready,
-            (Standing::Joining { since }, false) => Standing::Joining { since },
-            (_, false) => Standing::Joining { since: now },
+            (Standing::Joining { since, epoch }, false) if epoch == marker.epoch => {
+                Standing::Joining { since, epoch }
+            }
+            (_, false) => Standing::Joining { since: now, epoch: marker.epoch },
         };
     }
 
@@ -147,7 +181,7 @@ impl Admission {
         self.nodes
             .iter()
             .filter_map(|standing| match standing {
-                Standing::Joining { since } => Some(since.saturating_add(self.quarantine())),
+                Standing::Joining { since, .. } => Some(since.saturating_add(self.quarantine())),
                 _ => None,
             })
             .min()

@@ -34,7 +34,7 @@ fn a_node_that_forgot_waits_on_the_clients_clock() {
     let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
     fleet.handle_marker(node(0), Marker::new(false, TTL, 0), at(100));
     fleet.handle_marker(node(0), Marker::new(false, TTL, 0), at(105));
-    assert_eq!(fleet.standing(node(0)), Standing::Joining { since: at(100) });
+    assert_eq!(fleet.standing(node(0)), Standing::Joining { since: at(100), epoch: 0 });
     assert_eq!(fleet.poll_timeout(), Some(at(112)));
     assert_eq!(fleet.remaining(node(0), at(105)), Some(Duration::from_secs(7)));
     assert!(fleet.due(at(111)).is_empty());
@@ -93,4 +93,27 @@ fn skipping_is_immediate() {
     fleet.handle_marker(node(0), Marker::new(false, TTL, 0), at(100));
     assert_eq!(fleet.due(at(100)), [node(0)]);
     assert_eq!(fleet.floor(node(0), &others([None; 5]), 1_000), Ok(1_000));
+}
+
+#[test]
+fn another_epoch_begins_a_new_quarantine() {
+    let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
+    let joining = Marker::new(false, TTL, 0);
+    fleet.handle_marker(node(0), joining.in_epoch(1), at(100));
+    fleet.handle_marker(node(0), joining.in_epoch(2), at(110));
+    assert_eq!(fleet.standing(node(0)), Standing::Joining { since: at(110), epoch: 2 });
+    assert!(fleet.due(at(112)).is_empty());
+}
+
+#[test]
+fn a_hint_is_above_a_floor_that_is_a_little_ahead() {
+    let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
+    assert_eq!(fleet.hint(1_000), 1_000);
+    fleet.handle_marker(node(1), Marker::new(true, TTL, 0).above(5_000), at(0));
+    assert_eq!(fleet.hint(1_000), 5_001);
+    assert_eq!(fleet.hint(5_000), 5_001);
+    assert_eq!(fleet.hint(5_001), 5_001);
+    assert_eq!(fleet.hint(6_000), 6_000);
+    fleet.handle_marker(node(2), Marker::new(true, TTL, 0).above(u64::MAX), at(0));
+    assert_eq!(fleet.hint(1_000), 1_000, "nodes would cut it");
 }

@@ -210,8 +210,8 @@ impl Node for ScriptedNode {
         self.memory.join(max_ttl, force)
     }
 
-    fn admit(&self, floor: u64) -> NodeFuture<bool> {
-        self.memory.admit(floor)
+    fn admit(&self, epoch: u64, floor: u64) -> NodeFuture<bool> {
+        self.memory.admit(epoch, floor)
     }
 
     fn status(&self) -> NodeStatus {

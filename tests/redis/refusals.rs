@@ -16,9 +16,9 @@ const CLASSIC: [&str; 8] =
     ["+set", "+get", "+del", "+pttl", "+pexpire", "+eval", "+evalsha", "+info"];
 
 /// The same with fencing tokens and admission.
-const RIGHTS: [&str; 11] = [
-    "+set", "+get", "+del", "+pttl", "+pexpire", "+eval", "+evalsha", "+info", "+hmget", "+hset",
-    "+time",
+const RIGHTS: [&str; 12] = [
+    "+set", "+get", "+del", "+pttl", "+pexpire", "+eval", "+evalsha", "+info", "+hget", "+hmget",
+    "+hset", "+time",
 ];
 
 /// Both modes, each with its rights.

@@ -247,8 +247,8 @@ impl Node for SimNode {
         self.send(move |server| server.memory.join(max_ttl, force))
     }
 
-    fn admit(&self, floor: u64) -> NodeFuture<bool> {
-        self.send(move |server| server.memory.admit(floor))
+    fn admit(&self, epoch: u64, floor: u64) -> NodeFuture<bool> {
+        self.send(move |server| server.memory.admit(epoch, floor))
     }
 
     fn reachable(&self) -> Result<(), NodeError> {

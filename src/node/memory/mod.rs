@@ -144,8 +144,8 @@ impl MemoryNode {
         state.mode = mode;
         match mode {
             Mode::Killed => {
-                state.store = Store::default();
                 state.life += 1;
+                state.store = Store::in_life(state.life);
                 state.queue.clear();
             }
             Mode::Running => {
@@ -225,8 +225,8 @@ impl Node for MemoryNode {
         Box::pin(std::future::ready(joined))
     }
 
-    fn admit(&self, floor: u64) -> NodeFuture<bool> {
-        let admitted = self.running().map(|mut state| state.store.admit(floor));
+    fn admit(&self, epoch: u64, floor: u64) -> NodeFuture<bool> {
+        let admitted = self.running().map(|mut state| state.store.admit(epoch, floor));
         Box::pin(std::future::ready(admitted))
     }
 

@@ -23,6 +23,8 @@ pub(super) struct Store {
     floor: u64,
     high: u64,
     max_ttl: Duration,
+    /// Counts the changes of `ready`, beginning anew with each life.
+    epoch: u64,
     pub(super) ready: bool,
 }
 
@@ -36,6 +38,11 @@ impl Store {
     /// A store that has never had another life, so that it has nothing to have forgotten.
     pub(super) fn admitted() -> Self {
         Self { ready: true, ..Self::default() }
+    }
+
+    /// An empty store, whose epochs differ from those of the lives before.
+    pub(super) fn in_life(life: u64) -> Self {
+        Self { epoch: life << 32, ..Self::default() }
     }
 
     /// The keys that have not expired.
@@ -175,16 +182,20 @@ impl Store {
     /// Reads the marker, and raises the longest ttl.
     pub(super) fn join(&mut self, max_ttl: Duration, force: bool) -> Marker {
         self.max_ttl = self.max_ttl.max(max_ttl);
-        self.ready = self.ready && !force;
-        Marker::new(self.ready, self.max_ttl, self.high.max(self.floor))
+        if self.ready && force {
+            self.ready = false;
+            self.epoch += 1;
+        }
+        Marker::new(self.ready, self.max_ttl, self.high).above(self.floor).in_epoch(self.epoch)
     }
 
     /// Lets the node vote.
-    pub(super) fn admit(&mut self, floor: u64) -> bool {
-        let joining = !self.ready;
+    pub(super) fn admit(&mut self, epoch: u64, floor: u64) -> bool {
+        let joining = !self.ready && self.epoch == epoch;
         if joining {
             self.floor = self.floor.max(floor).max(self.high);
             self.ready = true;
+            self.epoch += 1;
         }
         joining
     }

@@ -27,7 +27,7 @@ const CLASSIC_PROBES: usize = 7;
 /// The commands that a node is sent, each in a form without an effect. `SET` with both conditions and `HSET`
 /// with half a pair are errors, which the server finds only after it has checked the right. Classic mode
 /// does without those at the end.
-fn probes() -> [(&'static str, Cmd); 11] {
+fn probes() -> [(&'static str, Cmd); 12] {
     let command = |words: &[&str]| {
         let mut command = Cmd::new();
         command.arg(words);
@@ -43,6 +43,7 @@ fn probes() -> [(&'static str, Cmd); 11] {
         // of a reply. Without keys they fail at their first command, once the server has kept them.
         ("eval", command(&["EVAL", script::RELEASE_TEXT, "0"])),
         ("evalsha", command(&["EVALSHA", "0000000000000000000000000000000000000000", "0"])),
+        ("hget", command(&["HGET", PROBE, "epoch"])),
         ("hmget", command(&["HMGET", PROBE, "run_id"])),
         ("hset", command(&["HSET", PROBE, "run_id", "", "odd"])),
         ("time", command(&["TIME"])),

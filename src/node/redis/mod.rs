@@ -6,6 +6,7 @@
 mod address;
 mod check;
 mod link;
+mod marker;
 mod script;
 mod session;
 mod supervisor;
@@ -116,8 +117,8 @@ impl Node for RedisNode {
         self.with_session(|session| Box::pin(wire::join_fleet(session, max_ttl, force)))
     }
 
-    fn admit(&self, floor: u64) -> NodeFuture<bool> {
-        self.with_session(|session| Box::pin(wire::admit(session, floor)))
+    fn admit(&self, epoch: u64, floor: u64) -> NodeFuture<bool> {
+        self.with_session(|session| Box::pin(wire::admit(session, epoch, floor)))
     }
 
     fn reachable(&self) -> Result<(), NodeError> {

@@ -30,7 +30,8 @@ impl Source {
     }
 }
 
-/// A script that votes stands behind the check of the marker.
+/// A script that votes stands behind the check of the marker. (`acquire.lua` makes that check itself, where it
+/// cannot do without.)
 macro_rules! voting {
     ($file:literal) => {
         LazyLock::new(|| {
@@ -46,7 +47,8 @@ macro_rules! classic {
     };
 }
 
-pub(super) static ACQUIRE: LazyLock<Source> = voting!("scripts/acquire.lua");
+pub(super) static ACQUIRE: LazyLock<Source> =
+    LazyLock::new(|| Source::new(include_str!("scripts/acquire.lua")));
 pub(super) static CONFIRM: LazyLock<Source> = voting!("scripts/confirm.lua");
 pub(super) static EXTEND: LazyLock<Source> = voting!("scripts/extend.lua");
 pub(super) static RESTORE: LazyLock<Source> = voting!("scripts/restore.lua");

@@ -3,13 +3,13 @@
 //! It decides whether a reply may be believed: one that shows a clock that jumped is an error.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use redis::{Cmd, ErrorKind, RedisError, Value};
 
-use super::{link::Link, script::Script};
+use super::{link::Link, marker::Known, script::Script};
 use crate::{
     node::{ClockOffset, NodeError},
     protocol::{NodeClock, Timestamp},
@@ -27,17 +27,37 @@ pub(super) struct Session {
     runtime: Arc<dyn Runtime>,
     clock: Arc<Mutex<NodeClock>>,
     node_timeout: Duration,
+    /// What its marker said when it was last read on this connection, and the node was ready.
+    known: Mutex<Option<Known>>,
+}
+
+/// What a script that votes has answered.
+pub(super) enum Answer {
+    /// Granted, exactly as asked.
+    AsAsked,
+    /// Whatever else, in so many values.
+    Told(Vec<Value>),
+}
+
+impl Answer {
+    /// The values; none where it was granted as asked.
+    pub(super) fn told(&self) -> &[Value] {
+        match self {
+            Self::AsAsked => &[],
+            Self::Told(values) => values,
+        }
+    }
 }
 
 impl Session {
-    pub(super) const fn new(
+    pub(super) fn new(
         link: Link,
         run_id: String,
         runtime: Arc<dyn Runtime>,
         clock: Arc<Mutex<NodeClock>>,
         node_timeout: Duration,
     ) -> Self {
-        Self { link, run_id, runtime, clock, node_timeout }
+        Self { link, run_id, runtime, clock, node_timeout, known: Mutex::default() }
     }
 
     pub(super) const fn link(&self) -> &Link {
@@ -64,20 +84,44 @@ impl Session {
         answer.map_err(half_done)
     }
 
-    /// Runs a script whose answer is an array with the node's clock in the second place.
-    pub(super) async fn vote(&self, script: Script<'_>) -> Result<Vec<Value>, NodeError> {
-        let sent = self.runtime.now();
-        let Value::Array(answer) = self.run(&script).await? else {
-            return Err(NodeError::Unexpected { message: Arc::from("no array") });
+    /// Runs a script that answers with an array that has the node's clock in the second place, or with that
+    /// clock alone. `sent` is our time, read before.
+    pub(super) async fn vote(
+        &self,
+        script: Script<'_>,
+        sent: Timestamp,
+    ) -> Result<Answer, NodeError> {
+        let (answer, clock) = match self.run(&script).await? {
+            Value::Array(told) => {
+                let clock = told.get(1).cloned();
+                (Answer::Told(told), clock)
+            }
+            clock @ Value::Int(_) => (Answer::AsAsked, Some(clock)),
+            _ => return Err(NodeError::Unexpected { message: Arc::from("no array") }),
         };
-        if let Some(Value::Int(node_us)) = answer.get(1)
-            && let Ok(node_us) = u64::try_from(*node_us)
+        if let Some(Value::Int(node_us)) = clock
+            && let Ok(node_us) = u64::try_from(node_us)
             && node_us > 0
-            && !self.clock().handle_reading(sent, self.runtime.now(), node_us)
+            && !self.clock().handle_reading(sent, self.now(), node_us)
         {
             return Err(NodeError::ClockJumped);
         }
         Ok(answer)
+    }
+
+    /// Our time.
+    pub(super) fn now(&self) -> Timestamp {
+        self.runtime.now()
+    }
+
+    /// The epoch that an acquire may rely on.
+    pub(super) fn epoch_for(&self, ttl: Duration, hint: u64, latest: u64) -> Option<Arc<[u8]>> {
+        self.known().as_ref()?.allows(ttl, hint, latest).map(Arc::clone)
+    }
+
+    /// The marker of a node that is ready, or `None` of one that is not.
+    pub(super) fn learn(&self, known: Option<Known>) {
+        *self.known() = known;
     }
 
     /// How the node's clock stands to ours.
@@ -86,15 +130,18 @@ impl Session {
         Some(ClockOffset::between(node_us, self.runtime.wall_us()))
     }
 
-    /// The node's time at which a command sent now has become useless, in microseconds.
-    pub(super) fn latest(&self) -> Option<u64> {
-        let until: Timestamp =
-            self.runtime.now().saturating_add(self.node_timeout).saturating_add(LATE);
+    /// The node's time at which a command sent at `now` has become useless, in microseconds.
+    pub(super) fn latest(&self, now: Timestamp) -> Option<u64> {
+        let until = now.saturating_add(self.node_timeout).saturating_add(LATE);
         self.clock().at(until)
     }
 
-    fn clock(&self) -> std::sync::MutexGuard<'_, NodeClock> {
+    fn clock(&self) -> MutexGuard<'_, NodeClock> {
         self.clock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Option<Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -9,8 +9,9 @@ use futures::future::join;
 use redis::{Cmd, Value};
 
 use super::{
+    marker::Known,
     script::{self, Script, Source, fence_key},
-    session::Session,
+    session::{Answer, Session},
 };
 use crate::{
     node::{NodeCall, NodeError, NodeFuture},
@@ -89,15 +90,25 @@ async fn acquire(
     hint: u64,
 ) -> Result<Reply, NodeError> {
     let fence = fence_key(&resource);
-    let latest = session.latest().unwrap_or(0);
+    let now = session.now();
+    let latest = session.latest(now).unwrap_or(0);
+    let epoch = session.epoch_for(ttl, hint, latest);
     let args = |command: &mut Cmd| {
-        command.arg(session.run_id()).arg(owner.to_hex().as_slice());
-        command.arg(validity::wire_millis(ttl)).arg(hint).arg(latest);
+        command.arg(epoch.as_deref().unwrap_or_default()).arg(owner.to_hex().as_slice());
+        command.arg(validity::wire_millis(ttl)).arg(hint).arg(latest).arg(session.run_id());
     };
     let keys = &[script::MARKER, resource.as_bytes(), &fence];
     let script = Script { source: &script::ACQUIRE, keys, args: &args };
-    match session.vote(script).await?.as_mut_slice() {
-        [Value::Int(1), _, Value::Int(fence), ..] => {
+    let mut told = match session.vote(script, now).await? {
+        // The common case: the counter is the hint.
+        Answer::AsAsked => return Ok(Reply::Granted(Some(FencingToken::new(hint)))),
+        Answer::Told(told) => told,
+    };
+    match told.as_mut_slice() {
+        [Value::Int(1), _, Value::Int(fence), marker @ ..] => {
+            if let known @ Some(_) = Known::read(marker) {
+                session.learn(known);
+            }
             Ok(Reply::Granted(u64::try_from(*fence).ok().map(FencingToken::new)))
         }
         [Value::Int(0), _, Value::Int(remaining), holder @ ..] => {
@@ -128,7 +139,7 @@ async fn confirm(
     };
     let keys = &[script::MARKER, resource.as_bytes(), &fence];
     let script = Script { source: &script::CONFIRM, keys, args: &args };
-    yes_or_no(&session.vote(script).await?, Some(token))
+    yes_or_no(session.vote(script, session.now()).await?.told(), Some(token))
 }
 
 async fn restore(
@@ -150,7 +161,8 @@ async fn restore(
     // Classic mode touches no other key than the resource's, whatever the user may do.
     let name = resource.as_bytes();
     let keys = if token.is_some() { [script::MARKER, name, &fence] } else { [name; 3] };
-    yes_or_no(&session.vote(Script { source, keys: &keys, args: &args }).await?, None)
+    let script = Script { source, keys: &keys, args: &args };
+    yes_or_no(session.vote(script, session.now()).await?.told(), None)
 }
 
 /// Extends many keys with one script, in classic mode where no lease has a token.
@@ -175,7 +187,8 @@ async fn extend(session: Arc<Session>, commands: Vec<Command>) -> Result<Vec<Rep
             command.arg(owner.to_hex().as_slice()).arg(validity::wire_millis(ttl));
         }
     };
-    match session.vote(Script { source, keys: &keys, args: &args }).await?.as_slice() {
+    let script = Script { source, keys: &keys, args: &args };
+    match session.vote(script, session.now()).await?.told() {
         [Value::Int(1), _, answers @ ..] if answers.len() == commands.len() => {
             answers.iter().map(extended).collect()
         }
@@ -218,23 +231,28 @@ pub(super) async fn join_fleet(
         command.arg(session.run_id()).arg(validity::wire_millis(max_ttl)).arg(u8::from(force));
     };
     let script = Script { source: &script::JOIN, keys: &[script::MARKER], args: &args };
-    match session.vote(script).await?.as_slice() {
-        [Value::Int(ready), _, Value::Int(max_ttl), Value::Int(high), Value::Int(floor)] => {
-            let max_ttl = Duration::from_millis(u64::try_from(*max_ttl).unwrap_or(0));
-            let high = u64::try_from((*high).max(*floor)).unwrap_or(0);
-            Ok(Marker::new(*ready == 1, max_ttl, high))
+    match session.vote(script, session.now()).await?.told() {
+        [Value::Int(ready), _, marker @ ..] => {
+            let (ready, known) = (*ready == 1, Known::read(marker));
+            let marker = known.as_ref().and_then(|known| known.marker(ready));
+            session.learn(known.filter(|_| ready));
+            marker.ok_or_else(|| unexpected("a marker of another form"))
         }
         other => Err(not_a_vote(other)),
     }
 }
 
 /// Lets a joining node vote.
-pub(super) async fn admit(session: Arc<Session>, floor: u64) -> Result<bool, NodeError> {
+pub(super) async fn admit(
+    session: Arc<Session>,
+    epoch: u64,
+    floor: u64,
+) -> Result<bool, NodeError> {
     let args = |command: &mut Cmd| {
-        command.arg(session.run_id()).arg(floor);
+        command.arg(session.run_id()).arg(epoch).arg(floor);
     };
     let script = Script { source: &script::ADMIT, keys: &[script::MARKER], args: &args };
-    match session.vote(script).await?.as_slice() {
+    match session.vote(script, session.now()).await?.told() {
         [Value::Int(answer), ..] => Ok(*answer == 1),
         other => Err(not_a_vote(other)),
     }

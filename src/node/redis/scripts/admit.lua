@@ -1,12 +1,13 @@
--- KEYS marker; ARGV run_id, floor. Lets a joining node vote; its counters start above the floor.
--- {1, now} it is ready now, {0, now} somebody else has changed its state.
+-- KEYS marker; ARGV run_id, epoch, floor. Lets a node that is joining since this epoch vote; its counters start
+-- above the floor. {1, now} it is ready now, {0, now} somebody else has changed its state.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local m = redis.call('HMGET', KEYS[1], 'run_id', 'state', 'floor', 'high')
-if m[1] ~= ARGV[1] or m[2] ~= 'joining' then
+local m = redis.call('HMGET', KEYS[1], 'run_id', 'state', 'epoch', 'floor', 'high')
+if m[1] ~= ARGV[1] or m[2] ~= 'joining' or m[3] ~= ARGV[2] then
   return {0, now}
 end
-local floor = math.max(tonumber(ARGV[2]), tonumber(m[3] or 0), tonumber(m[4] or 0))
-local exact = string.format('%.0f', floor)
-redis.call('HSET', KEYS[1], 'state', 'ready', 'floor', exact, 'passed', exact, 'high', exact, 'turned', time[1])
+local floor = string.format('%.0f', math.max(tonumber(ARGV[3]), tonumber(m[4] or 0), tonumber(m[5] or 0)))
+local epoch = string.format('%.0f', math.max(now, tonumber(m[3]) + 1))
+redis.call('HSET', KEYS[1], 'state', 'ready', 'epoch', epoch, 'floor', floor, 'passed', floor, 'high', floor,
+  'turned', time[1])
 return {1, now}

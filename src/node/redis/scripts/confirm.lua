@@ -8,6 +8,8 @@ local fence, token = type(counter) == 'string' and tonumber(counter), tonumber(A
 if not fence or fence > token then
   return {0, now}
 end
-redis.call('SET', KEYS[3], exact(token), 'EX', 86400)
-raise_high(token)
+redis.call('SET', KEYS[3], ARGV[3], 'EX', 86400)
+if token > tonumber(redis.call('HGET', KEYS[1], 'high')) then
+  redis.call('HSET', KEYS[1], 'high', ARGV[3])
+end
 return {1, now}
