@@ -111,3 +111,21 @@ impl<T> Fanout<T> {
         std::future::poll_fn(|cx| self.poll_progress(cx)).await
     }
 }
+
+/// The answer to one of several commands to a node, with its number.
+pub(super) type Numbered = (usize, Result<Reply, NodeError>);
+
+impl Fanout<Numbered> {
+    pub(super) fn push_numbered(
+        &mut self,
+        driver: &Driver,
+        node: NodeId,
+        number: usize,
+        command: Command,
+    ) {
+        if let Some(member) = driver.member(node) {
+            let call = member.node.call(command);
+            self.add(node, Box::pin(async move { Ok((number, call.await)) }));
+        }
+    }
+}

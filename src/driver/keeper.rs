@@ -180,33 +180,7 @@ impl Driver {
                 let _ = done.send(());
             }
         }
-        self.restore(&batch, &rounds, gone).await;
-    }
-
-    /// Sets the key again on nodes that have lost it, where a quorum has just confirmed the lease. They count
-    /// from the next extension on.
-    async fn restore(
-        self: &Arc<Self>,
-        batch: &[Arc<Held>],
-        rounds: &[Round],
-        gone: Vec<(usize, NodeId)>,
-    ) {
-        let mut calls = Fanout::new(self);
-        for (lease, node) in gone {
-            let (Some(held), Some(round)) = (batch.get(lease), rounds.get(lease)) else { continue };
-            // Noted before it is sent: a release that comes in between has to know of it.
-            if round.verdict() != Verdict::Won || !held.may_stand_on(node) {
-                continue;
-            }
-            let command = Command::Restore {
-                resource: held.resource().clone(),
-                owner: held.owner(),
-                ttl: round.terms().ttl,
-                token: held.token(),
-            };
-            calls.push(self, node, command);
-        }
-        while let Progress::Answered(_) = calls.progress().await {}
+        self.restore(&batch, &rounds, gone);
     }
 }
 

@@ -11,6 +11,7 @@ mod keeper;
 mod leftovers;
 mod pace;
 mod release;
+mod restore;
 
 use std::{
     future::Future,

@@ -38,6 +38,8 @@ struct State {
     warning: Option<LossReason>,
     /// The nodes that may hold the key, and whether that is unknown; `None` once released.
     nodes: Option<Vec<(NodeId, bool)>>,
+    /// The nodes to which a restore is under way.
+    restoring: Vec<NodeId>,
 }
 
 impl Held {
@@ -49,9 +51,15 @@ impl Held {
         lifecycle: Lifecycle,
         nodes: Vec<(NodeId, bool)>,
     ) -> Arc<Self> {
-        let state =
-            Mutex::new(State { lifecycle, scheduled: None, warning: None, nodes: Some(nodes) });
-        Arc::new(Self { driver, resource, owner, token, state, changed: Notify::new() })
+        let state = State {
+            lifecycle,
+            scheduled: None,
+            warning: None,
+            nodes: Some(nodes),
+            restoring: Vec::new(),
+        };
+        let (state, changed) = (Mutex::new(state), Notify::new());
+        Arc::new(Self { driver, resource, owner, token, state, changed })
     }
 
     pub(crate) const fn driver(&self) -> &Arc<Driver> {
@@ -167,18 +175,38 @@ impl Held {
         current
     }
 
-    /// The key may stand there too from now on, and has to be released there. False says that the lease is
-    /// over, so that the key must not be set there any more.
+    /// A restore is about to be sent there: from now on the key may stand there too, and has to be released
+    /// there. False says that the lease is over, or that a restore is under way there already, so that none
+    /// must be sent.
     pub(crate) fn may_stand_on(&self, node: NodeId) -> bool {
-        let mut state = self.state();
-        if state.lifecycle.lost().is_some() {
+        let state = &mut *self.state();
+        let Some(nodes) = &mut state.nodes else { return false };
+        if state.lifecycle.lost().is_some() || state.restoring.contains(&node) {
             return false;
         }
-        let Some(nodes) = &mut state.nodes else { return false };
         if !nodes.iter().any(|(other, _)| *other == node) {
-            nodes.push((node, true));
+            nodes.push((node, false));
         }
+        state.restoring.push(node);
         true
+    }
+
+    /// A restore has ended. True says that the lease has too, and that the key may stand there.
+    pub(crate) fn restored(&self, node: NodeId, reply: &Reply) -> bool {
+        let state = &mut *self.state();
+        state.restoring.retain(|other| *other != node);
+        let unknown = match reply {
+            Reply::Granted(_) => false,
+            Reply::Failed { sent: true } => true,
+            Reply::Denied(_) | Reply::Failed { sent: false } => return false,
+        };
+        if let Some(nodes) = &mut state.nodes {
+            match nodes.iter_mut().find(|(other, _)| *other == node) {
+                Some((_, unsure)) => *unsure |= unknown,
+                None => nodes.push((node, unknown)),
+            }
+        }
+        state.nodes.is_none() || state.lifecycle.lost().is_some()
     }
 
     /// A node has answered the acquire after the verdict.
@@ -202,7 +230,11 @@ impl Held {
     pub(crate) fn release(&self) -> Option<oneshot::Receiver<Result<(), ReleaseError>>> {
         let (nodes, ttl) = {
             let mut state = self.state();
-            (state.nodes.take()?, state.lifecycle.ttl())
+            let mut nodes = state.nodes.take()?;
+            for (node, unsure) in &mut nodes {
+                *unsure |= state.restoring.contains(node);
+            }
+            (nodes, state.lifecycle.ttl())
         };
         self.changed.notify_waiters();
         let nodes = nodes.into_boxed_slice();

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use core::{fmt, time::Duration};
 
-use super::{fencing::FencingToken, owner::Owner, resource::Resource};
+use super::{fencing::FencingToken, owner::Owner, resource::Resource, time::Timestamp};
 
 /// One of the configured nodes, by its place in the configuration, counted from zero.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -64,8 +64,8 @@ pub enum Command {
         /// The lease's token. Where it has one, only a node that has been admitted answers.
         token: Option<FencingToken>,
     },
-    /// Set the key of `resource` to `owner` for `ttl` on a node that has lost it, unless it exists, or the
-    /// counter is above `token`: then somebody else has been granted it there since.
+    /// Set the key of `resource` to `owner` for `ttl` on a node that has lost it, unless it exists in whatever
+    /// form. It is sent for a lease that is held, and is no vote.
     Restore {
         /// The key.
         resource: Resource,
@@ -73,7 +73,9 @@ pub enum Command {
         owner: Owner,
         /// The lifetime.
         ttl: Duration,
-        /// The lease's token, where it has one.
+        /// Up to when the lease is known to hold: a node that can tell does nothing after this.
+        until: Timestamp,
+        /// The lease's token. Where it has one, only a node that has been admitted does it.
         token: Option<FencingToken>,
     },
     /// Delete the key of `resource` if its value is `owner`.

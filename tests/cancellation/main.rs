@@ -16,6 +16,7 @@
 mod acquire;
 mod node;
 mod release;
+mod restore;
 #[path = "../sim/runtime.rs"]
 #[allow(dead_code, reason = "the simulation uses all of it")]
 mod runtime;

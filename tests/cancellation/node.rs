@@ -29,16 +29,19 @@ pub(crate) enum Behaviour {
     NotSent,
     /// The first command of each owner is executed and its answer lost; so is that of the second.
     Unknown,
-    /// The connection breaks under each acquire, which the server executes later all the same: a release
-    /// that was sent meanwhile, on the next connection, has overtaken it.
+    /// The connection breaks under each acquire and each restore, which the server executes later all the
+    /// same: a release that was sent meanwhile, on the next connection, has overtaken it.
     Overtaken,
     /// It stands still for longer than the node timeout, and then executes what came, in order.
     Slow,
     /// It is stopped, takes everything and answers nothing, until [`ScriptedNode::revive`].
     Never,
+    /// A restore is executed, and its answer shows that the node's clock has jumped.
+    Jumped,
 }
 
 impl Behaviour {
+    /// Those that an acquire and a release can meet.
     pub(crate) const ALL: [Self; 7] = [
         Self::Ok,
         Self::Denied,
@@ -70,7 +73,7 @@ pub(crate) struct Sent {
 #[derive(Clone)]
 pub(crate) struct ScriptedNode {
     index: usize,
-    behaviour: Behaviour,
+    behaviour: Arc<Mutex<Behaviour>>,
     runtime: SimRuntime,
     memory: MemoryNode,
     log: Arc<Mutex<Log>>,
@@ -97,12 +100,28 @@ impl ScriptedNode {
         if behaviour == Behaviour::Denied {
             memory.set("r", OTHER, None);
         }
+        let behaviour = Arc::new(Mutex::new(behaviour));
         Self { index, behaviour, runtime, memory, log: Arc::default() }
+    }
+
+    fn behaviour(&self) -> Behaviour {
+        *self.behaviour.lock().unwrap()
+    }
+
+    /// From now on it behaves otherwise.
+    pub(crate) fn turn(&self, behaviour: Behaviour) {
+        *self.behaviour.lock().unwrap() = behaviour;
+        self.begin();
+    }
+
+    /// The key of `resource` is gone, as by somebody's `DEL`.
+    pub(crate) fn forget(&self, resource: &str) {
+        self.memory.set(resource, "", Some(Duration::ZERO));
     }
 
     /// From now on it behaves as it is to: until then it could be admitted, as any node.
     pub(crate) fn begin(&self) {
-        if self.behaviour == Behaviour::Never {
+        if self.behaviour() == Behaviour::Never {
             self.memory.pause();
         }
     }
@@ -126,6 +145,17 @@ impl ScriptedNode {
         log.sent.iter().enumerate().filter_map(needs_release).collect()
     }
 
+    /// Whether a key was sent behind the release of its own owner.
+    pub(crate) fn set_after_release(&self) -> bool {
+        let log = self.log.lock().unwrap();
+        let released = |(place, sent): (usize, &Sent)| {
+            let is_release =
+                |earlier: &Sent| earlier.what == Sort::Release && earlier.owner == sent.owner;
+            sent.what == Sort::Acquire && log.sent[..place].iter().any(is_release)
+        };
+        log.sent.iter().enumerate().any(released)
+    }
+
     /// A stopped node goes on, and executes whatever it has been sent, in order.
     pub(crate) fn revive(&self) {
         self.memory.resume();
@@ -147,17 +177,17 @@ impl ScriptedNode {
             Command::Confirm { owner, .. } | Command::Extend { owner, .. } => (*owner, Sort::Other),
             other => panic!("a command that these tests do not know: {other:?}"),
         };
-        let now = self.runtime.now();
+        let (now, behaviour) = (self.runtime.now(), self.behaviour());
         let mut log = self.log.lock().unwrap();
         let before = log.sent.iter().filter(|sent| sent.owner == owner).count();
-        let not_sent = self.behaviour == Behaviour::NotSent && before == 0;
-        let harmless = self.behaviour == Behaviour::Denied || not_sent;
+        let not_sent = behaviour == Behaviour::NotSent && before == 0;
+        let harmless = behaviour == Behaviour::Denied || not_sent;
         log.sent.push(Sent { owner, what, harmless });
-        if self.behaviour == Behaviour::Overtaken && what == Sort::Acquire {
+        if behaviour == Behaviour::Overtaken && what == Sort::Acquire {
             return (before, now.saturating_add(OVERTAKEN_BY));
         }
         let mut at = now.saturating_add(MS);
-        if self.behaviour == Behaviour::Slow {
+        if behaviour == Behaviour::Slow {
             let frozen_until = *log.frozen_until.get_or_insert_with(|| now.saturating_add(35 * MS));
             at = at.max(frozen_until);
         }
@@ -185,7 +215,7 @@ impl Node for ScriptedNode {
         let this = self.clone();
         Box::pin(async move {
             let (before, at) = this.note(&command);
-            match this.behaviour {
+            match this.behaviour() {
                 Behaviour::NotSent if before == 0 => {
                     Err(NodeError::NotConnected { reason: Arc::from("scripted") })
                 }
@@ -194,12 +224,17 @@ impl Node for ScriptedNode {
                     let reason = Arc::from("scripted");
                     executed.and(Err(NodeError::ConnectionLost { reason }))
                 }
-                Behaviour::Overtaken if matches!(command, Command::Acquire { .. }) => {
+                Behaviour::Overtaken
+                    if matches!(command, Command::Acquire { .. } | Command::Restore { .. }) =>
+                {
                     let runtime = this.runtime.clone();
                     let executed = this.execute(command, at);
                     runtime.spawn(Box::pin(async move { drop(executed.await) }));
                     runtime.sleep_until(runtime.now().saturating_add(MS)).await;
                     Err(NodeError::ConnectionLost { reason: Arc::from("scripted") })
+                }
+                Behaviour::Jumped if matches!(command, Command::Restore { .. }) => {
+                    this.execute(command, at).await.and(Err(NodeError::ClockJumped))
                 }
                 _ => this.execute(command, at).await,
             }
@@ -221,6 +256,6 @@ impl Node for ScriptedNode {
 
 impl fmt::Debug for ScriptedNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "node {} ({:?})", self.index, self.behaviour)
+        write!(f, "node {} ({:?})", self.index, self.behaviour())
     }
 }

@@ -2,12 +2,13 @@
 //!
 //! Method: a server that has restarted, or whose scripts were flushed, knows the script of the release, which every
 //! connection brings along, and not that of the acquire. The acquire is then sent twice, by its digest and in full,
-//! and the release of a round that was lost meanwhile must not come between the two.
+//! and the release of a round that was lost meanwhile must not come between the two. The same for the restore of a held
+//! lease on a node that lost the key, and a release that follows while it is under way.
 
 use quorlock::Redlock;
 use quorlock_harness::{Cluster, Proxy, eventually};
 
-use super::{MS, SECOND, admitted, all_ready, ready};
+use super::{MS, SECOND, admitted, all_ready, has_key, ready};
 
 /// Loses a round while the third node, which is slow, is being asked, after `forget`.
 fn a_lost_round_leaves_no_key(forget: impl FnOnce(&Cluster)) {
@@ -44,6 +45,45 @@ fn a_lost_round_leaves_no_key_on_a_node_that_has_restarted() {
 #[test]
 fn a_lost_round_leaves_no_key_on_a_node_whose_scripts_were_flushed() {
     a_lost_round_leaves_no_key(|cluster| {
+        cluster[2].run(&["SCRIPT", "FLUSH"]);
+        let release = include_str!("../../src/node/redis/scripts/release.lua");
+        cluster[2].run(&["SCRIPT", "LOAD", release]);
+    });
+}
+
+/// Releases a lease while it is being restored on the third node, which is slow, after `forget`.
+fn a_release_during_a_restore_leaves_no_key(forget: impl FnOnce(&Cluster)) {
+    let ttl = 20 * SECOND;
+    let cluster = admitted(3, ttl);
+    let slow = Proxy::start(cluster[2].port());
+    let nodes = [cluster[0].url(), cluster[1].url(), slow.url()];
+    let builder = Redlock::builder().nodes(nodes).node_timeout(SECOND).max_ttl(ttl);
+    let redlock = ready(builder.danger_skip_quarantine());
+    let lease = redlock.acquire("r").ttl(ttl).without_renewal().blocking().unwrap();
+    eventually("all have the key", 10 * SECOND, || {
+        cluster.iter().all(|server| has_key(server, &lease))
+    });
+    forget(&cluster);
+    assert!(cluster[2].del("r"));
+    slow.delay(100 * MS);
+    let scripts = || cluster[2].command_calls("evalsha");
+    let before = scripts();
+    futures::executor::block_on(lease.extend()).unwrap();
+    // The extension is the first, and the restore the second. Its answer is a tenth of a second away.
+    eventually("the restore has arrived", 10 * SECOND, || scripts() == before + 2);
+    lease.release_blocking().unwrap();
+    redlock.close_blocking().unwrap();
+    eventually("no key is left behind", 5 * SECOND, || cluster[2].get("r").is_none());
+}
+
+#[test]
+fn a_release_during_a_restore_leaves_no_key_on_a_node_that_knows_the_script() {
+    a_release_during_a_restore_leaves_no_key(|_| ());
+}
+
+#[test]
+fn a_release_during_a_restore_leaves_no_key_on_a_node_whose_scripts_were_flushed() {
+    a_release_during_a_restore_leaves_no_key(|cluster| {
         cluster[2].run(&["SCRIPT", "FLUSH"]);
         let release = include_str!("../../src/node/redis/scripts/release.lua");
         cluster[2].run(&["SCRIPT", "LOAD", release]);

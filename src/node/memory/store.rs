@@ -83,13 +83,12 @@ impl Store {
                     None => Reply::Denied(Denial::gone()),
                 })
             }
-            Command::Restore { resource, owner, ttl, token } => {
+            // Like the end of an acquire, that of a restore is in a clock that this node does not know.
+            Command::Restore { resource, owner, ttl, until: _, token } => {
                 if token.is_some() {
                     self.admitted_for(Duration::ZERO)?;
                 }
-                let counter = self.fences.get(resource.as_bytes()).copied();
-                let overtaken = token.is_some() && counter > token.map(FencingToken::get);
-                if overtaken || self.keys(now).contains_key(resource.as_bytes()) {
+                if self.keys(now).contains_key(resource.as_bytes()) {
                     return Ok(Reply::Denied(Denial::default()));
                 }
                 self.set(&resource, owner, ttl, now);

@@ -22,12 +22,12 @@ pub(super) struct Identity {
 const PROBE: &str = "quorlock:rights-probe";
 
 /// How many of the probes concern classic mode.
-const CLASSIC_PROBES: usize = 7;
+const CLASSIC_PROBES: usize = 6;
 
 /// The commands that a node is sent, each in a form without an effect. `SET` with both conditions and `HSET`
 /// with half a pair are errors, which the server finds only after it has checked the right. Classic mode
 /// does without those at the end.
-fn probes() -> [(&'static str, Cmd); 12] {
+fn probes() -> [(&'static str, Cmd); 10] {
     let command = |words: &[&str]| {
         let mut command = Cmd::new();
         command.arg(words);
@@ -39,16 +39,34 @@ fn probes() -> [(&'static str, Cmd); 12] {
         ("pttl", command(&["PTTL", PROBE])),
         ("del", command(&["DEL", PROBE])),
         ("pexpire", command(&["PEXPIRE", PROBE, "1"])),
-        // The real scripts, so that the server has them before the first acquire and release, whatever becomes
-        // of a reply. Without keys they fail at their first command, once the server has kept them.
-        ("eval", command(&["EVAL", script::RELEASE_TEXT, "0"])),
         ("evalsha", command(&["EVALSHA", "0000000000000000000000000000000000000000", "0"])),
         ("hget", command(&["HGET", PROBE, "epoch"])),
         ("hmget", command(&["HMGET", PROBE, "run_id"])),
         ("hset", command(&["HSET", PROBE, "run_id", "", "odd"])),
         ("time", command(&["TIME"])),
-        ("eval", command(&["EVAL", script::ACQUIRE.text(), "0"])),
     ]
+}
+
+/// The real scripts, so that the server has them before it is asked for anything: one that it does not know is sent
+/// a second time, in full, and what was sent in between, such as a release, has overtaken it. Without keys they fail
+/// at their first command, or do nothing, once the server has kept them.
+fn scripts(classic: bool) -> impl Iterator<Item = Cmd> {
+    let texts = if classic {
+        vec![&script::RELEASE, &script::EXTEND_CLASSIC, &script::RESTORE_CLASSIC]
+    } else {
+        vec![
+            &script::RELEASE,
+            &script::ACQUIRE,
+            &script::CONFIRM,
+            &script::EXTEND,
+            &script::RESTORE,
+        ]
+    };
+    texts.into_iter().map(|script| {
+        let mut command = Cmd::new();
+        command.arg("EVAL").arg(script.text()).arg(0);
+        command
+    })
 }
 
 /// Asks a server on a new connection who it is, and refuses one that must not vote.
@@ -60,6 +78,7 @@ pub(super) async fn check(link: &Link, context: &NodeContext) -> Result<Identity
     if context.classic() {
         probes.truncate(CLASSIC_PROBES);
     }
+    probes.extend(scripts(context.classic()).map(|script| ("eval", script)));
     let answers = join_all(probes.iter().map(|(_, command)| link.send(command))).await;
     for ((name, _), answer) in probes.iter().zip(answers) {
         match answer {

@@ -11,9 +11,6 @@ use crate::protocol::Resource;
 /// The key of a node's marker.
 pub(super) const MARKER: &[u8] = b"quorlock:node";
 
-/// Deletes a key if it is the owner's.
-pub(super) const RELEASE_TEXT: &str = include_str!("scripts/release.lua");
-
 /// A script, with its digest.
 pub(super) struct Source {
     text: &'static str,
@@ -54,7 +51,8 @@ pub(super) static EXTEND: LazyLock<Source> = voting!("scripts/extend.lua");
 pub(super) static RESTORE: LazyLock<Source> = voting!("scripts/restore.lua");
 pub(super) static EXTEND_CLASSIC: LazyLock<Source> = classic!("scripts/extend.lua");
 pub(super) static RESTORE_CLASSIC: LazyLock<Source> = classic!("scripts/restore.lua");
-pub(super) static RELEASE: LazyLock<Source> = LazyLock::new(|| Source::new(RELEASE_TEXT));
+pub(super) static RELEASE: LazyLock<Source> =
+    LazyLock::new(|| Source::new(include_str!("scripts/release.lua")));
 pub(super) static JOIN: LazyLock<Source> =
     LazyLock::new(|| Source::new(include_str!("scripts/join.lua")));
 pub(super) static ADMIT: LazyLock<Source> =

@@ -136,6 +136,12 @@ impl Session {
         self.clock().at(until)
     }
 
+    /// The same for a command that has also become useless when our clock says `until`.
+    pub(super) fn latest_until(&self, now: Timestamp, until: Timestamp) -> Option<u64> {
+        let late = now.saturating_add(self.node_timeout).saturating_add(LATE);
+        self.clock().at(late.min(until))
+    }
+
     fn clock(&self) -> MutexGuard<'_, NodeClock> {
         self.clock.lock().unwrap_or_else(PoisonError::into_inner)
     }

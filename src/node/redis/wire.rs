@@ -15,7 +15,9 @@ use super::{
 };
 use crate::{
     node::{NodeCall, NodeError, NodeFuture},
-    protocol::{Command, Denial, FencingToken, Marker, Owner, Reply, Resource, validity},
+    protocol::{
+        Command, Denial, FencingToken, Marker, Owner, Reply, Resource, Timestamp, validity,
+    },
 };
 
 /// Sends one command and reads the answer.
@@ -30,8 +32,8 @@ pub(super) fn execute(session: Arc<Session>, command: Command) -> NodeCall {
         Command::Confirm { resource, owner, token } => {
             Box::pin(confirm(session, resource, owner, token))
         }
-        Command::Restore { resource, owner, ttl, token } => {
-            Box::pin(restore(session, resource, owner, ttl, token))
+        Command::Restore { resource, owner, ttl, until, token } => {
+            Box::pin(restore(session, resource, owner, ttl, until, token.is_some()))
         }
         Command::Extend { .. } => {
             let batch = execute_many(session, vec![command]);
@@ -147,22 +149,22 @@ async fn restore(
     resource: Resource,
     owner: Owner,
     ttl: Duration,
-    token: Option<FencingToken>,
+    until: Timestamp,
+    fenced: bool,
 ) -> Result<Reply, NodeError> {
-    let source: &Source = match token {
-        Some(_) => &script::RESTORE,
-        None => &script::RESTORE_CLASSIC,
-    };
-    let fence = fence_key(&resource);
+    let source: &Source = if fenced { &script::RESTORE } else { &script::RESTORE_CLASSIC };
+    let now = session.now();
+    // Zero is always past by a node's clock, and never in classic mode, which does not read it.
+    let latest = session.latest_until(now, until).filter(|_| fenced).unwrap_or(0);
     let args = |command: &mut Cmd| {
         command.arg(session.run_id()).arg(owner.to_hex().as_slice());
-        command.arg(validity::wire_millis(ttl)).arg(token.map_or(0, FencingToken::get));
+        command.arg(validity::wire_millis(ttl)).arg(latest);
     };
     // Classic mode touches no other key than the resource's, whatever the user may do.
     let name = resource.as_bytes();
-    let keys = if token.is_some() { [script::MARKER, name, &fence] } else { [name; 3] };
+    let keys = [if fenced { script::MARKER } else { name }, name];
     let script = Script { source, keys: &keys, args: &args };
-    yes_or_no(session.vote(script, session.now()).await?.told(), None)
+    yes_or_no(session.vote(script, now).await?.told(), None)
 }
 
 /// Extends many keys with one script, in classic mode where no lease has a token.
