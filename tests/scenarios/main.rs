@@ -26,6 +26,7 @@ mod loss;
 mod overtaken;
 mod own_clock;
 mod restarts;
+mod restore;
 mod rolling;
 mod scripts;
 

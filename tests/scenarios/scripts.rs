@@ -21,6 +21,7 @@ macro_rules! voting {
 
 pub(crate) const ACQUIRE: &str = include_str!("../../src/node/redis/scripts/acquire.lua");
 pub(crate) const CONFIRM: &str = voting!("confirm.lua");
+const RESTORE: &str = voting!("restore.lua");
 
 /// The resource of these tests, and the key of its counter.
 pub(crate) const RESOURCE: &str = "r";
@@ -142,6 +143,18 @@ impl Node {
                 other => panic!("no vote: {other:?}"),
             },
             other => panic!("no vote: {other:?}"),
+        }
+    }
+
+    /// The first number of the answer to a restore for ten seconds.
+    #[track_caller]
+    pub(crate) fn restored(&self, owner: &str, latest: u64) -> i64 {
+        match self.eval(RESTORE, &[RUN_ID, owner, "10000", &latest.to_string()]) {
+            Value::Array(answer) => match answer.as_slice() {
+                [Value::Int(code), Value::Int(_)] => *code,
+                other => panic!("no answer: {other:?}"),
+            },
+            other => panic!("no answer: {other:?}"),
         }
     }
 

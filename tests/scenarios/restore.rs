@@ -1,0 +1,53 @@
+//! Goal: a node that lost the key of a held lease gets it back, whoever else has asked there since, and not later than
+//! the lease is known to hold.
+//!
+//! Method: the real script on a real server, and a lease in classic mode whose key is deleted on one node.
+
+use quorlock_harness::{Cluster, eventually};
+
+use super::{
+    SECOND, SOON, has_key, ready,
+    scripts::{Ask, Node},
+    settings,
+};
+
+#[test]
+fn a_counter_above_the_token_is_no_obstacle_and_stays() {
+    let node = Node::admitted();
+    let token = node.granted(Ask::of("holder"));
+    node.expire();
+    let waiter = node.granted(Ask::of("waiter"));
+    assert!(waiter > token);
+    let latest = node.now_us() + 1_000_000;
+    assert_eq!(node.restored("holder", latest), 0, "the waiter's key stands there");
+    node.expire();
+    assert_eq!(node.restored("holder", latest), 1);
+    assert_eq!(node.counter(), Some(waiter.to_string()));
+    assert_eq!(node.restored("holder", latest), 0, "it is there already");
+}
+
+#[test]
+fn a_restore_that_comes_late_or_whose_end_is_not_known_does_nothing() {
+    let node = Node::admitted();
+    for latest in [node.now_us() - 1, 0] {
+        assert_eq!(node.restored("holder", latest), -3);
+    }
+    node.mark(&[("state", "joining")]);
+    assert_eq!(node.restored("holder", node.now_us() + 1_000_000), -1);
+    assert_eq!(node.code(Ask::of("other")), -1);
+    node.mark(&[("state", "ready")]);
+    assert_eq!(node.granted(Ask::of("other")), 1, "nothing has been set");
+}
+
+#[test]
+fn a_lease_in_classic_mode_gets_its_key_back() {
+    let cluster = Cluster::start(3);
+    let redlock = ready(settings(&cluster, 20 * SECOND).classic());
+    let lease = redlock.acquire("r").blocking().unwrap();
+    eventually("all have the key", SOON, || cluster.iter().all(|server| has_key(server, &lease)));
+    assert!(cluster[1].del("r"));
+    futures::executor::block_on(lease.extend()).unwrap();
+    eventually("the key is back", SOON, || has_key(&cluster[1], &lease));
+    lease.release_blocking().unwrap();
+    eventually("and gone", SOON, || cluster.keys_left().is_empty());
+}
