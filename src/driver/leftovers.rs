@@ -5,7 +5,7 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -13,7 +13,7 @@ use futures::future::select;
 
 use super::{
     Driver,
-    fanout::{Fanout, Progress},
+    fanout::{Fanout, Numbered, Progress},
 };
 use crate::{
     protocol::{Command, NodeId, Owner, Reply, Resource, Timestamp},
@@ -23,8 +23,8 @@ use crate::{
 /// The most releases that wait for one node; beyond it the oldest is given up, and its key expires.
 const MOST: usize = 16_384;
 
-/// How many are sent at once.
-const BATCH: usize = 64;
+/// How many are sent at once to a node that answers. One that does not is tried with a single one.
+const BATCH: usize = 32;
 
 /// How long after the ttl an acquire that a stopped node may have queued is still followed.
 const LATE: Duration = Duration::from_secs(60);
@@ -40,9 +40,18 @@ pub(super) struct Leftovers {
 
 #[derive(Debug, Default)]
 struct Queue {
-    waiting: VecDeque<Leftover>,
+    /// Those that may be sent, in the order in which their turn comes.
+    due: VecDeque<Leftover>,
+    /// Those that wait for their time. All wait equally long, so that the first is due first.
+    later: VecDeque<Leftover>,
     /// Whether a task is at work on it.
     attended: bool,
+}
+
+/// The one task that is at work on a queue. If it comes to a bad end, the next leftover starts another.
+struct Attending<'a> {
+    leftovers: &'a Leftovers,
+    ended: bool,
 }
 
 /// One release that has not been confirmed.
@@ -85,12 +94,9 @@ impl Driver {
         telemetry::release_queued(node, &leftover.resource);
         {
             let mut queue = member.leftovers.lock();
-            if queue.waiting.len() >= MOST
-                && let Some(oldest) = queue.waiting.pop_front()
-            {
+            if let Some(oldest) = queue.push(leftover, self.now()) {
                 telemetry::release_given_up(node, &oldest.resource);
             }
-            queue.waiting.push_back(leftover);
             if std::mem::replace(&mut queue.attended, true) {
                 return;
             }
@@ -99,80 +105,126 @@ impl Driver {
         self.spawn(async move { driver.attend(node).await });
     }
 
-    /// Sends the leftovers of a node until there are none.
+    /// Sends the leftovers of a node until there are none. It pauses only where nothing gets on.
     async fn attend(self: Arc<Self>, node: NodeId) {
         let Some(member) = self.member(node) else { return };
-        let mut pause = FIRST_PAUSE;
+        let mut attending = Attending { leftovers: &member.leftovers, ended: false };
+        let (mut pause, mut most) = (FIRST_PAUSE, 1);
+        self.pause(self.now().saturating_add(pause)).await;
         loop {
-            self.pause(pause).await;
-            let batch = member.leftovers.take_batch(self.now(), node);
+            let batch = member.leftovers.take_batch(self.now(), most, node);
             if batch.is_empty() {
-                let mut queue = member.leftovers.lock();
-                if queue.waiting.is_empty() {
-                    queue.attended = false;
-                    return;
-                }
+                let Some(next) = attending.next_or_end() else { return };
+                self.pause(next.min(self.now().saturating_add(FIRST_PAUSE))).await;
                 continue;
             }
             let sent = batch.len();
-            let again = self.send_batch(node, batch).await;
-            pause = if again.len() == sent { (pause * 2).min(LONGEST_PAUSE) } else { FIRST_PAUSE };
-            let mut queue = member.leftovers.lock();
-            queue.waiting.extend(again);
-            if queue.waiting.is_empty() {
-                queue.attended = false;
-                return;
+            let (once_more, failed) = self.send_batch(node, batch).await;
+            let stuck = failed.len() == sent;
+            {
+                let mut queue = member.leftovers.lock();
+                queue.later.extend(once_more);
+                queue.due.extend(failed);
+            }
+            if stuck {
+                self.pause(self.now().saturating_add(pause)).await;
+                (pause, most) = ((pause * 2).min(LONGEST_PAUSE), 1);
+            } else {
+                (pause, most) = (FIRST_PAUSE, BATCH);
             }
         }
     }
 
-    /// Waits a while, or until some node's state has changed: it may be this one that is back.
-    async fn pause(&self, pause: Duration) {
-        let at = self.now().saturating_add(pause);
+    /// Waits for a time, or until some node's state has changed: it may be this one that is back.
+    async fn pause(&self, until: Timestamp) {
         let changed = std::pin::pin!(self.fleet.changed.notified());
-        select(changed, self.runtime.sleep_until(at)).await;
+        select(changed, self.runtime.sleep_until(until)).await;
     }
 
-    /// Sends a batch and returns what has to be sent again.
-    async fn send_batch(&self, node: NodeId, batch: Vec<Leftover>) -> Vec<Leftover> {
-        let mut again = Vec::new();
-        for leftover in batch {
-            let mut calls = Fanout::new(self);
-            let Leftover { resource, owner, .. } = &leftover;
+    /// Sends a batch, and returns what has to be checked once more, and what has got no answer.
+    async fn send_batch(
+        &self,
+        node: NodeId,
+        batch: Vec<Leftover>,
+    ) -> (Vec<Leftover>, Vec<Leftover>) {
+        let mut calls: Fanout<Numbered> = Fanout::new(self);
+        for (number, Leftover { resource, owner, .. }) in batch.iter().enumerate() {
             let release = Command::Release { resource: resource.clone(), owner: *owner };
-            calls.push(self, node, release);
-            match calls.progress().await {
-                Progress::Answered((_, Ok(Reply::Granted(_)))) => {}
-                Progress::Answered((_, Ok(Reply::Denied(_)))) if !leftover.unsure => {}
-                Progress::Answered((_, Ok(Reply::Denied(_)))) => {
-                    again.push(leftover.once_more(self));
-                }
-                _ => again.push(leftover),
+            calls.push_numbered(self, node, number, release);
+        }
+        let mut open: Vec<Option<Leftover>> = batch.into_iter().map(Some).collect();
+        let mut once_more = Vec::new();
+        while let Progress::Answered((_, answer)) = calls.progress().await {
+            if let Ok((number, Ok(reply @ (Reply::Granted(_) | Reply::Denied(_))))) = answer
+                && let Some(leftover) = open.get_mut(number).and_then(Option::take)
+                && matches!(reply, Reply::Denied(_))
+                && leftover.unsure
+            {
+                once_more.push(leftover.once_more(self));
             }
         }
-        again
+        (once_more, open.into_iter().flatten().collect())
     }
 }
 
 impl Leftovers {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The oldest ones that are due and have not expired.
-    fn take_batch(&self, now: Timestamp, node: NodeId) -> Vec<Leftover> {
-        let mut queue = self.lock();
-        let (mut batch, mut rest) = (Vec::new(), VecDeque::with_capacity(queue.waiting.len()));
-        for leftover in queue.waiting.drain(..) {
+    /// The first ones that are due and have not expired.
+    fn take_batch(&self, now: Timestamp, most: usize, node: NodeId) -> Vec<Leftover> {
+        let queue = &mut *self.lock();
+        while queue.later.front().is_some_and(|leftover| now >= leftover.from)
+            && let Some(leftover) = queue.later.pop_front()
+        {
+            queue.due.push_back(leftover);
+        }
+        let mut batch = Vec::new();
+        while batch.len() < most
+            && let Some(leftover) = queue.due.pop_front()
+        {
             if now >= leftover.until {
                 telemetry::release_given_up(node, &leftover.resource);
-            } else if now >= leftover.from && batch.len() < BATCH {
-                batch.push(leftover);
             } else {
-                rest.push_back(leftover);
+                batch.push(leftover);
             }
         }
-        queue.waiting = rest;
         batch
+    }
+}
+
+impl Queue {
+    /// Adds one, and returns the one that has to give way to it.
+    fn push(&mut self, leftover: Leftover, now: Timestamp) -> Option<Leftover> {
+        let full = self.due.len().saturating_add(self.later.len()) >= MOST;
+        let first = full.then(|| self.due.pop_front().or_else(|| self.later.pop_front())).flatten();
+        if now >= leftover.from {
+            self.due.push_back(leftover);
+        } else {
+            self.later.push_back(leftover);
+        }
+        first
+    }
+}
+
+impl Attending<'_> {
+    /// When the next one is due; `None` ends the work, since nothing is left.
+    fn next_or_end(&mut self) -> Option<Timestamp> {
+        let mut queue = self.leftovers.lock();
+        let next = queue.due.front().or_else(|| queue.later.front()).map(|leftover| leftover.from);
+        if next.is_none() {
+            queue.attended = false;
+            self.ended = true;
+        }
+        next
+    }
+}
+
+impl Drop for Attending<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.leftovers.lock().attended = false;
+        }
     }
 }

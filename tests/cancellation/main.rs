@@ -14,6 +14,7 @@
 )]
 
 mod acquire;
+mod leftovers;
 mod node;
 mod release;
 mod restore;

@@ -38,6 +38,8 @@ pub(crate) enum Behaviour {
     Never,
     /// A restore is executed, and its answer shows that the node's clock has jumped.
     Jumped,
+    /// A release makes the node panic.
+    Panics,
 }
 
 impl Behaviour {
@@ -232,6 +234,9 @@ impl Node for ScriptedNode {
                     runtime.spawn(Box::pin(async move { drop(executed.await) }));
                     runtime.sleep_until(runtime.now().saturating_add(MS)).await;
                     Err(NodeError::ConnectionLost { reason: Arc::from("scripted") })
+                }
+                Behaviour::Panics if matches!(command, Command::Release { .. }) => {
+                    panic!("scripted")
                 }
                 Behaviour::Jumped if matches!(command, Command::Restore { .. }) => {
                     this.execute(command, at).await.and(Err(NodeError::ClockJumped))
