@@ -22,6 +22,7 @@ mod deployment;
 mod grants;
 mod guard;
 mod lead;
+mod leftovers;
 mod loss;
 mod overtaken;
 mod own_clock;
