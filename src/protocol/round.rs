@@ -272,9 +272,11 @@ impl Round {
         if self.purpose == Purpose::Acquire && self.granted() >= self.quorum.needed() {
             self.agree();
         }
-        // Without a token, grants are votes as they are.
+        let fenced = self.purpose == Purpose::Acquire && self.terms.hint.is_some();
         let votes = match self.token {
             Some(token) => self.votes.for_token(Some(token)),
+            // Where a token is wanted, nothing is won before there is one.
+            None if fenced => 0,
             None => self.votes.granted(),
         };
         match self.quorum.verdict(votes, self.votes.against()) {

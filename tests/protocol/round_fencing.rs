@@ -174,3 +174,26 @@ fn what_comes_after_the_loss_changes_nothing_but_late_grants_are_released_once_m
     assert_eq!(state(&round), (Verdict::Lost, Some(Loss::Abandoned), None));
     assert_eq!(drain(&mut round), releases([3, 4]));
 }
+
+#[test]
+fn a_grant_without_a_counter_is_no_vote_for_a_token() {
+    // Nodes that count nothing, all of them: there is no token to win with.
+    let mut round = fenced(5);
+    for index in 0..3 {
+        assert_eq!(state(&round), OPEN);
+        round.handle_reply(node(index), Reply::Granted(None), at(1));
+    }
+    assert_eq!(state(&round), CONTENDED);
+    assert_eq!(drain(&mut round), releases(0..5));
+
+    // One of them among others, before the token is chosen and after.
+    let mut round = fenced(5);
+    for (index, reply) in [(0, Reply::Granted(None)), (1, granted(10)), (2, granted(10))] {
+        round.handle_reply(node(index), reply, at(1));
+    }
+    assert_eq!((drain(&mut round), state(&round)), (vec![], OPEN), "two votes are no quorum");
+    round.handle_reply(node(3), Reply::Granted(None), at(1));
+    assert_eq!(state(&round), OPEN);
+    round.handle_reply(node(4), granted(10), at(1));
+    assert_eq!(state(&round), (Verdict::Won, None, Some(10)));
+}
