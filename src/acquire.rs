@@ -177,6 +177,35 @@ impl Acquire {
         Ok(result)
     }
 
+    /// The least validity that is accepted.
+    pub(crate) const fn least(&self) -> Duration {
+        self.min_validity
+    }
+
+    /// Waits for something else first, as long as the request may wait at all; that time is taken off. The error
+    /// is the time for which it has waited in vain.
+    pub(crate) async fn wait_for<T>(
+        &mut self,
+        other: impl Future<Output = T>,
+    ) -> Result<T, Duration> {
+        let since = self.driver.now();
+        let wait = match self.patience {
+            Patience::OneRound => return Err(Duration::ZERO),
+            Patience::For(wait) => wait,
+            Patience::Unlimited => return Ok(other.await),
+        };
+        let limit = self.driver.sleep_until(since.saturating_add(wait));
+        let output = match select(pin!(other), limit).await {
+            Either::Left((output, _)) => Some(output),
+            Either::Right(_) => None,
+        };
+        let waited = self.driver.now().saturating_since(since);
+        let output = output.ok_or(waited)?;
+        let left = wait.saturating_sub(waited);
+        self.patience = if left.is_zero() { Patience::OneRound } else { Patience::For(left) };
+        Ok(output)
+    }
+
     fn start(self) -> Result<oneshot::Receiver<Result<Lease, AcquireError>>, AcquireError> {
         let resource = self.resource?;
         self.driver.config.check_ttl(self.ttl, self.min_validity).map_err(|error| {

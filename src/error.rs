@@ -25,7 +25,8 @@ pub enum NodeOutcome {
     Failed(NodeError),
     /// Its answer was not needed any more when the round ended.
     Unanswered,
-    /// It was not asked, because it certainly had nothing of ours.
+    /// It was not asked: in a release, because it certainly had nothing of ours; in an acquire, because this
+    /// process was busy with the resource itself.
     NotAsked,
 }
 

@@ -8,8 +8,9 @@ use crate::{
     acquire::Acquire,
     builder::Builder,
     driver::{Driver, Patience},
-    error::{CloseError, ConnectError, NodeStates},
+    error::{CloseError, ConnectError, NodeOutcome, NodeReport, NodeStates, Reports},
     node::{NodeSpec, NodeState, NodeStatus},
+    protocol::NodeId,
     reentrant::Reentrant,
 };
 
@@ -130,6 +131,16 @@ impl Redlock {
     /// As for [`close`](Redlock::close).
     pub fn close_blocking(&self) -> Result<(), CloseError> {
         futures::executor::block_on(self.close())
+    }
+
+    /// The reports of a request for which no node was asked.
+    pub(crate) fn not_asked(&self) -> Reports {
+        let report = |(index, status): (usize, NodeStatus)| NodeReport {
+            node: NodeId::new(index),
+            address: status.address,
+            outcome: NodeOutcome::NotAsked,
+        };
+        Reports::new(self.nodes().into_iter().enumerate().map(report).collect())
     }
 
     /// Waits until the nodes can be used, or says why they cannot.

@@ -8,6 +8,7 @@ use std::{
     fmt,
     ops::Deref,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
 };
 
 use crate::{
@@ -16,6 +17,9 @@ use crate::{
     lease::Lease,
     redlock::Redlock,
 };
+
+/// The map is looked through for what is not needed any more no sooner than at this size.
+const FEW: usize = 32;
 
 /// An owner of leases that may acquire what it holds already, as Redisson's `RLock` lets a thread do; here it
 /// is a handle, because tasks move between threads.
@@ -39,23 +43,42 @@ use crate::{
 #[derive(Clone)]
 pub struct Reentrant {
     redlock: Redlock,
-    held: Arc<Mutex<HashMap<Box<[u8]>, Slot>>>,
+    held: Arc<Mutex<Slots>>,
 }
 
-/// One resource of an owner. The lock makes the owner's own tasks wait for each other's first acquire.
-type Slot = Arc<tokio::sync::Mutex<Weak<Lease>>>;
+/// The resources of an owner, with some that it does not hold any more.
+#[derive(Default)]
+struct Slots {
+    by_name: HashMap<Box<[u8]>, Slot>,
+    /// The size at which those are forgotten that nobody holds and nobody is acquiring.
+    prune_at: usize,
+}
+
+type Slot = Arc<Shared>;
+
+/// One resource of an owner.
+#[derive(Default)]
+struct Shared {
+    lease: Mutex<Weak<Lease>>,
+    /// Held by the one of the owner's tasks that is acquiring: the others wait for it, and then share.
+    turn: tokio::sync::Mutex<()>,
+}
 
 impl Reentrant {
     pub(crate) fn new(redlock: Redlock) -> Self {
         Self { redlock, held: Arc::default() }
     }
 
-    /// Acquires `resource`, or shares the lease on it that this owner holds and that is still valid, with the
-    /// builder's settings.
+    /// Acquires `resource`, or shares the lease on it that this owner holds, with the builder's settings. A
+    /// lease that is lost, or has less left than the builder's `min_validity`, is not shared.
+    ///
+    /// Where the owner is acquiring it already, this waits for that, up to the builder's `wait` in all.
     ///
     /// # Errors
     ///
     /// [`AcquireError`], where this owner does not hold it and could not acquire it.
+    /// [`Contended`](AcquireError::Contended) without an answer of any node says that this owner's own first
+    /// acquire took too long, such as one whose future is kept and not polled.
     ///
     /// # Cancel safety
     ///
@@ -68,11 +91,13 @@ impl Reentrant {
         self.acquire_with(resource, self.redlock.acquire(resource)).await
     }
 
-    /// As [`acquire`](Reentrant::acquire), without waiting for other owners.
+    /// As [`acquire`](Reentrant::acquire), without waiting: not for other owners, nor for this one.
     ///
     /// # Errors
     ///
     /// [`AcquireError`], where this owner does not hold it and could not acquire it.
+    /// [`Contended`](AcquireError::Contended) without an answer of any node says that this owner is acquiring
+    /// it at this moment.
     ///
     /// # Cancel safety
     ///
@@ -88,33 +113,75 @@ impl Reentrant {
     async fn acquire_with(
         &self,
         resource: &[u8],
-        request: Acquire,
+        mut request: Acquire,
     ) -> Result<ReentrantLease, AcquireError> {
-        let slot = {
-            let mut held = self.held();
-            // What nobody holds and nobody is acquiring is forgotten here, so that the map stays small.
-            held.retain(|_, slot| Arc::strong_count(slot) > 1);
-            Arc::clone(held.entry(resource.into()).or_default())
-        };
-        let mut current = slot.lock().await;
-        if let Some(lease) = current.upgrade().filter(|lease| lease.is_valid()) {
-            drop(current);
+        let slot = self.held().slot(resource);
+        if let Some(lease) = slot.lease(request.least()) {
             return Ok(ReentrantLease { lease, slot });
         }
-        let lease = Arc::new(request.await?);
-        *current = Arc::downgrade(&lease);
-        drop(current);
+        let turn = match slot.turn.try_lock() {
+            Ok(turn) => turn,
+            Err(_) => {
+                let turn = request.wait_for(slot.turn.lock()).await;
+                turn.map_err(|waited| self.busy_with_itself(waited))?
+            }
+        };
+        let lease = match slot.lease(request.least()) {
+            Some(lease) => lease,
+            None => {
+                let lease = Arc::new(request.await?);
+                *slot.current() = Arc::downgrade(&lease);
+                lease
+            }
+        };
+        drop(turn);
         Ok(ReentrantLease { lease, slot })
     }
 
-    fn held(&self) -> MutexGuard<'_, HashMap<Box<[u8]>, Slot>> {
+    /// The owner's own first acquire is not over. No node has been asked.
+    fn busy_with_itself(&self, waited: Duration) -> AcquireError {
+        let nodes = self.redlock.not_asked();
+        AcquireError::Contended { waited, retry_after: None, nodes }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Slots> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    /// The lease, if it can be shared by somebody who wants at least this much left.
+    fn lease(&self, least: Duration) -> Option<Arc<Lease>> {
+        let lease = self.current().upgrade()?;
+        let left = lease.check().ok()?;
+        (!left.is_zero() && left >= least).then_some(lease)
+    }
+
+    fn current(&self) -> MutexGuard<'_, Weak<Lease>> {
+        self.lease.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slots {
+    /// The slot of a resource. It is kept while somebody has it.
+    fn slot(&mut self, resource: &[u8]) -> Slot {
+        if let Some(slot) = self.by_name.get(resource) {
+            return Arc::clone(slot);
+        }
+        // Looked through only when it has doubled, it costs each acquire little however much is held.
+        if self.by_name.len() >= self.prune_at {
+            self.by_name.retain(|_, slot| Arc::strong_count(slot) > 1);
+            self.prune_at = self.by_name.len().saturating_mul(2).max(FEW);
+        }
+        Arc::clone(self.by_name.entry(resource.into()).or_default())
     }
 }
 
 impl fmt::Debug for Reentrant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reentrant").field("resources", &self.held().len()).finish_non_exhaustive()
+        f.debug_struct("Reentrant")
+            .field("resources", &self.held().by_name.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -170,5 +237,26 @@ impl fmt::Debug for ReentrantLease {
             .field("lease", &self.lease)
             .field("holders", &self.holders())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_holds_is_forgotten_when_the_map_has_doubled_and_not_before() {
+        let mut slots = Slots::default();
+        let name = |number: usize| number.to_string().into_bytes();
+        let held: Vec<Slot> = (0..FEW).map(|number| slots.slot(&name(number))).collect();
+        // Full: it is looked through, and everything is held.
+        drop(slots.slot(b"first"));
+        for number in FEW + 1..2 * FEW {
+            drop(slots.slot(&name(number)));
+            assert_eq!(slots.by_name.len(), number + 1, "looked through too soon");
+        }
+        drop(slots.slot(b"last"));
+        assert_eq!(slots.by_name.len(), FEW + 1);
+        assert!(held.iter().all(|slot| Arc::strong_count(slot) == 2));
     }
 }

@@ -30,7 +30,7 @@ use crate::{
     error::CloseError,
     node::{Fleet, Node, NodeContext, NodeError, NodeState, NodeStatus},
     protocol::{Admission, NodeId, Quorum, Timestamp},
-    runtime::Runtime,
+    runtime::{Runtime, Task},
 };
 
 /// What all leases and requests of one [`Redlock`](crate::Redlock) share.
@@ -123,6 +123,10 @@ impl Driver {
 
     pub(crate) fn now(&self) -> Timestamp {
         self.runtime.now()
+    }
+
+    pub(crate) fn sleep_until(&self, at: Timestamp) -> Task {
+        self.runtime.sleep_until(at)
     }
 
     pub(crate) fn statuses(&self) -> Vec<NodeStatus> {

@@ -1,0 +1,136 @@
+//! Goal: the tasks of one owner share a lease, and none waits for another longer than it was asked to.
+//!
+//! Method: nodes in memory; a first acquire that is begun and never polled again, as by a caller that keeps several
+//! futures and awaits another one.
+#![cfg(feature = "tokio")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "tests are free to"
+)]
+
+use std::{
+    future::Future,
+    pin::pin,
+    task::{Context, Poll, Waker},
+    time::{Duration, Instant},
+};
+
+use quorlock::{
+    AcquireError, Builder, NodeOutcome, Redlock, Reentrant, ReentrantLease, node::MemoryNode,
+};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+type Answer = Result<ReentrantLease, AcquireError>;
+
+fn redlock(builder: Builder) -> Redlock {
+    let nodes: Vec<MemoryNode> = (0..3).map(|_| MemoryNode::new()).collect();
+    builder.nodes(&nodes).connect_blocking().unwrap()
+}
+
+fn begin(future: &mut (impl Future<Output = Answer> + Unpin)) {
+    let polled = std::pin::Pin::new(future).poll(&mut Context::from_waker(Waker::noop()));
+    assert!(matches!(polled, Poll::Pending));
+}
+
+/// Contended, and no node was asked.
+#[track_caller]
+fn is_busy_with_itself(answer: &Answer) -> Duration {
+    match answer {
+        Err(AcquireError::Contended { waited, retry_after: None, nodes }) => {
+            assert!(nodes.iter().all(|report| report.outcome == NodeOutcome::NotAsked), "{nodes}");
+            assert_eq!(nodes.iter().count(), 3);
+            *waited
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(limit, future).await.expect("it hangs")
+}
+
+async fn release(lease: ReentrantLease) {
+    lease.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_try_does_not_wait_for_a_first_acquire_of_the_same_owner() {
+    let redlock = redlock(Redlock::builder().wait(60 * SECOND));
+    let (worker, stranger) = (redlock.reentrant(), redlock.reentrant());
+    let theirs = stranger.acquire("r").await.unwrap();
+    let mut first = pin!(worker.acquire("r"));
+    begin(&mut first);
+    let answer = within(10 * SECOND, worker.try_acquire("r")).await;
+    assert_eq!(is_busy_with_itself(&answer), Duration::ZERO);
+    // Another resource has nothing to do with it.
+    release(within(10 * SECOND, worker.try_acquire("s")).await.unwrap()).await;
+    release(theirs).await;
+    let outer = first.await.unwrap();
+    let inner = worker.try_acquire("r").await.unwrap();
+    assert_eq!((outer.owner(), outer.holders()), (inner.owner(), 2));
+}
+
+#[tokio::test]
+async fn an_acquire_waits_for_a_first_one_that_is_not_polled_only_as_long_as_it_may_wait() {
+    let redlock = redlock(Redlock::builder().wait(50 * MS));
+    let worker = redlock.reentrant();
+    let mut first = pin!(worker.acquire("r"));
+    begin(&mut first);
+    let answer = within(10 * SECOND, worker.acquire("r")).await;
+    assert!(is_busy_with_itself(&answer) >= 50 * MS);
+    release(first.await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn the_wait_for_a_first_acquire_and_the_wait_for_others_are_one() {
+    let redlock = redlock(Redlock::builder().wait(400 * MS).retry(MS, 5 * MS));
+    let (worker, stranger) = (redlock.reentrant(), redlock.reentrant());
+    let _theirs = stranger.acquire("r").await.unwrap();
+    let since = Instant::now();
+    // Each of them waits for the one before.
+    let mut all = Vec::new();
+    for _ in 0..4 {
+        let worker: Reentrant = worker.clone();
+        all.push(tokio::spawn(async move { worker.acquire("r").await.map(drop) }));
+    }
+    for one in all {
+        assert!(one.await.unwrap().unwrap_err().is_contended());
+    }
+    let took = since.elapsed();
+    assert!(took < 1_200 * MS, "four waits of 400 ms took {took:?}");
+}
+
+#[tokio::test]
+async fn a_lease_that_is_nearly_over_is_not_shared() {
+    let (ttl, least) = (600 * MS, 400 * MS);
+    let builder = Redlock::builder().ttl(ttl).max_ttl(ttl).min_validity(least);
+    let worker = redlock(builder.without_renewal()).reentrant();
+    let outer = worker.acquire("r").await.unwrap();
+    while outer.validity() >= least {
+        tokio::time::sleep(5 * MS).await;
+    }
+    match worker.try_acquire("r").await {
+        Err(error) => assert!(error.is_contended(), "the outer one still holds: {error}"),
+        // On a machine so slow that it was over by then.
+        Ok(inner) => assert_ne!(inner.owner(), outer.owner()),
+    }
+}
+
+#[tokio::test]
+async fn resources_that_are_not_held_any_more_are_forgotten() {
+    let worker = redlock(Redlock::builder()).reentrant();
+    let held = worker.acquire("held").await.unwrap();
+    for number in 0..500 {
+        release(worker.acquire(format!("r{number}")).await.unwrap()).await;
+    }
+    let shown = format!("{worker:?}");
+    let known: usize =
+        shown.chars().filter(char::is_ascii_digit).collect::<String>().parse().unwrap();
+    assert!(known < 100, "{shown}");
+    assert_eq!(worker.acquire("held").await.unwrap().owner(), held.owner());
+}
