@@ -51,8 +51,9 @@ fn a_lost_round_leaves_no_key_on_a_node_whose_scripts_were_flushed() {
     });
 }
 
-/// Releases a lease while it is being restored on the third node, which is slow, after `forget`.
-fn a_release_during_a_restore_leaves_no_key(forget: impl FnOnce(&Cluster)) {
+/// Releases a lease while it is being restored on the third node, which is slow, after `forget`. Returns how many
+/// scripts that node was sent in full from then on.
+fn a_release_during_a_restore_leaves_no_key(forget: impl FnOnce(&Cluster)) -> u64 {
     let ttl = 20 * SECOND;
     let cluster = admitted(3, ttl);
     let slow = Proxy::start(cluster[2].port());
@@ -67,25 +68,31 @@ fn a_release_during_a_restore_leaves_no_key(forget: impl FnOnce(&Cluster)) {
     assert!(cluster[2].del("r"));
     slow.delay(100 * MS);
     let scripts = || cluster[2].command_calls("evalsha");
-    let before = scripts();
+    let (before, in_full) = (scripts(), cluster[2].command_calls("eval"));
     futures::executor::block_on(lease.extend()).unwrap();
     // The extension is the first, and the restore the second. Its answer is a tenth of a second away.
     eventually("the restore has arrived", 10 * SECOND, || scripts() == before + 2);
     lease.release_blocking().unwrap();
     redlock.close_blocking().unwrap();
     eventually("no key is left behind", 5 * SECOND, || cluster[2].get("r").is_none());
+    cluster[2].command_calls("eval") - in_full
 }
 
 #[test]
 fn a_release_during_a_restore_leaves_no_key_on_a_node_that_knows_the_script() {
-    a_release_during_a_restore_leaves_no_key(|_| ());
+    assert_eq!(
+        a_release_during_a_restore_leaves_no_key(|_| ()),
+        0,
+        "it has known all scripts from the start"
+    );
 }
 
 #[test]
 fn a_release_during_a_restore_leaves_no_key_on_a_node_whose_scripts_were_flushed() {
-    a_release_during_a_restore_leaves_no_key(|cluster| {
+    let in_full = a_release_during_a_restore_leaves_no_key(|cluster| {
         cluster[2].run(&["SCRIPT", "FLUSH"]);
         let release = include_str!("../../src/node/redis/scripts/release.lua");
         cluster[2].run(&["SCRIPT", "LOAD", release]);
     });
+    assert_eq!(in_full, 2, "the extension and the restore");
 }

@@ -46,8 +46,14 @@ fn a_lease_in_classic_mode_gets_its_key_back() {
     let lease = redlock.acquire("r").blocking().unwrap();
     eventually("all have the key", SOON, || cluster.iter().all(|server| has_key(server, &lease)));
     assert!(cluster[1].del("r"));
+    let in_full = cluster[1].command_calls("eval");
     futures::executor::block_on(lease.extend()).unwrap();
     eventually("the key is back", SOON, || has_key(&cluster[1], &lease));
     lease.release_blocking().unwrap();
     eventually("and gone", SOON, || cluster.keys_left().is_empty());
+    assert_eq!(
+        cluster[1].command_calls("eval"),
+        in_full,
+        "it has known all scripts from the start"
+    );
 }
