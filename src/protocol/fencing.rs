@@ -17,6 +17,10 @@
 //! attempt began has the smaller token, under any delay, loss, reordering, duplication, pause or clock, as
 //! long as no node loses f. The guard `f <= T` is what makes it true: without it there are schedules of 18
 //! steps that give two holders one token (`tests/scenarios/guard.rs` replays them).
+//!
+//! A key that is restored for a held lease is no vote, and changes no counter. It is restored only after its
+//! round was won, so that whatever that round counted as a vote found the key as its acquire had set it. A
+//! restore before that would break the proof (`tests/protocol/schedules.rs` finds how).
 
 use core::fmt;
 
