@@ -10,13 +10,14 @@ mod fanout;
 mod keeper;
 mod leftovers;
 mod pace;
+mod quarantine;
 mod release;
 
 use std::{
     future::Future,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -54,8 +55,8 @@ struct Member {
     address: Arc<str>,
     pace: Pace,
     leftovers: Leftovers,
-    /// Its clock jumped, so that it has to join again though it has not restarted.
-    jumped: AtomicBool,
+    /// The epoch in which its clock jumped, so that it has to join again though it has not restarted; or zero.
+    jumped_in: AtomicU64,
     /// The process that was last seen behind it.
     identity: Mutex<Option<Arc<str>>>,
     /// Why its marker could not be read.
@@ -91,7 +92,7 @@ impl Driver {
             node,
             pace: Pace::default(),
             leftovers: Leftovers::default(),
-            jumped: AtomicBool::new(false),
+            jumped_in: AtomicU64::new(0),
             identity: Mutex::new(None),
             trouble: Mutex::new(None),
         };
@@ -115,7 +116,7 @@ impl Driver {
             closed: AtomicBool::new(false),
         });
         if fenced {
-            driver.start_admission();
+            driver.runtime.spawn(Box::pin(quarantine::attend(Arc::downgrade(&driver))));
         }
         driver
     }

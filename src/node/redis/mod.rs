@@ -24,7 +24,7 @@ pub use self::address::AddressError;
 pub(crate) use self::address::{Address, TlsSettings};
 use self::session::Session;
 use super::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus};
-use crate::protocol::{Command, Marker, NodeClock, Reply};
+use crate::protocol::{Command, Floor, Marker, NodeClock, Reply};
 
 /// A Redis or Valkey server, on one multiplexed connection under a supervisor of its own.
 pub(crate) struct RedisNode {
@@ -113,11 +113,11 @@ impl Node for RedisNode {
         self.with_session(|session| wire::execute_many(session, commands))
     }
 
-    fn join(&self, max_ttl: Duration, force: bool) -> NodeFuture<Marker> {
+    fn join(&self, max_ttl: Duration, force: Option<u64>) -> NodeFuture<Marker> {
         self.with_session(|session| Box::pin(wire::join_fleet(session, max_ttl, force)))
     }
 
-    fn admit(&self, epoch: u64, floor: u64) -> NodeFuture<bool> {
+    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
         self.with_session(|session| Box::pin(wire::admit(session, epoch, floor)))
     }
 
