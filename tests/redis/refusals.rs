@@ -293,7 +293,8 @@ fn a_prefix_does_not_make_a_key_of_the_nodes_own_a_resource() {
     for (prefix, name) in [("quorlock:", "node"), ("fence:{", "r}"), ("fence:", "{r}")] {
         let redlock = connected(patient().nodes(cluster.urls()).key_prefix(prefix));
         let error = redlock.try_acquire(name).blocking().unwrap_err();
-        assert!(error.to_string().contains("kept for the nodes"), "{error}");
+        let cause = std::error::Error::source(&error).unwrap().to_string();
+        assert!(cause.contains("kept for the nodes"), "{cause}");
         assert!(cluster.locks_left().is_empty());
     }
 }

@@ -82,9 +82,14 @@ impl Shared {
 
     /// The session, if there is one whose link is not known to be dead.
     fn session(&self) -> Result<Arc<Session>, NodeError> {
+        self.with_usable(Arc::clone)
+    }
+
+    /// Looks at the session, if there is one whose link is not known to be dead.
+    fn with_usable<T>(&self, look: impl FnOnce(&Arc<Session>) -> T) -> Result<T, NodeError> {
         let view = self.view();
         if let Some(session) = view.session.as_ref().filter(|session| !session.link().is_down()) {
-            return Ok(Arc::clone(session));
+            return Ok(look(session));
         }
         Err(match &view.state {
             NodeState::Refused(refusal) => NodeError::Refused(refusal.clone()),
@@ -122,7 +127,7 @@ impl Node for RedisNode {
     }
 
     fn reachable(&self) -> Result<(), NodeError> {
-        self.shared.session().map(drop)
+        self.shared.with_usable(|_| ())
     }
 
     fn status(&self) -> NodeStatus {
