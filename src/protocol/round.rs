@@ -272,9 +272,10 @@ impl Round {
         if self.purpose == Purpose::Acquire && self.granted() >= self.quorum.needed() {
             self.agree();
         }
-        // Without a token, grants are votes as they are.
+        // Where no token is wanted, grants are votes as they are.
         let votes = match self.token {
             Some(token) => self.votes.for_token(Some(token)),
+            None if self.terms.hint.is_some() => 0,
             None => self.votes.granted(),
         };
         match self.quorum.verdict(votes, self.votes.against()) {
