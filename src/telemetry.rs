@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use crate::node::NodeError;
 #[cfg(feature = "redis")]
 use crate::node::Refusal;
 use crate::protocol::{Hold, Loss, LossReason, NodeId, Resource};
@@ -89,6 +90,11 @@ pub(crate) fn node_admitted(node: NodeId, address: &str, floor: u64) {
 pub(crate) fn node_held_back(node: NodeId, address: &str, hold: Hold) {
     #[cfg(feature = "tracing")]
     tracing::warn!(target: TARGET, node = node.index(), address, ?hold, "node cannot be admitted yet");
+}
+
+pub(crate) fn node_not_admitted(node: NodeId, address: &str, error: &NodeError) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(target: TARGET, node = node.index(), address, %error, "node's marker cannot be read or set");
 }
 
 pub(crate) fn own_clock_jumped() {

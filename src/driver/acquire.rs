@@ -67,12 +67,10 @@ impl Driver {
             let mut attempt = Attempt::begin(&self, &plan);
             attempt.decide(&mut answer).await;
             if attempt.round.verdict() == Verdict::Won {
-                self.pace.sample(self.now().saturating_since(attempt.started));
-                telemetry::acquired(
-                    &plan.resource,
-                    lost.saturating_add(1),
-                    self.now().saturating_since(started),
-                );
+                let now = self.now();
+                self.pace.sample(now.saturating_since(attempt.started));
+                let waited = now.saturating_since(started);
+                telemetry::acquired(&plan.resource, lost.saturating_add(1), waited);
                 // A caller that is gone hands the lease back, and dropping it releases it.
                 drop(answer.send(Ok(attempt.lease())));
                 attempt.settle().await;

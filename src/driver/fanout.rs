@@ -5,12 +5,8 @@
 
 use std::{
     collections::VecDeque,
-    future::Future,
-    pin::Pin,
     task::{Context, Poll},
 };
-
-use futures::stream::{FuturesUnordered, Stream};
 
 use super::Driver;
 use crate::{
@@ -21,26 +17,11 @@ use crate::{
 
 /// Unanswered commands, with one time limit for all of them.
 pub(super) struct Fanout<T = Reply> {
-    calls: FuturesUnordered<Call<T>>,
-    /// Answers that came before all commands had been sent.
+    /// In the order in which they were pushed. They are few: all are looked at when any of them may have ended.
+    calls: Vec<(NodeId, NodeFuture<T>)>,
+    /// Answers that have come and have not been told.
     answered: VecDeque<Answer<T>>,
-    /// Whether a command has been pushed and not been polled yet.
-    unsent: bool,
     limit: Task,
-}
-
-struct Call<T> {
-    node: NodeId,
-    answer: NodeFuture<T>,
-}
-
-impl<T> Future for Call<T> {
-    type Output = Answer<T>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let node = self.node;
-        self.answer.as_mut().poll(cx).map(|result| (node, result))
-    }
 }
 
 /// What one node answered.
@@ -69,16 +50,14 @@ impl<T> Fanout<T> {
     pub(super) fn new(driver: &Driver) -> Self {
         let at = driver.now().saturating_add(driver.config.node_timeout);
         Self {
-            calls: FuturesUnordered::new(),
+            calls: Vec::with_capacity(driver.nodes.len()),
             answered: VecDeque::new(),
-            unsent: false,
             limit: driver.runtime.sleep_until(at),
         }
     }
 
     pub(super) fn add(&mut self, node: NodeId, answer: NodeFuture<T>) {
-        self.calls.push(Call { node, answer });
-        self.unsent = true;
+        self.calls.push((node, answer));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -86,24 +65,24 @@ impl<T> Fanout<T> {
     }
 
     pub(super) fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<Progress<T>> {
-        // Every command is sent before the first answer is looked at: what follows from an answer, such as a
-        // release, must not overtake a command that has been decided on before.
-        if std::mem::take(&mut self.unsent) {
-            while let Poll::Ready(Some(answer)) = Pin::new(&mut self.calls).poll_next(cx) {
-                self.answered.push_back(answer);
+        // Every command is sent before the first answer is told: what follows from an answer, such as a release,
+        // must not overtake a command that has been decided on before.
+        let answered = &mut self.answered;
+        self.calls.retain_mut(|(node, call)| match call.as_mut().poll(cx) {
+            Poll::Ready(result) => {
+                answered.push_back((*node, result));
+                false
             }
-        }
-        if let Some(answer) = self.answered.pop_front() {
-            return Poll::Ready(Progress::Answered(answer));
-        }
-        match Pin::new(&mut self.calls).poll_next(cx) {
-            Poll::Ready(Some(answer)) => Poll::Ready(Progress::Answered(answer)),
-            Poll::Ready(None) => Poll::Ready(Progress::Done),
-            Poll::Pending if self.limit.as_mut().poll(cx).is_ready() => {
+            Poll::Pending => true,
+        });
+        match self.answered.pop_front() {
+            Some(answer) => Poll::Ready(Progress::Answered(answer)),
+            None if self.calls.is_empty() => Poll::Ready(Progress::Done),
+            None if self.limit.as_mut().poll(cx).is_ready() => {
                 self.calls.clear();
                 Poll::Ready(Progress::TimedOut)
             }
-            Poll::Pending => Poll::Pending,
+            None => Poll::Pending,
         }
     }
 

@@ -10,6 +10,7 @@ mod fanout;
 mod keeper;
 mod leftovers;
 mod pace;
+mod quarantine;
 mod release;
 mod restore;
 
@@ -17,7 +18,7 @@ use std::{
     future::Future,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -55,8 +56,8 @@ struct Member {
     address: Arc<str>,
     pace: Pace,
     leftovers: Leftovers,
-    /// Its clock jumped, so that it has to join again though it has not restarted.
-    jumped: AtomicBool,
+    /// The epoch in which its clock jumped, so that it has to join again though it has not restarted; or zero.
+    jumped_in: AtomicU64,
     /// The process that was last seen behind it.
     identity: Mutex<Option<Arc<str>>>,
     /// Why its marker could not be read.
@@ -92,7 +93,7 @@ impl Driver {
             node,
             pace: Pace::default(),
             leftovers: Leftovers::default(),
-            jumped: AtomicBool::new(false),
+            jumped_in: AtomicU64::new(0),
             identity: Mutex::new(None),
             trouble: Mutex::new(None),
         };
@@ -116,7 +117,7 @@ impl Driver {
             closed: AtomicBool::new(false),
         });
         if fenced {
-            driver.start_admission();
+            driver.runtime.spawn(Box::pin(quarantine::attend(Arc::downgrade(&driver))));
         }
         driver
     }

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     error::{NodeOutcome, ReleaseError},
     node::NodeError,
-    protocol::{Command, Loss, NodeId, Owner, Reply, Resource, Round, Verdict},
+    protocol::{Command, Loss, NodeId, Owner, Reply, Resource, Round, Timestamp, Verdict},
     telemetry,
 };
 
@@ -48,9 +48,10 @@ impl Driver {
                     let _ = answer.send(releases.result(&round));
                 }
                 match releases.next().await {
-                    Some((node, reply)) => round.handle_reply(node, reply, driver.now()),
+                    // A release has no validity, so that it does not matter when its replies come.
+                    Some((node, reply)) => round.handle_reply(node, reply, Timestamp::ORIGIN),
                     None if round.verdict() == Verdict::Pending => {
-                        round.handle_timeout(driver.now());
+                        round.handle_timeout(Timestamp::ORIGIN);
                     }
                     None => return,
                 }

@@ -19,7 +19,7 @@ pub use self::{
     memory::MemoryNode,
     status::{ClockOffset, NodeState, NodeStatus},
 };
-use crate::protocol::{Command, Marker, Reply};
+use crate::protocol::{Command, Floor, Marker, Reply};
 
 /// An answer of a node, on its way.
 pub type NodeFuture<T> = Pin<Box<dyn Future<Output = Result<T, NodeError>> + Send>>;
@@ -58,16 +58,16 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
     }
 
     /// Reads the node's marker, marks a node that was not admitted as joining, and raises the longest ttl
-    /// of the fleet there. `force` makes it join again whatever it was. By default the node keeps no
-    /// marker and may always vote: right for one that never forgets.
-    fn join(&self, max_ttl: Duration, force: bool) -> NodeFuture<Marker> {
+    /// of the fleet there. One that is ready in the epoch `force` has to join again. By default the node keeps
+    /// no marker and may always vote: right for one that never forgets.
+    fn join(&self, max_ttl: Duration, force: Option<u64>) -> NodeFuture<Marker> {
         let _ = force;
         Box::pin(std::future::ready(Ok(Marker::new(true, max_ttl, 0))))
     }
 
     /// Lets a node vote that is joining since `epoch`, with counters above `floor`. False says that it was not
     /// joining, or not since then.
-    fn admit(&self, epoch: u64, floor: u64) -> NodeFuture<bool> {
+    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
         let _ = (epoch, floor);
         Box::pin(std::future::ready(Ok(true)))
     }

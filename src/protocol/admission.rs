@@ -48,6 +48,24 @@ impl Marker {
     }
 }
 
+/// Where the counters of a node that is admitted go on.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub struct Floor {
+    /// No counter that the other nodes know of is above this.
+    pub known: u64,
+    /// Where a majority has forgotten, the wall clock of whoever admits, in microseconds; otherwise zero. The node
+    /// cuts it to a minute ahead of its own.
+    pub wall_us: u64,
+}
+
+impl Floor {
+    /// Above what the others know of, and above a wall clock.
+    pub const fn new(known: u64, wall_us: u64) -> Self {
+        Self { known, wall_us }
+    }
+}
+
 /// What a fleet does about a node that may have forgotten.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
@@ -101,6 +119,8 @@ pub struct Admission {
     /// The highest floor of any node, as far as it is known.
     floor: u64,
     nodes: Vec<Standing>,
+    /// The epoch in which each was last seen.
+    epochs: Vec<Option<u64>>,
 }
 
 /// A hint may be this far ahead of the wall clock, in microseconds. Nodes cut those that are further ahead.
@@ -116,7 +136,8 @@ impl Admission {
         attempt: Duration,
     ) -> Self {
         let nodes = vec![Standing::Unknown; quorum.nodes()];
-        Self { quorum, policy, longest: max_ttl, attempt, floor: 0, nodes }
+        let epochs = vec![None; quorum.nodes()];
+        Self { quorum, policy, longest: max_ttl, attempt, floor: 0, nodes, epochs }
     }
 
     /// Where a node stands.
@@ -155,10 +176,24 @@ impl Admission {
         if self.floor >= wall_us && ahead < HINT_AHEAD { self.floor + 1 } else { wall_us }
     }
 
-    /// Takes the marker of a node, read at `now`.
-    pub fn handle_marker(&mut self, node: NodeId, marker: Marker, now: Timestamp) {
+    /// The epoch in which a node was last seen. A jump of its clock counts for that one only: whoever notices it
+    /// late must not put a node in quarantine that has been through it.
+    pub fn epoch(&self, node: NodeId) -> Option<u64> {
+        self.epochs.get(node.index()).copied().flatten()
+    }
+
+    /// Takes from the marker of a node what it says of the fleet, and nothing of the node itself.
+    pub fn handle_news(&mut self, marker: Marker) {
         self.longest = self.longest.max(marker.max_ttl);
         self.floor = self.floor.max(marker.floor);
+    }
+
+    /// Takes the marker of a node, read at `now`.
+    pub fn handle_marker(&mut self, node: NodeId, marker: Marker, now: Timestamp) {
+        self.handle_news(marker);
+        if let Some(epoch) = self.epochs.get_mut(node.index()) {
+            *epoch = Some(marker.epoch);
+        }
         let Some(standing) = self.nodes.get_mut(node.index()) else { return };
         *standing = match (*standing, marker.ready) {
             (_, true) => Standing::Ready,
@@ -196,7 +231,7 @@ impl Admission {
     }
 
     /// The floor for `node`, from the markers of the *other* nodes, read after its quarantine ended, and
-    /// the wall clock in microseconds.
+    /// the wall clock in microseconds. The wall clock counts only where a majority has forgotten.
     ///
     /// A token that was granted before the quarantine ended was voted for by a majority. That majority and
     /// a majority of the others meet in a node that lost nothing, so the largest counter there is not below
@@ -210,19 +245,19 @@ impl Admission {
         node: NodeId,
         others: &[(NodeId, Option<Marker>)],
         wall_us: u64,
-    ) -> Result<u64, Hold> {
+    ) -> Result<Floor, Hold> {
         let markers =
             || others.iter().filter(|(other, _)| *other != node).filter_map(|(_, marker)| *marker);
         let high = markers().map(|marker| marker.high).max().unwrap_or(0);
         if markers().filter(|marker| marker.ready).count() >= self.quorum.needed() {
-            return Ok(high);
+            return Ok(Floor::new(high, 0));
         }
         // The node itself has forgotten too.
         let forgotten = markers().filter(|marker| !marker.ready).count() + 1;
         if self.policy == AdmissionPolicy::DangerSkip || forgotten > self.quorum.spare() {
             return match self.policy {
                 AdmissionPolicy::Strict => Err(Hold::Strict),
-                _ => Ok(high.max(wall_us)),
+                _ => Ok(Floor::new(high, wall_us)),
             };
         }
         Err(Hold::TooFewOthers)

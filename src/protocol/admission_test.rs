@@ -64,7 +64,7 @@ fn a_second_restart_begins_a_new_quarantine() {
 fn the_floor_is_the_largest_of_a_majority_of_the_others() {
     let fleet = fleet(AdmissionPolicy::Quarantine, 5);
     let enough = others([None, ready(7), ready(9), ready(8), None]);
-    assert_eq!(fleet.floor(node(0), &enough, 1_000), Ok(9));
+    assert_eq!(fleet.floor(node(0), &enough, 1_000), Ok(Floor::new(9, 0)));
     let its_own_does_not_count = others([ready(99), ready(7), ready(9), None, None]);
     assert_eq!(fleet.floor(node(0), &its_own_does_not_count, 1_000), Err(Hold::TooFewOthers));
 }
@@ -73,11 +73,14 @@ fn the_floor_is_the_largest_of_a_majority_of_the_others() {
 fn a_fleet_that_forgot_starts_at_the_wall_clock_unless_it_is_strict() {
     let new = others([joining(), joining(), joining(), None, None]);
     let fleet_ = fleet(AdmissionPolicy::Quarantine, 5);
-    assert_eq!(fleet_.floor(node(0), &new, 1_000), Ok(1_000));
+    assert_eq!(fleet_.floor(node(0), &new, 1_000), Ok(Floor::new(0, 1_000)));
     let some_left = others([joining(), joining(), joining(), ready(5_000), None]);
-    assert_eq!(fleet_.floor(node(0), &some_left, 1_000), Ok(5_000));
+    assert_eq!(fleet_.floor(node(0), &some_left, 1_000), Ok(Floor::new(5_000, 1_000)));
     assert_eq!(fleet(AdmissionPolicy::Strict, 5).floor(node(0), &new, 1_000), Err(Hold::Strict));
-    assert_eq!(fleet(AdmissionPolicy::Quarantine, 1).floor(node(0), &[], 1_000), Ok(1_000));
+    assert_eq!(
+        fleet(AdmissionPolicy::Quarantine, 1).floor(node(0), &[], 1_000),
+        Ok(Floor::new(0, 1_000))
+    );
 }
 
 #[test]
@@ -92,7 +95,7 @@ fn skipping_is_immediate() {
     let mut fleet = fleet(AdmissionPolicy::DangerSkip, 5);
     fleet.handle_marker(node(0), Marker::new(false, TTL, 0), at(100));
     assert_eq!(fleet.due(at(100)), [node(0)]);
-    assert_eq!(fleet.floor(node(0), &others([None; 5]), 1_000), Ok(1_000));
+    assert_eq!(fleet.floor(node(0), &others([None; 5]), 1_000), Ok(Floor::new(0, 1_000)));
 }
 
 #[test]
@@ -116,4 +119,19 @@ fn a_hint_is_above_a_floor_that_is_a_little_ahead() {
     assert_eq!(fleet.hint(6_000), 6_000);
     fleet.handle_marker(node(2), Marker::new(true, TTL, 0).above(u64::MAX), at(0));
     assert_eq!(fleet.hint(1_000), 1_000, "nodes would cut it");
+}
+
+#[test]
+fn what_is_heard_of_a_node_in_passing_does_not_change_its_standing() {
+    let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
+    fleet.handle_news(Marker::new(true, Duration::from_secs(100), 7).above(5_000).in_epoch(3));
+    assert_eq!((fleet.standing(node(0)), fleet.epoch(node(0))), (Standing::Unknown, None));
+    assert_eq!((fleet.longest(), fleet.hint(1_000)), (Duration::from_secs(100), 5_001));
+    fleet.handle_marker(node(0), Marker::new(true, TTL, 0).in_epoch(4), at(0));
+    fleet.handle_forgotten(node(0));
+    assert_eq!(
+        fleet.epoch(node(0)),
+        Some(4),
+        "what is forgotten is not in which epoch it was seen"
+    );
 }

@@ -17,6 +17,9 @@ const RATE: i128 = 10;
 /// A reading is compared with one at least this old, so that a slow clock is not followed step by step.
 const ANCHOR_FOR: Duration = Duration::from_secs(10);
 
+/// A reading that is this much less certain than the one before is not compared with.
+const WIDE: i128 = 1_000_000;
+
 /// What is known of the clock of one node, in microseconds.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct NodeClock {
@@ -47,8 +50,11 @@ impl NodeClock {
             reading.least <= anchor.most + slack && reading.most >= anchor.least - slack
         });
         self.latest = Some(reading);
-        let old =
-            self.anchor.is_none_or(|anchor| arrived.saturating_since(anchor.at) >= ANCHOR_FOR);
+        // One that waited long for its reply says too little to compare with.
+        let old = self.anchor.is_none_or(|anchor| {
+            arrived.saturating_since(anchor.at) >= ANCHOR_FOR
+                && reading.width() <= anchor.width() + WIDE
+        });
         if old || !steady {
             self.anchor = Some(reading);
         }
@@ -58,6 +64,20 @@ impl NodeClock {
     /// The node's clock at `now`, in microseconds, as far as the last reading tells.
     pub fn at(&self, now: Timestamp) -> Option<u64> {
         self.latest.and_then(|latest| u64::try_from(micros(now) + latest.most).ok())
+    }
+
+    /// The most that the node's clock can show at `now`, in microseconds, if it has gone on at a rate that is no
+    /// jump. The longer ago the last reading was, the further it lies ahead.
+    pub fn at_most(&self, now: Timestamp) -> Option<u64> {
+        let passed = now.saturating_since(self.latest?.at);
+        let slack = u64::try_from(passed.as_micros()).ok()? / u64::try_from(RATE).ok()?;
+        Some(self.at(now)?.saturating_add(slack))
+    }
+}
+
+impl Anchor {
+    const fn width(&self) -> i128 {
+        self.most - self.least
     }
 }
 
@@ -106,6 +126,25 @@ mod tests {
         let mut clock = NodeClock::default();
         assert!(reading(&mut clock, 0, 0));
         assert!(clock.handle_reading(at(100), at(60_000), YEARS + 101_000));
+    }
+
+    #[test]
+    fn a_reply_that_waited_long_hides_no_jump_after_it() {
+        let mut clock = NodeClock::default();
+        assert!(reading(&mut clock, 0, 0));
+        assert!(clock.handle_reading(at(20_000), at(60_000), YEARS + 20_000_000));
+        assert!(!reading(&mut clock, 61_000, 91_000), "half a minute ahead");
+    }
+
+    #[test]
+    fn the_longer_a_reading_lies_back_the_less_it_bounds_the_time_there() {
+        let mut clock = NodeClock::default();
+        assert!(reading(&mut clock, 0, 0));
+        let day = 24 * 3600 * 1000;
+        // Ten in a million slow.
+        let there = YEARS + day * 1000 + day / 100;
+        assert!(clock.at(at(day)).unwrap() < there);
+        assert!(clock.at_most(at(day)).unwrap() > there);
     }
 
     #[test]

@@ -93,7 +93,8 @@ pub enum Command {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[allow(clippy::exhaustive_enums, reason = "yes, no, unknown; there is no fourth")]
 pub enum Reply {
-    /// The command took effect. An acquire with a hint is answered with the resource's counter.
+    /// The command took effect. An acquire with a hint is answered with the resource's counter; without one, it
+    /// is no vote.
     Granted(Option<FencingToken>),
     /// The command certainly had no effect and never will: the key belongs to someone else, or (for
     /// anything but an acquire) to nobody.

@@ -44,7 +44,7 @@ mod time;
 pub mod validity;
 mod vote;
 
-pub use admission::{Admission, AdmissionPolicy, Hold, Marker, Standing};
+pub use admission::{Admission, AdmissionPolicy, Floor, Hold, Marker, Standing};
 pub use clock::NodeClock;
 pub use command::{Command, Denial, NodeId, Reply};
 pub use fencing::FencingToken;

@@ -45,12 +45,15 @@ impl Resource {
     }
 
     /// The same name behind a prefix: the key on the nodes.
-    #[must_use]
-    pub fn prefixed(&self, prefix: &[u8]) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// As for [`new`](Resource::new), of the whole key.
+    pub fn prefixed(&self, prefix: &[u8]) -> Result<Self, ResourceError> {
         if prefix.is_empty() {
-            return self.clone();
+            return Ok(self.clone());
         }
-        Self(prefix.iter().chain(self.0.iter()).copied().collect())
+        Self::new([prefix, self.as_bytes()].concat())
     }
 
     /// The bytes.

@@ -22,6 +22,13 @@ pub trait Runtime: Send + Sync + fmt::Debug + 'static {
     /// The time. It never goes back, counts while the machine sleeps, and may only err by running ahead.
     fn now(&self) -> Timestamp;
 
+    /// The time, with an origin of its own, and without whatever [`now`](Runtime::now) may run ahead by: it may
+    /// only err by running behind. Quarantines are timed by it, and the nodes' clocks are compared with it. By
+    /// default it is `now`, which is right where that never runs ahead.
+    fn steady(&self) -> Timestamp {
+        self.now()
+    }
+
     /// The wall clock, in microseconds since 1970. It is only a hint: fencing tokens start from it, and
     /// nothing breaks when it is wrong.
     fn wall_us(&self) -> u64;

@@ -81,6 +81,10 @@ impl Runtime for TokioRuntime {
         system_now()
     }
 
+    fn steady(&self) -> Timestamp {
+        Timestamp::from_origin(boot_time().saturating_sub(CLOCK.origin))
+    }
+
     fn wall_us(&self) -> u64 {
         system_wall_us()
     }

@@ -138,9 +138,10 @@ fn a_round_that_is_lost_leaves_nothing_though_nobody_drops_anything() {
 fn the_checks_of_these_tests_can_fail() {
     let fixture = Fixture::new(1, [Behaviour::Ok; 3]);
     let lease = fixture.runtime.block_on(fixture.redlock.acquire("r").into_future()).unwrap();
-    let node = &fixture.nodes[0];
-    assert_eq!(node.our_keys(), [b"r"]);
-    assert_eq!(node.not_released().len(), 1);
+    // The verdict comes before the last of the three has executed it.
+    let held = fixture.nodes.iter().filter(|node| node.our_keys() == [b"r"]).count();
+    assert!(held >= 2, "{held}");
+    assert!(fixture.nodes.iter().all(|node| node.not_released().len() == 1));
     drop(lease);
     fixture.assert_clean("released after all");
 }

@@ -12,7 +12,7 @@ use std::{
 
 use quorlock::{
     node::{MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus},
-    protocol::{Command, Marker, Owner, Reply, Timestamp},
+    protocol::{Command, Floor, Marker, Owner, Reply, Timestamp},
     runtime::Runtime,
 };
 
@@ -246,11 +246,11 @@ impl Node for ScriptedNode {
         })
     }
 
-    fn join(&self, max_ttl: Duration, force: bool) -> NodeFuture<Marker> {
+    fn join(&self, max_ttl: Duration, force: Option<u64>) -> NodeFuture<Marker> {
         self.memory.join(max_ttl, force)
     }
 
-    fn admit(&self, epoch: u64, floor: u64) -> NodeFuture<bool> {
+    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
         self.memory.admit(epoch, floor)
     }
 

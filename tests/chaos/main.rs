@@ -126,3 +126,30 @@ fn two_holders_at_once_are_found_in_a_workload() {
         assert!(earlier.worker % 2 != later.worker % 2, "only the two fleets overlap");
     }
 }
+
+/// The planted bug: nodes that come back empty vote at once, by the setting that says what it gives up. Each is
+/// restarted as soon as the one before is back, so that the keys of a lease are gone before its time is up.
+#[test]
+fn two_holders_at_once_are_found_where_nodes_that_forgot_vote_at_once() {
+    let cluster = Cluster::start(5);
+    // Some leases are held for all of that.
+    let ttl = 3 * SECOND;
+    let builder = settings().ttl(ttl).max_ttl(ttl).danger_skip_quarantine();
+    let client = || builder.clone().nodes(cluster.urls()).connect_blocking().unwrap();
+    let clients: Vec<Redlock> = (0..3).map(|_| client()).collect();
+    clients.iter().for_each(ready);
+    let workload = Workload::start(&clients, WORKERS, ttl);
+    let began = std::time::Instant::now();
+    let overlaps = loop {
+        for server in &cluster {
+            server.restart_empty();
+            clients.iter().for_each(ready);
+        }
+        let overlaps = checker::overlaps(&workload.history());
+        if !overlaps.is_empty() || began.elapsed() > 60 * SECOND {
+            break overlaps;
+        }
+    };
+    println!("{}; {} overlaps after {:?}", workload.stop(), overlaps.len(), began.elapsed());
+    assert!(!overlaps.is_empty(), "a checker that sees nothing proves nothing");
+}

@@ -75,6 +75,11 @@ impl Workload {
         self.shared.granted.load(Ordering::Relaxed)
     }
 
+    /// The leases that have ended so far.
+    pub(crate) fn history(&self) -> Vec<Held> {
+        self.shared.history.lock().unwrap().clone()
+    }
+
     /// Ends the work and returns what was recorded.
     pub(crate) fn stop(self) -> Outcome {
         self.shared.stop.store(true, Ordering::Relaxed);

@@ -12,6 +12,7 @@
 )]
 
 mod exhaustive;
+mod fenced_model;
 mod invariants;
 mod model;
 mod quorum;

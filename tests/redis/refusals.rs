@@ -288,6 +288,18 @@ fn a_prefix_stands_before_every_resource() {
 }
 
 #[test]
+fn a_prefix_does_not_make_a_key_of_the_nodes_own_a_resource() {
+    let cluster = Cluster::start(1);
+    for (prefix, name) in [("quorlock:", "node"), ("fence:{", "r}"), ("fence:", "{r}")] {
+        let redlock = connected(patient().nodes(cluster.urls()).key_prefix(prefix));
+        let error = redlock.try_acquire(name).blocking().unwrap_err();
+        let cause = std::error::Error::source(&error).unwrap().to_string();
+        assert!(cause.contains("kept for the nodes"), "{cause}");
+        assert!(cluster.locks_left().is_empty());
+    }
+}
+
+#[test]
 fn every_kind_of_address_works() {
     let ipv6 = ipv6_available();
     let server = Server::builder().unix_socket(true).ipv6(ipv6).password("p@ss/w:rd").start();

@@ -45,13 +45,13 @@ fn shim() -> &'static Path {
 }
 
 /// Servers with clocks of their own.
-struct Clocks {
-    cluster: Cluster,
+pub(crate) struct Clocks {
+    pub(crate) cluster: Cluster,
     offsets: Vec<(PathBuf, std::fs::File)>,
 }
 
 impl Clocks {
-    fn start(n: usize) -> Self {
+    pub(crate) fn start(n: usize) -> Self {
         let offsets: Vec<_> = (0..n)
             .map(|_| {
                 let name = format!("offset-{:x}", rand::random::<u64>());
@@ -68,7 +68,7 @@ impl Clocks {
     }
 
     /// Sets the clock of a node, and waits until the node shows it.
-    fn jump(&self, node: usize, offset_us: i64) {
+    pub(crate) fn jump(&self, node: usize, offset_us: i64) {
         self.offsets[node].1.write_all_at(&offset_us.to_ne_bytes(), 0).unwrap();
         eventually("the clock has jumped", SOON, || {
             let ours = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
@@ -191,8 +191,12 @@ fn a_clock_set_back_locks_nobody_out() {
     let cluster = &clocks.cluster;
     admit(cluster, ttl);
     // Its holder has died, and all clocks are set back by an hour.
-    let owner = "0123456789abcdef0123456789abcdef";
-    cluster.iter().for_each(|server| server.set("r", owner, Some(1000)));
+    let holder = ready(settings(cluster, ttl));
+    let held = holder.acquire("r").without_renewal().blocking().unwrap();
+    eventually("all have the key", SOON, || {
+        cluster.iter().all(|server| super::has_key(server, &held))
+    });
+    std::mem::forget(held);
     (0..3).for_each(|node| clocks.jump(node, -60 * MINUTE));
     for server in cluster {
         assert!(server.pttl("r") > 3_500_000, "an hour and more: {}", server.pttl("r"));

@@ -72,12 +72,18 @@ fn an_absent_counter_starts_above_the_floor() {
     assert_eq!(node.granted(Ask::of("a")), 5001);
 }
 
+/// Twelve hours after a turn, what was the highest then becomes the floor. Fourteen hours after it, that would be
+/// below a counter that was begun right after the turn and expires before the next one.
 #[test]
 fn the_floor_turns_twice_before_a_counter_can_have_expired() {
     let hours = 3600;
-    for (since, floor, passed) in
-        [(10 * hours, 10, 700), (12 * hours, 700, 900), (23 * hours, 900, 900), (-hours, 900, 900)]
-    {
+    for (since, floor, passed) in [
+        (10 * hours, 10, 700),
+        (12 * hours, 700, 900),
+        (14 * hours, 900, 900),
+        (23 * hours, 900, 900),
+        (-hours, 900, 900),
+    ] {
         let node = Node::admitted();
         let now = i64::try_from(node.now_us() / 1_000_000).unwrap();
         let turned = (now - since).to_string();
@@ -157,12 +163,24 @@ fn without_the_marker_of_this_process_nothing_is_granted() {
     assert!(node.server.keys().is_empty());
 }
 
+/// A lease's counter is set together with it, for a day. It has more than that left if the clock was set back.
 #[test]
-fn a_key_with_more_left_than_the_longest_ttl_is_cut_if_it_is_a_lease_of_ours() {
-    let ours = "0123456789abcdef0123456789abcdef";
-    for (holder, expected) in [(ours, 60_000), ("somebody else's", 3_600_000)] {
+fn a_key_with_more_left_than_the_longest_ttl_is_cut_if_the_clock_was_set_back_under_it() {
+    let (ours, hour, day) = ("0123456789abcdef0123456789abcdef", 3_600_000u64, 86_400_000);
+    let (cut, kept) = (60_000, hour);
+    let set_back = Some(day + hour - 10_000);
+    for (holder, counter, expected) in [
+        (ours, set_back, cut),
+        ("somebody else's", set_back, kept),
+        // Classic leases, and those of node-redlock, look like ours and may be longer.
+        (ours, Some(day - 1), kept),
+        (ours, None, kept),
+    ] {
         let node = Node::admitted();
-        node.server.set(RESOURCE, holder, Some(3_600_000));
+        node.server.set(RESOURCE, holder, Some(hour));
+        if let Some(left) = counter {
+            node.server.set(FENCE, "7", Some(left));
+        }
         let answer = node.acquire(Ask::of("a"));
         let [Value::Int(0), Value::Int(_), Value::Int(remaining), Value::BulkString(by)] =
             &answer[..]
@@ -170,6 +188,7 @@ fn a_key_with_more_left_than_the_longest_ttl_is_cut_if_it_is_a_lease_of_ours() {
             panic!("{answer:?}")
         };
         assert_eq!(by, holder.as_bytes());
+        let expected = i64::try_from(expected).unwrap();
         for left in [*remaining, node.server.pttl(RESOURCE)] {
             assert!((expected - 30_000..=expected).contains(&left), "{holder}: {left}");
         }

@@ -13,6 +13,7 @@
     reason = "tests are free to"
 )]
 
+mod admission;
 mod client_pause;
 mod clock;
 mod cost;

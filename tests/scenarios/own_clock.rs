@@ -22,21 +22,25 @@ use super::{
     settings,
 };
 
+const MINUTE: Duration = Duration::from_secs(60);
+
 /// The system's clock, and an offset that only grows.
 #[derive(Debug)]
 struct Skewed {
     inner: TokioRuntime,
     ahead_ms: AtomicU64,
+    /// Whether the steady clock has the offset too, as if all the nodes' clocks had been set back.
+    wholly: bool,
 }
 
 impl Skewed {
-    fn start() -> Arc<Self> {
+    fn start(wholly: bool) -> Arc<Self> {
         let inner = TokioRuntime::dedicated().unwrap();
-        Arc::new(Self { inner, ahead_ms: AtomicU64::new(0) })
+        Arc::new(Self { inner, ahead_ms: AtomicU64::new(0), wholly })
     }
 
-    fn jump(&self) {
-        self.ahead_ms.fetch_add(60_000, Ordering::SeqCst);
+    fn jump(&self, by: Duration) {
+        self.ahead_ms.fetch_add(u64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
     }
 
     fn ahead(&self) -> Duration {
@@ -47,6 +51,11 @@ impl Skewed {
 impl Runtime for Skewed {
     fn now(&self) -> Timestamp {
         self.inner.now().saturating_add(self.ahead())
+    }
+
+    fn steady(&self) -> Timestamp {
+        let ahead = if self.wholly { self.ahead() } else { Duration::ZERO };
+        self.inner.steady().saturating_add(ahead)
     }
 
     fn wall_us(&self) -> u64 {
@@ -68,16 +77,25 @@ impl Runtime for Skewed {
 }
 
 #[test]
+fn a_client_whose_wall_clock_jumps_puts_no_node_in_quarantine() {
+    puts_no_node_in_quarantine(false);
+}
+
+#[test]
 fn a_client_whose_clock_jumps_puts_no_node_in_quarantine() {
+    puts_no_node_in_quarantine(true);
+}
+
+fn puts_no_node_in_quarantine(wholly: bool) {
     let _turn = alone();
     let ttl = SECOND;
     let cluster = admitted(5, ttl);
     let holder = ready(settings(&cluster, ttl));
     let lease = holder.acquire("held").blocking().unwrap();
-    let runtime = Skewed::start();
+    let runtime = Skewed::start(wholly);
     let skewed = ready(settings(&cluster, ttl).runtime(Arc::clone(&runtime) as _));
     let own = skewed.acquire("own").blocking().unwrap();
-    runtime.jump();
+    runtime.jump(MINUTE);
     assert!(own.check().is_err(), "its own lease is over, by its own clock");
     let start = Instant::now();
     let mut recovered = false;
@@ -107,16 +125,22 @@ fn a_client_whose_clock_jumps_does_not_end_a_quarantine_early() {
     let _turn = alone();
     let ttl = 3 * SECOND;
     // Asked without a pause, or left alone with its timers.
-    for asked in [true, false] {
+    for (wholly, jump, asked) in [
+        (true, MINUTE, true),
+        (true, MINUTE, false),
+        (false, MINUTE, true),
+        // No larger than what is no jump between two clocks.
+        (false, SECOND, true),
+    ] {
         let cluster = admitted(3, ttl);
-        let runtime = Skewed::start();
+        let runtime = Skewed::start(wholly);
         let skewed = ready(settings(&cluster, ttl).runtime(Arc::clone(&runtime) as _));
         // In classic mode, so that nobody but the client whose clock jumps looks after the nodes.
         let holder = ready(settings(&cluster, ttl).classic());
         let lease = acquire_without(&cluster, &holder, "r", 2);
         cluster[1].restart_empty();
         eventually("the node is quarantined", SOON, || is_quarantined(&skewed, 1));
-        runtime.jump();
+        runtime.jump(jump);
         let mut looks = 0;
         while lease.is_valid() {
             let state = cluster[1].run(&["HGET", MARKER, "state"]);

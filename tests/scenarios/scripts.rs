@@ -22,6 +22,8 @@ macro_rules! voting {
 pub(crate) const ACQUIRE: &str = include_str!("../../src/node/redis/scripts/acquire.lua");
 pub(crate) const CONFIRM: &str = voting!("confirm.lua");
 const RESTORE: &str = voting!("restore.lua");
+const JOIN: &str = include_str!("../../src/node/redis/scripts/join.lua");
+const ADMIT: &str = include_str!("../../src/node/redis/scripts/admit.lua");
 
 /// The resource of these tests, and the key of its counter.
 pub(crate) const RESOURCE: &str = "r";
@@ -156,6 +158,25 @@ impl Node {
             },
             other => panic!("no answer: {other:?}"),
         }
+    }
+
+    /// Whether the node is ready, and its epoch; one that is ready in the epoch `force` has to join again.
+    #[track_caller]
+    pub(crate) fn join(&self, force: &str) -> (bool, String) {
+        let command = ["EVAL", JOIN, "1", MARKER, RUN_ID, "60000", force];
+        let Value::Array(answer) = self.server.run(&command) else { panic!("no array") };
+        let [Value::Int(ready), Value::Int(_), Value::BulkString(epoch), ..] = &answer[..] else {
+            panic!("{answer:?}")
+        };
+        (*ready == 1, String::from_utf8(epoch.clone()).unwrap())
+    }
+
+    /// Whether the node has been admitted.
+    #[track_caller]
+    pub(crate) fn admit(&self, epoch: &str) -> bool {
+        let command = ["EVAL", ADMIT, "1", MARKER, RUN_ID, epoch, "7", "0"];
+        let Value::Array(answer) = self.server.run(&command) else { panic!("no array") };
+        answer[0] == Value::Int(1)
     }
 
     fn eval(&self, script: &str, args: &[&str]) -> Value {

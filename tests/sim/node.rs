@@ -13,7 +13,7 @@ use std::{
 
 use quorlock::{
     node::{MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus},
-    protocol::{Command, FencingToken, Marker, Reply, Timestamp},
+    protocol::{Command, FencingToken, Floor, Marker, Reply, Timestamp},
     runtime::Runtime,
 };
 use tokio::sync::oneshot;
@@ -243,11 +243,11 @@ impl Node for SimNode {
         })
     }
 
-    fn join(&self, max_ttl: Duration, force: bool) -> NodeFuture<Marker> {
+    fn join(&self, max_ttl: Duration, force: Option<u64>) -> NodeFuture<Marker> {
         self.send(move |server| server.memory.join(max_ttl, force))
     }
 
-    fn admit(&self, epoch: u64, floor: u64) -> NodeFuture<bool> {
+    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
         self.send(move |server| server.memory.admit(epoch, floor))
     }
 

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use self::store::{Entry, Store};
 use super::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus, Watcher};
 use crate::{
-    protocol::{Command, Marker, Reply, Timestamp},
+    protocol::{Command, Floor, Marker, Reply, Timestamp},
     runtime,
 };
 
@@ -220,13 +220,14 @@ impl Node for MemoryNode {
         })
     }
 
-    fn join(&self, max_ttl: Duration, force: bool) -> NodeFuture<Marker> {
+    fn join(&self, max_ttl: Duration, force: Option<u64>) -> NodeFuture<Marker> {
         let joined = self.running().map(|mut state| state.store.join(max_ttl, force));
         Box::pin(std::future::ready(joined))
     }
 
-    fn admit(&self, epoch: u64, floor: u64) -> NodeFuture<bool> {
-        let admitted = self.running().map(|mut state| state.store.admit(epoch, floor));
+    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
+        let now = wall_us(self.now());
+        let admitted = self.running().map(|mut state| state.store.admit(epoch, floor, now));
         Box::pin(std::future::ready(admitted))
     }
 

@@ -7,7 +7,7 @@ use std::{collections::HashMap, time::Duration};
 use crate::{
     node::NodeError,
     protocol::{
-        Command, Denial, FencingToken, Marker, Owner, Reply, Resource, Timestamp, validity,
+        Command, Denial, FencingToken, Floor, Marker, Owner, Reply, Resource, Timestamp, validity,
     },
 };
 
@@ -37,7 +37,7 @@ pub(super) struct Entry {
 impl Store {
     /// A store that has never had another life, so that it has nothing to have forgotten.
     pub(super) fn admitted() -> Self {
-        Self { ready: true, ..Self::default() }
+        Self { ready: true, epoch: 1, ..Self::default() }
     }
 
     /// An empty store, whose epochs differ from those of the lives before.
@@ -179,9 +179,9 @@ impl Store {
     }
 
     /// Reads the marker, and raises the longest ttl.
-    pub(super) fn join(&mut self, max_ttl: Duration, force: bool) -> Marker {
+    pub(super) fn join(&mut self, max_ttl: Duration, force: Option<u64>) -> Marker {
         self.max_ttl = self.max_ttl.max(max_ttl);
-        if self.ready && force {
+        if self.ready && force == Some(self.epoch) {
             self.ready = false;
             self.epoch += 1;
         }
@@ -189,10 +189,11 @@ impl Store {
     }
 
     /// Lets the node vote.
-    pub(super) fn admit(&mut self, epoch: u64, floor: u64) -> bool {
+    pub(super) fn admit(&mut self, epoch: u64, floor: Floor, wall_us: u64) -> bool {
         let joining = !self.ready && self.epoch == epoch;
         if joining {
-            self.floor = self.floor.max(floor).max(self.high);
+            let wall = floor.wall_us.min(wall_us.saturating_add(HINT_AHEAD_US));
+            self.floor = self.floor.max(floor.known).max(wall).max(self.high);
             self.ready = true;
             self.epoch += 1;
         }

@@ -9,8 +9,8 @@ use redis::Value;
 
 use crate::protocol::{FencingToken, Marker, validity};
 
-/// A node turns its floor eleven hours after the last turn, and then begins a new epoch; `acquire.lua` says why.
-const TURN: Duration = Duration::from_secs(11 * 3600);
+/// So long after the last turn a node turns its floor, and its epoch changes; `acquire.lua` says why.
+const TURN: Duration = Duration::from_secs(39_500);
 
 /// A marker as a script has told it.
 #[derive(Clone, Debug)]
@@ -50,7 +50,9 @@ impl Known {
 
     /// For the protocol.
     pub(super) fn marker(&self, ready: bool) -> Option<Marker> {
-        let epoch = std::str::from_utf8(&self.epoch).ok()?.parse().ok()?;
+        // What follows the number changes with each turn, which admits nobody.
+        let epoch = self.epoch.split(|byte| *byte == b'.').next()?;
+        let epoch = std::str::from_utf8(epoch).ok()?.parse().ok()?;
         let max_ttl = Duration::from_millis(self.max_ttl_ms);
         Some(Marker::new(ready, max_ttl, self.high).above(self.floor).in_epoch(epoch))
     }
@@ -73,7 +75,7 @@ mod tests {
 
     fn known() -> Known {
         let text = |text: &str| Value::BulkString(text.into());
-        let fields = [text("77"), text("100"), Value::Int(200), text("5000"), text("10")];
+        let fields = [text("77.10"), text("100"), Value::Int(200), text("5000"), text("10")];
         Known::read(&fields).unwrap()
     }
 
@@ -89,7 +91,7 @@ mod tests {
             "longer than the longest ttl"
         );
         assert!(!allows(ttl, 101, 9 * SECOND), "before the last turn");
-        let turns = (10 + 39_600) * SECOND;
+        let turns = (10 + 39_500) * SECOND;
         assert!(allows(ttl, 101, turns - 1) && !allows(ttl, 101, turns), "after the next turn");
     }
 

@@ -24,7 +24,7 @@ pub use self::address::AddressError;
 pub(crate) use self::address::{Address, TlsSettings};
 use self::session::Session;
 use super::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus};
-use crate::protocol::{Command, Marker, NodeClock, Reply};
+use crate::protocol::{Command, Floor, Marker, NodeClock, Reply};
 
 /// A Redis or Valkey server, on one multiplexed connection under a supervisor of its own.
 pub(crate) struct RedisNode {
@@ -82,9 +82,14 @@ impl Shared {
 
     /// The session, if there is one whose link is not known to be dead.
     fn session(&self) -> Result<Arc<Session>, NodeError> {
+        self.with_usable(Arc::clone)
+    }
+
+    /// Looks at the session, if there is one whose link is not known to be dead.
+    fn with_usable<T>(&self, look: impl FnOnce(&Arc<Session>) -> T) -> Result<T, NodeError> {
         let view = self.view();
         if let Some(session) = view.session.as_ref().filter(|session| !session.link().is_down()) {
-            return Ok(Arc::clone(session));
+            return Ok(look(session));
         }
         Err(match &view.state {
             NodeState::Refused(refusal) => NodeError::Refused(refusal.clone()),
@@ -113,16 +118,16 @@ impl Node for RedisNode {
         self.with_session(|session| wire::execute_many(session, commands))
     }
 
-    fn join(&self, max_ttl: Duration, force: bool) -> NodeFuture<Marker> {
+    fn join(&self, max_ttl: Duration, force: Option<u64>) -> NodeFuture<Marker> {
         self.with_session(|session| Box::pin(wire::join_fleet(session, max_ttl, force)))
     }
 
-    fn admit(&self, epoch: u64, floor: u64) -> NodeFuture<bool> {
+    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
         self.with_session(|session| Box::pin(wire::admit(session, epoch, floor)))
     }
 
     fn reachable(&self) -> Result<(), NodeError> {
-        self.shared.session().map(drop)
+        self.shared.with_usable(|_| ())
     }
 
     fn status(&self) -> NodeStatus {

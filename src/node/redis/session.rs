@@ -85,7 +85,7 @@ impl Session {
     }
 
     /// Runs a script that answers with an array that has the node's clock in the second place, or with that
-    /// clock alone. `sent` is our time, read before.
+    /// clock alone. `sent` is our steady time, read before.
     pub(super) async fn vote(
         &self,
         script: Script<'_>,
@@ -109,9 +109,9 @@ impl Session {
         Ok(answer)
     }
 
-    /// Our time.
+    /// Our steady time: one that may run ahead would make all nodes look as if they had jumped.
     pub(super) fn now(&self) -> Timestamp {
-        self.runtime.now()
+        self.runtime.steady()
     }
 
     /// The epoch that an acquire may rely on.
@@ -126,20 +126,21 @@ impl Session {
 
     /// How the node's clock stands to ours.
     pub(super) fn clock_offset(&self) -> Option<ClockOffset> {
-        let node_us = self.clock().at(self.runtime.now())?;
+        let node_us = self.clock().at(self.now())?;
         Some(ClockOffset::between(node_us, self.runtime.wall_us()))
     }
 
     /// The node's time at which a command sent at `now` has become useless, in microseconds.
     pub(super) fn latest(&self, now: Timestamp) -> Option<u64> {
         let until = now.saturating_add(self.node_timeout).saturating_add(LATE);
-        self.clock().at(until)
+        self.clock().at_most(until)
     }
 
-    /// The same for a command that has also become useless when our clock says `until`.
+    /// The same for a command that has also become useless at `until`, by the time that leases are counted in.
     pub(super) fn latest_until(&self, now: Timestamp, until: Timestamp) -> Option<u64> {
-        let late = now.saturating_add(self.node_timeout).saturating_add(LATE);
-        self.clock().at(late.min(until))
+        let left = until.saturating_since(self.runtime.now());
+        let limit = self.node_timeout.saturating_add(LATE).min(left);
+        self.clock().at_most(now.saturating_add(limit))
     }
 
     fn clock(&self) -> MutexGuard<'_, NodeClock> {
@@ -155,9 +156,12 @@ impl Session {
 fn half_done(error: NodeError) -> NodeError {
     match error {
         NodeError::Rejected { code, message, .. } => {
+            // The first thing that a script does is to read the marker, which may be of another type.
             let before_any_write =
-                ["NOSCRIPT", "NOPERM", "OOM", "READONLY", "MISCONF", "LOADING", "BUSY"];
-            NodeError::Rejected { sent: !before_any_write.contains(&&*code), code, message }
+                ["NOSCRIPT", "WRONGTYPE", "OOM", "READONLY", "MISCONF", "LOADING", "BUSY"];
+            let refused = &*code == "NOPERM" && !message.contains("script");
+            let sent = !before_any_write.contains(&&*code) && !refused;
+            NodeError::Rejected { sent, code, message }
         }
         other => other,
     }

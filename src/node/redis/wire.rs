@@ -16,7 +16,7 @@ use super::{
 use crate::{
     node::{NodeCall, NodeError, NodeFuture},
     protocol::{
-        Command, Denial, FencingToken, Marker, Owner, Reply, Resource, Timestamp, validity,
+        Command, Denial, FencingToken, Floor, Marker, Owner, Reply, Resource, Timestamp, validity,
     },
 };
 
@@ -227,10 +227,11 @@ async fn release(
 pub(super) async fn join_fleet(
     session: Arc<Session>,
     max_ttl: Duration,
-    force: bool,
+    force: Option<u64>,
 ) -> Result<Marker, NodeError> {
     let args = |command: &mut Cmd| {
-        command.arg(session.run_id()).arg(validity::wire_millis(max_ttl)).arg(u8::from(force));
+        // No epoch is zero.
+        command.arg(session.run_id()).arg(validity::wire_millis(max_ttl)).arg(force.unwrap_or(0));
     };
     let script = Script { source: &script::JOIN, keys: &[script::MARKER], args: &args };
     match session.vote(script, session.now()).await?.told() {
@@ -248,10 +249,10 @@ pub(super) async fn join_fleet(
 pub(super) async fn admit(
     session: Arc<Session>,
     epoch: u64,
-    floor: u64,
+    floor: Floor,
 ) -> Result<bool, NodeError> {
     let args = |command: &mut Cmd| {
-        command.arg(session.run_id()).arg(epoch).arg(floor);
+        command.arg(session.run_id()).arg(epoch).arg(floor.known).arg(floor.wall_us);
     };
     let script = Script { source: &script::ADMIT, keys: &[script::MARKER], args: &args };
     match session.vote(script, session.now()).await?.told() {

@@ -23,12 +23,13 @@ if not known then
   end
   -- A counter lives for a day after its last grant. Before one can have expired, the floor has been raised
   -- above it: what was the highest at a turn becomes the floor at the next one, eleven hours later. As this
-  -- floor may serve for eleven hours more, it must not be older than thirteen now.
+  -- floor may serve for eleven hours more, it must not be older than thirteen now. (A little less than that:
+  -- seconds are whole here.)
   local since = tonumber(time[1]) - tonumber(m[7])
-  if since < 0 or since > 39600 then
-    m[4] = (since < 0 or since > 46800) and m[6] or m[5]
+  if since < 0 or since > 39500 then
+    m[4] = (since < 0 or since > 46700) and m[6] or m[5]
     m[5], m[7] = m[6], time[1]
-    m[8] = string.format('%.0f', math.max(now, tonumber(m[8] or 0) + 1))
+    m[8] = string.match(m[8] or string.format('%.0f', now), '^%d+') .. '.' .. time[1]
     redis.call('HSET', KEYS[1], 'floor', m[4], 'passed', m[5], 'turned', m[7], 'epoch', m[8])
   end
   -- A hint from a broken clock must not push the counter to its end.
@@ -44,9 +45,10 @@ if not redis.call('SET', KEYS[2], ARGV[2], 'NX', 'PX', ARGV[3]) then
   if type(holder) ~= 'string' then
     return {0, now, remaining}
   end
-  -- No lease of ours has more left than the longest ttl, unless the node's clock was set back.
+  -- No lease of ours has more left than the longest ttl, unless the node's clock was set back. Then its counter,
+  -- which was set for a day together with it, has more than a day left. Other programs' locks may be longer.
   local longest = redis.call('HGET', KEYS[1], 'max_ttl')
-  if remaining > tonumber(longest) and string.match(holder, '^%x+$') and #holder == 32 then
+  if remaining > tonumber(longest) and redis.call('PTTL', KEYS[3]) > 86400000 and #holder == 32 then
     redis.call('PEXPIRE', KEYS[2], longest)
     remaining = tonumber(longest)
   end

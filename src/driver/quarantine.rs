@@ -1,0 +1,204 @@
+//! Admits nodes: reads their markers, waits out quarantines, and lets them vote again.
+//!
+//! It carries out what `protocol::Admission` decides, beside all acquires. It must never call a node ready on the
+//! strength of an answer that is older than what has been seen of the node since.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use futures::future::select;
+
+use super::{
+    Driver, Member,
+    fanout::{Fanout, Progress},
+};
+use crate::{
+    node::{NodeError, NodeState},
+    protocol::{Floor, Marker, NodeId, Standing, Timestamp},
+    telemetry,
+};
+
+/// How long to wait before an admission that could not be finished is tried again.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// How often the nodes that are ready are looked at too, when nothing else does: the longer ago a clock was read,
+/// the larger a jump of it that is not seen.
+const LOOK: Duration = Duration::from_secs(30);
+
+/// Sees to the nodes whenever one has changed, when a quarantine ends, and now and then. It goes on as long as the
+/// driver lives, and does not keep it alive.
+pub(super) async fn attend(driver: Weak<Driver>) {
+    let Some(fleet) = driver.upgrade().map(|driver| Arc::clone(&driver.fleet)) else { return };
+    let mut looked = None;
+    loop {
+        let changed = fleet.attention.notified();
+        let sleep = {
+            let Some(driver) = driver.upgrade() else { return };
+            let now = driver.runtime.steady();
+            let everyone =
+                looked.is_some_and(|looked: Timestamp| now.saturating_since(looked) >= LOOK);
+            if everyone || looked.is_none() {
+                looked = Some(now);
+            }
+            let pause = driver.see_to_admission(everyone).await;
+            driver.runtime.sleep_until(driver.now().saturating_add(pause))
+        };
+        select(std::pin::pin!(changed), sleep).await;
+    }
+}
+
+impl Driver {
+    /// Reads the markers of the nodes whose standing is not known, or of all, and admits those whose time has
+    /// come. Returns when to look again.
+    async fn see_to_admission(self: &Arc<Self>, everyone: bool) -> Duration {
+        let mut unknown = Vec::new();
+        for (index, member) in self.nodes.iter().enumerate() {
+            let node = NodeId::new(index);
+            let status = member.node.status();
+            let connected = status.state == NodeState::Ready;
+            if connected && member.is_another(status.identity) {
+                self.admission().handle_forgotten(node);
+            }
+            let standing = self.admission().standing(node);
+            match (connected, standing) {
+                // Whatever comes back may have forgotten. One that is joining goes on waiting, unless another
+                // process comes back in its place.
+                (false, Standing::Ready) => self.admission().handle_forgotten(node),
+                // Another client may let a joining one vote.
+                (true, Standing::Unknown | Standing::Joining { .. }) => {
+                    unknown.push((node, standing));
+                }
+                (true, Standing::Ready) if everyone => unknown.push((node, standing)),
+                _ => {}
+            }
+        }
+        self.judge_clocks().await;
+        let nodes: Vec<NodeId> = unknown.iter().map(|(node, _)| *node).collect();
+        for (node, marker) in self.markers(&nodes, true).await {
+            let mut admission = self.admission();
+            let before = admission.standing(node);
+            admission.handle_marker(node, marker, self.runtime.steady());
+            let after = admission.standing(node);
+            if let (true, Standing::Joining { .. }, Some(member)) =
+                (before != after, after, self.member(node))
+            {
+                telemetry::node_quarantined(node, &member.address, admission.quarantine());
+            }
+        }
+        let due = self.admission().due(self.runtime.steady());
+        for node in due {
+            self.admit(node).await;
+        }
+        self.fleet.tell();
+        let admission = self.admission();
+        let waiting = nodes.iter().any(|node| admission.standing(*node) != Standing::Ready);
+        let now = self.runtime.steady();
+        match admission.poll_timeout() {
+            Some(at) if at > now => at.saturating_since(now).min(AGAIN),
+            _ if waiting => AGAIN,
+            _ => LOOK,
+        }
+    }
+
+    /// Judges whose clock has jumped. A node is blamed, and then quarantined for the whole fleet, only where at
+    /// least as many others show that ours goes on as it should; a single node always is.
+    async fn judge_clocks(self: &Arc<Self>) {
+        let jumped = || self.nodes.iter().filter_map(|member| Some((member, member.jumped_in()?)));
+        if jumped().next().is_none() {
+            return;
+        }
+        // A look at the other clocks: one that has jumped too says so now.
+        let others: Vec<NodeId> = (0..self.nodes.len())
+            .map(NodeId::new)
+            .filter(|node| self.member(*node).is_some_and(|member| member.jumped_in().is_none()))
+            .collect();
+        let steady = self.markers(&others, false).await.len();
+        if self.nodes.len() > 1 && jumped().count() > steady {
+            telemetry::own_clock_jumped();
+            jumped().for_each(|(member, epoch)| member.forget_jump(epoch));
+        }
+    }
+
+    /// Reads the markers of some nodes at once; those that fail are left out, and those whose clock has jumped
+    /// meanwhile. Only where `force` says so, one whose clock has jumped before is made to join again.
+    async fn markers(self: &Arc<Self>, nodes: &[NodeId], force: bool) -> Vec<(NodeId, Marker)> {
+        let mut calls: Fanout<Marker> = Fanout::new(self);
+        let mut forced = vec![None; self.nodes.len()];
+        let longest = self.admission().longest();
+        for node in nodes {
+            if let (Some(member), Some(forced)) = (self.member(*node), forced.get_mut(node.index()))
+            {
+                *forced = member.jumped_in().filter(|_| force);
+                calls.add(*node, member.node.join(longest, *forced));
+            }
+        }
+        let mut read = Vec::new();
+        loop {
+            let (node, answer) = match calls.progress().await {
+                Progress::Answered(answer) => answer,
+                Progress::Done | Progress::TimedOut => return read,
+            };
+            let Some(member) = self.member(node) else { continue };
+            match answer {
+                Ok(marker) => {
+                    if let Some(epoch) = forced.get(node.index()).copied().flatten() {
+                        member.forget_jump(epoch);
+                    }
+                    member.set_trouble(None);
+                    if member.jumped_in().is_none() {
+                        read.push((node, marker));
+                    }
+                }
+                Err(error) => self.admission_failed(node, member, error),
+            }
+        }
+    }
+
+    /// What passes by itself is no trouble, and a node that is down says so by itself.
+    fn admission_failed(&self, node: NodeId, member: &Member, error: NodeError) {
+        self.node_failed(node, &error);
+        if let NodeError::Rejected { .. } = error {
+            telemetry::node_not_admitted(node, &member.address, &error);
+            member.set_trouble(Some(error));
+        }
+    }
+
+    /// Lets a node vote whose quarantine is over, if the others can say from where its counters go on.
+    async fn admit(self: &Arc<Self>, node: NodeId) {
+        let Some(member) = self.member(node) else { return };
+        // Whatever changes the node's standing meanwhile changes its epoch, and then it is not admitted.
+        let Standing::Joining { epoch, .. } = self.admission().standing(node) else { return };
+        let Some(floor) = self.floor(node, member).await else { return };
+        let mut call: Fanout<bool> = Fanout::new(self);
+        call.add(node, member.node.admit(epoch, floor));
+        match call.progress().await {
+            Progress::Answered((_, Ok(true))) => {
+                telemetry::node_admitted(node, &member.address, floor.known.max(floor.wall_us));
+            }
+            Progress::Answered((_, Err(error))) => self.admission_failed(node, member, error),
+            _ => {}
+        }
+        // Its marker is read again in any case: another client may have been faster.
+        for (node, marker) in self.markers(&[node], false).await {
+            self.admission().handle_marker(node, marker, self.runtime.steady());
+        }
+    }
+
+    /// From where the counters of a node go on, as the others say; `None` where it has to wait longer.
+    async fn floor(self: &Arc<Self>, node: NodeId, member: &Member) -> Option<Floor> {
+        let others: Vec<NodeId> =
+            (0..self.nodes.len()).map(NodeId::new).filter(|other| *other != node).collect();
+        let read = self.markers(&others, false).await;
+        let mut admission = self.admission();
+        // The others may know of a longer ttl than this process does, and then the quarantine goes on.
+        read.iter().for_each(|(_, marker)| admission.handle_news(*marker));
+        if !admission.due(self.runtime.steady()).contains(&node) {
+            return None;
+        }
+        let others: Vec<_> = read.into_iter().map(|(node, marker)| (node, Some(marker))).collect();
+        let floor = admission.floor(node, &others, self.runtime.wall_us());
+        floor.map_err(|hold| telemetry::node_held_back(node, &member.address, hold)).ok()
+    }
+}

@@ -1,0 +1,198 @@
+//! Goal: a node that may have forgotten votes no earlier than it should, whoever else acts on it meanwhile, and one
+//! that need not wait is not made to.
+//!
+//! Method: real servers, clients that are cut from some of them by proxies, and markers that are changed behind a
+//! client's back. Times are measured from the moment at which the node forgot.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use quorlock::{
+    Redlock,
+    node::NodeState,
+    protocol::Timestamp,
+    runtime::{Runtime, Task, TokioRuntime},
+};
+use quorlock_harness::{Cluster, Proxy, Server, eventually, redis};
+
+use super::{
+    MARKER, MS, SECOND, SOON, acquire_without, admitted, all_ready, alone,
+    clock::Clocks,
+    is_quarantined, quarantine, ready,
+    scripts::{EPOCH, Node},
+    settings, token,
+};
+
+fn state(server: &Server) -> Option<String> {
+    redis::from_redis_value(server.run(&["HGET", MARKER, "state"])).unwrap()
+}
+
+/// A client of `cluster` that reaches node 1 through a proxy.
+fn behind_proxy(cluster: &Cluster, ttl: Duration) -> (quorlock::Builder, Proxy) {
+    let proxy = Proxy::start(cluster[1].port());
+    let nodes = [cluster[0].url(), proxy.url(), cluster[2].url()];
+    let builder = Redlock::builder().nodes(nodes).connect_timeout(10 * SECOND);
+    (builder.node_timeout(100 * MS).ttl(ttl).max_ttl(ttl), proxy)
+}
+
+/// The node was admitted by somebody else meanwhile, has voted, and has forgotten again.
+#[test]
+fn a_quarantine_that_was_begun_before_the_node_was_admitted_does_not_count() {
+    let _turn = alone();
+    let ttl = SECOND;
+    let cluster = admitted(3, ttl);
+    let (builder, proxy) = behind_proxy(&cluster, ttl);
+    let (cut_off, other) = (ready(builder), ready(settings(&cluster, ttl)));
+    cluster[1].restart_empty();
+    eventually("both see it", SOON, || is_quarantined(&cut_off, 1) && is_quarantined(&other, 1));
+    proxy.cut();
+    all_ready(&other);
+    // By now the other client's leases may stand on it.
+    let held = acquire_without(&cluster, &other, "r", 2);
+    cluster[1].flush();
+    let forgot = Instant::now();
+    proxy.heal();
+    eventually("it is admitted again", SOON, || state(&cluster[1]).as_deref() == Some("ready"));
+    let took = forgot.elapsed();
+    assert!(took >= ttl, "admitted after {took:?}, while the lease could still be valid");
+    assert!(held.check().is_err());
+}
+
+/// A process with a longer ttl has come since this one has looked at the nodes, and the restarted node cannot
+/// tell.
+#[test]
+fn the_quarantine_is_that_of_a_longer_ttl_which_only_the_other_nodes_know() {
+    let _turn = alone();
+    let (short, long) = (SECOND, 4 * SECOND);
+    let cluster = admitted(3, short);
+    let brief = ready(settings(&cluster, short));
+    let (builder, proxy) = behind_proxy(&cluster, long);
+    let patient = ready(builder);
+    let held = acquire_without(&cluster, &patient, "r", 2);
+    proxy.cut();
+    cluster[1].restart_empty();
+    let forgot = Instant::now();
+    while held.is_valid() {
+        let granted = brief.try_acquire("r").ttl(short).without_renewal().blocking();
+        assert!(granted.is_err() || !held.is_valid(), "two holders at once");
+        std::thread::sleep(5 * MS);
+    }
+    all_ready(&brief);
+    assert!(forgot.elapsed() >= quarantine(long), "{:?}", forgot.elapsed());
+}
+
+/// A marker that some other program has overwritten is named, and the node comes back once it is mended.
+#[test]
+fn a_marker_of_another_type_is_shown_and_can_be_mended() {
+    let cluster = admitted(3, SECOND);
+    cluster[1].del(MARKER);
+    cluster[1].set(MARKER, "somebody else's", None);
+    let redlock = settings(&cluster, SECOND).build().unwrap();
+    let down = || match &redlock.nodes()[1].state {
+        NodeState::Down { reason } => reason.contains("WRONGTYPE"),
+        _ => false,
+    };
+    eventually("the reason is shown", SOON, down);
+    redlock.acquire("r").wait(SOON).blocking().unwrap().release_blocking().unwrap();
+    assert!(cluster[1].del(MARKER));
+    all_ready(&redlock);
+}
+
+/// Whoever was about to admit a node, and comes late, must not do so after it has begun to wait anew.
+#[test]
+fn an_admission_and_a_jump_count_in_the_epoch_in_which_they_were_decided_on() {
+    let node = Node::admitted();
+    let (ready, first) = node.join("0");
+    assert!(ready && first == EPOCH);
+    assert_eq!(node.join("1"), (true, first.clone()), "a jump in another epoch");
+    let (ready, second) = node.join(&first);
+    assert!(!ready && second != first);
+    assert_eq!(node.join(&second), (false, second.clone()), "it is joining already");
+    assert!(!node.admit(&first));
+    assert!(node.admit(&second));
+    let (ready, third) = node.join(&first);
+    assert!(ready && third != second && third != first);
+    assert!(!node.join(&third).0);
+    assert!(!node.admit(&second), "the same node, waiting again");
+    node.server.flush();
+    assert!(!node.join("0").0);
+    assert!(!node.admit(&third));
+}
+
+/// Another client has noticed the jump before, and the node has been through its quarantine.
+#[test]
+fn a_jump_that_is_noticed_late_is_not_held_against_the_node() {
+    let _turn = alone();
+    let ttl = 600 * MS;
+    let clocks = Clocks::start(3);
+    let cluster = &clocks.cluster;
+    super::admit(cluster, ttl);
+    let (early, late) = (ready(settings(cluster, ttl)), ready(settings(cluster, ttl)));
+    let pair = |client: &Redlock, name: &str| {
+        let lease = client.acquire(name).wait(SOON).blocking().unwrap();
+        lease.release_blocking().unwrap();
+    };
+    pair(&early, "a");
+    pair(&late, "b");
+    clocks.jump(1, 60_000_000);
+    // It asks at once, so that it sees the jump; the other one is idle meanwhile.
+    eventually("one of them has seen it", SOON, || {
+        pair(&early, "a");
+        state(&cluster[1]).as_deref() == Some("joining")
+    });
+    eventually("it is admitted again", SOON, || state(&cluster[1]).as_deref() == Some("ready"));
+    let epoch = || -> String {
+        redis::from_redis_value(cluster[1].run(&["HGET", MARKER, "epoch"])).unwrap()
+    };
+    let admitted = epoch();
+    for _ in 0..20 {
+        pair(&late, "b");
+        all_ready(&late);
+    }
+    assert_eq!(epoch(), admitted, "nobody made it wait again");
+}
+
+/// A client whose wall clock shows the far future.
+#[derive(Debug)]
+struct Future(TokioRuntime);
+
+impl Runtime for Future {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
+    fn steady(&self) -> Timestamp {
+        self.0.steady()
+    }
+
+    fn wall_us(&self) -> u64 {
+        1 << 53
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> Task {
+        self.0.sleep_until(at)
+    }
+
+    fn spawn(&self, task: Task) {
+        self.0.spawn(task);
+    }
+
+    fn random(&self) -> [u8; 16] {
+        self.0.random()
+    }
+}
+
+#[test]
+fn a_client_with_a_broken_wall_clock_does_not_use_up_the_counters_of_a_new_fleet() {
+    let cluster = Cluster::start(3);
+    let runtime = Arc::new(Future(TokioRuntime::dedicated().unwrap()));
+    let broken = ready(settings(&cluster, SECOND).runtime(runtime).danger_skip_quarantine());
+    let first = token(&broken.acquire("r").wait(SOON).blocking().unwrap());
+    let well = ready(settings(&cluster, SECOND));
+    let second = token(&well.acquire("r").wait(SOON).blocking().unwrap());
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let ahead = Duration::from_micros(second).saturating_sub(now);
+    assert!(second > first && ahead < 3 * 60 * SECOND, "{ahead:?} ahead");
+}
