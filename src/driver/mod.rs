@@ -10,6 +10,7 @@ mod fanout;
 mod keeper;
 mod leftovers;
 mod pace;
+mod queue;
 mod release;
 
 use std::{
@@ -22,7 +23,10 @@ use std::{
 
 use tokio::sync::Notify;
 
-pub(crate) use self::acquire::{Patience, Plan};
+pub(crate) use self::{
+    acquire::{Patience, Plan},
+    queue::{Alarm, Ticket},
+};
 use self::{keeper::Keeper, leftovers::Leftovers, pace::Pace};
 use crate::{
     config::Config,

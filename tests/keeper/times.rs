@@ -1,0 +1,105 @@
+//! Goal: renewals, losses and the end of a redlock come when they should, and a limit is a limit.
+//!
+//! Method: virtual time, so that an hour is a moment, and what happens at one moment takes no time.
+
+use std::sync::{Arc, Mutex};
+
+use quorlock::{Lease, protocol::LossReason, runtime::Runtime};
+
+use crate::fixture::{Fixture, MS, Manner, SECOND, all_held, watched};
+
+/// Runs a future beside the test, and says later what came of it.
+fn beside<T: Send + 'static>(
+    world: &Fixture,
+    future: impl Future<Output = T> + Send + 'static,
+) -> Arc<Mutex<Option<T>>> {
+    let result = Arc::new(Mutex::new(None));
+    let slot = Arc::clone(&result);
+    world.machine.spawn(Box::pin(async move {
+        let value = future.await;
+        *slot.lock().unwrap() = Some(value);
+    }));
+    result
+}
+
+#[test]
+fn a_lease_whose_ttl_is_mostly_drift_is_renewed_before_it_is_lost() {
+    let world = Fixture::with(1_400 * MS, |builder| builder.drift(10, SECOND));
+    let lease = world.acquire("r");
+    world.pass(10 * SECOND);
+    lease.check().unwrap();
+}
+
+#[test]
+fn a_loss_is_told_soon_after_a_suspend() {
+    let world = Fixture::new(3_600 * SECOND);
+    let lease = world.request(world.redlock.acquire("r").without_renewal());
+    let signal = lease.signal();
+    let told = beside(&world, async move { signal.lost().await.reason });
+    world.pass(SECOND);
+    world.machine.suspend(3_600 * SECOND);
+    world.pass(501 * MS);
+    assert_eq!(*told.lock().unwrap(), Some(LossReason::NotRenewed));
+}
+
+#[test]
+fn a_redlock_is_closed_while_renewals_are_under_way() {
+    let world = Fixture::new(3 * SECOND);
+    world.nodes[0].set(Manner::Slow(80 * MS));
+    // At every moment some of them are being renewed.
+    let leases: Vec<Lease> = (0..100)
+        .map(|n| {
+            world.pass(10 * MS);
+            world.acquire(&format!("r{n}"))
+        })
+        .collect();
+    world.pass(2 * SECOND);
+    let redlock = world.redlock.clone();
+    assert_eq!(world.machine.sim.block_on(async move { redlock.close().await }), Ok(()));
+    world.pass(10 * SECOND);
+    all_held(&leases);
+}
+
+#[test]
+fn a_short_lease_in_doubt_is_retried_with_pauses() {
+    watched(|| {
+        let world = Fixture::new(20 * MS);
+        let lease = world.acquire("r");
+        world.set_all(Manner::Refusing);
+        world.pass(100 * MS);
+        assert_eq!(lease.check().unwrap_err().reason, LossReason::RenewalFailed);
+        let tries = world.nodes[0].extensions();
+        assert!((2..=5).contains(&tries), "{tries}");
+    });
+}
+
+#[test]
+fn answers_that_a_transport_leaves_out_are_unknown() {
+    let world = Fixture::new(SECOND);
+    let leases = [world.acquire("a"), world.acquire("b")];
+    world.set_all(Manner::Terse);
+    world.pass(350 * MS);
+    assert_eq!(world.nodes[0].batches(), [2], "they were renewed together");
+    world.set_all(Manner::Sound);
+    world.pass(10 * SECOND);
+    all_held(&leases);
+}
+
+#[test]
+fn renewals_that_are_due_one_after_another_travel_together() {
+    let world = Fixture::new(30 * SECOND);
+    let leases: Vec<Lease> = (0..1_000)
+        .map(|n| {
+            world.pass(9 * MS);
+            world.acquire(&format!("r{n}"))
+        })
+        .collect();
+    world.pass(60 * SECOND);
+    all_held(&leases);
+    let batches = world.nodes[0].batches();
+    let renewals: usize = batches.iter().sum();
+    println!("{renewals} renewals in {} messages", batches.len());
+    assert!((6_000..7_500).contains(&renewals), "about one every 10 s for each lease: {renewals}");
+    assert!(batches.len() < renewals / 50, "{renewals} renewals in {} messages", batches.len());
+    assert!(batches.iter().all(|size| *size <= 128), "the rest waits for its time");
+}
