@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use quorlock::{Lease, protocol::LossReason, runtime::Runtime};
+use quorlock::{ExtendError, Lease, protocol::LossReason, runtime::Runtime};
 
 use crate::fixture::{Fixture, MS, Manner, SECOND, all_held, watched};
 
@@ -61,6 +61,33 @@ fn a_redlock_is_closed_while_renewals_are_under_way() {
 }
 
 #[test]
+fn an_extension_right_after_the_acquire_is_confirmed() {
+    let world = Fixture::new(SECOND);
+    let lease = world.acquire("r");
+    let extended = world.machine.sim.block_on(async move { lease.extend().await });
+    assert_eq!(extended, Ok(988 * MS));
+}
+
+#[test]
+fn an_extension_in_doubt_is_not_taken_for_the_renewal_that_succeeded_meanwhile() {
+    let world = Fixture::new(SECOND);
+    let lease = Arc::new(world.acquire("r"));
+    world.pass(280 * MS);
+    world.set_all(Manner::Deaf);
+    let extended = beside(&world, {
+        let lease = Arc::clone(&lease);
+        async move { lease.extend().await }
+    });
+    world.pass(20 * MS);
+    world.set_all(Manner::Sound);
+    world.pass(50 * MS);
+    assert!(lease.validity() > 900 * MS, "it has been renewed");
+    world.pass(60 * MS);
+    let extended = extended.lock().unwrap().expect("it has ended");
+    assert!(matches!(extended, Err(ExtendError::InDoubt { .. })), "{extended:?}");
+}
+
+#[test]
 fn a_short_lease_in_doubt_is_retried_with_pauses() {
     watched(|| {
         let world = Fixture::new(20 * MS);
@@ -83,6 +110,24 @@ fn answers_that_a_transport_leaves_out_are_unknown() {
     world.set_all(Manner::Sound);
     world.pass(10 * SECOND);
     all_held(&leases);
+}
+
+#[test]
+fn max_hold_limits_what_the_holder_extends_too() {
+    let world = Fixture::new(SECOND);
+    let lease = Arc::new(world.request(world.redlock.acquire("r").max_hold(2 * SECOND)));
+    let extend = || {
+        let lease = Arc::clone(&lease);
+        world.machine.sim.block_on(async move { lease.extend().await })
+    };
+    world.pass(1_999 * MS);
+    assert_eq!(extend(), Ok(988 * MS));
+    world.pass(MS);
+    let sent = world.nodes[0].extensions();
+    assert_eq!(extend(), Err(ExtendError::MaxHold { validity: 987 * MS }));
+    assert_eq!(world.nodes[0].extensions(), sent, "nothing was sent");
+    world.pass(SECOND);
+    assert_eq!(lease.check().unwrap_err().reason, LossReason::MaxHold);
 }
 
 #[test]
