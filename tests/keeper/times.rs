@@ -131,6 +131,16 @@ fn max_hold_limits_what_the_holder_extends_too() {
 }
 
 #[test]
+fn a_request_asks_for_the_renewal_that_the_builder_turned_off() {
+    let world = Fixture::with(SECOND, quorlock::Builder::without_renewal);
+    let renewed = world.request(world.redlock.acquire("renewed").with_renewal());
+    let not_renewed = world.acquire("not renewed");
+    world.pass(10 * SECOND);
+    renewed.check().unwrap();
+    assert_eq!(not_renewed.check().unwrap_err().reason, LossReason::NotRenewed);
+}
+
+#[test]
 fn renewals_that_are_due_one_after_another_travel_together() {
     let world = Fixture::new(30 * SECOND);
     let leases: Vec<Lease> = (0..1_000)
