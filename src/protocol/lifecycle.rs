@@ -171,7 +171,9 @@ impl Lifecycle {
     /// seen to anyway: a renewal by a thirtieth of what it promises, a retry, a warning or a loss not at all.
     pub fn slack(&self) -> Duration {
         let is_renewal = self.extend_at.is_some_and(|at| at < self.warn_at().min(self.lose_at()));
-        if is_renewal && !self.failing { self.promised() / 30 } else { Duration::ZERO }
+        // A sign of progress may come until the last moment.
+        let may_be_early = is_renewal && !self.failing && self.upkeep.progress.is_none();
+        if may_be_early { self.promised() / 30 } else { Duration::ZERO }
     }
 
     /// Whether the holder may still extend it at `now`: not beyond `max_hold`.

@@ -179,6 +179,8 @@ fn only_a_renewal_may_be_taken_along_before_its_time() {
     assert_eq!(lease.handle_extension(Extension::Extended(at(12_000)), at(3_200)), None);
     assert_eq!(lease.slack(), Duration::from_millis(300));
     assert_eq!(self::lease(not_renewed()).slack(), Duration::ZERO);
+    let watched = Upkeep { progress: Some(Duration::from_secs(2)), ..Upkeep::default() };
+    assert_eq!(self::lease(watched).slack(), Duration::ZERO, "its worker may yet show progress");
 }
 
 #[test]
