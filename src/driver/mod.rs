@@ -11,6 +11,7 @@ mod keeper;
 mod leftovers;
 mod pace;
 mod quarantine;
+mod queue;
 mod release;
 
 use std::{
@@ -23,7 +24,10 @@ use std::{
 
 use tokio::sync::Notify;
 
-pub(crate) use self::acquire::{Patience, Plan};
+pub(crate) use self::{
+    acquire::{Patience, Plan},
+    queue::{Alarm, Ticket},
+};
 use self::{keeper::Keeper, leftovers::Leftovers, pace::Pace};
 use crate::{
     config::Config,

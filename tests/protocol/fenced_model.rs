@@ -113,10 +113,9 @@ impl Model {
         let chosen = enough((0..self.nodes()).filter(|node| self.counter(*node).is_some()).count());
         let vote = |node: usize| match (self.counter(node), self.token) {
             (Some(Some(counter)), Some(token)) if counter == token => Some(true),
-            (Some(_), Some(_)) if self.is_behind(node) => match self.confirm[node] {
-                None => None,
-                Some(said) => Some(matches!(said, Said::Granted(_))),
-            },
+            (Some(_), Some(_)) if self.is_behind(node) => {
+                self.confirm[node].map(|said| matches!(said, Said::Granted(_)))
+            }
             (Some(_), Some(_)) => Some(false),
             // A quorum has granted, and nobody counts.
             (Some(_), None) if chosen => Some(false),
