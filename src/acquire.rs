@@ -101,14 +101,21 @@ impl Acquire {
         self
     }
 
+    /// The lease is renewed beside the work, also where the builder says
+    /// [`without_renewal`](crate::Builder::without_renewal).
+    pub const fn with_renewal(mut self) -> Self {
+        self.upkeep.renew = true;
+        self
+    }
+
     /// The lease is not renewed: it ends after its ttl unless its holder extends it.
     pub const fn without_renewal(mut self) -> Self {
         self.upkeep.renew = false;
         self
     }
 
-    /// The longest that the lease is held in all; it is not renewed beyond it, and lost a ttl later at the
-    /// latest. The default is the builder's: no limit.
+    /// The longest that the lease is held in all: beyond it, it is neither renewed nor extended, and it is
+    /// lost a ttl later at the latest. The default is the builder's: no limit.
     ///
     /// Too short, and work is cut off; without one, work that never ends keeps the resource for ever.
     pub const fn max_hold(mut self, max_hold: Duration) -> Self {

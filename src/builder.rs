@@ -172,13 +172,15 @@ impl Builder {
         self
     }
 
-    /// Leases are not renewed, unless a request says otherwise with a setting of its own. By default they are.
+    /// Leases are not renewed, unless a request asks for it by
+    /// [`with_renewal`](crate::Acquire::with_renewal). By default they are.
     pub const fn without_renewal(mut self) -> Self {
         self.config.upkeep.renew = false;
         self
     }
 
-    /// The longest that a lease is held in all, where the request does not say otherwise. Default: no limit.
+    /// The longest that a lease is held in all, where the request does not say otherwise; beyond it, it is
+    /// neither renewed nor extended. Default: no limit.
     pub const fn max_hold(mut self, max_hold: Duration) -> Self {
         self.config.upkeep.max_hold = Some(max_hold);
         self

@@ -254,6 +254,13 @@ pub enum ExtendError {
         /// What is left of the validity that was promised before.
         validity: Duration,
     },
+    /// The lease was held for as long as `max_hold` allows. Nothing was sent, and it is as valid as before.
+    /// Finish within what is left, or raise the limit.
+    #[error("the lease was held for as long as max_hold allows, validity=`{validity:?}`")]
+    MaxHold {
+        /// What is left of the validity.
+        validity: Duration,
+    },
 }
 
 /// Why work under a lease did not come to its end.

@@ -111,7 +111,7 @@ impl Redlock {
     /// Refuses new acquires, and waits until everything that is under way has ended: rounds, releases of
     /// dropped leases, releases that a node has not confirmed yet. Call it before the process ends.
     ///
-    /// Leases that are still held stay valid, and can be released. All clones are closed.
+    /// Leases that are still held stay valid, are still renewed, and can be released. All clones are closed.
     ///
     /// # Errors
     ///

@@ -78,12 +78,14 @@ async fn a_try_does_not_wait_for_a_first_acquire_of_the_same_owner() {
 #[tokio::test]
 async fn an_acquire_waits_for_a_first_one_that_is_not_polled_only_as_long_as_it_may_wait() {
     let redlock = redlock(Redlock::builder().wait(50 * MS));
-    let worker = redlock.reentrant();
+    let (worker, stranger) = (redlock.reentrant(), redlock.reentrant());
+    let _theirs = stranger.acquire("r").await.unwrap();
     let mut first = pin!(worker.acquire("r"));
     begin(&mut first);
     let answer = within(10 * SECOND, worker.acquire("r")).await;
     assert!(is_busy_with_itself(&answer) >= 50 * MS);
-    release(first.await.unwrap()).await;
+    let first = first.await.unwrap_err();
+    assert!(first.nodes().unwrap().denials().count() >= 2, "it has asked: {first}");
 }
 
 #[tokio::test]

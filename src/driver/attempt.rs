@@ -176,7 +176,7 @@ impl Attempt {
             nodes,
         );
         self.held = Arc::downgrade(&held);
-        self.driver.keep(&held);
+        held.schedule();
         Lease::new(held)
     }
 

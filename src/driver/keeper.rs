@@ -1,12 +1,12 @@
 //! Keeps all held leases of a `Redlock`: one queue of times, one task, and renewals that travel together.
 //!
-//! It decides which renewals share a message. What is due when, each lease's lifecycle decides.
+//! It decides which renewals share a message. What is due when, each lease's lifecycle decides. It must never
+//! wake a waiter, log or spawn while it holds a lock: a waker may do anything, such as drop the lease.
 
 use std::{
-    cmp::{Ordering, Reverse},
-    collections::BinaryHeap,
     future::ready,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    iter::repeat_with,
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -14,114 +14,97 @@ use futures::future::select;
 use tokio::sync::{Notify, oneshot};
 
 use super::{
-    Driver,
+    Alarm, Driver, Ticket,
     fanout::{Fanout, Progress},
+    queue::{BATCH, Queue},
 };
 use crate::{
     lease::Held,
-    protocol::{Command, Extension, Loss, NodeId, Reply, Round, Terms, Timestamp, Verdict},
+    protocol::{Command, Due, Extension, Loss, NodeId, Reply, Round, Terms, Timestamp, Verdict},
 };
-
-/// The most leases that share one command.
-const BATCH: usize = 128;
-
-/// What is due this soon after something that is due now is seen to with it.
-const TOGETHER: Duration = Duration::from_millis(2);
 
 /// The leases that are held, by the time at which each wants to be looked at.
 #[derive(Debug, Default)]
 pub(super) struct Keeper {
-    queue: Mutex<Queue>,
+    queue: Queue,
     /// Wakes the task, because something is due earlier than what it sleeps for.
     wake: Arc<Notify>,
 }
 
-#[derive(Debug, Default)]
-struct Queue {
-    due: BinaryHeap<Reverse<Entry>>,
-    /// Whether a task is at work on it.
-    attended: bool,
-}
-
-#[derive(Debug)]
-struct Entry {
-    at: Timestamp,
-    held: Weak<Held>,
-}
-
 impl Driver {
-    /// Looks after a lease from now on.
-    pub(crate) fn keep(self: &Arc<Self>, held: &Arc<Held>) {
-        if let Some(at) = held.schedule() {
-            self.look_at(at, Arc::downgrade(held));
-        }
+    /// Looks at a lease at `at`, and no longer when the ticket `old` says. It may be called under the lock of
+    /// the lease; the alarm is for [`heed`](Driver::heed), which may not.
+    pub(crate) fn look_at(
+        &self,
+        held: &Arc<Held>,
+        old: Option<Ticket>,
+        at: Timestamp,
+        slack: Duration,
+    ) -> (Ticket, Alarm) {
+        self.keeper.queue.put(old, at, slack, Arc::downgrade(held))
     }
 
-    fn look_at(self: &Arc<Self>, at: Timestamp, held: Weak<Held>) {
-        let first = {
-            let mut queue = self.keeper.lock();
-            let earliest = queue.due.peek().is_none_or(|Reverse(entry)| at < entry.at);
-            queue.due.push(Reverse(Entry { at, held }));
-            if !std::mem::replace(&mut queue.attended, true) {
-                let task = attend(Arc::downgrade(self), Arc::clone(&self.keeper.wake));
+    /// Looks no longer at the lease that has this ticket. It may be called under the lock of the lease.
+    pub(crate) fn look_away(&self, ticket: Ticket) {
+        self.keeper.queue.remove(ticket);
+    }
+
+    /// Wakes or starts the keeper.
+    pub(crate) fn heed(self: &Arc<Self>, alarm: Alarm) {
+        match alarm {
+            Alarm::Silent => {}
+            Alarm::Wake => self.keeper.wake.notify_one(),
+            Alarm::Start => {
+                let shift = Shift { driver: Arc::downgrade(self), ended: false };
+                let task = attend(shift, Arc::clone(&self.keeper.wake));
                 self.runtime.spawn(Box::pin(task));
-                return;
             }
-            earliest
-        };
-        if first {
-            self.keeper.wake.notify_one();
         }
     }
 
     /// Sees to everything that is due, and says when to look again.
     fn keep_all(self: &Arc<Self>) -> Option<Timestamp> {
         let now = self.now();
-        let mut renewals = Vec::new();
-        let mut queue = self.keeper.lock();
-        while let Some(Reverse(entry)) = queue.due.peek() {
-            if entry.at > now.saturating_add(TOGETHER) {
-                break;
+        let (mut renewals, mut news) = (Vec::new(), Vec::new());
+        for (ticket, held) in self.keeper.queue.take_due(now) {
+            // What is due a moment later is seen to now. A loss is told that much early at most. A lease that
+            // is over, or gone, or that has another ticket by now, drops out here.
+            let Some(held) = held.upgrade() else { continue };
+            let Some(seen) = held.tick(ticket, now.max(ticket.at())) else { continue };
+            held.schedule();
+            if let Some(due) = seen.tell {
+                news.push((Arc::clone(&held), due));
             }
-            let Some(Reverse(entry)) = queue.due.pop() else { break };
-            // A lease that is over, or gone, or that has another time by now, drops out here.
-            let Some(held) = entry.held.upgrade().filter(|held| held.unschedule(entry.at)) else {
-                continue;
-            };
-            // What is due a moment later is seen to now. A loss is told that much early at most.
-            if held.tick(now.max(entry.at)) {
-                renewals.push(Arc::clone(&held));
-            }
-            if let Some(at) = held.schedule() {
-                queue.due.push(Reverse(Entry { at, held: entry.held }));
+            if seen.extend {
+                renewals.push(held);
             }
         }
-        let next = queue.due.peek().map(|Reverse(entry)| entry.at);
-        queue.attended = next.is_some();
-        drop(queue);
         let mut renewals = renewals.into_iter().peekable();
         while renewals.peek().is_some() {
             let batch: Vec<Arc<Held>> = renewals.by_ref().take(BATCH).collect();
             let driver = Arc::clone(self);
-            self.spawn(async move { driver.extend(batch, None).await });
+            // It is not counted as under way: closing need not wait for it, since the leases are still held.
+            self.runtime.spawn(Box::pin(async move { driver.extend(batch, None).await }));
         }
-        next
+        tell_all(news);
+        self.keeper.queue.next_look(now)
     }
 
-    /// Extends one lease for its holder, on the runtime, and waits until it is known how that ended.
-    pub(crate) async fn extend_now(self: &Arc<Self>, held: &Arc<Held>) {
+    /// Extends one lease for its holder, on the runtime, and waits until it is known how that ended. `None`
+    /// says that the runtime has ended, and so that nothing was extended.
+    pub(crate) async fn extend_now(self: &Arc<Self>, held: &Arc<Held>) -> Option<Extension> {
         let (done, ended) = oneshot::channel();
         let (driver, held) = (Arc::clone(self), Arc::clone(held));
-        self.spawn(async move { driver.extend(vec![held], Some(done)).await });
-        // An error says that the runtime has ended, and so that nothing was extended.
-        let _ = ended.await;
+        self.runtime.spawn(Box::pin(async move { driver.extend(vec![held], Some(done)).await }));
+        ended.await.ok()
     }
 
-    /// Extends a batch of leases with one command to each node, and tells each how it ended.
+    /// Extends a batch of leases with one command to each node, and tells each how it ended. Somebody waits
+    /// for the end of the first that is known, which only a batch of one is for.
     async fn extend(
         self: &Arc<Self>,
         batch: Vec<Arc<Held>>,
-        mut done: Option<oneshot::Sender<()>>,
+        mut done: Option<oneshot::Sender<Extension>>,
     ) {
         let started = self.now();
         let mut rounds: Vec<Round> =
@@ -151,6 +134,9 @@ impl Driver {
                 Progress::Done => break,
                 Progress::TimedOut => rounds.iter_mut().for_each(|round| round.handle_timeout(now)),
                 Progress::Answered((node, Ok(replies))) => {
+                    // A transport that returns too few leaves the rest unknown.
+                    let replies =
+                        replies.into_iter().chain(repeat_with(|| Reply::Failed { sent: true }));
                     for (lease, (round, reply)) in rounds.iter_mut().zip(replies).enumerate() {
                         if matches!(&reply, Reply::Denied(denial) if denial.gone) {
                             gone.push((lease, node));
@@ -166,18 +152,25 @@ impl Driver {
                         .for_each(|round| round.handle_reply(node, failed.clone(), now));
                 }
             }
+            let mut news = Vec::new();
+            let mut ended = None;
             for ((held, round), told) in batch.iter().zip(&rounds).zip(&mut told) {
                 if !*told && round.verdict() != Verdict::Pending {
                     *told = true;
-                    held.extended(outcome(round), now);
-                    self.keep(held);
+                    let extension = outcome(round);
+                    if let Some(due) = held.extended(extension, now) {
+                        news.push((Arc::clone(held), due));
+                    }
+                    held.schedule();
+                    ended = Some(extension);
                 }
             }
-            if told.iter().all(|told| *told)
+            tell_all(news);
+            if let Some(extension) = ended
                 && let Some(done) = done.take()
             {
                 // The holder may have gone away meanwhile.
-                let _ = done.send(());
+                let _ = done.send(extension);
             }
         }
         self.restore(&batch, &rounds, gone);
@@ -200,12 +193,39 @@ fn outcome(round: &Round) -> Extension {
     }
 }
 
+/// Tells the holders. Every lease has its place in the queue again by now.
+fn tell_all(news: Vec<(Arc<Held>, Due)>) {
+    for (held, due) in news {
+        held.tell(due);
+    }
+}
+
+/// The keeper's time at work. When it ends in any other way than by having nothing left to do, as when the
+/// runtime drops the task, the next lease starts another one.
+struct Shift {
+    driver: Weak<Driver>,
+    ended: bool,
+}
+
+impl Drop for Shift {
+    fn drop(&mut self) {
+        if !self.ended
+            && let Some(driver) = self.driver.upgrade()
+        {
+            driver.keeper.queue.abandon();
+        }
+    }
+}
+
 /// Looks after the leases of a driver while there are any. It does not keep the driver alive.
-async fn attend(driver: Weak<Driver>, wake: Arc<Notify>) {
+async fn attend(mut shift: Shift, wake: Arc<Notify>) {
     loop {
         let sleep = {
-            let Some(driver) = driver.upgrade() else { return };
-            let Some(next) = driver.keep_all() else { return };
+            let Some(driver) = shift.driver.upgrade() else { return };
+            let Some(next) = driver.keep_all() else {
+                shift.ended = true;
+                return;
+            };
             driver.runtime.sleep_until(next)
         };
         select(std::pin::pin!(wake.notified()), sleep).await;
@@ -216,28 +236,8 @@ impl Keeper {
     pub(super) fn wake_up(&self) {
         self.wake.notify_one();
     }
-
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-impl Eq for Entry {}
-
-impl PartialEq for Entry {
-    fn eq(&self, other: &Self) -> bool {
-        self.at == other.at
-    }
-}
-
-impl Ord for Entry {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.at.cmp(&other.at)
-    }
-}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
+#[cfg(test)]
+#[path = "keeper_test.rs"]
+mod tests;

@@ -11,6 +11,7 @@ mod keeper;
 mod leftovers;
 mod pace;
 mod quarantine;
+mod queue;
 mod release;
 mod restore;
 
@@ -24,7 +25,10 @@ use std::{
 
 use tokio::sync::Notify;
 
-pub(crate) use self::acquire::{Patience, Plan};
+pub(crate) use self::{
+    acquire::{Patience, Plan},
+    queue::{Alarm, Ticket},
+};
 use self::{keeper::Keeper, leftovers::Leftovers, pace::Pace};
 use crate::{
     config::Config,

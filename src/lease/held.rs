@@ -1,10 +1,13 @@
 //! What stands behind a lease: its lifecycle, where its key stands, and who wants to know when it is lost.
 //!
 //! It carries what the lifecycle decides to those who wait. It is shared by the lease, its signals and the
-//! keeper, and must never keep a lease alive that its holder has dropped.
+//! keeper, and must never keep a lease alive that its holder has dropped. It decides under its lock and tells
+//! without it: a waker may do anything, such as drop the lease. The keeper's queue has a lock of its own, which
+//! is taken inside this one and never the other way round.
 
 use std::{
     fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -12,7 +15,7 @@ use std::{
 use tokio::sync::{Notify, oneshot};
 
 use crate::{
-    driver::Driver,
+    driver::{Alarm, Driver, Ticket},
     error::{LeaseLost, ReleaseError},
     protocol::{
         Due, Extension, FencingToken, Lifecycle, LossReason, NodeId, Owner, Reply, Resource,
@@ -33,13 +36,21 @@ pub(crate) struct Held {
 
 struct State {
     lifecycle: Lifecycle,
-    /// The time under which the keeper has this lease in its queue.
-    scheduled: Option<Timestamp>,
+    /// The place of this lease in the keeper's queue.
+    scheduled: Option<Ticket>,
     warning: Option<LossReason>,
     /// The nodes that may hold the key, and whether that is unknown; `None` once released.
     nodes: Option<Vec<(NodeId, bool)>>,
     /// The nodes to which a restore is under way.
     restoring: Vec<NodeId>,
+}
+
+/// What the keeper has to do for a lease that it has looked at.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) extend: bool,
+    /// What has to be told, once no lock is held.
+    pub(crate) tell: Option<Due>,
 }
 
 impl Held {
@@ -86,19 +97,18 @@ impl Held {
     /// have been stopped together with this process.
     pub(crate) fn check(&self) -> Result<Duration, LeaseLost> {
         let now = self.driver.now();
-        let mut state = self.state();
-        if state.nodes.is_some()
-            && let Some(due) = state.lifecycle.handle_check(now)
-        {
-            self.act(&mut state, due);
+        let (result, due) = {
+            let mut state = self.state();
+            let due = match state.nodes {
+                Some(_) => state.lifecycle.handle_check(now),
+                None => None,
+            };
+            (state.result(now), due)
+        };
+        if let Some(due) = due {
+            self.tell(due);
         }
-        if let Some(reason) = state.lifecycle.lost() {
-            return Err(LeaseLost { reason });
-        }
-        if state.nodes.is_none() {
-            return Err(LeaseLost { reason: LossReason::Released });
-        }
-        Ok(validity::left(state.lifecycle.deadline(), now))
+        result
     }
 
     pub(crate) fn warning(&self) -> Option<LossReason> {
@@ -110,69 +120,78 @@ impl Held {
         self.state().lifecycle.handle_progress(now);
     }
 
-    /// Acts on what is due at `now`. True asks for an extension.
-    pub(crate) fn tick(&self, now: Timestamp) -> bool {
-        let mut state = self.state();
-        if state.nodes.is_none() {
-            return false;
-        }
-        let mut extend = false;
-        while let Some(due) = state.lifecycle.handle_timeout(now) {
-            extend |= due == Due::Extend;
-            self.act(&mut state, due);
-        }
-        extend
+    /// Whether its holder may still extend it.
+    pub(crate) fn may_be_extended(&self) -> bool {
+        let now = self.driver.now();
+        self.state().lifecycle.may_be_extended(now)
     }
 
-    /// Takes the end of an extension.
-    pub(crate) fn extended(&self, extension: Extension, now: Timestamp) {
+    /// Decides what is due at `now`, for the keeper, which has taken it out of its queue under this ticket.
+    /// `None` says that the ticket has become void meanwhile.
+    pub(crate) fn tick(&self, ticket: Ticket, now: Timestamp) -> Option<Seen> {
         let mut state = self.state();
-        if state.nodes.is_none() {
-            return;
+        if state.scheduled != Some(ticket) {
+            return None;
         }
+        state.scheduled = None;
+        let mut seen = Seen { extend: false, tell: None };
+        while let Some(due) = state.lifecycle.handle_timeout(now) {
+            match due {
+                Due::Extend => seen.extend = true,
+                Due::Warn(reason) => {
+                    state.warning = Some(reason);
+                    seen.tell = Some(due);
+                }
+                Due::Lose(_) => seen.tell = Some(due),
+            }
+        }
+        Some(seen)
+    }
+
+    /// Takes the end of an extension, and returns what has to be told.
+    pub(crate) fn extended(&self, extension: Extension, now: Timestamp) -> Option<Due> {
+        let mut state = self.state();
+        state.nodes.as_ref()?;
         if let Extension::Extended(_) = extension {
             state.warning = None;
         }
-        if let Some(due) = state.lifecycle.handle_extension(extension, now) {
-            self.act(&mut state, due);
-        }
+        state.lifecycle.handle_extension(extension, now)
     }
 
-    fn act(&self, state: &mut State, due: Due) {
-        match due {
+    /// Tells those who wait, and the log. No lock may be held.
+    pub(crate) fn tell(&self, due: Due) {
+        shielded(|| match due {
             Due::Extend => {}
-            Due::Warn(reason) => {
-                state.warning = Some(reason);
-                telemetry::lease_ending(&self.resource, reason);
-                self.changed.notify_waiters();
-            }
-            Due::Lose(reason) => {
-                telemetry::lease_lost(&self.resource, reason);
-                self.changed.notify_waiters();
-            }
-        }
+            Due::Warn(reason) => telemetry::lease_ending(&self.resource, reason),
+            Due::Lose(reason) => telemetry::lease_lost(&self.resource, reason),
+        });
+        shielded(|| self.changed.notify_waiters());
     }
 
-    /// When the keeper has to look at it, if it does not know that already.
-    pub(crate) fn schedule(&self) -> Option<Timestamp> {
-        let mut state = self.state();
-        state.nodes.as_ref()?;
-        let next = state.lifecycle.poll_timeout()?;
-        if state.scheduled.is_some_and(|at| at <= next) {
-            return None;
-        }
-        state.scheduled = Some(next);
-        Some(next)
-    }
-
-    /// Takes it out of the keeper's queue, if `at` is the time under which it is there.
-    pub(crate) fn unschedule(&self, at: Timestamp) -> bool {
-        let mut state = self.state();
-        let current = state.scheduled == Some(at);
-        if current {
-            state.scheduled = None;
-        }
-        current
+    /// Tells the keeper when to look at it, if it does not know that already.
+    pub(crate) fn schedule(self: &Arc<Self>) {
+        let alarm = {
+            let mut state = self.state();
+            let next = state.nodes.as_ref().and_then(|_| state.lifecycle.poll_timeout());
+            if state.scheduled.map(Ticket::at) == next {
+                return;
+            }
+            match (state.scheduled.take(), next) {
+                (old, Some(at)) => {
+                    let slack = state.lifecycle.slack();
+                    let (ticket, alarm) = self.driver.look_at(self, old, at, slack);
+                    state.scheduled = Some(ticket);
+                    alarm
+                }
+                (old, None) => {
+                    if let Some(old) = old {
+                        self.driver.look_away(old);
+                    }
+                    Alarm::Silent
+                }
+            }
+        };
+        self.driver.heed(alarm);
     }
 
     /// A restore is about to be sent there: from now on the key may stand there too, and has to be released
@@ -228,17 +247,21 @@ impl Held {
 
     /// Starts the release, once.
     pub(crate) fn release(&self) -> Option<oneshot::Receiver<Result<(), ReleaseError>>> {
-        let (nodes, ttl) = {
+        let (nodes, ttl, ticket) = {
             let mut state = self.state();
             let mut nodes = state.nodes.take()?;
             for (node, unsure) in &mut nodes {
                 *unsure |= state.restoring.contains(node);
             }
-            (nodes, state.lifecycle.ttl())
+            (nodes, state.lifecycle.ttl(), state.scheduled.take())
         };
-        self.changed.notify_waiters();
+        if let Some(ticket) = ticket {
+            self.driver.look_away(ticket);
+        }
         let nodes = nodes.into_boxed_slice();
-        Some(self.driver.release(self.resource.clone(), self.owner, ttl, nodes))
+        let answer = self.driver.release(self.resource.clone(), self.owner, ttl, nodes);
+        shielded(|| self.changed.notify_waiters());
+        Some(answer)
     }
 
     /// Waits until `wanted` says something.
@@ -261,6 +284,22 @@ impl Held {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs wakers, or the subscriber of the log, which are code of the user's. A panic there is reported by the
+/// panic hook; it must not keep other leases from being seen to, nor come out of a `drop`.
+fn shielded(tell: impl FnOnce()) {
+    drop(catch_unwind(AssertUnwindSafe(tell)));
+}
+
+impl State {
+    fn result(&self, now: Timestamp) -> Result<Duration, LeaseLost> {
+        match (self.lifecycle.lost(), &self.nodes) {
+            (Some(reason), _) => Err(LeaseLost { reason }),
+            (None, None) => Err(LeaseLost { reason: LossReason::Released }),
+            (None, Some(_)) => Ok(validity::left(self.lifecycle.deadline(), now)),
+        }
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) use self::held::Held;
 pub use self::signal::LeaseSignal;
 use crate::{
     error::{ExtendError, LeaseLost, ReleaseError},
-    protocol::{FencingToken, LossReason, Owner, Resource},
+    protocol::{Extension, FencingToken, LossReason, Owner, Resource},
 };
 
 /// A held resource.
@@ -153,8 +153,9 @@ impl Lease {
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Lost`]: the lease is over. [`ExtendError::InDoubt`]: too few nodes answered, and the
-    /// lease is as valid as before.
+    /// [`ExtendError::Lost`]: the lease is over. [`ExtendError::InDoubt`]: too few nodes answered this
+    /// extension, and the lease is as valid as before. [`ExtendError::MaxHold`]: it was held for as long as
+    /// [`max_hold`](crate::Acquire::max_hold) allows, and nothing was sent.
     ///
     /// # Cancel safety
     ///
@@ -162,14 +163,16 @@ impl Lease {
     #[doc(alias = "refresh")]
     #[doc(alias = "renew")]
     pub async fn extend(&self) -> Result<Duration, ExtendError> {
-        self.held.check()?;
-        let before = self.held.lifecycle().deadline();
-        self.held.driver().extend_now(&self.held).await;
         let left = self.held.check()?;
-        if self.held.lifecycle().deadline() > before {
-            return Ok(left);
+        if !self.held.may_be_extended() {
+            return Err(ExtendError::MaxHold { validity: left });
         }
-        Err(ExtendError::InDoubt { validity: left })
+        let extension = self.held.driver().extend_now(&self.held).await;
+        let left = self.held.check()?;
+        match extension {
+            Some(Extension::Extended(_)) => Ok(left),
+            _ => Err(ExtendError::InDoubt { validity: left }),
+        }
     }
 
     /// Ends the lease now, so that others need not wait for the ttl.

@@ -10,13 +10,17 @@ use super::{
     validity::{self, Drift},
 };
 
+/// The least time between two tries: more than that within which the keeper sees to things together, so that
+/// a short lease is not tried again and again without a pause.
+const LEAST_RETRY: Duration = Duration::from_millis(4);
+
 /// What a holder asked for beyond the ttl.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct Upkeep {
     /// Whether the lease is renewed beside the work.
     pub renew: bool,
-    /// The longest the lease may be held in all; it is not renewed beyond it.
+    /// The longest the lease may be held in all; it is not extended beyond it.
     pub max_hold: Option<Duration>,
     /// The longest time between two signs of progress; without one, the lease is not renewed.
     pub progress: Option<Duration>,
@@ -87,10 +91,12 @@ pub enum Extension {
 /// One lease over time.
 ///
 /// ```text
-///  granted       1/3 ttl: Extend      2/3 ttl: Warn         deadline - lead: Lose
+///  granted         1/3: Extend          2/3: Warn           deadline - lead: Lose
 ///  |--------------|-----|-----|--------|-----|-----|---------|------------------|
 ///                   retries, until the deadline                                validity is zero
 /// ```
+///
+/// The thirds are those of what a grant promises: the ttl without its drift, which may be most of it.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Lifecycle {
     ttl: Duration,
@@ -161,6 +167,20 @@ impl Lifecycle {
         Some(next)
     }
 
+    /// How much before [`poll_timeout`](Lifecycle::poll_timeout) that may be seen to, where other leases are
+    /// seen to anyway: a renewal by a thirtieth of what it promises, a retry, a warning or a loss not at all.
+    pub fn slack(&self) -> Duration {
+        let is_renewal = self.extend_at.is_some_and(|at| at < self.warn_at().min(self.lose_at()));
+        // A sign of progress may come until the last moment.
+        let may_be_early = is_renewal && !self.failing && self.upkeep.progress.is_none();
+        if may_be_early { self.promised() / 30 } else { Duration::ZERO }
+    }
+
+    /// Whether the holder may still extend it at `now`: not beyond `max_hold`.
+    pub fn may_be_extended(&self, now: Timestamp) -> bool {
+        self.limit(now) != Some(LossReason::MaxHold)
+    }
+
     /// Whether the time is up at `now`. It takes nothing else off the list of what is due, so that anybody may
     /// ask.
     pub fn handle_check(&mut self, now: Timestamp) -> Option<Due> {
@@ -187,7 +207,7 @@ impl Lifecycle {
                 None => return Some(Due::Extend),
                 // A worker that hangs may come back to life.
                 Some(LossReason::NoProgress) => {
-                    self.extend_at = Some(now.saturating_add(self.ttl / 20));
+                    self.extend_at = Some(self.retry_at(now));
                 }
                 Some(_) => {}
             }
@@ -226,7 +246,7 @@ impl Lifecycle {
             Extension::InDoubt => {
                 self.failing = true;
                 if self.upkeep.renew {
-                    self.extend_at = Some(now.saturating_add(self.ttl / 20));
+                    self.extend_at = Some(self.retry_at(now));
                 }
                 None
             }
@@ -238,14 +258,22 @@ impl Lifecycle {
         self.progressed = self.progressed.max(now);
     }
 
-    /// Plans the next renewal, a third of the ttl after the last one began to count.
+    /// What a grant or an extension promises when it takes no time.
+    fn promised(&self) -> Duration {
+        self.ttl.saturating_sub(self.drift.of(self.ttl))
+    }
+
+    /// Plans the next renewal, a third of what is promised after the last one began to count.
     fn plan(&mut self, now: Timestamp) {
-        let until = self.ttl / 3;
-        let promised = self.ttl.saturating_sub(self.drift.of(self.ttl));
         let left = validity::left(self.deadline, now);
-        let passed = promised.saturating_sub(left);
-        self.extend_at =
-            self.upkeep.renew.then(|| now.saturating_add(until.saturating_sub(passed)));
+        let passed = self.promised().saturating_sub(left);
+        let until = (self.promised() / 3).saturating_sub(passed);
+        self.extend_at = self.upkeep.renew.then(|| now.saturating_add(until));
+    }
+
+    /// When to try again what failed at `now`.
+    fn retry_at(&self, now: Timestamp) -> Timestamp {
+        now.saturating_add((self.promised() / 20).max(LEAST_RETRY))
     }
 
     /// The limit of the holder's own that forbids another extension at `now`.
@@ -271,15 +299,15 @@ impl Lifecycle {
     }
 
     /// The loss is told a little before the validity ends, so that it is known in time: a hundredth of the
-    /// ttl, between 2 and 50 ms.
+    /// ttl, between 2 and 50 ms, and a tenth of what is promised at most.
     fn lose_at(&self) -> Timestamp {
         let lead = (self.ttl / 100).clamp(Duration::from_millis(2), Duration::from_millis(50));
-        self.before_deadline(lead)
+        self.before_deadline(lead.min(self.promised() / 10))
     }
 
-    /// The warning comes when two thirds of the ttl have passed without an extension.
+    /// The warning comes when two thirds of what is promised have passed without an extension.
     fn warn_at(&self) -> Timestamp {
-        self.before_deadline(self.ttl / 3)
+        self.before_deadline(self.promised() / 3)
     }
 
     fn before_deadline(&self, lead: Duration) -> Timestamp {

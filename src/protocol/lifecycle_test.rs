@@ -119,3 +119,77 @@ fn an_extension_never_shortens_what_was_promised() {
     assert_eq!(lease.handle_extension(Extension::Extended(at(5_000)), at(1_000)), None);
     assert_eq!(lease.deadline(), at(9_000));
 }
+
+#[test]
+fn every_accepted_lease_is_extended_warned_of_and_lost_in_this_order() {
+    let day = 86_400_000;
+    let ttls = [10, 11, 20, 40, 41, 100, 500, 1_000, 1_400, 2_000, 2_100, 10_000, 30_000, day];
+    let fixed = [0, 1, 2, 5, 10, 50, 100, 500, 990, 999, 1_000];
+    let mut leases = 0;
+    for ttl in ttls.map(Duration::from_millis) {
+        for drift in (1..=500).flat_map(|share| fixed.map(|fixed| (share, fixed))) {
+            let drift = Drift::new(drift.0, Duration::from_millis(drift.1));
+            let promised = ttl.saturating_sub(drift.of(ttl));
+            // With less than ten nanoseconds the thirds cannot be told apart, and no round can be won.
+            if promised < Duration::from_nanos(10) {
+                continue;
+            }
+            leases += 1;
+            let deadline = validity::deadline(at(0), ttl, drift);
+            let mut lease = Lifecycle::new(at(0), deadline, ttl, drift, Upkeep::default());
+            let what = format!("ttl {ttl:?}, drift {drift:?}");
+            let mut step = |expected: Due| {
+                let time = lease.poll_timeout().expect(&what);
+                assert_eq!(lease.handle_timeout(time), Some(expected), "{what}");
+                assert_eq!(lease.handle_timeout(time), None, "{what}");
+                time
+            };
+            let extend = step(Due::Extend);
+            let warn = step(Due::Warn(LossReason::RenewalFailed));
+            let lose = step(Due::Lose(LossReason::RenewalFailed));
+            assert!(extend < warn && warn < lose && lose < deadline, "{what}");
+        }
+    }
+    assert!(leases > 40_000, "{leases}");
+}
+
+#[test]
+fn a_short_lease_in_doubt_is_tried_again_after_a_pause() {
+    for ttl in [10, 20, 40, 80, 200].map(Duration::from_millis) {
+        let drift = Drift::default();
+        let deadline = validity::deadline(at(0), ttl, drift);
+        let mut lease = Lifecycle::new(at(0), deadline, ttl, drift, Upkeep::default());
+        let now = lease.poll_timeout().unwrap();
+        assert_eq!(lease.handle_timeout(now), Some(Due::Extend));
+        assert_eq!(lease.handle_extension(Extension::InDoubt, now), None);
+        let pause = lease.poll_timeout().unwrap().saturating_since(now);
+        let warned = lease.warn_at().saturating_since(now);
+        assert!(pause >= Duration::from_millis(4).min(warned), "{ttl:?}: {pause:?}");
+    }
+}
+
+#[test]
+fn only_a_renewal_may_be_taken_along_before_its_time() {
+    let mut lease = lease(Upkeep::default());
+    assert_eq!(lease.slack(), Duration::from_millis(300));
+    assert_eq!(lease.handle_timeout(at(3_000)), Some(Due::Extend));
+    assert_eq!(lease.slack(), Duration::ZERO, "the warning is next");
+    assert_eq!(lease.handle_extension(Extension::InDoubt, at(3_100)), None);
+    assert_eq!(lease.slack(), Duration::ZERO, "a retry has its pause");
+    assert_eq!(lease.handle_extension(Extension::Extended(at(12_000)), at(3_200)), None);
+    assert_eq!(lease.slack(), Duration::from_millis(300));
+    assert_eq!(self::lease(not_renewed()).slack(), Duration::ZERO);
+    let watched = Upkeep { progress: Some(Duration::from_secs(2)), ..Upkeep::default() };
+    assert_eq!(self::lease(watched).slack(), Duration::ZERO, "its worker may yet show progress");
+}
+
+#[test]
+fn a_holder_extends_its_lease_up_to_max_hold() {
+    let hold = Upkeep { max_hold: Some(Duration::from_secs(2)), ..not_renewed() };
+    let held = lease(hold);
+    assert!(held.may_be_extended(at(1_999)));
+    assert!(!held.may_be_extended(at(2_000)));
+    assert!(lease(not_renewed()).may_be_extended(at(8_000)));
+    let hung = Upkeep { progress: Some(Duration::from_secs(2)), ..Upkeep::default() };
+    assert!(lease(hung).may_be_extended(at(8_000)), "to extend is a sign of progress");
+}

@@ -1,0 +1,90 @@
+//! The queue, driven by hand: what is taken out when, and who is woken for it.
+
+use super::*;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn at(millis: u64) -> Timestamp {
+    Timestamp::from_origin(Duration::from_millis(millis))
+}
+
+impl Queue {
+    pub(in crate::driver) fn len(&self) -> usize {
+        self.lock().by_time.len()
+    }
+
+    fn add(&self, millis: u64, slack: Duration) -> (Ticket, Alarm) {
+        self.put(None, at(millis), slack, Weak::new())
+    }
+
+    fn due(&self, now: u64) -> Vec<Ticket> {
+        self.take_due(at(now)).into_iter().map(|(ticket, _)| ticket).collect()
+    }
+}
+
+#[test]
+fn the_keeper_is_started_once_and_woken_only_for_what_comes_before_it_looks() {
+    let queue = Queue::default();
+    let (first, alarm) = queue.add(1_000, Duration::ZERO);
+    assert_eq!(alarm, Alarm::Start);
+    assert_eq!(queue.add(900, Duration::ZERO).1, Alarm::Silent, "it has not looked yet");
+    assert!(queue.due(100).is_empty());
+    assert_eq!(queue.next_look(at(100)), Some(at(600)), "it never sleeps for long");
+    assert_eq!(queue.add(700, Duration::ZERO).1, Alarm::Silent);
+    assert_eq!(queue.add(599, Duration::ZERO).1, Alarm::Wake);
+    assert_eq!(queue.add(598, Duration::ZERO).1, Alarm::Silent, "it has been woken");
+    assert!(queue.due(101).is_empty());
+    assert_eq!(queue.next_look(at(101)), Some(at(598)));
+    queue.remove(first);
+    assert_eq!(queue.len(), 4);
+}
+
+#[test]
+fn a_keeper_with_nothing_left_goes_home_and_the_next_lease_starts_another() {
+    let queue = Queue::default();
+    let (ticket, _) = queue.add(1_000, Duration::ZERO);
+    queue.remove(ticket);
+    assert_eq!((queue.len(), queue.next_look(at(0))), (0, None));
+    assert_eq!(queue.add(1_000, Duration::ZERO).1, Alarm::Start);
+    queue.abandon();
+    assert_eq!(queue.add(2_000, Duration::ZERO).1, Alarm::Start, "the task was dropped");
+    assert_eq!(queue.len(), 2);
+}
+
+#[test]
+fn a_lease_has_one_entry() {
+    let queue = Queue::default();
+    let (first, _) = queue.add(1_000, Duration::ZERO);
+    let (second, _) = queue.put(Some(first), at(500), Duration::ZERO, Weak::new());
+    assert_eq!(queue.due(5_000), [second]);
+    queue.remove(second);
+    assert_eq!(queue.len(), 0);
+}
+
+#[test]
+fn a_renewal_that_is_due_takes_others_along_and_neither_losses_nor_warnings() {
+    let queue = Queue::default();
+    let renewal = |millis| queue.add(millis, 30 * MS).0;
+    let (due, near, far) = (renewal(1_000), renewal(1_030), renewal(1_031));
+    let (now, soon) = (queue.add(1_002, Duration::ZERO).0, queue.add(1_003, Duration::ZERO).0);
+    assert!(queue.due(997).is_empty());
+    assert_eq!(queue.due(1_000), [due, now, near]);
+    assert_eq!(queue.due(1_001), [soon], "a loss takes nothing along");
+    assert_eq!(queue.due(1_031), [far]);
+}
+
+#[test]
+fn a_batch_is_filled_and_not_exceeded() {
+    let queue = Queue::default();
+    for n in 0..300 {
+        let _ = queue.add(1_000 + n, 1_000 * MS);
+    }
+    assert_eq!(queue.due(1_000).len(), BATCH);
+    assert_eq!(queue.due(1_001).len(), 0, "the rest is not due");
+    assert_eq!(queue.due(1_128).len(), BATCH);
+    for n in 0..200 {
+        let _ = queue.add(2_000, Duration::ZERO);
+        assert_eq!(queue.len(), 44 + n + 1);
+    }
+    assert_eq!(queue.due(2_000).len(), 244, "what is due is not kept back");
+}

@@ -1,0 +1,271 @@
+//! A redlock in virtual time, on nodes that can be slow, deaf, or answer too little; and a runtime whose timers
+//! may stand still, or which refuses a task.
+
+use std::{
+    fmt,
+    future::IntoFuture,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc,
+    },
+    time::Duration,
+};
+
+use quorlock::{
+    Acquire, Builder, Lease, Redlock,
+    node::{
+        MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeSpec, NodeState,
+        NodeStatus,
+    },
+    protocol::{Command, Floor, Marker, Reply, Timestamp},
+    runtime::{Runtime, Task},
+};
+
+use crate::runtime::SimRuntime;
+
+pub(crate) const MS: Duration = Duration::from_millis(1);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+
+/// The simulation's runtime, on a machine that can be suspended: its clock counts that, its timers do not.
+#[derive(Clone)]
+pub(crate) struct Machine {
+    pub(crate) sim: SimRuntime,
+    suspended: Arc<Mutex<Duration>>,
+    refuse: Arc<AtomicBool>,
+}
+
+impl Machine {
+    fn new() -> Self {
+        Self { sim: SimRuntime::new(1), suspended: Arc::default(), refuse: Arc::default() }
+    }
+
+    pub(crate) fn suspend(&self, time: Duration) {
+        *self.suspended.lock().unwrap() += time;
+    }
+
+    /// Panics at the next task that it is given.
+    pub(crate) fn refuse_one_task(&self) {
+        self.refuse.store(true, Ordering::Relaxed);
+    }
+
+    /// Lets time pass. A task that panics ends, and the others go on, as on any executor.
+    pub(crate) fn pass(&self, time: Duration) {
+        let end = self.sim.now().saturating_add(time);
+        let passed = self.sim.sleep(time);
+        self.sim.spawn(passed);
+        while self.sim.now() < end {
+            drop(catch_unwind(AssertUnwindSafe(|| self.sim.step())));
+        }
+    }
+}
+
+impl Runtime for Machine {
+    fn now(&self) -> Timestamp {
+        self.sim.now().saturating_add(*self.suspended.lock().unwrap())
+    }
+
+    fn wall_us(&self) -> u64 {
+        self.sim.wall_us()
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> Task {
+        self.sim.sleep(at.saturating_since(self.now()))
+    }
+
+    fn spawn(&self, task: Task) {
+        assert!(!self.refuse.swap(false, Ordering::Relaxed), "no more tasks");
+        self.sim.spawn(task);
+    }
+
+    fn random(&self) -> [u8; 16] {
+        self.sim.random()
+    }
+}
+
+impl fmt::Debug for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Machine").finish_non_exhaustive()
+    }
+}
+
+/// How a node treats extensions.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Manner {
+    Sound,
+    /// It answers after this time.
+    Slow(Duration),
+    /// It takes everything and answers nothing.
+    Deaf,
+    /// It refuses at once.
+    Refusing,
+    /// Of several answers it returns the first alone.
+    Terse,
+}
+
+#[derive(Clone)]
+pub(crate) struct OddNode {
+    index: usize,
+    memory: MemoryNode,
+    machine: Machine,
+    manner: Arc<Mutex<Manner>>,
+    batches: Arc<Mutex<Vec<usize>>>,
+    extended: Arc<AtomicUsize>,
+}
+
+impl OddNode {
+    pub(crate) fn set(&self, manner: Manner) {
+        *self.manner.lock().unwrap() = manner;
+    }
+
+    /// Deletes a key, as another program would.
+    pub(crate) fn delete(&self, key: &str) {
+        self.memory.set(key, "", Some(Duration::ZERO));
+    }
+
+    /// The extensions that were sent to it.
+    pub(crate) fn extensions(&self) -> usize {
+        self.extended.load(Ordering::Relaxed)
+    }
+
+    /// How many extensions each message carried.
+    pub(crate) fn batches(&self) -> Vec<usize> {
+        self.batches.lock().unwrap().clone()
+    }
+}
+
+impl Node for OddNode {
+    fn start(&self, context: NodeContext) {
+        self.memory.start(context);
+    }
+
+    fn call(&self, command: Command) -> NodeCall {
+        let this = self.clone();
+        Box::pin(async move {
+            if !matches!(command, Command::Extend { .. }) {
+                return this.memory.call(command).await;
+            }
+            this.extended.fetch_add(1, Ordering::Relaxed);
+            let manner = *this.manner.lock().unwrap();
+            match manner {
+                Manner::Sound | Manner::Terse => {}
+                Manner::Slow(time) => this.machine.sim.sleep(time).await,
+                Manner::Deaf => std::future::pending().await,
+                Manner::Refusing => {
+                    return Err(NodeError::ConnectionLost { reason: Arc::from("scripted") });
+                }
+            }
+            this.memory.call(command).await
+        })
+    }
+
+    fn call_many(&self, commands: Vec<Command>) -> NodeFuture<Vec<Reply>> {
+        self.batches.lock().unwrap().push(commands.len());
+        let terse = *self.manner.lock().unwrap() == Manner::Terse;
+        let calls: Vec<NodeCall> = commands.into_iter().map(|command| self.call(command)).collect();
+        Box::pin(async move {
+            let mut replies = futures::future::try_join_all(calls).await?;
+            if terse {
+                replies.truncate(1);
+            }
+            Ok(replies)
+        })
+    }
+
+    fn join(&self, max_ttl: Duration, force: Option<u64>) -> NodeFuture<Marker> {
+        self.memory.join(max_ttl, force)
+    }
+
+    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
+        self.memory.admit(epoch, floor)
+    }
+
+    fn status(&self) -> NodeStatus {
+        NodeStatus::new(Arc::from(format!("odd:{}", self.index)), NodeState::Ready)
+    }
+}
+
+impl fmt::Debug for OddNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "node {}", self.index)
+    }
+}
+
+pub(crate) struct Fixture {
+    pub(crate) machine: Machine,
+    pub(crate) nodes: Vec<OddNode>,
+    pub(crate) redlock: Redlock,
+}
+
+impl Fixture {
+    pub(crate) fn new(ttl: Duration) -> Self {
+        Self::with(ttl, |builder| builder)
+    }
+
+    pub(crate) fn with(ttl: Duration, settings: impl FnOnce(Builder) -> Builder) -> Self {
+        let machine = Machine::new();
+        let node = |index| {
+            let clock = machine.clone();
+            OddNode {
+                index,
+                memory: MemoryNode::with_clock(move || clock.now()),
+                machine: machine.clone(),
+                manner: Arc::new(Mutex::new(Manner::Sound)),
+                batches: Arc::default(),
+                extended: Arc::default(),
+            }
+        };
+        let nodes: Vec<OddNode> = (0..3).map(node).collect();
+        let builder = Redlock::builder()
+            .nodes(nodes.iter().map(|node| NodeSpec::new(Arc::new(node.clone()))))
+            .ttl(ttl)
+            .max_ttl(ttl)
+            .runtime(Arc::new(machine.clone()));
+        let redlock = settings(builder).build().unwrap();
+        machine.pass(MS);
+        Self { machine, nodes, redlock }
+    }
+
+    pub(crate) fn acquire(&self, resource: &str) -> Lease {
+        self.request(self.redlock.acquire(resource))
+    }
+
+    pub(crate) fn request(&self, request: Acquire) -> Lease {
+        self.machine.sim.block_on(request.into_future()).unwrap()
+    }
+
+    pub(crate) fn set_all(&self, manner: Manner) {
+        self.nodes.iter().for_each(|node| node.set(manner));
+    }
+
+    pub(crate) fn pass(&self, time: Duration) {
+        self.machine.pass(time);
+    }
+}
+
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        self.machine.sim.shut_down();
+    }
+}
+
+#[track_caller]
+pub(crate) fn all_held(leases: &[Lease]) {
+    for lease in leases {
+        lease.check().unwrap_or_else(|lost| panic!("{}: {lost}", lease.resource()));
+    }
+}
+
+/// Runs what may block for ever on a thread of its own, and panics when it takes too long, or panics itself.
+pub(crate) fn watched(test: impl FnOnce() + Send + 'static) {
+    let (done, ended) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        test();
+        let _ = done.send(());
+    });
+    match ended.recv_timeout(Duration::from_secs(20)) {
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
+        _ => thread.join().unwrap(),
+    }
+}

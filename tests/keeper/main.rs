@@ -1,0 +1,20 @@
+//! Leases over time, in virtual time: renewals, warnings and losses, with hostile holders and odd nodes.
+//!
+//! Goal: whatever a holder's waker, a subscriber, one node or the machine does, every other lease is kept, and
+//! everybody is told. Method: nodes in memory on the simulation's runtime (`fixture.rs`), so that no test waits
+//! and each runs the same way every time; what may deadlock runs under a watchdog.
+#![cfg(feature = "tokio")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "tests are free to"
+)]
+
+mod fixture;
+#[path = "../sim/runtime.rs"]
+#[allow(dead_code, reason = "the simulation uses all of it")]
+mod runtime;
+mod times;
+mod wakers;

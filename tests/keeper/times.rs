@@ -1,0 +1,160 @@
+//! Goal: renewals, losses and the end of a redlock come when they should, and a limit is a limit.
+//!
+//! Method: virtual time, so that an hour is a moment, and what happens at one moment takes no time.
+
+use std::sync::{Arc, Mutex};
+
+use quorlock::{ExtendError, Lease, protocol::LossReason, runtime::Runtime};
+
+use crate::fixture::{Fixture, MS, Manner, SECOND, all_held, watched};
+
+/// Runs a future beside the test, and says later what came of it.
+fn beside<T: Send + 'static>(
+    world: &Fixture,
+    future: impl Future<Output = T> + Send + 'static,
+) -> Arc<Mutex<Option<T>>> {
+    let result = Arc::new(Mutex::new(None));
+    let slot = Arc::clone(&result);
+    world.machine.spawn(Box::pin(async move {
+        let value = future.await;
+        *slot.lock().unwrap() = Some(value);
+    }));
+    result
+}
+
+#[test]
+fn a_lease_whose_ttl_is_mostly_drift_is_renewed_before_it_is_lost() {
+    let world = Fixture::with(1_400 * MS, |builder| builder.drift(10, SECOND));
+    let lease = world.acquire("r");
+    world.pass(10 * SECOND);
+    lease.check().unwrap();
+}
+
+#[test]
+fn a_loss_is_told_soon_after_a_suspend() {
+    let world = Fixture::new(3_600 * SECOND);
+    let lease = world.request(world.redlock.acquire("r").without_renewal());
+    let signal = lease.signal();
+    let told = beside(&world, async move { signal.lost().await.reason });
+    world.pass(SECOND);
+    world.machine.suspend(3_600 * SECOND);
+    world.pass(501 * MS);
+    assert_eq!(*told.lock().unwrap(), Some(LossReason::NotRenewed));
+}
+
+#[test]
+fn a_redlock_is_closed_while_renewals_are_under_way() {
+    let world = Fixture::new(3 * SECOND);
+    world.nodes[0].set(Manner::Slow(80 * MS));
+    // At every moment some of them are being renewed.
+    let leases: Vec<Lease> = (0..100)
+        .map(|n| {
+            world.pass(10 * MS);
+            world.acquire(&format!("r{n}"))
+        })
+        .collect();
+    world.pass(2 * SECOND);
+    let redlock = world.redlock.clone();
+    assert_eq!(world.machine.sim.block_on(async move { redlock.close().await }), Ok(()));
+    world.pass(10 * SECOND);
+    all_held(&leases);
+}
+
+#[test]
+fn an_extension_right_after_the_acquire_is_confirmed() {
+    let world = Fixture::new(SECOND);
+    let lease = world.acquire("r");
+    let extended = world.machine.sim.block_on(async move { lease.extend().await });
+    assert_eq!(extended, Ok(988 * MS));
+}
+
+#[test]
+fn an_extension_in_doubt_is_not_taken_for_the_renewal_that_succeeded_meanwhile() {
+    let world = Fixture::new(SECOND);
+    let lease = Arc::new(world.acquire("r"));
+    world.pass(280 * MS);
+    world.set_all(Manner::Deaf);
+    let extended = beside(&world, {
+        let lease = Arc::clone(&lease);
+        async move { lease.extend().await }
+    });
+    world.pass(20 * MS);
+    world.set_all(Manner::Sound);
+    world.pass(50 * MS);
+    assert!(lease.validity() > 900 * MS, "it has been renewed");
+    world.pass(60 * MS);
+    let extended = extended.lock().unwrap().expect("it has ended");
+    assert!(matches!(extended, Err(ExtendError::InDoubt { .. })), "{extended:?}");
+}
+
+#[test]
+fn a_short_lease_in_doubt_is_retried_with_pauses() {
+    watched(|| {
+        let world = Fixture::new(20 * MS);
+        let lease = world.acquire("r");
+        world.set_all(Manner::Refusing);
+        world.pass(100 * MS);
+        assert_eq!(lease.check().unwrap_err().reason, LossReason::RenewalFailed);
+        let tries = world.nodes[0].extensions();
+        assert!((2..=5).contains(&tries), "{tries}");
+    });
+}
+
+#[test]
+fn answers_that_a_transport_leaves_out_are_unknown() {
+    let world = Fixture::new(SECOND);
+    let leases = [world.acquire("a"), world.acquire("b")];
+    world.set_all(Manner::Terse);
+    world.pass(350 * MS);
+    assert_eq!(world.nodes[0].batches(), [2], "they were renewed together");
+    world.set_all(Manner::Sound);
+    world.pass(10 * SECOND);
+    all_held(&leases);
+}
+
+#[test]
+fn max_hold_limits_what_the_holder_extends_too() {
+    let world = Fixture::new(SECOND);
+    let lease = Arc::new(world.request(world.redlock.acquire("r").max_hold(2 * SECOND)));
+    let extend = || {
+        let lease = Arc::clone(&lease);
+        world.machine.sim.block_on(async move { lease.extend().await })
+    };
+    world.pass(1_999 * MS);
+    assert_eq!(extend(), Ok(988 * MS));
+    world.pass(MS);
+    let sent = world.nodes[0].extensions();
+    assert_eq!(extend(), Err(ExtendError::MaxHold { validity: 987 * MS }));
+    assert_eq!(world.nodes[0].extensions(), sent, "nothing was sent");
+    world.pass(SECOND);
+    assert_eq!(lease.check().unwrap_err().reason, LossReason::MaxHold);
+}
+
+#[test]
+fn a_request_asks_for_the_renewal_that_the_builder_turned_off() {
+    let world = Fixture::with(SECOND, quorlock::Builder::without_renewal);
+    let renewed = world.request(world.redlock.acquire("renewed").with_renewal());
+    let not_renewed = world.acquire("not renewed");
+    world.pass(10 * SECOND);
+    renewed.check().unwrap();
+    assert_eq!(not_renewed.check().unwrap_err().reason, LossReason::NotRenewed);
+}
+
+#[test]
+fn renewals_that_are_due_one_after_another_travel_together() {
+    let world = Fixture::new(30 * SECOND);
+    let leases: Vec<Lease> = (0..1_000)
+        .map(|n| {
+            world.pass(9 * MS);
+            world.acquire(&format!("r{n}"))
+        })
+        .collect();
+    world.pass(60 * SECOND);
+    all_held(&leases);
+    let batches = world.nodes[0].batches();
+    let renewals: usize = batches.iter().sum();
+    println!("{renewals} renewals in {} messages", batches.len());
+    assert!((6_000..7_500).contains(&renewals), "about one every 10 s for each lease: {renewals}");
+    assert!(batches.len() < renewals / 50, "{renewals} renewals in {} messages", batches.len());
+    assert!(batches.iter().all(|size| *size <= 128), "the rest waits for its time");
+}
