@@ -52,7 +52,7 @@ impl Attempt {
         let mut attempt = Self {
             round: Round::acquire(driver.quorum, terms, started),
             started,
-            calls: Fanout::new(driver),
+            calls: Fanout::begun_at(driver, started),
             outcomes: vec![NodeOutcome::Unanswered; driver.nodes.len()],
             upkeep: plan.upkeep,
             undone: Vec::new(),
@@ -92,7 +92,7 @@ impl Attempt {
     pub(super) async fn decide(&mut self, answer: &mut Answer) {
         poll_fn(|cx| {
             while self.round.verdict() == Verdict::Pending {
-                match self.calls.poll_progress(cx) {
+                match self.calls.poll_progress(&self.driver, cx) {
                     Poll::Ready(progress) => self.take(progress),
                     Poll::Pending if answer.poll_closed(cx).is_ready() => {
                         self.round.handle_abandoned();
@@ -119,9 +119,6 @@ impl Attempt {
                     }
                     Err(error) => Reply::Failed { sent: error.sent() },
                 };
-                if let Err(error) = &result {
-                    self.driver.node_failed(node, error);
-                }
                 let unanswered = self.outcomes.get(node.index()) == Some(&NodeOutcome::Unanswered);
                 if unanswered && let Some(held) = self.held.upgrade() {
                     held.answered(node, &reply);
@@ -187,7 +184,7 @@ impl Attempt {
             if self.calls.is_empty() {
                 return;
             }
-            let progress = self.calls.progress().await;
+            let progress = self.calls.progress(&self.driver).await;
             self.take(progress);
         }
     }

@@ -1,7 +1,8 @@
 //! Commands on their way to several nodes at once, and the answers as they come back.
 //!
 //! It decides nothing. Commands are first polled in the order in which they were pushed, so that they are
-//! sent in that order (contract N1 of the node).
+//! sent in that order (contract N1 of the node). What a failure says of a node's standing is noted as it comes
+//! in: by the time that somebody takes the answer, others may have judged the node.
 
 use std::{
     collections::VecDeque,
@@ -11,7 +12,7 @@ use std::{
 use super::Driver;
 use crate::{
     node::{NodeError, NodeFuture},
-    protocol::{Command, NodeId, Reply},
+    protocol::{Command, NodeId, Reply, Timestamp},
     runtime::Task,
 };
 
@@ -48,11 +49,15 @@ impl Fanout {
 impl<T> Fanout<T> {
     /// A fan-out whose commands must be answered within the node timeout from now.
     pub(super) fn new(driver: &Driver) -> Self {
-        let at = driver.now().saturating_add(driver.config.node_timeout);
+        Self::begun_at(driver, driver.now())
+    }
+
+    /// The same, from a time that has just been read.
+    pub(super) fn begun_at(driver: &Driver, now: Timestamp) -> Self {
         Self {
             calls: Vec::with_capacity(driver.nodes.len()),
             answered: VecDeque::new(),
-            limit: driver.runtime.sleep_until(at),
+            limit: driver.runtime.sleep_until(now.saturating_add(driver.config.node_timeout)),
         }
     }
 
@@ -64,12 +69,19 @@ impl<T> Fanout<T> {
         self.calls.is_empty() && self.answered.is_empty()
     }
 
-    pub(super) fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<Progress<T>> {
+    pub(super) fn poll_progress(
+        &mut self,
+        driver: &Driver,
+        cx: &mut Context<'_>,
+    ) -> Poll<Progress<T>> {
         // Every command is sent before the first answer is told: what follows from an answer, such as a release,
         // must not overtake a command that has been decided on before.
         let answered = &mut self.answered;
         self.calls.retain_mut(|(node, call)| match call.as_mut().poll(cx) {
             Poll::Ready(result) => {
+                if let Err(error) = &result {
+                    driver.node_failed(*node, error);
+                }
                 answered.push_back((*node, result));
                 false
             }
@@ -86,8 +98,8 @@ impl<T> Fanout<T> {
         }
     }
 
-    pub(super) async fn progress(&mut self) -> Progress<T> {
-        std::future::poll_fn(|cx| self.poll_progress(cx)).await
+    pub(super) async fn progress(&mut self, driver: &Driver) -> Progress<T> {
+        std::future::poll_fn(|cx| self.poll_progress(driver, cx)).await
     }
 }
 

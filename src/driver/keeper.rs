@@ -117,7 +117,7 @@ impl Driver {
                 }
             }
         }
-        let mut calls = Fanout::new(self);
+        let mut calls = Fanout::begun_at(self, started);
         for (index, (member, commands)) in self.nodes.iter().zip(commands).enumerate() {
             let node = NodeId::new(index);
             match member.node.reachable().and_then(|()| self.may_vote(node)) {
@@ -128,7 +128,7 @@ impl Driver {
         let mut gone: Vec<(usize, NodeId)> = Vec::new();
         let mut told = vec![false; batch.len()];
         loop {
-            let progress = calls.progress().await;
+            let progress = calls.progress(self).await;
             let now = self.now();
             match progress {
                 Progress::Done => break,
@@ -145,7 +145,6 @@ impl Driver {
                     }
                 }
                 Progress::Answered((node, Err(error))) => {
-                    self.node_failed(node, &error);
                     let failed = Reply::Failed { sent: error.sent() };
                     rounds
                         .iter_mut()

@@ -154,7 +154,7 @@ impl Driver {
         }
         let mut open: Vec<Option<Leftover>> = batch.into_iter().map(Some).collect();
         let mut once_more = Vec::new();
-        while let Progress::Answered((_, answer)) = calls.progress().await {
+        while let Progress::Answered((_, answer)) = calls.progress(self).await {
             if let Ok((number, Ok(reply @ (Reply::Granted(_) | Reply::Denied(_))))) = answer
                 && let Some(leftover) = open.get_mut(number).and_then(Option::take)
                 && matches!(reply, Reply::Denied(_))

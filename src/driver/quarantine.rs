@@ -136,7 +136,7 @@ impl Driver {
         }
         let mut read = Vec::new();
         loop {
-            let (node, answer) = match calls.progress().await {
+            let (node, answer) = match calls.progress(self).await {
                 Progress::Answered(answer) => answer,
                 Progress::Done | Progress::TimedOut => return read,
             };
@@ -151,17 +151,8 @@ impl Driver {
                         read.push((node, marker));
                     }
                 }
-                Err(error) => self.admission_failed(node, member, error),
+                Err(error) => admission_failed(node, member, error),
             }
-        }
-    }
-
-    /// What passes by itself is no trouble, and a node that is down says so by itself.
-    fn admission_failed(&self, node: NodeId, member: &Member, error: NodeError) {
-        self.node_failed(node, &error);
-        if let NodeError::Rejected { .. } = error {
-            telemetry::node_not_admitted(node, &member.address, &error);
-            member.set_trouble(Some(error));
         }
     }
 
@@ -173,11 +164,11 @@ impl Driver {
         let Some(floor) = self.floor(node, member).await else { return };
         let mut call: Fanout<bool> = Fanout::new(self);
         call.add(node, member.node.admit(epoch, floor));
-        match call.progress().await {
+        match call.progress(self).await {
             Progress::Answered((_, Ok(true))) => {
                 telemetry::node_admitted(node, &member.address, floor.known.max(floor.wall_us));
             }
-            Progress::Answered((_, Err(error))) => self.admission_failed(node, member, error),
+            Progress::Answered((_, Err(error))) => admission_failed(node, member, error),
             _ => {}
         }
         // Its marker is read again in any case: another client may have been faster.
@@ -200,5 +191,13 @@ impl Driver {
         let others: Vec<_> = read.into_iter().map(|(node, marker)| (node, Some(marker))).collect();
         let floor = admission.floor(node, &others, self.runtime.wall_us());
         floor.map_err(|hold| telemetry::node_held_back(node, &member.address, hold)).ok()
+    }
+}
+
+/// What passes by itself is no trouble, and a node that is down says so by itself.
+fn admission_failed(node: NodeId, member: &Member, error: NodeError) {
+    if let NodeError::Rejected { .. } = error {
+        telemetry::node_not_admitted(node, &member.address, &error);
+        member.set_trouble(Some(error));
     }
 }

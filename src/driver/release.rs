@@ -114,7 +114,7 @@ impl Releases {
 
     /// The next reply; `None` when there will be no more.
     async fn next(&mut self) -> Option<(NodeId, Reply)> {
-        match self.calls.progress().await {
+        match self.calls.progress(&self.driver).await {
             Progress::Answered((node, result)) => Some((node, self.answered(node, result))),
             Progress::Done => None,
             Progress::TimedOut => {

@@ -62,7 +62,7 @@ impl Driver {
                 calls.push_numbered(&self, lost.node, number, lost.command());
             }
         }
-        while let Progress::Answered((_, answer)) = calls.progress().await {
+        while let Progress::Answered((_, answer)) = calls.progress(&self).await {
             if let Ok((number, result)) = answer
                 && let (Some(lost), Some(open)) = (lost.get(number), unanswered.get_mut(number))
             {
