@@ -43,6 +43,11 @@ struct Fixture {
 
 impl Fixture {
     fn new(seed: u64, behaviours: [Behaviour; 3]) -> Self {
+        Self::with(seed, behaviours, |_| ())
+    }
+
+    /// Nodes that are prepared before they begin to behave as they are to.
+    fn with(seed: u64, behaviours: [Behaviour; 3], prepare: impl FnOnce(&[ScriptedNode])) -> Self {
         let runtime = SimRuntime::new(seed);
         let nodes: Vec<_> = (0..3)
             .map(|index| ScriptedNode::new(index, behaviours[index], runtime.clone()))
@@ -59,6 +64,7 @@ impl Fixture {
             .unwrap();
         // All are admitted before any misbehaves: one that is not is left out of every round.
         runtime.pass(MS);
+        prepare(&nodes);
         nodes.iter().for_each(ScriptedNode::begin);
         Self { runtime, nodes, redlock }
     }

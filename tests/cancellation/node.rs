@@ -12,7 +12,7 @@ use std::{
 
 use quorlock::{
     node::{MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus},
-    protocol::{Command, Floor, Marker, Owner, Reply, Timestamp},
+    protocol::{Command, Floor, Marker, Owner, Reply, Resource, Timestamp},
     runtime::Runtime,
 };
 
@@ -161,6 +161,26 @@ impl ScriptedNode {
     /// A stopped node goes on, and executes whatever it has been sent, in order.
     pub(crate) fn revive(&self) {
         self.memory.resume();
+    }
+
+    /// Raises the counter of `r` by this and a minute at least, so that no hint is above it and nodes with
+    /// different numbers have to confirm each other's.
+    pub(crate) fn count(&self, number: u8) {
+        let resource = Resource::new("r").unwrap();
+        for index in 0..=number {
+            let owner = Owner::from_random([index; 16]);
+            let (resource, hint) = (resource.clone(), Some(u64::MAX));
+            let release = Command::Release { resource: resource.clone(), owner };
+            let acquire = Command::Acquire { resource, owner, ttl: 10 * MS, hint };
+            for command in [acquire, release] {
+                futures::executor::block_on(self.memory.call(command)).unwrap();
+            }
+        }
+    }
+
+    /// How often it was asked to confirm or to extend.
+    pub(crate) fn confirms(&self) -> usize {
+        self.log.lock().unwrap().sent.iter().filter(|sent| sent.what == Sort::Other).count()
     }
 
     /// Everything that was sent to it.
