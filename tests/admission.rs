@@ -1,15 +1,34 @@
-//! Goal: what has been seen of a node outweighs an answer that the node gave before.
+//! Goal: what has been seen of a node outweighs an answer that the node gave before, and nobody is blamed, or
+//! forgiven, for lack of evidence.
 //!
-//! Method: nodes in memory behind a node of our own that holds back an answer, and says of one command that the
-//! clock has jumped. Nothing is timed: the answer is let go when what must come first has happened.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests are free to")]
+//! Method: nodes in memory behind a node of our own that holds back an answer, says of one command that the clock
+//! has jumped, or is cut off. Where times matter they are virtual; an answer is let go when what must come first
+//! has happened.
+#![cfg(feature = "tracing")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "tests are free to"
+)]
+
+#[path = "sim/runtime.rs"]
+#[allow(dead_code, reason = "the simulation uses all of it")]
+mod runtime;
 
 use std::{
-    sync::{Arc, Mutex, mpsc},
+    future::IntoFuture,
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc,
+    },
     time::Duration,
 };
 
 use futures::channel::oneshot;
+use quorlock::runtime::Runtime as _;
 use quorlock::{
     Redlock,
     node::{
@@ -19,7 +38,11 @@ use quorlock::{
     protocol::{Command, Floor, Marker},
 };
 use quorlock_harness::eventually;
+use runtime::SimRuntime;
+use tracing_subscriber::{Layer, layer::SubscriberExt as _};
 
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_secs(20);
 
 /// What the next commands meet.
@@ -29,6 +52,10 @@ struct Plan {
     hold: Option<mpsc::Sender<oneshot::Sender<()>>>,
     /// The next acquire shows a clock that has jumped.
     jump: bool,
+    /// It cannot be reached.
+    cut: bool,
+    /// The acquires that it has been asked for.
+    acquires: usize,
     /// The epochs in which the node has been made to join again.
     forced: Vec<u64>,
 }
@@ -38,24 +65,56 @@ struct Plan {
 struct Slow {
     memory: MemoryNode,
     plan: Mutex<Plan>,
+    context: OnceLock<NodeContext>,
+}
+
+impl Slow {
+    fn new(memory: MemoryNode) -> Arc<Self> {
+        Arc::new(Self { memory, plan: Mutex::default(), context: OnceLock::new() })
+    }
+
+    fn plan(&self) -> std::sync::MutexGuard<'_, Plan> {
+        self.plan.lock().unwrap()
+    }
+
+    /// Cuts it off, or lets it be reached again.
+    fn cut(&self, cut: bool) {
+        self.plan().cut = cut;
+        self.context.get().unwrap().changed();
+    }
 }
 
 impl Node for Slow {
     fn start(&self, context: NodeContext) {
-        self.memory.start(context);
+        self.memory.start(context.clone());
+        self.context.set(context).unwrap();
+    }
+
+    fn reachable(&self) -> Result<(), NodeError> {
+        if self.plan().cut {
+            return Err(NodeError::NotConnected { reason: Arc::from("cut off") });
+        }
+        Ok(())
     }
 
     fn call(&self, command: Command) -> NodeCall {
+        if let Err(error) = self.reachable() {
+            return Box::pin(std::future::ready(Err(error)));
+        }
         let acquire = matches!(command, Command::Acquire { .. });
-        if acquire && std::mem::take(&mut self.plan.lock().unwrap().jump) {
+        self.plan().acquires += usize::from(acquire);
+        if acquire && std::mem::take(&mut self.plan().jump) {
             return Box::pin(std::future::ready(Err(NodeError::ClockJumped)));
         }
         self.memory.call(command)
     }
 
     fn join(&self, max_ttl: Duration, force: Option<u64>) -> NodeFuture<Marker> {
+        if let Err(error) = self.reachable() {
+            return Box::pin(std::future::ready(Err(error)));
+        }
         let answer = self.memory.join(max_ttl, force);
-        let mut plan = self.plan.lock().unwrap();
+        let mut plan = self.plan();
         plan.forced.extend(force);
         let Some(asked) = plan.hold.take() else { return answer };
         let (go, held) = oneshot::channel();
@@ -71,13 +130,151 @@ impl Node for Slow {
     }
 
     fn status(&self) -> NodeStatus {
-        self.memory.status()
+        let mut status = self.memory.status();
+        if self.plan().cut {
+            status.state = NodeState::Down { reason: Arc::from("cut off") };
+        }
+        status
+    }
+}
+
+/// A redlock on such nodes, in virtual time, all of them ready.
+fn in_virtual_time(nodes: usize) -> (SimRuntime, Vec<Arc<Slow>>, Redlock) {
+    let runtime = SimRuntime::new(1);
+    let node = |_| {
+        let clock = runtime.clone();
+        Slow::new(MemoryNode::with_clock(move || clock.now()))
+    };
+    let slow: Vec<Arc<Slow>> = (0..nodes).map(node).collect();
+    let redlock = Redlock::builder()
+        .nodes(slow.iter().map(|node| NodeSpec::new(Arc::clone(node) as Arc<dyn Node>)))
+        .ttl(20 * MS)
+        .max_ttl(20 * MS)
+        .node_timeout(50 * MS)
+        .runtime(Arc::new(runtime.clone()))
+        .build()
+        .unwrap();
+    runtime.pass(100 * MS);
+    assert!(redlock.nodes().iter().all(|node| node.state == NodeState::Ready));
+    (runtime, slow, redlock)
+}
+
+/// Asks for something, whatever comes of it.
+fn ask(runtime: &SimRuntime, redlock: &Redlock) {
+    drop(runtime.block_on(redlock.try_acquire("r").into_future()));
+}
+
+/// Whoever looks at all nodes now and then has heard that this one is ready before its clock jumped, and hears of
+/// the others afterwards.
+#[test]
+fn a_look_at_all_nodes_does_not_make_one_ready_whose_clock_jumped_meanwhile() {
+    let (runtime, slow, redlock) = in_virtual_time(3);
+    let (asked, asking) = mpsc::channel();
+    slow[2].plan().hold = Some(asked);
+    let mut waited = Duration::ZERO;
+    let held = loop {
+        runtime.pass(10 * MS);
+        waited += 10 * MS;
+        match asking.try_recv() {
+            Ok(held) => break held,
+            Err(_) => assert!(waited < 60 * SECOND, "all are looked at now and then"),
+        }
+    };
+    slow[0].plan().jump = true;
+    ask(&runtime, &redlock);
+    assert!(!slow[0].plan().jump, "the jump was seen");
+    // The third one does not answer in time, and the look ends.
+    runtime.pass(SECOND);
+    drop(held);
+    assert_ne!(slow[0].plan().forced, [], "it has to join again");
+    runtime.shut_down();
+}
+
+/// Two of five clocks have jumped, and two nodes cannot be asked: one that goes on as it should is no evidence
+/// that ours does, and no evidence that it does not.
+#[test]
+fn nodes_whose_clocks_jumped_do_not_vote_until_the_others_can_be_asked() {
+    let (runtime, slow, redlock) = in_virtual_time(5);
+    slow[3].cut(true);
+    slow[4].cut(true);
+    runtime.pass(10 * MS);
+    slow[0].plan().jump = true;
+    slow[1].plan().jump = true;
+    ask(&runtime, &redlock);
+    let asked = [slow[0].plan().acquires, slow[1].plan().acquires];
+    for _ in 0..20 {
+        runtime.pass(100 * MS);
+        ask(&runtime, &redlock);
+    }
+    assert_eq!([slow[0].plan().acquires, slow[1].plan().acquires], asked, "they are not asked");
+    assert!(slow.iter().all(|node| node.plan().forced.is_empty()), "and not blamed");
+    slow[3].cut(false);
+    slow[4].cut(false);
+    runtime.pass(SECOND);
+    assert!(slow[..2].iter().all(|node| !node.plan().forced.is_empty()), "now they are");
+    assert!(slow[2..].iter().all(|node| node.plan().forced.is_empty()));
+    runtime.pass(SECOND);
+    assert!(redlock.nodes().iter().all(|node| node.state == NodeState::Ready));
+    runtime.shut_down();
+}
+
+/// A clock of our own that stood still makes all nodes look as if they had jumped.
+#[test]
+fn nobody_is_blamed_where_a_majority_seems_to_have_jumped() {
+    let (runtime, slow, redlock) = in_virtual_time(5);
+    slow[..3].iter().for_each(|node| node.plan().jump = true);
+    ask(&runtime, &redlock);
+    runtime.pass(SECOND);
+    assert!(slow.iter().all(|node| node.plan().forced.is_empty()));
+    assert!(redlock.nodes().iter().all(|node| node.state == NodeState::Ready));
+    runtime.shut_down();
+}
+
+/// A log that looks at the nodes whenever it is told something, and panics the first time that it is told of a
+/// quarantine.
+struct Curious {
+    redlock: Arc<OnceLock<Redlock>>,
+    looks: Arc<AtomicUsize>,
+    panicked: AtomicBool,
+}
+
+impl<S: tracing::Subscriber> Layer<S> for Curious {
+    fn on_event(&self, event: &tracing::Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
+        let Some(redlock) = self.redlock.get() else { return };
+        drop(redlock.nodes());
+        self.looks.fetch_add(1, Ordering::Relaxed);
+        let quarantined = event.metadata().fields().field("quarantine").is_some();
+        assert!(!quarantined || self.panicked.swap(true, Ordering::Relaxed), "a log that panics");
     }
 }
 
 #[test]
+fn a_log_that_looks_at_the_nodes_and_panics_stops_no_admission() {
+    let (done, ended) = mpsc::channel();
+    // It would hang, not fail, if the log were told under a lock.
+    let test = std::thread::spawn(move || {
+        let (redlock, looks) = (Arc::<OnceLock<Redlock>>::default(), Arc::<AtomicUsize>::default());
+        let panicked = AtomicBool::new(false);
+        let log = Curious { redlock: Arc::clone(&redlock), looks: Arc::clone(&looks), panicked };
+        let subscriber = tracing_subscriber::registry().with(log);
+        tracing::subscriber::with_default(subscriber, || {
+            let (runtime, slow, ready) = in_virtual_time(3);
+            redlock.set(ready.clone()).unwrap();
+            slow[0].memory.restart();
+            runtime.pass(10 * SECOND);
+            assert!(looks.load(Ordering::Relaxed) > 1, "it has been told");
+            assert!(ready.nodes().iter().all(|node| node.state == NodeState::Ready));
+            runtime.shut_down();
+        });
+        let _ = done.send(());
+    });
+    assert_ne!(ended.recv_timeout(SOON), Err(mpsc::RecvTimeoutError::Timeout), "it hangs");
+    test.join().unwrap();
+}
+
+#[test]
 fn a_node_whose_clock_jumped_is_not_ready_by_an_answer_from_before() {
-    let slow = Arc::new(Slow { memory: MemoryNode::new(), plan: Mutex::default() });
+    let slow = Slow::new(MemoryNode::new());
     let restarted = MemoryNode::new();
     let redlock = Redlock::builder()
         .node(restarted.clone())
@@ -95,14 +292,12 @@ fn a_node_whose_clock_jumped_is_not_ready_by_an_answer_from_before() {
     });
     // Whoever admits it asks the others first.
     let (asked, asking) = mpsc::channel();
-    slow.plan.lock().unwrap().hold = Some(asked);
+    slow.plan().hold = Some(asked);
     let go = asking.recv_timeout(SOON).expect("the others are asked");
-    slow.plan.lock().unwrap().jump = true;
+    slow.plan().jump = true;
     let _ = redlock.try_acquire("r").blocking();
-    assert!(!slow.plan.lock().unwrap().jump, "the jump was seen");
-    assert_eq!(slow.plan.lock().unwrap().forced, []);
+    assert!(!slow.plan().jump, "the jump was seen");
+    assert_eq!(slow.plan().forced, []);
     go.send(()).unwrap();
-    eventually("the node is made to join again", SOON, || {
-        !slow.plan.lock().unwrap().forced.is_empty()
-    });
+    eventually("the node is made to join again", SOON, || !slow.plan().forced.is_empty());
 }

@@ -83,11 +83,12 @@ impl Driver {
                 }
             }
             NodeError::ClockJumped => {
+                let Some(member) = self.member(node) else { return };
+                // An acquire may have been told of a newer epoch than the last look at the marker.
+                let seen = member.node.status().epoch;
                 let mut admission = self.admission();
-                if let Some(member) = self.member(node) {
-                    let epoch = admission.epoch(node).unwrap_or(u64::MAX).max(1);
-                    member.jumped_in.store(epoch, Ordering::Release);
-                }
+                let epoch = admission.epoch(node).max(seen).unwrap_or(u64::MAX).max(1);
+                member.jumped_in.store(epoch, Ordering::Release);
                 admission.handle_forgotten(node);
                 self.fleet.attention.notify_one();
             }

@@ -62,6 +62,7 @@ impl Driver {
                 self.admission().handle_forgotten(node);
             }
             let standing = self.admission().standing(node);
+            let jumped = member.jumped_in().is_some();
             match (connected, standing) {
                 // Whatever comes back may have forgotten. One that is joining goes on waiting, unless another
                 // process comes back in its place.
@@ -70,21 +71,15 @@ impl Driver {
                 (true, Standing::Unknown | Standing::Joining { .. }) => {
                     unknown.push((node, standing));
                 }
-                (true, Standing::Ready) if everyone => unknown.push((node, standing)),
+                (true, Standing::Ready) if everyone || jumped => unknown.push((node, standing)),
                 _ => {}
             }
         }
-        self.judge_clocks().await;
+        let blamed = self.judge_clocks().await;
         let nodes: Vec<NodeId> = unknown.iter().map(|(node, _)| *node).collect();
-        for (node, marker) in self.markers(&nodes, true).await {
-            let mut admission = self.admission();
-            let before = admission.standing(node);
-            admission.handle_marker(node, marker, self.runtime.steady());
-            let after = admission.standing(node);
-            if let (true, Standing::Joining { .. }, Some(member)) =
-                (before != after, after, self.member(node))
-            {
-                telemetry::node_quarantined(node, &member.address, admission.quarantine());
+        for (node, marker) in self.markers(&nodes, blamed).await {
+            if let Some(member) = self.member(node).filter(|member| member.jumped_in().is_none()) {
+                self.read(node, member, marker);
             }
         }
         let due = self.admission().due(self.runtime.steady());
@@ -102,12 +97,33 @@ impl Driver {
         }
     }
 
-    /// Judges whose clock has jumped. A node is blamed, and then quarantined for the whole fleet, only where at
-    /// least as many others show that ours goes on as it should; a single node always is.
-    async fn judge_clocks(self: &Arc<Self>) {
-        let jumped = || self.nodes.iter().filter_map(|member| Some((member, member.jumped_in()?)));
+    /// Takes the marker of a node.
+    fn read(&self, node: NodeId, member: &Member, marker: Marker) {
+        let quarantine = {
+            let mut admission = self.admission();
+            let before = admission.standing(node);
+            admission.handle_marker(node, marker, self.runtime.steady());
+            let after = admission.standing(node);
+            let joins = matches!(after, Standing::Joining { .. }) && before != after;
+            joins.then(|| admission.quarantine())
+        };
+        if let Some(quarantine) = quarantine {
+            telemetry::node_quarantined(node, &member.address, quarantine);
+        }
+    }
+
+    /// Judges whose clock has jumped, and says whether the nodes are to blame. They are, and are quarantined for the
+    /// whole fleet, where at least as many others show that our clock goes on as it should; a single node always
+    /// is. Where a majority seems to have jumped, it was our clock that stood still, and nobody is blamed. Where
+    /// too few can be asked to tell, the nodes in question do not vote until they can.
+    async fn judge_clocks(self: &Arc<Self>) -> bool {
+        let connected = |member: &&Member| member.node.status().state == NodeState::Ready;
+        let jumped = || {
+            let connected = self.nodes.iter().filter(connected);
+            connected.filter_map(|member| Some((member, member.jumped_in()?)))
+        };
         if jumped().next().is_none() {
-            return;
+            return true;
         }
         // A look at the other clocks: one that has jumped too says so now.
         let others: Vec<NodeId> = (0..self.nodes.len())
@@ -115,10 +131,12 @@ impl Driver {
             .filter(|node| self.member(*node).is_some_and(|member| member.jumped_in().is_none()))
             .collect();
         let steady = self.markers(&others, false).await.len();
-        if self.nodes.len() > 1 && jumped().count() > steady {
+        let blamed = jumped().count() <= steady || self.nodes.len() == 1;
+        if !blamed && jumped().count() >= self.quorum.needed() {
             telemetry::own_clock_jumped();
             jumped().for_each(|(member, epoch)| member.forget_jump(epoch));
         }
+        blamed
     }
 
     /// Reads the markers of some nodes at once; those that fail are left out, and those whose clock has jumped
@@ -173,7 +191,7 @@ impl Driver {
         }
         // Its marker is read again in any case: another client may have been faster.
         for (node, marker) in self.markers(&[node], false).await {
-            self.admission().handle_marker(node, marker, self.runtime.steady());
+            self.read(node, member, marker);
         }
     }
 
@@ -182,14 +200,16 @@ impl Driver {
         let others: Vec<NodeId> =
             (0..self.nodes.len()).map(NodeId::new).filter(|other| *other != node).collect();
         let read = self.markers(&others, false).await;
-        let mut admission = self.admission();
-        // The others may know of a longer ttl than this process does, and then the quarantine goes on.
-        read.iter().for_each(|(_, marker)| admission.handle_news(*marker));
-        if !admission.due(self.runtime.steady()).contains(&node) {
-            return None;
-        }
-        let others: Vec<_> = read.into_iter().map(|(node, marker)| (node, Some(marker))).collect();
-        let floor = admission.floor(node, &others, self.runtime.wall_us());
+        let floor = {
+            let mut admission = self.admission();
+            // The others may know of a longer ttl than this process does, and then the quarantine goes on.
+            read.iter().for_each(|(_, marker)| admission.handle_news(*marker));
+            if !admission.due(self.runtime.steady()).contains(&node) {
+                return None;
+            }
+            let others: Vec<_> = read.into_iter().map(|(node, read)| (node, Some(read))).collect();
+            admission.floor(node, &others, self.runtime.wall_us())
+        };
         floor.map_err(|hold| telemetry::node_held_back(node, &member.address, hold)).ok()
     }
 }

@@ -7,7 +7,6 @@
 
 use std::{
     fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -160,12 +159,12 @@ impl Held {
 
     /// Tells those who wait, and the log. No lock may be held.
     pub(crate) fn tell(&self, due: Due) {
-        shielded(|| match due {
+        match due {
             Due::Extend => {}
             Due::Warn(reason) => telemetry::lease_ending(&self.resource, reason),
             Due::Lose(reason) => telemetry::lease_lost(&self.resource, reason),
-        });
-        shielded(|| self.changed.notify_waiters());
+        }
+        telemetry::shielded(|| self.changed.notify_waiters());
     }
 
     /// Tells the keeper when to look at it, if it does not know that already.
@@ -260,7 +259,7 @@ impl Held {
         }
         let nodes = nodes.into_boxed_slice();
         let answer = self.driver.release(self.resource.clone(), self.owner, ttl, nodes);
-        shielded(|| self.changed.notify_waiters());
+        telemetry::shielded(|| self.changed.notify_waiters());
         Some(answer)
     }
 
@@ -285,12 +284,6 @@ impl Held {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Runs wakers, or the subscriber of the log, which are code of the user's. A panic there is reported by the
-/// panic hook; it must not keep other leases from being seen to, nor come out of a `drop`.
-fn shielded(tell: impl FnOnce()) {
-    drop(catch_unwind(AssertUnwindSafe(tell)));
 }
 
 impl State {

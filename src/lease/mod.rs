@@ -122,7 +122,7 @@ impl Lease {
         self.held.wait(Held::lost).await
     }
 
-    /// Ends when the lease is about to be lost: two thirds of its ttl have passed without an extension. It
+    /// Ends when the lease is about to be lost: two thirds of its validity have passed without an extension. It
     /// also ends when the lease is lost.
     ///
     /// # Cancel safety

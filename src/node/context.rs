@@ -10,7 +10,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-use crate::{config::Config, protocol::NodeId, runtime::Runtime};
+use crate::{config::Config, protocol::NodeId, runtime::Runtime, telemetry};
 
 /// What a [`Node`](super::Node) is given when it starts.
 #[derive(Clone)]
@@ -142,7 +142,7 @@ impl Fleet {
 
     /// Tells whoever waits for nodes to look again.
     pub(crate) fn tell(&self) {
-        self.changed.notify_waiters();
+        telemetry::shielded(|| self.changed.notify_waiters());
     }
 }
 

@@ -154,6 +154,31 @@ fn a_jump_that_is_noticed_late_is_not_held_against_the_node() {
     assert_eq!(epoch(), admitted, "nobody made it wait again");
 }
 
+/// A client that was idle while the node forgot and was admitted again has heard of that from its acquire alone.
+#[test]
+fn a_jump_counts_in_the_epoch_of_which_an_acquire_has_told() {
+    let _turn = alone();
+    let ttl = 600 * MS;
+    let clocks = Clocks::start(3);
+    let cluster = &clocks.cluster;
+    super::admit(cluster, ttl);
+    let (idle, other) = (ready(settings(cluster, ttl)), ready(settings(cluster, ttl)));
+    cluster[1].flush();
+    eventually("the other one has it admitted", SOON, || {
+        drop(other.acquire("a").wait(SOON).blocking().unwrap());
+        state(&cluster[1]).as_deref() == Some("ready")
+    });
+    other.close_blocking().unwrap();
+    drop(other);
+    idle.acquire("b").blocking().unwrap().release_blocking().unwrap();
+    clocks.jump(1, 60_000_000);
+    eventually("it has to join again", SOON, || {
+        drop(idle.try_acquire("b").blocking());
+        state(&cluster[1]).as_deref() == Some("joining")
+    });
+    all_ready(&idle);
+}
+
 /// A client whose wall clock shows the far future.
 #[derive(Debug)]
 struct Future(TokioRuntime);

@@ -48,13 +48,17 @@ impl Known {
         allowed.then_some(&self.epoch)
     }
 
+    /// The epoch without what follows it, which changes with each turn and admits nobody.
+    pub(super) fn number(&self) -> Option<u64> {
+        let epoch = self.epoch.split(|byte| *byte == b'.').next()?;
+        std::str::from_utf8(epoch).ok()?.parse().ok()
+    }
+
     /// For the protocol.
     pub(super) fn marker(&self, ready: bool) -> Option<Marker> {
-        // What follows the number changes with each turn, which admits nobody.
-        let epoch = self.epoch.split(|byte| *byte == b'.').next()?;
-        let epoch = std::str::from_utf8(epoch).ok()?.parse().ok()?;
         let max_ttl = Duration::from_millis(self.max_ttl_ms);
-        Some(Marker::new(ready, max_ttl, self.high).above(self.floor).in_epoch(epoch))
+        let marker = Marker::new(ready, max_ttl, self.high).above(self.floor);
+        Some(marker.in_epoch(self.number()?))
     }
 }
 

@@ -142,6 +142,7 @@ impl Node for RedisNode {
         let mut status = NodeStatus::new(Arc::clone(self.shared.address.display()), state);
         status.version.clone_from(&view.version);
         status.clock = view.session.as_ref().and_then(|session| session.clock_offset());
+        status.epoch = view.session.as_ref().and_then(|session| session.epoch());
         status.identity = view.session.as_ref().map(|session| Arc::from(session.run_id()));
         status
     }

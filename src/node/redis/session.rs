@@ -119,6 +119,11 @@ impl Session {
         self.known().as_ref()?.allows(ttl, hint, latest).map(Arc::clone)
     }
 
+    /// The epoch in which the node was last seen ready on this connection.
+    pub(super) fn epoch(&self) -> Option<u64> {
+        self.known().as_ref()?.number()
+    }
+
     /// The marker of a node that is ready, or `None` of one that is not.
     pub(super) fn learn(&self, known: Option<Known>) {
         *self.known() = known;

@@ -70,10 +70,11 @@ if type(old) == 'table' or fence >= 9007199254740992 then
   return {-4, now}
 end
 -- No counter ever issued here is above `high`. It runs half a minute ahead of the hints, so that it is seldom
--- written, and an acquire seldom has to look at it.
+-- written, and an acquire seldom has to look at it; but no more than a minute ahead of the clock, since whoever
+-- knows the epoch may send any hint up to it.
 local high = tonumber(known and redis.call('HGET', KEYS[1], 'high') or m[6])
 if not known or fence > high then
-  local ahead = math.min(tonumber(ARGV[4]), now + 60000000) + 30000000
+  local ahead = math.min(tonumber(ARGV[4]) + 30000000, now + 60000000)
   high = math.max(high, ahead, fence)
   redis.call('HSET', KEYS[1], 'high', string.format('%.0f', high))
 end
