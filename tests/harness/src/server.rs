@@ -155,7 +155,9 @@ impl Server {
         let process = self.process().insert(Process::spawn(&self.args(), &self.builder.env)).pid();
         let deadline = Instant::now() + READY_WITHIN;
         loop {
-            if let Some(status) = self.process().as_mut().and_then(Process::exited) {
+            // The lock must be free again by then: a server that does not start is killed like any other.
+            let exited = self.process().as_mut().and_then(Process::exited);
+            if let Some(status) = exited {
                 let log = self.log();
                 self.kill();
                 return Err(format!("redis-server exited with {status}:\n{}", &log[logged..]));

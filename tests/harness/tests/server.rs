@@ -93,6 +93,19 @@ fn the_control_helpers_say_what_the_server_does() {
 }
 
 #[test]
+fn a_server_that_does_not_start_says_why_and_does_not_hang() {
+    let (said, saying) = std::sync::mpsc::channel();
+    let start = move || {
+        let started =
+            std::panic::catch_unwind(|| Server::builder().arg("no-such-setting", "1").start());
+        let _ = said.send(started.err().and_then(|panic| panic.downcast::<String>().ok()));
+    };
+    std::thread::spawn(start);
+    let reason = saying.recv_timeout(secs(20)).expect("it hangs").expect("it does not start");
+    assert!(reason.contains("redis-server exited with"), "{reason}");
+}
+
+#[test]
 fn a_control_connection_that_was_closed_is_opened_again() {
     let server = Server::start();
     server.run(&["PING"]);
