@@ -56,7 +56,7 @@ struct Plan {
     cut: bool,
     /// The acquires that it has been asked for.
     acquires: usize,
-    /// The epochs in which the node has been made to join again.
+    /// The eras in which the node has been made to join again.
     forced: Vec<u64>,
 }
 
@@ -125,8 +125,8 @@ impl Node for Slow {
         })
     }
 
-    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
-        self.memory.admit(epoch, floor)
+    fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
+        self.memory.admit(era, floor)
     }
 
     fn status(&self) -> NodeStatus {

@@ -84,11 +84,11 @@ impl Driver {
             }
             NodeError::ClockJumped => {
                 let Some(member) = self.member(node) else { return };
-                // An acquire may have been told of a newer epoch than the last look at the marker.
-                let seen = member.node.status().epoch;
+                // An acquire may have been told of a newer era than the last look at the marker.
+                let seen = member.node.status().era;
                 let mut admission = self.admission();
-                let epoch = admission.epoch(node).max(seen).unwrap_or(u64::MAX).max(1);
-                member.jumped_in.store(epoch, Ordering::Release);
+                let era = admission.era(node).max(seen).unwrap_or(u64::MAX).max(1);
+                member.jumped_in.store(era, Ordering::Release);
                 admission.handle_forgotten(node);
                 self.fleet.attention.notify_one();
             }
@@ -98,14 +98,14 @@ impl Driver {
 }
 
 impl Member {
-    /// The epoch in which the node's clock was seen to jump, until that has been dealt with.
+    /// The era in which the node's clock was seen to jump, until that has been dealt with.
     pub(super) fn jumped_in(&self) -> Option<u64> {
-        Some(self.jumped_in.load(Ordering::Acquire)).filter(|epoch| *epoch != 0)
+        Some(self.jumped_in.load(Ordering::Acquire)).filter(|era| *era != 0)
     }
 
-    /// The jump in this epoch has been dealt with; one that was seen since has not.
-    pub(super) fn forget_jump(&self, epoch: u64) {
-        let _ = self.jumped_in.compare_exchange(epoch, 0, Ordering::AcqRel, Ordering::Acquire);
+    /// The jump in this era has been dealt with; one that was seen since has not.
+    pub(super) fn forget_jump(&self, era: u64) {
+        let _ = self.jumped_in.compare_exchange(era, 0, Ordering::AcqRel, Ordering::Acquire);
     }
 
     pub(super) fn set_trouble(&self, trouble: Option<NodeError>) {

@@ -60,7 +60,7 @@ struct Member {
     address: Arc<str>,
     pace: Pace,
     leftovers: Leftovers,
-    /// The epoch in which its clock jumped, so that it has to join again though it has not restarted; or zero.
+    /// The era in which its clock jumped, so that it has to join again though it has not restarted; or zero.
     jumped_in: AtomicU64,
     /// The process that was last seen behind it.
     identity: Mutex<Option<Arc<str>>>,

@@ -134,7 +134,7 @@ impl Driver {
         let blamed = jumped().count() <= steady || self.nodes.len() == 1;
         if !blamed && jumped().count() >= self.quorum.needed() {
             telemetry::own_clock_jumped();
-            jumped().for_each(|(member, epoch)| member.forget_jump(epoch));
+            jumped().for_each(|(member, era)| member.forget_jump(era));
         }
         blamed
     }
@@ -161,8 +161,8 @@ impl Driver {
             let Some(member) = self.member(node) else { continue };
             match answer {
                 Ok(marker) => {
-                    if let Some(epoch) = forced.get(node.index()).copied().flatten() {
-                        member.forget_jump(epoch);
+                    if let Some(era) = forced.get(node.index()).copied().flatten() {
+                        member.forget_jump(era);
                     }
                     member.set_trouble(None);
                     if member.jumped_in().is_none() {
@@ -177,11 +177,11 @@ impl Driver {
     /// Lets a node vote whose quarantine is over, if the others can say from where its counters go on.
     async fn admit(self: &Arc<Self>, node: NodeId) {
         let Some(member) = self.member(node) else { return };
-        // Whatever changes the node's standing meanwhile changes its epoch, and then it is not admitted.
-        let Standing::Joining { epoch, .. } = self.admission().standing(node) else { return };
+        // Whatever changes the node's standing meanwhile changes its era, and then it is not admitted.
+        let Standing::Joining { era, .. } = self.admission().standing(node) else { return };
         let Some(floor) = self.floor(node, member).await else { return };
         let mut call: Fanout<bool> = Fanout::new(self);
-        call.add(node, member.node.admit(epoch, floor));
+        call.add(node, member.node.admit(era, floor));
         match call.progress(self).await {
             Progress::Answered((_, Ok(true))) => {
                 telemetry::node_admitted(node, &member.address, floor.known.max(floor.wall_us));

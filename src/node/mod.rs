@@ -58,17 +58,17 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
     }
 
     /// Reads the node's marker, marks a node that was not admitted as joining, and raises the longest ttl
-    /// of the fleet there. One that is ready in the epoch `force` has to join again. By default the node keeps
+    /// of the fleet there. One that is ready in the era `force` has to join again. By default the node keeps
     /// no marker and may always vote: right for one that never forgets.
     fn join(&self, max_ttl: Duration, force: Option<u64>) -> NodeFuture<Marker> {
         let _ = force;
         Box::pin(std::future::ready(Ok(Marker::new(true, max_ttl, 0))))
     }
 
-    /// Lets a node vote that is joining since `epoch`, with counters above `floor`. False says that it was not
+    /// Lets a node vote that is joining since `era`, with counters above `floor`. False says that it was not
     /// joining, or not since then.
-    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
-        let _ = (epoch, floor);
+    fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
+        let _ = (era, floor);
         Box::pin(std::future::ready(Ok(true)))
     }
 

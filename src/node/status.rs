@@ -39,8 +39,8 @@ pub struct NodeStatus {
     pub version: Option<Arc<str>>,
     /// What tells one process behind this address from another, once known: `run_id` in Redis.
     pub identity: Option<Arc<str>>,
-    /// The epoch of its marker in which it was last seen ready, once known.
-    pub epoch: Option<u64>,
+    /// The era of its marker in which it was last seen ready, once known.
+    pub era: Option<u64>,
     /// The smoothed time of one command and its reply, once measured.
     pub round_trip: Option<Duration>,
     /// How its clock stands to ours, as of its last reply. An offset does no harm; one that changes does.
@@ -76,7 +76,7 @@ impl NodeStatus {
             state,
             version: None,
             identity: None,
-            epoch: None,
+            era: None,
             round_trip: None,
             clock: None,
         }

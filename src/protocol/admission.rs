@@ -25,19 +25,19 @@ pub struct Marker {
     /// Counters that the node begins are above this.
     pub floor: u64,
     /// A number that changes whenever the node is marked as joining, or admitted.
-    pub epoch: u64,
+    pub era: u64,
 }
 
 impl Marker {
-    /// A marker that says this, with a floor and an epoch of zero.
+    /// A marker that says this, with a floor and an era of zero.
     pub const fn new(ready: bool, max_ttl: Duration, high: u64) -> Self {
-        Self { ready, max_ttl, high, floor: 0, epoch: 0 }
+        Self { ready, max_ttl, high, floor: 0, era: 0 }
     }
 
-    /// The same with this epoch.
+    /// The same with this era.
     #[must_use]
-    pub const fn in_epoch(self, epoch: u64) -> Self {
-        Self { epoch, ..self }
+    pub const fn in_era(self, era: u64) -> Self {
+        Self { era, ..self }
     }
 
     /// The same with this floor; `high` is not below it.
@@ -92,8 +92,8 @@ pub enum Standing {
     Joining {
         /// When this client first saw it so.
         since: Timestamp,
-        /// The epoch that it waits in. In another one, the wait begins again.
-        epoch: u64,
+        /// The era that it waits in. In another one, the wait begins again.
+        era: u64,
     },
 }
 
@@ -119,8 +119,8 @@ pub struct Admission {
     /// The highest floor of any node, as far as it is known.
     floor: u64,
     nodes: Vec<Standing>,
-    /// The epoch in which each was last seen.
-    epochs: Vec<Option<u64>>,
+    /// The era in which each was last seen.
+    eras: Vec<Option<u64>>,
 }
 
 /// A hint may be this far ahead of the wall clock, in microseconds. Nodes cut those that are further ahead.
@@ -136,8 +136,8 @@ impl Admission {
         attempt: Duration,
     ) -> Self {
         let nodes = vec![Standing::Unknown; quorum.nodes()];
-        let epochs = vec![None; quorum.nodes()];
-        Self { quorum, policy, longest: max_ttl, attempt, floor: 0, nodes, epochs }
+        let eras = vec![None; quorum.nodes()];
+        Self { quorum, policy, longest: max_ttl, attempt, floor: 0, nodes, eras }
     }
 
     /// Where a node stands.
@@ -176,10 +176,10 @@ impl Admission {
         if self.floor >= wall_us && ahead < HINT_AHEAD { self.floor + 1 } else { wall_us }
     }
 
-    /// The epoch in which a node was last seen. A jump of its clock counts for that one only: whoever notices it
+    /// The era in which a node was last seen. A jump of its clock counts for that one only: whoever notices it
     /// late must not put a node in quarantine that has been through it.
-    pub fn epoch(&self, node: NodeId) -> Option<u64> {
-        self.epochs.get(node.index()).copied().flatten()
+    pub fn era(&self, node: NodeId) -> Option<u64> {
+        self.eras.get(node.index()).copied().flatten()
     }
 
     /// Takes from the marker of a node what it says of the fleet, and nothing of the node itself.
@@ -191,16 +191,16 @@ impl Admission {
     /// Takes the marker of a node, read at `now`.
     pub fn handle_marker(&mut self, node: NodeId, marker: Marker, now: Timestamp) {
         self.handle_news(marker);
-        if let Some(epoch) = self.epochs.get_mut(node.index()) {
-            *epoch = Some(marker.epoch);
+        if let Some(era) = self.eras.get_mut(node.index()) {
+            *era = Some(marker.era);
         }
         let Some(standing) = self.nodes.get_mut(node.index()) else { return };
         *standing = match (*standing, marker.ready) {
             (_, true) => Standing::Ready,
-            (Standing::Joining { since, epoch }, false) if epoch == marker.epoch => {
-                Standing::Joining { since, epoch }
+            (Standing::Joining { since, era }, false) if era == marker.era => {
+                Standing::Joining { since, era }
             }
-            (_, false) => Standing::Joining { since: now, epoch: marker.epoch },
+            (_, false) => Standing::Joining { since: now, era: marker.era },
         };
     }
 

@@ -34,7 +34,7 @@ fn a_node_that_forgot_waits_on_the_clients_clock() {
     let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
     fleet.handle_marker(node(0), Marker::new(false, TTL, 0), at(100));
     fleet.handle_marker(node(0), Marker::new(false, TTL, 0), at(105));
-    assert_eq!(fleet.standing(node(0)), Standing::Joining { since: at(100), epoch: 0 });
+    assert_eq!(fleet.standing(node(0)), Standing::Joining { since: at(100), era: 0 });
     assert_eq!(fleet.poll_timeout(), Some(at(112)));
     assert_eq!(fleet.remaining(node(0), at(105)), Some(Duration::from_secs(7)));
     assert!(fleet.due(at(111)).is_empty());
@@ -99,12 +99,12 @@ fn skipping_is_immediate() {
 }
 
 #[test]
-fn another_epoch_begins_a_new_quarantine() {
+fn another_era_begins_a_new_quarantine() {
     let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
     let joining = Marker::new(false, TTL, 0);
-    fleet.handle_marker(node(0), joining.in_epoch(1), at(100));
-    fleet.handle_marker(node(0), joining.in_epoch(2), at(110));
-    assert_eq!(fleet.standing(node(0)), Standing::Joining { since: at(110), epoch: 2 });
+    fleet.handle_marker(node(0), joining.in_era(1), at(100));
+    fleet.handle_marker(node(0), joining.in_era(2), at(110));
+    assert_eq!(fleet.standing(node(0)), Standing::Joining { since: at(110), era: 2 });
     assert!(fleet.due(at(112)).is_empty());
 }
 
@@ -124,14 +124,10 @@ fn a_hint_is_above_a_floor_that_is_a_little_ahead() {
 #[test]
 fn what_is_heard_of_a_node_in_passing_does_not_change_its_standing() {
     let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
-    fleet.handle_news(Marker::new(true, Duration::from_secs(100), 7).above(5_000).in_epoch(3));
-    assert_eq!((fleet.standing(node(0)), fleet.epoch(node(0))), (Standing::Unknown, None));
+    fleet.handle_news(Marker::new(true, Duration::from_secs(100), 7).above(5_000).in_era(3));
+    assert_eq!((fleet.standing(node(0)), fleet.era(node(0))), (Standing::Unknown, None));
     assert_eq!((fleet.longest(), fleet.hint(1_000)), (Duration::from_secs(100), 5_001));
-    fleet.handle_marker(node(0), Marker::new(true, TTL, 0).in_epoch(4), at(0));
+    fleet.handle_marker(node(0), Marker::new(true, TTL, 0).in_era(4), at(0));
     fleet.handle_forgotten(node(0));
-    assert_eq!(
-        fleet.epoch(node(0)),
-        Some(4),
-        "what is forgotten is not in which epoch it was seen"
-    );
+    assert_eq!(fleet.era(node(0)), Some(4), "what is forgotten is not in which era it was seen");
 }

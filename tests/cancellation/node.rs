@@ -270,8 +270,8 @@ impl Node for ScriptedNode {
         self.memory.join(max_ttl, force)
     }
 
-    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
-        self.memory.admit(epoch, floor)
+    fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
+        self.memory.admit(era, floor)
     }
 
     fn status(&self) -> NodeStatus {

@@ -177,8 +177,8 @@ impl Node for OddNode {
         self.memory.join(max_ttl, force)
     }
 
-    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
-        self.memory.admit(epoch, floor)
+    fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
+        self.memory.admit(era, floor)
     }
 
     fn status(&self) -> NodeStatus {

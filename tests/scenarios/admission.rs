@@ -21,7 +21,7 @@ use super::{
     MARKER, MS, SECOND, SOON, acquire_without, admitted, all_ready, alone,
     clock::Clocks,
     is_quarantined, quarantine, ready,
-    scripts::{EPOCH, Node},
+    scripts::{ERA, Node},
     settings, token,
 };
 
@@ -102,11 +102,11 @@ fn a_marker_of_another_type_is_shown_and_can_be_mended() {
 
 /// Whoever was about to admit a node, and comes late, must not do so after it has begun to wait anew.
 #[test]
-fn an_admission_and_a_jump_count_in_the_epoch_in_which_they_were_decided_on() {
+fn an_admission_and_a_jump_count_in_the_era_in_which_they_were_decided_on() {
     let node = Node::admitted();
     let (ready, first) = node.join("0");
-    assert!(ready && first == EPOCH);
-    assert_eq!(node.join("1"), (true, first.clone()), "a jump in another epoch");
+    assert!(ready && first == ERA);
+    assert_eq!(node.join("1"), (true, first.clone()), "a jump in another era");
     let (ready, second) = node.join(&first);
     assert!(!ready && second != first);
     assert_eq!(node.join(&second), (false, second.clone()), "it is joining already");
@@ -143,20 +143,19 @@ fn a_jump_that_is_noticed_late_is_not_held_against_the_node() {
         state(&cluster[1]).as_deref() == Some("joining")
     });
     eventually("it is admitted again", SOON, || state(&cluster[1]).as_deref() == Some("ready"));
-    let epoch = || -> String {
-        redis::from_redis_value(cluster[1].run(&["HGET", MARKER, "epoch"])).unwrap()
-    };
-    let admitted = epoch();
+    let era =
+        || -> String { redis::from_redis_value(cluster[1].run(&["HGET", MARKER, "era"])).unwrap() };
+    let admitted = era();
     for _ in 0..20 {
         pair(&late, "b");
         all_ready(&late);
     }
-    assert_eq!(epoch(), admitted, "nobody made it wait again");
+    assert_eq!(era(), admitted, "nobody made it wait again");
 }
 
 /// A client that was idle while the node forgot and was admitted again has heard of that from its acquire alone.
 #[test]
-fn a_jump_counts_in_the_epoch_of_which_an_acquire_has_told() {
+fn a_jump_counts_in_the_era_of_which_an_acquire_has_told() {
     let _turn = alone();
     let ttl = 600 * MS;
     let clocks = Clocks::start(3);

@@ -5,7 +5,7 @@
 
 use quorlock_harness::redis::Value;
 
-use super::scripts::{Ask, EPOCH, FENCE, Node, RESOURCE};
+use super::scripts::{Ask, ERA, FENCE, Node, RESOURCE};
 
 const MAX: u64 = (1 << 53) - 1;
 
@@ -99,12 +99,12 @@ fn the_floor_turns_twice_before_a_counter_can_have_expired() {
     assert!((86_000_000..=86_400_000).contains(&ttl), "a counter lives for a day: {ttl}");
 }
 
-/// An acquire that relies on an epoch has the node read nothing of its marker but that.
+/// An acquire that relies on an era has the node read nothing of its marker but that.
 #[test]
-fn an_acquire_in_a_known_epoch_is_granted_as_asked_and_in_another_one_looked_at() {
+fn an_acquire_in_a_known_era_is_granted_as_asked_and_in_another_one_looked_at() {
     let node = Node::admitted();
     let (hint, latest) = (node.now_us(), node.now_us() + 60_000_000);
-    let ask = |owner, hint| Ask { epoch: EPOCH, hint, latest, ..Ask::of(owner) };
+    let ask = |owner, hint| Ask { era: ERA, hint, latest, ..Ask::of(owner) };
     node.mark(&[("high", "9000000000000000")]);
     assert!(matches!(node.acquire(ask("a", hint))[..], [Value::Int(now)] if now > 0));
     assert_eq!(node.counter(), Some(hint.to_string()));
@@ -118,15 +118,15 @@ fn an_acquire_in_a_known_epoch_is_granted_as_asked_and_in_another_one_looked_at(
     assert_eq!(node.granted(ask("c", hint)), hint + 2);
     assert!(node.marked("high") >= hint + 2);
     node.expire();
-    // In another epoch, what was known does not count, and the answer says what holds now.
-    node.mark(&[("epoch", "43"), ("floor", "8000000000000000")]);
+    // In another era, what was known does not count, and the answer says what holds now.
+    node.mark(&[("era", "43"), ("floor", "8000000000000000")]);
     let answer = node.acquire(ask("d", hint));
-    let [Value::Int(1), _, Value::Int(fence), Value::BulkString(epoch), ..] = &answer[..] else {
+    let [Value::Int(1), _, Value::Int(fence), Value::BulkString(era), ..] = &answer[..] else {
         panic!("{answer:?}")
     };
-    assert_eq!((*fence, &epoch[..]), (8_000_000_000_000_001, &b"43"[..]));
+    assert_eq!((*fence, &era[..]), (8_000_000_000_000_001, &b"43"[..]));
     node.expire();
-    node.mark(&[("state", "joining"), ("epoch", "44")]);
+    node.mark(&[("state", "joining"), ("era", "44")]);
     assert_eq!(node.code(ask("e", hint)), -1);
     node.server.flush();
     assert_eq!(node.code(ask("e", hint)), -1);

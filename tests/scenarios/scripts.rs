@@ -30,7 +30,7 @@ pub(crate) const RESOURCE: &str = "r";
 pub(crate) const FENCE: &str = "fence:{r}";
 
 const RUN_ID: &str = "this process";
-pub(crate) const EPOCH: &str = "42";
+pub(crate) const ERA: &str = "42";
 
 /// A node whose scripts are run one by one.
 pub(crate) struct Node {
@@ -41,8 +41,8 @@ pub(crate) struct Node {
 #[derive(Clone, Copy)]
 pub(crate) struct Ask<'a> {
     pub(crate) run_id: &'a str,
-    /// The epoch that is relied on, if any.
-    pub(crate) epoch: &'a str,
+    /// The era that is relied on, if any.
+    pub(crate) era: &'a str,
     pub(crate) owner: &'a str,
     pub(crate) ttl_ms: u64,
     pub(crate) hint: u64,
@@ -52,7 +52,7 @@ pub(crate) struct Ask<'a> {
 impl<'a> Ask<'a> {
     /// For ten seconds, without a hint and without a deadline.
     pub(crate) fn of(owner: &'a str) -> Self {
-        Self { run_id: RUN_ID, epoch: "", owner, ttl_ms: 10_000, hint: 0, latest: 0 }
+        Self { run_id: RUN_ID, era: "", owner, ttl_ms: 10_000, hint: 0, latest: 0 }
     }
 }
 
@@ -69,7 +69,7 @@ impl Node {
             ("passed", "0"),
             ("high", "0"),
             ("turned", &now),
-            ("epoch", EPOCH),
+            ("era", ERA),
         ]);
         node
     }
@@ -110,7 +110,7 @@ impl Node {
     pub(crate) fn acquire(&self, ask: Ask<'_>) -> Vec<Value> {
         let numbers = [ask.ttl_ms, ask.hint, ask.latest].map(|number| number.to_string());
         let [ttl, hint, latest] = &numbers;
-        match self.eval(ACQUIRE, &[ask.epoch, ask.owner, ttl, hint, latest, ask.run_id]) {
+        match self.eval(ACQUIRE, &[ask.era, ask.owner, ttl, hint, latest, ask.run_id]) {
             Value::Array(answer) => answer,
             other => vec![other],
         }
@@ -160,21 +160,21 @@ impl Node {
         }
     }
 
-    /// Whether the node is ready, and its epoch; one that is ready in the epoch `force` has to join again.
+    /// Whether the node is ready, and its era; one that is ready in the era `force` has to join again.
     #[track_caller]
     pub(crate) fn join(&self, force: &str) -> (bool, String) {
         let command = ["EVAL", JOIN, "1", MARKER, RUN_ID, "60000", force];
         let Value::Array(answer) = self.server.run(&command) else { panic!("no array") };
-        let [Value::Int(ready), Value::Int(_), Value::BulkString(epoch), ..] = &answer[..] else {
+        let [Value::Int(ready), Value::Int(_), Value::BulkString(era), ..] = &answer[..] else {
             panic!("{answer:?}")
         };
-        (*ready == 1, String::from_utf8(epoch.clone()).unwrap())
+        (*ready == 1, String::from_utf8(era.clone()).unwrap())
     }
 
     /// Whether the node has been admitted.
     #[track_caller]
-    pub(crate) fn admit(&self, epoch: &str) -> bool {
-        let command = ["EVAL", ADMIT, "1", MARKER, RUN_ID, epoch, "7", "0"];
+    pub(crate) fn admit(&self, era: &str) -> bool {
+        let command = ["EVAL", ADMIT, "1", MARKER, RUN_ID, era, "7", "0"];
         let Value::Array(answer) = self.server.run(&command) else { panic!("no array") };
         answer[0] == Value::Int(1)
     }

@@ -44,7 +44,7 @@ pub(crate) struct SimServer {
 struct Server {
     up: bool,
     /// Counts kills: whatever was under way to or from a server that was killed is lost.
-    epoch: u64,
+    era: u64,
     /// The share of messages that get lost.
     loss: f64,
     /// The longest delay of one message.
@@ -63,14 +63,14 @@ impl SimServer {
             Timestamp::from_origin(Duration::from_nanos(nanos))
         });
         let delay = Duration::from_millis(1);
-        let server = Server { up: true, epoch: 0, loss: 0.0, delay, bug };
+        let server = Server { up: true, era: 0, loss: 0.0, delay, bug };
         Self { index, memory, runtime, shared: Arc::new(Mutex::new(server)) }
     }
 
     pub(crate) fn kill(&self) {
         let mut server = self.shared.lock().unwrap();
         server.up = false;
-        server.epoch += 1;
+        server.era += 1;
         drop(server);
         self.memory.kill();
     }
@@ -128,9 +128,9 @@ impl SimServer {
         (delay, self.runtime.chance(loss))
     }
 
-    fn epoch(&self) -> Option<u64> {
+    fn era(&self) -> Option<u64> {
         let server = self.shared.lock().unwrap();
-        server.up.then_some(server.epoch)
+        server.up.then_some(server.era)
     }
 }
 
@@ -159,7 +159,7 @@ impl SimNode {
     ) -> NodeFuture<T> {
         let this = self.clone();
         Box::pin(async move {
-            let Some(epoch) = this.server.epoch() else { return Err(not_connected()) };
+            let Some(era) = this.server.era() else { return Err(not_connected()) };
             let (delay, lost) = this.server.draw();
             let runtime = this.server.runtime.clone();
             let arrival = {
@@ -168,7 +168,7 @@ impl SimNode {
                 line.request
             };
             let (answer, answered) = oneshot::channel();
-            let journey = Journey { epoch, arrival, lost };
+            let journey = Journey { era, arrival, lost };
             runtime.spawn(Box::pin(this.carry(request, journey, answer)));
             answered.await.unwrap_or_else(|_| Err(connection_lost()))
         })
@@ -177,12 +177,12 @@ impl SimNode {
     async fn carry<T: Send + 'static>(
         self,
         request: impl FnOnce(SimServer) -> NodeFuture<T> + Send + 'static,
-        Journey { epoch, arrival, lost }: Journey,
+        Journey { era, arrival, lost }: Journey,
         answer: oneshot::Sender<Result<T, NodeError>>,
     ) {
         let runtime = &self.server.runtime;
         runtime.sleep_until(arrival).await;
-        let reached = !lost && self.server.epoch() == Some(epoch);
+        let reached = !lost && self.server.era() == Some(era);
         let result = if reached { Some(request(self.server.clone()).await) } else { None };
         let (delay, lost) = self.server.draw();
         let back = {
@@ -191,7 +191,7 @@ impl SimNode {
             line.reply
         };
         runtime.sleep_until(back).await;
-        match result.filter(|_| !lost && self.server.epoch() == Some(epoch)) {
+        match result.filter(|_| !lost && self.server.era() == Some(era)) {
             Some(result) => drop(answer.send(result)),
             // Half of what is lost is noticed at once, and the other half by the node timeout.
             None if runtime.chance(0.5) => drop(answer.send(Err(connection_lost()))),
@@ -203,7 +203,7 @@ impl SimNode {
 /// One request under way.
 struct Journey {
     /// The server's life in which it was sent.
-    epoch: u64,
+    era: u64,
     arrival: Timestamp,
     lost: bool,
 }
@@ -247,12 +247,12 @@ impl Node for SimNode {
         self.send(move |server| server.memory.join(max_ttl, force))
     }
 
-    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
-        self.send(move |server| server.memory.admit(epoch, floor))
+    fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
+        self.send(move |server| server.memory.admit(era, floor))
     }
 
     fn reachable(&self) -> Result<(), NodeError> {
-        self.server.epoch().map(drop).ok_or_else(not_connected)
+        self.server.era().map(drop).ok_or_else(not_connected)
     }
 
     fn status(&self) -> NodeStatus {

@@ -24,7 +24,7 @@ pub(super) struct Store {
     high: u64,
     max_ttl: Duration,
     /// Counts the changes of `ready`, beginning anew with each life.
-    epoch: u64,
+    era: u64,
     pub(super) ready: bool,
 }
 
@@ -37,12 +37,12 @@ pub(super) struct Entry {
 impl Store {
     /// A store that has never had another life, so that it has nothing to have forgotten.
     pub(super) fn admitted() -> Self {
-        Self { ready: true, epoch: 1, ..Self::default() }
+        Self { ready: true, era: 1, ..Self::default() }
     }
 
-    /// An empty store, whose epochs differ from those of the lives before.
+    /// An empty store, whose eras differ from those of the lives before.
     pub(super) fn in_life(life: u64) -> Self {
-        Self { epoch: life << 32, ..Self::default() }
+        Self { era: life << 32, ..Self::default() }
     }
 
     /// The keys that have not expired.
@@ -181,21 +181,21 @@ impl Store {
     /// Reads the marker, and raises the longest ttl.
     pub(super) fn join(&mut self, max_ttl: Duration, force: Option<u64>) -> Marker {
         self.max_ttl = self.max_ttl.max(max_ttl);
-        if self.ready && force == Some(self.epoch) {
+        if self.ready && force == Some(self.era) {
             self.ready = false;
-            self.epoch += 1;
+            self.era += 1;
         }
-        Marker::new(self.ready, self.max_ttl, self.high).above(self.floor).in_epoch(self.epoch)
+        Marker::new(self.ready, self.max_ttl, self.high).above(self.floor).in_era(self.era)
     }
 
     /// Lets the node vote.
-    pub(super) fn admit(&mut self, epoch: u64, floor: Floor, wall_us: u64) -> bool {
-        let joining = !self.ready && self.epoch == epoch;
+    pub(super) fn admit(&mut self, era: u64, floor: Floor, wall_us: u64) -> bool {
+        let joining = !self.ready && self.era == era;
         if joining {
             let wall = floor.wall_us.min(wall_us.saturating_add(HINT_AHEAD_US));
             self.floor = self.floor.max(floor.known).max(wall).max(self.high);
             self.ready = true;
-            self.epoch += 1;
+            self.era += 1;
         }
         joining
     }

@@ -40,7 +40,7 @@ fn probes() -> [(&'static str, Cmd); 10] {
         ("del", command(&["DEL", PROBE])),
         ("pexpire", command(&["PEXPIRE", PROBE, "1"])),
         ("evalsha", command(&["EVALSHA", "0000000000000000000000000000000000000000", "0"])),
-        ("hget", command(&["HGET", PROBE, "epoch"])),
+        ("hget", command(&["HGET", PROBE, "era"])),
         ("hmget", command(&["HMGET", PROBE, "run_id"])),
         ("hset", command(&["HSET", PROBE, "run_id", "", "odd"])),
         ("time", command(&["TIME"])),

@@ -1,6 +1,6 @@
 //! What a session knows of its node's marker, so that the node need not read it out for every acquire.
 //!
-//! It decides whether an acquire may rely on what is known: whether the node, if it is still in the same epoch,
+//! It decides whether an acquire may rely on what is known: whether the node, if it is still in the same era,
 //! would find nothing in its marker that speaks against it.
 
 use std::{sync::Arc, time::Duration};
@@ -9,13 +9,13 @@ use redis::Value;
 
 use crate::protocol::{FencingToken, Marker, validity};
 
-/// So long after the last turn a node turns its floor, and its epoch changes; `acquire.lua` says why.
+/// So long after the last turn a node turns its floor, and its era changes; `acquire.lua` says why.
 const TURN: Duration = Duration::from_secs(39_500);
 
 /// A marker as a script has told it.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
-    epoch: Arc<[u8]>,
+    era: Arc<[u8]>,
     floor: u64,
     high: u64,
     max_ttl_ms: u64,
@@ -24,12 +24,12 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// From an answer's epoch, floor, `high`, longest ttl, and the second of the last turn.
+    /// From an answer's era, floor, `high`, longest ttl, and the second of the last turn.
     pub(super) fn read(fields: &[Value]) -> Option<Self> {
-        let [epoch, floor, high, max_ttl, turned] = fields else { return None };
-        let Value::BulkString(epoch) = epoch else { return None };
+        let [era, floor, high, max_ttl, turned] = fields else { return None };
+        let Value::BulkString(era) = era else { return None };
         Some(Self {
-            epoch: Arc::from(epoch.as_slice()),
+            era: Arc::from(era.as_slice()),
             floor: number(floor)?,
             high: number(high)?,
             max_ttl_ms: number(max_ttl)?,
@@ -37,7 +37,7 @@ impl Known {
         })
     }
 
-    /// The epoch, if an acquire of this ttl and hint that runs at `latest` at the latest, in microseconds of the
+    /// The era, if an acquire of this ttl and hint that runs at `latest` at the latest, in microseconds of the
     /// node's clock, may rely on it. Another acquire has the node read its marker.
     pub(super) fn allows(&self, ttl: Duration, hint: u64, latest: u64) -> Option<&Arc<[u8]>> {
         let turns = self.turned.saturating_add(u64::try_from(TURN.as_micros()).ok()?);
@@ -45,20 +45,20 @@ impl Known {
             && self.floor < hint
             && hint <= self.high.min(FencingToken::MAX.get())
             && (self.turned..turns).contains(&latest);
-        allowed.then_some(&self.epoch)
+        allowed.then_some(&self.era)
     }
 
-    /// The epoch without what follows it, which changes with each turn and admits nobody.
+    /// The era without what follows it, which changes with each turn and admits nobody.
     pub(super) fn number(&self) -> Option<u64> {
-        let epoch = self.epoch.split(|byte| *byte == b'.').next()?;
-        std::str::from_utf8(epoch).ok()?.parse().ok()
+        let era = self.era.split(|byte| *byte == b'.').next()?;
+        std::str::from_utf8(era).ok()?.parse().ok()
     }
 
     /// For the protocol.
     pub(super) fn marker(&self, ready: bool) -> Option<Marker> {
         let max_ttl = Duration::from_millis(self.max_ttl_ms);
         let marker = Marker::new(ready, max_ttl, self.high).above(self.floor);
-        Some(marker.in_epoch(self.number()?))
+        Some(marker.in_era(self.number()?))
     }
 }
 
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn a_marker_is_read_from_numbers_and_from_text() {
         let marker = known().marker(true).unwrap();
-        assert_eq!(marker, Marker::new(true, Duration::from_secs(5), 200).above(100).in_epoch(77));
+        assert_eq!(marker, Marker::new(true, Duration::from_secs(5), 200).above(100).in_era(77));
         assert!(Known::read(&[Value::Nil, Value::Int(1)]).is_none());
         let fields = [Value::Nil, Value::Int(1), Value::Int(1), Value::Int(1), Value::Int(1)];
         assert!(Known::read(&fields).is_none());

@@ -122,8 +122,8 @@ impl Node for RedisNode {
         self.with_session(|session| Box::pin(wire::join_fleet(session, max_ttl, force)))
     }
 
-    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
-        self.with_session(|session| Box::pin(wire::admit(session, epoch, floor)))
+    fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
+        self.with_session(|session| Box::pin(wire::admit(session, era, floor)))
     }
 
     fn reachable(&self) -> Result<(), NodeError> {
@@ -142,7 +142,7 @@ impl Node for RedisNode {
         let mut status = NodeStatus::new(Arc::clone(self.shared.address.display()), state);
         status.version.clone_from(&view.version);
         status.clock = view.session.as_ref().and_then(|session| session.clock_offset());
-        status.epoch = view.session.as_ref().and_then(|session| session.epoch());
+        status.era = view.session.as_ref().and_then(|session| session.era());
         status.identity = view.session.as_ref().map(|session| Arc::from(session.run_id()));
         status
     }

@@ -114,13 +114,13 @@ impl Session {
         self.runtime.steady()
     }
 
-    /// The epoch that an acquire may rely on.
-    pub(super) fn epoch_for(&self, ttl: Duration, hint: u64, latest: u64) -> Option<Arc<[u8]>> {
+    /// The era that an acquire may rely on.
+    pub(super) fn era_for(&self, ttl: Duration, hint: u64, latest: u64) -> Option<Arc<[u8]>> {
         self.known().as_ref()?.allows(ttl, hint, latest).map(Arc::clone)
     }
 
-    /// The epoch in which the node was last seen ready on this connection.
-    pub(super) fn epoch(&self) -> Option<u64> {
+    /// The era in which the node was last seen ready on this connection.
+    pub(super) fn era(&self) -> Option<u64> {
         self.known().as_ref()?.number()
     }
 

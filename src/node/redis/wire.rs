@@ -94,9 +94,9 @@ async fn acquire(
     let fence = fence_key(&resource);
     let now = session.now();
     let latest = session.latest(now).unwrap_or(0);
-    let epoch = session.epoch_for(ttl, hint, latest);
+    let era = session.era_for(ttl, hint, latest);
     let args = |command: &mut Cmd| {
-        command.arg(epoch.as_deref().unwrap_or_default()).arg(owner.to_hex().as_slice());
+        command.arg(era.as_deref().unwrap_or_default()).arg(owner.to_hex().as_slice());
         command.arg(validity::wire_millis(ttl)).arg(hint).arg(latest).arg(session.run_id());
     };
     let keys = &[script::MARKER, resource.as_bytes(), &fence];
@@ -230,7 +230,7 @@ pub(super) async fn join_fleet(
     force: Option<u64>,
 ) -> Result<Marker, NodeError> {
     let args = |command: &mut Cmd| {
-        // No epoch is zero.
+        // No era is zero.
         command.arg(session.run_id()).arg(validity::wire_millis(max_ttl)).arg(force.unwrap_or(0));
     };
     let script = Script { source: &script::JOIN, keys: &[script::MARKER], args: &args };
@@ -248,11 +248,11 @@ pub(super) async fn join_fleet(
 /// Lets a joining node vote.
 pub(super) async fn admit(
     session: Arc<Session>,
-    epoch: u64,
+    era: u64,
     floor: Floor,
 ) -> Result<bool, NodeError> {
     let args = |command: &mut Cmd| {
-        command.arg(session.run_id()).arg(epoch).arg(floor.known).arg(floor.wall_us);
+        command.arg(session.run_id()).arg(era).arg(floor.known).arg(floor.wall_us);
     };
     let script = Script { source: &script::ADMIT, keys: &[script::MARKER], args: &args };
     match session.vote(script, session.now()).await?.told() {

@@ -1,17 +1,17 @@
--- KEYS marker, resource, fence; ARGV epoch (or empty), owner, ttl in ms, hint, latest node time in us (0: none),
+-- KEYS marker, resource, fence; ARGV era (or empty), owner, ttl in ms, hint, latest node time in us (0: none),
 -- run_id. An integer, the node's time in us: granted, and the counter is the hint. Otherwise an array:
--- {1, now, counter, epoch, floor, high, longest ttl, turned} granted; {0, now, remaining ms, holder or nil} denied;
+-- {1, now, counter, era, floor, high, longest ttl, turned} granted; {0, now, remaining ms, holder or nil} denied;
 -- {-1, now} not admitted; {-2, now} the ttl is above the fleet's longest; {-3, now} too late;
 -- {-4, now} the counter is at its end.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local fence, text = tonumber(ARGV[4]), ARGV[4]
--- Who knows the node's epoch has seen it ready in it, with a floor below the hint, a `high` that is not below
+-- Who knows the node's era has seen it ready in it, with a floor below the hint, a `high` that is not below
 -- it, and a longest ttl and a turn that allow for this acquire. Nothing more has to be read then.
-local known = now <= tonumber(ARGV[5]) and redis.call('HGET', KEYS[1], 'epoch') == ARGV[1]
+local known = now <= tonumber(ARGV[5]) and redis.call('HGET', KEYS[1], 'era') == ARGV[1]
 local m
 if not known then
-  m = redis.call('HMGET', KEYS[1], 'run_id', 'state', 'max_ttl', 'floor', 'passed', 'high', 'turned', 'epoch')
+  m = redis.call('HMGET', KEYS[1], 'run_id', 'state', 'max_ttl', 'floor', 'passed', 'high', 'turned', 'era')
   if m[1] ~= ARGV[6] or m[2] ~= 'ready' then
     return {-1, now}
   end
@@ -30,7 +30,7 @@ if not known then
     m[4] = (since < 0 or since > 46700) and m[6] or m[5]
     m[5], m[7] = m[6], time[1]
     m[8] = string.match(m[8] or string.format('%.0f', now), '^%d+') .. '.' .. time[1]
-    redis.call('HSET', KEYS[1], 'floor', m[4], 'passed', m[5], 'turned', m[7], 'epoch', m[8])
+    redis.call('HSET', KEYS[1], 'floor', m[4], 'passed', m[5], 'turned', m[7], 'era', m[8])
   end
   -- A hint from a broken clock must not push the counter to its end.
   local floor = tonumber(m[4])
@@ -71,7 +71,7 @@ if type(old) == 'table' or fence >= 9007199254740992 then
 end
 -- No counter ever issued here is above `high`. It runs half a minute ahead of the hints, so that it is seldom
 -- written, and an acquire seldom has to look at it; but no more than a minute ahead of the clock, since whoever
--- knows the epoch may send any hint up to it.
+-- knows the era may send any hint up to it.
 local high = tonumber(known and redis.call('HGET', KEYS[1], 'high') or m[6])
 if not known or fence > high then
   local ahead = math.min(tonumber(ARGV[4]) + 30000000, now + 60000000)
