@@ -56,17 +56,18 @@ fn poll<F: Fn() + Send + Sync + 'static>(
     waiting.as_mut().poll(&mut Context::from_waker(&waker))
 }
 
+/// A waker that looks whether the lease is lost.
+fn curious(signal: LeaseSignal) -> Arc<Hostile<impl Fn() + Send + Sync + 'static>> {
+    Hostile::new(move || assert!(signal.is_lost()))
+}
+
 #[test]
 fn a_waker_may_look_at_the_lease_that_it_is_told_of() {
     watched(|| {
         let world = Fixture::new(SECOND);
         let lease = world.request(world.redlock.acquire("r").without_renewal());
-        let signal = lease.signal();
-        let waker = Hostile::new({
-            let signal = signal.clone();
-            move || assert!(signal.is_lost())
-        });
-        let mut waiting = wait(signal, &waker);
+        let waker = curious(lease.signal());
+        let mut waiting = wait(lease.signal(), &waker);
         world.pass(2 * SECOND);
         assert_eq!(poll(&mut waiting, &waker), Poll::Ready(LossReason::NotRenewed));
         assert!(waker.woken() > 0);
@@ -78,12 +79,8 @@ fn a_waker_may_look_at_the_lease_when_its_holder_finds_the_loss() {
     watched(|| {
         let world = Fixture::new(SECOND);
         let lease = world.request(world.redlock.acquire("r").without_renewal());
-        let signal = lease.signal();
-        let waker = Hostile::new({
-            let signal = signal.clone();
-            move || assert!(signal.is_lost())
-        });
-        let mut waiting = wait(signal, &waker);
+        let waker = curious(lease.signal());
+        let mut waiting = wait(lease.signal(), &waker);
         // The keeper has not run since.
         world.machine.suspend(2 * SECOND);
         assert_eq!(lease.check().unwrap_err().reason, LossReason::NotRenewed);

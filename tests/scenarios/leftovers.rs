@@ -1,6 +1,7 @@
 //! Goal: a node that goes on is soon rid of the releases that it has not confirmed, so that closing need not wait.
 //!
-//! Method: thousands of leases, one server that is stopped, and all of them released at once.
+//! Method: thousands of leases, one server that is stopped, and all of them released at once. How long that takes is
+//! printed here, and asserted in virtual time (`tests/cancellation/leftovers.rs`).
 
 use std::time::Instant;
 
@@ -35,5 +36,4 @@ fn thousands_of_leases_are_gone_soon_after_a_stopped_node_goes_on() {
     let took = since.elapsed();
     println!("{MANY} releases took {took:?}");
     assert!(cluster.locks_left().is_empty());
-    assert!(took < SECOND, "{took:?}");
 }
