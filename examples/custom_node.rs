@@ -84,7 +84,8 @@ impl Server {
         let now = Instant::now();
         self.keys.retain(|_, (_, expires)| now < *expires);
         Ok(match command {
-            Command::Acquire { resource, owner, ttl, hint } => {
+            // This server never forgets, so that it need not be told what a round knew of it (the mark).
+            Command::Acquire { resource, owner, ttl, hint, mark: _ } => {
                 if let Some((holder, expires)) = self.keys.get(resource.as_bytes()) {
                     let holder = holder.clone().into_boxed_slice();
                     let remaining = expires.saturating_duration_since(now);
@@ -100,7 +101,7 @@ impl Server {
                 });
                 Reply::Granted(token)
             }
-            Command::Confirm { resource, owner, token } => {
+            Command::Confirm { resource, owner, token, mark: _ } => {
                 let held = self.holds(&resource, owner);
                 match self.counters.get_mut(resource.as_bytes()) {
                     // The guard against two holders with one token: a counter never falls.

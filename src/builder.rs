@@ -147,6 +147,17 @@ impl Builder {
         self
     }
 
+    /// The name of the fleet, of 1 to 64 bytes; the default is `default`. Every process that configures these nodes
+    /// gives the same.
+    ///
+    /// A node remembers it, with the number of nodes, and is refused to processes of another fleet
+    /// ([`Refusal::OtherFleet`](crate::node::Refusal::OtherFleet)): two fleets that share a node, or two lists of
+    /// different length, have quorums that need not meet. Give fleets that share a server databases of their own.
+    pub fn fleet(mut self, name: impl Into<String>) -> Self {
+        self.config.fleet = name.into();
+        self
+    }
+
     /// The certificate authority of `rediss://` nodes, in PEM, instead of the system's.
     #[cfg(feature = "tls-rustls")]
     pub fn tls_ca(mut self, pem: impl AsRef<[u8]>) -> Self {

@@ -22,6 +22,8 @@ const CLOSE_TIMEOUT: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_
 pub(crate) const MAX_NODES: usize = 32;
 /// The longest key prefix that is accepted, in bytes.
 const MAX_PREFIX: usize = 1024;
+/// The longest name of a fleet that is accepted, in bytes.
+const MAX_FLEET: usize = 64;
 
 /// The settings, as [`Builder`](crate::Builder) collects them; its methods say what each is.
 #[derive(Clone, Debug)]
@@ -42,6 +44,7 @@ pub(crate) struct Config {
     pub(crate) classic: bool,
     pub(crate) admission: AdmissionPolicy,
     pub(crate) max_ttl: Duration,
+    pub(crate) fleet: String,
     pub(crate) upkeep: Upkeep,
 }
 
@@ -64,6 +67,7 @@ impl Default for Config {
             classic: false,
             admission: AdmissionPolicy::Quarantine,
             max_ttl: Duration::from_secs(30),
+            fleet: "default".to_owned(),
             upkeep: Upkeep::default(),
         }
     }
@@ -97,6 +101,7 @@ impl Config {
         within("retry maximum", Shown(self.retry_max), &retry_max)?;
         within("close_timeout", Shown(self.close_timeout), &shown(&CLOSE_TIMEOUT))?;
         within("key_prefix bytes", self.key_prefix.len(), &(0..=MAX_PREFIX))?;
+        within("fleet name bytes", self.fleet.len(), &(1..=MAX_FLEET))?;
         self.check_ttl(self.ttl, self.min_validity).map_err(|error| match error {
             TtlError::OutOfRange { ttl, min, max } => {
                 ConfigError::out_of_range("ttl", Shown(ttl), &(Shown(min)..=Shown(max)))
@@ -265,7 +270,7 @@ mod tests {
     #[test]
     fn every_knob_is_refused_beyond_either_end() {
         type Change = fn(&mut Config);
-        let changes: [(&str, Change); 13] = [
+        let changes: [(&str, Change); 15] = [
             ("ttl", |c| c.ttl = Duration::ZERO),
             ("ttl", |c| c.ttl = Duration::MAX),
             ("drift per mille", |c| c.drift_per_mille = 0),
@@ -279,6 +284,8 @@ mod tests {
             ("retry maximum", |c| c.retry_max = Duration::from_secs(61)),
             ("close_timeout", |c| c.close_timeout = Duration::MAX),
             ("key_prefix bytes", |c| c.key_prefix = vec![b'x'; MAX_PREFIX + 1]),
+            ("fleet name bytes", |c| c.fleet.clear()),
+            ("fleet name bytes", |c| c.fleet = "x".repeat(MAX_FLEET + 1)),
         ];
         for (expected, change) in changes {
             let mut config = Config::default();

@@ -32,7 +32,7 @@ use quorlock::runtime::Runtime as _;
 use quorlock::{
     Redlock,
     node::{
-        MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeSpec, NodeState,
+        Join, MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeSpec, NodeState,
         NodeStatus,
     },
     protocol::{Command, Floor, Marker},
@@ -109,13 +109,13 @@ impl Node for Slow {
         self.memory.call(command)
     }
 
-    fn join(&self, max_ttl: Duration, force: Option<u64>) -> NodeFuture<Marker> {
+    fn join(&self, join: Join) -> NodeFuture<Marker> {
         if let Err(error) = self.reachable() {
             return Box::pin(std::future::ready(Err(error)));
         }
-        let answer = self.memory.join(max_ttl, force);
+        let answer = self.memory.join(join);
         let mut plan = self.plan();
-        plan.forced.extend(force);
+        plan.forced.extend(join.force);
         let Some(asked) = plan.hold.take() else { return answer };
         let (go, held) = oneshot::channel();
         asked.send(go).unwrap();

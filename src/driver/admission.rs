@@ -8,7 +8,7 @@ use std::sync::{Arc, MutexGuard, PoisonError, atomic::Ordering};
 use super::{Driver, Member};
 use crate::{
     node::{NodeError, NodeState},
-    protocol::{Admission, NodeId, Standing},
+    protocol::{Admission, Mark, NodeId, Standing},
 };
 
 impl Driver {
@@ -36,6 +36,11 @@ impl Driver {
     pub(super) fn hint(&self) -> Option<u64> {
         let wall_us = self.runtime.wall_us();
         (!self.config.classic).then(|| self.admission().hint(wall_us))
+    }
+
+    /// What is known of each node, for an acquire round that begins now.
+    pub(super) fn marks(&self) -> Box<[Mark]> {
+        if self.config.classic { Box::default() } else { self.admission().marks() }
     }
 
     /// What a node's standing says beyond its connection.
@@ -74,7 +79,7 @@ impl Driver {
     /// Takes note of what a failure says about a node's standing.
     pub(super) fn node_failed(&self, node: NodeId, error: &NodeError) {
         match error {
-            NodeError::NotAdmitted | NodeError::TtlTooLong => {
+            NodeError::NotAdmitted => {
                 let mut admission = self.admission();
                 // One that is joining has said so before, and goes on waiting.
                 if admission.standing(node) == Standing::Ready {

@@ -48,6 +48,7 @@ impl Attempt {
         terms.drift = driver.config.drift();
         terms.min_validity = plan.min_validity;
         terms.hint = driver.hint();
+        terms.marks = driver.marks();
         let started = driver.now();
         let mut attempt = Self {
             round: Round::acquire(driver.quorum, terms, started),

@@ -89,6 +89,7 @@ impl Driver {
                 Arc::clone(&runtime),
                 Arc::clone(&fleet),
                 &config,
+                nodes.len(),
             ));
         }
         let quorum = Quorum::of(nodes.len());

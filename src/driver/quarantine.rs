@@ -15,7 +15,7 @@ use super::{
     fanout::{Fanout, Progress},
 };
 use crate::{
-    node::{NodeError, NodeState},
+    node::{Join, NodeError, NodeState},
     protocol::{Floor, Marker, NodeId, Standing, Timestamp},
     telemetry,
 };
@@ -77,9 +77,10 @@ impl Driver {
         }
         let blamed = self.judge_clocks().await;
         let nodes: Vec<NodeId> = unknown.iter().map(|(node, _)| *node).collect();
-        for (node, marker) in self.markers(&nodes, blamed).await {
-            if let Some(member) = self.member(node).filter(|member| member.jumped_in().is_none()) {
-                self.read(node, member, marker);
+        let look = Join::look(self.admission().longest());
+        for (node, marker) in self.markers(&nodes, look, blamed).await {
+            if self.member(node).is_some_and(|member| member.jumped_in().is_none()) {
+                self.take(node, marker).await;
             }
         }
         let due = self.admission().due(self.runtime.steady());
@@ -97,19 +98,31 @@ impl Driver {
         }
     }
 
-    /// Takes the marker of a node.
-    fn read(&self, node: NodeId, member: &Member, marker: Marker) {
-        let quarantine = {
+    /// Takes the marker of a node. One whose data went back, such as to a backup, is made to join again.
+    async fn take(self: &Arc<Self>, node: NodeId, marker: Marker) {
+        if self.read(node, marker) {
+            return;
+        }
+        let again = Join::look(self.admission().longest()).force(Some(marker.era));
+        for (node, marker) in self.markers(&[node], again, false).await {
+            self.read(node, marker);
+        }
+    }
+
+    /// Notes what the marker of a node says. False says that its data went back.
+    fn read(&self, node: NodeId, marker: Marker) -> bool {
+        let (went_back, quarantine) = {
             let mut admission = self.admission();
             let before = admission.standing(node);
-            admission.handle_marker(node, marker, self.runtime.steady());
+            let went_back = !admission.handle_marker(node, marker, self.runtime.steady());
             let after = admission.standing(node);
             let joins = matches!(after, Standing::Joining { .. }) && before != after;
-            joins.then(|| admission.quarantine())
+            (went_back, joins.then(|| admission.quarantine()))
         };
-        if let Some(quarantine) = quarantine {
+        if let (Some(quarantine), Some(member)) = (quarantine, self.member(node)) {
             telemetry::node_quarantined(node, &member.address, quarantine);
         }
+        !went_back
     }
 
     /// Judges whose clock has jumped, and says whether the nodes are to blame. They are, and are quarantined for the
@@ -130,7 +143,8 @@ impl Driver {
             .map(NodeId::new)
             .filter(|node| self.member(*node).is_some_and(|member| member.jumped_in().is_none()))
             .collect();
-        let steady = self.markers(&others, false).await.len();
+        let look = Join::look(self.admission().longest());
+        let steady = self.markers(&others, look, false).await.len();
         let blamed = jumped().count() <= steady || self.nodes.len() == 1;
         if !blamed && jumped().count() >= self.quorum.needed() {
             telemetry::own_clock_jumped();
@@ -140,16 +154,20 @@ impl Driver {
     }
 
     /// Reads the markers of some nodes at once; those that fail are left out, and those whose clock has jumped
-    /// meanwhile. Only where `force` says so, one whose clock has jumped before is made to join again.
-    async fn markers(self: &Arc<Self>, nodes: &[NodeId], force: bool) -> Vec<(NodeId, Marker)> {
+    /// meanwhile. Only where `blamed` says so, one whose clock has jumped before is made to join again.
+    async fn markers(
+        self: &Arc<Self>,
+        nodes: &[NodeId],
+        look: Join,
+        blamed: bool,
+    ) -> Vec<(NodeId, Marker)> {
         let mut calls: Fanout<Marker> = Fanout::new(self);
         let mut forced = vec![None; self.nodes.len()];
-        let longest = self.admission().longest();
         for node in nodes {
             if let (Some(member), Some(forced)) = (self.member(*node), forced.get_mut(node.index()))
             {
-                *forced = member.jumped_in().filter(|_| force);
-                calls.add(*node, member.node.join(longest, *forced));
+                *forced = member.jumped_in().filter(|_| blamed);
+                calls.add(*node, member.node.join(look.force(forced.or(look.force))));
             }
         }
         let mut read = Vec::new();
@@ -190,16 +208,42 @@ impl Driver {
             _ => {}
         }
         // Its marker is read again in any case: another client may have been faster.
-        for (node, marker) in self.markers(&[node], false).await {
-            self.read(node, member, marker);
+        let look = Join::look(self.admission().longest());
+        for (node, marker) in self.markers(&[node], look, false).await {
+            self.read(node, marker);
         }
     }
 
     /// From where the counters of a node go on, as the others say; `None` where it has to wait longer.
+    ///
+    /// The others are sealed before they are believed, which costs every client whose rounds are under way another
+    /// look at them. So it is first seen whether they could tell, and whether the node is still waiting.
     async fn floor(self: &Arc<Self>, node: NodeId, member: &Member) -> Option<Floor> {
-        let others: Vec<NodeId> =
-            (0..self.nodes.len()).map(NodeId::new).filter(|other| *other != node).collect();
-        let read = self.markers(&others, false).await;
+        let everyone: Vec<NodeId> = (0..self.nodes.len()).map(NodeId::new).collect();
+        let others: Vec<NodeId> = everyone.iter().copied().filter(|other| *other != node).collect();
+        let look = Join::look(self.admission().longest());
+        let read = self.markers(&everyone, look, false).await;
+        let (own, read): (Vec<_>, Vec<_>) = read.into_iter().partition(|(other, _)| *other == node);
+        for (node, marker) in own {
+            self.read(node, marker);
+        }
+        self.judge_floor(node, member, &read)?;
+        let sealed = self.markers(&others, look.seal(), false).await;
+        for (other, marker) in &sealed {
+            // Rounds that begin now know of the seal. Others' standing is judged where it is looked at.
+            if self.admission().standing(*other) == Standing::Ready && marker.ready {
+                self.read(*other, *marker);
+            }
+        }
+        self.judge_floor(node, member, &sealed)
+    }
+
+    fn judge_floor(
+        &self,
+        node: NodeId,
+        member: &Member,
+        read: &[(NodeId, Marker)],
+    ) -> Option<Floor> {
         let floor = {
             let mut admission = self.admission();
             // The others may know of a longer ttl than this process does, and then the quarantine goes on.
@@ -207,7 +251,7 @@ impl Driver {
             if !admission.due(self.runtime.steady()).contains(&node) {
                 return None;
             }
-            let others: Vec<_> = read.into_iter().map(|(node, read)| (node, Some(read))).collect();
+            let others: Vec<_> = read.iter().map(|(node, read)| (*node, Some(*read))).collect();
             admission.floor(node, &others, self.runtime.wall_us())
         };
         floor.map_err(|hold| telemetry::node_held_back(node, &member.address, hold)).ok()

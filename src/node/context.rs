@@ -22,6 +22,9 @@ pub struct NodeContext {
     node_timeout: Duration,
     allow_eviction: bool,
     classic: bool,
+    fleet_name: Arc<str>,
+    /// A key that the user of this crate may well use, to ask for rights with.
+    probe: Arc<[u8]>,
 }
 
 impl NodeContext {
@@ -30,11 +33,14 @@ impl NodeContext {
         runtime: Arc<dyn Runtime>,
         fleet: Arc<Fleet>,
         config: &Config,
+        nodes: usize,
     ) -> Self {
         Self {
             id,
             runtime,
             fleet,
+            fleet_name: Arc::from(format!("{}/{nodes}", config.fleet)),
+            probe: Arc::from([config.key_prefix.as_slice(), b"quorlock:rights"].concat()),
             connect_timeout: config.connect_timeout,
             node_timeout: config.node_timeout,
             allow_eviction: config.allow_eviction,
@@ -60,6 +66,18 @@ impl NodeContext {
     /// The time for one command.
     pub const fn node_timeout(&self) -> Duration {
         self.node_timeout
+    }
+
+    /// The name of the fleet, and the number of its nodes: a node that belongs to another one must not vote.
+    pub const fn fleet(&self) -> &Arc<str> {
+        &self.fleet_name
+    }
+
+    /// A key to ask with whether the user of the server may run a command. It is never touched: in classic mode
+    /// it could be anybody's.
+    #[cfg(feature = "redis")]
+    pub(crate) fn probe(&self) -> &[u8] {
+        &self.probe
     }
 
     /// Whether leases are taken without fencing tokens and admission.

@@ -49,9 +49,10 @@ pub enum NodeError {
         /// The rest of it.
         message: Arc<str>,
     },
-    /// The node has restarted, or has lost its data, and is not admitted yet. It did not vote, and nothing is
-    /// left there. It is admitted by itself when its quarantine is over.
-    #[error("not admitted since it restarted or lost its data")]
+    /// The node is in another state than the round knew of when it began: it has restarted or lost its data, or
+    /// another node has been admitted meanwhile. It did not vote, and nothing is left there. It is looked at again
+    /// by itself, at once.
+    #[error("not admitted, or no longer in the state that was last seen of it")]
     NotAdmitted,
     /// The node is in quarantine, because it may have forgotten what it granted. Nothing was sent. Wait, or on
     /// throwaway nodes call `danger_skip_quarantine`.
@@ -62,10 +63,6 @@ pub enum NodeError {
         /// How long it still lasts, at most a little longer if other nodes cannot be reached.
         remaining: Duration,
     },
-    /// The ttl is above the longest one that the fleet has agreed on. Nothing is left there. Raise
-    /// `max_ttl` in every process.
-    #[error("the ttl is above the fleet's longest, raise `max_ttl` in every process")]
-    TtlTooLong,
     /// The command arrived so late that nobody waits for it any more. It did nothing.
     #[error("the command arrived too late and was not executed")]
     ArrivedLate,
@@ -74,9 +71,11 @@ pub enum NodeError {
     /// its clock.
     #[error("its clock jumped or stands still, its vote does not count")]
     ClockJumped,
-    /// The counter of the resource is at its end, which only a broken clock can cause. Nothing is left there.
-    /// Delete the key `fence:` and the resource's name on all nodes while nobody holds a lease on it.
-    #[error("the fencing counter is at its end, or is no number")]
+    /// The node's counters are at their end, which only somebody who wrote to its marker can have caused. Nothing is
+    /// left there. `docs/operating.md` says how to begin anew.
+    #[error(
+        "the node's fencing counters are at their end, somebody has written to `quorlock:node`"
+    )]
     CounterExhausted,
     /// The reply made no sense. What happened there is unknown; a release follows. See whether the address
     /// is that of a Redis or Valkey server, without a proxy that changes replies.
@@ -97,7 +96,6 @@ impl NodeError {
             | Self::Overloaded
             | Self::NotAdmitted
             | Self::Quarantined { .. }
-            | Self::TtlTooLong
             | Self::ArrivedLate
             | Self::CounterExhausted => false,
             Self::TimedOut
@@ -166,6 +164,21 @@ pub enum Refusal {
     TooOld {
         /// What it says of itself.
         version: Arc<str>,
+    },
+    /// It is part of a Redis Cluster, which moves keys to other servers. Configure an independent master.
+    #[error("it is part of a Redis Cluster, configure independent masters")]
+    Cluster,
+    /// Its database is in use by another fleet: one of another name, or of another number of nodes, so that their
+    /// quorums would not meet. Give each fleet a database of its own. Where this is meant to be the same fleet,
+    /// configure the same nodes in every process; `docs/operating.md` says how to change their number.
+    #[error(
+        "it belongs to another fleet, give each a database of its own, its fleet=`{other}`, ours=`{configured}`"
+    )]
+    OtherFleet {
+        /// The name and number of nodes of the fleet that it belongs to.
+        other: Arc<str>,
+        /// Those of this one.
+        configured: Arc<str>,
     },
     /// `INFO` has no `run_id`, so a restart, or the same server twice, could not be told. Use Redis or
     /// Valkey without a proxy in between.

@@ -57,12 +57,10 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
         Box::pin(futures::future::try_join_all(calls))
     }
 
-    /// Reads the node's marker, marks a node that was not admitted as joining, and raises the longest ttl
-    /// of the fleet there. One that is ready in the era `force` has to join again. By default the node keeps
-    /// no marker and may always vote: right for one that never forgets.
-    fn join(&self, max_ttl: Duration, force: Option<u64>) -> NodeFuture<Marker> {
-        let _ = force;
-        Box::pin(std::future::ready(Ok(Marker::new(true, max_ttl, 0))))
+    /// Reads the node's marker, marks a node that was not admitted as joining, and does what else [`Join`] asks
+    /// for. By default the node keeps no marker and may always vote: right for one that never forgets.
+    fn join(&self, join: Join) -> NodeFuture<Marker> {
+        Box::pin(std::future::ready(Ok(Marker::new(true, join.max_ttl, 0))))
     }
 
     /// Lets a node vote that is joining since `era`, with counters above `floor`. False says that it was not
@@ -84,6 +82,38 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
 
     /// How the node is, without asking it.
     fn status(&self) -> NodeStatus;
+}
+
+/// What a look at a node's marker asks for beside reading it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Join {
+    /// The longest ttl of the fleet, as far as it is known. The node keeps the largest that it was told.
+    pub max_ttl: Duration,
+    /// The era of a node that must join again although it is ready: its clock jumped, or its data went back.
+    pub force: Option<u64>,
+    /// Whether a node that is ready is sealed, so that no vote of a round that began before counts any more. What
+    /// it then says of its counters is final for those rounds.
+    pub seal: bool,
+}
+
+impl Join {
+    /// A look that changes nothing of a node that is ready.
+    pub const fn look(max_ttl: Duration) -> Self {
+        Self { max_ttl, force: None, seal: false }
+    }
+
+    /// The same, and one that is ready in this era has to join again.
+    #[must_use]
+    pub const fn force(self, force: Option<u64>) -> Self {
+        Self { force, ..self }
+    }
+
+    /// The same, and one that is ready is sealed.
+    #[must_use]
+    pub const fn seal(self) -> Self {
+        Self { seal: true, ..self }
+    }
 }
 
 /// A node as it stands in a configuration: a URL, or something that is a node already.

@@ -7,10 +7,15 @@
 //!
 //! It decides. It never trusts a node's uptime or clock, which a step of the wall clock changes.
 
-use alloc::{vec, vec::Vec};
+use alloc::{boxed::Box, vec, vec::Vec};
 use core::time::Duration;
 
-use super::{command::NodeId, quorum::Quorum, time::Timestamp};
+use super::{
+    command::{Mark, NodeId},
+    quorum::Quorum,
+    time::Timestamp,
+    vote::IMPLAUSIBLY_AHEAD,
+};
 
 /// What a node's marker says.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -26,18 +31,31 @@ pub struct Marker {
     pub floor: u64,
     /// A number that changes whenever the node is marked as joining, or admitted.
     pub era: u64,
+    /// How often the node has been sealed in this era.
+    pub seal: u64,
 }
 
 impl Marker {
     /// A marker that says this, with a floor and an era of zero.
     pub const fn new(ready: bool, max_ttl: Duration, high: u64) -> Self {
-        Self { ready, max_ttl, high, floor: 0, era: 0 }
+        Self { ready, max_ttl, high, floor: 0, era: 0, seal: 0 }
     }
 
     /// The same with this era.
     #[must_use]
     pub const fn in_era(self, era: u64) -> Self {
         Self { era, ..self }
+    }
+
+    /// The same, sealed so often.
+    #[must_use]
+    pub const fn sealed(self, seal: u64) -> Self {
+        Self { seal, ..self }
+    }
+
+    /// The era and the seal, for rounds that begin now.
+    pub const fn mark(&self) -> Mark {
+        Mark::new(self.era, self.seal)
     }
 
     /// The same with this floor; `high` is not below it.
@@ -54,13 +72,13 @@ impl Marker {
 pub struct Floor {
     /// No counter that the other nodes know of is above this.
     pub known: u64,
-    /// Where a majority has forgotten, the wall clock of whoever admits, in microseconds; otherwise zero. The node
-    /// cuts it to a minute ahead of its own.
+    /// Where a majority has forgotten, above all that a token may have been by the wall clock of whoever admits,
+    /// in microseconds; otherwise zero. The node cuts it to two minutes ahead of its own.
     pub wall_us: u64,
 }
 
 impl Floor {
-    /// Above what the others know of, and above a wall clock.
+    /// Above what the others know of, and above what a wall clock tells.
     pub const fn new(known: u64, wall_us: u64) -> Self {
         Self { known, wall_us }
     }
@@ -105,6 +123,9 @@ pub enum Hold {
     TooFewOthers,
     /// A majority has forgotten, and the policy is strict.
     Strict,
+    /// A node says that its counters are more than a day ahead of the wall clock. One that has been tampered with
+    /// must not spread its numbers, and one that has not must not be passed over.
+    Implausible,
 }
 
 /// The standing of all nodes, as one client sees it.
@@ -119,12 +140,19 @@ pub struct Admission {
     /// The highest floor of any node, as far as it is known.
     floor: u64,
     nodes: Vec<Standing>,
-    /// The era in which each was last seen.
-    eras: Vec<Option<u64>>,
+    /// What the marker of each said last.
+    markers: Vec<Option<Marker>>,
 }
 
-/// A hint may be this far ahead of the wall clock, in microseconds. Nodes cut those that are further ahead.
-const HINT_AHEAD: u64 = 60_000_000;
+/// A token may be this far ahead of the wall clocks, in microseconds: nodes cut hints that are further ahead, and
+/// what runs ahead of the hints.
+const TOKENS_AHEAD: u64 = 60_000_000;
+
+/// Wall clocks that are called correct may differ by this, in microseconds.
+const WALLS_DIFFER: u64 = 5_000_000;
+
+/// A hint may be this far ahead of the wall clock, to be above a floor.
+const HINT_AHEAD: u64 = 2 * TOKENS_AHEAD;
 
 impl Admission {
     /// A fleet of which nothing is known yet. `max_ttl` is this client's own longest ttl, and
@@ -136,8 +164,8 @@ impl Admission {
         attempt: Duration,
     ) -> Self {
         let nodes = vec![Standing::Unknown; quorum.nodes()];
-        let eras = vec![None; quorum.nodes()];
-        Self { quorum, policy, longest: max_ttl, attempt, floor: 0, nodes, eras }
+        let markers = vec![None; quorum.nodes()];
+        Self { quorum, policy, longest: max_ttl, attempt, floor: 0, nodes, markers }
     }
 
     /// Where a node stands.
@@ -179,7 +207,17 @@ impl Admission {
     /// The era in which a node was last seen. A jump of its clock counts for that one only: whoever notices it
     /// late must not put a node in quarantine that has been through it.
     pub fn era(&self, node: NodeId) -> Option<u64> {
-        self.eras.get(node.index()).copied().flatten()
+        self.marker(node).map(|marker| marker.era)
+    }
+
+    /// What is known of each node, for a round that begins now.
+    pub fn marks(&self) -> Box<[Mark]> {
+        let mark = |marker: &Option<Marker>| marker.as_ref().map(Marker::mark).unwrap_or_default();
+        self.markers.iter().map(mark).collect()
+    }
+
+    fn marker(&self, node: NodeId) -> Option<Marker> {
+        self.markers.get(node.index()).copied().flatten()
     }
 
     /// Takes from the marker of a node what it says of the fleet, and nothing of the node itself.
@@ -188,13 +226,23 @@ impl Admission {
         self.floor = self.floor.max(marker.floor);
     }
 
-    /// Takes the marker of a node, read at `now`.
-    pub fn handle_marker(&mut self, node: NodeId, marker: Marker, now: Timestamp) {
-        self.handle_news(marker);
-        if let Some(era) = self.eras.get_mut(node.index()) {
-            *era = Some(marker.era);
+    /// Takes the marker of a node, read at `now`. False says that its data is older than what has been seen of the
+    /// same era before: it has been restored from somewhere, must not vote, and has to join again.
+    #[must_use]
+    pub fn handle_marker(&mut self, node: NodeId, marker: Marker, now: Timestamp) -> bool {
+        let went_back = self.marker(node).is_some_and(|before| {
+            before.era == marker.era
+                && marker.ready
+                && (before.high > marker.high || before.seal > marker.seal)
+        });
+        if went_back {
+            self.handle_forgotten(node);
+            return false;
         }
-        let Some(standing) = self.nodes.get_mut(node.index()) else { return };
+        self.handle_news(marker);
+        let slots = (self.markers.get_mut(node.index()), self.nodes.get_mut(node.index()));
+        let (Some(known), Some(standing)) = slots else { return true };
+        *known = Some(marker);
         *standing = match (*standing, marker.ready) {
             (_, true) => Standing::Ready,
             (Standing::Joining { since, era }, false) if era == marker.era => {
@@ -202,6 +250,7 @@ impl Admission {
             }
             (_, false) => Standing::Joining { since: now, era: marker.era },
         };
+        true
     }
 
     /// The node was disconnected, or refused to vote: whatever was known of it may be wrong.
@@ -230,12 +279,14 @@ impl Admission {
             .collect()
     }
 
-    /// The floor for `node`, from the markers of the *other* nodes, read after its quarantine ended, and
-    /// the wall clock in microseconds. The wall clock counts only where a majority has forgotten.
+    /// The floor for `node`, from the markers of the *other* nodes, sealed and read after it was marked as joining,
+    /// and the wall clock in microseconds. The wall clock counts only where a majority has forgotten.
     ///
-    /// A token that was granted before the quarantine ended was voted for by a majority. That majority and
-    /// a majority of the others meet in a node that lost nothing, so the largest counter there is not below
-    /// it.
+    /// A token that counts a vote from before the node forgot was voted for by a majority. That majority and the
+    /// sealed one meet in a node that lost nothing, so the largest counter there is not below it.
+    ///
+    /// Where a majority has forgotten, tokens go on above whatever they may have been by the clock: nodes let them
+    /// run a minute ahead of it.
     ///
     /// # Errors
     ///
@@ -249,6 +300,9 @@ impl Admission {
         let markers =
             || others.iter().filter(|(other, _)| *other != node).filter_map(|(_, marker)| *marker);
         let high = markers().map(|marker| marker.high).max().unwrap_or(0);
+        if high > wall_us.saturating_add(IMPLAUSIBLY_AHEAD) {
+            return Err(Hold::Implausible);
+        }
         if markers().filter(|marker| marker.ready).count() >= self.quorum.needed() {
             return Ok(Floor::new(high, 0));
         }
@@ -257,7 +311,10 @@ impl Admission {
         if self.policy == AdmissionPolicy::DangerSkip || forgotten > self.quorum.spare() {
             return match self.policy {
                 AdmissionPolicy::Strict => Err(Hold::Strict),
-                _ => Ok(Floor::new(high, wall_us)),
+                _ => {
+                    let above = wall_us.saturating_add(TOKENS_AHEAD).saturating_add(WALLS_DIFFER);
+                    Ok(Floor::new(high, above))
+                }
             };
         }
         Err(Hold::TooFewOthers)

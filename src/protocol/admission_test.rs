@@ -5,6 +5,10 @@ use super::*;
 const TTL: Duration = Duration::from_secs(10);
 const QUARANTINE: Duration = Duration::from_secs(12);
 
+/// Where a majority has forgotten and the wall clock shows 1,000 us: a minute ahead, which is as far as tokens can be,
+/// and five seconds for wall clocks that differ.
+const AFTER_FORGETTING: u64 = 1_000 + 65_000_000;
+
 fn fleet(policy: AdmissionPolicy, nodes: usize) -> Admission {
     Admission::new(Quorum::of(nodes), policy, TTL, Duration::from_secs(1))
 }
@@ -32,14 +36,14 @@ fn others(markers: [Option<Marker>; 5]) -> Vec<(NodeId, Option<Marker>)> {
 #[test]
 fn a_node_that_forgot_waits_on_the_clients_clock() {
     let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
-    fleet.handle_marker(node(0), Marker::new(false, TTL, 0), at(100));
-    fleet.handle_marker(node(0), Marker::new(false, TTL, 0), at(105));
+    assert!(fleet.handle_marker(node(0), Marker::new(false, TTL, 0), at(100)));
+    assert!(fleet.handle_marker(node(0), Marker::new(false, TTL, 0), at(105)));
     assert_eq!(fleet.standing(node(0)), Standing::Joining { since: at(100), era: 0 });
     assert_eq!(fleet.poll_timeout(), Some(at(112)));
     assert_eq!(fleet.remaining(node(0), at(105)), Some(Duration::from_secs(7)));
     assert!(fleet.due(at(111)).is_empty());
     assert_eq!(fleet.due(at(112)), [node(0)]);
-    fleet.handle_marker(node(0), Marker::new(true, TTL, 0), at(112));
+    assert!(fleet.handle_marker(node(0), Marker::new(true, TTL, 0), at(112)));
     assert_eq!(fleet.standing(node(0)), Standing::Ready);
 }
 
@@ -47,16 +51,16 @@ fn a_node_that_forgot_waits_on_the_clients_clock() {
 fn the_longest_ttl_of_the_fleet_counts() {
     let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
     assert_eq!(fleet.quarantine(), QUARANTINE);
-    fleet.handle_marker(node(3), Marker::new(true, Duration::from_secs(100), 0), at(0));
+    assert!(fleet.handle_marker(node(3), Marker::new(true, Duration::from_secs(100), 0), at(0)));
     assert_eq!(fleet.quarantine(), Duration::from_secs(111));
 }
 
 #[test]
 fn a_second_restart_begins_a_new_quarantine() {
     let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
-    fleet.handle_marker(node(0), Marker::new(false, TTL, 0), at(100));
+    assert!(fleet.handle_marker(node(0), Marker::new(false, TTL, 0), at(100)));
     fleet.handle_forgotten(node(0));
-    fleet.handle_marker(node(0), Marker::new(false, TTL, 0), at(110));
+    assert!(fleet.handle_marker(node(0), Marker::new(false, TTL, 0), at(110)));
     assert!(fleet.due(at(112)).is_empty());
 }
 
@@ -73,13 +77,13 @@ fn the_floor_is_the_largest_of_a_majority_of_the_others() {
 fn a_fleet_that_forgot_starts_at_the_wall_clock_unless_it_is_strict() {
     let new = others([joining(), joining(), joining(), None, None]);
     let fleet_ = fleet(AdmissionPolicy::Quarantine, 5);
-    assert_eq!(fleet_.floor(node(0), &new, 1_000), Ok(Floor::new(0, 1_000)));
+    assert_eq!(fleet_.floor(node(0), &new, 1_000), Ok(Floor::new(0, AFTER_FORGETTING)));
     let some_left = others([joining(), joining(), joining(), ready(5_000), None]);
-    assert_eq!(fleet_.floor(node(0), &some_left, 1_000), Ok(Floor::new(5_000, 1_000)));
+    assert_eq!(fleet_.floor(node(0), &some_left, 1_000), Ok(Floor::new(5_000, AFTER_FORGETTING)));
     assert_eq!(fleet(AdmissionPolicy::Strict, 5).floor(node(0), &new, 1_000), Err(Hold::Strict));
     assert_eq!(
         fleet(AdmissionPolicy::Quarantine, 1).floor(node(0), &[], 1_000),
-        Ok(Floor::new(0, 1_000))
+        Ok(Floor::new(0, AFTER_FORGETTING))
     );
 }
 
@@ -93,17 +97,20 @@ fn nodes_that_cannot_be_reached_have_not_forgotten() {
 #[test]
 fn skipping_is_immediate() {
     let mut fleet = fleet(AdmissionPolicy::DangerSkip, 5);
-    fleet.handle_marker(node(0), Marker::new(false, TTL, 0), at(100));
+    assert!(fleet.handle_marker(node(0), Marker::new(false, TTL, 0), at(100)));
     assert_eq!(fleet.due(at(100)), [node(0)]);
-    assert_eq!(fleet.floor(node(0), &others([None; 5]), 1_000), Ok(Floor::new(0, 1_000)));
+    assert_eq!(
+        fleet.floor(node(0), &others([None; 5]), 1_000),
+        Ok(Floor::new(0, AFTER_FORGETTING))
+    );
 }
 
 #[test]
 fn another_era_begins_a_new_quarantine() {
     let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
     let joining = Marker::new(false, TTL, 0);
-    fleet.handle_marker(node(0), joining.in_era(1), at(100));
-    fleet.handle_marker(node(0), joining.in_era(2), at(110));
+    assert!(fleet.handle_marker(node(0), joining.in_era(1), at(100)));
+    assert!(fleet.handle_marker(node(0), joining.in_era(2), at(110)));
     assert_eq!(fleet.standing(node(0)), Standing::Joining { since: at(110), era: 2 });
     assert!(fleet.due(at(112)).is_empty());
 }
@@ -112,13 +119,37 @@ fn another_era_begins_a_new_quarantine() {
 fn a_hint_is_above_a_floor_that_is_a_little_ahead() {
     let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
     assert_eq!(fleet.hint(1_000), 1_000);
-    fleet.handle_marker(node(1), Marker::new(true, TTL, 0).above(5_000), at(0));
+    assert!(fleet.handle_marker(node(1), Marker::new(true, TTL, 0).above(5_000), at(0)));
     assert_eq!(fleet.hint(1_000), 5_001);
     assert_eq!(fleet.hint(5_000), 5_001);
     assert_eq!(fleet.hint(5_001), 5_001);
     assert_eq!(fleet.hint(6_000), 6_000);
-    fleet.handle_marker(node(2), Marker::new(true, TTL, 0).above(u64::MAX), at(0));
+    assert!(fleet.handle_marker(node(2), Marker::new(true, TTL, 0).above(u64::MAX), at(0)));
     assert_eq!(fleet.hint(1_000), 1_000, "nodes would cut it");
+}
+
+#[test]
+fn data_that_is_older_than_what_was_seen_of_the_same_era_does_not_vote() {
+    let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
+    let seen = Marker::new(true, TTL, 900).in_era(4).sealed(2);
+    assert!(fleet.handle_marker(node(0), seen, at(0)));
+    for older in [Marker { high: 899, ..seen }, Marker { seal: 1, ..seen }] {
+        assert!(!fleet.handle_marker(node(0), older, at(1)));
+        assert_eq!(fleet.standing(node(0)), Standing::Unknown);
+        assert!(fleet.handle_marker(node(0), seen, at(2)), "it is the old data that is refused");
+    }
+    assert!(fleet.handle_marker(node(0), Marker { high: 1, ..seen }.in_era(5), at(3)));
+    assert_eq!(fleet.marks()[0], Mark::new(5, 2));
+}
+
+#[test]
+fn counters_that_no_clock_explains_are_neither_spread_nor_passed_over() {
+    let fleet = fleet(AdmissionPolicy::Quarantine, 5);
+    let day = 86_400_000_000;
+    let floor =
+        |high| fleet.floor(node(0), &others([None, ready(7), ready(high), ready(8), None]), 9);
+    assert_eq!(floor(9 + day), Ok(Floor::new(9 + day, 0)));
+    assert_eq!(floor(10 + day), Err(Hold::Implausible));
 }
 
 #[test]
@@ -127,7 +158,7 @@ fn what_is_heard_of_a_node_in_passing_does_not_change_its_standing() {
     fleet.handle_news(Marker::new(true, Duration::from_secs(100), 7).above(5_000).in_era(3));
     assert_eq!((fleet.standing(node(0)), fleet.era(node(0))), (Standing::Unknown, None));
     assert_eq!((fleet.longest(), fleet.hint(1_000)), (Duration::from_secs(100), 5_001));
-    fleet.handle_marker(node(0), Marker::new(true, TTL, 0).in_era(4), at(0));
+    assert!(fleet.handle_marker(node(0), Marker::new(true, TTL, 0).in_era(4), at(0)));
     fleet.handle_forgotten(node(0));
     assert_eq!(fleet.era(node(0)), Some(4), "what is forgotten is not in which era it was seen");
 }

@@ -27,6 +27,27 @@ impl fmt::Display for NodeId {
     }
 }
 
+/// What a round knows of a node when it begins: votes count only while the node is still in it.
+///
+/// The era changes when the node may have forgotten, and when it is admitted again. The seal changes when the
+/// node has told how high its counters are, so that another node can be admitted: a vote that began before and
+/// arrives later would raise a counter behind the back of that admission (`admission` says why that matters).
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[non_exhaustive]
+pub struct Mark {
+    /// The era of the node's marker.
+    pub era: u64,
+    /// How often it has been sealed in this era.
+    pub seal: u64,
+}
+
+impl Mark {
+    /// This era, sealed so often.
+    pub const fn new(era: u64, seal: u64) -> Self {
+        Self { era, seal }
+    }
+}
+
 /// One command to one node. Each is executed at most once: nothing below the core may send it again.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
@@ -42,6 +63,8 @@ pub enum Command {
         /// Where there is one, the node raises the resource's counter to this, or by one, and answers with
         /// it. Without one it counts nothing.
         hint: Option<u64>,
+        /// What the round knew of the node when it began. With a hint, a node that is not in it any more refuses.
+        mark: Mark,
     },
     /// Raise the counter of `resource` to `token`, if the key's value is `owner` and the counter is not
     /// above the token.
@@ -52,6 +75,8 @@ pub enum Command {
         owner: Owner,
         /// The token that a quorum is to agree on.
         token: FencingToken,
+        /// As in the acquire that it follows, whatever has been learnt of the node since.
+        mark: Mark,
     },
     /// Let the key of `resource` live for `ttl` from now, if its value is `owner`. It is never made anew.
     Extend {

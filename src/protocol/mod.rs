@@ -46,7 +46,7 @@ mod vote;
 
 pub use admission::{Admission, AdmissionPolicy, Floor, Hold, Marker, Standing};
 pub use clock::NodeClock;
-pub use command::{Command, Denial, NodeId, Reply};
+pub use command::{Command, Denial, Mark, NodeId, Reply};
 pub use fencing::FencingToken;
 pub use lifecycle::{Due, Extension, Lifecycle, LossReason, Upkeep};
 pub use owner::Owner;

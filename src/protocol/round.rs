@@ -3,11 +3,11 @@
 //! A round decides. It does not send, wait or look at a clock, and it stays alive after its verdict,
 //! because a command that timed out may still have taken effect.
 
-use alloc::{collections::VecDeque, vec::Vec};
+use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 use core::time::Duration;
 
 use super::{
-    command::{Command, NodeId, Reply},
+    command::{Command, Mark, NodeId, Reply},
     fencing::FencingToken,
     owner::Owner,
     quorum::{Quorum, Verdict},
@@ -33,6 +33,8 @@ pub struct Terms {
     pub min_validity: Duration,
     /// The client's wall clock in microseconds, the same for all nodes, where a fencing token is wanted.
     pub hint: Option<u64>,
+    /// What is known of each node before the round begins, in their order, where a fencing token is wanted.
+    pub marks: Box<[Mark]>,
     /// The token of the lease that is extended, where it has one.
     pub token: Option<FencingToken>,
 }
@@ -47,8 +49,13 @@ impl Terms {
             drift: Drift::default(),
             min_validity: Duration::ZERO,
             hint: None,
+            marks: Box::default(),
             token: None,
         }
+    }
+
+    fn mark(&self, node: NodeId) -> Mark {
+        self.marks.get(node.index()).copied().unwrap_or_default()
     }
 }
 
@@ -257,10 +264,11 @@ impl Round {
         self.votes.set(node, Vote::Waiting);
         let Terms { resource, owner, ttl, hint, token, .. } = &self.terms;
         let (resource, owner, ttl) = (resource.clone(), *owner, *ttl);
+        let mark = self.terms.mark(node);
         self.commands.push_back((
             node,
             match self.purpose {
-                Purpose::Acquire => Command::Acquire { resource, owner, ttl, hint: *hint },
+                Purpose::Acquire => Command::Acquire { resource, owner, ttl, hint: *hint, mark },
                 Purpose::Extend => Command::Extend { resource, owner, ttl, token: *token },
                 Purpose::Release => Command::Release { resource, owner },
             },
@@ -305,6 +313,12 @@ impl Round {
     /// A confirm is only sent to a node whose grant was heard: one that is counted where the reply was lost
     /// is how two holders got one token.
     fn agree(&mut self) {
+        if let Some(hint) = self.terms.hint.filter(|_| self.token.is_none()) {
+            self.votes.outvote_implausible(hint);
+            if self.votes.plausible() < self.quorum.needed() {
+                return;
+            }
+        }
         let Some(token) = self.token.or_else(|| self.votes.largest()) else {
             if self.terms.hint.is_some() {
                 // Nodes that count nothing cannot vote for a token.
@@ -327,8 +341,10 @@ impl Round {
                 Some(fence) if fence < token => {
                     let Terms { resource, owner, .. } = &self.terms;
                     let (resource, owner) = (resource.clone(), *owner);
+                    let mark = self.terms.mark(node);
                     self.votes.set(node, Vote::Confirming);
-                    self.commands.push_back((node, Command::Confirm { resource, owner, token }));
+                    let confirm = Command::Confirm { resource, owner, token, mark };
+                    self.commands.push_back((node, confirm));
                 }
                 Some(_) | None => self.votes.set(node, Vote::Outvoted),
             }

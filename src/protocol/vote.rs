@@ -6,6 +6,9 @@ use alloc::{vec, vec::Vec};
 
 use super::{command::NodeId, fencing::FencingToken};
 
+/// A day, in microseconds.
+pub(super) const IMPLAUSIBLY_AHEAD: u64 = 86_400_000_000;
+
 /// Where one node stands in a round.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Vote {
@@ -92,6 +95,28 @@ impl Votes {
 
     pub(super) fn failed(&self) -> usize {
         self.count(|vote| matches!(vote, Vote::Failed { .. }))
+    }
+
+    /// The nodes that granted and have not been outvoted.
+    pub(super) fn plausible(&self) -> usize {
+        self.count(|vote| matches!(vote, Vote::Granted(_) | Vote::Confirming | Vote::Confirmed))
+    }
+
+    /// Takes the votes of the nodes whose counter is more than a day above both the hint and the lowest of the
+    /// others. Counters are microseconds, and no clock is that much ahead: something else has written there, and
+    /// the number must not spread.
+    pub(super) fn outvote_implausible(&mut self, hint: u64) {
+        let counters = self.0.iter().filter_map(|vote| match vote {
+            Vote::Granted(Some(fence)) => Some(fence.get()),
+            _ => None,
+        });
+        let least = counters.min().unwrap_or(0);
+        let most = hint.max(least).saturating_add(IMPLAUSIBLY_AHEAD);
+        for vote in &mut self.0 {
+            if matches!(vote, Vote::Granted(Some(fence)) if fence.get() > most) {
+                *vote = Vote::Outvoted;
+            }
+        }
     }
 
     /// Takes the votes of the nodes that granted without a counter.

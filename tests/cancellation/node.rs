@@ -11,7 +11,9 @@ use std::{
 };
 
 use quorlock::{
-    node::{MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus},
+    node::{
+        Join, MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus,
+    },
     protocol::{Command, Floor, Marker, Owner, Reply, Resource, Timestamp},
     runtime::Runtime,
 };
@@ -167,11 +169,13 @@ impl ScriptedNode {
     /// different numbers have to confirm each other's.
     pub(crate) fn count(&self, number: u8) {
         let resource = Resource::new("r").unwrap();
+        let look = self.memory.join(Join::look(Duration::ZERO));
+        let mark = futures::executor::block_on(look).unwrap().mark();
         for index in 0..=number {
             let owner = Owner::from_random([index; 16]);
             let (resource, hint) = (resource.clone(), Some(u64::MAX));
             let release = Command::Release { resource: resource.clone(), owner };
-            let acquire = Command::Acquire { resource, owner, ttl: 10 * MS, hint };
+            let acquire = Command::Acquire { resource, owner, ttl: 10 * MS, hint, mark };
             for command in [acquire, release] {
                 futures::executor::block_on(self.memory.call(command)).unwrap();
             }
@@ -266,8 +270,8 @@ impl Node for ScriptedNode {
         })
     }
 
-    fn join(&self, max_ttl: Duration, force: Option<u64>) -> NodeFuture<Marker> {
-        self.memory.join(max_ttl, force)
+    fn join(&self, join: Join) -> NodeFuture<Marker> {
+        self.memory.join(join)
     }
 
     fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {

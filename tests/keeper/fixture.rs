@@ -16,7 +16,7 @@ use std::{
 use quorlock::{
     Acquire, Builder, Lease, Redlock,
     node::{
-        MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeSpec, NodeState,
+        Join, MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeSpec, NodeState,
         NodeStatus,
     },
     protocol::{Command, Floor, Marker, Reply, Timestamp},
@@ -173,8 +173,8 @@ impl Node for OddNode {
         })
     }
 
-    fn join(&self, max_ttl: Duration, force: Option<u64>) -> NodeFuture<Marker> {
-        self.memory.join(max_ttl, force)
+    fn join(&self, join: Join) -> NodeFuture<Marker> {
+        self.memory.join(join)
     }
 
     fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {

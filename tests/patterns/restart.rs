@@ -78,8 +78,7 @@ async fn an_operator_admits_the_nodes_of_a_strict_fleet() {
     for server in &cluster {
         let (seconds, micros): (String, String) = from_redis_value(server.run(&["TIME"])).unwrap();
         let floor = format!("{seconds}{micros:0>6}");
-        let counters = ["floor", &floor, "passed", &floor, "high", &floor, "turned", &seconds];
-        server.run(&[&["HSET", "quorlock:node", "state", "ready"], &counters[..]].concat());
+        server.run(&["HSET", "quorlock:node", "state", "approved", "floor", &floor]);
     }
     let lease = redlock.acquire("r").wait(SOON).await.expect("they vote");
     assert!(lease.fencing_token().is_some());

@@ -26,7 +26,7 @@ mod validity;
 use std::time::Duration;
 
 use quorlock::protocol::{
-    Command, Denial, NodeId, Owner, Quorum, Reply, Resource, Round, Terms, Timestamp,
+    Command, Denial, Mark, NodeId, Owner, Quorum, Reply, Resource, Round, Terms, Timestamp,
 };
 
 /// The lifetime that these tests ask for: with the default drift, 9898 ms of it are validity.
@@ -78,7 +78,13 @@ fn drain(round: &mut Round) -> Vec<(NodeId, Command)> {
 }
 
 fn acquires(nodes: impl IntoIterator<Item = usize>) -> Vec<(NodeId, Command)> {
-    let command = Command::Acquire { resource: resource(), owner: owner(), ttl: TTL, hint: None };
+    let command = Command::Acquire {
+        resource: resource(),
+        owner: owner(),
+        ttl: TTL,
+        hint: None,
+        mark: Mark::default(),
+    };
     nodes.into_iter().map(|index| (node(index), command.clone())).collect()
 }
 

@@ -18,7 +18,7 @@ fn granted(counter: u64) -> Reply {
 
 fn confirms(nodes: impl IntoIterator<Item = usize>, number: u64) -> Vec<(NodeId, Command)> {
     let (resource, owner, token) = (resource(), owner(), token(number));
-    let command = Command::Confirm { resource, owner, token };
+    let command = Command::Confirm { resource, owner, token, mark: Mark::default() };
     nodes.into_iter().map(|index| (node(index), command.clone())).collect()
 }
 
@@ -28,7 +28,8 @@ fn fenced(nodes: usize) -> Round {
     terms.hint = Some(10);
     let mut round = Round::acquire(Quorum::of(nodes), terms, start());
     let (resource, owner) = (resource(), owner());
-    let command = Command::Acquire { resource, owner, ttl: TTL, hint: Some(10) };
+    let command =
+        Command::Acquire { resource, owner, ttl: TTL, hint: Some(10), mark: Mark::default() };
     let asked: Vec<_> = (0..nodes).map(|index| (node(index), command.clone())).collect();
     assert_eq!(drain(&mut round), asked, "all nodes get the same hint");
     round
@@ -196,4 +197,55 @@ fn a_grant_without_a_counter_is_no_vote_for_a_token() {
     assert_eq!(state(&round), OPEN);
     round.handle_reply(node(4), granted(10), at(1));
     assert_eq!(state(&round), (Verdict::Won, None, Some(10)));
+}
+
+/// A round knows each node in the state in which it was when the round began, and says so in each vote.
+#[test]
+fn votes_are_asked_for_under_the_marks_that_were_known_when_the_round_began() {
+    let mark = |index: usize| Mark::new(100 + index as u64, index as u64);
+    let mut terms = Terms::new(resource(), owner(), TTL);
+    terms.hint = Some(10);
+    terms.marks = (0..3).map(mark).collect();
+    let mut round = Round::acquire(Quorum::of(3), terms, start());
+    let marks = |round: &mut Round| -> Vec<(NodeId, Mark)> {
+        let of = |(node, command)| match command {
+            Command::Acquire { mark, .. } | Command::Confirm { mark, .. } => (node, mark),
+            other => panic!("{other:?}"),
+        };
+        drain(round).into_iter().map(of).collect()
+    };
+    assert_eq!(marks(&mut round), [0, 1, 2].map(|index| (node(index), mark(index))));
+    round.handle_reply(node(0), granted(12), at(1));
+    round.handle_reply(node(2), granted(11), at(1));
+    assert_eq!(marks(&mut round), [(node(2), mark(2))]);
+}
+
+/// Somebody has written to the counters of one node. That number becomes nobody's token.
+#[test]
+fn a_counter_that_no_clock_explains_is_outvoted() {
+    let day = 86_400_000_000;
+    for (first, second) in [(10 + day + 1, 10), ((1 << 53) - 5, 4)] {
+        let mut round = fenced(3);
+        round.handle_reply(node(0), granted(first), at(1));
+        round.handle_reply(node(1), granted(second), at(1));
+        assert_eq!(drain(&mut round), [], "one plausible grant is no quorum");
+        assert_eq!(round.verdict(), Verdict::Pending);
+        round.handle_reply(node(2), granted(10), at(1));
+        assert!(drain(&mut round).iter().all(|(other, _)| *other != node(0)));
+        if second < 10 {
+            round.handle_reply(node(1), granted(10), at(1));
+        }
+        assert_eq!((round.verdict(), round.token()), (Verdict::Won, Some(token(10))));
+    }
+    // Nobody is outvoted where the lowest counter is as far ahead: then it is the hint that is behind.
+    let mut round = fenced(3);
+    round.handle_reply(node(0), granted(10 + 5 * day), at(1));
+    round.handle_reply(node(1), granted(10 + 5 * day), at(1));
+    assert_eq!(round.token(), Some(token(10 + 5 * day)));
+    // Where too many are implausible, nobody wins.
+    let mut round = fenced(3);
+    round.handle_reply(node(0), granted(10 + 5 * day), at(1));
+    round.handle_reply(node(1), granted(10 + 9 * day), at(1));
+    round.handle_reply(node(2), granted(10), at(1));
+    assert_eq!((round.verdict(), round.token()), (Verdict::Lost, None));
 }

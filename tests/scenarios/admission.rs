@@ -21,7 +21,7 @@ use super::{
     MARKER, MS, SECOND, SOON, acquire_without, admitted, all_ready, alone,
     clock::Clocks,
     is_quarantined, quarantine, ready,
-    scripts::{ERA, Node},
+    scripts::{ERA, ETAG, Node},
     settings, token,
 };
 
@@ -104,21 +104,21 @@ fn a_marker_of_another_type_is_shown_and_can_be_mended() {
 #[test]
 fn an_admission_and_a_jump_count_in_the_era_in_which_they_were_decided_on() {
     let node = Node::admitted();
-    let (ready, first) = node.join("0");
-    assert!(ready && first == ERA);
-    assert_eq!(node.join("1"), (true, first.clone()), "a jump in another era");
-    let (ready, second) = node.join(&first);
-    assert!(!ready && second != first);
-    assert_eq!(node.join(&second), (false, second.clone()), "it is joining already");
-    assert!(!node.admit(&first));
-    assert!(node.admit(&second));
-    let (ready, third) = node.join(&first);
-    assert!(ready && third != second && third != first);
-    assert!(!node.join(&third).0);
-    assert!(!node.admit(&second), "the same node, waiting again");
+    let first = node.join("0");
+    assert!(first.ready && first.era == ERA && first.etag == ETAG);
+    assert_eq!(node.join("1"), first, "a jump in another era");
+    let second = node.join(&first.era);
+    assert!(!second.ready && second.era != first.era);
+    assert_eq!(node.join(&second.era), second, "it is joining already");
+    assert!(!node.admit(&first.era));
+    assert!(node.admit(&second.era));
+    let third = node.join(&first.era);
+    assert!(third.ready && third.era != second.era && third.era != first.era);
+    assert!(!node.join(&third.era).ready);
+    assert!(!node.admit(&second.era), "the same node, waiting again");
     node.server.flush();
-    assert!(!node.join("0").0);
-    assert!(!node.admit(&third));
+    assert!(!node.join("0").ready);
+    assert!(!node.admit(&third.era));
 }
 
 /// Another client has noticed the jump before, and the node has been through its quarantine.

@@ -1,13 +1,14 @@
-//! Goal: a node's counters never fall, never lose a digit and never reach their end by a broken clock, and its
-//! acquire refuses whatever it must.
+//! Goal: a node's counters never fall, never lose a digit and never reach their end by a broken clock or by what
+//! others have written, and its acquire refuses whatever it must.
 //!
-//! Method: the real acquire script by EVAL on a real server, with markers, counters and keys set by hand.
+//! Method: the real scripts by EVAL on a real server, with markers, counters and keys set by hand.
 
 use quorlock_harness::redis::Value;
 
-use super::scripts::{Ask, ERA, FENCE, Node, RESOURCE};
+use super::scripts::{Ask, CONFIRM, ETAG, Node, RESOURCE};
 
 const MAX: u64 = (1 << 53) - 1;
+const HOUR: i64 = 3600;
 
 #[test]
 fn a_hint_is_cut_to_a_minute_ahead_of_the_node() {
@@ -17,7 +18,7 @@ fn a_hint_is_cut_to_a_minute_ahead_of_the_node() {
         panic!("{answer:?}")
     };
     assert_eq!(fence, now + 60_000_000);
-    assert_eq!(node.counter(), Some(fence.to_string()));
+    assert_eq!(node.counter(), u64::try_from(fence).ok());
     node.expire();
     // One that is behind the counter raises it by one.
     assert_eq!(i64::try_from(node.granted(Ask::of("b"))).unwrap(), fence + 1);
@@ -36,7 +37,7 @@ fn numbers_are_stored_and_answered_to_the_last_digit() {
     let node = Node::admitted();
     node.set_counter(1_795_170_000_123_456);
     assert_eq!(node.granted(Ask::of("a")), 1_795_170_000_123_457);
-    assert_eq!(node.counter().as_deref(), Some("1795170000123457"));
+    assert_eq!(node.counter(), Some(1_795_170_000_123_457));
     assert_eq!(node.marked("high"), 1_795_170_000_123_457);
 }
 
@@ -49,96 +50,106 @@ fn a_counter_at_its_end_is_refused_and_leaves_no_key() {
     for _ in 0..3 {
         assert_eq!(node.code(Ask::of("b")), -4);
         assert_eq!(node.server.get(RESOURCE), None);
-        assert_eq!(node.counter(), Some(MAX.to_string()), "it neither falls nor wraps");
+        assert_eq!(node.counter(), Some(MAX), "it neither falls nor wraps");
     }
 }
 
+/// No counter that the node issued is above its high-water mark, so that one that is was written by somebody else.
 #[test]
-fn a_counter_that_is_no_number_or_no_string_is_refused_and_kept() {
-    let node = Node::admitted();
-    node.server.set(FENCE, "junk", None);
-    assert_eq!(node.code(Ask::of("a")), -4);
-    assert_eq!(node.counter().as_deref(), Some("junk"));
-    node.server.del(FENCE);
-    node.server.run(&["RPUSH", FENCE, "1"]);
-    assert_eq!(node.code(Ask::of("a")), -4);
-    assert_eq!(node.server.get(RESOURCE), None);
+fn a_counter_that_the_node_did_not_issue_counts_on_from_what_it_did_issue() {
+    for entry in ["9007199254740980before", "9999999999999999", "junk", "", "            nan"] {
+        let node = Node::admitted();
+        node.mark(&[("high", "5000")]);
+        node.write_counter(entry);
+        assert_eq!(node.granted(Ask::of("a")), 5001, "{entry}");
+        assert!(node.marked("high") < 60_000_000_000_000_000, "{entry} has not spread");
+        node.expire();
+        assert_eq!(node.granted(Ask::of("b")), 5002, "{entry}");
+    }
 }
 
 #[test]
 fn an_absent_counter_starts_above_the_floor() {
     let node = Node::admitted();
-    node.mark(&[("floor", "5000")]);
+    node.mark(&[("floor", "5000"), ("high", "5000")]);
     assert_eq!(node.granted(Ask::of("a")), 5001);
 }
 
-/// Twelve hours after a turn, what was the highest then becomes the floor. Fourteen hours after it, that would be
-/// below a counter that was begun right after the turn and expires before the next one.
+/// However the clock goes, a counter is dropped only together with a floor that is not below it.
 #[test]
-fn the_floor_turns_twice_before_a_counter_can_have_expired() {
-    let hours = 3600;
-    for (since, floor, passed) in [
-        (10 * hours, 10, 700),
-        (12 * hours, 700, 900),
-        (14 * hours, 900, 900),
-        (23 * hours, 900, 900),
-        (-hours, 900, 900),
-    ] {
-        let node = Node::admitted();
-        let now = i64::try_from(node.now_us() / 1_000_000).unwrap();
-        let turned = (now - since).to_string();
-        node.mark(&[("floor", "10"), ("passed", "700"), ("high", "900"), ("turned", &turned)]);
-        assert_eq!(node.granted(Ask::of("a")), floor + 1, "{since} s after the last turn");
-        assert_eq!((node.marked("floor"), node.marked("passed")), (floor, passed));
-        let turned_now = node.marked("turned").abs_diff(u64::try_from(now).unwrap()) < 60;
-        assert_eq!(turned_now, floor != 10);
-    }
+fn counters_are_kept_for_two_generations_and_the_floor_is_never_below_one_that_is_dropped() {
     let node = Node::admitted();
-    node.granted(Ask::of("a"));
-    let ttl = node.server.pttl(FENCE);
-    assert!((86_000_000..=86_400_000).contains(&ttl), "a counter lives for a day: {ttl}");
+    node.mark(&[("floor", "10"), ("passed", "10"), ("high", "900")]);
+    let fence = node.granted(Ask::of("a"));
+    assert_eq!(fence, 11);
+    node.expire();
+    let mut kept = Vec::new();
+    for since in [HOUR - 60, HOUR + 60, 48 * HOUR, -48 * HOUR] {
+        let now = i64::try_from(node.now_us() / 1_000_000).unwrap();
+        node.mark(&[("rotated", &(now - since).to_string())]);
+        let seen = node.join("0");
+        assert!(seen.ready && seen.etag == ETAG, "nobody's round is disturbed: {seen:?}");
+        kept.push((node.counter(), seen.floor));
+    }
+    assert_eq!(kept, [(Some(11), 10), (Some(11), 10), (None, 900), (None, 900)]);
+    let next = node.granted(Ask::of("b"));
+    assert!(next > 900, "{next}");
+    assert_eq!(node.server.pttl("quorlock:counters"), -1, "no clock expires them");
 }
 
-/// An acquire that relies on an era has the node read nothing of its marker but that.
 #[test]
-fn an_acquire_in_a_known_era_is_granted_as_asked_and_in_another_one_looked_at() {
+fn a_counter_of_the_older_generation_counts_on() {
+    let node = Node::admitted();
+    let fence = node.granted(Ask { hint: 700, ..Ask::of("a") });
+    node.mark(&[("rotated", "1")]);
+    assert!(node.join("0").ready);
+    // A round that was under way is confirmed, and the next one counts on.
+    assert!(node.confirmed(CONFIRM, "a", fence + 3));
+    node.mark(&[("rotated", "1")]);
+    assert!(node.join("0").ready);
+    node.expire();
+    assert_eq!(node.granted(Ask::of("b")), fence + 4);
+}
+
+/// Commands that name the state of the node are granted as asked, and those that name another one not at all.
+#[test]
+fn an_acquire_is_granted_in_the_state_that_its_round_knew_and_in_no_other() {
     let node = Node::admitted();
     let (hint, latest) = (node.now_us(), node.now_us() + 60_000_000);
-    let ask = |owner, hint| Ask { era: ERA, hint, latest, ..Ask::of(owner) };
+    let ask = |owner, hint| Ask { hint, latest, high: hint, ..Ask::of(owner) };
+    node.set_counter(hint - 1);
     node.mark(&[("high", "9000000000000000")]);
     assert!(matches!(node.acquire(ask("a", hint))[..], [Value::Int(now)] if now > 0));
-    assert_eq!(node.counter(), Some(hint.to_string()));
+    assert_eq!(node.counter(), Some(hint));
     node.expire();
     let behind = node.acquire(ask("b", hint));
-    assert!(matches!(behind[..], [Value::Int(1), _, Value::Int(_)]), "{behind:?}");
-    assert_eq!(node.counter(), Some((hint + 1).to_string()), "one that is behind raises it by one");
+    assert!(matches!(behind[..], [Value::Int(1), _, Value::Int(_), _]), "{behind:?}");
+    assert_eq!(node.counter(), Some(hint + 1), "one that is behind raises it by one");
     node.expire();
-    // A counter above `high` raises that too.
-    node.mark(&[("high", "1")]);
-    assert_eq!(node.granted(ask("c", hint)), hint + 2);
-    assert!(node.marked("high") >= hint + 2);
-    node.expire();
-    // In another era, what was known does not count, and the answer says what holds now.
-    node.mark(&[("era", "43"), ("floor", "8000000000000000")]);
-    let answer = node.acquire(ask("d", hint));
-    let [Value::Int(1), _, Value::Int(fence), Value::BulkString(era), ..] = &answer[..] else {
-        panic!("{answer:?}")
-    };
-    assert_eq!((*fence, &era[..]), (8_000_000_000_000_001, &b"43"[..]));
-    node.expire();
-    node.mark(&[("state", "joining"), ("era", "44")]);
-    assert_eq!(node.code(ask("e", hint)), -1);
+    for other in ["43.0/this/0/00000000", "42.1/this/0/00000000", "42.0/that/0/00000000", ""] {
+        assert_eq!(node.code(Ask { etag: other, ..ask("c", hint) }), -1, "{other}");
+        assert_eq!(node.confirm(CONFIRM, other, "b", hint + 9), -1, "{other}");
+    }
+    node.set_state("joining");
+    assert_eq!(node.code(ask("d", hint)), -1);
     node.server.flush();
     assert_eq!(node.code(ask("e", hint)), -1);
     assert!(node.server.keys().is_empty());
 }
 
+/// What a node says of its counters when it is sealed is final for the rounds that began before.
 #[test]
-fn a_ttl_above_the_longest_is_refused() {
+fn a_vote_of_a_round_that_began_before_the_seal_does_not_count_behind_it() {
     let node = Node::admitted();
-    assert_eq!(node.code(Ask { ttl_ms: 60_001, ..Ask::of("a") }), -2);
-    assert_eq!((node.server.get(RESOURCE), node.counter()), (None, None));
-    assert_eq!(node.granted(Ask { ttl_ms: 60_000, ..Ask::of("a") }), 1);
+    let fence = node.granted(Ask::of("a"));
+    let sealed = node.look(&["this", "0", "test/1", "60000", "0", "1"]);
+    assert!(sealed.ready && sealed.high >= fence && sealed.etag != ETAG);
+    assert_eq!(node.confirm(CONFIRM, ETAG, "a", fence + 7), -1);
+    node.expire();
+    assert_eq!(node.code(Ask::of("b")), -1);
+    assert_eq!(node.counter(), Some(fence));
+    assert_eq!(node.granted(Ask { etag: &sealed.etag, ..Ask::of("c") }), fence + 1);
+    assert_eq!(node.join("0").etag, sealed.etag, "a look alone seals nothing");
 }
 
 #[test]
@@ -151,36 +162,61 @@ fn an_acquire_that_arrives_late_does_nothing() {
     assert_eq!(node.granted(Ask { latest, ..Ask::of("a") }), 1);
 }
 
+/// Another process, another database, other data of the same process, a marker or counters that are gone: all of that
+/// may have forgotten.
 #[test]
-fn without_the_marker_of_this_process_nothing_is_granted() {
-    let node = Node::admitted();
-    let stranger = Ask { run_id: "another process", ..Ask::of("a") };
-    assert_eq!(node.code(stranger), -1);
-    node.mark(&[("state", "joining")]);
-    assert_eq!(node.code(Ask::of("a")), -1);
-    node.server.flush();
-    assert_eq!(node.code(Ask::of("a")), -1);
-    assert!(node.server.keys().is_empty());
+fn a_node_that_is_not_what_it_was_admitted_as_joins_again() {
+    type Change = fn(&Node);
+    let same = ["this", "0", "test/1", "60000", "0", "0"];
+    let changes: [(&str, Change, [&str; 6]); 5] = [
+        ("another process", |_| (), ["that", "0", "test/1", "60000", "0", "0"]),
+        ("another database", |_| (), ["this", "1", "test/1", "60000", "0", "0"]),
+        ("other data", |node| node.mark(&[("identity", "this/0/0123abcd")]), same),
+        ("counters gone", |node| assert!(node.server.del("quorlock:counters")), same),
+        ("marker gone", |node| assert!(node.server.del(super::MARKER)), same),
+    ];
+    for (what, change, args) in changes {
+        let node = Node::admitted();
+        let fence = node.granted(Ask::of("a"));
+        node.expire();
+        assert!(node.look(&same).ready);
+        change(&node);
+        let seen = node.look(&args);
+        assert!(!seen.ready, "{what}");
+        assert_eq!(node.code(Ask::of("b")), -1, "{what}");
+        if what == "counters gone" {
+            assert!(node.admit_above(&seen.era, "0", "0"));
+            let seen = node.look(&args);
+            assert!(seen.ready && seen.floor >= fence, "{seen:?}");
+        }
+    }
 }
 
-/// A lease's counter is set together with it, for a day. It has more than that left if the clock was set back.
 #[test]
-fn a_key_with_more_left_than_the_longest_ttl_is_cut_if_the_clock_was_set_back_under_it() {
-    let (ours, hour, day) = ("0123456789abcdef0123456789abcdef", 3_600_000u64, 86_400_000);
-    let (cut, kept) = (60_000, hour);
-    let set_back = Some(day + hour - 10_000);
-    for (holder, counter, expected) in [
-        (ours, set_back, cut),
-        ("somebody else's", set_back, kept),
-        // Classic leases, and those of node-redlock, look like ours and may be longer.
-        (ours, Some(day - 1), kept),
-        (ours, None, kept),
-    ] {
+fn a_node_of_another_fleet_is_left_alone() {
+    let node = Node::admitted();
+    for fleet in ["test/3", "other/1"] {
+        assert_eq!(node.look_code(&["this", "0", fleet, "90000", "42", "1"]), -5);
+    }
+    let seen = node.join("0");
+    assert!(seen.ready && seen.etag == ETAG);
+    assert_eq!(node.marked("max_ttl"), 60_000);
+}
+
+/// A node remembers to whom it granted, so that it never takes another library's lock for one of its own.
+#[test]
+fn a_lease_with_more_left_than_the_longest_ttl_is_cut_and_nothing_else_is() {
+    let (ours, theirs) = ("0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcde0");
+    let hour = 3_600_000u64;
+    for (granted_to, holder, expected) in
+        [(Some(ours), ours, 60_000), (Some(ours), theirs, hour), (None, ours, hour)]
+    {
         let node = Node::admitted();
-        node.server.set(RESOURCE, holder, Some(hour));
-        if let Some(left) = counter {
-            node.server.set(FENCE, "7", Some(left));
+        if let Some(owner) = granted_to {
+            assert!(node.granted(Ask::of(owner)) > 0);
         }
+        // Its clock was set back under the lease, or somebody else has a longer one.
+        node.server.set(RESOURCE, holder, Some(hour));
         let answer = node.acquire(Ask::of("a"));
         let [Value::Int(0), Value::Int(_), Value::Int(remaining), Value::BulkString(by)] =
             &answer[..]

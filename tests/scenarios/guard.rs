@@ -7,7 +7,7 @@
 use super::scripts::{Ask, CONFIRM, Node};
 
 /// The guard, as it stands in the script.
-const GUARD: &str = " or fence > token";
+const GUARD: &str = " or counter > token";
 
 fn without_the_guard() -> String {
     let unguarded = CONFIRM.replace(GUARD, "");
@@ -93,12 +93,12 @@ fn a_confirm_raises_the_counter_and_is_refused_to_anybody_but_the_holder() {
     let node = Node::admitted();
     assert_eq!(node.granted(Ask::of("a")), 1);
     assert!(!node.confirmed(CONFIRM, "b", 7));
-    assert_eq!(node.counter().as_deref(), Some("1"));
+    assert_eq!(node.counter(), Some(1));
     assert!(node.confirmed(CONFIRM, "a", 7));
-    assert_eq!(node.counter().as_deref(), Some("7"));
+    assert_eq!(node.counter(), Some(7));
     assert!(node.confirmed(CONFIRM, "a", 7), "the same vote twice");
     assert!(!node.confirmed(CONFIRM, "a", 6));
-    assert_eq!(node.counter().as_deref(), Some("7"));
+    assert_eq!(node.counter(), Some(7));
     node.expire();
     assert!(!node.confirmed(CONFIRM, "a", 8), "its key is gone");
     assert_eq!(node.granted(Ask::of("b")), 8, "and the next one counts on from there");

@@ -22,7 +22,7 @@ fn a_counter_above_the_token_is_no_obstacle_and_stays() {
     assert_eq!(node.restored("holder", latest), 0, "the waiter's key stands there");
     node.expire();
     assert_eq!(node.restored("holder", latest), 1);
-    assert_eq!(node.counter(), Some(waiter.to_string()));
+    assert_eq!(node.counter(), Some(waiter));
     assert_eq!(node.restored("holder", latest), 0, "it is there already");
 }
 
@@ -32,10 +32,10 @@ fn a_restore_that_comes_late_or_whose_end_is_not_known_does_nothing() {
     for latest in [node.now_us() - 1, 0] {
         assert_eq!(node.restored("holder", latest), -3);
     }
-    node.mark(&[("state", "joining")]);
+    node.set_state("joining");
     assert_eq!(node.restored("holder", node.now_us() + 1_000_000), -1);
     assert_eq!(node.code(Ask::of("other")), -1);
-    node.mark(&[("state", "ready")]);
+    node.set_state("ready");
     assert_eq!(node.granted(Ask::of("other")), 1, "nothing has been set");
 }
 

@@ -10,27 +10,28 @@ use quorlock_harness::{
 
 use super::MARKER;
 
-macro_rules! voting {
-    ($file:literal) => {
-        concat!(
-            include_str!("../../src/node/redis/scripts/marker.lua"),
-            include_str!(concat!("../../src/node/redis/scripts/", $file))
-        )
+macro_rules! script {
+    ($($file:literal)+) => {
+        concat!($(include_str!(concat!("../../src/node/redis/scripts/", $file))),+)
     };
 }
 
-pub(crate) const ACQUIRE: &str = include_str!("../../src/node/redis/scripts/acquire.lua");
-pub(crate) const CONFIRM: &str = voting!("confirm.lua");
-const RESTORE: &str = voting!("restore.lua");
-const JOIN: &str = include_str!("../../src/node/redis/scripts/join.lua");
-const ADMIT: &str = include_str!("../../src/node/redis/scripts/admit.lua");
+pub(crate) const ACQUIRE: &str = script!("prelude.lua" "acquire.lua");
+pub(crate) const CONFIRM: &str = script!("prelude.lua" "confirm.lua");
+const RESTORE: &str = script!("prelude.lua" "admitted.lua" "restore.lua");
+const JOIN: &str = script!("prelude.lua" "join.lua");
+const ADMIT: &str = script!("prelude.lua" "admit.lua");
 
-/// The resource of these tests, and the key of its counter.
+/// The resource of these tests.
 pub(crate) const RESOURCE: &str = "r";
-pub(crate) const FENCE: &str = "fence:{r}";
 
-const RUN_ID: &str = "this process";
+const COUNTERS: &str = "quorlock:counters";
+const OLDER: &str = "quorlock:older";
+
+/// The process, its database, and that it was nobody's replica.
+const IDENTITY: &str = "this/0/00000000";
 pub(crate) const ERA: &str = "42";
+pub(crate) const ETAG: &str = "42.0/this/0/00000000";
 
 /// A node whose scripts are run one by one.
 pub(crate) struct Node {
@@ -40,37 +41,51 @@ pub(crate) struct Node {
 /// What one acquire asks for.
 #[derive(Clone, Copy)]
 pub(crate) struct Ask<'a> {
-    pub(crate) run_id: &'a str,
-    /// The era that is relied on, if any.
-    pub(crate) era: &'a str,
+    /// The state of the node that the round knew.
+    pub(crate) etag: &'a str,
     pub(crate) owner: &'a str,
     pub(crate) ttl_ms: u64,
     pub(crate) hint: u64,
     pub(crate) latest: u64,
+    /// What the high-water mark is known not to be below.
+    pub(crate) high: u64,
 }
 
 impl<'a> Ask<'a> {
     /// For ten seconds, without a hint and without a deadline.
     pub(crate) fn of(owner: &'a str) -> Self {
-        Self { run_id: RUN_ID, era: "", owner, ttl_ms: 10_000, hint: 0, latest: 0 }
+        Self { etag: ETAG, owner, ttl_ms: 10_000, hint: 0, latest: 0, high: 0 }
     }
 }
 
+/// What a look at the marker says.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) ready: bool,
+    pub(crate) etag: String,
+    pub(crate) era: String,
+    pub(crate) floor: u64,
+    pub(crate) high: u64,
+}
+
 impl Node {
-    /// A server that is admitted with a longest ttl of a minute and all counters at zero.
+    /// A server that is admitted with a longest ttl of a minute, a floor of zero and a high-water mark that lets
+    /// counters be set by hand.
     pub(crate) fn admitted() -> Self {
         let node = Self { server: Server::start() };
         let now = (node.now_us() / 1_000_000).to_string();
         node.mark(&[
-            ("run_id", RUN_ID),
-            ("state", "ready"),
+            ("identity", IDENTITY),
+            ("fleet", "test/1"),
             ("max_ttl", "60000"),
             ("floor", "0"),
             ("passed", "0"),
             ("high", "0"),
-            ("turned", &now),
+            ("rotated", &now),
             ("era", ERA),
+            ("seal", "0"),
         ]);
+        node.set_state("ready");
         node
     }
 
@@ -81,19 +96,38 @@ impl Node {
         }
     }
 
-    /// A field of the marker.
+    /// Sets the state, and with it whether anybody may vote here.
+    pub(crate) fn set_state(&self, state: &str) {
+        self.mark(&[("state", state)]);
+        self.server.run(&["HSET", COUNTERS, "", if state == "ready" { ETAG } else { "" }]);
+    }
+
+    /// A number in the marker.
     pub(crate) fn marked(&self, field: &str) -> u64 {
-        let value = self.server.run(&["HGET", MARKER, field]);
-        redis::from_redis_value(value).expect("a number")
+        let value: String =
+            redis::from_redis_value(self.server.run(&["HGET", MARKER, field])).unwrap();
+        value.parse().expect("a number")
     }
 
+    /// Sets the counter as if the node had issued it, to an owner of before.
     pub(crate) fn set_counter(&self, counter: u64) {
-        self.server.set(FENCE, counter.to_string(), None);
+        self.write_counter(&format!("{counter:016}before"));
+        let high = self.marked("high").max(counter);
+        self.mark(&[("high", &high.to_string())]);
     }
 
-    /// The counter, exactly as it is stored.
-    pub(crate) fn counter(&self) -> Option<String> {
-        self.server.get(FENCE).map(|bytes| String::from_utf8(bytes).expect("text"))
+    /// Writes anything to where the counter stands.
+    pub(crate) fn write_counter(&self, entry: &str) {
+        self.server.run(&["HSET", COUNTERS, RESOURCE, entry]);
+    }
+
+    /// The counter, in either generation.
+    pub(crate) fn counter(&self) -> Option<u64> {
+        let entry = |key| -> Option<String> {
+            redis::from_redis_value(self.server.run(&["HGET", key, RESOURCE])).unwrap()
+        };
+        let entry = entry(COUNTERS).or_else(|| entry(OLDER))?;
+        Some(entry[..16].parse().expect("sixteen digits"))
     }
 
     /// The key is gone, by its expiry or by whatever else.
@@ -108,9 +142,10 @@ impl Node {
     }
 
     pub(crate) fn acquire(&self, ask: Ask<'_>) -> Vec<Value> {
-        let numbers = [ask.ttl_ms, ask.hint, ask.latest].map(|number| number.to_string());
-        let [ttl, hint, latest] = &numbers;
-        match self.eval(ACQUIRE, &[ask.era, ask.owner, ttl, hint, latest, ask.run_id]) {
+        let [ttl, latest, high] =
+            [ask.ttl_ms, ask.latest, ask.high].map(|number| number.to_string());
+        let hint = format!("{:016}", ask.hint);
+        match self.eval(ACQUIRE, &[ask.etag, ask.owner, &ttl, &hint, &latest, &high]) {
             Value::Array(answer) => answer,
             other => vec![other],
         }
@@ -139,48 +174,75 @@ impl Node {
     /// Whether the node confirms, by the script given.
     #[track_caller]
     pub(crate) fn confirmed(&self, script: &str, owner: &str, token: u64) -> bool {
-        match self.eval(script, &[RUN_ID, owner, &token.to_string()]) {
-            Value::Array(answer) => match answer.as_slice() {
-                [Value::Int(code @ (0 | 1)), Value::Int(_)] => *code == 1,
-                other => panic!("no vote: {other:?}"),
-            },
-            other => panic!("no vote: {other:?}"),
+        match self.confirm(script, ETAG, owner, token) {
+            code @ (0 | 1) => code == 1,
+            other => panic!("no vote: {other}"),
         }
+    }
+
+    /// The first number of the answer to a confirm.
+    #[track_caller]
+    pub(crate) fn confirm(&self, script: &str, etag: &str, owner: &str, token: u64) -> i64 {
+        self.first(self.eval(script, &[etag, owner, &format!("{token:016}")]))
     }
 
     /// The first number of the answer to a restore for ten seconds.
     #[track_caller]
     pub(crate) fn restored(&self, owner: &str, latest: u64) -> i64 {
-        match self.eval(RESTORE, &[RUN_ID, owner, "10000", &latest.to_string()]) {
+        self.first(self.eval(RESTORE, &[IDENTITY, owner, "10000", &latest.to_string()]))
+    }
+
+    /// Looks at the marker; one that is ready in the era `force` has to join again.
+    #[track_caller]
+    pub(crate) fn join(&self, force: &str) -> Seen {
+        self.look(&["this", "0", "test/1", "60000", force, "0"])
+    }
+
+    /// Looks at the marker with these arguments.
+    #[track_caller]
+    pub(crate) fn look(&self, args: &[&str]) -> Seen {
+        let Value::Array(answer) = self.eval(JOIN, args) else { panic!("no array") };
+        let text = |value: &Value| -> String { redis::from_redis_value(value.clone()).unwrap() };
+        let [Value::Int(ready @ (0 | 1)), Value::Int(_), _, etag, era, _, floor, high, _] =
+            &answer[..]
+        else {
+            panic!("{answer:?}")
+        };
+        let number = |value| text(value).parse().expect("a number");
+        let (etag, era) = (text(etag), text(era));
+        Seen { ready: *ready == 1, etag, era, floor: number(floor), high: number(high) }
+    }
+
+    /// The first number of the answer to a look.
+    #[track_caller]
+    pub(crate) fn look_code(&self, args: &[&str]) -> i64 {
+        self.first(self.eval(JOIN, args))
+    }
+
+    /// Whether the node has been admitted, above a counter of 7.
+    #[track_caller]
+    pub(crate) fn admit(&self, era: &str) -> bool {
+        self.admit_above(era, "7", "0")
+    }
+
+    #[track_caller]
+    pub(crate) fn admit_above(&self, era: &str, known: &str, wall: &str) -> bool {
+        self.first(self.eval(ADMIT, &[IDENTITY, era, known, wall])) == 1
+    }
+
+    #[track_caller]
+    fn first(&self, answer: Value) -> i64 {
+        match answer {
             Value::Array(answer) => match answer.as_slice() {
-                [Value::Int(code), Value::Int(_)] => *code,
+                [Value::Int(code), Value::Int(_), ..] => *code,
                 other => panic!("no answer: {other:?}"),
             },
             other => panic!("no answer: {other:?}"),
         }
     }
 
-    /// Whether the node is ready, and its era; one that is ready in the era `force` has to join again.
-    #[track_caller]
-    pub(crate) fn join(&self, force: &str) -> (bool, String) {
-        let command = ["EVAL", JOIN, "1", MARKER, RUN_ID, "60000", force];
-        let Value::Array(answer) = self.server.run(&command) else { panic!("no array") };
-        let [Value::Int(ready), Value::Int(_), Value::BulkString(era), ..] = &answer[..] else {
-            panic!("{answer:?}")
-        };
-        (*ready == 1, String::from_utf8(era.clone()).unwrap())
-    }
-
-    /// Whether the node has been admitted.
-    #[track_caller]
-    pub(crate) fn admit(&self, era: &str) -> bool {
-        let command = ["EVAL", ADMIT, "1", MARKER, RUN_ID, era, "7", "0"];
-        let Value::Array(answer) = self.server.run(&command) else { panic!("no array") };
-        answer[0] == Value::Int(1)
-    }
-
     fn eval(&self, script: &str, args: &[&str]) -> Value {
-        let command = [&["EVAL", script, "3", MARKER, RESOURCE, FENCE][..], args].concat();
-        self.server.run(&command)
+        let keys = ["EVAL", script, "4", MARKER, COUNTERS, OLDER, RESOURCE];
+        self.server.run(&[&keys[..], args].concat())
     }
 }

@@ -12,7 +12,9 @@ use std::{
 };
 
 use quorlock::{
-    node::{MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus},
+    node::{
+        Join, MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus,
+    },
     protocol::{Command, FencingToken, Floor, Marker, Reply, Timestamp},
     runtime::Runtime,
 };
@@ -243,8 +245,8 @@ impl Node for SimNode {
         })
     }
 
-    fn join(&self, max_ttl: Duration, force: Option<u64>) -> NodeFuture<Marker> {
-        self.send(move |server| server.memory.join(max_ttl, force))
+    fn join(&self, join: Join) -> NodeFuture<Marker> {
+        self.send(move |server| server.memory.join(join))
     }
 
     fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {

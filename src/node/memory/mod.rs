@@ -14,7 +14,9 @@ use std::{
 use tokio::sync::oneshot;
 
 use self::store::{Entry, Store};
-use super::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus, Watcher};
+use super::{
+    Join, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus, Watcher,
+};
 use crate::{
     protocol::{Command, Floor, Marker, Reply, Timestamp},
     runtime,
@@ -78,7 +80,7 @@ impl MemoryNode {
     /// A running, empty node on a clock of the caller's, such as that of a simulation.
     pub fn with_clock(clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         let state = Mutex::new(State {
-            store: Store::admitted(),
+            store: Store::new_and_ready(),
             mode: Mode::Running,
             life: 0,
             queue: Vec::new(),
@@ -220,8 +222,8 @@ impl Node for MemoryNode {
         })
     }
 
-    fn join(&self, max_ttl: Duration, force: Option<u64>) -> NodeFuture<Marker> {
-        let joined = self.running().map(|mut state| state.store.join(max_ttl, force));
+    fn join(&self, join: Join) -> NodeFuture<Marker> {
+        let joined = self.running().map(|mut state| state.store.join(join));
         Box::pin(std::future::ready(joined))
     }
 

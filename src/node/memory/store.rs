@@ -5,14 +5,18 @@
 use std::{collections::HashMap, time::Duration};
 
 use crate::{
-    node::NodeError,
+    node::{Join, NodeError},
     protocol::{
-        Command, Denial, FencingToken, Floor, Marker, Owner, Reply, Resource, Timestamp, validity,
+        Command, Denial, FencingToken, Floor, Mark, Marker, Owner, Reply, Resource, Timestamp,
+        validity,
     },
 };
 
 /// A hint this far ahead of the node's clock is cut, so that a broken clock does not use up the counters.
 const HINT_AHEAD_US: u64 = 60_000_000;
+
+/// As much of a holder as is told: it may be of any length.
+const HOLDER_SHOWN: usize = 64;
 
 /// The keys, the counters and the marker of one node.
 #[derive(Debug, Default)]
@@ -25,6 +29,8 @@ pub(super) struct Store {
     max_ttl: Duration,
     /// Counts the changes of `ready`, beginning anew with each life.
     era: u64,
+    /// Counts the seals of this era.
+    seal: u64,
     pub(super) ready: bool,
 }
 
@@ -36,7 +42,7 @@ pub(super) struct Entry {
 
 impl Store {
     /// A store that has never had another life, so that it has nothing to have forgotten.
-    pub(super) fn admitted() -> Self {
+    pub(super) fn new_and_ready() -> Self {
         Self { ready: true, era: 1, ..Self::default() }
     }
 
@@ -58,20 +64,19 @@ impl Store {
         wall_us: u64,
     ) -> Result<Reply, NodeError> {
         match command {
-            Command::Acquire { resource, owner, ttl, hint: Some(hint) } => {
-                self.admitted_for(ttl)?;
-                self.acquire(&resource, owner, ttl, Some(hint), now, wall_us)
+            Command::Acquire { resource, owner, ttl, hint, mark } => {
+                if hint.is_some() {
+                    self.still_in(mark)?;
+                }
+                self.acquire(&resource, owner, ttl, hint, now, wall_us)
             }
-            Command::Acquire { resource, owner, ttl, hint: None } => {
-                self.acquire(&resource, owner, ttl, None, now, wall_us)
-            }
-            Command::Confirm { resource, owner, token } => {
-                self.admitted_for(Duration::ZERO)?;
+            Command::Confirm { resource, owner, token, mark } => {
+                self.still_in(mark)?;
                 Ok(self.confirm(&resource, owner, token, now))
             }
             Command::Extend { resource, owner, ttl, token } => {
                 if token.is_some() {
-                    self.admitted_for(Duration::ZERO)?;
+                    self.admitted()?;
                 }
                 let expires = Some(now.saturating_add(wire(ttl)));
                 Ok(match self.keys(now).get_mut(resource.as_bytes()) {
@@ -86,7 +91,7 @@ impl Store {
             // Like the end of an acquire, that of a restore is in a clock that this node does not know.
             Command::Restore { resource, owner, ttl, until: _, token } => {
                 if token.is_some() {
-                    self.admitted_for(Duration::ZERO)?;
+                    self.admitted()?;
                 }
                 if self.keys(now).contains_key(resource.as_bytes()) {
                     return Ok(Reply::Denied(Denial::default()));
@@ -108,14 +113,14 @@ impl Store {
         }
     }
 
-    fn admitted_for(&self, ttl: Duration) -> Result<(), NodeError> {
-        if !self.ready {
-            return Err(NodeError::NotAdmitted);
-        }
-        if ttl > self.max_ttl {
-            return Err(NodeError::TtlTooLong);
-        }
-        Ok(())
+    fn admitted(&self) -> Result<(), NodeError> {
+        if self.ready { Ok(()) } else { Err(NodeError::NotAdmitted) }
+    }
+
+    /// Whether what a round knew of this node when it began still holds.
+    fn still_in(&self, mark: Mark) -> Result<(), NodeError> {
+        self.admitted()?;
+        if mark == Mark::new(self.era, self.seal) { Ok(()) } else { Err(NodeError::NotAdmitted) }
     }
 
     fn acquire(
@@ -179,23 +184,32 @@ impl Store {
     }
 
     /// Reads the marker, and raises the longest ttl.
-    pub(super) fn join(&mut self, max_ttl: Duration, force: Option<u64>) -> Marker {
-        self.max_ttl = self.max_ttl.max(max_ttl);
-        if self.ready && force == Some(self.era) {
+    pub(super) fn join(&mut self, join: Join) -> Marker {
+        self.max_ttl = self.max_ttl.max(join.max_ttl);
+        if self.ready && join.force == Some(self.era) {
             self.ready = false;
-            self.era += 1;
+            self.begin_era();
         }
-        Marker::new(self.ready, self.max_ttl, self.high).above(self.floor).in_era(self.era)
+        if self.ready && join.seal {
+            self.seal += 1;
+        }
+        let marker = Marker::new(self.ready, self.max_ttl, self.high).above(self.floor);
+        marker.in_era(self.era).sealed(self.seal)
+    }
+
+    fn begin_era(&mut self) {
+        self.era += 1;
+        self.seal = 0;
     }
 
     /// Lets the node vote.
     pub(super) fn admit(&mut self, era: u64, floor: Floor, wall_us: u64) -> bool {
         let joining = !self.ready && self.era == era;
         if joining {
-            let wall = floor.wall_us.min(wall_us.saturating_add(HINT_AHEAD_US));
+            let wall = floor.wall_us.min(wall_us.saturating_add(2 * HINT_AHEAD_US));
             self.floor = self.floor.max(floor.known).max(wall).max(self.high);
             self.ready = true;
-            self.era += 1;
+            self.begin_era();
         }
         joining
     }
@@ -208,6 +222,7 @@ fn wire(ttl: Duration) -> Duration {
 impl Entry {
     fn denial(&self, now: Timestamp) -> Denial {
         let remaining = self.expires.map(|expires| expires.saturating_since(now));
-        Denial::new(Some(self.value.clone().into_boxed_slice()), remaining)
+        let shown = self.value.iter().take(HOLDER_SHOWN).copied().collect();
+        Denial::new(Some(shown), remaining)
     }
 }

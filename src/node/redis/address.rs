@@ -87,6 +87,11 @@ impl Address {
         &self.client
     }
 
+    /// The number of the database.
+    pub(super) fn database(&self) -> i64 {
+        self.client.get_connection_info().redis_settings().db()
+    }
+
     /// Host and port, or path: no credentials.
     pub(crate) const fn display(&self) -> &Arc<str> {
         &self.display

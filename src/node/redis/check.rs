@@ -1,14 +1,18 @@
 //! What a server must show before it may vote: who it is, what role it has, whether it may evict locks,
 //! and that our user has the rights it needs.
 //!
-//! It asks nothing that changes the server, and it judges only what the server said.
+//! It asks nothing that changes the server, touches nobody's key, leaves nothing in the server's log of denials, and
+//! judges only what the server said.
 
 use std::sync::Arc;
 
-use futures::future::join_all;
+use futures::future::{join, join_all};
 use redis::{Cmd, Value, from_redis_value};
 
-use super::{link::Link, script};
+use super::{
+    link::Link,
+    script::{self, OWN},
+};
 use crate::node::{NodeContext, NodeError, Refusal};
 
 /// What `INFO` says of a server that may vote.
@@ -18,33 +22,20 @@ pub(super) struct Identity {
     pub(super) version: String,
 }
 
-/// A name for probing rights; reading it changes nothing, and it is never written.
-const PROBE: &str = "quorlock:rights-probe";
+/// The commands that the client and the scripts run, beside `EVAL` and `INFO`, which are tried.
+const CLASSIC_COMMANDS: [&str; 6] = ["set", "getrange", "del", "pttl", "pexpire", "evalsha"];
+const OWN_COMMANDS: [&str; 6] = ["hget", "hmget", "hset", "time", "unlink", "rename"];
 
-/// How many of the probes concern classic mode.
-const CLASSIC_PROBES: usize = 6;
-
-/// The commands that a node is sent, each in a form without an effect. `SET` with both conditions and `HSET`
-/// with half a pair are errors, which the server finds only after it has checked the right. Classic mode
-/// does without those at the end.
-fn probes() -> [(&'static str, Cmd); 10] {
-    let command = |words: &[&str]| {
-        let mut command = Cmd::new();
-        command.arg(words);
-        command
-    };
-    [
-        ("set", command(&["SET", PROBE, "", "NX", "XX"])),
-        ("get", command(&["GET", PROBE])),
-        ("pttl", command(&["PTTL", PROBE])),
-        ("del", command(&["DEL", PROBE])),
-        ("pexpire", command(&["PEXPIRE", PROBE, "1"])),
-        ("evalsha", command(&["EVALSHA", "0000000000000000000000000000000000000000", "0"])),
-        ("hget", command(&["HGET", PROBE, "era"])),
-        ("hmget", command(&["HMGET", PROBE, "run_id"])),
-        ("hset", command(&["HSET", PROBE, "run_id", "", "odd"])),
-        ("time", command(&["TIME"])),
-    ]
+/// Asks for the commands that the user may not run.
+fn rights(context: &NodeContext) -> Cmd {
+    let mut command = Cmd::new();
+    command.arg("EVAL").arg(script::RIGHTS.text()).arg(0);
+    if context.classic() {
+        command.arg(context.probe()).arg(&CLASSIC_COMMANDS);
+    } else {
+        command.arg(OWN[0]).arg(&CLASSIC_COMMANDS).arg(&OWN_COMMANDS);
+    }
+    command
 }
 
 /// The real scripts, so that the server has them before it is asked for anything: one that it does not know is sent
@@ -74,25 +65,33 @@ pub(super) async fn check(link: &Link, context: &NodeContext) -> Result<Identity
     let info = info(link).await?;
     let identity =
         judge(&info, context.allow_eviction(), context.classic()).map_err(NodeError::Refused)?;
-    let mut probes = Vec::from(probes());
-    if context.classic() {
-        probes.truncate(CLASSIC_PROBES);
+    let rights = rights(context);
+    let scripts: Vec<Cmd> = scripts(context.classic()).collect();
+    let loading = join_all(scripts.iter().map(|script| link.send(script)));
+    let (missing, loaded) = join(link.send(&rights), loading).await;
+    let missing: Vec<String> = from_redis_value(missing.map_err(lacks_eval)?).unwrap_or_default();
+    if let Some(command) = missing.into_iter().next() {
+        let message = Arc::from("its ACL rules do not allow the command");
+        return Err(NodeError::Refused(Refusal::MissingRight {
+            command: Arc::from(command),
+            message,
+        }));
     }
-    probes.extend(scripts(context.classic()).map(|script| ("eval", script)));
-    let answers = join_all(probes.iter().map(|(_, command)| link.send(command))).await;
-    for ((name, _), answer) in probes.iter().zip(answers) {
-        match answer {
-            Err(NodeError::Rejected { code, message, .. }) if lacks_right(&code, &message) => {
-                let command = Arc::from(*name);
-                return Err(NodeError::Refused(Refusal::MissingRight { command, message }));
-            }
-            Err(error) if error.sent() => return Err(error),
-            // Everything else the server said proves that the command may be run. A user may well have no
-            // right to the probe's key.
-            Err(_) | Ok(_) => {}
+    match loaded.into_iter().find_map(|answer| answer.err().filter(NodeError::sent)) {
+        Some(error) => Err(error),
+        // Whatever else the server said, it knows the script now.
+        None => Ok(identity),
+    }
+}
+
+/// The right to `EVAL` itself is missing.
+fn lacks_eval(error: NodeError) -> NodeError {
+    match error {
+        NodeError::Rejected { code, message, .. } if lacks_right(&code, &message) => {
+            NodeError::Refused(Refusal::MissingRight { command: Arc::from("eval"), message })
         }
+        other => other,
     }
-    Ok(identity)
 }
 
 async fn info(link: &Link) -> Result<String, NodeError> {
@@ -144,6 +143,10 @@ fn judge(info: &str, allow_eviction: bool, classic: bool) -> Result<Identity, Re
     if field("role").is_some_and(|role| role != "master") {
         return Err(Refusal::Replica);
     }
+    // It would move keys to other servers.
+    if field("cluster_enabled").is_some_and(|enabled| enabled == "1") {
+        return Err(Refusal::Cluster);
+    }
     let limited = field("maxmemory").is_some_and(|bytes| bytes != "0");
     let policy = field("maxmemory_policy").unwrap_or("noeviction");
     if limited && policy != "noeviction" && !allow_eviction {
@@ -180,6 +183,8 @@ mod tests {
         assert!(judge(&evicts, true, false).is_ok());
         let replica = "redis_version:7.0.15\r\nrun_id:abc\r\nrole:slave\r\n";
         assert_eq!(judge(replica, false, false).unwrap_err(), Refusal::Replica);
+        let cluster = info("cluster_enabled:1\r\n");
+        assert_eq!(judge(&cluster, false, false).unwrap_err(), Refusal::Cluster);
         let old = "redis_version:5.0.14\r\nrun_id:abc\r\nrole:master\r\n";
         assert!(matches!(judge(old, false, true), Err(Refusal::TooOld { .. })));
         let older = "redis_version:6.0.16\r\nrun_id:abc\r\nrole:master\r\n";

@@ -69,6 +69,11 @@ impl Link {
         self.down.is_down()
     }
 
+    /// Ends it, because what stands behind it must not be used any more.
+    pub(super) fn give_up(&self, reason: &str) {
+        self.down.trip(reason);
+    }
+
     pub(super) async fn ended(&self) -> Arc<str> {
         self.down.wait().await
     }
@@ -83,8 +88,13 @@ impl Link {
         // A raw reply carries the server's errors as values.
         result.and_then(Value::extract_error).map_err(|error| {
             let error = session::classify(&error);
-            if let NodeError::ConnectionLost { reason } = &error {
-                self.down.trip(reason);
+            match &error {
+                NodeError::ConnectionLost { reason } => self.down.trip(reason),
+                // The connection stays when a master becomes a replica. A new one is checked.
+                NodeError::Rejected { code, .. } if &**code == "READONLY" => {
+                    self.down.trip("it has become a replica");
+                }
+                _ => {}
             }
             error
         })

@@ -1,69 +1,87 @@
-//! What a session knows of its node's marker, so that the node need not read it out for every acquire.
+//! What a session knows of its node's marker: under which name acquires and renewals may rely on it.
 //!
-//! It decides whether an acquire may rely on what is known: whether the node, if it is still in the same era,
-//! would find nothing in its marker that speaks against it.
+//! It decides whether a command may be sent at all: one whose round knew another state of the node than the session
+//! does now would be refused, and must not be sent under the newer name.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use redis::Value;
 
-use crate::protocol::{FencingToken, Marker, validity};
-
-/// So long after the last turn a node turns its floor, and its era changes; `acquire.lua` says why.
-const TURN: Duration = Duration::from_secs(39_500);
+use crate::protocol::{Mark, Marker};
 
 /// A marker as a script has told it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Known {
-    era: Arc<[u8]>,
+    ready: bool,
+    /// The process, its database, and whose replica it last was.
+    identity: Arc<[u8]>,
+    /// Names the identity, the era and the seal in a few bytes.
+    etag: Arc<[u8]>,
+    mark: Mark,
     floor: u64,
-    high: u64,
+    /// The node's high-water mark is not below this. It only rises while the etag stays.
+    high: AtomicU64,
     max_ttl_ms: u64,
-    /// In microseconds of the node's clock.
-    turned: u64,
 }
 
 impl Known {
-    /// From an answer's era, floor, `high`, longest ttl, and the second of the last turn.
-    pub(super) fn read(fields: &[Value]) -> Option<Self> {
-        let [era, floor, high, max_ttl, turned] = fields else { return None };
-        let Value::BulkString(era) = era else { return None };
+    /// From the answer to a look: identity, etag, era, seal, floor, high-water mark, longest ttl.
+    pub(super) fn read(ready: bool, fields: &[Value]) -> Option<Self> {
+        let [identity, etag, era, seal, floor, high, max_ttl] = fields else { return None };
+        let (Value::BulkString(identity), Value::BulkString(etag)) = (identity, etag) else {
+            return None;
+        };
         Some(Self {
-            era: Arc::from(era.as_slice()),
+            ready,
+            identity: Arc::from(identity.as_slice()),
+            etag: Arc::from(etag.as_slice()),
+            mark: Mark::new(number(era)?, number(seal)?),
             floor: number(floor)?,
-            high: number(high)?,
+            high: AtomicU64::new(number(high)?),
             max_ttl_ms: number(max_ttl)?,
-            turned: number(turned)?.saturating_mul(1_000_000),
         })
     }
 
-    /// The era, if an acquire of this ttl and hint that runs at `latest` at the latest, in microseconds of the
-    /// node's clock, may rely on it. Another acquire has the node read its marker.
-    pub(super) fn allows(&self, ttl: Duration, hint: u64, latest: u64) -> Option<&Arc<[u8]>> {
-        let turns = self.turned.saturating_add(u64::try_from(TURN.as_micros()).ok()?);
-        let allowed = validity::wire_millis(ttl) <= self.max_ttl_ms
-            && self.floor < hint
-            && hint <= self.high.min(FencingToken::MAX.get())
-            && (self.turned..turns).contains(&latest);
-        allowed.then_some(&self.era)
+    pub(super) fn identity(&self) -> &Arc<[u8]> {
+        &self.identity
     }
 
-    /// The era without what follows it, which changes with each turn and admits nobody.
-    pub(super) fn number(&self) -> Option<u64> {
-        let era = self.era.split(|byte| *byte == b'.').next()?;
-        std::str::from_utf8(era).ok()?.parse().ok()
+    /// The etag for a command of a round that knew this of the node.
+    pub(super) fn etag_for(&self, mark: Mark) -> Option<&Arc<[u8]>> {
+        (self.ready && self.mark == mark).then_some(&self.etag)
+    }
+
+    /// The era, of a node that is ready.
+    pub(super) fn era(&self) -> Option<u64> {
+        self.ready.then_some(self.mark.era)
+    }
+
+    pub(super) fn high(&self) -> u64 {
+        self.high.load(Ordering::Relaxed)
+    }
+
+    /// The node has told of a higher high-water mark.
+    pub(super) fn raise(&self, high: u64) {
+        self.high.fetch_max(high, Ordering::Relaxed);
     }
 
     /// For the protocol.
-    pub(super) fn marker(&self, ready: bool) -> Option<Marker> {
-        let max_ttl = Duration::from_millis(self.max_ttl_ms);
-        let marker = Marker::new(ready, max_ttl, self.high).above(self.floor);
-        Some(marker.in_era(self.number()?))
+    pub(super) fn marker(&self) -> Marker {
+        Marker::new(self.ready, Duration::from_millis(self.max_ttl_ms), self.high())
+            .above(self.floor)
+            .in_era(self.mark.era)
+            .sealed(self.mark.seal)
     }
 }
 
 /// A number as a script answers it, or as it stands in the marker.
-fn number(value: &Value) -> Option<u64> {
+pub(super) fn number(value: &Value) -> Option<u64> {
     match value {
         Value::Int(number) => u64::try_from(*number).ok(),
         Value::BulkString(text) => std::str::from_utf8(text).ok()?.parse().ok(),
@@ -75,36 +93,42 @@ fn number(value: &Value) -> Option<u64> {
 mod tests {
     use super::*;
 
-    const SECOND: u64 = 1_000_000;
-
-    fn known() -> Known {
+    fn known(ready: bool) -> Known {
         let text = |text: &str| Value::BulkString(text.into());
-        let fields = [text("77.10"), text("100"), Value::Int(200), text("5000"), text("10")];
-        Known::read(&fields).unwrap()
+        let fields = [
+            text("abc/0/0"),
+            text("77.1/abc/0/0"),
+            text("77"),
+            text("1"),
+            text("0000000000000100"),
+            Value::Int(200),
+            text("5000"),
+        ];
+        Known::read(ready, &fields).unwrap()
     }
 
     #[test]
-    fn an_acquire_relies_on_a_marker_that_allows_for_it() {
-        let (known, ttl, latest) = (known(), Duration::from_secs(5), 11 * SECOND);
-        let allows = |ttl, hint, latest| known.allows(ttl, hint, latest).is_some();
-        assert!(allows(ttl, 101, latest) && allows(ttl, 200, latest));
-        assert!(!allows(ttl, 100, latest), "not above the floor");
-        assert!(!allows(ttl, 201, latest), "above the highest");
-        assert!(
-            !allows(ttl + Duration::from_millis(1), 101, latest),
-            "longer than the longest ttl"
-        );
-        assert!(!allows(ttl, 101, 9 * SECOND), "before the last turn");
-        let turns = (10 + 39_500) * SECOND;
-        assert!(allows(ttl, 101, turns - 1) && !allows(ttl, 101, turns), "after the next turn");
+    fn a_command_is_sent_only_under_the_state_that_its_round_knew() {
+        let sent = |ready, mark| known(ready).etag_for(mark).is_some();
+        assert!(sent(true, Mark::new(77, 1)));
+        assert!(!sent(true, Mark::new(77, 0)), "sealed since");
+        assert!(!sent(true, Mark::new(76, 1)), "another era");
+        assert!(!sent(false, Mark::new(77, 1)), "joining");
     }
 
     #[test]
     fn a_marker_is_read_from_numbers_and_from_text() {
-        let marker = known().marker(true).unwrap();
-        assert_eq!(marker, Marker::new(true, Duration::from_secs(5), 200).above(100).in_era(77));
-        assert!(Known::read(&[Value::Nil, Value::Int(1)]).is_none());
-        let fields = [Value::Nil, Value::Int(1), Value::Int(1), Value::Int(1), Value::Int(1)];
-        assert!(Known::read(&fields).is_none());
+        let marker = Marker::new(true, Duration::from_secs(5), 200).above(100).in_era(77).sealed(1);
+        assert_eq!(known(true).marker(), marker);
+        assert!(Known::read(true, &[Value::Nil, Value::Int(1)]).is_none());
+        assert!(Known::read(true, &std::array::from_fn::<_, 7, _>(|_| Value::Int(1))).is_none());
+    }
+
+    #[test]
+    fn the_high_water_mark_only_rises() {
+        let known = known(true);
+        known.raise(300);
+        known.raise(250);
+        assert_eq!(known.high(), 300);
     }
 }

@@ -15,7 +15,6 @@ mod wire;
 use std::{
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use tokio::sync::Notify;
@@ -23,7 +22,7 @@ use tokio::sync::Notify;
 pub use self::address::AddressError;
 pub(crate) use self::address::{Address, TlsSettings};
 use self::session::Session;
-use super::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus};
+use super::{Join, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus};
 use crate::protocol::{Command, Floor, Marker, NodeClock, Reply};
 
 /// A Redis or Valkey server, on one multiplexed connection under a supervisor of its own.
@@ -118,8 +117,8 @@ impl Node for RedisNode {
         self.with_session(|session| wire::execute_many(session, commands))
     }
 
-    fn join(&self, max_ttl: Duration, force: Option<u64>) -> NodeFuture<Marker> {
-        self.with_session(|session| Box::pin(wire::join_fleet(session, max_ttl, force)))
+    fn join(&self, join: Join) -> NodeFuture<Marker> {
+        self.with_session(|session| Box::pin(wire::join_fleet(session, join)))
     }
 
     fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
@@ -143,7 +142,8 @@ impl Node for RedisNode {
         status.version.clone_from(&view.version);
         status.clock = view.session.as_ref().and_then(|session| session.clock_offset());
         status.era = view.session.as_ref().and_then(|session| session.era());
-        status.identity = view.session.as_ref().map(|session| Arc::from(session.run_id()));
+        status.identity =
+            view.session.as_ref().map(|session| Arc::from(session.process().run_id.as_str()));
         status
     }
 }

@@ -6,10 +6,9 @@ use std::sync::LazyLock;
 
 use redis::Cmd;
 
-use crate::protocol::Resource;
-
-/// The key of a node's marker.
-pub(super) const MARKER: &[u8] = b"quorlock:node";
+/// The node's own keys: its marker, the counters of this generation, and those of the one before. Names that begin
+/// like them are refused as resources.
+pub(super) const OWN: [&[u8]; 3] = [b"quorlock:node", b"quorlock:counters", b"quorlock:older"];
 
 /// A script, with its digest.
 pub(super) struct Source {
@@ -27,41 +26,23 @@ impl Source {
     }
 }
 
-/// A script that votes stands behind the check of the marker. (`acquire.lua` makes that check itself, where it
-/// cannot do without.)
-macro_rules! voting {
-    ($file:literal) => {
-        LazyLock::new(|| {
-            Source::new(concat!(include_str!("scripts/marker.lua"), include_str!($file)))
-        })
+/// Puts a script behind what it shares with others.
+macro_rules! script {
+    ($($file:literal)+) => {
+        LazyLock::new(|| Source::new(concat!($(include_str!(concat!("scripts/", $file))),+)))
     };
 }
 
-/// The same script in classic mode, where nodes have no marker and their clock is not read.
-macro_rules! classic {
-    ($file:literal) => {
-        LazyLock::new(|| Source::new(concat!("local now = 0\n", include_str!($file))))
-    };
-}
-
-pub(super) static ACQUIRE: LazyLock<Source> =
-    LazyLock::new(|| Source::new(include_str!("scripts/acquire.lua")));
-pub(super) static CONFIRM: LazyLock<Source> = voting!("scripts/confirm.lua");
-pub(super) static EXTEND: LazyLock<Source> = voting!("scripts/extend.lua");
-pub(super) static RESTORE: LazyLock<Source> = voting!("scripts/restore.lua");
-pub(super) static EXTEND_CLASSIC: LazyLock<Source> = classic!("scripts/extend.lua");
-pub(super) static RESTORE_CLASSIC: LazyLock<Source> = classic!("scripts/restore.lua");
-pub(super) static RELEASE: LazyLock<Source> =
-    LazyLock::new(|| Source::new(include_str!("scripts/release.lua")));
-pub(super) static JOIN: LazyLock<Source> =
-    LazyLock::new(|| Source::new(include_str!("scripts/join.lua")));
-pub(super) static ADMIT: LazyLock<Source> =
-    LazyLock::new(|| Source::new(include_str!("scripts/admit.lua")));
-
-/// The key of a resource's counter, in the same hash slot.
-pub(super) fn fence_key(resource: &Resource) -> Vec<u8> {
-    [b"fence:{", resource.as_bytes(), b"}"].concat()
-}
+pub(super) static ACQUIRE: LazyLock<Source> = script!("prelude.lua" "acquire.lua");
+pub(super) static CONFIRM: LazyLock<Source> = script!("prelude.lua" "confirm.lua");
+pub(super) static EXTEND: LazyLock<Source> = script!("prelude.lua" "admitted.lua" "extend.lua");
+pub(super) static RESTORE: LazyLock<Source> = script!("prelude.lua" "admitted.lua" "restore.lua");
+pub(super) static EXTEND_CLASSIC: LazyLock<Source> = script!("classic.lua" "extend.lua");
+pub(super) static RESTORE_CLASSIC: LazyLock<Source> = script!("classic.lua" "restore.lua");
+pub(super) static RELEASE: LazyLock<Source> = script!("release.lua");
+pub(super) static JOIN: LazyLock<Source> = script!("prelude.lua" "join.lua");
+pub(super) static ADMIT: LazyLock<Source> = script!("prelude.lua" "admit.lua");
+pub(super) static RIGHTS: LazyLock<Source> = script!("rights.lua");
 
 /// One call of a script: its keys, and a function that adds the arguments.
 pub(super) struct Script<'a> {

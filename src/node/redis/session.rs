@@ -1,4 +1,4 @@
-//! A link whose server is known: its identity, its clock, and how its errors read.
+//! A link whose server is known: which process and database it is, its clock, and how its errors read.
 //!
 //! It decides whether a reply may be believed: one that shows a clock that jumped is an error.
 
@@ -20,15 +20,25 @@ use crate::{
 /// reading of its clock may be wrong by.
 const LATE: Duration = Duration::from_millis(100);
 
+/// What stands behind a connection.
+#[derive(Clone, Debug)]
+pub(super) struct Process {
+    pub(super) run_id: String,
+    /// The number of the database. Two that are swapped keep their keys, and so their markers.
+    pub(super) database: i64,
+    /// The fleet that the node is configured for.
+    pub(super) fleet: Arc<str>,
+}
+
 /// A checked connection to a known process.
 pub(super) struct Session {
     link: Link,
-    run_id: String,
+    process: Process,
     runtime: Arc<dyn Runtime>,
     clock: Arc<Mutex<NodeClock>>,
     node_timeout: Duration,
-    /// What its marker said when it was last read on this connection, and the node was ready.
-    known: Mutex<Option<Known>>,
+    /// What its marker said when it was last read on this connection.
+    known: Mutex<Option<Arc<Known>>>,
 }
 
 /// What a script that votes has answered.
@@ -52,20 +62,20 @@ impl Answer {
 impl Session {
     pub(super) fn new(
         link: Link,
-        run_id: String,
+        process: Process,
         runtime: Arc<dyn Runtime>,
         clock: Arc<Mutex<NodeClock>>,
         node_timeout: Duration,
     ) -> Self {
-        Self { link, run_id, runtime, clock, node_timeout, known: Mutex::default() }
+        Self { link, process, runtime, clock, node_timeout, known: Mutex::default() }
     }
 
     pub(super) const fn link(&self) -> &Link {
         &self.link
     }
 
-    pub(super) fn run_id(&self) -> &str {
-        &self.run_id
+    pub(super) const fn process(&self) -> &Process {
+        &self.process
     }
 
     pub(super) async fn send(&self, command: &Cmd) -> Result<Value, NodeError> {
@@ -114,19 +124,19 @@ impl Session {
         self.runtime.steady()
     }
 
-    /// The era that an acquire may rely on.
-    pub(super) fn era_for(&self, ttl: Duration, hint: u64, latest: u64) -> Option<Arc<[u8]>> {
-        self.known().as_ref()?.allows(ttl, hint, latest).map(Arc::clone)
+    /// What the marker said when it was last read.
+    pub(super) fn known(&self) -> Option<Arc<Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The marker has been read.
+    pub(super) fn learn(&self, known: Arc<Known>) {
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
     }
 
     /// The era in which the node was last seen ready on this connection.
     pub(super) fn era(&self) -> Option<u64> {
-        self.known().as_ref()?.number()
-    }
-
-    /// The marker of a node that is ready, or `None` of one that is not.
-    pub(super) fn learn(&self, known: Option<Known>) {
-        *self.known() = known;
+        self.known()?.era()
     }
 
     /// How the node's clock stands to ours.
@@ -150,10 +160,6 @@ impl Session {
 
     fn clock(&self) -> MutexGuard<'_, NodeClock> {
         self.clock.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn known(&self) -> MutexGuard<'_, Option<Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

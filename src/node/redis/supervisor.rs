@@ -10,7 +10,7 @@ use redis::{AsyncConnectionConfig, ErrorKind, PushInfo, PushKind, RedisError};
 use super::{
     Shared, check,
     link::{self, Down, Link},
-    session::{self, Session},
+    session::{self, Process, Session},
 };
 use crate::{
     node::{NodeContext, NodeError, NodeState, Refusal},
@@ -131,9 +131,14 @@ async fn connect(node: &Arc<Shared>, context: &NodeContext) -> Result<Arc<Sessio
     context
         .claim(address, &identity.run_id)
         .map_err(|other| NodeError::Refused(Refusal::SameServer { other }))?;
+    let process = Process {
+        run_id: identity.run_id,
+        database: node.address.database(),
+        fleet: Arc::clone(context.fleet()),
+    };
     let session = Arc::new(Session::new(
         link,
-        identity.run_id,
+        process,
         Arc::clone(context.runtime()),
         Arc::clone(&node.clock),
         context.node_timeout(),

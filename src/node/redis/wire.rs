@@ -10,33 +10,34 @@ use redis::{Cmd, Value};
 
 use super::{
     marker::Known,
-    script::{self, Script, Source, fence_key},
+    script::{self, OWN, Script, Source},
     session::{Answer, Session},
 };
 use crate::{
-    node::{NodeCall, NodeError, NodeFuture},
+    node::{Join, NodeCall, NodeError, NodeFuture, Refusal},
     protocol::{
-        Command, Denial, FencingToken, Floor, Marker, Owner, Reply, Resource, Timestamp, validity,
+        Command, Denial, FencingToken, Floor, Mark, Marker, Owner, Reply, Resource, Timestamp,
+        validity,
     },
 };
 
 /// Sends one command and reads the answer.
 pub(super) fn execute(session: Arc<Session>, command: Command) -> NodeCall {
     match command {
-        Command::Acquire { resource, owner, ttl, hint: None } => {
+        Command::Acquire { resource, owner, ttl, hint: None, mark: _ } => {
             Box::pin(acquire_classic(session, resource, owner, ttl))
         }
-        Command::Acquire { resource, owner, ttl, hint: Some(hint) } => {
-            Box::pin(acquire(session, resource, owner, ttl, hint))
+        Command::Acquire { resource, owner, ttl, hint: Some(hint), mark } => {
+            Box::pin(acquire(session, resource, owner, ttl, hint, mark))
         }
-        Command::Confirm { resource, owner, token } => {
-            Box::pin(confirm(session, resource, owner, token))
+        Command::Confirm { resource, owner, token, mark } => {
+            Box::pin(confirm(session, resource, owner, token, mark))
         }
         Command::Restore { resource, owner, ttl, until, token } => {
             Box::pin(restore(session, resource, owner, ttl, until, token.is_some()))
         }
         Command::Extend { .. } => {
-            let batch = execute_many(session, vec![command]);
+            let batch = extend(session, vec![command]);
             Box::pin(async move { batch.await?.pop().ok_or_else(|| unexpected("an empty answer")) })
         }
         Command::Release { resource, owner } => Box::pin(release(session, resource, owner)),
@@ -50,7 +51,7 @@ pub(super) fn execute_many(
 ) -> NodeFuture<Vec<Reply>> {
     let extension = |command: &Command| matches!(command, Command::Extend { .. });
     if commands.iter().all(extension) {
-        return Box::pin(extend(session, commands));
+        return Box::pin(extend_together(session, commands));
     }
     let calls = commands.into_iter().map(|command| execute(Arc::clone(&session), command));
     Box::pin(futures::future::try_join_all(calls.collect::<Vec<_>>()))
@@ -76,7 +77,8 @@ async fn acquire_classic(
 /// Who holds the key, asked only after a denial. It may be gone by then, and it may be of any type.
 async fn holder(session: &Session, resource: &Resource) -> Denial {
     let (mut get, mut pttl) = (Cmd::new(), Cmd::new());
-    get.arg("GET").arg(resource.as_bytes());
+    // Others may have put a value of any length there.
+    get.arg("GETRANGE").arg(resource.as_bytes()).arg(0).arg(63);
     pttl.arg("PTTL").arg(resource.as_bytes());
     match join(session.send(&get), session.send(&pttl)).await {
         (value, Ok(Value::Int(remaining))) => denial(value.ok(), remaining),
@@ -90,16 +92,18 @@ async fn acquire(
     owner: Owner,
     ttl: Duration,
     hint: u64,
+    mark: Mark,
 ) -> Result<Reply, NodeError> {
-    let fence = fence_key(&resource);
+    let known = session.known().ok_or(NodeError::NotAdmitted)?;
+    // A round that knew another state of the node than the session does now would be refused.
+    let etag = known.etag_for(mark).ok_or(NodeError::NotAdmitted)?;
     let now = session.now();
     let latest = session.latest(now).unwrap_or(0);
-    let era = session.era_for(ttl, hint, latest);
     let args = |command: &mut Cmd| {
-        command.arg(era.as_deref().unwrap_or_default()).arg(owner.to_hex().as_slice());
-        command.arg(validity::wire_millis(ttl)).arg(hint).arg(latest).arg(session.run_id());
+        command.arg(&**etag).arg(owner.to_hex().as_slice()).arg(validity::wire_millis(ttl));
+        command.arg(digits(hint)).arg(latest).arg(known.high());
     };
-    let keys = &[script::MARKER, resource.as_bytes(), &fence];
+    let keys = &with_own([resource.as_bytes()]);
     let script = Script { source: &script::ACQUIRE, keys, args: &args };
     let mut told = match session.vote(script, now).await? {
         // The common case: the counter is the hint.
@@ -107,10 +111,8 @@ async fn acquire(
         Answer::Told(told) => told,
     };
     match told.as_mut_slice() {
-        [Value::Int(1), _, Value::Int(fence), marker @ ..] => {
-            if let known @ Some(_) = Known::read(marker) {
-                session.learn(known);
-            }
+        [Value::Int(1), _, Value::Int(fence), Value::Int(high)] => {
+            known.raise(u64::try_from(*high).unwrap_or(0));
             Ok(Reply::Granted(u64::try_from(*fence).ok().map(FencingToken::new)))
         }
         [Value::Int(0), _, Value::Int(remaining), holder @ ..] => {
@@ -119,6 +121,16 @@ async fn acquire(
         }
         other => Err(not_a_vote(other)),
     }
+}
+
+/// The node's own keys, before those of the command.
+fn with_own<const N: usize>(resources: [&[u8]; N]) -> Vec<&[u8]> {
+    OWN.iter().copied().chain(resources).collect()
+}
+
+/// A counter as it is stored.
+fn digits(counter: u64) -> String {
+    format!("{counter:016}")
 }
 
 fn denial(holder: Option<Value>, remaining_ms: i64) -> Denial {
@@ -134,12 +146,14 @@ async fn confirm(
     resource: Resource,
     owner: Owner,
     token: FencingToken,
+    mark: Mark,
 ) -> Result<Reply, NodeError> {
-    let fence = fence_key(&resource);
+    let known = session.known().ok_or(NodeError::NotAdmitted)?;
+    let etag = known.etag_for(mark).ok_or(NodeError::NotAdmitted)?;
     let args = |command: &mut Cmd| {
-        command.arg(session.run_id()).arg(owner.to_hex().as_slice()).arg(token.get());
+        command.arg(&**etag).arg(owner.to_hex().as_slice()).arg(digits(token.get()));
     };
-    let keys = &[script::MARKER, resource.as_bytes(), &fence];
+    let keys = &with_own([resource.as_bytes()]);
     let script = Script { source: &script::CONFIRM, keys, args: &args };
     yes_or_no(session.vote(script, session.now()).await?.told(), Some(token))
 }
@@ -156,18 +170,55 @@ async fn restore(
     let now = session.now();
     // Zero is always past by a node's clock, and never in classic mode, which does not read it.
     let latest = session.latest_until(now, until).filter(|_| fenced).unwrap_or(0);
+    let identity = identity(&session, fenced)?;
     let args = |command: &mut Cmd| {
-        command.arg(session.run_id()).arg(owner.to_hex().as_slice());
+        command.arg(&*identity).arg(owner.to_hex().as_slice());
         command.arg(validity::wire_millis(ttl)).arg(latest);
     };
-    // Classic mode touches no other key than the resource's, whatever the user may do.
-    let name = resource.as_bytes();
-    let keys = [if fenced { script::MARKER } else { name }, name];
+    let keys = keys(fenced, std::iter::once(resource.as_bytes()));
     let script = Script { source, keys: &keys, args: &args };
     yes_or_no(session.vote(script, now).await?.told(), None)
 }
 
-/// Extends many keys with one script, in classic mode where no lease has a token.
+/// What the node was admitted as, when that was last read; nothing in classic mode.
+fn identity(session: &Session, fenced: bool) -> Result<Arc<[u8]>, NodeError> {
+    if !fenced {
+        return Ok(Arc::default());
+    }
+    session.known().map(|known| Arc::clone(known.identity())).ok_or(NodeError::NotAdmitted)
+}
+
+/// The keys of a script that prolongs. Classic mode touches no other keys than the resources', whatever the user may
+/// do, and names the first of them in place of the node's own.
+fn keys<'a>(fenced: bool, resources: impl Iterator<Item = &'a [u8]> + Clone) -> Vec<&'a [u8]> {
+    let first = resources.clone().next().unwrap_or_default();
+    let own = OWN.map(|own| if fenced { own } else { first });
+    own.into_iter().chain(resources).collect()
+}
+
+/// Extends many keys with one script; where the server rejects it as a whole, as for one key that the user has no
+/// right to, one by one, so that the others are extended.
+async fn extend_together(
+    session: Arc<Session>,
+    commands: Vec<Command>,
+) -> Result<Vec<Reply>, NodeError> {
+    match extend(Arc::clone(&session), commands.clone()).await {
+        Err(NodeError::Rejected { .. }) if commands.len() > 1 => {}
+        answer => return answer,
+    }
+    let one = |command| {
+        let call = extend(Arc::clone(&session), vec![command]);
+        async move {
+            match call.await {
+                Ok(mut replies) => replies.pop().unwrap_or(Reply::Failed { sent: true }),
+                Err(error) => Reply::Failed { sent: error.sent() },
+            }
+        }
+    };
+    Ok(futures::future::join_all(commands.into_iter().map(one)).await)
+}
+
+/// Extends keys with one script, in classic mode where no lease has a token.
 async fn extend(session: Arc<Session>, commands: Vec<Command>) -> Result<Vec<Reply>, NodeError> {
     let fenced = |command: &Command| matches!(command, Command::Extend { token: Some(_), .. });
     let fenced = commands.iter().all(fenced);
@@ -178,13 +229,10 @@ async fn extend(session: Arc<Session>, commands: Vec<Command>) -> Result<Vec<Rep
             _ => None,
         })
     };
-    // Classic mode touches no other keys than the resources'.
-    let first = extensions().next().map_or(script::MARKER, |(resource, ..)| resource.as_bytes());
-    let keys: Vec<&[u8]> = std::iter::once(if fenced { script::MARKER } else { first })
-        .chain(extensions().map(|(resource, ..)| resource.as_bytes()))
-        .collect();
+    let identity = identity(&session, fenced)?;
+    let keys = keys(fenced, extensions().map(|(resource, ..)| resource.as_bytes()));
     let args = |command: &mut Cmd| {
-        command.arg(session.run_id());
+        command.arg(&*identity);
         for (_, owner, ttl) in extensions() {
             command.arg(owner.to_hex().as_slice()).arg(validity::wire_millis(ttl));
         }
@@ -224,22 +272,32 @@ async fn release(
 }
 
 /// Reads the marker, and marks a node that was not admitted.
-pub(super) async fn join_fleet(
-    session: Arc<Session>,
-    max_ttl: Duration,
-    force: Option<u64>,
-) -> Result<Marker, NodeError> {
+pub(super) async fn join_fleet(session: Arc<Session>, join: Join) -> Result<Marker, NodeError> {
     let args = |command: &mut Cmd| {
+        let process = session.process();
+        command.arg(&process.run_id).arg(process.database).arg(&*process.fleet);
         // No era is zero.
-        command.arg(session.run_id()).arg(validity::wire_millis(max_ttl)).arg(force.unwrap_or(0));
+        command.arg(validity::wire_millis(join.max_ttl)).arg(join.force.unwrap_or(0));
+        command.arg(u8::from(join.seal));
     };
-    let script = Script { source: &script::JOIN, keys: &[script::MARKER], args: &args };
+    let script = Script { source: &script::JOIN, keys: &OWN, args: &args };
     match session.vote(script, session.now()).await?.told() {
-        [Value::Int(ready), _, marker @ ..] => {
-            let (ready, known) = (*ready == 1, Known::read(marker));
-            let marker = known.as_ref().and_then(|known| known.marker(ready));
-            session.learn(known.filter(|_| ready));
-            marker.ok_or_else(|| unexpected("a marker of another form"))
+        [Value::Int(ready @ (0 | 1)), _, marker @ ..] => {
+            let known = Known::read(*ready == 1, marker)
+                .ok_or_else(|| unexpected("a marker of another form"))?;
+            let marker = known.marker();
+            session.learn(Arc::new(known));
+            Ok(marker)
+        }
+        [Value::Int(-5), _, Value::BulkString(fleet)] => {
+            let other = Arc::from(String::from_utf8_lossy(fleet));
+            let configured = Arc::clone(&session.process().fleet);
+            Err(NodeError::Refused(Refusal::OtherFleet { other, configured }))
+        }
+        [Value::Int(-6), ..] => {
+            // The connection stays when a master becomes a replica. A new one is checked.
+            session.link().give_up("it has become a replica");
+            Err(NodeError::Refused(Refusal::Replica))
         }
         other => Err(not_a_vote(other)),
     }
@@ -251,10 +309,11 @@ pub(super) async fn admit(
     era: u64,
     floor: Floor,
 ) -> Result<bool, NodeError> {
+    let identity = identity(&session, true)?;
     let args = |command: &mut Cmd| {
-        command.arg(session.run_id()).arg(era).arg(floor.known).arg(floor.wall_us);
+        command.arg(&*identity).arg(era).arg(floor.known).arg(floor.wall_us);
     };
-    let script = Script { source: &script::ADMIT, keys: &[script::MARKER], args: &args };
+    let script = Script { source: &script::ADMIT, keys: &OWN, args: &args };
     match session.vote(script, session.now()).await?.told() {
         [Value::Int(answer), ..] => Ok(*answer == 1),
         other => Err(not_a_vote(other)),
@@ -273,7 +332,6 @@ fn yes_or_no(answer: &[Value], token: Option<FencingToken>) -> Result<Reply, Nod
 fn not_a_vote(answer: &[Value]) -> NodeError {
     match answer {
         [Value::Int(-1), ..] => NodeError::NotAdmitted,
-        [Value::Int(-2), ..] => NodeError::TtlTooLong,
         [Value::Int(-3), ..] => NodeError::ArrivedLate,
         [Value::Int(-4), ..] => NodeError::CounterExhausted,
         _ => unexpected("an array of another form"),

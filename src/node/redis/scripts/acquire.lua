@@ -1,84 +1,55 @@
--- KEYS marker, resource, fence; ARGV era (or empty), owner, ttl in ms, hint, latest node time in us (0: none),
--- run_id. An integer, the node's time in us: granted, and the counter is the hint. Otherwise an array:
--- {1, now, counter, era, floor, high, longest ttl, turned} granted; {0, now, remaining ms, holder or nil} denied;
--- {-1, now} not admitted; {-2, now} the ttl is above the fleet's longest; {-3, now} too late;
--- {-4, now} the counter is at its end.
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-local fence, text = tonumber(ARGV[4]), ARGV[4]
--- Who knows the node's era has seen it ready in it, with a floor below the hint, a `high` that is not below
--- it, and a longest ttl and a turn that allow for this acquire. Nothing more has to be read then.
-local known = now <= tonumber(ARGV[5]) and redis.call('HGET', KEYS[1], 'era') == ARGV[1]
-local m
-if not known then
-  m = redis.call('HMGET', KEYS[1], 'run_id', 'state', 'max_ttl', 'floor', 'passed', 'high', 'turned', 'era')
-  if m[1] ~= ARGV[6] or m[2] ~= 'ready' then
-    return {-1, now}
-  end
-  if tonumber(ARGV[3]) > tonumber(m[3]) then
-    return {-2, now}
-  end
-  if ARGV[5] ~= '0' and now > tonumber(ARGV[5]) then
-    return {-3, now}
-  end
-  -- A counter lives for a day after its last grant. Before one can have expired, the floor has been raised
-  -- above it: what was the highest at a turn becomes the floor at the next one, eleven hours later. As this
-  -- floor may serve for eleven hours more, it must not be older than thirteen now. (A little less than that:
-  -- seconds are whole here.)
-  local since = tonumber(time[1]) - tonumber(m[7])
-  if since < 0 or since > 39500 then
-    m[4] = (since < 0 or since > 46700) and m[6] or m[5]
-    m[5], m[7] = m[6], time[1]
-    m[8] = string.match(m[8] or string.format('%.0f', now), '^%d+') .. '.' .. time[1]
-    redis.call('HSET', KEYS[1], 'floor', m[4], 'passed', m[5], 'turned', m[7], 'era', m[8])
-  end
-  -- A hint from a broken clock must not push the counter to its end.
-  local floor = tonumber(m[4])
-  if fence > now + 60000000 or fence <= floor then
-    fence = math.max(math.min(fence, now + 60000000), floor + 1)
-    text = string.format('%.0f', fence)
-  end
+-- KEYS[4] the resource. ARGV etag, owner, ttl in ms, hint (16 digits), latest node time in us (0: none), and a number
+-- that the node's high-water mark is known not to be below (0: none).
+-- A number, our time: granted, and the counter is the hint. {1, now, counter, high-water mark} granted;
+-- {0, now, remaining ms, holder or nil} denied; {-1, now} the etag is another one; {-3, now} too late;
+-- {-4, now} the counters are at their end.
+local resource, owner, ttl = KEYS[4], ARGV[2], ARGV[3]
+local hint, latest, known_high = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local etag, entry = unpack(redis.call('HMGET', COUNTERS, '', resource))
+if etag ~= ARGV[1] then
+  return {-1, now}
 end
-if not redis.call('SET', KEYS[2], ARGV[2], 'NX', 'PX', ARGV[3]) then
-  local holder = redis.pcall('GET', KEYS[2])
-  local remaining = redis.call('PTTL', KEYS[2])
-  if type(holder) ~= 'string' then
-    return {0, now, remaining}
-  end
-  -- No lease of ours has more left than the longest ttl, unless the node's clock was set back. Then its counter,
-  -- which was set for a day together with it, has more than a day left. Other programs' locks may be longer.
-  local longest = redis.call('HGET', KEYS[1], 'max_ttl')
-  if remaining > tonumber(longest) and redis.call('PTTL', KEYS[3]) > 86400000 and #holder == 32 then
-    redis.call('PEXPIRE', KEYS[2], longest)
-    remaining = tonumber(longest)
-  end
-  return {0, now, remaining, holder}
+if latest > 0 and now > latest then
+  return {-3, now}
 end
-local old = redis.pcall('SET', KEYS[3], text, 'EX', '86400', 'GET')
--- What stood there is false where there was nothing, and a table where it was no string.
-local behind = type(old) == 'string' and (tonumber(old) or math.huge) >= fence
-if known and not behind and type(old) ~= 'table' then
+
+if not redis.call('SET', resource, owner, 'NX', 'PX', ttl) then
+  local holder, remaining = value_of(resource), redis.call('PTTL', resource)
+  if holder and remaining > tonumber(ttl) then
+    -- A lease that we granted never has more left than the fleet's longest ttl, unless our clock was set back since.
+    -- Only one that we granted is cut: other libraries' values look the same, and may live longer.
+    local longest = tonumber(redis.call('HGET', NODE, 'max_ttl'))
+    entry = entry or redis.call('HGET', OLDER, resource)
+    if remaining > longest and entry and string.sub(entry, 17) == holder then
+      redis.call('PEXPIRE', resource, longest)
+      remaining = longest
+    end
+  end
+  return {0, now, remaining, holder or nil}
+end
+
+-- Fast path: the counter is below the hint, and the hint not above the high-water mark.
+local counter = entry and tonumber(string.sub(entry, 1, 16))
+if counter and counter < hint and hint <= known_high then
+  redis.call('HSET', COUNTERS, resource, ARGV[4] .. owner)
   return now
 end
-if behind then
-  -- Numbers are doubles: exact below 2^53, and printed in full only with %.0f.
-  fence = (tonumber(old) or math.huge) + 1
-  redis.call('SET', KEYS[3], fence < 9007199254740992 and string.format('%.0f', fence) or old, 'EX', 86400)
-end
-if type(old) == 'table' or fence >= 9007199254740992 then
-  redis.call('DEL', KEYS[2])
+
+entry = entry or redis.call('HGET', OLDER, resource)
+local floor, high = unpack(redis.call('HMGET', NODE, 'floor', 'high'))
+floor, high = tonumber(floor), tonumber(high)
+-- We never granted a counter above our high-water mark, so that what stands above it, or is no number, is not ours:
+-- counting on from the mark is enough, and keeps it from spreading.
+counter = entry and math.min(tonumber(string.match(entry, '^%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d')) or high, high) or floor
+counter = math.max(math.min(hint, now + AHEAD), counter + 1)
+if counter >= NUMBERS_END then
+  redis.call('DEL', resource)
   return {-4, now}
 end
--- No counter ever issued here is above `high`. It runs half a minute ahead of the hints, so that it is seldom
--- written, and an acquire seldom has to look at it; but no more than a minute ahead of the clock, since whoever
--- knows the era may send any hint up to it.
-local high = tonumber(known and redis.call('HGET', KEYS[1], 'high') or m[6])
-if not known or fence > high then
-  local ahead = math.min(tonumber(ARGV[4]) + 30000000, now + 60000000)
-  high = math.max(high, ahead, fence)
-  redis.call('HSET', KEYS[1], 'high', string.format('%.0f', high))
+redis.call('HSET', COUNTERS, resource, digits(counter) .. owner)
+if counter > high then
+  -- It runs half a minute ahead, so that it is seldom written.
+  high = math.max(high, counter, math.min(hint + AHEAD / 2, now + AHEAD))
+  redis.call('HSET', NODE, 'high', digits(high))
 end
-if known then
-  return {1, now, fence}
-end
-return {1, now, fence, m[8], m[4], high, m[3], m[7]}
+return {1, now, counter, high}

@@ -1,15 +1,18 @@
--- KEYS marker, resource, fence; ARGV run_id, owner, token. {1, now} confirmed; {0, now} refused.
--- Without the guard `counter <= token` two holders can get one token.
-if redis.pcall('GET', KEYS[2]) ~= ARGV[2] then
+-- KEYS[4] the resource. ARGV etag of the acquire, owner, token (16 digits). {1, now} confirmed; {0, now} refused;
+-- {-1, now} the etag is another one.
+local resource, owner, token = KEYS[4], ARGV[2], tonumber(ARGV[3])
+local etag, entry = unpack(redis.call('HMGET', COUNTERS, '', resource))
+if etag ~= ARGV[1] then
+  return {-1, now}
+end
+entry = entry or redis.call('HGET', OLDER, resource)
+local counter = entry and tonumber(string.sub(entry, 1, 16))
+-- Without the guard `counter > token` two holders can get one token.
+if value_of(resource) ~= owner or not counter or counter > token then
   return {0, now}
 end
-local counter = redis.pcall('GET', KEYS[3])
-local fence, token = type(counter) == 'string' and tonumber(counter), tonumber(ARGV[3])
-if not fence or fence > token then
-  return {0, now}
-end
-redis.call('SET', KEYS[3], ARGV[3], 'EX', 86400)
-if token > tonumber(redis.call('HGET', KEYS[1], 'high')) then
-  redis.call('HSET', KEYS[1], 'high', ARGV[3])
+redis.call('HSET', COUNTERS, resource, ARGV[3] .. owner)
+if token > tonumber(redis.call('HGET', NODE, 'high')) then
+  redis.call('HSET', NODE, 'high', ARGV[3])
 end
 return {1, now}

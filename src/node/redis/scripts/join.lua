@@ -1,18 +1,75 @@
--- KEYS marker; ARGV run_id, longest ttl in ms, era (0: none). A node that is not admitted under this run_id,
--- or is ready in this era, is marked as joining. {1 or 0, now, era, floor, high, longest ttl, turned}: 1
--- ready, 0 joining. The era is the node's time at its last change, or a little more where the clock did not go
--- on: whoever waits for a node, or knows something of it, does so for one era. A turn of the floor appends to it.
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-local m = redis.call('HMGET', KEYS[1], 'run_id', 'state', 'era', 'floor', 'high', 'max_ttl', 'turned')
-local joins = m[1] ~= ARGV[1] or not m[2] or m[2] == 'ready' and m[3] and string.match(m[3], '^%d+') == ARGV[3]
-if joins or not m[3] then
-  m[2] = joins and 'joining' or m[2]
-  m[3] = string.format('%.0f', math.max(now, tonumber(string.match(m[3] or '0', '^%d+')) + 1))
-  redis.call('HSET', KEYS[1], 'run_id', ARGV[1], 'state', m[2], 'era', m[3])
+-- Reads the marker. ARGV run_id, database, fleet, longest ttl in ms, era that must join again (0: none), 1 to seal.
+-- {1, now, identity, etag, era, seal, floor, high-water mark, longest ttl} ready; {0, ...} the same, joining;
+-- {-5, now, fleet} it belongs to another fleet; {-6, now} it is a replica.
+local run_id, database, fleet = ARGV[1], ARGV[2], ARGV[3]
+local max_ttl, force, seals = ARGV[4], ARGV[5], ARGV[6] == '1'
+local GENERATION = 3600 -- seconds after which counters that were not used since become the older generation
+
+-- The same process has other data after it was a replica for a while. Redis then remembers whose, in replid2.
+local replication = redis.call('INFO', 'replication')
+if not string.find(replication, 'role:master', 1, true) then
+  return {-6, now}
 end
-if tonumber(ARGV[2]) > tonumber(m[6] or 0) then
-  m[6] = ARGV[2]
-  redis.call('HSET', KEYS[1], 'max_ttl', ARGV[2])
+local of = string.sub(string.match(replication, 'master_replid2:(%x+)') or '', 1, 8)
+local identity = run_id .. '/' .. database .. '/' .. of
+local tag = string.sub(run_id, 1, 8) .. '/' .. database .. '/' .. of
+
+local names = {'identity', 'fleet', 'state', 'era', 'seal', 'max_ttl', 'floor', 'passed', 'high', 'rotated'}
+local marker = {}
+for index, value in ipairs(redis.call('HMGET', NODE, unpack(names))) do
+  marker[names[index]] = value
 end
-return {m[2] == 'ready' and 1 or 0, now, m[3], m[4] or '0', m[5] or '0', m[6], m[7] or '0'}
+if marker.fleet and marker.fleet ~= fleet then
+  return {-5, now, marker.fleet}
+end
+
+local function write(...)
+  redis.call('HSET', NODE, ...)
+end
+local function etag()
+  return marker.era .. '.' .. marker.seal .. '/' .. tag
+end
+
+local ready = marker.state == 'ready' and marker.identity == identity
+  and redis.call('HGET', COUNTERS, '') == etag()
+-- An operator may admit a node that is joining: docs/operating.md says how.
+local approved = marker.state == 'approved' and marker.identity == identity
+local joining = marker.state == 'joining' and marker.identity == identity
+if not joining and (not ready or marker.era == force) then
+  marker.era = string.format('%.0f', math.max(now, tonumber(marker.era or 0) + 1))
+  marker.seal = '0'
+  redis.call('UNLINK', COUNTERS, OLDER)
+  if approved then
+    local floor = digits(math.max(tonumber(marker.floor or 0), tonumber(marker.high or 0)))
+    marker.floor, marker.high = floor, floor
+    write('floor', floor, 'passed', floor, 'high', floor, 'rotated', time[1])
+    redis.call('HSET', COUNTERS, '', etag())
+  end
+  ready = approved
+  write('identity', identity, 'fleet', fleet, 'state', ready and 'ready' or 'joining', 'era', marker.era, 'seal', '0')
+end
+
+if tonumber(max_ttl) > tonumber(marker.max_ttl or 0) then
+  marker.max_ttl = max_ttl
+  write('max_ttl', max_ttl)
+end
+
+if ready then
+  local since = tonumber(time[1]) - tonumber(marker.rotated or time[1])
+  if since > GENERATION or since < 0 then
+    -- `passed` was the high-water mark when the older generation was begun to be left alone, so that no counter that
+    -- is dropped here is above it. However often this happens, and whatever the clock does, none is forgotten.
+    redis.call('UNLINK', OLDER)
+    redis.call('RENAME', COUNTERS, OLDER)
+    redis.call('HSET', COUNTERS, '', etag())
+    marker.floor = marker.passed
+    write('floor', marker.passed, 'passed', marker.high, 'rotated', time[1])
+  end
+  if seals then
+    marker.seal = string.format('%.0f', tonumber(marker.seal) + 1)
+    write('seal', marker.seal)
+    redis.call('HSET', COUNTERS, '', etag())
+  end
+end
+return {ready and 1 or 0, now, identity, etag(), marker.era, marker.seal, marker.floor or '0', marker.high or '0',
+  marker.max_ttl}

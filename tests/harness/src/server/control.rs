@@ -64,11 +64,11 @@ impl Server {
         self.ask(redis::cmd("KEYS").arg("*"))
     }
 
-    /// The keys that are locks: without the node's marker and without the counters of fencing tokens, which
+    /// The keys that are locks: without the node's own keys, its marker and the counters of fencing tokens, which
     /// outlive every lease.
     pub fn locks(&self) -> Vec<Vec<u8>> {
         let mut keys = self.keys();
-        keys.retain(|key| key != b"quorlock:node" && !key.starts_with(b"fence:{"));
+        keys.retain(|key| !key.starts_with(b"quorlock:"));
         keys
     }
 

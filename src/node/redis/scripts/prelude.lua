@@ -1,0 +1,24 @@
+-- Stands before every script but release.lua. KEYS[1] to KEYS[3] are the node's own keys: its marker, the counters of
+-- this generation, and those of the one before.
+--
+-- The counters are hashes: resource -> 16 digits of the counter, and the owner to whom it was granted. They have no
+-- expiry, since a clock that jumps would then forget tokens; join.lua drops a whole generation at a time, and raises
+-- the floor above it in the same step. The field '' of the counters is the etag: a copy of what the marker says of
+-- identity, era and seal. Whoever names it knows all that an acquire has to know, and loses that with the counters.
+local NODE, COUNTERS, OLDER = KEYS[1], KEYS[2], KEYS[3]
+local AHEAD = 60 * 1000000 -- microseconds that a hint, and whatever runs ahead of hints, may be ahead of our clock
+local NUMBERS_END = 9007199254740992 -- 2^53: doubles are exact below it
+
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+
+-- In full, with 16 digits: the default notation of Lua drops the last ones.
+local function digits(number)
+  return string.format('%016.0f', number)
+end
+
+-- The value of a key, or as much of it as tells it from an owner: others may have put anything there.
+local function value_of(key)
+  local value = redis.pcall('GETRANGE', key, 0, 63)
+  return type(value) == 'string' and value
+end
