@@ -148,9 +148,6 @@ pub struct Admission {
 /// what runs ahead of the hints.
 const TOKENS_AHEAD: u64 = 60_000_000;
 
-/// Wall clocks that are called correct may differ by this, in microseconds.
-const WALLS_DIFFER: u64 = 5_000_000;
-
 /// A hint may be this far ahead of the wall clock, to be above a floor.
 const HINT_AHEAD: u64 = 2 * TOKENS_AHEAD;
 
@@ -311,10 +308,7 @@ impl Admission {
         if self.policy == AdmissionPolicy::DangerSkip || forgotten > self.quorum.spare() {
             return match self.policy {
                 AdmissionPolicy::Strict => Err(Hold::Strict),
-                _ => {
-                    let above = wall_us.saturating_add(TOKENS_AHEAD).saturating_add(WALLS_DIFFER);
-                    Ok(Floor::new(high, above))
-                }
+                _ => Ok(Floor::new(high, wall_us.saturating_add(TOKENS_AHEAD))),
             };
         }
         Err(Hold::TooFewOthers)

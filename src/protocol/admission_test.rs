@@ -5,9 +5,8 @@ use super::*;
 const TTL: Duration = Duration::from_secs(10);
 const QUARANTINE: Duration = Duration::from_secs(12);
 
-/// Where a majority has forgotten and the wall clock shows 1,000 us: a minute ahead, which is as far as tokens can be,
-/// and five seconds for wall clocks that differ.
-const AFTER_FORGETTING: u64 = 1_000 + 65_000_000;
+/// Where a majority has forgotten and the wall clock shows 1,000 us: a minute ahead, which is as far as tokens can be.
+const AFTER_FORGETTING: u64 = 1_000 + 60_000_000;
 
 fn fleet(policy: AdmissionPolicy, nodes: usize) -> Admission {
     Admission::new(Quorum::of(nodes), policy, TTL, Duration::from_secs(1))

@@ -176,7 +176,7 @@ fn a_lost_reply_is_no_lost_key() {
     // would keep it back.
     undisturbed(&redlock, node_timeout);
     eventually("all five have seen it", SOON, || {
-        cluster.iter().all(|server| server.command_calls("set") >= 2)
+        cluster.iter().all(|server| server.command_calls("set") >= 1)
     });
     no_key_within(&cluster, SOON);
     proxies[..2].iter().for_each(|proxy| proxy.drop_replies(true));

@@ -52,6 +52,17 @@ impl Known {
         &self.identity
     }
 
+    pub(super) const fn mark(&self) -> Mark {
+        self.mark
+    }
+
+    /// Whether this is what the node was before it was seen like that, though it says that it is in the same era.
+    pub(super) fn is_older_than(&self, mark: Mark, high: u64) -> bool {
+        self.ready
+            && self.mark.era == mark.era
+            && (self.mark.seal < mark.seal || self.high() < high)
+    }
+
     /// The etag for a command of a round that knew this of the node.
     pub(super) fn etag_for(&self, mark: Mark) -> Option<&Arc<[u8]>> {
         (self.ready && self.mark == mark).then_some(&self.etag)
@@ -122,6 +133,15 @@ mod tests {
         assert_eq!(known(true).marker(), marker);
         assert!(Known::read(true, &[Value::Nil, Value::Int(1)]).is_none());
         assert!(Known::read(true, &std::array::from_fn::<_, 7, _>(|_| Value::Int(1))).is_none());
+    }
+
+    #[test]
+    fn data_that_went_back_is_told_by_its_seal_or_its_high_water_mark() {
+        let older = |mark, high| known(true).is_older_than(mark, high);
+        assert!(!older(Mark::new(77, 1), 200) && !older(Mark::new(77, 0), 150));
+        assert!(older(Mark::new(77, 1), 201) && older(Mark::new(77, 2), 200));
+        assert!(!older(Mark::new(76, 9), 900), "of another era");
+        assert!(!known(false).is_older_than(Mark::new(77, 9), 900), "it does not vote anyway");
     }
 
     #[test]

@@ -273,6 +273,8 @@ async fn release(
 
 /// Reads the marker, and marks a node that was not admitted.
 pub(super) async fn join_fleet(session: Arc<Session>, join: Join) -> Result<Marker, NodeError> {
+    // What is learnt while the look is under way may be newer than what it tells.
+    let before = session.known().map(|known| (known.mark(), known.high()));
     let args = |command: &mut Cmd| {
         let process = session.process();
         command.arg(&process.run_id).arg(process.database).arg(&*process.fleet);
@@ -285,6 +287,15 @@ pub(super) async fn join_fleet(session: Arc<Session>, join: Join) -> Result<Mark
         [Value::Int(ready @ (0 | 1)), _, marker @ ..] => {
             let known = Known::read(*ready == 1, marker)
                 .ok_or_else(|| unexpected("a marker of another form"))?;
+            // Older data of the same era, such as a backup: it must join again. What was seen before stays known, so
+            // that this is so until it has.
+            if let Some((mark, _)) = before.filter(|(mark, high)| known.is_older_than(*mark, *high))
+            {
+                if join.force == Some(mark.era) {
+                    return Err(NodeError::NotAdmitted);
+                }
+                return Box::pin(join_fleet(session, join.force(Some(mark.era)))).await;
+            }
             let marker = known.marker();
             session.learn(Arc::new(known));
             Ok(marker)

@@ -1,12 +1,14 @@
--- KEYS[4] the resource. ARGV etag, owner, ttl in ms, hint (16 digits), latest node time in us (0: none), and a number
--- that the node's high-water mark is known not to be below (0: none).
+-- KEYS[4] the resource. ARGV etag, owner, ttl in ms, hint (16 digits), latest node time in us (0: none), and the
+-- highest high-water mark that was seen in this era.
 -- A number, our time: granted, and the counter is the hint. {1, now, counter, high-water mark} granted;
--- {0, now, remaining ms, holder or nil} denied; {-1, now} the etag is another one; {-3, now} too late;
+-- {0, now, remaining ms, holder or nil} denied; {-1, now} not in that state any more; {-3, now} too late;
 -- {-4, now} the counters are at their end.
 local resource, owner, ttl = KEYS[4], ARGV[2], ARGV[3]
 local hint, latest, known_high = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local etag, entry = unpack(redis.call('HMGET', COUNTERS, '', resource))
-if etag ~= ARGV[1] then
+local etag, high, entry = unpack(redis.call('HMGET', COUNTERS, ETAG, HIGH, resource))
+high = tonumber(high or 0)
+-- A high-water mark below what was seen is that of older data, such as a backup.
+if etag ~= ARGV[1] or high < known_high then
   return {-1, now}
 end
 if latest > 0 and now > latest then
@@ -30,14 +32,13 @@ end
 
 -- Fast path: the counter is below the hint, and the hint not above the high-water mark.
 local counter = entry and tonumber(string.sub(entry, 1, 16))
-if counter and counter < hint and hint <= known_high then
+if counter and counter < hint and hint <= high then
   redis.call('HSET', COUNTERS, resource, ARGV[4] .. owner)
   return now
 end
 
 entry = entry or redis.call('HGET', OLDER, resource)
-local floor, high = unpack(redis.call('HMGET', NODE, 'floor', 'high'))
-floor, high = tonumber(floor), tonumber(high)
+local floor = tonumber(redis.call('HGET', NODE, 'floor'))
 -- We never granted a counter above our high-water mark, so that what stands above it, or is no number, is not ours:
 -- counting on from the mark is enough, and keeps it from spreading.
 counter = entry and math.min(tonumber(string.match(entry, '^%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d')) or high, high) or floor
@@ -50,6 +51,6 @@ redis.call('HSET', COUNTERS, resource, digits(counter) .. owner)
 if counter > high then
   -- It runs half a minute ahead, so that it is seldom written.
   high = math.max(high, counter, math.min(hint + AHEAD / 2, now + AHEAD))
-  redis.call('HSET', NODE, 'high', digits(high))
+  set_high(high)
 end
 return {1, now, counter, high}

@@ -1,7 +1,7 @@
 -- KEYS[4] the resource. ARGV etag of the acquire, owner, token (16 digits). {1, now} confirmed; {0, now} refused;
 -- {-1, now} the etag is another one.
 local resource, owner, token = KEYS[4], ARGV[2], tonumber(ARGV[3])
-local etag, entry = unpack(redis.call('HMGET', COUNTERS, '', resource))
+local etag, high, entry = unpack(redis.call('HMGET', COUNTERS, ETAG, HIGH, resource))
 if etag ~= ARGV[1] then
   return {-1, now}
 end
@@ -12,7 +12,7 @@ if value_of(resource) ~= owner or not counter or counter > token then
   return {0, now}
 end
 redis.call('HSET', COUNTERS, resource, ARGV[3] .. owner)
-if token > tonumber(redis.call('HGET', NODE, 'high')) then
-  redis.call('HSET', NODE, 'high', ARGV[3])
+if token > tonumber(high) then
+  set_high(token)
 end
 return {1, now}

@@ -29,9 +29,12 @@ end
 local function etag()
   return marker.era .. '.' .. marker.seal .. '/' .. tag
 end
+local function open_counters()
+  redis.call('HSET', COUNTERS, ETAG, etag(), HIGH, marker.high)
+end
 
 local ready = marker.state == 'ready' and marker.identity == identity
-  and redis.call('HGET', COUNTERS, '') == etag()
+  and redis.call('HGET', COUNTERS, ETAG) == etag()
 -- An operator may admit a node that is joining: docs/operating.md says how.
 local approved = marker.state == 'approved' and marker.identity == identity
 local joining = marker.state == 'joining' and marker.identity == identity
@@ -41,9 +44,9 @@ if not joining and (not ready or marker.era == force) then
   redis.call('UNLINK', COUNTERS, OLDER)
   if approved then
     local floor = digits(math.max(tonumber(marker.floor or 0), tonumber(marker.high or 0)))
-    marker.floor, marker.high = floor, floor
+    marker.floor, marker.passed, marker.high = floor, floor, floor
     write('floor', floor, 'passed', floor, 'high', floor, 'rotated', time[1])
-    redis.call('HSET', COUNTERS, '', etag())
+    open_counters()
   end
   ready = approved
   write('identity', identity, 'fleet', fleet, 'state', ready and 'ready' or 'joining', 'era', marker.era, 'seal', '0')
@@ -61,14 +64,14 @@ if ready then
     -- is dropped here is above it. However often this happens, and whatever the clock does, none is forgotten.
     redis.call('UNLINK', OLDER)
     redis.call('RENAME', COUNTERS, OLDER)
-    redis.call('HSET', COUNTERS, '', etag())
+    open_counters()
     marker.floor = marker.passed
     write('floor', marker.passed, 'passed', marker.high, 'rotated', time[1])
   end
   if seals then
     marker.seal = string.format('%.0f', tonumber(marker.seal) + 1)
     write('seal', marker.seal)
-    redis.call('HSET', COUNTERS, '', etag())
+    open_counters()
   end
 end
 return {ready and 1 or 0, now, identity, etag(), marker.era, marker.seal, marker.floor or '0', marker.high or '0',

@@ -3,9 +3,11 @@
 --
 -- The counters are hashes: resource -> 16 digits of the counter, and the owner to whom it was granted. They have no
 -- expiry, since a clock that jumps would then forget tokens; join.lua drops a whole generation at a time, and raises
--- the floor above it in the same step. The field '' of the counters is the etag: a copy of what the marker says of
--- identity, era and seal. Whoever names it knows all that an acquire has to know, and loses that with the counters.
+-- the floor above it in the same step. Two fields are no resources: the etag, in which the marker's identity, era and
+-- seal are put together, and a copy of its high-water mark. So an acquire reads all that it needs at once, and what
+-- loses the counters loses the right to vote with them.
 local NODE, COUNTERS, OLDER = KEYS[1], KEYS[2], KEYS[3]
+local ETAG, HIGH = '', 'quorlock:high'
 local AHEAD = 60 * 1000000 -- microseconds that a hint, and whatever runs ahead of hints, may be ahead of our clock
 local NUMBERS_END = 9007199254740992 -- 2^53: doubles are exact below it
 
@@ -21,4 +23,10 @@ end
 local function value_of(key)
   local value = redis.pcall('GETRANGE', key, 0, 63)
   return type(value) == 'string' and value
+end
+
+-- No counter that this node issued is above it.
+local function set_high(high)
+  redis.call('HSET', NODE, 'high', digits(high))
+  redis.call('HSET', COUNTERS, HIGH, digits(high))
 end
