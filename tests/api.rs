@@ -340,6 +340,11 @@ fn node_errors_and_refusals() {
             "the server refused the command, code=`ERR`, message=`text`",
         ),
         (
+            NodeError::Panicked { sent: true, message: text() },
+            true,
+            "the node panicked, message=`text`",
+        ),
+        (
             NodeError::Unexpected { message: text() },
             true,
             "the reply was not understood, message=`text`",

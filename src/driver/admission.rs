@@ -85,7 +85,7 @@ impl Driver {
             NodeError::ClockJumped => {
                 let Some(member) = self.member(node) else { return };
                 // An acquire may have been told of a newer era than the last look at the marker.
-                let seen = member.node.status().era;
+                let seen = member.node.status().ok().and_then(|status| status.era);
                 let mut admission = self.admission();
                 let era = admission.era(node).max(seen).unwrap_or(u64::MAX).max(1);
                 member.jumped_in.store(era, Ordering::Release);

@@ -14,6 +14,7 @@ mod quarantine;
 mod queue;
 mod release;
 mod restore;
+mod shield;
 
 use std::{
     future::Future,
@@ -29,7 +30,7 @@ pub(crate) use self::{
     acquire::{Patience, Plan},
     queue::{Alarm, Ticket},
 };
-use self::{keeper::Keeper, leftovers::Leftovers, pace::Pace};
+use self::{keeper::Keeper, leftovers::Leftovers, pace::Pace, shield::Shielded};
 use crate::{
     config::Config,
     error::CloseError,
@@ -56,7 +57,7 @@ pub(crate) struct Driver {
 /// A node, with what the driver knows of it.
 #[derive(Debug)]
 struct Member {
-    node: Arc<dyn Node>,
+    node: Shielded,
     address: Arc<str>,
     pace: Pace,
     leftovers: Leftovers,
@@ -94,7 +95,7 @@ impl Driver {
         let quorum = Quorum::of(nodes.len());
         let member = |node: Arc<dyn Node>| Member {
             address: node.status().address,
-            node,
+            node: Shielded::new(node),
             pace: Pace::default(),
             leftovers: Leftovers::default(),
             jumped_in: AtomicU64::new(0),
@@ -136,7 +137,10 @@ impl Driver {
 
     pub(crate) fn statuses(&self) -> Vec<NodeStatus> {
         let status = |member: &Member| {
-            let mut status = member.node.status();
+            let mut status = member.node.status().unwrap_or_else(|error| {
+                let reason = Arc::from(error.to_string());
+                NodeStatus::new(Arc::clone(&member.address), NodeState::Down { reason })
+            });
             status.round_trip = status.round_trip.or_else(|| member.pace.round_trip());
             status
         };

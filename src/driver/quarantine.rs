@@ -53,10 +53,14 @@ impl Driver {
     /// Reads the markers of the nodes whose standing is not known, or of all, and admits those whose time has
     /// come. Returns when to look again.
     async fn see_to_admission(self: &Arc<Self>, everyone: bool) -> Duration {
-        let mut unknown = Vec::new();
+        let (mut unknown, mut unseen) = (Vec::new(), false);
         for (index, member) in self.nodes.iter().enumerate() {
             let node = NodeId::new(index);
-            let status = member.node.status();
+            // One that cannot be looked at stands where it stood, until it can be.
+            let Ok(status) = member.node.status() else {
+                unseen = true;
+                continue;
+            };
             let connected = status.state == NodeState::Ready;
             if connected && member.is_another(status.identity) {
                 self.admission().handle_forgotten(node);
@@ -88,7 +92,8 @@ impl Driver {
         }
         self.fleet.tell();
         let admission = self.admission();
-        let waiting = nodes.iter().any(|node| admission.standing(*node) != Standing::Ready);
+        let waiting =
+            unseen || nodes.iter().any(|node| admission.standing(*node) != Standing::Ready);
         let now = self.runtime.steady();
         match admission.poll_timeout() {
             Some(at) if at > now => at.saturating_since(now).min(AGAIN),
@@ -117,7 +122,9 @@ impl Driver {
     /// is. Where a majority seems to have jumped, it was our clock that stood still, and nobody is blamed. Where
     /// too few can be asked to tell, the nodes in question do not vote until they can.
     async fn judge_clocks(self: &Arc<Self>) -> bool {
-        let connected = |member: &&Member| member.node.status().state == NodeState::Ready;
+        let connected = |member: &&Member| {
+            member.node.status().is_ok_and(|status| status.state == NodeState::Ready)
+        };
         let jumped = || {
             let connected = self.nodes.iter().filter(connected);
             connected.filter_map(|member| Some((member, member.jumped_in()?)))
