@@ -5,10 +5,19 @@
 
 use std::{
     collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
-use quorlock::{AcquireError, Redlock};
+use quorlock::{
+    AcquireError, Redlock,
+    node::NodeState,
+    protocol::Timestamp,
+    runtime::{Runtime, Task, TokioRuntime},
+};
 use quorlock_harness::{Cluster, Proxy, Server, eventually};
 
 use super::{
@@ -115,6 +124,58 @@ fn one_and_two_hung_nodes_cost_nothing() {
     no_key_within(&cluster, SOON);
 }
 
+/// A runtime whose timers for a connection panic, as a library may while it connects, for as long as that is wanted.
+#[derive(Debug)]
+struct Panicky {
+    engine: TokioRuntime,
+    connect_timeout: Duration,
+    panics: AtomicBool,
+}
+
+impl Runtime for Panicky {
+    fn now(&self) -> Timestamp {
+        self.engine.now()
+    }
+
+    fn wall_us(&self) -> u64 {
+        self.engine.wall_us()
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> Task {
+        let connects = at.saturating_since(self.now()) > self.connect_timeout - SECOND;
+        let panics = connects && self.panics.load(Ordering::Relaxed);
+        assert!(!panics, "a library panics");
+        self.engine.sleep_until(at)
+    }
+
+    fn spawn(&self, task: Task) {
+        self.engine.spawn(task);
+    }
+
+    fn random(&self) -> [u8; 16] {
+        self.engine.random()
+    }
+}
+
+#[test]
+fn a_panic_while_connecting_is_the_reason_why_a_node_is_down_until_it_is_over() {
+    let cluster = Cluster::start(3);
+    // Longer than whatever else the engine waits for.
+    let connect_timeout = 60 * SECOND;
+    let engine = TokioRuntime::dedicated().unwrap();
+    let runtime = Arc::new(Panicky { engine, connect_timeout, panics: AtomicBool::new(true) });
+    let builder = patient().nodes(cluster.urls()).connect_timeout(connect_timeout);
+    let redlock = builder.runtime(Arc::clone(&runtime) as Arc<dyn Runtime>).build().unwrap();
+    eventually("the panic is told", SOON, || {
+        redlock.nodes().iter().all(|node| {
+            matches!(&node.state, NodeState::Down { reason } if reason.contains("a library panics"))
+        })
+    });
+    runtime.panics.store(false, Ordering::Relaxed);
+    all_ready(&redlock);
+    redlock.try_acquire("r").blocking().unwrap().release_blocking().unwrap();
+}
+
 #[test]
 fn a_late_set_on_a_resumed_node_is_followed_by_its_release() {
     let cluster = Cluster::start(5);
@@ -144,7 +205,7 @@ fn late_sets_of_a_connection_that_was_given_up_are_released_too() {
         round += 1;
         let lease = redlock.try_acquire(format!("late:{round}")).ttl(60 * SECOND).blocking();
         drop(lease.expect("four nodes are a quorum"));
-        matches!(redlock.nodes()[0].state, quorlock::node::NodeState::Down { .. })
+        matches!(redlock.nodes()[0].state, NodeState::Down { .. })
     });
     cluster[0].resume();
     let set = monitor.next("\"SET\" \"late:1\"");

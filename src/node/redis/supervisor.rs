@@ -1,10 +1,14 @@
 //! Keeps one node connected: connect, check, publish, wait for the end, and again, for ever.
 //!
-//! It decides how long to wait between attempts. It never fails for good, and nobody waits for it.
+//! It decides how long to wait between attempts. It never fails for good, not even by a panic of the client library,
+//! and nobody waits for it.
 
-use std::{sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
-use futures::future::{Either, select};
+use futures::{
+    FutureExt,
+    future::{Either, select},
+};
 use redis::{AsyncConnectionConfig, ErrorKind, PushInfo, PushKind, RedisError};
 
 use super::{
@@ -30,7 +34,7 @@ pub(super) async fn run(node: Arc<Shared>, context: NodeContext) {
     let mut pause = Duration::ZERO;
     while !node.view().closed {
         let started = context.runtime().now();
-        match connect(&node, &context).await {
+        match attempt(&node, &context).await {
             Ok(session) => {
                 let reason = {
                     let (ended, closed) = (session.link().ended(), closed(&node));
@@ -91,6 +95,13 @@ fn publish(node: &Shared, context: &NodeContext, state: NodeState) {
         view.session = None;
     }
     context.changed();
+}
+
+/// One attempt to connect. The TLS library panics where it lacks a provider, and others may panic too: then there is
+/// no connection, and another attempt follows.
+async fn attempt(node: &Arc<Shared>, context: &NodeContext) -> Result<Arc<Session>, NodeError> {
+    let attempt = AssertUnwindSafe(connect(node, context)).catch_unwind().await;
+    attempt.unwrap_or_else(|panic| Err(NodeError::panicked(false, &*panic)))
 }
 
 /// Connects, checks, and lets the node vote if nothing speaks against it.
