@@ -16,7 +16,9 @@ use std::{error::Error, future::IntoFuture, sync::Arc, time::Duration};
 use quorlock::{
     Acquire, AcquireError, AcquireFuture, Builder, CloseError, ConfigError, ConnectError, Lease,
     NodeOutcome, NodeReport, NodeStates, Redlock, Release, ReleaseError, Reports,
-    node::{MemoryNode, Node, NodeContext, NodeError, NodeSpec, NodeState, NodeStatus, Refusal},
+    node::{
+        Claim, MemoryNode, Node, NodeContext, NodeError, NodeSpec, NodeState, NodeStatus, Refusal,
+    },
     protocol::{
         Command, Denial, Drift, Loss, NodeId, Owner, Quorum, Reply, Resource, ResourceError, Round,
         Terms, Timestamp, Verdict,
@@ -45,7 +47,7 @@ const _: () = {
     error::<NodeError>();
     error::<Refusal>();
     plain::<(NodeOutcome, NodeReport, NodeStates, Reports)>();
-    plain::<(MemoryNode, NodeContext, NodeSpec, NodeState, NodeStatus)>();
+    plain::<(Claim, MemoryNode, NodeContext, NodeSpec, NodeState, NodeStatus)>();
     plain::<(Command, Denial, Drift, Loss, NodeId, Owner, Quorum, Reply, Resource)>();
     plain::<(Round, Terms, Timestamp, Verdict, TokioRuntime)>();
     object::<dyn Node>();

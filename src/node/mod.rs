@@ -14,7 +14,7 @@ use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 pub(crate) use self::context::{Fleet, Watcher};
 pub use self::{
-    context::NodeContext,
+    context::{Claim, NodeContext},
     error::{NodeError, Refusal},
     memory::MemoryNode,
     status::{ClockOffset, NodeState, NodeStatus},

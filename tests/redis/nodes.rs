@@ -14,7 +14,7 @@ use std::{
 
 use quorlock::{
     AcquireError, Redlock,
-    node::NodeState,
+    node::{NodeState, Refusal},
     protocol::Timestamp,
     runtime::{Runtime, Task, TokioRuntime},
 };
@@ -280,6 +280,44 @@ fn a_black_hole_costs_nothing_and_keeps_nothing() {
     no_key_within(&cluster, 10 * SECOND);
     all_ready(&redlock);
     undisturbed(&redlock, node_timeout);
+}
+
+#[test]
+fn servers_that_exchange_their_addresses_are_ready_behind_the_other_one() {
+    let cluster = Cluster::start(3);
+    let proxies: Vec<Proxy> = cluster.iter().map(|server| Proxy::start(server.port())).collect();
+    let redlock = connected(patient().nodes(urls(&proxies)));
+    let identities = || redlock.nodes().into_iter().map(|node| node.identity).collect::<Vec<_>>();
+    let mut exchanged = identities();
+    exchanged.swap(0, 1);
+    proxies[..2].iter().for_each(Proxy::cut);
+    proxies[0].retarget(cluster[1].port());
+    proxies[1].retarget(cluster[0].port());
+    proxies[..2].iter().for_each(Proxy::heal);
+    eventually("both are behind the other address", SOON, || identities() == exchanged);
+    all_ready(&redlock);
+    redlock.try_acquire("r").blocking().unwrap().release_blocking().unwrap();
+}
+
+/// For as long as the one keeps its connection, the other must not vote for the same server.
+#[test]
+fn a_server_that_is_reached_by_a_second_address_votes_once_it_has_left_the_first() {
+    let cluster = Cluster::start(3);
+    let proxies: Vec<Proxy> = cluster.iter().map(|server| Proxy::start(server.port())).collect();
+    let redlock = connected(patient().nodes(urls(&proxies)));
+    let state = |node: usize| redlock.nodes()[node].state.clone();
+    proxies[0].cut();
+    proxies[0].retarget(cluster[1].port());
+    proxies[0].heal();
+    eventually("it is the same server as the other node", SOON, || {
+        matches!(state(0), NodeState::Refused(Refusal::SameServer { .. }))
+    });
+    assert_eq!(state(1), NodeState::Ready);
+    proxies[1].cut();
+    eventually("it takes the other's place", SOON, || state(0) == NodeState::Ready);
+    proxies[1].retarget(cluster[0].port());
+    proxies[1].heal();
+    all_ready(&redlock);
 }
 
 #[test]

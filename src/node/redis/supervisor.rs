@@ -17,7 +17,7 @@ use super::{
     session::{self, Session},
 };
 use crate::{
-    node::{NodeContext, NodeError, NodeState, Refusal},
+    node::{Claim, NodeContext, NodeError, NodeState, Refusal},
     protocol::Timestamp,
     telemetry,
 };
@@ -35,7 +35,7 @@ pub(super) async fn run(node: Arc<Shared>, context: NodeContext) {
     while !node.view().closed {
         let started = context.runtime().now();
         match attempt(&node, &context).await {
-            Ok(session) => {
+            Ok((session, claim)) => {
                 let reason = {
                     let (ended, closed) = (session.link().ended(), closed(&node));
                     match select(std::pin::pin!(ended), std::pin::pin!(closed)).await {
@@ -43,6 +43,8 @@ pub(super) async fn run(node: Arc<Shared>, context: NodeContext) {
                         Either::Right(((), _)) => break,
                     }
                 };
+                // From here on the server may be found behind the address of another node.
+                drop(claim);
                 telemetry::node_down(context.id(), node.address.display(), &reason);
                 publish(&node, &context, NodeState::Down { reason });
                 if context.runtime().now().saturating_since(started) >= GOOD_FOR {
@@ -99,13 +101,19 @@ fn publish(node: &Shared, context: &NodeContext, state: NodeState) {
 
 /// One attempt to connect. The TLS library panics where it lacks a provider, and others may panic too: then there is
 /// no connection, and another attempt follows.
-async fn attempt(node: &Arc<Shared>, context: &NodeContext) -> Result<Arc<Session>, NodeError> {
+async fn attempt(
+    node: &Arc<Shared>,
+    context: &NodeContext,
+) -> Result<(Arc<Session>, Claim), NodeError> {
     let attempt = AssertUnwindSafe(connect(node, context)).catch_unwind().await;
     attempt.unwrap_or_else(|panic| Err(NodeError::panicked(false, &*panic)))
 }
 
 /// Connects, checks, and lets the node vote if nothing speaks against it.
-async fn connect(node: &Arc<Shared>, context: &NodeContext) -> Result<Arc<Session>, NodeError> {
+async fn connect(
+    node: &Arc<Shared>,
+    context: &NodeContext,
+) -> Result<(Arc<Session>, Claim), NodeError> {
     let down = Arc::new(Down::default());
     let at_end = Arc::clone(&down);
     let config = AsyncConnectionConfig::new()
@@ -139,7 +147,7 @@ async fn connect(node: &Arc<Shared>, context: &NodeContext) -> Result<Arc<Sessio
         }
     };
     let address = node.address.display();
-    context
+    let claim = context
         .claim(address, &identity.run_id)
         .map_err(|other| NodeError::Refused(Refusal::SameServer { other }))?;
     let session = Arc::new(Session::new(
@@ -157,7 +165,7 @@ async fn connect(node: &Arc<Shared>, context: &NodeContext) -> Result<Arc<Sessio
     }
     telemetry::node_ready(context.id(), address, &identity.version);
     context.changed();
-    Ok(session)
+    Ok((session, claim))
 }
 
 fn connect_error(error: &RedisError) -> NodeError {
