@@ -250,11 +250,12 @@ impl Builder {
         Ok(Redlock::new(Driver::start(self.config, nodes, runtime)))
     }
 
-    /// Builds, and waits until every node has been tried, for the connect timeout at most.
+    /// Builds, and waits until every node has been tried, for the connect timeout at most, also where one has been
+    /// refused already.
     ///
     /// # Errors
     ///
-    /// [`ConnectError`]: a configuration that cannot work, a node that must not vote, or no quorum that can
+    /// [`ConnectError`]: a configuration that cannot work, nodes that must not vote, or no quorum that can
     /// be reached. A minority that is merely down is no error.
     ///
     /// # Cancel safety

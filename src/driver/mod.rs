@@ -174,8 +174,8 @@ impl Driver {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Ends when a quorum is ready and no node is still making its first connection, when a node was
-    /// refused, or at `deadline`.
+    /// Ends when it is known of every node how its first connection ended, and whether it may vote, or at
+    /// `deadline`.
     pub(crate) async fn connected(&self, deadline: Timestamp) -> Vec<NodeStatus> {
         let mut timeout = self.runtime.sleep_until(deadline);
         loop {
@@ -189,8 +189,7 @@ impl Driver {
                 NodeState::Quarantined { remaining } => !remaining.is_zero(),
                 _ => true,
             };
-            let refused = |status: &NodeStatus| matches!(status.state, NodeState::Refused(_));
-            if statuses.iter().any(refused) || statuses.iter().all(settled) {
+            if statuses.iter().all(settled) {
                 return statuses;
             }
             if let futures::future::Either::Right(_) =

@@ -3,13 +3,15 @@
 //!
 //! Method: real servers, each set up wrongly in one way; the errors are matched by variant and by words.
 
+use std::sync::Arc;
+
 use quorlock::{
     Builder, ConfigError, ConnectError, Redlock,
     node::{NodeState, Refusal},
 };
-use quorlock_harness::{Cluster, Server, eventually, ipv6_available};
+use quorlock_harness::{Cluster, Proxy, Server, eventually, ipv6_available};
 
-use super::{SECOND, SOON, chain, connected, patient, plain};
+use super::{MS, SECOND, SOON, chain, connected, patient, plain};
 
 /// The least rights of plain Redlock.
 const CLASSIC: [&str; 8] =
@@ -199,6 +201,51 @@ fn a_database_number_needs_the_right_to_select_it() {
         let keyspace = format!("{:?}", server.run(&["INFO", "keyspace"]));
         assert!(keyspace.contains(&format!("db3:keys={keys}")), "{keyspace}");
     }
+}
+
+/// Those that are refused at once, those that are refused late, and those that are ready late: all are named.
+#[test]
+fn connect_tries_every_node_before_it_names_those_that_must_not_vote() {
+    let cluster = Cluster::start(5);
+    let master = cluster[0].port().to_string();
+    cluster[1].run(&["REPLICAOF", "127.0.0.1", &master]);
+    cluster[3].run(&["CONFIG", "SET", "maxmemory", "100mb"]);
+    cluster[3].run(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+    let proxies: Vec<Proxy> = cluster.iter().map(|server| Proxy::start(server.port())).collect();
+    let slow = proxies.iter().enumerate().filter(|(node, _)| *node != 1);
+    slow.for_each(|(_, proxy)| proxy.delay(100 * MS));
+    let error = patient().nodes(proxies.iter().map(Proxy::url)).connect_blocking().unwrap_err();
+    let text = error.to_string();
+    let ConnectError::Refused { nodes } = error else { panic!("{text}") };
+    let states: Vec<NodeState> = nodes.iter().map(|(_, state)| state.clone()).collect();
+    let evicts = Refusal::MayEvict { policy: "allkeys-lru".into() };
+    let refused = |refusal: &Refusal| NodeState::Refused(refusal.clone());
+    let ready = || NodeState::Ready;
+    let expected = [ready(), refused(&Refusal::Replica), ready(), refused(&evicts), ready()];
+    assert_eq!(states, expected, "{text}");
+    let named = [(Arc::from(format!("127.0.0.1:{}", proxies[1].port())), Refusal::Replica)]
+        .into_iter()
+        .chain([(Arc::from(format!("127.0.0.1:{}", proxies[3].port())), evicts)]);
+    let refusals: Vec<(Arc<str>, Refusal)> =
+        nodes.refused().map(|(address, refusal)| (Arc::clone(address), refusal.clone())).collect();
+    assert_eq!(refusals, named.collect::<Vec<_>>());
+    assert!(text.contains("refused=2"), "{text}");
+}
+
+/// A node that does not answer at all is waited for until the time is up, and then the refusal is told.
+#[test]
+fn connect_fails_by_a_refusal_when_its_time_is_up() {
+    let cluster = Cluster::start(3);
+    cluster[0].run(&["REPLICAOF", "127.0.0.1", &cluster[1].port().to_string()]);
+    cluster[2].pause();
+    let builder = patient().nodes(cluster.urls()).connect_timeout(SECOND);
+    let error = builder.connect_blocking().unwrap_err();
+    let text = error.to_string();
+    let ConnectError::Refused { nodes } = error else { panic!("{text}") };
+    let states: Vec<&NodeState> = nodes.iter().map(|(_, state)| state).collect();
+    assert_eq!(states[..2], [&NodeState::Refused(Refusal::Replica), &NodeState::Ready], "{text}");
+    let unanswered = matches!(states[2], NodeState::Connecting | NodeState::Down { .. });
+    assert!(unanswered, "{text}");
 }
 
 #[test]
