@@ -342,6 +342,12 @@ fn node_errors_and_refusals() {
             "the server refused the command, code=`ERR`, message=`text`",
         ),
         (
+            NodeError::MarkerUnreadable { cause: Box::new(NodeError::TimedOut) },
+            false,
+            "its marker cannot be read or set, so that it does not vote, \
+             cause=`no reply within the node timeout`",
+        ),
+        (
             NodeError::Panicked { sent: true, message: text() },
             true,
             "the node panicked, message=`text`",

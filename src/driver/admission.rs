@@ -55,6 +55,7 @@ impl Driver {
         match admission.standing(node) {
             Standing::Ready => None,
             Standing::Unknown => Some(match self.trouble(node) {
+                Some(NodeError::Refused(refusal)) => NodeState::Refused(refusal),
                 Some(error) => NodeState::Down { reason: Arc::from(error.to_string()) },
                 None => NodeState::Connecting,
             }),
@@ -68,7 +69,7 @@ impl Driver {
 
     /// Why a node's marker could not be read, such as a right that is missing.
     fn trouble(&self, node: NodeId) -> Option<NodeError> {
-        self.member(node)?.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.member(node)?.trouble().clone()
     }
 
     /// Takes note of what a failure says about a node's standing.
@@ -109,7 +110,16 @@ impl Member {
     }
 
     pub(super) fn set_trouble(&self, trouble: Option<NodeError>) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+        *self.trouble() = trouble;
+    }
+
+    /// Whether this has been noted already, and told.
+    pub(super) fn has_trouble(&self, trouble: &NodeError) -> bool {
+        self.trouble().as_ref() == Some(trouble)
+    }
+
+    fn trouble(&self) -> MutexGuard<'_, Option<NodeError>> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_known(&self, identity: Option<&Arc<str>>) -> bool {

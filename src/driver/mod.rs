@@ -65,7 +65,7 @@ struct Member {
     jumped_in: AtomicU64,
     /// The process that was last seen behind it.
     identity: Mutex<Option<Arc<str>>>,
-    /// Why its marker could not be read.
+    /// Why its marker could not be read or set, if that does not pass by itself.
     trouble: Mutex<Option<NodeError>>,
 }
 

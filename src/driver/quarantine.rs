@@ -64,6 +64,7 @@ impl Driver {
             let connected = status.state == NodeState::Ready;
             if connected && member.is_another(status.identity) {
                 self.admission().handle_forgotten(node);
+                member.set_trouble(None);
             }
             let standing = self.admission().standing(node);
             let jumped = member.jumped_in().is_some();
@@ -221,10 +222,28 @@ impl Driver {
     }
 }
 
-/// What passes by itself is no trouble, and a node that is down says so by itself.
+/// Takes note of why a marker could not be read or set. What passes by itself is no trouble, and a node that is
+/// down says so by itself.
 fn admission_failed(node: NodeId, member: &Member, error: NodeError) {
-    if let NodeError::Rejected { .. } = error {
-        telemetry::node_not_admitted(node, &member.address, &error);
-        member.set_trouble(Some(error));
+    let trouble = match error {
+        NodeError::NotConnected { .. }
+        | NodeError::ConnectionLost { .. }
+        | NodeError::TimedOut
+        | NodeError::Overloaded
+        | NodeError::NotAdmitted
+        | NodeError::Quarantined { .. }
+        | NodeError::ArrivedLate
+        | NodeError::TtlTooLong
+        | NodeError::ClockJumped => return,
+        NodeError::Refused(_) | NodeError::MarkerUnreadable { .. } => error,
+        NodeError::Rejected { .. }
+        | NodeError::CounterExhausted
+        | NodeError::Panicked { .. }
+        | NodeError::Unexpected { .. } => NodeError::MarkerUnreadable { cause: Box::new(error) },
+    };
+    if member.has_trouble(&trouble) {
+        return;
     }
+    telemetry::node_not_admitted(node, &member.address, &trouble);
+    member.set_trouble(Some(trouble));
 }

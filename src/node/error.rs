@@ -62,6 +62,14 @@ pub enum NodeError {
         /// How long it still lasts, at most a little longer if other nodes cannot be reached.
         remaining: Duration,
     },
+    /// The node cannot be admitted, since its marker cannot be read or set: a right is missing, or another program
+    /// has written to `quorlock:node`. Nothing was sent. Grant the right, or delete that key on this node; it is
+    /// then admitted by itself.
+    #[error("its marker cannot be read or set, so that it does not vote, cause=`{cause}`")]
+    MarkerUnreadable {
+        /// What came of the last attempt.
+        cause: Box<Self>,
+    },
     /// The ttl is above the longest one that the fleet has agreed on. Nothing is left there. Raise
     /// `max_ttl` in every process.
     #[error("the ttl is above the fleet's longest, raise `max_ttl` in every process")]
@@ -114,6 +122,7 @@ impl NodeError {
             | Self::Overloaded
             | Self::NotAdmitted
             | Self::Quarantined { .. }
+            | Self::MarkerUnreadable { .. }
             | Self::TtlTooLong
             | Self::ArrivedLate
             | Self::CounterExhausted => false,

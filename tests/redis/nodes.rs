@@ -13,8 +13,8 @@ use std::{
 };
 
 use quorlock::{
-    AcquireError, Redlock,
-    node::{NodeState, Refusal},
+    AcquireError, NodeOutcome, Redlock,
+    node::{NodeError, NodeState, Refusal},
     protocol::Timestamp,
     runtime::{Runtime, Task, TokioRuntime},
 };
@@ -297,6 +297,47 @@ fn servers_that_exchange_their_addresses_are_ready_behind_the_other_one() {
     eventually("both are behind the other address", SOON, || identities() == exchanged);
     all_ready(&redlock);
     redlock.try_acquire("r").blocking().unwrap().release_blocking().unwrap();
+}
+
+/// What other programs may have done to the marker. The era is what the node's admission is counted by.
+const CORRUPTED: [(&str, &[&str]); 4] = [
+    ("", &["HSET", "quorlock:node", "era", "abc"]),
+    ("", &["HSET", "quorlock:node", "max_ttl", "abc"]),
+    ("WRONGTYPE", &["SET", "quorlock:node", "mine"]),
+    ("WRONGTYPE", &["RPUSH", "quorlock:node", "mine"]),
+];
+
+#[test]
+fn a_node_whose_marker_others_have_corrupted_is_shown_with_the_reason_until_it_is_mended() {
+    for (reason, corrupt) in CORRUPTED {
+        let cluster = Cluster::start(3);
+        drop(connect(&cluster));
+        if corrupt[0] != "HSET" {
+            cluster[0].run(&["DEL", "quorlock:node"]);
+        }
+        cluster[0].run(corrupt);
+        let redlock = patient().nodes(cluster.urls()).build().unwrap();
+        eventually("it is shown why it does not vote", SOON, || {
+            let state = redlock.nodes()[0].state.clone();
+            let NodeState::Down { reason: shown } = &state else { return false };
+            shown.contains("its marker cannot be read or set") && shown.contains(reason)
+        });
+        eventually("the others vote", SOON, || {
+            redlock.nodes()[1..].iter().all(|node| node.state == NodeState::Ready)
+        });
+        // The two others are asked, and this one is not: nothing can be left there.
+        let lease = redlock.try_acquire("r").blocking().unwrap();
+        lease.release_blocking().unwrap();
+        cluster[1].kill();
+        is_down(&redlock, 1);
+        let error = redlock.try_acquire("r").blocking().unwrap_err();
+        let report = error.nodes().unwrap().iter().next().unwrap();
+        let NodeOutcome::Failed(error) = &report.outcome else { panic!("{corrupt:?}: {report}") };
+        assert!(matches!(error, NodeError::MarkerUnreadable { .. }), "{corrupt:?}: {error}");
+        assert!(!error.sent() && error.to_string().contains(reason), "{corrupt:?}: {error}");
+        cluster[0].run(&["DEL", "quorlock:node"]);
+        eventually("it votes again", SOON, || redlock.nodes()[0].state == NodeState::Ready);
+    }
 }
 
 /// For as long as the one keeps its connection, the other must not vote for the same server.
