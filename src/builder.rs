@@ -140,8 +140,8 @@ impl Builder {
     /// Bytes put before every resource to make the key. Default none, so that the key is the resource
     /// itself and excludes redsync, node-redlock, rslock, redlock and others on the same nodes. Up to 1024.
     ///
-    /// `redlock:` matches RedLock.net and pottery. Processes with different prefixes do not exclude each
-    /// other.
+    /// It must not begin with `quorlock:`, where the nodes keep what is their own. `redlock:` matches RedLock.net
+    /// and pottery. Processes with different prefixes do not exclude each other.
     pub fn key_prefix(mut self, prefix: impl AsRef<[u8]>) -> Self {
         self.config.key_prefix = prefix.as_ref().to_vec();
         self

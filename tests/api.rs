@@ -281,6 +281,11 @@ fn configuration_errors() {
             "node_timeout must be between 1ms and 60s, value=`18446744073709551615.999999999s`",
         ),
         (
+            build(Redlock::builder().node(&node).key_prefix("quorlock:\n")),
+            "the key prefix begins with `quorlock:`, which is kept for the nodes' own keys, choose \
+             another, prefix=`quorlock:\\n`",
+        ),
+        (
             build(Redlock::builder().node(&node).drift(0, Duration::ZERO)),
             "drift per mille must be between 1 and 500, value=`0`",
         ),

@@ -6,8 +6,9 @@
 use std::sync::Arc;
 
 use quorlock::{
-    Builder, ConfigError, ConnectError, Redlock,
+    AcquireError, Builder, ConfigError, ConnectError, Redlock,
     node::{NodeState, Refusal},
+    protocol::ResourceError,
 };
 use quorlock_harness::{Cluster, Proxy, Server, eventually, ipv6_available};
 
@@ -334,15 +335,35 @@ fn a_prefix_stands_before_every_resource() {
     super::no_key_within(&cluster, SOON);
 }
 
+/// What is kept for the nodes is judged by the whole key.
 #[test]
-fn a_prefix_does_not_make_a_key_of_the_nodes_own_a_resource() {
+fn a_key_of_the_nodes_own_is_no_resource_whatever_part_of_it_is_the_prefix() {
     let cluster = Cluster::start(1);
-    for (prefix, name) in [("quorlock:", "node"), ("fence:{", "r}"), ("fence:", "{r}")] {
+    for (prefix, name) in
+        [("", "quorlock:node"), ("", "quorlock:x"), ("quor", "lock:x"), ("quorlock", ":x")]
+    {
         let redlock = connected(patient().nodes(cluster.urls()).key_prefix(prefix));
         let error = redlock.try_acquire(name).blocking().unwrap_err();
+        let reserved = matches!(error, AcquireError::Resource(ResourceError::Reserved));
+        assert!(reserved, "{prefix} {name}: {error}");
         let cause = std::error::Error::source(&error).unwrap().to_string();
         assert!(cause.contains("kept for the nodes"), "{cause}");
         assert!(cluster.locks_left().is_empty());
+    }
+    for (prefix, name) in [("app:", "quorlock:x"), ("", "quorlock"), ("", "fence:{x"), ("q", "x")] {
+        let redlock = connected(patient().nodes(cluster.urls()).key_prefix(prefix));
+        works(&redlock, name);
+    }
+}
+
+#[test]
+fn a_prefix_with_which_every_name_would_be_refused_is_refused_at_once() {
+    for prefix in ["quorlock:", "quorlock:app:"] {
+        let builder = Redlock::builder().node("redis://127.0.0.1:1").key_prefix(prefix);
+        let error = builder.build().unwrap_err();
+        let text = chain(&error);
+        assert!(matches!(error, ConfigError::ReservedPrefix { .. }), "{text}");
+        assert!(text.contains(prefix) && text.contains("choose another"), "{text}");
     }
 }
 
