@@ -57,7 +57,7 @@ impl Acquire {
     pub(crate) fn new(driver: Arc<Driver>, resource: &[u8], patience: Patience) -> Self {
         let config = &driver.config;
         Self {
-            resource: Resource::new(resource).and_then(|name| name.prefixed(&config.key_prefix)),
+            resource: Resource::behind(&config.key_prefix, resource),
             ttl: config.ttl,
             min_validity: config.min_validity,
             patience,

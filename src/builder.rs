@@ -140,8 +140,8 @@ impl Builder {
     /// Bytes put before every resource to make the key. Default none, so that the key is the resource
     /// itself and excludes redsync, node-redlock, rslock, redlock and others on the same nodes. Up to 1024.
     ///
-    /// `redlock:` matches RedLock.net and pottery. Processes with different prefixes do not exclude each
-    /// other.
+    /// It must not begin with `quorlock:`, where the nodes keep what is their own. `redlock:` matches RedLock.net
+    /// and pottery. Processes with different prefixes do not exclude each other.
     pub fn key_prefix(mut self, prefix: impl AsRef<[u8]>) -> Self {
         self.config.key_prefix = prefix.as_ref().to_vec();
         self
@@ -261,11 +261,12 @@ impl Builder {
         Ok(Redlock::new(Driver::start(self.config, nodes, runtime)))
     }
 
-    /// Builds, and waits until every node has been tried, for the connect timeout at most.
+    /// Builds, and waits until every node has been tried, for the connect timeout at most, also where one has been
+    /// refused already.
     ///
     /// # Errors
     ///
-    /// [`ConnectError`]: a configuration that cannot work, a node that must not vote, or no quorum that can
+    /// [`ConnectError`]: a configuration that cannot work, nodes that must not vote, or no quorum that can
     /// be reached. A minority that is merely down is no error.
     ///
     /// # Cancel safety

@@ -6,7 +6,7 @@ use std::{fmt, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use thiserror::Error;
 
-use crate::protocol::{AdmissionPolicy, Drift, Upkeep};
+use crate::protocol::{AdmissionPolicy, Drift, Resource, Upkeep};
 
 const TTL: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(86_400);
 const WAIT: RangeInclusive<Duration> = Duration::ZERO..=Duration::MAX;
@@ -102,6 +102,10 @@ impl Config {
         within("close_timeout", Shown(self.close_timeout), &shown(&CLOSE_TIMEOUT))?;
         within("key_prefix bytes", self.key_prefix.len(), &(0..=MAX_PREFIX))?;
         within("fleet name bytes", self.fleet.len(), &(1..=MAX_FLEET))?;
+        if self.key_prefix.starts_with(Resource::RESERVED.as_bytes()) {
+            let prefix = Arc::from(self.key_prefix.escape_ascii().to_string());
+            return Err(ConfigError::ReservedPrefix { prefix });
+        }
         self.check_ttl(self.ttl, self.min_validity).map_err(|error| match error {
             TtlError::OutOfRange { ttl, min, max } => {
                 ConfigError::out_of_range("ttl", Shown(ttl), &(Shown(min)..=Shown(max)))
@@ -199,6 +203,16 @@ pub enum ConfigError {
     RedisFeatureMissing {
         /// The place of the node in the list, counted from zero.
         index: usize,
+    },
+    /// The key prefix begins with what is kept for the nodes' own keys, so that no name could be locked behind it.
+    /// Choose another prefix.
+    #[error(
+        "the key prefix begins with `{reserved}`, which is kept for the nodes' own keys, choose another, prefix=`{prefix}`",
+        reserved = Resource::RESERVED
+    )]
+    ReservedPrefix {
+        /// The prefix, with whatever is not ASCII escaped.
+        prefix: Arc<str>,
     },
     /// Two entries name one server, perhaps with different databases: its vote would count twice.
     #[error("nodes {first} and {second} are one server, address=`{address}`")]

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::{
     config::ConfigError,
-    node::{NodeError, NodeState},
+    node::{NodeError, NodeState, Refusal},
     protocol::{Denial, LossReason, NodeId, Quorum, ResourceError},
 };
 
@@ -283,8 +283,9 @@ pub enum ConnectError {
     /// The configuration cannot work. Nothing has been connected. The source says what to change.
     #[error("the configuration cannot be used")]
     Config(#[from] ConfigError),
-    /// A node was reached and must not vote. Put it right, or build without waiting for the nodes.
-    #[error("a node must not vote, {nodes}")]
+    /// Nodes were reached that must not vote. Put them right, or build without waiting for the nodes. All others
+    /// have been tried too, so that all that must not vote are named, but for those that did not answer in time.
+    #[error("a node must not vote, refused={}, {nodes}", .nodes.refused().count())]
     Refused {
         /// How each node is.
         nodes: NodeStates,
@@ -309,6 +310,14 @@ impl NodeStates {
     /// The address of each node, and how it is, in the order of the configuration.
     pub fn iter(&self) -> impl Iterator<Item = &(Arc<str>, NodeState)> {
         self.0.iter()
+    }
+
+    /// The addresses of the nodes that must not vote, and why.
+    pub fn refused(&self) -> impl Iterator<Item = (&Arc<str>, &Refusal)> {
+        self.0.iter().filter_map(|(address, state)| match state {
+            NodeState::Refused(refusal) => Some((address, refusal)),
+            _ => None,
+        })
     }
 }
 

@@ -33,7 +33,7 @@ use quorlock::{
     Redlock,
     node::{
         Join, MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeSpec, NodeState,
-        NodeStatus,
+        NodeStatus, Refusal,
     },
     protocol::{Command, Floor, Marker},
 };
@@ -54,6 +54,8 @@ struct Plan {
     jump: bool,
     /// It cannot be reached.
     cut: bool,
+    /// What comes of a look at the marker.
+    unreadable: Option<NodeError>,
     /// The acquires that it has been asked for.
     acquires: usize,
     /// The eras in which the node has been made to join again.
@@ -111,6 +113,9 @@ impl Node for Slow {
 
     fn join(&self, join: Join) -> NodeFuture<Marker> {
         if let Err(error) = self.reachable() {
+            return Box::pin(std::future::ready(Err(error)));
+        }
+        if let Some(error) = self.plan().unreadable.clone() {
             return Box::pin(std::future::ready(Err(error)));
         }
         let answer = self.memory.join(join);
@@ -228,6 +233,42 @@ fn nobody_is_blamed_where_a_majority_seems_to_have_jumped() {
     assert!(slow.iter().all(|node| node.plan().forced.is_empty()));
     assert!(redlock.nodes().iter().all(|node| node.state == NodeState::Ready));
     runtime.shut_down();
+}
+
+/// How a node is shown that was ready before, and whose marker cannot be read any more for this reason.
+fn shown(error: NodeError) -> NodeState {
+    let (runtime, slow, redlock) = in_virtual_time(3);
+    slow[0].plan().unreadable = Some(error);
+    slow[0].memory.restart();
+    runtime.pass(SECOND);
+    let state = redlock.nodes()[0].state.clone();
+    slow[0].plan().unreadable = None;
+    runtime.pass(10 * SECOND);
+    assert!(redlock.nodes().iter().all(|node| node.state == NodeState::Ready), "after {state:?}");
+    runtime.shut_down();
+    state
+}
+
+#[test]
+fn whatever_keeps_a_marker_from_being_read_and_does_not_pass_by_itself_is_shown() {
+    let text = || Arc::<str>::from("scripted");
+    let lasting = [
+        NodeError::Rejected { sent: true, code: text(), message: text() },
+        NodeError::Unexpected { message: text() },
+        NodeError::Panicked { sent: true, message: text() },
+        NodeError::CounterExhausted,
+    ];
+    for error in lasting {
+        let state = shown(error.clone());
+        let NodeState::Down { reason } = &state else { panic!("{error}: {state:?}") };
+        assert!(reason.contains(&error.to_string()), "{error}: {reason}");
+    }
+    let refusal = || Refusal::Unidentified;
+    assert_eq!(shown(NodeError::Refused(refusal())), NodeState::Refused(refusal()));
+    // What passes is nothing to be told of.
+    for error in [NodeError::TimedOut, NodeError::Overloaded, NodeError::NotAdmitted] {
+        assert_eq!(shown(error.clone()), NodeState::Connecting, "{error}");
+    }
 }
 
 /// A log that looks at the nodes whenever it is told something, and panics the first time that it is told of a

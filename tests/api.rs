@@ -16,7 +16,9 @@ use std::{error::Error, future::IntoFuture, sync::Arc, time::Duration};
 use quorlock::{
     Acquire, AcquireError, AcquireFuture, Builder, CloseError, ConfigError, ConnectError, Lease,
     NodeOutcome, NodeReport, NodeStates, Redlock, Release, ReleaseError, Reports,
-    node::{MemoryNode, Node, NodeContext, NodeError, NodeSpec, NodeState, NodeStatus, Refusal},
+    node::{
+        Claim, MemoryNode, Node, NodeContext, NodeError, NodeSpec, NodeState, NodeStatus, Refusal,
+    },
     protocol::{
         Command, Denial, Drift, Loss, NodeId, Owner, Quorum, Reply, Resource, ResourceError, Round,
         Terms, Timestamp, Verdict,
@@ -45,7 +47,7 @@ const _: () = {
     error::<NodeError>();
     error::<Refusal>();
     plain::<(NodeOutcome, NodeReport, NodeStates, Reports)>();
-    plain::<(MemoryNode, NodeContext, NodeSpec, NodeState, NodeStatus)>();
+    plain::<(Claim, MemoryNode, NodeContext, NodeSpec, NodeState, NodeStatus)>();
     plain::<(Command, Denial, Drift, Loss, NodeId, Owner, Quorum, Reply, Resource)>();
     plain::<(Round, Terms, Timestamp, Verdict, TokioRuntime)>();
     object::<dyn Node>();
@@ -279,6 +281,11 @@ fn configuration_errors() {
             "node_timeout must be between 1ms and 60s, value=`18446744073709551615.999999999s`",
         ),
         (
+            build(Redlock::builder().node(&node).key_prefix("quorlock:\n")),
+            "the key prefix begins with `quorlock:`, which is kept for the nodes' own keys, choose \
+             another, prefix=`quorlock:\\n`",
+        ),
+        (
             build(Redlock::builder().node(&node).drift(0, Duration::ZERO)),
             "drift per mille must be between 1 and 500, value=`0`",
         ),
@@ -338,6 +345,17 @@ fn node_errors_and_refusals() {
             NodeError::Rejected { sent: false, code: Arc::from("ERR"), message: text() },
             false,
             "the server refused the command, code=`ERR`, message=`text`",
+        ),
+        (
+            NodeError::MarkerUnreadable { cause: Box::new(NodeError::TimedOut) },
+            false,
+            "its marker cannot be read or set, so that it does not vote, \
+             cause=`no reply within the node timeout`",
+        ),
+        (
+            NodeError::Panicked { sent: true, message: text() },
+            true,
+            "the node panicked, message=`text`",
         ),
         (
             NodeError::Unexpected { message: text() },

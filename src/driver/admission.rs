@@ -60,6 +60,7 @@ impl Driver {
         match admission.standing(node) {
             Standing::Ready => None,
             Standing::Unknown => Some(match self.trouble(node) {
+                Some(NodeError::Refused(refusal)) => NodeState::Refused(refusal),
                 Some(error) => NodeState::Down { reason: Arc::from(error.to_string()) },
                 None => NodeState::Connecting,
             }),
@@ -73,7 +74,7 @@ impl Driver {
 
     /// Why a node's marker could not be read, such as a right that is missing.
     fn trouble(&self, node: NodeId) -> Option<NodeError> {
-        self.member(node)?.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.member(node)?.trouble().clone()
     }
 
     /// Takes note of what a failure says about a node's standing.
@@ -90,7 +91,7 @@ impl Driver {
             NodeError::ClockJumped => {
                 let Some(member) = self.member(node) else { return };
                 // An acquire may have been told of a newer era than the last look at the marker.
-                let seen = member.node.status().era;
+                let seen = member.node.status().ok().and_then(|status| status.era);
                 let mut admission = self.admission();
                 let era = admission.era(node).max(seen).unwrap_or(u64::MAX).max(1);
                 member.jumped_in.store(era, Ordering::Release);
@@ -114,7 +115,16 @@ impl Member {
     }
 
     pub(super) fn set_trouble(&self, trouble: Option<NodeError>) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+        *self.trouble() = trouble;
+    }
+
+    /// Whether this has been noted already, and told.
+    pub(super) fn has_trouble(&self, trouble: &NodeError) -> bool {
+        self.trouble().as_ref() == Some(trouble)
+    }
+
+    fn trouble(&self) -> MutexGuard<'_, Option<NodeError>> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_known(&self, identity: Option<&Arc<str>>) -> bool {

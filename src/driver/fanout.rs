@@ -9,7 +9,9 @@ use std::{
     task::{Context, Poll},
 };
 
-use super::Driver;
+use futures::FutureExt;
+
+use super::{Driver, shield::Answering};
 use crate::{
     node::{NodeError, NodeFuture},
     protocol::{Command, NodeId, Reply, Timestamp},
@@ -19,7 +21,7 @@ use crate::{
 /// Unanswered commands, with one time limit for all of them.
 pub(super) struct Fanout<T = Reply> {
     /// In the order in which they were pushed. They are few: all are looked at when any of them may have ended.
-    calls: Vec<(NodeId, NodeFuture<T>)>,
+    calls: Vec<(NodeId, Answering<T>)>,
     /// Answers that have come and have not been told.
     answered: VecDeque<Answer<T>>,
     limit: Task,
@@ -61,8 +63,8 @@ impl<T> Fanout<T> {
         }
     }
 
-    pub(super) fn add(&mut self, node: NodeId, answer: NodeFuture<T>) {
-        self.calls.push((node, answer));
+    pub(super) fn add(&mut self, node: NodeId, answer: impl Into<Answering<T>>) {
+        self.calls.push((node, answer.into()));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -77,7 +79,7 @@ impl<T> Fanout<T> {
         // Every command is sent before the first answer is told: what follows from an answer, such as a release,
         // must not overtake a command that has been decided on before.
         let answered = &mut self.answered;
-        self.calls.retain_mut(|(node, call)| match call.as_mut().poll(cx) {
+        self.calls.retain_mut(|(node, call)| match call.poll_unpin(cx) {
             Poll::Ready(result) => {
                 if let Err(error) = &result {
                     driver.node_failed(*node, error);
@@ -116,7 +118,8 @@ impl Fanout<Numbered> {
     ) {
         if let Some(member) = driver.member(node) {
             let call = member.node.call(command);
-            self.add(node, Box::pin(async move { Ok((number, call.await)) }));
+            let numbered: NodeFuture<Numbered> = Box::pin(async move { Ok((number, call.await)) });
+            self.add(node, numbered);
         }
     }
 }

@@ -4,7 +4,6 @@
 //! wake a waiter, log or spawn while it holds a lock: a waker may do anything, such as drop the lease.
 
 use std::{
-    future::ready,
     iter::repeat_with,
     sync::{Arc, Weak},
     time::Duration,
@@ -122,7 +121,7 @@ impl Driver {
             let node = NodeId::new(index);
             match member.node.reachable().and_then(|()| self.may_vote(node)) {
                 Ok(()) => calls.add(node, member.node.call_many(commands)),
-                Err(error) => calls.add(node, Box::pin(ready(Err(error)))),
+                Err(error) => calls.add(node, error),
             }
         }
         let mut gone: Vec<(usize, NodeId)> = Vec::new();

@@ -14,6 +14,7 @@ mod quarantine;
 mod queue;
 mod release;
 mod restore;
+mod shield;
 
 use std::{
     future::Future,
@@ -29,7 +30,7 @@ pub(crate) use self::{
     acquire::{Patience, Plan},
     queue::{Alarm, Ticket},
 };
-use self::{keeper::Keeper, leftovers::Leftovers, pace::Pace};
+use self::{keeper::Keeper, leftovers::Leftovers, pace::Pace, shield::Shielded};
 use crate::{
     config::Config,
     error::CloseError,
@@ -56,7 +57,7 @@ pub(crate) struct Driver {
 /// A node, with what the driver knows of it.
 #[derive(Debug)]
 struct Member {
-    node: Arc<dyn Node>,
+    node: Shielded,
     address: Arc<str>,
     pace: Pace,
     leftovers: Leftovers,
@@ -64,7 +65,7 @@ struct Member {
     jumped_in: AtomicU64,
     /// The process that was last seen behind it.
     identity: Mutex<Option<Arc<str>>>,
-    /// Why its marker could not be read.
+    /// Why its marker could not be read or set, if that does not pass by itself.
     trouble: Mutex<Option<NodeError>>,
 }
 
@@ -95,7 +96,7 @@ impl Driver {
         let quorum = Quorum::of(nodes.len());
         let member = |node: Arc<dyn Node>| Member {
             address: node.status().address,
-            node,
+            node: Shielded::new(node),
             pace: Pace::default(),
             leftovers: Leftovers::default(),
             jumped_in: AtomicU64::new(0),
@@ -137,7 +138,10 @@ impl Driver {
 
     pub(crate) fn statuses(&self) -> Vec<NodeStatus> {
         let status = |member: &Member| {
-            let mut status = member.node.status();
+            let mut status = member.node.status().unwrap_or_else(|error| {
+                let reason = Arc::from(error.to_string());
+                NodeStatus::new(Arc::clone(&member.address), NodeState::Down { reason })
+            });
             status.round_trip = status.round_trip.or_else(|| member.pace.round_trip());
             status
         };
@@ -171,8 +175,8 @@ impl Driver {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Ends when a quorum is ready and no node is still making its first connection, when a node was
-    /// refused, or at `deadline`.
+    /// Ends when it is known of every node how its first connection ended, and whether it may vote, or at
+    /// `deadline`.
     pub(crate) async fn connected(&self, deadline: Timestamp) -> Vec<NodeStatus> {
         let mut timeout = self.runtime.sleep_until(deadline);
         loop {
@@ -186,8 +190,7 @@ impl Driver {
                 NodeState::Quarantined { remaining } => !remaining.is_zero(),
                 _ => true,
             };
-            let refused = |status: &NodeStatus| matches!(status.state, NodeState::Refused(_));
-            if statuses.iter().any(refused) || statuses.iter().all(settled) {
+            if statuses.iter().all(settled) {
                 return statuses;
             }
             if let futures::future::Either::Right(_) =

@@ -53,13 +53,18 @@ impl Driver {
     /// Reads the markers of the nodes whose standing is not known, or of all, and admits those whose time has
     /// come. Returns when to look again.
     async fn see_to_admission(self: &Arc<Self>, everyone: bool) -> Duration {
-        let mut unknown = Vec::new();
+        let (mut unknown, mut unseen) = (Vec::new(), false);
         for (index, member) in self.nodes.iter().enumerate() {
             let node = NodeId::new(index);
-            let status = member.node.status();
+            // One that cannot be looked at stands where it stood, until it can be.
+            let Ok(status) = member.node.status() else {
+                unseen = true;
+                continue;
+            };
             let connected = status.state == NodeState::Ready;
             if connected && member.is_another(status.identity) {
                 self.admission().handle_forgotten(node);
+                member.set_trouble(None);
             }
             let standing = self.admission().standing(node);
             let jumped = member.jumped_in().is_some();
@@ -89,7 +94,8 @@ impl Driver {
         }
         self.fleet.tell();
         let admission = self.admission();
-        let waiting = nodes.iter().any(|node| admission.standing(*node) != Standing::Ready);
+        let waiting =
+            unseen || nodes.iter().any(|node| admission.standing(*node) != Standing::Ready);
         let now = self.runtime.steady();
         match admission.poll_timeout() {
             Some(at) if at > now => at.saturating_since(now).min(AGAIN),
@@ -130,7 +136,9 @@ impl Driver {
     /// is. Where a majority seems to have jumped, it was our clock that stood still, and nobody is blamed. Where
     /// too few can be asked to tell, the nodes in question do not vote until they can.
     async fn judge_clocks(self: &Arc<Self>) -> bool {
-        let connected = |member: &&Member| member.node.status().state == NodeState::Ready;
+        let connected = |member: &&Member| {
+            member.node.status().is_ok_and(|status| status.state == NodeState::Ready)
+        };
         let jumped = || {
             let connected = self.nodes.iter().filter(connected);
             connected.filter_map(|member| Some((member, member.jumped_in()?)))
@@ -258,10 +266,27 @@ impl Driver {
     }
 }
 
-/// What passes by itself is no trouble, and a node that is down says so by itself.
+/// Takes note of why a marker could not be read or set. What passes by itself is no trouble, and a node that is
+/// down says so by itself.
 fn admission_failed(node: NodeId, member: &Member, error: NodeError) {
-    if let NodeError::Rejected { .. } = error {
-        telemetry::node_not_admitted(node, &member.address, &error);
-        member.set_trouble(Some(error));
+    let trouble = match error {
+        NodeError::NotConnected { .. }
+        | NodeError::ConnectionLost { .. }
+        | NodeError::TimedOut
+        | NodeError::Overloaded
+        | NodeError::NotAdmitted
+        | NodeError::Quarantined { .. }
+        | NodeError::ArrivedLate
+        | NodeError::ClockJumped => return,
+        NodeError::Refused(_) | NodeError::MarkerUnreadable { .. } => error,
+        NodeError::Rejected { .. }
+        | NodeError::CounterExhausted
+        | NodeError::Panicked { .. }
+        | NodeError::Unexpected { .. } => NodeError::MarkerUnreadable { cause: Box::new(error) },
+    };
+    if member.has_trouble(&trouble) {
+        return;
     }
+    telemetry::node_not_admitted(node, &member.address, &trouble);
+    member.set_trouble(Some(trouble));
 }

@@ -1,10 +1,10 @@
 //! What a node is given when it starts: its place, the runtime, and what the fleet knows of each other.
 //!
-//! It decides one thing: two nodes that are the same server are not both accepted.
+//! It decides one thing: two nodes that are the same server at the same time are not both accepted.
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -100,31 +100,53 @@ impl NodeContext {
         Watcher(Arc::downgrade(&self.fleet))
     }
 
-    /// Claims the identity of a server for this node: `run_id` in Redis, anything unique per process.
+    /// Claims the identity of a server for this node: `run_id` in Redis, anything unique per process. Keep what is
+    /// returned for as long as the connection lasts, and no longer: servers may exchange their addresses.
     ///
     /// # Errors
     ///
-    /// The address of the node that is the same server already. This node must then not vote.
-    pub fn claim(&self, address: &Arc<str>, identity: &str) -> Result<(), Arc<str>> {
-        let mut claims = self.fleet.claims.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(other) =
-            claims.iter().find(|claim| claim.identity == identity && claim.id != self.id)
-        {
+    /// The address of the node that is the same server already. This node must then not vote; try again later.
+    pub fn claim(&self, address: &Arc<str>, identity: &str) -> Result<Claim, Arc<str>> {
+        let mut claims = self.fleet.claims();
+        let same = |claim: &&Claimed| claim.identity == identity && claim.id != self.id;
+        if let Some(other) = claims.held.iter().find(same) {
             return Err(Arc::clone(&other.address));
         }
-        claims.retain(|claim| claim.id != self.id);
-        claims.push(Claim {
+        claims.next = claims.next.wrapping_add(1);
+        let number = claims.next;
+        claims.held.push(Claimed {
+            number,
             id: self.id,
             address: Arc::clone(address),
             identity: identity.to_owned(),
         });
-        Ok(())
+        Ok(Claim { fleet: Arc::clone(&self.fleet), number })
     }
 }
 
 impl fmt::Debug for NodeContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NodeContext").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// A server that is taken for one node, made by [`NodeContext::claim`]. Dropping it gives the server up, and then
+/// another node may claim it.
+#[must_use = "dropping it gives the server up"]
+pub struct Claim {
+    fleet: Arc<Fleet>,
+    number: u64,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.fleet.claims().held.retain(|claimed| claimed.number != self.number);
+    }
+}
+
+impl fmt::Debug for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Claim").finish_non_exhaustive()
     }
 }
 
@@ -145,13 +167,17 @@ impl Watcher {
 /// What the nodes of one `Redlock` share.
 #[derive(Debug, Default)]
 pub(crate) struct Fleet {
-    claims: Mutex<Vec<Claim>>,
+    claims: Mutex<Claims>,
     pub(crate) changed: Notify,
     /// For the one task that looks after admission.
     pub(crate) attention: Notify,
 }
 
 impl Fleet {
+    fn claims(&self) -> MutexGuard<'_, Claims> {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A node's status has changed.
     pub(crate) fn change(&self) {
         self.attention.notify_one();
@@ -164,9 +190,51 @@ impl Fleet {
     }
 }
 
+/// The identities that nodes have claimed.
+#[derive(Debug, Default)]
+struct Claims {
+    held: Vec<Claimed>,
+    /// The number of the latest one.
+    next: u64,
+}
+
 #[derive(Debug)]
-struct Claim {
+struct Claimed {
+    /// One node may have two for a moment: of the connection that ends, and of the next one.
+    number: u64,
     id: NodeId,
     address: Arc<str>,
     identity: String,
+}
+
+#[cfg(all(test, feature = "tokio"))]
+mod tests {
+    use super::*;
+    use crate::runtime::TokioRuntime;
+
+    #[test]
+    fn a_claim_keeps_other_nodes_out_until_it_is_dropped() {
+        let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::dedicated().unwrap());
+        let fleet = Arc::new(Fleet::default());
+        let context = |id| {
+            let (runtime, fleet) = (Arc::clone(&runtime), Arc::clone(&fleet));
+            NodeContext::new(NodeId::new(id), runtime, fleet, &Config::default(), 3)
+        };
+        let (one, two) = (context(0), context(1));
+        let (a, b) = (Arc::from("a:1"), Arc::from("b:1"));
+        let first = one.claim(&a, "server").unwrap();
+        assert_eq!(two.claim(&b, "server").unwrap_err(), a);
+        // The node's next connection to the same server, made before the last one is forgotten.
+        let next = one.claim(&a, "server").unwrap();
+        drop(first);
+        assert_eq!(two.claim(&b, "server").unwrap_err(), a);
+        let other = two.claim(&b, "another").unwrap();
+        drop(next);
+        let moved = two.claim(&b, "server").unwrap();
+        drop(other);
+        assert_eq!(one.claim(&a, "server").unwrap_err(), b);
+        assert_eq!(fleet.claims().held.len(), 1);
+        drop(moved);
+        assert!(fleet.claims().held.is_empty());
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! The one decision here is which failures are certain to have had no effect.
 
-use std::{sync::Arc, time::Duration};
+use std::{any::Any, sync::Arc, time::Duration};
 
 use thiserror::Error;
 
@@ -63,6 +63,14 @@ pub enum NodeError {
         /// How long it still lasts, at most a little longer if other nodes cannot be reached.
         remaining: Duration,
     },
+    /// The node cannot be admitted, since its marker cannot be read or set: a right is missing, or another program
+    /// has written to `quorlock:node`. Nothing was sent. Grant the right, or delete that key on this node; it is
+    /// then admitted by itself.
+    #[error("its marker cannot be read or set, so that it does not vote, cause=`{cause}`")]
+    MarkerUnreadable {
+        /// What came of the last attempt.
+        cause: Box<Self>,
+    },
     /// The command arrived so late that nobody waits for it any more. It did nothing.
     #[error("the command arrived too late and was not executed")]
     ArrivedLate,
@@ -77,6 +85,16 @@ pub enum NodeError {
         "the node's fencing counters are at their end, somebody has written to `quorlock:node`"
     )]
     CounterExhausted,
+    /// The code of the node itself panicked: a custom `Node`, or a library that it uses. Whether a command took
+    /// effect is unknown; where it may have, a release follows. Correct that code; its panic has been reported as
+    /// any other.
+    #[error("the node panicked, message=`{message}`")]
+    Panicked {
+        /// Whether a command may have been sent by then.
+        sent: bool,
+        /// The text of the panic.
+        message: Arc<str>,
+    },
     /// The reply made no sense. What happened there is unknown; a release follows. See whether the address
     /// is that of a Redis or Valkey server, without a proxy that changes replies.
     #[error("the reply was not understood, message=`{message}`")]
@@ -87,15 +105,23 @@ pub enum NodeError {
 }
 
 impl NodeError {
+    /// The error that a caught panic is.
+    pub(crate) fn panicked(sent: bool, panic: &(dyn Any + Send)) -> Self {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        Self::Panicked { sent, message: Arc::from(text.unwrap_or("without a text")) }
+    }
+
     /// Whether the command may have reached the server, and so may take effect, now or later.
     pub const fn sent(&self) -> bool {
         match self {
-            Self::Rejected { sent, .. } => *sent,
+            Self::Rejected { sent, .. } | Self::Panicked { sent, .. } => *sent,
             Self::NotConnected { .. }
             | Self::Refused(_)
             | Self::Overloaded
             | Self::NotAdmitted
             | Self::Quarantined { .. }
+            | Self::MarkerUnreadable { .. }
             | Self::ArrivedLate
             | Self::CounterExhausted => false,
             Self::TimedOut

@@ -14,7 +14,7 @@ use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 pub(crate) use self::context::{Fleet, Watcher};
 pub use self::{
-    context::NodeContext,
+    context::{Claim, NodeContext},
     error::{NodeError, Refusal},
     memory::MemoryNode,
     status::{ClockOffset, NodeState, NodeStatus},
@@ -43,6 +43,9 @@ pub type NodeCall = NodeFuture<Reply>;
 ///   later has timed out: the command may still be executed.
 /// - **N5 Truth.** `Granted` and `Denied` are said only of what the node itself has answered. Whatever is
 ///   not certain is an error.
+///
+/// A panic of a node's code is an error of that node ([`NodeError::Panicked`]): it costs no other node, and no lease,
+/// anything. `start` is called by whoever builds, and panics there.
 pub trait Node: Send + Sync + fmt::Debug + 'static {
     /// Called once, before the first command: connect now, and say so through the context.
     fn start(&self, context: NodeContext);

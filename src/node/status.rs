@@ -18,7 +18,7 @@ pub enum NodeState {
         /// How long that still lasts, at most a little longer if other nodes cannot be reached.
         remaining: Duration,
     },
-    /// There is no connection; another attempt is under way or due.
+    /// There is no connection, or its marker cannot be read or set; another attempt is under way or due.
     Down {
         /// Why the last attempt failed, or the connection was given up.
         reason: Arc<str>,

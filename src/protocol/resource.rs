@@ -26,34 +26,51 @@ impl Resource {
     /// The longest accepted name. Redis takes 512 MiB; a name is sent to every node in every round.
     pub const MAX_BYTES: usize = 65_536;
 
+    /// Keys that begin with this are the nodes' own: their marker, and what else is kept beside locks.
+    pub const RESERVED: &'static str = "quorlock:";
+
     /// Takes the bytes as they are.
     ///
     /// # Errors
     ///
     /// [`ResourceError::Empty`] for no bytes at all, [`ResourceError::TooLong`] above
-    /// [`Resource::MAX_BYTES`], [`ResourceError::Reserved`] for the names of what is kept beside locks. Nothing has been sent to any node.
+    /// [`Resource::MAX_BYTES`], [`ResourceError::Reserved`] for what begins with [`Resource::RESERVED`].
     pub fn new(name: impl AsRef<[u8]>) -> Result<Self, ResourceError> {
-        let name = name.as_ref();
-        match name.len() {
-            _ if name == b"quorlock:node" || name.starts_with(b"fence:{") => {
-                Err(ResourceError::Reserved)
-            }
-            0 => Err(ResourceError::Empty),
-            bytes if bytes > Self::MAX_BYTES => Err(ResourceError::TooLong { bytes }),
-            _ => Ok(Self(name.into())),
-        }
+        Self::behind(&[], name)
     }
 
-    /// The same name behind a prefix: the key on the nodes.
+    /// A name behind a prefix, which together are the key on the nodes.
+    ///
+    /// ```
+    /// use quorlock::protocol::{Resource, ResourceError};
+    ///
+    /// assert_eq!(Resource::behind(b"app:", "quorlock:x")?.as_bytes(), b"app:quorlock:x");
+    /// assert_eq!(Resource::behind(b"quor", "lock:x"), Err(ResourceError::Reserved));
+    /// assert_eq!(Resource::behind(b"app:", ""), Err(ResourceError::Empty));
+    /// # Ok::<(), ResourceError>(())
+    /// ```
     ///
     /// # Errors
     ///
-    /// As for [`new`](Resource::new), of the whole key.
-    pub fn prefixed(&self, prefix: &[u8]) -> Result<Self, ResourceError> {
-        if prefix.is_empty() {
-            return Ok(self.clone());
+    /// [`ResourceError::Empty`] where the name has no bytes; the others as for [`new`](Resource::new), of the whole
+    /// key.
+    pub fn behind(prefix: &[u8], name: impl AsRef<[u8]>) -> Result<Self, ResourceError> {
+        let name = name.as_ref();
+        if name.is_empty() {
+            return Err(ResourceError::Empty);
         }
-        Self::new([prefix, self.as_bytes()].concat())
+        // No longer key is built than one that may be accepted.
+        let bytes = prefix.len().saturating_add(name.len());
+        if bytes > Self::MAX_BYTES {
+            return Err(ResourceError::TooLong { bytes });
+        }
+        let key: Arc<[u8]> =
+            if prefix.is_empty() { name.into() } else { [prefix, name].concat().into() };
+        // Whoever reads a key on a node does not see where its prefix ends.
+        if key.starts_with(Self::RESERVED.as_bytes()) {
+            return Err(ResourceError::Reserved);
+        }
+        Ok(Self(key))
     }
 
     /// The bytes.
@@ -81,8 +98,8 @@ pub enum ResourceError {
     /// The name has no bytes, which is nearly always a variable that was never set. Nothing is left
     /// on the nodes. Name what you want to lock.
     Empty,
-    /// The name is one under which the nodes keep counters or their marker: it begins with `fence:{`, or is
-    /// `quorlock:node`. Nothing is left on the nodes. Choose another name.
+    /// The key begins with [`Resource::RESERVED`], under which the nodes keep their marker and counters. Nothing
+    /// is left on the nodes. Choose another name.
     Reserved,
     /// The name is longer than [`Resource::MAX_BYTES`]. Nothing is left on the nodes. Lock a digest
     /// of the long name instead.
@@ -96,10 +113,9 @@ impl fmt::Display for ResourceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => write!(f, "a resource needs a name of at least one byte"),
-            Self::Reserved => write!(
-                f,
-                "the names `quorlock:node` and `fence:{{...` are kept for the nodes' own keys"
-            ),
+            Self::Reserved => {
+                write!(f, "keys that begin with `{}` are kept for the nodes", Resource::RESERVED)
+            }
             Self::TooLong { bytes } => write!(
                 f,
                 "a resource may have at most {} bytes, lock a digest of it instead, bytes={bytes}",

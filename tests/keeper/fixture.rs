@@ -37,7 +37,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { sim: SimRuntime::new(1), suspended: Arc::default(), refuse: Arc::default() }
     }
 

@@ -13,6 +13,7 @@
 )]
 
 mod fixture;
+mod panics;
 #[path = "../sim/runtime.rs"]
 #[allow(dead_code, reason = "the simulation uses all of it")]
 mod runtime;

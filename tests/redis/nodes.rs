@@ -5,10 +5,19 @@
 
 use std::{
     collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
-use quorlock::{AcquireError, Redlock};
+use quorlock::{
+    AcquireError, NodeOutcome, Redlock,
+    node::{NodeError, NodeState, Refusal},
+    protocol::Timestamp,
+    runtime::{Runtime, Task, TokioRuntime},
+};
 use quorlock_harness::{Cluster, Proxy, Server, eventually};
 
 use super::{
@@ -115,6 +124,58 @@ fn one_and_two_hung_nodes_cost_nothing() {
     no_key_within(&cluster, SOON);
 }
 
+/// A runtime whose timers for a connection panic, as a library may while it connects, for as long as that is wanted.
+#[derive(Debug)]
+struct Panicky {
+    engine: TokioRuntime,
+    connect_timeout: Duration,
+    panics: AtomicBool,
+}
+
+impl Runtime for Panicky {
+    fn now(&self) -> Timestamp {
+        self.engine.now()
+    }
+
+    fn wall_us(&self) -> u64 {
+        self.engine.wall_us()
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> Task {
+        let connects = at.saturating_since(self.now()) > self.connect_timeout - SECOND;
+        let panics = connects && self.panics.load(Ordering::Relaxed);
+        assert!(!panics, "a library panics");
+        self.engine.sleep_until(at)
+    }
+
+    fn spawn(&self, task: Task) {
+        self.engine.spawn(task);
+    }
+
+    fn random(&self) -> [u8; 16] {
+        self.engine.random()
+    }
+}
+
+#[test]
+fn a_panic_while_connecting_is_the_reason_why_a_node_is_down_until_it_is_over() {
+    let cluster = Cluster::start(3);
+    // Longer than whatever else the engine waits for.
+    let connect_timeout = 60 * SECOND;
+    let engine = TokioRuntime::dedicated().unwrap();
+    let runtime = Arc::new(Panicky { engine, connect_timeout, panics: AtomicBool::new(true) });
+    let builder = patient().nodes(cluster.urls()).connect_timeout(connect_timeout);
+    let redlock = builder.runtime(Arc::clone(&runtime) as Arc<dyn Runtime>).build().unwrap();
+    eventually("the panic is told", SOON, || {
+        redlock.nodes().iter().all(|node| {
+            matches!(&node.state, NodeState::Down { reason } if reason.contains("a library panics"))
+        })
+    });
+    runtime.panics.store(false, Ordering::Relaxed);
+    all_ready(&redlock);
+    redlock.try_acquire("r").blocking().unwrap().release_blocking().unwrap();
+}
+
 #[test]
 fn a_late_set_on_a_resumed_node_is_followed_by_its_release() {
     let cluster = Cluster::start(5);
@@ -144,7 +205,7 @@ fn late_sets_of_a_connection_that_was_given_up_are_released_too() {
         round += 1;
         let lease = redlock.try_acquire(format!("late:{round}")).ttl(60 * SECOND).blocking();
         drop(lease.expect("four nodes are a quorum"));
-        matches!(redlock.nodes()[0].state, quorlock::node::NodeState::Down { .. })
+        matches!(redlock.nodes()[0].state, NodeState::Down { .. })
     });
     cluster[0].resume();
     let set = monitor.next("\"SET\" \"late:1\"");
@@ -219,6 +280,85 @@ fn a_black_hole_costs_nothing_and_keeps_nothing() {
     no_key_within(&cluster, 10 * SECOND);
     all_ready(&redlock);
     undisturbed(&redlock, node_timeout);
+}
+
+#[test]
+fn servers_that_exchange_their_addresses_are_ready_behind_the_other_one() {
+    let cluster = Cluster::start(3);
+    let proxies: Vec<Proxy> = cluster.iter().map(|server| Proxy::start(server.port())).collect();
+    let redlock = connected(patient().nodes(urls(&proxies)));
+    let identities = || redlock.nodes().into_iter().map(|node| node.identity).collect::<Vec<_>>();
+    let mut exchanged = identities();
+    exchanged.swap(0, 1);
+    proxies[..2].iter().for_each(Proxy::cut);
+    proxies[0].retarget(cluster[1].port());
+    proxies[1].retarget(cluster[0].port());
+    proxies[..2].iter().for_each(Proxy::heal);
+    eventually("both are behind the other address", SOON, || identities() == exchanged);
+    all_ready(&redlock);
+    redlock.try_acquire("r").blocking().unwrap().release_blocking().unwrap();
+}
+
+/// What other programs may have done to the marker. The era is what the node's admission is counted by.
+const CORRUPTED: [(&str, &[&str]); 4] = [
+    ("", &["HSET", "quorlock:node", "era", "abc"]),
+    ("", &["HSET", "quorlock:node", "max_ttl", "abc"]),
+    ("WRONGTYPE", &["SET", "quorlock:node", "mine"]),
+    ("WRONGTYPE", &["RPUSH", "quorlock:node", "mine"]),
+];
+
+#[test]
+fn a_node_whose_marker_others_have_corrupted_is_shown_with_the_reason_until_it_is_mended() {
+    for (reason, corrupt) in CORRUPTED {
+        let cluster = Cluster::start(3);
+        drop(connect(&cluster));
+        if corrupt[0] != "HSET" {
+            cluster[0].run(&["DEL", "quorlock:node"]);
+        }
+        cluster[0].run(corrupt);
+        let redlock = patient().nodes(cluster.urls()).build().unwrap();
+        eventually("it is shown why it does not vote", SOON, || {
+            let state = redlock.nodes()[0].state.clone();
+            let NodeState::Down { reason: shown } = &state else { return false };
+            shown.contains("its marker cannot be read or set") && shown.contains(reason)
+        });
+        eventually("the others vote", SOON, || {
+            redlock.nodes()[1..].iter().all(|node| node.state == NodeState::Ready)
+        });
+        // The two others are asked, and this one is not: nothing can be left there.
+        let lease = redlock.try_acquire("r").blocking().unwrap();
+        lease.release_blocking().unwrap();
+        cluster[1].kill();
+        is_down(&redlock, 1);
+        let error = redlock.try_acquire("r").blocking().unwrap_err();
+        let report = error.nodes().unwrap().iter().next().unwrap();
+        let NodeOutcome::Failed(error) = &report.outcome else { panic!("{corrupt:?}: {report}") };
+        assert!(matches!(error, NodeError::MarkerUnreadable { .. }), "{corrupt:?}: {error}");
+        assert!(!error.sent() && error.to_string().contains(reason), "{corrupt:?}: {error}");
+        cluster[0].run(&["DEL", "quorlock:node"]);
+        eventually("it votes again", SOON, || redlock.nodes()[0].state == NodeState::Ready);
+    }
+}
+
+/// For as long as the one keeps its connection, the other must not vote for the same server.
+#[test]
+fn a_server_that_is_reached_by_a_second_address_votes_once_it_has_left_the_first() {
+    let cluster = Cluster::start(3);
+    let proxies: Vec<Proxy> = cluster.iter().map(|server| Proxy::start(server.port())).collect();
+    let redlock = connected(patient().nodes(urls(&proxies)));
+    let state = |node: usize| redlock.nodes()[node].state.clone();
+    proxies[0].cut();
+    proxies[0].retarget(cluster[1].port());
+    proxies[0].heal();
+    eventually("it is the same server as the other node", SOON, || {
+        matches!(state(0), NodeState::Refused(Refusal::SameServer { .. }))
+    });
+    assert_eq!(state(1), NodeState::Ready);
+    proxies[1].cut();
+    eventually("it takes the other's place", SOON, || state(0) == NodeState::Ready);
+    proxies[1].retarget(cluster[0].port());
+    proxies[1].heal();
+    all_ready(&redlock);
 }
 
 #[test]

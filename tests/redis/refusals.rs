@@ -3,13 +3,16 @@
 //!
 //! Method: real servers, each set up wrongly in one way; the errors are matched by variant and by words.
 
-use quorlock::{
-    Builder, ConfigError, ConnectError, Redlock,
-    node::{NodeState, Refusal},
-};
-use quorlock_harness::{Cluster, Server, eventually, ipv6_available};
+use std::sync::Arc;
 
-use super::{SECOND, SOON, chain, connected, patient, plain};
+use quorlock::{
+    AcquireError, Builder, ConfigError, ConnectError, Redlock,
+    node::{NodeState, Refusal},
+    protocol::ResourceError,
+};
+use quorlock_harness::{Cluster, Proxy, Server, eventually, ipv6_available};
+
+use super::{MS, SECOND, SOON, chain, connected, patient, plain};
 
 /// The least rights of plain Redlock.
 const CLASSIC: [&str; 8] =
@@ -207,6 +210,51 @@ fn a_database_number_needs_the_right_to_select_it() {
     }
 }
 
+/// Those that are refused at once, those that are refused late, and those that are ready late: all are named.
+#[test]
+fn connect_tries_every_node_before_it_names_those_that_must_not_vote() {
+    let cluster = Cluster::start(5);
+    let master = cluster[0].port().to_string();
+    cluster[1].run(&["REPLICAOF", "127.0.0.1", &master]);
+    cluster[3].run(&["CONFIG", "SET", "maxmemory", "100mb"]);
+    cluster[3].run(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+    let proxies: Vec<Proxy> = cluster.iter().map(|server| Proxy::start(server.port())).collect();
+    let slow = proxies.iter().enumerate().filter(|(node, _)| *node != 1);
+    slow.for_each(|(_, proxy)| proxy.delay(100 * MS));
+    let error = patient().nodes(proxies.iter().map(Proxy::url)).connect_blocking().unwrap_err();
+    let text = error.to_string();
+    let ConnectError::Refused { nodes } = error else { panic!("{text}") };
+    let states: Vec<NodeState> = nodes.iter().map(|(_, state)| state.clone()).collect();
+    let evicts = Refusal::MayEvict { policy: "allkeys-lru".into() };
+    let refused = |refusal: &Refusal| NodeState::Refused(refusal.clone());
+    let ready = || NodeState::Ready;
+    let expected = [ready(), refused(&Refusal::Replica), ready(), refused(&evicts), ready()];
+    assert_eq!(states, expected, "{text}");
+    let named = [(Arc::from(format!("127.0.0.1:{}", proxies[1].port())), Refusal::Replica)]
+        .into_iter()
+        .chain([(Arc::from(format!("127.0.0.1:{}", proxies[3].port())), evicts)]);
+    let refusals: Vec<(Arc<str>, Refusal)> =
+        nodes.refused().map(|(address, refusal)| (Arc::clone(address), refusal.clone())).collect();
+    assert_eq!(refusals, named.collect::<Vec<_>>());
+    assert!(text.contains("refused=2"), "{text}");
+}
+
+/// A node that does not answer at all is waited for until the time is up, and then the refusal is told.
+#[test]
+fn connect_fails_by_a_refusal_when_its_time_is_up() {
+    let cluster = Cluster::start(3);
+    cluster[0].run(&["REPLICAOF", "127.0.0.1", &cluster[1].port().to_string()]);
+    cluster[2].pause();
+    let builder = patient().nodes(cluster.urls()).connect_timeout(SECOND);
+    let error = builder.connect_blocking().unwrap_err();
+    let text = error.to_string();
+    let ConnectError::Refused { nodes } = error else { panic!("{text}") };
+    let states: Vec<&NodeState> = nodes.iter().map(|(_, state)| state).collect();
+    assert_eq!(states[..2], [&NodeState::Refused(Refusal::Replica), &NodeState::Ready], "{text}");
+    let unanswered = matches!(states[2], NodeState::Connecting | NodeState::Down { .. });
+    assert!(unanswered, "{text}");
+}
+
 #[test]
 fn lists_that_cannot_work_are_refused() {
     let none = Redlock::connect_blocking(Vec::<String>::new()).unwrap_err();
@@ -293,15 +341,35 @@ fn a_prefix_stands_before_every_resource() {
     super::no_key_within(&cluster, SOON);
 }
 
+/// What is kept for the nodes is judged by the whole key.
 #[test]
-fn a_prefix_does_not_make_a_key_of_the_nodes_own_a_resource() {
+fn a_key_of_the_nodes_own_is_no_resource_whatever_part_of_it_is_the_prefix() {
     let cluster = Cluster::start(1);
-    for (prefix, name) in [("quorlock:", "node"), ("fence:{", "r}"), ("fence:", "{r}")] {
+    for (prefix, name) in
+        [("", "quorlock:node"), ("", "quorlock:x"), ("quor", "lock:x"), ("quorlock", ":x")]
+    {
         let redlock = connected(patient().nodes(cluster.urls()).key_prefix(prefix));
         let error = redlock.try_acquire(name).blocking().unwrap_err();
+        let reserved = matches!(error, AcquireError::Resource(ResourceError::Reserved));
+        assert!(reserved, "{prefix} {name}: {error}");
         let cause = std::error::Error::source(&error).unwrap().to_string();
         assert!(cause.contains("kept for the nodes"), "{cause}");
         assert!(cluster.locks_left().is_empty());
+    }
+    for (prefix, name) in [("app:", "quorlock:x"), ("", "quorlock"), ("", "fence:{x"), ("q", "x")] {
+        let redlock = connected(patient().nodes(cluster.urls()).key_prefix(prefix));
+        works(&redlock, name);
+    }
+}
+
+#[test]
+fn a_prefix_with_which_every_name_would_be_refused_is_refused_at_once() {
+    for prefix in ["quorlock:", "quorlock:app:"] {
+        let builder = Redlock::builder().node("redis://127.0.0.1:1").key_prefix(prefix);
+        let error = builder.build().unwrap_err();
+        let text = chain(&error);
+        assert!(matches!(error, ConfigError::ReservedPrefix { .. }), "{text}");
+        assert!(text.contains(prefix) && text.contains("choose another"), "{text}");
     }
 }
 

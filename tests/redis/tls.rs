@@ -40,6 +40,19 @@ fn a_private_authority_is_trusted_once_it_is_given() {
 }
 
 #[test]
+fn a_scheme_in_capitals_or_behind_a_space_is_encrypted_too() {
+    let ca = TestCa::new();
+    let cluster = Cluster::start_with(3, |_, builder| builder.tls(&ca));
+    let capitals = |server: &Server| server.tls_url().replacen("rediss", "REDISS", 1);
+    let valkeys = |server: &Server| server.tls_url().replacen("rediss", " Valkeys", 1);
+    for urls in [cluster.iter().map(capitals).collect(), cluster.iter().map(valkeys).collect()] {
+        let urls: Vec<String> = urls;
+        let redlock = connected(patient().nodes(urls).tls_ca(ca.ca_pem()));
+        lock_and_release(&redlock, &cluster);
+    }
+}
+
+#[test]
 fn an_unknown_authority_is_refused_and_named() {
     let ca = TestCa::new();
     let cluster = Cluster::start_with(3, |_, builder| builder.tls(&ca));

@@ -68,15 +68,18 @@ pub(crate) struct Address {
 
 impl Address {
     pub(crate) fn parse(url: &str, tls: &TlsSettings) -> Result<Self, AddressError> {
-        let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
-        let encrypted = matches!(scheme, "rediss" | "valkeys");
-        if encrypted {
+        // A parsed URL has its scheme in small letters and without the blanks around it.
+        let parsed = redis::parse_redis_url(url).ok_or_else(|| {
+            AddressError::invalid("it is no URL with one of these schemes")
+                .or_if(!url.contains(':'), "the scheme is missing")
+        })?;
+        if matches!(parsed.scheme(), "rediss" | "valkeys") {
             require_tls()?;
         }
-        let info = url.into_connection_info().map_err(|error| {
+        let info = parsed.into_connection_info().map_err(|error| {
             AddressError::invalid(error.detail().unwrap_or_else(|| error.category()))
-                .or_if(scheme.is_empty(), "the scheme is missing")
         })?;
+        let encrypted = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
         let display = Arc::from(display(info.addr()));
         let info = tuned(info);
         let client = if encrypted { build_tls(info, tls)? } else { open(info)? };
@@ -193,4 +196,44 @@ fn require_certificate(pem: &[u8]) -> Result<(), AddressError> {
         None => "there is no certificate in it".to_owned(),
     };
     Err(AddressError::Certificates { reason: Arc::from(reason) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every way to write that the connection is to be encrypted.
+    const ENCRYPTED: [&str; 7] = [
+        "rediss://10.0.0.1",
+        "valkeys://10.0.0.1",
+        "REDISS://10.0.0.1",
+        "Valkeys://10.0.0.1",
+        " rediss://10.0.0.1",
+        "\trediss://10.0.0.1\n",
+        "re\ndiss://10.0.0.1",
+    ];
+
+    #[cfg(not(feature = "tls-rustls"))]
+    #[test]
+    fn a_url_that_asks_for_tls_is_told_that_it_is_not_compiled_in() {
+        for url in ENCRYPTED {
+            let error = Address::parse(url, &TlsSettings::default()).err();
+            assert_eq!(error, Some(AddressError::TlsFeatureMissing), "{url:?}");
+        }
+    }
+
+    /// An authority that is none is refused, which shows that it is not ignored.
+    #[cfg(feature = "tls-rustls-ring")]
+    #[test]
+    fn a_url_that_asks_for_tls_is_given_the_authority_however_it_is_written() {
+        let tls = TlsSettings { ca: Some(b"no PEM".to_vec()), identity: None };
+        for url in ENCRYPTED {
+            let error = Address::parse(url, &tls).err();
+            assert!(matches!(error, Some(AddressError::Certificates { .. })), "{url:?}: {error:?}");
+        }
+        assert!(rustls::crypto::CryptoProvider::get_default().is_some());
+        for url in ["redis://10.0.0.1", "VALKEY://10.0.0.1"] {
+            assert!(Address::parse(url, &tls).is_ok(), "{url}: it is not encrypted");
+        }
+    }
 }

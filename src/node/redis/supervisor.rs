@@ -1,10 +1,14 @@
 //! Keeps one node connected: connect, check, publish, wait for the end, and again, for ever.
 //!
-//! It decides how long to wait between attempts. It never fails for good, and nobody waits for it.
+//! It decides how long to wait between attempts. It never fails for good, not even by a panic of the client library,
+//! and nobody waits for it.
 
-use std::{sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
-use futures::future::{Either, select};
+use futures::{
+    FutureExt,
+    future::{Either, select},
+};
 use redis::{AsyncConnectionConfig, ErrorKind, PushInfo, PushKind, RedisError};
 
 use super::{
@@ -13,7 +17,7 @@ use super::{
     session::{self, Process, Session},
 };
 use crate::{
-    node::{NodeContext, NodeError, NodeState, Refusal},
+    node::{Claim, NodeContext, NodeError, NodeState, Refusal},
     protocol::Timestamp,
     telemetry,
 };
@@ -30,8 +34,8 @@ pub(super) async fn run(node: Arc<Shared>, context: NodeContext) {
     let mut pause = Duration::ZERO;
     while !node.view().closed {
         let started = context.runtime().now();
-        match connect(&node, &context).await {
-            Ok(session) => {
+        match attempt(&node, &context).await {
+            Ok((session, claim)) => {
                 let reason = {
                     let (ended, closed) = (session.link().ended(), closed(&node));
                     match select(std::pin::pin!(ended), std::pin::pin!(closed)).await {
@@ -39,6 +43,8 @@ pub(super) async fn run(node: Arc<Shared>, context: NodeContext) {
                         Either::Right(((), _)) => break,
                     }
                 };
+                // From here on the server may be found behind the address of another node.
+                drop(claim);
                 telemetry::node_down(context.id(), node.address.display(), &reason);
                 publish(&node, &context, NodeState::Down { reason });
                 if context.runtime().now().saturating_since(started) >= GOOD_FOR {
@@ -93,8 +99,21 @@ fn publish(node: &Shared, context: &NodeContext, state: NodeState) {
     context.changed();
 }
 
+/// One attempt to connect. The TLS library panics where it lacks a provider, and others may panic too: then there is
+/// no connection, and another attempt follows.
+async fn attempt(
+    node: &Arc<Shared>,
+    context: &NodeContext,
+) -> Result<(Arc<Session>, Claim), NodeError> {
+    let attempt = AssertUnwindSafe(connect(node, context)).catch_unwind().await;
+    attempt.unwrap_or_else(|panic| Err(NodeError::panicked(false, &*panic)))
+}
+
 /// Connects, checks, and lets the node vote if nothing speaks against it.
-async fn connect(node: &Arc<Shared>, context: &NodeContext) -> Result<Arc<Session>, NodeError> {
+async fn connect(
+    node: &Arc<Shared>,
+    context: &NodeContext,
+) -> Result<(Arc<Session>, Claim), NodeError> {
     let down = Arc::new(Down::default());
     let at_end = Arc::clone(&down);
     let config = AsyncConnectionConfig::new()
@@ -128,7 +147,7 @@ async fn connect(node: &Arc<Shared>, context: &NodeContext) -> Result<Arc<Sessio
         }
     };
     let address = node.address.display();
-    context
+    let claim = context
         .claim(address, &identity.run_id)
         .map_err(|other| NodeError::Refused(Refusal::SameServer { other }))?;
     let process = Process {
@@ -151,7 +170,7 @@ async fn connect(node: &Arc<Shared>, context: &NodeContext) -> Result<Arc<Sessio
     }
     telemetry::node_ready(context.id(), address, &identity.version);
     context.changed();
-    Ok(session)
+    Ok((session, claim))
 }
 
 fn connect_error(error: &RedisError) -> NodeError {

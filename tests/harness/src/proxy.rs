@@ -6,7 +6,7 @@
 //! for the lost one. It is closed when the fault is lifted, as a broken TCP connection would be.
 
 use std::net::{Ipv4Addr, TcpListener as StdListener};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -32,6 +32,7 @@ pub(crate) struct Faults {
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
+    target: Arc<AtomicU16>,
     faults: watch::Sender<Faults>,
     open: Arc<AtomicUsize>,
     thread: Option<JoinHandle<()>>,
@@ -46,9 +47,11 @@ impl Proxy {
         let port = listener.local_addr().expect("the address of the proxy").port();
         let faults = watch::Sender::new(Faults::default());
         let open = Arc::new(AtomicUsize::new(0));
+        let target = Arc::new(AtomicU16::new(target_port));
 
         let seen = faults.subscribe();
         let count = Arc::clone(&open);
+        let to = Arc::clone(&target);
         let (ready, is_ready) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name(format!("proxy-{port}"))
@@ -57,12 +60,12 @@ impl Proxy {
                 runtime.expect("a runtime for the proxy").block_on(async {
                     let listener = TcpListener::from_std(listener).expect("a listener");
                     let _ = ready.send(());
-                    serve(listener, target_port, seen, count).await;
+                    serve(listener, to, seen, count).await;
                 });
             })
             .expect("a thread for the proxy");
         is_ready.recv().expect("the proxy has started");
-        Self { port, faults, open, thread: Some(thread) }
+        Self { port, target, faults, open, thread: Some(thread) }
     }
 
     /// The port that clients connect to.
@@ -73,6 +76,11 @@ impl Proxy {
     /// `redis://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Sends whoever connects from now on to another port. Connections that are open stay where they are.
+    pub fn retarget(&self, target_port: u16) {
+        self.target.store(target_port, Ordering::SeqCst);
     }
 
     /// Closes all connections, and every new one at once, until [`Proxy::heal`]. Returns when the
@@ -125,7 +133,7 @@ impl Drop for Proxy {
 /// Accepts until the proxy is dropped; the runtime then drops every connection.
 async fn serve(
     listener: TcpListener,
-    target_port: u16,
+    target: Arc<AtomicU16>,
     faults: watch::Receiver<Faults>,
     open: Arc<AtomicUsize>,
 ) {
@@ -141,6 +149,7 @@ async fn serve(
             continue;
         }
         let guard = Counted::new(&open);
+        let target_port = target.load(Ordering::SeqCst);
         tokio::spawn(connection(client, target_port, faults.clone(), guard));
     }
 }

@@ -72,6 +72,23 @@ fn it_forwards_and_counts_its_connections() {
 }
 
 #[test]
+fn it_can_be_sent_to_another_server() {
+    let (server, proxy) = start();
+    let other = Server::start();
+    server.run(&["SET", "who", "server"]);
+    other.run(&["SET", "who", "other!"]);
+    let mut old = Raw::connect(&proxy);
+    old.send("GET who");
+    old.expect("$6\r\nserver\r\n");
+    proxy.retarget(other.port());
+    let mut new = Raw::connect(&proxy);
+    new.send("GET who");
+    new.expect("$6\r\nother!\r\n");
+    old.send("GET who");
+    old.expect("$6\r\nserver\r\n");
+}
+
+#[test]
 fn a_delay_holds_for_both_directions_and_does_not_add_up() {
     let (_server, proxy) = start();
     let mut raw = Raw::connect(&proxy);

@@ -1,0 +1,118 @@
+//! A node of the user's, shielded: when its code panics, that is an error of this node and of nobody else.
+//!
+//! It decides nothing. Whatever the engine calls of a node it calls through here, since a panic that came out of it
+//! would end a task on which other nodes and leases rely.
+
+use std::{
+    fmt,
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use crate::{
+    node::{Join, Node, NodeError, NodeFuture, NodeStatus},
+    protocol::{Command, Floor, Marker, Reply},
+};
+
+/// A node whose panics are errors.
+pub(super) struct Shielded(Arc<dyn Node>);
+
+impl Shielded {
+    pub(super) fn new(node: Arc<dyn Node>) -> Self {
+        Self(node)
+    }
+
+    pub(super) fn call(&self, command: Command) -> Answering<Reply> {
+        Answering::to(|| self.0.call(command))
+    }
+
+    pub(super) fn call_many(&self, commands: Vec<Command>) -> Answering<Vec<Reply>> {
+        Answering::to(|| self.0.call_many(commands))
+    }
+
+    pub(super) fn join(&self, join: Join) -> Answering<Marker> {
+        Answering::to(|| self.0.join(join))
+    }
+
+    pub(super) fn admit(&self, era: u64, floor: Floor) -> Answering<bool> {
+        Answering::to(|| self.0.admit(era, floor))
+    }
+
+    pub(super) fn reachable(&self) -> Result<(), NodeError> {
+        caught(false, || self.0.reachable())?
+    }
+
+    /// How the node is, or that it panicked.
+    pub(super) fn status(&self) -> Result<NodeStatus, NodeError> {
+        caught(false, || self.0.status())
+    }
+}
+
+impl fmt::Debug for Shielded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// An answer of a node on its way, which is an error when the node panics over it.
+pub(super) struct Answering<T> {
+    /// Until it has ended.
+    answer: Option<NodeFuture<T>>,
+    /// The node panicked before it gave an answer to wait for.
+    error: Option<NodeError>,
+}
+
+impl<T> Answering<T> {
+    fn to(ask: impl FnOnce() -> NodeFuture<T>) -> Self {
+        caught(true, ask).map_or_else(Self::from, Self::from)
+    }
+
+    /// Drops what the node has returned, which is its code too.
+    fn end(&mut self) {
+        let answer = self.answer.take();
+        drop(caught(true, || drop(answer)));
+    }
+}
+
+impl<T> From<NodeFuture<T>> for Answering<T> {
+    fn from(answer: NodeFuture<T>) -> Self {
+        Self { answer: Some(answer), error: None }
+    }
+}
+
+impl<T> From<NodeError> for Answering<T> {
+    fn from(error: NodeError) -> Self {
+        Self { answer: None, error: Some(error) }
+    }
+}
+
+impl<T> Future for Answering<T> {
+    type Output = Result<T, NodeError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(answer) = self.answer.as_mut() else {
+            return self.error.take().map_or(Poll::Pending, |error| Poll::Ready(Err(error)));
+        };
+        let polled = caught(true, || answer.as_mut().poll(cx))
+            .unwrap_or_else(|error| Poll::Ready(Err(error)));
+        if polled.is_ready() {
+            self.end();
+        }
+        polled
+    }
+}
+
+impl<T> Drop for Answering<T> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Calls a node's code; its panic, which the panic hook reports as any other, ends here. `sent` says whether a
+/// command may have reached the server by then.
+fn caught<T>(sent: bool, code: impl FnOnce() -> T) -> Result<T, NodeError> {
+    catch_unwind(AssertUnwindSafe(code)).map_err(|panic| NodeError::panicked(sent, &*panic))
+}
