@@ -20,6 +20,7 @@ use crate::{
         Due, Extension, FencingToken, Lifecycle, LossReason, NodeId, Owner, Reply, Resource,
         Timestamp, validity,
     },
+    shield::shield,
     telemetry,
 };
 
@@ -164,7 +165,7 @@ impl Held {
             Due::Warn(reason) => telemetry::lease_ending(&self.resource, reason),
             Due::Lose(reason) => telemetry::lease_lost(&self.resource, reason),
         }
-        telemetry::shielded(|| self.changed.notify_waiters());
+        self.changed.notify_waiters();
     }
 
     /// Tells the keeper when to look at it, if it does not know that already.
@@ -259,21 +260,24 @@ impl Held {
         }
         let nodes = nodes.into_boxed_slice();
         let answer = self.driver.release(self.resource.clone(), self.owner, ttl, nodes);
-        telemetry::shielded(|| self.changed.notify_waiters());
+        self.changed.notify_waiters();
         Some(answer)
     }
 
-    /// Waits until `wanted` says something.
+    /// Waits for its user until `wanted` says something.
     pub(crate) async fn wait<T>(&self, wanted: impl Fn(&Self) -> Option<T>) -> T {
-        loop {
-            let changed = self.changed.notified();
-            let mut changed = std::pin::pin!(changed);
-            changed.as_mut().enable();
-            if let Some(found) = wanted(self) {
-                return found;
+        let found = async {
+            loop {
+                let changed = self.changed.notified();
+                let mut changed = std::pin::pin!(changed);
+                changed.as_mut().enable();
+                if let Some(found) = wanted(self) {
+                    return found;
+                }
+                changed.await;
             }
-            changed.await;
-        }
+        };
+        shield(found).await
     }
 
     /// Why the lease is over, if it is.

@@ -22,6 +22,7 @@ pub use self::signal::LeaseSignal;
 use crate::{
     error::{ExtendError, LeaseLost, ReleaseError},
     protocol::{Extension, FencingToken, LossReason, Owner, Resource},
+    shield::{Shield, shield},
 };
 
 /// A held resource.
@@ -167,7 +168,7 @@ impl Lease {
         if !self.held.may_be_extended() {
             return Err(ExtendError::MaxHold { validity: left });
         }
-        let extension = self.held.driver().extend_now(&self.held).await;
+        let extension = shield(self.held.driver().extend_now(&self.held)).await;
         let left = self.held.check()?;
         match extension {
             Some(Extension::Extended(_)) => Ok(left),
@@ -190,7 +191,7 @@ impl Lease {
     /// future does not stop it: only its result is lost.
     #[doc(alias = "unlock")]
     pub fn release(self) -> Release {
-        Release { answer: self.held.release() }
+        Release { answer: self.held.release(), shield: Shield::default() }
     }
 
     /// [`release`](Lease::release), blocking this thread. No runtime is needed.
@@ -225,16 +226,17 @@ impl fmt::Debug for Lease {
 #[derive(Debug)]
 pub struct Release {
     answer: Option<oneshot::Receiver<Result<(), ReleaseError>>>,
+    shield: Shield,
 }
 
 impl Future for Release {
     type Output = Result<(), ReleaseError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(answer) = &mut self.answer else {
+        let Self { answer: Some(answer), shield } = &mut *self else {
             return Poll::Ready(Err(ReleaseError::RuntimeEnded));
         };
-        Pin::new(answer).poll(cx).map(|result| {
+        shield.poll(Pin::new(answer), cx).map(|result| {
             self.answer = None;
             result.unwrap_or(Err(ReleaseError::RuntimeEnded))
         })

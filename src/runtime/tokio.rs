@@ -13,7 +13,7 @@ use std::{
 use tokio::{runtime::Handle, sync::mpsc};
 
 use super::{Runtime, Task};
-use crate::protocol::Timestamp;
+use crate::{protocol::Timestamp, shield::shield};
 
 /// The production runtime: one thread with a current-thread tokio runtime.
 ///
@@ -74,6 +74,11 @@ impl TokioRuntime {
         })?;
         Ok(Self { thread: Arc::new(EngineThread { handle, tasks }) })
     }
+
+    /// Whether the caller runs on the engine thread.
+    fn is_here(&self) -> bool {
+        Handle::try_current().is_ok_and(|here| here.id() == self.thread.handle.id())
+    }
 }
 
 impl Runtime for TokioRuntime {
@@ -103,14 +108,19 @@ impl Runtime for TokioRuntime {
                     let _entered = this.thread.handle.enter();
                     tokio::time::sleep(left.min(LONGEST_SLEEP))
                 };
-                sleep.await;
+                if this.is_here() {
+                    sleep.await;
+                } else {
+                    // The thread would not outlive a waker that panics among its timers.
+                    shield(sleep).await;
+                }
             }
         })
     }
 
     fn spawn(&self, task: Task) {
         let arrival = (task, Arc::clone(&self.thread));
-        if Handle::try_current().is_ok_and(|here| here.id() == self.thread.handle.id()) {
+        if self.is_here() {
             begin(arrival);
         } else {
             // The thread lives as long as this handle does, so there is always somebody to receive it.
