@@ -21,6 +21,7 @@ use crate::{
     error::{AcquireError, RunError},
     lease::Lease,
     protocol::{Resource, ResourceError, Upkeep},
+    shield::{Shield, shield},
 };
 
 /// A request for a lease, made by [`Redlock::acquire`](crate::Redlock::acquire). Await it, or call
@@ -199,10 +200,10 @@ impl Acquire {
         let wait = match self.patience {
             Patience::OneRound => return Err(Duration::ZERO),
             Patience::For(wait) => wait,
-            Patience::Unlimited => return Ok(other.await),
+            Patience::Unlimited => return Ok(shield(other).await),
         };
         let limit = self.driver.sleep_until(since.saturating_add(wait));
-        let output = match select(pin!(other), limit).await {
+        let output = match shield(select(pin!(other), limit)).await {
             Either::Left((output, _)) => Some(output),
             Either::Right(_) => None,
         };
@@ -239,7 +240,7 @@ impl IntoFuture for Acquire {
     type IntoFuture = AcquireFuture;
 
     fn into_future(self) -> AcquireFuture {
-        AcquireFuture { state: State::New(Box::new(self)) }
+        AcquireFuture { state: State::New(Box::new(self)), shield: Shield::default() }
     }
 }
 
@@ -265,6 +266,7 @@ impl fmt::Debug for Acquire {
 #[must_use = "a future does nothing until it is awaited"]
 pub struct AcquireFuture {
     state: State,
+    shield: Shield,
 }
 
 enum State {
@@ -285,10 +287,10 @@ impl Future for AcquireFuture {
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
-        let State::Waiting(receiver) = &mut self.state else {
+        let Self { state: State::Waiting(receiver), shield } = &mut *self else {
             return Poll::Ready(Err(AcquireError::RuntimeEnded));
         };
-        Pin::new(receiver).poll(cx).map(|answer| {
+        shield.poll(Pin::new(receiver), cx).map(|answer| {
             self.state = State::Done;
             answer.unwrap_or(Err(AcquireError::RuntimeEnded))
         })

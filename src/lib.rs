@@ -50,6 +50,8 @@ mod reentrant;
 #[cfg(feature = "tokio")]
 pub mod runtime;
 #[cfg(feature = "tokio")]
+mod shield;
+#[cfg(feature = "tokio")]
 mod telemetry;
 
 #[cfg(feature = "tokio")]

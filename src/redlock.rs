@@ -12,6 +12,7 @@ use crate::{
     node::{NodeSpec, NodeState, NodeStatus},
     protocol::NodeId,
     reentrant::Reentrant,
+    shield::shield,
 };
 
 /// Quorum locks on N independent masters.
@@ -121,7 +122,7 @@ impl Redlock {
     ///
     /// It stays closed when the future is dropped, and what is under way goes on.
     pub async fn close(&self) -> Result<(), CloseError> {
-        self.driver.close().await
+        shield(self.driver.close()).await
     }
 
     /// [`close`](Redlock::close), blocking this thread. No runtime is needed.
@@ -146,7 +147,7 @@ impl Redlock {
     /// Waits until the nodes can be used, or says why they cannot.
     pub(crate) async fn connected(self) -> Result<Self, ConnectError> {
         let limit = self.driver.now().saturating_add(self.driver.config.connect_timeout);
-        let statuses = self.driver.connected(limit).await;
+        let statuses = shield(self.driver.connected(limit)).await;
         // A quarantine ends by itself, and those who acquire meanwhile are told of it.
         let usable = |status: &&NodeStatus| {
             matches!(status.state, NodeState::Ready | NodeState::Quarantined { .. })

@@ -4,21 +4,14 @@
 
 #![cfg_attr(not(feature = "tracing"), allow(unused_variables, clippy::missing_const_for_fn))]
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    time::Duration,
-};
+use std::time::Duration;
 
 use crate::node::NodeError;
 #[cfg(feature = "redis")]
 use crate::node::Refusal;
 use crate::protocol::{Hold, Loss, LossReason, NodeId, Resource};
-
-/// Runs wakers, or the subscriber of the log, which are code of the user's. A panic there is reported by the
-/// panic hook; it must not keep other leases and nodes from being seen to, nor come out of a `drop`.
-pub(crate) fn shielded(tell: impl FnOnce()) {
-    drop(catch_unwind(AssertUnwindSafe(tell)));
-}
+#[cfg(feature = "tracing")]
+use crate::shield::shielded;
 
 #[cfg(feature = "tracing")]
 const TARGET: &str = "quorlock";

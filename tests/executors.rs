@@ -12,11 +12,21 @@
     reason = "tests are free to"
 )]
 
-use std::{future::IntoFuture, time::Duration};
+use std::{
+    future::{Future, IntoFuture},
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Wake, Waker},
+    time::Duration,
+};
 
 use quorlock::{
     AcquireError, Builder, Redlock,
     node::{MemoryNode, NodeSpec},
+    runtime::{Runtime, TokioRuntime},
 };
 use quorlock_harness::{Cluster, eventually};
 
@@ -228,4 +238,47 @@ fn an_acquire_dropped_by_its_runtime_leaves_nothing() {
         redlock.close_blocking().unwrap();
         assert_eq!(nodes.keys(), 0);
     });
+}
+
+/// A waker of a careless executor: it panics.
+#[derive(Default)]
+struct Careless {
+    woken: AtomicBool,
+}
+
+impl Wake for Careless {
+    fn wake(self: Arc<Self>) {
+        self.woken.store(true, Ordering::SeqCst);
+        panic!("a waker of the user's");
+    }
+}
+
+/// Polls once with a waker that panics, and waits until it has been woken.
+fn wake_carelessly<T>(future: impl Future<Output = T>) {
+    let careless = Arc::new(Careless::default());
+    let waker = Waker::from(Arc::clone(&careless));
+    let mut future = pin!(future);
+    assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    eventually("it is woken", SOON, || careless.woken.load(Ordering::SeqCst));
+}
+
+#[test]
+fn the_engine_outlives_wakers_that_panic() {
+    let runtime = TokioRuntime::dedicated().unwrap();
+    let nodes = Nodes::memory();
+    let builder = || nodes.builder().runtime(Arc::new(runtime.clone()));
+    let redlock = builder().connect_blocking().unwrap();
+    let held = redlock.acquire("r").blocking().unwrap();
+    // An acquire that waits, so that the close has to wait for its own timer.
+    let closing = builder().close_timeout(Duration::from_millis(20)).connect_blocking().unwrap();
+    let mut waiting = pin!(closing.acquire("r").into_future());
+    assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    wake_carelessly(closing.close());
+    // A user may sleep there too.
+    let soon = runtime.now().saturating_add(Duration::from_millis(20));
+    wake_carelessly(runtime.sleep_until(soon));
+    wake_carelessly(redlock.acquire("answered").into_future());
+    // Had the thread ended, everything on it would have.
+    redlock.acquire("other").blocking().unwrap().release_blocking().unwrap();
+    held.release_blocking().unwrap();
 }

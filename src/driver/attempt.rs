@@ -166,7 +166,7 @@ impl Attempt {
         );
         let nodes = self.round.may_hold().map(|node| (node, self.is_unsure(node))).collect();
         let held = Held::new(
-            Arc::clone(&self.driver),
+            &self.driver,
             terms.resource.clone(),
             terms.owner,
             self.round.token(),
@@ -174,8 +174,8 @@ impl Attempt {
             nodes,
         );
         self.held = Arc::downgrade(&held);
-        held.schedule();
-        Lease::new(held)
+        held.schedule(&self.driver);
+        Lease::new(held, Arc::clone(&self.driver))
     }
 
     /// Waits for the stragglers, and undoes whatever the round says must be undone.

@@ -70,7 +70,7 @@ impl Driver {
             // is over, or gone, or that has another ticket by now, drops out here.
             let Some(held) = held.upgrade() else { continue };
             let Some(seen) = held.tick(ticket, now.max(ticket.at())) else { continue };
-            held.schedule();
+            held.schedule(self);
             if let Some(due) = seen.tell {
                 news.push((Arc::clone(&held), due));
             }
@@ -159,7 +159,7 @@ impl Driver {
                     if let Some(due) = held.extended(extension, now) {
                         news.push((Arc::clone(held), due));
                     }
-                    held.schedule();
+                    held.schedule(self);
                     ended = Some(extension);
                 }
             }

@@ -1,7 +1,8 @@
 //! Releases that a node has not confirmed yet, sent again until it does.
 //!
-//! It decides when to give up: when the key must have expired, or when there are too many. It is the only
-//! place where a command is sent again, and a release may be: it deletes nothing but its owner's key.
+//! It decides when to give up: when the key must have expired, or when there are too many. Its times are those of the
+//! steady clock: by one that may run ahead, as `now` does where the wall clock is stepped, it would give up too early,
+//! and the key would stand in everybody's way for the rest of its ttl. It is the only place where a command is sent again, and a release may be: it deletes nothing but its owner's key.
 
 use std::{
     collections::VecDeque,
@@ -74,7 +75,7 @@ impl Leftover {
         ttl: Duration,
         unsure: bool,
     ) -> Self {
-        let from = driver.now();
+        let from = driver.steady();
         let until = from.saturating_add(ttl).saturating_add(LATE);
         Self { resource: resource.clone(), owner, from, until, unsure }
     }
@@ -82,7 +83,7 @@ impl Leftover {
     /// The one more time that an answer that nothing was there is checked: a node timeout later, when what was
     /// still under way has arrived.
     pub(super) fn once_more(self, driver: &Driver) -> Self {
-        let from = driver.now().saturating_add(driver.config.node_timeout);
+        let from = driver.steady().saturating_add(driver.config.node_timeout);
         Self { from, unsure: false, ..self }
     }
 }
@@ -94,7 +95,7 @@ impl Driver {
         telemetry::release_queued(node, &leftover.resource);
         {
             let mut queue = member.leftovers.lock();
-            if let Some(oldest) = queue.push(leftover, self.now()) {
+            if let Some(oldest) = queue.push(leftover, self.steady()) {
                 telemetry::release_given_up(node, &oldest.resource);
             }
             if std::mem::replace(&mut queue.attended, true) {
@@ -110,12 +111,12 @@ impl Driver {
         let Some(member) = self.member(node) else { return };
         let mut attending = Attending { leftovers: &member.leftovers, ended: false };
         let (mut pause, mut most) = (FIRST_PAUSE, 1);
-        self.pause(self.now().saturating_add(pause)).await;
+        self.pause(pause).await;
         loop {
-            let batch = member.leftovers.take_batch(self.now(), most, node);
+            let batch = member.leftovers.take_batch(self.steady(), most, node);
             if batch.is_empty() {
                 let Some(next) = attending.next_or_end() else { return };
-                self.pause(next.min(self.now().saturating_add(FIRST_PAUSE))).await;
+                self.pause(next.saturating_since(self.steady()).min(FIRST_PAUSE)).await;
                 continue;
             }
             let sent = batch.len();
@@ -127,7 +128,7 @@ impl Driver {
                 queue.due.extend(failed);
             }
             if stuck {
-                self.pause(self.now().saturating_add(pause)).await;
+                self.pause(pause).await;
                 (pause, most) = ((pause * 2).min(LONGEST_PAUSE), 1);
             } else {
                 (pause, most) = (FIRST_PAUSE, BATCH);
@@ -136,9 +137,9 @@ impl Driver {
     }
 
     /// Waits for a time, or until some node's state has changed: it may be this one that is back.
-    async fn pause(&self, until: Timestamp) {
+    async fn pause(&self, time: Duration) {
         let changed = std::pin::pin!(self.fleet.changed.notified());
-        select(changed, self.runtime.sleep_until(until)).await;
+        select(changed, self.sleep_until(self.now().saturating_add(time))).await;
     }
 
     /// Sends a batch, and returns what has to be checked once more, and what has got no answer.

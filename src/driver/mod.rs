@@ -132,6 +132,10 @@ impl Driver {
         self.runtime.now()
     }
 
+    fn steady(&self) -> Timestamp {
+        self.runtime.steady()
+    }
+
     pub(crate) fn sleep_until(&self, at: Timestamp) -> Task {
         self.runtime.sleep_until(at)
     }

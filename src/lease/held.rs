@@ -1,13 +1,13 @@
 //! What stands behind a lease: its lifecycle, where its key stands, and who wants to know when it is lost.
 //!
 //! It carries what the lifecycle decides to those who wait. It is shared by the lease, its signals and the
-//! keeper, and must never keep a lease alive that its holder has dropped. It decides under its lock and tells
+//! keeper, and must never keep a lease alive that its holder has dropped, nor its driver. It decides under its lock and tells
 //! without it: a waker may do anything, such as drop the lease. The keeper's queue has a lock of its own, which
 //! is taken inside this one and never the other way round.
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -20,12 +20,14 @@ use crate::{
         Due, Extension, FencingToken, Lifecycle, LossReason, NodeId, Owner, Reply, Resource,
         Timestamp, validity,
     },
+    shield::shield,
     telemetry,
 };
 
 /// A resource that is held, or was.
 pub(crate) struct Held {
-    driver: Arc<Driver>,
+    /// The lease keeps the driver alive. A signal that is kept does not, nor its connections.
+    driver: Weak<Driver>,
     resource: Resource,
     owner: Owner,
     token: Option<FencingToken>,
@@ -54,7 +56,7 @@ pub(crate) struct Seen {
 
 impl Held {
     pub(crate) fn new(
-        driver: Arc<Driver>,
+        driver: &Arc<Driver>,
         resource: Resource,
         owner: Owner,
         token: Option<FencingToken>,
@@ -69,11 +71,8 @@ impl Held {
             restoring: Vec::new(),
         };
         let (state, changed) = (Mutex::new(state), Notify::new());
+        let driver = Arc::downgrade(driver);
         Arc::new(Self { driver, resource, owner, token, state, changed })
-    }
-
-    pub(crate) const fn driver(&self) -> &Arc<Driver> {
-        &self.driver
     }
 
     pub(crate) const fn resource(&self) -> &Resource {
@@ -95,7 +94,10 @@ impl Held {
     /// Reads the clock, and declares the lease lost if its time is up: the timer that should have said so may
     /// have been stopped together with this process.
     pub(crate) fn check(&self) -> Result<Duration, LeaseLost> {
-        let now = self.driver.now();
+        let Some(now) = self.driver.upgrade().map(|driver| driver.now()) else {
+            // The lease has been dropped, and that has released it, unless it was lost before.
+            return Err(self.state().over());
+        };
         let (result, due) = {
             let mut state = self.state();
             let due = match state.nodes {
@@ -114,14 +116,12 @@ impl Held {
         self.state().warning
     }
 
-    pub(crate) fn progress(&self) {
-        let now = self.driver.now();
+    pub(crate) fn progress(&self, now: Timestamp) {
         self.state().lifecycle.handle_progress(now);
     }
 
     /// Whether its holder may still extend it.
-    pub(crate) fn may_be_extended(&self) -> bool {
-        let now = self.driver.now();
+    pub(crate) fn may_be_extended(&self, now: Timestamp) -> bool {
         self.state().lifecycle.may_be_extended(now)
     }
 
@@ -164,11 +164,11 @@ impl Held {
             Due::Warn(reason) => telemetry::lease_ending(&self.resource, reason),
             Due::Lose(reason) => telemetry::lease_lost(&self.resource, reason),
         }
-        telemetry::shielded(|| self.changed.notify_waiters());
+        self.changed.notify_waiters();
     }
 
     /// Tells the keeper when to look at it, if it does not know that already.
-    pub(crate) fn schedule(self: &Arc<Self>) {
+    pub(crate) fn schedule(self: &Arc<Self>, driver: &Arc<Driver>) {
         let alarm = {
             let mut state = self.state();
             let next = state.nodes.as_ref().and_then(|_| state.lifecycle.poll_timeout());
@@ -178,19 +178,19 @@ impl Held {
             match (state.scheduled.take(), next) {
                 (old, Some(at)) => {
                     let slack = state.lifecycle.slack();
-                    let (ticket, alarm) = self.driver.look_at(self, old, at, slack);
+                    let (ticket, alarm) = driver.look_at(self, old, at, slack);
                     state.scheduled = Some(ticket);
                     alarm
                 }
                 (old, None) => {
                     if let Some(old) = old {
-                        self.driver.look_away(old);
+                        driver.look_away(old);
                     }
                     Alarm::Silent
                 }
             }
         };
-        self.driver.heed(alarm);
+        driver.heed(alarm);
     }
 
     /// A restore is about to be sent there: from now on the key may stand there too, and has to be released
@@ -245,7 +245,10 @@ impl Held {
     }
 
     /// Starts the release, once.
-    pub(crate) fn release(&self) -> Option<oneshot::Receiver<Result<(), ReleaseError>>> {
+    pub(crate) fn release(
+        &self,
+        driver: &Arc<Driver>,
+    ) -> Option<oneshot::Receiver<Result<(), ReleaseError>>> {
         let (nodes, ttl, ticket) = {
             let mut state = self.state();
             let mut nodes = state.nodes.take()?;
@@ -255,25 +258,28 @@ impl Held {
             (nodes, state.lifecycle.ttl(), state.scheduled.take())
         };
         if let Some(ticket) = ticket {
-            self.driver.look_away(ticket);
+            driver.look_away(ticket);
         }
         let nodes = nodes.into_boxed_slice();
-        let answer = self.driver.release(self.resource.clone(), self.owner, ttl, nodes);
-        telemetry::shielded(|| self.changed.notify_waiters());
+        let answer = driver.release(self.resource.clone(), self.owner, ttl, nodes);
+        self.changed.notify_waiters();
         Some(answer)
     }
 
-    /// Waits until `wanted` says something.
+    /// Waits for its user until `wanted` says something.
     pub(crate) async fn wait<T>(&self, wanted: impl Fn(&Self) -> Option<T>) -> T {
-        loop {
-            let changed = self.changed.notified();
-            let mut changed = std::pin::pin!(changed);
-            changed.as_mut().enable();
-            if let Some(found) = wanted(self) {
-                return found;
+        let found = async {
+            loop {
+                let changed = self.changed.notified();
+                let mut changed = std::pin::pin!(changed);
+                changed.as_mut().enable();
+                if let Some(found) = wanted(self) {
+                    return found;
+                }
+                changed.await;
             }
-            changed.await;
-        }
+        };
+        shield(found).await
     }
 
     /// Why the lease is over, if it is.
@@ -289,10 +295,14 @@ impl Held {
 impl State {
     fn result(&self, now: Timestamp) -> Result<Duration, LeaseLost> {
         match (self.lifecycle.lost(), &self.nodes) {
-            (Some(reason), _) => Err(LeaseLost { reason }),
-            (None, None) => Err(LeaseLost { reason: LossReason::Released }),
             (None, Some(_)) => Ok(validity::left(self.lifecycle.deadline(), now)),
+            _ => Err(self.over()),
         }
+    }
+
+    /// Why a lease is over that does not hold any more.
+    fn over(&self) -> LeaseLost {
+        LeaseLost { reason: self.lifecycle.lost().unwrap_or(LossReason::Released) }
     }
 }
 

@@ -20,8 +20,10 @@ use tokio::sync::oneshot;
 pub(crate) use self::held::Held;
 pub use self::signal::LeaseSignal;
 use crate::{
+    driver::Driver,
     error::{ExtendError, LeaseLost, ReleaseError},
     protocol::{Extension, FencingToken, LossReason, Owner, Resource},
+    shield::{Shield, shield},
 };
 
 /// A held resource.
@@ -53,11 +55,12 @@ use crate::{
 #[clippy::has_significant_drop]
 pub struct Lease {
     held: Arc<Held>,
+    driver: Arc<Driver>,
 }
 
 impl Lease {
-    pub(crate) const fn new(held: Arc<Held>) -> Self {
-        Self { held }
+    pub(crate) const fn new(held: Arc<Held>, driver: Arc<Driver>) -> Self {
+        Self { held, driver }
     }
 
     /// What is held: the key on the nodes, with the prefix where one is configured.
@@ -133,7 +136,7 @@ impl Lease {
     }
 
     /// A handle for those who want to know of the loss and do not hold the lease. It does not keep the lease
-    /// alive.
+    /// alive, nor the connections to the nodes.
     #[must_use]
     pub fn signal(&self) -> LeaseSignal {
         LeaseSignal::new(Arc::clone(&self.held))
@@ -142,7 +145,7 @@ impl Lease {
     /// A sign that the work goes on, for a lease that was acquired with
     /// [`progress_within`](crate::Acquire::progress_within).
     pub fn progress(&self) {
-        self.held.progress();
+        self.held.progress(self.driver.now());
     }
 
     /// Extends the lease by its ttl from now, and returns the validity that it then has. A renewed lease needs
@@ -164,10 +167,10 @@ impl Lease {
     #[doc(alias = "renew")]
     pub async fn extend(&self) -> Result<Duration, ExtendError> {
         let left = self.held.check()?;
-        if !self.held.may_be_extended() {
+        if !self.held.may_be_extended(self.driver.now()) {
             return Err(ExtendError::MaxHold { validity: left });
         }
-        let extension = self.held.driver().extend_now(&self.held).await;
+        let extension = shield(self.driver.extend_now(&self.held)).await;
         let left = self.held.check()?;
         match extension {
             Some(Extension::Extended(_)) => Ok(left),
@@ -190,7 +193,7 @@ impl Lease {
     /// future does not stop it: only its result is lost.
     #[doc(alias = "unlock")]
     pub fn release(self) -> Release {
-        Release { answer: self.held.release() }
+        Release { answer: self.held.release(&self.driver), shield: Shield::default() }
     }
 
     /// [`release`](Lease::release), blocking this thread. No runtime is needed.
@@ -205,7 +208,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        drop(self.held.release());
+        drop(self.held.release(&self.driver));
     }
 }
 
@@ -225,16 +228,17 @@ impl fmt::Debug for Lease {
 #[derive(Debug)]
 pub struct Release {
     answer: Option<oneshot::Receiver<Result<(), ReleaseError>>>,
+    shield: Shield,
 }
 
 impl Future for Release {
     type Output = Result<(), ReleaseError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(answer) = &mut self.answer else {
+        let Self { answer: Some(answer), shield } = &mut *self else {
             return Poll::Ready(Err(ReleaseError::RuntimeEnded));
         };
-        Pin::new(answer).poll(cx).map(|result| {
+        shield.poll(Pin::new(answer), cx).map(|result| {
             self.answer = None;
             result.unwrap_or(Err(ReleaseError::RuntimeEnded))
         })

@@ -1,6 +1,6 @@
 //! The loss of a lease, for those who do not hold it.
 //!
-//! It only tells. It neither keeps a lease nor ends one.
+//! It only tells. It neither keeps a lease nor ends one, and keeps no connection open.
 
 use std::{fmt, sync::Arc};
 
@@ -9,7 +9,8 @@ use crate::{error::LeaseLost, protocol::FencingToken};
 
 /// Tells whether a lease still holds, without holding it. A clone tells of the same lease.
 ///
-/// A release counts as a loss here: whoever works under the lease has to stop.
+/// A release counts as a loss here: whoever works under the lease has to stop. It may be kept for as long as one
+/// likes: it keeps neither the lease nor the connections to the nodes.
 ///
 /// ```
 /// # use quorlock::{Redlock, node::MemoryNode};

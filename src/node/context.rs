@@ -10,7 +10,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-use crate::{config::Config, protocol::NodeId, runtime::Runtime, telemetry};
+use crate::{config::Config, protocol::NodeId, runtime::Runtime};
 
 /// What a [`Node`](super::Node) is given when it starts.
 #[derive(Clone)]
@@ -151,16 +151,19 @@ impl fmt::Debug for Claim {
 }
 
 /// Tells a fleet of a change, as long as it is there.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Watcher(Weak<Fleet>);
 
 impl Watcher {
-    /// False says that there is nobody to tell any more.
-    pub(crate) fn changed(&self) -> bool {
-        self.0.upgrade().is_some_and(|fleet| {
+    /// Whether there is anybody to tell still.
+    pub(crate) fn is_needed(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+
+    pub(crate) fn changed(&self) {
+        if let Some(fleet) = self.0.upgrade() {
             fleet.change();
-            true
-        })
+        }
     }
 }
 
@@ -186,7 +189,7 @@ impl Fleet {
 
     /// Tells whoever waits for nodes to look again.
     pub(crate) fn tell(&self) {
-        telemetry::shielded(|| self.changed.notify_waiters());
+        self.changed.notify_waiters();
     }
 }
 

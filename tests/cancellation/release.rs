@@ -2,8 +2,10 @@
 
 use std::{
     future::IntoFuture,
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
-    task::{Context, Waker},
+    sync::Arc,
+    task::{Context, Wake, Waker},
 };
 
 use quorlock::Lease;
@@ -46,6 +48,35 @@ fn a_release_goes_on_when_its_future_is_dropped_at_any_step() {
             drop(release);
             fixture.assert_clean(&format!("dropped at step {steps}, one node {behaviour:?}"));
         }
+    }
+}
+
+/// A waker of a careless executor.
+struct Panicking;
+
+impl Wake for Panicking {
+    fn wake(self: Arc<Self>) {
+        panic!("a waker of the user's");
+    }
+}
+
+/// Lets time pass. A task that panics ends, and the others go on, as on any executor.
+fn pass_with_panics(fixture: &Fixture, time: Duration) {
+    let end = fixture.runtime.now().saturating_add(time);
+    fixture.runtime.spawn(fixture.runtime.sleep(time));
+    while fixture.runtime.now() < end {
+        drop(catch_unwind(AssertUnwindSafe(|| fixture.runtime.step())));
+    }
+}
+
+#[test]
+fn a_release_goes_on_when_the_waker_of_its_caller_panics() {
+    let waker = Waker::from(Arc::new(Panicking));
+    for (fixture, lease, behaviour) in fixtures() {
+        let mut release = Box::pin(lease.release());
+        assert!(release.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        pass_with_panics(&fixture, 100 * MS);
+        fixture.assert_clean(&format!("the waker panics, one node {behaviour:?}"));
     }
 }
 

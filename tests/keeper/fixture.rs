@@ -34,11 +34,17 @@ pub(crate) struct Machine {
     pub(crate) sim: SimRuntime,
     suspended: Arc<Mutex<Duration>>,
     refuse: Arc<AtomicBool>,
+    panics: Arc<AtomicUsize>,
 }
 
 impl Machine {
     pub(crate) fn new() -> Self {
-        Self { sim: SimRuntime::new(1), suspended: Arc::default(), refuse: Arc::default() }
+        Self {
+            sim: SimRuntime::new(1),
+            suspended: Arc::default(),
+            refuse: Arc::default(),
+            panics: Arc::default(),
+        }
     }
 
     pub(crate) fn suspend(&self, time: Duration) {
@@ -56,8 +62,15 @@ impl Machine {
         let passed = self.sim.sleep(time);
         self.sim.spawn(passed);
         while self.sim.now() < end {
-            drop(catch_unwind(AssertUnwindSafe(|| self.sim.step())));
+            if catch_unwind(AssertUnwindSafe(|| self.sim.step())).is_err() {
+                self.panics.fetch_add(1, Ordering::Relaxed);
+            }
         }
+    }
+
+    /// How many tasks, or timers, of the engine have panicked.
+    pub(crate) fn panics(&self) -> usize {
+        self.panics.load(Ordering::Relaxed)
     }
 }
 

@@ -3,7 +3,7 @@
 //! Method: `std::task::Wake` by hand, so that it runs inside the call that wakes it.
 
 use std::{
-    future::Future,
+    future::{Future, IntoFuture},
     pin::Pin,
     sync::{
         Arc, Mutex,
@@ -12,7 +12,7 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
-use quorlock::{Lease, LeaseSignal, protocol::LossReason};
+use quorlock::{Lease, LeaseSignal, Redlock, node::MemoryNode, protocol::LossReason};
 
 use crate::fixture::{Fixture, MS, SECOND, all_held, watched};
 
@@ -39,7 +39,7 @@ impl<F: Fn() + Send + Sync + 'static> Wake for Hostile<F> {
     }
 }
 
-type Waiting = Pin<Box<dyn Future<Output = LossReason> + Send>>;
+type Waiting<T = LossReason> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Waits for the loss with a waker of its own.
 fn wait<F: Fn() + Send + Sync + 'static>(signal: LeaseSignal, waker: &Arc<Hostile<F>>) -> Waiting {
@@ -48,12 +48,182 @@ fn wait<F: Fn() + Send + Sync + 'static>(signal: LeaseSignal, waker: &Arc<Hostil
     waiting
 }
 
-fn poll<F: Fn() + Send + Sync + 'static>(
-    waiting: &mut Waiting,
+fn poll<T, F: Fn() + Send + Sync + 'static>(
+    waiting: &mut Waiting<T>,
     waker: &Arc<Hostile<F>>,
-) -> Poll<LossReason> {
+) -> Poll<T> {
     let waker = Waker::from(Arc::clone(waker));
     waiting.as_mut().poll(&mut Context::from_waker(&waker))
+}
+
+fn panicking() -> Arc<Hostile<impl Fn() + Send + Sync + 'static>> {
+    Hostile::new(|| panic!("a waker of the user's"))
+}
+
+/// Polls once with a waker that panics.
+fn begin<T>(waiting: impl Future<Output = T> + Send + 'static) -> Waiting<T> {
+    let mut waiting: Waiting<T> = Box::pin(waiting);
+    assert!(poll(&mut waiting, &panicking()).is_pending());
+    waiting
+}
+
+#[track_caller]
+fn ended<T>(mut waiting: Waiting<T>) -> T {
+    match waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("it goes on"),
+    }
+}
+
+#[test]
+fn a_waker_that_panics_costs_no_other_waiter_of_the_same_lease_its_wake_up() {
+    watched(|| {
+        let world = Fixture::new(SECOND);
+        let lease = world.request(world.redlock.acquire("r").without_renewal());
+        let (first, others) = (panicking(), [(); 3].map(|()| Hostile::new(|| ())));
+        // On both sides of the others, in whatever order they are woken.
+        let _first = wait(lease.signal(), &first);
+        let waiting = others.each_ref().map(|waker| wait(lease.signal(), waker));
+        let last = panicking();
+        let _last = wait(lease.signal(), &last);
+        world.pass(2 * SECOND);
+        let woken = others.each_ref().map(|waker| waker.woken());
+        assert_eq!((first.woken(), woken, last.woken()), (1, [1; 3], 1));
+        for (waiting, waker) in waiting.into_iter().zip(&others) {
+            let mut waiting = waiting;
+            assert_eq!(poll(&mut waiting, waker), Poll::Ready(LossReason::NotRenewed));
+        }
+    });
+}
+
+#[test]
+fn a_waker_that_panics_ends_no_task_of_the_engine_that_answers_it() {
+    watched(|| {
+        let world = Fixture::new(SECOND);
+        let acquired = begin(world.redlock.acquire("r").into_future());
+        world.pass(10 * MS);
+        let lease = Arc::new(ended(acquired).unwrap());
+        let extended = begin({
+            let lease = Arc::clone(&lease);
+            async move { lease.extend().await }
+        });
+        world.pass(10 * MS);
+        ended(extended).unwrap();
+        // Two more, of which one is refused and one gives up.
+        let busy = begin(world.redlock.try_acquire("r").into_future());
+        let late = begin(world.redlock.acquire("r").wait(50 * MS).into_future());
+        world.pass(100 * MS);
+        assert!(ended(busy).unwrap_err().is_contended());
+        assert!(ended(late).unwrap_err().is_contended());
+        let released = begin(Arc::into_inner(lease).unwrap().release());
+        world.pass(10 * MS);
+        ended(released).unwrap();
+        assert_eq!(world.machine.panics(), 0);
+    });
+}
+
+#[test]
+fn a_waker_that_panics_costs_no_other_close_its_end() {
+    watched(|| {
+        let world = Fixture::new(SECOND);
+        let _held = world.acquire("r");
+        let waiting = world.redlock.acquire("r").wait(100 * MS).into_future();
+        let _waiting = begin(waiting);
+        world.pass(MS);
+        let closes = [(); 3].map(|()| {
+            let redlock = world.redlock.clone();
+            begin(async move { redlock.close().await })
+        });
+        let kind = Hostile::new(|| ());
+        let redlock = world.redlock.clone();
+        let mut close: Waiting<_> = Box::pin(async move { redlock.close().await });
+        assert!(poll(&mut close, &kind).is_pending());
+        world.pass(SECOND);
+        assert_eq!((kind.woken(), poll(&mut close, &kind)), (1, Poll::Ready(Ok(()))));
+        closes.into_iter().for_each(|close| ended(close).unwrap());
+        assert_eq!(world.machine.panics(), 0);
+    });
+}
+
+#[test]
+fn a_waker_that_panics_at_a_timer_costs_the_engine_nothing() {
+    watched(|| {
+        let world =
+            Fixture::with(SECOND, |builder| builder.close_timeout(50 * MS).retry(SECOND, SECOND));
+        let _held = world.acquire("r");
+        let _waiting = begin(world.redlock.acquire("r").wait(10 * SECOND).into_future());
+        world.pass(MS);
+        let redlock = world.redlock.clone();
+        let close = begin(async move { redlock.close().await });
+        world.pass(100 * MS);
+        assert!(ended(close).is_err());
+        assert_eq!(world.machine.panics(), 0);
+    });
+}
+
+#[test]
+fn an_owner_whose_second_acquire_has_a_waker_that_panics_keeps_its_first() {
+    watched(|| {
+        let world = Fixture::new(SECOND);
+        let worker = world.redlock.reentrant();
+        let acquire = |worker: &quorlock::Reentrant| {
+            let worker = worker.clone();
+            async move { worker.acquire("r").await }
+        };
+        let kind = Hostile::new(|| ());
+        let mut first: Waiting<_> = Box::pin(acquire(&worker));
+        assert!(poll(&mut first, &kind).is_pending());
+        let second = begin(acquire(&worker));
+        world.pass(10 * MS);
+        let Poll::Ready(first) = poll(&mut first, &kind) else { panic!("it goes on") };
+        let first = first.unwrap();
+        ended(second).unwrap().check().unwrap();
+        first.check().unwrap();
+    });
+}
+
+#[test]
+fn a_waker_that_panics_when_it_is_dropped_costs_the_engine_nothing() {
+    /// Panics when the last clone of the waker is dropped.
+    struct Fragile;
+
+    impl Wake for Fragile {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    impl Drop for Fragile {
+        fn drop(&mut self) {
+            panic!("a waker of the user's");
+        }
+    }
+
+    watched(|| {
+        let world = Fixture::new(SECOND);
+        let lease = world.request(world.redlock.acquire("r").without_renewal());
+        let mut waiting: Vec<Waiting> = (0..3)
+            .map(|_| {
+                let signal = lease.signal();
+                let waiting: Waiting = Box::pin(async move { signal.lost().await.reason });
+                waiting
+            })
+            .collect();
+        for waiting in &mut waiting {
+            let waker = Waker::from(Arc::new(Fragile));
+            assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        let mut acquired = Box::pin(world.redlock.acquire("other").into_future());
+        {
+            let waker = Waker::from(Arc::new(Fragile));
+            assert!(acquired.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        // Given up: the engine is the last to have its waker.
+        drop(acquired);
+        world.pass(2 * SECOND);
+        assert_eq!(world.machine.panics(), 0);
+        for waiting in waiting {
+            assert_eq!(ended(waiting), LossReason::NotRenewed);
+        }
+    });
 }
 
 /// A waker that looks whether the lease is lost.
@@ -86,6 +256,23 @@ fn a_waker_may_look_at_the_lease_when_its_holder_finds_the_loss() {
         assert_eq!(lease.check().unwrap_err().reason, LossReason::NotRenewed);
         assert_eq!(waker.woken(), 1);
         assert_eq!(poll(&mut waiting, &waker), Poll::Ready(LossReason::NotRenewed));
+    });
+}
+
+#[test]
+fn a_waker_may_look_at_the_node_that_it_is_told_of() {
+    watched(|| {
+        let world = Fixture::new(SECOND);
+        let nodes = [(); 3].map(|()| MemoryNode::new());
+        let builder = Redlock::builder().nodes(&nodes).runtime(Arc::new(world.machine.clone()));
+        let node = nodes[0].clone();
+        let waker = Hostile::new(move || drop(node.keys()));
+        let mut connecting: Waiting<_> = Box::pin(builder.connect());
+        assert!(poll(&mut connecting, &waker).is_pending());
+        nodes[0].kill();
+        assert_eq!(waker.woken(), 1);
+        world.pass(10 * MS);
+        assert!(ended(connecting).is_ok());
     });
 }
 

@@ -15,10 +15,10 @@ use std::{
 use quorlock::{
     AcquireError, NodeOutcome, Redlock,
     node::{NodeError, NodeState, Refusal},
-    protocol::Timestamp,
+    protocol::{LossReason, Timestamp},
     runtime::{Runtime, Task, TokioRuntime},
 };
-use quorlock_harness::{Cluster, Proxy, Server, eventually};
+use quorlock_harness::{Cluster, Proxy, Server, eventually, redis};
 
 use super::{
     MS, Monitor, SECOND, SOON, all_ready, connect, connected, is_down, no_key_within, patient,
@@ -372,4 +372,30 @@ fn slow_replies_take_validity_and_nothing_else() {
     proxies.iter().for_each(Proxy::heal);
     lease.release_blocking().unwrap();
     no_key_within(&cluster, SOON);
+}
+
+#[test]
+fn a_signal_that_is_kept_keeps_no_connection() {
+    let cluster = Cluster::start(3);
+    let clients = |server: &Server| {
+        let list: String = redis::from_redis_value(server.run(&["CLIENT", "LIST"])).unwrap();
+        list.lines().count()
+    };
+    let before: Vec<usize> = cluster.iter().map(clients).collect();
+    let redlock = connect(&cluster);
+    let lease = redlock.acquire("r").blocking().unwrap();
+    let signal = lease.signal();
+    let kept = signal.clone();
+    // One that is being awaited, too.
+    let waiting = std::thread::spawn(move || futures::executor::block_on(signal.lost()).reason);
+    let connected: Vec<usize> = cluster.iter().map(clients).collect();
+    assert!(before.iter().zip(&connected).all(|(before, now)| before < now), "{connected:?}");
+    drop((redlock, lease));
+    assert_eq!(waiting.join().unwrap(), LossReason::Released);
+    eventually("every connection is closed", SOON, || {
+        cluster.iter().map(clients).eq(before.iter().copied())
+    });
+    assert!(kept.is_lost());
+    assert_eq!(futures::executor::block_on(kept.lost()).reason, LossReason::Released);
+    assert!(kept.fencing_token().is_some());
 }

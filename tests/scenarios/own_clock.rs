@@ -12,10 +12,11 @@ use std::{
 };
 
 use quorlock::{
+    Redlock,
     protocol::Timestamp,
     runtime::{Runtime, Task, TokioRuntime},
 };
-use quorlock_harness::{eventually, redis};
+use quorlock_harness::{Proxy, eventually, redis};
 
 use super::{
     MARKER, MS, SECOND, SOON, acquire_without, admitted, all_ready, alone, is_quarantined, ready,
@@ -155,5 +156,32 @@ fn a_client_whose_clock_jumps_does_not_end_a_quarantine_early() {
         }
         assert!(looks > 50, "{looks}");
         all_ready(&skewed);
+    }
+}
+
+/// A step of the wall clock is no time in which a key could have expired.
+#[test]
+fn a_client_whose_wall_clock_jumps_still_releases_where_it_could_not_before() {
+    let _turn = alone();
+    let ttl = 10 * MINUTE;
+    for jump in [MINUTE, 60 * MINUTE] {
+        let cluster = admitted(3, ttl);
+        let proxy = Proxy::start(cluster[1].port());
+        let runtime = Skewed::start(false);
+        let builder = Redlock::builder()
+            .nodes([cluster[0].url(), proxy.url(), cluster[2].url()])
+            .connect_timeout(10 * SECOND)
+            .max_ttl(ttl)
+            .runtime(Arc::clone(&runtime) as _);
+        let redlock = ready(builder);
+        let lease = redlock.acquire("r").ttl(ttl).without_renewal().blocking().unwrap();
+        eventually("it has all keys", SOON, || cluster.locks_left().len() == 3);
+        proxy.cut();
+        lease.release_blocking().unwrap();
+        assert_eq!(cluster.locks_left(), [(1, b"r".to_vec())], "cut off");
+        runtime.jump(jump);
+        proxy.heal();
+        eventually("its key is released", SOON, || cluster.locks_left().is_empty());
+        redlock.close_blocking().unwrap();
     }
 }

@@ -142,23 +142,33 @@ impl MemoryNode {
 
     fn set_mode(&self, mode: Mode) {
         let now = self.now();
-        let mut state = self.state();
-        state.mode = mode;
-        match mode {
-            Mode::Killed => {
-                state.life += 1;
-                state.store = Store::in_life(state.life);
-                state.queue.clear();
-            }
-            Mode::Running => {
-                for (command, answer) in std::mem::take(&mut state.queue) {
-                    // Nobody may be waiting for it any more; it is executed all the same.
-                    let _ = answer.send(state.store.execute(command, now, wall_us(now)));
+        let (mut executed, mut forgotten) = (Vec::new(), Vec::new());
+        let watchers = {
+            let mut state = self.state();
+            state.mode = mode;
+            match mode {
+                Mode::Killed => {
+                    state.life += 1;
+                    state.store = Store::in_life(state.life);
+                    forgotten = std::mem::take(&mut state.queue);
                 }
+                Mode::Running => {
+                    for (command, answer) in std::mem::take(&mut state.queue) {
+                        executed.push((answer, state.store.execute(command, now, wall_us(now))));
+                    }
+                }
+                Mode::Paused => {}
             }
-            Mode::Paused => {}
+            state.watchers.retain(Watcher::is_needed);
+            state.watchers.clone()
+        };
+        // Told without the lock: whoever is woken may look at this node.
+        drop(forgotten);
+        for (answer, reply) in executed {
+            // Nobody may be waiting for it any more; it was executed all the same.
+            let _ = answer.send(reply);
         }
-        state.watchers.retain(Watcher::changed);
+        watchers.iter().for_each(Watcher::changed);
     }
 
     fn running(&self) -> Result<MutexGuard<'_, State>, NodeError> {

@@ -1,0 +1,77 @@
+//! User code that the engine runs: wakers, and the subscriber of the log.
+//!
+//! It keeps a panic there from the engine, which would lose the tasks, timers and waiters that come after it. It
+//! knows nothing of locks, and must never run user code while it holds one.
+
+use std::{
+    future::{Future, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll, Wake, Waker},
+};
+
+/// Runs code of the user's. The panic hook has reported a panic there by the time that it ends here.
+pub(crate) fn shielded(run: impl FnOnce()) {
+    drop(catch_unwind(AssertUnwindSafe(run)));
+}
+
+/// Awaits something of the engine's for a user: its timers and channels see a waker that does not panic.
+pub(crate) async fn shield<F: Future>(future: F) -> F::Output {
+    let (mut future, mut shield) = (pin!(future), Shield::default());
+    poll_fn(|cx| shield.poll(future.as_mut(), cx)).await
+}
+
+/// The waker of a user, as the engine sees it. It is kept from one poll to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Shield {
+    waker: Option<(Waker, Arc<Shielded>)>,
+}
+
+#[derive(Debug)]
+struct Shielded {
+    /// Empty only while it is dropped.
+    waker: Option<Waker>,
+}
+
+impl Shield {
+    /// Polls a future of the engine's in the place of a user.
+    pub(crate) fn poll<F: Future>(
+        &mut self,
+        future: Pin<&mut F>,
+        cx: &Context<'_>,
+    ) -> Poll<F::Output> {
+        let known = self.waker.take().filter(|(_, shielded)| shielded.is(cx.waker()));
+        let (waker, _) = self.waker.insert(known.unwrap_or_else(|| {
+            let shielded = Arc::new(Shielded { waker: Some(cx.waker().clone()) });
+            (Waker::from(Arc::clone(&shielded)), shielded)
+        }));
+        future.poll(&mut Context::from_waker(waker))
+    }
+}
+
+impl Shielded {
+    fn is(&self, waker: &Waker) -> bool {
+        self.waker.as_ref().is_some_and(|own| own.will_wake(waker))
+    }
+}
+
+impl Wake for Shielded {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if let Some(waker) = &self.waker {
+            shielded(|| waker.wake_by_ref());
+        }
+    }
+}
+
+/// The engine may be the last to have it, and dropping it is code of the user's too.
+impl Drop for Shielded {
+    fn drop(&mut self) {
+        let waker = self.waker.take();
+        shielded(|| drop(waker));
+    }
+}
