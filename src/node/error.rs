@@ -74,6 +74,11 @@ pub enum NodeError {
     /// its clock.
     #[error("its clock jumped or stands still, its vote does not count")]
     ClockJumped,
+    /// The node lost its vote while its answer was on the way: its clock was seen to jump, its marker was gone, or
+    /// another process was there. The answer may be from before that, and does not count; what it may have set is
+    /// released.
+    #[error("it lost its vote before its answer came")]
+    VoteLapsed,
     /// The counter of the resource is at its end, which only a broken clock can cause. Nothing is left there.
     /// Delete the key `fence:` and the resource's name on all nodes while nobody holds a lease on it.
     #[error("the fencing counter is at its end, or is no number")]
@@ -103,6 +108,7 @@ impl NodeError {
             Self::TimedOut
             | Self::ConnectionLost { .. }
             | Self::ClockJumped
+            | Self::VoteLapsed
             | Self::Unexpected { .. } => true,
         }
     }
