@@ -56,8 +56,12 @@ struct Plan {
     cut: bool,
     /// What comes of a look at the marker.
     unreadable: Option<NodeError>,
+    /// The next acquire is executed, tells of itself, and is answered once this is answered.
+    answer_later: Option<mpsc::Sender<oneshot::Sender<()>>>,
     /// The acquires that it has been asked for.
     acquires: usize,
+    /// The looks at its marker.
+    looks: usize,
     /// The eras in which the node has been made to join again.
     forced: Vec<u64>,
 }
@@ -108,7 +112,16 @@ impl Node for Slow {
         if acquire && std::mem::take(&mut self.plan().jump) {
             return Box::pin(std::future::ready(Err(NodeError::ClockJumped)));
         }
-        self.memory.call(command)
+        let answer = self.memory.call(command);
+        let later = if acquire { self.plan().answer_later.take() } else { None };
+        let Some(asked) = later else { return answer };
+        let (go, held) = oneshot::channel();
+        asked.send(go).unwrap();
+        Box::pin(async move {
+            let reply = answer.await;
+            let _ = held.await;
+            reply
+        })
     }
 
     fn join(&self, join: Join) -> NodeFuture<Marker> {
@@ -121,6 +134,7 @@ impl Node for Slow {
         let answer = self.memory.join(join);
         let mut plan = self.plan();
         plan.forced.extend(join.force);
+        plan.looks += 1;
         let Some(asked) = plan.hold.take() else { return answer };
         let (go, held) = oneshot::channel();
         asked.send(go).unwrap();
@@ -192,6 +206,64 @@ fn a_look_at_all_nodes_does_not_make_one_ready_whose_clock_jumped_meanwhile() {
     runtime.pass(SECOND);
     drop(held);
     assert_ne!(slow[0].plan().forced, [], "it has to join again");
+    runtime.shut_down();
+}
+
+/// Something else to see to every few seconds does not put it off.
+#[test]
+fn all_nodes_are_looked_at_every_ten_seconds_whatever_else_happens() {
+    let (runtime, slow, redlock) = in_virtual_time(3);
+    for every in [3 * SECOND, 7 * SECOND, 9 * SECOND + 900 * MS, 60 * SECOND] {
+        let (mut woken, mut looked, mut looks) = (runtime.now(), runtime.now(), 0);
+        let until = runtime.now().saturating_add(60 * SECOND);
+        while runtime.now() < until {
+            runtime.pass(100 * MS);
+            let now = runtime.now();
+            if now.saturating_since(woken) >= every {
+                woken = now;
+                slow[0].context.get().unwrap().changed();
+            }
+            if slow[2].plan().looks > looks {
+                looks = slow[2].plan().looks;
+                looked = now;
+            }
+            let since = now.saturating_since(looked);
+            assert!(
+                since <= 10 * SECOND + 200 * MS,
+                "{since:?} without a look, woken every {every:?}"
+            );
+        }
+    }
+    drop(redlock);
+    runtime.shut_down();
+}
+
+/// What a node answers to is what it was asked before its clock was seen to jump: it is no vote.
+#[test]
+fn an_answer_on_its_way_is_no_vote_once_the_clock_of_its_node_is_known_to_have_jumped() {
+    let (runtime, slow, redlock) = in_virtual_time(3);
+    slow[2].cut(true);
+    runtime.pass(10 * MS);
+    let (asked, asking) = mpsc::channel();
+    slow[0].plan().answer_later = Some(asked);
+    let (done, outcome) = mpsc::channel();
+    let acquire = redlock.try_acquire("late").into_future();
+    runtime.spawn(Box::pin(async move {
+        let _ = done.send(acquire.await);
+    }));
+    let go = loop {
+        assert!(runtime.step(), "it is asked");
+        if let Ok(go) = asking.try_recv() {
+            break go;
+        }
+    };
+    slow[0].plan().jump = true;
+    ask(&runtime, &redlock);
+    assert!(!slow[0].plan().jump, "the jump was seen");
+    go.send(()).unwrap();
+    runtime.pass(10 * MS);
+    let outcome = outcome.try_recv().expect("it is answered");
+    assert!(outcome.is_err(), "two votes, one of them from before the jump");
     runtime.shut_down();
 }
 

@@ -84,22 +84,35 @@ impl Driver {
                 let mut admission = self.admission();
                 // One that is joining has said so before, and goes on waiting.
                 if admission.standing(node) == Standing::Ready {
-                    admission.handle_forgotten(node);
+                    self.lapse(node, &mut admission);
                     self.fleet.attention.notify_one();
                 }
             }
             NodeError::ClockJumped => {
                 let Some(member) = self.member(node) else { return };
-                // An acquire may have been told of a newer era than the last look at the marker.
+                // A look that is under way may have told of a newer era.
                 let seen = member.node.status().ok().and_then(|status| status.era);
                 let mut admission = self.admission();
                 let era = admission.era(node).max(seen).unwrap_or(u64::MAX).max(1);
                 member.jumped_in.store(era, Ordering::Release);
-                admission.handle_forgotten(node);
+                self.lapse(node, &mut admission);
                 self.fleet.attention.notify_one();
             }
             _ => {}
         }
+    }
+
+    /// Takes a node's standing away. What it was asked before that, and answers after it, does not count.
+    pub(super) fn lapse(&self, node: NodeId, admission: &mut Admission) {
+        admission.handle_forgotten(node);
+        if let Some(member) = self.member(node) {
+            member.lapses.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// How often a node's standing has been taken away.
+    pub(super) fn lapses(&self, node: NodeId) -> u64 {
+        self.member(node).map_or(0, |member| member.lapses.load(Ordering::Acquire))
     }
 }
 

@@ -2,7 +2,9 @@
 //!
 //! It decides nothing. Commands are first polled in the order in which they were pushed, so that they are
 //! sent in that order (contract N1 of the node). What a failure says of a node's standing is noted as it comes
-//! in: by the time that somebody takes the answer, others may have judged the node.
+//! in: by the time that somebody takes the answer, others may have judged the node. A vote that was asked for before
+//! its node's standing was taken away, and is answered after it, is turned into a failure: it may be from before
+//! whatever that was.
 
 use std::{
     collections::VecDeque,
@@ -21,10 +23,17 @@ use crate::{
 /// Unanswered commands, with one time limit for all of them.
 pub(super) struct Fanout<T = Reply> {
     /// In the order in which they were pushed. They are few: all are looked at when any of them may have ended.
-    calls: Vec<(NodeId, Answering<T>)>,
+    calls: Vec<Call<T>>,
     /// Answers that have come and have not been told.
     answered: VecDeque<Answer<T>>,
     limit: Task,
+}
+
+struct Call<T> {
+    node: NodeId,
+    answer: Answering<T>,
+    /// How often the node's standing had been taken away before; `None` of what is no vote.
+    lapses: Option<u64>,
 }
 
 /// What one node answered.
@@ -42,9 +51,10 @@ pub(super) enum Progress<T = Reply> {
 
 impl Fanout {
     pub(super) fn push(&mut self, driver: &Driver, node: NodeId, command: Command) {
-        if let Some(member) = driver.member(node) {
-            self.add(node, member.node.call(command));
-        }
+        let Some(member) = driver.member(node) else { return };
+        // That a key is gone is true whatever becomes of the node.
+        let lapses = (!matches!(command, Command::Release { .. })).then(|| driver.lapses(node));
+        self.calls.push(Call { node, answer: member.node.call(command), lapses });
     }
 }
 
@@ -63,8 +73,20 @@ impl<T> Fanout<T> {
         }
     }
 
+    /// Adds a command whose answer is a vote.
+    pub(super) fn add_vote(
+        &mut self,
+        driver: &Driver,
+        node: NodeId,
+        answer: impl Into<Answering<T>>,
+    ) {
+        let lapses = Some(driver.lapses(node));
+        self.calls.push(Call { node, answer: answer.into(), lapses });
+    }
+
+    /// Adds a command whose answer is none.
     pub(super) fn add(&mut self, node: NodeId, answer: impl Into<Answering<T>>) {
-        self.calls.push((node, answer.into()));
+        self.calls.push(Call { node, answer: answer.into(), lapses: None });
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -79,12 +101,15 @@ impl<T> Fanout<T> {
         // Every command is sent before the first answer is told: what follows from an answer, such as a release,
         // must not overtake a command that has been decided on before.
         let answered = &mut self.answered;
-        self.calls.retain_mut(|(node, call)| match call.poll_unpin(cx) {
+        self.calls.retain_mut(|call| match call.answer.poll_unpin(cx) {
             Poll::Ready(result) => {
+                let node = call.node;
                 if let Err(error) = &result {
-                    driver.node_failed(*node, error);
+                    driver.node_failed(node, error);
                 }
-                answered.push_back((*node, result));
+                let lapsed = call.lapses.is_some_and(|lapses| lapses != driver.lapses(node));
+                let result = if lapsed { result.and(Err(NodeError::VoteLapsed)) } else { result };
+                answered.push_back((node, result));
                 false
             }
             Poll::Pending => true,

@@ -120,7 +120,7 @@ impl Driver {
         for (index, (member, commands)) in self.nodes.iter().zip(commands).enumerate() {
             let node = NodeId::new(index);
             match member.node.reachable().and_then(|()| self.may_vote(node)) {
-                Ok(()) => calls.add(node, member.node.call_many(commands)),
+                Ok(()) => calls.add_vote(self, node, member.node.call_many(commands)),
                 Err(error) => calls.add(node, error),
             }
         }

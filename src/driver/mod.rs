@@ -63,6 +63,8 @@ struct Member {
     leftovers: Leftovers,
     /// The era in which its clock jumped, so that it has to join again though it has not restarted; or zero.
     jumped_in: AtomicU64,
+    /// How often its standing has been taken away.
+    lapses: AtomicU64,
     /// The process that was last seen behind it.
     identity: Mutex<Option<Arc<str>>>,
     /// Why its marker could not be read or set, if that does not pass by itself.
@@ -100,6 +102,7 @@ impl Driver {
             pace: Pace::default(),
             leftovers: Leftovers::default(),
             jumped_in: AtomicU64::new(0),
+            lapses: AtomicU64::new(0),
             identity: Mutex::new(None),
             trouble: Mutex::new(None),
         };

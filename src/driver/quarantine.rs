@@ -23,27 +23,29 @@ use crate::{
 /// How long to wait before an admission that could not be finished is tried again.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// How often the nodes that are ready are looked at too, when nothing else does: the longer ago a clock was read,
-/// the larger a jump of it that is not seen.
-const LOOK: Duration = Duration::from_secs(30);
+/// How often the nodes that are ready are looked at too, whatever else there is to see to: the longer ago a clock
+/// was read, the larger a jump of it that is not seen.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// A sleep until the next look is no shorter than this: a steady clock that runs slow is behind when it ends.
+const SHORTEST: Duration = Duration::from_millis(50);
 
 /// Sees to the nodes whenever one has changed, when a quarantine ends, and now and then. It goes on as long as the
 /// driver lives, and does not keep it alive.
 pub(super) async fn attend(driver: Weak<Driver>) {
     let Some(fleet) = driver.upgrade().map(|driver| Arc::clone(&driver.fleet)) else { return };
-    let mut looked = None;
+    let mut next_look: Option<Timestamp> = None;
     loop {
         let changed = fleet.attention.notified();
         let sleep = {
             let Some(driver) = driver.upgrade() else { return };
             let now = driver.runtime.steady();
-            let everyone =
-                looked.is_some_and(|looked: Timestamp| now.saturating_since(looked) >= LOOK);
-            if everyone || looked.is_none() {
-                looked = Some(now);
-            }
+            let everyone = next_look.is_some_and(|at| now >= at);
+            let next = next_look.filter(|_| !everyone).unwrap_or_else(|| now.saturating_add(LOOK));
+            next_look = Some(next);
             let pause = driver.see_to_admission(everyone).await;
-            driver.runtime.sleep_until(driver.now().saturating_add(pause))
+            let left = next.saturating_since(driver.runtime.steady()).max(SHORTEST);
+            driver.runtime.sleep_until(driver.now().saturating_add(pause.min(left)))
         };
         select(std::pin::pin!(changed), sleep).await;
     }
@@ -63,7 +65,7 @@ impl Driver {
             };
             let connected = status.state == NodeState::Ready;
             if connected && member.is_another(status.identity) {
-                self.admission().handle_forgotten(node);
+                self.lapse(node, &mut self.admission());
                 member.set_trouble(None);
             }
             let standing = self.admission().standing(node);
@@ -71,7 +73,7 @@ impl Driver {
             match (connected, standing) {
                 // Whatever comes back may have forgotten. One that is joining goes on waiting, unless another
                 // process comes back in its place.
-                (false, Standing::Ready) => self.admission().handle_forgotten(node),
+                (false, Standing::Ready) => self.lapse(node, &mut self.admission()),
                 // Another client may let a joining one vote.
                 (true, Standing::Unknown | Standing::Joining { .. }) => {
                     unknown.push((node, standing));
@@ -175,7 +177,8 @@ impl Driver {
             if let (Some(member), Some(forced)) = (self.member(*node), forced.get_mut(node.index()))
             {
                 *forced = member.jumped_in().filter(|_| blamed);
-                calls.add(*node, member.node.join(look.force(forced.or(look.force))));
+                let look = look.force(forced.or(look.force));
+                calls.add_vote(self, *node, member.node.join(look));
             }
         }
         let mut read = Vec::new();
@@ -275,6 +278,8 @@ fn admission_failed(node: NodeId, member: &Member, error: NodeError) {
         | NodeError::TimedOut
         | NodeError::Overloaded
         | NodeError::NotAdmitted
+        | NodeError::Outdated
+        | NodeError::VoteLapsed
         | NodeError::Quarantined { .. }
         | NodeError::ArrivedLate
         | NodeError::ClockJumped => return,

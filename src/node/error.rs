@@ -49,11 +49,15 @@ pub enum NodeError {
         /// The rest of it.
         message: Arc<str>,
     },
-    /// The node is in another state than the round knew of when it began: it has restarted or lost its data, or
-    /// another node has been admitted meanwhile. It did not vote, and nothing is left there. It is looked at again
-    /// by itself, at once.
+    /// The node is not in the state that was last seen of it: it has restarted or lost its data, or another node has
+    /// been admitted meanwhile. It did not vote, and nothing is left there. It is looked at again by itself, at
+    /// once.
     #[error("not admitted, or no longer in the state that was last seen of it")]
     NotAdmitted,
+    /// The round began before the node was looked at again, so that its vote would not count. Nothing is left
+    /// there. The next round knows the node as it is now.
+    #[error("its state has changed since the round began")]
+    Outdated,
     /// The node is in quarantine, because it may have forgotten what it granted. Nothing was sent. Wait, or on
     /// throwaway nodes call `danger_skip_quarantine`.
     #[error(
@@ -79,6 +83,11 @@ pub enum NodeError {
     /// its clock.
     #[error("its clock jumped or stands still, its vote does not count")]
     ClockJumped,
+    /// The node lost its vote while its answer was on the way: its clock was seen to jump, its marker was gone, or
+    /// another process was there. The answer may be from before that, and does not count; what it may have set is
+    /// released.
+    #[error("it lost its vote before its answer came")]
+    VoteLapsed,
     /// The node's counters are at their end, which only somebody who wrote to its marker can have caused. Nothing is
     /// left there. `docs/operating.md` says how to begin anew.
     #[error(
@@ -120,6 +129,7 @@ impl NodeError {
             | Self::Refused(_)
             | Self::Overloaded
             | Self::NotAdmitted
+            | Self::Outdated
             | Self::Quarantined { .. }
             | Self::MarkerUnreadable { .. }
             | Self::ArrivedLate
@@ -127,6 +137,7 @@ impl NodeError {
             Self::TimedOut
             | Self::ConnectionLost { .. }
             | Self::ClockJumped
+            | Self::VoteLapsed
             | Self::Unexpected { .. } => true,
         }
     }

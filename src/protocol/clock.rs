@@ -23,13 +23,15 @@ const WIDE: i128 = 1_000_000;
 /// What is known of the clock of one node, in microseconds.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct NodeClock {
-    anchor: Option<Anchor>,
-    latest: Option<Anchor>,
+    anchor: Option<Reading>,
+    latest: Option<Reading>,
+    series: u64,
 }
 
 /// The node's clock minus ours lay between these two, when a reading was taken.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-struct Anchor {
+struct Reading {
+    /// When the reply arrived, by our clock.
     at: Timestamp,
     least: i128,
     most: i128,
@@ -43,7 +45,7 @@ impl NodeClock {
     pub fn handle_reading(&mut self, sent: Timestamp, arrived: Timestamp, node_us: u64) -> bool {
         let node = i128::from(node_us);
         let reading =
-            Anchor { at: arrived, least: node - micros(arrived), most: node - micros(sent) };
+            Reading { at: arrived, least: node - micros(arrived), most: node - micros(sent) };
         let steady = self.anchor.is_none_or(|anchor| {
             let passed = arrived.saturating_since(anchor.at);
             let slack = STEP + i128::try_from(passed.as_micros()).unwrap_or(i128::MAX / 4) / RATE;
@@ -55,10 +57,19 @@ impl NodeClock {
             arrived.saturating_since(anchor.at) >= ANCHOR_FOR
                 && reading.width() <= anchor.width() + WIDE
         });
+        if !steady {
+            self.series = self.series.wrapping_add(1);
+        }
         if old || !steady {
             self.anchor = Some(reading);
         }
         steady
+    }
+
+    /// A number that changes whenever the clock is seen to jump. A vote that was asked for in one series and
+    /// answered in another may have been given before the jump, and does not count.
+    pub const fn series(&self) -> u64 {
+        self.series
     }
 
     /// The node's clock at `now`, in microseconds, as far as the last reading tells.
@@ -75,7 +86,7 @@ impl NodeClock {
     }
 }
 
-impl Anchor {
+impl Reading {
     const fn width(&self) -> i128 {
         self.most - self.least
     }
@@ -113,6 +124,23 @@ mod tests {
         assert!(reading(&mut clock, 200, 70_100));
         assert!(!reading(&mut clock, 300, 10_000));
         assert!(reading(&mut clock, 400, 10_100));
+    }
+
+    #[test]
+    fn each_jump_begins_a_series_and_nothing_else_does() {
+        let mut clock = NodeClock::default();
+        assert!(reading(&mut clock, 0, 0));
+        let series = clock.series();
+        assert!((1..500).all(|step| reading(&mut clock, step * 100, step * 105)));
+        assert_eq!(clock.series(), series);
+        let sent_before = clock.series();
+        assert!(!reading(&mut clock, 50_000, 60_000));
+        // What was sent before the jump and is answered behind the reply that showed it is steady by itself.
+        assert!(reading(&mut clock, 50_001, 60_001));
+        assert_ne!(clock.series(), sent_before);
+        let sent_after = clock.series();
+        assert!(reading(&mut clock, 50_100, 60_100));
+        assert_eq!(clock.series(), sent_after);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! client that meets the node after the jump cannot see it: there the fencing token is what holds.
 
 use std::{
+    future::IntoFuture,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
     process::Command,
@@ -20,7 +21,9 @@ use quorlock::{
 };
 use quorlock_harness::{Cluster, eventually};
 
-use super::{SECOND, SOON, acquire_without, admit, all_ready, is_quarantined, ready, settings};
+use super::{
+    MS, SECOND, SOON, acquire_without, admit, all_ready, alone, is_quarantined, ready, settings,
+};
 
 const MINUTE: i64 = 60_000_000;
 const DAY: i64 = 24 * 60 * MINUTE;
@@ -136,6 +139,32 @@ fn a_jump_gives_one_holder_to_clients_that_know_the_node() {
     }
     held.check().unwrap();
     assert_eq!(cluster[1].get("r"), None, "what node 1 had granted is released");
+}
+
+/// The first reply after the jump shows it. The others on their way behind it are compared with a clock that has
+/// jumped already, and are no votes all the same.
+#[test]
+fn a_jump_takes_the_votes_that_were_on_their_way_too() {
+    let _turn = alone();
+    // The keys of the holder expire in the jump; an acquire that was sent before it does not come too late.
+    let (ttl, jump, node_timeout) = (2 * SECOND + 500 * MS, 2_800_000, 3 * SECOND);
+    let clocks = Clocks::start(3);
+    let cluster = &clocks.cluster;
+    admit(cluster, ttl);
+    let client = || ready(settings(cluster, ttl).node_timeout(node_timeout));
+    let (first, second) = (client(), client());
+    second.try_acquire("other").blocking().unwrap().release_blocking().unwrap();
+    let held = acquire_without(cluster, &first, "r", 2);
+    clocks.jump(1, jump);
+    assert_eq!(cluster[1].get("r"), None, "node 1 has forgotten");
+    let acquires = futures::future::join_all(
+        ["other", "r", "third"].map(|name| second.try_acquire(name).into_future()),
+    );
+    let granted: Vec<bool> =
+        futures::executor::block_on(acquires).iter().map(Result::is_ok).collect();
+    assert!(held.is_valid(), "in time");
+    assert!(!granted[1], "two holders at once");
+    eventually("the node is quarantined", SOON, || is_quarantined(&second, 1));
 }
 
 #[test]

@@ -95,12 +95,14 @@ impl Session {
     }
 
     /// Runs a script that answers with an array that has the node's clock in the second place, or with that
-    /// clock alone. `sent` is our steady time, read before.
+    /// clock alone. `sent` is our steady time, read before. The answer does not count where the clock was seen to
+    /// jump since it was asked for, by this reply or by another one: it may be from before the jump.
     pub(super) async fn vote(
         &self,
         script: Script<'_>,
         sent: Timestamp,
     ) -> Result<Answer, NodeError> {
+        let series = self.clock().series();
         let (answer, clock) = match self.run(&script).await? {
             Value::Array(told) => {
                 let clock = told.get(1).cloned();
@@ -112,11 +114,11 @@ impl Session {
         if let Some(Value::Int(node_us)) = clock
             && let Ok(node_us) = u64::try_from(node_us)
             && node_us > 0
-            && !self.clock().handle_reading(sent, self.now(), node_us)
         {
-            return Err(NodeError::ClockJumped);
+            // A jump begins a new series.
+            let _ = self.clock().handle_reading(sent, self.now(), node_us);
         }
-        Ok(answer)
+        if self.clock().series() == series { Ok(answer) } else { Err(NodeError::ClockJumped) }
     }
 
     /// Our steady time: one that may run ahead would make all nodes look as if they had jumped.

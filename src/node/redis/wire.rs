@@ -96,7 +96,7 @@ async fn acquire(
 ) -> Result<Reply, NodeError> {
     let known = session.known().ok_or(NodeError::NotAdmitted)?;
     // A round that knew another state of the node than the session does now would be refused.
-    let etag = known.etag_for(mark).ok_or(NodeError::NotAdmitted)?;
+    let etag = known.etag_for(mark).ok_or(NodeError::Outdated)?;
     let now = session.now();
     let latest = session.latest(now).unwrap_or(0);
     let args = |command: &mut Cmd| {
@@ -119,7 +119,19 @@ async fn acquire(
             let holder = holder.first_mut().map(std::mem::take);
             Ok(Reply::Denied(denial(holder, *remaining)))
         }
-        other => Err(not_a_vote(other)),
+        other => Err(refused_under(&session, mark, other)),
+    }
+}
+
+/// A node that refused what was asked of it in a state that has been looked at again since is well.
+fn refused_under(session: &Session, mark: Mark, answer: &[Value]) -> NodeError {
+    match not_a_vote(answer) {
+        NodeError::NotAdmitted
+            if session.known().is_some_and(|known| known.etag_for(mark).is_none()) =>
+        {
+            NodeError::Outdated
+        }
+        error => error,
     }
 }
 
@@ -149,13 +161,14 @@ async fn confirm(
     mark: Mark,
 ) -> Result<Reply, NodeError> {
     let known = session.known().ok_or(NodeError::NotAdmitted)?;
-    let etag = known.etag_for(mark).ok_or(NodeError::NotAdmitted)?;
+    let etag = known.etag_for(mark).ok_or(NodeError::Outdated)?;
     let args = |command: &mut Cmd| {
         command.arg(&**etag).arg(owner.to_hex().as_slice()).arg(digits(token.get()));
     };
     let keys = &with_own([resource.as_bytes()]);
     let script = Script { source: &script::CONFIRM, keys, args: &args };
-    yes_or_no(session.vote(script, session.now()).await?.told(), Some(token))
+    let answer = session.vote(script, session.now()).await?;
+    yes_or_no(answer.told(), Some(token)).map_err(|_| refused_under(&session, mark, answer.told()))
 }
 
 async fn restore(
