@@ -25,12 +25,14 @@ mod guard;
 mod lead;
 mod leftovers;
 mod loss;
+mod neighbours;
 mod overtaken;
 mod own_clock;
 mod restarts;
 mod restore;
 mod rolling;
 mod scripts;
+mod tokens;
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},

@@ -1,0 +1,176 @@
+//! Goal: what others have on the nodes, whatever it is and however large, is neither harmed nor does it harm.
+//!
+//! Method: keys, values, locks of other libraries, and users' rights that are set and changed by hand beside leases.
+
+use std::time::Duration;
+
+use quorlock::{Lease, Redlock};
+use quorlock_harness::{Cluster, Server, eventually};
+
+use super::{MS, SECOND, SOON, admit, admitted, all_ready, alone, clock::Clocks, ready, settings};
+
+/// A client that connects asks for its rights. A lock of any name must survive that.
+#[test]
+fn connecting_touches_nobodys_key() {
+    let server = Server::start();
+    let names = ["quorlock:rights-probe", "quorlock:rights", "rights", "probe", ""];
+    for name in names {
+        server.set(name, "somebody's", None);
+    }
+    for classic in [false, true] {
+        let builder = Redlock::builder().node(server.url()).danger_skip_quarantine();
+        let redlock = ready(if classic { builder.classic() } else { builder });
+        redlock.close_blocking().unwrap();
+    }
+    for name in names {
+        assert_eq!(server.get(name).as_deref(), Some(&b"somebody's"[..]), "{name}");
+        assert_eq!(server.pttl(name), -1, "{name}");
+    }
+}
+
+/// With the least rights of the README, nothing that a client does is denied.
+#[test]
+fn connecting_leaves_nothing_in_the_servers_log_of_denials() {
+    let least = "-@all +set +getrange +del +pttl +pexpire +eval +evalsha +info";
+    let own = "~quorlock:* +hget +hmget +hset +time +unlink +rename";
+    for classic in [false, true] {
+        let server = Server::start();
+        let mut command =
+            vec!["ACL", "SETUSER", "app", "on", ">sesame", "~lock:*", "resetchannels"];
+        command.extend(least.split(' '));
+        if !classic {
+            command.extend(own.split(' '));
+        }
+        server.run(&command);
+        let url = format!("redis://app:sesame@127.0.0.1:{}", server.port());
+        let builder = Redlock::builder().node(url).danger_skip_quarantine();
+        let redlock = ready(if classic { builder.classic() } else { builder });
+        let lease = redlock.acquire("lock:a").blocking().unwrap();
+        assert!(redlock.try_acquire("lock:a").blocking().unwrap_err().is_contended());
+        futures::executor::block_on(lease.extend()).unwrap();
+        lease.release_blocking().unwrap();
+        redlock.close_blocking().unwrap();
+        let log = format!("{:?}", server.run(&["ACL", "LOG"]));
+        assert_eq!(log, "array([])", "classic: {classic}");
+    }
+}
+
+/// node-redlock and others write 32 hexadecimal digits too, and for longer than our longest ttl.
+#[test]
+fn another_librarys_lock_is_never_shortened() {
+    let _turn = alone();
+    let ttl = 2 * SECOND;
+    let clocks = Clocks::start(3);
+    let cluster = &clocks.cluster;
+    admit(cluster, ttl);
+    let client = ready(settings(cluster, ttl));
+    client.acquire("r").blocking().unwrap().release_blocking().unwrap();
+    (0..3).for_each(|node| clocks.jump(node, -40_000));
+    for server in cluster {
+        server.set("r", "0123456789abcdef0123456789abcdef", Some(12_000));
+    }
+    let error = client.acquire("r").wait(3 * SECOND).blocking();
+    assert!(error.is_err(), "two holders");
+    assert!(cluster.iter().all(|server| server.pttl("r") > 5_000), "it has been cut");
+}
+
+/// Keeps a lease beside what happens, and says whether it was lost.
+fn beside(redlock: &Redlock, during: impl FnOnce()) -> Lease {
+    let held = redlock.acquire("held").blocking().unwrap();
+    during();
+    held.check().expect("a lease on something else is not lost");
+    held
+}
+
+#[test]
+fn a_huge_value_at_a_polled_name_is_a_holder_like_any_other() {
+    let _turn = alone();
+    let cluster = admitted(3, 2 * SECOND);
+    for classic in [false, true] {
+        for megabytes in [8, 64] {
+            // The script writes it, since it is too long for a control connection's time limit.
+            let fill = format!(
+                "return redis.call('SET', KEYS[1], string.rep('x', {megabytes} * 1048576))"
+            );
+            for server in &cluster {
+                server.run(&["EVAL", &fill, "1", "r"]);
+            }
+            let builder = settings(&cluster, 2 * SECOND);
+            let redlock = ready(if classic { builder.classic() } else { builder });
+            let held = beside(&redlock, || {
+                for _ in 0..20 {
+                    let error = redlock.acquire("r").wait(50 * MS).blocking().unwrap_err();
+                    assert!(error.is_contended(), "{megabytes} MB, classic {classic}: {error}");
+                    let (_, denial) = error.nodes().unwrap().denials().next().unwrap();
+                    assert_eq!(denial.holder.as_ref().map(|holder| holder.len()), Some(64));
+                }
+            });
+            held.release_blocking().unwrap();
+            all_ready(&redlock);
+        }
+    }
+}
+
+/// A right is narrowed while leases are held. One of them cannot be extended any more; the others are.
+#[test]
+fn a_lease_that_cannot_be_extended_costs_no_other() {
+    let _turn = alone();
+    let ttl = 2 * SECOND;
+    for classic in [false, true] {
+        let cluster = Cluster::start(3);
+        let user = |pattern: &str| {
+            for server in &cluster {
+                let own = "~quorlock:*";
+                server.run(&[
+                    "ACL", "SETUSER", "app", "reset", "on", ">sesame", "+@all", own, pattern,
+                ]);
+            }
+        };
+        user("~lock:*");
+        let urls =
+            cluster.iter().map(|node| format!("redis://app:sesame@127.0.0.1:{}", node.port()));
+        let builder = Redlock::builder().nodes(urls).connect_timeout(10 * SECOND).ttl(ttl);
+        let builder = builder.max_ttl(ttl).node_timeout(500 * MS).danger_skip_quarantine();
+        let redlock = ready(if classic { builder.classic() } else { builder });
+        let held: Vec<Lease> =
+            (0..20).map(|n| redlock.acquire(format!("lock:a{n}")).blocking().unwrap()).collect();
+        let alone = redlock.acquire("lock:b").blocking().unwrap();
+        user("~lock:a*");
+        eventually("that one is lost", SOON, || alone.check().is_err());
+        std::thread::sleep(ttl);
+        let lost = held.iter().filter(|lease| lease.check().is_err()).count();
+        assert_eq!(lost, 0, "classic {classic}");
+    }
+}
+
+/// Two fleets of different names, or of different sizes, do not share a database.
+#[test]
+fn a_node_of_another_fleet_is_refused() {
+    use quorlock::node::{NodeState, Refusal};
+
+    let cluster = admitted(4, SECOND);
+    let first = ready(settings(&cluster, SECOND));
+    let urls = cluster.urls();
+    let same_size = Redlock::builder().nodes(urls.clone()).fleet("invoices");
+    let smaller = Redlock::builder().nodes(urls.into_iter().take(3));
+    for (builder, ours) in [(same_size, "invoices/4"), (smaller, "default/3")] {
+        let other =
+            builder.connect_timeout(10 * SECOND).ttl(SECOND).max_ttl(SECOND).build().unwrap();
+        let refused = |state: &NodeState| match state {
+            NodeState::Refused(Refusal::OtherFleet { other, configured }) => {
+                &**other == "default/4" && &**configured == ours
+            }
+            _ => false,
+        };
+        eventually("it is refused everywhere", SOON, || {
+            other.nodes().iter().all(|node| refused(&node.state))
+        });
+        assert!(other.try_acquire("r").blocking().is_err());
+    }
+    first.acquire("r").blocking().unwrap().release_blocking().unwrap();
+    // A database of its own is a node of its own.
+    let urls = cluster.urls().into_iter().take(3).map(|url| format!("{url}/1"));
+    let other = Redlock::builder().nodes(urls).fleet("invoices").danger_skip_quarantine();
+    let other = ready(other.connect_timeout(10 * SECOND));
+    other.acquire("r").wait(Duration::from_secs(5)).blocking().unwrap().release_blocking().unwrap();
+}

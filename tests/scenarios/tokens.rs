@@ -1,0 +1,218 @@
+//! Goal: tokens rest on no clock, neither on the nodes' nor on a client's, and go on rising where a majority forgot.
+//!
+//! Method: servers whose clocks make excursions of days, a client whose clock stands still in the middle of a round
+//! while one of its voters forgets and is admitted again, and fleets that are restarted empty faster than the
+//! quarantine.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use quorlock::{
+    Lease, Redlock,
+    protocol::Timestamp,
+    runtime::{Runtime, Task, TokioRuntime},
+};
+use quorlock_harness::{Cluster, Proxy, Server, eventually};
+
+use super::{
+    MS, SECOND, SOON, acquire_without, admit, admitted, all_ready, alone, clock::Clocks, has_key,
+    ready, settings, token,
+};
+
+const DAY: i64 = 24 * 3600 * 1_000_000;
+
+/// A client whose wall clock is behind, and whose clock for leases and timeouts can be stopped.
+#[derive(Debug)]
+struct Odd {
+    inner: TokioRuntime,
+    wall_behind_us: u64,
+    stopped: Mutex<Option<Timestamp>>,
+    stops: AtomicU64,
+}
+
+impl Odd {
+    fn start(wall_behind: Duration) -> Arc<Self> {
+        Arc::new(Self {
+            inner: TokioRuntime::dedicated().unwrap(),
+            wall_behind_us: u64::try_from(wall_behind.as_micros()).unwrap(),
+            stopped: Mutex::default(),
+            stops: AtomicU64::new(0),
+        })
+    }
+
+    fn stop(&self) {
+        *self.stopped.lock().unwrap() = Some(self.inner.now());
+        self.stops.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Runtime for Odd {
+    fn now(&self) -> Timestamp {
+        self.stopped.lock().unwrap().unwrap_or_else(|| self.inner.now())
+    }
+
+    /// It goes on, or the client would take the nodes' clocks for ones that jumped.
+    fn steady(&self) -> Timestamp {
+        self.inner.steady()
+    }
+
+    fn wall_us(&self) -> u64 {
+        self.inner.wall_us() - self.wall_behind_us
+    }
+
+    /// No timer ends while the clock stands still.
+    fn sleep_until(&self, at: Timestamp) -> Task {
+        match self.stops.load(Ordering::SeqCst) {
+            0 => self.inner.sleep_until(at),
+            _ => Box::pin(std::future::pending()),
+        }
+    }
+
+    fn spawn(&self, task: Task) {
+        self.inner.spawn(task);
+    }
+
+    fn random(&self) -> [u8; 16] {
+        self.inner.random()
+    }
+}
+
+fn granted(redlock: &Redlock) -> Lease {
+    redlock.acquire("r").wait(SOON).without_renewal().blocking().unwrap()
+}
+
+/// The clock of one node after the other shows two days later for a moment, in which everything that expires there
+/// does. Nobody asks the nodes anything meanwhile.
+#[test]
+fn tokens_rise_although_node_clocks_were_days_ahead_for_a_moment() {
+    let _turn = alone();
+    let ttl = SECOND;
+    let clocks = Clocks::start(3);
+    let cluster = &clocks.cluster;
+    admit(cluster, ttl);
+    let client = ready(settings(cluster, ttl));
+    let mut last = 0;
+    for _ in 0..3 {
+        let lease = granted(&client);
+        last = token(&lease);
+        lease.release_blocking().unwrap();
+    }
+    client.close_blocking().unwrap();
+    drop(client);
+    for node in 0..3 {
+        cluster[node].run(&["SET", "canary", "", "EX", "90000"]);
+        clocks.jump(node, 2 * DAY);
+        // Looking at all keys expires those whose time is up.
+        eventually("whatever expires has expired", SOON, || {
+            !cluster[node].keys().contains(&b"canary".to_vec())
+        });
+        clocks.jump(node, 0);
+    }
+    let late = Odd::start(100 * SECOND);
+    let behind = ready(settings(cluster, ttl).runtime(late));
+    let lease = granted(&behind);
+    assert!(token(&lease) > last, "{} after {last}", token(&lease));
+}
+
+/// A node votes, forgets, and is admitted again; the other vote of the same round arrives after that. The client in
+/// the middle of its round does not notice, since its clock stands still.
+#[test]
+fn a_vote_of_before_a_node_forgot_and_one_of_after_it_was_admitted_make_no_token() {
+    let _turn = alone();
+    let ttl = SECOND;
+    let cluster = admitted(3, ttl);
+    let proxies: Vec<Proxy> = cluster.iter().map(|server| Proxy::start(server.port())).collect();
+    let odd = Odd::start(Duration::ZERO);
+    let urls = proxies.iter().map(Proxy::url);
+    let slow = Redlock::builder().nodes(urls).connect_timeout(10 * SECOND).ttl(ttl).max_ttl(ttl);
+    let slow = ready(slow.node_timeout(30 * SECOND).runtime(Arc::clone(&odd) as Arc<dyn Runtime>));
+    let other = ready(settings(&cluster, ttl));
+
+    // Node 0 hears the acquire, node 1 will later, node 2 is held by somebody else.
+    cluster[2].set("r", "somebody else", None);
+    proxies[1].blackhole(true);
+    let request = slow.try_acquire("r").without_renewal();
+    let (first, second) = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| request.blocking());
+        eventually("node 0 has voted", SOON, || cluster[0].get("r").is_some());
+        odd.stop();
+        cluster[0].restart_empty();
+        eventually("it has forgotten", SOON, || cluster[0].get("r").is_none());
+        all_ready_after_quarantine(&other);
+        cluster[2].del("r");
+        proxies[1].blackhole(false);
+        let first = waiting.join().unwrap();
+        // Its keys expire, whatever its clock shows.
+        eventually("nobody has it", SOON, || cluster.iter().all(|node| node.get("r").is_none()));
+        let behind = ready(settings(&cluster, ttl).runtime(Odd::start(20 * SECOND)));
+        (first, acquire_without(&cluster, &behind, "r", 1))
+    });
+    // Either it was not granted, or whoever comes later has the larger token.
+    if let Ok(lease) = &first {
+        assert!(token(&second) > token(lease), "{} after {}", token(&second), token(lease));
+    }
+}
+
+/// The node that forgot has been admitted.
+fn all_ready_after_quarantine(redlock: &Redlock) {
+    eventually("it is seen", SOON, || !redlock.nodes().iter().all(is_ready));
+    all_ready(redlock);
+}
+
+fn is_ready(node: &quorlock::node::NodeStatus) -> bool {
+    node.state == quorlock::node::NodeState::Ready
+}
+
+/// A node that was restarted counts on from where the others might be, half a minute ahead of the clock. Then all are
+/// restarted, and nobody knows of that any more.
+#[test]
+fn tokens_rise_after_a_majority_forgot() {
+    let _turn = alone();
+    let ttl = 300 * MS;
+    let cluster = admitted(3, ttl);
+    let client = ready(settings(&cluster, ttl));
+    let mut last = 0;
+    let mut next = |what: &str| {
+        let lease = granted(&client);
+        let token = token(&lease);
+        assert!(token > last, "{what}: {token} after {last}");
+        eventually("all have it", SOON, || cluster.iter().all(|node| has_key(node, &lease)));
+        lease.release_blocking().unwrap();
+        last = token;
+    };
+    next("new");
+    for round in 0..3 {
+        for node in 0..2 {
+            cluster[node].restart_empty();
+            all_ready_after_quarantine(&client);
+            next("one has forgotten");
+            next("again");
+        }
+        cluster.iter().for_each(Server::restart_empty);
+        all_ready_after_quarantine(&client);
+        println!("round {round}");
+        next("all have forgotten");
+    }
+}
+
+/// A single number that somebody wrote to one node does not reach the others, nor other resources.
+#[test]
+fn a_counter_that_somebody_wrote_ends_nothing() {
+    let cluster: Cluster = admitted(3, SECOND);
+    let end = "9007199254740980";
+    cluster[1].run(&["SET", "fence:{r}", end]);
+    cluster[1].run(&["HSET", "quorlock:counters", "r", end]);
+    let client = ready(settings(&cluster, SECOND));
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    for _ in 0..20 {
+        let lease = granted(&client);
+        let ahead = Duration::from_micros(token(&lease)).saturating_sub(now);
+        assert!(ahead < 3 * 60 * SECOND, "{ahead:?} ahead");
+        lease.release_blocking().unwrap();
+    }
+}
