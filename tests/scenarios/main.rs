@@ -22,6 +22,7 @@ mod delayed;
 mod deployment;
 mod grants;
 mod guard;
+mod identity;
 mod lead;
 mod leftovers;
 mod loss;

@@ -106,10 +106,11 @@ fn tokens_rise_although_node_clocks_were_days_ahead_for_a_moment() {
     drop(client);
     for node in 0..3 {
         cluster[node].run(&["SET", "canary", "", "EX", "90000"]);
+        let before = cluster[node].run(&["DBSIZE"]);
         clocks.jump(node, 2 * DAY);
-        // Looking at all keys expires those whose time is up.
+        // The server itself deletes what has expired, a few times a second.
         eventually("whatever expires has expired", SOON, || {
-            !cluster[node].keys().contains(&b"canary".to_vec())
+            cluster[node].run(&["DBSIZE"]) != before
         });
         clocks.jump(node, 0);
     }

@@ -1,0 +1,150 @@
+//! Goal: a node whose data is exchanged under a living process, and connections that stay, may have forgotten like one
+//! that was restarted.
+//!
+//! Method: replication from older copies, exchanged databases, and older data written back, on real servers, while a
+//! holder has a lease on a quorum of which that node is a part; a second client with live connections asks.
+
+use std::time::Duration;
+
+use quorlock::{
+    Lease, Redlock,
+    node::{NodeState, Refusal},
+};
+use quorlock_harness::{Cluster, Server, eventually, redis};
+
+use super::{MARKER, SECOND, SOON, acquire_without, admitted, all_ready, alone, ready, settings};
+
+const TTL: Duration = Duration::from_secs(3);
+
+fn follow(server: &Server, master: &Server) {
+    server.run(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
+    eventually("it has the master's data", SOON, || {
+        let info: String = redis::from_redis_value(server.run(&["INFO", "replication"])).unwrap();
+        info.contains("master_link_status:up")
+    });
+}
+
+/// A server that replicates without delay.
+fn start() -> Server {
+    Server::builder().arg("repl-diskless-sync-delay", "0").start()
+}
+
+fn cluster() -> Cluster {
+    let cluster = Cluster::start_with(3, |_, builder| builder.arg("repl-diskless-sync-delay", "0"));
+    super::admit(&cluster, TTL);
+    cluster
+}
+
+/// Two clients that know the nodes. The first holds `r` by its keys on nodes 0 and 1.
+fn held(cluster: &Cluster) -> (Redlock, Lease) {
+    let (first, second) = (ready(settings(cluster, TTL)), ready(settings(cluster, TTL)));
+    second.acquire("warm").blocking().unwrap().release_blocking().unwrap();
+    (second, acquire_without(cluster, &first, "r", 2))
+}
+
+/// Nobody else may be granted what `held` has as long as it has it.
+#[track_caller]
+fn excluded(other: &Redlock, held: &Lease) {
+    while held.check().is_ok_and(|left| left > TTL / 10) {
+        let granted = other.try_acquire("r").blocking();
+        assert!(granted.is_err() || held.check().is_err(), "two holders at once");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// An older copy of a node becomes its master for a while. The process, its marker and all connections stay; only the
+/// lease is gone.
+#[test]
+fn a_node_that_took_over_an_older_copy_of_itself_does_not_vote() {
+    let _turn = alone();
+    let (cluster, copy) = (cluster(), start());
+    follow(&copy, &cluster[1]);
+    copy.run(&["REPLICAOF", "NO", "ONE"]);
+    let (other, held) = held(&cluster);
+    follow(&cluster[1], &copy);
+    // Somebody asks for something while it is a replica.
+    eventually("it is refused", SOON, || {
+        drop(other.try_acquire("another").blocking());
+        other.nodes()[1].state == NodeState::Refused(Refusal::Replica)
+    });
+    cluster[1].run(&["REPLICAOF", "NO", "ONE"]);
+    excluded(&other, &held);
+    all_ready(&other);
+}
+
+/// A node takes over the data of another one, marker and counters included, and nobody notices that it was a replica.
+#[test]
+fn a_node_that_took_over_the_data_of_another_one_does_not_vote() {
+    let _turn = alone();
+    let cluster = cluster();
+    let era = redis::from_redis_value::<String>(cluster[2].run(&["HGET", MARKER, "era"])).unwrap();
+    for server in &cluster {
+        server.run(&["HSET", MARKER, "era", &era]);
+    }
+    let (other, held) = held(&cluster);
+    follow(&cluster[1], &cluster[2]);
+    cluster[1].run(&["REPLICAOF", "NO", "ONE"]);
+    excluded(&other, &held);
+    all_ready(&other);
+}
+
+/// Both databases have been admitted, each as a node of its own.
+#[test]
+fn databases_that_are_exchanged_do_not_vote() {
+    let _turn = alone();
+    let cluster = admitted(3, TTL);
+    let urls = cluster.urls().into_iter().map(|url| format!("{url}/1"));
+    let builder = Redlock::builder().nodes(urls).connect_timeout(10 * SECOND);
+    drop(ready(builder.ttl(TTL).max_ttl(TTL).danger_skip_quarantine()));
+    let (other, held) = held(&cluster);
+    cluster[1].run(&["SWAPDB", "0", "1"]);
+    excluded(&other, &held);
+}
+
+/// A marker and counters of before are written back by hand, as a restore of single keys would.
+#[test]
+fn older_data_that_is_written_back_is_noticed_by_whoever_has_seen_newer() {
+    let _turn = alone();
+    let cluster = admitted(3, TTL);
+    let keys = [MARKER, "quorlock:counters"];
+    let dumps = keys
+        .map(|key| -> Vec<u8> { redis::from_redis_value(cluster[1].run(&["DUMP", key])).unwrap() });
+    let (other, held) = held(&cluster);
+    let mut connection = cluster[1].control();
+    for (key, dump) in keys.iter().zip(&dumps) {
+        redis::cmd("RESTORE")
+            .arg(key)
+            .arg(0)
+            .arg(dump)
+            .arg("REPLACE")
+            .exec(&mut connection)
+            .unwrap();
+    }
+    assert!(cluster[1].del("r"));
+    excluded(&other, &held);
+}
+
+/// Nothing is written to it, so that nothing fails.
+#[test]
+fn a_node_that_became_a_replica_is_shown_so_although_nobody_writes_to_it() {
+    let (cluster, master) = (cluster(), start());
+    let redlock = ready(settings(&cluster, TTL));
+    cluster[1].run(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
+    eventually("it is refused", 2 * SOON, || {
+        redlock.nodes()[1].state == NodeState::Refused(Refusal::Replica)
+    });
+    cluster[1].run(&["REPLICAOF", "NO", "ONE"]);
+    all_ready(&redlock);
+}
+
+#[test]
+fn a_server_in_cluster_mode_is_refused() {
+    let server = Server::builder().arg("cluster-enabled", "yes").start();
+    for classic in [false, true] {
+        let builder = Redlock::builder().node(server.url());
+        let redlock = if classic { builder.classic() } else { builder }.build().unwrap();
+        eventually("it is refused", SOON, || {
+            redlock.nodes()[0].state == NodeState::Refused(Refusal::Cluster)
+        });
+    }
+}
