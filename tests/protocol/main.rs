@@ -13,6 +13,7 @@
 
 mod exhaustive;
 mod fenced_model;
+mod forgetting;
 mod invariants;
 mod model;
 mod quorum;

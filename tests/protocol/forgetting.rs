@@ -1,0 +1,246 @@
+//! Tokens while nodes forget: rounds of several clients over nodes that lose everything, a minority at a time, and are
+//! admitted again by what the sealed others say.
+//!
+//! Goal: tokens are unique and rise, whatever is under way when a node forgets or is admitted; no time occurs in it, so
+//! that no clock can matter. Method: as in `schedules.rs`, with nodes that follow the rules of `admission.rs` and the
+//! production's own decision on the floor; nodes with a flaw must be found out by the same search.
+//! `QUORLOCK_SCHEDULES` sets how many schedules are tried.
+
+use std::collections::VecDeque;
+
+use quorlock::protocol::{Admission, AdmissionPolicy, FencingToken, Marker, Verdict};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+
+use super::*;
+
+const ROUNDS: usize = 5;
+
+/// What is wrong with the nodes, on purpose.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Flaw {
+    None,
+    /// A node says how high its counters are and is not sealed by it.
+    Unsealed,
+    /// A confirm counts whatever the round knew of the node.
+    ConfirmsOutdated,
+    /// An acquire counts whatever the round knew of the node's seals, in the same era.
+    GrantsOutdated,
+    /// A node is admitted with what the others said before it forgot.
+    AskedEarly,
+}
+
+struct Server {
+    ready: bool,
+    mark: Mark,
+    holder: Option<Owner>,
+    counter: Option<u64>,
+    floor: u64,
+    high: u64,
+}
+
+impl Server {
+    fn execute(&mut self, command: Command, flaw: Flaw) -> Reply {
+        let knows = |mark: Mark| self.ready && mark == self.mark;
+        match command {
+            Command::Acquire { mark, .. }
+                if !(knows(mark)
+                    || flaw == Flaw::GrantsOutdated && self.ready && mark.era == self.mark.era) =>
+            {
+                NOT_SENT
+            }
+            Command::Acquire { owner, hint: Some(hint), .. } if self.holder.is_none() => {
+                self.holder = Some(owner);
+                let counter = hint.max(self.counter.unwrap_or(self.floor) + 1);
+                self.counter = Some(counter);
+                self.high = self.high.max(counter);
+                Reply::Granted(Some(FencingToken::new(counter)))
+            }
+            Command::Confirm { mark, .. } if !knows(mark) && flaw != Flaw::ConfirmsOutdated => {
+                NOT_SENT
+            }
+            Command::Confirm { owner, token, .. }
+                if self.holder == Some(owner)
+                    && self.counter.is_some_and(|counter| counter <= token.get()) =>
+            {
+                self.counter = Some(token.get());
+                self.high = self.high.max(token.get());
+                Reply::Granted(Some(token))
+            }
+            Command::Release { owner, .. } if self.holder == Some(owner) => {
+                self.holder = None;
+                Reply::Granted(None)
+            }
+            _ => Reply::Denied(Denial::default()),
+        }
+    }
+
+    fn begin_era(&mut self, ready: bool) {
+        self.ready = ready;
+        self.mark = Mark::new(self.mark.era + 1, 0);
+    }
+
+    fn forget(&mut self) {
+        self.begin_era(false);
+        (self.holder, self.counter, self.floor, self.high) = (None, None, 0, 0);
+    }
+
+    /// The look of somebody who is about to admit another node.
+    fn seal(&mut self, flaw: Flaw) -> Marker {
+        if self.ready && flaw != Flaw::Unsealed {
+            self.mark.seal += 1;
+        }
+        Marker::new(self.ready, TTL, self.high)
+    }
+
+    fn admit(&mut self, floor: u64) {
+        self.begin_era(true);
+        (self.floor, self.high) = (floor, floor);
+    }
+}
+
+struct Client {
+    round: Round,
+    began: usize,
+    won: Option<(usize, u64)>,
+    there: Vec<VecDeque<Command>>,
+    back: Vec<VecDeque<Option<Reply>>>,
+}
+
+impl Client {
+    fn begin(random: [u8; 16], hint: u64, servers: &[Server], began: usize) -> Self {
+        let mut terms = Terms::new(resource(), Owner::from_random(random), TTL);
+        terms.hint = Some(hint);
+        terms.marks = servers.iter().map(|server| server.mark).collect();
+        let nodes = servers.len();
+        let round = Round::acquire(Quorum::of(nodes), terms, start());
+        let (there, back) = (vec![VecDeque::new(); nodes], vec![VecDeque::new(); nodes]);
+        let mut client = Self { round, began, won: None, there, back };
+        client.send();
+        client
+    }
+
+    fn send(&mut self) {
+        for (node, command) in drain(&mut self.round) {
+            self.there[node.index()].push_back(command);
+        }
+    }
+}
+
+/// What the others have said to whoever admits a node.
+struct Admitting {
+    node: usize,
+    said: Vec<(NodeId, Option<Marker>)>,
+}
+
+/// The first pair of grants with wrong tokens in one random schedule, and how many grants and admissions there were.
+fn run(seed: u64, flaw: Flaw) -> (Option<String>, usize, usize) {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let nodes = [3, 5][rng.random_range(0..2)];
+    let quorum = Quorum::of(nodes);
+    let admission = Admission::new(quorum, AdmissionPolicy::Quarantine, TTL, TTL);
+    let new = |high| Server {
+        ready: true,
+        mark: Mark::new(1, 0),
+        holder: None,
+        counter: Some(high),
+        floor: 0,
+        high,
+    };
+    let mut servers: Vec<Server> = (0..nodes).map(|_| new(rng.random_range(0..6))).collect();
+    let mut clients: Vec<Client> = Vec::new();
+    let mut admitting: Vec<Admitting> = Vec::new();
+    let mut early: Vec<(NodeId, Option<Marker>)> = Vec::new();
+    let mut admissions = 0;
+    for step in 0..250 {
+        if clients.len() < ROUNDS && (clients.is_empty() || rng.random_bool(0.06)) {
+            let random = [u8::try_from(clients.len()).unwrap() + 1; 16];
+            clients.push(Client::begin(random, rng.random_range(0..6), &servers, step));
+        }
+        let node = rng.random_range(0..nodes);
+        if rng.random_bool(0.06) {
+            servers[node].holder = None;
+        }
+        if flaw == Flaw::AskedEarly && rng.random_bool(0.1) {
+            let said = |(other, server): (usize, &mut Server)| {
+                (super::node(other), Some(server.seal(flaw)))
+            };
+            early = servers.iter_mut().enumerate().map(said).collect();
+        }
+        // Never more than a minority at a time.
+        let gone = servers.iter().filter(|server| !server.ready).count();
+        if rng.random_bool(0.05) && servers[node].ready && gone < quorum.spare() {
+            servers[node].forget();
+            admitting.push(Admitting { node, said: early.clone() });
+        }
+        if let Some(index) = (!admitting.is_empty()).then(|| rng.random_range(0..admitting.len()))
+            && rng.random_bool(0.15)
+        {
+            let Admitting { node, said } = &mut admitting[index];
+            let other = rng.random_range(0..nodes);
+            if other != *node && !said.iter().any(|(asked, _)| asked.index() == other) {
+                said.push((super::node(other), Some(servers[other].seal(flaw))));
+            }
+            if let Ok(floor) = admission.floor(super::node(*node), said, 1_000) {
+                servers[*node].admit(floor.known);
+                admissions += 1;
+                admitting.swap_remove(index);
+            } else if said.len() == nodes - 1 {
+                said.clear();
+            }
+        }
+        let chosen = rng.random_range(0..clients.len());
+        let client = &mut clients[chosen];
+        if rng.random_bool(0.5) {
+            if let Some(command) = client.there[node].pop_front() {
+                let is_answered = !matches!(command, Command::Release { .. });
+                let reply = servers[node].execute(command, flaw);
+                if is_answered {
+                    client.back[node].push_back((!rng.random_bool(0.05)).then_some(reply));
+                }
+            }
+        } else if let Some(reply) = client.back[node].pop_front() {
+            client.round.handle_reply(super::node(node), reply.unwrap_or(UNKNOWN), at(1));
+            client.send();
+            if client.won.is_none() && client.round.verdict() == Verdict::Won {
+                let token = client.round.token().expect("a token for a win with a hint");
+                client.won = Some((step, token.get()));
+            }
+        }
+    }
+    let won: Vec<_> = clients.iter().filter_map(|c| Some((c.began, c.won?))).collect();
+    for (index, a) in won.iter().enumerate() {
+        for b in &won[index + 1..] {
+            let ((began_a, (won_a, token_a)), (began_b, (won_b, token_b))) = (*a, *b);
+            let wrong = token_a == token_b
+                || won_a < began_b && token_a > token_b
+                || won_b < began_a && token_b > token_a;
+            if wrong {
+                let text = format!("seed {seed}: {a:?} and {b:?} of (began, (won, token))");
+                return (Some(text), won.len(), admissions);
+            }
+        }
+    }
+    (None, won.len(), admissions)
+}
+
+#[test]
+fn tokens_are_unique_and_rise_while_minorities_forget() {
+    let seeds = std::env::var("QUORLOCK_SCHEDULES").map_or(12_000, |seeds| seeds.parse().unwrap());
+    let (mut grants, mut admissions) = (0, 0);
+    for seed in 0..seeds {
+        let (wrong, won, admitted) = run(seed, Flaw::None);
+        assert_eq!(wrong, None);
+        (grants, admissions) = (grants + won, admissions + admitted);
+    }
+    println!("schedules={seeds} grants={grants} admissions={admissions}");
+    assert!(grants > 1_000 && admissions > 10_000, "too few to prove anything");
+}
+
+#[test]
+fn nodes_that_forget_with_a_flaw_are_found_out() {
+    for flaw in [Flaw::Unsealed, Flaw::ConfirmsOutdated, Flaw::GrantsOutdated, Flaw::AskedEarly] {
+        let found = (0..200_000).find_map(|seed| run(seed, flaw).0);
+        println!("{flaw:?}: {found:?}");
+        assert!(found.is_some(), "{flaw:?}: a search that finds nothing proves nothing");
+    }
+}
