@@ -45,7 +45,7 @@ pub(super) async fn run(node: Arc<Shared>, context: NodeContext) {
                         Either::Right(((), _)) => break,
                     }
                 };
-                // From here on the server may be found behind the address of another node.
+                // The server may be found behind the address of another node from now on.
                 drop(claim);
                 telemetry::node_down(context.id(), node.address.display(), &reason);
                 publish(&node, &context, NodeState::Down { reason });
