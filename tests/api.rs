@@ -373,6 +373,7 @@ fn node_errors_and_refusals() {
     }
     let refusals = [
         Refusal::SameServer { other: text() },
+        Refusal::SeveralAddresses { addresses: 2 },
         Refusal::Replica,
         Refusal::MayEvict { policy: text() },
         Refusal::MissingRight { command: text(), message: text() },

@@ -10,7 +10,11 @@ use std::{
 
 use tokio::sync::Notify;
 
-use crate::{config::Config, protocol::NodeId, runtime::Runtime};
+use crate::{
+    config::Config,
+    protocol::{NodeId, Timestamp},
+    runtime::Runtime,
+};
 
 /// What a [`Node`](super::Node) is given when it starts.
 #[derive(Clone)]
@@ -101,13 +105,16 @@ impl NodeContext {
     }
 
     /// Claims the identity of a server for this node: `run_id` in Redis, anything unique per process. Keep what is
-    /// returned for as long as the connection lasts, and no longer: servers may exchange their addresses.
+    /// returned for as long as the connection lasts, and no longer: servers may exchange their addresses. Other nodes
+    /// may claim the server a node timeout after that, when no round is left that has counted a vote of this one.
     ///
     /// # Errors
     ///
     /// The address of the node that is the same server already. This node must then not vote; try again later.
     pub fn claim(&self, address: &Arc<str>, identity: &str) -> Result<Claim, Arc<str>> {
         let mut claims = self.fleet.claims();
+        let now = self.runtime.steady();
+        claims.held.retain(|claim| claim.until.is_none_or(|until| now < until));
         let same = |claim: &&Claimed| claim.identity == identity && claim.id != self.id;
         if let Some(other) = claims.held.iter().find(same) {
             return Err(Arc::clone(&other.address));
@@ -119,8 +126,9 @@ impl NodeContext {
             id: self.id,
             address: Arc::clone(address),
             identity: identity.to_owned(),
+            until: None,
         });
-        Ok(Claim { fleet: Arc::clone(&self.fleet), number })
+        Ok(Claim { context: self.clone(), number })
     }
 }
 
@@ -130,17 +138,23 @@ impl fmt::Debug for NodeContext {
     }
 }
 
-/// A server that is taken for one node, made by [`NodeContext::claim`]. Dropping it gives the server up, and then
-/// another node may claim it.
+/// A server that is taken for one node, made by [`NodeContext::claim`]. Dropping it gives the server up: a node
+/// timeout later another node may claim it.
 #[must_use = "dropping it gives the server up"]
 pub struct Claim {
-    fleet: Arc<Fleet>,
+    context: NodeContext,
     number: u64,
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        self.fleet.claims().held.retain(|claimed| claimed.number != self.number);
+        // A round that has counted what the server granted by this connection could have it confirmed by another
+        // node's, and so count it twice. Every round that was begun before now is over by then.
+        let until = self.context.runtime.steady().saturating_add(self.context.node_timeout);
+        let mut claims = self.context.fleet.claims();
+        if let Some(claim) = claims.held.iter_mut().find(|claim| claim.number == self.number) {
+            claim.until = Some(until);
+        }
     }
 }
 
@@ -203,41 +217,75 @@ struct Claims {
 
 #[derive(Debug)]
 struct Claimed {
-    /// One node may have two for a moment: of the connection that ends, and of the next one.
+    /// One node may have several: of connections that have just ended, and of the next one.
     number: u64,
     id: NodeId,
     address: Arc<str>,
     identity: String,
+    /// Up to when it counts still, once its connection has ended.
+    until: Option<Timestamp>,
 }
 
-#[cfg(all(test, feature = "tokio"))]
+#[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::TokioRuntime;
+    use crate::runtime::Task;
+
+    /// A time that is set by hand.
+    #[derive(Debug, Default)]
+    struct Clock(Mutex<Duration>);
+
+    impl Clock {
+        fn pass(&self, time: Duration) {
+            *self.0.lock().unwrap() += time;
+        }
+    }
+
+    impl Runtime for Clock {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_origin(*self.0.lock().unwrap())
+        }
+
+        fn wall_us(&self) -> u64 {
+            0
+        }
+
+        fn sleep_until(&self, _: Timestamp) -> Task {
+            Box::pin(std::future::pending())
+        }
+
+        fn spawn(&self, _: Task) {}
+
+        fn random(&self) -> [u8; 16] {
+            [0; 16]
+        }
+    }
 
     #[test]
-    fn a_claim_keeps_other_nodes_out_until_it_is_dropped() {
-        let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::dedicated().unwrap());
+    fn a_claim_keeps_other_nodes_out_until_the_rounds_of_its_connection_are_over() {
+        let clock = Arc::new(Clock::default());
         let fleet = Arc::new(Fleet::default());
+        let config = Config::default();
         let context = |id| {
-            let (runtime, fleet) = (Arc::clone(&runtime), Arc::clone(&fleet));
-            NodeContext::new(NodeId::new(id), runtime, fleet, &Config::default(), 3)
+            let runtime = Arc::clone(&clock) as Arc<dyn Runtime>;
+            NodeContext::new(NodeId::new(id), runtime, Arc::clone(&fleet), &config, 3)
         };
         let (one, two) = (context(0), context(1));
         let (a, b) = (Arc::from("a:1"), Arc::from("b:1"));
         let first = one.claim(&a, "server").unwrap();
         assert_eq!(two.claim(&b, "server").unwrap_err(), a);
-        // The node's next connection to the same server, made before the last one is forgotten.
-        let next = one.claim(&a, "server").unwrap();
+        // The node itself comes back at once. That its last claim ends does not end this one.
         drop(first);
+        let next = one.claim(&a, "server").unwrap();
+        clock.pass(config.node_timeout);
         assert_eq!(two.claim(&b, "server").unwrap_err(), a);
-        let other = two.claim(&b, "another").unwrap();
         drop(next);
+        clock.pass(config.node_timeout - Duration::from_millis(1));
+        assert_eq!(two.claim(&b, "server").unwrap_err(), a, "a round may have counted its vote");
+        clock.pass(Duration::from_millis(1));
         let moved = two.claim(&b, "server").unwrap();
-        drop(other);
         assert_eq!(one.claim(&a, "server").unwrap_err(), b);
-        assert_eq!(fleet.claims().held.len(), 1);
+        assert_eq!(fleet.claims().held.len(), 1, "what is over is forgotten");
         drop(moved);
-        assert!(fleet.claims().held.is_empty());
     }
 }

@@ -169,6 +169,15 @@ pub enum Refusal {
         /// The address of the node that is the same.
         other: Arc<str>,
     },
+    /// Its name leads to several IPv4 addresses, which may be several servers: two processes might then lock on
+    /// two of them, and count both as this node. Name one server, or its address.
+    #[error(
+        "its name leads to several addresses, which may be several servers, name one, addresses={addresses}"
+    )]
+    SeveralAddresses {
+        /// How many there are.
+        addresses: usize,
+    },
     /// It is a replica, which takes no writes and may be behind. Configure its master, or a server without
     /// replication.
     #[error("it is a replica, configure an independent master")]

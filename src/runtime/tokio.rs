@@ -61,7 +61,10 @@ impl TokioRuntime {
     ///
     /// The operating system's, where it gives no thread or no event queue.
     pub fn dedicated() -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(LOOKUPS)
+            .build()?;
         let handle = runtime.handle().clone();
         let (tasks, mut arriving) = mpsc::unbounded_channel::<Arrival>();
         std::thread::Builder::new().name("quorlock".to_owned()).spawn(move || {
@@ -146,6 +149,11 @@ impl fmt::Debug for TokioRuntime {
         f.debug_struct("TokioRuntime").finish_non_exhaustive()
     }
 }
+
+/// The threads of the resolver, the only ones beside the engine's own. A look-up of a name takes one for as long as
+/// the system's resolver hangs. There is one look-up for each node at a time, and this is enough for two
+/// [`Redlock`](crate::Redlock)s with as many nodes as there may be; further ones wait for these.
+const LOOKUPS: usize = 64;
 
 /// After this long the clock is read again, in case it went on while the timers stood still.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);

@@ -18,6 +18,8 @@ mod backend;
 mod conformance;
 mod nodes;
 mod refusals;
+#[cfg(all(target_os = "linux", feature = "tracing"))]
+mod resolver;
 mod restart;
 #[cfg(feature = "tls-rustls-ring")]
 mod tls;

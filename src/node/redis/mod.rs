@@ -7,6 +7,7 @@ mod address;
 mod check;
 mod link;
 mod marker;
+mod resolve;
 mod script;
 mod session;
 mod supervisor;

@@ -14,6 +14,7 @@ use redis::{AsyncConnectionConfig, ErrorKind, PushInfo, PushKind, RedisError};
 use super::{
     Shared, check,
     link::{self, Down, Link},
+    resolve::Resolver,
     session::{self, Process, Session},
 };
 use crate::{
@@ -31,10 +32,11 @@ const GOOD_FOR: Duration = Duration::from_millis(500);
 
 /// Supervises one node until it is closed.
 pub(super) async fn run(node: Arc<Shared>, context: NodeContext) {
+    let resolver = Resolver::default();
     let mut pause = Duration::ZERO;
     while !node.view().closed {
         let started = context.runtime().now();
-        match attempt(&node, &context).await {
+        match attempt(&node, &context, &resolver).await {
             Ok((session, claim)) => {
                 let reason = {
                     let (ended, closed) = (session.link().ended(), closed(&node));
@@ -43,7 +45,7 @@ pub(super) async fn run(node: Arc<Shared>, context: NodeContext) {
                         Either::Right(((), _)) => break,
                     }
                 };
-                // From here on the server may be found behind the address of another node.
+                // The server may be found behind the address of another node from now on.
                 drop(claim);
                 telemetry::node_down(context.id(), node.address.display(), &reason);
                 publish(&node, &context, NodeState::Down { reason });
@@ -104,8 +106,9 @@ fn publish(node: &Shared, context: &NodeContext, state: NodeState) {
 async fn attempt(
     node: &Arc<Shared>,
     context: &NodeContext,
+    resolver: &Resolver,
 ) -> Result<(Arc<Session>, Claim), NodeError> {
-    let attempt = AssertUnwindSafe(connect(node, context)).catch_unwind().await;
+    let attempt = AssertUnwindSafe(connect(node, context, resolver)).catch_unwind().await;
     attempt.unwrap_or_else(|panic| Err(NodeError::panicked(false, &*panic)))
 }
 
@@ -113,6 +116,7 @@ async fn attempt(
 async fn connect(
     node: &Arc<Shared>,
     context: &NodeContext,
+    resolver: &Resolver,
 ) -> Result<(Arc<Session>, Claim), NodeError> {
     let down = Arc::new(Down::default());
     let at_end = Arc::clone(&down);
@@ -120,6 +124,7 @@ async fn connect(
         .set_connection_timeout(Some(context.connect_timeout()))
         .set_response_timeout(None)
         .set_pipeline_buffer_size(link::MOST_UNANSWERED)
+        .set_dns_resolver(resolver.clone())
         .set_push_sender(move |push: PushInfo| {
             if push.kind == PushKind::Disconnection {
                 at_end.trip("the server closed the connection, or the network did");
@@ -132,7 +137,10 @@ async fn connect(
             .client()
             .get_multiplexed_async_connection_with_config(&config)
             .await
-            .map_err(|error| connect_error(&error))?;
+            .map_err(|error| match resolver.refusal() {
+                Some(refusal) => NodeError::Refused(refusal),
+                None => connect_error(&error),
+            })?;
         let link = Link::new(connection, down);
         let identity = check::check(&link, context).await?;
         Ok((link, identity))
