@@ -79,11 +79,15 @@ impl Driver {
         }
         let blamed = self.judge_clocks().await;
         let nodes: Vec<NodeId> = unknown.iter().map(|(node, _)| *node).collect();
-        for (node, marker) in self.markers(&nodes, blamed).await {
+        let since = self.runtime.steady();
+        let markers = self.markers(&nodes, &blamed).await;
+        let read: Vec<NodeId> = markers.iter().map(|(node, _)| *node).collect();
+        for (node, marker) in markers {
             if let Some(member) = self.member(node).filter(|member| member.jumped_in().is_none()) {
                 self.read(node, member, marker);
             }
         }
+        self.note_clocks(since, everyone, &read).await;
         let due = self.admission().due(self.runtime.steady());
         for node in due {
             self.admit(node).await;
@@ -114,43 +118,20 @@ impl Driver {
         }
     }
 
-    /// Judges whose clock has jumped, and says whether the nodes are to blame. They are, and are quarantined for the
-    /// whole fleet, where at least as many others show that our clock goes on as it should; a single node always
-    /// is. Where a majority seems to have jumped, it was our clock that stood still, and nobody is blamed. Where
-    /// too few can be asked to tell, the nodes in question do not vote until they can.
-    async fn judge_clocks(self: &Arc<Self>) -> bool {
-        let connected = |member: &&Member| member.node.status().state == NodeState::Ready;
-        let jumped = || {
-            let connected = self.nodes.iter().filter(connected);
-            connected.filter_map(|member| Some((member, member.jumped_in()?)))
-        };
-        if jumped().next().is_none() {
-            return true;
-        }
-        // A look at the other clocks: one that has jumped too says so now.
-        let others: Vec<NodeId> = (0..self.nodes.len())
-            .map(NodeId::new)
-            .filter(|node| self.member(*node).is_some_and(|member| member.jumped_in().is_none()))
-            .collect();
-        let steady = self.markers(&others, false).await.len();
-        let blamed = jumped().count() <= steady || self.nodes.len() == 1;
-        if !blamed && jumped().count() >= self.quorum.needed() {
-            telemetry::own_clock_jumped();
-            jumped().for_each(|(member, era)| member.forget_jump(era));
-        }
-        blamed
-    }
-
     /// Reads the markers of some nodes at once; those that fail are left out, and those whose clock has jumped
-    /// meanwhile. Only where `force` says so, one whose clock has jumped before is made to join again.
-    async fn markers(self: &Arc<Self>, nodes: &[NodeId], force: bool) -> Vec<(NodeId, Marker)> {
+    /// meanwhile. One whose clock has jumped before, and that is `blamed` for it, is made to join again.
+    pub(super) async fn markers(
+        self: &Arc<Self>,
+        nodes: &[NodeId],
+        blamed: &[NodeId],
+    ) -> Vec<(NodeId, Marker)> {
         let mut calls: Fanout<Marker> = Fanout::new(self);
         let mut forced = vec![None; self.nodes.len()];
         let longest = self.admission().longest();
         for node in nodes {
             if let (Some(member), Some(forced)) = (self.member(*node), forced.get_mut(node.index()))
             {
-                *forced = member.jumped_in().filter(|_| force);
+                *forced = member.jumped_in().filter(|_| blamed.contains(node));
                 calls.add_vote(self, *node, member.node.join(longest, *forced));
             }
         }
@@ -192,7 +173,7 @@ impl Driver {
             _ => {}
         }
         // Its marker is read again in any case: another client may have been faster.
-        for (node, marker) in self.markers(&[node], false).await {
+        for (node, marker) in self.markers(&[node], &[]).await {
             self.read(node, member, marker);
         }
     }
@@ -201,7 +182,7 @@ impl Driver {
     async fn floor(self: &Arc<Self>, node: NodeId, member: &Member) -> Option<Floor> {
         let others: Vec<NodeId> =
             (0..self.nodes.len()).map(NodeId::new).filter(|other| *other != node).collect();
-        let read = self.markers(&others, false).await;
+        let read = self.markers(&others, &[]).await;
         let floor = {
             let mut admission = self.admission();
             // The others may know of a longer ttl than this process does, and then the quarantine goes on.
