@@ -6,6 +6,7 @@
 mod acquire;
 mod admission;
 mod attempt;
+mod clocks;
 mod fanout;
 mod keeper;
 mod leftovers;
@@ -35,7 +36,7 @@ use crate::{
     config::Config,
     error::CloseError,
     node::{Fleet, Node, NodeContext, NodeError, NodeState, NodeStatus},
-    protocol::{Admission, NodeId, Quorum, Timestamp},
+    protocol::{Admission, Clocks, NodeId, Quorum, Timestamp},
     runtime::{Runtime, Task},
 };
 
@@ -49,6 +50,7 @@ pub(crate) struct Driver {
     fleet: Arc<Fleet>,
     pace: Pace,
     admission: Mutex<Admission>,
+    clocks: Mutex<Clocks>,
     keeper: Keeper,
     active: Activity,
     closed: AtomicBool,
@@ -121,6 +123,7 @@ impl Driver {
             fleet,
             pace: Pace::default(),
             admission: Mutex::new(admission),
+            clocks: Mutex::new(Clocks::new(quorum)),
             keeper: Keeper::default(),
             active: Activity::default(),
             closed: AtomicBool::new(false),

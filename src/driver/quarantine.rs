@@ -85,11 +85,15 @@ impl Driver {
         let blamed = self.judge_clocks().await;
         let nodes: Vec<NodeId> = unknown.iter().map(|(node, _)| *node).collect();
         let look = Join::look(self.admission().longest());
-        for (node, marker) in self.markers(&nodes, look, blamed).await {
+        let since = self.runtime.steady();
+        let markers = self.markers(&nodes, look, &blamed).await;
+        let read: Vec<NodeId> = markers.iter().map(|(node, _)| *node).collect();
+        for (node, marker) in markers {
             if self.member(node).is_some_and(|member| member.jumped_in().is_none()) {
                 self.take(node, marker).await;
             }
         }
+        self.note_clocks(since, everyone, &read).await;
         let due = self.admission().due(self.runtime.steady());
         for node in due {
             self.admit(node).await;
@@ -112,7 +116,7 @@ impl Driver {
             return;
         }
         let again = Join::look(self.admission().longest()).force(Some(marker.era));
-        for (node, marker) in self.markers(&[node], again, false).await {
+        for (node, marker) in self.markers(&[node], again, &[]).await {
             self.read(node, marker);
         }
     }
@@ -133,50 +137,20 @@ impl Driver {
         !went_back
     }
 
-    /// Judges whose clock has jumped, and says whether the nodes are to blame. They are, and are quarantined for the
-    /// whole fleet, where at least as many others show that our clock goes on as it should; a single node always
-    /// is. Where a majority seems to have jumped, it was our clock that stood still, and nobody is blamed. Where
-    /// too few can be asked to tell, the nodes in question do not vote until they can.
-    async fn judge_clocks(self: &Arc<Self>) -> bool {
-        let connected = |member: &&Member| {
-            member.node.status().is_ok_and(|status| status.state == NodeState::Ready)
-        };
-        let jumped = || {
-            let connected = self.nodes.iter().filter(connected);
-            connected.filter_map(|member| Some((member, member.jumped_in()?)))
-        };
-        if jumped().next().is_none() {
-            return true;
-        }
-        // A look at the other clocks: one that has jumped too says so now.
-        let others: Vec<NodeId> = (0..self.nodes.len())
-            .map(NodeId::new)
-            .filter(|node| self.member(*node).is_some_and(|member| member.jumped_in().is_none()))
-            .collect();
-        let look = Join::look(self.admission().longest());
-        let steady = self.markers(&others, look, false).await.len();
-        let blamed = jumped().count() <= steady || self.nodes.len() == 1;
-        if !blamed && jumped().count() >= self.quorum.needed() {
-            telemetry::own_clock_jumped();
-            jumped().for_each(|(member, era)| member.forget_jump(era));
-        }
-        blamed
-    }
-
     /// Reads the markers of some nodes at once; those that fail are left out, and those whose clock has jumped
-    /// meanwhile. Only where `blamed` says so, one whose clock has jumped before is made to join again.
-    async fn markers(
+    /// meanwhile. One whose clock has jumped before, and that is `blamed` for it, is made to join again.
+    pub(super) async fn markers(
         self: &Arc<Self>,
         nodes: &[NodeId],
         look: Join,
-        blamed: bool,
+        blamed: &[NodeId],
     ) -> Vec<(NodeId, Marker)> {
         let mut calls: Fanout<Marker> = Fanout::new(self);
         let mut forced = vec![None; self.nodes.len()];
         for node in nodes {
             if let (Some(member), Some(forced)) = (self.member(*node), forced.get_mut(node.index()))
             {
-                *forced = member.jumped_in().filter(|_| blamed);
+                *forced = member.jumped_in().filter(|_| blamed.contains(node));
                 let look = look.force(forced.or(look.force));
                 calls.add_vote(self, *node, member.node.join(look));
             }
@@ -220,7 +194,7 @@ impl Driver {
         }
         // Its marker is read again in any case: another client may have been faster.
         let look = Join::look(self.admission().longest());
-        for (node, marker) in self.markers(&[node], look, false).await {
+        for (node, marker) in self.markers(&[node], look, &[]).await {
             self.read(node, marker);
         }
     }
@@ -233,13 +207,13 @@ impl Driver {
         let everyone: Vec<NodeId> = (0..self.nodes.len()).map(NodeId::new).collect();
         let others: Vec<NodeId> = everyone.iter().copied().filter(|other| *other != node).collect();
         let look = Join::look(self.admission().longest());
-        let read = self.markers(&everyone, look, false).await;
+        let read = self.markers(&everyone, look, &[]).await;
         let (own, read): (Vec<_>, Vec<_>) = read.into_iter().partition(|(other, _)| *other == node);
         for (node, marker) in own {
             self.read(node, marker);
         }
         self.judge_floor(node, member, &read)?;
-        let sealed = self.markers(&others, look.seal(), false).await;
+        let sealed = self.markers(&others, look.seal(), &[]).await;
         for (other, marker) in &sealed {
             // Rounds that begin now know of the seal. Others' standing is judged where it is looked at.
             if self.admission().standing(*other) == Standing::Ready && marker.ready {

@@ -14,7 +14,7 @@ use std::{
 
 use crate::{
     node::{Join, Node, NodeError, NodeFuture, NodeStatus},
-    protocol::{Command, Floor, Marker, Reply},
+    protocol::{Command, Floor, Marker, NodeClock, Reply},
 };
 
 /// A node whose panics are errors.
@@ -43,6 +43,11 @@ impl Shielded {
 
     pub(super) fn reachable(&self) -> Result<(), NodeError> {
         caught(false, || self.0.reachable())?
+    }
+
+    /// The clock that the node compares with ours; none where it panicked.
+    pub(super) fn clock(&self) -> Option<NodeClock> {
+        caught(false, || self.0.clock()).ok().flatten()
     }
 
     /// How the node is, or that it panicked.

@@ -79,7 +79,7 @@ pub enum NodeError {
     #[error("the command arrived too late and was not executed")]
     ArrivedLate,
     /// The node's clock jumped or stands still, so its vote does not count. What it may have set is released;
-    /// it is admitted anew, unless a majority of the clocks seems to have jumped, which says that ours did. See to
+    /// it is admitted anew, unless the clocks of a majority have moved alike, which says that it was ours. See to
     /// its clock.
     #[error("its clock jumped or stands still, its vote does not count")]
     ClockJumped,

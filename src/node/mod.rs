@@ -19,7 +19,7 @@ pub use self::{
     memory::MemoryNode,
     status::{ClockOffset, NodeState, NodeStatus},
 };
-use crate::protocol::{Command, Floor, Marker, Reply};
+use crate::protocol::{Command, Floor, Marker, NodeClock, Reply};
 
 /// An answer of a node, on its way.
 pub type NodeFuture<T> = Pin<Box<dyn Future<Output = Result<T, NodeError>> + Send>>;
@@ -81,6 +81,13 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
     /// One whose [`sent`](NodeError::sent) is false.
     fn reachable(&self) -> Result<(), NodeError> {
         Ok(())
+    }
+
+    /// What the replies have shown of the node's clock, where the node guards it and says
+    /// [`NodeError::ClockJumped`]. By it, a jump is told from one of our own clock. Without it, which is the default,
+    /// a node is blamed where no more nodes seem to have jumped than not.
+    fn clock(&self) -> Option<NodeClock> {
+        None
     }
 
     /// How the node is, without asking it.

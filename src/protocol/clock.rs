@@ -25,16 +25,24 @@ const WIDE: i128 = 1_000_000;
 pub struct NodeClock {
     anchor: Option<Reading>,
     latest: Option<Reading>,
+    jump: Option<Jump>,
     series: u64,
 }
 
 /// The node's clock minus ours lay between these two, when a reading was taken.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-struct Reading {
+pub(super) struct Reading {
     /// When the reply arrived, by our clock.
-    at: Timestamp,
-    least: i128,
-    most: i128,
+    pub(super) at: Timestamp,
+    pub(super) least: i128,
+    pub(super) most: i128,
+}
+
+/// The first reading of a series, and the one that it does not go with.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Jump {
+    pub(super) from: Reading,
+    pub(super) to: Reading,
 }
 
 impl NodeClock {
@@ -57,7 +65,8 @@ impl NodeClock {
             arrived.saturating_since(anchor.at) >= ANCHOR_FOR
                 && reading.width() <= anchor.width() + WIDE
         });
-        if !steady {
+        if let Some(from) = self.anchor.filter(|_| !steady) {
+            self.jump = Some(Jump { from, to: reading });
             self.series = self.series.wrapping_add(1);
         }
         if old || !steady {
@@ -70,6 +79,20 @@ impl NodeClock {
     /// answered in another may have been given before the jump, and does not count.
     pub const fn series(&self) -> u64 {
         self.series
+    }
+
+    /// When it was last read, by our clock.
+    pub fn read_at(&self) -> Option<Timestamp> {
+        self.latest.map(|latest| latest.at)
+    }
+
+    /// The last jump that was seen.
+    pub(super) const fn jump(&self) -> Option<Jump> {
+        self.jump
+    }
+
+    pub(super) const fn latest(&self) -> Option<Reading> {
+        self.latest
     }
 
     /// The node's clock at `now`, in microseconds, as far as the last reading tells.

@@ -32,6 +32,7 @@
 //! They are tested, each by name, in `tests/protocol`.
 
 mod admission;
+mod blame;
 mod clock;
 mod command;
 mod fencing;
@@ -45,6 +46,7 @@ pub mod validity;
 mod vote;
 
 pub use admission::{Admission, AdmissionPolicy, Floor, Hold, Marker, Standing};
+pub use blame::{Blame, Clocks, Witness};
 pub use clock::NodeClock;
 pub use command::{Command, Denial, Mark, NodeId, Reply};
 pub use fencing::FencingToken;

@@ -11,6 +11,7 @@
     reason = "tests are free to"
 )]
 
+mod blame;
 mod exhaustive;
 mod fenced_model;
 mod forgetting;

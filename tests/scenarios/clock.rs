@@ -191,6 +191,28 @@ fn a_renewed_lease_survives_a_jump_and_the_node_comes_back() {
     }
 }
 
+/// If it were our own clock, they would all have moved by as much.
+#[test]
+fn nodes_whose_clocks_jump_by_different_amounts_are_to_blame_also_where_they_are_a_majority() {
+    let clocks = Clocks::start(3);
+    let cluster = &clocks.cluster;
+    admit(cluster, TTL);
+    for (first, second) in [(2_000_000, 6_000_000), (-3_000_000, 300_000)] {
+        let redlock = ready(settings(cluster, SECOND));
+        redlock.acquire("r").wait(SOON).blocking().unwrap().release_blocking().unwrap();
+        clocks.jump(0, first);
+        clocks.jump(1, second);
+        assert!(redlock.try_acquire("r").blocking().is_err());
+        eventually("both are quarantined", SOON, || {
+            is_quarantined(&redlock, 0) && is_quarantined(&redlock, 1)
+        });
+        assert!(!is_quarantined(&redlock, 2));
+        clocks.jump(0, 0);
+        clocks.jump(1, 0);
+        admit(cluster, TTL);
+    }
+}
+
 #[test]
 fn a_client_that_meets_the_node_after_the_jump_has_the_larger_token() {
     // After two days the node's counters have expired too; its floor has not.

@@ -1,11 +1,11 @@
 //! Goal: a client whose own clock jumps harms nobody but itself, and recovers.
 //!
-//! Method: a runtime whose clock can be set ahead, under a client of the same nodes as a holder that is checked
+//! Method: runtimes whose clock can be set ahead, stopped for a while, or slowed down, under a client of the same nodes as a holder that is checked
 //! all the time. To such a client all nodes seem to have jumped; none of them must be put in quarantine for it.
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -13,10 +13,11 @@ use std::{
 
 use quorlock::{
     Redlock,
+    node::NodeState,
     protocol::Timestamp,
     runtime::{Runtime, Task, TokioRuntime},
 };
-use quorlock_harness::{Proxy, eventually, redis};
+use quorlock_harness::{Cluster, Proxy, eventually, redis};
 
 use super::{
     MARKER, MS, SECOND, SOON, acquire_without, admitted, all_ready, alone, is_quarantined, ready,
@@ -184,4 +185,131 @@ fn a_client_whose_wall_clock_jumps_still_releases_where_it_could_not_before() {
         eventually("its key is released", SOON, || cluster.locks_left().is_empty());
         redlock.close_blocking().unwrap();
     }
+}
+
+/// The system's clock, but that the steady one can be stopped for a while, or run slow.
+#[derive(Debug)]
+struct Lagging {
+    inner: TokioRuntime,
+    lag: Mutex<Lag>,
+}
+
+/// From when on, by the system's clock, it goes on from where, and how fast.
+#[derive(Clone, Copy, Debug)]
+struct Lag {
+    since: Timestamp,
+    at: Timestamp,
+    per_mille: u32,
+}
+
+impl Lagging {
+    fn start() -> Arc<Self> {
+        let inner = TokioRuntime::dedicated().unwrap();
+        let now = inner.steady();
+        let lag = Mutex::new(Lag { since: now, at: now, per_mille: 1000 });
+        Arc::new(Self { inner, lag })
+    }
+
+    /// It stands still for so long, and goes on at this rate.
+    fn stall(&self, stall: Duration, per_mille: u32) {
+        let at = self.steady();
+        *self.lag.lock().unwrap() =
+            Lag { since: self.inner.steady().saturating_add(stall), at, per_mille };
+        std::thread::sleep(stall);
+    }
+}
+
+impl Runtime for Lagging {
+    fn now(&self) -> Timestamp {
+        self.inner.now()
+    }
+
+    fn steady(&self) -> Timestamp {
+        let lag = *self.lag.lock().unwrap();
+        let passed = self.inner.steady().saturating_since(lag.since);
+        lag.at.saturating_add(passed / 1000 * lag.per_mille)
+    }
+
+    fn wall_us(&self) -> u64 {
+        self.inner.wall_us()
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> Task {
+        self.inner.sleep_until(at)
+    }
+
+    fn spawn(&self, task: Task) {
+        self.inner.spawn(task);
+    }
+
+    fn random(&self) -> [u8; 16] {
+        self.inner.random()
+    }
+}
+
+/// It changes whenever somebody makes a node join again.
+fn eras(cluster: &Cluster) -> Vec<String> {
+    let era = |server: &quorlock_harness::Server| {
+        redis::from_redis_value(server.run(&["HGET", MARKER, "era"])).unwrap()
+    };
+    cluster.iter().map(era).collect()
+}
+
+/// The clock of one node has been read for the first time a moment ago, and so is compared strictly; those of the
+/// others are compared with what they showed seconds ago, and may differ by more.
+#[test]
+fn a_client_whose_clock_stalls_blames_no_node_that_it_has_just_met() {
+    let _turn = alone();
+    let ttl = SECOND;
+    let cluster = admitted(3, ttl);
+    for fresh in 0..cluster.len() {
+        let runtime = Lagging::start();
+        cluster[fresh].pause();
+        let stalled = settings(&cluster, ttl).runtime(Arc::clone(&runtime) as _).build().unwrap();
+        eventually("the others are ready", SOON, || {
+            let ready = |node: &quorlock::node::NodeStatus| node.state == NodeState::Ready;
+            stalled.nodes().iter().filter(|node| ready(node)).count() == 2
+        });
+        let met = Instant::now();
+        let stall = 300 * MS;
+        // Until a tenth of the time since then hides the stall.
+        while met.elapsed() < 10 * stall {
+            stalled.try_acquire("r").blocking().unwrap().release_blocking().unwrap();
+            std::thread::sleep(50 * MS);
+        }
+        cluster[fresh].resume();
+        all_ready(&stalled);
+        let before = eras(&cluster);
+        runtime.stall(stall, 1000);
+        let _ = stalled.try_acquire("r").blocking();
+        eventually("it recovers", SOON, || stalled.try_acquire("r").blocking().is_ok());
+        all_ready(&stalled);
+        assert_eq!(eras(&cluster), before, "node {fresh} was blamed");
+    }
+}
+
+/// To a client whose clock runs slow, the clocks of all nodes run fast, and the one that it reads first after a
+/// while is the first to have jumped.
+#[test]
+fn a_client_whose_clock_runs_slow_blames_no_node() {
+    let _turn = alone();
+    let ttl = SECOND;
+    let cluster = admitted(3, ttl);
+    let bystander = ready(settings(&cluster, ttl));
+    let runtime = Lagging::start();
+    let slow = ready(settings(&cluster, ttl).runtime(Arc::clone(&runtime) as _));
+    let before = eras(&cluster);
+    runtime.stall(Duration::ZERO, 800);
+    let start = Instant::now();
+    while start.elapsed() < 5 * SECOND {
+        let _ = slow.try_acquire("r").blocking();
+        drop(bystander.acquire("other").wait(SECOND).blocking().unwrap());
+        for node in 0..cluster.len() {
+            assert!(!is_quarantined(&bystander, node), "the bystander lost node {node}");
+        }
+        std::thread::sleep(5 * MS);
+    }
+    runtime.stall(Duration::ZERO, 1000);
+    eventually("it recovers", SOON, || slow.try_acquire("r").blocking().is_ok());
+    assert_eq!(eras(&cluster), before);
 }

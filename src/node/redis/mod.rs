@@ -130,6 +130,10 @@ impl Node for RedisNode {
         self.shared.with_usable(|_| ())
     }
 
+    fn clock(&self) -> Option<NodeClock> {
+        Some(*self.shared.clock.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     fn status(&self) -> NodeStatus {
         let view = self.shared.view();
         let lost = view.session.as_ref().is_some_and(|session| session.link().is_down());

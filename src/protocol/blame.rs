@@ -1,0 +1,211 @@
+//! Whose clock has jumped: that of a node, or our own.
+//!
+//! A node's clock is compared with ours, so a reading that does not go with those before says only that one of the
+//! two has misbehaved. The other nodes tell which: what our own clock loses, it loses against all of them at once.
+//! To be compared, shifts must begin and end at the same time; therefore all clocks are read together now and
+//! then, and what they showed is kept.
+//!
+//! It decides. It never blames a node for a shift that a majority shows, and never forgives one because the others
+//! could not be asked.
+
+use alloc::{collections::VecDeque, vec, vec::Vec};
+
+use super::{
+    clock::{NodeClock, Reading},
+    command::NodeId,
+    quorum::Quorum,
+    time::Timestamp,
+};
+
+/// A jump is seen by a reading that may be two looks old, and compared by a look from before that one.
+const LOOKS: usize = 3;
+
+/// Two nodes have moved alike if they differ by no more than this, in microseconds, and a hundredth of the time.
+const ALIKE: i128 = 50_000;
+const RATE: i128 = 100;
+
+/// A shift below this, in microseconds, is none: it cannot be told from the rates of two good clocks.
+const SHIFT: i128 = 25_000;
+
+/// Who is to blame for a jump.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[allow(clippy::exhaustive_enums, reason = "one of two clocks, or it is not known")]
+pub enum Blame {
+    /// The node: its clock has moved against those of others.
+    Node,
+    /// We are: the clocks of a majority have moved alike.
+    Ours,
+    /// Too few others could be asked to tell.
+    Undecided,
+}
+
+/// What a node has to say, once all have been asked whose clock it was.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct Witness {
+    /// Its own clock is the one in question, or one of those.
+    pub suspected: bool,
+    /// It has answered since the last jump was seen.
+    pub answered: bool,
+    /// Its clock after a look at all of them that began after the last jump was seen, and that was followed by
+    /// another one that showed no further jump; `None` where it does not tell its clock. Without the second look,
+    /// our own clock may have stopped in the middle of the first.
+    pub clock: Option<NodeClock>,
+}
+
+impl Witness {
+    /// What a node has to say.
+    pub const fn new(suspected: bool, answered: bool, clock: Option<NodeClock>) -> Self {
+        Self { suspected, answered, clock }
+    }
+}
+
+/// The clocks of all nodes, as far as they are needed to say whose has jumped.
+#[derive(Clone, Debug)]
+pub struct Clocks {
+    quorum: Quorum,
+    /// What the clocks showed at the last looks, the oldest first.
+    looks: VecDeque<Vec<Option<Reading>>>,
+    /// Of each node, the last series whose beginning has been judged.
+    judged: Vec<Option<(u64, Blame)>>,
+}
+
+impl Clocks {
+    /// Nodes of whose clocks nothing is known yet.
+    pub fn new(quorum: Quorum) -> Self {
+        let judged = vec![None; quorum.nodes()];
+        Self { quorum, looks: VecDeque::new(), judged }
+    }
+
+    /// Takes the clocks of all nodes after a look at them that began at `since`. While a jump is not decided on,
+    /// none is taken: what was before it would be lost.
+    pub fn handle_look(&mut self, since: Timestamp, clocks: &[Option<NodeClock>]) {
+        let read = |clock: &Option<NodeClock>| clock.and_then(|clock| clock.latest());
+        let look = clocks.iter().map(|clock| read(clock).filter(|reading| reading.at >= since));
+        self.looks.push_back(look.collect());
+        if self.looks.len() > LOOKS {
+            self.looks.pop_front();
+        }
+    }
+
+    /// Whether the last look was at this node too.
+    pub fn has_seen(&self, node: NodeId) -> bool {
+        self.looks.back().is_some_and(|look| matches!(look.get(node.index()), Some(Some(_))))
+    }
+
+    /// Says of each node in question who is to blame, once all have been asked. A single node always is. Of several
+    /// a node is to blame where at least as many others have moved in another way as have moved like it, itself
+    /// included; our own clock is where a majority of the configured nodes has moved alike. The same jump is judged
+    /// once: who asks again is told the same.
+    pub fn judge(&mut self, witnesses: &[Witness]) -> Vec<Option<Blame>> {
+        let verdicts: Vec<Option<Blame>> = witnesses
+            .iter()
+            .enumerate()
+            .map(|(node, witness)| witness.suspected.then(|| self.blame(node, witness, witnesses)))
+            .collect();
+        let mut decided = false;
+        for ((verdict, witness), judged) in verdicts.iter().zip(witnesses).zip(&mut self.judged) {
+            if let (Some(blame @ (Blame::Node | Blame::Ours)), Some(clock)) =
+                (verdict, witness.clock)
+            {
+                decided |= *judged != Some((clock.series(), *blame));
+                *judged = Some((clock.series(), *blame));
+            }
+        }
+        // What was before a jump must not be compared with once it has been dealt with, nor be lost before that.
+        if decided && !verdicts.contains(&Some(Blame::Undecided)) {
+            let look = witnesses.iter().map(|witness| {
+                witness.clock.filter(|_| witness.answered).and_then(|clock| clock.latest())
+            });
+            self.looks = VecDeque::from([look.collect()]);
+        }
+        verdicts
+    }
+
+    fn blame(&self, node: usize, suspect: &Witness, witnesses: &[Witness]) -> Blame {
+        if let (Some(Some((series, blame))), Some(clock)) = (self.judged.get(node), suspect.clock)
+            && clock.series() == *series
+        {
+            return *blame;
+        }
+        let others = || witnesses.iter().enumerate().filter(|(other, _)| *other != node);
+        let answered = || others().filter(|(_, witness)| witness.answered);
+        let alike = |(other, witness): &(usize, &Witness)| {
+            // Where the clocks do not tell, whoever has jumped too has jumped alike.
+            self.moved_alike(node, suspect, *other, witness).unwrap_or(witness.suspected)
+        };
+        let alike_with_it = 1 + answered().filter(alike).count();
+        let unlike = 1 + answered().count() - alike_with_it;
+        if self.quorum.nodes() == 1 || unlike >= alike_with_it {
+            Blame::Node
+        } else if alike_with_it >= self.quorum.needed() {
+            Blame::Ours
+        } else {
+            Blame::Undecided
+        }
+    }
+
+    /// Whether the clock of another node has moved against ours as that of the suspect has. It may have moved by
+    /// more than the suspect had when its jump was seen, as it has been read later.
+    fn moved_alike(
+        &self,
+        node: usize,
+        suspect: &Witness,
+        other: usize,
+        witness: &Witness,
+    ) -> Option<bool> {
+        let (suspect, other_clock) = (suspect.clock?, witness.clock?);
+        let jump = suspect.jump()?;
+        let (before, other_before) = self.both_before(jump.from.at, node, other)?;
+        let (now, other_now) = (suspect.latest()?, other_clock.latest()?);
+        let (moved, other_moved) =
+            (Shift::between(before, now), Shift::between(other_before, other_now));
+        let passed = now.at.saturating_since(before.at).as_micros();
+        let alike = ALIKE + i128::try_from(passed).unwrap_or(i128::MAX / 4) / RATE;
+        if moved.least - other_moved.most > alike || other_moved.least - moved.most > alike {
+            return Some(false);
+        }
+        // A clock that has jumped there and back has moved now like one that has not.
+        let from = if before.at > jump.from.at { before } else { jump.from };
+        let shift = Shift::between(from, jump.to).certain();
+        if shift.abs() < SHIFT {
+            return Some(true);
+        }
+        // Twice the middle, and twice how far off that may be: is it nearer to the shift, or to none?
+        let middle = other_moved.least + other_moved.most;
+        let off = other_moved.most - other_moved.least;
+        (off <= shift.abs()).then_some(middle * shift.signum() >= shift.abs())
+    }
+
+    /// What both nodes showed at the last look that was before `at`, or else at the oldest that there is.
+    fn both_before(&self, at: Timestamp, node: usize, other: usize) -> Option<(Reading, Reading)> {
+        let mut looks = self.looks.iter().rev().filter_map(|look| {
+            let reading = |node: usize| look.get(node).copied().flatten();
+            Some((reading(node)?, reading(other)?))
+        });
+        let mut oldest = None;
+        looks
+            .find(|both| {
+                oldest = Some(*both);
+                both.0.at <= at && both.1.at <= at
+            })
+            .or(oldest)
+    }
+}
+
+/// By how much a clock has moved against ours from one reading to another.
+struct Shift {
+    least: i128,
+    most: i128,
+}
+
+impl Shift {
+    const fn between(from: Reading, to: Reading) -> Self {
+        Self { least: to.least - from.most, most: to.most - from.least }
+    }
+
+    /// What it has certainly moved by.
+    fn certain(&self) -> i128 {
+        self.least.max(0) + self.most.min(0)
+    }
+}
