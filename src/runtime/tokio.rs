@@ -7,7 +7,7 @@
 use std::{
     fmt, io,
     sync::{
-        Arc, LazyLock, Mutex, PoisonError, TryLockError, Weak,
+        Arc, LazyLock, Mutex, MutexGuard, PoisonError, TryLockError, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, SystemTime},
@@ -56,7 +56,11 @@ impl TokioRuntime {
     ///
     /// The operating system's, where it gives no thread or no event queue.
     pub fn shared() -> io::Result<Self> {
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        Self::shared_since(CLOCK.process)
+    }
+
+    fn shared_since(process: u32) -> io::Result<Self> {
+        let Some(mut shared) = lock_here(&SHARED, process) else { return Self::dedicated() };
         if let Some(thread) = shared.upgrade().filter(|thread| thread.is_in_this_process()) {
             return Ok(Self { thread });
         }
@@ -162,6 +166,17 @@ impl EngineThread {
     }
 }
 
+/// Locks what was made in `process`. `None` says that this process was forked from it, and that somebody has the lock:
+/// it may be a thread that there is in the parent alone, and then it stays locked for ever.
+fn lock_here<T>(mutex: &Mutex<T>, process: u32) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
+        Err(TryLockError::WouldBlock) if process != std::process::id() => None,
+        Err(TryLockError::WouldBlock) => Some(mutex.lock().unwrap_or_else(PoisonError::into_inner)),
+    }
+}
+
 /// Runs a task on the current runtime, which is the engine's.
 fn begin((task, thread): Arrival) {
     drop(tokio::spawn(async move {
@@ -225,17 +240,9 @@ impl Clock {
     }
 
     fn now(&self) -> Timestamp {
-        let mut last = match self.wall.try_lock() {
-            Ok(last) => last,
-            Err(TryLockError::Poisoned(last)) => last.into_inner(),
-            // A process that was forked may find it locked for ever, by a thread that it does not have.
-            Err(TryLockError::WouldBlock) if self.process != std::process::id() => {
-                let ahead = Duration::from_nanos(self.ahead.load(Ordering::Acquire));
-                return self.time(boot_time(), ahead);
-            }
-            Err(TryLockError::WouldBlock) => {
-                self.wall.lock().unwrap_or_else(PoisonError::into_inner)
-            }
+        let Some(mut last) = lock_here(&self.wall, self.process) else {
+            let ahead = Duration::from_nanos(self.ahead.load(Ordering::Acquire));
+            return self.time(boot_time(), ahead);
         };
         let (before, wall, after) = (boot_time(), wall_time(), boot_time());
         last.advance(before, wall, after);
@@ -415,6 +422,14 @@ mod tests {
         let locked = clock.wall.lock().unwrap();
         assert!(clock.now() >= earlier);
         drop(locked);
+    }
+
+    #[test]
+    fn a_process_that_was_forked_starts_a_thread_though_its_parent_was_about_to() {
+        let locked = SHARED.lock().unwrap();
+        let started = TokioRuntime::shared_since(std::process::id().wrapping_add(1)).unwrap();
+        drop(locked);
+        assert!(started.thread.is_in_this_process());
     }
 
     #[test]
