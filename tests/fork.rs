@@ -1,7 +1,7 @@
 //! Goal: a process that forks, as a pre-forking service does, has locks in its child too, and neither harms the other.
 //!
-//! Method: a real fork, in a binary of its own with this test alone, since a child has no thread but the one that
-//! forked. The child reports by its exit status and a file, and gives itself up if it hangs.
+//! Method: real forks, in a binary of their own, since a child has no thread but the one that forked. It reports by its
+//! exit status and a file, and gives itself up if it hangs.
 #![cfg(all(feature = "redis", unix))]
 #![allow(
     clippy::disallowed_methods,
@@ -14,7 +14,11 @@
 use std::{
     fs,
     path::Path,
-    sync::{Arc, Mutex, mpsc},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     thread,
     time::Duration,
 };
@@ -145,4 +149,31 @@ fn a_child_has_locks_of_its_own_and_leaves_its_parents_alone() {
         lease.release_blocking().unwrap();
     }
     redlock.close_blocking().unwrap();
+}
+
+/// A lock that a thread of the parent's has when it forks is locked for ever in the child.
+#[test]
+fn children_of_a_busy_process_wait_for_none_of_its_locks() {
+    let cluster = Cluster::start(3);
+    let redlock = settings(&cluster).connect_blocking().unwrap();
+    let _held = redlock.acquire("parent").blocking().unwrap();
+    let stopped = Arc::new(AtomicBool::new(false));
+    let busy = [1, 2, 3].map(|number| {
+        let (redlock, stopped) = (redlock.clone(), Arc::clone(&stopped));
+        thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                let lease = redlock.acquire(format!("busy {number}")).blocking().unwrap();
+                (0..100).for_each(|_| assert!(lease.check().is_ok()));
+                lease.release_blocking().unwrap();
+            }
+        })
+    });
+    let dir = tempfile::tempdir().unwrap();
+    for number in 0..100 {
+        let (settings, owner) = (settings(&cluster), dir.path().join(number.to_string()));
+        let ending = in_a_child(|| (), move || has_locks_of_its_own(settings, &owner));
+        assert_eq!(ending, Ending::Well, "child {number}");
+    }
+    stopped.store(true, Ordering::Relaxed);
+    busy.into_iter().for_each(|thread| thread.join().unwrap());
 }
