@@ -25,9 +25,9 @@ use crate::{protocol::Timestamp, shield::shield};
 /// overloaded executor does not delay a deadline. A clone is cheap and shares the thread, which ends
 /// when the last clone is gone.
 ///
-/// A process that was forked has no such thread, only [`shared`](TokioRuntime::shared) or
-/// [`dedicated`](TokioRuntime::dedicated) start one there. What is given to a runtime of its parent's is dropped, and
-/// sleeps end at once, so that nothing hangs: requests end with `RuntimeEnded`.
+/// A process that was forked does not have its parent's thread: [`shared`](TokioRuntime::shared) and
+/// [`dedicated`](TokioRuntime::dedicated) start one there. What it gives to a runtime of its parent's is dropped,
+/// and sleeps end at once, so that nothing hangs: requests end with `RuntimeEnded`.
 #[derive(Clone)]
 pub struct TokioRuntime {
     thread: Arc<EngineThread>,
