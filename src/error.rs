@@ -181,7 +181,8 @@ pub enum AcquireError {
     #[error("the redlock has been closed")]
     Closed,
     /// The runtime dropped the work, as one given by `Builder::runtime` may do when it ends. What had been
-    /// set expires after the ttl. Keep that runtime alive.
+    /// set expires after the ttl. Keep that runtime alive. In a process that was forked it says that this handle is
+    /// the parent's: build one there.
     #[error("the runtime ended before the answer")]
     RuntimeEnded,
 }
@@ -225,7 +226,8 @@ pub enum ReleaseError {
         /// What each node said.
         nodes: Reports,
     },
-    /// The runtime dropped the work. The key expires after the ttl. Keep that runtime alive.
+    /// The runtime dropped the work. The key expires after the ttl. Keep that runtime alive. In a process that was
+    /// forked it says that the lease is the parent's, and nothing was sent.
     #[error("the runtime ended before the answer")]
     RuntimeEnded,
 }

@@ -1,7 +1,7 @@
 //! User code that the engine runs: wakers, and the subscriber of the log.
 //!
 //! It keeps a panic there from the engine, which would lose the tasks, timers and waiters that come after it. It
-//! knows nothing of locks, and must never run user code while it holds one.
+//! knows nothing of leases, and must never hold a lock while it runs such code.
 
 use std::{
     future::{Future, poll_fn},

@@ -1,6 +1,7 @@
 //! Events for the `tracing` crate, and nothing without the feature: call sites carry no `cfg`.
 //!
-//! It must never log a password, a resource's holder, or an owner.
+//! It must never log a password, a resource's holder, or an owner. A subscriber runs where the event is, which mostly
+//! is the engine thread: `docs/operating.md` says what it must not do.
 
 #![cfg_attr(not(feature = "tracing"), allow(unused_variables, clippy::missing_const_for_fn))]
 

@@ -1,8 +1,9 @@
 //! Releases that a node has not confirmed yet, sent again until it does.
 //!
-//! It decides when to give up: when the key must have expired, or when there are too many. Its times are those of the
-//! steady clock: by one that may run ahead, as `now` does where the wall clock is stepped, it would give up too early,
-//! and the key would stand in everybody's way for the rest of its ttl. It is the only place where a command is sent again, and a release may be: it deletes nothing but its owner's key.
+//! It decides when to give up: when the key must have expired, or when there are too many. Its times are those of
+//! the steady clock: by one that may run ahead, as `now` does where the wall clock is stepped, it would give up too
+//! early, and the key would stand in everybody's way for the rest of its ttl. It is the only place where a command
+//! is sent again, and a release may be: it deletes nothing but its owner's key.
 
 use std::{
     collections::VecDeque,

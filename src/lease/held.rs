@@ -1,9 +1,9 @@
 //! What stands behind a lease: its lifecycle, where its key stands, and who wants to know when it is lost.
 //!
 //! It carries what the lifecycle decides to those who wait. It is shared by the lease, its signals and the
-//! keeper, and must never keep a lease alive that its holder has dropped, nor its driver. It decides under its lock and tells
-//! without it: a waker may do anything, such as drop the lease. The keeper's queue has a lock of its own, which
-//! is taken inside this one and never the other way round.
+//! keeper, and must never keep a lease alive that its holder has dropped, nor its driver. It decides under its
+//! lock and tells without it: a waker may do anything, such as drop the lease. The keeper's queue has a lock of
+//! its own, which is taken inside this one and never the other way round.
 
 use std::{
     fmt,

@@ -42,6 +42,7 @@ pub trait Runtime: Send + Sync + fmt::Debug + 'static {
     /// an asynchronous runtime.
     fn spawn(&self, task: Task);
 
-    /// Sixteen bytes from a cryptographic source: an owner is made of them.
+    /// Sixteen bytes from a cryptographic source: an owner is made of them. They must not repeat in a process that was
+    /// forked, nor after a snapshot of the machine: draw them from the operating system each time.
     fn random(&self) -> [u8; 16];
 }

@@ -6,7 +6,10 @@
 
 use std::{
     fmt, io,
-    sync::{Arc, LazyLock, Mutex, PoisonError, Weak},
+    sync::{
+        Arc, LazyLock, Mutex, MutexGuard, PoisonError, TryLockError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -21,12 +24,18 @@ use crate::{protocol::Timestamp, shield::shield};
 /// a user awaits only exchange messages with it, so they work on any executor, and a blocked or
 /// overloaded executor does not delay a deadline. A clone is cheap and shares the thread, which ends
 /// when the last clone is gone.
+///
+/// A process that was forked does not have its parent's thread: [`shared`](TokioRuntime::shared) and
+/// [`dedicated`](TokioRuntime::dedicated) start one there. What it gives to a runtime of its parent's is dropped,
+/// and sleeps end at once, so that nothing hangs: requests end with `RuntimeEnded`.
 #[derive(Clone)]
 pub struct TokioRuntime {
     thread: Arc<EngineThread>,
 }
 
 struct EngineThread {
+    /// The process that the thread is in. One that was forked from it has a copy of this, and not the thread.
+    process: u32,
     handle: Handle,
     /// Tasks from other threads. All that have arrived are begun before any of them goes on, so that what
     /// they send to one node leaves together. The thread ends when the last sender is gone.
@@ -40,14 +49,19 @@ static SHARED: Mutex<Weak<EngineThread>> = Mutex::new(Weak::new());
 
 impl TokioRuntime {
     /// The engine thread that all [`Redlock`](crate::Redlock)s of this process share unless they are
-    /// given another one. It is started by the first of them and ends after the last.
+    /// given another one. It is started by the first of them and ends after the last. A process that was forked
+    /// starts its own.
     ///
     /// # Errors
     ///
     /// The operating system's, where it gives no thread or no event queue.
     pub fn shared() -> io::Result<Self> {
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(thread) = shared.upgrade() {
+        Self::shared_since(CLOCK.process)
+    }
+
+    fn shared_since(process: u32) -> io::Result<Self> {
+        let Some(mut shared) = lock_here(&SHARED, process) else { return Self::dedicated() };
+        if let Some(thread) = shared.upgrade().filter(|thread| thread.is_in_this_process()) {
             return Ok(Self { thread });
         }
         let started = Self::dedicated()?;
@@ -75,7 +89,8 @@ impl TokioRuntime {
             });
             runtime.shutdown_background();
         })?;
-        Ok(Self { thread: Arc::new(EngineThread { handle, tasks }) })
+        let process = std::process::id();
+        Ok(Self { thread: Arc::new(EngineThread { process, handle, tasks }) })
     }
 
     /// Whether the caller runs on the engine thread.
@@ -113,9 +128,11 @@ impl Runtime for TokioRuntime {
                 };
                 if this.is_here() {
                     sleep.await;
-                } else {
+                } else if this.thread.is_in_this_process() {
                     // The thread would not outlive a waker that panics among its timers.
                     shield(sleep).await;
+                } else {
+                    return;
                 }
             }
         })
@@ -125,14 +142,41 @@ impl Runtime for TokioRuntime {
         let arrival = (task, Arc::clone(&self.thread));
         if self.is_here() {
             begin(arrival);
-        } else {
+        } else if self.thread.is_in_this_process() {
             // The thread lives as long as this handle does, so there is always somebody to receive it.
             let _ = self.thread.tasks.send(arrival);
         }
     }
 
+    /// Drawn from the operating system each time. A generator in this process would have a state, which a fork or a
+    /// snapshot of the machine copies, and then two rounds have one owner.
+    ///
+    /// # Panics
+    ///
+    /// Where the operating system gives no random numbers. There is nothing to put in their place.
     fn random(&self) -> [u8; 16] {
-        rand::random()
+        let mut bytes = [0; 16];
+        match getrandom::fill(&mut bytes) {
+            Ok(()) => bytes,
+            Err(error) => panic!("the operating system gives no random numbers: {error}"),
+        }
+    }
+}
+
+impl EngineThread {
+    fn is_in_this_process(&self) -> bool {
+        self.process == std::process::id()
+    }
+}
+
+/// Locks what was made in `process`. `None` says that this process was forked from it, and that somebody has the lock:
+/// it may be a thread that there is in the parent alone, and then it stays locked for ever.
+fn lock_here<T>(mutex: &Mutex<T>, process: u32) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
+        Err(TryLockError::WouldBlock) if process != std::process::id() => None,
+        Err(TryLockError::WouldBlock) => Some(mutex.lock().unwrap_or_else(PoisonError::into_inner)),
     }
 }
 
@@ -173,8 +217,12 @@ pub(crate) fn system_now() -> Timestamp {
 /// A clock that counts suspended time: `CLOCK_BOOTTIME` where there is one, and the wall clock where that
 /// ran ahead of it. It can only err by running ahead, which ends leases early and never late.
 struct Clock {
+    /// The process that it was made in.
+    process: u32,
     origin: Duration,
     wall: Mutex<Wall>,
+    /// The sum of the jumps seen so far, in nanoseconds, for those who cannot have the lock.
+    ahead: AtomicU64,
 }
 
 /// What the wall clock has shown.
@@ -191,14 +239,28 @@ impl Clock {
     fn new() -> Self {
         let origin = boot_time();
         let wall = Wall::new(origin, wall_time(), boot_time());
-        Self { origin, wall: Mutex::new(wall) }
+        Self {
+            process: std::process::id(),
+            origin,
+            wall: Mutex::new(wall),
+            ahead: AtomicU64::new(0),
+        }
     }
 
     fn now(&self) -> Timestamp {
-        let mut last = self.wall.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut last) = lock_here(&self.wall, self.process) else {
+            let ahead = Duration::from_nanos(self.ahead.load(Ordering::Acquire));
+            return self.time(boot_time(), ahead);
+        };
         let (before, wall, after) = (boot_time(), wall_time(), boot_time());
         last.advance(before, wall, after);
-        Timestamp::from_origin(last.boot.saturating_sub(self.origin).saturating_add(last.ahead))
+        let ahead = u64::try_from(last.ahead.as_nanos()).unwrap_or(u64::MAX);
+        self.ahead.store(ahead, Ordering::Release);
+        self.time(last.boot, last.ahead)
+    }
+
+    fn time(&self, boot: Duration, ahead: Duration) -> Timestamp {
+        Timestamp::from_origin(boot.saturating_sub(self.origin).saturating_add(ahead))
     }
 }
 
@@ -355,6 +417,27 @@ mod tests {
             wall.advance(secs(300), secs(1230), secs(300));
             assert_eq!(wall.ahead, secs(30), "up to {after}");
         }
+    }
+
+    #[test]
+    fn a_process_that_was_forked_tells_the_time_though_its_parent_was_about_to() {
+        let mut clock = Clock::new();
+        clock.process = clock.process.wrapping_add(1);
+        clock.wall.lock().unwrap().ahead = secs(60);
+        let earlier = clock.now();
+        assert!(earlier >= Timestamp::from_origin(secs(60)));
+        // As a thread did that the child does not have.
+        let locked = clock.wall.lock().unwrap();
+        assert!(clock.now() >= earlier);
+        drop(locked);
+    }
+
+    #[test]
+    fn a_process_that_was_forked_starts_a_thread_though_its_parent_was_about_to() {
+        let locked = SHARED.lock().unwrap();
+        let started = TokioRuntime::shared_since(std::process::id().wrapping_add(1)).unwrap();
+        drop(locked);
+        assert!(started.thread.is_in_this_process());
     }
 
     #[test]

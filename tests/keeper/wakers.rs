@@ -183,6 +183,26 @@ fn an_owner_whose_second_acquire_has_a_waker_that_panics_keeps_its_first() {
 }
 
 #[test]
+fn whoever_waits_with_another_waker_than_before_is_woken_by_that() {
+    watched(|| {
+        let world = Fixture::new(SECOND);
+        let lease = world.request(world.redlock.acquire("r").without_renewal());
+        let [first, second] = [(); 2].map(|()| Hostile::new(|| ()));
+        let mut acquired: Waiting<_> = Box::pin(world.redlock.acquire("other").into_future());
+        let mut lost = wait(lease.signal(), &first);
+        assert!(poll(&mut acquired, &first).is_pending());
+        assert!(poll(&mut acquired, &second).is_pending());
+        assert!(poll(&mut lost, &second).is_pending());
+        world.pass(10 * MS);
+        assert_eq!((first.woken(), second.woken()), (0, 1), "the acquire");
+        world.pass(2 * SECOND);
+        assert_eq!((first.woken(), second.woken()), (0, 2), "the loss");
+        drop(ended(acquired).unwrap());
+        assert_eq!(ended(lost), LossReason::NotRenewed);
+    });
+}
+
+#[test]
 fn a_waker_that_panics_when_it_is_dropped_costs_the_engine_nothing() {
     /// Panics when the last clone of the waker is dropped.
     struct Fragile;

@@ -1,0 +1,179 @@
+//! Goal: a process that forks, as a pre-forking service does, has locks in its child too, and neither harms the other.
+//!
+//! Method: real forks, in a binary of their own, since a child has no thread but the one that forked. It reports by its
+//! exit status and a file, and gives itself up if it hangs.
+#![cfg(all(feature = "redis", unix))]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "tests are free to"
+)]
+
+use std::{
+    fs,
+    path::Path,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
+
+use fork::{Fork, fork, waitpid_nohang};
+use quorlock::{
+    AcquireError, Builder, ExtendError, Lease, Redlock, ReleaseError,
+    runtime::{Runtime, TokioRuntime},
+};
+use quorlock_harness::{Cluster, eventually};
+
+const SECOND: Duration = Duration::from_secs(1);
+const SOON: Duration = Duration::from_secs(20);
+
+/// What becomes of a child: it ends itself by `SOON`, whatever hangs in it.
+#[derive(Debug, Eq, PartialEq)]
+enum Ending {
+    Well = 0,
+    Panicked = 3,
+    Hung = 4,
+}
+
+fn settings(cluster: &Cluster) -> Builder {
+    Redlock::builder()
+        .nodes(cluster.urls())
+        .ttl(60 * SECOND)
+        .max_ttl(60 * SECOND)
+        .node_timeout(2 * SECOND)
+        .connect_timeout(10 * SECOND)
+        .close_timeout(SECOND)
+        .danger_skip_quarantine()
+}
+
+/// Forks, runs `first` in the child on the thread that forked and then `child` on another, and waits for its end.
+fn in_a_child(first: impl FnOnce(), child: impl FnOnce() + Send + 'static) -> Ending {
+    match fork().unwrap() {
+        Fork::Child => {
+            first();
+            let (done, ended) = mpsc::channel();
+            thread::spawn(move || {
+                child();
+                let _ = done.send(());
+            });
+            let ending = match ended.recv_timeout(SOON) {
+                Ok(()) => Ending::Well,
+                Err(mpsc::RecvTimeoutError::Disconnected) => Ending::Panicked,
+                Err(mpsc::RecvTimeoutError::Timeout) => Ending::Hung,
+            };
+            std::process::exit(ending as i32)
+        }
+        Fork::Parent(child) => {
+            let mut status = None;
+            eventually("the child ends", 2 * SOON, || {
+                status = waitpid_nohang(child).unwrap();
+                status.is_some()
+            });
+            match status.map(|status| fork::WEXITSTATUS(status)) {
+                Some(0) => Ending::Well,
+                Some(4) => Ending::Hung,
+                _ => Ending::Panicked,
+            }
+        }
+    }
+}
+
+/// What a child does with locks of its own.
+fn has_locks_of_its_own(settings: Builder, report: &Path) {
+    let redlock = settings.connect_blocking().unwrap();
+    let lease = redlock.acquire("child").blocking().unwrap();
+    lease.check().unwrap();
+    let busy = redlock.try_acquire("parent").blocking().unwrap_err();
+    assert!(busy.is_contended(), "{busy}");
+    fs::write(report, lease.owner().to_string()).unwrap();
+    lease.release_blocking().unwrap();
+    redlock.close_blocking().unwrap();
+}
+
+/// What a child finds of its parent's: nothing of it works, and it says so.
+fn is_told_that_its_parents_are_of_no_use(redlock: &Redlock, leases: [Lease; 2]) {
+    let refused = redlock.try_acquire("other").blocking().unwrap_err();
+    assert!(matches!(refused, AcquireError::RuntimeEnded), "{refused}");
+    let [lease, dropped] = leases;
+    drop(dropped);
+    let refused = futures::executor::block_on(lease.extend()).unwrap_err();
+    assert!(matches!(refused, ExtendError::InDoubt { .. }), "{refused}");
+    let refused = lease.release_blocking().unwrap_err();
+    assert!(matches!(refused, ReleaseError::RuntimeEnded), "{refused}");
+    drop(redlock.close_blocking());
+}
+
+#[test]
+fn a_child_has_locks_of_its_own_and_leaves_its_parents_alone() {
+    let cluster = Cluster::start(3);
+    let redlock = settings(&cluster).connect_blocking().unwrap();
+    let kept = redlock.acquire("parent").blocking().unwrap();
+    // The child releases and drops its copies of these, which must not reach the nodes.
+    let copied = ["released", "dropped"].map(|name| redlock.acquire(name).blocking().unwrap());
+    let copied = Arc::new(Mutex::new(Some(copied)));
+    let runtime = TokioRuntime::shared().unwrap();
+    // From now on a generator in this process would have a state, and the child a copy of it.
+    let before = runtime.random();
+    let dir = tempfile::tempdir().unwrap();
+    let [drawn, owner] = ["drawn", "owner"].map(|name| dir.path().join(name));
+    let first = || fs::write(&drawn, runtime.random()).unwrap();
+    let child = {
+        let (settings, redlock, copied) =
+            (settings(&cluster), redlock.clone(), Arc::clone(&copied));
+        let owner = owner.clone();
+        move || {
+            has_locks_of_its_own(settings, &owner);
+            let copied = copied.lock().unwrap().take().unwrap();
+            is_told_that_its_parents_are_of_no_use(&redlock, copied);
+        }
+    };
+    assert_eq!(in_a_child(first, child), Ending::Well);
+    let drawn = fs::read(drawn).unwrap();
+    assert_eq!(drawn.len(), 16);
+    assert!(drawn != before && drawn != runtime.random(), "drawn in both processes");
+    // The parent's engine goes on, and its leases hold.
+    futures::executor::block_on(kept.extend()).unwrap();
+    let [first, second] = copied.lock().unwrap().take().unwrap();
+    futures::executor::block_on(first.extend()).unwrap();
+    futures::executor::block_on(second.extend()).unwrap();
+    let other = redlock.try_acquire("other").blocking().unwrap();
+    let owners = [&kept, &first, &second, &other].map(|lease| lease.owner().to_string());
+    assert!(!owners.contains(&fs::read_to_string(owner).unwrap()));
+    for lease in [kept, first, second, other] {
+        lease.release_blocking().unwrap();
+    }
+    redlock.close_blocking().unwrap();
+}
+
+/// A lock that a thread of the parent's has when it forks is locked for ever in the child.
+#[test]
+fn children_of_a_busy_process_wait_for_none_of_its_locks() {
+    let cluster = Cluster::start(3);
+    let redlock = settings(&cluster).connect_blocking().unwrap();
+    let _held = redlock.acquire("parent").blocking().unwrap();
+    let stopped = Arc::new(AtomicBool::new(false));
+    let busy = [1, 2, 3].map(|number| {
+        let (redlock, stopped) = (redlock.clone(), Arc::clone(&stopped));
+        thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                let lease = redlock.acquire(format!("busy {number}")).blocking().unwrap();
+                (0..100).for_each(|_| assert!(lease.check().is_ok()));
+                lease.release_blocking().unwrap();
+            }
+        })
+    });
+    let dir = tempfile::tempdir().unwrap();
+    for number in 0..100 {
+        let (settings, owner) = (settings(&cluster), dir.path().join(number.to_string()));
+        let ending = in_a_child(|| (), move || has_locks_of_its_own(settings, &owner));
+        assert_eq!(ending, Ending::Well, "child {number}");
+    }
+    stopped.store(true, Ordering::Relaxed);
+    busy.into_iter().for_each(|thread| thread.join().unwrap());
+}
