@@ -8,7 +8,10 @@ use std::sync::Arc;
 use futures::future::join_all;
 use redis::{Cmd, Value, from_redis_value};
 
-use super::{link::Link, script};
+use super::{
+    link::{Link, Room},
+    script,
+};
 use crate::node::{NodeContext, NodeError, Refusal};
 
 /// What `INFO` says of a server that may vote.
@@ -79,7 +82,8 @@ pub(super) async fn check(link: &Link, context: &NodeContext) -> Result<Identity
         probes.truncate(CLASSIC_PROBES);
     }
     probes.extend(scripts(context.classic()).map(|script| ("eval", script)));
-    let answers = join_all(probes.iter().map(|(_, command)| link.send(command))).await;
+    let answers =
+        join_all(probes.iter().map(|(_, command)| link.send(Room::Others, command.clone()))).await;
     for ((name, _), answer) in probes.iter().zip(answers) {
         match answer {
             Err(NodeError::Rejected { code, message, .. }) if lacks_right(&code, &message) => {
@@ -98,7 +102,7 @@ pub(super) async fn check(link: &Link, context: &NodeContext) -> Result<Identity
 async fn info(link: &Link) -> Result<String, NodeError> {
     let mut command = Cmd::new();
     command.arg("INFO");
-    let value: Value = link.send(&command).await.map_err(|error| match error {
+    let value: Value = link.send(Room::Others, command).await.map_err(|error| match error {
         NodeError::Rejected { code, message, .. } if lacks_right(&code, &message) => {
             NodeError::Refused(Refusal::MissingRight { command: Arc::from("info"), message })
         }

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use redis::Cmd;
 
+use super::link::Room;
 use crate::protocol::Resource;
 
 /// The key of a node's marker.
@@ -79,6 +80,11 @@ impl Script<'_> {
     /// By source, where the server does not know the digest.
     pub(super) fn eval(&self) -> Cmd {
         self.command("EVAL", self.source.text)
+    }
+
+    /// Whose limit it counts against.
+    pub(super) fn room(&self) -> Room {
+        if std::ptr::eq(self.source, &raw const *ACQUIRE) { Room::Acquires } else { Room::Others }
     }
 
     fn command(&self, verb: &str, script: &str) -> Cmd {

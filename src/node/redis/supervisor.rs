@@ -114,7 +114,7 @@ async fn connect(node: &Arc<Shared>, context: &NodeContext) -> Result<Arc<Sessio
             .get_multiplexed_async_connection_with_config(&config)
             .await
             .map_err(|error| connect_error(&error))?;
-        let link = Link::new(connection, down);
+        let link = Link::new(connection, down, context);
         let identity = check::check(&link, context).await?;
         Ok((link, identity))
     };

@@ -66,7 +66,7 @@ async fn acquire_classic(
     let mut command = Cmd::with_capacity(6, resource.as_bytes().len() + 96);
     command.arg("SET").arg(resource.as_bytes()).arg(owner.to_hex().as_slice());
     command.arg("NX").arg("PX").arg(validity::wire_millis(ttl));
-    match session.send(&command).await? {
+    match session.send(command).await? {
         Value::Okay => Ok(Reply::Granted(None)),
         Value::Nil => Ok(Reply::Denied(holder(&session, &resource).await)),
         other => Err(unexpected(kind(&other))),
@@ -78,7 +78,7 @@ async fn holder(session: &Session, resource: &Resource) -> Denial {
     let (mut get, mut pttl) = (Cmd::new(), Cmd::new());
     get.arg("GET").arg(resource.as_bytes());
     pttl.arg("PTTL").arg(resource.as_bytes());
-    match join(session.send(&get), session.send(&pttl)).await {
+    match join(session.send(get), session.send(pttl)).await {
         (value, Ok(Value::Int(remaining))) => denial(value.ok(), remaining),
         (value, _) => denial(value.ok(), -1),
     }
