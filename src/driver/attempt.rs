@@ -13,6 +13,7 @@ use super::{
     Driver,
     acquire::{Answer, Plan},
     fanout::{Fanout, Progress},
+    turns::Turn,
 };
 use crate::{
     error::{AcquireError, NodeOutcome, Reports},
@@ -35,11 +36,14 @@ pub(super) struct Attempt {
     undone: Vec<(NodeId, bool)>,
     /// The lease that was won, while somebody holds it.
     held: Weak<Held>,
+    turn: Turn,
+    /// So few nodes answered in time that they may have had too much to do.
+    pub(super) overrun: bool,
 }
 
 impl Attempt {
     /// Reads the clock, and then sends.
-    pub(super) fn begin(driver: &Arc<Driver>, plan: &Plan) -> Self {
+    pub(super) fn begin(driver: &Arc<Driver>, plan: &Plan, mut turn: Turn) -> Self {
         let mut terms = Terms::new(
             plan.resource.clone(),
             Owner::from_random(driver.runtime.random()),
@@ -49,6 +53,7 @@ impl Attempt {
         terms.min_validity = plan.min_validity;
         terms.hint = driver.hint();
         let started = driver.now();
+        turn.begin(started);
         let mut attempt = Self {
             round: Round::acquire(driver.quorum, terms, started),
             started,
@@ -57,6 +62,8 @@ impl Attempt {
             upkeep: plan.upkeep,
             undone: Vec::new(),
             held: Weak::new(),
+            turn,
+            overrun: false,
             driver: Arc::clone(driver),
         };
         attempt.leave_out_unreachable();
@@ -104,12 +111,17 @@ impl Attempt {
             Poll::Ready(())
         })
         .await;
+        // What a caller has given up is under way all the same: it counts until it is answered.
+        if self.round.loss() != Some(Loss::Abandoned) {
+            self.turn.give_back();
+        }
     }
 
     fn take(&mut self, progress: Progress) {
         let now = self.driver.now();
         match progress {
             Progress::Answered((node, result)) => {
+                self.turn.handle_answer(&result, now);
                 let reply = match &result {
                     Ok(reply) => {
                         if let Some(member) = self.driver.member(node) {
@@ -128,11 +140,14 @@ impl Attempt {
             }
             // Every node has replied or failed by now, so the verdict is settled.
             Progress::TimedOut | Progress::Done => {
+                let mut unanswered = 0;
                 for outcome in &mut self.outcomes {
                     if *outcome == NodeOutcome::Unanswered {
                         *outcome = NodeOutcome::Failed(NodeError::TimedOut);
+                        unanswered += 1;
                     }
                 }
+                self.overrun |= self.turn.handle_timeout(unanswered, now);
                 self.round.handle_timeout(now);
             }
         }

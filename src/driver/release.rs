@@ -11,6 +11,7 @@ use super::{
     Driver,
     fanout::{Fanout, Progress},
     leftovers::Leftover,
+    turns::{Line, Turn},
 };
 use crate::{
     error::{NodeOutcome, ReleaseError},
@@ -21,8 +22,9 @@ use crate::{
 
 impl Driver {
     /// Releases a lease on the nodes that may hold it; `held` says of each whether it is unknown if the key was
-    /// set there. The answer comes at the verdict; the work goes on
-    /// until every node has answered or is left to be released later, whether or not anybody listens.
+    /// set there. It is sent when its turn has come, which is at once but for bursts of releases. The answer comes at
+    /// the verdict; the work goes on until every node has answered or is left to be released later, whether or not
+    /// anybody listens.
     pub(crate) fn release(
         self: &Arc<Self>,
         resource: Resource,
@@ -32,32 +34,60 @@ impl Driver {
     ) -> oneshot::Receiver<Result<(), ReleaseError>> {
         let (answer, receiver) = oneshot::channel();
         let driver = Arc::clone(self);
-        self.spawn(async move {
-            let nodes = held.iter().map(|(node, _)| *node);
-            let mut round = Round::release(driver.quorum, resource, owner, nodes);
-            let mut releases = Releases::new(&driver, &round, ttl, &held);
-            while let Some((node, command)) = round.poll_command() {
-                releases.send(node, command);
-            }
-            let mut answer = Some(answer);
-            loop {
-                if round.verdict() != Verdict::Pending
-                    && let Some(answer) = answer.take()
-                {
-                    telemetry::released(&round.terms().resource, round.granted());
-                    let _ = answer.send(releases.result(&round));
-                }
-                match releases.next().await {
-                    // A release has no validity, so that it does not matter when its replies come.
-                    Some((node, reply)) => round.handle_reply(node, reply, Timestamp::ORIGIN),
-                    None if round.verdict() == Verdict::Pending => {
-                        round.handle_timeout(Timestamp::ORIGIN);
+        // It counts as under way while it waits for its turn, too.
+        let counted = self.count();
+        let release = move |turn: Turn| {
+            let task = Arc::clone(&driver).release_round(resource, owner, ttl, held, answer, turn);
+            driver.spawn_counted(counted, task);
+        };
+        match self.take_turn(Line::Releases) {
+            Some(turn) => release(turn),
+            None => {
+                let start = Box::new(move |turn| {
+                    if let Ok(turn) = turn {
+                        release(turn);
                     }
-                    None => return,
-                }
+                });
+                self.wait_for_turn(Line::Releases, None, start);
             }
-        });
+        }
         receiver
+    }
+
+    async fn release_round(
+        self: Arc<Self>,
+        resource: Resource,
+        owner: Owner,
+        ttl: Duration,
+        held: Box<[(NodeId, bool)]>,
+        answer: oneshot::Sender<Result<(), ReleaseError>>,
+        turn: Turn,
+    ) {
+        let nodes = held.iter().map(|(node, _)| *node);
+        let mut round = Round::release(self.quorum, resource, owner, nodes);
+        let mut releases = Releases::new(&self, &round, ttl, &held).with_turn(turn);
+        while let Some((node, command)) = round.poll_command() {
+            releases.send(node, command);
+        }
+        let mut answer = Some(answer);
+        loop {
+            if round.verdict() != Verdict::Pending
+                && let Some(answer) = answer.take()
+            {
+                telemetry::released(&round.terms().resource, round.granted());
+                let _ = answer.send(releases.result(&round));
+                // Stragglers keep nobody waiting.
+                releases.turn = None;
+            }
+            match releases.next().await {
+                // A release has no validity, so that it does not matter when its replies come.
+                Some((node, reply)) => round.handle_reply(node, reply, Timestamp::ORIGIN),
+                None if round.verdict() == Verdict::Pending => {
+                    round.handle_timeout(Timestamp::ORIGIN);
+                }
+                None => return,
+            }
+        }
     }
 
     /// Releases on some nodes without anybody waiting: the undoing of a lost round. `nodes` says of each
@@ -89,6 +119,8 @@ struct Releases {
     outcomes: Vec<NodeOutcome>,
     /// The nodes where an acquire may still be executed after its release.
     unsure: Vec<NodeId>,
+    /// Until a quorum has answered, where the release had to wait for a turn.
+    turn: Option<Turn>,
 }
 
 impl Releases {
@@ -102,7 +134,14 @@ impl Releases {
             calls: Fanout::new(driver),
             outcomes: vec![NodeOutcome::NotAsked; driver.nodes.len()],
             unsure: nodes.iter().filter(|(_, unsure)| *unsure).map(|(node, _)| *node).collect(),
+            turn: None,
         }
+    }
+
+    fn with_turn(mut self, mut turn: Turn) -> Self {
+        turn.begin(self.driver.now());
+        self.turn = Some(turn);
+        self
     }
 
     fn send(&mut self, node: NodeId, command: Command) {
@@ -115,7 +154,12 @@ impl Releases {
     /// The next reply; `None` when there will be no more.
     async fn next(&mut self) -> Option<(NodeId, Reply)> {
         match self.calls.progress(&self.driver).await {
-            Progress::Answered((node, result)) => Some((node, self.answered(node, result))),
+            Progress::Answered((node, result)) => {
+                if let Some(turn) = &mut self.turn {
+                    turn.handle_answer(&result, self.driver.now());
+                }
+                Some((node, self.answered(node, result)))
+            }
             Progress::Done => None,
             Progress::TimedOut => {
                 let unanswered = |(index, outcome): (usize, &NodeOutcome)| {
@@ -123,6 +167,9 @@ impl Releases {
                 };
                 let late: Vec<NodeId> =
                     self.outcomes.iter().enumerate().filter_map(unanswered).collect();
+                if let Some(turn) = &mut self.turn {
+                    turn.handle_timeout(late.len(), self.driver.now());
+                }
                 let first = late.first().copied();
                 for node in late {
                     self.answered(node, Err(NodeError::TimedOut));

@@ -25,6 +25,7 @@ mod guard;
 mod lead;
 mod leftovers;
 mod loss;
+mod overload;
 mod overtaken;
 mod own_clock;
 mod restarts;
