@@ -48,6 +48,17 @@ pub(crate) enum Patience {
     Unlimited,
 }
 
+impl Patience {
+    /// Whether another round may begin at `next`, for a request that was made at `started`.
+    fn lasts(self, started: Timestamp, next: Timestamp) -> bool {
+        match self {
+            Self::OneRound => false,
+            Self::For(wait) => next < started.saturating_add(wait),
+            Self::Unlimited => true,
+        }
+    }
+}
+
 pub(super) type Answer = oneshot::Sender<Result<Lease, AcquireError>>;
 
 /// An acquire under way, as its caller holds it. Dropping it gives up.
@@ -123,6 +134,8 @@ impl Driver {
         let Acquisition { plan, mut answer, started } = acquisition;
         let mut lost = 0u32;
         let mut broken_since = None;
+        // It has had to wait for a turn.
+        let mut crowded = false;
         loop {
             if self.is_closed() {
                 let _ = answer.send(Err(AcquireError::Closed));
@@ -147,9 +160,10 @@ impl Driver {
             telemetry::round_lost(&plan.resource, attempt.round.loss(), attempt.round.granted());
             let now = self.now();
             let error = attempt.error(now.saturating_since(started));
-            let overrun = attempt.overrun;
-            broken_since = self.broken_since(&attempt, &error, broken_since);
+            let (begun, overrun) = (attempt.started, attempt.is_overrun());
+            crowded |= attempt.has_waited();
             self.spawn(attempt.settle());
+            broken_since = self.broken_since(begun, overrun, &error, broken_since);
             let pause = self.pace.pause(lost, self.random_byte(), &self.config);
             let pause = match &error {
                 // Expiry is known in advance, and nothing is gained by trying again just before it.
@@ -157,7 +171,16 @@ impl Driver {
                 _ => pause,
             };
             let next = now.saturating_add(pause.max(self.config.retry_min / 4));
-            if !self.try_again(&plan, started, broken_since, next) {
+            let bearable = self.is_bearable(&plan, broken_since, next);
+            if !bearable || !plan.patience.lasts(started, next) {
+                // Its time went by in line, and its round in a throng: that does not show that the nodes are broken.
+                let slow = bearable || self.last_answered(Line::Acquires) >= begun;
+                let error = match error {
+                    AcquireError::NoQuorum { .. } if crowded && overrun && slow => {
+                        self.turned_away(TurnedAway::Late, started)
+                    }
+                    error => error,
+                };
                 let _ = answer.send(Err(error));
                 return;
             }
@@ -218,41 +241,35 @@ impl Driver {
         }
     }
 
-    /// Since when too few nodes answer, after a lost round.
+    /// Since when too few nodes answer, after a lost round that was `begun` then.
     fn broken_since(
         &self,
-        attempt: &Attempt,
+        begun: Timestamp,
+        overrun: bool,
         error: &AcquireError,
         before: Option<Timestamp>,
     ) -> Option<Timestamp> {
         match error {
             // A quarantine ends by itself, and so is worth waiting for.
             AcquireError::NoQuorum { nodes, .. } if !nodes.in_quarantine() => {
-                let since = before.unwrap_or(attempt.started);
                 // Where others have been answered meanwhile, the nodes are slow, and not gone.
-                let slow = attempt.overrun.then(|| self.last_answered(Line::Acquires));
-                Some(since.max(slow.unwrap_or_default()))
+                let slow = overrun.then(|| self.last_answered(Line::Acquires));
+                Some(before.unwrap_or(begun).max(slow.unwrap_or_default()))
             }
             _ => None,
         }
     }
 
-    /// Whether the caller's patience lasts until `next`. An outage is ridden out for a quarter of it, and for a node
-    /// timeout at least, and then reported, because waiting does not mend it.
-    fn try_again(
-        &self,
-        plan: &Plan,
-        started: Timestamp,
-        broken_since: Option<Timestamp>,
-        next: Timestamp,
-    ) -> bool {
-        let (patient, wait) = match plan.patience {
-            Patience::OneRound => (false, Duration::ZERO),
-            Patience::For(wait) => (next < started.saturating_add(wait), wait),
-            Patience::Unlimited => (true, self.config.wait),
+    /// Whether an outage is ridden out until `next`: for a quarter of the wait, and for a node timeout at least. Then
+    /// it is reported, because waiting does not mend it.
+    fn is_bearable(&self, plan: &Plan, broken_since: Option<Timestamp>, next: Timestamp) -> bool {
+        let wait = match plan.patience {
+            Patience::OneRound => Duration::ZERO,
+            Patience::For(wait) => wait,
+            Patience::Unlimited => self.config.wait,
         };
         let bearable = self.config.node_timeout.max(wait / 4);
-        patient && broken_since.is_none_or(|since| next < since.saturating_add(bearable))
+        broken_since.is_none_or(|since| next < since.saturating_add(bearable))
     }
 
     fn random_byte(&self) -> u8 {

@@ -37,8 +37,6 @@ pub(super) struct Attempt {
     /// The lease that was won, while somebody holds it.
     held: Weak<Held>,
     turn: Turn,
-    /// So few nodes answered in time that they may have had too much to do.
-    pub(super) overrun: bool,
 }
 
 impl Attempt {
@@ -63,7 +61,6 @@ impl Attempt {
             undone: Vec::new(),
             held: Weak::new(),
             turn,
-            overrun: false,
             driver: Arc::clone(driver),
         };
         attempt.leave_out_unreachable();
@@ -111,10 +108,35 @@ impl Attempt {
             Poll::Ready(())
         })
         .await;
-        // What a caller has given up is under way all the same: it counts until it is answered.
-        if self.round.loss() != Some(Loss::Abandoned) {
-            self.turn.give_back();
+        match self.round.loss() {
+            // What a caller has given up is under way all the same: it counts until it is answered.
+            Some(Loss::Abandoned) => {}
+            Some(Loss::NoQuorum) if self.is_overrun() => {
+                self.turn.handle_overrun(self.driver.now())
+            }
+            _ => self.turn.give_back(),
         }
+    }
+
+    /// Whether a quorum might have answered, and was too slow for it: the nodes may have too much to do.
+    pub(super) fn is_overrun(&self) -> bool {
+        let count = |wanted: fn(&NodeOutcome) -> bool| {
+            self.outcomes.iter().filter(|outcome| wanted(outcome)).count()
+        };
+        let answered =
+            count(|outcome| matches!(outcome, NodeOutcome::Granted | NodeOutcome::Denied(_)));
+        let slow = count(|outcome| {
+            let slow =
+                |error: &NodeError| matches!(error, NodeError::TimedOut | NodeError::ArrivedLate);
+            matches!(outcome, NodeOutcome::Failed(error) if slow(error))
+        });
+        let needed = self.driver.quorum.needed();
+        answered < needed && answered.saturating_add(slow) >= needed
+    }
+
+    /// Whether it had to wait for its turn.
+    pub(super) const fn has_waited(&self) -> bool {
+        self.turn.waited
     }
 
     fn take(&mut self, progress: Progress) {
@@ -147,7 +169,7 @@ impl Attempt {
                         unanswered += 1;
                     }
                 }
-                self.overrun |= self.turn.handle_timeout(unanswered, now);
+                self.turn.handle_timeout(unanswered, now);
                 self.round.handle_timeout(now);
             }
         }

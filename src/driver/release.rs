@@ -3,7 +3,7 @@
 //! It decides which nodes need another release later. It must never report a release that no quorum
 //! confirmed.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
 
 use tokio::sync::oneshot;
 
@@ -17,8 +17,14 @@ use crate::{
     error::{NodeOutcome, ReleaseError},
     node::NodeError,
     protocol::{Command, Loss, NodeId, Owner, Reply, Resource, Round, Timestamp, Verdict},
+    runtime::Task,
     telemetry,
 };
+
+/// How many node timeouts a release waits for a quorum, and how long at most beyond one of them. No validity depends
+/// on it, so that there is no hurry: a hiccup of the nodes need not look like a release that failed.
+const LONGER: u32 = 10;
+const LONGEST: Duration = Duration::from_secs(1);
 
 impl Driver {
     /// Releases a lease on the nodes that may hold it; `held` says of each whether it is unknown if the key was
@@ -78,6 +84,7 @@ impl Driver {
                 let _ = answer.send(releases.result(&round));
                 // Stragglers keep nobody waiting.
                 releases.turn = None;
+                releases.decided = true;
             }
             match releases.next().await {
                 // A release has no validity, so that it does not matter when its replies come.
@@ -102,6 +109,8 @@ impl Driver {
         let held = nodes.iter().map(|(node, _)| *node);
         let mut round = Round::release(self.quorum, resource, owner, held);
         let mut releases = Releases::new(self, &round, ttl, &nodes);
+        // Nobody asks whether it was confirmed.
+        releases.decided = true;
         while let Some((node, command)) = round.poll_command() {
             releases.send(node, command);
         }
@@ -119,19 +128,30 @@ struct Releases {
     outcomes: Vec<NodeOutcome>,
     /// The nodes where an acquire may still be executed after its release.
     unsure: Vec<NodeId>,
-    /// Until a quorum has answered, where the release had to wait for a turn.
+    /// Until a quorum has answered, where somebody waits for the release.
     turn: Option<Turn>,
+    /// The time for stragglers. While it is not decided whether the lease is released, commands have longer.
+    stragglers_until: Timestamp,
+    decided: bool,
+    /// Made when it is needed.
+    limit: Option<Task>,
 }
 
 impl Releases {
     /// `nodes` says of each whether its acquire may still be executed.
     fn new(driver: &Arc<Driver>, round: &Round, ttl: Duration, nodes: &[(NodeId, bool)]) -> Self {
+        let now = driver.now();
+        let timeout = driver.config.node_timeout;
+        let longer = timeout.saturating_mul(LONGER).min(LONGEST).saturating_sub(timeout);
         Self {
             driver: Arc::clone(driver),
             resource: round.terms().resource.clone(),
             owner: round.terms().owner,
             ttl,
-            calls: Fanout::new(driver),
+            calls: Fanout::begun_at(driver, now.saturating_add(longer)),
+            stragglers_until: now.saturating_add(timeout),
+            decided: false,
+            limit: None,
             outcomes: vec![NodeOutcome::NotAsked; driver.nodes.len()],
             unsure: nodes.iter().filter(|(_, unsure)| *unsure).map(|(node, _)| *node).collect(),
             turn: None,
@@ -151,9 +171,26 @@ impl Releases {
         self.calls.push(&self.driver, node, command);
     }
 
+    /// What happens next. Once it is decided, stragglers have a node timeout in all.
+    async fn progress(&mut self) -> Progress {
+        poll_fn(|cx| {
+            let progress = self.calls.poll_progress(&self.driver, cx);
+            if progress.is_ready() || !self.decided {
+                return progress;
+            }
+            let limit = || self.driver.sleep_until(self.stragglers_until);
+            if self.limit.get_or_insert_with(limit).as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            self.calls = Fanout::new(&self.driver);
+            Poll::Ready(Progress::TimedOut)
+        })
+        .await
+    }
+
     /// The next reply; `None` when there will be no more.
     async fn next(&mut self) -> Option<(NodeId, Reply)> {
-        match self.calls.progress(&self.driver).await {
+        match self.progress().await {
             Progress::Answered((node, result)) => {
                 if let Some(turn) = &mut self.turn {
                     turn.handle_answer(&result, self.driver.now());

@@ -123,7 +123,7 @@ impl Driver {
         }
         state.under_way += 1;
         drop(state);
-        Some(Turn::new(self, line))
+        Some(Turn::new(self, line, false))
     }
 
     /// Waits for a turn at the end of the line, until `deadline`; the place there is returned.
@@ -183,7 +183,7 @@ impl Driver {
                 first
             };
             let Some(Waiting { deadline, start }) = first else { return };
-            let turn = Turn::new(self, line);
+            let turn = Turn::new(self, line, true);
             // The task that looks after deadlines may be late.
             let in_time = deadline.is_none_or(|deadline| self.now() < deadline);
             let turn = if in_time { Ok(turn) } else { Err(TurnedAway::Late) };
@@ -266,15 +266,17 @@ impl Drop for Place {
 pub(super) struct Turn {
     driver: Arc<Driver>,
     line: Line,
+    /// Whether it had to be waited for.
+    pub(super) waited: bool,
     begun: Timestamp,
     answers: usize,
     given_back: bool,
 }
 
 impl Turn {
-    fn new(driver: &Arc<Driver>, line: Line) -> Self {
+    fn new(driver: &Arc<Driver>, line: Line, waited: bool) -> Self {
         let begun = Timestamp::ORIGIN;
-        Self { driver: Arc::clone(driver), line, begun, answers: 0, given_back: false }
+        Self { driver: Arc::clone(driver), line, waited, begun, answers: 0, given_back: false }
     }
 
     /// The round begins now.
@@ -295,15 +297,18 @@ impl Turn {
         }
     }
 
-    /// The time is up, and so many nodes have not answered. True says that they would have made a quorum: the nodes
-    /// may have too much to do.
-    pub(super) fn handle_timeout(&mut self, unanswered: usize, now: Timestamp) -> bool {
-        let needed = self.driver.quorum.needed();
-        let overrun = self.answers < needed && self.answers.saturating_add(unanswered) >= needed;
-        if overrun && !self.given_back {
+    /// A quorum might have answered, and was too slow for it: the nodes may have too much to do.
+    pub(super) fn handle_overrun(&mut self, now: Timestamp) {
+        if !self.given_back {
             self.give_back_with(|state, begun| state.window.handle_timeout(begun, now));
         }
-        overrun
+    }
+
+    /// The time is up, and so many nodes have not answered.
+    pub(super) fn handle_timeout(&mut self, unanswered: usize, now: Timestamp) {
+        if self.answers.saturating_add(unanswered) >= self.driver.quorum.needed() {
+            self.handle_overrun(now);
+        }
     }
 
     /// The round is decided.

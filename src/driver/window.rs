@@ -3,17 +3,18 @@
 //! It decides from numbers that it is given. It reads no clock, and holds nobody back itself; `turns` does.
 //!
 //! What makes a round slow is either the network, which stays slow however little is under way, or the rounds that
-//! are under way before it. Only the second is a reason to have fewer. So the shortest round trip is remembered, and
-//! what a round takes beyond it is the time in which it waited for others. While that is small beside what the node
-//! timeout leaves, the window grows; when it is large, or no quorum answers in time, the window shrinks. This is the
-//! additive increase and multiplicative decrease of TCP (RFC 5681), with the delay as the signal (as in RFC 6817).
+//! are under way before it. Only the second is a reason to have fewer. So the round trip without load is
+//! remembered, and what a round takes beyond it is the time in which it waited for others. While that is small
+//! beside what the node timeout leaves, the window grows; when it is large, or no quorum answers in time, the
+//! window shrinks. This is the additive increase and multiplicative decrease of TCP (RFC 5681), with the delay as
+//! the signal (as in RFC 6817).
 
 use std::time::Duration;
 
 use crate::protocol::Timestamp;
 
 /// The window never shrinks below this, so that whatever it learns, rounds go on.
-const FEWEST: usize = 16;
+const FEWEST: usize = 32;
 /// It begins here: few enough that a slow machine answers them in time.
 const FIRST: usize = 64;
 /// The node's own limit is above this, with room for rounds that nobody waits for any more.
@@ -55,9 +56,8 @@ impl Window {
     pub(super) fn handle_answer(&mut self, begun: Timestamp, now: Timestamp, under_way: usize) {
         let took = now.saturating_since(begun);
         let base = self.base.map_or(took, |base| {
-            // With so few under way, what is slow is the network.
-            let followed = if under_way <= FEWEST { base * 7 / 8 + took / 8 } else { base };
-            followed.min(took)
+            // With so few under way, what is slow is the network, or a machine that others keep busy.
+            if under_way <= FEWEST { base * 7 / 8 + took / 8 } else { base.min(took) }
         });
         self.base = Some(base);
         let (waited, left) = (took.saturating_sub(base), self.node_timeout.saturating_sub(base));

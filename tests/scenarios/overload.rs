@@ -13,7 +13,7 @@ use std::{
 };
 
 use quorlock::{AcquireError, Lease, Redlock, node::NodeState};
-use quorlock_harness::{Cluster, Proxy, eventually};
+use quorlock_harness::{Cluster, Proxy, Server, eventually};
 
 use super::{MS, SECOND, SOON, admitted, alone, ready, settings};
 
@@ -24,9 +24,9 @@ const TTL: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 struct Ended {
     granted: Vec<Lease>,
-    no_quorum: usize,
-    other: usize,
-    first_no_quorum: Option<String>,
+    crowded: usize,
+    /// Whatever else was said.
+    failed: Vec<AcquireError>,
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -50,11 +50,8 @@ async fn burst(redlock: &Redlock, name: &str, acquires: usize, wait: Duration) -
     for task in tasks {
         match task.await.unwrap() {
             Ok(lease) => ended.granted.push(lease),
-            Err(error @ AcquireError::NoQuorum { .. }) => {
-                ended.no_quorum += 1;
-                ended.first_no_quorum.get_or_insert_with(|| error.to_string());
-            }
-            Err(_) => ended.other += 1,
+            Err(AcquireError::Crowded { .. }) => ended.crowded += 1,
+            Err(error) => ended.failed.push(error),
         }
     }
     ended
@@ -79,20 +76,24 @@ fn a_burst_of_acquires_waits_and_loses_no_held_lease() {
     let held = hold(&redlock);
     runtime().block_on(async {
         let began = Instant::now();
-        let ended = burst(&redlock, "burst", BURST, 10 * SECOND).await;
-        let took = began.elapsed();
-        let (granted, lost_in_burst) = (ended.granted.len(), lost(&held));
+        let (mut granted, mut crowded, mut left) = (Vec::new(), 0, BURST);
+        // A machine that is too busy for all of them in one wait tells the others so, and they ask again.
+        while left > 0 {
+            let ended = burst(&redlock, &format!("burst:{left}"), left, 10 * SECOND).await;
+            assert!(ended.failed.is_empty(), "{} failed: {}", ended.failed.len(), ended.failed[0]);
+            assert!(!ended.granted.is_empty(), "nothing gets on");
+            crowded += ended.crowded;
+            left -= ended.granted.len();
+            granted.extend(ended.granted);
+        }
+        let (took, lost_in_burst) = (began.elapsed(), lost(&held));
         let released = Instant::now();
-        let unconfirmed = release_all(ended.granted).await;
+        let unconfirmed = release_all(granted).await;
         println!(
-            "{BURST} acquires in {took:?}: {granted} granted, {} without quorum, {} else; {unconfirmed} releases \
-             unconfirmed after {:?}; {lost_in_burst} of {HELD} held leases lost",
-            ended.no_quorum,
-            ended.other,
+            "{BURST} acquires in {took:?}, {crowded} of them later than asked; {unconfirmed} releases unconfirmed \
+             after {:?}; {lost_in_burst} of {HELD} held leases lost",
             released.elapsed(),
         );
-        assert_eq!(ended.no_quorum, 0, "{:?}", ended.first_no_quorum);
-        assert_eq!((granted, ended.other), (BURST, 0));
         assert_eq!(unconfirmed, 0, "releases");
         assert_eq!(lost_in_burst, 0, "held leases");
     });
@@ -118,15 +119,15 @@ fn burst_after_burst_loses_no_held_lease() {
             let began = Instant::now();
             let ended = burst(&redlock, &format!("burst:{round}"), BURST, 10 * SECOND).await;
             println!(
-                "{BURST} acquires in {:?}: {} granted, {} without quorum, {} else; {} of {HELD} held leases lost",
+                "{BURST} acquires in {:?}: {} granted, {} crowded, {} failed; {} of {HELD} held leases lost",
                 began.elapsed(),
                 ended.granted.len(),
-                ended.no_quorum,
-                ended.other,
+                ended.crowded,
+                ended.failed.len(),
                 lost(&held),
             );
             assert_eq!(lost(&held), 0, "held leases");
-            assert_eq!(ended.no_quorum, 0, "{:?}", ended.first_no_quorum);
+            assert!(ended.failed.is_empty(), "{} failed: {}", ended.failed.len(), ended.failed[0]);
             // All at once, and nobody waits for it.
             drop(ended.granted);
         }
@@ -242,22 +243,30 @@ fn a_connection_that_answers_late_is_kept_and_one_of_a_stopped_server_is_given_u
     cluster[0].resume();
 }
 
+/// Does `work` on a thread of its own while all servers are stopped for this long.
+fn in_a_hiccup<T: Send + 'static>(
+    cluster: &Cluster,
+    length: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    cluster.iter().for_each(Server::pause);
+    let worker = std::thread::spawn(work);
+    std::thread::sleep(length);
+    cluster.iter().for_each(Server::resume);
+    worker.join().unwrap()
+}
+
 #[test]
 fn a_hiccup_of_all_servers_is_borne_by_who_waits_longer() {
     let _turn = alone();
     let cluster = admitted(3, 30 * SECOND);
     let redlock = ready(settings(&cluster, 30 * SECOND).node_timeout(50 * MS));
     for _ in 0..3 {
-        cluster.servers.iter().for_each(quorlock_harness::Server::pause);
-        let acquire = runtime_spawned(&redlock);
-        std::thread::sleep(150 * MS);
-        cluster.servers.iter().for_each(quorlock_harness::Server::resume);
-        let lease = acquire.join().unwrap().unwrap_or_else(|error| panic!("{error}"));
-        lease.release_blocking().unwrap();
+        let request = redlock.acquire("hiccup").wait(4 * SECOND);
+        let lease = in_a_hiccup(&cluster, 150 * MS, move || request.blocking());
+        let lease = lease.unwrap_or_else(|error| panic!("{error}"));
+        // And a release is confirmed once it is over.
+        let released = in_a_hiccup(&cluster, 150 * MS, move || lease.release_blocking());
+        released.unwrap_or_else(|error| panic!("{error}"));
     }
-}
-
-fn runtime_spawned(redlock: &Redlock) -> std::thread::JoinHandle<Result<Lease, AcquireError>> {
-    let request = redlock.acquire("hiccup").wait(4 * SECOND);
-    std::thread::spawn(move || request.blocking())
 }
