@@ -13,11 +13,10 @@ use std::{
 };
 
 use futures::future::{Either, select};
-use tokio::sync::oneshot;
 
 use crate::{
     config::TtlError,
-    driver::{Driver, Patience, Plan},
+    driver::{Acquiring, Driver, Patience, Plan},
     error::{AcquireError, RunError},
     lease::Lease,
     protocol::{Resource, ResourceError, Upkeep},
@@ -80,14 +79,19 @@ impl Acquire {
     /// means one round, as [`try_acquire`](crate::Redlock::try_acquire) does.
     ///
     /// It is a deadline for new rounds: the last one may end up to one node timeout later. An outage, with
-    /// too few nodes for a quorum, is reported after a node timeout however long the wait is.
+    /// too few nodes for a quorum, is borne for a quarter of the wait, and for one node timeout at least, and then
+    /// reported: waiting does not mend it.
+    ///
+    /// Where this process has more acquires under way than the nodes answer, the rest wait in line, in the order in
+    /// which they came, and that counts too. Whose turn has not come by the deadline gets
+    /// [`AcquireError::Crowded`]; a single round waits for its turn for one node timeout.
     pub const fn wait(mut self, wait: Duration) -> Self {
         self.patience = if wait.is_zero() { Patience::OneRound } else { Patience::For(wait) };
         self
     }
 
     /// Waits without a deadline while somebody else holds the resource. Prefer a deadline: a holder that
-    /// sets no ttl holds for ever.
+    /// sets no ttl holds for ever. An outage is borne for a quarter of the builder's `wait`.
     pub const fn wait_without_deadline(mut self) -> Self {
         self.patience = Patience::Unlimited;
         self
@@ -214,7 +218,7 @@ impl Acquire {
         Ok(output)
     }
 
-    fn start(self) -> Result<oneshot::Receiver<Result<Lease, AcquireError>>, AcquireError> {
+    fn start(self) -> Result<Acquiring, AcquireError> {
         let resource = self.resource?;
         self.driver.config.check_ttl(self.ttl, self.min_validity).map_err(|error| {
             let (min, max) = match error {
@@ -271,7 +275,7 @@ pub struct AcquireFuture {
 
 enum State {
     New(Box<Acquire>),
-    Waiting(oneshot::Receiver<Result<Lease, AcquireError>>),
+    Waiting(Acquiring),
     Done,
 }
 
@@ -283,16 +287,16 @@ impl Future for AcquireFuture {
             && let State::New(request) = std::mem::replace(&mut self.state, State::Done)
         {
             match request.start() {
-                Ok(receiver) => self.state = State::Waiting(receiver),
+                Ok(acquiring) => self.state = State::Waiting(acquiring),
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
-        let Self { state: State::Waiting(receiver), shield } = &mut *self else {
+        let Self { state: State::Waiting(acquiring), shield } = &mut *self else {
             return Poll::Ready(Err(AcquireError::RuntimeEnded));
         };
-        shield.poll(Pin::new(receiver), cx).map(|answer| {
+        shield.poll(Pin::new(acquiring), cx).map(|answer| {
             self.state = State::Done;
-            answer.unwrap_or(Err(AcquireError::RuntimeEnded))
+            answer
         })
     }
 }

@@ -159,6 +159,18 @@ pub enum AcquireError {
         /// The least validity that was accepted.
         min_validity: Duration,
     },
+    /// Busy, too, but with this process: it has more acquires under way than the nodes answer, and its time was up
+    /// before its turn came. Nothing was sent that stays. Nothing is known of the resource. Wait longer, start fewer
+    /// acquires at once, or see what makes the nodes slow.
+    #[error(
+        "more acquires are under way in this process than the nodes answer, waited=`{waited:?}`, waiting={waiting}"
+    )]
+    Crowded {
+        /// How long the caller has waited.
+        waited: Duration,
+        /// How many others were waiting for their turn.
+        waiting: usize,
+    },
     /// The name cannot be a resource. Nothing was sent. The source says what is accepted.
     #[error("the resource cannot be locked")]
     Resource(#[from] ResourceError),
@@ -191,6 +203,12 @@ impl AcquireError {
     /// Whether somebody else holds the resource: waiting or trying again helps.
     pub const fn is_contended(&self) -> bool {
         matches!(self, Self::Contended { .. })
+    }
+
+    /// Whether waiting or trying again helps, for whatever reason: somebody else holds the resource, or this process
+    /// has too much under way. Only [`is_contended`](AcquireError::is_contended) says that somebody else is at work.
+    pub const fn is_busy(&self) -> bool {
+        matches!(self, Self::Contended { .. } | Self::Crowded { .. })
     }
 
     /// What each node said in the last round, where there was one.

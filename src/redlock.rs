@@ -92,7 +92,8 @@ impl Redlock {
         Acquire::new(Arc::clone(&self.driver), resource.as_ref(), patience)
     }
 
-    /// A request for a lease on `resource` that asks every node once and does not wait.
+    /// A request for a lease on `resource` that asks every node once and does not wait, but for its turn where
+    /// this process has more acquires under way than the nodes answer: that takes one node timeout at most.
     #[doc(alias = "try_lock")]
     pub fn try_acquire(&self, resource: impl AsRef<[u8]>) -> Acquire {
         Acquire::new(Arc::clone(&self.driver), resource.as_ref(), Patience::OneRound)

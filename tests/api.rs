@@ -127,7 +127,7 @@ async fn busy_and_broken_are_two_things() {
         node.set("r", "another program", None);
     }
     let busy = redlock.try_acquire("r").await.unwrap_err();
-    assert!(busy.is_contended());
+    assert!(busy.is_contended() && busy.is_busy());
     assert_eq!(
         without_waited(&shown(&busy, &nodes)),
         "the resource is held by somebody else, waited=`_`, \
@@ -140,7 +140,7 @@ async fn busy_and_broken_are_two_things() {
 
     nodes.iter().take(2).for_each(MemoryNode::kill);
     let broken = redlock.try_acquire("r").await.unwrap_err();
-    assert!(!broken.is_contended());
+    assert!(!broken.is_contended() && !broken.is_busy());
     assert_eq!(
         shown(&broken, &nodes),
         "too few nodes answered for a quorum, granted=0, needed=2, \
@@ -193,9 +193,15 @@ async fn acquire_errors_that_send_nothing() {
     let closed = redlock.acquire("r").await.unwrap_err();
     assert_eq!(shown(&closed, &nodes), "the redlock has been closed");
     for error in [empty, long, ttl, greedy, closed] {
-        assert!(!error.is_contended() && error.nodes().is_none(), "{error:?}");
+        assert!(!error.is_busy() && !error.is_contended() && error.nodes().is_none(), "{error:?}");
     }
     assert!(nodes.iter().all(|node| node.keys().is_empty()));
+    let crowded = AcquireError::Crowded { waited: Duration::from_millis(20), waiting: 7 };
+    assert_eq!(
+        shown(&crowded, &[]),
+        "more acquires are under way in this process than the nodes answer, waited=`20ms`, waiting=7"
+    );
+    assert!(crowded.is_busy() && !crowded.is_contended() && crowded.nodes().is_none());
     let ended = AcquireError::RuntimeEnded;
     assert_eq!(shown(&ended, &[]), "the runtime ended before the answer");
 }

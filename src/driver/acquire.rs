@@ -3,12 +3,22 @@
 //! It decides when to try again. It runs beside the caller, who may go away at any moment: whatever has
 //! been set by then is released here.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use futures::future::{Either, select};
 use tokio::sync::oneshot;
 
-use super::{Driver, attempt::Attempt};
+use super::{
+    Driver,
+    attempt::Attempt,
+    turns::{Line, Place, Turn, TurnedAway},
+};
 use crate::{
     error::{AcquireError, NodeOutcome, NodeReport, Reports},
     lease::Lease,
@@ -38,24 +48,94 @@ pub(crate) enum Patience {
     Unlimited,
 }
 
+impl Patience {
+    /// Whether another round may begin at `next`, for a request that was made at `started`.
+    fn lasts(self, started: Timestamp, next: Timestamp) -> bool {
+        match self {
+            Self::OneRound => false,
+            Self::For(wait) => next < started.saturating_add(wait),
+            Self::Unlimited => true,
+        }
+    }
+}
+
 pub(super) type Answer = oneshot::Sender<Result<Lease, AcquireError>>;
 
-impl Driver {
-    /// Starts to acquire; the answer comes through the channel. Dropping the receiver gives up.
-    pub(crate) fn acquire(
-        self: &Arc<Self>,
-        plan: Plan,
-    ) -> oneshot::Receiver<Result<Lease, AcquireError>> {
-        let (answer, receiver) = oneshot::channel();
-        let driver = Arc::clone(self);
-        self.spawn(async move { driver.acquire_rounds(plan, answer).await });
-        receiver
+/// An acquire under way, as its caller holds it. Dropping it gives up.
+pub(crate) struct Acquiring {
+    answer: oneshot::Receiver<Result<Lease, AcquireError>>,
+    /// Where it had to wait for its first round.
+    _place: Option<Place>,
+}
+
+impl Future for Acquiring {
+    type Output = Result<Lease, AcquireError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = Pin::new(&mut self.answer).poll(cx);
+        answer.map(|answer| answer.unwrap_or(Err(AcquireError::RuntimeEnded)))
+    }
+}
+
+/// What is known of an acquire between its rounds.
+struct Acquisition {
+    plan: Plan,
+    answer: Answer,
+    started: Timestamp,
+}
+
+impl Acquisition {
+    /// The end of the wait for a turn.
+    fn deadline(&self, driver: &Driver) -> Option<Timestamp> {
+        match self.plan.patience {
+            Patience::OneRound => Some(self.started.saturating_add(driver.config.node_timeout)),
+            Patience::For(wait) => Some(self.started.saturating_add(wait)),
+            Patience::Unlimited => None,
+        }
     }
 
-    async fn acquire_rounds(self: Arc<Self>, plan: Plan, mut answer: Answer) {
-        let started = self.now();
+    /// Begins, or says why not. No node has been asked.
+    fn start(self, driver: &Arc<Driver>, turn: Result<Turn, TurnedAway>) {
+        match turn {
+            Ok(turn) => {
+                let driver_of_task = Arc::clone(driver);
+                driver.spawn(async move { driver_of_task.acquire_rounds(self, turn).await });
+            }
+            Err(reason) => {
+                let error = driver.turned_away(reason, self.started);
+                let _ = self.answer.send(Err(error));
+            }
+        }
+    }
+}
+
+impl Driver {
+    /// Starts to acquire, or waits in line for that; the answer comes through the channel.
+    pub(crate) fn acquire(self: &Arc<Self>, plan: Plan) -> Acquiring {
+        let (answer, receiver) = oneshot::channel();
+        let acquisition = Acquisition { plan, answer, started: self.now() };
+        let place = match self.take_turn(Line::Acquires) {
+            Some(turn) => {
+                acquisition.start(self, Ok(turn));
+                None
+            }
+            None => {
+                let (deadline, driver) = (acquisition.deadline(self), Arc::clone(self));
+                let start = Box::new(move |turn| acquisition.start(&driver, turn));
+                self.wait_for_turn(Line::Acquires, deadline, start)
+            }
+        };
+        let place = place.map(|place| Place { driver: Arc::clone(self), place });
+        Acquiring { answer: receiver, _place: place }
+    }
+
+    async fn acquire_rounds(self: Arc<Self>, acquisition: Acquisition, mut turn: Turn) {
+        let deadline = acquisition.deadline(&self);
+        let Acquisition { plan, mut answer, started } = acquisition;
         let mut lost = 0u32;
         let mut broken_since = None;
+        // It has had to wait for a turn.
+        let mut crowded = false;
         loop {
             if self.is_closed() {
                 let _ = answer.send(Err(AcquireError::Closed));
@@ -64,7 +144,7 @@ impl Driver {
             if answer.is_closed() {
                 return;
             }
-            let mut attempt = Attempt::begin(&self, &plan);
+            let mut attempt = Attempt::begin(&self, &plan, turn);
             attempt.decide(&mut answer).await;
             if attempt.round.verdict() == Verdict::Won {
                 let now = self.now();
@@ -80,15 +160,10 @@ impl Driver {
             telemetry::round_lost(&plan.resource, attempt.round.loss(), attempt.round.granted());
             let now = self.now();
             let error = attempt.error(now.saturating_since(started));
-            let attempt_started = attempt.started;
+            let (begun, overrun) = (attempt.started, attempt.is_overrun());
+            crowded |= attempt.has_waited();
             self.spawn(attempt.settle());
-            broken_since = match &error {
-                // A quarantine ends by itself, and so is worth waiting for.
-                AcquireError::NoQuorum { nodes, .. } if !nodes.in_quarantine() => {
-                    broken_since.or(Some(attempt_started))
-                }
-                _ => None,
-            };
+            broken_since = self.broken_since(begun, overrun, &error, broken_since);
             let pause = self.pace.pause(lost, self.random_byte(), &self.config);
             let pause = match &error {
                 // Expiry is known in advance, and nothing is gained by trying again just before it.
@@ -96,34 +171,105 @@ impl Driver {
                 _ => pause,
             };
             let next = now.saturating_add(pause.max(self.config.retry_min / 4));
-            if !self.try_again(&plan, started, broken_since, next) {
+            let bearable = self.is_bearable(&plan, broken_since, next);
+            if !bearable || !plan.patience.lasts(started, next) {
+                // Its time went by in line, and its round in a throng: that does not show that the nodes are broken.
+                let slow = bearable || self.last_answered(Line::Acquires) >= begun;
+                let error = match error {
+                    AcquireError::NoQuorum { .. } if crowded && overrun && slow => {
+                        self.turned_away(TurnedAway::Late, started)
+                    }
+                    error => error,
+                };
                 let _ = answer.send(Err(error));
                 return;
             }
-            let gone = pin!(answer.closed());
-            if let Either::Left(_) = select(gone, self.runtime.sleep_until(next)).await {
+            let pause = self.runtime.sleep_until(next);
+            if let Either::Left(_) = select(pin!(answer.closed()), pause).await {
                 return;
             }
+            turn = match self.next_turn(deadline, &mut answer).await {
+                Some(Ok(turn)) => turn,
+                Some(Err(reason)) => {
+                    let error = match error {
+                        // What the nodes have said tells more, but for what only says that they were slow.
+                        _ if overrun || reason == TurnedAway::Closed => {
+                            self.turned_away(reason, started)
+                        }
+                        AcquireError::Contended { retry_after, nodes, .. } => {
+                            let waited = self.now().saturating_since(started);
+                            AcquireError::Contended { waited, retry_after, nodes }
+                        }
+                        error => error,
+                    };
+                    let _ = answer.send(Err(error));
+                    return;
+                }
+                None => return,
+            };
         }
     }
 
-    /// Whether the caller's patience lasts until `next`. An outage is ridden out for a node timeout and
-    /// then reported, because waiting does not mend it.
-    fn try_again(
+    /// A turn for another round. It is at the end of the line: many who wait for one resource must not keep all others
+    /// from theirs. `None` says that the caller is gone.
+    async fn next_turn(
+        self: &Arc<Self>,
+        deadline: Option<Timestamp>,
+        answer: &mut Answer,
+    ) -> Option<Result<Turn, TurnedAway>> {
+        if let Some(turn) = self.take_turn(Line::Acquires) {
+            return Some(Ok(turn));
+        }
+        let (give, given) = oneshot::channel();
+        // Where nobody takes it, it is given back by being dropped.
+        let start = Box::new(move |turn| drop(give.send(turn)));
+        let place = self.wait_for_turn(Line::Acquires, deadline, start);
+        let _place = place.map(|place| Place { driver: Arc::clone(self), place });
+        match select(pin!(answer.closed()), given).await {
+            Either::Left(_) => None,
+            Either::Right((turn, _)) => Some(turn.unwrap_or(Err(TurnedAway::Closed))),
+        }
+    }
+
+    fn turned_away(&self, reason: TurnedAway, started: Timestamp) -> AcquireError {
+        match reason {
+            TurnedAway::Closed => AcquireError::Closed,
+            TurnedAway::Late => AcquireError::Crowded {
+                waited: self.now().saturating_since(started),
+                waiting: self.waiting(Line::Acquires),
+            },
+        }
+    }
+
+    /// Since when too few nodes answer, after a lost round that was `begun` then.
+    fn broken_since(
         &self,
-        plan: &Plan,
-        started: Timestamp,
-        broken_since: Option<Timestamp>,
-        next: Timestamp,
-    ) -> bool {
-        let patient = match plan.patience {
-            Patience::OneRound => false,
-            Patience::For(wait) => next < started.saturating_add(wait),
-            Patience::Unlimited => true,
+        begun: Timestamp,
+        overrun: bool,
+        error: &AcquireError,
+        before: Option<Timestamp>,
+    ) -> Option<Timestamp> {
+        match error {
+            // A quarantine ends by itself, and so is worth waiting for.
+            AcquireError::NoQuorum { nodes, .. } if !nodes.in_quarantine() => {
+                // Where others have been answered meanwhile, the nodes are slow, and not gone.
+                let slow = overrun.then(|| self.last_answered(Line::Acquires));
+                Some(before.unwrap_or(begun).max(slow.unwrap_or_default()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether an outage is ridden out until `next`: for a quarter of the wait, and for a node timeout at least. Then
+    /// it is reported, because waiting does not mend it.
+    fn is_bearable(&self, plan: &Plan, broken_since: Option<Timestamp>, next: Timestamp) -> bool {
+        let wait = match plan.patience {
+            Patience::OneRound => Duration::ZERO,
+            Patience::For(wait) => wait,
+            Patience::Unlimited => self.config.wait,
         };
-        let bearable =
-            broken_since.is_none_or(|since| next < since.saturating_add(self.config.node_timeout));
-        patient && bearable
+        let bearable = self.config.node_timeout.max(wait / 4);
+        broken_since.is_none_or(|since| next < since.saturating_add(bearable))
     }
 
     fn random_byte(&self) -> u8 {

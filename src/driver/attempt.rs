@@ -13,6 +13,7 @@ use super::{
     Driver,
     acquire::{Answer, Plan},
     fanout::{Fanout, Progress},
+    turns::Turn,
 };
 use crate::{
     error::{AcquireError, NodeOutcome, Reports},
@@ -35,11 +36,12 @@ pub(super) struct Attempt {
     undone: Vec<(NodeId, bool)>,
     /// The lease that was won, while somebody holds it.
     held: Weak<Held>,
+    turn: Turn,
 }
 
 impl Attempt {
     /// Reads the clock, and then sends.
-    pub(super) fn begin(driver: &Arc<Driver>, plan: &Plan) -> Self {
+    pub(super) fn begin(driver: &Arc<Driver>, plan: &Plan, mut turn: Turn) -> Self {
         let mut terms = Terms::new(
             plan.resource.clone(),
             Owner::from_random(driver.runtime.random()),
@@ -50,6 +52,7 @@ impl Attempt {
         terms.hint = driver.hint();
         terms.marks = driver.marks();
         let started = driver.now();
+        turn.begin(started);
         let mut attempt = Self {
             round: Round::acquire(driver.quorum, terms, started),
             started,
@@ -58,6 +61,7 @@ impl Attempt {
             upkeep: plan.upkeep,
             undone: Vec::new(),
             held: Weak::new(),
+            turn,
             driver: Arc::clone(driver),
         };
         attempt.leave_out_unreachable();
@@ -105,12 +109,42 @@ impl Attempt {
             Poll::Ready(())
         })
         .await;
+        match self.round.loss() {
+            // What a caller has given up is under way all the same: it counts until it is answered.
+            Some(Loss::Abandoned) => {}
+            Some(Loss::NoQuorum) if self.is_overrun() => {
+                self.turn.handle_overrun(self.driver.now())
+            }
+            _ => self.turn.give_back(),
+        }
+    }
+
+    /// Whether a quorum might have answered, and was too slow for it: the nodes may have too much to do.
+    pub(super) fn is_overrun(&self) -> bool {
+        let count = |wanted: fn(&NodeOutcome) -> bool| {
+            self.outcomes.iter().filter(|outcome| wanted(outcome)).count()
+        };
+        let answered =
+            count(|outcome| matches!(outcome, NodeOutcome::Granted | NodeOutcome::Denied(_)));
+        let slow = count(|outcome| {
+            let slow =
+                |error: &NodeError| matches!(error, NodeError::TimedOut | NodeError::ArrivedLate);
+            matches!(outcome, NodeOutcome::Failed(error) if slow(error))
+        });
+        let needed = self.driver.quorum.needed();
+        answered < needed && answered.saturating_add(slow) >= needed
+    }
+
+    /// Whether it had to wait for its turn.
+    pub(super) const fn has_waited(&self) -> bool {
+        self.turn.waited
     }
 
     fn take(&mut self, progress: Progress) {
         let now = self.driver.now();
         match progress {
             Progress::Answered((node, result)) => {
+                self.turn.handle_answer(&result, now);
                 let reply = match &result {
                     Ok(reply) => {
                         if let Some(member) = self.driver.member(node) {
@@ -129,11 +163,14 @@ impl Attempt {
             }
             // Every node has replied or failed by now, so the verdict is settled.
             Progress::TimedOut | Progress::Done => {
+                let mut unanswered = 0;
                 for outcome in &mut self.outcomes {
                     if *outcome == NodeOutcome::Unanswered {
                         *outcome = NodeOutcome::Failed(NodeError::TimedOut);
+                        unanswered += 1;
                     }
                 }
+                self.turn.handle_timeout(unanswered, now);
                 self.round.handle_timeout(now);
             }
         }

@@ -30,7 +30,7 @@ fn acquire(driver: &Arc<Driver>, resource: &str) -> Lease {
         patience: Patience::For(Duration::from_secs(10)),
         upkeep: Upkeep::default(),
     };
-    block_on(driver.acquire(plan)).unwrap().unwrap()
+    block_on(driver.acquire(plan)).unwrap()
 }
 
 #[test]

@@ -16,6 +16,8 @@ mod queue;
 mod release;
 mod restore;
 mod shield;
+mod turns;
+mod window;
 
 use std::{
     future::Future,
@@ -28,10 +30,16 @@ use std::{
 use tokio::sync::Notify;
 
 pub(crate) use self::{
-    acquire::{Patience, Plan},
+    acquire::{Acquiring, Patience, Plan},
     queue::{Alarm, Ticket},
 };
-use self::{keeper::Keeper, leftovers::Leftovers, pace::Pace, shield::Shielded};
+use self::{
+    keeper::Keeper,
+    leftovers::Leftovers,
+    pace::Pace,
+    shield::Shielded,
+    turns::{Line, Turns},
+};
 use crate::{
     config::Config,
     error::CloseError,
@@ -52,6 +60,8 @@ pub(crate) struct Driver {
     admission: Mutex<Admission>,
     clocks: Mutex<Clocks>,
     keeper: Keeper,
+    acquires: Turns,
+    releases: Turns,
     active: Activity,
     closed: AtomicBool,
 }
@@ -115,6 +125,8 @@ impl Driver {
             config.node_timeout.saturating_mul(2),
         );
         let fenced = !config.classic;
+        let turns = || Turns::new(config.node_timeout);
+        let (acquires, releases) = (turns(), turns());
         let driver = Arc::new(Self {
             config,
             quorum,
@@ -125,6 +137,8 @@ impl Driver {
             admission: Mutex::new(admission),
             clocks: Mutex::new(Clocks::new(quorum)),
             keeper: Keeper::default(),
+            acquires,
+            releases,
             active: Activity::default(),
             closed: AtomicBool::new(false),
         });
@@ -173,12 +187,21 @@ impl Driver {
 
     /// Runs a task on the runtime and counts it until it ends.
     fn spawn(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) {
-        self.active.tasks.fetch_add(1, Ordering::AcqRel);
-        let counted = Counted { driver: Arc::clone(self) };
+        self.spawn_counted(self.count(), task);
+    }
+
+    /// Runs a task that has been counted before.
+    fn spawn_counted(&self, counted: Counted, task: impl Future<Output = ()> + Send + 'static) {
         self.runtime.spawn(Box::pin(async move {
             task.await;
             drop(counted);
         }));
+    }
+
+    /// Counts something as under way until it is dropped.
+    fn count(self: &Arc<Self>) -> Counted {
+        self.active.tasks.fetch_add(1, Ordering::AcqRel);
+        Counted { driver: Arc::clone(self) }
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -214,6 +237,7 @@ impl Driver {
     /// Refuses new acquires and waits for everything that is under way.
     pub(crate) async fn close(&self) -> Result<(), CloseError> {
         self.closed.store(true, Ordering::Release);
+        self.close_line(Line::Acquires);
         let deadline = self.now().saturating_add(self.config.close_timeout);
         let mut timeout = self.runtime.sleep_until(deadline);
         loop {
@@ -254,5 +278,7 @@ impl Drop for Driver {
         // Whoever looks after this driver without keeping it alive learns that it is gone.
         self.fleet.attention.notify_one();
         self.keeper.wake_up();
+        self.acquires.wake_up();
+        self.releases.wake_up();
     }
 }

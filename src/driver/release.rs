@@ -3,7 +3,7 @@
 //! It decides which nodes need another release later. It must never report a release that no quorum
 //! confirmed.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
 
 use tokio::sync::oneshot;
 
@@ -11,18 +11,26 @@ use super::{
     Driver,
     fanout::{Fanout, Progress},
     leftovers::Leftover,
+    turns::{Line, Turn},
 };
 use crate::{
     error::{NodeOutcome, ReleaseError},
     node::NodeError,
     protocol::{Command, Loss, NodeId, Owner, Reply, Resource, Round, Timestamp, Verdict},
+    runtime::Task,
     telemetry,
 };
 
+/// How many node timeouts a release waits for a quorum, and how long at most beyond one of them. No validity depends
+/// on it, so that there is no hurry: a hiccup of the nodes need not look like a release that failed.
+const LONGER: u32 = 10;
+const LONGEST: Duration = Duration::from_secs(1);
+
 impl Driver {
     /// Releases a lease on the nodes that may hold it; `held` says of each whether it is unknown if the key was
-    /// set there. The answer comes at the verdict; the work goes on
-    /// until every node has answered or is left to be released later, whether or not anybody listens.
+    /// set there. It is sent when its turn has come, which is at once but for bursts of releases. The answer comes at
+    /// the verdict; the work goes on until every node has answered or is left to be released later, whether or not
+    /// anybody listens.
     pub(crate) fn release(
         self: &Arc<Self>,
         resource: Resource,
@@ -32,32 +40,61 @@ impl Driver {
     ) -> oneshot::Receiver<Result<(), ReleaseError>> {
         let (answer, receiver) = oneshot::channel();
         let driver = Arc::clone(self);
-        self.spawn(async move {
-            let nodes = held.iter().map(|(node, _)| *node);
-            let mut round = Round::release(driver.quorum, resource, owner, nodes);
-            let mut releases = Releases::new(&driver, &round, ttl, &held);
-            while let Some((node, command)) = round.poll_command() {
-                releases.send(node, command);
-            }
-            let mut answer = Some(answer);
-            loop {
-                if round.verdict() != Verdict::Pending
-                    && let Some(answer) = answer.take()
-                {
-                    telemetry::released(&round.terms().resource, round.granted());
-                    let _ = answer.send(releases.result(&round));
-                }
-                match releases.next().await {
-                    // A release has no validity, so that it does not matter when its replies come.
-                    Some((node, reply)) => round.handle_reply(node, reply, Timestamp::ORIGIN),
-                    None if round.verdict() == Verdict::Pending => {
-                        round.handle_timeout(Timestamp::ORIGIN);
+        // It counts as under way while it waits for its turn, too.
+        let counted = self.count();
+        let release = move |turn: Turn| {
+            let task = Arc::clone(&driver).release_round(resource, owner, ttl, held, answer, turn);
+            driver.spawn_counted(counted, task);
+        };
+        match self.take_turn(Line::Releases) {
+            Some(turn) => release(turn),
+            None => {
+                let start = Box::new(move |turn| {
+                    if let Ok(turn) = turn {
+                        release(turn);
                     }
-                    None => return,
-                }
+                });
+                self.wait_for_turn(Line::Releases, None, start);
             }
-        });
+        }
         receiver
+    }
+
+    async fn release_round(
+        self: Arc<Self>,
+        resource: Resource,
+        owner: Owner,
+        ttl: Duration,
+        held: Box<[(NodeId, bool)]>,
+        answer: oneshot::Sender<Result<(), ReleaseError>>,
+        turn: Turn,
+    ) {
+        let nodes = held.iter().map(|(node, _)| *node);
+        let mut round = Round::release(self.quorum, resource, owner, nodes);
+        let mut releases = Releases::new(&self, &round, ttl, &held).with_turn(turn);
+        while let Some((node, command)) = round.poll_command() {
+            releases.send(node, command);
+        }
+        let mut answer = Some(answer);
+        loop {
+            if round.verdict() != Verdict::Pending
+                && let Some(answer) = answer.take()
+            {
+                telemetry::released(&round.terms().resource, round.granted());
+                let _ = answer.send(releases.result(&round));
+                // Stragglers keep nobody waiting.
+                releases.turn = None;
+                releases.decided = true;
+            }
+            match releases.next().await {
+                // A release has no validity, so that it does not matter when its replies come.
+                Some((node, reply)) => round.handle_reply(node, reply, Timestamp::ORIGIN),
+                None if round.verdict() == Verdict::Pending => {
+                    round.handle_timeout(Timestamp::ORIGIN);
+                }
+                None => return,
+            }
+        }
     }
 
     /// Releases on some nodes without anybody waiting: the undoing of a lost round. `nodes` says of each
@@ -72,6 +109,8 @@ impl Driver {
         let held = nodes.iter().map(|(node, _)| *node);
         let mut round = Round::release(self.quorum, resource, owner, held);
         let mut releases = Releases::new(self, &round, ttl, &nodes);
+        // Nobody asks whether it was confirmed.
+        releases.decided = true;
         while let Some((node, command)) = round.poll_command() {
             releases.send(node, command);
         }
@@ -89,20 +128,40 @@ struct Releases {
     outcomes: Vec<NodeOutcome>,
     /// The nodes where an acquire may still be executed after its release.
     unsure: Vec<NodeId>,
+    /// Until a quorum has answered, where somebody waits for the release.
+    turn: Option<Turn>,
+    /// The time for stragglers. While it is not decided whether the lease is released, commands have longer.
+    stragglers_until: Timestamp,
+    decided: bool,
+    /// Made when it is needed.
+    limit: Option<Task>,
 }
 
 impl Releases {
     /// `nodes` says of each whether its acquire may still be executed.
     fn new(driver: &Arc<Driver>, round: &Round, ttl: Duration, nodes: &[(NodeId, bool)]) -> Self {
+        let now = driver.now();
+        let timeout = driver.config.node_timeout;
+        let longer = timeout.saturating_mul(LONGER).min(LONGEST).saturating_sub(timeout);
         Self {
             driver: Arc::clone(driver),
             resource: round.terms().resource.clone(),
             owner: round.terms().owner,
             ttl,
-            calls: Fanout::new(driver),
+            calls: Fanout::begun_at(driver, now.saturating_add(longer)),
+            stragglers_until: now.saturating_add(timeout),
+            decided: false,
+            limit: None,
             outcomes: vec![NodeOutcome::NotAsked; driver.nodes.len()],
             unsure: nodes.iter().filter(|(_, unsure)| *unsure).map(|(node, _)| *node).collect(),
+            turn: None,
         }
+    }
+
+    fn with_turn(mut self, mut turn: Turn) -> Self {
+        turn.begin(self.driver.now());
+        self.turn = Some(turn);
+        self
     }
 
     fn send(&mut self, node: NodeId, command: Command) {
@@ -112,10 +171,32 @@ impl Releases {
         self.calls.push(&self.driver, node, command);
     }
 
+    /// What happens next. Once it is decided, stragglers have a node timeout in all.
+    async fn progress(&mut self) -> Progress {
+        poll_fn(|cx| {
+            let progress = self.calls.poll_progress(&self.driver, cx);
+            if progress.is_ready() || !self.decided {
+                return progress;
+            }
+            let limit = || self.driver.sleep_until(self.stragglers_until);
+            if self.limit.get_or_insert_with(limit).as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            self.calls = Fanout::new(&self.driver);
+            Poll::Ready(Progress::TimedOut)
+        })
+        .await
+    }
+
     /// The next reply; `None` when there will be no more.
     async fn next(&mut self) -> Option<(NodeId, Reply)> {
-        match self.calls.progress(&self.driver).await {
-            Progress::Answered((node, result)) => Some((node, self.answered(node, result))),
+        match self.progress().await {
+            Progress::Answered((node, result)) => {
+                if let Some(turn) = &mut self.turn {
+                    turn.handle_answer(&result, self.driver.now());
+                }
+                Some((node, self.answered(node, result)))
+            }
             Progress::Done => None,
             Progress::TimedOut => {
                 let unanswered = |(index, outcome): (usize, &NodeOutcome)| {
@@ -123,6 +204,9 @@ impl Releases {
                 };
                 let late: Vec<NodeId> =
                     self.outcomes.iter().enumerate().filter_map(unanswered).collect();
+                if let Some(turn) = &mut self.turn {
+                    turn.handle_timeout(late.len(), self.driver.now());
+                }
                 let first = late.first().copied();
                 for node in late {
                     self.answered(node, Err(NodeError::TimedOut));

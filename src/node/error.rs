@@ -23,8 +23,8 @@ pub enum NodeError {
     /// The node was reached and is not allowed to vote. Nothing was sent. The refusal says what to change.
     #[error("refused: {0}")]
     Refused(Refusal),
-    /// Thousands of commands to the node are unanswered already. Nothing was sent. Start fewer acquires at
-    /// once.
+    /// Thousands of commands to the node are unanswered already. Nothing was sent. Since no more rounds are begun
+    /// than the nodes answer, this is a node that has stopped answering; it is given up soon. See to it.
     #[error("too many commands to it are unanswered already")]
     Overloaded,
     /// No reply came within the node timeout. The command may take effect later; a release follows it. See

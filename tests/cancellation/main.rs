@@ -21,6 +21,7 @@ mod restore;
 #[path = "../sim/runtime.rs"]
 #[allow(dead_code, reason = "the simulation uses all of it")]
 mod runtime;
+mod turns;
 
 use std::{sync::Arc, time::Duration};
 

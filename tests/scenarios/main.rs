@@ -27,6 +27,7 @@ mod lead;
 mod leftovers;
 mod loss;
 mod neighbours;
+mod overload;
 mod overtaken;
 mod own_clock;
 mod restarts;

@@ -10,7 +10,7 @@ use futures::future::{join, join_all};
 use redis::{Cmd, Value, from_redis_value};
 
 use super::{
-    link::Link,
+    link::{Link, Room},
     script::{self, OWN},
 };
 use crate::node::{NodeContext, NodeError, Refusal};
@@ -65,10 +65,9 @@ pub(super) async fn check(link: &Link, context: &NodeContext) -> Result<Identity
     let info = info(link).await?;
     let identity =
         judge(&info, context.allow_eviction(), context.classic()).map_err(NodeError::Refused)?;
-    let rights = rights(context);
-    let scripts: Vec<Cmd> = scripts(context.classic()).collect();
-    let loading = join_all(scripts.iter().map(|script| link.send(script)));
-    let (missing, loaded) = join(link.send(&rights), loading).await;
+    let loading =
+        join_all(scripts(context.classic()).map(|script| link.send(Room::Others, script)));
+    let (missing, loaded) = join(link.send(Room::Others, rights(context)), loading).await;
     let missing: Vec<String> = from_redis_value(missing.map_err(lacks_eval)?).unwrap_or_default();
     if let Some(command) = missing.into_iter().next() {
         let message = Arc::from("its ACL rules do not allow the command");
@@ -97,7 +96,7 @@ fn lacks_eval(error: NodeError) -> NodeError {
 async fn info(link: &Link) -> Result<String, NodeError> {
     let mut command = Cmd::new();
     command.arg("INFO");
-    let value: Value = link.send(&command).await.map_err(|error| match error {
+    let value: Value = link.send(Room::Others, command).await.map_err(|error| match error {
         NodeError::Rejected { code, message, .. } if lacks_right(&code, &message) => {
             NodeError::Refused(Refusal::MissingRight { command: Arc::from("info"), message })
         }

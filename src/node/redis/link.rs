@@ -1,26 +1,49 @@
 //! One connection that has been checked, and the moment at which it stops being usable.
 //!
-//! It decides when a connection is given up: when it is known to be dead, or after several timeouts in a
-//! row. It never replaces itself; that is the supervisor's work.
+//! It decides when a connection is given up: when it is known to be dead, or when nothing has answered for a while.
+//! Every reply is a sign of life, also one that nobody waits for any more. It never replaces itself; that is the
+//! supervisor's work.
 
-use std::sync::{
-    Arc, Mutex, PoisonError,
-    atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
 };
 
-use redis::{Cmd, Value, aio::MultiplexedConnection};
-use tokio::sync::Notify;
+use futures::stream::{FuturesUnordered, Stream};
+use redis::{Cmd, RedisResult, Value, aio::MultiplexedConnection};
+use tokio::sync::{Notify, mpsc};
 
 use super::session;
-use crate::node::NodeError;
+use crate::{
+    node::{NodeContext, NodeError},
+    protocol::Timestamp,
+    runtime::Runtime,
+};
 
-/// After this many timeouts in a row, with no reply in between, a connection is given up: neither TCP
-/// keepalive nor the kernel sees a server that is stopped.
+/// After at least this many timeouts, with no reply in between, a connection is given up: neither TCP keepalive nor
+/// the kernel sees a server that is stopped.
 const TIMEOUTS_IN_A_ROW: u32 = 3;
 
-/// The most commands that may be unanswered on one connection, and the room for them in its queue. A command
-/// never waits for room there: one that did could be overtaken by the release that undoes it.
-pub(super) const MOST_UNANSWERED: usize = 4096;
+/// They must also span this long, and two node timeouts: what was sent together is late together, and says no more
+/// than one of them.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// The most acquires that may be unanswered on one connection.
+const MOST_ACQUIRES: usize = 4096;
+
+/// The most of all other commands. They have room of their own, so that a burst of acquires never keeps a held lease
+/// from being renewed or released.
+const MOST_OTHERS: usize = 8192;
+
+/// The room in the queue of a connection. A command never waits for room there: one that did could be overtaken by
+/// the release that undoes it.
+pub(super) const MOST_UNANSWERED: usize = MOST_ACQUIRES + MOST_OTHERS;
 
 /// Says that a connection has ended, to whoever asks and to the supervisor.
 #[derive(Default)]
@@ -43,7 +66,7 @@ impl Down {
     }
 
     /// Ends when the connection has ended. For one waiter only.
-    pub(super) async fn wait(&self) -> Arc<str> {
+    async fn wait(&self) -> Arc<str> {
         while !self.is_down() {
             self.notify.notified().await;
         }
@@ -52,47 +75,98 @@ impl Down {
     }
 }
 
+/// Whose limit a command counts against.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Room {
+    /// That of the acquires.
+    Acquires,
+    /// That of everything else: what keeps leases, ends them, or looks at a node.
+    Others,
+}
+
+/// A reply on its way.
+type Reply = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
+
 /// A connection in use.
 pub(super) struct Link {
     connection: MultiplexedConnection,
+    signs: Arc<Signs>,
+    /// Takes the replies that nobody waits for any more.
+    late: mpsc::UnboundedSender<Late>,
+    /// They are awaited by whoever waits for the end of the link, and end with that.
+    arriving: Mutex<Option<mpsc::UnboundedReceiver<Late>>>,
+}
+
+/// What is known of a connection's life.
+struct Signs {
     down: Arc<Down>,
+    runtime: Arc<dyn Runtime>,
+    /// How long the timeouts must span.
+    silence: Duration,
+    /// Timeouts since the last reply.
     timeouts: AtomicU32,
-    unanswered: AtomicUsize,
+    /// The time of the first of them.
+    first: Mutex<Timestamp>,
+    acquires: AtomicUsize,
+    others: AtomicUsize,
 }
 
 impl Link {
-    pub(super) const fn new(connection: MultiplexedConnection, down: Arc<Down>) -> Self {
-        Self { connection, down, timeouts: AtomicU32::new(0), unanswered: AtomicUsize::new(0) }
+    pub(super) fn new(
+        connection: MultiplexedConnection,
+        down: Arc<Down>,
+        context: &NodeContext,
+    ) -> Self {
+        let signs = Signs {
+            down,
+            runtime: Arc::clone(context.runtime()),
+            silence: SILENCE.max(context.node_timeout().saturating_mul(TIMEOUTS_IN_A_ROW - 1)),
+            timeouts: AtomicU32::new(0),
+            first: Mutex::new(Timestamp::ORIGIN),
+            acquires: AtomicUsize::new(0),
+            others: AtomicUsize::new(0),
+        };
+        let (late, arriving) = mpsc::unbounded_channel();
+        Self { connection, signs: Arc::new(signs), late, arriving: Mutex::new(Some(arriving)) }
     }
 
     pub(super) fn is_down(&self) -> bool {
-        self.down.is_down()
+        self.signs.down.is_down()
     }
 
     /// Ends it, because what stands behind it must not be used any more.
     pub(super) fn give_up(&self, reason: &str) {
-        self.down.trip(reason);
+        self.signs.down.trip(reason);
     }
 
+    /// Ends when the connection has ended. Until then it takes the replies that nobody waits for any more. For one
+    /// waiter only.
     pub(super) async fn ended(&self) -> Arc<str> {
-        self.down.wait().await
+        let arriving = self.arriving.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut late = LateReplies { arriving, waiting: FuturesUnordered::new() };
+        let mut down = std::pin::pin!(self.signs.down.wait());
+        poll_fn(|cx| {
+            late.poll(cx);
+            down.as_mut().poll(cx)
+        })
+        .await
     }
 
-    /// Sends one command, once, and waits for its reply. A caller whose time is up drops the future, which
-    /// counts as a timeout.
-    pub(super) async fn send(&self, command: &Cmd) -> Result<Value, NodeError> {
-        let unanswered = Unanswered::begin(self)?;
+    /// Sends one command, once, and waits for its reply. A caller whose time is up drops the future, which counts
+    /// as a timeout; the reply is awaited all the same.
+    pub(super) async fn send(&self, room: Room, command: Cmd) -> Result<Value, NodeError> {
+        let unanswered = Signs::begin(&self.signs, room)?;
         let mut connection = self.connection.clone();
-        let result = connection.send_packed_command(command).await;
-        unanswered.answered();
+        let reply = async move { connection.send_packed_command(&command).await };
+        let sent = Sent { late: &self.late, reply: Some((Box::pin(reply), unanswered)) };
         // A raw reply carries the server's errors as values.
-        result.and_then(Value::extract_error).map_err(|error| {
+        sent.await.and_then(Value::extract_error).map_err(|error| {
             let error = session::classify(&error);
             match &error {
-                NodeError::ConnectionLost { reason } => self.down.trip(reason),
+                NodeError::ConnectionLost { reason } => self.signs.down.trip(reason),
                 // The connection stays when a master becomes a replica. A new one is checked.
                 NodeError::Rejected { code, .. } if &**code == "READONLY" => {
-                    self.down.trip("it has become a replica");
+                    self.signs.down.trip("it has become a replica");
                 }
                 _ => {}
             }
@@ -101,33 +175,119 @@ impl Link {
     }
 }
 
-/// A command without a reply yet.
-struct Unanswered<'a> {
-    link: &'a Link,
+/// A command that has been sent, since it is polled as soon as it is made, and its reply.
+struct Sent<'a> {
+    late: &'a mpsc::UnboundedSender<Late>,
+    /// `None` once it has come.
+    reply: Option<(Reply, Unanswered)>,
 }
 
-impl<'a> Unanswered<'a> {
-    fn begin(link: &'a Link) -> Result<Self, NodeError> {
-        if link.unanswered.fetch_add(1, Ordering::AcqRel) >= MOST_UNANSWERED {
-            link.unanswered.fetch_sub(1, Ordering::AcqRel);
+impl Future for Sent<'_> {
+    type Output = RedisResult<Value>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some((reply, _)) = &mut self.reply else { return Poll::Pending };
+        let result = std::task::ready!(reply.as_mut().poll(cx));
+        if let Some((_, unanswered)) = self.reply.take() {
+            unanswered.answered();
+        }
+        Poll::Ready(result)
+    }
+}
+
+impl Drop for Sent<'_> {
+    fn drop(&mut self) {
+        if let Some((reply, unanswered)) = self.reply.take() {
+            unanswered.signs.timed_out();
+            // Where nobody waits for the end of the link any more, nobody waits for its replies.
+            let _ = self.late.send(Late { reply, unanswered: Some(unanswered) });
+        }
+    }
+}
+
+/// The reply to a command whose caller has gone. It counts as unanswered until it comes.
+struct Late {
+    reply: Reply,
+    unanswered: Option<Unanswered>,
+}
+
+impl Future for Late {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let _ = std::task::ready!(self.reply.as_mut().poll(cx));
+        if let Some(unanswered) = self.unanswered.take() {
+            unanswered.answered();
+        }
+        Poll::Ready(())
+    }
+}
+
+/// All replies of a connection that nobody waits for.
+struct LateReplies {
+    arriving: Option<mpsc::UnboundedReceiver<Late>>,
+    waiting: FuturesUnordered<Late>,
+}
+
+impl LateReplies {
+    fn poll(&mut self, cx: &mut Context<'_>) {
+        if let Some(arriving) = &mut self.arriving {
+            while let Poll::Ready(Some(late)) = arriving.poll_recv(cx) {
+                self.waiting.push(late);
+            }
+        }
+        while let Poll::Ready(Some(())) = Pin::new(&mut self.waiting).poll_next(cx) {}
+    }
+}
+
+impl Signs {
+    fn begin(signs: &Arc<Self>, room: Room) -> Result<Unanswered, NodeError> {
+        let (count, most) = signs.room(room);
+        if count.fetch_add(1, Ordering::AcqRel) >= most {
+            count.fetch_sub(1, Ordering::AcqRel);
             return Err(NodeError::Overloaded);
         }
-        Ok(Self { link })
+        Ok(Unanswered { signs: Arc::clone(signs), room })
     }
 
-    fn answered(self) {
-        self.link.unanswered.fetch_sub(1, Ordering::AcqRel);
-        self.link.timeouts.store(0, Ordering::Relaxed);
-        std::mem::forget(self);
+    const fn room(&self, room: Room) -> (&AtomicUsize, usize) {
+        match room {
+            Room::Acquires => (&self.acquires, MOST_ACQUIRES),
+            Room::Others => (&self.others, MOST_OTHERS),
+        }
+    }
+
+    /// A command got no reply while somebody waited for it.
+    fn timed_out(&self) {
+        let now = self.runtime.now();
+        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.timeouts.fetch_add(1, Ordering::Relaxed);
+        if before == 0 {
+            *first = now;
+        }
+        if before.saturating_add(1) >= TIMEOUTS_IN_A_ROW
+            && now.saturating_since(*first) >= self.silence
+        {
+            self.down.trip("several commands in a row got no reply within the node timeout");
+        }
     }
 }
 
-impl Drop for Unanswered<'_> {
+/// A command without a reply yet.
+struct Unanswered {
+    signs: Arc<Signs>,
+    room: Room,
+}
+
+impl Unanswered {
+    /// Its reply has come, or the connection has said that it is dead.
+    fn answered(self) {
+        self.signs.timeouts.store(0, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Unanswered {
     fn drop(&mut self) {
-        self.link.unanswered.fetch_sub(1, Ordering::AcqRel);
-        let timeouts = self.link.timeouts.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-        if timeouts >= TIMEOUTS_IN_A_ROW {
-            self.link.down.trip("several commands in a row got no reply within the node timeout");
-        }
+        self.signs.room(self.room).0.fetch_sub(1, Ordering::AcqRel);
     }
 }

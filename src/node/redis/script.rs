@@ -6,6 +6,8 @@ use std::sync::LazyLock;
 
 use redis::Cmd;
 
+use super::link::Room;
+
 /// The node's own keys: its marker, the counters of this generation, and those of the one before. Names that begin
 /// like them are refused as resources.
 pub(super) const OWN: [&[u8]; 3] = [b"quorlock:node", b"quorlock:counters", b"quorlock:older"];
@@ -60,6 +62,11 @@ impl Script<'_> {
     /// By source, where the server does not know the digest.
     pub(super) fn eval(&self) -> Cmd {
         self.command("EVAL", self.source.text)
+    }
+
+    /// Whose limit it counts against.
+    pub(super) fn room(&self) -> Room {
+        if std::ptr::eq(self.source, &raw const *ACQUIRE) { Room::Acquires } else { Room::Others }
     }
 
     fn command(&self, verb: &str, script: &str) -> Cmd {

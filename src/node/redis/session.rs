@@ -9,7 +9,11 @@ use std::{
 
 use redis::{Cmd, ErrorKind, RedisError, Value};
 
-use super::{link::Link, marker::Known, script::Script};
+use super::{
+    link::{Link, Room},
+    marker::Known,
+    script::Script,
+};
 use crate::{
     node::{ClockOffset, NodeError},
     protocol::{NodeClock, Timestamp},
@@ -78,16 +82,17 @@ impl Session {
         &self.process
     }
 
-    pub(super) async fn send(&self, command: &Cmd) -> Result<Value, NodeError> {
-        self.link.send(command).await
+    /// Sends a plain command, which counts as an acquire, or as a part of one.
+    pub(super) async fn send(&self, command: Cmd) -> Result<Value, NodeError> {
+        self.link.send(Room::Acquires, command).await
     }
 
     /// `EVALSHA`, and `EVAL` where the server does not have the script: it forgets all of them in a
     /// restart.
     pub(super) async fn run(&self, script: &Script<'_>) -> Result<Value, NodeError> {
-        let answer = match self.link.send(&script.evalsha()).await {
+        let answer = match self.link.send(script.room(), script.evalsha()).await {
             Err(NodeError::Rejected { code, .. }) if &*code == "NOSCRIPT" => {
-                self.link.send(&script.eval()).await
+                self.link.send(script.room(), script.eval()).await
             }
             answer => answer,
         };

@@ -141,7 +141,7 @@ async fn connect(
                 Some(refusal) => NodeError::Refused(refusal),
                 None => connect_error(&error),
             })?;
-        let link = Link::new(connection, down);
+        let link = Link::new(connection, down, context);
         let identity = check::check(&link, context).await?;
         Ok((link, identity))
     };

@@ -67,7 +67,7 @@ async fn acquire_classic(
     let mut command = Cmd::with_capacity(6, resource.as_bytes().len() + 96);
     command.arg("SET").arg(resource.as_bytes()).arg(owner.to_hex().as_slice());
     command.arg("NX").arg("PX").arg(validity::wire_millis(ttl));
-    match session.send(&command).await? {
+    match session.send(command).await? {
         Value::Okay => Ok(Reply::Granted(None)),
         Value::Nil => Ok(Reply::Denied(holder(&session, &resource).await)),
         other => Err(unexpected(kind(&other))),
@@ -80,7 +80,7 @@ async fn holder(session: &Session, resource: &Resource) -> Denial {
     // Others may have put a value of any length there.
     get.arg("GETRANGE").arg(resource.as_bytes()).arg(0).arg(63);
     pttl.arg("PTTL").arg(resource.as_bytes());
-    match join(session.send(&get), session.send(&pttl)).await {
+    match join(session.send(get), session.send(pttl)).await {
         (value, Ok(Value::Int(remaining))) => denial(value.ok(), remaining),
         (value, _) => denial(value.ok(), -1),
     }

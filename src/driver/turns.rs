@@ -1,0 +1,350 @@
+//! Who may begin a round now, and who waits for that, in the order of arrival.
+//!
+//! It keeps two lines, one for acquires and one for releases, so that neither waits behind the other; renewals wait
+//! in none. How many rounds are let in, `window` decides. Who waits costs one entry and no task. Whoever is told
+//! anything is told without the lock.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use futures::future::select;
+use tokio::sync::Notify;
+
+use super::{Driver, window::Window};
+use crate::{
+    node::NodeError,
+    protocol::{Reply, Timestamp},
+    shield::shielded,
+};
+
+/// One of the two lines.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Line {
+    Acquires,
+    Releases,
+}
+
+/// Why the wait for a turn has ended in vain.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum TurnedAway {
+    /// The deadline has passed.
+    Late,
+    /// No more turns are given.
+    Closed,
+}
+
+/// What follows when a turn has come, or will not. It must not block.
+pub(super) type Start = Box<dyn FnOnce(Result<Turn, TurnedAway>) + Send>;
+
+/// A line, and the rounds that have been let in.
+pub(super) struct Turns {
+    state: Mutex<State>,
+    /// Wakes the task that looks after deadlines.
+    wake: Arc<Notify>,
+}
+
+struct State {
+    window: Window,
+    under_way: usize,
+    /// By place, which grows: the first came first.
+    waiting: BTreeMap<u64, Waiting>,
+    deadlines: BTreeSet<(Timestamp, u64)>,
+    next_place: u64,
+    /// Somebody is giving turns out already.
+    giving: bool,
+    /// A task looks after deadlines.
+    attended: bool,
+    closed: bool,
+    /// When a quorum answered a round last.
+    answered: Timestamp,
+}
+
+struct Waiting {
+    deadline: Option<Timestamp>,
+    start: Start,
+}
+
+impl Turns {
+    pub(super) fn new(node_timeout: Duration) -> Self {
+        let state = State {
+            window: Window::new(node_timeout),
+            under_way: 0,
+            waiting: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            next_place: 0,
+            giving: false,
+            attended: false,
+            closed: false,
+            answered: Timestamp::ORIGIN,
+        };
+        Self { state: Mutex::new(state), wake: Arc::default() }
+    }
+
+    /// Wakes the task that looks after deadlines.
+    pub(super) fn wake_up(&self) {
+        self.wake.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    const fn is_full(&self) -> bool {
+        self.under_way >= self.window.limit()
+    }
+
+    fn remove(&mut self, place: u64) -> Option<Waiting> {
+        let waiting = self.waiting.remove(&place)?;
+        if let Some(deadline) = waiting.deadline {
+            self.deadlines.remove(&(deadline, place));
+        }
+        Some(waiting)
+    }
+}
+
+impl Driver {
+    const fn turns(&self, line: Line) -> &Turns {
+        match line {
+            Line::Acquires => &self.acquires,
+            Line::Releases => &self.releases,
+        }
+    }
+
+    /// A turn at once, where there is one and nobody waits for it.
+    pub(super) fn take_turn(self: &Arc<Self>, line: Line) -> Option<Turn> {
+        let mut state = self.turns(line).lock();
+        if state.closed || !state.waiting.is_empty() || state.is_full() {
+            return None;
+        }
+        state.under_way += 1;
+        drop(state);
+        Some(Turn::new(self, line, false))
+    }
+
+    /// Waits for a turn at the end of the line, until `deadline`; the place there is returned.
+    pub(super) fn wait_for_turn(
+        self: &Arc<Self>,
+        line: Line,
+        deadline: Option<Timestamp>,
+        start: Start,
+    ) -> Option<u64> {
+        let (place, is_first, attended) = {
+            let mut state = self.turns(line).lock();
+            if state.closed {
+                drop(state);
+                start(Err(TurnedAway::Closed));
+                return None;
+            }
+            let place = state.next_place;
+            state.next_place += 1;
+            state.waiting.insert(place, Waiting { deadline, start });
+            let is_first = deadline.is_some_and(|deadline| {
+                state.deadlines.insert((deadline, place));
+                state.deadlines.first() == Some(&(deadline, place))
+            });
+            let attended = state.attended;
+            state.attended |= is_first;
+            (place, is_first, attended)
+        };
+        if is_first && attended {
+            self.turns(line).wake_up();
+        } else if is_first {
+            let task = attend(Arc::downgrade(self), line, Arc::clone(&self.turns(line).wake));
+            self.runtime.spawn(Box::pin(task));
+        }
+        // A turn may have been given back since it was asked for.
+        self.give_turns(line);
+        Some(place)
+    }
+
+    /// Gives turns to those who are next, as long as there are any.
+    fn give_turns(self: &Arc<Self>, line: Line) {
+        let turns = self.turns(line);
+        if std::mem::replace(&mut turns.lock().giving, true) {
+            // Whoever is at it sees what has changed: what is started may come back here, and must not pile up.
+            return;
+        }
+        loop {
+            let first = {
+                let mut state = turns.lock();
+                let first = state.waiting.first_key_value().map(|(place, _)| *place);
+                let first =
+                    first.filter(|_| !state.is_full()).and_then(|place| state.remove(place));
+                if first.is_some() {
+                    state.under_way += 1;
+                } else {
+                    state.giving = false;
+                }
+                first
+            };
+            let Some(Waiting { deadline, start }) = first else { return };
+            let turn = Turn::new(self, line, true);
+            // The task that looks after deadlines may be late.
+            let in_time = deadline.is_none_or(|deadline| self.now() < deadline);
+            let turn = if in_time { Ok(turn) } else { Err(TurnedAway::Late) };
+            shielded(|| start(turn));
+        }
+    }
+
+    /// Turns away whoever has waited until the deadline, and says when the next one will have.
+    fn turn_away_late(&self, line: Line) -> Option<Timestamp> {
+        let now = self.now();
+        loop {
+            let start = {
+                let mut state = self.turns(line).lock();
+                let Some((deadline, place)) = state.deadlines.first().copied() else {
+                    state.attended = false;
+                    return None;
+                };
+                if deadline > now {
+                    return Some(deadline);
+                }
+                state.remove(place).map(|waiting| waiting.start)
+            };
+            if let Some(start) = start {
+                shielded(|| start(Err(TurnedAway::Late)));
+            }
+        }
+    }
+
+    /// Turns away all who wait, and whoever comes.
+    pub(super) fn close_line(&self, line: Line) {
+        let waiting = {
+            let mut state = self.turns(line).lock();
+            state.closed = true;
+            state.deadlines.clear();
+            std::mem::take(&mut state.waiting)
+        };
+        for waiting in waiting.into_values() {
+            shielded(|| (waiting.start)(Err(TurnedAway::Closed)));
+        }
+    }
+
+    /// How many wait in a line.
+    pub(super) fn waiting(&self, line: Line) -> usize {
+        self.turns(line).lock().waiting.len()
+    }
+
+    /// When a quorum of nodes answered a round of this line last.
+    pub(super) fn last_answered(&self, line: Line) -> Timestamp {
+        self.turns(line).lock().answered
+    }
+}
+
+/// Looks after the deadlines of a line while there are any. It does not keep the driver alive.
+async fn attend(driver: Weak<Driver>, line: Line, wake: Arc<Notify>) {
+    loop {
+        let sleep = {
+            let Some(driver) = driver.upgrade() else { return };
+            let Some(next) = driver.turn_away_late(line) else { return };
+            driver.runtime.sleep_until(next)
+        };
+        select(std::pin::pin!(wake.notified()), sleep).await;
+    }
+}
+
+/// A place in the line of the acquires. Who drops it leaves the line, and what should have started does not.
+pub(super) struct Place {
+    pub(super) driver: Arc<Driver>,
+    pub(super) place: u64,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // What waited is dropped behind the lock.
+        let waiting = self.driver.acquires.lock().remove(self.place);
+        drop(waiting);
+    }
+}
+
+/// A round that has been let in. It counts until a quorum has answered it, or until it is given back or dropped.
+pub(super) struct Turn {
+    driver: Arc<Driver>,
+    line: Line,
+    /// Whether it had to be waited for.
+    pub(super) waited: bool,
+    begun: Timestamp,
+    answers: usize,
+    given_back: bool,
+}
+
+impl Turn {
+    fn new(driver: &Arc<Driver>, line: Line, waited: bool) -> Self {
+        let begun = Timestamp::ORIGIN;
+        Self { driver: Arc::clone(driver), line, waited, begun, answers: 0, given_back: false }
+    }
+
+    /// The round begins now.
+    pub(super) const fn begin(&mut self, now: Timestamp) {
+        self.begun = now;
+    }
+
+    /// A node has answered. At the quorum-th answer the round is no load any more: stragglers, hung or dead, hold
+    /// nobody up.
+    pub(super) fn handle_answer(&mut self, answer: &Result<Reply, NodeError>, now: Timestamp) {
+        self.answers += usize::from(answer.is_ok());
+        if !self.given_back && self.answers >= self.driver.quorum.needed() {
+            self.give_back_with(|state, begun| {
+                state.answered = state.answered.max(now);
+                let under_way = state.under_way;
+                state.window.handle_answer(begun, now, under_way);
+            });
+        }
+    }
+
+    /// A quorum might have answered, and was too slow for it: the nodes may have too much to do.
+    pub(super) fn handle_overrun(&mut self, now: Timestamp) {
+        if !self.given_back {
+            self.give_back_with(|state, begun| state.window.handle_timeout(begun, now));
+        }
+    }
+
+    /// The time is up, and so many nodes have not answered.
+    pub(super) fn handle_timeout(&mut self, unanswered: usize, now: Timestamp) {
+        if self.answers.saturating_add(unanswered) >= self.driver.quorum.needed() {
+            self.handle_overrun(now);
+        }
+    }
+
+    /// The round is decided.
+    pub(super) fn give_back(&mut self) {
+        if !self.given_back {
+            self.give_back_with(|_, _| ());
+        }
+    }
+
+    fn give_back_with(&mut self, learn: impl FnOnce(&mut State, Timestamp)) {
+        self.given_back = true;
+        let wanted = {
+            let mut state = self.driver.turns(self.line).lock();
+            learn(&mut state, self.begun);
+            state.under_way = state.under_way.saturating_sub(1);
+            !state.waiting.is_empty()
+        };
+        if wanted {
+            self.driver.give_turns(self.line);
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+impl std::fmt::Debug for Turns {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let state = self.lock();
+        f.debug_struct("Turns")
+            .field("waiting", &state.waiting.len())
+            .field("under_way", &state.under_way)
+            .field("window", &state.window)
+            .finish_non_exhaustive()
+    }
+}

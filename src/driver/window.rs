@@ -1,0 +1,193 @@
+//! How many rounds may be under way at once, by how fast they are answered.
+//!
+//! It decides from numbers that it is given. It reads no clock, and holds nobody back itself; `turns` does.
+//!
+//! What makes a round slow is either the network, which stays slow however little is under way, or the rounds that
+//! are under way before it. Only the second is a reason to have fewer. So the round trip without load is
+//! remembered, and what a round takes beyond it is the time in which it waited for others. While that is small
+//! beside what the node timeout leaves, the window grows; when it is large, or no quorum answers in time, the
+//! window shrinks. This is the additive increase and multiplicative decrease of TCP (RFC 5681), with the delay as
+//! the signal (as in RFC 6817).
+
+use std::time::Duration;
+
+use crate::protocol::Timestamp;
+
+/// The window never shrinks below this, so that whatever it learns, rounds go on.
+const FEWEST: usize = 32;
+/// It begins here: few enough that a slow machine answers them in time.
+const FIRST: usize = 64;
+/// The node's own limit is above this, with room for rounds that nobody waits for any more.
+const MOST: usize = 2048;
+
+/// A limit that adapts.
+#[derive(Debug)]
+pub(super) struct Window {
+    node_timeout: Duration,
+    limit: usize,
+    /// The shortest round trip, by which the network is told from the load.
+    base: Option<Duration>,
+    /// Rounds that were fast enough, since the window grew last.
+    credit: usize,
+    /// Until it has been too large for the first time, it doubles with every round trip.
+    opening: bool,
+    /// When it shrank last. What began before that says nothing of the new size.
+    shrunk: Timestamp,
+}
+
+impl Window {
+    pub(super) const fn new(node_timeout: Duration) -> Self {
+        Self {
+            node_timeout,
+            limit: FIRST,
+            base: None,
+            credit: 0,
+            opening: true,
+            shrunk: Timestamp::ORIGIN,
+        }
+    }
+
+    /// How many rounds may be under way.
+    pub(super) const fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// A quorum answered a round that was `begun` while this many were `under_way`, itself included.
+    pub(super) fn handle_answer(&mut self, begun: Timestamp, now: Timestamp, under_way: usize) {
+        let took = now.saturating_since(begun);
+        let base = self.base.map_or(took, |base| {
+            // With so few under way, what is slow is the network, or a machine that others keep busy.
+            if under_way <= FEWEST { base * 7 / 8 + took / 8 } else { base.min(took) }
+        });
+        self.base = Some(base);
+        let (waited, left) = (took.saturating_sub(base), self.node_timeout.saturating_sub(base));
+        if waited > left / 2 {
+            self.shrink(begun, now, 3);
+        } else if waited > left / 4 {
+            self.opening = false;
+        } else if under_way.saturating_mul(2) >= self.limit {
+            self.grow();
+        }
+    }
+
+    /// No quorum answered in time a round that was `begun` then.
+    pub(super) fn handle_timeout(&mut self, begun: Timestamp, now: Timestamp) {
+        self.shrink(begun, now, 2);
+    }
+
+    fn grow(&mut self) {
+        self.credit = self.credit.saturating_add(1);
+        if self.opening || self.credit >= self.limit {
+            self.credit = 0;
+            self.limit = self.limit.saturating_add(1).min(MOST);
+        }
+    }
+
+    /// Leaves this many quarters, once for all rounds that were under way together.
+    fn shrink(&mut self, begun: Timestamp, now: Timestamp, quarters: usize) {
+        if begun >= self.shrunk {
+            self.limit = (self.limit.saturating_mul(quarters) / 4).max(FEWEST);
+            self.shrunk = now;
+            (self.credit, self.opening) = (0, false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    const fn at(ms: u64) -> Timestamp {
+        Timestamp::from_origin(Duration::from_millis(ms))
+    }
+
+    fn window() -> Window {
+        Window::new(100 * MS)
+    }
+
+    /// A round trip in which the window is full.
+    fn full_round_trip(window: &mut Window, begun: u64, took: u64) {
+        for _ in 0..window.limit() {
+            window.handle_answer(at(begun), at(begun + took), window.limit());
+        }
+    }
+
+    #[test]
+    fn it_doubles_with_every_fast_round_trip_and_ends_somewhere() {
+        let mut window = window();
+        full_round_trip(&mut window, 0, 1);
+        assert_eq!(window.limit(), 2 * FIRST);
+        full_round_trip(&mut window, 1, 2);
+        assert_eq!(window.limit(), 4 * FIRST, "256 tasks are not held back for long");
+        for round in 0..10 {
+            full_round_trip(&mut window, 3 + round, 1);
+        }
+        assert_eq!(window.limit(), MOST);
+    }
+
+    #[test]
+    fn it_does_not_grow_while_it_is_not_used() {
+        let mut window = window();
+        for round in 0..1000 {
+            window.handle_answer(at(round), at(round + 1), FIRST / 2 - 1);
+        }
+        assert_eq!(window.limit(), FIRST);
+    }
+
+    #[test]
+    fn slow_rounds_that_were_under_way_together_shrink_it_once() {
+        let mut window = window();
+        full_round_trip(&mut window, 0, 1);
+        assert_eq!(window.limit(), 128);
+        full_round_trip(&mut window, 1, 60);
+        assert_eq!(window.limit(), 96);
+        // Begun after it had shrunk.
+        full_round_trip(&mut window, 61, 60);
+        assert_eq!(window.limit(), 72);
+    }
+
+    #[test]
+    fn a_quorum_that_does_not_answer_halves_it_down_to_the_fewest() {
+        let mut window = window();
+        for round in 0..10 {
+            for _ in 0..50 {
+                window.handle_timeout(at(100 * round), at(100 * round + 100));
+            }
+            let expected = (FIRST >> (round + 1)).max(FEWEST);
+            assert_eq!(window.limit(), expected);
+        }
+    }
+
+    #[test]
+    fn in_between_it_stays_and_afterwards_it_grows_by_one_in_a_round_trip() {
+        let mut window = window();
+        window.handle_answer(at(0), at(1), 1);
+        full_round_trip(&mut window, 1, 40);
+        assert_eq!(window.limit(), FIRST);
+        full_round_trip(&mut window, 41, 5);
+        assert_eq!(window.limit(), FIRST + 1);
+    }
+
+    #[test]
+    fn a_slow_network_is_no_load() {
+        let mut window = window();
+        for round in 0..5 {
+            full_round_trip(&mut window, 100 * round, 90);
+        }
+        assert!(window.limit() > FIRST, "{}", window.limit());
+    }
+
+    #[test]
+    fn a_network_that_becomes_slow_is_learnt_at_the_smallest_size() {
+        let mut window = window();
+        window.handle_answer(at(0), at(1), 1);
+        let mut now = 1;
+        for _ in 0..60 {
+            full_round_trip(&mut window, now, 90);
+            now += 90;
+        }
+        assert!(window.limit() > FIRST / 2, "{}", window.limit());
+    }
+}
