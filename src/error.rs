@@ -88,11 +88,18 @@ impl Reports {
 
     /// Whether the nodes in quarantine would have made the difference.
     pub(crate) fn in_quarantine(&self) -> bool {
-        let quarantined = |error: &NodeError| {
-            matches!(error, NodeError::Quarantined { .. } | NodeError::NotAdmitted)
+        let passes = |error: &NodeError| {
+            matches!(error, NodeError::Quarantined { .. }) || is_outdated(error)
         };
-        let broken = self.failures().filter(|(_, error)| !quarantined(error)).count();
+        let broken = self.failures().filter(|(_, error)| !passes(error)).count();
         broken <= Quorum::of(self.0.len()).spare()
+    }
+
+    /// Whether the nodes whose state has changed since they were looked at would have made the difference.
+    pub(crate) fn is_outdated(&self) -> bool {
+        let outdated = self.failures().filter(|(_, error)| is_outdated(error)).count();
+        let others = self.denials().count() + self.failures().count() - outdated;
+        outdated > 0 && others <= Quorum::of(self.0.len()).spare()
     }
 
     /// The reports of the nodes on which somebody else holds the resource.
@@ -102,6 +109,11 @@ impl Reports {
             _ => None,
         })
     }
+}
+
+/// The node may well vote in the next round.
+const fn is_outdated(error: &NodeError) -> bool {
+    matches!(error, NodeError::NotAdmitted | NodeError::Outdated | NodeError::VoteLapsed)
 }
 
 impl fmt::Display for Reports {

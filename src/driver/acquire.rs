@@ -136,6 +136,8 @@ impl Driver {
         let mut broken_since = None;
         // It has had to wait for a turn.
         let mut crowded = false;
+        // A single round has been begun a second time.
+        let mut again = false;
         loop {
             if self.is_closed() {
                 let _ = answer.send(Err(AcquireError::Closed));
@@ -172,7 +174,16 @@ impl Driver {
             };
             let next = now.saturating_add(pause.max(self.config.retry_min / 4));
             let bearable = self.is_bearable(&plan, broken_since, next);
-            if !bearable || !plan.patience.lasts(started, next) {
+            // The nodes are well: this client has not yet heard of their new state, as after another one was admitted.
+            let outdated = !again && error.nodes().is_some_and(Reports::is_outdated);
+            if outdated && plan.patience == Patience::OneRound {
+                again = true;
+                if let Either::Left(_) =
+                    select(pin!(answer.closed()), pin!(self.look_ended())).await
+                {
+                    return;
+                }
+            } else if !bearable || !plan.patience.lasts(started, next) {
                 // Its time went by in line, and its round in a throng: that does not show that the nodes are broken.
                 let slow = bearable || self.last_answered(Line::Acquires) >= begun;
                 let error = match error {
@@ -208,6 +219,12 @@ impl Driver {
                 None => return,
             };
         }
+    }
+
+    /// Ends when the nodes have been looked at again, or when that takes too long.
+    async fn look_ended(&self) {
+        let limit = self.runtime.sleep_until(self.now().saturating_add(self.config.node_timeout));
+        select(pin!(self.fleet.changed.notified()), limit).await;
     }
 
     /// A turn for another round. It is at the end of the line: many who wait for one resource must not keep all others

@@ -220,3 +220,31 @@ fn a_client_with_a_broken_wall_clock_does_not_use_up_the_counters_of_a_new_fleet
     let ahead = Duration::from_micros(second).saturating_sub(now);
     assert!(second > first && ahead < 3 * 60 * SECOND, "{ahead:?} ahead");
 }
+
+/// Whoever admits a node has the others refuse votes of rounds that began before. A single round, sent at that moment,
+/// must not look like an outage.
+#[test]
+fn an_admission_costs_nobody_a_single_round() {
+    let _turn = alone();
+    let ttl = 500 * MS;
+    let cluster = admitted(5, ttl);
+    let (watching, trying) = (ready(settings(&cluster, ttl)), ready(settings(&cluster, ttl)));
+    let mut tries = 0;
+    for _ in 0..4 {
+        cluster[4].restart_empty();
+        let seals = || -> u64 {
+            let seal = cluster[0].run(&["HGET", MARKER, "seal"]);
+            redis::from_redis_value::<String>(seal).unwrap().parse().unwrap()
+        };
+        let before = seals();
+        let mut after = 0;
+        while after < 20 {
+            let lease = trying.try_acquire("r").blocking();
+            lease.unwrap_or_else(|error| panic!("{error}")).release_blocking().unwrap();
+            tries += 1;
+            after += u32::from(seals() > before);
+        }
+        all_ready(&watching);
+    }
+    println!("{tries} single rounds");
+}
