@@ -5,6 +5,17 @@
 //! out the quarantine on its own clock, raises the node's floor to what a majority of the others has
 //! issued, and lets it vote.
 //!
+//! The wait is for exclusion: every lease that the node may have forgotten is over then. Tokens rest on no clock,
+//! and so not on that wait. Whoever reads how high the counters of the others are *seals* them, and a vote counts
+//! only under the seal that its round knew when it began:
+//!
+//! - A round that began before the seal cannot vote there behind it. What it voted there before, the reader has
+//!   seen.
+//! - A round that began behind the seal began after the node had forgotten, and so has no vote of its earlier life.
+//!
+//! A quorum with a vote of the node's earlier life shares a node with the sealed majority. So the floor is not below
+//! its token, however late its other votes arrive.
+//!
 //! It decides. It never trusts a node's uptime or clock, which a step of the wall clock changes.
 
 use alloc::{boxed::Box, vec, vec::Vec};
