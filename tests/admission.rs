@@ -56,7 +56,7 @@ struct Plan {
     cut: bool,
     /// What comes of a look at the marker.
     unreadable: Option<NodeError>,
-    /// The next acquire is executed, tells of itself, and is answered once this is answered.
+    /// The next acquire or extension is executed, tells of itself, and is answered once this is answered.
     answer_later: Option<mpsc::Sender<oneshot::Sender<()>>>,
     /// The acquires that it has been asked for.
     acquires: usize,
@@ -112,8 +112,9 @@ impl Node for Slow {
         if acquire && std::mem::take(&mut self.plan().jump) {
             return Box::pin(std::future::ready(Err(NodeError::ClockJumped)));
         }
+        let votes = acquire || matches!(command, Command::Extend { .. });
         let answer = self.memory.call(command);
-        let later = if acquire { self.plan().answer_later.take() } else { None };
+        let later = if votes { self.plan().answer_later.take() } else { None };
         let Some(asked) = later else { return answer };
         let (go, held) = oneshot::channel();
         asked.send(go).unwrap();
@@ -241,31 +242,38 @@ fn all_nodes_are_looked_at_every_ten_seconds_whatever_else_happens() {
 /// What a node answers to is what it was asked before its clock was seen to jump: it is no vote.
 #[test]
 fn an_answer_on_its_way_is_no_vote_once_the_clock_of_its_node_is_known_to_have_jumped() {
-    let (runtime, slow, redlock) = in_virtual_time(3);
-    slow[2].cut(true);
-    runtime.pass(10 * MS);
-    let (asked, asking) = mpsc::channel();
-    slow[0].plan().answer_later = Some(asked);
-    let (done, outcome) = mpsc::channel();
-    let acquire = redlock.try_acquire("late").into_future();
-    runtime.spawn(Box::pin(async move {
-        let _ = done.send(acquire.await);
-    }));
-    let go = loop {
-        assert!(runtime.step(), "it is asked");
-        if let Ok(go) = asking.try_recv() {
-            break go;
-        }
-    };
-    slow[0].plan().jump = true;
-    ask(&runtime, &redlock);
-    assert!(!slow[0].plan().jump, "the jump was seen");
-    go.send(()).unwrap();
-    // A round that met a node in another state than it knew is begun once more.
-    runtime.pass(SECOND);
-    let outcome = outcome.try_recv().expect("it is answered");
-    assert!(outcome.is_err(), "two votes, one of them from before the jump");
-    runtime.shut_down();
+    for extends in [false, true] {
+        let (runtime, slow, redlock) = in_virtual_time(3);
+        slow[2].cut(true);
+        runtime.pass(10 * MS);
+        let acquire = |name: &str| redlock.try_acquire(name).without_renewal().into_future();
+        let lease = runtime.block_on(acquire("early")).unwrap();
+        let (asked, asking) = mpsc::channel();
+        slow[0].plan().answer_later = Some(asked);
+        let (done, outcome) = mpsc::channel();
+        let late = acquire("late");
+        runtime.spawn(Box::pin(async move {
+            let granted = if extends { lease.extend().await.is_ok() } else { late.await.is_ok() };
+            let _ = done.send((granted, lease));
+        }));
+        let go = loop {
+            assert!(runtime.step(), "it is asked");
+            if let Ok(go) = asking.try_recv() {
+                break go;
+            }
+        };
+        slow[0].plan().jump = true;
+        ask(&runtime, &redlock);
+        assert!(!slow[0].plan().jump, "the jump was seen");
+        go.send(()).unwrap();
+        // A single round that met a node in another state than it knew is begun once more.
+        runtime.pass(SECOND);
+        let (granted, lease) = outcome.try_recv().expect("it is answered");
+        assert!(!granted, "two votes, one of them from before the jump");
+        drop(lease);
+        runtime.pass(SECOND);
+        runtime.shut_down();
+    }
 }
 
 /// Two of five clocks have jumped, and two nodes cannot be asked: one that goes on as it should is no evidence

@@ -128,14 +128,20 @@ impl Clocks {
         {
             return *blame;
         }
-        let others = || witnesses.iter().enumerate().filter(|(other, _)| *other != node);
-        let answered = || others().filter(|(_, witness)| witness.answered);
-        let alike = |(other, witness): &(usize, &Witness)| {
-            // Where the clocks do not tell, whoever has jumped too has jumped alike.
-            self.moved_alike(node, suspect, *other, witness).unwrap_or(witness.suspected)
-        };
-        let alike_with_it = 1 + answered().filter(alike).count();
-        let unlike = 1 + answered().count() - alike_with_it;
+        // The node itself has moved like itself.
+        let (mut alike_with_it, mut unlike) = (1usize, 0usize);
+        for (other, witness) in witnesses.iter().enumerate() {
+            if other == node || !witness.answered {
+                continue;
+            }
+            match self.compare(node, suspect, other, witness) {
+                // Where nothing tells, whoever has jumped too has jumped alike.
+                None => *(if witness.suspected { &mut alike_with_it } else { &mut unlike }) += 1,
+                Some(Moved::Alike) => alike_with_it += 1,
+                Some(Moved::Unlike) => unlike += 1,
+                Some(Moved::Unsure) => {}
+            }
+        }
         if self.quorum.nodes() == 1 || unlike >= alike_with_it {
             Blame::Node
         } else if alike_with_it >= self.quorum.needed() {
@@ -145,52 +151,77 @@ impl Clocks {
         }
     }
 
-    /// Whether the clock of another node has moved against ours as that of the suspect has. It may have moved by
-    /// more than the suspect had when its jump was seen, as it has been read later.
-    fn moved_alike(
+    /// Whether the clock of another node has moved against ours as that of the suspect has, if there is anything to
+    /// tell it by. It may have moved by more than the suspect had when its jump was seen, as it has been read later.
+    fn compare(
         &self,
         node: usize,
         suspect: &Witness,
         other: usize,
         witness: &Witness,
-    ) -> Option<bool> {
+    ) -> Option<Moved> {
         let (suspect, other_clock) = (suspect.clock?, witness.clock?);
         let jump = suspect.jump()?;
-        let (before, other_before) = self.both_before(jump.from.at, node, other)?;
+        let seen = Shift::between(jump.from, jump.to).certain();
+        let says_enough = |reading: Reading| 2 * reading.width() <= seen.abs();
+        let (before, other_before) = self.both_before(jump.from.at, node, other, says_enough)?;
         let (now, other_now) = (suspect.latest()?, other_clock.latest()?);
         let (moved, other_moved) =
             (Shift::between(before, now), Shift::between(other_before, other_now));
         let passed = now.at.saturating_since(before.at).as_micros();
         let alike = ALIKE + i128::try_from(passed).unwrap_or(i128::MAX / 4) / RATE;
         if moved.least - other_moved.most > alike || other_moved.least - moved.most > alike {
-            return Some(false);
+            return Some(Moved::Unlike);
         }
         // A clock that has jumped there and back has moved now like one that has not.
-        let from = if before.at > jump.from.at { before } else { jump.from };
+        let from = if before.at >= jump.from.at { before } else { jump.from };
         let shift = Shift::between(from, jump.to).certain();
         if shift.abs() < SHIFT {
-            return Some(true);
+            return Some(Moved::Alike);
         }
-        // Twice the middle, and twice how far off that may be: is it nearer to the shift, or to none?
-        let middle = other_moved.least + other_moved.most;
-        let off = other_moved.most - other_moved.least;
-        (off <= shift.abs()).then_some(middle * shift.signum() >= shift.abs())
+        // Is it certain that the other has moved by half as much at least, or that it has not?
+        let (least, most) = if shift > 0 {
+            (other_moved.least, other_moved.most)
+        } else {
+            (-other_moved.most, -other_moved.least)
+        };
+        match shift.abs() / 2 {
+            half if least >= half => Some(Moved::Alike),
+            half if most < half => Some(Moved::Unlike),
+            // Its reply has come late now, or it had then, which will not get better.
+            _ => says_enough(other_before).then_some(Moved::Unsure),
+        }
     }
 
-    /// What both nodes showed at the last look that was before `at`, or else at the oldest that there is.
-    fn both_before(&self, at: Timestamp, node: usize, other: usize) -> Option<(Reading, Reading)> {
-        let mut looks = self.looks.iter().rev().filter_map(|look| {
-            let reading = |node: usize| look.get(node).copied().flatten();
-            Some((reading(node)?, reading(other)?))
-        });
-        let mut oldest = None;
-        looks
-            .find(|both| {
-                oldest = Some(*both);
-                both.0.at <= at && both.1.at <= at
+    /// What both nodes showed at the last look that was before `at`, or else at the oldest that there is. One whose
+    /// replies came soon enough is preferred.
+    fn both_before(
+        &self,
+        at: Timestamp,
+        node: usize,
+        other: usize,
+        says_enough: impl Fn(Reading) -> bool,
+    ) -> Option<(Reading, Reading)> {
+        let looks = || {
+            self.looks.iter().rev().filter_map(|look| {
+                let reading = |node: usize| look.get(node).copied().flatten();
+                Some((reading(node)?, reading(other)?))
             })
-            .or(oldest)
+        };
+        let before = || looks().filter(|both| both.0.at <= at && both.1.at <= at);
+        before()
+            .find(|both| says_enough(both.1))
+            .or_else(|| before().next())
+            .or_else(|| looks().next_back())
     }
+}
+
+/// How another node's clock has moved, beside that of the suspect.
+enum Moved {
+    Alike,
+    Unlike,
+    /// Its reply has come too late to tell; the next one may not.
+    Unsure,
 }
 
 /// By how much a clock has moved against ours from one reading to another.

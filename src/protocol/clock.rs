@@ -110,7 +110,7 @@ impl NodeClock {
 }
 
 impl Reading {
-    const fn width(&self) -> i128 {
+    pub(super) const fn width(&self) -> i128 {
         self.most - self.least
     }
 }

@@ -4,190 +4,16 @@
 //! that is stepped. They are read at random, and all together every ten seconds, as the driver does; after a
 //! reading that shows a jump all are looked at twice, and it is judged.
 
-use std::time::Duration;
-
 use proptest::prelude::*;
-use quorlock::protocol::{Blame, Clocks, NodeClock, NodeId, Quorum, Timestamp, Witness};
+use quorlock::protocol::{Blame, NodeId};
 
-const MS: u64 = 1_000;
-const SECOND: u64 = 1_000_000;
-/// The nodes' clocks show something else than ours.
-const THERE: i128 = 1_000_000_000_000_000;
+use super::clock_world::{MS, SECOND, Stretch, World};
 
-/// Times are in microseconds.
-struct World {
-    now: u64,
-    /// From when on our own clock runs at so many per mille.
-    rates: Vec<(u64, u64)>,
-    nodes: Vec<There>,
-    clocks: Clocks,
-    looked: u64,
-    verdicts: Vec<(usize, Blame)>,
-    /// After the node has been read in the next look, our own clock stands still for so long.
-    stall_after: Option<(usize, u64)>,
-    /// So long a reply waits on our side.
-    waits: u64,
-    /// What the time for a command and its reply is drawn from.
-    noise: u64,
-}
-
-struct There {
-    clock: NodeClock,
-    suspected: bool,
-    parts_per_million: i128,
-    steps: Vec<(u64, i128)>,
-    up: bool,
-}
-
-impl World {
-    fn new(rates_of_nodes: &[i128]) -> Self {
-        Self::whose_first_replies_wait(rates_of_nodes, 0)
-    }
-
-    fn whose_first_replies_wait(rates_of_nodes: &[i128], waits: u64) -> Self {
-        let node = |parts_per_million: &i128| There {
-            clock: NodeClock::default(),
-            suspected: false,
-            parts_per_million: *parts_per_million,
-            steps: Vec::new(),
-            up: true,
-        };
-        let nodes: Vec<There> = rates_of_nodes.iter().map(node).collect();
-        let clocks = Clocks::new(Quorum::of(nodes.len()));
-        let (rates, verdicts) = (vec![(0, 1000)], Vec::new());
-        let mut world = Self {
-            now: 1,
-            rates,
-            nodes,
-            clocks,
-            looked: 0,
-            verdicts,
-            stall_after: None,
-            waits,
-            noise: 7,
-        };
-        world.look();
-        world.waits = 0;
-        world
-    }
-
-    fn ours(&self, at: u64) -> Timestamp {
-        let ends = self.rates.iter().skip(1).map(|(from, _)| *from).chain([u64::MAX]);
-        let passed =
-            self.rates.iter().zip(ends).map(|((from, per_mille), end)| {
-                at.min(end).saturating_sub(*from) * per_mille / 1000
-            });
-        Timestamp::from_origin(Duration::from_micros(passed.sum()))
-    }
-
-    fn stall(&mut self, stall: u64) {
-        self.rates.push((self.now, 0));
-        self.now += stall;
-        self.rates.push((self.now, 1000));
-    }
-
-    fn step(&mut self, node: usize, by: i128) {
-        let at = self.now;
-        self.nodes[node].steps.push((at, by));
-    }
-
-    fn read(&mut self, node: usize) {
-        let mut passes = || {
-            self.noise = self.noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (self.noise >> 40) % MS
-        };
-        let (there, back) = (passes(), passes());
-        let (sent, executed) = (self.now, self.now + there);
-        let arrived = executed + back + self.waits;
-        let (sent, back) = (self.ours(sent), self.ours(arrived));
-        let there = &mut self.nodes[node];
-        let steps = there.steps.iter().filter(|(at, _)| *at <= executed).map(|(_, by)| by);
-        let passed = i128::from(executed);
-        let shows = THERE + passed + passed * there.parts_per_million / 1_000_000;
-        let shows = shows + steps.sum::<i128>();
-        if !there.clock.handle_reading(sent, back, u64::try_from(shows).unwrap()) {
-            there.suspected = true;
-        }
-        self.now = arrived;
-    }
-
-    /// Reads all, one after the other, which takes longer than together.
-    fn look(&mut self) -> Vec<Option<NodeClock>> {
-        let since = self.ours(self.now);
-        for node in 0..self.nodes.len() {
-            if self.nodes[node].up {
-                self.read(node);
-            }
-            if let Some((_, stall)) = self.stall_after.take_if(|(after, _)| *after == node) {
-                self.stall(stall);
-            }
-        }
-        let clocks: Vec<_> = self.nodes.iter().map(|node| Some(node.clock)).collect();
-        if !self.nodes.iter().any(|node| node.suspected) {
-            self.looked = self.now;
-            self.clocks.handle_look(since, &clocks);
-        }
-        clocks
-    }
-
-    fn judge(&mut self) {
-        let suspects = |world: &Self| -> Vec<(bool, u64)> {
-            world.nodes.iter().map(|node| (node.suspected, node.clock.series())).collect()
-        };
-        while self.nodes.iter().any(|node| node.suspected) {
-            let before = suspects(self);
-            let (clocks, _) = (self.look(), self.look());
-            if suspects(self) != before {
-                continue;
-            }
-            let witness = |(index, node): (usize, &There)| {
-                Witness::new(node.suspected, node.up, clocks[index])
-            };
-            let witnesses: Vec<_> = self.nodes.iter().enumerate().map(witness).collect();
-            let verdicts = self.clocks.judge(&witnesses);
-            let told =
-                verdicts.iter().enumerate().filter_map(|(node, blame)| Some((node, (*blame)?)));
-            self.verdicts.extend(told);
-            let mut undecided = false;
-            for (node, verdict) in self.nodes.iter_mut().zip(verdicts) {
-                undecided |= verdict == Some(Blame::Undecided);
-                node.suspected &= verdict == Some(Blame::Undecided);
-            }
-            if undecided {
-                return;
-            }
-        }
-    }
-
-    /// Lets time pass, in which the node is read every `every`, and all of them every ten seconds of ours.
-    fn pass(&mut self, time: u64, node: usize, every: u64) {
-        let until = self.now + time;
-        while self.now < until {
-            let (now, looked) = (self.ours(self.now), self.ours(self.looked));
-            if now.saturating_since(looked) >= Duration::from_secs(10) {
-                self.look();
-            } else if self.nodes[node].up {
-                self.read(node);
-            }
-            self.judge();
-            self.now += every;
-        }
-    }
-
-    fn blamed(&self) -> Vec<usize> {
-        let blamed = |(node, blame): &(usize, Blame)| (*blame == Blame::Node).then_some(*node);
-        self.verdicts.iter().filter_map(blamed).collect()
-    }
-}
-
-/// The clocks of three or five nodes, up to 200 parts per million fast or slow.
+/// The clocks of two, three or five nodes, up to 200 parts per million fast or slow.
 fn rates() -> impl Strategy<Value = Vec<i128>> {
     prop_oneof![Just(2), Just(3), Just(5)]
         .prop_flat_map(|nodes| proptest::collection::vec(-200..=200i128, nodes))
 }
-
-/// For so long, so many per mille of true time, while that node is read that often.
-type Stretch = (u64, u64, usize, u64);
 
 fn stretches(per_mille: impl Strategy<Value = u64>) -> impl Strategy<Value = Vec<Stretch>> {
     let stretch = (10 * MS..15 * SECOND, per_mille, 0..5usize, 2 * MS..3 * SECOND);
@@ -204,12 +30,7 @@ proptest! {
         stretches in stretches(prop_oneof![Just(0u64), Just(1000), 300..1000u64]),
     ) {
         let mut world = World::new(&rates);
-        for (time, per_mille, node, every) in stretches {
-            world.rates.push((world.now, per_mille));
-            // A clock that stands still for seconds ends no sleep, but may be read all the same.
-            let time = if per_mille == 0 { time / 10 } else { time };
-            world.pass(time, node % rates.len(), every);
-        }
+        world.go_through(stretches);
         prop_assert_eq!(world.blamed(), Vec::<usize>::new(), "{:?}", &world.verdicts);
     }
 
@@ -222,9 +43,7 @@ proptest! {
         back in any::<bool>(),
     ) {
         let mut world = World::new(&rates);
-        for (time, _, node, every) in stretches {
-            world.pass(time, node % rates.len(), every);
-        }
+        world.go_through(stretches);
         prop_assert_eq!(&world.verdicts, &vec![]);
         let stepped = stepped % rates.len();
         let by = by * i128::from(MS);
@@ -331,6 +150,21 @@ fn a_single_node_is_always_to_blame() {
     assert_eq!(world.verdicts, [(0, Blame::Node)]);
 }
 
+/// One that the property above has found: by a clock that stands still, what comes after is not later.
+#[test]
+fn nobody_is_blamed_for_an_own_clock_by_which_nothing_is_before_anything() {
+    let mut world = World::new(&[0; 3]);
+    world.go_through(vec![
+        (7_345_434, 1000, 0, 542_054),
+        (5_755_640, 0, 0, 404_584),
+        (4_865_506, 493, 0, 428_979),
+        (340_600, 0, 0, 19_041),
+        (10_000, 389, 1, 2_000),
+    ]);
+    assert_eq!(world.blamed(), []);
+    assert!(!world.verdicts.is_empty());
+}
+
 /// Such as where a vote that was on its way at the jump fails after it has been dealt with.
 #[test]
 fn a_jump_is_judged_once() {
@@ -397,6 +231,65 @@ fn readings_that_say_too_little_forgive_nobody() {
     assert!(world.nodes[0].suspected);
     world.judge();
     assert_eq!(world.verdicts, [(0, Blame::Node)]);
+}
+
+/// Those of before say enough, and so will the next ones.
+#[test]
+fn a_reply_that_comes_late_blames_nobody() {
+    for stall in [true, false] {
+        let mut world = World::new(&[0; 3]);
+        world.now += 11 * SECOND;
+        world.read(0);
+        if stall {
+            world.stall(300 * MS);
+        } else {
+            world.step(0, -300_000);
+        }
+        world.read(0);
+        world.waits = 500 * MS;
+        world.judge();
+        assert_eq!(world.verdicts, [(0, Blame::Undecided)]);
+        world.waits = 0;
+        world.judge();
+        let blame = if stall { Blame::Ours } else { Blame::Node };
+        assert_eq!(world.verdicts, [(0, Blame::Undecided), (0, blame)]);
+    }
+}
+
+#[test]
+fn a_look_whose_replies_came_soon_is_preferred() {
+    let mut world = World::new(&[0; 3]);
+    world.now += 11 * SECOND;
+    world.held = 3 * SECOND;
+    world.look();
+    world.held = 0;
+    world.now += SECOND;
+    world.read(0);
+    world.stall(300 * MS);
+    world.read(0);
+    world.judge();
+    assert_eq!(world.verdicts, [(0, Blame::Ours)]);
+}
+
+/// It takes long, but always so: what is certain is enough.
+#[test]
+fn a_network_that_is_slow_hides_neither() {
+    for stall in [true, false] {
+        let mut world = World::whose_first_replies_wait(&[0; 3], 400 * MS);
+        world.waits = 400 * MS;
+        world.now += 11 * SECOND;
+        world.look();
+        world.now += 11 * SECOND;
+        world.read(0);
+        if stall {
+            world.stall(SECOND);
+        } else {
+            world.step(0, 1_000_000);
+        }
+        world.read(0);
+        world.judge();
+        assert_eq!(world.verdicts, [(0, if stall { Blame::Ours } else { Blame::Node })]);
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@
 )]
 
 mod blame;
+mod clock_world;
 mod exhaustive;
 mod fenced_model;
 mod forgetting;

