@@ -29,6 +29,9 @@ const PART: &str = "QUORLOCK_CHAOS_PART";
 /// Threads of a process: together they fight for the lock as those of other processes do.
 const THREADS: usize = 3;
 
+/// Workers are numbered from this many times the number of their process on.
+const WORKERS: usize = 100;
+
 /// What a process does.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Part {
@@ -72,13 +75,13 @@ impl Part {
         }
     }
 
-    /// Works until the input ends, in threads numbered from a hundred times the number of the process on.
+    /// Works until the input ends, in several threads.
     fn play(&self, number: usize) {
         let client: Redlock = self.builder().connect_blocking().unwrap();
         let stop = Arc::<AtomicBool>::default();
         let spawn = |thread| {
             let worker = Worker {
-                number: number * 100 + thread,
+                number: number * WORKERS + thread,
                 orders: Orders {
                     ttl: self.ttl,
                     register: Some(self.register.clone()),
@@ -147,6 +150,11 @@ impl Fleet {
         &self.record
     }
 
+    /// The process that was granted a lease last.
+    pub(crate) fn latest(&self) -> Option<usize> {
+        self.record.lock().latest.map(process_of)
+    }
+
     fn process(&self, number: usize) -> MutexGuard<'_, Companion> {
         self.processes[number].lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -179,6 +187,11 @@ impl Fleet {
         self.readers.into_iter().for_each(|reader| reader.join().unwrap());
         std::mem::take(&mut *self.record.lock())
     }
+}
+
+/// The process of a worker.
+pub(crate) const fn process_of(worker: usize) -> usize {
+    worker / WORKERS
 }
 
 /// So many parts alike, against these nodes.

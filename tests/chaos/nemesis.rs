@@ -203,7 +203,11 @@ impl Nemesis<'_> {
     fn stop_clients(&self, over: &AtomicBool) {
         while !over.load(Ordering::Relaxed) {
             let count = 1 + random(self.fleet.len() - 1);
-            let processes = shuffled(0..self.fleet.len());
+            let mut processes = shuffled(0..self.fleet.len());
+            // Most of the time one that holds the lock, or has just had it.
+            if let Some(latest) = self.fleet.latest().filter(|_| random(3) > 0) {
+                processes.sort_by_key(|process| *process != latest);
+            }
             let long = random(2) == 0;
             let time = if long { self.scene.ttl() + short() } else { short() };
             self.fleet.pause(&processes[..count], long, || thread::sleep(time));

@@ -26,7 +26,6 @@ pub(crate) fn now() -> Duration {
 /// What is only counted.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Count {
-    Granted,
     Contended,
     NoQuorum,
     TooLate,
@@ -35,17 +34,13 @@ pub(crate) enum Count {
     ReleaseUnconfirmed,
 }
 
-const COUNTS: [Count; 6] = [
-    Count::Granted,
-    Count::Contended,
-    Count::NoQuorum,
-    Count::TooLate,
-    Count::Lost,
-    Count::ReleaseUnconfirmed,
-];
+const COUNTS: [Count; 5] =
+    [Count::Contended, Count::NoQuorum, Count::TooLate, Count::Lost, Count::ReleaseUnconfirmed];
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Event {
+    /// This worker holds a lease from now on.
+    Granted(usize),
     Held(Held),
     Effect(Effect),
     Count(Count),
@@ -56,12 +51,19 @@ pub(crate) enum Event {
 pub(crate) struct History {
     pub(crate) leases: Vec<Held>,
     pub(crate) effects: Vec<Effect>,
+    pub(crate) granted: usize,
+    /// The worker that was granted a lease last.
+    pub(crate) latest: Option<usize>,
     counts: BTreeMap<Count, usize>,
 }
 
 impl History {
     pub(crate) fn take(&mut self, event: Event) {
         match event {
+            Event::Granted(worker) => {
+                self.granted += 1;
+                self.latest = Some(worker);
+            }
             Event::Held(held) => self.leases.push(held),
             Event::Effect(effect) => self.effects.push(effect),
             Event::Count(count) => *self.counts.entry(count).or_default() += 1,
@@ -113,7 +115,7 @@ impl Record {
 
     /// The leases granted so far.
     pub(crate) fn granted(&self) -> usize {
-        self.lock().count(Count::Granted)
+        self.lock().granted
     }
 }
 
@@ -123,6 +125,7 @@ const PREFIX: &str = "chaos-event";
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Granted(worker) => write!(f, "{PREFIX} granted {worker}"),
             Self::Held(Held { owner, worker, token, asked, start, end }) => {
                 let (token, [asked, start, end]) =
                     (token.unwrap_or(0), [asked, start, end].map(Duration::as_nanos));
@@ -145,6 +148,7 @@ impl FromStr for Event {
         let words: Vec<&str> = line.split(' ').collect();
         let time = |word: &str| word.parse().map(Duration::from_nanos).map_err(drop);
         match *words {
+            [PREFIX, "granted", worker] => worker.parse().map(Self::Granted).map_err(drop),
             [PREFIX, "held", worker, token, asked, start, end, owner] => Ok(Self::Held(Held {
                 owner: owner.to_owned(),
                 worker: worker.parse().map_err(drop)?,
@@ -196,8 +200,9 @@ mod tests {
             accepted: true,
             held: false,
         };
-        let events = [Event::Held(held), Event::Held(classic), Event::Effect(effect)];
-        for event in events.into_iter().chain(COUNTS.map(Event::Count)) {
+        let held = [Event::Held(held), Event::Held(classic), Event::Granted(12)];
+        let events = held.into_iter().chain([Event::Effect(effect)]);
+        for event in events.chain(COUNTS.map(Event::Count)) {
             let line = event.to_string();
             assert_eq!(line.parse(), Ok(event));
             let shorter = line.rsplit_once(' ').unwrap().0;

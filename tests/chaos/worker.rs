@@ -73,7 +73,7 @@ impl<W: Fn(Event)> Worker<W> {
         let start = now();
         // Read after the start, so that the sum never lies beyond the true end.
         let mut until = start + lease.validity();
-        self.count(Count::Granted);
+        (self.write_down)(Event::Granted(self.number));
         let owner = lease.owner().to_string();
         let token = lease.fencing_token().map(FencingToken::get);
         let dice = rand::random::<u8>();
