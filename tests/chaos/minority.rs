@@ -94,7 +94,8 @@ fn chaos(test: &str, mode: &Mode) {
 fn alive(mode: &Mode, history: &History) {
     let least = mode.time.as_secs() as usize * 2;
     assert!(history.leases.len() > least, "only {} leases", history.leases.len());
-    assert!(history.workers_served() >= 2 * PROCESSES, "{history}");
+    // Nobody has the lock to himself.
+    assert!(history.workers_served() > PROCESSES, "{history}");
     assert!(history.leases.iter().all(|held| held.token.is_some() == mode.max_ttl.is_some()));
 }
 

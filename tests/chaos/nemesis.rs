@@ -123,7 +123,8 @@ impl Nemesis<'_> {
             } else {
                 self.victims()
             };
-            faults.truncate(victims.len());
+            // Those that find no victim have their turn later.
+            deck.extend(faults.drain(faults.len().min(victims.len())..));
             strikes.0.extend(self.strike(&faults, &victims));
             if quarantine.is_some() {
                 forgot = Some(Instant::now());
