@@ -1,4 +1,5 @@
-//! Searches a history of leases for two holders at once, and for fencing tokens that repeat or fall.
+//! Searches a history for two holders at once, for fencing tokens that repeat or fall, and for effects that
+//! the fenced register should have refused, or should have accepted.
 //!
 //! A holder may act from its start up to, and not including, its end. The checker knows nothing of how
 //! the leases were made, and is itself tested with planted histories.
@@ -18,6 +19,19 @@ pub(crate) struct Held {
     pub(crate) start: Duration,
     /// Just before the release was asked for, or when the validity was over, whichever came first.
     pub(crate) end: Duration,
+}
+
+/// One write to the fenced register, as its worker saw it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Effect {
+    pub(crate) worker: usize,
+    pub(crate) token: u64,
+    /// Just before it was sent, and just after it was answered.
+    pub(crate) before: Duration,
+    pub(crate) after: Duration,
+    pub(crate) accepted: bool,
+    /// Whether `check` still said so after it had been answered.
+    pub(crate) held: bool,
 }
 
 /// Every lease that began while another was still held, with that other one, which began before it.
@@ -61,6 +75,29 @@ pub(crate) fn wrong_tokens(history: &[Held]) -> Vec<(Held, Held)> {
         }
     }
     found
+}
+
+/// Accepted effects that were sent after one with a larger token had been answered, with that other one.
+pub(crate) fn stale(effects: &[Effect]) -> Vec<(Effect, Effect)> {
+    let mut accepted: Vec<&Effect> = effects.iter().filter(|effect| effect.accepted).collect();
+    // Looking at them from the largest token down, none may have been sent after one that stands earlier had been
+    // answered. Of one token, all are compared before any is remembered.
+    accepted.sort_by_key(|effect| std::cmp::Reverse(effect.token));
+    let mut found = Vec::new();
+    let mut first: Option<&Effect> = None;
+    for same in accepted.chunk_by(|a, b| a.token == b.token) {
+        if let Some(first) = first {
+            let late = same.iter().filter(|effect| first.after < effect.before);
+            found.extend(late.map(|effect| (first.clone(), (*effect).clone())));
+        }
+        first = first.into_iter().chain(same.iter().copied()).min_by_key(|effect| effect.after);
+    }
+    found
+}
+
+/// Effects that were refused though their lease held before and after: somebody with a larger token had been there.
+pub(crate) fn refused_though_held(effects: &[Effect]) -> Vec<Effect> {
+    effects.iter().filter(|effect| effect.held && !effect.accepted).cloned().collect()
 }
 
 #[cfg(test)]
@@ -117,6 +154,48 @@ mod tests {
 
     fn pair(a: &str, b: &str) -> (String, String) {
         (a.to_owned(), b.to_owned())
+    }
+
+    /// One that was accepted while its lease held.
+    fn effect(worker: usize, token: u64, before: u64, after: u64) -> Effect {
+        let (before, after) = (Duration::from_millis(before), Duration::from_millis(after));
+        Effect { worker, token, before, after, accepted: true, held: true }
+    }
+
+    fn workers(effects: &[Effect]) -> Vec<(usize, usize)> {
+        stale(effects).into_iter().map(|(a, b)| (a.worker, b.worker)).collect()
+    }
+
+    #[test]
+    fn effects_in_the_order_of_their_tokens_are_fine_in_any_order_of_recording() {
+        assert_eq!(workers(&[]), []);
+        let history =
+            [effect(2, 8, 6, 7), effect(0, 7, 0, 1), effect(1, 7, 2, 3), effect(3, 9, 8, 9)];
+        assert_eq!(workers(&history), []);
+    }
+
+    #[test]
+    fn effects_that_ran_side_by_side_may_land_in_any_order() {
+        assert_eq!(workers(&[effect(0, 9, 0, 4), effect(1, 8, 3, 5)]), []);
+        assert_eq!(workers(&[effect(0, 9, 0, 4), effect(1, 8, 4, 5)]), []);
+    }
+
+    #[test]
+    fn a_stale_effect_that_was_accepted_is_found_however_much_lies_between() {
+        let history =
+            [effect(0, 9, 0, 1), effect(1, 10, 2, 3), effect(2, 8, 4, 5), effect(3, 9, 5, 6)];
+        assert_eq!(workers(&history), [(1, 3), (0, 2)]);
+        let reversed: Vec<_> = history.into_iter().rev().collect();
+        assert_eq!(workers(&reversed), [(1, 3), (0, 2)]);
+    }
+
+    #[test]
+    fn a_stale_effect_that_was_refused_is_as_it_should_be() {
+        let refused = Effect { accepted: false, held: false, ..effect(1, 8, 4, 5) };
+        assert_eq!(workers(&[effect(0, 9, 0, 1), refused.clone()]), []);
+        assert_eq!(refused_though_held(&[effect(0, 9, 0, 1), refused.clone()]), []);
+        let held = Effect { held: true, ..refused };
+        assert_eq!(refused_though_held(&[effect(0, 9, 0, 1), held.clone()]), [held]);
     }
 
     #[test]

@@ -1,120 +1,241 @@
-//! Harms the servers, a minority at a time, and makes them well again.
+//! Harms the nodes, a minority at a time, stops the processes of clients, breaks links, and makes all well again.
 //!
-//! With fencing tokens and admission, a node that comes back empty may do so at once: it is quarantined. Plain
-//! Redlock trusts a node that comes back empty only if every lease it may have forgotten is over by
-//! then (numbered among the assumptions in `docs/safety.md`). So a node that loses its keys stays away for
-//! longer than the ttl there; one that comes back at once has its append-only file. Nothing here judges.
+//! Who has not been admitted again counts as harmed. Nodes that forget do so at once or a quarantine apart, by the
+//! nemesis's own clock, so that a majority never forgets within one. Plain Redlock trusts a node that comes back
+//! empty only if every lease that it may have forgotten is over by then (numbered among the assumptions in
+//! `docs/safety.md`), so it stays away for longer than the ttl there. Nothing here judges.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
-use quorlock_harness::{Cluster, Server};
+use quorlock::{Redlock, node::NodeState};
+use quorlock_harness::eventually;
 
-use super::MS;
+use super::{
+    MS, SECOND,
+    faults::{Fault, Scene, random, short},
+    fleet::Fleet,
+    links::{LinkFault, Links},
+    record,
+};
 
-/// How often each fault happened, in nodes.
-#[derive(Debug, Default)]
-pub(crate) struct Faults {
-    pub(crate) restarted: usize,
-    pub(crate) emptied: usize,
-    pub(crate) paused: usize,
-    pub(crate) disconnected: usize,
-    /// Leases that were granted while some node was away.
-    pub(crate) granted_meanwhile: usize,
+/// One fault of one node.
+#[derive(Clone, Debug)]
+pub(crate) struct Strike {
+    pub(crate) fault: Fault,
+    pub(crate) node: usize,
+    pub(crate) from: Duration,
+    pub(crate) to: Duration,
+    pub(crate) felt: bool,
+    /// Leases that were granted meanwhile.
+    pub(crate) granted: usize,
 }
 
-impl Faults {
-    pub(crate) fn each_kind_happened(&self) -> bool {
-        [self.restarted, self.emptied, self.paused, self.disconnected]
-            .iter()
-            .all(|count| *count > 0)
+/// All that was done.
+#[derive(Debug, Default)]
+pub(crate) struct Strikes(Vec<Strike>);
+
+impl Strikes {
+    pub(crate) fn count(&self, fault: Fault) -> usize {
+        self.0.iter().filter(|strike| strike.fault == fault).count()
+    }
+
+    pub(crate) fn felt(&self, fault: Fault) -> usize {
+        self.0.iter().filter(|strike| strike.fault == fault && strike.felt).count()
+    }
+
+    /// Leases that were granted while some node was harmed.
+    pub(crate) fn granted(&self) -> usize {
+        self.0.iter().map(|strike| strike.granted).sum()
+    }
+
+    /// Those that may have to do with what happened then.
+    pub(crate) fn around(&self, time: Duration) -> Vec<String> {
+        let near = |strike: &&Strike| strike.from <= time && time <= strike.to + 3 * SECOND;
+        let line = |strike: &Strike| {
+            let Strike { fault, node, from, to, .. } = strike;
+            format!("{fault:?} of node {node} from {from:?} to {to:?}")
+        };
+        self.0.iter().filter(near).map(line).collect()
+    }
+}
+
+impl fmt::Display for Strikes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut kinds: BTreeMap<Fault, (usize, usize, usize)> = BTreeMap::new();
+        for strike in &self.0 {
+            let (done, felt, granted) = kinds.entry(strike.fault).or_default();
+            *done += 1;
+            *felt += usize::from(strike.felt);
+            *granted += strike.granted;
+        }
+        kinds.iter().try_for_each(|(fault, (done, felt, granted))| {
+            writeln!(f, "{:>16}: {done} done, {felt} felt, {granted} granted", format!("{fault:?}"))
+        })
     }
 }
 
 pub(crate) struct Nemesis<'a> {
-    cluster: &'a Cluster,
-    ttl: Duration,
-    /// How long a node that loses its keys stays away.
-    away: Duration,
+    pub(crate) scene: Scene<'a>,
+    pub(crate) kinds: &'a [Fault],
+    /// Longer than a node is quarantined; none in classic mode.
+    pub(crate) quarantine: Option<Duration>,
     /// The time between two faults, at most.
-    peace: Duration,
-    faults: Faults,
+    pub(crate) peace: Duration,
+    pub(crate) observer: &'a Redlock,
+    pub(crate) fleet: &'a Fleet,
+    pub(crate) links: &'a Links,
 }
 
-#[derive(Clone, Copy)]
-enum Fault {
-    Restart,
-    Empty,
-    Pause,
-    Disconnect,
-}
-
-const KINDS: [Fault; 4] = [Fault::Restart, Fault::Pause, Fault::Disconnect, Fault::Empty];
-
-impl<'a> Nemesis<'a> {
-    pub(crate) fn new(
-        cluster: &'a Cluster,
-        ttl: Duration,
-        away: Duration,
-        peace: Duration,
-    ) -> Self {
-        Self { cluster, ttl, away, peace, faults: Faults::default() }
+impl Nemesis<'_> {
+    /// Harms and heals for this long, and until each kind has had its turn where that is asked for. Returns with
+    /// all servers well.
+    pub(crate) fn rage(&self, time: Duration, each_kind: bool) -> Strikes {
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| self.stop_clients(&over));
+            scope.spawn(|| self.break_links(&over));
+            // The other threads must end also when this one panics.
+            let _over = super::Defer(&over);
+            self.strike_nodes(time, each_kind)
+        })
     }
 
-    /// Harms and heals for this long, each kind in turn and at least once. Returns with all servers well.
-    pub(crate) fn rage(mut self, time: Duration, granted: impl Fn() -> usize) -> Faults {
+    fn strike_nodes(&self, time: Duration, each_kind: bool) -> Strikes {
         let began = Instant::now();
-        let minority = self.cluster.len().div_ceil(2) - 1;
-        let mut turn = 0;
-        while began.elapsed() < time || turn < KINDS.len() {
-            let victims: Vec<&Server> = {
-                let first = random(self.cluster.len());
-                let count = 1 + random(minority);
-                (first..first + count).map(|i| &self.cluster[i % self.cluster.len()]).collect()
+        let (mut strikes, mut deck) = (Strikes::default(), Vec::new());
+        let mut forgot: Option<Instant> = None;
+        let missing = |strikes: &Strikes| self.kinds.iter().any(|kind| strikes.count(*kind) == 0);
+        while began.elapsed() < time || (each_kind && missing(&strikes)) {
+            let mut faults = self.draw(&mut deck);
+            let quarantine = self.quarantine.filter(|_| faults.iter().any(|fault| fault.forgets()));
+            let victims = if let Some(quarantine) = quarantine {
+                self.heal();
+                if let Some(forgot) = forgot {
+                    thread::sleep(quarantine.saturating_sub(forgot.elapsed()));
+                }
+                shuffled(0..self.scene.cluster().len())
+            } else {
+                self.victims()
             };
-            let before = granted();
-            self.harm(KINDS[turn % KINDS.len()], &victims);
-            self.faults.granted_meanwhile += granted() - before;
+            // Those that find no victim have their turn later.
+            deck.extend(faults.drain(faults.len().min(victims.len())..));
+            strikes.0.extend(self.strike(&faults, &victims));
+            if quarantine.is_some() {
+                forgot = Some(Instant::now());
+            }
             // Time for the clients to find the nodes again, or sometimes not.
             thread::sleep(self.peace * u32::try_from(random(100)).unwrap() / 100);
-            turn += 1;
         }
-        self.faults
+        self.heal();
+        strikes
     }
 
-    fn harm(&mut self, fault: Fault, victims: &[&Server]) {
-        let count = victims.len();
-        let short = MS * u32::try_from(50 + random(400)).unwrap();
-        match fault {
-            Fault::Restart => {
-                victims.iter().for_each(|server| server.kill());
-                thread::sleep(short);
-                victims.iter().for_each(|server| server.restart());
-                self.faults.restarted += count;
+    const fn minority(&self) -> usize {
+        (self.scene.cluster().servers.len() - 1) / 2
+    }
+
+    /// One fault for each node of a minority or of a part of one; every kind is drawn before one is drawn again.
+    fn draw(&self, deck: &mut Vec<Fault>) -> Vec<Fault> {
+        let mut draw = || {
+            if deck.is_empty() {
+                *deck = shuffled(self.kinds.iter().copied());
             }
-            Fault::Empty => {
-                victims.iter().for_each(|server| server.kill());
-                thread::sleep(self.away);
-                victims.iter().for_each(|server| server.restart_empty());
-                self.faults.emptied += count;
+            deck.pop().expect("a kind of fault")
+        };
+        let mut faults = vec![draw()];
+        while faults.len() < self.minority() && random(3) > 0 {
+            faults.push(if random(2) == 0 { faults[0] } else { draw() });
+        }
+        faults
+    }
+
+    /// Nodes in any order, so few that no more than a minority is harmed together with those that still are.
+    fn victims(&self) -> Vec<usize> {
+        let mut sick = self.sick();
+        if sick.len() > self.minority() {
+            self.heal();
+            sick.clear();
+        }
+        if sick.len() == self.minority() {
+            return shuffled(sick);
+        }
+        let nodes = shuffled(0..self.scene.cluster().len());
+        let healthy = nodes.iter().filter(|node| !sick.contains(node));
+        healthy.take(self.minority() - sick.len()).copied().collect()
+    }
+
+    /// Does each fault to one node, all at the same time.
+    fn strike(&self, faults: &[Fault], victims: &[usize]) -> Vec<Strike> {
+        let strike = |(fault, node): (Fault, usize)| {
+            let (from, before) = (record::now(), self.fleet.record().granted());
+            let felt = self.scene.strike(fault, node);
+            let granted = self.fleet.record().granted() - before;
+            Strike { fault, node, from, to: record::now(), felt, granted }
+        };
+        let strike = &strike;
+        thread::scope(|scope| {
+            let pairs = faults.iter().copied().zip(victims.iter().copied());
+            let started: Vec<_> = pairs.map(|pair| scope.spawn(move || strike(pair))).collect();
+            started.into_iter().map(|strike| strike.join().expect("a fault is undone")).collect()
+        })
+    }
+
+    /// The nodes that may not vote, as one client sees it that has just asked.
+    fn sick(&self) -> BTreeSet<usize> {
+        if let Ok(lease) = self.observer.try_acquire("chaos:observer").blocking() {
+            let _ = lease.release_blocking();
+        }
+        let nodes = self.observer.nodes();
+        let sick = nodes.iter().enumerate().filter(|(_, node)| node.state != NodeState::Ready);
+        sick.map(|(index, _)| index).collect()
+    }
+
+    fn heal(&self) {
+        eventually("every node is ready again", 30 * SECOND, || self.sick().is_empty());
+    }
+
+    /// Stops some of the clients' processes and lets them go on, over and over; one goes on all the time.
+    fn stop_clients(&self, over: &AtomicBool) {
+        while !over.load(Ordering::Relaxed) {
+            let count = 1 + random(self.fleet.len() - 1);
+            let mut processes = shuffled(0..self.fleet.len());
+            // Most of the time one that holds the lock, or has just had it.
+            if let Some(latest) = self.fleet.latest().filter(|_| random(3) > 0) {
+                processes.sort_by_key(|process| *process != latest);
             }
-            Fault::Pause => {
-                victims.iter().for_each(|server| server.pause());
-                // Sometimes for longer than a lease lives, so that late commands meet later leases.
-                thread::sleep(if random(3) == 0 { self.ttl + short } else { short });
-                victims.iter().for_each(|server| server.resume());
-                self.faults.paused += count;
-            }
-            Fault::Disconnect => {
-                let closed = victims.iter().filter(|server| server.kill_clients() > 0).count();
-                self.faults.disconnected += closed;
-            }
+            let long = random(2) == 0;
+            let time = if long { self.scene.ttl() + short() } else { short() };
+            self.fleet.pause(&processes[..count], long, || thread::sleep(time));
+            thread::sleep(MS * u32::try_from(random(600)).unwrap());
+        }
+    }
+
+    /// Breaks the links of one process to a part of the nodes, over and over. It may be that it reaches no majority
+    /// of healthy nodes then; others do.
+    fn break_links(&self, over: &AtomicBool) {
+        let mut turn = random(LinkFault::ALL.len());
+        while !over.load(Ordering::Relaxed) {
+            let nodes = shuffled(0..self.scene.cluster().len());
+            let time = if random(2) == 0 { self.scene.ttl() + 2 * short() } else { short() };
+            let fault = LinkFault::ALL[turn % LinkFault::ALL.len()];
+            let process = random(self.links.processes());
+            self.links.strike(process, &nodes[..self.minority()], fault, time);
+            thread::sleep(MS * u32::try_from(random(200)).unwrap());
+            turn += 1;
         }
     }
 }
 
-fn random(below: usize) -> usize {
-    usize::try_from(rand::random::<u32>()).unwrap() % below
+fn shuffled<T>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut items: Vec<T> = items.into_iter().collect();
+    for last in (1..items.len()).rev() {
+        items.swap(last, random(last + 1));
+    }
+    items
 }

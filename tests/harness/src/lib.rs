@@ -10,6 +10,7 @@
 )]
 
 mod cluster;
+mod companion;
 mod ports;
 mod process;
 mod proxy;
@@ -17,6 +18,7 @@ mod server;
 mod tls;
 
 pub use cluster::{Cluster, eventually};
+pub use companion::Companion;
 pub use ports::ipv6_available;
 pub use proxy::Proxy;
 pub use server::{Server, ServerBuilder};

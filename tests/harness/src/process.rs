@@ -1,12 +1,12 @@
-//! One redis-server process: finding the program, spawning it, signalling it, burying it.
+//! One child process: finding the program of a server, spawning, signalling, burying.
 //!
 //! A watchdog shell waits on a pipe that only this process holds open; when the test process dies
-//! in whatever way, the pipe closes and the shell kills the server. The watchdog is buried before
-//! the server is, so that it must never signal a process id that belongs to somebody else by then.
+//! in whatever way, the pipe closes and the shell kills the child. The watchdog is buried before
+//! the child is, so that it must never signal a process id that belongs to somebody else by then.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
@@ -24,15 +24,17 @@ pub(crate) struct Process {
 impl Process {
     /// Starts the server with these arguments, and these variables beside those of this process.
     pub(crate) fn spawn(args: &[OsString], env: &[(String, OsString)]) -> Self {
-        let program = server_program();
-        let mut child = Command::new(&program)
-            .args(args)
-            .envs(env.iter().map(|(key, value)| (key, value)))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap_or_else(|error| panic!("cannot start {}: {error}", program.display()));
+        let mut command = Command::new(server_program());
+        command.args(args).envs(env.iter().map(|(key, value)| (key, value)));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Self::start(command)
+    }
+
+    /// Starts whatever it is, and its watchdog.
+    pub(crate) fn start(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap_or_else(|error| {
+            panic!("cannot start {}: {error}", command.get_program().display())
+        });
         // `read` returns at the end of the pipe, since nothing is ever written to it.
         let watchdog = Command::new("/bin/sh")
             .args(["-c", "read -r _; kill -9 \"$1\"", "quorlock-watchdog"])
@@ -55,6 +57,16 @@ impl Process {
         self.child.id()
     }
 
+    /// What it writes, where it was started so.
+    pub(crate) fn take_stdout(&mut self) -> Option<ChildStdout> {
+        self.child.stdout.take()
+    }
+
+    /// What it reads, where it was started so.
+    pub(crate) fn take_stdin(&mut self) -> Option<ChildStdin> {
+        self.child.stdin.take()
+    }
+
     pub(crate) fn paused(&self) -> bool {
         self.paused
     }
@@ -69,7 +81,7 @@ impl Process {
         let pid = Pid::from_child(&self.child);
         self.signal(Signal::STOP);
         if !self.paused {
-            eventually("a server stops after SIGSTOP", Duration::from_secs(10), || {
+            eventually("a process stops after SIGSTOP", Duration::from_secs(10), || {
                 let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
                 waitid(WaitId::Pid(pid), options).expect("the state of an own child").is_some()
             });
@@ -86,7 +98,7 @@ impl Process {
     fn signal(&mut self, signal: Signal) {
         // A child that was waited for has no process id any more.
         if let Some(status) = self.exited() {
-            panic!("the server has already exited with {status}");
+            panic!("the process has already exited with {status}");
         }
         kill_process(Pid::from_child(&self.child), signal).expect("signal to an own child");
     }

@@ -1,0 +1,21 @@
+//! Faults of a server that is there and does not do what it should: it sleeps, is full, or misses its replicas.
+
+use std::time::Duration;
+
+use quorlock_harness::Server;
+
+use super::setting;
+
+/// No longer than the timeout of the connection that asks for it.
+pub(super) fn debug_sleep(server: &Server, time: Duration) -> bool {
+    server.run(&["DEBUG", "SLEEP", &time.as_secs_f64().to_string()]);
+    true
+}
+
+pub(super) fn max_memory(server: &Server, time: Duration) -> bool {
+    setting(server, "maxmemory", ["1", "0"], time, "OOM")
+}
+
+pub(super) fn min_replicas(server: &Server, time: Duration) -> bool {
+    setting(server, "min-replicas-to-write", ["1", "0"], time, "NOREPLICAS")
+}

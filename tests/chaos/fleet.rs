@@ -1,0 +1,226 @@
+//! Workers in processes of their own, which can be stopped and go on, and what all of them wrote down.
+//!
+//! A process is this test binary, run again for the same test; an environment variable tells it its part. It
+//! prints its events and ends with its input. Nothing here judges, but that no process ends badly.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use quorlock::{Builder, Redlock};
+use quorlock_harness::{Companion, Server};
+
+use super::{
+    SECOND,
+    record::{Event, History, Record},
+    settings,
+    worker::{Orders, Worker},
+};
+
+/// The variable that tells a process its part.
+const PART: &str = "QUORLOCK_CHAOS_PART";
+
+/// Threads of a process: together they fight for the lock as those of other processes do.
+const THREADS: usize = 3;
+
+/// Workers are numbered from this many times the number of their process on.
+const WORKERS: usize = 100;
+
+/// What a process does.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Part {
+    pub(crate) nodes: Vec<String>,
+    pub(crate) register: String,
+    pub(crate) ttl: Duration,
+    /// The longest ttl, or classic mode.
+    pub(crate) max_ttl: Option<Duration>,
+    pub(crate) careless: bool,
+}
+
+impl Part {
+    fn to_text(&self, number: usize) -> String {
+        let (ttl, max_ttl) = (self.ttl.as_millis(), self.max_ttl.map_or(0, |max| max.as_millis()));
+        let (register, nodes) = (&self.register, self.nodes.join(","));
+        format!("{number} {ttl} {max_ttl} {} {register} {nodes}", self.careless)
+    }
+
+    fn from_text(text: &str) -> (usize, Self) {
+        let words: Vec<&str> = text.split(' ').collect();
+        let [number, ttl, max_ttl, careless, register, nodes] = words[..] else {
+            panic!("no part: {text}")
+        };
+        let millis = |word: &str| Duration::from_millis(word.parse().unwrap());
+        let part = Self {
+            nodes: nodes.split(',').map(str::to_owned).collect(),
+            register: register.to_owned(),
+            ttl: millis(ttl),
+            max_ttl: Some(millis(max_ttl)).filter(|max_ttl| !max_ttl.is_zero()),
+            careless: careless.parse().unwrap(),
+        };
+        (number.parse().unwrap(), part)
+    }
+
+    /// The settings of a client of this fleet.
+    pub(crate) fn builder(&self) -> Builder {
+        let builder = settings().ttl(self.ttl).nodes(&self.nodes);
+        match self.max_ttl {
+            Some(max_ttl) => builder.max_ttl(max_ttl),
+            None => builder.classic(),
+        }
+    }
+
+    /// Works until the input ends, in several threads.
+    fn play(&self, number: usize) {
+        let client: Redlock = self.builder().connect_blocking().unwrap();
+        let stop = Arc::<AtomicBool>::default();
+        let spawn = |thread| {
+            let worker = Worker {
+                number: number * WORKERS + thread,
+                orders: Orders {
+                    ttl: self.ttl,
+                    register: Some(self.register.clone()),
+                    careless: self.careless,
+                },
+                client: client.clone(),
+                // The runner may have begun a line.
+                write_down: |event: Event| println!("\n{event}"),
+                stop: Arc::clone(&stop),
+            };
+            std::thread::spawn(move || worker.work())
+        };
+        let threads: Vec<_> = (0..THREADS).map(spawn).collect();
+        std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+        stop.store(true, Ordering::Relaxed);
+        threads.into_iter().for_each(|thread| thread.join().expect("a worker panicked"));
+        // Some nodes may be down at the end, and then a key stays for its ttl.
+        let _ = client.close_blocking();
+    }
+}
+
+/// Whether this process is one of a fleet; if so, it has played its part now.
+pub(crate) fn played_a_part() -> bool {
+    let Ok(part) = std::env::var(PART) else { return false };
+    let (number, part) = Part::from_text(&part);
+    part.play(number);
+    true
+}
+
+/// The processes at work.
+pub(crate) struct Fleet {
+    processes: Vec<Mutex<Companion>>,
+    readers: Vec<JoinHandle<()>>,
+    record: Record,
+    stopped: AtomicUsize,
+    stopped_long: AtomicUsize,
+}
+
+impl Fleet {
+    /// Starts one process for each part. `test` is the whole name of the test that calls this.
+    pub(crate) fn start(test: &str, parts: &[Part]) -> Self {
+        let record = Record::default();
+        let mut readers = Vec::new();
+        let start = |(number, part): (usize, &Part)| {
+            let mut process = Companion::start(test, PART, part.to_text(number));
+            let (record, output) = (record.clone(), BufReader::new(process.output()));
+            readers.push(std::thread::spawn(move || {
+                for line in output.lines().map_while(Result::ok) {
+                    if let Ok(event) = line.parse() {
+                        record.lock().take(event);
+                    }
+                }
+            }));
+            Mutex::new(process)
+        };
+        let processes = parts.iter().enumerate().map(start).collect();
+        let (stopped, stopped_long) = Default::default();
+        Self { processes, readers, record, stopped, stopped_long }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.processes.len()
+    }
+
+    pub(crate) const fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// The process that was granted a lease last.
+    pub(crate) fn latest(&self) -> Option<usize> {
+        self.record.lock().latest.map(process_of)
+    }
+
+    fn process(&self, number: usize) -> MutexGuard<'_, Companion> {
+        self.processes[number].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stops some processes, waits, and lets them go on.
+    pub(crate) fn pause(&self, numbers: &[usize], long: bool, wait: impl FnOnce()) {
+        numbers.iter().for_each(|number| self.process(*number).pause());
+        wait();
+        numbers.iter().for_each(|number| self.process(*number).resume());
+        let counter = if long { &self.stopped_long } else { &self.stopped };
+        counter.fetch_add(numbers.len(), Ordering::Relaxed);
+    }
+
+    /// How many were stopped and have gone on, for less than the ttl and for more.
+    pub(crate) fn stops(&self) -> (usize, usize) {
+        let count = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
+        (count(&self.stopped), count(&self.stopped_long))
+    }
+
+    /// Ends all processes, and returns what they wrote down.
+    #[track_caller]
+    pub(crate) fn end(self) -> History {
+        // All of them first: they wait for each other's leases.
+        (0..self.len()).for_each(|number| self.process(number).end_input());
+        for process in self.processes {
+            let status =
+                process.into_inner().unwrap_or_else(PoisonError::into_inner).end(30 * SECOND);
+            assert!(status.ends_with(": 0"), "a process of workers ended with {status}");
+        }
+        self.readers.into_iter().for_each(|reader| reader.join().unwrap());
+        std::mem::take(&mut *self.record.lock())
+    }
+}
+
+/// The process of a worker.
+pub(crate) const fn process_of(worker: usize) -> usize {
+    worker / WORKERS
+}
+
+/// So many parts alike, against these nodes.
+pub(crate) fn parts(
+    processes: usize,
+    nodes: &[String],
+    register: &Server,
+    ttl: Duration,
+    max_ttl: Option<Duration>,
+) -> Vec<Part> {
+    let (nodes, register) = (nodes.to_vec(), register.url());
+    vec![Part { nodes, register, ttl, max_ttl, careless: false }; processes]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_survives_as_text() {
+        let part = Part {
+            nodes: vec!["redis://127.0.0.1:1".to_owned(), "redis://127.0.0.1:2".to_owned()],
+            register: "redis://127.0.0.1:3".to_owned(),
+            ttl: Duration::from_millis(500),
+            max_ttl: Some(SECOND),
+            careless: true,
+        };
+        assert_eq!(Part::from_text(&part.to_text(4)), (4, part.clone()));
+        let classic = Part { max_ttl: None, ..part };
+        assert_eq!(Part::from_text(&classic.to_text(0)), (0, classic));
+    }
+}

@@ -1,0 +1,143 @@
+//! Every fault of a minority, while clients are stopped: exclusion and tokens hold, and work goes on.
+
+use std::time::{Duration, Instant};
+
+use quorlock_harness::{Server, eventually};
+
+use super::{
+    LONG_RUN, MAX_TTL, MS, QUARANTINE, RESOURCE, SECOND, SHORT_TTL, TTL,
+    faults::{self, Fault, Scene},
+    fleet::{self, Fleet},
+    links::{LinkFault, Links},
+    nemesis::Nemesis,
+    ready,
+    record::{Count, History},
+    run_time,
+    verdict::Verdict,
+};
+
+/// Processes of clients.
+const PROCESSES: usize = 3;
+
+/// What a run is about.
+struct Mode {
+    nodes: usize,
+    ttl: Duration,
+    /// None in classic mode.
+    max_ttl: Option<Duration>,
+    kinds: Vec<Fault>,
+    time: Duration,
+    /// Whether each kind has a turn however long that takes.
+    each_kind: bool,
+}
+
+/// Rages against one cluster, and judges what came of it.
+fn chaos(test: &str, mode: &Mode) {
+    if fleet::played_a_part() {
+        return;
+    }
+    let began = Instant::now();
+    let (cluster, register) = (faults::servers(mode.nodes), Server::start());
+    let links = Links::start(&cluster, PROCESSES - 1);
+    let mut parts = fleet::parts(PROCESSES, &cluster.urls(), &register, mode.ttl, mode.max_ttl);
+    let observer = parts[0].builder().connect_blocking().unwrap();
+    ready(&observer);
+    for (process, part) in parts.iter_mut().enumerate() {
+        part.nodes = links.urls(process).unwrap_or_else(|| cluster.urls());
+    }
+    let fleet = Fleet::start(test, &parts);
+    eventually("the work has begun", 20 * SECOND, || fleet.record().granted() > 20);
+
+    // Any lease that a node had voted for is over when it comes back empty, after the ttl: the clocks are ours.
+    let away = if mode.max_ttl.is_some() { Duration::ZERO } else { mode.ttl + mode.ttl / 4 };
+    let nemesis = Nemesis {
+        scene: Scene::new(&cluster, mode.ttl, away, QUARANTINE),
+        kinds: &mode.kinds,
+        quarantine: mode.max_ttl.map(|_| QUARANTINE),
+        peace: 300 * MS,
+        observer: &observer,
+        fleet: &fleet,
+        links: &links,
+    };
+    let strikes = nemesis.rage(mode.time, mode.each_kind);
+    let (stopped, stopped_long) = fleet.stops();
+    let history = fleet.end();
+    let verdict = Verdict::on(&history, &register);
+    println!("{test}, in {:?}\n{strikes}", began.elapsed());
+    println!("clients stopped: {stopped} for less than the ttl, {stopped_long} for more");
+    println!("links broken: {:?}", links.done());
+    println!("{history}\n{verdict}");
+    verdict.assert_clean(&strikes);
+
+    let unknown = |kind: &&Fault| strikes.count(**kind) == 0;
+    let missing: Vec<_> = mode.kinds.iter().filter(unknown).collect();
+    assert!(!mode.each_kind || missing.is_empty(), "never happened: {missing:?}");
+    if mode.time >= LONG_RUN {
+        let missing: Vec<_> = mode.kinds.iter().filter(|kind| strikes.felt(**kind) == 0).collect();
+        assert!(missing.is_empty(), "never felt: {missing:?}");
+        assert_eq!(links.done().len(), LinkFault::ALL.len(), "{:?}", links.done());
+        assert!(stopped > 0 && stopped_long > 0, "clients were not stopped");
+        assert!(history.count(Count::Lost) > 0, "no lease was ever lost: {history}");
+        assert!(mode.max_ttl.is_none() || history.refused_late() > 0, "nobody was late: {history}");
+    }
+    alive(mode, &history);
+    assert!(strikes.granted() > 0, "nothing was granted while nodes were away: {strikes}");
+
+    eventually("every key has gone", 20 * SECOND, || cluster.locks_left().is_empty());
+    let lease = observer.acquire(RESOURCE).blocking().expect("all is well again");
+    lease.release_blocking().unwrap();
+    observer.close_blocking().expect("nothing is left to be done");
+}
+
+/// Leases are held for some 10 ms on average, so this is far below what a healthy run gives.
+#[track_caller]
+fn alive(mode: &Mode, history: &History) {
+    let least = mode.time.as_secs() as usize * 2;
+    assert!(history.leases.len() > least, "only {} leases", history.leases.len());
+    // Nobody has the lock to himself.
+    assert!(history.workers_served() > PROCESSES, "{history}");
+    assert!(history.leases.iter().all(|held| held.token.is_some() == mode.max_ttl.is_some()));
+}
+
+#[test]
+fn any_fault_of_a_minority_of_five_leaves_one_holder_and_rising_tokens() {
+    let test = "minority::any_fault_of_a_minority_of_five_leaves_one_holder_and_rising_tokens";
+    let mode = Mode {
+        nodes: 5,
+        ttl: SHORT_TTL,
+        max_ttl: Some(MAX_TTL),
+        kinds: faults::chosen(&Fault::ALL),
+        time: run_time(8),
+        each_kind: true,
+    };
+    chaos(test, &mode);
+}
+
+/// Of three nodes, two that are left make every quorum: what one forgets, nobody else remembers.
+#[test]
+fn any_fault_of_one_of_three_leaves_one_holder_and_rising_tokens() {
+    let test = "minority::any_fault_of_one_of_three_leaves_one_holder_and_rising_tokens";
+    let mode = Mode {
+        nodes: 3,
+        ttl: SHORT_TTL,
+        max_ttl: Some(MAX_TTL),
+        kinds: faults::chosen(&Fault::ALL),
+        time: run_time(4),
+        each_kind: false,
+    };
+    chaos(test, &mode);
+}
+
+#[test]
+fn plain_redlock_has_one_holder_where_nodes_that_forget_stay_away() {
+    let test = "minority::plain_redlock_has_one_holder_where_nodes_that_forget_stay_away";
+    let mode = Mode {
+        nodes: 5,
+        ttl: TTL,
+        max_ttl: None,
+        kinds: faults::chosen(&Fault::CLASSIC),
+        time: run_time(3),
+        each_kind: false,
+    };
+    chaos(test, &mode);
+}

@@ -1,0 +1,219 @@
+//! What workers write down: one clock for all processes, events as lines of text, and what came of a run.
+//!
+//! It judges nothing; the checker does. A worker in another process prints its events, and the first process
+//! reads them, so that a history does not depend on where its workers ran.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    str::FromStr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use super::checker::{Effect, Held};
+
+/// The time since the machine was started: the same for all of its processes, and it never goes back.
+pub(crate) fn now() -> Duration {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let clock = rustix::time::ClockId::Boottime;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let clock = rustix::time::ClockId::Monotonic;
+    let time = rustix::time::clock_gettime(clock);
+    Duration::new(time.tv_sec.try_into().unwrap(), time.tv_nsec.try_into().unwrap())
+}
+
+/// What is only counted.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Count {
+    Contended,
+    NoQuorum,
+    TooLate,
+    /// A lease that `check` called lost while it was held.
+    Lost,
+    ReleaseUnconfirmed,
+}
+
+const COUNTS: [Count; 5] =
+    [Count::Contended, Count::NoQuorum, Count::TooLate, Count::Lost, Count::ReleaseUnconfirmed];
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Event {
+    /// This worker holds a lease from now on.
+    Granted(usize),
+    Held(Held),
+    Effect(Effect),
+    Count(Count),
+}
+
+/// All that was written down.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    pub(crate) leases: Vec<Held>,
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) granted: usize,
+    /// The worker that was granted a lease last.
+    pub(crate) latest: Option<usize>,
+    counts: BTreeMap<Count, usize>,
+}
+
+impl History {
+    pub(crate) fn take(&mut self, event: Event) {
+        match event {
+            Event::Granted(worker) => {
+                self.granted += 1;
+                self.latest = Some(worker);
+            }
+            Event::Held(held) => self.leases.push(held),
+            Event::Effect(effect) => self.effects.push(effect),
+            Event::Count(count) => *self.counts.entry(count).or_default() += 1,
+        }
+    }
+
+    pub(crate) fn count(&self, count: Count) -> usize {
+        self.counts.get(&count).copied().unwrap_or(0)
+    }
+
+    /// How many workers got the lock at all.
+    pub(crate) fn workers_served(&self) -> usize {
+        let workers: std::collections::BTreeSet<_> =
+            self.leases.iter().map(|held| held.worker).collect();
+        workers.len()
+    }
+
+    /// Effects that were refused, of leases that were over by then.
+    pub(crate) fn refused_late(&self) -> usize {
+        self.effects.iter().filter(|effect| !effect.accepted && !effect.held).count()
+    }
+}
+
+impl fmt::Display for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let held: Duration =
+            self.leases.iter().map(|held| held.end.saturating_sub(held.start)).sum();
+        let (leases, workers) = (self.leases.len(), self.workers_served());
+        writeln!(f, "{leases} leases of {workers} workers, held for {held:?} in all")?;
+        let late = self.effects.iter().filter(|effect| effect.accepted && !effect.held).count();
+        writeln!(
+            f,
+            "{} effects; {} late ones refused, {late} late ones accepted as nobody had come since",
+            self.effects.len(),
+            self.refused_late(),
+        )?;
+        write!(f, "{:?}", self.counts)
+    }
+}
+
+/// A history that grows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Record(Arc<Mutex<History>>);
+
+impl Record {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, History> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The leases granted so far.
+    pub(crate) fn granted(&self) -> usize {
+        self.lock().granted
+    }
+}
+
+/// Before each line, so that those of the test runner are not taken for one.
+const PREFIX: &str = "chaos-event";
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Granted(worker) => write!(f, "{PREFIX} granted {worker}"),
+            Self::Held(Held { owner, worker, token, asked, start, end }) => {
+                let (token, [asked, start, end]) =
+                    (token.unwrap_or(0), [asked, start, end].map(Duration::as_nanos));
+                write!(f, "{PREFIX} held {worker} {token} {asked} {start} {end} {owner}")
+            }
+            Self::Effect(Effect { worker, token, before, after, accepted, held }) => {
+                let [before, after] = [before, after].map(Duration::as_nanos);
+                write!(f, "{PREFIX} effect {worker} {token} {before} {after} {accepted} {held}")
+            }
+            Self::Count(count) => write!(f, "{PREFIX} count {count:?}"),
+        }
+    }
+}
+
+impl FromStr for Event {
+    type Err = ();
+
+    /// Anything else than such a line, whole, is an error.
+    fn from_str(line: &str) -> Result<Self, ()> {
+        let words: Vec<&str> = line.split(' ').collect();
+        let time = |word: &str| word.parse().map(Duration::from_nanos).map_err(drop);
+        match *words {
+            [PREFIX, "granted", worker] => worker.parse().map(Self::Granted).map_err(drop),
+            [PREFIX, "held", worker, token, asked, start, end, owner] => Ok(Self::Held(Held {
+                owner: owner.to_owned(),
+                worker: worker.parse().map_err(drop)?,
+                token: Some(token.parse().map_err(drop)?).filter(|token| *token != 0),
+                asked: time(asked)?,
+                start: time(start)?,
+                end: time(end)?,
+            })),
+            [PREFIX, "effect", worker, token, before, after, accepted, held] => {
+                Ok(Self::Effect(Effect {
+                    worker: worker.parse().map_err(drop)?,
+                    token: token.parse().map_err(drop)?,
+                    before: time(before)?,
+                    after: time(after)?,
+                    accepted: accepted.parse().map_err(drop)?,
+                    held: held.parse().map_err(drop)?,
+                }))
+            }
+            [PREFIX, "count", name] => {
+                let count = COUNTS.into_iter().find(|count| format!("{count:?}") == name);
+                count.map(Self::Count).ok_or(())
+            }
+            _ => Err(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_survives_as_a_line_and_half_a_line_is_none() {
+        let time = Duration::from_nanos;
+        let held = Held {
+            owner: "0af".to_owned(),
+            worker: 7,
+            token: Some(1_790_000_000_000_000),
+            asked: time(1),
+            start: time(22),
+            end: time(3_000_000_000_333),
+        };
+        let classic = Held { token: None, ..held.clone() };
+        let effect = Effect {
+            worker: 3,
+            token: 9,
+            before: time(5),
+            after: time(6),
+            accepted: true,
+            held: false,
+        };
+        let held = [Event::Held(held), Event::Held(classic), Event::Granted(12)];
+        let events = held.into_iter().chain([Event::Effect(effect)]);
+        for event in events.chain(COUNTS.map(Event::Count)) {
+            let line = event.to_string();
+            assert_eq!(line.parse(), Ok(event));
+            let shorter = line.rsplit_once(' ').unwrap().0;
+            assert_eq!(shorter.parse::<Event>(), Err(()));
+            assert_eq!(line[1..].parse::<Event>(), Err(()));
+        }
+    }
+
+    #[test]
+    fn the_clock_does_not_go_back() {
+        let first = now();
+        assert!(now() >= first && first > Duration::ZERO);
+    }
+}

@@ -1,0 +1,49 @@
+//! The store that the work writes to: one register on a server of its own, which no fault touches.
+//!
+//! It takes a write unless a larger token has been there, in one step with the check, and keeps the tokens of
+//! all that it took in their order. It knows nothing of leases.
+
+use quorlock_harness::{
+    Server,
+    redis::{self, Client, Connection},
+};
+
+use super::SECOND;
+
+const REGISTER: &str = "register";
+const TAKEN: &str = "taken";
+
+/// Takes the write of token ARGV[1], unless ARGV[2] says to compare and a larger one has been here.
+const WRITE: &str = "
+    local largest = tonumber(redis.call('GET', KEYS[1]) or '0')
+    local token = tonumber(ARGV[1])
+    if ARGV[2] == '1' and token < largest then return 0 end
+    redis.call('SET', KEYS[1], string.format('%.0f', math.max(largest, token)))
+    redis.call('RPUSH', KEYS[2], ARGV[1])
+    return 1";
+
+/// A connection to the register.
+pub(crate) struct Register(Connection);
+
+impl Register {
+    pub(crate) fn open(url: &str) -> Self {
+        // Without a time limit: a read with one is interrupted when a process that was stopped goes on.
+        Self(Client::open(url).unwrap().get_connection().unwrap())
+    }
+
+    /// Whether it took the write. One that is not fenced is always taken: that is a planted bug.
+    pub(crate) fn write(&mut self, token: u64, fenced: bool) -> bool {
+        let mut write = redis::cmd("EVAL");
+        write.arg(WRITE).arg(2).arg(REGISTER).arg(TAKEN).arg(token).arg(u8::from(fenced));
+        write.query::<u8>(&mut self.0).unwrap() == 1
+    }
+}
+
+/// Neighbours in the order of the register of which the later has the smaller token.
+pub(crate) fn falls(store: &Server) -> Vec<(u64, u64)> {
+    let mut connection = store.control();
+    connection.set_read_timeout(Some(30 * SECOND)).unwrap();
+    let mut range = redis::cmd("LRANGE");
+    let taken: Vec<u64> = range.arg(TAKEN).arg(0).arg(-1).query(&mut connection).unwrap();
+    taken.windows(2).map(|pair| (pair[0], pair[1])).filter(|(a, b)| a > b).collect()
+}

@@ -1,0 +1,174 @@
+//! A worker takes one lock over and over, writes under it, ends it in every way in which a lease can end, and
+//! writes down when it may have acted.
+//!
+//! It judges nothing. A worker never records more than what it was promised: the end is the earlier of the moment
+//! before its release and the end of the validity. The planted one records and does more than that.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use quorlock::{AcquireError, Lease, Redlock, protocol::FencingToken};
+
+use super::{
+    MS, RESOURCE, SECOND,
+    checker::{Effect, Held},
+    record::{Count, Event, History, Record, now},
+    register::Register,
+};
+
+/// What a worker is told.
+#[derive(Clone)]
+pub(crate) struct Orders {
+    /// Of every lease.
+    pub(crate) ttl: Duration,
+    /// The address of the register, where one is written to.
+    pub(crate) register: Option<String>,
+    /// The planted bug: it looks at no clock, and its writes are not compared.
+    pub(crate) careless: bool,
+}
+
+pub(crate) struct Worker<W> {
+    pub(crate) number: usize,
+    pub(crate) orders: Orders,
+    pub(crate) client: Redlock,
+    /// Where events go.
+    pub(crate) write_down: W,
+    pub(crate) stop: Arc<AtomicBool>,
+}
+
+impl<W: Fn(Event)> Worker<W> {
+    pub(crate) fn work(&self) {
+        let mut register = self.orders.register.as_deref().map(Register::open);
+        while !self.stop.load(Ordering::Relaxed) {
+            let asked = now();
+            // Half of the leases are renewed, where they are held for that long.
+            let request = self.client.acquire(RESOURCE).wait(2 * SECOND);
+            let request = if rand::random() {
+                request.without_renewal()
+            } else {
+                request.max_hold(2 * self.orders.ttl)
+            };
+            match request.blocking() {
+                Ok(lease) => self.hold(asked, lease, register.as_mut()),
+                Err(AcquireError::Contended { .. }) => self.count(Count::Contended),
+                Err(AcquireError::NoQuorum { .. }) => self.count(Count::NoQuorum),
+                Err(AcquireError::TooLate { .. }) => self.count(Count::TooLate),
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
+
+    fn count(&self, count: Count) {
+        (self.write_down)(Event::Count(count));
+    }
+
+    /// Holds a lease for a while and ends it in one of several ways.
+    fn hold(&self, asked: Duration, lease: Lease, mut register: Option<&mut Register>) {
+        let start = now();
+        // Read after the start, so that the sum never lies beyond the true end.
+        let mut until = start + lease.validity();
+        (self.write_down)(Event::Granted(self.number));
+        let owner = lease.owner().to_string();
+        let token = lease.fencing_token().map(FencingToken::get);
+        let dice = rand::random::<u8>();
+        let pause = match dice {
+            // Now and then it outlives its ttl, as a holder that hangs would, or one that is renewed.
+            0..4 => self.orders.ttl + 50 * MS,
+            4..32 => 30 * MS,
+            _ => 2 * MS,
+        };
+        let work_ends = now() + pause.mul_f64(random().mul_add(0.25, 0.75));
+        let mut lost = false;
+        loop {
+            // What is held is what was promised at the latest look, whatever happens to the renewals.
+            let looked = now();
+            match lease.check() {
+                Ok(validity) => until = until.max(looked + validity),
+                Err(_) => lost = true,
+            }
+            if lost && !self.orders.careless {
+                break;
+            }
+            // The effect is on its way. Whoever is stopped meanwhile is late when it goes on.
+            let left = work_ends.saturating_sub(now());
+            std::thread::sleep(left.min(20 * MS));
+            if let (Some(register), Some(token)) = (register.as_deref_mut(), token) {
+                let before = now();
+                let accepted = register.write(token, !self.orders.careless);
+                let after = now();
+                let held = lease.check().is_ok();
+                let worker = self.number;
+                let effect = Effect { worker, token, before, after, accepted, held };
+                (self.write_down)(Event::Effect(effect));
+                if !accepted {
+                    lost |= !held;
+                    break;
+                }
+            }
+            if now() >= work_ends {
+                break;
+            }
+        }
+        let end = if self.orders.careless { now() } else { now().min(until) };
+        if lost {
+            self.count(Count::Lost);
+        }
+        match dice % 4 {
+            0 => drop(lease),
+            1 => drop(lease.release()),
+            _ if lease.release_blocking().is_err() => self.count(Count::ReleaseUnconfirmed),
+            _ => {}
+        }
+        let worker = self.number;
+        (self.write_down)(Event::Held(Held { owner, worker, token, asked, start, end }));
+    }
+}
+
+/// From zero to one.
+fn random() -> f64 {
+    f64::from(rand::random::<u8>()) / 255.0
+}
+
+/// Workers in this process.
+pub(crate) struct Workload {
+    record: Record,
+    stop: Arc<AtomicBool>,
+    workers: Vec<JoinHandle<()>>,
+}
+
+impl Workload {
+    /// Starts `workers` threads; the i-th uses the (i modulo n)-th of the n clients.
+    pub(crate) fn start(clients: &[Redlock], workers: usize, ttl: Duration) -> Self {
+        let (record, stop) = (Record::default(), Arc::<AtomicBool>::default());
+        let spawn = |number: usize| {
+            let record = record.clone();
+            let worker = Worker {
+                number,
+                orders: Orders { ttl, register: None, careless: false },
+                client: clients[number % clients.len()].clone(),
+                write_down: move |event| record.lock().take(event),
+                stop: Arc::clone(&stop),
+            };
+            std::thread::spawn(move || worker.work())
+        };
+        let workers = (0..workers).map(spawn).collect();
+        Self { record, stop, workers }
+    }
+
+    pub(crate) const fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// Ends the work and returns what was recorded.
+    pub(crate) fn stop(self) -> History {
+        self.stop.store(true, Ordering::Relaxed);
+        self.workers.into_iter().for_each(|worker| worker.join().expect("a worker panicked"));
+        std::mem::take(&mut *self.record.lock())
+    }
+}

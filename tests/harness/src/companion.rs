@@ -1,0 +1,63 @@
+//! The test binary that runs, once more: another process for one of its tests, which can be stopped.
+//!
+//! The test says by an environment variable what the process shall do, and returns after it. What it prints
+//! is piped to the first process; the end of its input tells it to end. It dies with the first process.
+
+use std::{
+    ffi::OsStr,
+    process::{ChildStdin, ChildStdout, Command, Stdio},
+    time::Duration,
+};
+
+use crate::{eventually, process::Process};
+
+/// The second process. It is killed when dropped.
+#[derive(Debug)]
+pub struct Companion {
+    process: Process,
+    input: Option<ChildStdin>,
+}
+
+impl Companion {
+    /// Runs this binary for the test of this whole name, with one more variable in its environment.
+    pub fn start(test: &str, key: &str, value: impl AsRef<OsStr>) -> Self {
+        let program = std::env::current_exe().expect("the path of this binary");
+        let mut command = Command::new(program);
+        command.args([test, "--exact", "--nocapture"]).env(key, value);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = Process::start(command);
+        let input = process.take_stdin();
+        Self { process, input }
+    }
+
+    /// What it prints, among it what the test runner says. To be taken once.
+    pub fn output(&mut self) -> ChildStdout {
+        self.process.take_stdout().expect("the output is taken once")
+    }
+
+    /// SIGSTOP, and waits until it has taken effect.
+    pub fn pause(&mut self) {
+        self.process.pause();
+    }
+
+    /// SIGCONT.
+    pub fn resume(&mut self) {
+        self.process.resume();
+    }
+
+    /// Ends its input, which tells it to end, and does not wait for that.
+    pub fn end_input(&mut self) {
+        self.input = None;
+    }
+
+    /// The same, and waits until it has ended, with what it says of its end.
+    pub fn end(&mut self, within: Duration) -> String {
+        self.end_input();
+        let mut status = None;
+        eventually("the second process has ended", within, || {
+            status = self.process.exited();
+            status.is_some()
+        });
+        status.unwrap_or_default()
+    }
+}

@@ -1,0 +1,50 @@
+//! A second process of a test speaks, stands still while it is stopped, and ends with its input.
+#![allow(clippy::disallowed_methods, reason = "the ban is for the library")]
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    sync::mpsc,
+    time::{Duration, Instant},
+};
+
+use quorlock_harness::{Companion, eventually};
+
+const ROLE: &str = "QUORLOCK_TEST_COMPANION";
+const SOON: Duration = Duration::from_secs(20);
+
+/// Prints lines until its input ends.
+fn tick() {
+    let input = std::thread::spawn(|| std::io::stdin().read_to_end(&mut Vec::new()));
+    while !input.is_finished() {
+        println!("\ntick");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_companion_stands_still_while_it_is_paused_and_ends_with_its_input() {
+    if std::env::var_os(ROLE).is_some() {
+        return tick();
+    }
+    let test = "a_companion_stands_still_while_it_is_paused_and_ends_with_its_input";
+    let mut companion = Companion::start(test, ROLE, "1");
+    let (tell, ticks) = mpsc::channel();
+    let output = BufReader::new(companion.output());
+    std::thread::spawn(move || {
+        output.lines().map_while(Result::ok).filter(|line| line == "tick").for_each(|_| {
+            let _ = tell.send(());
+        });
+    });
+    ticks.recv_timeout(SOON).expect("it speaks");
+    companion.pause();
+    // What it had written before is read first.
+    eventually("nothing more comes", SOON, || {
+        ticks.recv_timeout(Duration::from_millis(200)).is_err()
+    });
+    companion.resume();
+    ticks.recv_timeout(SOON).expect("it goes on");
+    let since = Instant::now();
+    let status = companion.end(SOON);
+    assert!(status.ends_with(": 0"), "{status}");
+    assert!(since.elapsed() < SOON);
+}
