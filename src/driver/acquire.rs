@@ -136,8 +136,6 @@ impl Driver {
         let mut broken_since = None;
         // It has had to wait for a turn.
         let mut crowded = false;
-        // A single round has been begun a second time.
-        let mut again = false;
         loop {
             if self.is_closed() {
                 let _ = answer.send(Err(AcquireError::Closed));
@@ -175,9 +173,9 @@ impl Driver {
             let next = now.saturating_add(pause.max(self.config.retry_min / 4));
             let bearable = self.is_bearable(&plan, broken_since, next);
             // The nodes are well: this client has not yet heard of their new state, as after another one was admitted.
-            let outdated = !again && error.nodes().is_some_and(Reports::is_outdated);
-            if outdated && plan.patience == Patience::OneRound {
-                again = true;
+            let outdated = error.nodes().is_some_and(Reports::is_outdated);
+            let again = now.saturating_since(started) < self.config.node_timeout;
+            if outdated && again && plan.patience == Patience::OneRound {
                 if let Either::Left(_) =
                     select(pin!(answer.closed()), pin!(self.look_ended())).await
                 {
@@ -221,10 +219,20 @@ impl Driver {
         }
     }
 
-    /// Ends when the nodes have been looked at again, or when that takes too long.
+    /// Ends when the nodes have been looked at again, so that a quorum may vote, or when that takes too long.
     async fn look_ended(&self) {
-        let limit = self.runtime.sleep_until(self.now().saturating_add(self.config.node_timeout));
-        select(pin!(self.fleet.changed.notified()), limit).await;
+        let until = self.now().saturating_add(self.config.node_timeout);
+        let mut limit = self.runtime.sleep_until(until);
+        loop {
+            let changed = pin!(self.fleet.changed.notified());
+            let nodes = (0..self.nodes.len()).map(NodeId::new);
+            if nodes.filter(|node| self.may_vote(*node).is_ok()).count() >= self.quorum.needed() {
+                return;
+            }
+            if let Either::Right(_) = select(changed, &mut limit).await {
+                return;
+            }
+        }
     }
 
     /// A turn for another round. It is at the end of the line: many who wait for one resource must not keep all others
