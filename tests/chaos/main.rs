@@ -28,6 +28,7 @@ mod planted;
 mod record;
 mod register;
 mod verdict;
+mod wall;
 mod worker;
 
 use std::{
