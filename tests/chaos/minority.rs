@@ -125,7 +125,7 @@ fn any_fault_of_one_of_three_leaves_one_holder_and_rising_tokens() {
         ttl: SHORT_TTL,
         max_ttl: Some(MAX_TTL),
         kinds: faults::chosen(&Fault::ALL),
-        time: run_time(4),
+        time: run_time(3),
         each_kind: false,
     };
     chaos(test, &mode);

@@ -152,8 +152,8 @@ impl Nemesis<'_> {
             deck.pop().expect("a kind of fault")
         };
         let mut faults = vec![draw()];
-        while faults.len() < self.minority() && random(3) > 0 {
-            faults.push(if random(2) == 0 { faults[0] } else { draw() });
+        while faults.len() < self.minority() && random(4) > 0 {
+            faults.push(if random(3) == 0 { faults[0] } else { draw() });
         }
         faults
     }
