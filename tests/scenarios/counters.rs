@@ -116,7 +116,7 @@ fn a_counter_of_the_older_generation_counts_on() {
 fn an_acquire_is_granted_in_the_state_that_its_round_knew_and_in_no_other() {
     let node = Node::admitted();
     let (hint, latest) = (node.now_us(), node.now_us() + 60_000_000);
-    let ask = |owner, hint| Ask { hint, latest, high: hint, ..Ask::of(owner) };
+    let ask = |owner, hint| Ask { hint, latest, ..Ask::of(owner) };
     node.set_counter(hint - 1);
     node.mark(&[("high", "9000000000000000")]);
     assert!(matches!(node.acquire(ask("a", hint))[..], [Value::Int(now)] if now > 0));

@@ -1,5 +1,5 @@
 -- Reads the marker. ARGV run_id, database, fleet, longest ttl in ms, era that must join again (0: none), 1 to seal.
--- {1, now, identity, etag, era, seal, floor, high-water mark, longest ttl} ready; {0, ...} the same, joining;
+-- {1, now, identity, head, era, seal, floor, high-water mark, longest ttl} ready; {0, ...} the same, joining;
 -- {-5, now, fleet} it belongs to another fleet; {-6, now} it is a replica.
 local run_id, database, fleet = ARGV[1], ARGV[2], ARGV[3]
 local max_ttl, force, seals = ARGV[4], ARGV[5], ARGV[6] == '1'
@@ -29,12 +29,12 @@ end
 local function etag()
   return marker.era .. '.' .. marker.seal .. '/' .. tag
 end
-local function open_counters()
-  redis.call('HSET', COUNTERS, ETAG, etag(), HIGH, marker.high, PASSED, marker.passed)
+local function put_head()
+  write_head(etag(), marker.high, marker.passed)
 end
 
 local ready = marker.state == 'ready' and marker.identity == identity
-  and redis.call('HGET', COUNTERS, ETAG) == etag()
+  and read_head(redis.call('HGET', COUNTERS, HEAD)) == etag()
 -- An operator may admit a node that is joining: docs/operating.md says how.
 local approved = marker.state == 'approved' and marker.identity == identity
 local joining = marker.state == 'joining' and marker.identity == identity
@@ -46,7 +46,7 @@ if not joining and (not ready or marker.era == force) then
     local floor = digits(math.max(tonumber(marker.floor or 0), tonumber(marker.high or 0)))
     marker.floor, marker.passed, marker.high = floor, floor, floor
     write('floor', floor, 'passed', floor, 'high', floor, 'rotated', time[1])
-    open_counters()
+    put_head()
   end
   ready = approved
   write('identity', identity, 'fleet', fleet, 'state', ready and 'ready' or 'joining', 'era', marker.era, 'seal', '0')
@@ -66,13 +66,14 @@ if ready then
     redis.call('RENAME', COUNTERS, OLDER)
     marker.floor, marker.passed = marker.passed, marker.high
     write('floor', marker.floor, 'passed', marker.passed, 'rotated', time[1])
-    open_counters()
+    put_head()
   end
   if seals then
     marker.seal = string.format('%.0f', tonumber(marker.seal) + 1)
     write('seal', marker.seal)
-    open_counters()
+    put_head()
   end
 end
-return {ready and 1 or 0, now, identity, etag(), marker.era, marker.seal, marker.floor or '0', marker.high or '0',
+local head = ready and redis.call('HGET', COUNTERS, HEAD) or ''
+return {ready and 1 or 0, now, identity, head, marker.era, marker.seal, marker.floor or '0', marker.high or '0',
   marker.max_ttl}
