@@ -144,3 +144,53 @@ fn a_throng_is_not_disturbed_by_a_node_that_cannot_be_written_to() {
     let (_, failed, ..) = throng(clients, true, full);
     assert!(failed == 0, "{failed} failed");
 }
+
+/// Whoever did not admit it hears soon of the others' new state.
+#[test]
+fn nobody_is_shut_out_for_long_by_an_admission() {
+    let _turn = alone();
+    let ttl = 300 * MS;
+    let cluster = admitted(3, ttl);
+    let clients = std::env::var("THRONG").map_or(20, |clients| clients.parse().unwrap());
+    let clients: Vec<Redlock> = (0..clients).map(|_| ready(settings(&cluster, ttl))).collect();
+    let mut longest = Duration::ZERO;
+    for round in 0..8 {
+        cluster[2].restart_empty();
+        eventually("it is admitted", SOON, || {
+            let state: Option<String> =
+                redis::from_redis_value(cluster[2].run(&["HGET", MARKER, "state"])).unwrap();
+            state.as_deref() == Some("ready")
+        });
+        std::thread::sleep(300 * MS);
+        std::thread::scope(|scope| {
+            let run = |(index, client): (usize, &Redlock)| {
+                let began = Instant::now();
+                let mut text = String::new();
+                loop {
+                    match client.try_acquire(format!("r{index}")).without_renewal().blocking() {
+                        Ok(lease) => {
+                            drop(lease.release_blocking());
+                            break;
+                        }
+                        Err(error) => text = error.to_string(),
+                    }
+                    std::thread::sleep(20 * MS);
+                }
+                if began.elapsed() > SECOND {
+                    println!("round {round} client {index} {:?}: {text}", began.elapsed());
+                }
+                began.elapsed()
+            };
+            let threads: Vec<_> =
+                clients.iter().enumerate().map(|client| scope.spawn(move || run(client))).collect();
+            for thread in threads {
+                longest = longest.max(thread.join().unwrap());
+            }
+        });
+        for client in &clients {
+            super::all_ready(client);
+        }
+    }
+    println!("longest={longest:?}");
+    assert!(longest < 2 * SECOND, "{longest:?}");
+}
