@@ -194,3 +194,30 @@ fn nobody_is_shut_out_for_long_by_an_admission() {
     println!("longest={longest:?}");
     assert!(longest < 2 * SECOND, "{longest:?}");
 }
+
+/// A new deployment of which one node is not up yet: a majority is.
+#[test]
+fn a_new_deployment_works_although_one_node_is_down() {
+    let ttl = 300 * MS;
+    let cluster = Cluster::start(3);
+    cluster[2].kill();
+    let client = settings(&cluster, ttl).build().unwrap();
+    let granted = client.acquire("r").wait(10 * SECOND).blocking();
+    println!("{:?}", client.nodes());
+    assert!(granted.is_ok(), "{}", granted.unwrap_err());
+}
+
+/// All restarted, and one does not come back.
+#[test]
+fn a_fleet_that_was_restarted_works_although_one_node_stays_down() {
+    let ttl = 300 * MS;
+    let cluster = admitted(5, ttl);
+    let client = ready(settings(&cluster, ttl));
+    cluster.iter().for_each(quorlock_harness::Server::restart_empty);
+    cluster[4].kill();
+    cluster[3].kill();
+    eventually("they are seen", SOON, || is_quarantined(&client, 0));
+    let granted = client.acquire("r").wait(10 * SECOND).blocking();
+    println!("{:?}", client.nodes());
+    assert!(granted.is_ok(), "{}", granted.unwrap_err());
+}

@@ -23,6 +23,7 @@ mod deployment;
 mod grants;
 mod guard;
 mod hostile;
+mod hostile_fields;
 mod identity;
 mod lead;
 mod leftovers;
