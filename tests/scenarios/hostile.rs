@@ -46,7 +46,9 @@ fn joining_and_then(clients: usize, what: impl FnOnce(&Cluster)) -> (u32, u32, u
     std::thread::sleep(2 * SECOND);
     let (granted, failed, seals, last) = observe(&cluster, &clients[0], 5 * SECOND);
     println!("clients={} granted={granted} failed={failed} seals={seals} last={last}", clients.len());
-    cluster[2].resume();
+    if cluster[2].is_paused() {
+        cluster[2].resume();
+    }
     (granted, failed, seals)
 }
 
@@ -220,4 +222,43 @@ fn a_fleet_that_was_restarted_works_although_one_node_stays_down() {
     let granted = client.acquire("r").wait(10 * SECOND).blocking();
     println!("{:?}", client.nodes());
     assert!(granted.is_ok(), "{}", granted.unwrap_err());
+}
+
+#[test]
+fn seals_of_one_admission() {
+    let _turn = alone();
+    let ttl = 300 * MS;
+    let cluster = admitted(3, ttl);
+    let clients = std::env::var("THRONG").map_or(40, |clients| clients.parse().unwrap());
+    let clients: Vec<Redlock> = (0..clients).map(|_| ready(settings(&cluster, ttl))).collect();
+    let (mut failed, mut asked) = (0, 0);
+    for round in 0..3 {
+        let before = seal(&cluster, 0);
+        cluster[2].restart_empty();
+        std::thread::scope(|scope| {
+            let run = |(index, client): (usize, &Redlock)| {
+                let (mut failed, mut asked) = (0, 0);
+                let began = Instant::now();
+                while began.elapsed() < 3 * SECOND {
+                    asked += 1;
+                    match client.try_acquire(format!("r{index}")).without_renewal().blocking() {
+                        Ok(lease) => drop(lease.release_blocking()),
+                        Err(_) => failed += 1,
+                    }
+                    std::thread::sleep(50 * MS);
+                }
+                (failed, asked)
+            };
+            let threads: Vec<_> =
+                clients.iter().enumerate().map(|client| scope.spawn(move || run(client))).collect();
+            for thread in threads {
+                let (some, of) = thread.join().unwrap();
+                failed += some;
+                asked += of;
+            }
+        });
+        println!("round {round}: failed={failed} of {asked} seals={}", seal(&cluster, 0) - before);
+        clients.iter().for_each(super::all_ready);
+    }
+    assert_eq!(failed, 0);
 }

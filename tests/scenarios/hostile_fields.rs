@@ -67,3 +67,17 @@ fn a_field_that_others_wrote_is_mended_or_told() {
     println!("{}", found.join("\n"));
     assert!(found.is_empty(), "{} cases", found.len());
 }
+
+#[test]
+fn a_node_whose_own_key_others_overwrote_is_not_shown_ready() {
+    let _turn = alone();
+    let cluster = admitted(3, 300 * MS);
+    let client = ready(settings(&cluster, 300 * MS));
+    cluster[1].set("quorlock:counters", "of another program", None);
+    cluster[2].run(&["ACL", "SETUSER", "default", "resetkeys", "~r*"]);
+    std::thread::sleep(Duration::from_secs(13));
+    let error = client.try_acquire("r").without_renewal().blocking().map(|lease| token(&lease));
+    let states: Vec<_> = client.nodes().into_iter().map(|node| node.state).collect();
+    println!("{error:?} {states:?}");
+    assert!(states[1] != NodeState::Ready && states[2] != NodeState::Ready, "{states:?}");
+}
