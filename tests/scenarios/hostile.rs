@@ -45,7 +45,10 @@ fn joining_and_then(clients: usize, what: impl FnOnce(&Cluster)) -> (u32, u32, u
     what(&cluster);
     std::thread::sleep(2 * SECOND);
     let (granted, failed, seals, last) = observe(&cluster, &clients[0], 5 * SECOND);
-    println!("clients={} granted={granted} failed={failed} seals={seals} last={last}", clients.len());
+    println!(
+        "clients={} granted={granted} failed={failed} seals={seals} last={last}",
+        clients.len()
+    );
     if cluster[2].is_paused() {
         cluster[2].resume();
     }

@@ -61,7 +61,11 @@ fn a_field_that_others_wrote_is_mended_or_told() {
                 .iter()
                 .map(|(key, field, value)| scope.spawn(move || look_at(key, field, *value)))
                 .collect();
-            found.extend(threads.into_iter().filter_map(|thread| thread.join().unwrap_or(Some("panic".into()))));
+            found.extend(
+                threads
+                    .into_iter()
+                    .filter_map(|thread| thread.join().unwrap_or(Some("panic".into()))),
+            );
         });
     }
     println!("{}", found.join("\n"));
