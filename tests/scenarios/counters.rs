@@ -230,3 +230,51 @@ fn a_lease_with_more_left_than_the_longest_ttl_is_cut_and_nothing_else_is() {
         }
     }
 }
+
+/// The older generation is a key of its own, and nothing says that it was there.
+#[test]
+fn a_node_whose_older_generation_was_deleted_has_forgotten() {
+    let node = Node::admitted();
+    node.mark(&[("floor", "10"), ("passed", "10"), ("high", "900")]);
+    let fence = node.granted(Ask { hint: 700, ..Ask::of("a") });
+    node.mark(&[("rotated", "1")]);
+    assert!(node.join("0").ready);
+    assert!(node.server.del("quorlock:older"));
+    node.expire();
+    if node.join("0").ready {
+        let next = node.granted(Ask::of("b"));
+        assert!(next > fence, "{next} after {fence}");
+    }
+}
+
+/// Looks that fail half-way must not drop counters without raising the floor.
+#[test]
+fn counters_are_not_dropped_by_looks_that_fail() {
+    let node = Node::admitted();
+    node.mark(&[("floor", "10"), ("passed", "10"), ("high", "900")]);
+    let fence = node.granted(Ask { hint: 700, ..Ask::of("a") });
+    node.expire();
+    node.server.run(&["HDEL", "quorlock:node", "passed"]);
+    node.mark(&[("rotated", "1")]);
+    for _ in 0..2 {
+        let look = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| node.join("0")));
+        println!("{look:?}");
+    }
+    let next = node.granted(Ask::of("b"));
+    assert!(next > fence, "{next} after {fence}");
+}
+
+/// The copy of the high-water mark that acquires go by says more than the one that looks tell.
+#[test]
+fn no_counter_is_above_the_high_water_mark_that_is_told() {
+    for copy in ["inf", "nan", "9007199254740000"] {
+        let node = Node::admitted();
+        node.set_counter(100);
+        node.server.run(&["HSET", "quorlock:counters", "quorlock:high", copy]);
+        let hint = node.now_us();
+        let fence = node.granted(Ask { hint, ..Ask::of("a") });
+        let told = node.join("0");
+        println!("{copy}: granted {fence}, told {told:?}");
+        assert!(!told.ready || told.high >= fence, "{copy}: granted {fence}, told {told:?}");
+    }
+}

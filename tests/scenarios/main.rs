@@ -22,6 +22,8 @@ mod delayed;
 mod deployment;
 mod grants;
 mod guard;
+mod hostile;
+mod hostile_fields;
 mod identity;
 mod lead;
 mod leftovers;

@@ -228,3 +228,60 @@ fn a_counter_that_somebody_wrote_ends_nothing() {
         lease.release_blocking().unwrap();
     }
 }
+
+/// One node forgets, the clock of another one jumps, and the third cannot be reached by whoever admits them; later it
+/// forgets too. No more than one node has lost its data at a time.
+#[test]
+fn a_node_whose_clock_jumped_does_not_make_a_majority_that_forgot() {
+    let _turn = alone();
+    let ttl = SECOND;
+    let clocks = Clocks::start(3);
+    let cluster = &clocks.cluster;
+    admit(cluster, ttl);
+    let proxies: Vec<Proxy> = cluster.iter().map(|server| Proxy::start(server.port())).collect();
+    let odd = Odd::start(Duration::ZERO);
+    let urls = proxies.iter().map(Proxy::url);
+    let slow = Redlock::builder().nodes(urls).connect_timeout(10 * SECOND).ttl(ttl).max_ttl(ttl);
+    let slow = ready(slow.node_timeout(60 * SECOND).runtime(Arc::clone(&odd) as Arc<dyn Runtime>));
+    let cut = Proxy::start(cluster[2].port());
+    let nodes = [cluster[0].url(), cluster[1].url(), cut.url()];
+    let behind = Redlock::builder().nodes(nodes).connect_timeout(10 * SECOND).ttl(ttl).max_ttl(ttl);
+    let behind = ready(behind.node_timeout(100 * MS).runtime(Odd::start(300 * SECOND)));
+    let is_in = |node: usize, wanted: &str| {
+        let state: Option<String> =
+            quorlock_harness::redis::from_redis_value(cluster[node].run(&[
+                "HGET",
+                "quorlock:node",
+                "state",
+            ]))
+            .unwrap();
+        state.as_deref() == Some(wanted)
+    };
+
+    // Node 0 hears the acquire, node 1 is held by somebody else, node 2 will hear it later.
+    cluster[1].set("r", "somebody else", None);
+    proxies[2].blackhole(true);
+    let request = slow.try_acquire("r").without_renewal();
+    let (first, second) = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| request.blocking());
+        eventually("node 0 has voted", SOON, || cluster[0].get("r").is_some());
+        odd.stop();
+        cut.cut();
+        cluster[0].restart_empty();
+        clocks.jump(1, 20 * 1_000_000);
+        eventually("the one that forgot is admitted", 2 * SOON, || is_in(0, "ready"));
+        println!("node 1 is ready: {}", is_in(1, "ready"));
+        proxies[2].blackhole(false);
+        let first = waiting.join().unwrap();
+        cluster[1].del("r");
+        cluster[2].restart_empty();
+        cut.heal();
+        all_ready(&behind);
+        eventually("nobody has it", SOON, || cluster.iter().all(|node| node.get("r").is_none()));
+        (first, granted(&behind))
+    });
+    println!("{:?} then {:?}", first.as_ref().map(token), token(&second));
+    if let Ok(lease) = &first {
+        assert!(token(&second) > token(lease), "{} after {}", token(&second), token(lease));
+    }
+}
