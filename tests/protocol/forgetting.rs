@@ -100,7 +100,12 @@ impl Server {
         if self.ready && flaw != Flaw::Unsealed {
             self.mark.seal += 1;
         }
-        Marker::new(self.ready, TTL, self.high)
+        self.marker()
+    }
+
+    fn marker(&self) -> Marker {
+        let kept = !self.ready && !self.lost;
+        Marker::new(self.ready, TTL, self.high).in_era(self.mark.era).kept(kept)
     }
 
     fn admit(&mut self, floor: u64) {
@@ -202,6 +207,8 @@ fn run(seed: u64, flaw: Flaw) -> (Option<String>, usize, usize) {
             if other != *node && !said.iter().any(|(asked, _)| asked.index() == other) {
                 said.push((super::node(other), Some(servers[other].seal(flaw))));
             }
+            let mut admission = admission.clone();
+            assert!(admission.handle_marker(super::node(*node), servers[*node].marker(), start()));
             if let Ok(floor) = admission.floor(super::node(*node), said, 1_000) {
                 servers[*node].admit(floor.known);
                 admissions += 1;

@@ -149,12 +149,6 @@ fn a_server_in_cluster_mode_is_refused() {
     }
 }
 
-fn replid2(server: &Server) -> String {
-    let info: String = redis::from_redis_value(server.run(&["INFO", "replication"])).unwrap();
-    let field = info.lines().find_map(|line| line.strip_prefix("master_replid2:"));
-    field.unwrap().trim().to_owned()
-}
-
 /// A server that was a replica forgets whose, when nobody has replicated from it for `repl-backlog-ttl` (an hour).
 #[test]
 fn a_node_that_was_a_replica_long_ago_is_not_made_to_join_again() {
@@ -176,34 +170,4 @@ fn a_node_that_was_a_replica_long_ago_is_not_made_to_join_again() {
         assert!(states.iter().all(|state| *state == NodeState::Ready), "{states:?}");
         std::thread::sleep(Duration::from_millis(100));
     }
-}
-
-/// While no client is there, a node takes over an older copy of itself; it is seen only when the trace is gone.
-#[test]
-fn a_node_that_took_over_older_data_long_ago_has_forgotten() {
-    let _turn = alone();
-    let (cluster, copy) = (cluster(), start());
-    let client = ready(settings(&cluster, TTL));
-    let mut last = 0;
-    client.acquire("r").blocking().unwrap().release_blocking().unwrap();
-    eventually("all have it not", SOON, || cluster.locks_left().is_empty());
-    follow(&copy, &cluster[1]);
-    copy.run(&["REPLICAOF", "NO", "ONE"]);
-    for _ in 0..5 {
-        let lease = acquire_without(&cluster, &client, "r", 2);
-        last = super::token(&lease);
-        lease.release_blocking().unwrap();
-    }
-    client.close_blocking().unwrap();
-    drop(client);
-    follow(&cluster[1], &copy);
-    cluster[1].run(&["REPLICAOF", "NO", "ONE"]);
-    cluster[1].run(&["CONFIG", "SET", "repl-backlog-ttl", "1"]);
-    eventually("the trace is gone", SOON, || replid2(&cluster[1]).starts_with("00000000"));
-    let client = settings(&cluster, TTL).connect_blocking().unwrap();
-    std::thread::sleep(Duration::from_millis(300));
-    println!("{:?}", client.nodes()[1].state);
-    all_ready(&client);
-    let lease = acquire_without(&cluster, &client, "r", 0);
-    assert!(super::token(&lease) > last, "{} after {last}", super::token(&lease));
 }

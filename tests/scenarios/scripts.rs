@@ -81,6 +81,7 @@ impl Node {
             ("identity", IDENTITY),
             ("fleet", "test/1"),
             ("max_ttl", "60000"),
+            ("older", "0"),
             ("floor", "0"),
             ("passed", "0"),
             ("high", "0"),
@@ -228,7 +229,7 @@ impl Node {
     /// Looks at the marker; one that is ready in the era `force` has to join again.
     #[track_caller]
     pub(crate) fn join(&self, force: &str) -> Seen {
-        self.look(&["this", "0", "test/1", "60000", force, "0"])
+        self.look(&["this", "0", "test/1", "60000", force, "", "0"])
     }
 
     /// Looks at the marker with these arguments.
@@ -236,7 +237,7 @@ impl Node {
     pub(crate) fn look(&self, args: &[&str]) -> Seen {
         let Value::Array(answer) = self.eval(JOIN, args) else { panic!("no array") };
         let text = |value: &Value| -> String { redis::from_redis_value(value.clone()).unwrap() };
-        let [Value::Int(ready @ (0 | 1)), Value::Int(_), _, head, era, _, floor, high, _] =
+        let [Value::Int(ready @ (0 | 1)), Value::Int(_), _, head, era, _, floor, high, _, _] =
             &answer[..]
         else {
             panic!("{answer:?}")

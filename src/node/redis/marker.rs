@@ -24,6 +24,8 @@ pub(super) struct Known {
     max_ttl_ms: u64,
     /// The head of the node's counters, as it was told last in this state; none of a node that is not ready.
     head: Mutex<Option<Arc<Head>>>,
+    kept: bool,
+    orphaned: bool,
 }
 
 /// The head of a node's counters: the etag of its state, and two numbers that rise while it stays in it.
@@ -58,10 +60,12 @@ impl Head {
 }
 
 impl Known {
-    /// From the answer to a look: identity, head, era, seal, floor, high-water mark, longest ttl.
+    /// From the answer to a look: identity, head, era, seal, floor, high-water mark, longest ttl, flags.
     pub(super) fn read(ready: bool, fields: &[Value]) -> Option<Self> {
-        let [identity, head, era, seal, floor, high, max_ttl] = fields else { return None };
-        let (Value::BulkString(identity), Value::BulkString(head)) = (identity, head) else {
+        let [identity, head, era, seal, floor, high, max_ttl, flags] = fields else { return None };
+        let [Value::BulkString(identity), Value::BulkString(head), Value::BulkString(flags)] =
+            [identity, head, flags]
+        else {
             return None;
         };
         let head = if ready { Some(Arc::new(Head::read(head)?)) } else { None };
@@ -73,6 +77,8 @@ impl Known {
             high: number(high)?,
             max_ttl_ms: number(max_ttl)?,
             head: Mutex::new(head),
+            kept: flags.contains(&b'k'),
+            orphaned: flags.contains(&b'o'),
         })
     }
 
@@ -123,6 +129,8 @@ impl Known {
             .above(self.floor)
             .in_era(self.mark.era)
             .sealed(self.mark.seal)
+            .kept(self.kept)
+            .orphaned(self.orphaned)
     }
 
     fn head(&self) -> MutexGuard<'_, Option<Arc<Head>>> {
@@ -159,6 +167,7 @@ mod tests {
             text("0000000000000100"),
             Value::Int(200),
             text("5000"),
+            text(if ready { "" } else { "ko" }),
         ];
         Known::read(ready, &fields).unwrap()
     }
@@ -183,8 +192,9 @@ mod tests {
     fn a_marker_is_read_from_numbers_and_from_text() {
         let marker = Marker::new(true, Duration::from_secs(5), 200).above(100).in_era(77).sealed(1);
         assert_eq!(known(true).marker(), marker);
+        assert!(known(false).marker().kept && known(false).marker().orphaned);
         assert!(Known::read(true, &[Value::Nil, Value::Int(1)]).is_none());
-        assert!(Known::read(true, &std::array::from_fn::<_, 7, _>(|_| Value::Int(1))).is_none());
+        assert!(Known::read(true, &std::array::from_fn::<_, 8, _>(|_| Value::Int(1))).is_none());
         assert!(Head::read(b"77.1/abc/0/0 12").is_none() && Head::read(b"a b c").is_none());
     }
 

@@ -293,7 +293,9 @@ pub(super) async fn join_fleet(session: Arc<Session>, join: Join) -> Result<Mark
         command.arg(&process.run_id).arg(process.database).arg(&*process.fleet);
         // No era is zero.
         command.arg(validity::wire_millis(join.max_ttl)).arg(join.force.unwrap_or(0));
-        command.arg(u8::from(join.seal));
+        let asked = [(join.seal, "s"), (join.lost, "l"), (join.orphaned, "o")];
+        let letters = asked.into_iter().filter(|(asked, _)| *asked).map(|(_, letter)| letter);
+        command.arg(letters.collect::<String>()).arg(session.nonce());
     };
     let script = Script { source: &script::JOIN, keys: &OWN, args: &args };
     match session.vote(script, session.now()).await?.told() {
@@ -307,7 +309,8 @@ pub(super) async fn join_fleet(session: Arc<Session>, join: Join) -> Result<Mark
                 if join.force == Some(mark.era) {
                     return Err(NodeError::NotAdmitted);
                 }
-                return Box::pin(join_fleet(session, join.force(Some(mark.era)))).await;
+                let again = join.force(Some(mark.era)).lost();
+                return Box::pin(join_fleet(session, again)).await;
             }
             let marker = known.marker();
             session.learn(Arc::new(known));

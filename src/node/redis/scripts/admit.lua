@@ -10,7 +10,7 @@ local wall = math.min(tonumber(ARGV[4]), now + 2 * AHEAD)
 floor = digits(math.max(tonumber(ARGV[3]), wall, tonumber(floor or 0), tonumber(high or 0)))
 era = string.format('%.0f', math.max(now, tonumber(era) + 1))
 redis.call('HSET', NODE, 'state', 'ready', 'era', era, 'seal', '0', 'floor', floor, 'passed', floor, 'high', floor,
-  'rotated', time[1])
+  'rotated', time[1], 'older', '0', 'flags', '')
 local run_id, rest = string.match(identity, '^(%w+)(/.*)$')
 redis.call('UNLINK', COUNTERS, OLDER)
 write_head(era .. '.0/' .. string.sub(run_id, 1, 8) .. rest, floor, floor)

@@ -51,11 +51,19 @@ fn look_at(key: &str, field: &str, value: Option<&str>) -> Option<String> {
 #[test]
 fn a_field_that_others_wrote_is_mended_or_told() {
     let _turn = alone();
-    let high = ("quorlock:counters", "quorlock:high");
-    let mut cases: Vec<_> = VALUES.iter().map(|value| (high.0, high.1, Some(*value))).collect();
-    cases.push((high.0, high.1, None));
+    let fields = [
+        ("quorlock:counters", ""),
+        ("quorlock:node", "high"),
+        ("quorlock:node", "passed"),
+        ("quorlock:node", "rotated"),
+    ];
+    let values = || VALUES.into_iter().map(Some).chain([None]);
+    let cases: Vec<_> = fields
+        .into_iter()
+        .flat_map(|(key, field)| values().map(move |value| (key, field, value)))
+        .collect();
     let mut found = Vec::new();
-    for some in cases.chunks(30) {
+    for some in cases.chunks(12) {
         std::thread::scope(|scope| {
             let threads: Vec<_> = some
                 .iter()
