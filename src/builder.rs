@@ -197,10 +197,10 @@ impl Builder {
         self
     }
 
-    /// Plain Redlock: `SET NX PX` without fencing tokens and without admission, for nodes on which this crate must keep
-    /// nothing but the locks, and for comparison. Releases and extensions are scripts all the same, so that it needs
-    /// `EVAL` and `EVALSHA`. A node that restarts without its data votes at once, so that two holders are possible: keep
-    /// such a node down for longer than the longest ttl.
+    /// Plain Redlock: `SET NX PX` without fencing tokens and without admission, for nodes on which this crate must
+    /// keep nothing but the locks, and for comparison. Releases and extensions are scripts all the same, so that it
+    /// needs `EVAL` and `EVALSHA`. A node that restarts without its data votes at once, so that two holders are
+    /// possible: keep such a node down for longer than the longest ttl.
     pub const fn classic(mut self) -> Self {
         self.config.classic = true;
         self
