@@ -122,8 +122,8 @@ impl Floor {
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum AdmissionPolicy {
-    /// It waits the quarantine. Where a majority has forgotten, as in a new deployment, counters start at
-    /// the wall clock.
+    /// It waits the quarantine. Where a majority has forgotten, as in a new deployment, counters start a minute
+    /// ahead of the wall clock, or at the largest that is left if that is more.
     #[default]
     Quarantine,
     /// It waits the quarantine. Where a majority has forgotten, an operator must say so.

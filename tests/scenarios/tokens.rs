@@ -218,7 +218,6 @@ fn tokens_rise_after_a_majority_forgot() {
 fn a_counter_that_somebody_wrote_ends_nothing() {
     let cluster: Cluster = admitted(3, SECOND);
     let end = "9007199254740980";
-    cluster[1].run(&["SET", "fence:{r}", end]);
     cluster[1].run(&["HSET", "quorlock:counters", "r", end]);
     let client = ready(settings(&cluster, SECOND));
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();

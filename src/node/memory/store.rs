@@ -22,7 +22,7 @@ const HOLDER_SHOWN: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Store {
     keys: HashMap<Vec<u8>, Entry>,
-    /// Counters never expire here, so there is no floor to turn.
+    /// Counters are kept for ever here, so that there is one generation of them, and the floor stays.
     fences: HashMap<Vec<u8>, u64>,
     floor: u64,
     high: u64,
