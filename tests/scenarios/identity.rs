@@ -158,12 +158,13 @@ fn a_node_that_was_a_replica_long_ago_is_not_made_to_join_again() {
     for index in [0, 1] {
         follow(&cluster[index], &copy);
         cluster[index].run(&["REPLICAOF", "NO", "ONE"]);
-        std::thread::sleep(12 * SECOND);
+        eventually("that is seen", SOON, || client.nodes()[index].state != NodeState::Ready);
         all_ready(&client);
     }
     for index in [0, 1] {
         cluster[index].run(&["CONFIG", "SET", "repl-backlog-ttl", "1"]);
     }
+    // Longer than from one look to the next.
     let began = std::time::Instant::now();
     while began.elapsed() < 15 * SECOND {
         let states: Vec<_> = client.nodes().into_iter().map(|node| node.state).collect();
