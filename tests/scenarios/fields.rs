@@ -72,7 +72,7 @@ fn a_field_that_others_wrote_is_mended_or_told() {
             found.extend(
                 threads
                     .into_iter()
-                    .filter_map(|thread| thread.join().unwrap_or(Some("panic".into()))),
+                    .filter_map(|thread| thread.join().unwrap_or_else(|_| Some("panic".into()))),
             );
         });
     }
