@@ -3,17 +3,14 @@
 //! It decides whether a command may be sent at all: one whose round knew another state of the node than the session
 //! does now would be refused, and must not be sent under the newer name.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use redis::Value;
 
 use crate::protocol::{Mark, Marker};
 
 /// A marker as a script has told it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Known {
     ready: bool,
     /// The process, its database, and whose replica it last was.
@@ -23,13 +20,13 @@ pub(super) struct Known {
     high: u64,
     max_ttl_ms: u64,
     /// The head of the node's counters, as it was told last in this state; none of a node that is not ready.
-    head: Mutex<Option<Arc<Head>>>,
+    head: Option<Head>,
     kept: bool,
     orphaned: bool,
 }
 
 /// The head of a node's counters: the etag of its state, and two numbers that rise while it stays in it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Head {
     text: Box<[u8]>,
     etag_bytes: usize,
@@ -68,7 +65,7 @@ impl Known {
         else {
             return None;
         };
-        let head = if ready { Some(Arc::new(Head::read(head)?)) } else { None };
+        let head = if ready { Some(Head::read(head)?) } else { None };
         Some(Self {
             ready,
             identity: Arc::from(identity.as_slice()),
@@ -76,7 +73,7 @@ impl Known {
             floor: number(floor)?,
             high: number(high)?,
             max_ttl_ms: number(max_ttl)?,
-            head: Mutex::new(head),
+            head,
             kept: flags.contains(&b'k'),
             orphaned: flags.contains(&b'o'),
         })
@@ -98,8 +95,8 @@ impl Known {
     }
 
     /// The head for a command of a round that knew this of the node.
-    pub(super) fn head_for(&self, mark: Mark) -> Option<Arc<Head>> {
-        self.head().clone().filter(|_| self.mark == mark)
+    pub(super) fn head_for(&self, mark: Mark) -> Option<&Head> {
+        self.head.as_ref().filter(|_| self.mark == mark)
     }
 
     /// The era, of a node that is ready.
@@ -109,18 +106,16 @@ impl Known {
 
     /// What the high-water mark is not below.
     pub(super) fn high(&self) -> u64 {
-        self.head().as_ref().map_or(self.high, |head| head.high)
+        self.head.as_ref().map_or(self.high, |head| head.high)
     }
 
-    /// The node has told of its head, in the same state. Answers may be taken in another order than they came.
-    pub(super) fn raise(&self, text: &[u8]) {
-        let mut head = self.head();
-        if let (Some(known), Some(told)) = (head.as_ref(), Head::read(text))
-            && told.etag() == known.etag()
-            && (told.high, told.passed) > (known.high, known.passed)
-        {
-            *head = Some(Arc::new(told));
-        }
+    /// The same with the head that the node has told, if that is a later one of the same state. Answers may be taken
+    /// in another order than they came.
+    pub(super) fn raised(&self, text: &[u8]) -> Option<Self> {
+        let (known, told) = (self.head.as_ref()?, Head::read(text)?);
+        let later =
+            told.etag() == known.etag() && (told.high, told.passed) > (known.high, known.passed);
+        later.then(|| Self { head: Some(told), ..self.clone() })
     }
 
     /// For the protocol.
@@ -131,10 +126,6 @@ impl Known {
             .sealed(self.mark.seal)
             .kept(self.kept)
             .orphaned(self.orphaned)
-    }
-
-    fn head(&self) -> MutexGuard<'_, Option<Arc<Head>>> {
-        self.head.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -174,7 +165,8 @@ mod tests {
 
     #[test]
     fn a_command_is_sent_only_under_the_state_that_its_round_knew() {
-        let head = known(true).head_for(Mark::new(77, 1)).unwrap();
+        let ready = known(true);
+        let head = ready.head_for(Mark::new(77, 1)).unwrap();
         assert_eq!((head.text(), head.etag()), (HEAD.as_bytes(), &b"77.1/abc/0/0"[..]));
         let sent = |ready, mark| known(ready).head_for(mark).is_some();
         assert!(!sent(true, Mark::new(77, 0)), "sealed since");
@@ -184,7 +176,8 @@ mod tests {
 
     #[test]
     fn a_hint_is_taken_as_it_is_between_the_two_numbers_of_the_head() {
-        let head = known(true).head_for(Mark::new(77, 1)).unwrap();
+        let ready = known(true);
+        let head = ready.head_for(Mark::new(77, 1)).unwrap();
         assert!(!head.allows(150) && head.allows(151) && head.allows(200) && !head.allows(201));
     }
 
@@ -209,14 +202,14 @@ mod tests {
 
     #[test]
     fn the_head_only_rises_and_only_in_its_state() {
-        let known = known(true);
+        let mut known = known(true);
         for (head, high) in [
             ("77.1/abc/0/0 0000000000000300 0000000000000150", 300),
             ("77.1/abc/0/0 0000000000000250 0000000000000150", 300),
             ("77.2/abc/0/0 0000000000000900 0000000000000150", 300),
             ("nothing", 300),
         ] {
-            known.raise(head.as_bytes());
+            known = known.raised(head.as_bytes()).unwrap_or(known);
             assert_eq!(known.high(), high, "{head}");
         }
     }

@@ -141,6 +141,14 @@ impl Session {
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
     }
 
+    /// The node has told of its head.
+    pub(super) fn raise(&self, head: &[u8]) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(raised) = known.as_ref().and_then(|known| known.raised(head)) {
+            *known = Some(Arc::new(raised));
+        }
+    }
+
     /// The era in which the node was last seen ready on this connection.
     pub(super) fn era(&self) -> Option<u64> {
         self.known()?.era()

@@ -101,9 +101,9 @@ async fn acquire(
     let latest = session.latest(now).unwrap_or(0);
     let args = |command: &mut Cmd| {
         command.arg(head.text()).arg(owner.to_hex().as_slice()).arg(validity::wire_millis(ttl));
-        command.arg(digits(hint)).arg(latest).arg(u8::from(head.allows(hint)));
+        command.arg(&digits(hint)[..]).arg(latest).arg(u8::from(head.allows(hint)));
     };
-    let keys = &with_own([resource.as_bytes()]);
+    let keys = &with_own(resource.as_bytes());
     let script = Script { source: &script::ACQUIRE, keys, args: &args };
     let mut told = match session.vote(script, now).await? {
         // The common case: the counter is the hint.
@@ -112,7 +112,7 @@ async fn acquire(
     };
     match told.as_mut_slice() {
         [Value::Int(1), _, Value::Int(fence), Value::BulkString(head)] => {
-            known.raise(head);
+            session.raise(head);
             Ok(Reply::Granted(u64::try_from(*fence).ok().map(FencingToken::new)))
         }
         [Value::Int(0), _, Value::Int(remaining), holder @ ..] => {
@@ -136,13 +136,20 @@ fn refused_under(session: &Session, mark: Mark, answer: &[Value]) -> NodeError {
 }
 
 /// The node's own keys, before those of the command.
-fn with_own<const N: usize>(resources: [&[u8]; N]) -> Vec<&[u8]> {
-    OWN.iter().copied().chain(resources).collect()
+const fn with_own(resource: &[u8]) -> [&[u8]; 4] {
+    let [node, counters, older] = OWN;
+    [node, counters, older, resource]
 }
 
-/// A counter as it is stored.
-fn digits(counter: u64) -> String {
-    format!("{counter:016}")
+/// A counter as it is stored: sixteen digits, which is enough for all below 2^53. A hint may be above that, and is cut.
+fn digits(counter: u64) -> [u8; 16] {
+    let mut digits = [b'0'; 16];
+    let mut rest = counter.min(FencingToken::MAX.get());
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + u8::try_from(rest % 10).unwrap_or(0);
+        rest /= 10;
+    }
+    digits
 }
 
 fn denial(holder: Option<Value>, remaining_ms: i64) -> Denial {
@@ -163,9 +170,10 @@ async fn confirm(
     let known = session.known().ok_or(NodeError::NotAdmitted)?;
     let head = known.head_for(mark).ok_or(NodeError::Outdated)?;
     let args = |command: &mut Cmd| {
-        command.arg(head.etag()).arg(owner.to_hex().as_slice()).arg(digits(token.get()));
+        command.arg(head.etag()).arg(owner.to_hex().as_slice());
+        command.arg(&digits(token.get())[..]);
     };
-    let keys = &with_own([resource.as_bytes()]);
+    let keys = &with_own(resource.as_bytes());
     let script = Script { source: &script::CONFIRM, keys, args: &args };
     let answer = session.vote(script, session.now()).await?;
     yes_or_no(answer.told(), Some(token)).map_err(|_| refused_under(&session, mark, answer.told()))
@@ -378,5 +386,17 @@ const fn kind(value: &Value) -> &'static str {
         Value::Okay => "OK",
         Value::Array(_) => "an array",
         _ => "another type",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_is_written_with_sixteen_digits() {
+        assert_eq!(&digits(0), b"0000000000000000");
+        assert_eq!(&digits(1_795_170_000_123_456), b"1795170000123456");
+        assert_eq!(digits(u64::MAX), digits(FencingToken::MAX.get()));
     }
 }

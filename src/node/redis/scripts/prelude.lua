@@ -22,7 +22,7 @@ end
 
 -- The value of a key, or as much of it as tells it from an owner: others may have put anything there.
 local function value_of(key)
-  local value = redis.pcall('GETRANGE', key, 0, 63)
+  local value = redis.pcall('GETRANGE', key, '0', '63')
   return type(value) == 'string' and value
 end
 
