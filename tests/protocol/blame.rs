@@ -306,3 +306,24 @@ fn a_jump_that_was_our_clocks_hides_none_of_a_node_after_it() {
     world.judge();
     assert_eq!(world.verdicts, [(0, Blame::Ours), (0, Blame::Node)]);
 }
+
+/// It jumps just when the way to the others becomes long for good.
+#[test]
+fn whose_clock_it_was_is_known_at_last_where_the_others_stay_far() {
+    let mut world = World::new(&[0; 3]);
+    world.now += 11 * SECOND;
+    world.read(0);
+    world.stall(300 * MS);
+    world.read(0);
+    world.waits = 200 * MS;
+    for _ in 0..1000 {
+        world.judge();
+        world.now += SECOND / 2;
+    }
+    assert_ne!(
+        world.verdicts.last(),
+        Some(&(0, Blame::Undecided)),
+        "after {}",
+        world.verdicts.len()
+    );
+}

@@ -22,6 +22,7 @@ mod delayed;
 mod deployment;
 mod grants;
 mod guard;
+mod hostile;
 mod identity;
 mod lead;
 mod leftovers;
