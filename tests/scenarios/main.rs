@@ -31,6 +31,7 @@ mod neighbours;
 mod overload;
 mod overtaken;
 mod own_clock;
+mod prolonged;
 mod restarts;
 mod restore;
 mod rights;
