@@ -77,7 +77,7 @@ impl Acquire {
     }
 
     /// How long to wait while somebody else holds the resource. The default is the builder's, 10 s; zero
-    /// means one round, as [`try_acquire`](crate::Redlock::try_acquire) does.
+    /// means one round, as of [`try_acquire`](crate::Redlock::try_acquire).
     ///
     /// It is a deadline for new rounds: the last one may end up to one node timeout later. An outage, with
     /// too few nodes for a quorum, is borne for a quarter of the wait, and for one node timeout at least, and then

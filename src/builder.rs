@@ -197,9 +197,10 @@ impl Builder {
         self
     }
 
-    /// Plain Redlock: `SET NX PX` without fencing tokens and without admission, for servers without Lua and
-    /// for comparison. A node that restarts without its data votes at once, so that two holders are possible:
-    /// keep such a node down for longer than the longest ttl.
+    /// Plain Redlock: `SET NX PX` without fencing tokens and without admission, for nodes on which this crate must
+    /// keep nothing but the locks, and for comparison. Releases and extensions are scripts all the same, so that it
+    /// needs `EVAL` and `EVALSHA`. A node that restarts without its data votes at once, so that two holders are
+    /// possible: keep such a node down for longer than the longest ttl.
     pub const fn classic(mut self) -> Self {
         self.config.classic = true;
         self
@@ -207,7 +208,7 @@ impl Builder {
 
     /// Where a majority of the nodes may have forgotten, as in a new deployment, no node is admitted until an
     /// operator says so (`docs/operating.md`). By default such a fleet waits the quarantine, and its tokens
-    /// go on from the wall clock.
+    /// go on from a minute ahead of the wall clock, or from the largest counter that is left if that is more.
     pub const fn strict_admission(mut self) -> Self {
         self.config.admission = AdmissionPolicy::Strict;
         self

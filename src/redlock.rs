@@ -93,8 +93,12 @@ impl Redlock {
         Acquire::new(Arc::clone(&self.driver), resource.as_ref(), patience)
     }
 
-    /// A request for a lease on `resource` that asks every node once and does not wait, but for its turn where
-    /// this process has more acquires under way than the nodes answer: that takes one node timeout at most.
+    /// A request for a lease on `resource` that is one round: it asks every node once, and does not wait while
+    /// somebody else holds it.
+    ///
+    /// Two things can make it take longer, each for up to a node timeout. Where this process has more acquires under
+    /// way than the nodes answer, it waits for its turn. And its round is begun again where nodes whose state had
+    /// just changed, as when another node was admitted, would have made the difference.
     #[doc(alias = "try_lock")]
     pub fn try_acquire(&self, resource: impl AsRef<[u8]>) -> Acquire {
         Acquire::new(Arc::clone(&self.driver), resource.as_ref(), Patience::OneRound)

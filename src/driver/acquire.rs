@@ -40,7 +40,8 @@ pub(crate) struct Plan {
 /// How long a caller waits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Patience {
-    /// One round.
+    /// One round. It is begun again, for up to a node timeout, where nodes whose state had just changed would have
+    /// made the difference.
     OneRound,
     /// Rounds until this much time has passed.
     For(Duration),

@@ -8,7 +8,7 @@ use std::sync::{Arc, MutexGuard, PoisonError, atomic::Ordering};
 use super::{Driver, Member};
 use crate::{
     node::{NodeError, NodeState},
-    protocol::{Admission, Mark, NodeId, Standing},
+    protocol::{Admission, Floor, Mark, NodeId, Standing},
 };
 
 impl Driver {
@@ -120,6 +120,16 @@ impl Member {
     /// The era in which the node's clock was seen to jump, until that has been dealt with.
     pub(super) fn jumped_in(&self) -> Option<u64> {
         Some(self.jumped_in.load(Ordering::Acquire)).filter(|era| *era != 0)
+    }
+
+    /// The floor that a sealed majority of the others gave it in this era.
+    pub(super) fn sealed_floor(&self, era: u64) -> Option<Floor> {
+        let sealed = *self.sealed_floor.lock().unwrap_or_else(PoisonError::into_inner);
+        sealed.filter(|(sealed, _)| *sealed == era).map(|(_, floor)| floor)
+    }
+
+    pub(super) fn set_sealed_floor(&self, era: u64, floor: Floor) {
+        *self.sealed_floor.lock().unwrap_or_else(PoisonError::into_inner) = Some((era, floor));
     }
 
     /// The jump in this era has been dealt with; one that was seen since has not.

@@ -46,7 +46,7 @@ use crate::{
     config::Config,
     error::CloseError,
     node::{Fleet, Node, NodeContext, NodeError, NodeState, NodeStatus},
-    protocol::{Admission, Clocks, NodeId, Quorum, Timestamp},
+    protocol::{Admission, Clocks, Floor, NodeId, Quorum, Timestamp},
     runtime::{Runtime, Task},
 };
 
@@ -77,6 +77,8 @@ struct Member {
     leftovers: Leftovers,
     /// The era in which its clock jumped, so that it has to join again though it has not restarted; or zero.
     jumped_in: AtomicU64,
+    /// The floor that a sealed majority of the others gave it, and the era for which that holds.
+    sealed_floor: Mutex<Option<(u64, Floor)>>,
     /// How often its standing has been taken away.
     lapses: AtomicU64,
     /// The process that was last seen behind it.
@@ -116,6 +118,7 @@ impl Driver {
             pace: Pace::default(),
             leftovers: Leftovers::default(),
             jumped_in: AtomicU64::new(0),
+            sealed_floor: Mutex::default(),
             lapses: AtomicU64::new(0),
             identity: Mutex::new(None),
             trouble: Mutex::new(None),

@@ -115,7 +115,7 @@ impl Driver {
         if self.read(node, marker) {
             return;
         }
-        let again = Join::look(self.admission().longest()).force(Some(marker.era));
+        let again = Join::look(self.admission().longest()).force(Some(marker.era)).lost();
         for (node, marker) in self.markers(&[node], again, &[]).await {
             self.read(node, marker);
         }
@@ -169,10 +169,14 @@ impl Driver {
                     }
                     member.set_trouble(None);
                     if member.jumped_in().is_none() {
+                        // The session knows of a new seal by now, and rounds that begin now must know of it too.
+                        if marker.ready && self.admission().standing(node) == Standing::Ready {
+                            self.read(node, marker);
+                        }
                         read.push((node, marker));
                     }
                 }
-                Err(error) => admission_failed(node, member, error),
+                Err(error) => self.admission_failed(node, member, error),
             }
         }
     }
@@ -182,14 +186,14 @@ impl Driver {
         let Some(member) = self.member(node) else { return };
         // Whatever changes the node's standing meanwhile changes its era, and then it is not admitted.
         let Standing::Joining { era, .. } = self.admission().standing(node) else { return };
-        let Some(floor) = self.floor(node, member).await else { return };
+        let Some(floor) = self.floor(node, member, era).await else { return };
         let mut call: Fanout<bool> = Fanout::new(self);
         call.add(node, member.node.admit(era, floor));
         match call.progress(self).await {
             Progress::Answered((_, Ok(true))) => {
                 telemetry::node_admitted(node, &member.address, floor.known.max(floor.wall_us));
             }
-            Progress::Answered((_, Err(error))) => admission_failed(node, member, error),
+            Progress::Answered((_, Err(error))) => self.admission_failed(node, member, error),
             _ => {}
         }
         // Its marker is read again in any case: another client may have been faster.
@@ -202,25 +206,44 @@ impl Driver {
     /// From where the counters of a node go on, as the others say; `None` where it has to wait longer.
     ///
     /// The others are sealed before they are believed, which costs every client whose rounds are under way another
-    /// look at them. So it is first seen whether they could tell, and whether the node is still waiting.
-    async fn floor(self: &Arc<Self>, node: NodeId, member: &Member) -> Option<Floor> {
+    /// look at them. So it is first seen whether they could tell, and whether the node is still there and waiting; and
+    /// what a sealed majority has said holds for as long as the node waits in this era, whatever keeps it waiting.
+    async fn floor(self: &Arc<Self>, node: NodeId, member: &Member, era: u64) -> Option<Floor> {
         let everyone: Vec<NodeId> = (0..self.nodes.len()).map(NodeId::new).collect();
         let others: Vec<NodeId> = everyone.iter().copied().filter(|other| *other != node).collect();
         let look = Join::look(self.admission().longest());
         let read = self.markers(&everyone, look, &[]).await;
         let (own, read): (Vec<_>, Vec<_>) = read.into_iter().partition(|(other, _)| *other == node);
+        if !own.iter().any(|(_, marker)| !marker.ready && marker.era == era) {
+            return None;
+        }
         for (node, marker) in own {
             self.read(node, marker);
         }
-        self.judge_floor(node, member, &read)?;
-        let sealed = self.markers(&others, look.seal(), &[]).await;
-        for (other, marker) in &sealed {
-            // Rounds that begin now know of the seal. Others' standing is judged where it is looked at.
-            if self.admission().standing(*other) == Standing::Ready && marker.ready {
-                self.read(*other, *marker);
-            }
+        let floor = self.judge_floor(node, member, &read)?;
+        if let Some(sealed) = member.sealed_floor(era) {
+            return Some(Floor::new(sealed.known.max(floor.known), floor.wall_us));
         }
-        self.judge_floor(node, member, &sealed)
+        if floor.wall_us > 0 {
+            // All that are joining are told, before the first of them is ready and looks like one that knows.
+            let orphaned = Join::look(self.admission().longest()).orphaned();
+            let joining: Vec<NodeId> = read
+                .iter()
+                .filter(|(_, marker)| !marker.ready && !marker.kept)
+                .map(|(other, _)| *other)
+                .chain([node])
+                .collect();
+            let told = self.markers(&joining, orphaned, &[]).await;
+            told.into_iter().for_each(|(other, marker)| {
+                self.read(other, marker);
+            });
+        }
+        let sealed = self.markers(&others, look.seal(), &[]).await;
+        let floor = self.judge_floor(node, member, &sealed)?;
+        if floor.wall_us == 0 {
+            member.set_sealed_floor(era, floor);
+        }
+        Some(floor)
     }
 
     fn judge_floor(
@@ -241,31 +264,38 @@ impl Driver {
         };
         floor.map_err(|hold| telemetry::node_held_back(node, &member.address, hold)).ok()
     }
-}
 
-/// Takes note of why a marker could not be read or set. What passes by itself is no trouble, and a node that is
-/// down says so by itself.
-fn admission_failed(node: NodeId, member: &Member, error: NodeError) {
-    let trouble = match error {
-        NodeError::NotConnected { .. }
-        | NodeError::ConnectionLost { .. }
-        | NodeError::TimedOut
-        | NodeError::Overloaded
-        | NodeError::NotAdmitted
-        | NodeError::Outdated
-        | NodeError::VoteLapsed
-        | NodeError::Quarantined { .. }
-        | NodeError::ArrivedLate
-        | NodeError::ClockJumped => return,
-        NodeError::Refused(_) | NodeError::MarkerUnreadable { .. } => error,
-        NodeError::Rejected { .. }
-        | NodeError::CounterExhausted
-        | NodeError::Panicked { .. }
-        | NodeError::Unexpected { .. } => NodeError::MarkerUnreadable { cause: Box::new(error) },
-    };
-    if member.has_trouble(&trouble) {
-        return;
+    /// Takes note of why a marker could not be read or set. What passes by itself is no trouble, and a node that is
+    /// down says so by itself.
+    fn admission_failed(&self, node: NodeId, member: &Member, error: NodeError) {
+        let trouble = match error {
+            NodeError::NotConnected { .. }
+            | NodeError::ConnectionLost { .. }
+            | NodeError::TimedOut
+            | NodeError::Overloaded
+            | NodeError::NotAdmitted
+            | NodeError::Outdated
+            | NodeError::VoteLapsed
+            | NodeError::Quarantined { .. }
+            | NodeError::ArrivedLate
+            | NodeError::ClockJumped => return,
+            NodeError::Refused(_) | NodeError::MarkerUnreadable { .. } => error,
+            NodeError::Rejected { .. }
+            | NodeError::CounterExhausted
+            | NodeError::Panicked { .. }
+            | NodeError::Unexpected { .. } => {
+                NodeError::MarkerUnreadable { cause: Box::new(error) }
+            }
+        };
+        if member.has_trouble(&trouble) {
+            return;
+        }
+        telemetry::node_not_admitted(node, &member.address, &trouble);
+        member.set_trouble(Some(trouble));
+        // It would not vote either.
+        let mut admission = self.admission();
+        if admission.standing(node) == Standing::Ready {
+            self.lapse(node, &mut admission);
+        }
     }
-    telemetry::node_not_admitted(node, &member.address, &trouble);
-    member.set_trouble(Some(trouble));
 }

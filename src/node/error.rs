@@ -24,7 +24,8 @@ pub enum NodeError {
     #[error("refused: {0}")]
     Refused(Refusal),
     /// Thousands of commands to the node are unanswered already. Nothing was sent. Since no more rounds are begun
-    /// than the nodes answer, this is a node that has stopped answering; it is given up soon. See to it.
+    /// than the nodes answer, this node answers much later than the others, or not at all. A connection on which
+    /// nothing answers is given up and rebuilt; one on which late answers come is kept. See to the server.
     #[error("too many commands to it are unanswered already")]
     Overloaded,
     /// No reply came within the node timeout. The command may take effect later; a release follows it. See

@@ -102,6 +102,10 @@ pub struct Join {
     pub max_ttl: Duration,
     /// The era of a node that must join again although it is ready: its clock jumped, or its data went back.
     pub force: Option<u64>,
+    /// Whether the node that must join again is known to have lost data. Otherwise it has kept what it has.
+    pub lost: bool,
+    /// Whether a node that is joining is told that a majority has forgotten.
+    pub orphaned: bool,
     /// Whether a node that is ready is sealed, so that no vote of a round that began before counts any more. What
     /// it then says of its counters is final for those rounds.
     pub seal: bool,
@@ -110,13 +114,25 @@ pub struct Join {
 impl Join {
     /// A look that changes nothing of a node that is ready.
     pub const fn look(max_ttl: Duration) -> Self {
-        Self { max_ttl, force: None, seal: false }
+        Self { max_ttl, force: None, lost: false, orphaned: false, seal: false }
     }
 
     /// The same, and one that is ready in this era has to join again.
     #[must_use]
     pub const fn force(self, force: Option<u64>) -> Self {
         Self { force, ..self }
+    }
+
+    /// The same, and one that is made to join again has lost data.
+    #[must_use]
+    pub const fn lost(self) -> Self {
+        Self { lost: true, ..self }
+    }
+
+    /// The same, and one that is joining is told that a majority has forgotten.
+    #[must_use]
+    pub const fn orphaned(self) -> Self {
+        Self { orphaned: true, ..self }
     }
 
     /// The same, and one that is ready is sealed.

@@ -44,12 +44,18 @@ pub struct Marker {
     pub era: u64,
     /// How often the node has been sealed in this era.
     pub seal: u64,
+    /// Whether a node that is joining has lost nothing: its clock jumped. It votes no more, so that its `high` is the
+    /// last word on what it voted for before.
+    pub kept: bool,
+    /// Whether a majority had forgotten while the node was joining in this era: then nobody can say how high its
+    /// counters were.
+    pub orphaned: bool,
 }
 
 impl Marker {
     /// A marker that says this, with a floor and an era of zero.
     pub const fn new(ready: bool, max_ttl: Duration, high: u64) -> Self {
-        Self { ready, max_ttl, high, floor: 0, era: 0, seal: 0 }
+        Self { ready, max_ttl, high, floor: 0, era: 0, seal: 0, kept: false, orphaned: false }
     }
 
     /// The same with this era.
@@ -62,6 +68,23 @@ impl Marker {
     #[must_use]
     pub const fn sealed(self, seal: u64) -> Self {
         Self { seal, ..self }
+    }
+
+    /// The same, of a node that is joining and has lost nothing, or of one that may have.
+    #[must_use]
+    pub const fn kept(self, kept: bool) -> Self {
+        Self { kept, ..self }
+    }
+
+    /// The same, of a node that was joining while a majority had forgotten, or not.
+    #[must_use]
+    pub const fn orphaned(self, orphaned: bool) -> Self {
+        Self { orphaned, ..self }
+    }
+
+    /// Whether the node can say how high the counters of others may be.
+    const fn knows(&self) -> bool {
+        self.ready || self.kept
     }
 
     /// The era and the seal, for rounds that begin now.
@@ -99,8 +122,8 @@ impl Floor {
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum AdmissionPolicy {
-    /// It waits the quarantine. Where a majority has forgotten, as in a new deployment, counters start at
-    /// the wall clock.
+    /// It waits the quarantine. Where a majority has forgotten, as in a new deployment, counters start a minute
+    /// ahead of the wall clock, or at the largest that is left if that is more.
     #[default]
     Quarantine,
     /// It waits the quarantine. Where a majority has forgotten, an operator must say so.
@@ -316,12 +339,16 @@ impl Admission {
         if high > wall_us.saturating_add(IMPLAUSIBLY_AHEAD) {
             return Err(Hold::Implausible);
         }
-        if markers().filter(|marker| marker.ready).count() >= self.quorum.needed() {
+        let own = self.marker(node);
+        // What it voted for itself it knows: the node does not go below its own high-water mark.
+        let kept = own.is_some_and(|marker| marker.kept);
+        if kept || markers().filter(Marker::knows).count() >= self.quorum.needed() {
             return Ok(Floor::new(high, 0));
         }
-        // The node itself has forgotten too.
-        let forgotten = markers().filter(|marker| !marker.ready).count() + 1;
-        if self.policy == AdmissionPolicy::DangerSkip || forgotten > self.quorum.spare() {
+        // The node itself has forgotten too. Where that was a majority, it stays so when some are admitted again.
+        let forgotten = markers().filter(|marker| !marker.knows()).count() + 1;
+        let orphaned = forgotten > self.quorum.spare() || own.is_some_and(|marker| marker.orphaned);
+        if self.policy == AdmissionPolicy::DangerSkip || orphaned {
             return match self.policy {
                 AdmissionPolicy::Strict => Err(Hold::Strict),
                 _ => Ok(Floor::new(high, wall_us.saturating_add(TOKENS_AHEAD))),

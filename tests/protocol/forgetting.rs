@@ -27,6 +27,8 @@ enum Flaw {
     GrantsOutdated,
     /// A node is admitted with what the others said before it forgot.
     AskedEarly,
+    /// None: but clocks jump, so that more nodes are joining than have lost their data.
+    Jumps,
 }
 
 struct Server {
@@ -36,6 +38,8 @@ struct Server {
     counter: Option<u64>,
     floor: u64,
     high: u64,
+    /// It has lost its data, and has not been admitted since.
+    lost: bool,
 }
 
 impl Server {
@@ -82,6 +86,13 @@ impl Server {
     fn forget(&mut self) {
         self.begin_era(false);
         (self.holder, self.counter, self.floor, self.high) = (None, None, 0, 0);
+        self.lost = true;
+    }
+
+    /// Its clock has jumped: it has to join again, and has its high-water mark.
+    fn jump(&mut self) {
+        self.begin_era(false);
+        self.counter = None;
     }
 
     /// The look of somebody who is about to admit another node.
@@ -89,12 +100,19 @@ impl Server {
         if self.ready && flaw != Flaw::Unsealed {
             self.mark.seal += 1;
         }
-        Marker::new(self.ready, TTL, self.high)
+        self.marker()
+    }
+
+    fn marker(&self) -> Marker {
+        let kept = !self.ready && !self.lost;
+        Marker::new(self.ready, TTL, self.high).in_era(self.mark.era).kept(kept)
     }
 
     fn admit(&mut self, floor: u64) {
         self.begin_era(true);
+        let floor = floor.max(self.high);
         (self.floor, self.high) = (floor, floor);
+        self.lost = false;
     }
 }
 
@@ -145,6 +163,7 @@ fn run(seed: u64, flaw: Flaw) -> (Option<String>, usize, usize) {
         counter: Some(high),
         floor: 0,
         high,
+        lost: false,
     };
     let mut servers: Vec<Server> = (0..nodes).map(|_| new(rng.random_range(0..6))).collect();
     let mut clients: Vec<Client> = Vec::new();
@@ -167,7 +186,15 @@ fn run(seed: u64, flaw: Flaw) -> (Option<String>, usize, usize) {
             early = servers.iter_mut().enumerate().map(said).collect();
         }
         // Never more than a minority at a time.
-        let gone = servers.iter().filter(|server| !server.ready).count();
+        let gone = servers
+            .iter()
+            .filter(|server| if flaw == Flaw::Jumps { server.lost } else { !server.ready })
+            .count();
+        if flaw == Flaw::Jumps && rng.random_bool(0.05) && servers[node].ready {
+            servers[node].jump();
+            admitting.push(Admitting { node, said: Vec::new() });
+            continue;
+        }
         if rng.random_bool(0.05) && servers[node].ready && gone < quorum.spare() {
             servers[node].forget();
             admitting.push(Admitting { node, said: early.clone() });
@@ -180,6 +207,8 @@ fn run(seed: u64, flaw: Flaw) -> (Option<String>, usize, usize) {
             if other != *node && !said.iter().any(|(asked, _)| asked.index() == other) {
                 said.push((super::node(other), Some(servers[other].seal(flaw))));
             }
+            let mut admission = admission.clone();
+            assert!(admission.handle_marker(super::node(*node), servers[*node].marker(), start()));
             if let Ok(floor) = admission.floor(super::node(*node), said, 1_000) {
                 servers[*node].admit(floor.known);
                 admissions += 1;
@@ -242,5 +271,14 @@ fn nodes_that_forget_with_a_flaw_are_found_out() {
         let found = (0..200_000).find_map(|seed| run(seed, flaw).0);
         println!("{flaw:?}: {found:?}");
         assert!(found.is_some(), "{flaw:?}: a search that finds nothing proves nothing");
+    }
+}
+
+#[test]
+fn tokens_are_unique_and_rise_while_minorities_forget_and_clocks_jump() {
+    let seeds = std::env::var("QUORLOCK_SCHEDULES").map_or(12_000, |seeds| seeds.parse().unwrap());
+    for seed in 0..seeds {
+        let (wrong, ..) = run(seed, Flaw::Jumps);
+        assert_eq!(wrong, None);
     }
 }

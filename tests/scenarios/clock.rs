@@ -215,7 +215,7 @@ fn nodes_whose_clocks_jump_by_different_amounts_are_to_blame_also_where_they_are
 
 #[test]
 fn a_client_that_meets_the_node_after_the_jump_has_the_larger_token() {
-    // After two days the node's counters have expired too; its floor has not.
+    // Two days also end the generation of the node's counters, at the next look; no counter expires.
     for jump in [MINUTE, 2 * DAY] {
         let clocks = Clocks::start(3);
         let cluster = &clocks.cluster;

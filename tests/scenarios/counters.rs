@@ -116,7 +116,7 @@ fn a_counter_of_the_older_generation_counts_on() {
 fn an_acquire_is_granted_in_the_state_that_its_round_knew_and_in_no_other() {
     let node = Node::admitted();
     let (hint, latest) = (node.now_us(), node.now_us() + 60_000_000);
-    let ask = |owner, hint| Ask { hint, latest, high: hint, ..Ask::of(owner) };
+    let ask = |owner, hint| Ask { hint, latest, ..Ask::of(owner) };
     node.set_counter(hint - 1);
     node.mark(&[("high", "9000000000000000")]);
     assert!(matches!(node.acquire(ask("a", hint))[..], [Value::Int(now)] if now > 0));
@@ -142,7 +142,7 @@ fn an_acquire_is_granted_in_the_state_that_its_round_knew_and_in_no_other() {
 fn a_vote_of_a_round_that_began_before_the_seal_does_not_count_behind_it() {
     let node = Node::admitted();
     let fence = node.granted(Ask::of("a"));
-    let sealed = node.look(&["this", "0", "test/1", "60000", "0", "1"]);
+    let sealed = node.look(&["this", "0", "test/1", "60000", "0", "s", "0"]);
     assert!(sealed.ready && sealed.high >= fence && sealed.etag != ETAG);
     assert_eq!(node.confirm(CONFIRM, ETAG, "a", fence + 7), -1);
     node.expire();
@@ -167,10 +167,10 @@ fn an_acquire_that_arrives_late_does_nothing() {
 #[test]
 fn a_node_that_is_not_what_it_was_admitted_as_joins_again() {
     type Change = fn(&Node);
-    let same = ["this", "0", "test/1", "60000", "0", "0"];
-    let changes: [(&str, Change, [&str; 6]); 5] = [
-        ("another process", |_| (), ["that", "0", "test/1", "60000", "0", "0"]),
-        ("another database", |_| (), ["this", "1", "test/1", "60000", "0", "0"]),
+    let same = ["this", "0", "test/1", "60000", "0", "", "0"];
+    let changes: [(&str, Change, [&str; 7]); 5] = [
+        ("another process", |_| (), ["that", "0", "test/1", "60000", "0", "", "0"]),
+        ("another database", |_| (), ["this", "1", "test/1", "60000", "0", "", "0"]),
         ("other data", |node| node.mark(&[("identity", "this/0/0123abcd")]), same),
         ("counters gone", |node| assert!(node.server.del("quorlock:counters")), same),
         ("marker gone", |node| assert!(node.server.del(super::MARKER)), same),
@@ -196,7 +196,7 @@ fn a_node_that_is_not_what_it_was_admitted_as_joins_again() {
 fn a_node_of_another_fleet_is_left_alone() {
     let node = Node::admitted();
     for fleet in ["test/3", "other/1"] {
-        assert_eq!(node.look_code(&["this", "0", fleet, "90000", "42", "1"]), -5);
+        assert_eq!(node.look_code(&["this", "0", fleet, "90000", "42", "s", "0"]), -5);
     }
     let seen = node.join("0");
     assert!(seen.ready && seen.etag == ETAG);
@@ -228,5 +228,61 @@ fn a_lease_with_more_left_than_the_longest_ttl_is_cut_and_nothing_else_is() {
         for left in [*remaining, node.server.pttl(RESOURCE)] {
             assert!((expected - 30_000..=expected).contains(&left), "{holder}: {left}");
         }
+    }
+}
+
+/// The older generation is a key of its own, and nothing says that it was there.
+#[test]
+fn a_node_whose_older_generation_was_deleted_has_forgotten() {
+    let node = Node::admitted();
+    node.mark(&[("floor", "10"), ("passed", "10"), ("high", "900")]);
+    let fence = node.granted(Ask { hint: 700, ..Ask::of("a") });
+    node.mark(&[("rotated", "1")]);
+    assert!(node.join("0").ready);
+    assert!(node.server.del("quorlock:older"));
+    node.expire();
+    if node.join("0").ready {
+        let next = node.granted(Ask::of("b"));
+        assert!(next > fence, "{next} after {fence}");
+    }
+}
+
+/// Without one of its numbers a node does not go on as if nothing were missing, and drops nothing whose height is not
+/// noted.
+#[test]
+fn a_node_whose_marker_has_lost_a_number_joins_again_and_goes_on_above_its_counters() {
+    for (field, value) in [("passed", None), ("floor", Some("junk")), ("rotated", Some("x"))] {
+        let node = Node::admitted();
+        node.mark(&[("floor", "10"), ("passed", "10"), ("high", "900")]);
+        let fence = node.granted(Ask { hint: 700, ..Ask::of("a") });
+        node.expire();
+        match value {
+            None => node.server.run(&["HDEL", super::MARKER, field]),
+            Some(value) => node.server.run(&["HSET", super::MARKER, field, value]),
+        };
+        let seen = node.join("0");
+        assert!(!seen.ready && seen.high >= fence, "{field}: {seen:?}");
+        assert_eq!(node.code(Ask::of("b")), -1);
+        assert!(node.admit_above(&seen.era, "0", "0"));
+        let seen = node.join("0");
+        assert!(seen.ready && seen.floor >= fence, "{field}: {seen:?}");
+    }
+}
+
+/// The head that acquires go by and the marker that looks tell of have to agree.
+#[test]
+fn a_node_whose_head_others_have_written_joins_again() {
+    for head in [
+        "42.0/this/0/00000000 9007199254740000 0000000000000000",
+        "42.0/this/0/00000000 0000000000000001 0000000000000000",
+        "42.0/this/0/00000000 inf 0000000000000000",
+        "42.0/this/0/00000000",
+        "",
+    ] {
+        let node = Node::admitted();
+        node.set_counter(100);
+        node.server.run(&["HSET", "quorlock:counters", "", head]);
+        assert!(!node.join("0").ready, "{head}");
+        assert_eq!(node.code(Ask::of("a")), -1, "{head}");
     }
 }

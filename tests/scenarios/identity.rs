@@ -195,3 +195,27 @@ fn a_server_in_cluster_mode_is_refused() {
         });
     }
 }
+
+/// A server that was a replica forgets whose, when nobody has replicated from it for `repl-backlog-ttl` (an hour).
+#[test]
+fn a_node_that_was_a_replica_long_ago_is_not_made_to_join_again() {
+    let _turn = alone();
+    let (cluster, copy) = (cluster(), start());
+    let client = ready(settings(&cluster, TTL));
+    for index in [0, 1] {
+        follow(&cluster[index], &copy);
+        cluster[index].run(&["REPLICAOF", "NO", "ONE"]);
+        eventually("that is seen", SOON, || client.nodes()[index].state != NodeState::Ready);
+        all_ready(&client);
+    }
+    for index in [0, 1] {
+        cluster[index].run(&["CONFIG", "SET", "repl-backlog-ttl", "1"]);
+    }
+    // Longer than from one look to the next.
+    let began = std::time::Instant::now();
+    while began.elapsed() < 15 * SECOND {
+        let states: Vec<_> = client.nodes().into_iter().map(|node| node.state).collect();
+        assert!(states.iter().all(|state| *state == NodeState::Ready), "{states:?}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}

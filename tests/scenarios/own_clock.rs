@@ -1,7 +1,8 @@
 //! Goal: a client whose own clock jumps harms nobody but itself, and recovers.
 //!
-//! Method: runtimes whose clock can be set ahead, stopped for a while, or slowed down, under a client of the same nodes as a holder that is checked
-//! all the time. To such a client all nodes seem to have jumped; none of them must be put in quarantine for it.
+//! Method: runtimes whose clock can be set ahead, stopped for a while, or slowed down, under a client of the same nodes
+//! as a holder that is checked all the time. To such a client all nodes seem to have jumped; none of them must be put
+//! in quarantine for it.
 
 use std::{
     sync::{

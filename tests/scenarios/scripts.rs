@@ -25,6 +25,9 @@ const ADMIT: &str = script!("prelude.lua" "admit.lua");
 /// The resource of these tests.
 pub(crate) const RESOURCE: &str = "r";
 
+/// The marker's numbers, which are stored with sixteen digits.
+const NUMBERS: [&str; 3] = ["floor", "passed", "high"];
+
 const COUNTERS: &str = "quorlock:counters";
 const OLDER: &str = "quorlock:older";
 
@@ -47,14 +50,14 @@ pub(crate) struct Ask<'a> {
     pub(crate) ttl_ms: u64,
     pub(crate) hint: u64,
     pub(crate) latest: u64,
-    /// What the high-water mark is known not to be below.
-    pub(crate) high: u64,
+    /// What the high-water mark was when the marker was looked at last; the one of now where this is none.
+    pub(crate) high: Option<u64>,
 }
 
 impl<'a> Ask<'a> {
     /// For ten seconds, without a hint and without a deadline.
     pub(crate) fn of(owner: &'a str) -> Self {
-        Self { etag: ETAG, owner, ttl_ms: 10_000, hint: 0, latest: 0, high: 0 }
+        Self { etag: ETAG, owner, ttl_ms: 10_000, hint: 0, latest: 0, high: None }
     }
 }
 
@@ -78,6 +81,7 @@ impl Node {
             ("identity", IDENTITY),
             ("fleet", "test/1"),
             ("max_ttl", "60000"),
+            ("older", "0"),
             ("floor", "0"),
             ("passed", "0"),
             ("high", "0"),
@@ -92,17 +96,36 @@ impl Node {
     /// Sets fields of the marker.
     pub(crate) fn mark(&self, fields: &[(&str, &str)]) {
         for (field, value) in fields {
-            self.server.run(&["HSET", MARKER, field, value]);
-            if let "high" | "passed" = *field {
-                self.server.run(&["HSET", COUNTERS, &format!("quorlock:{field}"), value]);
-            }
+            let number = value.parse::<u64>().ok().filter(|_| NUMBERS.contains(field));
+            let value =
+                number.map_or_else(|| (*value).to_owned(), |number| format!("{number:016}"));
+            self.server.run(&["HSET", MARKER, field, &value]);
         }
+        if fields.iter().any(|(field, _)| NUMBERS.contains(field)) && self.is_ready() {
+            self.put_head(ETAG);
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        let state: Option<String> =
+            redis::from_redis_value(self.server.run(&["HGET", MARKER, "state"])).unwrap();
+        state.as_deref() == Some("ready")
+    }
+
+    /// The head of the counters in this state, with the marker's numbers.
+    fn put_head(&self, etag: &str) {
+        let head = format!("{etag} {:016} {:016}", self.marked("high"), self.marked("passed"));
+        self.server.run(&["HSET", COUNTERS, "", &head]);
     }
 
     /// Sets the state, and with it whether anybody may vote here.
     pub(crate) fn set_state(&self, state: &str) {
         self.mark(&[("state", state)]);
-        self.server.run(&["HSET", COUNTERS, "", if state == "ready" { ETAG } else { "" }]);
+        if state == "ready" {
+            self.put_head(ETAG);
+        } else {
+            self.server.run(&["HDEL", COUNTERS, ""]);
+        }
     }
 
     /// A number in the marker.
@@ -145,10 +168,18 @@ impl Node {
     }
 
     pub(crate) fn acquire(&self, ask: Ask<'_>) -> Vec<Value> {
-        let [ttl, latest, high] =
-            [ask.ttl_ms, ask.latest, ask.high].map(|number| number.to_string());
+        let [ttl, latest] = [ask.ttl_ms, ask.latest].map(|number| number.to_string());
         let hint = format!("{:016}", ask.hint);
-        match self.eval(ACQUIRE, &[ask.etag, ask.owner, &ttl, &hint, &latest, &high]) {
+        let marked = |field| {
+            let value = self.server.run(&["HGET", MARKER, field]);
+            redis::from_redis_value::<Option<String>>(value)
+                .unwrap()
+                .map_or(0, |n| n.parse().unwrap())
+        };
+        let (high, passed) = (ask.high.unwrap_or_else(|| marked("high")), marked("passed"));
+        let head = format!("{} {high:016} {passed:016}", ask.etag);
+        let within = u8::from(passed < ask.hint && ask.hint <= high).to_string();
+        match self.eval(ACQUIRE, &[&head, ask.owner, &ttl, &hint, &latest, &within]) {
             Value::Array(answer) => answer,
             other => vec![other],
         }
@@ -198,7 +229,7 @@ impl Node {
     /// Looks at the marker; one that is ready in the era `force` has to join again.
     #[track_caller]
     pub(crate) fn join(&self, force: &str) -> Seen {
-        self.look(&["this", "0", "test/1", "60000", force, "0"])
+        self.look(&["this", "0", "test/1", "60000", force, "", "0"])
     }
 
     /// Looks at the marker with these arguments.
@@ -206,13 +237,14 @@ impl Node {
     pub(crate) fn look(&self, args: &[&str]) -> Seen {
         let Value::Array(answer) = self.eval(JOIN, args) else { panic!("no array") };
         let text = |value: &Value| -> String { redis::from_redis_value(value.clone()).unwrap() };
-        let [Value::Int(ready @ (0 | 1)), Value::Int(_), _, etag, era, _, floor, high, _] =
+        let [Value::Int(ready @ (0 | 1)), Value::Int(_), _, head, era, _, floor, high, _, _] =
             &answer[..]
         else {
             panic!("{answer:?}")
         };
         let number = |value| text(value).parse().expect("a number");
-        let (etag, era) = (text(etag), text(era));
+        let (head, era) = (text(head), text(era));
+        let etag = head.split(' ').next().unwrap_or_default().to_owned();
         Seen { ready: *ready == 1, etag, era, floor: number(floor), high: number(high) }
     }
 

@@ -22,7 +22,7 @@ const HOLDER_SHOWN: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Store {
     keys: HashMap<Vec<u8>, Entry>,
-    /// Counters never expire here, so there is no floor to turn.
+    /// Counters are kept for ever here, so that there is one generation of them, and the floor stays.
     fences: HashMap<Vec<u8>, u64>,
     floor: u64,
     high: u64,
@@ -31,6 +31,10 @@ pub(super) struct Store {
     era: u64,
     /// Counts the seals of this era.
     seal: u64,
+    /// It is joining, and has lost nothing.
+    kept: bool,
+    /// It was joining while a majority had forgotten.
+    orphaned: bool,
     pub(super) ready: bool,
 }
 
@@ -189,17 +193,19 @@ impl Store {
         if self.ready && join.force == Some(self.era) {
             self.ready = false;
             self.begin_era();
+            self.kept = !join.lost;
         }
+        self.orphaned |= join.orphaned && !self.ready;
         if self.ready && join.seal {
             self.seal += 1;
         }
         let marker = Marker::new(self.ready, self.max_ttl, self.high).above(self.floor);
-        marker.in_era(self.era).sealed(self.seal)
+        marker.in_era(self.era).sealed(self.seal).kept(self.kept).orphaned(self.orphaned)
     }
 
     fn begin_era(&mut self) {
         self.era += 1;
-        self.seal = 0;
+        (self.seal, self.kept, self.orphaned) = (0, false, false);
     }
 
     /// Lets the node vote.

@@ -4,10 +4,7 @@
 //! does now would be refused, and must not be sent under the newer name.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -21,30 +18,67 @@ pub(super) struct Known {
     ready: bool,
     /// The process, its database, and whose replica it last was.
     identity: Arc<[u8]>,
-    /// Names the identity, the era and the seal in a few bytes.
-    etag: Arc<[u8]>,
     mark: Mark,
     floor: u64,
-    /// The node's high-water mark is not below this. It only rises while the etag stays.
-    high: AtomicU64,
+    high: u64,
     max_ttl_ms: u64,
+    /// The head of the node's counters, as it was told last in this state; none of a node that is not ready.
+    head: Mutex<Option<Arc<Head>>>,
+    kept: bool,
+    orphaned: bool,
+}
+
+/// The head of a node's counters: the etag of its state, and two numbers that rise while it stays in it.
+#[derive(Debug)]
+pub(super) struct Head {
+    text: Box<[u8]>,
+    etag_bytes: usize,
+    high: u64,
+    passed: u64,
+}
+
+impl Head {
+    fn read(text: &[u8]) -> Option<Self> {
+        let mut parts = text.split(|byte| *byte == b' ');
+        let (etag, high, passed) = (parts.next()?, parts.next()?, parts.next()?);
+        let (high, passed) = (digits(high)?, digits(passed)?);
+        Some(Self { text: Box::from(text), etag_bytes: etag.len(), high, passed })
+    }
+
+    pub(super) const fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    pub(super) fn etag(&self) -> &[u8] {
+        self.text.get(..self.etag_bytes).unwrap_or_default()
+    }
+
+    /// Whether a hint is above what the generation before may hold, and not above all that is issued.
+    pub(super) const fn allows(&self, hint: u64) -> bool {
+        self.passed < hint && hint <= self.high
+    }
 }
 
 impl Known {
-    /// From the answer to a look: identity, etag, era, seal, floor, high-water mark, longest ttl.
+    /// From the answer to a look: identity, head, era, seal, floor, high-water mark, longest ttl, flags.
     pub(super) fn read(ready: bool, fields: &[Value]) -> Option<Self> {
-        let [identity, etag, era, seal, floor, high, max_ttl] = fields else { return None };
-        let (Value::BulkString(identity), Value::BulkString(etag)) = (identity, etag) else {
+        let [identity, head, era, seal, floor, high, max_ttl, flags] = fields else { return None };
+        let [Value::BulkString(identity), Value::BulkString(head), Value::BulkString(flags)] =
+            [identity, head, flags]
+        else {
             return None;
         };
+        let head = if ready { Some(Arc::new(Head::read(head)?)) } else { None };
         Some(Self {
             ready,
             identity: Arc::from(identity.as_slice()),
-            etag: Arc::from(etag.as_slice()),
             mark: Mark::new(number(era)?, number(seal)?),
             floor: number(floor)?,
-            high: AtomicU64::new(number(high)?),
+            high: number(high)?,
             max_ttl_ms: number(max_ttl)?,
+            head: Mutex::new(head),
+            kept: flags.contains(&b'k'),
+            orphaned: flags.contains(&b'o'),
         })
     }
 
@@ -63,9 +97,9 @@ impl Known {
             && (self.mark.seal < mark.seal || self.high() < high)
     }
 
-    /// The etag for a command of a round that knew this of the node.
-    pub(super) fn etag_for(&self, mark: Mark) -> Option<&Arc<[u8]>> {
-        (self.ready && self.mark == mark).then_some(&self.etag)
+    /// The head for a command of a round that knew this of the node.
+    pub(super) fn head_for(&self, mark: Mark) -> Option<Arc<Head>> {
+        self.head().clone().filter(|_| self.mark == mark)
     }
 
     /// The era, of a node that is ready.
@@ -73,13 +107,20 @@ impl Known {
         self.ready.then_some(self.mark.era)
     }
 
+    /// What the high-water mark is not below.
     pub(super) fn high(&self) -> u64 {
-        self.high.load(Ordering::Relaxed)
+        self.head().as_ref().map_or(self.high, |head| head.high)
     }
 
-    /// The node has told of a higher high-water mark.
-    pub(super) fn raise(&self, high: u64) {
-        self.high.fetch_max(high, Ordering::Relaxed);
+    /// The node has told of its head, in the same state. Answers may be taken in another order than they came.
+    pub(super) fn raise(&self, text: &[u8]) {
+        let mut head = self.head();
+        if let (Some(known), Some(told)) = (head.as_ref(), Head::read(text))
+            && told.etag() == known.etag()
+            && (told.high, told.passed) > (known.high, known.passed)
+        {
+            *head = Some(Arc::new(told));
+        }
     }
 
     /// For the protocol.
@@ -88,51 +129,73 @@ impl Known {
             .above(self.floor)
             .in_era(self.mark.era)
             .sealed(self.mark.seal)
+            .kept(self.kept)
+            .orphaned(self.orphaned)
+    }
+
+    fn head(&self) -> MutexGuard<'_, Option<Arc<Head>>> {
+        self.head.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A number as a script answers it, or as it stands in the marker.
-pub(super) fn number(value: &Value) -> Option<u64> {
+fn number(value: &Value) -> Option<u64> {
     match value {
         Value::Int(number) => u64::try_from(*number).ok(),
-        Value::BulkString(text) => std::str::from_utf8(text).ok()?.parse().ok(),
+        Value::BulkString(text) => digits(text),
         _ => None,
     }
+}
+
+fn digits(text: &[u8]) -> Option<u64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const HEAD: &str = "77.1/abc/0/0 0000000000000200 0000000000000150";
+
     fn known(ready: bool) -> Known {
         let text = |text: &str| Value::BulkString(text.into());
         let fields = [
             text("abc/0/0"),
-            text("77.1/abc/0/0"),
+            text(if ready { HEAD } else { "" }),
             text("77"),
             text("1"),
             text("0000000000000100"),
             Value::Int(200),
             text("5000"),
+            text(if ready { "" } else { "ko" }),
         ];
         Known::read(ready, &fields).unwrap()
     }
 
     #[test]
     fn a_command_is_sent_only_under_the_state_that_its_round_knew() {
-        let sent = |ready, mark| known(ready).etag_for(mark).is_some();
-        assert!(sent(true, Mark::new(77, 1)));
+        let head = known(true).head_for(Mark::new(77, 1)).unwrap();
+        assert_eq!((head.text(), head.etag()), (HEAD.as_bytes(), &b"77.1/abc/0/0"[..]));
+        let sent = |ready, mark| known(ready).head_for(mark).is_some();
         assert!(!sent(true, Mark::new(77, 0)), "sealed since");
         assert!(!sent(true, Mark::new(76, 1)), "another era");
         assert!(!sent(false, Mark::new(77, 1)), "joining");
     }
 
     #[test]
+    fn a_hint_is_taken_as_it_is_between_the_two_numbers_of_the_head() {
+        let head = known(true).head_for(Mark::new(77, 1)).unwrap();
+        assert!(!head.allows(150) && head.allows(151) && head.allows(200) && !head.allows(201));
+    }
+
+    #[test]
     fn a_marker_is_read_from_numbers_and_from_text() {
         let marker = Marker::new(true, Duration::from_secs(5), 200).above(100).in_era(77).sealed(1);
         assert_eq!(known(true).marker(), marker);
+        assert!(known(false).marker().kept && known(false).marker().orphaned);
         assert!(Known::read(true, &[Value::Nil, Value::Int(1)]).is_none());
-        assert!(Known::read(true, &std::array::from_fn::<_, 7, _>(|_| Value::Int(1))).is_none());
+        assert!(Known::read(true, &std::array::from_fn::<_, 8, _>(|_| Value::Int(1))).is_none());
+        assert!(Head::read(b"77.1/abc/0/0 12").is_none() && Head::read(b"a b c").is_none());
     }
 
     #[test]
@@ -145,10 +208,16 @@ mod tests {
     }
 
     #[test]
-    fn the_high_water_mark_only_rises() {
+    fn the_head_only_rises_and_only_in_its_state() {
         let known = known(true);
-        known.raise(300);
-        known.raise(250);
-        assert_eq!(known.high(), 300);
+        for (head, high) in [
+            ("77.1/abc/0/0 0000000000000300 0000000000000150", 300),
+            ("77.1/abc/0/0 0000000000000250 0000000000000150", 300),
+            ("77.2/abc/0/0 0000000000000900 0000000000000150", 300),
+            ("nothing", 300),
+        ] {
+            known.raise(head.as_bytes());
+            assert_eq!(known.high(), high, "{head}");
+        }
     }
 }

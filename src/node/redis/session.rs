@@ -146,6 +146,12 @@ impl Session {
         self.known()?.era()
     }
 
+    /// Less than a million.
+    pub(super) fn nonce(&self) -> u32 {
+        let [a, b, c, d, ..] = self.runtime.random();
+        u32::from_be_bytes([a, b, c, d]) % 1_000_000
+    }
+
     /// How the node's clock stands to ours.
     pub(super) fn clock_offset(&self) -> Option<ClockOffset> {
         let node_us = self.clock().at(self.now())?;

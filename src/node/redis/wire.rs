@@ -96,12 +96,12 @@ async fn acquire(
 ) -> Result<Reply, NodeError> {
     let known = session.known().ok_or(NodeError::NotAdmitted)?;
     // A round that knew another state of the node than the session does now would be refused.
-    let etag = known.etag_for(mark).ok_or(NodeError::Outdated)?;
+    let head = known.head_for(mark).ok_or(NodeError::Outdated)?;
     let now = session.now();
     let latest = session.latest(now).unwrap_or(0);
     let args = |command: &mut Cmd| {
-        command.arg(&**etag).arg(owner.to_hex().as_slice()).arg(validity::wire_millis(ttl));
-        command.arg(digits(hint)).arg(latest).arg(known.high());
+        command.arg(head.text()).arg(owner.to_hex().as_slice()).arg(validity::wire_millis(ttl));
+        command.arg(digits(hint)).arg(latest).arg(u8::from(head.allows(hint)));
     };
     let keys = &with_own([resource.as_bytes()]);
     let script = Script { source: &script::ACQUIRE, keys, args: &args };
@@ -111,8 +111,8 @@ async fn acquire(
         Answer::Told(told) => told,
     };
     match told.as_mut_slice() {
-        [Value::Int(1), _, Value::Int(fence), Value::Int(high)] => {
-            known.raise(u64::try_from(*high).unwrap_or(0));
+        [Value::Int(1), _, Value::Int(fence), Value::BulkString(head)] => {
+            known.raise(head);
             Ok(Reply::Granted(u64::try_from(*fence).ok().map(FencingToken::new)))
         }
         [Value::Int(0), _, Value::Int(remaining), holder @ ..] => {
@@ -127,7 +127,7 @@ async fn acquire(
 fn refused_under(session: &Session, mark: Mark, answer: &[Value]) -> NodeError {
     match not_a_vote(answer) {
         NodeError::NotAdmitted
-            if session.known().is_some_and(|known| known.etag_for(mark).is_none()) =>
+            if session.known().is_some_and(|known| known.head_for(mark).is_none()) =>
         {
             NodeError::Outdated
         }
@@ -161,9 +161,9 @@ async fn confirm(
     mark: Mark,
 ) -> Result<Reply, NodeError> {
     let known = session.known().ok_or(NodeError::NotAdmitted)?;
-    let etag = known.etag_for(mark).ok_or(NodeError::Outdated)?;
+    let head = known.head_for(mark).ok_or(NodeError::Outdated)?;
     let args = |command: &mut Cmd| {
-        command.arg(&**etag).arg(owner.to_hex().as_slice()).arg(digits(token.get()));
+        command.arg(head.etag()).arg(owner.to_hex().as_slice()).arg(digits(token.get()));
     };
     let keys = &with_own([resource.as_bytes()]);
     let script = Script { source: &script::CONFIRM, keys, args: &args };
@@ -293,7 +293,9 @@ pub(super) async fn join_fleet(session: Arc<Session>, join: Join) -> Result<Mark
         command.arg(&process.run_id).arg(process.database).arg(&*process.fleet);
         // No era is zero.
         command.arg(validity::wire_millis(join.max_ttl)).arg(join.force.unwrap_or(0));
-        command.arg(u8::from(join.seal));
+        let asked = [(join.seal, "s"), (join.lost, "l"), (join.orphaned, "o")];
+        let letters = asked.into_iter().filter(|(asked, _)| *asked).map(|(_, letter)| letter);
+        command.arg(letters.collect::<String>()).arg(session.nonce());
     };
     let script = Script { source: &script::JOIN, keys: &OWN, args: &args };
     match session.vote(script, session.now()).await?.told() {
@@ -307,7 +309,8 @@ pub(super) async fn join_fleet(session: Arc<Session>, join: Join) -> Result<Mark
                 if join.force == Some(mark.era) {
                     return Err(NodeError::NotAdmitted);
                 }
-                return Box::pin(join_fleet(session, join.force(Some(mark.era)))).await;
+                let again = join.force(Some(mark.era)).lost();
+                return Box::pin(join_fleet(session, again)).await;
             }
             let marker = known.marker();
             session.learn(Arc::new(known));

@@ -1,15 +1,19 @@
--- KEYS[4] the resource. ARGV etag, owner, ttl in ms, hint (16 digits), latest node time in us (0: none), and the
--- highest high-water mark that was seen in this era.
--- A number, our time: granted, and the counter is the hint. {1, now, counter, high-water mark} granted;
+-- KEYS[4] the resource. ARGV the head as the client has seen it last, owner, ttl in ms, hint (16 digits), latest node time
+-- in us (0: none), and 1 if by that head the hint is above `passed` and not above the high-water mark.
+-- A number, our time: granted, and the counter is the hint. {1, now, counter, head} granted;
 -- {0, now, remaining ms, holder or nil} denied; {-1, now} not in that state any more; {-3, now} too late;
 -- {-4, now} the counters are at their end.
 local resource, owner, ttl = KEYS[4], ARGV[2], ARGV[3]
-local hint, latest, known_high = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local etag, high, passed, entry = unpack(redis.call('HMGET', COUNTERS, ETAG, HIGH, PASSED, resource))
-high = tonumber(high or 0)
--- A high-water mark below what was seen is that of older data, such as a backup.
-if etag ~= ARGV[1] or high < known_high then
-  return {-1, now}
+local hint, latest, within = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6] == '1'
+local head, entry = unpack(redis.call('HMGET', COUNTERS, HEAD, resource))
+if head ~= ARGV[1] then
+  -- Its numbers may have risen since. A high-water mark that has fallen is that of older data, such as a backup.
+  local etag, high = read_head(head)
+  local known_etag, known_high = read_head(ARGV[1])
+  if not etag or etag ~= known_etag or high < known_high then
+    return {-1, now}
+  end
+  within = false
 end
 if latest > 0 and now > latest then
   return {-3, now}
@@ -30,19 +34,21 @@ if not redis.call('SET', resource, owner, 'NX', 'PX', ttl) then
   return {0, now, remaining, holder or nil}
 end
 
--- Fast path: the counter is below the hint, and the hint not above the high-water mark. Where there is no counter in
--- this generation, none of the one before is above `passed`.
-local counter = tonumber(entry and string.sub(entry, 1, 16) or passed)
-if counter and counter < hint and hint <= high then
+-- Fast path: the hint is above the counter and not above the high-water mark. Where there is no counter in this
+-- generation, none of the one before is above `passed`.
+local counter = entry and tonumber(string.sub(entry, 1, 16))
+if within and (not entry or counter and counter < hint) then
   redis.call('HSET', COUNTERS, resource, ARGV[4] .. owner)
   return now
 end
 
 entry = entry or redis.call('HGET', OLDER, resource)
 local floor = tonumber(redis.call('HGET', NODE, 'floor'))
+local etag, high, passed = read_head(head)
+high = tonumber(high)
 -- We never granted a counter above our high-water mark, so that what stands above it, or is no number, is not ours:
 -- counting on from the mark is enough, and keeps it from spreading.
-counter = entry and math.min(tonumber(string.match(entry, '^%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d')) or high, high) or floor
+counter = entry and math.min(tonumber(string.match(entry, '^' .. string.rep('%d', 16))) or high, high) or floor
 counter = math.max(math.min(hint, now + AHEAD), counter + 1)
 if counter >= NUMBERS_END then
   redis.call('DEL', resource)
@@ -51,7 +57,6 @@ end
 redis.call('HSET', COUNTERS, resource, digits(counter) .. owner)
 if counter > high then
   -- It runs half a minute ahead, so that it is seldom written.
-  high = math.max(high, counter, math.min(hint + AHEAD / 2, now + AHEAD))
-  set_high(high)
+  head = set_high(etag, math.max(counter, math.min(hint + AHEAD / 2, now + AHEAD)), passed)
 end
-return {1, now, counter, high}
+return {1, now, counter, head}

@@ -1,7 +1,8 @@
 -- KEYS[4] the resource. ARGV etag of the acquire, owner, token (16 digits). {1, now} confirmed; {0, now} refused;
 -- {-1, now} the etag is another one.
 local resource, owner, token = KEYS[4], ARGV[2], tonumber(ARGV[3])
-local etag, high, entry = unpack(redis.call('HMGET', COUNTERS, ETAG, HIGH, resource))
+local head, entry = unpack(redis.call('HMGET', COUNTERS, HEAD, resource))
+local etag, high, passed = read_head(head)
 if etag ~= ARGV[1] then
   return {-1, now}
 end
@@ -13,6 +14,6 @@ if value_of(resource) ~= owner or not counter or counter > token then
 end
 redis.call('HSET', COUNTERS, resource, ARGV[3] .. owner)
 if token > tonumber(high) then
-  set_high(token)
+  set_high(etag, token, passed)
 end
 return {1, now}

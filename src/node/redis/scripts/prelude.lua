@@ -1,13 +1,14 @@
--- Stands before every script but release.lua. KEYS[1] to KEYS[3] are the node's own keys: its marker, the counters of
--- this generation, and those of the one before.
+-- Stands before every script but release.lua and rights.lua. KEYS[1] to KEYS[3] are the node's own keys: its marker, the
+-- counters of this generation, and those of the one before.
 --
 -- The counters are hashes: resource -> 16 digits of the counter, and the owner to whom it was granted. They have no
 -- expiry, since a clock that jumps would then forget tokens; join.lua drops a whole generation at a time, and raises
--- the floor above it in the same step. Three fields are no resources: the etag, in which the marker's identity, era
--- and seal are put together, and copies of two numbers of the marker. So an acquire reads all that it needs at once, and
--- what loses the counters loses the right to vote with them.
+-- the floor above it in the same step. One field is no resource: the head, with all that an acquire has to know of the
+-- marker. So it reads that together with the counter, and what loses the counters loses the right to vote with them.
+-- The head is `etag high passed`; the etag puts era, seal and identity together. It has more than 64 bytes, so that
+-- Redis keeps the hash as a table from the start, and not as a list that is searched.
 local NODE, COUNTERS, OLDER = KEYS[1], KEYS[2], KEYS[3]
-local ETAG, HIGH, PASSED = '', 'quorlock:high', 'quorlock:passed'
+local HEAD = ''
 local AHEAD = 60 * 1000000 -- microseconds that a hint, and whatever runs ahead of hints, may be ahead of our clock
 local NUMBERS_END = 9007199254740992 -- 2^53: doubles are exact below it
 
@@ -25,8 +26,19 @@ local function value_of(key)
   return type(value) == 'string' and value
 end
 
--- No counter that this node issued is above it.
-local function set_high(high)
+-- The etag, the high-water mark and `passed`.
+local function read_head(head)
+  return string.match(head or '', '^(%S+) (%d+) (%d+)$')
+end
+
+local function write_head(etag, high, passed)
+  local head = etag .. ' ' .. high .. ' ' .. passed
+  redis.call('HSET', COUNTERS, HEAD, head)
+  return head
+end
+
+-- No counter that this node issued is above the high-water mark.
+local function set_high(etag, high, passed)
   redis.call('HSET', NODE, 'high', digits(high))
-  redis.call('HSET', COUNTERS, HIGH, digits(high))
+  return write_head(etag, digits(high), passed)
 end
