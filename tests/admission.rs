@@ -160,6 +160,11 @@ impl Node for Slow {
 
 /// A redlock on such nodes, in virtual time, all of them ready.
 fn in_virtual_time(nodes: usize) -> (SimRuntime, Vec<Arc<Slow>>, Redlock) {
+    in_virtual_time_with(nodes, 20 * MS)
+}
+
+/// The same with leases of a fleet that may be that long.
+fn in_virtual_time_with(nodes: usize, max_ttl: Duration) -> (SimRuntime, Vec<Arc<Slow>>, Redlock) {
     let runtime = SimRuntime::new(1);
     let node = |_| {
         let clock = runtime.clone();
@@ -169,7 +174,7 @@ fn in_virtual_time(nodes: usize) -> (SimRuntime, Vec<Arc<Slow>>, Redlock) {
     let redlock = Redlock::builder()
         .nodes(slow.iter().map(|node| NodeSpec::new(Arc::clone(node) as Arc<dyn Node>)))
         .ttl(20 * MS)
-        .max_ttl(20 * MS)
+        .max_ttl(max_ttl)
         .node_timeout(50 * MS)
         .runtime(Arc::new(runtime.clone()))
         .build()
@@ -280,7 +285,8 @@ fn an_answer_on_its_way_is_no_vote_once_the_clock_of_its_node_is_known_to_have_j
 /// that ours does, and no evidence that it does not.
 #[test]
 fn nodes_whose_clocks_jumped_do_not_vote_until_the_others_can_be_asked() {
-    let (runtime, slow, redlock) = in_virtual_time(5);
+    let max_ttl = 3 * SECOND;
+    let (runtime, slow, redlock) = in_virtual_time_with(5, max_ttl);
     slow[3].cut(true);
     slow[4].cut(true);
     runtime.pass(10 * MS);
@@ -299,8 +305,36 @@ fn nodes_whose_clocks_jumped_do_not_vote_until_the_others_can_be_asked() {
     runtime.pass(SECOND);
     assert!(slow[..2].iter().all(|node| !node.plan().forced.is_empty()), "now they are");
     assert!(slow[2..].iter().all(|node| node.plan().forced.is_empty()));
-    runtime.pass(SECOND);
+    runtime.pass(max_ttl + SECOND);
     assert!(redlock.nodes().iter().all(|node| node.state == NodeState::Ready));
+    runtime.shut_down();
+}
+
+/// The others are away for good.
+#[test]
+fn nodes_whose_clocks_jumped_vote_again_when_no_lease_of_before_lasts() {
+    let max_ttl = 3 * SECOND;
+    let quarantine = max_ttl + max_ttl / 10 + 100 * MS;
+    let (runtime, slow, redlock) = in_virtual_time_with(5, max_ttl);
+    slow[3].cut(true);
+    slow[4].cut(true);
+    runtime.pass(10 * MS);
+    slow[0].plan().jump = true;
+    slow[1].plan().jump = true;
+    let jumped = runtime.now();
+    ask(&runtime, &redlock);
+    let acquires = || [slow[0].plan().acquires, slow[1].plan().acquires];
+    let asked = acquires();
+    while runtime.now().saturating_since(jumped) < quarantine {
+        assert_eq!(acquires(), asked, "they are not asked");
+        runtime.pass(50 * MS);
+        ask(&runtime, &redlock);
+    }
+    runtime.pass(SECOND);
+    ask(&runtime, &redlock);
+    assert!(acquires().iter().zip(asked).all(|(now, before)| *now > before), "they are asked");
+    assert!(slow.iter().all(|node| node.plan().forced.is_empty()), "and nobody was blamed");
+    assert!(redlock.nodes()[..3].iter().all(|node| node.state == NodeState::Ready));
     runtime.shut_down();
 }
 

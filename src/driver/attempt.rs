@@ -13,6 +13,7 @@ use super::{
     Driver,
     acquire::{Answer, Plan},
     fanout::{Fanout, Progress},
+    footprint::{Footprint, Refusals},
     turns::Turn,
 };
 use crate::{
@@ -34,6 +35,7 @@ pub(super) struct Attempt {
     upkeep: Upkeep,
     /// The nodes to release on, and of each whether its acquire may still be executed.
     undone: Vec<(NodeId, bool)>,
+    refusals: Refusals,
     /// The lease that was won, while somebody holds it.
     held: Weak<Held>,
     turn: Turn,
@@ -60,6 +62,7 @@ impl Attempt {
             outcomes: vec![NodeOutcome::Unanswered; driver.nodes.len()],
             upkeep: plan.upkeep,
             undone: Vec::new(),
+            refusals: Refusals::default(),
             held: Weak::new(),
             turn,
             driver: Arc::clone(driver),
@@ -155,11 +158,14 @@ impl Attempt {
                     Err(error) => Reply::Failed { sent: error.sent() },
                 };
                 let unanswered = self.outcomes.get(node.index()) == Some(&NodeOutcome::Unanswered);
-                if unanswered && let Some(held) = self.held.upgrade() {
-                    held.answered(node, &reply);
-                }
+                let kept = unanswered
+                    && self.held.upgrade().is_some_and(|held| held.answered(node, &reply));
                 self.note(node, result);
                 self.round.handle_reply(node, reply, now);
+                if unanswered && !kept && !self.round.may_hold().any(|other| other == node) {
+                    self.undone.retain(|(other, _)| *other != node);
+                    self.refusals.add(node);
+                }
             }
             // Every node has replied or failed by now, so the verdict is settled.
             Progress::TimedOut | Progress::Done => {
@@ -202,13 +208,14 @@ impl Attempt {
             self.upkeep,
         );
         let nodes = self.round.may_hold().map(|node| (node, self.is_unsure(node))).collect();
+        let footprint = Footprint { nodes, refusals: self.refusals.clone() };
         let held = Held::new(
             &self.driver,
             terms.resource.clone(),
             terms.owner,
             self.round.token(),
             lifecycle,
-            nodes,
+            footprint,
         );
         self.held = Arc::downgrade(&held);
         held.schedule(&self.driver);
@@ -230,8 +237,9 @@ impl Attempt {
     fn undo(&mut self) {
         let nodes = std::mem::take(&mut self.undone);
         if !nodes.is_empty() {
-            let terms = self.round.terms();
-            self.driver.release_unwatched(terms.resource.clone(), terms.owner, terms.ttl, nodes);
+            let Terms { resource, owner, ttl, .. } = self.round.terms();
+            let held = Footprint { nodes, refusals: self.refusals.clone() };
+            self.driver.release_unwatched(resource.clone(), *owner, *ttl, &held);
         }
     }
 

@@ -17,8 +17,8 @@ const MOST_LOOKS: usize = 4;
 
 impl Driver {
     /// The nodes that are to blame for a jump of their clocks, and have to join again for the whole fleet. Where it
-    /// was our own clock nobody is blamed; where too few can be asked to tell, the nodes in question do not vote
-    /// for this client until they can.
+    /// was our own clock nobody is blamed. Where too few can tell, the nodes in question do not vote for this client
+    /// until they can, or until a quarantine is over that only this client keeps.
     pub(super) async fn judge_clocks(self: &Arc<Self>) -> Vec<NodeId> {
         let mut suspects = self.suspects();
         if suspects.iter().all(Option::is_none) {
@@ -44,7 +44,8 @@ impl Driver {
             Witness::new(suspected, answered.contains(&node), clock)
         };
         let witnesses: Vec<Witness> = self.nodes.iter().enumerate().map(witness).collect();
-        let verdicts = self.clocks().judge(&witnesses);
+        let quarantine = self.admission().quarantine();
+        let verdicts = self.clocks().judge(&witnesses, self.runtime.steady(), quarantine);
         let mut blamed = Vec::new();
         let mut ours = false;
         for (index, (member, verdict)) in self.nodes.iter().zip(verdicts).enumerate() {
@@ -54,6 +55,7 @@ impl Driver {
                     ours = true;
                     member.forget_jump(era);
                 }
+                (Some(Blame::Nobody), Some(era)) => member.forget_jump(era),
                 _ => {}
             }
         }

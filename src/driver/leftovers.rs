@@ -16,6 +16,7 @@ use futures::future::select;
 use super::{
     Driver,
     fanout::{Fanout, Numbered, Progress},
+    footprint::Refusals,
 };
 use crate::{
     protocol::{Command, NodeId, Owner, Reply, Resource, Timestamp},
@@ -66,6 +67,7 @@ pub(super) struct Leftover {
     until: Timestamp,
     /// The acquire may be executed after the release: an answer that nothing was there is not the last word.
     unsure: bool,
+    refusals: Refusals,
 }
 
 impl Leftover {
@@ -75,10 +77,11 @@ impl Leftover {
         owner: Owner,
         ttl: Duration,
         unsure: bool,
+        refusals: Refusals,
     ) -> Self {
         let from = driver.steady();
         let until = from.saturating_add(ttl).saturating_add(LATE);
-        Self { resource: resource.clone(), owner, from, until, unsure }
+        Self { resource: resource.clone(), owner, from, until, unsure, refusals }
     }
 
     /// The one more time that an answer that nothing was there is checked: a node timeout later, when what was
@@ -114,7 +117,8 @@ impl Driver {
         let (mut pause, mut most) = (FIRST_PAUSE, 1);
         self.pause(pause).await;
         loop {
-            let batch = member.leftovers.take_batch(self.steady(), most, node);
+            let mut batch = member.leftovers.take_batch(self.steady(), most, node);
+            batch.retain(|leftover| !leftover.refusals.contain(node));
             if batch.is_empty() {
                 let Some(next) = attending.next_or_end() else { return };
                 self.pause(next.saturating_since(self.steady()).min(FIRST_PAUSE)).await;

@@ -8,6 +8,7 @@ mod admission;
 mod attempt;
 mod clocks;
 mod fanout;
+mod footprint;
 mod keeper;
 mod leftovers;
 mod pace;
@@ -31,6 +32,7 @@ use tokio::sync::Notify;
 
 pub(crate) use self::{
     acquire::{Acquiring, Patience, Plan},
+    footprint::{Footprint, Refusals},
     queue::{Alarm, Ticket},
 };
 use self::{

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use super::{
     Driver,
     fanout::{Fanout, Progress},
+    footprint::{Footprint, Refusals},
     leftovers::Leftover,
     turns::{Line, Turn},
 };
@@ -27,8 +28,7 @@ const LONGER: u32 = 10;
 const LONGEST: Duration = Duration::from_secs(1);
 
 impl Driver {
-    /// Releases a lease on the nodes that may hold it; `held` says of each whether it is unknown if the key was
-    /// set there. It is sent when its turn has come, which is at once but for bursts of releases. The answer comes at
+    /// Releases a lease on the nodes that may hold it. It is sent when its turn has come, which is at once but for bursts of releases. The answer comes at
     /// the verdict; the work goes on until every node has answered or is left to be released later, whether or not
     /// anybody listens.
     pub(crate) fn release(
@@ -36,7 +36,7 @@ impl Driver {
         resource: Resource,
         owner: Owner,
         ttl: Duration,
-        held: Box<[(NodeId, bool)]>,
+        held: Footprint,
     ) -> oneshot::Receiver<Result<(), ReleaseError>> {
         let (answer, receiver) = oneshot::channel();
         let driver = Arc::clone(self);
@@ -65,11 +65,11 @@ impl Driver {
         resource: Resource,
         owner: Owner,
         ttl: Duration,
-        held: Box<[(NodeId, bool)]>,
+        held: Footprint,
         answer: oneshot::Sender<Result<(), ReleaseError>>,
         turn: Turn,
     ) {
-        let nodes = held.iter().map(|(node, _)| *node);
+        let nodes = held.nodes.iter().map(|(node, _)| *node);
         let mut round = Round::release(self.quorum, resource, owner, nodes);
         let mut releases = Releases::new(&self, &round, ttl, &held).with_turn(turn);
         while let Some((node, command)) = round.poll_command() {
@@ -97,18 +97,17 @@ impl Driver {
         }
     }
 
-    /// Releases on some nodes without anybody waiting: the undoing of a lost round. `nodes` says of each
-    /// whether it is unknown if the key was set there.
+    /// Releases on some nodes without anybody waiting: the undoing of a lost round.
     pub(super) fn release_unwatched(
         self: &Arc<Self>,
         resource: Resource,
         owner: Owner,
         ttl: Duration,
-        nodes: Vec<(NodeId, bool)>,
+        held: &Footprint,
     ) {
-        let held = nodes.iter().map(|(node, _)| *node);
-        let mut round = Round::release(self.quorum, resource, owner, held);
-        let mut releases = Releases::new(self, &round, ttl, &nodes);
+        let nodes = held.nodes.iter().map(|(node, _)| *node);
+        let mut round = Round::release(self.quorum, resource, owner, nodes);
+        let mut releases = Releases::new(self, &round, ttl, held);
         // Nobody asks whether it was confirmed.
         releases.decided = true;
         while let Some((node, command)) = round.poll_command() {
@@ -128,6 +127,7 @@ struct Releases {
     outcomes: Vec<NodeOutcome>,
     /// The nodes where an acquire may still be executed after its release.
     unsure: Vec<NodeId>,
+    refusals: Refusals,
     /// Until a quorum has answered, where somebody waits for the release.
     turn: Option<Turn>,
     /// The time for stragglers. While it is not decided whether the lease is released, commands have longer.
@@ -138,8 +138,7 @@ struct Releases {
 }
 
 impl Releases {
-    /// `nodes` says of each whether its acquire may still be executed.
-    fn new(driver: &Arc<Driver>, round: &Round, ttl: Duration, nodes: &[(NodeId, bool)]) -> Self {
+    fn new(driver: &Arc<Driver>, round: &Round, ttl: Duration, held: &Footprint) -> Self {
         let now = driver.now();
         let timeout = driver.config.node_timeout;
         let longer = timeout.saturating_mul(LONGER).min(LONGEST).saturating_sub(timeout);
@@ -153,7 +152,8 @@ impl Releases {
             decided: false,
             limit: None,
             outcomes: vec![NodeOutcome::NotAsked; driver.nodes.len()],
-            unsure: nodes.iter().filter(|(_, unsure)| *unsure).map(|(node, _)| *node).collect(),
+            unsure: held.nodes.iter().filter(|held| held.1).map(|(node, _)| *node).collect(),
+            refusals: held.refusals.clone(),
             turn: None,
         }
     }
@@ -244,11 +244,14 @@ impl Releases {
 
     /// Leaves the release to be sent again later.
     fn later(&self, node: NodeId) {
-        self.driver.leave_for_later(node, self.leftover(self.unsure.contains(&node)));
+        if !self.refusals.contain(node) {
+            self.driver.leave_for_later(node, self.leftover(self.unsure.contains(&node)));
+        }
     }
 
     fn leftover(&self, unsure: bool) -> Leftover {
-        Leftover::new(&self.driver, &self.resource, self.owner, self.ttl, unsure)
+        let refusals = self.refusals.clone();
+        Leftover::new(&self.driver, &self.resource, self.owner, self.ttl, unsure, refusals)
     }
 
     fn result(&self, round: &Round) -> Result<(), ReleaseError> {

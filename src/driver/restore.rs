@@ -9,6 +9,7 @@ use std::{sync::Arc, time::Duration};
 use super::{
     Driver,
     fanout::{Fanout, Numbered, Progress},
+    footprint::Footprint,
 };
 use crate::{
     lease::Held,
@@ -85,7 +86,7 @@ impl Driver {
         if lost.held.restored(lost.node, &reply) {
             let unsure = reply == (Reply::Failed { sent: true });
             let (resource, owner) = (lost.held.resource().clone(), lost.held.owner());
-            self.release_unwatched(resource, owner, lost.ttl, vec![(lost.node, unsure)]);
+            self.release_unwatched(resource, owner, lost.ttl, &Footprint::at(lost.node, unsure));
         }
     }
 }

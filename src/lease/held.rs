@@ -14,7 +14,7 @@ use std::{
 use tokio::sync::{Notify, oneshot};
 
 use crate::{
-    driver::{Alarm, Driver, Ticket},
+    driver::{Alarm, Driver, Footprint, Refusals, Ticket},
     error::{LeaseLost, ReleaseError},
     protocol::{
         Due, Extension, FencingToken, Lifecycle, LossReason, NodeId, Owner, Reply, Resource,
@@ -42,6 +42,7 @@ struct State {
     warning: Option<LossReason>,
     /// The nodes that may hold the key, and whether that is unknown; `None` once released.
     nodes: Option<Vec<(NodeId, bool)>>,
+    refusals: Refusals,
     /// The nodes to which a restore is under way.
     restoring: Vec<NodeId>,
 }
@@ -61,13 +62,14 @@ impl Held {
         owner: Owner,
         token: Option<FencingToken>,
         lifecycle: Lifecycle,
-        nodes: Vec<(NodeId, bool)>,
+        footprint: Footprint,
     ) -> Arc<Self> {
         let state = State {
             lifecycle,
             scheduled: None,
             warning: None,
-            nodes: Some(nodes),
+            nodes: Some(footprint.nodes),
+            refusals: footprint.refusals,
             restoring: Vec::new(),
         };
         let (state, changed) = (Mutex::new(state), Notify::new());
@@ -227,9 +229,10 @@ impl Held {
         state.nodes.is_none() || state.lifecycle.lost().is_some()
     }
 
-    /// A node has answered the acquire after the verdict.
-    pub(crate) fn answered(&self, node: NodeId, reply: &Reply) {
-        if let Some(nodes) = &mut self.state().nodes {
+    /// A node has answered the acquire after the verdict. False says that the lease has been released.
+    pub(crate) fn answered(&self, node: NodeId, reply: &Reply) -> bool {
+        let nodes = &mut self.state().nodes;
+        if let Some(nodes) = nodes {
             match reply {
                 Reply::Denied(_) | Reply::Failed { sent: false } => {
                     nodes.retain(|(other, _)| *other != node);
@@ -242,6 +245,7 @@ impl Held {
                 Reply::Failed { sent: true } => {}
             }
         }
+        nodes.is_some()
     }
 
     /// Starts the release, once.
@@ -249,19 +253,19 @@ impl Held {
         &self,
         driver: &Arc<Driver>,
     ) -> Option<oneshot::Receiver<Result<(), ReleaseError>>> {
-        let (nodes, ttl, ticket) = {
+        let (footprint, ttl, ticket) = {
             let mut state = self.state();
             let mut nodes = state.nodes.take()?;
             for (node, unsure) in &mut nodes {
                 *unsure |= state.restoring.contains(node);
             }
-            (nodes, state.lifecycle.ttl(), state.scheduled.take())
+            let footprint = Footprint { nodes, refusals: state.refusals.clone() };
+            (footprint, state.lifecycle.ttl(), state.scheduled.take())
         };
         if let Some(ticket) = ticket {
             driver.look_away(ticket);
         }
-        let nodes = nodes.into_boxed_slice();
-        let answer = driver.release(self.resource.clone(), self.owner, ttl, nodes);
+        let answer = driver.release(self.resource.clone(), self.owner, ttl, footprint);
         self.changed.notify_waiters();
         Some(answer)
     }

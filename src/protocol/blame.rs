@@ -5,10 +5,14 @@
 //! To be compared, shifts must begin and end at the same time; therefore all clocks are read together now and
 //! then, and what they showed is kept.
 //!
-//! It decides. It never blames a node for a shift that a majority shows, and never forgives one because the others
-//! could not be asked.
+//! Where they cannot tell, nobody is blamed: a node that is blamed is lost to the whole fleet. The node does not vote for
+//! this client then, until the others can tell, or until every lease from before the jump is over.
+//!
+//! It decides. It never blames a node for a shift that a majority shows or that the others cannot speak to, and forgives
+//! none while a lease may last that its jump has ended.
 
 use alloc::{collections::VecDeque, vec, vec::Vec};
+use core::time::Duration;
 
 use super::{
     clock::{NodeClock, Reading},
@@ -29,14 +33,19 @@ const SHIFT: i128 = 25_000;
 
 /// Who is to blame for a jump.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[allow(clippy::exhaustive_enums, reason = "one of two clocks, or it is not known")]
+#[allow(
+    clippy::exhaustive_enums,
+    reason = "one of two clocks, or it is not known, or does not matter any more"
+)]
 pub enum Blame {
     /// The node: its clock has moved against those of others.
     Node,
     /// We are: the clocks of a majority have moved alike.
     Ours,
-    /// Too few others could be asked to tell.
+    /// Too few others could tell.
     Undecided,
+    /// It could not be told for so long that no lease from before the jump lasts.
+    Nobody,
 }
 
 /// What a node has to say, once all have been asked whose clock it was.
@@ -68,13 +77,15 @@ pub struct Clocks {
     looks: VecDeque<Vec<Option<Reading>>>,
     /// Of each node, the last series whose beginning has been judged.
     judged: Vec<Option<(u64, Blame)>>,
+    /// Of each node that is in question and could not be judged, the series, and since when.
+    undecided: Vec<Option<(Option<u64>, Timestamp)>>,
 }
 
 impl Clocks {
     /// Nodes of whose clocks nothing is known yet.
     pub fn new(quorum: Quorum) -> Self {
-        let judged = vec![None; quorum.nodes()];
-        Self { quorum, looks: VecDeque::new(), judged }
+        let (judged, undecided) = (vec![None; quorum.nodes()], vec![None; quorum.nodes()]);
+        Self { quorum, looks: VecDeque::new(), judged, undecided }
     }
 
     /// Takes the clocks of all nodes after a look at them that began at `since`. While a jump is not decided on,
@@ -97,16 +108,44 @@ impl Clocks {
     /// a node is to blame where at least as many others have moved in another way as have moved like it, itself
     /// included; our own clock is where a majority of the configured nodes has moved alike. The same jump is judged
     /// once: who asks again is told the same.
-    pub fn judge(&mut self, witnesses: &[Witness]) -> Vec<Option<Blame>> {
-        let verdicts: Vec<Option<Blame>> = witnesses
+    ///
+    /// `now` is the time of our steady clock, which may lag and never leads. After `quarantine` by it, no lease lasts
+    /// that a node's jump may have ended, and nobody is to blame who has not been found to be by then.
+    pub fn judge(
+        &mut self,
+        witnesses: &[Witness],
+        now: Timestamp,
+        quarantine: Duration,
+    ) -> Vec<Option<Blame>> {
+        let mut verdicts: Vec<Option<Blame>> = witnesses
             .iter()
             .enumerate()
             .map(|(node, witness)| witness.suspected.then(|| self.blame(node, witness, witnesses)))
             .collect();
+        for ((verdict, witness), undecided) in
+            verdicts.iter_mut().zip(witnesses).zip(&mut self.undecided)
+        {
+            *undecided = match (*verdict, *undecided) {
+                // It is not there just now.
+                (None, since) if !witness.answered => since,
+                (Some(Blame::Undecided), before) => {
+                    let series = witness.clock.map(|clock| clock.series());
+                    let since = before.filter(|(before, _)| *before == series);
+                    let since = since.map_or(now, |(_, since)| since);
+                    if now.saturating_since(since) >= quarantine {
+                        *verdict = Some(Blame::Nobody);
+                        None
+                    } else {
+                        Some((series, since))
+                    }
+                }
+                _ => None,
+            };
+        }
         let mut decided = false;
         for ((verdict, witness), judged) in verdicts.iter().zip(witnesses).zip(&mut self.judged) {
-            if let (Some(blame @ (Blame::Node | Blame::Ours)), Some(clock)) =
-                (verdict, witness.clock)
+            if let (Some(blame), Some(clock)) = (verdict, witness.clock)
+                && *blame != Blame::Undecided
             {
                 decided |= *judged != Some((clock.series(), *blame));
                 *judged = Some((clock.series(), *blame));
@@ -135,7 +174,7 @@ impl Clocks {
                 continue;
             }
             match self.compare(node, suspect, other, witness) {
-                // Where nothing tells, whoever has jumped too has jumped alike.
+                // Of a clock that is not shown, no more is known than whether it has jumped too.
                 None => *(if witness.suspected { &mut alike_with_it } else { &mut unlike }) += 1,
                 Some(Moved::Alike) => alike_with_it += 1,
                 Some(Moved::Unlike) => unlike += 1,
@@ -151,8 +190,9 @@ impl Clocks {
         }
     }
 
-    /// Whether the clock of another node has moved against ours as that of the suspect has, if there is anything to
-    /// tell it by. It may have moved by more than the suspect had when its jump was seen, as it has been read later.
+    /// Whether the clock of another node has moved against ours as that of the suspect has; `None` where one of them
+    /// does not show it. It may have moved by more than the suspect had when its jump was seen, as it has been read
+    /// later.
     fn compare(
         &self,
         node: usize,
@@ -164,7 +204,11 @@ impl Clocks {
         let jump = suspect.jump()?;
         let seen = Shift::between(jump.from, jump.to).certain();
         let says_enough = |reading: Reading| 2 * reading.width() <= seen.abs();
-        let (before, other_before) = self.both_before(jump.from.at, node, other, says_enough)?;
+        let Some((before, other_before)) = self.both_before(jump.from.at, node, other, says_enough)
+        else {
+            // They were never looked at together before.
+            return Some(Moved::Unsure);
+        };
         let (now, other_now) = (suspect.latest()?, other_clock.latest()?);
         let (moved, other_moved) =
             (Shift::between(before, now), Shift::between(other_before, other_now));
@@ -188,8 +232,8 @@ impl Clocks {
         match shift.abs() / 2 {
             half if least >= half => Some(Moved::Alike),
             half if most < half => Some(Moved::Unlike),
-            // Its reply has come late now, or it had then, which will not get better.
-            _ => says_enough(other_before).then_some(Moved::Unsure),
+            // Its reply has come late now, or it had then.
+            _ => Some(Moved::Unsure),
         }
     }
 
@@ -220,7 +264,7 @@ impl Clocks {
 enum Moved {
     Alike,
     Unlike,
-    /// Its reply has come too late to tell; the next one may not.
+    /// Its replies took too long to tell, or it has been met too late.
     Unsure,
 }
 

@@ -1,6 +1,9 @@
 //! Releases that a node has not confirmed, sent again once it answers.
 
-use std::future::IntoFuture;
+use std::{
+    future::IntoFuture,
+    task::{Context, Waker},
+};
 
 use super::*;
 
@@ -25,6 +28,38 @@ fn a_node_that_goes_on_is_soon_rid_of_thousands_of_releases() {
     assert!(took < Duration::from_secs(1), "{took:?}");
     assert!(fixture.nodes.iter().all(|node| node.our_keys().is_empty()));
     fixture.runtime.shut_down();
+}
+
+/// Nothing was set, so that there is nothing to be released, though the releases that were sent by then fail as well.
+#[test]
+fn nothing_is_left_for_a_node_that_refuses_the_acquire_after_the_verdict() {
+    use Behaviour::{Denied, NotAllowed, Ok};
+    for behaviours in [
+        [Ok, Ok, NotAllowed],
+        [Denied, Denied, NotAllowed],
+        [Ok, NotAllowed, NotAllowed],
+        [NotAllowed; 3],
+    ] {
+        // Dropped before the verdict, between it and the last answer, and behind that.
+        for steps in 0..40 {
+            let fixture = Fixture::new(steps, behaviours);
+            let request = fixture.redlock.try_acquire("r");
+            let mut acquire = Box::pin(request.into_future());
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(acquire.as_mut().poll(&mut cx).is_pending());
+            for _ in 0..steps {
+                fixture.runtime.step();
+            }
+            drop(acquire);
+            let what = format!("{behaviours:?}, dropped after {steps} steps");
+            let before = fixture.runtime.now();
+            fixture.assert_closes(&what);
+            let took = fixture.runtime.now().saturating_since(before);
+            assert!(took < Duration::from_millis(100), "{what}: {took:?}");
+            assert!(fixture.nodes.iter().all(|node| node.our_keys().is_empty()), "{what}");
+            fixture.runtime.shut_down();
+        }
+    }
 }
 
 #[test]

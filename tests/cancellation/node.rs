@@ -40,6 +40,8 @@ pub(crate) enum Behaviour {
     Never,
     /// A restore is executed, and its answer shows that the node's clock has jumped.
     Jumped,
+    /// Its user may not touch the key; it answers later than the others.
+    NotAllowed,
     /// A release makes the node panic.
     Panics,
 }
@@ -207,7 +209,7 @@ impl ScriptedNode {
         let mut log = self.log.lock().unwrap();
         let before = log.sent.iter().filter(|sent| sent.owner == owner).count();
         let not_sent = behaviour == Behaviour::NotSent && before == 0;
-        let harmless = behaviour == Behaviour::Denied || not_sent;
+        let harmless = matches!(behaviour, Behaviour::Denied | Behaviour::NotAllowed) || not_sent;
         log.sent.push(Sent { owner, what, harmless });
         if behaviour == Behaviour::Overtaken && what == Sort::Acquire {
             return (before, now.saturating_add(OVERTAKEN_BY));
@@ -258,6 +260,12 @@ impl Node for ScriptedNode {
                     runtime.spawn(Box::pin(async move { drop(executed.await) }));
                     runtime.sleep_until(runtime.now().saturating_add(MS)).await;
                     Err(NodeError::ConnectionLost { reason: Arc::from("scripted") })
+                }
+                Behaviour::NotAllowed => {
+                    let late = this.runtime.now().saturating_add(5 * MS);
+                    this.runtime.sleep_until(late).await;
+                    let (code, message) = (Arc::from("NOPERM"), Arc::from("scripted"));
+                    Err(NodeError::Rejected { sent: false, code, message })
                 }
                 Behaviour::Panics if matches!(command, Command::Release { .. }) => {
                     panic!("scripted")

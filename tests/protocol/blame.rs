@@ -4,10 +4,12 @@
 //! that is stepped. They are read at random, and all together every ten seconds, as the driver does; after a
 //! reading that shows a jump all are looked at twice, and it is judged.
 
-use proptest::prelude::*;
-use quorlock::protocol::{Blame, NodeId};
+use std::time::Duration;
 
-use super::clock_world::{MS, SECOND, Stretch, World};
+use proptest::prelude::*;
+use quorlock::protocol::{Blame, Clocks, NodeClock, NodeId, Quorum, Witness};
+
+use super::clock_world::{MS, QUARANTINE, SECOND, Stretch, World};
 
 /// The clocks of two, three or five nodes, up to 200 parts per million fast or slow.
 fn rates() -> impl Strategy<Value = Vec<i128>> {
@@ -220,9 +222,9 @@ fn a_stall_in_the_middle_of_a_look_blames_nobody() {
     assert_eq!(world.blamed(), []);
 }
 
-/// All that is known of the others is less certain than the jump is large.
+/// All that is known of the others is less certain than the jump is large: it may as well have been our own clock.
 #[test]
-fn readings_that_say_too_little_forgive_nobody() {
+fn readings_that_say_too_little_forgive_nobody_and_blame_nobody() {
     let mut world = World::whose_first_replies_wait(&[0; 3], 8 * SECOND);
     world.now += 11 * SECOND;
     world.read(0);
@@ -230,7 +232,90 @@ fn readings_that_say_too_little_forgive_nobody() {
     world.read(0);
     assert!(world.nodes[0].suspected);
     world.judge();
-    assert_eq!(world.verdicts, [(0, Blame::Node)]);
+    assert_eq!(world.verdicts, [(0, Blame::Undecided)]);
+    assert!(world.nodes[0].suspected);
+}
+
+/// Their commands take longer than our clock has stood still.
+#[test]
+fn nodes_that_were_too_far_away_before_the_jump_are_not_made_to_tell_whose_it_was() {
+    for stall in [true, false] {
+        let mut world = World::new(&[0; 3]);
+        world.held = 400 * MS;
+        for _ in 0..3 {
+            world.now += 11 * SECOND;
+            world.look();
+        }
+        world.held = 0;
+        world.now += 11 * SECOND;
+        world.read(0);
+        if stall {
+            world.stall(300 * MS);
+        } else {
+            world.step(0, 300_000);
+        }
+        world.read(0);
+        assert!(world.nodes[0].suspected);
+        world.judge();
+        // That they have not moved is certain in spite of it; that they have is not.
+        let blame = if stall { Blame::Undecided } else { Blame::Node };
+        assert_eq!(world.verdicts, [(0, blame)]);
+    }
+}
+
+#[test]
+fn nodes_that_were_met_after_the_jump_cannot_tell_whose_it_was() {
+    for stall in [true, false] {
+        let mut world = World::new(&[0; 3]);
+        world.clocks = Clocks::new(Quorum::of(3));
+        (1..3).for_each(|node| world.nodes[node].clock = NodeClock::default());
+        world.read(0);
+        if stall {
+            world.stall(SECOND);
+        } else {
+            world.step(0, 1_000_000);
+        }
+        world.read(0);
+        assert!(world.nodes[0].suspected);
+        world.judge();
+        assert_eq!(world.verdicts, [(0, Blame::Undecided)]);
+    }
+}
+
+/// A node whose clock jumps again has perhaps ended the leases of since then, too.
+#[test]
+fn who_cannot_be_judged_is_trusted_again_when_no_lease_of_before_the_last_jump_lasts() {
+    let mut world = World::new(&[0; 3]);
+    let judged_after = |world: &mut World, passed: Duration| {
+        world.now += u64::try_from(passed.as_micros()).unwrap();
+        world.judge();
+        world.verdicts.last().copied()
+    };
+    (1..3).for_each(|node| world.nodes[node].up = false);
+    world.step(0, 3_000_000);
+    world.read(0);
+    assert_eq!(judged_after(&mut world, Duration::ZERO), Some((0, Blame::Undecided)));
+    assert_eq!(judged_after(&mut world, QUARANTINE * 9 / 10), Some((0, Blame::Undecided)));
+    world.step(0, 3_000_000 + 3_000_000);
+    assert_eq!(judged_after(&mut world, QUARANTINE / 5), Some((0, Blame::Undecided)));
+    // It is away meanwhile, and comes back.
+    world.nodes[0].suspected = false;
+    world.nodes[0].up = false;
+    let witnesses = [Witness::new(false, false, Some(world.nodes[0].clock)); 3];
+    let _ = world.clocks.judge(&witnesses, world.ours(world.now), QUARANTINE);
+    (world.nodes[0].suspected, world.nodes[0].up) = (true, true);
+    assert_eq!(judged_after(&mut world, QUARANTINE * 9 / 10), Some((0, Blame::Undecided)));
+    assert!(world.nodes[0].suspected);
+    assert_eq!(judged_after(&mut world, QUARANTINE / 5), Some((0, Blame::Nobody)));
+    assert!(!world.nodes[0].suspected);
+    // What comes after is a matter of its own.
+    (1..3).for_each(|node| world.nodes[node].up = true);
+    world.look();
+    world.now += SECOND;
+    world.step(0, 1_000_000);
+    world.read(0);
+    assert!(world.nodes[0].suspected);
+    assert_eq!(judged_after(&mut world, Duration::ZERO), Some((0, Blame::Node)));
 }
 
 /// Those of before say enough, and so will the next ones.
@@ -305,4 +390,25 @@ fn a_jump_that_was_our_clocks_hides_none_of_a_node_after_it() {
     world.read(0);
     world.judge();
     assert_eq!(world.verdicts, [(0, Blame::Ours), (0, Blame::Node)]);
+}
+
+/// It jumps just when the way to the others becomes long for good.
+#[test]
+fn whose_clock_it_was_is_known_at_last_where_the_others_stay_far() {
+    let mut world = World::new(&[0; 3]);
+    world.now += 11 * SECOND;
+    world.read(0);
+    world.stall(300 * MS);
+    world.read(0);
+    world.waits = 200 * MS;
+    for _ in 0..1000 {
+        world.judge();
+        world.now += SECOND / 2;
+    }
+    assert_ne!(
+        world.verdicts.last(),
+        Some(&(0, Blame::Undecided)),
+        "after {}",
+        world.verdicts.len()
+    );
 }

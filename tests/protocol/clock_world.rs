@@ -7,6 +7,8 @@ use quorlock::protocol::{Blame, Clocks, NodeClock, Quorum, Timestamp, Witness};
 
 pub(crate) const MS: u64 = 1_000;
 pub(crate) const SECOND: u64 = 1_000_000;
+/// So long no lease lasts, and no attempt.
+pub(crate) const QUARANTINE: Duration = Duration::from_secs(30);
 /// The nodes' clocks show something else than ours.
 const THERE: i128 = 1_000_000_000_000_000;
 
@@ -146,7 +148,8 @@ impl World {
                 Witness::new(node.suspected, node.up, clocks[index])
             };
             let witnesses: Vec<_> = self.nodes.iter().enumerate().map(witness).collect();
-            let verdicts = self.clocks.judge(&witnesses);
+            let now = self.ours(self.now);
+            let verdicts = self.clocks.judge(&witnesses, now, QUARANTINE);
             let told =
                 verdicts.iter().enumerate().filter_map(|(node, blame)| Some((node, (*blame)?)));
             self.verdicts.extend(told);

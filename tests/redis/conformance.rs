@@ -156,6 +156,32 @@ fn expiry_and_the_release_after_it() {
 }
 
 #[test]
+fn a_value_that_begins_with_the_owner_is_somebody_elses() {
+    conform(
+        |node, redlock, seen| {
+            for rest in ["x", "\0", "0123456789abcdef0123456789abcdef"] {
+                let lease = redlock.try_acquire("r").without_renewal().blocking().unwrap();
+                let longer = format!("{}{rest}", lease.owner());
+                node.set(b"r", longer.as_bytes(), None);
+                seen.push(released(lease).to_owned());
+                let theirs = node.get(b"r") == Some(longer.into_bytes());
+                seen.push(format!("it stands: {theirs}"));
+                node.set(b"r", b"", Some(1));
+                eventually("it is gone", SOON, || node.get(b"r").is_none());
+                let lease = try_it(redlock, "r").unwrap();
+                let longer = format!("{}{rest}", lease.owner());
+                node.set(b"r", longer.as_bytes(), Some(45_000));
+                seen.push(extended(&lease));
+                drop(lease);
+                node.set(b"r", b"", Some(1));
+                eventually("it is gone", SOON, || node.get(b"r").is_none());
+            }
+        },
+        &["already ended", "it stands: true", "lost: Gone"].repeat(3),
+    );
+}
+
+#[test]
 fn what_others_have_set_is_theirs() {
     conform(
         |node, redlock, seen| {

@@ -12,7 +12,9 @@ use quorlock::{
 };
 use quorlock_harness::{Cluster, Server, eventually, redis};
 
-use super::{MARKER, SECOND, SOON, acquire_without, admitted, all_ready, alone, ready, settings};
+use super::{
+    MARKER, SECOND, SOON, acquire_without, admitted, all_ready, alone, ready, scripts, settings,
+};
 
 const TTL: Duration = Duration::from_secs(3);
 
@@ -131,6 +133,51 @@ fn a_node_that_became_a_replica_is_shown_so_although_nobody_writes_to_it() {
     let redlock = ready(settings(&cluster, TTL));
     cluster[1].run(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
     eventually("it is refused", 2 * SOON, || {
+        redlock.nodes()[1].state == NodeState::Refused(Refusal::Replica)
+    });
+    cluster[1].run(&["REPLICAOF", "NO", "ONE"]);
+    all_ready(&redlock);
+}
+
+/// A look that writes nothing, which a replica would refuse by itself.
+#[test]
+fn a_replica_says_so_when_it_is_looked_at() {
+    let (node, master) = (scripts::Node::admitted(), start());
+    let look = ["this", "0", "test/1", "60000", "0", "0"];
+    assert_eq!(node.look_code(&look), 1);
+    // It keeps its data as long as it does not reach its master.
+    master.pause();
+    node.server.run(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
+    assert_eq!(node.look_code(&look), -6);
+    node.server.run(&["REPLICAOF", "NO", "ONE"]);
+    eventually("it is a master again", SOON, || node.look_code(&look) != -6);
+    master.resume();
+}
+
+/// Nothing that is written to it fails.
+#[test]
+fn a_node_that_became_a_replica_that_takes_writes_is_shown_so() {
+    let cluster = Cluster::start_with(3, |_, builder| builder.arg("replica-read-only", "no"));
+    super::admit(&cluster, TTL);
+    let master = start();
+    let redlock = ready(settings(&cluster, TTL));
+    cluster[1].run(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
+    eventually("it is refused", 2 * SOON, || {
+        drop(redlock.try_acquire("r").blocking());
+        redlock.nodes()[1].state == NodeState::Refused(Refusal::Replica)
+    });
+    cluster[1].run(&["REPLICAOF", "NO", "ONE"]);
+    all_ready(&redlock);
+}
+
+/// In classic mode nobody looks at nodes that are connected.
+#[test]
+fn a_node_that_became_a_replica_is_shown_so_by_what_it_refuses_in_classic_mode() {
+    let (cluster, master) = (Cluster::start(3), start());
+    let redlock = ready(settings(&cluster, TTL).classic());
+    cluster[1].run(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
+    eventually("it is refused", SOON, || {
+        drop(redlock.try_acquire("r").blocking());
         redlock.nodes()[1].state == NodeState::Refused(Refusal::Replica)
     });
     cluster[1].run(&["REPLICAOF", "NO", "ONE"]);

@@ -315,3 +315,56 @@ fn a_client_whose_clock_runs_slow_blames_no_node() {
     eventually("it recovers", SOON, || slow.try_acquire("r").blocking().is_ok());
     assert_eq!(eras(&cluster), before);
 }
+
+/// Some have never been read together with the one that shows the stall.
+#[test]
+fn a_stall_of_our_clock_blames_no_node_whose_others_are_met_after_it() {
+    let _turn = alone();
+    let ttl = SECOND;
+    let cluster = admitted(3, ttl);
+    let before = eras(&cluster);
+    cluster[1].pause();
+    cluster[2].pause();
+    let runtime = Lagging::start();
+    let client = settings(&cluster, ttl).runtime(Arc::clone(&runtime) as _).build().unwrap();
+    eventually("node 0 is met", SOON, || client.nodes()[0].state == NodeState::Ready);
+    runtime.stall(400 * MS, 1000);
+    cluster[1].resume();
+    cluster[2].resume();
+    all_ready_or_not(&client);
+    assert_eq!(eras(&cluster), before, "a node was blamed");
+}
+
+/// What the others showed before is less certain than the stall is long.
+#[test]
+fn a_stall_of_our_clock_blames_no_near_node_of_far_ones() {
+    let _turn = alone();
+    let ttl = 3 * SECOND;
+    let cluster = admitted(3, ttl);
+    let before = eras(&cluster);
+    let proxies: Vec<Proxy> = (1..3).map(|node| Proxy::start(cluster[node].port())).collect();
+    // A round trip of 150 ms.
+    proxies.iter().for_each(|proxy| proxy.delay(75 * MS));
+    let runtime = Lagging::start();
+    let urls = [cluster[0].url(), proxies[0].url(), proxies[1].url()];
+    let builder = Redlock::builder().nodes(urls).connect_timeout(10 * SECOND).ttl(ttl).max_ttl(ttl);
+    let client = ready(builder.node_timeout(SECOND).runtime(Arc::clone(&runtime) as _));
+    // An idle client: the last look is up to ten seconds old.
+    client.acquire("r").wait(SOON).blocking().unwrap().release_blocking().unwrap();
+    runtime.stall(200 * MS, 1000);
+    for _ in 0..5 {
+        let _ = client.try_acquire("r").blocking();
+    }
+    all_ready_or_not(&client);
+    assert_eq!(eras(&cluster), before, "a node was blamed");
+}
+
+/// Long enough for the nodes to be judged.
+fn all_ready_or_not(client: &Redlock) {
+    let start = Instant::now();
+    while start.elapsed() < 3 * SECOND {
+        let _ = client.try_acquire("r").blocking();
+        std::thread::sleep(20 * MS);
+    }
+    all_ready(client);
+}

@@ -379,6 +379,21 @@ mod tests {
         drop(Signs::begin(&signs, Room::Acquires).unwrap());
     }
 
+    /// Held leases need no more than that, and must not use up what acquires need.
+    #[test]
+    fn the_room_of_others_is_limited_too_and_is_not_that_of_acquires() {
+        let (_, signs) = signs();
+        let others: Vec<_> =
+            (0..MOST_OTHERS).map(|_| Signs::begin(&signs, Room::Others).unwrap()).collect();
+        assert!(matches!(Signs::begin(&signs, Room::Others), Err(NodeError::Overloaded)));
+        let acquires: Vec<_> =
+            (0..MOST_ACQUIRES).map(|_| Signs::begin(&signs, Room::Acquires).unwrap()).collect();
+        assert!(others.len() + acquires.len() <= MOST_UNANSWERED, "room in the queue itself");
+        drop(others);
+        assert!(matches!(Signs::begin(&signs, Room::Acquires), Err(NodeError::Overloaded)));
+        drop(Signs::begin(&signs, Room::Others).unwrap());
+    }
+
     #[test]
     fn a_silent_connection_ends_also_when_nothing_more_can_be_sent_on_it() {
         let (hands, signs) = signs();

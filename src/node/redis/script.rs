@@ -78,3 +78,28 @@ impl Script<'_> {
         command
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A burst of acquires must never keep a held lease from being renewed or released, nor a node from being looked at.
+    #[test]
+    fn only_acquires_count_against_the_limit_of_acquires() {
+        let room = |source| Script { source, keys: &[], args: &|_| () }.room();
+        assert_eq!(room(&ACQUIRE), Room::Acquires);
+        for source in [
+            &CONFIRM,
+            &EXTEND,
+            &RESTORE,
+            &EXTEND_CLASSIC,
+            &RESTORE_CLASSIC,
+            &RELEASE,
+            &JOIN,
+            &ADMIT,
+            &RIGHTS,
+        ] {
+            assert_eq!(room(source), Room::Others, "{}", source.text());
+        }
+    }
+}
