@@ -115,6 +115,8 @@ pub(crate) enum Manner {
     Refusing,
     /// Of several answers it returns the first alone.
     Terse,
+    /// It loses releases.
+    Forgetful,
 }
 
 #[derive(Clone)]
@@ -130,6 +132,14 @@ pub(crate) struct OddNode {
 impl OddNode {
     pub(crate) fn set(&self, manner: Manner) {
         *self.manner.lock().unwrap() = manner;
+    }
+
+    pub(crate) fn hang(&self) {
+        self.memory.pause();
+    }
+
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.memory.get(key.as_bytes()).is_some()
     }
 
     /// Deletes a key, as another program would.
@@ -156,13 +166,17 @@ impl Node for OddNode {
     fn call(&self, command: Command) -> NodeCall {
         let this = self.clone();
         Box::pin(async move {
+            let forgetful = *this.manner.lock().unwrap() == Manner::Forgetful;
+            if forgetful && matches!(command, Command::Release { .. }) {
+                return std::future::pending().await;
+            }
             if !matches!(command, Command::Extend { .. }) {
                 return this.memory.call(command).await;
             }
             this.extended.fetch_add(1, Ordering::Relaxed);
             let manner = *this.manner.lock().unwrap();
             match manner {
-                Manner::Sound | Manner::Terse => {}
+                Manner::Sound | Manner::Terse | Manner::Forgetful => {}
                 Manner::Slow(time) => this.machine.sim.sleep(time).await,
                 Manner::Deaf => std::future::pending().await,
                 Manner::Refusing => {

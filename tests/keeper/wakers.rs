@@ -14,7 +14,7 @@ use std::{
 
 use quorlock::{Lease, LeaseSignal, Redlock, node::MemoryNode, protocol::LossReason};
 
-use crate::fixture::{Fixture, MS, SECOND, all_held, watched};
+use crate::fixture::{Fixture, MS, Manner, SECOND, all_held, watched};
 
 /// Does something when it is woken, and counts how often that was.
 struct Hostile<F> {
@@ -393,5 +393,97 @@ fn a_runtime_that_refuses_a_task_costs_the_others_nothing_for_long() {
         kept.check().unwrap();
         next.check().unwrap();
         assert_eq!(refused.check().unwrap_err().reason, LossReason::RenewalFailed);
+    });
+}
+
+#[test]
+fn a_runtime_that_refused_a_task_still_has_deadlines_in_the_line() {
+    use std::{
+        future::IntoFuture,
+        panic::{AssertUnwindSafe, catch_unwind},
+        pin::Pin,
+        task::{Context, Poll, Waker},
+    };
+    watched(|| {
+        let world = Fixture::with(SECOND, |builder| builder.node_timeout(500 * MS));
+        let _kept = world.acquire("kept");
+        world.nodes.iter().for_each(|node| node.hang());
+        let start = |n: String, wait| {
+            let mut future = world.redlock.acquire(n).wait(wait).into_future();
+            let polled = catch_unwind(AssertUnwindSafe(|| {
+                assert!(
+                    Pin::new(&mut future)
+                        .poll(&mut Context::from_waker(Waker::noop()))
+                        .is_pending()
+                );
+            }));
+            (future, polled.is_err())
+        };
+        let _let_in: Vec<_> = (0..64).map(|n| start(format!("let in {n}"), 10 * SECOND)).collect();
+        world.machine.refuse_one_task();
+        let (refused, panicked) = start("refused".into(), 20 * MS);
+        assert!(panicked);
+        drop(refused);
+        let (mut next, _) = start("next".into(), 20 * MS);
+        world.pass(200 * MS);
+        let polled = Pin::new(&mut next).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(
+            matches!(polled, Poll::Ready(Err(quorlock::AcquireError::Crowded { .. }))),
+            "{polled:?}"
+        );
+    });
+}
+
+#[test]
+fn a_runtime_that_refused_a_task_still_has_what_is_left_over_released() {
+    watched(|| {
+        let world = Fixture::with(60 * SECOND, |builder| builder.node_timeout(50 * MS));
+        let leave_over = |name: &str, refuse: bool| {
+            let lease = world.acquire(name);
+            world.nodes[0].set(Manner::Forgetful);
+            drop(lease);
+            world.pass(MS);
+            if refuse {
+                world.machine.refuse_one_task();
+            }
+            world.pass(200 * MS);
+            world.nodes[0].set(Manner::Sound);
+            world.pass(SECOND);
+        };
+        leave_over("usual", false);
+        assert!(!world.nodes[0].has("usual"), "without a refusal");
+        leave_over("refused", true);
+        assert!(world.machine.panics() > 0, "nothing was refused");
+        leave_over("next", false);
+        world.pass(5 * SECOND);
+        assert!(!world.nodes[0].has("next"), "never released");
+    });
+}
+
+/// The payload of a panic, which panics when it is dropped, as the value of a user's type may.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("the payload of a panic");
+        }
+    }
+}
+
+#[test]
+fn a_waker_whose_panic_panics_again_ends_no_other_lease() {
+    watched(|| {
+        let world = Fixture::new(SECOND);
+        let kept: Vec<Lease> = (0..3).map(|n| world.acquire(&format!("kept{n}"))).collect();
+        // It ends when no renewal of the others is under way.
+        world.pass(170 * MS);
+        let lost = world.request(world.redlock.acquire("lost").ttl(500 * MS).without_renewal());
+        let waker = Hostile::new(|| std::panic::panic_any(Bomb));
+        let waiting = wait(lost.signal(), &waker);
+        world.pass(10 * SECOND);
+        assert_eq!(waker.woken(), 1);
+        all_held(&kept);
+        drop(waiting);
     });
 }
