@@ -32,6 +32,7 @@ mod overtaken;
 mod own_clock;
 mod restarts;
 mod restore;
+mod review;
 mod rolling;
 mod scripts;
 mod tokens;
