@@ -181,15 +181,18 @@ fn children_of_a_busy_process_wait_for_none_of_its_locks() {
 /// A child that is forked while a burst waits in line.
 #[test]
 fn a_child_of_a_process_whose_line_is_full_is_told_at_once() {
-    use std::{future::{Future, IntoFuture}, pin::Pin, task::{Context, Waker}};
+    use std::{
+        future::{Future, IntoFuture},
+        pin::Pin,
+        task::{Context, Waker},
+    };
     let cluster = Cluster::start(3);
     let redlock = settings(&cluster).connect_blocking().unwrap();
     let leases: Vec<Lease> =
         (0..80).map(|n| redlock.acquire(format!("held:{n}")).blocking().unwrap()).collect();
     cluster.iter().for_each(|server| server.pause());
-    let mut waiting: Vec<_> = (0..100)
-        .map(|n| redlock.acquire(format!("burst:{n}")).into_future())
-        .collect();
+    let mut waiting: Vec<_> =
+        (0..100).map(|n| redlock.acquire(format!("burst:{n}")).into_future()).collect();
     for future in &mut waiting {
         assert!(Pin::new(future).poll(&mut Context::from_waker(Waker::noop())).is_pending());
     }

@@ -212,7 +212,8 @@ mod interposer {
                     for socket in [&client, &server] {
                         socket.set_nodelay(true).unwrap();
                     }
-                    let (mut from, mut to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+                    let (mut from, mut to) =
+                        (server.try_clone().unwrap(), client.try_clone().unwrap());
                     thread::spawn(move || {
                         let _ = std::io::copy(&mut from, &mut to);
                         let _ = to.shutdown(Shutdown::Both);
@@ -263,7 +264,11 @@ fn an_acquire_that_arrives_as_late_as_it_may_is_released() {
     let proxy = interposer::Interposer::start(cluster[2].port());
     let nodes = [cluster[0].url(), cluster[1].url(), format!("redis://127.0.0.1:{}", proxy.port)];
     let redlock = ready(
-        Redlock::builder().nodes(nodes).node_timeout(NODE_TIMEOUT).max_ttl(ttl).connect_timeout(10 * SECOND),
+        Redlock::builder()
+            .nodes(nodes)
+            .node_timeout(NODE_TIMEOUT)
+            .max_ttl(ttl)
+            .connect_timeout(10 * SECOND),
     );
     let mut left = Vec::new();
     for beyond in [0u32, 30, 50, 70, 90, 150] {
