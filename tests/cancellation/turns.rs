@@ -176,3 +176,24 @@ fn rounds_that_nobody_waits_for_count_until_they_are_answered() {
     assert!(fixture.nodes[0].sent() <= 2 * FIRST, "{} commands", fixture.nodes[0].sent());
     fixture.assert_clean("after many were dropped");
 }
+
+#[test]
+fn single_rounds_that_time_out_while_others_of_their_burst_are_answered_are_no_outage() {
+    // As many as are let in at once take longer than a node timeout together.
+    let fixture = Fixture::new(1, [Behaviour::Busy; 3]);
+    let single = started(&fixture, "single", FIRST, |request| request.wait(Duration::ZERO));
+    let (mut granted, mut told) = (Vec::new(), Vec::new());
+    for (place, result) in ended(&fixture, single) {
+        match result {
+            Ok(lease) => granted.push(lease),
+            Err(error) => told.push((place, error)),
+        }
+    }
+    println!("{} granted, {} not", granted.len(), told.len());
+    assert!(granted.len() > FIRST / 4 && told.len() > FIRST / 4);
+    for (place, error) in told {
+        assert!(error.is_busy(), "{place}: {error}");
+    }
+    drop(granted);
+    fixture.assert_clean("after single rounds that timed out");
+}
