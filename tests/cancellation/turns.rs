@@ -197,3 +197,27 @@ fn single_rounds_that_time_out_while_others_of_their_burst_are_answered_are_no_o
     drop(granted);
     fixture.assert_clean("after single rounds that timed out");
 }
+
+#[test]
+fn a_release_is_answered_within_ten_node_timeouts_however_many_there_are() {
+    const MANY: usize = 2_000;
+    let fixture = Fixture::new(1, [Behaviour::Ok; 3]);
+    let leases: Vec<Lease> = ended(&fixture, started(&fixture, "r", MANY, patient))
+        .into_iter()
+        .map(|(_, result)| result.unwrap())
+        .collect();
+    fixture.runtime.pass(Duration::from_secs(1));
+    fixture.nodes.iter().for_each(|node| node.turn(Behaviour::Never));
+    let before = fixture.runtime.now();
+    let mut releases: Vec<_> = leases.into_iter().map(Lease::release).collect();
+    let mut longest = Duration::ZERO;
+    while !releases.is_empty() && longest < Duration::from_secs(3600) {
+        releases.retain_mut(|release| {
+            Pin::new(release).poll(&mut Context::from_waker(Waker::noop())).is_pending()
+        });
+        longest = fixture.runtime.now().saturating_since(before);
+        fixture.runtime.step();
+    }
+    assert!(longest <= 11 * NODE_TIMEOUT, "the last one was answered after {longest:?}");
+    fixture.assert_clean("after releases that nobody confirmed");
+}
