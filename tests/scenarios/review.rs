@@ -286,3 +286,146 @@ fn an_acquire_that_arrives_as_late_as_it_may_is_released() {
     }
     assert!(left.is_empty(), "left behind: {left:?}");
 }
+
+#[test]
+fn releases_of_slow_servers() {
+    use quorlock_harness::Proxy;
+    let _turn = alone();
+    let cluster = admitted(3, 30 * SECOND);
+    let proxies: Vec<Proxy> = cluster.iter().map(|server| Proxy::start(server.port())).collect();
+    let redlock = ready(
+        Redlock::builder()
+            .nodes(proxies.iter().map(Proxy::url))
+            .connect_timeout(10 * SECOND)
+            .node_timeout(100 * MS)
+            .max_ttl(30 * SECOND)
+            .close_timeout(60 * SECOND),
+    );
+    runtime().block_on(async {
+        for how in ["slow", "stopped"] {
+            let (leases, errors, _) =
+                burst(&redlock, |i| format!("{how}:{i}"), 1000, 10 * SECOND).await;
+            println!("{how}: {} {errors:?}", leases.len());
+            if how == "slow" {
+                proxies.iter().for_each(|proxy| proxy.delay(800 * MS));
+            } else {
+                (0..2).for_each(|node| cluster[node].pause());
+            }
+            let began = Instant::now();
+            let releases: Vec<_> = leases.into_iter().map(Lease::release).collect();
+            let (mut unconfirmed, mut last) = (0, Duration::ZERO);
+            for r in releases {
+                unconfirmed += usize::from(r.await.is_err());
+                last = began.elapsed();
+            }
+            println!("{how}: {unconfirmed} unconfirmed, the last after {last:?}; {:?}",
+                redlock.nodes().iter().map(|n| format!("{:?}", n.state)).collect::<Vec<_>>());
+            proxies.iter().for_each(Proxy::heal);
+            (0..2).for_each(|node| cluster[node].resume());
+            super::all_ready(&redlock);
+        }
+    });
+}
+
+/// A user's runtime that ends.
+mod ending {
+    use std::time::Duration;
+
+    use quorlock::{protocol::Timestamp, runtime::{Runtime, Task, TokioRuntime}};
+
+    #[derive(Debug)]
+    pub(super) struct Ending {
+        pub(super) handle: tokio::runtime::Handle,
+        pub(super) inner: TokioRuntime,
+        pub(super) slow: Duration,
+    }
+
+    impl Runtime for Ending {
+        fn now(&self) -> Timestamp {
+            self.inner.now()
+        }
+        fn wall_us(&self) -> u64 {
+            self.inner.wall_us()
+        }
+        fn sleep_until(&self, at: Timestamp) -> Task {
+            let left = at.saturating_since(self.now()).min(Duration::from_secs(3600));
+            let _entered = self.handle.enter();
+            Box::pin(tokio::time::sleep(left))
+        }
+        fn spawn(&self, task: Task) {
+            let slow = self.slow;
+            drop(self.handle.spawn(async move {
+                if !slow.is_zero() {
+                    tokio::time::sleep(slow).await;
+                }
+                task.await;
+            }));
+        }
+        fn random(&self) -> [u8; 16] {
+            self.inner.random()
+        }
+    }
+}
+
+#[test]
+fn a_runtime_that_ends_under_a_burst() {
+    use std::sync::Arc;
+    use quorlock::runtime::TokioRuntime;
+    let _turn = alone();
+    for round in 0..6 {
+        let cluster = admitted(3, 30 * SECOND);
+        let users = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime_of_users = Arc::new(ending::Ending {
+            handle: users.handle().clone(),
+            inner: TokioRuntime::shared().unwrap(),
+            slow: if round % 2 == 1 { 20 * MS } else { Duration::ZERO },
+        });
+        let redlock = ready(settings(&cluster, 30 * SECOND).close_timeout(60 * SECOND).runtime(runtime_of_users));
+        runtime().block_on(async {
+            let (leases, errors, sample) = burst(&redlock, |i| format!("held:{i}"), 500, 10 * SECOND).await;
+            println!("{} {errors:?} {sample:?}", leases.len());
+            cluster.iter().for_each(|server| server.pause());
+            let releases: Vec<_> = leases.into_iter().map(Lease::release).collect();
+            let acquires: Vec<_> = (0..500)
+                .map(|n| tokio::spawn(redlock.acquire(format!("r:{n}")).wait_without_deadline().into_future()))
+                .collect();
+            tokio::time::sleep(150 * MS).await;
+            if round < 4 { users.shutdown_background(); } else { tokio::task::spawn_blocking(move || drop(users)).await.unwrap(); }
+            let mut ends: BTreeMap<String, usize> = BTreeMap::new();
+            let all = async {
+                for a in acquires { *ends.entry(a.await.unwrap().map_or_else(|e| kind(&e), |_| "Ok".into())).or_insert(0) += 1; }
+                for r in releases { *ends.entry(format!("release {:?}", r.await.map_err(|e| format!("{e:?}").chars().take(14).collect::<String>()))).or_insert(0) += 1; }
+            };
+            let hung = tokio::time::timeout(10 * SECOND, all).await.is_err();
+            println!("{round}: hung {hung} {ends:?}");
+            let after = tokio::time::timeout(5 * SECOND, redlock.acquire("after").into_future()).await;
+            println!("{round}: after {after:?}");
+            assert!(!hung && after.is_ok());
+        });
+        cluster.iter().for_each(|server| server.resume());
+    }
+}
+
+#[test]
+fn closing_while_thousands_wait() {
+    let _turn = alone();
+    let cluster = admitted(3, 30 * SECOND);
+    let redlock = ready(settings(&cluster, 30 * SECOND).close_timeout(60 * SECOND));
+    let held = hold(&redlock, 3 * SECOND);
+    runtime().block_on(async {
+        let acquires: Vec<_> = (0..5000)
+            .map(|n| tokio::spawn(redlock.acquire(format!("r:{}", n % 50)).wait_without_deadline().into_future()))
+            .collect();
+        tokio::time::sleep(300 * MS).await;
+        let began = Instant::now();
+        println!("closed {:?} in {:?}", redlock.close().await, began.elapsed());
+        let mut ends: BTreeMap<String, usize> = BTreeMap::new();
+        for a in acquires { *ends.entry(a.await.unwrap().map_or_else(|e| kind(&e), |_| "Ok".into())).or_insert(0) += 1; }
+        println!("{ends:?} {:?}", began.elapsed());
+        tokio::time::sleep(4 * SECOND).await;
+        println!("lost {}", lost(&held));
+    });
+    assert_eq!(lost(&held), 0);
+    drop(held);
+    super::eventually("no key is left", SOON, || cluster.locks_left().is_empty());
+}
