@@ -221,3 +221,25 @@ fn a_release_is_answered_within_ten_node_timeouts_however_many_there_are() {
     assert!(longest <= 11 * NODE_TIMEOUT, "the last one was answered after {longest:?}");
     fixture.assert_clean("after releases that nobody confirmed");
 }
+
+#[test]
+fn who_has_found_the_resource_held_is_told_so_when_its_time_is_up_in_line() {
+    let fixture = Fixture::new(1, [Behaviour::Denied; 3]);
+    let mut held: Vec<_> =
+        vec![fixture.redlock.acquire("r").without_renewal().wait(200 * MS).into_future()];
+    assert!(poll(&mut held[0]).is_pending());
+    // Several rounds have found it held by then.
+    fixture.runtime.pass(20 * MS);
+    assert!(fixture.nodes[0].sent() > 1, "{}", fixture.nodes[0].sent());
+    // A hiccup of a node timeout, with a burst in it.
+    fixture.nodes.iter().for_each(|node| node.turn(Behaviour::Never));
+    fixture.runtime.pass(2 * MS);
+    let burst = started(&fixture, "burst", 3_000, patient);
+    for (_, result) in ended(&fixture, held) {
+        let error = result.unwrap_err();
+        println!("{error}");
+        assert!(error.is_contended(), "{error}");
+    }
+    drop(burst);
+    fixture.runtime.shut_down();
+}

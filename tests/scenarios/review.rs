@@ -318,8 +318,10 @@ fn releases_of_slow_servers() {
                 unconfirmed += usize::from(r.await.is_err());
                 last = began.elapsed();
             }
-            println!("{how}: {unconfirmed} unconfirmed, the last after {last:?}; {:?}",
-                redlock.nodes().iter().map(|n| format!("{:?}", n.state)).collect::<Vec<_>>());
+            println!(
+                "{how}: {unconfirmed} unconfirmed, the last after {last:?}; {:?}",
+                redlock.nodes().iter().map(|n| format!("{:?}", n.state)).collect::<Vec<_>>()
+            );
             proxies.iter().for_each(Proxy::heal);
             (0..2).for_each(|node| cluster[node].resume());
             super::all_ready(&redlock);
@@ -331,7 +333,10 @@ fn releases_of_slow_servers() {
 mod ending {
     use std::time::Duration;
 
-    use quorlock::{protocol::Timestamp, runtime::{Runtime, Task, TokioRuntime}};
+    use quorlock::{
+        protocol::Timestamp,
+        runtime::{Runtime, Task, TokioRuntime},
+    };
 
     #[derive(Debug)]
     pub(super) struct Ending {
@@ -369,36 +374,64 @@ mod ending {
 
 #[test]
 fn a_runtime_that_ends_under_a_burst() {
-    use std::sync::Arc;
     use quorlock::runtime::TokioRuntime;
+    use std::sync::Arc;
     let _turn = alone();
     for round in 0..6 {
         let cluster = admitted(3, 30 * SECOND);
-        let users = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let users = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
         let runtime_of_users = Arc::new(ending::Ending {
             handle: users.handle().clone(),
             inner: TokioRuntime::shared().unwrap(),
             slow: if round % 2 == 1 { 20 * MS } else { Duration::ZERO },
         });
-        let redlock = ready(settings(&cluster, 30 * SECOND).close_timeout(60 * SECOND).runtime(runtime_of_users));
+        let redlock = ready(
+            settings(&cluster, 30 * SECOND).close_timeout(60 * SECOND).runtime(runtime_of_users),
+        );
         runtime().block_on(async {
-            let (leases, errors, sample) = burst(&redlock, |i| format!("held:{i}"), 500, 10 * SECOND).await;
+            let (leases, errors, sample) =
+                burst(&redlock, |i| format!("held:{i}"), 500, 10 * SECOND).await;
             println!("{} {errors:?} {sample:?}", leases.len());
             cluster.iter().for_each(|server| server.pause());
             let releases: Vec<_> = leases.into_iter().map(Lease::release).collect();
             let acquires: Vec<_> = (0..500)
-                .map(|n| tokio::spawn(redlock.acquire(format!("r:{n}")).wait_without_deadline().into_future()))
+                .map(|n| {
+                    tokio::spawn(
+                        redlock.acquire(format!("r:{n}")).wait_without_deadline().into_future(),
+                    )
+                })
                 .collect();
             tokio::time::sleep(150 * MS).await;
-            if round < 4 { users.shutdown_background(); } else { tokio::task::spawn_blocking(move || drop(users)).await.unwrap(); }
+            if round < 4 {
+                users.shutdown_background();
+            } else {
+                tokio::task::spawn_blocking(move || drop(users)).await.unwrap();
+            }
             let mut ends: BTreeMap<String, usize> = BTreeMap::new();
             let all = async {
-                for a in acquires { *ends.entry(a.await.unwrap().map_or_else(|e| kind(&e), |_| "Ok".into())).or_insert(0) += 1; }
-                for r in releases { *ends.entry(format!("release {:?}", r.await.map_err(|e| format!("{e:?}").chars().take(14).collect::<String>()))).or_insert(0) += 1; }
+                for a in acquires {
+                    *ends
+                        .entry(a.await.unwrap().map_or_else(|e| kind(&e), |_| "Ok".into()))
+                        .or_insert(0) += 1;
+                }
+                for r in releases {
+                    *ends
+                        .entry(format!(
+                            "release {:?}",
+                            r.await
+                                .map_err(|e| format!("{e:?}").chars().take(14).collect::<String>())
+                        ))
+                        .or_insert(0) += 1;
+                }
             };
             let hung = tokio::time::timeout(10 * SECOND, all).await.is_err();
             println!("{round}: hung {hung} {ends:?}");
-            let after = tokio::time::timeout(5 * SECOND, redlock.acquire("after").into_future()).await;
+            let after =
+                tokio::time::timeout(5 * SECOND, redlock.acquire("after").into_future()).await;
             println!("{round}: after {after:?}");
             assert!(!hung && after.is_ok());
         });
@@ -414,13 +447,21 @@ fn closing_while_thousands_wait() {
     let held = hold(&redlock, 3 * SECOND);
     runtime().block_on(async {
         let acquires: Vec<_> = (0..5000)
-            .map(|n| tokio::spawn(redlock.acquire(format!("r:{}", n % 50)).wait_without_deadline().into_future()))
+            .map(|n| {
+                tokio::spawn(
+                    redlock.acquire(format!("r:{}", n % 50)).wait_without_deadline().into_future(),
+                )
+            })
             .collect();
         tokio::time::sleep(300 * MS).await;
         let began = Instant::now();
         println!("closed {:?} in {:?}", redlock.close().await, began.elapsed());
         let mut ends: BTreeMap<String, usize> = BTreeMap::new();
-        for a in acquires { *ends.entry(a.await.unwrap().map_or_else(|e| kind(&e), |_| "Ok".into())).or_insert(0) += 1; }
+        for a in acquires {
+            *ends
+                .entry(a.await.unwrap().map_or_else(|e| kind(&e), |_| "Ok".into()))
+                .or_insert(0) += 1;
+        }
         println!("{ends:?} {:?}", began.elapsed());
         tokio::time::sleep(4 * SECOND).await;
         println!("lost {}", lost(&held));
