@@ -470,3 +470,62 @@ fn closing_while_thousands_wait() {
     drop(held);
     super::eventually("no key is left", SOON, || cluster.locks_left().is_empty());
 }
+
+/// A user's runtime whose random numbers fail now and then.
+mod unlucky {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use quorlock::{
+        protocol::Timestamp,
+        runtime::{Runtime, Task, TokioRuntime},
+    };
+
+    #[derive(Debug)]
+    pub(super) struct Unlucky {
+        pub(super) inner: TokioRuntime,
+        pub(super) armed: AtomicBool,
+    }
+
+    impl Runtime for Unlucky {
+        fn now(&self) -> Timestamp {
+            self.inner.now()
+        }
+        fn steady(&self) -> Timestamp {
+            self.inner.steady()
+        }
+        fn wall_us(&self) -> u64 {
+            self.inner.wall_us()
+        }
+        fn sleep_until(&self, at: Timestamp) -> Task {
+            self.inner.sleep_until(at)
+        }
+        fn spawn(&self, task: Task) {
+            self.inner.spawn(task);
+        }
+        fn random(&self) -> [u8; 16] {
+            assert!(!self.armed.swap(false, Ordering::SeqCst), "no random numbers");
+            self.inner.random()
+        }
+    }
+}
+
+#[test]
+fn a_runtime_that_panics_once_costs_no_node_for_good() {
+    use std::sync::{Arc, atomic::{AtomicBool, Ordering}};
+
+    use quorlock::{node::NodeState, runtime::TokioRuntime};
+    let _turn = alone();
+    let cluster = admitted(3, SECOND);
+    let runtime = Arc::new(unlucky::Unlucky {
+        inner: TokioRuntime::shared().unwrap(),
+        armed: AtomicBool::new(false),
+    });
+    let redlock = ready(settings(&cluster, SECOND).runtime(Arc::clone(&runtime) as _));
+    runtime.armed.store(true, Ordering::SeqCst);
+    // Its connection ends, and the pause before the next attempt is drawn.
+    cluster[0].run(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+    super::eventually("it has panicked", SOON, || !runtime.armed.load(Ordering::SeqCst));
+    std::thread::sleep(5 * SECOND);
+    let state = redlock.nodes()[0].state.clone();
+    assert_eq!(state, NodeState::Ready);
+}
