@@ -487,3 +487,19 @@ fn a_waker_whose_panic_panics_again_ends_no_other_lease() {
         drop(waiting);
     });
 }
+
+#[test]
+fn a_runtime_that_refuses_one_task_costs_no_other_lease() {
+    watched(|| {
+        let world = Fixture::new(SECOND);
+        let kept = world.acquire("kept");
+        world.pass(170 * MS);
+        let refused = world.acquire("refused");
+        world.machine.refuse_one_task();
+        // One renewal could not be started, and nothing else is acquired.
+        world.pass(10 * SECOND);
+        assert_eq!(world.machine.panics(), 1);
+        let lost = [&kept, &refused].map(|lease| lease.check().is_err());
+        assert_ne!(lost, [true, true], "both were lost for one renewal");
+    });
+}

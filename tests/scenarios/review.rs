@@ -511,7 +511,10 @@ mod unlucky {
 
 #[test]
 fn a_runtime_that_panics_once_costs_no_node_for_good() {
-    use std::sync::{Arc, atomic::{AtomicBool, Ordering}};
+    use std::sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    };
 
     use quorlock::{node::NodeState, runtime::TokioRuntime};
     let _turn = alone();
@@ -528,4 +531,67 @@ fn a_runtime_that_panics_once_costs_no_node_for_good() {
     std::thread::sleep(5 * SECOND);
     let state = redlock.nodes()[0].state.clone();
     assert_eq!(state, NodeState::Ready);
+}
+
+#[test]
+fn one_node_after_the_other_hangs() {
+    let _turn = alone();
+    let cluster = admitted(3, 30 * SECOND);
+    let redlock = ready(settings(&cluster, 30 * SECOND).close_timeout(60 * SECOND));
+    let held = hold(&redlock, 6 * SECOND);
+    let mut bad = 0;
+    runtime().block_on(async {
+        let hanging = async {
+            for round in 0..24 {
+                cluster[round % 3].pause();
+                tokio::time::sleep(1500 * MS).await;
+                cluster[round % 3].resume();
+                println!(
+                    "{round}: lost {}, first {:?}, states {:?}",
+                    lost(&held),
+                    held.iter().find_map(|l| l.check().err()),
+                    redlock.nodes().iter().map(|n| format!("{:?}", n.state)).collect::<Vec<_>>()
+                );
+                tokio::time::sleep(60 * MS).await;
+            }
+        };
+        let working = async {
+            let mut n = 0;
+            let mut longest = Duration::ZERO;
+            loop {
+                n += 1;
+                let began = Instant::now();
+                match redlock.try_acquire(format!("w:{n}")).await {
+                    Ok(lease) => {
+                        if let Err(e) = lease.release().await {
+                            println!("{n}: release {e}");
+                            bad += 1;
+                        }
+                    }
+                    Err(e) => {
+                        println!("{n}: {e}");
+                        bad += 1;
+                    }
+                }
+                if began.elapsed() > longest {
+                    longest = began.elapsed();
+                    println!("{n}: longest {longest:?}");
+                }
+                if n % 200 == 0 {
+                    let (leases, errors, s) =
+                        burst(&redlock, |i| format!("b{n}:{i}"), 300, 5 * SECOND).await;
+                    if !errors.is_empty() {
+                        println!("{} {errors:?} {s:?}", leases.len());
+                        bad += 1;
+                    }
+                }
+                tokio::time::sleep(3 * MS).await;
+            }
+        };
+        let mut working = Box::pin(working);
+        tokio::select! { _ = hanging => {}, _ = &mut working => {} }
+        drop(working);
+    });
+    println!("bad {bad}, lost {}", lost(&held));
+    assert_eq!((bad, lost(&held)), (0, 0));
 }
