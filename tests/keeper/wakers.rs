@@ -503,3 +503,24 @@ fn a_runtime_that_refuses_one_task_costs_no_other_lease() {
         assert_ne!(lost, [true, true], "both were lost for one renewal");
     });
 }
+
+#[test]
+fn closing_does_not_wait_for_the_pause_of_an_acquire() {
+    watched(|| {
+        let world = Fixture::with(60 * SECOND, |builder| {
+            builder.retry(20 * SECOND, 20 * SECOND).close_timeout(2 * SECOND)
+        });
+        let _held = world.acquire("r");
+        let mut waiting: Waiting<_> =
+            Box::pin(world.redlock.acquire("r").wait(60 * SECOND).into_future());
+        assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        world.pass(SECOND);
+        let redlock = world.redlock.clone();
+        let closed = world.machine.sim.block_on(async move { redlock.close().await });
+        let polled = waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(
+            closed.is_ok() && matches!(polled, Poll::Ready(Err(quorlock::AcquireError::Closed))),
+            "{closed:?} {polled:?}"
+        );
+    });
+}
