@@ -20,6 +20,7 @@ use crate::{
     error::{AcquireError, RunError},
     lease::Lease,
     protocol::{Resource, ResourceError, Upkeep},
+    runtime::block_on,
     shield::{Shield, shield},
 };
 
@@ -144,7 +145,7 @@ impl Acquire {
     ///
     /// As when awaited: see [`AcquireError`].
     pub fn blocking(self) -> Result<Lease, AcquireError> {
-        futures::executor::block_on(self.into_future())
+        block_on(self.into_future())
     }
 
     /// Runs `work` under a lease and releases it afterwards. When the lease is lost, `work` is dropped where it

@@ -11,7 +11,7 @@ use crate::{
     node::{Node, NodeSpec, Spec},
     protocol::AdmissionPolicy,
     redlock::Redlock,
-    runtime::{Runtime, TokioRuntime},
+    runtime::{Runtime, TokioRuntime, block_on},
 };
 
 /// Settings of a [`Redlock`], made by [`Redlock::builder`].
@@ -282,7 +282,7 @@ impl Builder {
     ///
     /// As for [`connect`](Builder::connect).
     pub fn connect_blocking(self) -> Result<Redlock, ConnectError> {
-        futures::executor::block_on(self.connect())
+        block_on(self.connect())
     }
 
     fn open_nodes(&self) -> Result<Vec<Arc<dyn Node>>, ConfigError> {

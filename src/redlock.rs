@@ -12,6 +12,7 @@ use crate::{
     node::{NodeSpec, NodeState, NodeStatus},
     protocol::NodeId,
     reentrant::Reentrant,
+    runtime::block_on,
     shield::shield,
 };
 
@@ -133,7 +134,7 @@ impl Redlock {
     ///
     /// As for [`close`](Redlock::close).
     pub fn close_blocking(&self) -> Result<(), CloseError> {
-        futures::executor::block_on(self.close())
+        block_on(self.close())
     }
 
     /// The reports of a request for which no node was asked.

@@ -147,15 +147,15 @@ impl Driver {
                 state.deadlines.insert((deadline, place));
                 state.deadlines.first() == Some(&(deadline, place))
             });
-            let attended = state.attended;
-            state.attended |= is_first;
+            let attended = std::mem::replace(&mut state.attended, true);
             (place, is_first, attended)
         };
-        if is_first && attended {
-            self.turns(line).wake_up();
-        } else if is_first {
-            let task = attend(Arc::downgrade(self), line, Arc::clone(&self.turns(line).wake));
+        if !attended {
+            let attending = Attending { driver: Arc::downgrade(self), line, ended: false };
+            let task = attend(attending, Arc::clone(&self.turns(line).wake));
             self.runtime.spawn(Box::pin(task));
+        } else if is_first {
+            self.turns(line).wake_up();
         }
         // A turn may have been given back since it was asked for.
         self.give_turns(line);
@@ -237,14 +237,35 @@ impl Driver {
 }
 
 /// Looks after the deadlines of a line while there are any. It does not keep the driver alive.
-async fn attend(driver: Weak<Driver>, line: Line, wake: Arc<Notify>) {
+async fn attend(mut attending: Attending, wake: Arc<Notify>) {
     loop {
         let sleep = {
-            let Some(driver) = driver.upgrade() else { return };
-            let Some(next) = driver.turn_away_late(line) else { return };
+            let Some(driver) = attending.driver.upgrade() else { return };
+            let Some(next) = driver.turn_away_late(attending.line) else {
+                attending.ended = true;
+                return;
+            };
             driver.runtime.sleep_until(next)
         };
         select(std::pin::pin!(wake.notified()), sleep).await;
+    }
+}
+
+/// The task that looks after deadlines. When it ends in any other way than by having nothing left to do, as when the
+/// runtime drops it, the next one who waits starts another.
+struct Attending {
+    driver: Weak<Driver>,
+    line: Line,
+    ended: bool,
+}
+
+impl Drop for Attending {
+    fn drop(&mut self) {
+        if !self.ended
+            && let Some(driver) = self.driver.upgrade()
+        {
+            driver.turns(self.line).lock().attended = false;
+        }
     }
 }
 

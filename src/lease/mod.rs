@@ -23,6 +23,7 @@ use crate::{
     driver::Driver,
     error::{ExtendError, LeaseLost, ReleaseError},
     protocol::{Extension, FencingToken, LossReason, Owner, Resource},
+    runtime::block_on,
     shield::{Shield, shield},
 };
 
@@ -202,7 +203,7 @@ impl Lease {
     ///
     /// As for [`release`](Lease::release).
     pub fn release_blocking(self) -> Result<(), ReleaseError> {
-        futures::executor::block_on(self.release())
+        block_on(self.release())
     }
 }
 

@@ -150,6 +150,8 @@ pub struct Admission {
     attempt: Duration,
     /// The highest floor of any node, as far as it is known.
     floor: u64,
+    /// The hint that was given last.
+    hinted: u64,
     nodes: Vec<Standing>,
     /// What the marker of each said last.
     markers: Vec<Option<Marker>>,
@@ -173,7 +175,7 @@ impl Admission {
     ) -> Self {
         let nodes = vec![Standing::Unknown; quorum.nodes()];
         let markers = vec![None; quorum.nodes()];
-        Self { quorum, policy, longest: max_ttl, attempt, floor: 0, nodes, markers }
+        Self { quorum, policy, longest: max_ttl, attempt, floor: 0, hinted: 0, nodes, markers }
     }
 
     /// Where a node stands.
@@ -205,11 +207,14 @@ impl Admission {
         }
     }
 
-    /// The hint of an acquire at this wall clock, in microseconds: where a node's floor is a little ahead of it,
-    /// a hint above that floor spares a confirmation.
-    pub const fn hint(&self, wall_us: u64) -> u64 {
-        let ahead = self.floor.saturating_sub(wall_us);
-        if self.floor >= wall_us && ahead < HINT_AHEAD { self.floor + 1 } else { wall_us }
+    /// The hint of an acquire at this wall clock, in microseconds. Where a node's floor is a little ahead of it, as
+    /// for a minute after a majority has forgotten, or what this client has hinted before is, a hint above that
+    /// spares a confirmation: nodes whose counters are all below it agree at once.
+    pub fn hint(&mut self, wall_us: u64) -> u64 {
+        let above = self.floor.max(self.hinted);
+        let ahead = above.saturating_sub(wall_us);
+        self.hinted = if above >= wall_us && ahead < HINT_AHEAD { above + 1 } else { wall_us };
+        self.hinted
     }
 
     /// The era in which a node was last seen. A jump of its clock counts for that one only: whoever notices it

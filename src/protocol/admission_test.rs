@@ -118,11 +118,14 @@ fn another_era_begins_a_new_quarantine() {
 fn a_hint_is_above_a_floor_that_is_a_little_ahead() {
     let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
     assert_eq!(fleet.hint(1_000), 1_000);
+    assert_eq!(fleet.hint(1_000), 1_001, "and above the one before");
     assert!(fleet.handle_marker(node(1), Marker::new(true, TTL, 0).above(5_000), at(0)));
     assert_eq!(fleet.hint(1_000), 5_001);
-    assert_eq!(fleet.hint(5_000), 5_001);
-    assert_eq!(fleet.hint(5_001), 5_001);
+    assert_eq!(fleet.hint(5_000), 5_002);
+    assert_eq!(fleet.hint(5_001), 5_003);
     assert_eq!(fleet.hint(6_000), 6_000);
+    assert_eq!(fleet.hint(u64::MAX / 2), u64::MAX / 2);
+    assert_eq!(fleet.hint(6_000), 6_000, "a clock that was far ahead leaves nothing behind");
     assert!(fleet.handle_marker(node(2), Marker::new(true, TTL, 0).above(u64::MAX), at(0)));
     assert_eq!(fleet.hint(1_000), 1_000, "nodes would cut it");
 }

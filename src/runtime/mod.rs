@@ -14,6 +14,12 @@ use crate::protocol::Timestamp;
 /// A task to run, or a sleep to await.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
+/// Blocks this thread on what the engine answers. In a task of tokio, whose channels count how often the task has
+/// used them since it was last polled, they would not answer any more after a while: nobody polls a task that blocks.
+pub(crate) fn block_on<T>(answer: impl Future<Output = T>) -> T {
+    futures::executor::block_on(::tokio::task::unconstrained(answer))
+}
+
 /// Where a [`Redlock`](crate::Redlock) gets its time, its tasks and its randomness from.
 ///
 /// The default is [`TokioRuntime::shared`]. Another one is given by

@@ -43,7 +43,7 @@ async fn bursts_of_acquires_cost_no_lease_that_is_held() {
         std::thread::spawn(move || look(&held, &over))
     };
     let figures = Arc::new(Figures::default());
-    let (time, began) = (run_time(3), Instant::now());
+    let (time, began) = (run_time(5), Instant::now());
     {
         let _over = Defer(&over);
         while began.elapsed() < time {

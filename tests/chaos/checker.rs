@@ -4,13 +4,14 @@
 //! A holder may act from its start up to, and not including, its end. The checker knows nothing of how
 //! the leases were made, and is itself tested with planted histories.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// One lease, as its holder saw it, on one clock for all.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Held {
     pub(crate) owner: String,
     pub(crate) worker: usize,
+    pub(crate) resource: usize,
     /// None in classic mode.
     pub(crate) token: Option<u64>,
     /// Just before the acquire was called: no attempt began earlier.
@@ -25,6 +26,7 @@ pub(crate) struct Held {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Effect {
     pub(crate) worker: usize,
+    pub(crate) resource: usize,
     pub(crate) token: u64,
     /// Just before it was sent, and just after it was answered.
     pub(crate) before: Duration,
@@ -34,8 +36,26 @@ pub(crate) struct Effect {
     pub(crate) held: bool,
 }
 
-/// Every lease that began while another was still held, with that other one, which began before it.
+/// Searches the history of each resource for itself.
+fn each_resource<T: Clone, F>(
+    history: &[T],
+    resource: impl Fn(&T) -> usize,
+    find: impl Fn(&[T]) -> Vec<F>,
+) -> Vec<F> {
+    let mut resources: BTreeMap<usize, Vec<T>> = BTreeMap::new();
+    for one in history {
+        resources.entry(resource(one)).or_default().push(one.clone());
+    }
+    resources.values().flat_map(|history| find(history)).collect()
+}
+
+/// Every lease that began while another on the same resource was still held, with that other one, which began before
+/// it.
 pub(crate) fn overlaps(history: &[Held]) -> Vec<(Held, Held)> {
+    each_resource(history, |held| held.resource, overlaps_of_one)
+}
+
+fn overlaps_of_one(history: &[Held]) -> Vec<(Held, Held)> {
     let mut sorted: Vec<&Held> = history.iter().filter(|held| held.start < held.end).collect();
     sorted.sort_by_key(|held| (held.start, held.end));
     let mut found = Vec::new();
@@ -51,9 +71,13 @@ pub(crate) fn overlaps(history: &[Held]) -> Vec<(Held, Held)> {
     found
 }
 
-/// Pairs of leases with one token, and pairs of which the first had been granted before the second was asked
+/// Pairs of leases on one resource with one token, and pairs of which the first had been granted before the second was asked
 /// for, and has the larger one.
 pub(crate) fn wrong_tokens(history: &[Held]) -> Vec<(Held, Held)> {
+    each_resource(history, |held| held.resource, wrong_tokens_of_one)
+}
+
+fn wrong_tokens_of_one(history: &[Held]) -> Vec<(Held, Held)> {
     let mut fenced: Vec<(u64, &Held)> =
         history.iter().filter_map(|held| Some((held.token?, held))).collect();
     let mut found = Vec::new();
@@ -79,6 +103,10 @@ pub(crate) fn wrong_tokens(history: &[Held]) -> Vec<(Held, Held)> {
 
 /// Accepted effects that were sent after one with a larger token had been answered, with that other one.
 pub(crate) fn stale(effects: &[Effect]) -> Vec<(Effect, Effect)> {
+    each_resource(effects, |effect| effect.resource, stale_of_one)
+}
+
+fn stale_of_one(effects: &[Effect]) -> Vec<(Effect, Effect)> {
     let mut accepted: Vec<&Effect> = effects.iter().filter(|effect| effect.accepted).collect();
     // Looking at them from the largest token down, none may have been sent after one that stands earlier had been
     // answered. Of one token, all are compared before any is remembered.
@@ -106,7 +134,15 @@ mod tests {
 
     fn held(owner: &str, start: u64, end: u64) -> Held {
         let (start, end) = (Duration::from_millis(start), Duration::from_millis(end));
-        Held { owner: owner.to_owned(), worker: 0, token: None, asked: start, start, end }
+        Held {
+            owner: owner.to_owned(),
+            worker: 0,
+            resource: 0,
+            token: None,
+            asked: start,
+            start,
+            end,
+        }
     }
 
     /// One that was asked for at the first time, and granted at the second.
@@ -159,7 +195,7 @@ mod tests {
     /// One that was accepted while its lease held.
     fn effect(worker: usize, token: u64, before: u64, after: u64) -> Effect {
         let (before, after) = (Duration::from_millis(before), Duration::from_millis(after));
-        Effect { worker, token, before, after, accepted: true, held: true }
+        Effect { worker, resource: 0, token, before, after, accepted: true, held: true }
     }
 
     fn workers(effects: &[Effect]) -> Vec<(usize, usize)> {
@@ -226,6 +262,18 @@ mod tests {
     fn one_that_is_held_over_several_overlaps_all_of_them() {
         let history = [held("long", 0, 100), held("b", 10, 20), held("c", 50, 60)];
         assert_eq!(names(&history), [pair("long", "b"), pair("long", "c")]);
+    }
+
+    #[test]
+    fn resources_have_nothing_to_do_with_each_other() {
+        let other = |held: Held| Held { resource: 1, ..held };
+        assert_eq!(names(&[held("a", 0, 10), other(held("b", 5, 15))]), []);
+        assert_eq!(wrong(&[fenced("a", 0, 1, 9), other(fenced("b", 2, 3, 8))]), []);
+        let late = Effect { resource: 1, ..effect(1, 8, 4, 5) };
+        assert_eq!(workers(&[effect(0, 9, 0, 1), late]), []);
+        // And each of them is searched.
+        let history = [held("a", 0, 10), held("b", 5, 15)].map(other);
+        assert_eq!(names(&history), [pair("a", "b")]);
     }
 
     #[test]

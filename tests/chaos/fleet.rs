@@ -20,6 +20,7 @@ use super::{
     SECOND,
     record::{Event, History, Record},
     settings,
+    wall::WrongWall,
     worker::{Orders, Worker},
 };
 
@@ -41,18 +42,21 @@ pub(crate) struct Part {
     /// The longest ttl, or classic mode.
     pub(crate) max_ttl: Option<Duration>,
     pub(crate) careless: bool,
+    /// By how many milliseconds its wall clock is ahead.
+    pub(crate) wall_ahead: i64,
 }
 
 impl Part {
     fn to_text(&self, number: usize) -> String {
         let (ttl, max_ttl) = (self.ttl.as_millis(), self.max_ttl.map_or(0, |max| max.as_millis()));
-        let (register, nodes) = (&self.register, self.nodes.join(","));
-        format!("{number} {ttl} {max_ttl} {} {register} {nodes}", self.careless)
+        let Self { register, careless, wall_ahead, .. } = self;
+        let nodes = self.nodes.join(",");
+        format!("{number} {ttl} {max_ttl} {careless} {wall_ahead} {register} {nodes}")
     }
 
     fn from_text(text: &str) -> (usize, Self) {
         let words: Vec<&str> = text.split(' ').collect();
-        let [number, ttl, max_ttl, careless, register, nodes] = words[..] else {
+        let [number, ttl, max_ttl, careless, wall_ahead, register, nodes] = words[..] else {
             panic!("no part: {text}")
         };
         let millis = |word: &str| Duration::from_millis(word.parse().unwrap());
@@ -62,6 +66,7 @@ impl Part {
             ttl: millis(ttl),
             max_ttl: Some(millis(max_ttl)).filter(|max_ttl| !max_ttl.is_zero()),
             careless: careless.parse().unwrap(),
+            wall_ahead: wall_ahead.parse().unwrap(),
         };
         (number.parse().unwrap(), part)
     }
@@ -77,7 +82,8 @@ impl Part {
 
     /// Works until the input ends, in several threads.
     fn play(&self, number: usize) {
-        let client: Redlock = self.builder().connect_blocking().unwrap();
+        let builder = self.builder().runtime(WrongWall::ahead_by(self.wall_ahead));
+        let client: Redlock = builder.connect_blocking().unwrap();
         let stop = Arc::<AtomicBool>::default();
         let spawn = |thread| {
             let worker = Worker {
@@ -203,7 +209,7 @@ pub(crate) fn parts(
     max_ttl: Option<Duration>,
 ) -> Vec<Part> {
     let (nodes, register) = (nodes.to_vec(), register.url());
-    vec![Part { nodes, register, ttl, max_ttl, careless: false }; processes]
+    vec![Part { nodes, register, ttl, max_ttl, careless: false, wall_ahead: 0 }; processes]
 }
 
 #[cfg(test)]
@@ -218,6 +224,7 @@ mod tests {
             ttl: Duration::from_millis(500),
             max_ttl: Some(SECOND),
             careless: true,
+            wall_ahead: -20_000,
         };
         assert_eq!(Part::from_text(&part.to_text(4)), (4, part.clone()));
         let classic = Part { max_ttl: None, ..part };

@@ -28,6 +28,7 @@ mod planted;
 mod record;
 mod register;
 mod verdict;
+mod wall;
 mod worker;
 
 use std::{
@@ -48,7 +49,10 @@ const SHORT_TTL: Duration = Duration::from_millis(500);
 const MAX_TTL: Duration = Duration::from_millis(600);
 /// Longer than nodes are quarantined by this longest ttl and the settings below, which is 860 ms.
 const QUARANTINE: Duration = Duration::from_millis(1000);
+/// What most workers fight for.
 const RESOURCE: &str = "chaos";
+/// How many other resources there are.
+const IDLE: usize = 40;
 
 /// From here on whatever may happen must have happened.
 const LONG_RUN: Duration = Duration::from_secs(120);

@@ -99,7 +99,10 @@ impl Nemesis<'_> {
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
             scope.spawn(|| self.stop_clients(&over));
-            scope.spawn(|| self.break_links(&over));
+            for process in 0..self.links.processes() {
+                let over = &over;
+                scope.spawn(move || self.break_links(process, over));
+            }
             // The other threads must end also when this one panics.
             let _over = super::Defer(&over);
             self.strike_nodes(time, each_kind)
@@ -149,8 +152,8 @@ impl Nemesis<'_> {
             deck.pop().expect("a kind of fault")
         };
         let mut faults = vec![draw()];
-        while faults.len() < self.minority() && random(3) > 0 {
-            faults.push(if random(2) == 0 { faults[0] } else { draw() });
+        while faults.len() < self.minority() && random(4) > 0 {
+            faults.push(if random(3) == 0 { faults[0] } else { draw() });
         }
         faults
     }
@@ -218,13 +221,12 @@ impl Nemesis<'_> {
 
     /// Breaks the links of one process to a part of the nodes, over and over. It may be that it reaches no majority
     /// of healthy nodes then; others do.
-    fn break_links(&self, over: &AtomicBool) {
+    fn break_links(&self, process: usize, over: &AtomicBool) {
         let mut turn = random(LinkFault::ALL.len());
         while !over.load(Ordering::Relaxed) {
             let nodes = shuffled(0..self.scene.cluster().len());
             let time = if random(2) == 0 { self.scene.ttl() + 2 * short() } else { short() };
             let fault = LinkFault::ALL[turn % LinkFault::ALL.len()];
-            let process = random(self.links.processes());
             self.links.strike(process, &nodes[..self.minority()], fault, time);
             thread::sleep(MS * u32::try_from(random(200)).unwrap());
             turn += 1;

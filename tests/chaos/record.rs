@@ -126,14 +126,17 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Granted(worker) => write!(f, "{PREFIX} granted {worker}"),
-            Self::Held(Held { owner, worker, token, asked, start, end }) => {
+            Self::Held(Held { owner, worker, resource, token, asked, start, end }) => {
                 let (token, [asked, start, end]) =
                     (token.unwrap_or(0), [asked, start, end].map(Duration::as_nanos));
-                write!(f, "{PREFIX} held {worker} {token} {asked} {start} {end} {owner}")
+                write!(f, "{PREFIX} held {worker} {resource} {token} {asked} {start} {end} {owner}")
             }
-            Self::Effect(Effect { worker, token, before, after, accepted, held }) => {
+            Self::Effect(Effect { worker, resource, token, before, after, accepted, held }) => {
                 let [before, after] = [before, after].map(Duration::as_nanos);
-                write!(f, "{PREFIX} effect {worker} {token} {before} {after} {accepted} {held}")
+                write!(
+                    f,
+                    "{PREFIX} effect {worker} {resource} {token} {before} {after} {accepted} {held}"
+                )
             }
             Self::Count(count) => write!(f, "{PREFIX} count {count:?}"),
         }
@@ -149,17 +152,21 @@ impl FromStr for Event {
         let time = |word: &str| word.parse().map(Duration::from_nanos).map_err(drop);
         match *words {
             [PREFIX, "granted", worker] => worker.parse().map(Self::Granted).map_err(drop),
-            [PREFIX, "held", worker, token, asked, start, end, owner] => Ok(Self::Held(Held {
-                owner: owner.to_owned(),
-                worker: worker.parse().map_err(drop)?,
-                token: Some(token.parse().map_err(drop)?).filter(|token| *token != 0),
-                asked: time(asked)?,
-                start: time(start)?,
-                end: time(end)?,
-            })),
-            [PREFIX, "effect", worker, token, before, after, accepted, held] => {
+            [PREFIX, "held", worker, resource, token, asked, start, end, owner] => {
+                Ok(Self::Held(Held {
+                    owner: owner.to_owned(),
+                    worker: worker.parse().map_err(drop)?,
+                    resource: resource.parse().map_err(drop)?,
+                    token: Some(token.parse().map_err(drop)?).filter(|token| *token != 0),
+                    asked: time(asked)?,
+                    start: time(start)?,
+                    end: time(end)?,
+                }))
+            }
+            [PREFIX, "effect", worker, resource, token, before, after, accepted, held] => {
                 Ok(Self::Effect(Effect {
                     worker: worker.parse().map_err(drop)?,
+                    resource: resource.parse().map_err(drop)?,
                     token: token.parse().map_err(drop)?,
                     before: time(before)?,
                     after: time(after)?,
@@ -186,6 +193,7 @@ mod tests {
         let held = Held {
             owner: "0af".to_owned(),
             worker: 7,
+            resource: 1,
             token: Some(1_790_000_000_000_000),
             asked: time(1),
             start: time(22),
@@ -194,6 +202,7 @@ mod tests {
         let classic = Held { token: None, ..held.clone() };
         let effect = Effect {
             worker: 3,
+            resource: 0,
             token: 9,
             before: time(5),
             after: time(6),

@@ -1,4 +1,4 @@
-//! The store that the work writes to: one register on a server of its own, which no fault touches.
+//! The store that the work writes to: a register for each resource on a server of its own, which no fault touches.
 //!
 //! It takes a write unless a larger token has been there, in one step with the check, and keeps the tokens of
 //! all that it took in their order. It knows nothing of leases.
@@ -8,10 +8,7 @@ use quorlock_harness::{
     redis::{self, Client, Connection},
 };
 
-use super::SECOND;
-
-const REGISTER: &str = "register";
-const TAKEN: &str = "taken";
+use super::{IDLE, SECOND};
 
 /// Takes the write of token ARGV[1], unless ARGV[2] says to compare and a larger one has been here.
 const WRITE: &str = "
@@ -32,9 +29,15 @@ impl Register {
     }
 
     /// Whether it took the write. One that is not fenced is always taken: that is a planted bug.
-    pub(crate) fn write(&mut self, token: u64, fenced: bool) -> bool {
+    pub(crate) fn write(&mut self, resource: usize, token: u64, fenced: bool) -> bool {
         let mut write = redis::cmd("EVAL");
-        write.arg(WRITE).arg(2).arg(REGISTER).arg(TAKEN).arg(token).arg(u8::from(fenced));
+        write
+            .arg(WRITE)
+            .arg(2)
+            .arg(format!("register:{resource}"))
+            .arg(taken(resource))
+            .arg(token)
+            .arg(u8::from(fenced));
         write.query::<u8>(&mut self.0).unwrap() == 1
     }
 }
@@ -43,7 +46,18 @@ impl Register {
 pub(crate) fn falls(store: &Server) -> Vec<(u64, u64)> {
     let mut connection = store.control();
     connection.set_read_timeout(Some(30 * SECOND)).unwrap();
-    let mut range = redis::cmd("LRANGE");
-    let taken: Vec<u64> = range.arg(TAKEN).arg(0).arg(-1).query(&mut connection).unwrap();
-    taken.windows(2).map(|pair| (pair[0], pair[1])).filter(|(a, b)| a > b).collect()
+    let mut falls = Vec::new();
+    for resource in 0..=IDLE {
+        let mut range = redis::cmd("LRANGE");
+        range.arg(taken(resource)).arg(0).arg(-1);
+        let taken: Vec<u64> = range.query(&mut connection).unwrap();
+        let pairs = taken.windows(2).map(|pair| (pair[0], pair[1]));
+        falls.extend(pairs.filter(|(earlier, later)| earlier > later));
+    }
+    falls
+}
+
+/// The list of the tokens that were taken.
+fn taken(resource: usize) -> String {
+    format!("taken:{resource}")
 }

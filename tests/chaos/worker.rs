@@ -16,11 +16,16 @@ use std::{
 use quorlock::{AcquireError, Lease, Redlock, protocol::FencingToken};
 
 use super::{
-    MS, RESOURCE, SECOND,
+    IDLE, MS, RESOURCE, SECOND,
     checker::{Effect, Held},
     record::{Count, Event, History, Record, now},
     register::Register,
 };
+
+/// The name of a resource by its number.
+fn name(resource: usize) -> String {
+    if resource == 0 { RESOURCE.to_owned() } else { format!("{RESOURCE}:{resource}") }
+}
 
 /// What a worker is told.
 #[derive(Clone)]
@@ -46,16 +51,18 @@ impl<W: Fn(Event)> Worker<W> {
     pub(crate) fn work(&self) {
         let mut register = self.orders.register.as_deref().map(Register::open);
         while !self.stop.load(Ordering::Relaxed) {
+            // Most want the same; the others are left alone for seconds, while nodes forget one after the other.
+            let resource = if rand::random_ratio(1, 5) { rand::random_range(1..=IDLE) } else { 0 };
             let asked = now();
             // Half of the leases are renewed, where they are held for that long.
-            let request = self.client.acquire(RESOURCE).wait(2 * SECOND);
+            let request = self.client.acquire(name(resource)).wait(2 * SECOND);
             let request = if rand::random() {
                 request.without_renewal()
             } else {
                 request.max_hold(2 * self.orders.ttl)
             };
             match request.blocking() {
-                Ok(lease) => self.hold(asked, lease, register.as_mut()),
+                Ok(lease) => self.hold(resource, asked, lease, register.as_mut()),
                 Err(AcquireError::Contended { .. }) => self.count(Count::Contended),
                 Err(AcquireError::NoQuorum { .. }) => self.count(Count::NoQuorum),
                 Err(AcquireError::TooLate { .. }) => self.count(Count::TooLate),
@@ -69,7 +76,13 @@ impl<W: Fn(Event)> Worker<W> {
     }
 
     /// Holds a lease for a while and ends it in one of several ways.
-    fn hold(&self, asked: Duration, lease: Lease, mut register: Option<&mut Register>) {
+    fn hold(
+        &self,
+        resource: usize,
+        asked: Duration,
+        lease: Lease,
+        mut register: Option<&mut Register>,
+    ) {
         let start = now();
         // Read after the start, so that the sum never lies beyond the true end.
         let mut until = start + lease.validity();
@@ -100,11 +113,11 @@ impl<W: Fn(Event)> Worker<W> {
             std::thread::sleep(left.min(20 * MS));
             if let (Some(register), Some(token)) = (register.as_deref_mut(), token) {
                 let before = now();
-                let accepted = register.write(token, !self.orders.careless);
+                let accepted = register.write(resource, token, !self.orders.careless);
                 let after = now();
                 let held = lease.check().is_ok();
                 let worker = self.number;
-                let effect = Effect { worker, token, before, after, accepted, held };
+                let effect = Effect { worker, resource, token, before, after, accepted, held };
                 (self.write_down)(Event::Effect(effect));
                 if !accepted {
                     lost |= !held;
@@ -126,7 +139,7 @@ impl<W: Fn(Event)> Worker<W> {
             _ => {}
         }
         let worker = self.number;
-        (self.write_down)(Event::Held(Held { owner, worker, token, asked, start, end }));
+        (self.write_down)(Event::Held(Held { owner, worker, resource, token, asked, start, end }));
     }
 }
 

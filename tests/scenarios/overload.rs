@@ -44,7 +44,9 @@ fn lost(held: &[Lease]) -> usize {
 
 /// This many acquires at once, each of a resource of its own.
 async fn burst(redlock: &Redlock, name: &str, acquires: usize, wait: Duration) -> Ended {
-    let acquire = |n| tokio::spawn(redlock.acquire(format!("{name}:{n}")).wait(wait).into_future());
+    let acquire = |n| {
+        tokio::spawn(redlock.acquire(format!("{name}:{n}")).ttl(3 * TTL).wait(wait).into_future())
+    };
     let tasks: Vec<_> = (0..acquires).map(acquire).collect();
     let mut ended = Ended::default();
     for task in tasks {

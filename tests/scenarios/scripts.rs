@@ -93,8 +93,8 @@ impl Node {
     pub(crate) fn mark(&self, fields: &[(&str, &str)]) {
         for (field, value) in fields {
             self.server.run(&["HSET", MARKER, field, value]);
-            if *field == "high" {
-                self.server.run(&["HSET", COUNTERS, "quorlock:high", value]);
+            if let "high" | "passed" = *field {
+                self.server.run(&["HSET", COUNTERS, &format!("quorlock:{field}"), value]);
             }
         }
     }

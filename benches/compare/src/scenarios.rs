@@ -188,7 +188,7 @@ async fn at_once(entrant: &Entrant, long: Duration) -> Row {
     let work = |index| {
         let (kind, contender) = (entrant.kind, Arc::clone(&entrant.contender));
         tokio::spawn(async move {
-            let resource = format!("{}:task:{index}", kind.id());
+            let resource = format!("compare:{}:task:{index}", kind.id());
             let mut row = Row::new(kind, Phase::Healthy);
             while Instant::now() < until {
                 row.add(contender.pair(&resource).await);
@@ -218,7 +218,7 @@ async fn keys_left(cluster: Cluster, kinds: &[Kind]) -> Vec<(Kind, usize)> {
     };
     let keys = tokio::task::spawn_blocking(count).await.expect("servers that answer");
     let of = |kind: &Kind| {
-        let prefix = format!("{}:", kind.id());
+        let prefix = format!("compare:{}:", kind.id());
         (*kind, keys.iter().filter(|(_, key)| key.starts_with(prefix.as_bytes())).count())
     };
     kinds.iter().map(of).filter(|(_, count)| *count > 0).collect()
@@ -227,6 +227,6 @@ async fn keys_left(cluster: Cluster, kinds: &[Kind]) -> Vec<(Kind, usize)> {
 impl Entrant {
     fn fresh(&mut self) -> String {
         self.next += 1;
-        format!("{}:{}", self.kind.id(), self.next)
+        format!("compare:{}:{}", self.kind.id(), self.next)
     }
 }

@@ -117,15 +117,7 @@ impl Link {
         down: Arc<Down>,
         context: &NodeContext,
     ) -> Self {
-        let signs = Signs {
-            down,
-            runtime: Arc::clone(context.runtime()),
-            silence: SILENCE.max(context.node_timeout().saturating_mul(TIMEOUTS_IN_A_ROW - 1)),
-            timeouts: AtomicU32::new(0),
-            first: Mutex::new(Timestamp::ORIGIN),
-            acquires: AtomicUsize::new(0),
-            others: AtomicUsize::new(0),
-        };
+        let signs = Signs::new(down, Arc::clone(context.runtime()), context.node_timeout());
         let (late, arriving) = mpsc::unbounded_channel();
         Self { connection, signs: Arc::new(signs), late, arriving: Mutex::new(Some(arriving)) }
     }
@@ -241,10 +233,24 @@ impl LateReplies {
 }
 
 impl Signs {
+    fn new(down: Arc<Down>, runtime: Arc<dyn Runtime>, node_timeout: Duration) -> Self {
+        Self {
+            down,
+            runtime,
+            silence: SILENCE.max(node_timeout.saturating_mul(TIMEOUTS_IN_A_ROW - 1)),
+            timeouts: AtomicU32::new(0),
+            first: Mutex::new(Timestamp::ORIGIN),
+            acquires: AtomicUsize::new(0),
+            others: AtomicUsize::new(0),
+        }
+    }
+
     fn begin(signs: &Arc<Self>, room: Room) -> Result<Unanswered, NodeError> {
         let (count, most) = signs.room(room);
         if count.fetch_add(1, Ordering::AcqRel) >= most {
             count.fetch_sub(1, Ordering::AcqRel);
+            // Where nothing more is sent, nothing times out any more.
+            signs.give_up_if_silent(signs.runtime.now());
             return Err(NodeError::Overloaded);
         }
         Ok(Unanswered { signs: Arc::clone(signs), room })
@@ -260,13 +266,16 @@ impl Signs {
     /// A command got no reply while somebody waited for it.
     fn timed_out(&self) {
         let now = self.runtime.now();
-        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = self.timeouts.fetch_add(1, Ordering::Relaxed);
-        if before == 0 {
-            *first = now;
+        if self.timeouts.fetch_add(1, Ordering::AcqRel) == 0 {
+            *self.first.lock().unwrap_or_else(PoisonError::into_inner) = now;
         }
-        if before.saturating_add(1) >= TIMEOUTS_IN_A_ROW
-            && now.saturating_since(*first) >= self.silence
+        self.give_up_if_silent(now);
+    }
+
+    fn give_up_if_silent(&self, now: Timestamp) {
+        let first = *self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.timeouts.load(Ordering::Acquire) >= TIMEOUTS_IN_A_ROW
+            && now.saturating_since(first) >= self.silence
         {
             self.down.trip("several commands in a row got no reply within the node timeout");
         }
@@ -289,5 +298,98 @@ impl Unanswered {
 impl Drop for Unanswered {
     fn drop(&mut self) {
         self.signs.room(self.room).0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::Task;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// A clock to set, and nothing else.
+    #[derive(Debug, Default)]
+    struct Hands(Mutex<Duration>);
+
+    impl Runtime for Hands {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_origin(*self.0.lock().unwrap())
+        }
+
+        fn wall_us(&self) -> u64 {
+            0
+        }
+
+        fn sleep_until(&self, _at: Timestamp) -> Task {
+            Box::pin(std::future::pending())
+        }
+
+        fn spawn(&self, _task: Task) {}
+
+        fn random(&self) -> [u8; 16] {
+            [0; 16]
+        }
+    }
+
+    fn signs() -> (Arc<Hands>, Arc<Signs>) {
+        let hands = Arc::new(Hands::default());
+        let runtime: Arc<dyn Runtime> = hands.clone();
+        (hands, Arc::new(Signs::new(Arc::default(), runtime, 100 * MS)))
+    }
+
+    fn at(hands: &Hands, ms: u32) {
+        *hands.0.lock().unwrap() = ms * MS;
+    }
+
+    #[test]
+    fn what_is_late_together_counts_once_and_silence_ends_the_connection() {
+        let (hands, signs) = signs();
+        at(&hands, 100);
+        (0..1000).for_each(|_| signs.timed_out());
+        at(&hands, 1099);
+        signs.timed_out();
+        assert!(!signs.down.is_down());
+        at(&hands, 1100);
+        signs.timed_out();
+        assert!(signs.down.is_down());
+    }
+
+    #[test]
+    fn a_reply_begins_the_count_anew_whoever_waits_for_it() {
+        let (hands, signs) = signs();
+        for round in 0..100 {
+            at(&hands, 100 + 990 * round);
+            (0..10).for_each(|_| signs.timed_out());
+            at(&hands, 100 + 990 * round + 980);
+            signs.timed_out();
+            Signs::begin(&signs, Room::Others).unwrap().answered();
+        }
+        assert!(!signs.down.is_down());
+    }
+
+    #[test]
+    fn the_room_of_acquires_is_not_that_of_others_and_is_given_back() {
+        let (_, signs) = signs();
+        let acquires: Vec<_> =
+            (0..MOST_ACQUIRES).map(|_| Signs::begin(&signs, Room::Acquires).unwrap()).collect();
+        assert!(matches!(Signs::begin(&signs, Room::Acquires), Err(NodeError::Overloaded)));
+        drop(Signs::begin(&signs, Room::Others).unwrap());
+        drop(acquires);
+        drop(Signs::begin(&signs, Room::Acquires).unwrap());
+    }
+
+    #[test]
+    fn a_silent_connection_ends_also_when_nothing_more_can_be_sent_on_it() {
+        let (hands, signs) = signs();
+        let _full: Vec<_> =
+            (0..MOST_ACQUIRES).map(|_| Signs::begin(&signs, Room::Acquires).unwrap()).collect();
+        (0..MOST_ACQUIRES).for_each(|_| signs.timed_out());
+        at(&hands, 999);
+        assert!(Signs::begin(&signs, Room::Acquires).is_err());
+        assert!(!signs.down.is_down());
+        at(&hands, 1000);
+        assert!(Signs::begin(&signs, Room::Acquires).is_err());
+        assert!(signs.down.is_down());
     }
 }

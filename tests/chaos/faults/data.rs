@@ -26,9 +26,11 @@ pub(super) fn flush_all(server: &Server) -> bool {
     keys > 0
 }
 
-pub(super) fn swap_db(server: &Server, time: Duration) -> bool {
+pub(super) fn swap_db(server: &Server, time: Duration, aim: impl Fn()) -> bool {
+    aim();
     server.run(&["SWAPDB", "0", "1"]);
     thread::sleep(time);
+    aim();
     server.run(&["SWAPDB", "0", "1"]);
     true
 }
@@ -42,11 +44,12 @@ pub(super) fn follow_stranger(server: &Server, stranger: &Server) -> bool {
 }
 
 /// Its data is what it was a moment ago, with its own marker.
-pub(super) fn follow_copy(server: &Server, copy: &Mutex<Server>) -> bool {
+pub(super) fn follow_copy(server: &Server, copy: &Mutex<Server>, aim: impl Fn()) -> bool {
     let copy = copy.lock().unwrap_or_else(PoisonError::into_inner);
     follow(&copy, server);
     lead(&copy);
     thread::sleep(short());
+    aim();
     follow(server, &copy);
     lead(server);
     true

@@ -3,6 +3,7 @@
 //! Each is done to one node, lasts for a bounded time and is undone before it returns. It says whether it was felt,
 //! as far as a server can tell. Whom to harm, and when, is the nemesis's to decide.
 
+mod aim;
 mod clients;
 mod data;
 mod limits;
@@ -147,23 +148,33 @@ impl<'a> Scene<'a> {
     /// Does a fault to a node and undoes it. Whether the node has felt it.
     pub(crate) fn strike(&self, fault: Fault, node: usize) -> bool {
         let server = &self.cluster[node];
+        let aim = || aim::aim(self.cluster, node);
         match fault {
             Fault::Restart => process::restart(server),
-            Fault::EmptyRestart => process::restart_empty(server, self.away),
+            Fault::EmptyRestart => {
+                aim();
+                process::restart_empty(server, self.away)
+            }
             Fault::Stop => process::stop(server, self.a_while()),
             Fault::KillClients => clients::kill(server, short()),
             Fault::PauseClients => clients::pause(server, "ALL", self.a_while()),
             Fault::PauseWrites => clients::pause(server, "WRITE", self.a_while()),
             Fault::Password => clients::password(server, self.a_while()),
             Fault::FlushScripts => data::flush_scripts(server, short()),
-            Fault::FlushAll => data::flush_all(server),
+            Fault::FlushAll => {
+                aim();
+                data::flush_all(server)
+            }
             Fault::SwapDb => {
                 // Sometimes for so long that it is admitted with the other database.
                 let long = random(2) == 0;
-                data::swap_db(server, if long { self.quarantine + short() } else { short() })
+                data::swap_db(server, if long { self.quarantine + short() } else { short() }, aim)
             }
-            Fault::FollowStranger => data::follow_stranger(server, &self.stranger),
-            Fault::FollowCopy => data::follow_copy(server, &self.copy),
+            Fault::FollowStranger => {
+                aim();
+                data::follow_stranger(server, &self.stranger)
+            }
+            Fault::FollowCopy => data::follow_copy(server, &self.copy, aim),
             Fault::DebugSleep => limits::debug_sleep(server, self.a_while()),
             Fault::MaxMemory => limits::max_memory(server, self.a_while()),
             Fault::MinReplicas => limits::min_replicas(server, self.a_while()),

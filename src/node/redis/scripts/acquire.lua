@@ -5,7 +5,7 @@
 -- {-4, now} the counters are at their end.
 local resource, owner, ttl = KEYS[4], ARGV[2], ARGV[3]
 local hint, latest, known_high = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local etag, high, entry = unpack(redis.call('HMGET', COUNTERS, ETAG, HIGH, resource))
+local etag, high, passed, entry = unpack(redis.call('HMGET', COUNTERS, ETAG, HIGH, PASSED, resource))
 high = tonumber(high or 0)
 -- A high-water mark below what was seen is that of older data, such as a backup.
 if etag ~= ARGV[1] or high < known_high then
@@ -30,8 +30,9 @@ if not redis.call('SET', resource, owner, 'NX', 'PX', ttl) then
   return {0, now, remaining, holder or nil}
 end
 
--- Fast path: the counter is below the hint, and the hint not above the high-water mark.
-local counter = entry and tonumber(string.sub(entry, 1, 16))
+-- Fast path: the counter is below the hint, and the hint not above the high-water mark. Where there is no counter in
+-- this generation, none of the one before is above `passed`.
+local counter = tonumber(entry and string.sub(entry, 1, 16) or passed)
 if counter and counter < hint and hint <= high then
   redis.call('HSET', COUNTERS, resource, ARGV[4] .. owner)
   return now

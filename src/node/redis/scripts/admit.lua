@@ -13,5 +13,5 @@ redis.call('HSET', NODE, 'state', 'ready', 'era', era, 'seal', '0', 'floor', flo
   'rotated', time[1])
 local run_id, rest = string.match(identity, '^(%w+)(/.*)$')
 redis.call('UNLINK', COUNTERS, OLDER)
-redis.call('HSET', COUNTERS, HIGH, floor, ETAG, era .. '.0/' .. string.sub(run_id, 1, 8) .. rest)
+redis.call('HSET', COUNTERS, HIGH, floor, PASSED, floor, ETAG, era .. '.0/' .. string.sub(run_id, 1, 8) .. rest)
 return {1, now}

@@ -30,7 +30,7 @@ local function etag()
   return marker.era .. '.' .. marker.seal .. '/' .. tag
 end
 local function open_counters()
-  redis.call('HSET', COUNTERS, ETAG, etag(), HIGH, marker.high)
+  redis.call('HSET', COUNTERS, ETAG, etag(), HIGH, marker.high, PASSED, marker.passed)
 end
 
 local ready = marker.state == 'ready' and marker.identity == identity
@@ -64,9 +64,9 @@ if ready then
     -- is dropped here is above it. However often this happens, and whatever the clock does, none is forgotten.
     redis.call('UNLINK', OLDER)
     redis.call('RENAME', COUNTERS, OLDER)
+    marker.floor, marker.passed = marker.passed, marker.high
+    write('floor', marker.floor, 'passed', marker.passed, 'rotated', time[1])
     open_counters()
-    marker.floor = marker.passed
-    write('floor', marker.passed, 'passed', marker.high, 'rotated', time[1])
   end
   if seals then
     marker.seal = string.format('%.0f', tonumber(marker.seal) + 1)

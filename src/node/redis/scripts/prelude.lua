@@ -3,11 +3,11 @@
 --
 -- The counters are hashes: resource -> 16 digits of the counter, and the owner to whom it was granted. They have no
 -- expiry, since a clock that jumps would then forget tokens; join.lua drops a whole generation at a time, and raises
--- the floor above it in the same step. Two fields are no resources: the etag, in which the marker's identity, era and
--- seal are put together, and a copy of its high-water mark. So an acquire reads all that it needs at once, and what
--- loses the counters loses the right to vote with them.
+-- the floor above it in the same step. Three fields are no resources: the etag, in which the marker's identity, era
+-- and seal are put together, and copies of two numbers of the marker. So an acquire reads all that it needs at once, and
+-- what loses the counters loses the right to vote with them.
 local NODE, COUNTERS, OLDER = KEYS[1], KEYS[2], KEYS[3]
-local ETAG, HIGH = '', 'quorlock:high'
+local ETAG, HIGH, PASSED = '', 'quorlock:high', 'quorlock:passed'
 local AHEAD = 60 * 1000000 -- microseconds that a hint, and whatever runs ahead of hints, may be ahead of our clock
 local NUMBERS_END = 9007199254740992 -- 2^53: doubles are exact below it
 
