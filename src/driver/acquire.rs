@@ -113,6 +113,9 @@ impl Driver {
     /// Starts to acquire, or waits in line for that; the answer comes through the channel.
     pub(crate) fn acquire(self: &Arc<Self>, plan: Plan) -> Acquiring {
         let (answer, receiver) = oneshot::channel();
+        if !self.is_served() {
+            return Acquiring { answer: receiver, _place: None };
+        }
         let acquisition = Acquisition { plan, answer, started: self.now() };
         let place = match self.take_turn(Line::Acquires) {
             Some(turn) => {

@@ -156,6 +156,12 @@ impl Driver {
         self.runtime.steady()
     }
 
+    /// Whether what is begun now will go on. Where it will not, whoever has a lock or a turn may keep it for ever, such
+    /// as a thread that there is in the parent process alone: nothing must be waited for.
+    pub(crate) fn is_served(&self) -> bool {
+        self.runtime.serves()
+    }
+
     pub(crate) fn sleep_until(&self, at: Timestamp) -> Task {
         self.runtime.sleep_until(at)
     }

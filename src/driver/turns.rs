@@ -277,6 +277,9 @@ pub(super) struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
+        if !self.driver.is_served() {
+            return;
+        }
         // What waited is dropped behind the lock.
         let waiting = self.driver.acquires.lock().remove(self.place);
         drop(waiting);
