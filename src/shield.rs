@@ -4,6 +4,7 @@
 //! knows nothing of leases, and must never hold a lock while it runs such code.
 
 use std::{
+    any::Any,
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::{Pin, pin},
@@ -13,7 +14,17 @@ use std::{
 
 /// Runs code of the user's. The panic hook has reported a panic there by the time that it ends here.
 pub(crate) fn shielded(run: impl FnOnce()) {
-    drop(catch_unwind(AssertUnwindSafe(run)));
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
+        discard(panic);
+    }
+}
+
+/// Drops what a panic has carried. It may be a value of a type of the user's, whose drop panics again; what that panic
+/// carries is left where it is, since this could go on for ever.
+pub(crate) fn discard(panic: Box<dyn Any + Send>) {
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(again);
+    }
 }
 
 /// Awaits something of the engine's for a user: its timers and channels see a waker that does not panic.

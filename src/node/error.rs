@@ -6,6 +6,8 @@ use std::{any::Any, sync::Arc, time::Duration};
 
 use thiserror::Error;
 
+use crate::shield::discard;
+
 /// Why one node gave no usable answer to one command.
 ///
 /// Whether the command may have taken effect is what [`sent`](NodeError::sent) says; where it may have, a
@@ -115,10 +117,12 @@ pub enum NodeError {
 
 impl NodeError {
     /// The error that a caught panic is.
-    pub(crate) fn panicked(sent: bool, panic: &(dyn Any + Send)) -> Self {
+    pub(crate) fn panicked(sent: bool, panic: Box<dyn Any + Send>) -> Self {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        Self::Panicked { sent, message: Arc::from(text.unwrap_or("without a text")) }
+        let message = Arc::from(text.unwrap_or("without a text"));
+        discard(panic);
+        Self::Panicked { sent, message }
     }
 
     /// Whether the command may have reached the server, and so may take effect, now or later.

@@ -109,7 +109,7 @@ async fn attempt(
     resolver: &Resolver,
 ) -> Result<(Arc<Session>, Claim), NodeError> {
     let attempt = AssertUnwindSafe(connect(node, context, resolver)).catch_unwind().await;
-    attempt.unwrap_or_else(|panic| Err(NodeError::panicked(false, &*panic)))
+    attempt.unwrap_or_else(|panic| Err(NodeError::panicked(false, panic)))
 }
 
 /// Connects, checks, and lets the node vote if nothing speaks against it.
