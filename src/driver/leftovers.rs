@@ -14,11 +14,12 @@ use std::{
 use futures::future::select;
 
 use super::{
-    Driver,
+    Driver, after_panic,
     fanout::{Fanout, Numbered, Progress},
 };
 use crate::{
     protocol::{Command, NodeId, Owner, Reply, Resource, Timestamp},
+    shield::persist,
     telemetry,
 };
 
@@ -51,8 +52,9 @@ struct Queue {
 }
 
 /// The one task that is at work on a queue. If it comes to a bad end, the next leftover starts another.
-struct Attending<'a> {
-    leftovers: &'a Leftovers,
+struct Attending {
+    driver: Arc<Driver>,
+    node: NodeId,
     ended: bool,
 }
 
@@ -103,31 +105,31 @@ impl Driver {
                 return;
             }
         }
-        let driver = Arc::clone(self);
-        self.spawn(async move { driver.attend(node).await });
+        let attending = Attending { driver: Arc::clone(self), node, ended: false };
+        self.spawn(async move {
+            let weak = Arc::downgrade(&attending.driver);
+            persist(|| attending.driver.attend(node), || after_panic(&weak)).await;
+            attending.end();
+        });
     }
 
     /// Sends the leftovers of a node until there are none. It pauses only where nothing gets on.
-    async fn attend(self: Arc<Self>, node: NodeId) {
+    async fn attend(self: &Arc<Self>, node: NodeId) {
         let Some(member) = self.member(node) else { return };
-        let mut attending = Attending { leftovers: &member.leftovers, ended: false };
         let (mut pause, mut most) = (FIRST_PAUSE, 1);
         self.pause(pause).await;
         loop {
             let batch = member.leftovers.take_batch(self.steady(), most, node);
             if batch.is_empty() {
-                let Some(next) = attending.next_or_end() else { return };
+                let Some(next) = member.leftovers.next_or_end() else { return };
                 self.pause(next.saturating_since(self.steady()).min(FIRST_PAUSE)).await;
                 continue;
             }
-            let sent = batch.len();
-            let (once_more, failed) = self.send_batch(node, batch).await;
-            let stuck = failed.len() == sent;
-            {
-                let mut queue = member.leftovers.lock();
-                queue.later.extend(once_more);
-                queue.due.extend(failed);
-            }
+            let open = batch.into_iter().map(Some).collect();
+            let mut batch = Batch { leftovers: &member.leftovers, open };
+            self.send_batch(node, &mut batch).await;
+            let stuck = batch.open.iter().all(Option::is_some);
+            drop(batch);
             if stuck {
                 self.pause(pause).await;
                 (pause, most) = ((pause * 2).min(LONGEST_PAUSE), 1);
@@ -143,29 +145,36 @@ impl Driver {
         select(changed, self.sleep_until(self.now().saturating_add(time))).await;
     }
 
-    /// Sends a batch, and returns what has to be checked once more, and what has got no answer.
-    async fn send_batch(
-        &self,
-        node: NodeId,
-        batch: Vec<Leftover>,
-    ) -> (Vec<Leftover>, Vec<Leftover>) {
+    /// Sends a batch, and takes out of it what has been answered.
+    async fn send_batch(&self, node: NodeId, batch: &mut Batch<'_>) {
         let mut calls: Fanout<Numbered> = Fanout::new(self);
-        for (number, Leftover { resource, owner, .. }) in batch.iter().enumerate() {
+        for (number, Leftover { resource, owner, .. }) in batch.open.iter().flatten().enumerate() {
             let release = Command::Release { resource: resource.clone(), owner: *owner };
             calls.push_numbered(self, node, number, release);
         }
-        let mut open: Vec<Option<Leftover>> = batch.into_iter().map(Some).collect();
-        let mut once_more = Vec::new();
         while let Progress::Answered((_, answer)) = calls.progress(self).await {
             if let Ok((number, Ok(reply @ (Reply::Granted(_) | Reply::Denied(_))))) = answer
-                && let Some(leftover) = open.get_mut(number).and_then(Option::take)
+                && let Some(open) = batch.open.get_mut(number)
+                && let Some(leftover) = open.take()
                 && matches!(reply, Reply::Denied(_))
                 && leftover.unsure
             {
-                once_more.push(leftover.once_more(self));
+                let once_more = leftover.once_more(self);
+                batch.leftovers.lock().later.push_back(once_more);
             }
         }
-        (once_more, open.into_iter().flatten().collect())
+    }
+}
+
+/// Leftovers that have been sent. What has not been answered goes back, also when the task comes to a bad end.
+struct Batch<'a> {
+    leftovers: &'a Leftovers,
+    open: Vec<Option<Leftover>>,
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        self.leftovers.lock().due.extend(self.open.drain(..).flatten());
     }
 }
 
@@ -174,29 +183,42 @@ impl Leftovers {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first ones that are due and have not expired.
+    /// The first ones that are due; those that have expired are given up.
     fn take_batch(&self, now: Timestamp, most: usize, node: NodeId) -> Vec<Leftover> {
-        let queue = &mut *self.lock();
-        while queue.later.front().is_some_and(|leftover| now >= leftover.from)
-            && let Some(leftover) = queue.later.pop_front()
-        {
-            queue.due.push_back(leftover);
-        }
-        let mut batch = Vec::new();
-        while batch.len() < most
-            && let Some(leftover) = queue.due.pop_front()
-        {
-            if now >= leftover.until {
-                telemetry::release_given_up(node, &leftover.resource);
-            } else {
-                batch.push(leftover);
-            }
+        let (batch, expired) = self.lock().take_batch(now, most);
+        for leftover in expired {
+            telemetry::release_given_up(node, &leftover.resource);
         }
         batch
+    }
+
+    /// When the next one is due; `None` ends the work, since nothing is left.
+    fn next_or_end(&self) -> Option<Timestamp> {
+        let mut queue = self.lock();
+        let next = queue.due.front().or_else(|| queue.later.front()).map(|leftover| leftover.from);
+        queue.attended = next.is_some();
+        next
     }
 }
 
 impl Queue {
+    /// The first ones that are due and have not expired, and those before them that have.
+    fn take_batch(&mut self, now: Timestamp, most: usize) -> (Vec<Leftover>, Vec<Leftover>) {
+        while self.later.front().is_some_and(|leftover| now >= leftover.from)
+            && let Some(leftover) = self.later.pop_front()
+        {
+            self.due.push_back(leftover);
+        }
+        let (mut batch, mut expired) = (Vec::new(), Vec::new());
+        while batch.len() < most
+            && let Some(leftover) = self.due.pop_front()
+        {
+            let list = if now >= leftover.until { &mut expired } else { &mut batch };
+            list.push(leftover);
+        }
+        (batch, expired)
+    }
+
     /// Adds one, and returns the one that has to give way to it.
     fn push(&mut self, leftover: Leftover, now: Timestamp) -> Option<Leftover> {
         let full = self.due.len().saturating_add(self.later.len()) >= MOST;
@@ -210,23 +232,18 @@ impl Queue {
     }
 }
 
-impl Attending<'_> {
-    /// When the next one is due; `None` ends the work, since nothing is left.
-    fn next_or_end(&mut self) -> Option<Timestamp> {
-        let mut queue = self.leftovers.lock();
-        let next = queue.due.front().or_else(|| queue.later.front()).map(|leftover| leftover.from);
-        if next.is_none() {
-            queue.attended = false;
-            self.ended = true;
-        }
-        next
+impl Attending {
+    fn end(mut self) {
+        self.ended = true;
     }
 }
 
-impl Drop for Attending<'_> {
+impl Drop for Attending {
     fn drop(&mut self) {
-        if !self.ended {
-            self.leftovers.lock().attended = false;
+        if !self.ended
+            && let Some(member) = self.driver.member(self.node)
+        {
+            member.leftovers.lock().attended = false;
         }
     }
 }

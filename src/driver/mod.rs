@@ -22,9 +22,10 @@ mod window;
 use std::{
     future::Future,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, Weak,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use tokio::sync::Notify;
@@ -46,7 +47,11 @@ use crate::{
     node::{Fleet, Node, NodeContext, NodeError, NodeState, NodeStatus},
     protocol::{Admission, Clocks, NodeId, Quorum, Timestamp},
     runtime::{Runtime, Task},
+    shield::{persist, shielded},
 };
+
+/// How long work that must go on pauses after a panic of the runtime's.
+const AFTER_PANIC: Duration = Duration::from_millis(500);
 
 /// What all leases and requests of one [`Redlock`](crate::Redlock) share.
 #[derive(Debug)]
@@ -143,7 +148,11 @@ impl Driver {
             closed: AtomicBool::new(false),
         });
         if fenced {
-            driver.runtime.spawn(Box::pin(quarantine::attend(Arc::downgrade(&driver))));
+            let weak = Arc::downgrade(&driver);
+            driver.runtime.spawn(Box::pin(async move {
+                let begin = || quarantine::attend(Weak::clone(&weak));
+                persist(begin, || after_panic(&weak)).await;
+            }));
         }
         driver
     }
@@ -198,10 +207,16 @@ impl Driver {
 
     /// Runs a task that has been counted before.
     fn spawn_counted(&self, counted: Counted, task: impl Future<Output = ()> + Send + 'static) {
-        self.runtime.spawn(Box::pin(async move {
+        self.spawn_uncounted(async move {
             task.await;
             drop(counted);
-        }));
+        });
+    }
+
+    /// Runs a task on the runtime, for which closing does not wait. Where the runtime refuses it by a panic, the task is
+    /// dropped, and whoever is waiting for it learns that; nobody else pays for it.
+    fn spawn_uncounted(&self, task: impl Future<Output = ()> + Send + 'static) {
+        shielded(|| self.runtime.spawn(Box::pin(task)));
     }
 
     /// Counts something as under way until it is dropped.
@@ -263,6 +278,15 @@ impl Driver {
                 };
             }
         }
+    }
+}
+
+/// The pause after a panic of the runtime's. It does not keep the driver alive.
+async fn after_panic(driver: &Weak<Driver>) {
+    let sleep =
+        driver.upgrade().map(|driver| driver.sleep_until(driver.now().saturating_add(AFTER_PANIC)));
+    if let Some(sleep) = sleep {
+        sleep.await;
     }
 }
 

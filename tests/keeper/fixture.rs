@@ -56,6 +56,11 @@ impl Machine {
         self.refuse.store(true, Ordering::Relaxed);
     }
 
+    /// Whether the task that was to be refused has been.
+    pub(crate) fn has_refused(&self) -> bool {
+        !self.refuse.load(Ordering::Relaxed)
+    }
+
     /// Lets time pass. A task that panics ends, and the others go on, as on any executor.
     pub(crate) fn pass(&self, time: Duration) {
         let end = self.sim.now().saturating_add(time);
