@@ -18,6 +18,7 @@ use super::{
     fanout::{Fanout, Numbered, Progress},
 };
 use crate::{
+    node::taken_for,
     protocol::{Command, NodeId, Owner, Reply, Resource, Timestamp},
     shield::persist,
     telemetry,
@@ -83,10 +84,10 @@ impl Leftover {
         Self { resource: resource.clone(), owner, from, until, unsure }
     }
 
-    /// The one more time that an answer that nothing was there is checked: a node timeout later, when what was
-    /// still under way has arrived.
+    /// The one more time that an answer that nothing was there is checked: when the node takes nothing any more of what
+    /// was still under way. In classic mode it takes it however late it arrives.
     pub(super) fn once_more(self, driver: &Driver) -> Self {
-        let from = driver.steady().saturating_add(driver.config.node_timeout);
+        let from = driver.steady().saturating_add(taken_for(driver.config.node_timeout));
         Self { from, unsure: false, ..self }
     }
 }
