@@ -6,7 +6,7 @@
 //! is sent again, and a release may be: it deletes nothing but its owner's key.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -46,8 +46,10 @@ pub(super) struct Leftovers {
 struct Queue {
     /// Those that may be sent, in the order in which their turn comes.
     due: VecDeque<Leftover>,
-    /// Those that wait for their time. All wait equally long, so that the first is due first.
-    later: VecDeque<Leftover>,
+    /// Those that wait for their time, by that time.
+    later: BTreeMap<(Timestamp, u64), Leftover>,
+    /// Tells those for the same time apart.
+    next_number: u64,
     /// Whether a task is at work on it.
     attended: bool,
 }
@@ -67,11 +69,15 @@ pub(super) struct Leftover {
     /// It is not sent again before this.
     from: Timestamp,
     until: Timestamp,
-    /// The acquire may be executed after the release: an answer that nothing was there is not the last word.
-    unsure: bool,
+    /// Until then the node may still take the acquire, so that a release that is sent before may find nothing and yet
+    /// not be the last word. `None` where the acquire is certain to have come first.
+    taken_until: Option<Timestamp>,
+    /// One has found nothing already.
+    checked: bool,
 }
 
 impl Leftover {
+    /// `unsure` says that the acquire may be executed after the release.
     pub(super) fn new(
         driver: &Driver,
         resource: &Resource,
@@ -81,14 +87,19 @@ impl Leftover {
     ) -> Self {
         let from = driver.steady();
         let until = from.saturating_add(ttl).saturating_add(LATE);
-        Self { resource: resource.clone(), owner, from, until, unsure }
+        // In classic mode nothing is refused for being late; then this is no more than likely.
+        let taken_until =
+            unsure.then(|| from.saturating_add(taken_for(driver.config.node_timeout)));
+        Self { resource: resource.clone(), owner, from, until, taken_until, checked: false }
     }
 
-    /// The one more time that an answer that nothing was there is checked: when the node takes nothing any more of what
-    /// was still under way. In classic mode it takes it however late it arrives.
-    pub(super) fn once_more(self, driver: &Driver) -> Self {
-        let from = driver.steady().saturating_add(taken_for(driver.config.node_timeout));
-        Self { from, unsure: false, ..self }
+    /// What follows when a release that was sent at `sent` has found nothing: another one a node timeout later, when
+    /// most of what is still under way has arrived, and the last one when the node takes nothing of it any more.
+    pub(super) fn found_nothing(self, driver: &Driver, sent: Timestamp) -> Option<Self> {
+        let taken_until = self.taken_until.filter(|until| sent < *until)?;
+        let soon = driver.steady().saturating_add(driver.config.node_timeout);
+        let from = if self.checked { taken_until } else { soon.min(taken_until) };
+        Some(Self { from, checked: true, ..self })
     }
 }
 
@@ -149,19 +160,18 @@ impl Driver {
     /// Sends a batch, and takes out of it what has been answered.
     async fn send_batch(&self, node: NodeId, batch: &mut Batch<'_>) {
         let mut calls: Fanout<Numbered> = Fanout::new(self);
+        let sent = self.steady();
         for (number, Leftover { resource, owner, .. }) in batch.open.iter().flatten().enumerate() {
             let release = Command::Release { resource: resource.clone(), owner: *owner };
             calls.push_numbered(self, node, number, release);
         }
         while let Progress::Answered((_, answer)) = calls.progress(self).await {
             if let Ok((number, Ok(reply @ (Reply::Granted(_) | Reply::Denied(_))))) = answer
-                && let Some(open) = batch.open.get_mut(number)
-                && let Some(leftover) = open.take()
+                && let Some(leftover) = batch.open.get_mut(number).and_then(Option::take)
                 && matches!(reply, Reply::Denied(_))
-                && leftover.unsure
+                && let Some(again) = leftover.found_nothing(self, sent)
             {
-                let once_more = leftover.once_more(self);
-                batch.leftovers.lock().later.push_back(once_more);
+                batch.leftovers.lock().put(again);
             }
         }
     }
@@ -196,7 +206,8 @@ impl Leftovers {
     /// When the next one is due; `None` ends the work, since nothing is left.
     fn next_or_end(&self) -> Option<Timestamp> {
         let mut queue = self.lock();
-        let next = queue.due.front().or_else(|| queue.later.front()).map(|leftover| leftover.from);
+        let next =
+            queue.due.front().or_else(|| queue.later.values().next()).map(|leftover| leftover.from);
         queue.attended = next.is_some();
         next
     }
@@ -205,10 +216,10 @@ impl Leftovers {
 impl Queue {
     /// The first ones that are due and have not expired, and those before them that have.
     fn take_batch(&mut self, now: Timestamp, most: usize) -> (Vec<Leftover>, Vec<Leftover>) {
-        while self.later.front().is_some_and(|leftover| now >= leftover.from)
-            && let Some(leftover) = self.later.pop_front()
+        while let Some(first) = self.later.first_entry()
+            && now >= first.get().from
         {
-            self.due.push_back(leftover);
+            self.due.push_back(first.remove());
         }
         let (mut batch, mut expired) = (Vec::new(), Vec::new());
         while batch.len() < most
@@ -223,13 +234,21 @@ impl Queue {
     /// Adds one, and returns the one that has to give way to it.
     fn push(&mut self, leftover: Leftover, now: Timestamp) -> Option<Leftover> {
         let full = self.due.len().saturating_add(self.later.len()) >= MOST;
-        let first = full.then(|| self.due.pop_front().or_else(|| self.later.pop_front())).flatten();
+        let (due, later) = (&mut self.due, &mut self.later);
+        let oldest = || due.pop_front().or_else(|| later.pop_first().map(|(_, leftover)| leftover));
+        let first = full.then(oldest).flatten();
         if now >= leftover.from {
             self.due.push_back(leftover);
         } else {
-            self.later.push_back(leftover);
+            self.put(leftover);
         }
         first
+    }
+
+    /// Keeps one until its time.
+    fn put(&mut self, leftover: Leftover) {
+        self.next_number = self.next_number.wrapping_add(1);
+        self.later.insert((leftover.from, self.next_number), leftover);
     }
 }
 

@@ -69,6 +69,8 @@ pub(crate) struct Driver {
     releases: Turns,
     active: Activity,
     closed: AtomicBool,
+    /// Tells those who pause that it is closed.
+    closing: Notify,
 }
 
 /// A node, with what the driver knows of it.
@@ -146,6 +148,7 @@ impl Driver {
             releases,
             active: Activity::default(),
             closed: AtomicBool::new(false),
+            closing: Notify::new(),
         });
         if fenced {
             let weak = Arc::downgrade(&driver);
@@ -229,6 +232,15 @@ impl Driver {
         self.closed.load(Ordering::Acquire)
     }
 
+    /// Ends when it is closed.
+    async fn closing(&self) {
+        let mut closing = std::pin::pin!(self.closing.notified());
+        closing.as_mut().enable();
+        if !self.is_closed() {
+            closing.await;
+        }
+    }
+
     /// Ends when it is known of every node how its first connection ended, and whether it may vote, or at
     /// `deadline`.
     pub(crate) async fn connected(&self, deadline: Timestamp) -> Vec<NodeStatus> {
@@ -258,6 +270,7 @@ impl Driver {
     /// Refuses new acquires and waits for everything that is under way.
     pub(crate) async fn close(&self) -> Result<(), CloseError> {
         self.closed.store(true, Ordering::Release);
+        self.closing.notify_waiters();
         self.close_line(Line::Acquires);
         let deadline = self.now().saturating_add(self.config.close_timeout);
         let mut timeout = self.runtime.sleep_until(deadline);

@@ -220,8 +220,10 @@ impl Releases {
         let (outcome, reply) = match result {
             Ok(Reply::Granted(_)) => (NodeOutcome::Granted, Reply::Granted(None)),
             Ok(Reply::Denied(denial)) => {
-                if self.unsure.contains(&node) {
-                    let leftover = self.leftover(true).once_more(&self.driver);
+                let now = self.driver.steady();
+                if self.unsure.contains(&node)
+                    && let Some(leftover) = self.leftover(true).found_nothing(&self.driver, now)
+                {
                     self.driver.leave_for_later(node, leftover);
                 }
                 (NodeOutcome::Denied(denial.clone()), Reply::Denied(denial))
