@@ -8,10 +8,10 @@ use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
 use tokio::sync::oneshot;
 
 use super::{
-    Driver,
+    Counted, Driver,
     fanout::{Fanout, Progress},
     leftovers::Leftover,
-    turns::{Line, Turn},
+    turns::{Line, Turn, TurnedAway},
 };
 use crate::{
     error::{NodeOutcome, ReleaseError},
@@ -21,10 +21,12 @@ use crate::{
     telemetry,
 };
 
-/// How many node timeouts a release waits for a quorum, and how long at most beyond one of them. No validity depends
-/// on it, so that there is no hurry: a hiccup of the nodes need not look like a release that failed.
-const LONGER: u32 = 10;
-const LONGEST: Duration = Duration::from_secs(1);
+/// How long a release waits for a quorum, in line and after it: ten node timeouts, and at most a second unless one of
+/// them is longer. No validity depends on it, so that there is no hurry: a hiccup of the nodes need not look like a
+/// release that failed.
+fn longest(node_timeout: Duration) -> Duration {
+    node_timeout.saturating_mul(10).min(Duration::from_secs(1)).max(node_timeout)
+}
 
 impl Driver {
     /// Releases a lease on the nodes that may hold it; `held` says of each whether it is unknown if the key was
@@ -39,39 +41,27 @@ impl Driver {
         held: Box<[(NodeId, bool)]>,
     ) -> oneshot::Receiver<Result<(), ReleaseError>> {
         let (answer, receiver) = oneshot::channel();
-        let driver = Arc::clone(self);
         // It counts as under way while it waits for its turn, too.
-        let counted = self.count();
-        let release = move |turn: Turn| {
-            let task = Arc::clone(&driver).release_round(resource, owner, ttl, held, answer, turn);
-            driver.spawn_counted(counted, task);
-        };
+        let (started, counted) = (self.now(), self.count());
+        let asked = Asked { resource, owner, ttl, held, started, answer, counted };
         match self.take_turn(Line::Releases) {
-            Some(turn) => release(turn),
+            Some(turn) => asked.begin(self, Ok(turn)),
             None => {
-                let start = Box::new(move |turn| {
-                    if let Ok(turn) = turn {
-                        release(turn);
-                    }
-                });
-                self.wait_for_turn(Line::Releases, None, start);
+                let node_timeout = self.config.node_timeout;
+                let most = longest(node_timeout).saturating_sub(node_timeout).max(node_timeout / 2);
+                let driver = Arc::clone(self);
+                let start = Box::new(move |turn| asked.begin(&driver, turn));
+                self.wait_for_turn(Line::Releases, Some(started.saturating_add(most)), start);
             }
         }
         receiver
     }
 
-    async fn release_round(
-        self: Arc<Self>,
-        resource: Resource,
-        owner: Owner,
-        ttl: Duration,
-        held: Box<[(NodeId, bool)]>,
-        answer: oneshot::Sender<Result<(), ReleaseError>>,
-        turn: Turn,
-    ) {
+    async fn release_round(self: Arc<Self>, asked: Asked, turn: Turn) {
+        let Asked { resource, owner, ttl, held, started, answer, counted } = asked;
         let nodes = held.iter().map(|(node, _)| *node);
         let mut round = Round::release(self.quorum, resource, owner, nodes);
-        let mut releases = Releases::new(&self, &round, ttl, &held).with_turn(turn);
+        let mut releases = Releases::new(&self, &round, ttl, &held, started).with_turn(turn);
         while let Some((node, command)) = round.poll_command() {
             releases.send(node, command);
         }
@@ -92,9 +82,10 @@ impl Driver {
                 None if round.verdict() == Verdict::Pending => {
                     round.handle_timeout(Timestamp::ORIGIN);
                 }
-                None => return,
+                None => break,
             }
         }
+        drop(counted);
     }
 
     /// Releases on some nodes without anybody waiting: the undoing of a lost round. `nodes` says of each
@@ -108,13 +99,45 @@ impl Driver {
     ) {
         let held = nodes.iter().map(|(node, _)| *node);
         let mut round = Round::release(self.quorum, resource, owner, held);
-        let mut releases = Releases::new(self, &round, ttl, &nodes);
+        let mut releases = Releases::new(self, &round, ttl, &nodes, self.now());
         // Nobody asks whether it was confirmed.
         releases.decided = true;
         while let Some((node, command)) = round.poll_command() {
             releases.send(node, command);
         }
         self.spawn(async move { while releases.next().await.is_some() {} });
+    }
+}
+
+/// A release that somebody waits for, before its round.
+struct Asked {
+    resource: Resource,
+    owner: Owner,
+    ttl: Duration,
+    held: Box<[(NodeId, bool)]>,
+    started: Timestamp,
+    answer: oneshot::Sender<Result<(), ReleaseError>>,
+    counted: Counted,
+}
+
+impl Asked {
+    /// Begins; or, when its time is up in line, leaves it to be sent later.
+    fn begin(self, driver: &Arc<Driver>, turn: Result<Turn, TurnedAway>) {
+        if let Ok(turn) = turn {
+            let task = Arc::clone(driver).release_round(self, turn);
+            driver.spawn_uncounted(task);
+            return;
+        }
+        let Self { resource, owner, ttl, held, .. } = &self;
+        for (node, unsure) in held {
+            driver.leave_for_later(*node, Leftover::new(driver, resource, *owner, *ttl, *unsure));
+        }
+        telemetry::released(&self.resource, 0);
+        let _ = self.answer.send(Err(ReleaseError::Unconfirmed {
+            released: 0,
+            needed: driver.quorum.needed(),
+            nodes: driver.reports(&vec![NodeOutcome::NotAsked; driver.nodes.len()]),
+        }));
     }
 }
 
@@ -138,18 +161,22 @@ struct Releases {
 }
 
 impl Releases {
-    /// `nodes` says of each whether its acquire may still be executed.
-    fn new(driver: &Arc<Driver>, round: &Round, ttl: Duration, nodes: &[(NodeId, bool)]) -> Self {
-        let now = driver.now();
+    /// `nodes` says of each whether its acquire may still be executed. They were asked for at `started`.
+    fn new(
+        driver: &Arc<Driver>,
+        round: &Round,
+        ttl: Duration,
+        nodes: &[(NodeId, bool)],
+        started: Timestamp,
+    ) -> Self {
         let timeout = driver.config.node_timeout;
-        let longer = timeout.saturating_mul(LONGER).min(LONGEST).saturating_sub(timeout);
         Self {
             driver: Arc::clone(driver),
             resource: round.terms().resource.clone(),
             owner: round.terms().owner,
             ttl,
-            calls: Fanout::begun_at(driver, now.saturating_add(longer)),
-            stragglers_until: now.saturating_add(timeout),
+            calls: Fanout::until(driver, started.saturating_add(longest(timeout))),
+            stragglers_until: driver.now().saturating_add(timeout),
             decided: false,
             limit: None,
             outcomes: vec![NodeOutcome::NotAsked; driver.nodes.len()],
