@@ -26,7 +26,8 @@ pub enum NodeError {
     #[error("refused: {0}")]
     Refused(Refusal),
     /// Thousands of commands to the node are unanswered already. Nothing was sent. Since no more rounds are begun
-    /// than the nodes answer, this is a node that has stopped answering; it is given up soon. See to it.
+    /// than the nodes answer, this is a node that has stopped answering, and it is given up soon; or one that is
+    /// slower than renewals and the undoing of rounds, which wait in no line. See to it.
     #[error("too many commands to it are unanswered already")]
     Overloaded,
     /// No reply came within the node timeout. The command may take effect later; a release follows it. See

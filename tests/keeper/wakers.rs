@@ -498,6 +498,35 @@ fn a_runtime_that_refuses_one_task_costs_no_other_lease() {
 }
 
 #[test]
+fn a_runtime_that_panics_once_ends_nothing_that_goes_on_for_all() {
+    watched(|| {
+        for nth in 1.. {
+            let world = Fixture::with(3 * SECOND, |builder| builder.node_timeout(50 * MS));
+            let leases: Vec<Lease> = (0..3).map(|n| world.acquire(&format!("r{n}"))).collect();
+            let left = world.acquire("left");
+            world.nodes[0].set(Manner::Forgetful);
+            drop(left);
+            // From here on it is sent again and again.
+            world.pass(1500 * MS);
+            if !world.machine.pass_with_a_panic(nth, 2 * SECOND) {
+                println!("it is asked {nth} times");
+                assert!(nth > 30);
+                return;
+            }
+            world.pass(3 * SECOND);
+            all_held(&leases);
+            world.nodes[0].set(Manner::Sound);
+            world.pass(2 * SECOND);
+            assert!(!world.nodes[0].has("left"), "{nth}: not released");
+            drop(world.acquire("next"));
+            world.pass(SECOND);
+            drop(world.request(world.redlock.try_acquire("next")));
+            all_held(&leases);
+        }
+    });
+}
+
+#[test]
 fn closing_does_not_wait_for_the_pause_of_an_acquire() {
     watched(|| {
         let world = Fixture::with(60 * SECOND, |builder| {
