@@ -172,7 +172,7 @@ pub enum AcquireError {
         min_validity: Duration,
     },
     /// Busy, too, but with this process: it has more acquires under way than the nodes answer, and its time was up
-    /// before its turn came. Nothing was sent that stays. Nothing is known of the resource. Wait longer, start fewer
+    /// before its turn came, or before its round was answered while others were. Nothing was sent that stays. Nothing is known of the resource. Wait longer, start fewer
     /// acquires at once, or see what makes the nodes slow.
     #[error(
         "more acquires are under way in this process than the nodes answer, waited=`{waited:?}`, waiting={waiting}"

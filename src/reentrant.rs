@@ -7,14 +7,17 @@ use std::{
     collections::HashMap,
     fmt,
     ops::Deref,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use crate::{
     acquire::Acquire,
     error::{AcquireError, ReleaseError},
-    lease::Lease,
+    lease::{Lease, Release},
     redlock::Redlock,
 };
 
@@ -59,7 +62,7 @@ type Slot = Arc<Shared>;
 /// One resource of an owner.
 #[derive(Default)]
 struct Shared {
-    lease: Mutex<Weak<Lease>>,
+    lease: Mutex<Weak<Common>>,
     /// Held by the one of the owner's tasks that is acquiring: the others wait for it, and then share.
     turn: tokio::sync::Mutex<()>,
 }
@@ -116,8 +119,8 @@ impl Reentrant {
         mut request: Acquire,
     ) -> Result<ReentrantLease, AcquireError> {
         let slot = self.held().slot(resource);
-        if let Some(lease) = slot.lease(request.least()) {
-            return Ok(ReentrantLease { lease, slot });
+        if let Some(hold) = slot.share(request.least()) {
+            return Ok(ReentrantLease { hold, slot });
         }
         let turn = match slot.turn.try_lock() {
             Ok(turn) => turn,
@@ -126,16 +129,16 @@ impl Reentrant {
                 turn.map_err(|waited| self.busy_with_itself(waited))?
             }
         };
-        let lease = match slot.lease(request.least()) {
-            Some(lease) => lease,
+        let hold = match slot.share(request.least()) {
+            Some(hold) => hold,
             None => {
-                let lease = Arc::new(request.await?);
-                *slot.current() = Arc::downgrade(&lease);
-                lease
+                let hold = Hold::first(request.await?);
+                *slot.current() = Arc::downgrade(&hold.common);
+                hold
             }
         };
         drop(turn);
-        Ok(ReentrantLease { lease, slot })
+        Ok(ReentrantLease { hold, slot })
     }
 
     /// The owner's own first acquire is not over. No node has been asked.
@@ -150,15 +153,55 @@ impl Reentrant {
 }
 
 impl Shared {
-    /// The lease, if it can be shared by somebody who wants at least this much left.
-    fn lease(&self, least: Duration) -> Option<Arc<Lease>> {
-        let lease = self.current().upgrade()?;
-        let left = lease.check().ok()?;
-        (!left.is_zero() && left >= least).then_some(lease)
+    /// A share of the lease, if it can be shared by somebody who wants at least this much left.
+    fn share(&self, least: Duration) -> Option<Hold> {
+        // To look at it is not to hold it.
+        let common = self.current().upgrade()?;
+        let left = common.lease.check().ok()?;
+        if left.is_zero() || left < least { None } else { Hold::another(common) }
     }
 
-    fn current(&self) -> MutexGuard<'_, Weak<Lease>> {
+    fn current(&self) -> MutexGuard<'_, Weak<Common>> {
         self.lease.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A lease, with how many hold it. Once nobody does it is released, and stays so.
+struct Common {
+    lease: Lease,
+    holders: AtomicUsize,
+}
+
+/// One of those who hold a lease.
+struct Hold {
+    common: Arc<Common>,
+    given_up: bool,
+}
+
+impl Hold {
+    fn first(lease: Lease) -> Self {
+        let common = Common { lease, holders: AtomicUsize::new(1) };
+        Self { common: Arc::new(common), given_up: false }
+    }
+
+    /// One more, unless the last one has given it up.
+    fn another(common: Arc<Common>) -> Option<Self> {
+        let more = |holders: usize| holders.checked_add(1).filter(|_| holders > 0);
+        let joined = common.holders.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
+        joined.ok().map(|_| Self { common, given_up: false })
+    }
+
+    /// Gives it up. The last one starts the release.
+    fn give_up(&mut self) -> Option<Release> {
+        let given_up = std::mem::replace(&mut self.given_up, true);
+        let last = !given_up && self.common.holders.fetch_sub(1, Ordering::AcqRel) == 1;
+        last.then(|| self.common.lease.start_release())
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        drop(self.give_up());
     }
 }
 
@@ -190,7 +233,7 @@ impl fmt::Debug for Reentrant {
 #[must_use = "dropping the last holder of a lease releases it at once"]
 #[clippy::has_significant_drop]
 pub struct ReentrantLease {
-    lease: Arc<Lease>,
+    hold: Hold,
     /// Keeps the owner from forgetting the resource.
     slot: Slot,
 }
@@ -199,7 +242,7 @@ impl ReentrantLease {
     /// How many holders of this owner there are, this one included.
     #[must_use]
     pub fn holders(&self) -> usize {
-        Arc::strong_count(&self.lease)
+        self.hold.common.holders.load(Ordering::Acquire)
     }
 
     /// Gives this hold up. The last one releases the lease, and returns when a quorum has confirmed that.
@@ -213,11 +256,11 @@ impl ReentrantLease {
     /// The hold is given up when this method is first polled, and dropping the future after that loses only
     /// the result.
     pub async fn release(self) -> Result<(), ReleaseError> {
-        let Self { lease, slot } = self;
-        let last = Arc::into_inner(lease);
-        drop(slot);
+        let Self { mut hold, slot } = self;
+        let last = hold.give_up();
+        drop((hold, slot));
         match last {
-            Some(lease) => lease.release().await,
+            Some(release) => release.await,
             None => Ok(()),
         }
     }
@@ -227,14 +270,14 @@ impl Deref for ReentrantLease {
     type Target = Lease;
 
     fn deref(&self) -> &Lease {
-        &self.lease
+        &self.hold.common.lease
     }
 }
 
 impl fmt::Debug for ReentrantLease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ReentrantLease")
-            .field("lease", &self.lease)
+            .field("lease", &self.hold.common.lease)
             .field("holders", &self.holders())
             .finish_non_exhaustive()
     }

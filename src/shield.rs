@@ -4,6 +4,7 @@
 //! knows nothing of leases, and must never hold a lock while it runs such code.
 
 use std::{
+    any::Any,
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::{Pin, pin},
@@ -11,9 +12,42 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
+use futures::FutureExt;
+
 /// Runs code of the user's. The panic hook has reported a panic there by the time that it ends here.
 pub(crate) fn shielded(run: impl FnOnce()) {
-    drop(catch_unwind(AssertUnwindSafe(run)));
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
+        discard(panic);
+    }
+}
+
+/// Drops what a panic has carried. It may be a value of a type of the user's, whose drop panics again; what that panic
+/// carries is left where it is, since this could go on for ever.
+pub(crate) fn discard(panic: Box<dyn Any + Send>) {
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(again);
+    }
+}
+
+/// Carries out work of the engine's that must go on: when code of the user's panics in it, such as that of the runtime,
+/// it begins again after a pause.
+pub(crate) async fn persist<W, P>(mut begin: impl FnMut() -> W, pause: impl Fn() -> P)
+where
+    W: Future<Output = ()>,
+    P: Future<Output = ()>,
+{
+    while let Err(panic) = caught(async { begin().await }).await {
+        discard(panic);
+        if let Err(panic) = caught(async { pause().await }).await {
+            discard(panic);
+            // Where it cannot even pause it lets others go on.
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Box<dyn Any + Send>> {
+    AssertUnwindSafe(work).catch_unwind().await
 }
 
 /// Awaits something of the engine's for a user: its timers and channels see a waker that does not panic.

@@ -177,3 +177,45 @@ fn children_of_a_busy_process_wait_for_none_of_its_locks() {
     stopped.store(true, Ordering::Relaxed);
     busy.into_iter().for_each(|thread| thread.join().unwrap());
 }
+
+/// A child that is forked while a burst waits in line.
+#[test]
+fn a_child_of_a_process_whose_line_is_full_is_told_at_once() {
+    use std::{
+        future::{Future, IntoFuture},
+        pin::Pin,
+        task::{Context, Waker},
+    };
+    let cluster = Cluster::start(3);
+    let redlock = settings(&cluster).connect_blocking().unwrap();
+    let leases: Vec<Lease> =
+        (0..80).map(|n| redlock.acquire(format!("held:{n}")).blocking().unwrap()).collect();
+    cluster.iter().for_each(|server| server.pause());
+    let mut waiting: Vec<_> =
+        (0..100).map(|n| redlock.acquire(format!("burst:{n}")).into_future()).collect();
+    for future in &mut waiting {
+        assert!(Pin::new(future).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+    println!("{redlock:?}");
+    let copy = redlock.clone();
+    let ending = in_a_child(
+        || (),
+        move || {
+            let refused = copy.acquire("other").wait(SECOND).blocking().unwrap_err();
+            assert!(matches!(refused, AcquireError::RuntimeEnded), "{refused}");
+        },
+    );
+    let leases = Mutex::new(leases);
+    let mut last = leases.into_inner().unwrap();
+    let one = last.pop().unwrap();
+    let _releases: Vec<_> = last.into_iter().map(Lease::release).collect();
+    let ending_of_release = in_a_child(
+        || (),
+        move || {
+            let refused = one.release_blocking().unwrap_err();
+            assert!(matches!(refused, ReleaseError::RuntimeEnded), "{refused}");
+        },
+    );
+    cluster.iter().for_each(|server| server.resume());
+    assert_eq!((ending, ending_of_release), (Ending::Well, Ending::Well));
+}

@@ -137,3 +137,54 @@ async fn resources_that_are_not_held_any_more_are_forgotten() {
     assert!(known < 100, "{shown}");
     assert_eq!(worker.acquire("held").await.unwrap().owner(), held.owner());
 }
+
+#[test]
+fn the_last_holder_learns_whether_the_release_was_confirmed_whoever_looks_at_the_lease_meanwhile() {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    };
+    let nodes = [MemoryNode::new(), MemoryNode::new(), MemoryNode::new()];
+    let ttl = Duration::from_secs(10);
+    let redlock = Redlock::builder()
+        .nodes(&nodes)
+        .ttl(ttl)
+        // What is a few microseconds old is not shared.
+        .min_validity(ttl - ttl / 100 - Duration::from_millis(4))
+        .danger_skip_quarantine()
+        .connect_blocking()
+        .unwrap();
+    let owner = redlock.reentrant();
+    let done = Arc::new(AtomicBool::new(false));
+    let looking = Arc::new(AtomicBool::new(false));
+    let other = {
+        let (owner, done, looking) = (owner.clone(), Arc::clone(&done), Arc::clone(&looking));
+        std::thread::spawn(move || {
+            while !done.load(Ordering::Relaxed) {
+                if looking.load(Ordering::SeqCst) {
+                    // It is too old to be shared.
+                    drop(futures::executor::block_on(owner.try_acquire("r")));
+                }
+            }
+        })
+    };
+    let (mut releases, mut untrue) = (0, 0);
+    let until = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < until && untrue == 0 {
+        let Ok(lease) = futures::executor::block_on(owner.try_acquire("r")) else { continue };
+        std::thread::sleep(Duration::from_millis(5));
+        looking.store(true, Ordering::SeqCst);
+        let hex = lease.owner().to_hex();
+        let released = futures::executor::block_on(lease.release());
+        let stands =
+            nodes.iter().filter(|node| node.get("r").as_deref() == Some(hex.as_slice())).count();
+        releases += 1;
+        untrue += usize::from(released.is_ok() && stands >= 2);
+        looking.store(false, Ordering::SeqCst);
+        // Until the other one has ended.
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    done.store(true, Ordering::Relaxed);
+    other.join().unwrap();
+    assert_eq!(untrue, 0, "of {releases}");
+}

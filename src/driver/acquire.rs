@@ -78,6 +78,13 @@ impl Future for Acquiring {
     }
 }
 
+/// What a round of an acquire said that found the resource held.
+struct FoundHeld {
+    /// When enough of the keys that stood in the way will have expired.
+    free_at: Option<Timestamp>,
+    nodes: Reports,
+}
+
 /// What is known of an acquire between its rounds.
 struct Acquisition {
     plan: Plan,
@@ -103,7 +110,7 @@ impl Acquisition {
                 driver.spawn(async move { driver_of_task.acquire_rounds(self, turn).await });
             }
             Err(reason) => {
-                let error = driver.turned_away(reason, self.started);
+                let error = driver.turned_away(reason, self.started, None);
                 let _ = self.answer.send(Err(error));
             }
         }
@@ -114,6 +121,9 @@ impl Driver {
     /// Starts to acquire, or waits in line for that; the answer comes through the channel.
     pub(crate) fn acquire(self: &Arc<Self>, plan: Plan) -> Acquiring {
         let (answer, receiver) = oneshot::channel();
+        if !self.is_served() {
+            return Acquiring { answer: receiver, _place: None };
+        }
         let acquisition = Acquisition { plan, answer, started: self.now() };
         let place = match self.take_turn(Line::Acquires) {
             Some(turn) => {
@@ -137,6 +147,8 @@ impl Driver {
         let mut broken_since = None;
         // It has had to wait for a turn.
         let mut crowded = false;
+        // What was said when the resource was found held last.
+        let mut found_held = None;
         loop {
             if self.is_closed() {
                 let _ = answer.send(Err(AcquireError::Closed));
@@ -161,6 +173,12 @@ impl Driver {
             telemetry::round_lost(&plan.resource, attempt.round.loss(), attempt.round.granted());
             let now = self.now();
             let error = attempt.error(now.saturating_since(started));
+            if let AcquireError::Contended { retry_after, nodes, .. } = &error {
+                found_held = Some(FoundHeld {
+                    free_at: retry_after.map(|after| now.saturating_add(after)),
+                    nodes: nodes.clone(),
+                });
+            }
             let (begun, overrun) = (attempt.started, attempt.is_overrun());
             crowded |= attempt.has_waited();
             self.spawn(attempt.settle());
@@ -183,18 +201,19 @@ impl Driver {
                     return;
                 }
             } else if !bearable || !plan.patience.lasts(started, next) {
-                // Its time went by in line, and its round in a throng: that does not show that the nodes are broken.
-                let slow = bearable || self.last_answered(Line::Acquires) >= begun;
+                // Its time went by in line, or its round in a throng: that does not show that the nodes are broken.
+                let slow = crowded && bearable || self.last_answered(Line::Acquires) >= begun;
                 let error = match error {
-                    AcquireError::NoQuorum { .. } if crowded && overrun && slow => {
-                        self.turned_away(TurnedAway::Late, started)
+                    AcquireError::NoQuorum { .. } if overrun && slow => {
+                        self.turned_away(TurnedAway::Late, started, found_held)
                     }
                     error => error,
                 };
                 let _ = answer.send(Err(error));
                 return;
             }
-            let pause = self.runtime.sleep_until(next);
+            let closing = pin!(self.closing());
+            let pause = select(self.runtime.sleep_until(next), closing);
             if let Either::Left(_) = select(pin!(answer.closed()), pause).await {
                 return;
             }
@@ -203,14 +222,12 @@ impl Driver {
                 Some(Err(reason)) => {
                     let error = match error {
                         // What the nodes have said tells more, but for what only says that they were slow.
-                        _ if overrun || reason == TurnedAway::Closed => {
-                            self.turned_away(reason, started)
+                        AcquireError::NoQuorum { .. } | AcquireError::TooLate { .. }
+                            if !overrun && reason == TurnedAway::Late =>
+                        {
+                            error
                         }
-                        AcquireError::Contended { retry_after, nodes, .. } => {
-                            let waited = self.now().saturating_since(started);
-                            AcquireError::Contended { waited, retry_after, nodes }
-                        }
-                        error => error,
+                        _ => self.turned_away(reason, started, found_held),
                     };
                     let _ = answer.send(Err(error));
                     return;
@@ -257,13 +274,23 @@ impl Driver {
         }
     }
 
-    fn turned_away(&self, reason: TurnedAway, started: Timestamp) -> AcquireError {
-        match reason {
-            TurnedAway::Closed => AcquireError::Closed,
-            TurnedAway::Late => AcquireError::Crowded {
-                waited: self.now().saturating_since(started),
-                waiting: self.waiting(Line::Acquires),
-            },
+    fn turned_away(
+        &self,
+        reason: TurnedAway,
+        started: Timestamp,
+        found_held: Option<FoundHeld>,
+    ) -> AcquireError {
+        let now = self.now();
+        let waited = now.saturating_since(started);
+        match (reason, found_held) {
+            (TurnedAway::Closed, _) => AcquireError::Closed,
+            (TurnedAway::Late, Some(FoundHeld { free_at, nodes })) => {
+                let retry_after = free_at.map(|at| at.saturating_since(now));
+                AcquireError::Contended { waited, retry_after, nodes }
+            }
+            (TurnedAway::Late, None) => {
+                AcquireError::Crowded { waited, waiting: self.waiting(Line::Acquires) }
+            }
         }
     }
 

@@ -66,10 +66,15 @@ impl<T> Fanout<T> {
 
     /// The same, from a time that has just been read.
     pub(super) fn begun_at(driver: &Driver, now: Timestamp) -> Self {
+        Self::until(driver, now.saturating_add(driver.config.node_timeout))
+    }
+
+    /// A fan-out whose commands must be answered by then.
+    pub(super) fn until(driver: &Driver, limit: Timestamp) -> Self {
         Self {
             calls: Vec::with_capacity(driver.nodes.len()),
             answered: VecDeque::new(),
-            limit: driver.runtime.sleep_until(now.saturating_add(driver.config.node_timeout)),
+            limit: driver.runtime.sleep_until(limit),
         }
     }
 

@@ -13,13 +13,14 @@ use futures::future::select;
 use tokio::sync::{Notify, oneshot};
 
 use super::{
-    Alarm, Driver, Ticket,
+    Alarm, Driver, Ticket, after_panic,
     fanout::{Fanout, Progress},
     queue::{BATCH, Queue},
 };
 use crate::{
     lease::Held,
     protocol::{Command, Due, Extension, Loss, NodeId, Reply, Round, Terms, Timestamp, Verdict},
+    shield::{persist, shielded},
 };
 
 /// The leases that are held, by the time at which each wants to be looked at.
@@ -55,8 +56,12 @@ impl Driver {
             Alarm::Wake => self.keeper.wake.notify_one(),
             Alarm::Start => {
                 let shift = Shift { driver: Arc::downgrade(self), ended: false };
-                let task = attend(shift, Arc::clone(&self.keeper.wake));
-                self.runtime.spawn(Box::pin(task));
+                let wake = Arc::clone(&self.keeper.wake);
+                self.spawn_uncounted(async move {
+                    let driver = Weak::clone(&shift.driver);
+                    persist(|| attend(&driver, &wake), || after_panic(&driver)).await;
+                    shift.end();
+                });
             }
         }
     }
@@ -81,9 +86,9 @@ impl Driver {
         let mut renewals = renewals.into_iter().peekable();
         while renewals.peek().is_some() {
             let batch: Vec<Arc<Held>> = renewals.by_ref().take(BATCH).collect();
-            let driver = Arc::clone(self);
+            let renewal = Renewal::new(self, batch);
             // It is not counted as under way: closing need not wait for it, since the leases are still held.
-            self.runtime.spawn(Box::pin(async move { driver.extend(batch, None).await }));
+            self.spawn_uncounted(renewal.extend(None));
         }
         tell_all(news);
         self.keeper.queue.next_look(now)
@@ -93,22 +98,34 @@ impl Driver {
     /// says that the runtime has ended, and so that nothing was extended.
     pub(crate) async fn extend_now(self: &Arc<Self>, held: &Arc<Held>) -> Option<Extension> {
         let (done, ended) = oneshot::channel();
-        let (driver, held) = (Arc::clone(self), Arc::clone(held));
-        self.runtime.spawn(Box::pin(async move { driver.extend(vec![held], Some(done)).await }));
+        let renewal = Renewal::new(self, vec![Arc::clone(held)]);
+        self.spawn_uncounted(renewal.extend(Some(done)));
         ended.await.ok()
     }
+}
 
-    /// Extends a batch of leases with one command to each node, and tells each how it ended. Somebody waits
-    /// for the end of the first that is known, which only a batch of one is for.
-    async fn extend(
-        self: &Arc<Self>,
-        batch: Vec<Arc<Held>>,
-        mut done: Option<oneshot::Sender<Extension>>,
-    ) {
-        let started = self.now();
+/// Leases that are extended together. Each of them learns how that ended, also when the task never begins, or comes to
+/// a bad end: then it is in doubt, and tried again.
+struct Renewal {
+    driver: Arc<Driver>,
+    batch: Vec<Arc<Held>>,
+    told: Vec<bool>,
+}
+
+impl Renewal {
+    fn new(driver: &Arc<Driver>, batch: Vec<Arc<Held>>) -> Self {
+        let told = vec![false; batch.len()];
+        Self { driver: Arc::clone(driver), batch, told }
+    }
+
+    /// Extends them with one command to each node, and tells each how it ended. Somebody waits for the end of the
+    /// first that is known, which only a batch of one is for.
+    async fn extend(mut self, mut done: Option<oneshot::Sender<Extension>>) {
+        let Self { driver, batch, told } = &mut self;
+        let started = driver.now();
         let mut rounds: Vec<Round> =
-            batch.iter().map(|held| Round::extend(self.quorum, terms(held), started)).collect();
-        let mut commands: Vec<Vec<Command>> = self.nodes.iter().map(|_| Vec::new()).collect();
+            batch.iter().map(|held| Round::extend(driver.quorum, terms(held), started)).collect();
+        let mut commands: Vec<Vec<Command>> = driver.nodes.iter().map(|_| Vec::new()).collect();
         for round in &mut rounds {
             while let Some((node, command)) = round.poll_command() {
                 if let Some(commands) = commands.get_mut(node.index()) {
@@ -116,19 +133,18 @@ impl Driver {
                 }
             }
         }
-        let mut calls = Fanout::begun_at(self, started);
-        for (index, (member, commands)) in self.nodes.iter().zip(commands).enumerate() {
+        let mut calls = Fanout::begun_at(driver, started);
+        for (index, (member, commands)) in driver.nodes.iter().zip(commands).enumerate() {
             let node = NodeId::new(index);
-            match member.node.reachable().and_then(|()| self.may_vote(node)) {
-                Ok(()) => calls.add_vote(self, node, member.node.call_many(commands)),
+            match member.node.reachable().and_then(|()| driver.may_vote(node)) {
+                Ok(()) => calls.add_vote(driver, node, member.node.call_many(commands)),
                 Err(error) => calls.add(node, error),
             }
         }
         let mut gone: Vec<(usize, NodeId)> = Vec::new();
-        let mut told = vec![false; batch.len()];
         loop {
-            let progress = calls.progress(self).await;
-            let now = self.now();
+            let progress = calls.progress(driver).await;
+            let now = driver.now();
             match progress {
                 Progress::Done => break,
                 Progress::TimedOut => rounds.iter_mut().for_each(|round| round.handle_timeout(now)),
@@ -152,14 +168,14 @@ impl Driver {
             }
             let mut news = Vec::new();
             let mut ended = None;
-            for ((held, round), told) in batch.iter().zip(&rounds).zip(&mut told) {
+            for ((held, round), told) in batch.iter().zip(&rounds).zip(told.iter_mut()) {
                 if !*told && round.verdict() != Verdict::Pending {
                     *told = true;
                     let extension = outcome(round);
                     if let Some(due) = held.extended(extension, now) {
                         news.push((Arc::clone(held), due));
                     }
-                    held.schedule(self);
+                    held.schedule(driver);
                     ended = Some(extension);
                 }
             }
@@ -171,7 +187,24 @@ impl Driver {
                 let _ = done.send(extension);
             }
         }
-        self.restore(&batch, &rounds, gone);
+        driver.restore(batch, &rounds, gone);
+    }
+}
+
+impl Drop for Renewal {
+    fn drop(&mut self) {
+        let Self { driver, batch, told } = self;
+        if !driver.is_served() {
+            return;
+        }
+        for (held, _) in batch.iter().zip(told).filter(|(_, told)| !**told) {
+            // The runtime's clock may be what has panicked.
+            shielded(|| {
+                let due = held.extended(Extension::InDoubt, driver.now());
+                held.schedule(driver);
+                due.into_iter().for_each(|due| held.tell(due));
+            });
+        }
     }
 }
 
@@ -205,6 +238,12 @@ struct Shift {
     ended: bool,
 }
 
+impl Shift {
+    fn end(mut self) {
+        self.ended = true;
+    }
+}
+
 impl Drop for Shift {
     fn drop(&mut self) {
         if !self.ended
@@ -216,14 +255,11 @@ impl Drop for Shift {
 }
 
 /// Looks after the leases of a driver while there are any. It does not keep the driver alive.
-async fn attend(mut shift: Shift, wake: Arc<Notify>) {
+async fn attend(driver: &Weak<Driver>, wake: &Notify) {
     loop {
         let sleep = {
-            let Some(driver) = shift.driver.upgrade() else { return };
-            let Some(next) = driver.keep_all() else {
-                shift.ended = true;
-                return;
-            };
+            let Some(driver) = driver.upgrade() else { return };
+            let Some(next) = driver.keep_all() else { return };
             driver.runtime.sleep_until(next)
         };
         select(std::pin::pin!(wake.notified()), sleep).await;

@@ -6,7 +6,7 @@
 //! is sent again, and a release may be: it deletes nothing but its owner's key.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -14,12 +14,14 @@ use std::{
 use futures::future::select;
 
 use super::{
-    Driver,
+    Driver, after_panic,
     fanout::{Fanout, Numbered, Progress},
     footprint::Refusals,
 };
 use crate::{
+    node::taken_for,
     protocol::{Command, NodeId, Owner, Reply, Resource, Timestamp},
+    shield::persist,
     telemetry,
 };
 
@@ -45,15 +47,18 @@ pub(super) struct Leftovers {
 struct Queue {
     /// Those that may be sent, in the order in which their turn comes.
     due: VecDeque<Leftover>,
-    /// Those that wait for their time. All wait equally long, so that the first is due first.
-    later: VecDeque<Leftover>,
+    /// Those that wait for their time, by that time.
+    later: BTreeMap<(Timestamp, u64), Leftover>,
+    /// Tells those for the same time apart.
+    next_number: u64,
     /// Whether a task is at work on it.
     attended: bool,
 }
 
 /// The one task that is at work on a queue. If it comes to a bad end, the next leftover starts another.
-struct Attending<'a> {
-    leftovers: &'a Leftovers,
+struct Attending {
+    driver: Arc<Driver>,
+    node: NodeId,
     ended: bool,
 }
 
@@ -65,12 +70,16 @@ pub(super) struct Leftover {
     /// It is not sent again before this.
     from: Timestamp,
     until: Timestamp,
-    /// The acquire may be executed after the release: an answer that nothing was there is not the last word.
-    unsure: bool,
+    /// Until then the node may still take the acquire, so that a release that is sent before may find nothing and yet
+    /// not be the last word. `None` where the acquire is certain to have come first.
+    taken_until: Option<Timestamp>,
+    /// One has found nothing already.
+    checked: bool,
     refusals: Refusals,
 }
 
 impl Leftover {
+    /// `unsure` says that the acquire may be executed after the release.
     pub(super) fn new(
         driver: &Driver,
         resource: &Resource,
@@ -81,14 +90,27 @@ impl Leftover {
     ) -> Self {
         let from = driver.steady();
         let until = from.saturating_add(ttl).saturating_add(LATE);
-        Self { resource: resource.clone(), owner, from, until, unsure, refusals }
+        // In classic mode nothing is refused for being late; then this is no more than likely.
+        let taken_until =
+            unsure.then(|| from.saturating_add(taken_for(driver.config.node_timeout)));
+        Self {
+            resource: resource.clone(),
+            owner,
+            from,
+            until,
+            taken_until,
+            checked: false,
+            refusals,
+        }
     }
 
-    /// The one more time that an answer that nothing was there is checked: a node timeout later, when what was
-    /// still under way has arrived.
-    pub(super) fn once_more(self, driver: &Driver) -> Self {
-        let from = driver.steady().saturating_add(driver.config.node_timeout);
-        Self { from, unsure: false, ..self }
+    /// What follows when a release that was sent at `sent` has found nothing: another one a node timeout later, when
+    /// most of what is still under way has arrived, and the last one when the node takes nothing of it any more.
+    pub(super) fn found_nothing(self, driver: &Driver, sent: Timestamp) -> Option<Self> {
+        let taken_until = self.taken_until.filter(|until| sent < *until)?;
+        let soon = driver.steady().saturating_add(driver.config.node_timeout);
+        let from = if self.checked { taken_until } else { soon.min(taken_until) };
+        Some(Self { from, checked: true, ..self })
     }
 }
 
@@ -106,32 +128,32 @@ impl Driver {
                 return;
             }
         }
-        let driver = Arc::clone(self);
-        self.spawn(async move { driver.attend(node).await });
+        let attending = Attending { driver: Arc::clone(self), node, ended: false };
+        self.spawn(async move {
+            let weak = Arc::downgrade(&attending.driver);
+            persist(|| attending.driver.attend(node), || after_panic(&weak)).await;
+            attending.end();
+        });
     }
 
     /// Sends the leftovers of a node until there are none. It pauses only where nothing gets on.
-    async fn attend(self: Arc<Self>, node: NodeId) {
+    async fn attend(self: &Arc<Self>, node: NodeId) {
         let Some(member) = self.member(node) else { return };
-        let mut attending = Attending { leftovers: &member.leftovers, ended: false };
         let (mut pause, mut most) = (FIRST_PAUSE, 1);
         self.pause(pause).await;
         loop {
             let mut batch = member.leftovers.take_batch(self.steady(), most, node);
             batch.retain(|leftover| !leftover.refusals.contain(node));
             if batch.is_empty() {
-                let Some(next) = attending.next_or_end() else { return };
+                let Some(next) = member.leftovers.next_or_end() else { return };
                 self.pause(next.saturating_since(self.steady()).min(FIRST_PAUSE)).await;
                 continue;
             }
-            let sent = batch.len();
-            let (once_more, failed) = self.send_batch(node, batch).await;
-            let stuck = failed.len() == sent;
-            {
-                let mut queue = member.leftovers.lock();
-                queue.later.extend(once_more);
-                queue.due.extend(failed);
-            }
+            let open = batch.into_iter().map(Some).collect();
+            let mut batch = Batch { leftovers: &member.leftovers, open };
+            self.send_batch(node, &mut batch).await;
+            let stuck = batch.open.iter().all(Option::is_some);
+            drop(batch);
             if stuck {
                 self.pause(pause).await;
                 (pause, most) = ((pause * 2).min(LONGEST_PAUSE), 1);
@@ -147,29 +169,35 @@ impl Driver {
         select(changed, self.sleep_until(self.now().saturating_add(time))).await;
     }
 
-    /// Sends a batch, and returns what has to be checked once more, and what has got no answer.
-    async fn send_batch(
-        &self,
-        node: NodeId,
-        batch: Vec<Leftover>,
-    ) -> (Vec<Leftover>, Vec<Leftover>) {
+    /// Sends a batch, and takes out of it what has been answered.
+    async fn send_batch(&self, node: NodeId, batch: &mut Batch<'_>) {
         let mut calls: Fanout<Numbered> = Fanout::new(self);
-        for (number, Leftover { resource, owner, .. }) in batch.iter().enumerate() {
+        let sent = self.steady();
+        for (number, Leftover { resource, owner, .. }) in batch.open.iter().flatten().enumerate() {
             let release = Command::Release { resource: resource.clone(), owner: *owner };
             calls.push_numbered(self, node, number, release);
         }
-        let mut open: Vec<Option<Leftover>> = batch.into_iter().map(Some).collect();
-        let mut once_more = Vec::new();
         while let Progress::Answered((_, answer)) = calls.progress(self).await {
             if let Ok((number, Ok(reply @ (Reply::Granted(_) | Reply::Denied(_))))) = answer
-                && let Some(leftover) = open.get_mut(number).and_then(Option::take)
+                && let Some(leftover) = batch.open.get_mut(number).and_then(Option::take)
                 && matches!(reply, Reply::Denied(_))
-                && leftover.unsure
+                && let Some(again) = leftover.found_nothing(self, sent)
             {
-                once_more.push(leftover.once_more(self));
+                batch.leftovers.lock().put(again);
             }
         }
-        (once_more, open.into_iter().flatten().collect())
+    }
+}
+
+/// Leftovers that have been sent. What has not been answered goes back, also when the task comes to a bad end.
+struct Batch<'a> {
+    leftovers: &'a Leftovers,
+    open: Vec<Option<Leftover>>,
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        self.leftovers.lock().due.extend(self.open.drain(..).flatten());
     }
 }
 
@@ -178,59 +206,76 @@ impl Leftovers {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first ones that are due and have not expired.
+    /// The first ones that are due; those that have expired are given up.
     fn take_batch(&self, now: Timestamp, most: usize, node: NodeId) -> Vec<Leftover> {
-        let queue = &mut *self.lock();
-        while queue.later.front().is_some_and(|leftover| now >= leftover.from)
-            && let Some(leftover) = queue.later.pop_front()
-        {
-            queue.due.push_back(leftover);
-        }
-        let mut batch = Vec::new();
-        while batch.len() < most
-            && let Some(leftover) = queue.due.pop_front()
-        {
-            if now >= leftover.until {
-                telemetry::release_given_up(node, &leftover.resource);
-            } else {
-                batch.push(leftover);
-            }
+        let (batch, expired) = self.lock().take_batch(now, most);
+        for leftover in expired {
+            telemetry::release_given_up(node, &leftover.resource);
         }
         batch
     }
-}
 
-impl Queue {
-    /// Adds one, and returns the one that has to give way to it.
-    fn push(&mut self, leftover: Leftover, now: Timestamp) -> Option<Leftover> {
-        let full = self.due.len().saturating_add(self.later.len()) >= MOST;
-        let first = full.then(|| self.due.pop_front().or_else(|| self.later.pop_front())).flatten();
-        if now >= leftover.from {
-            self.due.push_back(leftover);
-        } else {
-            self.later.push_back(leftover);
-        }
-        first
-    }
-}
-
-impl Attending<'_> {
     /// When the next one is due; `None` ends the work, since nothing is left.
-    fn next_or_end(&mut self) -> Option<Timestamp> {
-        let mut queue = self.leftovers.lock();
-        let next = queue.due.front().or_else(|| queue.later.front()).map(|leftover| leftover.from);
-        if next.is_none() {
-            queue.attended = false;
-            self.ended = true;
-        }
+    fn next_or_end(&self) -> Option<Timestamp> {
+        let mut queue = self.lock();
+        let next =
+            queue.due.front().or_else(|| queue.later.values().next()).map(|leftover| leftover.from);
+        queue.attended = next.is_some();
         next
     }
 }
 
-impl Drop for Attending<'_> {
+impl Queue {
+    /// The first ones that are due and have not expired, and those before them that have.
+    fn take_batch(&mut self, now: Timestamp, most: usize) -> (Vec<Leftover>, Vec<Leftover>) {
+        while let Some(first) = self.later.first_entry()
+            && now >= first.get().from
+        {
+            self.due.push_back(first.remove());
+        }
+        let (mut batch, mut expired) = (Vec::new(), Vec::new());
+        while batch.len() < most
+            && let Some(leftover) = self.due.pop_front()
+        {
+            let list = if now >= leftover.until { &mut expired } else { &mut batch };
+            list.push(leftover);
+        }
+        (batch, expired)
+    }
+
+    /// Adds one, and returns the one that has to give way to it.
+    fn push(&mut self, leftover: Leftover, now: Timestamp) -> Option<Leftover> {
+        let full = self.due.len().saturating_add(self.later.len()) >= MOST;
+        let (due, later) = (&mut self.due, &mut self.later);
+        let oldest = || due.pop_front().or_else(|| later.pop_first().map(|(_, leftover)| leftover));
+        let first = full.then(oldest).flatten();
+        if now >= leftover.from {
+            self.due.push_back(leftover);
+        } else {
+            self.put(leftover);
+        }
+        first
+    }
+
+    /// Keeps one until its time.
+    fn put(&mut self, leftover: Leftover) {
+        self.next_number = self.next_number.wrapping_add(1);
+        self.later.insert((leftover.from, self.next_number), leftover);
+    }
+}
+
+impl Attending {
+    fn end(mut self) {
+        self.ended = true;
+    }
+}
+
+impl Drop for Attending {
     fn drop(&mut self) {
-        if !self.ended {
-            self.leftovers.lock().attended = false;
+        if !self.ended
+            && let Some(member) = self.driver.member(self.node)
+        {
+            member.leftovers.lock().attended = false;
         }
     }
 }

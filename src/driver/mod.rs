@@ -23,9 +23,10 @@ mod window;
 use std::{
     future::Future,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, Weak,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use tokio::sync::Notify;
@@ -48,7 +49,11 @@ use crate::{
     node::{Fleet, Node, NodeContext, NodeError, NodeState, NodeStatus},
     protocol::{Admission, Clocks, Floor, NodeId, Quorum, Timestamp},
     runtime::{Runtime, Task},
+    shield::{persist, shielded},
 };
+
+/// How long work that must go on pauses after a panic of the runtime's.
+const AFTER_PANIC: Duration = Duration::from_millis(500);
 
 /// What all leases and requests of one [`Redlock`](crate::Redlock) share.
 #[derive(Debug)]
@@ -66,6 +71,8 @@ pub(crate) struct Driver {
     releases: Turns,
     active: Activity,
     closed: AtomicBool,
+    /// Tells those who pause that it is closed.
+    closing: Notify,
 }
 
 /// A node, with what the driver knows of it.
@@ -146,9 +153,14 @@ impl Driver {
             releases,
             active: Activity::default(),
             closed: AtomicBool::new(false),
+            closing: Notify::new(),
         });
         if fenced {
-            driver.runtime.spawn(Box::pin(quarantine::attend(Arc::downgrade(&driver))));
+            let weak = Arc::downgrade(&driver);
+            driver.runtime.spawn(Box::pin(async move {
+                let begin = || quarantine::attend(Weak::clone(&weak));
+                persist(begin, || after_panic(&weak)).await;
+            }));
         }
         driver
     }
@@ -159,6 +171,12 @@ impl Driver {
 
     fn steady(&self) -> Timestamp {
         self.runtime.steady()
+    }
+
+    /// Whether what is begun now will go on. Where it will not, whoever has a lock or a turn may keep it for ever, such
+    /// as a thread that there is in the parent process alone: nothing must be waited for.
+    pub(crate) fn is_served(&self) -> bool {
+        self.runtime.serves()
     }
 
     pub(crate) fn sleep_until(&self, at: Timestamp) -> Task {
@@ -197,10 +215,16 @@ impl Driver {
 
     /// Runs a task that has been counted before.
     fn spawn_counted(&self, counted: Counted, task: impl Future<Output = ()> + Send + 'static) {
-        self.runtime.spawn(Box::pin(async move {
+        self.spawn_uncounted(async move {
             task.await;
             drop(counted);
-        }));
+        });
+    }
+
+    /// Runs a task on the runtime, for which closing does not wait. Where the runtime refuses it by a panic, the task is
+    /// dropped, and whoever is waiting for it learns that; nobody else pays for it.
+    fn spawn_uncounted(&self, task: impl Future<Output = ()> + Send + 'static) {
+        shielded(|| self.runtime.spawn(Box::pin(task)));
     }
 
     /// Counts something as under way until it is dropped.
@@ -211,6 +235,15 @@ impl Driver {
 
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
+    }
+
+    /// Ends when it is closed.
+    async fn closing(&self) {
+        let mut closing = std::pin::pin!(self.closing.notified());
+        closing.as_mut().enable();
+        if !self.is_closed() {
+            closing.await;
+        }
     }
 
     /// Ends when it is known of every node how its first connection ended, and whether it may vote, or at
@@ -242,6 +275,7 @@ impl Driver {
     /// Refuses new acquires and waits for everything that is under way.
     pub(crate) async fn close(&self) -> Result<(), CloseError> {
         self.closed.store(true, Ordering::Release);
+        self.closing.notify_waiters();
         self.close_line(Line::Acquires);
         let deadline = self.now().saturating_add(self.config.close_timeout);
         let mut timeout = self.runtime.sleep_until(deadline);
@@ -262,6 +296,15 @@ impl Driver {
                 };
             }
         }
+    }
+}
+
+/// The pause after a panic of the runtime's. It does not keep the driver alive.
+async fn after_panic(driver: &Weak<Driver>) {
+    let sleep =
+        driver.upgrade().map(|driver| driver.sleep_until(driver.now().saturating_add(AFTER_PANIC)));
+    if let Some(sleep) = sleep {
+        sleep.await;
     }
 }
 

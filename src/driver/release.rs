@@ -8,11 +8,11 @@ use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
 use tokio::sync::oneshot;
 
 use super::{
-    Driver,
+    Counted, Driver,
     fanout::{Fanout, Progress},
     footprint::{Footprint, Refusals},
     leftovers::Leftover,
-    turns::{Line, Turn},
+    turns::{Line, Turn, TurnedAway},
 };
 use crate::{
     error::{NodeOutcome, ReleaseError},
@@ -22,15 +22,17 @@ use crate::{
     telemetry,
 };
 
-/// How many node timeouts a release waits for a quorum, and how long at most beyond one of them. No validity depends
-/// on it, so that there is no hurry: a hiccup of the nodes need not look like a release that failed.
-const LONGER: u32 = 10;
-const LONGEST: Duration = Duration::from_secs(1);
+/// How long a release waits for a quorum, in line and after it: ten node timeouts, and at most a second unless one of
+/// them is longer. No validity depends on it, so that there is no hurry: a hiccup of the nodes need not look like a
+/// release that failed.
+fn longest(node_timeout: Duration) -> Duration {
+    node_timeout.saturating_mul(10).min(Duration::from_secs(1)).max(node_timeout)
+}
 
 impl Driver {
-    /// Releases a lease on the nodes that may hold it. It is sent when its turn has come, which is at once but for bursts of releases. The answer comes at
-    /// the verdict; the work goes on until every node has answered or is left to be released later, whether or not
-    /// anybody listens.
+    /// Releases a lease on the nodes that may hold it. It is sent when its turn has come, which is at once but for
+    /// bursts of releases. The answer comes at the verdict; the work goes on until every node has answered or is left
+    /// to be released later, whether or not anybody listens.
     pub(crate) fn release(
         self: &Arc<Self>,
         resource: Resource,
@@ -39,39 +41,27 @@ impl Driver {
         held: Footprint,
     ) -> oneshot::Receiver<Result<(), ReleaseError>> {
         let (answer, receiver) = oneshot::channel();
-        let driver = Arc::clone(self);
         // It counts as under way while it waits for its turn, too.
-        let counted = self.count();
-        let release = move |turn: Turn| {
-            let task = Arc::clone(&driver).release_round(resource, owner, ttl, held, answer, turn);
-            driver.spawn_counted(counted, task);
-        };
+        let (started, counted) = (self.now(), self.count());
+        let asked = Asked { resource, owner, ttl, held, started, answer, counted };
         match self.take_turn(Line::Releases) {
-            Some(turn) => release(turn),
+            Some(turn) => asked.begin(self, Ok(turn)),
             None => {
-                let start = Box::new(move |turn| {
-                    if let Ok(turn) = turn {
-                        release(turn);
-                    }
-                });
-                self.wait_for_turn(Line::Releases, None, start);
+                let node_timeout = self.config.node_timeout;
+                let most = longest(node_timeout).saturating_sub(node_timeout).max(node_timeout / 2);
+                let driver = Arc::clone(self);
+                let start = Box::new(move |turn| asked.begin(&driver, turn));
+                self.wait_for_turn(Line::Releases, Some(started.saturating_add(most)), start);
             }
         }
         receiver
     }
 
-    async fn release_round(
-        self: Arc<Self>,
-        resource: Resource,
-        owner: Owner,
-        ttl: Duration,
-        held: Footprint,
-        answer: oneshot::Sender<Result<(), ReleaseError>>,
-        turn: Turn,
-    ) {
+    async fn release_round(self: Arc<Self>, asked: Asked, turn: Turn) {
+        let Asked { resource, owner, ttl, held, started, answer, counted } = asked;
         let nodes = held.nodes.iter().map(|(node, _)| *node);
         let mut round = Round::release(self.quorum, resource, owner, nodes);
-        let mut releases = Releases::new(&self, &round, ttl, &held).with_turn(turn);
+        let mut releases = Releases::new(&self, &round, ttl, &held, started).with_turn(turn);
         while let Some((node, command)) = round.poll_command() {
             releases.send(node, command);
         }
@@ -92,9 +82,10 @@ impl Driver {
                 None if round.verdict() == Verdict::Pending => {
                     round.handle_timeout(Timestamp::ORIGIN);
                 }
-                None => return,
+                None => break,
             }
         }
+        drop(counted);
     }
 
     /// Releases on some nodes without anybody waiting: the undoing of a lost round.
@@ -107,13 +98,47 @@ impl Driver {
     ) {
         let nodes = held.nodes.iter().map(|(node, _)| *node);
         let mut round = Round::release(self.quorum, resource, owner, nodes);
-        let mut releases = Releases::new(self, &round, ttl, held);
+        let mut releases = Releases::new(self, &round, ttl, held, self.now());
         // Nobody asks whether it was confirmed.
         releases.decided = true;
         while let Some((node, command)) = round.poll_command() {
             releases.send(node, command);
         }
         self.spawn(async move { while releases.next().await.is_some() {} });
+    }
+}
+
+/// A release that somebody waits for, before its round.
+struct Asked {
+    resource: Resource,
+    owner: Owner,
+    ttl: Duration,
+    held: Footprint,
+    started: Timestamp,
+    answer: oneshot::Sender<Result<(), ReleaseError>>,
+    counted: Counted,
+}
+
+impl Asked {
+    /// Begins; or, when its time is up in line, leaves it to be sent later.
+    fn begin(self, driver: &Arc<Driver>, turn: Result<Turn, TurnedAway>) {
+        if let Ok(turn) = turn {
+            let task = Arc::clone(driver).release_round(self, turn);
+            driver.spawn_uncounted(task);
+            return;
+        }
+        let Self { resource, owner, ttl, held, .. } = &self;
+        for (node, unsure) in &held.nodes {
+            let refusals = held.refusals.clone();
+            let leftover = Leftover::new(driver, resource, *owner, *ttl, *unsure, refusals);
+            driver.leave_for_later(*node, leftover);
+        }
+        telemetry::released(&self.resource, 0);
+        let _ = self.answer.send(Err(ReleaseError::Unconfirmed {
+            released: 0,
+            needed: driver.quorum.needed(),
+            nodes: driver.reports(&vec![NodeOutcome::NotAsked; driver.nodes.len()]),
+        }));
     }
 }
 
@@ -138,17 +163,22 @@ struct Releases {
 }
 
 impl Releases {
-    fn new(driver: &Arc<Driver>, round: &Round, ttl: Duration, held: &Footprint) -> Self {
-        let now = driver.now();
+    /// The releases were asked for at `started`.
+    fn new(
+        driver: &Arc<Driver>,
+        round: &Round,
+        ttl: Duration,
+        held: &Footprint,
+        started: Timestamp,
+    ) -> Self {
         let timeout = driver.config.node_timeout;
-        let longer = timeout.saturating_mul(LONGER).min(LONGEST).saturating_sub(timeout);
         Self {
             driver: Arc::clone(driver),
             resource: round.terms().resource.clone(),
             owner: round.terms().owner,
             ttl,
-            calls: Fanout::begun_at(driver, now.saturating_add(longer)),
-            stragglers_until: now.saturating_add(timeout),
+            calls: Fanout::until(driver, started.saturating_add(longest(timeout))),
+            stragglers_until: driver.now().saturating_add(timeout),
             decided: false,
             limit: None,
             outcomes: vec![NodeOutcome::NotAsked; driver.nodes.len()],
@@ -220,8 +250,10 @@ impl Releases {
         let (outcome, reply) = match result {
             Ok(Reply::Granted(_)) => (NodeOutcome::Granted, Reply::Granted(None)),
             Ok(Reply::Denied(denial)) => {
-                if self.unsure.contains(&node) {
-                    let leftover = self.leftover(true).once_more(&self.driver);
+                let now = self.driver.steady();
+                if self.unsure.contains(&node)
+                    && let Some(leftover) = self.leftover(true).found_nothing(&self.driver, now)
+                {
                     self.driver.leave_for_later(node, leftover);
                 }
                 (NodeOutcome::Denied(denial.clone()), Reply::Denied(denial))

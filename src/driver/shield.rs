@@ -119,5 +119,5 @@ impl<T> Drop for Answering<T> {
 /// Calls a node's code; its panic, which the panic hook reports as any other, ends here. `sent` says whether a
 /// command may have reached the server by then.
 fn caught<T>(sent: bool, code: impl FnOnce() -> T) -> Result<T, NodeError> {
-    catch_unwind(AssertUnwindSafe(code)).map_err(|panic| NodeError::panicked(sent, &*panic))
+    catch_unwind(AssertUnwindSafe(code)).map_err(|panic| NodeError::panicked(sent, panic))
 }

@@ -13,11 +13,11 @@ use std::{
 use futures::future::select;
 use tokio::sync::Notify;
 
-use super::{Driver, window::Window};
+use super::{Driver, after_panic, window::Window};
 use crate::{
     node::NodeError,
     protocol::{Reply, Timestamp},
-    shield::shielded,
+    shield::{persist, shielded},
 };
 
 /// One of the two lines.
@@ -152,8 +152,12 @@ impl Driver {
         };
         if !attended {
             let attending = Attending { driver: Arc::downgrade(self), line, ended: false };
-            let task = attend(attending, Arc::clone(&self.turns(line).wake));
-            self.runtime.spawn(Box::pin(task));
+            let wake = Arc::clone(&self.turns(line).wake);
+            self.spawn_uncounted(async move {
+                let driver = Weak::clone(&attending.driver);
+                persist(|| attend(&driver, line, &wake), || after_panic(&driver)).await;
+                attending.end();
+            });
         } else if is_first {
             self.turns(line).wake_up();
         }
@@ -169,7 +173,10 @@ impl Driver {
             // Whoever is at it sees what has changed: what is started may come back here, and must not pile up.
             return;
         }
+        let mut giving = Giving { turns, ended: false };
         loop {
+            // Read before anybody is taken out of the line: it is code of the user's, which may panic.
+            let now = self.now();
             let first = {
                 let mut state = turns.lock();
                 let first = state.waiting.first_key_value().map(|(place, _)| *place);
@@ -179,13 +186,14 @@ impl Driver {
                     state.under_way += 1;
                 } else {
                     state.giving = false;
+                    giving.ended = true;
                 }
                 first
             };
             let Some(Waiting { deadline, start }) = first else { return };
             let turn = Turn::new(self, line, true);
             // The task that looks after deadlines may be late.
-            let in_time = deadline.is_none_or(|deadline| self.now() < deadline);
+            let in_time = deadline.is_none_or(|deadline| now < deadline);
             let turn = if in_time { Ok(turn) } else { Err(TurnedAway::Late) };
             shielded(|| start(turn));
         }
@@ -237,14 +245,11 @@ impl Driver {
 }
 
 /// Looks after the deadlines of a line while there are any. It does not keep the driver alive.
-async fn attend(mut attending: Attending, wake: Arc<Notify>) {
+async fn attend(driver: &Weak<Driver>, line: Line, wake: &Notify) {
     loop {
         let sleep = {
-            let Some(driver) = attending.driver.upgrade() else { return };
-            let Some(next) = driver.turn_away_late(attending.line) else {
-                attending.ended = true;
-                return;
-            };
+            let Some(driver) = driver.upgrade() else { return };
+            let Some(next) = driver.turn_away_late(line) else { return };
             driver.runtime.sleep_until(next)
         };
         select(std::pin::pin!(wake.notified()), sleep).await;
@@ -259,12 +264,32 @@ struct Attending {
     ended: bool,
 }
 
+impl Attending {
+    fn end(mut self) {
+        self.ended = true;
+    }
+}
+
 impl Drop for Attending {
     fn drop(&mut self) {
         if !self.ended
             && let Some(driver) = self.driver.upgrade()
         {
             driver.turns(self.line).lock().attended = false;
+        }
+    }
+}
+
+/// Somebody is giving turns. When that comes to a bad end, the next one goes on with it.
+struct Giving<'a> {
+    turns: &'a Turns,
+    ended: bool,
+}
+
+impl Drop for Giving<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.turns.lock().giving = false;
         }
     }
 }
@@ -277,6 +302,9 @@ pub(super) struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
+        if !self.driver.is_served() {
+            return;
+        }
         // What waited is dropped behind the lock.
         let waiting = self.driver.acquires.lock().remove(self.place);
         drop(waiting);
@@ -355,7 +383,8 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.give_back();
+        // It may be dropped by a panic, and a second one would end the process.
+        shielded(|| self.give_back());
     }
 }
 

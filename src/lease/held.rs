@@ -248,11 +248,14 @@ impl Held {
         nodes.is_some()
     }
 
-    /// Starts the release, once.
+    /// Starts the release, once, if there is anybody to carry it out.
     pub(crate) fn release(
         &self,
         driver: &Arc<Driver>,
     ) -> Option<oneshot::Receiver<Result<(), ReleaseError>>> {
+        if !driver.is_served() {
+            return None;
+        }
         let (footprint, ttl, ticket) = {
             let mut state = self.state();
             let mut nodes = state.nodes.take()?;

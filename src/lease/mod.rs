@@ -194,6 +194,11 @@ impl Lease {
     /// future does not stop it: only its result is lost.
     #[doc(alias = "unlock")]
     pub fn release(self) -> Release {
+        self.start_release()
+    }
+
+    /// Releases it for the last of several who hold it together.
+    pub(crate) fn start_release(&self) -> Release {
         Release { answer: self.held.release(&self.driver), shield: Shield::default() }
     }
 

@@ -6,6 +6,8 @@ use std::{any::Any, sync::Arc, time::Duration};
 
 use thiserror::Error;
 
+use crate::shield::discard;
+
 /// Why one node gave no usable answer to one command.
 ///
 /// Whether the command may have taken effect is what [`sent`](NodeError::sent) says; where it may have, a
@@ -24,8 +26,9 @@ pub enum NodeError {
     #[error("refused: {0}")]
     Refused(Refusal),
     /// Thousands of commands to the node are unanswered already. Nothing was sent. Since no more rounds are begun
-    /// than the nodes answer, this node answers much later than the others, or not at all. A connection on which
-    /// nothing answers is given up and rebuilt; one on which late answers come is kept. See to the server.
+    /// than the nodes answer, this node answers much later than the others, or not at all, or is slower than renewals
+    /// and the undoing of rounds, which wait in no line. A connection on which nothing answers is given up and
+    /// rebuilt; one on which late answers come is kept. See to the server.
     #[error("too many commands to it are unanswered already")]
     Overloaded,
     /// No reply came within the node timeout. The command may take effect later; a release follows it. See
@@ -116,10 +119,12 @@ pub enum NodeError {
 
 impl NodeError {
     /// The error that a caught panic is.
-    pub(crate) fn panicked(sent: bool, panic: &(dyn Any + Send)) -> Self {
+    pub(crate) fn panicked(sent: bool, panic: Box<dyn Any + Send>) -> Self {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        Self::Panicked { sent, message: Arc::from(text.unwrap_or("without a text")) }
+        let message = Arc::from(text.unwrap_or("without a text"));
+        discard(panic);
+        Self::Panicked { sent, message }
     }
 
     /// Whether the command may have reached the server, and so may take effect, now or later.

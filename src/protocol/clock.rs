@@ -104,9 +104,14 @@ impl NodeClock {
     /// jump. The longer ago the last reading was, the further it lies ahead.
     pub fn at_most(&self, now: Timestamp) -> Option<u64> {
         let passed = now.saturating_since(self.latest?.at);
-        let slack = u64::try_from(passed.as_micros()).ok()? / u64::try_from(RATE).ok()?;
+        let slack = u64::try_from(strayed(passed).as_micros()).ok()?;
         Some(self.at(now)?.saturating_add(slack))
     }
+}
+
+/// By how much a clock may have strayed from ours in this time without having jumped.
+pub(crate) fn strayed(passed: Duration) -> Duration {
+    passed / u32::try_from(RATE).unwrap_or(1)
 }
 
 impl Reading {

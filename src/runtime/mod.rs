@@ -48,6 +48,13 @@ pub trait Runtime: Send + Sync + fmt::Debug + 'static {
     /// an asynchronous runtime.
     fn spawn(&self, task: Task);
 
+    /// Whether tasks that are given to it now will be run. Where it is known that they will not, as in a process that
+    /// was forked from the one in which the runtime's threads are, requests end with `RuntimeEnded` before they wait
+    /// for anything. By default it is true.
+    fn serves(&self) -> bool {
+        true
+    }
+
     /// Sixteen bytes from a cryptographic source: an owner is made of them. They must not repeat in a process that was
     /// forked, nor after a snapshot of the machine: draw them from the operating system each time.
     fn random(&self) -> [u8; 16];

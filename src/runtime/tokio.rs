@@ -148,6 +148,11 @@ impl Runtime for TokioRuntime {
         }
     }
 
+    /// A process that was forked does not have the thread.
+    fn serves(&self) -> bool {
+        self.thread.is_in_this_process()
+    }
+
     /// Drawn from the operating system each time. A generator in this process would have a state, which a fork or a
     /// snapshot of the machine copies, and then two rounds have one owner.
     ///

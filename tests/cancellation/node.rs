@@ -44,6 +44,8 @@ pub(crate) enum Behaviour {
     NotAllowed,
     /// A release makes the node panic.
     Panics,
+    /// It executes one command after the other, each of which takes a quarter of a millisecond.
+    Busy,
 }
 
 impl Behaviour {
@@ -219,7 +221,11 @@ impl ScriptedNode {
             let frozen_until = *log.frozen_until.get_or_insert_with(|| now.saturating_add(35 * MS));
             at = at.max(frozen_until);
         }
-        at = at.max(log.last.saturating_add(Duration::from_nanos(1)));
+        let takes = match behaviour {
+            Behaviour::Busy => MS / 4,
+            _ => Duration::from_nanos(1),
+        };
+        at = at.max(log.last.saturating_add(takes));
         log.last = at;
         (before, at)
     }

@@ -176,3 +176,75 @@ fn rounds_that_nobody_waits_for_count_until_they_are_answered() {
     assert!(fixture.nodes[0].sent() <= 2 * FIRST, "{} commands", fixture.nodes[0].sent());
     fixture.assert_clean("after many were dropped");
 }
+
+#[test]
+fn single_rounds_that_time_out_while_others_of_their_burst_are_answered_are_no_outage() {
+    // As many as are let in at once take longer than a node timeout together.
+    let fixture = Fixture::new(1, [Behaviour::Busy; 3]);
+    let single = started(&fixture, "single", FIRST, |request| request.wait(Duration::ZERO));
+    let (mut granted, mut told) = (Vec::new(), Vec::new());
+    for (place, result) in ended(&fixture, single) {
+        match result {
+            Ok(lease) => granted.push(lease),
+            Err(error) => told.push((place, error)),
+        }
+    }
+    println!("{} granted, {} not", granted.len(), told.len());
+    assert!(granted.len() > FIRST / 4 && told.len() > FIRST / 4);
+    for (place, error) in told {
+        assert!(error.is_busy(), "{place}: {error}");
+    }
+    drop(granted);
+    fixture.assert_clean("after single rounds that timed out");
+}
+
+#[test]
+fn a_release_is_answered_within_ten_node_timeouts_however_many_there_are() {
+    const MANY: usize = 500;
+    let fixture = Fixture::new(1, [Behaviour::Ok; 3]);
+    let leases: Vec<Lease> = ended(&fixture, started(&fixture, "r", MANY, patient))
+        .into_iter()
+        .map(|(_, result)| result.unwrap())
+        .collect();
+    fixture.runtime.pass(Duration::from_secs(1));
+    fixture.nodes.iter().for_each(|node| node.turn(Behaviour::Never));
+    let before = fixture.runtime.now();
+    let mut releases: Vec<_> = leases.into_iter().map(Lease::release).collect();
+    let mut longest = Duration::ZERO;
+    while !releases.is_empty() && longest < Duration::from_secs(3600) {
+        releases.retain_mut(|release| {
+            Pin::new(release).poll(&mut Context::from_waker(Waker::noop())).is_pending()
+        });
+        longest = fixture.runtime.now().saturating_since(before);
+        fixture.runtime.step();
+    }
+    assert!(longest <= 11 * NODE_TIMEOUT, "the last one was answered after {longest:?}");
+    for node in &fixture.nodes {
+        node.turn(Behaviour::Ok);
+        node.revive();
+    }
+    fixture.runtime.pass(Duration::from_secs(2));
+    fixture.assert_clean("after releases that nobody confirmed");
+}
+
+#[test]
+fn who_has_found_the_resource_held_is_told_so_when_its_time_is_up_in_line() {
+    let fixture = Fixture::new(1, [Behaviour::Denied; 3]);
+    let mut held: Vec<_> =
+        vec![fixture.redlock.acquire("r").without_renewal().wait(200 * MS).into_future()];
+    assert!(poll(&mut held[0]).is_pending());
+    // Several rounds have found it held by then.
+    fixture.runtime.pass(20 * MS);
+    assert!(fixture.nodes[0].sent() > 1, "{}", fixture.nodes[0].sent());
+    // A hiccup of a node timeout, with a burst in it.
+    fixture.nodes.iter().for_each(|node| node.turn(Behaviour::Never));
+    fixture.runtime.pass(2 * MS);
+    let burst = started(&fixture, "burst", 3_000, patient);
+    for (_, result) in ended(&fixture, held) {
+        let error = result.unwrap_err();
+        println!("{error}");
+        assert!(error.is_contended(), "{error}");
+    }
+    drop(burst);
+    fixture.runtime.shut_down();
+}

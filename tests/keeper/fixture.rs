@@ -34,6 +34,8 @@ pub(crate) struct Machine {
     pub(crate) sim: SimRuntime,
     suspended: Arc<Mutex<Duration>>,
     refuse: Arc<AtomicBool>,
+    /// It panics when it has been asked this often; never at zero.
+    fuse: Arc<AtomicUsize>,
     panics: Arc<AtomicUsize>,
 }
 
@@ -43,6 +45,7 @@ impl Machine {
             sim: SimRuntime::new(1),
             suspended: Arc::default(),
             refuse: Arc::default(),
+            fuse: Arc::default(),
             panics: Arc::default(),
         }
     }
@@ -54,6 +57,28 @@ impl Machine {
     /// Panics at the next task that it is given.
     pub(crate) fn refuse_one_task(&self) {
         self.refuse.store(true, Ordering::Relaxed);
+    }
+
+    /// Lets time pass, and panics once meanwhile, when it is asked for something for the `nth` time. Says whether it was.
+    pub(crate) fn pass_with_a_panic(&self, nth: usize, time: Duration) -> bool {
+        self.fuse.store(nth, Ordering::Relaxed);
+        self.pass(time);
+        self.fuse.swap(0, Ordering::Relaxed) == 0
+    }
+
+    fn asked(&self) {
+        let left = self.fuse.load(Ordering::Relaxed);
+        self.fuse.store(left.saturating_sub(1), Ordering::Relaxed);
+        assert_ne!(left, 1, "a runtime of the user's");
+    }
+
+    fn time(&self) -> Timestamp {
+        self.sim.now().saturating_add(*self.suspended.lock().unwrap())
+    }
+
+    /// Whether the task that was to be refused has been.
+    pub(crate) fn has_refused(&self) -> bool {
+        !self.refuse.load(Ordering::Relaxed)
     }
 
     /// Lets time pass. A task that panics ends, and the others go on, as on any executor.
@@ -76,23 +101,28 @@ impl Machine {
 
 impl Runtime for Machine {
     fn now(&self) -> Timestamp {
-        self.sim.now().saturating_add(*self.suspended.lock().unwrap())
+        self.asked();
+        self.time()
     }
 
     fn wall_us(&self) -> u64 {
+        self.asked();
         self.sim.wall_us()
     }
 
     fn sleep_until(&self, at: Timestamp) -> Task {
-        self.sim.sleep(at.saturating_since(self.now()))
+        self.asked();
+        self.sim.sleep(at.saturating_since(self.time()))
     }
 
     fn spawn(&self, task: Task) {
+        self.asked();
         assert!(!self.refuse.swap(false, Ordering::Relaxed), "no more tasks");
         self.sim.spawn(task);
     }
 
     fn random(&self) -> [u8; 16] {
+        self.asked();
         self.sim.random()
     }
 }
@@ -115,6 +145,8 @@ pub(crate) enum Manner {
     Refusing,
     /// Of several answers it returns the first alone.
     Terse,
+    /// It loses releases.
+    Forgetful,
 }
 
 #[derive(Clone)]
@@ -130,6 +162,14 @@ pub(crate) struct OddNode {
 impl OddNode {
     pub(crate) fn set(&self, manner: Manner) {
         *self.manner.lock().unwrap() = manner;
+    }
+
+    pub(crate) fn hang(&self) {
+        self.memory.pause();
+    }
+
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.memory.get(key.as_bytes()).is_some()
     }
 
     /// Deletes a key, as another program would.
@@ -156,13 +196,17 @@ impl Node for OddNode {
     fn call(&self, command: Command) -> NodeCall {
         let this = self.clone();
         Box::pin(async move {
+            let forgetful = *this.manner.lock().unwrap() == Manner::Forgetful;
+            if forgetful && matches!(command, Command::Release { .. }) {
+                return std::future::pending().await;
+            }
             if !matches!(command, Command::Extend { .. }) {
                 return this.memory.call(command).await;
             }
             this.extended.fetch_add(1, Ordering::Relaxed);
             let manner = *this.manner.lock().unwrap();
             match manner {
-                Manner::Sound | Manner::Terse => {}
+                Manner::Sound | Manner::Terse | Manner::Forgetful => {}
                 Manner::Slow(time) => this.machine.sim.sleep(time).await,
                 Manner::Deaf => std::future::pending().await,
                 Manner::Refusing => {
@@ -222,7 +266,7 @@ impl Fixture {
             let clock = machine.clone();
             OddNode {
                 index,
-                memory: MemoryNode::with_clock(move || clock.now()),
+                memory: MemoryNode::with_clock(move || clock.time()),
                 machine: machine.clone(),
                 manner: Arc::new(Mutex::new(Manner::Sound)),
                 batches: Arc::default(),

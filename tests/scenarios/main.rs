@@ -36,6 +36,7 @@ mod own_clock;
 mod prolonged;
 mod restarts;
 mod restore;
+mod review;
 mod rights;
 mod rolling;
 mod scripts;

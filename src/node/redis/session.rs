@@ -15,14 +15,10 @@ use super::{
     script::Script,
 };
 use crate::{
-    node::{ClockOffset, NodeError},
+    node::{ClockOffset, LATE, NodeError},
     protocol::{NodeClock, Timestamp},
     runtime::Runtime,
 };
-
-/// An acquire that arrives this much later than its round lasts is refused by the node: beyond what the
-/// reading of its clock may be wrong by.
-const LATE: Duration = Duration::from_millis(100);
 
 /// What stands behind a connection.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! Keeps one node connected: connect, check, publish, wait for the end, and again, for ever.
 //!
-//! It decides how long to wait between attempts. It never fails for good, not even by a panic of the client library,
-//! and nobody waits for it.
+//! It decides how long to wait between attempts. It never fails for good, not even by a panic of the client
+//! library or of the runtime, and nobody waits for it.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -20,6 +20,7 @@ use super::{
 use crate::{
     node::{Claim, NodeContext, NodeError, NodeState, Refusal},
     protocol::Timestamp,
+    shield::persist,
     telemetry,
 };
 
@@ -30,16 +31,24 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// A connection that lasted this long was a good one: the next pause begins small again.
 const GOOD_FOR: Duration = Duration::from_millis(500);
 
-/// Supervises one node until it is closed.
+/// Supervises one node until it is closed, whatever panics meanwhile.
 pub(super) async fn run(node: Arc<Shared>, context: NodeContext) {
+    let pause = || {
+        let at = context.runtime().now().saturating_add(LONGEST_PAUSE);
+        context.runtime().sleep_until(at)
+    };
+    persist(|| supervise(&node, &context), pause).await;
+}
+
+async fn supervise(node: &Arc<Shared>, context: &NodeContext) {
     let resolver = Resolver::default();
     let mut pause = Duration::ZERO;
     while !node.view().closed {
         let started = context.runtime().now();
-        match attempt(&node, &context, &resolver).await {
+        match attempt(node, context, &resolver).await {
             Ok((session, claim)) => {
                 let reason = {
-                    let (ended, closed) = (session.link().ended(), closed(&node));
+                    let (ended, closed) = (session.link().ended(), closed(node));
                     match select(std::pin::pin!(ended), std::pin::pin!(closed)).await {
                         Either::Left((reason, _)) => reason,
                         Either::Right(((), _)) => break,
@@ -48,7 +57,7 @@ pub(super) async fn run(node: Arc<Shared>, context: NodeContext) {
                 // The server may be found behind the address of another node from now on.
                 drop(claim);
                 telemetry::node_down(context.id(), node.address.display(), &reason);
-                publish(&node, &context, NodeState::Down { reason });
+                publish(node, context, NodeState::Down { reason });
                 if context.runtime().now().saturating_since(started) >= GOOD_FOR {
                     pause = Duration::ZERO;
                 }
@@ -57,7 +66,7 @@ pub(super) async fn run(node: Arc<Shared>, context: NodeContext) {
                 if node.view().state != NodeState::Refused(refusal.clone()) {
                     telemetry::node_refused(context.id(), node.address.display(), &refusal);
                 }
-                publish(&node, &context, NodeState::Refused(refusal));
+                publish(node, context, NodeState::Refused(refusal));
                 pause = LONGEST_PAUSE;
             }
             Err(error) => {
@@ -68,13 +77,13 @@ pub(super) async fn run(node: Arc<Shared>, context: NodeContext) {
                     other => Arc::from(other.to_string()),
                 };
                 telemetry::node_unreachable(context.id(), node.address.display(), &reason);
-                publish(&node, &context, NodeState::Down { reason });
+                publish(node, context, NodeState::Down { reason });
             }
         }
-        let at = context.runtime().now().saturating_add(jittered(pause, &context));
+        let at = context.runtime().now().saturating_add(jittered(pause, context));
         pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
         let sleep = context.runtime().sleep_until(at);
-        select(sleep, std::pin::pin!(closed(&node))).await;
+        select(sleep, std::pin::pin!(closed(node))).await;
     }
     // The link goes with the node, once nothing that was sent on it waits for an answer.
     node.view().session = None;
@@ -109,7 +118,7 @@ async fn attempt(
     resolver: &Resolver,
 ) -> Result<(Arc<Session>, Claim), NodeError> {
     let attempt = AssertUnwindSafe(connect(node, context, resolver)).catch_unwind().await;
-    attempt.unwrap_or_else(|panic| Err(NodeError::panicked(false, &*panic)))
+    attempt.unwrap_or_else(|panic| Err(NodeError::panicked(false, panic)))
 }
 
 /// Connects, checks, and lets the node vote if nothing speaks against it.
