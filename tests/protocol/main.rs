@@ -95,3 +95,20 @@ fn releases(nodes: impl IntoIterator<Item = usize>) -> Vec<(NodeId, Command)> {
     let command = Command::Release { resource: resource(), owner: owner() };
     nodes.into_iter().map(|index| (node(index), command.clone())).collect()
 }
+
+/// The first pair of grants, each as when it began, when it was won and with which token, that has wrong tokens: equal
+/// ones, or a larger one for a grant that was won before the other began.
+fn wrong_tokens(seed: u64, won: &[(usize, (usize, u64))]) -> Option<String> {
+    for (index, a) in won.iter().enumerate() {
+        for b in &won[index + 1..] {
+            let ((began_a, (won_a, token_a)), (began_b, (won_b, token_b))) = (*a, *b);
+            let wrong = token_a == token_b
+                || won_a < began_b && token_a > token_b
+                || won_b < began_a && token_b > token_a;
+            if wrong {
+                return Some(format!("seed {seed}: {a:?} and {b:?} of (began, (won, token))"));
+            }
+        }
+    }
+    None
+}

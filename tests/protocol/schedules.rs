@@ -147,19 +147,7 @@ fn run(seed: u64, flaw: Flaw) -> (Option<String>, usize) {
         }
     }
     let won: Vec<_> = clients.iter().filter_map(|c| Some((c.began, c.won?))).collect();
-    for (index, a) in won.iter().enumerate() {
-        for b in &won[index + 1..] {
-            let ((began_a, (won_a, token_a)), (began_b, (won_b, token_b))) = (*a, *b);
-            let wrong = token_a == token_b
-                || won_a < began_b && token_a > token_b
-                || won_b < began_a && token_b > token_a;
-            if wrong {
-                let text = format!("seed {seed}: {a:?} and {b:?} of (began, (won, token))");
-                return (Some(text), won.len());
-            }
-        }
-    }
-    (None, won.len())
+    (wrong_tokens(seed, &won), won.len())
 }
 
 #[test]
