@@ -143,7 +143,7 @@ fn a_node_that_became_a_replica_is_shown_so_although_nobody_writes_to_it() {
 #[test]
 fn a_replica_says_so_when_it_is_looked_at() {
     let (node, master) = (scripts::Node::admitted(), start());
-    let look = ["this", "0", "test/1", "60000", "0", "0"];
+    let look = ["this", "0", "test/1", "60000", "0", "", "0"];
     assert_eq!(node.look_code(&look), 1);
     // It keeps its data as long as it does not reach its master.
     master.pause();
