@@ -19,16 +19,19 @@ mod interposer {
         time::Duration,
     };
 
+    /// What a chunk has to contain, and how much later it is delivered.
+    type Trap = (Vec<u8>, Duration);
+
     pub(super) struct Interposer {
         pub(super) port: u16,
-        armed: Arc<Mutex<Option<(Vec<u8>, Duration)>>>,
+        armed: Arc<Mutex<Option<Trap>>>,
     }
 
     impl Interposer {
         pub(super) fn start(target: u16) -> Self {
             let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
             let port = listener.local_addr().unwrap().port();
-            let armed: Arc<Mutex<Option<(Vec<u8>, Duration)>>> = Arc::default();
+            let armed: Arc<Mutex<Option<Trap>>> = Arc::default();
             let seen = Arc::clone(&armed);
             thread::spawn(move || {
                 for client in listener.incoming() {
