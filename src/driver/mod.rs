@@ -275,6 +275,9 @@ impl Driver {
     /// Refuses new acquires and waits for everything that is under way.
     pub(crate) async fn close(&self) -> Result<(), CloseError> {
         self.closed.store(true, Ordering::Release);
+        if !self.is_served() {
+            return self.result_of_close();
+        }
         self.closing.notify_waiters();
         self.close_line(Line::Acquires);
         let deadline = self.now().saturating_add(self.config.close_timeout);
@@ -283,18 +286,21 @@ impl Driver {
             let ended = self.active.ended.notified();
             let mut ended = std::pin::pin!(ended);
             ended.as_mut().enable();
-            let unfinished = self.active.tasks.load(Ordering::Acquire);
-            if unfinished == 0 {
+            if self.result_of_close().is_ok() {
                 return Ok(());
             }
             if let futures::future::Either::Right(_) =
                 futures::future::select(ended, &mut timeout).await
             {
-                return match self.active.tasks.load(Ordering::Acquire) {
-                    0 => Ok(()),
-                    unfinished => Err(CloseError { unfinished }),
-                };
+                return self.result_of_close();
             }
+        }
+    }
+
+    fn result_of_close(&self) -> Result<(), CloseError> {
+        match self.active.tasks.load(Ordering::Acquire) {
+            0 => Ok(()),
+            unfinished => Err(CloseError { unfinished }),
         }
     }
 }

@@ -43,6 +43,7 @@ impl Driver {
         let (answer, receiver) = oneshot::channel();
         // It counts as under way while it waits for its turn, too.
         let (started, counted) = (self.now(), self.count());
+        let answer = Some(answer);
         let asked = Asked { resource, owner, ttl, held, started, answer, counted };
         match self.take_turn(Line::Releases) {
             Some(turn) => asked.begin(self, Ok(turn)),
@@ -58,20 +59,19 @@ impl Driver {
     }
 
     async fn release_round(self: Arc<Self>, asked: Asked, turn: Turn) {
-        let Asked { resource, owner, ttl, held, started, answer, counted } = asked;
+        let Asked { resource, owner, ttl, held, started, mut answer, counted } = asked;
         let nodes = held.nodes.iter().map(|(node, _)| *node);
         let mut round = Round::release(self.quorum, resource, owner, nodes);
         let mut releases = Releases::new(&self, &round, ttl, &held, started).with_turn(turn);
         while let Some((node, command)) = round.poll_command() {
             releases.send(node, command);
         }
-        let mut answer = Some(answer);
         loop {
-            if round.verdict() != Verdict::Pending
-                && let Some(answer) = answer.take()
-            {
+            if round.verdict() != Verdict::Pending && !releases.decided {
                 telemetry::released(&round.terms().resource, round.granted());
-                let _ = answer.send(releases.result(&round));
+                if let Some(answer) = answer.take() {
+                    let _ = answer.send(releases.result(&round));
+                }
                 // Stragglers keep nobody waiting.
                 releases.turn = None;
                 releases.decided = true;
@@ -115,30 +115,34 @@ struct Asked {
     ttl: Duration,
     held: Footprint,
     started: Timestamp,
-    answer: oneshot::Sender<Result<(), ReleaseError>>,
+    /// Until whoever waits for it has been told.
+    answer: Option<oneshot::Sender<Result<(), ReleaseError>>>,
     counted: Counted,
 }
 
 impl Asked {
-    /// Begins; or, when its time is up in line, leaves it to be sent later.
-    fn begin(self, driver: &Arc<Driver>, turn: Result<Turn, TurnedAway>) {
+    /// Begins; or, when its time is up in line, says so to whoever waits for it, and goes on waiting for its turn.
+    fn begin(mut self, driver: &Arc<Driver>, turn: Result<Turn, TurnedAway>) {
         if let Ok(turn) = turn {
-            let task = Arc::clone(driver).release_round(self, turn);
-            driver.spawn_uncounted(task);
+            driver.spawn_uncounted(Arc::clone(driver).release_round(self, turn));
             return;
         }
-        let Self { resource, owner, ttl, held, .. } = &self;
-        for (node, unsure) in &held.nodes {
-            let refusals = held.refusals.clone();
-            let leftover = Leftover::new(driver, resource, *owner, *ttl, *unsure, refusals);
-            driver.leave_for_later(*node, leftover);
+        if let Some(answer) = self.answer.take() {
+            let _ = answer.send(Err(ReleaseError::Unconfirmed {
+                released: 0,
+                needed: driver.quorum.needed(),
+                nodes: driver.reports(&vec![NodeOutcome::NotAsked; driver.nodes.len()]),
+            }));
         }
-        telemetry::released(&self.resource, 0);
-        let _ = self.answer.send(Err(ReleaseError::Unconfirmed {
-            released: 0,
-            needed: driver.quorum.needed(),
-            nodes: driver.reports(&vec![NodeOutcome::NotAsked; driver.nodes.len()]),
-        }));
+        let driver_of_start = Arc::clone(driver);
+        let start = Box::new(move |turn: Result<Turn, TurnedAway>| {
+            if let Ok(turn) = turn {
+                // Its time begins now.
+                self.started = driver_of_start.now();
+                self.begin(&driver_of_start, Ok(turn));
+            }
+        });
+        driver.wait_for_turn(Line::Releases, None, start);
     }
 }
 

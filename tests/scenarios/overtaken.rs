@@ -59,7 +59,8 @@ fn a_release_during_a_restore_leaves_no_key(forget: impl FnOnce(&Cluster)) -> u6
     let slow = Proxy::start(cluster[2].port());
     let nodes = [cluster[0].url(), cluster[1].url(), slow.url()];
     let builder = Redlock::builder().nodes(nodes).node_timeout(SECOND).max_ttl(ttl);
-    let redlock = ready(builder.danger_skip_quarantine());
+    // The restore may be on the way for longer than a node timeout, and closing waits for that.
+    let redlock = ready(builder.close_timeout(10 * SECOND).danger_skip_quarantine());
     let lease = redlock.acquire("r").ttl(ttl).without_renewal().blocking().unwrap();
     eventually("all have the key", 10 * SECOND, || {
         cluster.iter().all(|server| has_key(server, &lease))
