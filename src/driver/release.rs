@@ -127,7 +127,7 @@ impl Asked {
             driver.spawn_uncounted(Arc::clone(driver).release_round(self, turn));
             return;
         }
-        if let Some(answer) = self.answer.take() {
+        if let Some(answer) = self.answer.take().filter(|answer| !answer.is_closed()) {
             let _ = answer.send(Err(ReleaseError::Unconfirmed {
                 released: 0,
                 needed: driver.quorum.needed(),

@@ -50,7 +50,7 @@ pub trait Runtime: Send + Sync + fmt::Debug + 'static {
 
     /// Whether tasks that are given to it now will be run. Where it is known that they will not, as in a process that
     /// was forked from the one in which the runtime's threads are, requests end with `RuntimeEnded` before they wait
-    /// for anything. By default it is true.
+    /// for anything. By default it is true; a runtime that passes its tasks on to another asks that one.
     fn serves(&self) -> bool {
         true
     }
