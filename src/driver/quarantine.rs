@@ -15,7 +15,7 @@ use super::{
     fanout::{Fanout, Progress},
 };
 use crate::{
-    node::{Join, NodeError, NodeState},
+    node::{Join, NodeError, NodeState, READ_EVERY},
     protocol::{Floor, Marker, NodeId, Standing, Timestamp},
     telemetry,
 };
@@ -25,7 +25,7 @@ const AGAIN: Duration = Duration::from_millis(500);
 
 /// How often the nodes that are ready are looked at too, whatever else there is to see to: the longer ago a clock
 /// was read, the larger a jump of it that is not seen.
-const LOOK: Duration = Duration::from_secs(10);
+const LOOK: Duration = READ_EVERY;
 
 /// A sleep until the next look is no shorter than this: a steady clock that runs slow is behind when it ends.
 const SHORTEST: Duration = Duration::from_millis(50);

@@ -28,6 +28,7 @@ pub struct NodeContext {
     classic: bool,
     fleet_name: Arc<str>,
     /// A key that the user of this crate may well use, to ask for rights with.
+    #[cfg(feature = "redis")]
     probe: Arc<[u8]>,
 }
 
@@ -44,6 +45,7 @@ impl NodeContext {
             runtime,
             fleet,
             fleet_name: Arc::from(format!("{}/{nodes}", config.fleet)),
+            #[cfg(feature = "redis")]
             probe: Arc::from([config.key_prefix.as_slice(), b"quorlock:rights"].concat()),
             connect_timeout: config.connect_timeout,
             node_timeout: config.node_timeout,

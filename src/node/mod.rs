@@ -19,7 +19,7 @@ pub use self::{
     memory::MemoryNode,
     status::{ClockOffset, NodeState, NodeStatus},
 };
-use crate::protocol::{Command, Floor, Marker, NodeClock, Reply, strayed};
+use crate::protocol::{Command, Floor, Marker, NodeClock, Reply};
 
 /// An answer of a node, on its way.
 pub type NodeFuture<T> = Pin<Box<dyn Future<Output = Result<T, NodeError>> + Send>>;
@@ -32,13 +32,13 @@ pub type NodeCall = NodeFuture<Reply>;
 pub(crate) const LATE: Duration = Duration::from_millis(100);
 
 /// The clock of a node that is ready is read at least this often.
-const READ_EVERY: Duration = Duration::from_secs(10);
+pub(crate) const READ_EVERY: Duration = Duration::from_secs(10);
 
 /// How long a node may still take a command that was sent with this node timeout: by its clock, as that may have
 /// strayed since it was read last. In classic mode nothing is refused for being late.
 pub(crate) fn taken_for(node_timeout: Duration) -> Duration {
     let limit = node_timeout.saturating_add(LATE);
-    limit.saturating_add(strayed(READ_EVERY.saturating_add(limit)))
+    limit.saturating_add(NodeClock::strayed(READ_EVERY.saturating_add(limit)))
 }
 
 /// One independent master.

@@ -100,18 +100,18 @@ impl NodeClock {
         self.latest.and_then(|latest| u64::try_from(micros(now) + latest.most).ok())
     }
 
+    /// By how much a clock may have strayed from ours in this time without having jumped.
+    pub fn strayed(passed: Duration) -> Duration {
+        passed / u32::try_from(RATE).unwrap_or(1)
+    }
+
     /// The most that the node's clock can show at `now`, in microseconds, if it has gone on at a rate that is no
     /// jump. The longer ago the last reading was, the further it lies ahead.
     pub fn at_most(&self, now: Timestamp) -> Option<u64> {
         let passed = now.saturating_since(self.latest?.at);
-        let slack = u64::try_from(strayed(passed).as_micros()).ok()?;
+        let slack = u64::try_from(Self::strayed(passed).as_micros()).ok()?;
         Some(self.at(now)?.saturating_add(slack))
     }
-}
-
-/// By how much a clock may have strayed from ours in this time without having jumped.
-pub(crate) fn strayed(passed: Duration) -> Duration {
-    passed / u32::try_from(RATE).unwrap_or(1)
 }
 
 impl Reading {

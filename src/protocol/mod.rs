@@ -48,8 +48,6 @@ mod vote;
 pub use admission::{Admission, AdmissionPolicy, Floor, Hold, Marker, Standing};
 pub use blame::{Blame, Clocks, Witness};
 pub use clock::NodeClock;
-#[cfg(feature = "tokio")]
-pub(crate) use clock::strayed;
 pub use command::{Command, Denial, Mark, NodeId, Reply};
 pub use fencing::FencingToken;
 pub use lifecycle::{Due, Extension, Lifecycle, LossReason, Upkeep};
