@@ -202,7 +202,9 @@ impl Driver {
                 }
             } else if !bearable || !plan.patience.lasts(started, next) {
                 // Its time went by in line, or its round in a throng: that does not show that the nodes are broken.
-                let slow = crowded && bearable || self.last_answered(Line::Acquires) >= begun;
+                let slow = crowded && bearable
+                    || self.last_answered(Line::Acquires) >= begun
+                        && self.was_thronged(Line::Acquires, begun);
                 let error = match error {
                     AcquireError::NoQuorum { .. } if overrun && slow => {
                         self.turned_away(TurnedAway::Late, started, found_held)

@@ -4,16 +4,21 @@
 //! in none. How many rounds are let in, `window` decides. Who waits costs one entry and no task. Whoever is told
 //! anything is told without the lock.
 
+mod deadlines;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
-use futures::future::select;
 use tokio::sync::Notify;
 
-use super::{Driver, after_panic, window::Window};
+use self::deadlines::{Attending, attend};
+use super::{
+    Driver, after_panic,
+    window::{FEWEST, Window},
+};
 use crate::{
     node::NodeError,
     protocol::{Reply, Timestamp},
@@ -60,6 +65,8 @@ struct State {
     closed: bool,
     /// When a quorum answered a round last.
     answered: Timestamp,
+    /// When a turn was given last while there were many.
+    thronged: Timestamp,
 }
 
 struct Waiting {
@@ -79,6 +86,7 @@ impl Turns {
             attended: false,
             closed: false,
             answered: Timestamp::ORIGIN,
+            thronged: Timestamp::ORIGIN,
         };
         Self { state: Mutex::new(state), wake: Arc::default() }
     }
@@ -122,8 +130,14 @@ impl Driver {
             return None;
         }
         state.under_way += 1;
+        let many = state.under_way >= FEWEST;
         drop(state);
-        Some(Turn::new(self, line, false))
+        let turn = Turn::new(self, line, false);
+        if many {
+            let now = self.now();
+            self.turns(line).lock().thronged = now;
+        }
+        Some(turn)
     }
 
     /// Waits for a turn at the end of the line, until `deadline`; the place there is returned.
@@ -184,6 +198,7 @@ impl Driver {
                     first.filter(|_| !state.is_full()).and_then(|place| state.remove(place));
                 if first.is_some() {
                     state.under_way += 1;
+                    state.thronged = now;
                 } else {
                     state.giving = false;
                     giving.ended = true;
@@ -242,41 +257,10 @@ impl Driver {
     pub(super) fn last_answered(&self, line: Line) -> Timestamp {
         self.turns(line).lock().answered
     }
-}
 
-/// Looks after the deadlines of a line while there are any. It does not keep the driver alive.
-async fn attend(driver: &Weak<Driver>, line: Line, wake: &Notify) {
-    loop {
-        let sleep = {
-            let Some(driver) = driver.upgrade() else { return };
-            let Some(next) = driver.turn_away_late(line) else { return };
-            driver.runtime.sleep_until(next)
-        };
-        select(std::pin::pin!(wake.notified()), sleep).await;
-    }
-}
-
-/// The task that looks after deadlines. When it ends in any other way than by having nothing left to do, as when the
-/// runtime drops it, the next one who waits starts another.
-struct Attending {
-    driver: Weak<Driver>,
-    line: Line,
-    ended: bool,
-}
-
-impl Attending {
-    fn end(mut self) {
-        self.ended = true;
-    }
-}
-
-impl Drop for Attending {
-    fn drop(&mut self) {
-        if !self.ended
-            && let Some(driver) = self.driver.upgrade()
-        {
-            driver.turns(self.line).lock().attended = false;
-        }
+    /// Whether there were many rounds under way since then. Only then is it a sign of too many that one is late.
+    pub(super) fn was_thronged(&self, line: Line, since: Timestamp) -> bool {
+        self.turns(line).lock().thronged >= since
     }
 }
 

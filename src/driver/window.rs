@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::protocol::Timestamp;
 
 /// The window never shrinks below this, so that whatever it learns, rounds go on.
-const FEWEST: usize = 32;
+pub(super) const FEWEST: usize = 32;
 /// It begins here: few enough that a slow machine answers them in time.
 const FIRST: usize = 64;
 /// The node's own limit is above this, with room for rounds that nobody waits for any more.

@@ -64,7 +64,10 @@ impl<W: Fn(Event)> Worker<W> {
             match request.blocking() {
                 Ok(lease) => self.hold(resource, asked, lease, register.as_mut()),
                 Err(AcquireError::Contended { .. }) => self.count(Count::Contended),
-                Err(AcquireError::NoQuorum { .. }) => self.count(Count::NoQuorum),
+                // Whoever goes on after a stop finds what it had begun too late.
+                Err(AcquireError::NoQuorum { .. } | AcquireError::Crowded { .. }) => {
+                    self.count(Count::NoQuorum);
+                }
                 Err(AcquireError::TooLate { .. }) => self.count(Count::TooLate),
                 Err(other) => panic!("{other}"),
             }

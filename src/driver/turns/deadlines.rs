@@ -1,0 +1,47 @@
+//! The task that turns away whoever has waited in a line until the deadline.
+//!
+//! It sleeps until the first deadline. It must not keep the driver alive.
+
+use std::sync::Weak;
+
+use futures::future::select;
+use tokio::sync::Notify;
+
+use super::Line;
+use crate::driver::Driver;
+
+/// Looks after the deadlines of a line while there are any. It does not keep the driver alive.
+pub(super) async fn attend(driver: &Weak<Driver>, line: Line, wake: &Notify) {
+    loop {
+        let sleep = {
+            let Some(driver) = driver.upgrade() else { return };
+            let Some(next) = driver.turn_away_late(line) else { return };
+            driver.runtime.sleep_until(next)
+        };
+        select(std::pin::pin!(wake.notified()), sleep).await;
+    }
+}
+
+/// The task that looks after deadlines. When it ends in any other way than by having nothing left to do, as when the
+/// runtime drops it, the next one who waits starts another.
+pub(super) struct Attending {
+    pub(super) driver: Weak<Driver>,
+    pub(super) line: Line,
+    pub(super) ended: bool,
+}
+
+impl Attending {
+    pub(super) fn end(mut self) {
+        self.ended = true;
+    }
+}
+
+impl Drop for Attending {
+    fn drop(&mut self) {
+        if !self.ended
+            && let Some(driver) = self.driver.upgrade()
+        {
+            driver.turns(self.line).lock().attended = false;
+        }
+    }
+}
