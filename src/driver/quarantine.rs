@@ -65,7 +65,9 @@ impl Driver {
             };
             let connected = status.state == NodeState::Ready;
             if connected && member.is_another(status.identity) {
-                self.lapse(node, &mut self.admission());
+                let mut admission = self.admission();
+                self.lapse(node, &mut admission);
+                admission.handle_replaced(node);
                 member.set_trouble(None);
             }
             let standing = self.admission().standing(node);

@@ -267,9 +267,8 @@ impl Admission {
     #[must_use]
     pub fn handle_marker(&mut self, node: NodeId, marker: Marker, now: Timestamp) -> bool {
         let went_back = self.marker(node).is_some_and(|before| {
-            before.era == marker.era
-                && marker.ready
-                && (before.high > marker.high || before.seal > marker.seal)
+            let fell = before.high > marker.high || before.seal > marker.seal;
+            marker.ready && (before.era > marker.era || before.era == marker.era && fell)
         });
         if went_back {
             self.handle_forgotten(node);
@@ -294,6 +293,14 @@ impl Admission {
         if let Some(standing) = self.nodes.get_mut(node.index()) {
             *standing = Standing::Unknown;
         }
+    }
+
+    /// Another process is there: what was known of the one before says nothing of it.
+    pub fn handle_replaced(&mut self, node: NodeId) {
+        if let Some(marker) = self.markers.get_mut(node.index()) {
+            *marker = None;
+        }
+        self.handle_forgotten(node);
     }
 
     /// When the next quarantine ends.

@@ -142,6 +142,9 @@ fn data_that_is_older_than_what_was_seen_of_the_same_era_does_not_vote() {
     }
     assert!(fleet.handle_marker(node(0), Marker { high: 1, ..seen }.in_era(5), at(3)));
     assert_eq!(fleet.marks()[0], Mark::new(5, 2));
+    assert!(!fleet.handle_marker(node(0), seen, at(4)), "an earlier era");
+    fleet.handle_replaced(node(0));
+    assert!(fleet.handle_marker(node(0), seen, at(5)), "of another process that says nothing");
 }
 
 #[test]

@@ -103,6 +103,26 @@ fn databases_that_are_exchanged_do_not_vote() {
     excluded(&other, &held);
 }
 
+/// The node has been admitted with the database that came in, has voted, and has the one of before again.
+#[test]
+fn databases_that_are_exchanged_and_exchanged_back_do_not_vote() {
+    let _turn = alone();
+    let cluster = admitted(3, TTL);
+    let (first, second) = (ready(settings(&cluster, TTL)), ready(settings(&cluster, TTL)));
+    cluster[1].run(&["SWAPDB", "0", "1"]);
+    for client in [&first, &second] {
+        eventually("it is seen", SOON, || {
+            drop(client.try_acquire("another").blocking());
+            client.nodes()[1].state != NodeState::Ready
+        });
+    }
+    all_ready(&first);
+    all_ready(&second);
+    let held = acquire_without(&cluster, &first, "r", 2);
+    cluster[1].run(&["SWAPDB", "0", "1"]);
+    excluded(&second, &held);
+}
+
 /// A marker and counters of before are written back by hand, as a restore of single keys would.
 #[test]
 fn older_data_that_is_written_back_is_noticed_by_whoever_has_seen_newer() {

@@ -87,11 +87,12 @@ impl Known {
         self.mark
     }
 
-    /// Whether this is what the node was before it was seen like that, though it says that it is in the same era.
+    /// Whether this is what the node was before it was seen like that: eras rise, and seals and the high-water mark
+    /// rise within one. A database that is exchanged, and exchanged back, is in the era of before.
     pub(super) fn is_older_than(&self, mark: Mark, high: u64) -> bool {
-        self.ready
-            && self.mark.era == mark.era
-            && (self.mark.seal < mark.seal || self.high() < high)
+        let same = self.mark.era == mark.era;
+        let older = same && (self.mark.seal < mark.seal || self.high() < high);
+        self.ready && (self.mark.era < mark.era || older)
     }
 
     /// The head for a command of a round that knew this of the node.
@@ -196,7 +197,8 @@ mod tests {
         let older = |mark, high| known(true).is_older_than(mark, high);
         assert!(!older(Mark::new(77, 1), 200) && !older(Mark::new(77, 0), 150));
         assert!(older(Mark::new(77, 1), 201) && older(Mark::new(77, 2), 200));
-        assert!(!older(Mark::new(76, 9), 900), "of another era");
+        assert!(!older(Mark::new(76, 9), 900), "of an earlier era");
+        assert!(older(Mark::new(78, 0), 0), "it was in a later era already");
         assert!(!known(false).is_older_than(Mark::new(77, 9), 900), "it does not vote anyway");
     }
 

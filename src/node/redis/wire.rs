@@ -310,14 +310,14 @@ pub(super) async fn join_fleet(session: Arc<Session>, join: Join) -> Result<Mark
         [Value::Int(ready @ (0 | 1)), _, marker @ ..] => {
             let known = Known::read(*ready == 1, marker)
                 .ok_or_else(|| unexpected("a marker of another form"))?;
-            // Older data of the same era, such as a backup: it must join again. What was seen before stays known, so
-            // that this is so until it has.
-            if let Some((mark, _)) = before.filter(|(mark, high)| known.is_older_than(*mark, *high))
-            {
-                if join.force == Some(mark.era) {
+            // Older data, such as a backup: it must join again. What was seen before stays known, so that this is so
+            // until it has.
+            if before.is_some_and(|(mark, high)| known.is_older_than(mark, high)) {
+                let era = Some(known.mark().era);
+                if join.force == era {
                     return Err(NodeError::NotAdmitted);
                 }
-                let again = join.force(Some(mark.era)).lost();
+                let again = join.force(era).lost();
                 return Box::pin(join_fleet(session, again)).await;
             }
             let marker = known.marker();
