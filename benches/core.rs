@@ -6,7 +6,7 @@ use std::{hint::black_box, time::Duration};
 
 use divan::Bencher;
 use quorlock::protocol::{
-    Denial, NodeId, Owner, Quorum, Reply, Resource, Round, Terms, Timestamp, Verdict,
+    Denial, NodeId, Owner, Quorum, Reply, Resource, Round, RoundSpec, Timestamp, Verdict,
 };
 
 const NODES: usize = 5;
@@ -40,8 +40,8 @@ fn drive(mut round: Round, reply: &Reply) -> Round {
 }
 
 fn acquire(resource: Resource, reply: &Reply) -> Round {
-    let terms = Terms::new(resource, owner(), TTL);
-    drive(Round::acquire(Quorum::of(NODES), terms, Timestamp::ORIGIN), reply)
+    let spec = RoundSpec::new(resource, owner(), TTL);
+    drive(Round::acquire(Quorum::of(NODES), spec, Timestamp::ORIGIN), reply)
 }
 
 #[divan::bench]

@@ -7,7 +7,7 @@
 use std::{error::Error, time::Duration};
 
 use quorlock::protocol::{
-    Command, Denial, NodeId, Owner, Quorum, Reply, Resource, Round, Terms, Timestamp, Verdict,
+    Command, Denial, NodeId, Owner, Quorum, Reply, Resource, Round, RoundSpec, Timestamp, Verdict,
     validity,
 };
 
@@ -44,8 +44,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// A round over five nodes for 10 s, at time zero. Real code draws the random bytes, afresh for every round.
 fn begin(random: [u8; 16]) -> Result<Round, Box<dyn Error>> {
     let owner = Owner::from_random(random);
-    let terms = Terms::new(Resource::new("invoice:42")?, owner, Duration::from_secs(10));
-    let mut round = Round::acquire(Quorum::of(5), terms, at(0));
+    let spec = RoundSpec::new(Resource::new("invoice:42")?, owner, Duration::from_secs(10));
+    let mut round = Round::acquire(Quorum::of(5), spec, at(0));
     send(&mut round);
     Ok(round)
 }

@@ -16,10 +16,10 @@ use futures::future::{Either, select};
 
 use crate::{
     config::TtlError,
-    driver::{Acquiring, Driver, Patience, Plan},
+    engine::{AcquireSpec, Acquiring, Engine, WaitPolicy},
     error::{AcquireError, RunError},
     lease::Lease,
-    protocol::{Resource, ResourceError, Upkeep},
+    protocol::{RenewalPolicy, Resource, ResourceError},
     runtime::block_on,
     shield::{Shield, shield},
 };
@@ -46,24 +46,24 @@ use crate::{
 #[derive(Clone)]
 #[must_use = "a request does nothing until it is awaited, run or blocked on"]
 pub struct Acquire {
-    driver: Arc<Driver>,
+    engine: Arc<Engine>,
     resource: Result<Resource, ResourceError>,
     ttl: Duration,
     min_validity: Duration,
-    patience: Patience,
-    upkeep: Upkeep,
+    wait_policy: WaitPolicy,
+    renewal: RenewalPolicy,
 }
 
 impl Acquire {
-    pub(crate) fn new(driver: Arc<Driver>, resource: &[u8], patience: Patience) -> Self {
-        let config = &driver.config;
+    pub(crate) fn new(engine: Arc<Engine>, resource: &[u8], wait_policy: WaitPolicy) -> Self {
+        let config = &engine.config;
         Self {
             resource: Resource::behind(&config.key_prefix, resource),
             ttl: config.ttl,
             min_validity: config.min_validity,
-            patience,
-            upkeep: config.upkeep,
-            driver,
+            wait_policy,
+            renewal: config.renewal,
+            engine,
         }
     }
 
@@ -87,14 +87,15 @@ impl Acquire {
     /// which they came, and that counts too. Whose turn has not come by the deadline gets
     /// [`AcquireError::Crowded`]; a single round waits for its turn for one node timeout.
     pub const fn wait(mut self, wait: Duration) -> Self {
-        self.patience = if wait.is_zero() { Patience::OneRound } else { Patience::For(wait) };
+        self.wait_policy =
+            if wait.is_zero() { WaitPolicy::OneRound } else { WaitPolicy::For(wait) };
         self
     }
 
     /// Waits without a deadline while somebody else holds the resource. Prefer a deadline: a holder that
     /// sets no ttl holds for ever. An outage is borne for a quarter of the builder's `wait`.
     pub const fn wait_without_deadline(mut self) -> Self {
-        self.patience = Patience::Unlimited;
+        self.wait_policy = WaitPolicy::Unlimited;
         self
     }
 
@@ -110,13 +111,13 @@ impl Acquire {
     /// The lease is renewed beside the work, also where the builder says
     /// [`without_renewal`](crate::Builder::without_renewal).
     pub const fn with_renewal(mut self) -> Self {
-        self.upkeep.renew = true;
+        self.renewal.renew = true;
         self
     }
 
     /// The lease is not renewed: it ends after its ttl unless its holder extends it.
     pub const fn without_renewal(mut self) -> Self {
-        self.upkeep.renew = false;
+        self.renewal.renew = false;
         self
     }
 
@@ -125,16 +126,16 @@ impl Acquire {
     ///
     /// Too short, and work is cut off; without one, work that never ends keeps the resource for ever.
     pub const fn max_hold(mut self, max_hold: Duration) -> Self {
-        self.upkeep.max_hold = Some(max_hold);
+        self.renewal.max_hold = Some(max_hold);
         self
     }
 
-    /// Renews the lease only while [`Lease::progress`] is called at least this often, so that the lease of a
+    /// Renews the lease only while [`Lease::heartbeat`] is called at least this often, so that the lease of a
     /// worker that hangs runs out. By default no sign of progress is asked for.
     ///
     /// It must leave time for the slowest step of the work; with less, the lease is lost under healthy work.
-    pub const fn progress_within(mut self, interval: Duration) -> Self {
-        self.upkeep.progress = Some(interval);
+    pub const fn heartbeat_within(mut self, interval: Duration) -> Self {
+        self.renewal.heartbeat_within = Some(interval);
         self
     }
 
@@ -201,41 +202,42 @@ impl Acquire {
         &mut self,
         other: impl Future<Output = T>,
     ) -> Result<T, Duration> {
-        let since = self.driver.now();
-        let wait = match self.patience {
-            Patience::OneRound => return Err(Duration::ZERO),
-            Patience::For(wait) => wait,
-            Patience::Unlimited => return Ok(shield(other).await),
+        let since = self.engine.now();
+        let wait = match self.wait_policy {
+            WaitPolicy::OneRound => return Err(Duration::ZERO),
+            WaitPolicy::For(wait) => wait,
+            WaitPolicy::Unlimited => return Ok(shield(other).await),
         };
-        let limit = self.driver.sleep_until(since.saturating_add(wait));
+        let limit = self.engine.sleep_until(since.saturating_add(wait));
         let output = match shield(select(pin!(other), limit)).await {
             Either::Left((output, _)) => Some(output),
             Either::Right(_) => None,
         };
-        let waited = self.driver.now().saturating_since(since);
+        let waited = self.engine.now().saturating_since(since);
         let output = output.ok_or(waited)?;
         let left = wait.saturating_sub(waited);
-        self.patience = if left.is_zero() { Patience::OneRound } else { Patience::For(left) };
+        self.wait_policy =
+            if left.is_zero() { WaitPolicy::OneRound } else { WaitPolicy::For(left) };
         Ok(output)
     }
 
     fn start(self) -> Result<Acquiring, AcquireError> {
         let resource = self.resource?;
-        self.driver.config.check_ttl(self.ttl, self.min_validity).map_err(|error| {
+        self.engine.config.check_ttl(self.ttl, self.min_validity).map_err(|error| {
             let (min, max) = match error {
                 TtlError::OutOfRange { min, max, .. } => (min, max),
                 TtlError::NothingLeft { drift, min_validity, .. } => {
-                    (drift.saturating_add(min_validity), self.driver.config.most_ttl())
+                    (drift.saturating_add(min_validity), self.engine.config.most_ttl())
                 }
             };
             AcquireError::Ttl { ttl: self.ttl, min_validity: self.min_validity, min, max }
         })?;
-        Ok(self.driver.acquire(Plan {
+        Ok(self.engine.acquire(AcquireSpec {
             resource,
             ttl: self.ttl,
             min_validity: self.min_validity,
-            patience: self.patience,
-            upkeep: self.upkeep,
+            wait_policy: self.wait_policy,
+            renewal: self.renewal,
         }))
     }
 }
@@ -255,7 +257,7 @@ impl fmt::Debug for Acquire {
             .field("resource", &self.resource)
             .field("ttl", &self.ttl)
             .field("min_validity", &self.min_validity)
-            .field("patience", &self.patience)
+            .field("wait_policy", &self.wait_policy)
             .finish_non_exhaustive()
     }
 }

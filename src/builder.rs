@@ -6,7 +6,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use crate::{
     config::{Config, ConfigError},
-    driver::Driver,
+    engine::Engine,
     error::ConnectError,
     node::{Node, NodeSpec, Spec},
     protocol::AdmissionPolicy,
@@ -186,14 +186,14 @@ impl Builder {
     /// Leases are not renewed, unless a request asks for it by
     /// [`with_renewal`](crate::Acquire::with_renewal). By default they are.
     pub const fn without_renewal(mut self) -> Self {
-        self.config.upkeep.renew = false;
+        self.config.renewal.renew = false;
         self
     }
 
     /// The longest that a lease is held in all, where the request does not say otherwise; beyond it, it is
     /// neither renewed nor extended. Default: no limit.
     pub const fn max_hold(mut self, max_hold: Duration) -> Self {
-        self.config.upkeep.max_hold = Some(max_hold);
+        self.config.renewal.max_hold = Some(max_hold);
         self
     }
 
@@ -259,7 +259,7 @@ impl Builder {
                 Arc::new(shared.map_err(|error| ConfigError::Runtime { source: Arc::new(error) })?)
             }
         };
-        Ok(Redlock::new(Driver::start(self.config, nodes, runtime)))
+        Ok(Redlock::new(Engine::start(self.config, nodes, runtime)))
     }
 
     /// Builds, and waits until every node has been tried, for the connect timeout at most, also where one has been

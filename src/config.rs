@@ -6,7 +6,7 @@ use std::{fmt, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use thiserror::Error;
 
-use crate::protocol::{AdmissionPolicy, Drift, Resource, Upkeep};
+use crate::protocol::{AdmissionPolicy, Drift, RenewalPolicy, Resource};
 
 const TTL: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(86_400);
 const WAIT: RangeInclusive<Duration> = Duration::ZERO..=Duration::MAX;
@@ -45,7 +45,7 @@ pub(crate) struct Config {
     pub(crate) admission: AdmissionPolicy,
     pub(crate) max_ttl: Duration,
     pub(crate) fleet: String,
-    pub(crate) upkeep: Upkeep,
+    pub(crate) renewal: RenewalPolicy,
 }
 
 impl Default for Config {
@@ -68,7 +68,7 @@ impl Default for Config {
             admission: AdmissionPolicy::Quarantine,
             max_ttl: Duration::from_secs(30),
             fleet: "default".to_owned(),
-            upkeep: Upkeep::default(),
+            renewal: RenewalPolicy::default(),
         }
     }
 }

@@ -34,7 +34,7 @@ mod builder;
 #[cfg(feature = "tokio")]
 mod config;
 #[cfg(feature = "tokio")]
-mod driver;
+mod engine;
 #[cfg(feature = "tokio")]
 mod error;
 #[cfg(feature = "tokio")]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::{
     acquire::Acquire,
     builder::Builder,
-    driver::{Driver, Patience},
+    engine::{Engine, WaitPolicy},
     error::{CloseError, ConnectError, NodeOutcome, NodeReport, NodeStates, Reports},
     node::{NodeSpec, NodeState, NodeStatus},
     protocol::NodeId,
@@ -38,12 +38,12 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct Redlock {
-    driver: Arc<Driver>,
+    engine: Arc<Engine>,
 }
 
 impl Redlock {
-    pub(crate) const fn new(driver: Arc<Driver>) -> Self {
-        Self { driver }
+    pub(crate) const fn new(engine: Arc<Engine>) -> Self {
+        Self { engine }
     }
 
     /// Connects to the nodes with the default settings: [`Builder::connect`] without a change.
@@ -89,8 +89,8 @@ impl Redlock {
     #[doc(alias = "lock")]
     #[doc(alias = "obtain")]
     pub fn acquire(&self, resource: impl AsRef<[u8]>) -> Acquire {
-        let patience = Patience::For(self.driver.config.wait);
-        Acquire::new(Arc::clone(&self.driver), resource.as_ref(), patience)
+        let wait_policy = WaitPolicy::For(self.engine.config.wait);
+        Acquire::new(Arc::clone(&self.engine), resource.as_ref(), wait_policy)
     }
 
     /// A request for a lease on `resource` that is one round: it asks every node once, and does not wait while
@@ -101,7 +101,7 @@ impl Redlock {
     /// just changed, as when another node was admitted, would have made the difference.
     #[doc(alias = "try_lock")]
     pub fn try_acquire(&self, resource: impl AsRef<[u8]>) -> Acquire {
-        Acquire::new(Arc::clone(&self.driver), resource.as_ref(), Patience::OneRound)
+        Acquire::new(Arc::clone(&self.engine), resource.as_ref(), WaitPolicy::OneRound)
     }
 
     /// An owner whose nested acquires of a resource that it holds share one lease.
@@ -113,7 +113,7 @@ impl Redlock {
     /// How each node is, as last seen, in the order of the configuration. Nothing is sent.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
-        self.driver.statuses()
+        self.engine.statuses()
     }
 
     /// Refuses new acquires, and waits until everything that is under way has ended: rounds, releases of
@@ -129,7 +129,7 @@ impl Redlock {
     ///
     /// It stays closed when the future is dropped, and what is under way goes on.
     pub async fn close(&self) -> Result<(), CloseError> {
-        shield(self.driver.close()).await
+        shield(self.engine.close()).await
     }
 
     /// [`close`](Redlock::close), blocking this thread. No runtime is needed.
@@ -153,15 +153,15 @@ impl Redlock {
 
     /// Waits until the nodes can be used, or says why they cannot.
     pub(crate) async fn connected(self) -> Result<Self, ConnectError> {
-        let limit = self.driver.now().saturating_add(self.driver.config.connect_timeout);
-        let statuses = shield(self.driver.connected(limit)).await;
+        let limit = self.engine.now().saturating_add(self.engine.config.connect_timeout);
+        let statuses = shield(self.engine.connected(limit)).await;
         // A quarantine ends by itself, and those who acquire meanwhile are told of it.
         let usable = |status: &&NodeStatus| {
             matches!(status.state, NodeState::Ready | NodeState::Quarantined { .. })
         };
         let ready = statuses.iter().filter(usable).count();
         let refused = statuses.iter().any(|status| matches!(status.state, NodeState::Refused(_)));
-        let needed = self.driver.quorum.needed();
+        let needed = self.engine.quorum.needed();
         if ready >= needed && !refused {
             return Ok(self);
         }

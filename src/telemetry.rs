@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::node::NodeError;
 #[cfg(feature = "redis")]
 use crate::node::Refusal;
-use crate::protocol::{Hold, Loss, LossReason, NodeId, Resource};
+use crate::protocol::{AdmissionBlock, LossReason, NodeId, Resource, RoundLoss};
 #[cfg(feature = "tracing")]
 use crate::shield::shielded;
 
@@ -52,7 +52,7 @@ pub(crate) fn acquired(resource: &Resource, rounds: u32, elapsed: Duration) {
     shielded(|| tracing::debug!(target: TARGET, %resource, rounds, ?elapsed, "acquired"));
 }
 
-pub(crate) fn round_lost(resource: &Resource, loss: Option<Loss>, granted: usize) {
+pub(crate) fn round_lost(resource: &Resource, loss: Option<RoundLoss>, granted: usize) {
     #[cfg(feature = "tracing")]
     shielded(|| tracing::debug!(target: TARGET, %resource, ?loss, granted, "round lost"));
 }
@@ -104,7 +104,7 @@ pub(crate) fn node_admitted(node: NodeId, address: &str, floor: u64) {
     );
 }
 
-pub(crate) fn node_held_back(node: NodeId, address: &str, hold: Hold) {
+pub(crate) fn node_held_back(node: NodeId, address: &str, hold: AdmissionBlock) {
     #[cfg(feature = "tracing")]
     shielded(
         || tracing::warn!(target: TARGET, node = node.index(), address, ?hold, "node cannot be admitted yet"),

@@ -20,8 +20,8 @@ use quorlock::{
         Claim, MemoryNode, Node, NodeContext, NodeError, NodeSpec, NodeState, NodeStatus, Refusal,
     },
     protocol::{
-        Command, Denial, Drift, Loss, NodeId, Owner, Quorum, Reply, Resource, ResourceError, Round,
-        Terms, Timestamp, Verdict,
+        Command, Denial, Drift, NodeId, Owner, Quorum, Reply, Resource, ResourceError, Round,
+        RoundLoss, RoundSpec, Timestamp, Verdict,
     },
     runtime::{Runtime, TokioRuntime},
 };
@@ -48,8 +48,8 @@ const _: () = {
     error::<Refusal>();
     plain::<(NodeOutcome, NodeReport, NodeStates, Reports)>();
     plain::<(Claim, MemoryNode, NodeContext, NodeSpec, NodeState, NodeStatus)>();
-    plain::<(Command, Denial, Drift, Loss, NodeId, Owner, Quorum, Reply, Resource)>();
-    plain::<(Round, Terms, Timestamp, Verdict, TokioRuntime)>();
+    plain::<(Command, Denial, Drift, RoundLoss, NodeId, Owner, Quorum, Reply, Resource)>();
+    plain::<(Round, RoundSpec, Timestamp, Verdict, TokioRuntime)>();
     object::<dyn Node>();
     object::<dyn Runtime>();
 };

@@ -3,7 +3,6 @@
 //! It decides nothing about time or quorum; it shows what the lifecycle says. It must never panic when
 //! dropped, inside or outside a runtime.
 
-mod held;
 mod signal;
 
 use std::{
@@ -17,12 +16,11 @@ use std::{
 
 use tokio::sync::oneshot;
 
-pub(crate) use self::held::Held;
 pub use self::signal::LeaseSignal;
 use crate::{
-    driver::Driver,
+    engine::{Engine, Grant},
     error::{ExtendError, LeaseLost, ReleaseError},
-    protocol::{Extension, FencingToken, LossReason, Owner, Resource},
+    protocol::{ExtendOutcome, FencingToken, LossReason, Owner, Resource},
     runtime::block_on,
     shield::{Shield, shield},
 };
@@ -55,24 +53,24 @@ use crate::{
 #[must_use = "dropping a lease releases it at once"]
 #[clippy::has_significant_drop]
 pub struct Lease {
-    held: Arc<Held>,
-    driver: Arc<Driver>,
+    grant: Arc<Grant>,
+    engine: Arc<Engine>,
 }
 
 impl Lease {
-    pub(crate) const fn new(held: Arc<Held>, driver: Arc<Driver>) -> Self {
-        Self { held, driver }
+    pub(crate) const fn new(grant: Arc<Grant>, engine: Arc<Engine>) -> Self {
+        Self { grant, engine }
     }
 
     /// What is held: the key on the nodes, with the prefix where one is configured.
     pub fn resource(&self) -> &Resource {
-        self.held.resource()
+        self.grant.resource()
     }
 
     /// The value of the key on the nodes, unique to this lease. It is of use in logs, and to find the
     /// holder of a key.
     pub fn owner(&self) -> Owner {
-        self.held.owner()
+        self.grant.owner()
     }
 
     /// A number that is larger than that of every lease on this resource that was granted before, for the
@@ -80,13 +78,13 @@ impl Lease {
     /// recipes. `None` in classic mode.
     #[must_use]
     pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.held.token()
+        self.grant.token()
     }
 
     /// The lifetime that was asked for.
     #[must_use]
     pub fn ttl(&self) -> Duration {
-        self.held.lifecycle().ttl()
+        self.grant.lifecycle().ttl()
     }
 
     /// What is guaranteed to be left: ttl - elapsed - drift, measured from before the first send of the last
@@ -97,13 +95,13 @@ impl Lease {
     /// takes in mind.
     #[must_use]
     pub fn validity(&self) -> Duration {
-        self.held.check().unwrap_or_default()
+        self.grant.check().unwrap_or_default()
     }
 
     /// Whether there is validity left.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        self.held.check().is_ok_and(|left| !left.is_zero())
+        self.grant.check().is_ok_and(|left| !left.is_zero())
     }
 
     /// Reads the clock and says whether the lease still holds: the thing to call right before an effect. It
@@ -113,7 +111,7 @@ impl Lease {
     ///
     /// [`LeaseLost`], with the reason: stop the work.
     pub fn check(&self) -> Result<Duration, LeaseLost> {
-        self.held.check()
+        self.grant.check()
     }
 
     /// Ends when the lease is lost, with the reason: a little before its validity ends, whatever the nodes do
@@ -123,7 +121,7 @@ impl Lease {
     ///
     /// It may be dropped and called again; nothing is lost.
     pub async fn lost(&self) -> LeaseLost {
-        self.held.wait(Held::lost).await
+        self.grant.wait(Grant::lost).await
     }
 
     /// Ends when the lease is about to be lost: two thirds of its validity have passed without an extension. It
@@ -133,20 +131,22 @@ impl Lease {
     ///
     /// It may be dropped and called again; nothing is lost.
     pub async fn ending(&self) -> LossReason {
-        self.held.wait(|held| held.lost().map(|lost| lost.reason).or_else(|| held.warning())).await
+        self.grant
+            .wait(|grant| grant.lost().map(|lost| lost.reason).or_else(|| grant.warning()))
+            .await
     }
 
     /// A handle for those who want to know of the loss and do not hold the lease. It does not keep the lease
     /// alive, nor the connections to the nodes.
     #[must_use]
     pub fn signal(&self) -> LeaseSignal {
-        LeaseSignal::new(Arc::clone(&self.held))
+        LeaseSignal::new(Arc::clone(&self.grant))
     }
 
     /// A sign that the work goes on, for a lease that was acquired with
-    /// [`progress_within`](crate::Acquire::progress_within).
-    pub fn progress(&self) {
-        self.held.progress(self.driver.now());
+    /// [`heartbeat_within`](crate::Acquire::heartbeat_within).
+    pub fn heartbeat(&self) {
+        self.grant.heartbeat(self.engine.now());
     }
 
     /// Extends the lease by its ttl from now, and returns the validity that it then has. A renewed lease needs
@@ -167,14 +167,14 @@ impl Lease {
     #[doc(alias = "refresh")]
     #[doc(alias = "renew")]
     pub async fn extend(&self) -> Result<Duration, ExtendError> {
-        let left = self.held.check()?;
-        if !self.held.may_be_extended(self.driver.now()) {
+        let left = self.grant.check()?;
+        if !self.grant.may_be_extended(self.engine.now()) {
             return Err(ExtendError::MaxHold { validity: left });
         }
-        let extension = shield(self.driver.extend_now(&self.held)).await;
-        let left = self.held.check()?;
+        let extension = shield(self.engine.extend_now(&self.grant)).await;
+        let left = self.grant.check()?;
         match extension {
-            Some(Extension::Extended(_)) => Ok(left),
+            Some(ExtendOutcome::Extended(_)) => Ok(left),
             _ => Err(ExtendError::InDoubt { validity: left }),
         }
     }
@@ -199,7 +199,7 @@ impl Lease {
 
     /// Releases it for the last of several who hold it together.
     pub(crate) fn start_release(&self) -> Release {
-        Release { answer: self.held.release(&self.driver), shield: Shield::default() }
+        Release { answer: self.grant.release(&self.engine), shield: Shield::default() }
     }
 
     /// [`release`](Lease::release), blocking this thread. No runtime is needed.
@@ -214,7 +214,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        drop(self.held.release(&self.driver));
+        drop(self.grant.release(&self.engine));
     }
 }
 

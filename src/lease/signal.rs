@@ -4,8 +4,7 @@
 
 use std::{fmt, sync::Arc};
 
-use super::held::Held;
-use crate::{error::LeaseLost, protocol::FencingToken};
+use crate::{engine::Grant, error::LeaseLost, protocol::FencingToken};
 
 /// Tells whether a lease still holds, without holding it. A clone tells of the same lease.
 ///
@@ -26,18 +25,18 @@ use crate::{error::LeaseLost, protocol::FencingToken};
 /// ```
 #[derive(Clone)]
 pub struct LeaseSignal {
-    held: Arc<Held>,
+    grant: Arc<Grant>,
 }
 
 impl LeaseSignal {
-    pub(super) const fn new(held: Arc<Held>) -> Self {
-        Self { held }
+    pub(super) const fn new(grant: Arc<Grant>) -> Self {
+        Self { grant }
     }
 
     /// Whether the lease is over, by the clock of this moment.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.held.lost().is_some()
+        self.grant.lost().is_some()
     }
 
     /// Ends when the lease is over, with the reason.
@@ -46,13 +45,13 @@ impl LeaseSignal {
     ///
     /// It may be dropped and called again; nothing is lost.
     pub async fn lost(&self) -> LeaseLost {
-        self.held.wait(Held::lost).await
+        self.grant.wait(Grant::lost).await
     }
 
     /// The lease's fencing token; `None` in classic mode.
     #[must_use]
     pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.held.token()
+        self.grant.token()
     }
 }
 

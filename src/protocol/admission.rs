@@ -152,7 +152,7 @@ pub enum Standing {
 /// Why a node whose quarantine is over cannot be admitted yet.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
-pub enum Hold {
+pub enum AdmissionBlock {
     /// Too few of the others could be asked for their counters.
     TooFewOthers,
     /// A majority has forgotten, and the policy is strict.
@@ -333,18 +333,18 @@ impl Admission {
     ///
     /// # Errors
     ///
-    /// [`Hold`] says why the node has to wait longer.
+    /// [`AdmissionBlock`] says why the node has to wait longer.
     pub fn floor(
         &self,
         node: NodeId,
         others: &[(NodeId, Option<Marker>)],
         wall_us: u64,
-    ) -> Result<Floor, Hold> {
+    ) -> Result<Floor, AdmissionBlock> {
         let markers =
             || others.iter().filter(|(other, _)| *other != node).filter_map(|(_, marker)| *marker);
         let high = markers().map(|marker| marker.high).max().unwrap_or(0);
         if high > wall_us.saturating_add(IMPLAUSIBLY_AHEAD) {
-            return Err(Hold::Implausible);
+            return Err(AdmissionBlock::Implausible);
         }
         let own = self.marker(node);
         // What it voted for itself it knows: the node does not go below its own high-water mark.
@@ -357,11 +357,11 @@ impl Admission {
         let orphaned = forgotten > self.quorum.spare() || own.is_some_and(|marker| marker.orphaned);
         if self.policy == AdmissionPolicy::DangerSkip || orphaned {
             return match self.policy {
-                AdmissionPolicy::Strict => Err(Hold::Strict),
+                AdmissionPolicy::Strict => Err(AdmissionBlock::Strict),
                 _ => Ok(Floor::new(high, wall_us.saturating_add(TOKENS_AHEAD))),
             };
         }
-        Err(Hold::TooFewOthers)
+        Err(AdmissionBlock::TooFewOthers)
     }
 }
 

@@ -69,7 +69,10 @@ fn the_floor_is_the_largest_of_a_majority_of_the_others() {
     let enough = others([None, ready(7), ready(9), ready(8), None]);
     assert_eq!(fleet.floor(node(0), &enough, 1_000), Ok(Floor::new(9, 0)));
     let its_own_does_not_count = others([ready(99), ready(7), ready(9), None, None]);
-    assert_eq!(fleet.floor(node(0), &its_own_does_not_count, 1_000), Err(Hold::TooFewOthers));
+    assert_eq!(
+        fleet.floor(node(0), &its_own_does_not_count, 1_000),
+        Err(AdmissionBlock::TooFewOthers)
+    );
 }
 
 #[test]
@@ -79,7 +82,10 @@ fn a_fleet_that_forgot_starts_at_the_wall_clock_unless_it_is_strict() {
     assert_eq!(fleet_.floor(node(0), &new, 1_000), Ok(Floor::new(0, AFTER_FORGETTING)));
     let some_left = others([joining(), joining(), joining(), ready(5_000), None]);
     assert_eq!(fleet_.floor(node(0), &some_left, 1_000), Ok(Floor::new(5_000, AFTER_FORGETTING)));
-    assert_eq!(fleet(AdmissionPolicy::Strict, 5).floor(node(0), &new, 1_000), Err(Hold::Strict));
+    assert_eq!(
+        fleet(AdmissionPolicy::Strict, 5).floor(node(0), &new, 1_000),
+        Err(AdmissionBlock::Strict)
+    );
     assert_eq!(
         fleet(AdmissionPolicy::Quarantine, 1).floor(node(0), &[], 1_000),
         Ok(Floor::new(0, AFTER_FORGETTING))
@@ -90,7 +96,7 @@ fn a_fleet_that_forgot_starts_at_the_wall_clock_unless_it_is_strict() {
 fn nodes_that_cannot_be_reached_have_not_forgotten() {
     let fleet = fleet(AdmissionPolicy::Quarantine, 5);
     let cut_off = others([joining(), joining(), None, None, None]);
-    assert_eq!(fleet.floor(node(0), &cut_off, 1_000), Err(Hold::TooFewOthers));
+    assert_eq!(fleet.floor(node(0), &cut_off, 1_000), Err(AdmissionBlock::TooFewOthers));
 }
 
 #[test]
@@ -154,7 +160,7 @@ fn counters_that_no_clock_explains_are_neither_spread_nor_passed_over() {
     let floor =
         |high| fleet.floor(node(0), &others([None, ready(7), ready(high), ready(8), None]), 9);
     assert_eq!(floor(9 + day), Ok(Floor::new(9 + day, 0)));
-    assert_eq!(floor(10 + day), Err(Hold::Implausible));
+    assert_eq!(floor(10 + day), Err(AdmissionBlock::Implausible));
 }
 
 #[test]

@@ -17,19 +17,19 @@ const LEAST_RETRY: Duration = Duration::from_millis(4);
 /// What a holder asked for beyond the ttl.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
-pub struct Upkeep {
+pub struct RenewalPolicy {
     /// Whether the lease is renewed beside the work.
     pub renew: bool,
     /// The longest the lease may be held in all; it is not extended beyond it.
     pub max_hold: Option<Duration>,
     /// The longest time between two signs of progress; without one, the lease is not renewed.
-    pub progress: Option<Duration>,
+    pub heartbeat_within: Option<Duration>,
 }
 
-impl Default for Upkeep {
+impl Default for RenewalPolicy {
     /// Renewed, without a limit.
     fn default() -> Self {
-        Self { renew: true, max_hold: None, progress: None }
+        Self { renew: true, max_hold: None, heartbeat_within: None }
     }
 }
 
@@ -46,7 +46,7 @@ pub enum LossReason {
     /// It was held for as long as `max_hold` allows.
     MaxHold,
     /// The worker gave no sign of progress for as long as it promised to.
-    NoProgress,
+    NoHeartbeat,
     /// Its holder released it.
     Released,
 }
@@ -58,7 +58,7 @@ impl fmt::Display for LossReason {
             Self::RenewalFailed => "its time is up, and too few nodes answered the renewals",
             Self::Gone => "too many nodes no longer have its key",
             Self::MaxHold => "it was held for as long as max_hold allows",
-            Self::NoProgress => "the worker gave no sign of progress",
+            Self::NoHeartbeat => "the worker gave no sign of progress",
             Self::Released => "its holder released it",
         })
     }
@@ -67,7 +67,7 @@ impl fmt::Display for LossReason {
 /// What to do now.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
-pub enum Due {
+pub enum LeaseAction {
     /// Begin an extension.
     Extend,
     /// Tell the holder that the end is near.
@@ -79,7 +79,7 @@ pub enum Due {
 /// How an extension ended.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[allow(clippy::exhaustive_enums, reason = "yes, no, unknown; there is no fourth")]
-pub enum Extension {
+pub enum ExtendOutcome {
     /// A quorum prolonged the lease: the validity that was promised now ends at this point.
     Extended(Timestamp),
     /// Too many nodes no longer have the key: the lease is lost.
@@ -101,11 +101,11 @@ pub enum Extension {
 pub struct Lifecycle {
     ttl: Duration,
     drift: Drift,
-    upkeep: Upkeep,
+    renewal: RenewalPolicy,
     granted: Timestamp,
     deadline: Timestamp,
     extend_at: Option<Timestamp>,
-    progressed: Timestamp,
+    last_heartbeat: Timestamp,
     warned: bool,
     failing: bool,
     lost: Option<LossReason>,
@@ -119,16 +119,16 @@ impl Lifecycle {
         deadline: Timestamp,
         ttl: Duration,
         drift: Drift,
-        upkeep: Upkeep,
+        renewal: RenewalPolicy,
     ) -> Self {
         let mut lifecycle = Self {
             ttl,
             drift,
-            upkeep,
+            renewal,
             granted: started,
             deadline,
             extend_at: None,
-            progressed: started,
+            last_heartbeat: started,
             warned: false,
             failing: false,
             lost: None,
@@ -172,7 +172,7 @@ impl Lifecycle {
     pub fn slack(&self) -> Duration {
         let is_renewal = self.extend_at.is_some_and(|at| at < self.warn_at().min(self.lose_at()));
         // A sign of progress may come until the last moment.
-        let may_be_early = is_renewal && !self.failing && self.upkeep.progress.is_none();
+        let may_be_early = is_renewal && !self.failing && self.renewal.heartbeat_within.is_none();
         if may_be_early { self.promised() / 30 } else { Duration::ZERO }
     }
 
@@ -183,18 +183,18 @@ impl Lifecycle {
 
     /// Whether the time is up at `now`. It takes nothing else off the list of what is due, so that anybody may
     /// ask.
-    pub fn handle_check(&mut self, now: Timestamp) -> Option<Due> {
+    pub fn handle_check(&mut self, now: Timestamp) -> Option<LeaseAction> {
         if self.lost.is_some() || now < self.lose_at() {
             return None;
         }
         let reason = self.reason(now);
         self.lost = Some(reason);
         self.extend_at = None;
-        Some(Due::Lose(reason))
+        Some(LeaseAction::Lose(reason))
     }
 
     /// What is due at `now`. Call it again until it says `None`.
-    pub fn handle_timeout(&mut self, now: Timestamp) -> Option<Due> {
+    pub fn handle_timeout(&mut self, now: Timestamp) -> Option<LeaseAction> {
         if self.lost.is_some() {
             return None;
         }
@@ -204,9 +204,9 @@ impl Lifecycle {
         if self.extend_at.is_some_and(|at| now >= at) {
             self.extend_at = None;
             match self.limit(now) {
-                None => return Some(Due::Extend),
+                None => return Some(LeaseAction::Extend),
                 // A worker that hangs may come back to life.
-                Some(LossReason::NoProgress) => {
+                Some(LossReason::NoHeartbeat) => {
                     self.extend_at = Some(self.retry_at(now));
                 }
                 Some(_) => {}
@@ -214,7 +214,7 @@ impl Lifecycle {
         }
         if !self.warned && now >= self.warn_at() {
             self.warned = true;
-            return Some(Due::Warn(self.reason(now)));
+            return Some(LeaseAction::Warn(self.reason(now)));
         }
         None
     }
@@ -222,7 +222,11 @@ impl Lifecycle {
     /// An extension has ended at `now`, one that `handle_timeout` asked for or one of the holder's own.
     ///
     /// A lease that is lost stays lost: a renewal that comes back late extends nothing.
-    pub fn handle_extension(&mut self, extension: Extension, now: Timestamp) -> Option<Due> {
+    pub fn handle_extension(
+        &mut self,
+        extension: ExtendOutcome,
+        now: Timestamp,
+    ) -> Option<LeaseAction> {
         if self.lost.is_some() {
             return None;
         }
@@ -231,21 +235,21 @@ impl Lifecycle {
             return self.handle_timeout(now);
         }
         match extension {
-            Extension::Extended(deadline) => {
+            ExtendOutcome::Extended(deadline) => {
                 self.deadline = self.deadline.max(deadline);
                 self.warned = false;
                 self.failing = false;
                 self.plan(now);
                 None
             }
-            Extension::Lost => {
+            ExtendOutcome::Lost => {
                 self.lost = Some(LossReason::Gone);
                 self.extend_at = None;
-                Some(Due::Lose(LossReason::Gone))
+                Some(LeaseAction::Lose(LossReason::Gone))
             }
-            Extension::InDoubt => {
+            ExtendOutcome::InDoubt => {
                 self.failing = true;
-                if self.upkeep.renew {
+                if self.renewal.renew {
                     self.extend_at = Some(self.retry_at(now));
                 }
                 None
@@ -254,8 +258,8 @@ impl Lifecycle {
     }
 
     /// The worker gave a sign of progress at `now`.
-    pub fn handle_progress(&mut self, now: Timestamp) {
-        self.progressed = self.progressed.max(now);
+    pub fn handle_heartbeat(&mut self, now: Timestamp) {
+        self.last_heartbeat = self.last_heartbeat.max(now);
     }
 
     /// What a grant or an extension promises when it takes no time.
@@ -268,7 +272,7 @@ impl Lifecycle {
         let left = validity::left(self.deadline, now);
         let passed = self.promised().saturating_sub(left);
         let until = (self.promised() / 3).saturating_sub(passed);
-        self.extend_at = self.upkeep.renew.then(|| now.saturating_add(until));
+        self.extend_at = self.renewal.renew.then(|| now.saturating_add(until));
     }
 
     /// When to try again what failed at `now`.
@@ -281,10 +285,10 @@ impl Lifecycle {
         let over = |limit: Option<Duration>, since: Timestamp| {
             limit.is_some_and(|limit| now.saturating_since(since) >= limit)
         };
-        if over(self.upkeep.max_hold, self.granted) {
+        if over(self.renewal.max_hold, self.granted) {
             Some(LossReason::MaxHold)
-        } else if over(self.upkeep.progress, self.progressed) {
-            Some(LossReason::NoProgress)
+        } else if over(self.renewal.heartbeat_within, self.last_heartbeat) {
+            Some(LossReason::NoHeartbeat)
         } else {
             None
         }
@@ -292,8 +296,8 @@ impl Lifecycle {
 
     fn reason(&self, now: Timestamp) -> LossReason {
         match self.limit(now) {
-            Some(limit) if self.upkeep.renew => limit,
-            _ if self.failing || self.upkeep.renew => LossReason::RenewalFailed,
+            Some(limit) if self.renewal.renew => limit,
+            _ if self.failing || self.renewal.renew => LossReason::RenewalFailed,
             _ => LossReason::NotRenewed,
         }
     }

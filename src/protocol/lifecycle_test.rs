@@ -9,58 +9,58 @@ fn at(millis: u64) -> Timestamp {
 }
 
 /// A lease of 9 s without drift but the fixed part, granted at zero: it ends at 9 s, is lost at 8.95 s.
-fn lease(upkeep: Upkeep) -> Lifecycle {
+fn lease(renewal: RenewalPolicy) -> Lifecycle {
     let drift = Drift::new(0, Duration::ZERO);
-    Lifecycle::new(at(0), at(9_000), TTL, drift, upkeep)
+    Lifecycle::new(at(0), at(9_000), TTL, drift, renewal)
 }
 
-fn not_renewed() -> Upkeep {
-    Upkeep { renew: false, ..Upkeep::default() }
+fn not_renewed() -> RenewalPolicy {
+    RenewalPolicy { renew: false, ..RenewalPolicy::default() }
 }
 
 #[test]
 fn a_renewed_lease_is_extended_at_a_third_of_its_ttl() {
-    let mut lease = lease(Upkeep::default());
+    let mut lease = lease(RenewalPolicy::default());
     assert_eq!(lease.poll_timeout(), Some(at(3_000)));
     assert_eq!(lease.handle_timeout(at(2_999)), None);
-    assert_eq!(lease.handle_timeout(at(3_000)), Some(Due::Extend));
+    assert_eq!(lease.handle_timeout(at(3_000)), Some(LeaseAction::Extend));
     assert_eq!(lease.handle_timeout(at(3_000)), None);
-    assert_eq!(lease.handle_extension(Extension::Extended(at(12_000)), at(3_001)), None);
+    assert_eq!(lease.handle_extension(ExtendOutcome::Extended(at(12_000)), at(3_001)), None);
     assert_eq!(lease.deadline(), at(12_000));
     assert_eq!(lease.poll_timeout(), Some(at(6_000)));
 }
 
 #[test]
 fn asking_whether_it_holds_takes_no_renewal_off_the_list() {
-    let mut lease = lease(Upkeep::default());
+    let mut lease = lease(RenewalPolicy::default());
     assert_eq!(lease.handle_check(at(4_000)), None);
-    assert_eq!(lease.handle_timeout(at(4_000)), Some(Due::Extend));
-    assert_eq!(lease.handle_check(at(8_950)), Some(Due::Lose(LossReason::RenewalFailed)));
+    assert_eq!(lease.handle_timeout(at(4_000)), Some(LeaseAction::Extend));
+    assert_eq!(lease.handle_check(at(8_950)), Some(LeaseAction::Lose(LossReason::RenewalFailed)));
     assert_eq!(lease.handle_check(at(8_950)), None);
 }
 
 #[test]
 fn a_failing_renewal_is_retried_warned_of_and_lost_before_the_deadline() {
-    let mut lease = lease(Upkeep::default());
-    assert_eq!(lease.handle_timeout(at(3_000)), Some(Due::Extend));
-    assert_eq!(lease.handle_extension(Extension::InDoubt, at(3_100)), None);
+    let mut lease = lease(RenewalPolicy::default());
+    assert_eq!(lease.handle_timeout(at(3_000)), Some(LeaseAction::Extend));
+    assert_eq!(lease.handle_extension(ExtendOutcome::InDoubt, at(3_100)), None);
     assert_eq!(lease.poll_timeout(), Some(at(3_550)));
-    assert_eq!(lease.handle_timeout(at(3_550)), Some(Due::Extend));
-    assert_eq!(lease.handle_timeout(at(6_000)), Some(Due::Warn(LossReason::RenewalFailed)));
+    assert_eq!(lease.handle_timeout(at(3_550)), Some(LeaseAction::Extend));
+    assert_eq!(lease.handle_timeout(at(6_000)), Some(LeaseAction::Warn(LossReason::RenewalFailed)));
     assert_eq!(lease.handle_timeout(at(6_000)), None);
-    assert_eq!(lease.handle_timeout(at(8_950)), Some(Due::Lose(LossReason::RenewalFailed)));
+    assert_eq!(lease.handle_timeout(at(8_950)), Some(LeaseAction::Lose(LossReason::RenewalFailed)));
     assert_eq!(lease.poll_timeout(), None);
     assert_eq!(lease.handle_timeout(at(9_000)), None);
 }
 
 #[test]
 fn a_renewal_that_comes_back_late_extends_nothing() {
-    let mut lost = lease(Upkeep::default());
-    assert_eq!(lost.handle_timeout(at(3_000)), Some(Due::Extend));
-    let late = Extension::Extended(at(12_000));
+    let mut lost = lease(RenewalPolicy::default());
+    assert_eq!(lost.handle_timeout(at(3_000)), Some(LeaseAction::Extend));
+    let late = ExtendOutcome::Extended(at(12_000));
     assert_eq!(
         lost.handle_extension(late, at(8_960)),
-        Some(Due::Lose(LossReason::RenewalFailed)),
+        Some(LeaseAction::Lose(LossReason::RenewalFailed)),
         "the process was stopped while the answer was under way"
     );
     assert_eq!((lost.deadline(), lost.lost()), (at(9_000), Some(LossReason::RenewalFailed)));
@@ -69,11 +69,11 @@ fn a_renewal_that_comes_back_late_extends_nothing() {
 
 #[test]
 fn a_key_that_is_gone_loses_the_lease_at_once() {
-    let mut lease = lease(Upkeep::default());
-    assert_eq!(lease.handle_timeout(at(3_000)), Some(Due::Extend));
+    let mut lease = lease(RenewalPolicy::default());
+    assert_eq!(lease.handle_timeout(at(3_000)), Some(LeaseAction::Extend));
     assert_eq!(
-        lease.handle_extension(Extension::Lost, at(3_001)),
-        Some(Due::Lose(LossReason::Gone))
+        lease.handle_extension(ExtendOutcome::Lost, at(3_001)),
+        Some(LeaseAction::Lose(LossReason::Gone))
     );
 }
 
@@ -81,42 +81,45 @@ fn a_key_that_is_gone_loses_the_lease_at_once() {
 fn a_lease_that_is_not_renewed_is_warned_of_and_ends() {
     let mut lease = lease(not_renewed());
     assert_eq!(lease.poll_timeout(), Some(at(6_000)));
-    assert_eq!(lease.handle_timeout(at(6_000)), Some(Due::Warn(LossReason::NotRenewed)));
-    assert_eq!(lease.handle_timeout(at(8_950)), Some(Due::Lose(LossReason::NotRenewed)));
+    assert_eq!(lease.handle_timeout(at(6_000)), Some(LeaseAction::Warn(LossReason::NotRenewed)));
+    assert_eq!(lease.handle_timeout(at(8_950)), Some(LeaseAction::Lose(LossReason::NotRenewed)));
 }
 
 #[test]
 fn the_holder_may_extend_a_lease_that_is_not_renewed() {
     let mut lease = lease(not_renewed());
-    assert_eq!(lease.handle_extension(Extension::Extended(at(12_000)), at(3_000)), None);
+    assert_eq!(lease.handle_extension(ExtendOutcome::Extended(at(12_000)), at(3_000)), None);
     assert_eq!(lease.poll_timeout(), Some(at(9_000)));
-    assert_eq!(lease.handle_extension(Extension::InDoubt, at(4_000)), None);
+    assert_eq!(lease.handle_extension(ExtendOutcome::InDoubt, at(4_000)), None);
     assert_eq!(lease.deadline(), at(12_000), "the old validity still runs");
 }
 
 #[test]
 fn max_hold_and_a_lack_of_progress_stop_the_renewal() {
-    let hold = Upkeep { max_hold: Some(Duration::from_secs(2)), ..Upkeep::default() };
+    let hold = RenewalPolicy { max_hold: Some(Duration::from_secs(2)), ..RenewalPolicy::default() };
     let mut held = lease(hold);
     assert_eq!(held.handle_timeout(at(3_000)), None);
-    assert_eq!(held.handle_timeout(at(8_950)), Some(Due::Lose(LossReason::MaxHold)));
+    assert_eq!(held.handle_timeout(at(8_950)), Some(LeaseAction::Lose(LossReason::MaxHold)));
 
-    let progress = Upkeep { progress: Some(Duration::from_secs(2)), ..Upkeep::default() };
+    let progress = RenewalPolicy {
+        heartbeat_within: Some(Duration::from_secs(2)),
+        ..RenewalPolicy::default()
+    };
     let mut busy = lease(progress);
-    busy.handle_progress(at(2_500));
-    assert_eq!(busy.handle_timeout(at(3_000)), Some(Due::Extend));
+    busy.handle_heartbeat(at(2_500));
+    assert_eq!(busy.handle_timeout(at(3_000)), Some(LeaseAction::Extend));
     let mut hung = lease(progress);
     assert_eq!(hung.handle_timeout(at(3_000)), None);
     let mut revived = hung.clone();
-    revived.handle_progress(at(3_200));
-    assert_eq!(revived.handle_timeout(at(3_450)), Some(Due::Extend));
-    assert_eq!(hung.handle_timeout(at(8_950)), Some(Due::Lose(LossReason::NoProgress)));
+    revived.handle_heartbeat(at(3_200));
+    assert_eq!(revived.handle_timeout(at(3_450)), Some(LeaseAction::Extend));
+    assert_eq!(hung.handle_timeout(at(8_950)), Some(LeaseAction::Lose(LossReason::NoHeartbeat)));
 }
 
 #[test]
 fn an_extension_never_shortens_what_was_promised() {
     let mut lease = lease(not_renewed());
-    assert_eq!(lease.handle_extension(Extension::Extended(at(5_000)), at(1_000)), None);
+    assert_eq!(lease.handle_extension(ExtendOutcome::Extended(at(5_000)), at(1_000)), None);
     assert_eq!(lease.deadline(), at(9_000));
 }
 
@@ -136,17 +139,17 @@ fn every_accepted_lease_is_extended_warned_of_and_lost_in_this_order() {
             }
             leases += 1;
             let deadline = validity::deadline(at(0), ttl, drift);
-            let mut lease = Lifecycle::new(at(0), deadline, ttl, drift, Upkeep::default());
+            let mut lease = Lifecycle::new(at(0), deadline, ttl, drift, RenewalPolicy::default());
             let what = format!("ttl {ttl:?}, drift {drift:?}");
-            let mut step = |expected: Due| {
+            let mut step = |expected: LeaseAction| {
                 let time = lease.poll_timeout().expect(&what);
                 assert_eq!(lease.handle_timeout(time), Some(expected), "{what}");
                 assert_eq!(lease.handle_timeout(time), None, "{what}");
                 time
             };
-            let extend = step(Due::Extend);
-            let warn = step(Due::Warn(LossReason::RenewalFailed));
-            let lose = step(Due::Lose(LossReason::RenewalFailed));
+            let extend = step(LeaseAction::Extend);
+            let warn = step(LeaseAction::Warn(LossReason::RenewalFailed));
+            let lose = step(LeaseAction::Lose(LossReason::RenewalFailed));
             assert!(extend < warn && warn < lose && lose < deadline, "{what}");
         }
     }
@@ -158,10 +161,10 @@ fn a_short_lease_in_doubt_is_tried_again_after_a_pause() {
     for ttl in [10, 20, 40, 80, 200].map(Duration::from_millis) {
         let drift = Drift::default();
         let deadline = validity::deadline(at(0), ttl, drift);
-        let mut lease = Lifecycle::new(at(0), deadline, ttl, drift, Upkeep::default());
+        let mut lease = Lifecycle::new(at(0), deadline, ttl, drift, RenewalPolicy::default());
         let now = lease.poll_timeout().unwrap();
-        assert_eq!(lease.handle_timeout(now), Some(Due::Extend));
-        assert_eq!(lease.handle_extension(Extension::InDoubt, now), None);
+        assert_eq!(lease.handle_timeout(now), Some(LeaseAction::Extend));
+        assert_eq!(lease.handle_extension(ExtendOutcome::InDoubt, now), None);
         let pause = lease.poll_timeout().unwrap().saturating_since(now);
         let warned = lease.warn_at().saturating_since(now);
         assert!(pause >= Duration::from_millis(4).min(warned), "{ttl:?}: {pause:?}");
@@ -170,26 +173,32 @@ fn a_short_lease_in_doubt_is_tried_again_after_a_pause() {
 
 #[test]
 fn only_a_renewal_may_be_taken_along_before_its_time() {
-    let mut lease = lease(Upkeep::default());
+    let mut lease = lease(RenewalPolicy::default());
     assert_eq!(lease.slack(), Duration::from_millis(300));
-    assert_eq!(lease.handle_timeout(at(3_000)), Some(Due::Extend));
+    assert_eq!(lease.handle_timeout(at(3_000)), Some(LeaseAction::Extend));
     assert_eq!(lease.slack(), Duration::ZERO, "the warning is next");
-    assert_eq!(lease.handle_extension(Extension::InDoubt, at(3_100)), None);
+    assert_eq!(lease.handle_extension(ExtendOutcome::InDoubt, at(3_100)), None);
     assert_eq!(lease.slack(), Duration::ZERO, "a retry has its pause");
-    assert_eq!(lease.handle_extension(Extension::Extended(at(12_000)), at(3_200)), None);
+    assert_eq!(lease.handle_extension(ExtendOutcome::Extended(at(12_000)), at(3_200)), None);
     assert_eq!(lease.slack(), Duration::from_millis(300));
     assert_eq!(self::lease(not_renewed()).slack(), Duration::ZERO);
-    let watched = Upkeep { progress: Some(Duration::from_secs(2)), ..Upkeep::default() };
+    let watched = RenewalPolicy {
+        heartbeat_within: Some(Duration::from_secs(2)),
+        ..RenewalPolicy::default()
+    };
     assert_eq!(self::lease(watched).slack(), Duration::ZERO, "its worker may yet show progress");
 }
 
 #[test]
 fn a_holder_extends_its_lease_up_to_max_hold() {
-    let hold = Upkeep { max_hold: Some(Duration::from_secs(2)), ..not_renewed() };
+    let hold = RenewalPolicy { max_hold: Some(Duration::from_secs(2)), ..not_renewed() };
     let held = lease(hold);
     assert!(held.may_be_extended(at(1_999)));
     assert!(!held.may_be_extended(at(2_000)));
     assert!(lease(not_renewed()).may_be_extended(at(8_000)));
-    let hung = Upkeep { progress: Some(Duration::from_secs(2)), ..Upkeep::default() };
+    let hung = RenewalPolicy {
+        heartbeat_within: Some(Duration::from_secs(2)),
+        ..RenewalPolicy::default()
+    };
     assert!(lease(hung).may_be_extended(at(8_000)), "to extend is a sign of progress");
 }

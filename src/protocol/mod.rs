@@ -45,15 +45,15 @@ mod time;
 pub mod validity;
 mod vote;
 
-pub use admission::{Admission, AdmissionPolicy, Floor, Hold, Marker, Standing};
+pub use admission::{Admission, AdmissionBlock, AdmissionPolicy, Floor, Marker, Standing};
 pub use blame::{Blame, Clocks, Witness};
 pub use clock::NodeClock;
 pub use command::{Command, Denial, Mark, NodeId, Reply};
 pub use fencing::FencingToken;
-pub use lifecycle::{Due, Extension, Lifecycle, LossReason, Upkeep};
+pub use lifecycle::{ExtendOutcome, LeaseAction, Lifecycle, LossReason, RenewalPolicy};
 pub use owner::Owner;
 pub use quorum::{Quorum, Verdict};
 pub use resource::{Resource, ResourceError};
-pub use round::{Loss, Round, Terms};
+pub use round::{Round, RoundLoss, RoundSpec};
 pub use time::Timestamp;
 pub use validity::Drift;

@@ -20,7 +20,7 @@ use super::{
 /// What a round asks for.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
-pub struct Terms {
+pub struct RoundSpec {
     /// The key on the nodes.
     pub resource: Resource,
     /// The value, fresh for every acquire round.
@@ -39,8 +39,8 @@ pub struct Terms {
     pub token: Option<FencingToken>,
 }
 
-impl Terms {
-    /// Terms with the default drift, no minimum validity and no fencing token.
+impl RoundSpec {
+    /// RoundSpec with the default drift, no minimum validity and no fencing token.
     pub fn new(resource: Resource, owner: Owner, ttl: Duration) -> Self {
         Self {
             resource,
@@ -62,7 +62,7 @@ impl Terms {
 /// Why a round was lost.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
-pub enum Loss {
+pub enum RoundLoss {
     /// Enough nodes answered, and someone else holds too many of them; for a release or an extension, the
     /// key was gone from too many.
     Contended,
@@ -84,11 +84,11 @@ pub enum Loss {
 ///
 /// ```
 /// use core::time::Duration;
-/// use quorlock::protocol::{NodeId, Owner, Quorum, Reply, Resource, Round, Terms, Timestamp, Verdict};
+/// use quorlock::protocol::{NodeId, Owner, Quorum, Reply, Resource, Round, RoundSpec, Timestamp, Verdict};
 ///
-/// let terms = Terms::new(Resource::new("r")?, Owner::from_random([7; 16]), Duration::from_secs(10));
+/// let spec = RoundSpec::new(Resource::new("r")?, Owner::from_random([7; 16]), Duration::from_secs(10));
 /// let start = Timestamp::ORIGIN;
-/// let mut round = Round::acquire(Quorum::of(3), terms, start);
+/// let mut round = Round::acquire(Quorum::of(3), spec, start);
 /// while let Some((_node, _command)) = round.poll_command() {} // send them
 ///
 /// let later = start.saturating_add(Duration::from_millis(1));
@@ -100,14 +100,14 @@ pub enum Loss {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Round {
     purpose: Purpose,
-    terms: Terms,
+    spec: RoundSpec,
     quorum: Quorum,
     deadline: Timestamp,
     votes: Votes,
     /// The token to agree on, chosen once, at the first quorum of grants.
     token: Option<FencingToken>,
     verdict: Verdict,
-    loss: Option<Loss>,
+    loss: Option<RoundLoss>,
     commands: VecDeque<(NodeId, Command)>,
 }
 
@@ -120,20 +120,20 @@ enum Purpose {
 
 impl Round {
     /// Begins an acquire round at `now`, which must be read before the first command is sent.
-    pub fn acquire(quorum: Quorum, terms: Terms, now: Timestamp) -> Self {
-        Self::begin(Purpose::Acquire, quorum, terms, now)
+    pub fn acquire(quorum: Quorum, spec: RoundSpec, now: Timestamp) -> Self {
+        Self::begin(Purpose::Acquire, quorum, spec, now)
     }
 
     /// Begins a round that prolongs what an acquire round has won, at `now`, which must be read before the
     /// first command is sent. Every configured node is asked, and the quorum is of all of them; a lost one
     /// undoes nothing, because the validity that was promised before still runs.
-    pub fn extend(quorum: Quorum, terms: Terms, now: Timestamp) -> Self {
-        Self::begin(Purpose::Extend, quorum, terms, now)
+    pub fn extend(quorum: Quorum, spec: RoundSpec, now: Timestamp) -> Self {
+        Self::begin(Purpose::Extend, quorum, spec, now)
     }
 
-    fn begin(purpose: Purpose, quorum: Quorum, terms: Terms, now: Timestamp) -> Self {
-        let deadline = validity::deadline(now, terms.ttl, terms.drift);
-        let mut round = Self::new(purpose, quorum, terms, deadline);
+    fn begin(purpose: Purpose, quorum: Quorum, spec: RoundSpec, now: Timestamp) -> Self {
+        let deadline = validity::deadline(now, spec.ttl, spec.drift);
+        let mut round = Self::new(purpose, quorum, spec, deadline);
         for index in 0..quorum.nodes() {
             round.send(NodeId::new(index));
         }
@@ -151,8 +151,8 @@ impl Round {
         owner: Owner,
         held: impl IntoIterator<Item = NodeId>,
     ) -> Self {
-        let terms = Terms::new(resource, owner, Duration::ZERO);
-        let mut round = Self::new(Purpose::Release, quorum, terms, Timestamp::ORIGIN);
+        let spec = RoundSpec::new(resource, owner, Duration::ZERO);
+        let mut round = Self::new(Purpose::Release, quorum, spec, Timestamp::ORIGIN);
         for node in held {
             round.send(node);
         }
@@ -160,10 +160,10 @@ impl Round {
         round
     }
 
-    fn new(purpose: Purpose, quorum: Quorum, terms: Terms, deadline: Timestamp) -> Self {
+    fn new(purpose: Purpose, quorum: Quorum, spec: RoundSpec, deadline: Timestamp) -> Self {
         Self {
             purpose,
-            terms,
+            spec,
             quorum,
             deadline,
             votes: Votes::new(quorum.nodes()),
@@ -217,7 +217,7 @@ impl Round {
     /// The caller went away: a round that was open is lost, whatever the nodes will say.
     pub fn handle_abandoned(&mut self) {
         if self.verdict == Verdict::Pending {
-            self.lose(Loss::Abandoned);
+            self.lose(RoundLoss::Abandoned);
         }
     }
 
@@ -227,7 +227,7 @@ impl Round {
     }
 
     /// Why the round was lost; `None` while it is not.
-    pub const fn loss(&self) -> Option<Loss> {
+    pub const fn loss(&self) -> Option<RoundLoss> {
         self.loss
     }
 
@@ -243,8 +243,8 @@ impl Round {
     }
 
     /// What the round asked for.
-    pub const fn terms(&self) -> &Terms {
-        &self.terms
+    pub const fn spec(&self) -> &RoundSpec {
+        &self.spec
     }
 
     /// The number of nodes that granted so far.
@@ -262,9 +262,9 @@ impl Round {
             return;
         }
         self.votes.set(node, Vote::Waiting);
-        let Terms { resource, owner, ttl, hint, token, .. } = &self.terms;
+        let RoundSpec { resource, owner, ttl, hint, token, .. } = &self.spec;
         let (resource, owner, ttl) = (resource.clone(), *owner, *ttl);
-        let mark = self.terms.mark(node);
+        let mark = self.spec.mark(node);
         self.commands.push_back((
             node,
             match self.purpose {
@@ -280,7 +280,7 @@ impl Round {
         if self.purpose == Purpose::Acquire && self.granted() >= self.quorum.needed() {
             self.agree();
         }
-        let fenced = self.purpose == Purpose::Acquire && self.terms.hint.is_some();
+        let fenced = self.purpose == Purpose::Acquire && self.spec.hint.is_some();
         let votes = match self.token {
             Some(token) => self.votes.for_token(Some(token)),
             // Where a token is wanted, nothing is won before there is one.
@@ -290,7 +290,7 @@ impl Round {
         match self.quorum.verdict(votes, self.votes.against()) {
             Verdict::Pending => {}
             Verdict::Won if self.purpose != Purpose::Release && !self.enough_left(now) => {
-                self.lose(Loss::TooLate);
+                self.lose(RoundLoss::TooLate);
             }
             Verdict::Won => self.verdict = Verdict::Won,
             Verdict::Lost => {
@@ -303,7 +303,7 @@ impl Round {
                         votes + open + failed >= self.quorum.needed()
                     }
                 };
-                self.lose(if broken { Loss::NoQuorum } else { Loss::Contended });
+                self.lose(if broken { RoundLoss::NoQuorum } else { RoundLoss::Contended });
             }
         }
     }
@@ -313,14 +313,14 @@ impl Round {
     /// A confirm is only sent to a node whose grant was heard: one that is counted where the reply was lost
     /// is how two holders got one token.
     fn agree(&mut self) {
-        if let Some(hint) = self.terms.hint.filter(|_| self.token.is_none()) {
+        if let Some(hint) = self.spec.hint.filter(|_| self.token.is_none()) {
             self.votes.outvote_implausible(hint);
             if self.votes.plausible() < self.quorum.needed() {
                 return;
             }
         }
         let Some(token) = self.token.or_else(|| self.votes.largest()) else {
-            if self.terms.hint.is_some() {
+            if self.spec.hint.is_some() {
                 // Nodes that count nothing cannot vote for a token.
                 self.votes.outvote_uncounted();
             }
@@ -339,9 +339,9 @@ impl Round {
             match fence {
                 Some(fence) if fence == token => {}
                 Some(fence) if fence < token => {
-                    let Terms { resource, owner, .. } = &self.terms;
+                    let RoundSpec { resource, owner, .. } = &self.spec;
                     let (resource, owner) = (resource.clone(), *owner);
-                    let mark = self.terms.mark(node);
+                    let mark = self.spec.mark(node);
                     self.votes.set(node, Vote::Confirming);
                     let confirm = Command::Confirm { resource, owner, token, mark };
                     self.commands.push_back((node, confirm));
@@ -355,10 +355,10 @@ impl Round {
     /// > considered to be acquired" (the Redis page)
     fn enough_left(&self, now: Timestamp) -> bool {
         let left = validity::left(self.deadline, now);
-        left > Duration::ZERO && left >= self.terms.min_validity
+        left > Duration::ZERO && left >= self.spec.min_validity
     }
 
-    fn lose(&mut self, loss: Loss) {
+    fn lose(&mut self, loss: RoundLoss) {
         self.verdict = Verdict::Lost;
         self.loss = Some(loss);
         if self.purpose != Purpose::Acquire {
@@ -380,7 +380,7 @@ impl Round {
 
     fn undo(&mut self, node: NodeId) {
         if self.purpose == Purpose::Acquire {
-            let Terms { resource, owner, .. } = &self.terms;
+            let RoundSpec { resource, owner, .. } = &self.spec;
             let release = Command::Release { resource: resource.clone(), owner: *owner };
             self.commands.push_back((node, release));
         }

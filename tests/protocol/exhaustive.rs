@@ -6,7 +6,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use quorlock::protocol::{Terms, Verdict};
+use quorlock::protocol::{RoundSpec, Verdict};
 
 use super::{
     model::{Answer, Input, Pair},
@@ -26,7 +26,7 @@ fn explore(nodes: usize) -> Explored {
             (0..=nodes).flat_map(|node| Answer::ALL.map(|answer| Input::Reply(node, answer)));
         replies.chain([Input::Timeout, Input::Abandon])
     };
-    let first = Pair::begin(nodes, Terms::new(resource(), owner(), TTL));
+    let first = Pair::begin(nodes, RoundSpec::new(resource(), owner(), TTL));
     // A state knows whether the deadline has passed: time never goes back.
     let first = (first, false);
     let mut seen = HashSet::from([first.clone()]);

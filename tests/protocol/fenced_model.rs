@@ -6,7 +6,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use quorlock::protocol::{FencingToken, Terms, Verdict};
+use quorlock::protocol::{FencingToken, RoundSpec, Verdict};
 
 use super::*;
 
@@ -140,9 +140,9 @@ impl Model {
 }
 
 fn begin(nodes: usize) -> (Round, Model) {
-    let mut terms = Terms::new(resource(), owner(), TTL);
-    terms.hint = Some(7);
-    let mut round = Round::acquire(Quorum::of(nodes), terms, start());
+    let mut spec = RoundSpec::new(resource(), owner(), TTL);
+    spec.hint = Some(7);
+    let mut round = Round::acquire(Quorum::of(nodes), spec, start());
     assert_eq!(drain(&mut round).len(), nodes);
     (round, Model::new(nodes))
 }

@@ -126,11 +126,11 @@ struct Client {
 
 impl Client {
     fn begin(random: [u8; 16], hint: u64, servers: &[Server], began: usize) -> Self {
-        let mut terms = Terms::new(resource(), Owner::from_random(random), TTL);
-        terms.hint = Some(hint);
-        terms.marks = servers.iter().map(|server| server.mark).collect();
+        let mut spec = RoundSpec::new(resource(), Owner::from_random(random), TTL);
+        spec.hint = Some(hint);
+        spec.marks = servers.iter().map(|server| server.mark).collect();
         let nodes = servers.len();
-        let round = Round::acquire(Quorum::of(nodes), terms, start());
+        let round = Round::acquire(Quorum::of(nodes), spec, start());
         let (there, back) = (vec![VecDeque::new(); nodes], vec![VecDeque::new(); nodes]);
         let mut client = Self { round, began, won: None, there, back };
         client.send();

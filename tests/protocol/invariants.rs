@@ -5,7 +5,7 @@
 //! duplicates, nodes that do not exist, timeouts, abandonment, late replies, any minimum validity.
 
 use proptest::prelude::*;
-use quorlock::protocol::{Drift, Loss, Terms, Verdict};
+use quorlock::protocol::{Drift, RoundLoss, RoundSpec, Verdict};
 
 use super::{
     model::{Answer, Input, Pair},
@@ -30,7 +30,7 @@ fn p1_the_verdict_comes_at_the_earliest_reply_and_never_changes() {
     round.handle_reply(node(1), NOT_SENT, at(1));
     assert_eq!(round.verdict(), Verdict::Lost, "a quorum is out of reach");
     round.handle_reply(node(2), GRANTED, at(1));
-    assert_eq!((round.verdict(), round.loss()), (Verdict::Lost, Some(Loss::Contended)));
+    assert_eq!((round.verdict(), round.loss()), (Verdict::Lost, Some(RoundLoss::Contended)));
 }
 
 #[test]
@@ -133,10 +133,10 @@ proptest! {
         min_validity in 0..10_000u64,
         per_mille in 0..=500u32,
     ) {
-        let mut terms = Terms::new(resource(), owner(), TTL);
-        terms.min_validity = Duration::from_millis(min_validity);
-        terms.drift = Drift::new(per_mille, Duration::from_millis(2));
-        let mut pair = Pair::begin(nodes, terms);
+        let mut spec = RoundSpec::new(resource(), owner(), TTL);
+        spec.min_validity = Duration::from_millis(min_validity);
+        spec.drift = Drift::new(per_mille, Duration::from_millis(2));
+        let mut pair = Pair::begin(nodes, spec);
         let mut elapsed = 0;
         for (input, pause) in inputs {
             elapsed += pause;

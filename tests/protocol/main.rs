@@ -29,7 +29,7 @@ mod validity;
 use std::time::Duration;
 
 use quorlock::protocol::{
-    Command, Denial, Mark, NodeId, Owner, Quorum, Reply, Resource, Round, Terms, Timestamp,
+    Command, Denial, Mark, NodeId, Owner, Quorum, Reply, Resource, Round, RoundSpec, Timestamp,
 };
 
 /// The lifetime that these tests ask for: with the default drift, 9898 ms of it are validity.
@@ -66,7 +66,7 @@ fn at(millis: u64) -> Timestamp {
 }
 
 fn acquire(nodes: usize) -> Round {
-    Round::acquire(Quorum::of(nodes), Terms::new(resource(), owner(), TTL), start())
+    Round::acquire(Quorum::of(nodes), RoundSpec::new(resource(), owner(), TTL), start())
 }
 
 /// An acquire round whose first commands have been handed out.

@@ -3,7 +3,7 @@
 //! Goal: an oracle that shares no code and no shape with `src/protocol/round.rs`. Method: it keeps the raw
 //! list of what happened and recounts it from scratch at every step, which is slow and hard to get wrong.
 
-use quorlock::protocol::{Command, NodeId, Quorum, Reply, Round, Terms, Verdict};
+use quorlock::protocol::{Command, NodeId, Quorum, Reply, Round, RoundSpec, Verdict};
 
 use super::*;
 
@@ -116,8 +116,8 @@ pub(crate) struct Pair {
 
 impl Pair {
     /// A round whose acquires have been handed out, each node once and in order (P6).
-    pub(crate) fn begin(nodes: usize, terms: Terms) -> Self {
-        let mut round = Round::acquire(Quorum::of(nodes), terms, start());
+    pub(crate) fn begin(nodes: usize, spec: RoundSpec) -> Self {
+        let mut round = Round::acquire(Quorum::of(nodes), spec, start());
         let asked: Vec<NodeId> = drain(&mut round)
             .into_iter()
             .map(|(node, command)| {
@@ -139,15 +139,15 @@ impl Pair {
             Input::Timeout => self.round.handle_timeout(now),
             Input::Abandon => self.round.handle_abandoned(),
         }
-        let terms = self.round.terms();
+        let spec = self.round.spec();
         let left = self.round.deadline().since_origin().checked_sub(now.since_origin());
-        let in_time = left.is_some_and(|left| left > Duration::ZERO && left >= terms.min_validity);
+        let in_time = left.is_some_and(|left| left > Duration::ZERO && left >= spec.min_validity);
         let expected: Vec<_> = self
             .model
             .take(input, in_time)
             .into_iter()
             .map(|index| {
-                let (resource, owner) = (terms.resource.clone(), terms.owner);
+                let (resource, owner) = (spec.resource.clone(), spec.owner);
                 (node(index), Command::Release { resource, owner })
             })
             .collect();

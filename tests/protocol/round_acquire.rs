@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use quorlock::protocol::{Drift, Loss, Quorum, Round, Terms, Verdict};
+use quorlock::protocol::{Drift, Quorum, Round, RoundLoss, RoundSpec, Verdict};
 
 use super::*;
 
@@ -57,7 +57,7 @@ fn a_denied_majority_loses_and_releases_where_the_key_may_stand() {
     round.handle_reply(node(2), denied(), at(1));
     assert_eq!(drain(&mut round), []);
     round.handle_reply(node(3), denied(), at(1));
-    assert_eq!((round.verdict(), round.loss()), (Verdict::Lost, Some(Loss::Contended)));
+    assert_eq!((round.verdict(), round.loss()), (Verdict::Lost, Some(RoundLoss::Contended)));
     assert_eq!(drain(&mut round), releases([0, 4]));
 }
 
@@ -66,7 +66,7 @@ fn a_node_that_was_certainly_not_reached_is_not_released() {
     let mut round = sent(3);
     round.handle_reply(node(0), NOT_SENT, at(1));
     round.handle_reply(node(1), UNKNOWN, at(1));
-    assert_eq!((round.verdict(), round.loss()), (Verdict::Lost, Some(Loss::NoQuorum)));
+    assert_eq!((round.verdict(), round.loss()), (Verdict::Lost, Some(RoundLoss::NoQuorum)));
     assert_eq!(drain(&mut round), releases([1, 2]));
 }
 
@@ -75,11 +75,11 @@ fn too_many_failures_are_broken_and_a_mixture_is_contention() {
     let mut broken = sent(3);
     broken.handle_reply(node(0), UNKNOWN, at(1));
     broken.handle_reply(node(1), NOT_SENT, at(1));
-    assert_eq!(broken.loss(), Some(Loss::NoQuorum));
+    assert_eq!(broken.loss(), Some(RoundLoss::NoQuorum));
     let mut busy = sent(3);
     busy.handle_reply(node(0), UNKNOWN, at(1));
     busy.handle_reply(node(1), denied(), at(1));
-    assert_eq!(busy.loss(), Some(Loss::Contended));
+    assert_eq!(busy.loss(), Some(RoundLoss::Contended));
 }
 
 #[test]
@@ -92,26 +92,26 @@ fn a_win_one_nanosecond_before_the_deadline_counts_and_at_the_deadline_does_not(
     assert_eq!(round.verdict(), Verdict::Won);
     let mut round = sent(1);
     round.handle_reply(node(0), GRANTED, deadline);
-    assert_eq!((round.verdict(), round.loss()), (Verdict::Lost, Some(Loss::TooLate)));
+    assert_eq!((round.verdict(), round.loss()), (Verdict::Lost, Some(RoundLoss::TooLate)));
     assert_eq!(drain(&mut round), releases([0]));
 }
 
 #[test]
 fn a_win_with_less_than_the_minimum_validity_is_lost_and_released_everywhere() {
-    let mut terms = Terms::new(resource(), owner(), TTL);
-    terms.min_validity = Duration::from_millis(9_000);
-    terms.drift = Drift::new(100, Duration::ZERO);
-    let mut exact = Round::acquire(Quorum::of(3), terms.clone(), start());
+    let mut spec = RoundSpec::new(resource(), owner(), TTL);
+    spec.min_validity = Duration::from_millis(9_000);
+    spec.drift = Drift::new(100, Duration::ZERO);
+    let mut exact = Round::acquire(Quorum::of(3), spec.clone(), start());
     drain(&mut exact);
     exact.handle_reply(node(0), GRANTED, at(0));
     exact.handle_reply(node(1), GRANTED, at(0));
     assert_eq!(exact.verdict(), Verdict::Won);
 
-    let mut short = Round::acquire(Quorum::of(3), terms, start());
+    let mut short = Round::acquire(Quorum::of(3), spec, start());
     drain(&mut short);
     short.handle_reply(node(0), GRANTED, at(0));
     short.handle_reply(node(1), GRANTED, at(1));
-    assert_eq!(short.loss(), Some(Loss::TooLate));
+    assert_eq!(short.loss(), Some(RoundLoss::TooLate));
     assert_eq!(drain(&mut short), releases([0, 1, 2]));
 }
 
@@ -120,7 +120,7 @@ fn a_timeout_fails_whoever_has_not_replied() {
     let mut round = sent(3);
     round.handle_reply(node(1), GRANTED, at(1));
     round.handle_timeout(at(100));
-    assert_eq!((round.verdict(), round.loss()), (Verdict::Lost, Some(Loss::NoQuorum)));
+    assert_eq!((round.verdict(), round.loss()), (Verdict::Lost, Some(RoundLoss::NoQuorum)));
     assert_eq!(drain(&mut round), releases([0, 1, 2]));
 
     // Here the second failure settles it. Node 2 still waits then, and fails right after: two releases.
@@ -136,7 +136,7 @@ fn an_abandoned_round_is_released_and_a_settled_one_cannot_be_abandoned() {
     let mut round = sent(3);
     round.handle_reply(node(0), denied(), at(1));
     round.handle_abandoned();
-    assert_eq!((round.verdict(), round.loss()), (Verdict::Lost, Some(Loss::Abandoned)));
+    assert_eq!((round.verdict(), round.loss()), (Verdict::Lost, Some(RoundLoss::Abandoned)));
     assert_eq!(drain(&mut round), releases([1, 2]));
     round.handle_abandoned();
     assert_eq!(drain(&mut round), []);
@@ -176,7 +176,7 @@ fn a_late_grant_and_a_late_unknown_are_released_once_more() {
         let mut round = lost();
         round.handle_reply(node(4), reply.clone(), at(2));
         assert_eq!(drain(&mut round), expected, "{reply:?}");
-        assert_eq!((round.verdict(), round.loss()), (Verdict::Lost, Some(Loss::Contended)));
+        assert_eq!((round.verdict(), round.loss()), (Verdict::Lost, Some(RoundLoss::Contended)));
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Goal: the quorum is of all configured nodes, whatever was won, and a failed extension takes nothing away.
 
-use quorlock::protocol::{FencingToken, Loss, Verdict};
+use quorlock::protocol::{FencingToken, RoundLoss, Verdict};
 
 use super::*;
 
@@ -13,9 +13,9 @@ fn gone() -> Reply {
 }
 
 fn extend(nodes: usize) -> Round {
-    let mut terms = Terms::new(resource(), owner(), TTL);
-    terms.token = TOKEN;
-    let mut round = Round::extend(Quorum::of(nodes), terms, start());
+    let mut spec = RoundSpec::new(resource(), owner(), TTL);
+    spec.token = TOKEN;
+    let mut round = Round::extend(Quorum::of(nodes), spec, start());
     let (resource, owner) = (resource(), owner());
     let command = Command::Extend { resource, owner, ttl: TTL, token: TOKEN };
     let asked: Vec<_> = (0..nodes).map(|index| (node(index), command.clone())).collect();
@@ -45,7 +45,7 @@ fn a_quorum_of_all_nodes_extends_and_the_validity_counts_from_its_start() {
 #[test]
 fn how_it_ends_and_that_nothing_is_ever_undone() {
     let (gone_, other, broken) =
-        (Some(Loss::Contended), Some(Loss::Contended), Some(Loss::NoQuorum));
+        (Some(RoundLoss::Contended), Some(RoundLoss::Contended), Some(RoundLoss::NoQuorum));
     let cases = [
         // Three of five certainly do not have it: it is lost, whether gone or somebody else's.
         (vec![gone(), gone(), gone()], gone_),
@@ -74,7 +74,7 @@ fn how_it_ends_and_that_nothing_is_ever_undone() {
 fn a_quorum_that_comes_too_late_is_no_extension() {
     let mut round = after(3, &[GRANTED]);
     round.handle_reply(node(1), GRANTED, at(9_898));
-    assert_eq!((round.verdict(), round.loss()), (Verdict::Lost, Some(Loss::TooLate)));
+    assert_eq!((round.verdict(), round.loss()), (Verdict::Lost, Some(RoundLoss::TooLate)));
     assert_eq!(drain(&mut round), []);
 }
 
@@ -82,7 +82,7 @@ fn a_quorum_that_comes_too_late_is_no_extension() {
 fn a_timeout_leaves_it_in_doubt_and_an_answer_after_that_does_not_count() {
     let mut round = after(3, &[GRANTED]);
     round.handle_timeout(at(100));
-    assert_eq!((round.verdict(), round.loss()), (Verdict::Lost, Some(Loss::NoQuorum)));
+    assert_eq!((round.verdict(), round.loss()), (Verdict::Lost, Some(RoundLoss::NoQuorum)));
     round.handle_reply(node(1), GRANTED, at(101));
     assert_eq!((round.verdict(), drain(&mut round)), (Verdict::Lost, vec![]));
 }

@@ -4,7 +4,7 @@
 //! counter or by confirming it, and only a quorum of votes wins. Method: command lists, as in
 //! `round_acquire.rs`.
 
-use quorlock::protocol::{FencingToken, Loss, Verdict};
+use quorlock::protocol::{FencingToken, RoundLoss, Verdict};
 
 use super::*;
 
@@ -24,9 +24,9 @@ fn confirms(nodes: impl IntoIterator<Item = usize>, number: u64) -> Vec<(NodeId,
 
 /// A round with a hint whose acquires have been handed out.
 fn fenced(nodes: usize) -> Round {
-    let mut terms = Terms::new(resource(), owner(), TTL);
-    terms.hint = Some(10);
-    let mut round = Round::acquire(Quorum::of(nodes), terms, start());
+    let mut spec = RoundSpec::new(resource(), owner(), TTL);
+    spec.hint = Some(10);
+    let mut round = Round::acquire(Quorum::of(nodes), spec, start());
     let (resource, owner) = (resource(), owner());
     let command =
         Command::Acquire { resource, owner, ttl: TTL, hint: Some(10), mark: Mark::default() };
@@ -44,13 +44,13 @@ fn agreed(counters: [u64; 3]) -> Round {
     round
 }
 
-fn state(round: &Round) -> (Verdict, Option<Loss>, Option<u64>) {
+fn state(round: &Round) -> (Verdict, Option<RoundLoss>, Option<u64>) {
     (round.verdict(), round.loss(), round.token().map(FencingToken::get))
 }
 
-const OPEN: (Verdict, Option<Loss>, Option<u64>) = (Verdict::Pending, None, None);
-const CONTENDED: (Verdict, Option<Loss>, Option<u64>) =
-    (Verdict::Lost, Some(Loss::Contended), None);
+const OPEN: (Verdict, Option<RoundLoss>, Option<u64>) = (Verdict::Pending, None, None);
+const CONTENDED: (Verdict, Option<RoundLoss>, Option<u64>) =
+    (Verdict::Lost, Some(RoundLoss::Contended), None);
 
 #[test]
 fn a_quorum_with_one_counter_wins_without_a_confirm() {
@@ -141,7 +141,7 @@ fn the_validity_counts_when_the_last_vote_comes() {
         round.handle_reply(node(2), granted(12), at(elapsed));
         assert_eq!(round.verdict(), verdict);
         let late = verdict == Verdict::Lost;
-        assert_eq!(round.loss(), late.then_some(Loss::TooLate));
+        assert_eq!(round.loss(), late.then_some(RoundLoss::TooLate));
         assert_eq!(drain(&mut round), if late { releases(0..5) } else { vec![] });
     }
 }
@@ -160,7 +160,7 @@ fn a_timeout_or_a_caller_that_goes_away_while_confirming_releases_every_grant() 
     assert_eq!(round.poll_command(), confirms([0], 12).pop());
     round.handle_abandoned();
     assert_eq!(drain(&mut round), releases(0..5));
-    assert_eq!(round.loss(), Some(Loss::Abandoned));
+    assert_eq!(round.loss(), Some(RoundLoss::Abandoned));
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn what_comes_after_the_loss_changes_nothing_but_late_grants_are_released_once_m
     for index in [0, 2, 3, 4] {
         round.handle_reply(node(index), granted(12), at(2));
     }
-    assert_eq!(state(&round), (Verdict::Lost, Some(Loss::Abandoned), None));
+    assert_eq!(state(&round), (Verdict::Lost, Some(RoundLoss::Abandoned), None));
     assert_eq!(drain(&mut round), releases([3, 4]));
 }
 
@@ -203,10 +203,10 @@ fn a_grant_without_a_counter_is_no_vote_for_a_token() {
 #[test]
 fn votes_are_asked_for_under_the_marks_that_were_known_when_the_round_began() {
     let mark = |index: usize| Mark::new(100 + index as u64, index as u64);
-    let mut terms = Terms::new(resource(), owner(), TTL);
-    terms.hint = Some(10);
-    terms.marks = (0..3).map(mark).collect();
-    let mut round = Round::acquire(Quorum::of(3), terms, start());
+    let mut spec = RoundSpec::new(resource(), owner(), TTL);
+    spec.hint = Some(10);
+    spec.marks = (0..3).map(mark).collect();
+    let mut round = Round::acquire(Quorum::of(3), spec, start());
     let marks = |round: &mut Round| -> Vec<(NodeId, Mark)> {
         let of = |(node, command)| match command {
             Command::Acquire { mark, .. } | Command::Confirm { mark, .. } => (node, mark),

@@ -3,7 +3,7 @@
 //! Goal: a release is counted over all configured nodes, never over those that were won, and a lost
 //! release round sends nothing more (what must be repeated is the driver's business).
 
-use quorlock::protocol::{Loss, Quorum, Round, Timestamp, Verdict};
+use quorlock::protocol::{Quorum, Round, RoundLoss, Timestamp, Verdict};
 
 use super::*;
 
@@ -40,13 +40,13 @@ fn the_quorum_is_of_all_nodes_not_of_those_that_were_won() {
     round.handle_reply(node(1), GRANTED, at(1));
     assert_eq!(round.verdict(), Verdict::Pending);
     round.handle_reply(node(2), denied(), at(1));
-    assert_eq!((round.verdict(), round.loss()), (Verdict::Lost, Some(Loss::Contended)));
+    assert_eq!((round.verdict(), round.loss()), (Verdict::Lost, Some(RoundLoss::Contended)));
 }
 
 #[test]
 fn too_few_nodes_named_are_lost_at_once_and_still_sent() {
     let mut round = release(5, &[1, 2]);
-    assert_eq!((round.verdict(), round.loss()), (Verdict::Lost, Some(Loss::Contended)));
+    assert_eq!((round.verdict(), round.loss()), (Verdict::Lost, Some(RoundLoss::Contended)));
     assert_eq!(drain(&mut round), releases([1, 2]));
     let mut none = release(3, &[]);
     assert_eq!(none.verdict(), Verdict::Lost);
@@ -59,14 +59,14 @@ fn gone_keys_are_told_from_nodes_that_failed() {
     drain(&mut gone);
     gone.handle_reply(node(0), denied(), at(1));
     gone.handle_reply(node(1), denied(), at(1));
-    assert_eq!((gone.verdict(), gone.loss()), (Verdict::Lost, Some(Loss::Contended)));
+    assert_eq!((gone.verdict(), gone.loss()), (Verdict::Lost, Some(RoundLoss::Contended)));
 
     let mut failed = release(3, &[0, 1, 2]);
     drain(&mut failed);
     failed.handle_reply(node(0), GRANTED, at(1));
     failed.handle_reply(node(1), NOT_SENT, at(1));
     failed.handle_reply(node(2), UNKNOWN, at(1));
-    assert_eq!((failed.verdict(), failed.loss()), (Verdict::Lost, Some(Loss::NoQuorum)));
+    assert_eq!((failed.verdict(), failed.loss()), (Verdict::Lost, Some(RoundLoss::NoQuorum)));
     assert_eq!(failed.granted(), 1);
 }
 
@@ -76,7 +76,7 @@ fn one_failure_that_might_have_made_the_quorum_leaves_it_unknown() {
     drain(&mut round);
     round.handle_reply(node(0), GRANTED, at(1));
     round.handle_reply(node(1), UNKNOWN, at(1));
-    assert_eq!((round.verdict(), round.loss()), (Verdict::Lost, Some(Loss::NoQuorum)));
+    assert_eq!((round.verdict(), round.loss()), (Verdict::Lost, Some(RoundLoss::NoQuorum)));
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn a_lost_release_sends_nothing_more() {
     let mut round = release(3, &[0, 1, 2]);
     drain(&mut round);
     round.handle_timeout(at(100));
-    assert_eq!((round.verdict(), round.loss()), (Verdict::Lost, Some(Loss::NoQuorum)));
+    assert_eq!((round.verdict(), round.loss()), (Verdict::Lost, Some(RoundLoss::NoQuorum)));
     assert_eq!(drain(&mut round), []);
     round.handle_reply(node(0), GRANTED, at(101));
     assert_eq!((round.granted(), round.verdict()), (0, Verdict::Lost));
@@ -104,7 +104,7 @@ fn an_abandoned_release_goes_on_in_what_it_has_sent() {
     let mut round = release(3, &[0, 1, 2]);
     assert_eq!(round.poll_command(), releases([0]).pop());
     round.handle_abandoned();
-    assert_eq!(round.loss(), Some(Loss::Abandoned));
+    assert_eq!(round.loss(), Some(RoundLoss::Abandoned));
     // What was to be released still is: taking these back would leave keys behind.
     assert_eq!(drain(&mut round), releases([1, 2]));
 }

@@ -74,9 +74,9 @@ struct Client {
 
 impl Client {
     fn begin(random: [u8; 16], hint: u64, nodes: usize, began: usize) -> Self {
-        let mut terms = Terms::new(resource(), Owner::from_random(random), TTL);
-        terms.hint = Some(hint);
-        let round = Round::acquire(Quorum::of(nodes), terms, start());
+        let mut spec = RoundSpec::new(resource(), Owner::from_random(random), TTL);
+        spec.hint = Some(hint);
+        let round = Round::acquire(Quorum::of(nodes), spec, start());
         let (there, back) = (vec![VecDeque::new(); nodes], vec![VecDeque::new(); nodes]);
         let mut client = Self { round, began, won: None, there, back };
         client.send();
@@ -84,7 +84,7 @@ impl Client {
     }
 
     fn restore(&self) -> Command {
-        let Terms { resource, owner, ttl, .. } = self.round.terms().clone();
+        let RoundSpec { resource, owner, ttl, .. } = self.round.spec().clone();
         Command::Restore { resource, owner, ttl, until: start(), token: self.round.token() }
     }
 

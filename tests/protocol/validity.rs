@@ -132,9 +132,9 @@ fn a_ttl_that_the_drift_eats_up_leaves_nothing_at_any_time() {
         let end = deadline(start(), ttl, Drift::default());
         assert_eq!(end, start());
         assert_eq!(left(end, start()), Duration::ZERO);
-        let mut terms = Terms::new(resource(), owner(), ttl);
-        terms.min_validity = Duration::ZERO;
-        let mut round = Round::acquire(Quorum::of(1), terms, start());
+        let mut spec = RoundSpec::new(resource(), owner(), ttl);
+        spec.min_validity = Duration::ZERO;
+        let mut round = Round::acquire(Quorum::of(1), spec, start());
         round.handle_reply(node(0), GRANTED, start());
         assert_eq!(round.verdict(), quorlock::protocol::Verdict::Lost);
     }

@@ -157,15 +157,15 @@ fn a_worker_that_hangs_loses_its_lease_and_one_that_goes_on_keeps_it() {
     let cluster = admitted(3, ttl);
     let redlock = ready(settings(&cluster, ttl));
     let start = Instant::now();
-    let lease = redlock.acquire("r").progress_within(within).blocking().unwrap();
+    let lease = redlock.acquire("r").heartbeat_within(within).blocking().unwrap();
     while start.elapsed() < ttl * 4 {
-        lease.progress();
+        lease.heartbeat();
         lease.check().unwrap();
         std::thread::sleep(5 * MS);
     }
     let last = Instant::now();
     let (time, reason) = held(&lease, last);
-    assert_eq!(reason, LossReason::NoProgress);
+    assert_eq!(reason, LossReason::NoHeartbeat);
     assert!(time < within + ttl, "{time:?}");
 }
 

@@ -1,6 +1,6 @@
 //! A runtime in virtual time: one thread, one seed, no real clock.
 //!
-//! Goal: the driver of production runs unchanged, and every run with one seed is the same run. Method: an
+//! Goal: the engine of production runs unchanged, and every run with one seed is the same run. Method: an
 //! own executor, small enough to be read. Of the tasks that are ready it picks one by the seed, as any
 //! scheduler might; when none is, time jumps to the next timer. Everything that could differ between two
 //! runs goes through it: time, sleep, spawn, randomness.

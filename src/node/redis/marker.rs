@@ -11,7 +11,7 @@ use crate::protocol::{Mark, Marker};
 
 /// A marker as a script has told it.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct CachedMarker {
     ready: bool,
     /// The process, its database, and whose replica it last was.
     identity: Arc<[u8]>,
@@ -56,7 +56,7 @@ impl Head {
     }
 }
 
-impl Known {
+impl CachedMarker {
     /// From the answer to a look: identity, head, era, seal, floor, high-water mark, longest ttl, flags.
     pub(super) fn read(ready: bool, fields: &[Value]) -> Option<Self> {
         let [identity, head, era, seal, floor, high, max_ttl, flags] = fields else { return None };
@@ -149,7 +149,7 @@ mod tests {
 
     const HEAD: &str = "77.1/abc/0/0 0000000000000200 0000000000000150";
 
-    fn known(ready: bool) -> Known {
+    fn known(ready: bool) -> CachedMarker {
         let text = |text: &str| Value::BulkString(text.into());
         let fields = [
             text("abc/0/0"),
@@ -161,7 +161,7 @@ mod tests {
             text("5000"),
             text(if ready { "" } else { "ko" }),
         ];
-        Known::read(ready, &fields).unwrap()
+        CachedMarker::read(ready, &fields).unwrap()
     }
 
     #[test]
@@ -187,8 +187,10 @@ mod tests {
         let marker = Marker::new(true, Duration::from_secs(5), 200).above(100).in_era(77).sealed(1);
         assert_eq!(known(true).marker(), marker);
         assert!(known(false).marker().kept && known(false).marker().orphaned);
-        assert!(Known::read(true, &[Value::Nil, Value::Int(1)]).is_none());
-        assert!(Known::read(true, &std::array::from_fn::<_, 8, _>(|_| Value::Int(1))).is_none());
+        assert!(CachedMarker::read(true, &[Value::Nil, Value::Int(1)]).is_none());
+        assert!(
+            CachedMarker::read(true, &std::array::from_fn::<_, 8, _>(|_| Value::Int(1))).is_none()
+        );
         assert!(Head::read(b"77.1/abc/0/0 12").is_none() && Head::read(b"a b c").is_none());
     }
 

@@ -11,7 +11,7 @@ use redis::{Cmd, ErrorKind, RedisError, Value};
 
 use super::{
     link::{Link, Room},
-    marker::Known,
+    marker::CachedMarker,
     script::Script,
 };
 use crate::{
@@ -38,7 +38,7 @@ pub(super) struct Session {
     clock: Arc<Mutex<NodeClock>>,
     node_timeout: Duration,
     /// What its marker said when it was last read on this connection.
-    known: Mutex<Option<Arc<Known>>>,
+    known: Mutex<Option<Arc<CachedMarker>>>,
 }
 
 /// What a script that votes has answered.
@@ -128,12 +128,12 @@ impl Session {
     }
 
     /// What the marker said when it was last read.
-    pub(super) fn known(&self) -> Option<Arc<Known>> {
+    pub(super) fn known(&self) -> Option<Arc<CachedMarker>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The marker has been read.
-    pub(super) fn learn(&self, known: Arc<Known>) {
+    pub(super) fn learn(&self, known: Arc<CachedMarker>) {
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
     }
 

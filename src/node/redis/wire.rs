@@ -9,7 +9,7 @@ use futures::future::join;
 use redis::{Cmd, Value};
 
 use super::{
-    marker::Known,
+    marker::CachedMarker,
     script::{self, OWN, Script, Source},
     session::{Answer, Session},
 };
@@ -308,7 +308,7 @@ pub(super) async fn join_fleet(session: Arc<Session>, join: Join) -> Result<Mark
     let script = Script { source: &script::JOIN, keys: &OWN, args: &args };
     match session.vote(script, session.now()).await?.told() {
         [Value::Int(ready @ (0 | 1)), _, marker @ ..] => {
-            let known = Known::read(*ready == 1, marker)
+            let known = CachedMarker::read(*ready == 1, marker)
                 .ok_or_else(|| unexpected("a marker of another form"))?;
             // Older data, such as a backup: it must join again. What was seen before stays known, so that this is so
             // until it has.

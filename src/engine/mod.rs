@@ -5,18 +5,19 @@
 
 mod acquire;
 mod admission;
-mod attempt;
+mod cleanup;
 mod clocks;
 mod fanout;
 mod footprint;
-mod keeper;
-mod leftovers;
+mod grant;
 mod pace;
 mod quarantine;
-mod queue;
 mod release;
+mod renewals;
 mod restore;
+mod round;
 mod shield;
+mod timers;
 mod turns;
 mod window;
 
@@ -32,14 +33,15 @@ use std::{
 use tokio::sync::Notify;
 
 pub(crate) use self::{
-    acquire::{Acquiring, Patience, Plan},
+    acquire::{AcquireSpec, Acquiring, WaitPolicy},
     footprint::{Footprint, Refusals},
-    queue::{Alarm, Ticket},
+    grant::Grant,
+    timers::{TimerKey, Wakeup},
 };
 use self::{
-    keeper::Keeper,
-    leftovers::Leftovers,
+    cleanup::PendingReleases,
     pace::Pace,
+    renewals::Renewals,
     shield::Shielded,
     turns::{Line, Turns},
 };
@@ -57,16 +59,16 @@ const AFTER_PANIC: Duration = Duration::from_millis(500);
 
 /// What all leases and requests of one [`Redlock`](crate::Redlock) share.
 #[derive(Debug)]
-pub(crate) struct Driver {
+pub(crate) struct Engine {
     pub(crate) config: Config,
     pub(crate) quorum: Quorum,
-    nodes: Box<[Member]>,
+    nodes: Box<[NodeSlot]>,
     runtime: Arc<dyn Runtime>,
     fleet: Arc<Fleet>,
     pace: Pace,
     admission: Mutex<Admission>,
     clocks: Mutex<Clocks>,
-    keeper: Keeper,
+    renewals: Renewals,
     acquires: Turns,
     releases: Turns,
     active: Activity,
@@ -75,13 +77,13 @@ pub(crate) struct Driver {
     closing: Notify,
 }
 
-/// A node, with what the driver knows of it.
+/// A node, with what the engine knows of it.
 #[derive(Debug)]
-struct Member {
+struct NodeSlot {
     node: Shielded,
     address: Arc<str>,
     pace: Pace,
-    leftovers: Leftovers,
+    pending: PendingReleases,
     /// The era in which its clock jumped, so that it has to join again though it has not restarted; or zero.
     jumped_in: AtomicU64,
     /// The floor that a sealed majority of the others gave it, and the era for which that holds.
@@ -101,7 +103,7 @@ struct Activity {
     ended: Notify,
 }
 
-impl Driver {
+impl Engine {
     /// Starts every node.
     pub(crate) fn start(
         config: Config,
@@ -119,11 +121,11 @@ impl Driver {
             ));
         }
         let quorum = Quorum::of(nodes.len());
-        let member = |node: Arc<dyn Node>| Member {
+        let slot = |node: Arc<dyn Node>| NodeSlot {
             address: node.status().address,
             node: Shielded::new(node),
             pace: Pace::default(),
-            leftovers: Leftovers::default(),
+            pending: PendingReleases::default(),
             jumped_in: AtomicU64::new(0),
             sealed_floor: Mutex::default(),
             lapses: AtomicU64::new(0),
@@ -139,16 +141,16 @@ impl Driver {
         let fenced = !config.classic;
         let turns = || Turns::new(config.node_timeout);
         let (acquires, releases) = (turns(), turns());
-        let driver = Arc::new(Self {
+        let engine = Arc::new(Self {
             config,
             quorum,
-            nodes: nodes.into_iter().map(member).collect(),
+            nodes: nodes.into_iter().map(slot).collect(),
             runtime,
             fleet,
             pace: Pace::default(),
             admission: Mutex::new(admission),
             clocks: Mutex::new(Clocks::new(quorum)),
-            keeper: Keeper::default(),
+            renewals: Renewals::default(),
             acquires,
             releases,
             active: Activity::default(),
@@ -156,13 +158,13 @@ impl Driver {
             closing: Notify::new(),
         });
         if fenced {
-            let weak = Arc::downgrade(&driver);
-            driver.runtime.spawn(Box::pin(async move {
+            let weak = Arc::downgrade(&engine);
+            engine.runtime.spawn(Box::pin(async move {
                 let begin = || quarantine::attend(Weak::clone(&weak));
                 persist(begin, || after_panic(&weak)).await;
             }));
         }
-        driver
+        engine
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -184,12 +186,12 @@ impl Driver {
     }
 
     pub(crate) fn statuses(&self) -> Vec<NodeStatus> {
-        let status = |member: &Member| {
-            let mut status = member.node.status().unwrap_or_else(|error| {
+        let status = |slot: &NodeSlot| {
+            let mut status = slot.node.status().unwrap_or_else(|error| {
                 let reason = Arc::from(error.to_string());
-                NodeStatus::new(Arc::clone(&member.address), NodeState::Down { reason })
+                NodeStatus::new(Arc::clone(&slot.address), NodeState::Down { reason })
             });
-            status.round_trip = status.round_trip.or_else(|| member.pace.round_trip());
+            status.round_trip = status.round_trip.or_else(|| slot.pace.round_trip());
             status
         };
         let mut statuses: Vec<NodeStatus> = self.nodes.iter().map(status).collect();
@@ -204,7 +206,7 @@ impl Driver {
         statuses
     }
 
-    fn member(&self, node: NodeId) -> Option<&Member> {
+    fn slot(&self, node: NodeId) -> Option<&NodeSlot> {
         self.nodes.get(node.index())
     }
 
@@ -230,7 +232,7 @@ impl Driver {
     /// Counts something as under way until it is dropped.
     fn count(self: &Arc<Self>) -> Counted {
         self.active.tasks.fetch_add(1, Ordering::AcqRel);
-        Counted { driver: Arc::clone(self) }
+        Counted { engine: Arc::clone(self) }
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -305,33 +307,33 @@ impl Driver {
     }
 }
 
-/// The pause after a panic of the runtime's. It does not keep the driver alive.
-async fn after_panic(driver: &Weak<Driver>) {
+/// The pause after a panic of the runtime's. It does not keep the engine alive.
+async fn after_panic(engine: &Weak<Engine>) {
     let sleep =
-        driver.upgrade().map(|driver| driver.sleep_until(driver.now().saturating_add(AFTER_PANIC)));
+        engine.upgrade().map(|engine| engine.sleep_until(engine.now().saturating_add(AFTER_PANIC)));
     if let Some(sleep) = sleep {
         sleep.await;
     }
 }
 
 struct Counted {
-    driver: Arc<Driver>,
+    engine: Arc<Engine>,
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        let active = &self.driver.active;
+        let active = &self.engine.active;
         if active.tasks.fetch_sub(1, Ordering::AcqRel) == 1 {
             active.ended.notify_waiters();
         }
     }
 }
 
-impl Drop for Driver {
+impl Drop for Engine {
     fn drop(&mut self) {
-        // Whoever looks after this driver without keeping it alive learns that it is gone.
+        // Whoever looks after this engine without keeping it alive learns that it is gone.
         self.fleet.attention.notify_one();
-        self.keeper.wake_up();
+        self.renewals.wake_up();
         self.acquires.wake_up();
         self.releases.wake_up();
     }

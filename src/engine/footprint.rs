@@ -17,8 +17,8 @@ pub(crate) struct Footprint {
 
 impl Footprint {
     /// On one node, where the key has been set by something else than the acquire.
-    pub(super) fn at(node: NodeId, unsure: bool) -> Self {
-        Self { nodes: vec![(node, unsure)], refusals: Refusals::default() }
+    pub(super) fn at(node: NodeId, may_land_late: bool) -> Self {
+        Self { nodes: vec![(node, may_land_late)], refusals: Refusals::default() }
     }
 }
 

@@ -14,7 +14,7 @@ use std::{
 use futures::future::select;
 
 use super::{
-    Driver, after_panic,
+    Engine, after_panic,
     fanout::{Fanout, Numbered, Progress},
     footprint::Refusals,
 };
@@ -39,32 +39,32 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// The unconfirmed releases of one node.
 #[derive(Debug, Default)]
-pub(super) struct Leftovers {
+pub(super) struct PendingReleases {
     queue: Mutex<Queue>,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
     /// Those that may be sent, in the order in which their turn comes.
-    due: VecDeque<Leftover>,
+    due: VecDeque<PendingRelease>,
     /// Those that wait for their time, by that time.
-    later: BTreeMap<(Timestamp, u64), Leftover>,
+    later: BTreeMap<(Timestamp, u64), PendingRelease>,
     /// Tells those for the same time apart.
     next_number: u64,
     /// Whether a task is at work on it.
     attended: bool,
 }
 
-/// The one task that is at work on a queue. If it comes to a bad end, the next leftover starts another.
+/// The one task that is at work on a queue. If it comes to a bad end, the next pending starts another.
 struct Attending {
-    driver: Arc<Driver>,
+    engine: Arc<Engine>,
     node: NodeId,
     ended: bool,
 }
 
 /// One release that has not been confirmed.
 #[derive(Debug)]
-pub(super) struct Leftover {
+pub(super) struct PendingRelease {
     resource: Resource,
     owner: Owner,
     /// It is not sent again before this.
@@ -78,21 +78,21 @@ pub(super) struct Leftover {
     refusals: Refusals,
 }
 
-impl Leftover {
-    /// `unsure` says that the acquire may be executed after the release.
+impl PendingRelease {
+    /// `may_land_late` says that the acquire may be executed after the release.
     pub(super) fn new(
-        driver: &Driver,
+        engine: &Engine,
         resource: &Resource,
         owner: Owner,
         ttl: Duration,
-        unsure: bool,
+        may_land_late: bool,
         refusals: Refusals,
     ) -> Self {
-        let from = driver.steady();
+        let from = engine.steady();
         let until = from.saturating_add(ttl).saturating_add(LATE);
         // In classic mode nothing is refused for being late; then this is no more than likely.
         let taken_until =
-            unsure.then(|| from.saturating_add(taken_for(driver.config.node_timeout)));
+            may_land_late.then(|| from.saturating_add(taken_for(engine.config.node_timeout)));
         Self {
             resource: resource.clone(),
             owner,
@@ -106,51 +106,51 @@ impl Leftover {
 
     /// What follows when a release that was sent at `sent` has found nothing: another one a node timeout later, when
     /// most of what is still under way has arrived, and the last one when the node takes nothing of it any more.
-    pub(super) fn found_nothing(self, driver: &Driver, sent: Timestamp) -> Option<Self> {
+    pub(super) fn found_nothing(self, engine: &Engine, sent: Timestamp) -> Option<Self> {
         let taken_until = self.taken_until.filter(|until| sent < *until)?;
-        let soon = driver.steady().saturating_add(driver.config.node_timeout);
+        let soon = engine.steady().saturating_add(engine.config.node_timeout);
         let from = if self.checked { taken_until } else { soon.min(taken_until) };
         Some(Self { from, checked: true, ..self })
     }
 }
 
-impl Driver {
+impl Engine {
     /// Keeps a release for later, and sees to it that somebody sends it.
-    pub(super) fn leave_for_later(self: &Arc<Self>, node: NodeId, leftover: Leftover) {
-        let Some(member) = self.member(node) else { return };
-        telemetry::release_queued(node, &leftover.resource);
+    pub(super) fn leave_for_later(self: &Arc<Self>, node: NodeId, pending: PendingRelease) {
+        let Some(slot) = self.slot(node) else { return };
+        telemetry::release_queued(node, &pending.resource);
         {
-            let mut queue = member.leftovers.lock();
-            if let Some(oldest) = queue.push(leftover, self.steady()) {
+            let mut queue = slot.pending.lock();
+            if let Some(oldest) = queue.push(pending, self.steady()) {
                 telemetry::release_given_up(node, &oldest.resource);
             }
             if std::mem::replace(&mut queue.attended, true) {
                 return;
             }
         }
-        let attending = Attending { driver: Arc::clone(self), node, ended: false };
+        let attending = Attending { engine: Arc::clone(self), node, ended: false };
         self.spawn(async move {
-            let weak = Arc::downgrade(&attending.driver);
-            persist(|| attending.driver.attend(node), || after_panic(&weak)).await;
+            let weak = Arc::downgrade(&attending.engine);
+            persist(|| attending.engine.attend(node), || after_panic(&weak)).await;
             attending.end();
         });
     }
 
-    /// Sends the leftovers of a node until there are none. It pauses only where nothing gets on.
+    /// Sends the pending of a node until there are none. It pauses only where nothing gets on.
     async fn attend(self: &Arc<Self>, node: NodeId) {
-        let Some(member) = self.member(node) else { return };
+        let Some(slot) = self.slot(node) else { return };
         let (mut pause, mut most) = (FIRST_PAUSE, 1);
         self.pause(pause).await;
         loop {
-            let mut batch = member.leftovers.take_batch(self.steady(), most, node);
-            batch.retain(|leftover| !leftover.refusals.contain(node));
+            let mut batch = slot.pending.take_batch(self.steady(), most, node);
+            batch.retain(|pending| !pending.refusals.contain(node));
             if batch.is_empty() {
-                let Some(next) = member.leftovers.next_or_end() else { return };
+                let Some(next) = slot.pending.next_or_end() else { return };
                 self.pause(next.saturating_since(self.steady()).min(FIRST_PAUSE)).await;
                 continue;
             }
             let open = batch.into_iter().map(Some).collect();
-            let mut batch = Batch { leftovers: &member.leftovers, open };
+            let mut batch = Batch { pending: &slot.pending, open };
             self.send_batch(node, &mut batch).await;
             let stuck = batch.open.iter().all(Option::is_some);
             drop(batch);
@@ -173,44 +173,46 @@ impl Driver {
     async fn send_batch(&self, node: NodeId, batch: &mut Batch<'_>) {
         let mut calls: Fanout<Numbered> = Fanout::new(self);
         let sent = self.steady();
-        for (number, Leftover { resource, owner, .. }) in batch.open.iter().flatten().enumerate() {
+        for (number, PendingRelease { resource, owner, .. }) in
+            batch.open.iter().flatten().enumerate()
+        {
             let release = Command::Release { resource: resource.clone(), owner: *owner };
             calls.push_numbered(self, node, number, release);
         }
         while let Progress::Answered((_, answer)) = calls.progress(self).await {
             if let Ok((number, Ok(reply @ (Reply::Granted(_) | Reply::Denied(_))))) = answer
-                && let Some(leftover) = batch.open.get_mut(number).and_then(Option::take)
+                && let Some(pending) = batch.open.get_mut(number).and_then(Option::take)
                 && matches!(reply, Reply::Denied(_))
-                && let Some(again) = leftover.found_nothing(self, sent)
+                && let Some(again) = pending.found_nothing(self, sent)
             {
-                batch.leftovers.lock().put(again);
+                batch.pending.lock().put(again);
             }
         }
     }
 }
 
-/// Leftovers that have been sent. What has not been answered goes back, also when the task comes to a bad end.
+/// PendingReleases that have been sent. What has not been answered goes back, also when the task comes to a bad end.
 struct Batch<'a> {
-    leftovers: &'a Leftovers,
-    open: Vec<Option<Leftover>>,
+    pending: &'a PendingReleases,
+    open: Vec<Option<PendingRelease>>,
 }
 
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
-        self.leftovers.lock().due.extend(self.open.drain(..).flatten());
+        self.pending.lock().due.extend(self.open.drain(..).flatten());
     }
 }
 
-impl Leftovers {
+impl PendingReleases {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The first ones that are due; those that have expired are given up.
-    fn take_batch(&self, now: Timestamp, most: usize, node: NodeId) -> Vec<Leftover> {
+    fn take_batch(&self, now: Timestamp, most: usize, node: NodeId) -> Vec<PendingRelease> {
         let (batch, expired) = self.lock().take_batch(now, most);
-        for leftover in expired {
-            telemetry::release_given_up(node, &leftover.resource);
+        for pending in expired {
+            telemetry::release_given_up(node, &pending.resource);
         }
         batch
     }
@@ -219,7 +221,7 @@ impl Leftovers {
     fn next_or_end(&self) -> Option<Timestamp> {
         let mut queue = self.lock();
         let next =
-            queue.due.front().or_else(|| queue.later.values().next()).map(|leftover| leftover.from);
+            queue.due.front().or_else(|| queue.later.values().next()).map(|pending| pending.from);
         queue.attended = next.is_some();
         next
     }
@@ -227,7 +229,11 @@ impl Leftovers {
 
 impl Queue {
     /// The first ones that are due and have not expired, and those before them that have.
-    fn take_batch(&mut self, now: Timestamp, most: usize) -> (Vec<Leftover>, Vec<Leftover>) {
+    fn take_batch(
+        &mut self,
+        now: Timestamp,
+        most: usize,
+    ) -> (Vec<PendingRelease>, Vec<PendingRelease>) {
         while let Some(first) = self.later.first_entry()
             && now >= first.get().from
         {
@@ -235,32 +241,32 @@ impl Queue {
         }
         let (mut batch, mut expired) = (Vec::new(), Vec::new());
         while batch.len() < most
-            && let Some(leftover) = self.due.pop_front()
+            && let Some(pending) = self.due.pop_front()
         {
-            let list = if now >= leftover.until { &mut expired } else { &mut batch };
-            list.push(leftover);
+            let list = if now >= pending.until { &mut expired } else { &mut batch };
+            list.push(pending);
         }
         (batch, expired)
     }
 
     /// Adds one, and returns the one that has to give way to it.
-    fn push(&mut self, leftover: Leftover, now: Timestamp) -> Option<Leftover> {
+    fn push(&mut self, pending: PendingRelease, now: Timestamp) -> Option<PendingRelease> {
         let full = self.due.len().saturating_add(self.later.len()) >= MOST;
         let (due, later) = (&mut self.due, &mut self.later);
-        let oldest = || due.pop_front().or_else(|| later.pop_first().map(|(_, leftover)| leftover));
+        let oldest = || due.pop_front().or_else(|| later.pop_first().map(|(_, pending)| pending));
         let first = full.then(oldest).flatten();
-        if now >= leftover.from {
-            self.due.push_back(leftover);
+        if now >= pending.from {
+            self.due.push_back(pending);
         } else {
-            self.put(leftover);
+            self.put(pending);
         }
         first
     }
 
     /// Keeps one until its time.
-    fn put(&mut self, leftover: Leftover) {
+    fn put(&mut self, pending: PendingRelease) {
         self.next_number = self.next_number.wrapping_add(1);
-        self.later.insert((leftover.from, self.next_number), leftover);
+        self.later.insert((pending.from, self.next_number), pending);
     }
 }
 
@@ -273,9 +279,9 @@ impl Attending {
 impl Drop for Attending {
     fn drop(&mut self) {
         if !self.ended
-            && let Some(member) = self.driver.member(self.node)
+            && let Some(slot) = self.engine.slot(self.node)
         {
-            member.leftovers.lock().attended = false;
+            slot.pending.lock().attended = false;
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The task that turns away whoever has waited in a line until the deadline.
 //!
-//! It sleeps until the first deadline. It must not keep the driver alive.
+//! It sleeps until the first deadline. It must not keep the engine alive.
 
 use std::sync::Weak;
 
@@ -8,15 +8,15 @@ use futures::future::select;
 use tokio::sync::Notify;
 
 use super::Line;
-use crate::driver::Driver;
+use crate::engine::Engine;
 
-/// Looks after the deadlines of a line while there are any. It does not keep the driver alive.
-pub(super) async fn attend(driver: &Weak<Driver>, line: Line, wake: &Notify) {
+/// Looks after the deadlines of a line while there are any. It does not keep the engine alive.
+pub(super) async fn attend(engine: &Weak<Engine>, line: Line, wake: &Notify) {
     loop {
         let sleep = {
-            let Some(driver) = driver.upgrade() else { return };
-            let Some(next) = driver.turn_away_late(line) else { return };
-            driver.runtime.sleep_until(next)
+            let Some(engine) = engine.upgrade() else { return };
+            let Some(next) = engine.turn_away_late(line) else { return };
+            engine.runtime.sleep_until(next)
         };
         select(std::pin::pin!(wake.notified()), sleep).await;
     }
@@ -25,7 +25,7 @@ pub(super) async fn attend(driver: &Weak<Driver>, line: Line, wake: &Notify) {
 /// The task that looks after deadlines. When it ends in any other way than by having nothing left to do, as when the
 /// runtime drops it, the next one who waits starts another.
 pub(super) struct Attending {
-    pub(super) driver: Weak<Driver>,
+    pub(super) engine: Weak<Engine>,
     pub(super) line: Line,
     pub(super) ended: bool,
 }
@@ -39,9 +39,9 @@ impl Attending {
 impl Drop for Attending {
     fn drop(&mut self) {
         if !self.ended
-            && let Some(driver) = self.driver.upgrade()
+            && let Some(engine) = self.engine.upgrade()
         {
-            driver.turns(self.line).lock().attended = false;
+            engine.turns(self.line).lock().attended = false;
         }
     }
 }

@@ -15,31 +15,31 @@ use futures::future::{Either, select};
 use tokio::sync::oneshot;
 
 use super::{
-    Driver,
-    attempt::Attempt,
+    Engine,
+    round::AcquireRound,
     turns::{Line, Place, Turn, TurnedAway},
 };
 use crate::{
     error::{AcquireError, NodeOutcome, NodeReport, Reports},
     lease::Lease,
-    protocol::{NodeId, Resource, Timestamp, Upkeep, Verdict},
+    protocol::{NodeId, RenewalPolicy, Resource, Timestamp, Verdict},
     telemetry,
 };
 
 /// What a caller asked for, checked.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct AcquireSpec {
     /// The key on the nodes.
     pub(crate) resource: Resource,
     pub(crate) ttl: Duration,
     pub(crate) min_validity: Duration,
-    pub(crate) patience: Patience,
-    pub(crate) upkeep: Upkeep,
+    pub(crate) wait_policy: WaitPolicy,
+    pub(crate) renewal: RenewalPolicy,
 }
 
 /// How long a caller waits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Patience {
+pub(crate) enum WaitPolicy {
     /// One round. It is begun again, for up to a node timeout, where nodes whose state had just changed would have
     /// made the difference.
     OneRound,
@@ -49,7 +49,7 @@ pub(crate) enum Patience {
     Unlimited,
 }
 
-impl Patience {
+impl WaitPolicy {
     /// Whether another round may begin at `next`, for a request that was made at `started`.
     fn lasts(self, started: Timestamp, next: Timestamp) -> bool {
         match self {
@@ -87,39 +87,39 @@ struct FoundHeld {
 
 /// What is known of an acquire between its rounds.
 struct Acquisition {
-    plan: Plan,
+    plan: AcquireSpec,
     answer: Answer,
     started: Timestamp,
 }
 
 impl Acquisition {
     /// The end of the wait for a turn.
-    fn deadline(&self, driver: &Driver) -> Option<Timestamp> {
-        match self.plan.patience {
-            Patience::OneRound => Some(self.started.saturating_add(driver.config.node_timeout)),
-            Patience::For(wait) => Some(self.started.saturating_add(wait)),
-            Patience::Unlimited => None,
+    fn deadline(&self, engine: &Engine) -> Option<Timestamp> {
+        match self.plan.wait_policy {
+            WaitPolicy::OneRound => Some(self.started.saturating_add(engine.config.node_timeout)),
+            WaitPolicy::For(wait) => Some(self.started.saturating_add(wait)),
+            WaitPolicy::Unlimited => None,
         }
     }
 
     /// Begins, or says why not. No node has been asked.
-    fn start(self, driver: &Arc<Driver>, turn: Result<Turn, TurnedAway>) {
+    fn start(self, engine: &Arc<Engine>, turn: Result<Turn, TurnedAway>) {
         match turn {
             Ok(turn) => {
-                let driver_of_task = Arc::clone(driver);
-                driver.spawn(async move { driver_of_task.acquire_rounds(self, turn).await });
+                let driver_of_task = Arc::clone(engine);
+                engine.spawn(async move { driver_of_task.acquire_rounds(self, turn).await });
             }
             Err(reason) => {
-                let error = driver.turned_away(reason, self.started, None);
+                let error = engine.turned_away(reason, self.started, None);
                 let _ = self.answer.send(Err(error));
             }
         }
     }
 }
 
-impl Driver {
+impl Engine {
     /// Starts to acquire, or waits in line for that; the answer comes through the channel.
-    pub(crate) fn acquire(self: &Arc<Self>, plan: Plan) -> Acquiring {
+    pub(crate) fn acquire(self: &Arc<Self>, plan: AcquireSpec) -> Acquiring {
         let (answer, receiver) = oneshot::channel();
         if !self.is_served() {
             return Acquiring { answer: receiver, _place: None };
@@ -131,12 +131,12 @@ impl Driver {
                 None
             }
             None => {
-                let (deadline, driver) = (acquisition.deadline(self), Arc::clone(self));
-                let start = Box::new(move |turn| acquisition.start(&driver, turn));
+                let (deadline, engine) = (acquisition.deadline(self), Arc::clone(self));
+                let start = Box::new(move |turn| acquisition.start(&engine, turn));
                 self.wait_for_turn(Line::Acquires, deadline, start)
             }
         };
-        let place = place.map(|place| Place { driver: Arc::clone(self), place });
+        let place = place.map(|place| Place { engine: Arc::clone(self), place });
         Acquiring { answer: receiver, _place: place }
     }
 
@@ -157,7 +157,7 @@ impl Driver {
             if answer.is_closed() {
                 return;
             }
-            let mut attempt = Attempt::begin(&self, &plan, turn);
+            let mut attempt = AcquireRound::begin(&self, &plan, turn);
             attempt.decide(&mut answer).await;
             if attempt.round.verdict() == Verdict::Won {
                 let now = self.now();
@@ -194,13 +194,13 @@ impl Driver {
             // The nodes are well: this client has not yet heard of their new state, as after another one was admitted.
             let outdated = error.nodes().is_some_and(Reports::is_outdated);
             let again = now.saturating_since(started) < self.config.node_timeout;
-            if outdated && again && plan.patience == Patience::OneRound {
+            if outdated && again && plan.wait_policy == WaitPolicy::OneRound {
                 if let Either::Left(_) =
                     select(pin!(answer.closed()), pin!(self.look_ended())).await
                 {
                     return;
                 }
-            } else if !bearable || !plan.patience.lasts(started, next) {
+            } else if !bearable || !plan.wait_policy.lasts(started, next) {
                 // Its time went by in line, or its round in a throng: that does not show that the nodes are broken.
                 let slow = crowded && bearable
                     || self.last_answered(Line::Acquires) >= begun
@@ -269,7 +269,7 @@ impl Driver {
         // Where nobody takes it, it is given back by being dropped.
         let start = Box::new(move |turn| drop(give.send(turn)));
         let place = self.wait_for_turn(Line::Acquires, deadline, start);
-        let _place = place.map(|place| Place { driver: Arc::clone(self), place });
+        let _place = place.map(|place| Place { engine: Arc::clone(self), place });
         match select(pin!(answer.closed()), given).await {
             Either::Left(_) => None,
             Either::Right((turn, _)) => Some(turn.unwrap_or(Err(TurnedAway::Closed))),
@@ -317,11 +317,16 @@ impl Driver {
 
     /// Whether an outage is ridden out until `next`: for a quarter of the wait, and for a node timeout at least. Then
     /// it is reported, because waiting does not mend it.
-    fn is_bearable(&self, plan: &Plan, broken_since: Option<Timestamp>, next: Timestamp) -> bool {
-        let wait = match plan.patience {
-            Patience::OneRound => Duration::ZERO,
-            Patience::For(wait) => wait,
-            Patience::Unlimited => self.config.wait,
+    fn is_bearable(
+        &self,
+        plan: &AcquireSpec,
+        broken_since: Option<Timestamp>,
+        next: Timestamp,
+    ) -> bool {
+        let wait = match plan.wait_policy {
+            WaitPolicy::OneRound => Duration::ZERO,
+            WaitPolicy::For(wait) => wait,
+            WaitPolicy::Unlimited => self.config.wait,
         };
         let bearable = self.config.node_timeout.max(wait / 4);
         broken_since.is_none_or(|since| next < since.saturating_add(bearable))
@@ -333,13 +338,13 @@ impl Driver {
     }
 }
 
-impl Driver {
+impl Engine {
     /// One report per node.
     pub(super) fn reports(&self, outcomes: &[NodeOutcome]) -> Reports {
         let report =
-            |(index, (member, outcome)): (usize, (&super::Member, &NodeOutcome))| NodeReport {
+            |(index, (slot, outcome)): (usize, (&super::NodeSlot, &NodeOutcome))| NodeReport {
                 node: NodeId::new(index),
-                address: Arc::clone(&member.address),
+                address: Arc::clone(&slot.address),
                 outcome: outcome.clone(),
             };
         Reports::new(self.nodes.iter().zip(outcomes).enumerate().map(report).collect())

@@ -1,17 +1,17 @@
-//! What is known of the nodes' standing, and what the rest of the driver asks of it.
+//! What is known of the nodes' standing, and what the rest of the engine asks of it.
 //!
 //! It answers from what `protocol::Admission` says. It never makes an acquire wait, and asks no node anything;
 //! `quarantine` does.
 
 use std::sync::{Arc, MutexGuard, PoisonError, atomic::Ordering};
 
-use super::{Driver, Member};
+use super::{Engine, NodeSlot};
 use crate::{
     node::{NodeError, NodeState},
     protocol::{Admission, Floor, Mark, NodeId, Standing},
 };
 
-impl Driver {
+impl Engine {
     pub(super) fn admission(&self) -> MutexGuard<'_, Admission> {
         self.admission.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -53,7 +53,7 @@ impl Driver {
             return None;
         }
         // Another process is there than the one whose standing is known.
-        if self.member(node).is_some_and(|member| !member.is_known(identity)) {
+        if self.slot(node).is_some_and(|slot| !slot.is_known(identity)) {
             return Some(NodeState::Connecting);
         }
         let admission = self.admission();
@@ -74,7 +74,7 @@ impl Driver {
 
     /// Why a node's marker could not be read, such as a right that is missing.
     fn trouble(&self, node: NodeId) -> Option<NodeError> {
-        self.member(node)?.trouble().clone()
+        self.slot(node)?.trouble().clone()
     }
 
     /// Takes note of what a failure says about a node's standing.
@@ -89,12 +89,12 @@ impl Driver {
                 }
             }
             NodeError::ClockJumped => {
-                let Some(member) = self.member(node) else { return };
+                let Some(slot) = self.slot(node) else { return };
                 // A look that is under way may have told of a newer era.
-                let seen = member.node.status().ok().and_then(|status| status.era);
+                let seen = slot.node.status().ok().and_then(|status| status.era);
                 let mut admission = self.admission();
                 let era = admission.era(node).max(seen).unwrap_or(u64::MAX).max(1);
-                member.jumped_in.store(era, Ordering::Release);
+                slot.jumped_in.store(era, Ordering::Release);
                 self.lapse(node, &mut admission);
                 self.fleet.attention.notify_one();
             }
@@ -105,18 +105,18 @@ impl Driver {
     /// Takes a node's standing away. What it was asked before that, and answers after it, does not count.
     pub(super) fn lapse(&self, node: NodeId, admission: &mut Admission) {
         admission.handle_forgotten(node);
-        if let Some(member) = self.member(node) {
-            member.lapses.fetch_add(1, Ordering::AcqRel);
+        if let Some(slot) = self.slot(node) {
+            slot.lapses.fetch_add(1, Ordering::AcqRel);
         }
     }
 
     /// How often a node's standing has been taken away.
     pub(super) fn lapses(&self, node: NodeId) -> u64 {
-        self.member(node).map_or(0, |member| member.lapses.load(Ordering::Acquire))
+        self.slot(node).map_or(0, |slot| slot.lapses.load(Ordering::Acquire))
     }
 }
 
-impl Member {
+impl NodeSlot {
     /// The era in which the node's clock was seen to jump, until that has been dealt with.
     pub(super) fn jumped_in(&self) -> Option<u64> {
         Some(self.jumped_in.load(Ordering::Acquire)).filter(|era| *era != 0)

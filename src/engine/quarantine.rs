@@ -11,7 +11,7 @@ use std::{
 use futures::future::select;
 
 use super::{
-    Driver, Member,
+    Engine, NodeSlot,
     fanout::{Fanout, Progress},
 };
 use crate::{
@@ -31,47 +31,47 @@ const LOOK: Duration = READ_EVERY;
 const SHORTEST: Duration = Duration::from_millis(50);
 
 /// Sees to the nodes whenever one has changed, when a quarantine ends, and now and then. It goes on as long as the
-/// driver lives, and does not keep it alive.
-pub(super) async fn attend(driver: Weak<Driver>) {
-    let Some(fleet) = driver.upgrade().map(|driver| Arc::clone(&driver.fleet)) else { return };
+/// engine lives, and does not keep it alive.
+pub(super) async fn attend(engine: Weak<Engine>) {
+    let Some(fleet) = engine.upgrade().map(|engine| Arc::clone(&engine.fleet)) else { return };
     let mut next_look: Option<Timestamp> = None;
     loop {
         let changed = fleet.attention.notified();
         let sleep = {
-            let Some(driver) = driver.upgrade() else { return };
-            let now = driver.runtime.steady();
+            let Some(engine) = engine.upgrade() else { return };
+            let now = engine.runtime.steady();
             let everyone = next_look.is_some_and(|at| now >= at);
             let next = next_look.filter(|_| !everyone).unwrap_or_else(|| now.saturating_add(LOOK));
             next_look = Some(next);
-            let pause = driver.see_to_admission(everyone).await;
-            let left = next.saturating_since(driver.runtime.steady()).max(SHORTEST);
-            driver.runtime.sleep_until(driver.now().saturating_add(pause.min(left)))
+            let pause = engine.see_to_admission(everyone).await;
+            let left = next.saturating_since(engine.runtime.steady()).max(SHORTEST);
+            engine.runtime.sleep_until(engine.now().saturating_add(pause.min(left)))
         };
         select(std::pin::pin!(changed), sleep).await;
     }
 }
 
-impl Driver {
+impl Engine {
     /// Reads the markers of the nodes whose standing is not known, or of all, and admits those whose time has
     /// come. Returns when to look again.
     async fn see_to_admission(self: &Arc<Self>, everyone: bool) -> Duration {
         let (mut unknown, mut unseen) = (Vec::new(), false);
-        for (index, member) in self.nodes.iter().enumerate() {
+        for (index, slot) in self.nodes.iter().enumerate() {
             let node = NodeId::new(index);
             // One that cannot be looked at stands where it stood, until it can be.
-            let Ok(status) = member.node.status() else {
+            let Ok(status) = slot.node.status() else {
                 unseen = true;
                 continue;
             };
             let connected = status.state == NodeState::Ready;
-            if connected && member.is_another(status.identity) {
+            if connected && slot.is_another(status.identity) {
                 let mut admission = self.admission();
                 self.lapse(node, &mut admission);
                 admission.handle_replaced(node);
-                member.set_trouble(None);
+                slot.set_trouble(None);
             }
             let standing = self.admission().standing(node);
-            let jumped = member.jumped_in().is_some();
+            let jumped = slot.jumped_in().is_some();
             match (connected, standing) {
                 // Whatever comes back may have forgotten. One that is joining goes on waiting, unless another
                 // process comes back in its place.
@@ -91,7 +91,7 @@ impl Driver {
         let markers = self.markers(&nodes, look, &blamed).await;
         let read: Vec<NodeId> = markers.iter().map(|(node, _)| *node).collect();
         for (node, marker) in markers {
-            if self.member(node).is_some_and(|member| member.jumped_in().is_none()) {
+            if self.slot(node).is_some_and(|slot| slot.jumped_in().is_none()) {
                 self.take(node, marker).await;
             }
         }
@@ -133,8 +133,8 @@ impl Driver {
             let joins = matches!(after, Standing::Joining { .. }) && before != after;
             (went_back, joins.then(|| admission.quarantine()))
         };
-        if let (Some(quarantine), Some(member)) = (quarantine, self.member(node)) {
-            telemetry::node_quarantined(node, &member.address, quarantine);
+        if let (Some(quarantine), Some(slot)) = (quarantine, self.slot(node)) {
+            telemetry::node_quarantined(node, &slot.address, quarantine);
         }
         !went_back
     }
@@ -150,11 +150,10 @@ impl Driver {
         let mut calls: Fanout<Marker> = Fanout::new(self);
         let mut forced = vec![None; self.nodes.len()];
         for node in nodes {
-            if let (Some(member), Some(forced)) = (self.member(*node), forced.get_mut(node.index()))
-            {
-                *forced = member.jumped_in().filter(|_| blamed.contains(node));
+            if let (Some(slot), Some(forced)) = (self.slot(*node), forced.get_mut(node.index())) {
+                *forced = slot.jumped_in().filter(|_| blamed.contains(node));
                 let look = look.force(forced.or(look.force));
-                calls.add_vote(self, *node, member.node.join(look));
+                calls.add_vote(self, *node, slot.node.join(look));
             }
         }
         let mut read = Vec::new();
@@ -163,14 +162,14 @@ impl Driver {
                 Progress::Answered(answer) => answer,
                 Progress::Done | Progress::TimedOut => return read,
             };
-            let Some(member) = self.member(node) else { continue };
+            let Some(slot) = self.slot(node) else { continue };
             match answer {
                 Ok(marker) => {
                     if let Some(era) = forced.get(node.index()).copied().flatten() {
-                        member.forget_jump(era);
+                        slot.forget_jump(era);
                     }
-                    member.set_trouble(None);
-                    if member.jumped_in().is_none() {
+                    slot.set_trouble(None);
+                    if slot.jumped_in().is_none() {
                         // The session knows of a new seal by now, and rounds that begin now must know of it too.
                         if marker.ready && self.admission().standing(node) == Standing::Ready {
                             self.read(node, marker);
@@ -178,24 +177,24 @@ impl Driver {
                         read.push((node, marker));
                     }
                 }
-                Err(error) => self.admission_failed(node, member, error),
+                Err(error) => self.admission_failed(node, slot, error),
             }
         }
     }
 
     /// Lets a node vote whose quarantine is over, if the others can say from where its counters go on.
     async fn admit(self: &Arc<Self>, node: NodeId) {
-        let Some(member) = self.member(node) else { return };
+        let Some(slot) = self.slot(node) else { return };
         // Whatever changes the node's standing meanwhile changes its era, and then it is not admitted.
         let Standing::Joining { era, .. } = self.admission().standing(node) else { return };
-        let Some(floor) = self.floor(node, member, era).await else { return };
+        let Some(floor) = self.floor(node, slot, era).await else { return };
         let mut call: Fanout<bool> = Fanout::new(self);
-        call.add(node, member.node.admit(era, floor));
+        call.add(node, slot.node.admit(era, floor));
         match call.progress(self).await {
             Progress::Answered((_, Ok(true))) => {
-                telemetry::node_admitted(node, &member.address, floor.known.max(floor.wall_us));
+                telemetry::node_admitted(node, &slot.address, floor.known.max(floor.wall_us));
             }
-            Progress::Answered((_, Err(error))) => self.admission_failed(node, member, error),
+            Progress::Answered((_, Err(error))) => self.admission_failed(node, slot, error),
             _ => {}
         }
         // Its marker is read again in any case: another client may have been faster.
@@ -210,7 +209,7 @@ impl Driver {
     /// The others are sealed before they are believed, which costs every client whose rounds are under way another
     /// look at them. So it is first seen whether they could tell, and whether the node is still there and waiting; and
     /// what a sealed majority has said holds for as long as the node waits in this era, whatever keeps it waiting.
-    async fn floor(self: &Arc<Self>, node: NodeId, member: &Member, era: u64) -> Option<Floor> {
+    async fn floor(self: &Arc<Self>, node: NodeId, slot: &NodeSlot, era: u64) -> Option<Floor> {
         let everyone: Vec<NodeId> = (0..self.nodes.len()).map(NodeId::new).collect();
         let others: Vec<NodeId> = everyone.iter().copied().filter(|other| *other != node).collect();
         let look = Join::look(self.admission().longest());
@@ -222,8 +221,8 @@ impl Driver {
         for (node, marker) in own {
             self.read(node, marker);
         }
-        let floor = self.judge_floor(node, member, &read)?;
-        if let Some(sealed) = member.sealed_floor(era) {
+        let floor = self.judge_floor(node, slot, &read)?;
+        if let Some(sealed) = slot.sealed_floor(era) {
             return Some(Floor::new(sealed.known.max(floor.known), floor.wall_us));
         }
         if floor.wall_us > 0 {
@@ -241,9 +240,9 @@ impl Driver {
             });
         }
         let sealed = self.markers(&others, look.seal(), &[]).await;
-        let floor = self.judge_floor(node, member, &sealed)?;
+        let floor = self.judge_floor(node, slot, &sealed)?;
         if floor.wall_us == 0 {
-            member.set_sealed_floor(era, floor);
+            slot.set_sealed_floor(era, floor);
         }
         Some(floor)
     }
@@ -251,7 +250,7 @@ impl Driver {
     fn judge_floor(
         &self,
         node: NodeId,
-        member: &Member,
+        slot: &NodeSlot,
         read: &[(NodeId, Marker)],
     ) -> Option<Floor> {
         let floor = {
@@ -264,12 +263,12 @@ impl Driver {
             let others: Vec<_> = read.iter().map(|(node, read)| (*node, Some(*read))).collect();
             admission.floor(node, &others, self.runtime.wall_us())
         };
-        floor.map_err(|hold| telemetry::node_held_back(node, &member.address, hold)).ok()
+        floor.map_err(|hold| telemetry::node_held_back(node, &slot.address, hold)).ok()
     }
 
     /// Takes note of why a marker could not be read or set. What passes by itself is no trouble, and a node that is
     /// down says so by itself.
-    fn admission_failed(&self, node: NodeId, member: &Member, error: NodeError) {
+    fn admission_failed(&self, node: NodeId, slot: &NodeSlot, error: NodeError) {
         let trouble = match error {
             NodeError::NotConnected { .. }
             | NodeError::ConnectionLost { .. }
@@ -289,11 +288,11 @@ impl Driver {
                 NodeError::MarkerUnreadable { cause: Box::new(error) }
             }
         };
-        if member.has_trouble(&trouble) {
+        if slot.has_trouble(&trouble) {
             return;
         }
-        telemetry::node_not_admitted(node, &member.address, &trouble);
-        member.set_trouble(Some(trouble));
+        telemetry::node_not_admitted(node, &slot.address, &trouble);
+        slot.set_trouble(Some(trouble));
         // It would not vote either.
         let mut admission = self.admission();
         if admission.standing(node) == Standing::Ready {

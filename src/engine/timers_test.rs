@@ -8,31 +8,31 @@ fn at(millis: u64) -> Timestamp {
     Timestamp::from_origin(Duration::from_millis(millis))
 }
 
-impl Queue {
-    pub(in crate::driver) fn len(&self) -> usize {
+impl TimerQueue {
+    pub(in crate::engine) fn len(&self) -> usize {
         self.lock().by_time.len()
     }
 
-    fn add(&self, millis: u64, slack: Duration) -> (Ticket, Alarm) {
+    fn add(&self, millis: u64, slack: Duration) -> (TimerKey, Wakeup) {
         self.put(None, at(millis), slack, Weak::new())
     }
 
-    fn due(&self, now: u64) -> Vec<Ticket> {
-        self.take_due(at(now)).into_iter().map(|(ticket, _)| ticket).collect()
+    fn due(&self, now: u64) -> Vec<TimerKey> {
+        self.take_due(at(now)).into_iter().map(|(key, _)| key).collect()
     }
 }
 
 #[test]
 fn the_keeper_is_started_once_and_woken_only_for_what_comes_before_it_looks() {
-    let queue = Queue::default();
+    let queue = TimerQueue::default();
     let (first, alarm) = queue.add(1_000, Duration::ZERO);
-    assert_eq!(alarm, Alarm::Start);
-    assert_eq!(queue.add(900, Duration::ZERO).1, Alarm::Silent, "it has not looked yet");
+    assert_eq!(alarm, Wakeup::Start);
+    assert_eq!(queue.add(900, Duration::ZERO).1, Wakeup::Silent, "it has not looked yet");
     assert!(queue.due(100).is_empty());
     assert_eq!(queue.next_look(at(100)), Some(at(600)), "it never sleeps for long");
-    assert_eq!(queue.add(700, Duration::ZERO).1, Alarm::Silent);
-    assert_eq!(queue.add(599, Duration::ZERO).1, Alarm::Wake);
-    assert_eq!(queue.add(598, Duration::ZERO).1, Alarm::Silent, "it has been woken");
+    assert_eq!(queue.add(700, Duration::ZERO).1, Wakeup::Silent);
+    assert_eq!(queue.add(599, Duration::ZERO).1, Wakeup::Wake);
+    assert_eq!(queue.add(598, Duration::ZERO).1, Wakeup::Silent, "it has been woken");
     assert!(queue.due(101).is_empty());
     assert_eq!(queue.next_look(at(101)), Some(at(598)));
     queue.remove(first);
@@ -41,19 +41,19 @@ fn the_keeper_is_started_once_and_woken_only_for_what_comes_before_it_looks() {
 
 #[test]
 fn a_keeper_with_nothing_left_goes_home_and_the_next_lease_starts_another() {
-    let queue = Queue::default();
-    let (ticket, _) = queue.add(1_000, Duration::ZERO);
-    queue.remove(ticket);
+    let queue = TimerQueue::default();
+    let (key, _) = queue.add(1_000, Duration::ZERO);
+    queue.remove(key);
     assert_eq!((queue.len(), queue.next_look(at(0))), (0, None));
-    assert_eq!(queue.add(1_000, Duration::ZERO).1, Alarm::Start);
+    assert_eq!(queue.add(1_000, Duration::ZERO).1, Wakeup::Start);
     queue.abandon();
-    assert_eq!(queue.add(2_000, Duration::ZERO).1, Alarm::Start, "the task was dropped");
+    assert_eq!(queue.add(2_000, Duration::ZERO).1, Wakeup::Start, "the task was dropped");
     assert_eq!(queue.len(), 2);
 }
 
 #[test]
 fn a_lease_has_one_entry() {
-    let queue = Queue::default();
+    let queue = TimerQueue::default();
     let (first, _) = queue.add(1_000, Duration::ZERO);
     let (second, _) = queue.put(Some(first), at(500), Duration::ZERO, Weak::new());
     assert_eq!(queue.due(5_000), [second]);
@@ -63,7 +63,7 @@ fn a_lease_has_one_entry() {
 
 #[test]
 fn a_renewal_that_is_due_takes_others_along_and_neither_losses_nor_warnings() {
-    let queue = Queue::default();
+    let queue = TimerQueue::default();
     let renewal = |millis| queue.add(millis, 30 * MS).0;
     let (due, near, far) = (renewal(1_000), renewal(1_030), renewal(1_031));
     let (now, soon) = (queue.add(1_002, Duration::ZERO).0, queue.add(1_003, Duration::ZERO).0);
@@ -75,7 +75,7 @@ fn a_renewal_that_is_due_takes_others_along_and_neither_losses_nor_warnings() {
 
 #[test]
 fn a_batch_is_filled_and_not_exceeded() {
-    let queue = Queue::default();
+    let queue = TimerQueue::default();
     for n in 0..300 {
         let _ = queue.add(1_000 + n, 1_000 * MS);
     }

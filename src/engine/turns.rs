@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use self::deadlines::{Attending, attend};
 use super::{
-    Driver, after_panic,
+    Engine, after_panic,
     window::{FEWEST, Window},
 };
 use crate::{
@@ -115,7 +115,7 @@ impl State {
     }
 }
 
-impl Driver {
+impl Engine {
     const fn turns(&self, line: Line) -> &Turns {
         match line {
             Line::Acquires => &self.acquires,
@@ -165,11 +165,11 @@ impl Driver {
             (place, is_first, attended)
         };
         if !attended {
-            let attending = Attending { driver: Arc::downgrade(self), line, ended: false };
+            let attending = Attending { engine: Arc::downgrade(self), line, ended: false };
             let wake = Arc::clone(&self.turns(line).wake);
             self.spawn_uncounted(async move {
-                let driver = Weak::clone(&attending.driver);
-                persist(|| attend(&driver, line, &wake), || after_panic(&driver)).await;
+                let engine = Weak::clone(&attending.engine);
+                persist(|| attend(&engine, line, &wake), || after_panic(&engine)).await;
                 attending.end();
             });
         } else if is_first {
@@ -280,24 +280,24 @@ impl Drop for Giving<'_> {
 
 /// A place in the line of the acquires. Who drops it leaves the line, and what should have started does not.
 pub(super) struct Place {
-    pub(super) driver: Arc<Driver>,
+    pub(super) engine: Arc<Engine>,
     pub(super) place: u64,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if !self.driver.is_served() {
+        if !self.engine.is_served() {
             return;
         }
         // What waited is dropped behind the lock.
-        let waiting = self.driver.acquires.lock().remove(self.place);
+        let waiting = self.engine.acquires.lock().remove(self.place);
         drop(waiting);
     }
 }
 
 /// A round that has been let in. It counts until a quorum has answered it, or until it is given back or dropped.
 pub(super) struct Turn {
-    driver: Arc<Driver>,
+    engine: Arc<Engine>,
     line: Line,
     /// Whether it had to be waited for.
     pub(super) waited: bool,
@@ -307,9 +307,9 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    fn new(driver: &Arc<Driver>, line: Line, waited: bool) -> Self {
+    fn new(engine: &Arc<Engine>, line: Line, waited: bool) -> Self {
         let begun = Timestamp::ORIGIN;
-        Self { driver: Arc::clone(driver), line, waited, begun, answers: 0, given_back: false }
+        Self { engine: Arc::clone(engine), line, waited, begun, answers: 0, given_back: false }
     }
 
     /// The round begins now.
@@ -321,7 +321,7 @@ impl Turn {
     /// nobody up.
     pub(super) fn handle_answer(&mut self, answer: &Result<Reply, NodeError>, now: Timestamp) {
         self.answers += usize::from(answer.is_ok());
-        if !self.given_back && self.answers >= self.driver.quorum.needed() {
+        if !self.given_back && self.answers >= self.engine.quorum.needed() {
             self.give_back_with(|state, begun| {
                 state.answered = state.answered.max(now);
                 let under_way = state.under_way;
@@ -339,7 +339,7 @@ impl Turn {
 
     /// The time is up, and so many nodes have not answered.
     pub(super) fn handle_timeout(&mut self, unanswered: usize, now: Timestamp) {
-        if self.answers.saturating_add(unanswered) >= self.driver.quorum.needed() {
+        if self.answers.saturating_add(unanswered) >= self.engine.quorum.needed() {
             self.handle_overrun(now);
         }
     }
@@ -354,13 +354,13 @@ impl Turn {
     fn give_back_with(&mut self, learn: impl FnOnce(&mut State, Timestamp)) {
         self.given_back = true;
         let wanted = {
-            let mut state = self.driver.turns(self.line).lock();
+            let mut state = self.engine.turns(self.line).lock();
             learn(&mut state, self.begun);
             state.under_way = state.under_way.saturating_sub(1);
             !state.waiting.is_empty()
         };
         if wanted {
-            self.driver.give_turns(self.line);
+            self.engine.give_turns(self.line);
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use super::{Driver, Member};
+use super::{Engine, NodeSlot};
 use crate::{
     node::{Join, NodeState},
     protocol::{Blame, Clocks, NodeClock, NodeId, Timestamp, Witness},
@@ -15,7 +15,7 @@ use crate::{
 /// left for the next time.
 const MOST_LOOKS: usize = 4;
 
-impl Driver {
+impl Engine {
     /// The nodes that are to blame for a jump of their clocks, and have to join again for the whole fleet. Where it
     /// was our own clock nobody is blamed. Where too few can tell, the nodes in question do not vote for this client
     /// until they can, or until a quarantine is over that only this client keeps.
@@ -37,10 +37,10 @@ impl Driver {
 
     fn judge(&self, answered: &[NodeId], clocks: &[Option<NodeClock>]) -> Vec<NodeId> {
         let connected = self.connected_nodes();
-        let witness = |(index, member): (usize, &Member)| {
+        let witness = |(index, slot): (usize, &NodeSlot)| {
             let node = NodeId::new(index);
             let clock = clocks.get(index).copied().flatten();
-            let suspected = member.jumped_in().is_some() && connected.contains(&node);
+            let suspected = slot.jumped_in().is_some() && connected.contains(&node);
             Witness::new(suspected, answered.contains(&node), clock)
         };
         let witnesses: Vec<Witness> = self.nodes.iter().enumerate().map(witness).collect();
@@ -48,14 +48,14 @@ impl Driver {
         let verdicts = self.clocks().judge(&witnesses, self.runtime.steady(), quarantine);
         let mut blamed = Vec::new();
         let mut ours = false;
-        for (index, (member, verdict)) in self.nodes.iter().zip(verdicts).enumerate() {
-            match (verdict, member.jumped_in()) {
+        for (index, (slot, verdict)) in self.nodes.iter().zip(verdicts).enumerate() {
+            match (verdict, slot.jumped_in()) {
                 (Some(Blame::Node), _) => blamed.push(NodeId::new(index)),
                 (Some(Blame::Ours), Some(era)) => {
                     ours = true;
-                    member.forget_jump(era);
+                    slot.forget_jump(era);
                 }
-                (Some(Blame::Nobody), Some(era)) => member.forget_jump(era),
+                (Some(Blame::Nobody), Some(era)) => slot.forget_jump(era),
                 _ => {}
             }
         }
@@ -74,7 +74,7 @@ impl Driver {
         read: &[NodeId],
     ) {
         let just_met = |node: &NodeId| {
-            let tells = self.member(*node).is_some_and(|member| member.node.clock().is_some());
+            let tells = self.slot(*node).is_some_and(|slot| slot.node.clock().is_some());
             tells && !self.clocks().has_seen(*node)
         };
         let (since, clocks) = if everyone {
@@ -104,7 +104,7 @@ impl Driver {
             Some(clock) => clock.read_at().is_some_and(|at| at >= since),
             // One that does not tell its clock is not heard while it is in question, but it is there.
             None => {
-                let suspected = self.member(*node).is_some_and(|node| node.jumped_in().is_some());
+                let suspected = self.slot(*node).is_some_and(|node| node.jumped_in().is_some());
                 suspected || read.iter().any(|(other, _)| other == node)
             }
         };
@@ -113,20 +113,20 @@ impl Driver {
 
     /// The nodes whose clocks are in question, each with the series that has begun since.
     fn suspects(&self) -> Vec<Option<u64>> {
-        let suspect = |member: &Member| {
-            member.jumped_in().map(|_| member.node.clock().map_or(0, |clock| clock.series()))
+        let suspect = |slot: &NodeSlot| {
+            slot.jumped_in().map(|_| slot.node.clock().map_or(0, |clock| clock.series()))
         };
         self.nodes.iter().map(suspect).collect()
     }
 
     fn node_clocks(&self) -> Vec<Option<NodeClock>> {
-        self.nodes.iter().map(|member| member.node.clock()).collect()
+        self.nodes.iter().map(|slot| slot.node.clock()).collect()
     }
 
     fn connected_nodes(&self) -> Vec<NodeId> {
         let connected = |node: &NodeId| {
-            self.member(*node)
-                .and_then(|member| member.node.status().ok())
+            self.slot(*node)
+                .and_then(|slot| slot.node.status().ok())
                 .is_some_and(|status| status.state == NodeState::Ready)
         };
         (0..self.nodes.len()).map(NodeId::new).filter(connected).collect()

@@ -10,62 +10,63 @@ use std::{
 };
 
 use super::{
-    Driver,
-    acquire::{Answer, Plan},
+    Engine, Grant,
+    acquire::{AcquireSpec, Answer},
     fanout::{Fanout, Progress},
     footprint::{Footprint, Refusals},
     turns::Turn,
 };
 use crate::{
     error::{AcquireError, NodeOutcome, Reports},
-    lease::{Held, Lease},
+    lease::Lease,
     node::NodeError,
     protocol::{
-        Command, Lifecycle, Loss, NodeId, Owner, Reply, Round, Terms, Timestamp, Upkeep, Verdict,
+        Command, Lifecycle, NodeId, Owner, RenewalPolicy, Reply, Round, RoundLoss, RoundSpec,
+        Timestamp, Verdict,
     },
 };
 
 /// One round with its commands under way.
-pub(super) struct Attempt {
-    driver: Arc<Driver>,
+pub(super) struct AcquireRound {
+    engine: Arc<Engine>,
     pub(super) round: Round,
     pub(super) started: Timestamp,
     calls: Fanout,
     outcomes: Vec<NodeOutcome>,
-    upkeep: Upkeep,
+    renewal: RenewalPolicy,
     /// The nodes to release on, and of each whether its acquire may still be executed.
     undone: Vec<(NodeId, bool)>,
     refusals: Refusals,
     /// The lease that was won, while somebody holds it.
-    held: Weak<Held>,
+    grant: Weak<Grant>,
     turn: Turn,
 }
 
-impl Attempt {
+impl AcquireRound {
     /// Reads the clock, and then sends.
-    pub(super) fn begin(driver: &Arc<Driver>, plan: &Plan, mut turn: Turn) -> Self {
-        let mut terms = Terms::new(
+    pub(super) fn begin(engine: &Arc<Engine>, plan: &AcquireSpec, mut turn: Turn) -> Self {
+        let mut spec = RoundSpec::new(
             plan.resource.clone(),
-            Owner::from_random(driver.runtime.random()),
+            Owner::from_random(engine.runtime.random()),
             plan.ttl,
         );
-        terms.drift = driver.config.drift();
-        terms.min_validity = plan.min_validity;
-        terms.hint = driver.hint();
-        terms.marks = driver.marks();
-        let started = driver.now();
+        spec.drift = engine.config.drift();
+        spec.min_validity = plan.min_validity;
+        spec.hint = engine.hint();
+        spec.marks = engine.marks();
+        let started = engine.now();
         turn.begin(started);
         let mut attempt = Self {
-            round: Round::acquire(driver.quorum, terms, started),
+            round: Round::acquire(engine.quorum, spec, started),
             started,
-            calls: Fanout::begun_at(driver, started),
-            outcomes: vec![NodeOutcome::Unanswered; driver.nodes.len()],
-            upkeep: plan.upkeep,
+            calls: Fanout::begun_at(engine, started),
+            outcomes: vec![NodeOutcome::Unanswered; engine.nodes.len()],
+            renewal: plan.renewal,
             undone: Vec::new(),
             refusals: Refusals::default(),
-            held: Weak::new(),
+            grant: Weak::new(),
             turn,
-            driver: Arc::clone(driver),
+            engine: Arc::clone(engine),
         };
         attempt.leave_out_unreachable();
         attempt.send();
@@ -77,7 +78,7 @@ impl Attempt {
         while let Some((node, command)) = self.round.poll_command() {
             match command {
                 Command::Release { .. } => self.undone.push((node, self.has_failed(node))),
-                command => self.calls.push(&self.driver, node, command),
+                command => self.calls.push(&self.engine, node, command),
             }
         }
     }
@@ -85,10 +86,10 @@ impl Attempt {
     /// Counts the nodes that cannot be asked before any other is, so that a round that cannot be won sends
     /// nothing.
     fn leave_out_unreachable(&mut self) {
-        let driver = Arc::clone(&self.driver);
-        for (index, member) in driver.nodes.iter().enumerate() {
+        let engine = Arc::clone(&self.engine);
+        for (index, slot) in engine.nodes.iter().enumerate() {
             let node = NodeId::new(index);
-            if let Err(error) = member.node.reachable().and_then(|()| driver.may_vote(node)) {
+            if let Err(error) = slot.node.reachable().and_then(|()| engine.may_vote(node)) {
                 let reply = Reply::Failed { sent: error.sent() };
                 self.note(node, Err(error));
                 self.round.handle_reply(node, reply, self.started);
@@ -100,7 +101,7 @@ impl Attempt {
     pub(super) async fn decide(&mut self, answer: &mut Answer) {
         poll_fn(|cx| {
             while self.round.verdict() == Verdict::Pending {
-                match self.calls.poll_progress(&self.driver, cx) {
+                match self.calls.poll_progress(&self.engine, cx) {
                     Poll::Ready(progress) => self.take(progress),
                     Poll::Pending if answer.poll_closed(cx).is_ready() => {
                         self.round.handle_abandoned();
@@ -114,9 +115,9 @@ impl Attempt {
         .await;
         match self.round.loss() {
             // What a caller has given up is under way all the same: it counts until it is answered.
-            Some(Loss::Abandoned) => {}
-            Some(Loss::NoQuorum) if self.is_overrun() => {
-                self.turn.handle_overrun(self.driver.now())
+            Some(RoundLoss::Abandoned) => {}
+            Some(RoundLoss::NoQuorum) if self.is_overrun() => {
+                self.turn.handle_overrun(self.engine.now())
             }
             _ => self.turn.give_back(),
         }
@@ -134,7 +135,7 @@ impl Attempt {
                 |error: &NodeError| matches!(error, NodeError::TimedOut | NodeError::ArrivedLate);
             matches!(outcome, NodeOutcome::Failed(error) if slow(error))
         });
-        let needed = self.driver.quorum.needed();
+        let needed = self.engine.quorum.needed();
         answered < needed && answered.saturating_add(slow) >= needed
     }
 
@@ -144,14 +145,14 @@ impl Attempt {
     }
 
     fn take(&mut self, progress: Progress) {
-        let now = self.driver.now();
+        let now = self.engine.now();
         match progress {
             Progress::Answered((node, result)) => {
                 self.turn.handle_answer(&result, now);
                 let reply = match &result {
                     Ok(reply) => {
-                        if let Some(member) = self.driver.member(node) {
-                            member.pace.sample(now.saturating_since(self.started));
+                        if let Some(slot) = self.engine.slot(node) {
+                            slot.pace.sample(now.saturating_since(self.started));
                         }
                         reply.clone()
                     }
@@ -159,7 +160,7 @@ impl Attempt {
                 };
                 let unanswered = self.outcomes.get(node.index()) == Some(&NodeOutcome::Unanswered);
                 let kept = unanswered
-                    && self.held.upgrade().is_some_and(|held| held.answered(node, &reply));
+                    && self.grant.upgrade().is_some_and(|grant| grant.answered(node, &reply));
                 self.note(node, result);
                 self.round.handle_reply(node, reply, now);
                 if unanswered && !kept && !self.round.may_hold().any(|other| other == node) {
@@ -199,27 +200,22 @@ impl Attempt {
     }
 
     pub(super) fn lease(&mut self) -> Lease {
-        let terms = self.round.terms();
-        let lifecycle = Lifecycle::new(
-            self.started,
-            self.round.deadline(),
-            terms.ttl,
-            terms.drift,
-            self.upkeep,
-        );
-        let nodes = self.round.may_hold().map(|node| (node, self.is_unsure(node))).collect();
+        let spec = self.round.spec();
+        let lifecycle =
+            Lifecycle::new(self.started, self.round.deadline(), spec.ttl, spec.drift, self.renewal);
+        let nodes = self.round.may_hold().map(|node| (node, self.may_land_late(node))).collect();
         let footprint = Footprint { nodes, refusals: self.refusals.clone() };
-        let held = Held::new(
-            &self.driver,
-            terms.resource.clone(),
-            terms.owner,
+        let grant = Grant::new(
+            &self.engine,
+            spec.resource.clone(),
+            spec.owner,
             self.round.token(),
             lifecycle,
             footprint,
         );
-        self.held = Arc::downgrade(&held);
-        held.schedule(&self.driver);
-        Lease::new(held, Arc::clone(&self.driver))
+        self.grant = Arc::downgrade(&grant);
+        grant.schedule(&self.engine);
+        Lease::new(grant, Arc::clone(&self.engine))
     }
 
     /// Waits for the stragglers, and undoes whatever the round says must be undone.
@@ -229,7 +225,7 @@ impl Attempt {
             if self.calls.is_empty() {
                 return;
             }
-            let progress = self.calls.progress(&self.driver).await;
+            let progress = self.calls.progress(&self.engine).await;
             self.take(progress);
         }
     }
@@ -237,9 +233,9 @@ impl Attempt {
     fn undo(&mut self) {
         let nodes = std::mem::take(&mut self.undone);
         if !nodes.is_empty() {
-            let Terms { resource, owner, ttl, .. } = self.round.terms();
-            let held = Footprint { nodes, refusals: self.refusals.clone() };
-            self.driver.release_unwatched(resource.clone(), *owner, *ttl, &held);
+            let RoundSpec { resource, owner, ttl, .. } = self.round.spec();
+            let grant = Footprint { nodes, refusals: self.refusals.clone() };
+            self.engine.release_unwatched(resource.clone(), *owner, *ttl, &grant);
         }
     }
 
@@ -250,20 +246,20 @@ impl Attempt {
     }
 
     /// Whether it is not known yet if the key stands there.
-    fn is_unsure(&self, node: NodeId) -> bool {
+    fn may_land_late(&self, node: NodeId) -> bool {
         self.has_failed(node) || self.outcomes.get(node.index()) == Some(&NodeOutcome::Unanswered)
     }
 
     pub(super) fn error(&self, waited: Duration) -> AcquireError {
         match self.round.loss() {
-            Some(Loss::TooLate) => AcquireError::TooLate {
-                ttl: self.round.terms().ttl,
-                elapsed: self.driver.now().saturating_since(self.started),
-                min_validity: self.round.terms().min_validity,
+            Some(RoundLoss::TooLate) => AcquireError::TooLate {
+                ttl: self.round.spec().ttl,
+                elapsed: self.engine.now().saturating_since(self.started),
+                min_validity: self.round.spec().min_validity,
             },
-            Some(Loss::NoQuorum) => AcquireError::NoQuorum {
+            Some(RoundLoss::NoQuorum) => AcquireError::NoQuorum {
                 granted: self.round.granted(),
-                needed: self.driver.quorum.needed(),
+                needed: self.engine.quorum.needed(),
                 nodes: self.reports(),
             },
             _ => {
@@ -275,7 +271,7 @@ impl Attempt {
     }
 
     fn reports(&self) -> Reports {
-        self.driver.reports(&self.outcomes)
+        self.engine.reports(&self.outcomes)
     }
 
     /// When enough of the keys that stood in the way will have expired.
@@ -285,7 +281,7 @@ impl Attempt {
         // A key without a ttl never expires: it sorts last.
         remaining.sort_by_key(|remaining| remaining.unwrap_or(Duration::MAX));
         let in_the_way = nodes.failures().count().saturating_add(remaining.len());
-        let must_expire = in_the_way.checked_sub(self.driver.quorum.spare())?.checked_sub(1)?;
+        let must_expire = in_the_way.checked_sub(self.engine.quorum.spare())?.checked_sub(1)?;
         remaining.get(must_expire).copied().flatten()
     }
 }

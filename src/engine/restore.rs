@@ -7,12 +7,12 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Driver,
+    Engine,
     fanout::{Fanout, Numbered, Progress},
     footprint::Footprint,
 };
 use crate::{
-    lease::Held,
+    engine::Grant,
     node::NodeError,
     protocol::{Command, NodeId, Reply, Round, Timestamp, Verdict},
 };
@@ -23,33 +23,33 @@ const MOST: usize = 32;
 
 /// A node that has lost the key of a lease.
 struct Lost {
-    held: Arc<Held>,
+    grant: Arc<Grant>,
     node: NodeId,
     ttl: Duration,
     /// Up to when the lease has been confirmed.
     until: Timestamp,
 }
 
-impl Driver {
+impl Engine {
     /// Restores the leases of a batch, each of which has been extended by the round in its place, where they are
     /// gone. It goes on beside the caller.
     pub(super) fn restore(
         self: &Arc<Self>,
-        batch: &[Arc<Held>],
+        batch: &[Arc<Grant>],
         rounds: &[Round],
         gone: Vec<(usize, NodeId)>,
     ) {
         let lost = |(lease, node): (usize, NodeId)| {
-            let (held, round) = (batch.get(lease)?, rounds.get(lease)?);
-            let (ttl, until) = (round.terms().ttl, round.deadline());
+            let (grant, round) = (batch.get(lease)?, rounds.get(lease)?);
+            let (ttl, until) = (round.spec().ttl, round.deadline());
             let confirmed = round.verdict() == Verdict::Won;
-            confirmed.then(|| Lost { held: Arc::clone(held), node, ttl, until })
+            confirmed.then(|| Lost { grant: Arc::clone(grant), node, ttl, until })
         };
         let mut lost = gone.into_iter().filter_map(lost).peekable();
         while lost.peek().is_some() {
             let together: Vec<Lost> = lost.by_ref().take(MOST).collect();
-            let driver = Arc::clone(self);
-            self.spawn(async move { driver.restore_together(together).await });
+            let engine = Arc::clone(self);
+            self.spawn(async move { engine.restore_together(together).await });
         }
     }
 
@@ -58,7 +58,7 @@ impl Driver {
         let mut unanswered = vec![false; lost.len()];
         for (number, (lost, unanswered)) in lost.iter().zip(&mut unanswered).enumerate() {
             // Noted before it is sent: a release that comes in between has to know of it.
-            if lost.held.may_stand_on(lost.node) {
+            if lost.grant.may_stand_on(lost.node) {
                 *unanswered = true;
                 calls.push_numbered(&self, lost.node, number, lost.command());
             }
@@ -83,10 +83,15 @@ impl Driver {
             self.node_failed(lost.node, &error);
             Reply::Failed { sent: error.sent() }
         });
-        if lost.held.restored(lost.node, &reply) {
-            let unsure = reply == (Reply::Failed { sent: true });
-            let (resource, owner) = (lost.held.resource().clone(), lost.held.owner());
-            self.release_unwatched(resource, owner, lost.ttl, &Footprint::at(lost.node, unsure));
+        if lost.grant.restored(lost.node, &reply) {
+            let may_land_late = reply == (Reply::Failed { sent: true });
+            let (resource, owner) = (lost.grant.resource().clone(), lost.grant.owner());
+            self.release_unwatched(
+                resource,
+                owner,
+                lost.ttl,
+                &Footprint::at(lost.node, may_land_late),
+            );
         }
     }
 }
@@ -94,11 +99,11 @@ impl Driver {
 impl Lost {
     fn command(&self) -> Command {
         Command::Restore {
-            resource: self.held.resource().clone(),
-            owner: self.held.owner(),
+            resource: self.grant.resource().clone(),
+            owner: self.grant.owner(),
             ttl: self.ttl,
             until: self.until,
-            token: self.held.token(),
+            token: self.grant.token(),
         }
     }
 }

@@ -8,16 +8,16 @@ use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
 use tokio::sync::oneshot;
 
 use super::{
-    Counted, Driver,
+    Counted, Engine,
+    cleanup::PendingRelease,
     fanout::{Fanout, Progress},
     footprint::{Footprint, Refusals},
-    leftovers::Leftover,
     turns::{Line, Turn, TurnedAway},
 };
 use crate::{
     error::{NodeOutcome, ReleaseError},
     node::NodeError,
-    protocol::{Command, Loss, NodeId, Owner, Reply, Resource, Round, Timestamp, Verdict},
+    protocol::{Command, NodeId, Owner, Reply, Resource, Round, RoundLoss, Timestamp, Verdict},
     runtime::Task,
     telemetry,
 };
@@ -29,7 +29,7 @@ fn longest(node_timeout: Duration) -> Duration {
     node_timeout.saturating_mul(10).min(Duration::from_secs(1)).max(node_timeout)
 }
 
-impl Driver {
+impl Engine {
     /// Releases a lease on the nodes that may hold it. It is sent when its turn has come, which is at once but for
     /// bursts of releases. The answer comes at the verdict; the work goes on until every node has answered or is left
     /// to be released later, whether or not anybody listens.
@@ -50,8 +50,8 @@ impl Driver {
             None => {
                 let node_timeout = self.config.node_timeout;
                 let most = longest(node_timeout).saturating_sub(node_timeout).max(node_timeout / 2);
-                let driver = Arc::clone(self);
-                let start = Box::new(move |turn| asked.begin(&driver, turn));
+                let engine = Arc::clone(self);
+                let start = Box::new(move |turn| asked.begin(&engine, turn));
                 self.wait_for_turn(Line::Releases, Some(started.saturating_add(most)), start);
             }
         }
@@ -68,7 +68,7 @@ impl Driver {
         }
         loop {
             if round.verdict() != Verdict::Pending && !releases.decided {
-                telemetry::released(&round.terms().resource, round.granted());
+                telemetry::released(&round.spec().resource, round.granted());
                 if let Some(answer) = answer.take() {
                     let _ = answer.send(releases.result(&round));
                 }
@@ -122,19 +122,19 @@ struct Asked {
 
 impl Asked {
     /// Begins; or, when its time is up in line, says so to whoever waits for it, and goes on waiting for its turn.
-    fn begin(mut self, driver: &Arc<Driver>, turn: Result<Turn, TurnedAway>) {
+    fn begin(mut self, engine: &Arc<Engine>, turn: Result<Turn, TurnedAway>) {
         if let Ok(turn) = turn {
-            driver.spawn_uncounted(Arc::clone(driver).release_round(self, turn));
+            engine.spawn_uncounted(Arc::clone(engine).release_round(self, turn));
             return;
         }
         if let Some(answer) = self.answer.take().filter(|answer| !answer.is_closed()) {
             let _ = answer.send(Err(ReleaseError::Unconfirmed {
                 released: 0,
-                needed: driver.quorum.needed(),
-                nodes: driver.reports(&vec![NodeOutcome::NotAsked; driver.nodes.len()]),
+                needed: engine.quorum.needed(),
+                nodes: engine.reports(&vec![NodeOutcome::NotAsked; engine.nodes.len()]),
             }));
         }
-        let driver_of_start = Arc::clone(driver);
+        let driver_of_start = Arc::clone(engine);
         let start = Box::new(move |turn: Result<Turn, TurnedAway>| {
             if let Ok(turn) = turn {
                 // Its time begins now.
@@ -142,20 +142,20 @@ impl Asked {
                 self.begin(&driver_of_start, Ok(turn));
             }
         });
-        driver.wait_for_turn(Line::Releases, None, start);
+        engine.wait_for_turn(Line::Releases, None, start);
     }
 }
 
 /// Release commands under way, with what became of each.
 struct Releases {
-    driver: Arc<Driver>,
+    engine: Arc<Engine>,
     resource: Resource,
     owner: Owner,
     ttl: Duration,
     calls: Fanout,
     outcomes: Vec<NodeOutcome>,
     /// The nodes where an acquire may still be executed after its release.
-    unsure: Vec<NodeId>,
+    may_land_late: Vec<NodeId>,
     refusals: Refusals,
     /// Until a quorum has answered, where somebody waits for the release.
     turn: Option<Turn>,
@@ -169,31 +169,31 @@ struct Releases {
 impl Releases {
     /// The releases were asked for at `started`.
     fn new(
-        driver: &Arc<Driver>,
+        engine: &Arc<Engine>,
         round: &Round,
         ttl: Duration,
         held: &Footprint,
         started: Timestamp,
     ) -> Self {
-        let timeout = driver.config.node_timeout;
+        let timeout = engine.config.node_timeout;
         Self {
-            driver: Arc::clone(driver),
-            resource: round.terms().resource.clone(),
-            owner: round.terms().owner,
+            engine: Arc::clone(engine),
+            resource: round.spec().resource.clone(),
+            owner: round.spec().owner,
             ttl,
-            calls: Fanout::until(driver, started.saturating_add(longest(timeout))),
-            stragglers_until: driver.now().saturating_add(timeout),
+            calls: Fanout::until(engine, started.saturating_add(longest(timeout))),
+            stragglers_until: engine.now().saturating_add(timeout),
             decided: false,
             limit: None,
-            outcomes: vec![NodeOutcome::NotAsked; driver.nodes.len()],
-            unsure: held.nodes.iter().filter(|held| held.1).map(|(node, _)| *node).collect(),
+            outcomes: vec![NodeOutcome::NotAsked; engine.nodes.len()],
+            may_land_late: held.nodes.iter().filter(|held| held.1).map(|(node, _)| *node).collect(),
             refusals: held.refusals.clone(),
             turn: None,
         }
     }
 
     fn with_turn(mut self, mut turn: Turn) -> Self {
-        turn.begin(self.driver.now());
+        turn.begin(self.engine.now());
         self.turn = Some(turn);
         self
     }
@@ -202,21 +202,21 @@ impl Releases {
         if let Some(outcome) = self.outcomes.get_mut(node.index()) {
             *outcome = NodeOutcome::Unanswered;
         }
-        self.calls.push(&self.driver, node, command);
+        self.calls.push(&self.engine, node, command);
     }
 
     /// What happens next. Once it is decided, stragglers have a node timeout in all.
     async fn progress(&mut self) -> Progress {
         poll_fn(|cx| {
-            let progress = self.calls.poll_progress(&self.driver, cx);
+            let progress = self.calls.poll_progress(&self.engine, cx);
             if progress.is_ready() || !self.decided {
                 return progress;
             }
-            let limit = || self.driver.sleep_until(self.stragglers_until);
+            let limit = || self.engine.sleep_until(self.stragglers_until);
             if self.limit.get_or_insert_with(limit).as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
             }
-            self.calls = Fanout::new(&self.driver);
+            self.calls = Fanout::new(&self.engine);
             Poll::Ready(Progress::TimedOut)
         })
         .await
@@ -227,7 +227,7 @@ impl Releases {
         match self.progress().await {
             Progress::Answered((node, result)) => {
                 if let Some(turn) = &mut self.turn {
-                    turn.handle_answer(&result, self.driver.now());
+                    turn.handle_answer(&result, self.engine.now());
                 }
                 Some((node, self.answered(node, result)))
             }
@@ -239,7 +239,7 @@ impl Releases {
                 let late: Vec<NodeId> =
                     self.outcomes.iter().enumerate().filter_map(unanswered).collect();
                 if let Some(turn) = &mut self.turn {
-                    turn.handle_timeout(late.len(), self.driver.now());
+                    turn.handle_timeout(late.len(), self.engine.now());
                 }
                 let first = late.first().copied();
                 for node in late {
@@ -254,11 +254,11 @@ impl Releases {
         let (outcome, reply) = match result {
             Ok(Reply::Granted(_)) => (NodeOutcome::Granted, Reply::Granted(None)),
             Ok(Reply::Denied(denial)) => {
-                let now = self.driver.steady();
-                if self.unsure.contains(&node)
-                    && let Some(leftover) = self.leftover(true).found_nothing(&self.driver, now)
+                let now = self.engine.steady();
+                if self.may_land_late.contains(&node)
+                    && let Some(pending) = self.pending(true).found_nothing(&self.engine, now)
                 {
-                    self.driver.leave_for_later(node, leftover);
+                    self.engine.leave_for_later(node, pending);
                 }
                 (NodeOutcome::Denied(denial.clone()), Reply::Denied(denial))
             }
@@ -281,23 +281,30 @@ impl Releases {
     /// Leaves the release to be sent again later.
     fn later(&self, node: NodeId) {
         if !self.refusals.contain(node) {
-            self.driver.leave_for_later(node, self.leftover(self.unsure.contains(&node)));
+            self.engine.leave_for_later(node, self.pending(self.may_land_late.contains(&node)));
         }
     }
 
-    fn leftover(&self, unsure: bool) -> Leftover {
+    fn pending(&self, may_land_late: bool) -> PendingRelease {
         let refusals = self.refusals.clone();
-        Leftover::new(&self.driver, &self.resource, self.owner, self.ttl, unsure, refusals)
+        PendingRelease::new(
+            &self.engine,
+            &self.resource,
+            self.owner,
+            self.ttl,
+            may_land_late,
+            refusals,
+        )
     }
 
     fn result(&self, round: &Round) -> Result<(), ReleaseError> {
         let released = round.granted();
-        let nodes = || self.driver.reports(&self.outcomes);
+        let nodes = || self.engine.reports(&self.outcomes);
         match (round.verdict(), round.loss()) {
             (Verdict::Won, _) => Ok(()),
-            (_, Some(Loss::NoQuorum)) => Err(ReleaseError::Unconfirmed {
+            (_, Some(RoundLoss::NoQuorum)) => Err(ReleaseError::Unconfirmed {
                 released,
-                needed: self.driver.quorum.needed(),
+                needed: self.engine.quorum.needed(),
                 nodes: nodes(),
             }),
             _ => Err(ReleaseError::AlreadyEnded { released, nodes: nodes() }),

@@ -1,8 +1,8 @@
 //! What stands behind a lease: its lifecycle, where its key stands, and who wants to know when it is lost.
 //!
 //! It carries what the lifecycle decides to those who wait. It is shared by the lease, its signals and the
-//! keeper, and must never keep a lease alive that its holder has dropped, nor its driver. It decides under its
-//! lock and tells without it: a waker may do anything, such as drop the lease. The keeper's queue has a lock of
+//! renewals, and must never keep a lease alive that its holder has dropped, nor its engine. It decides under its
+//! lock and tells without it: a waker may do anything, such as drop the lease. The renewals's queue has a lock of
 //! its own, which is taken inside this one and never the other way round.
 
 use std::{
@@ -14,20 +14,20 @@ use std::{
 use tokio::sync::{Notify, oneshot};
 
 use crate::{
-    driver::{Alarm, Driver, Footprint, Refusals, Ticket},
+    engine::{Engine, Footprint, Refusals, TimerKey, Wakeup},
     error::{LeaseLost, ReleaseError},
     protocol::{
-        Due, Extension, FencingToken, Lifecycle, LossReason, NodeId, Owner, Reply, Resource,
-        Timestamp, validity,
+        ExtendOutcome, FencingToken, LeaseAction, Lifecycle, LossReason, NodeId, Owner, Reply,
+        Resource, Timestamp, validity,
     },
     shield::shield,
     telemetry,
 };
 
 /// A resource that is held, or was.
-pub(crate) struct Held {
-    /// The lease keeps the driver alive. A signal that is kept does not, nor its connections.
-    driver: Weak<Driver>,
+pub(crate) struct Grant {
+    /// The lease keeps the engine alive. A signal that is kept does not, nor its connections.
+    engine: Weak<Engine>,
     resource: Resource,
     owner: Owner,
     token: Option<FencingToken>,
@@ -37,8 +37,8 @@ pub(crate) struct Held {
 
 struct State {
     lifecycle: Lifecycle,
-    /// The place of this lease in the keeper's queue.
-    scheduled: Option<Ticket>,
+    /// The place of this lease in the renewals's queue.
+    scheduled: Option<TimerKey>,
     warning: Option<LossReason>,
     /// The nodes that may hold the key, and whether that is unknown; `None` once released.
     nodes: Option<Vec<(NodeId, bool)>>,
@@ -47,17 +47,17 @@ struct State {
     restoring: Vec<NodeId>,
 }
 
-/// What the keeper has to do for a lease that it has looked at.
+/// What the renewals has to do for a lease that it has looked at.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct TickOutcome {
     pub(crate) extend: bool,
     /// What has to be told, once no lock is held.
-    pub(crate) tell: Option<Due>,
+    pub(crate) tell: Option<LeaseAction>,
 }
 
-impl Held {
+impl Grant {
     pub(crate) fn new(
-        driver: &Arc<Driver>,
+        engine: &Arc<Engine>,
         resource: Resource,
         owner: Owner,
         token: Option<FencingToken>,
@@ -73,8 +73,8 @@ impl Held {
             restoring: Vec::new(),
         };
         let (state, changed) = (Mutex::new(state), Notify::new());
-        let driver = Arc::downgrade(driver);
-        Arc::new(Self { driver, resource, owner, token, state, changed })
+        let engine = Arc::downgrade(engine);
+        Arc::new(Self { engine, resource, owner, token, state, changed })
     }
 
     pub(crate) const fn resource(&self) -> &Resource {
@@ -96,7 +96,7 @@ impl Held {
     /// Reads the clock, and declares the lease lost if its time is up: the timer that should have said so may
     /// have been stopped together with this process.
     pub(crate) fn check(&self) -> Result<Duration, LeaseLost> {
-        let Some(now) = self.driver.upgrade().map(|driver| driver.now()) else {
+        let Some(now) = self.engine.upgrade().map(|engine| engine.now()) else {
             // The lease has been dropped, and that has released it, unless it was lost before.
             return Err(self.state().over());
         };
@@ -118,8 +118,8 @@ impl Held {
         self.state().warning
     }
 
-    pub(crate) fn progress(&self, now: Timestamp) {
-        self.state().lifecycle.handle_progress(now);
+    pub(crate) fn heartbeat(&self, now: Timestamp) {
+        self.state().lifecycle.handle_heartbeat(now);
     }
 
     /// Whether its holder may still extend it.
@@ -127,72 +127,72 @@ impl Held {
         self.state().lifecycle.may_be_extended(now)
     }
 
-    /// Decides what is due at `now`, for the keeper, which has taken it out of its queue under this ticket.
-    /// `None` says that the ticket has become void meanwhile.
-    pub(crate) fn tick(&self, ticket: Ticket, now: Timestamp) -> Option<Seen> {
+    /// Decides what is due at `now`, for the renewals, which has taken it out of its queue under this key.
+    /// `None` says that the key has become void meanwhile.
+    pub(crate) fn tick(&self, key: TimerKey, now: Timestamp) -> Option<TickOutcome> {
         let mut state = self.state();
-        if state.scheduled != Some(ticket) {
+        if state.scheduled != Some(key) {
             return None;
         }
         state.scheduled = None;
-        let mut seen = Seen { extend: false, tell: None };
+        let mut seen = TickOutcome { extend: false, tell: None };
         while let Some(due) = state.lifecycle.handle_timeout(now) {
             match due {
-                Due::Extend => seen.extend = true,
-                Due::Warn(reason) => {
+                LeaseAction::Extend => seen.extend = true,
+                LeaseAction::Warn(reason) => {
                     state.warning = Some(reason);
                     seen.tell = Some(due);
                 }
-                Due::Lose(_) => seen.tell = Some(due),
+                LeaseAction::Lose(_) => seen.tell = Some(due),
             }
         }
         Some(seen)
     }
 
     /// Takes the end of an extension, and returns what has to be told.
-    pub(crate) fn extended(&self, extension: Extension, now: Timestamp) -> Option<Due> {
+    pub(crate) fn extended(&self, extension: ExtendOutcome, now: Timestamp) -> Option<LeaseAction> {
         let mut state = self.state();
         state.nodes.as_ref()?;
-        if let Extension::Extended(_) = extension {
+        if let ExtendOutcome::Extended(_) = extension {
             state.warning = None;
         }
         state.lifecycle.handle_extension(extension, now)
     }
 
     /// Tells those who wait, and the log. No lock may be held.
-    pub(crate) fn tell(&self, due: Due) {
+    pub(crate) fn tell(&self, due: LeaseAction) {
         match due {
-            Due::Extend => {}
-            Due::Warn(reason) => telemetry::lease_ending(&self.resource, reason),
-            Due::Lose(reason) => telemetry::lease_lost(&self.resource, reason),
+            LeaseAction::Extend => {}
+            LeaseAction::Warn(reason) => telemetry::lease_ending(&self.resource, reason),
+            LeaseAction::Lose(reason) => telemetry::lease_lost(&self.resource, reason),
         }
         self.changed.notify_waiters();
     }
 
-    /// Tells the keeper when to look at it, if it does not know that already.
-    pub(crate) fn schedule(self: &Arc<Self>, driver: &Arc<Driver>) {
+    /// Tells the renewals when to look at it, if it does not know that already.
+    pub(crate) fn schedule(self: &Arc<Self>, engine: &Arc<Engine>) {
         let alarm = {
             let mut state = self.state();
             let next = state.nodes.as_ref().and_then(|_| state.lifecycle.poll_timeout());
-            if state.scheduled.map(Ticket::at) == next {
+            if state.scheduled.map(TimerKey::at) == next {
                 return;
             }
             match (state.scheduled.take(), next) {
                 (old, Some(at)) => {
                     let slack = state.lifecycle.slack();
-                    let (ticket, alarm) = driver.look_at(self, old, at, slack);
-                    state.scheduled = Some(ticket);
+                    let (key, alarm) = engine.schedule(self, old, at, slack);
+                    state.scheduled = Some(key);
                     alarm
                 }
                 (old, None) => {
                     if let Some(old) = old {
-                        driver.look_away(old);
+                        engine.cancel(old);
                     }
-                    Alarm::Silent
+                    Wakeup::Silent
                 }
             }
         };
-        driver.heed(alarm);
+        engine.wake(alarm);
     }
 
     /// A restore is about to be sent there: from now on the key may stand there too, and has to be released
@@ -222,7 +222,7 @@ impl Held {
         };
         if let Some(nodes) = &mut state.nodes {
             match nodes.iter_mut().find(|(other, _)| *other == node) {
-                Some((_, unsure)) => *unsure |= unknown,
+                Some((_, may_land_late)) => *may_land_late |= unknown,
                 None => nodes.push((node, unknown)),
             }
         }
@@ -238,8 +238,8 @@ impl Held {
                     nodes.retain(|(other, _)| *other != node);
                 }
                 Reply::Granted(_) => {
-                    for (other, unsure) in nodes.iter_mut() {
-                        *unsure &= *other != node;
+                    for (other, may_land_late) in nodes.iter_mut() {
+                        *may_land_late &= *other != node;
                     }
                 }
                 Reply::Failed { sent: true } => {}
@@ -251,24 +251,24 @@ impl Held {
     /// Starts the release, once, if there is anybody to carry it out.
     pub(crate) fn release(
         &self,
-        driver: &Arc<Driver>,
+        engine: &Arc<Engine>,
     ) -> Option<oneshot::Receiver<Result<(), ReleaseError>>> {
-        if !driver.is_served() {
+        if !engine.is_served() {
             return None;
         }
-        let (footprint, ttl, ticket) = {
+        let (footprint, ttl, key) = {
             let mut state = self.state();
             let mut nodes = state.nodes.take()?;
-            for (node, unsure) in &mut nodes {
-                *unsure |= state.restoring.contains(node);
+            for (node, may_land_late) in &mut nodes {
+                *may_land_late |= state.restoring.contains(node);
             }
             let footprint = Footprint { nodes, refusals: state.refusals.clone() };
             (footprint, state.lifecycle.ttl(), state.scheduled.take())
         };
-        if let Some(ticket) = ticket {
-            driver.look_away(ticket);
+        if let Some(key) = key {
+            engine.cancel(key);
         }
-        let answer = driver.release(self.resource.clone(), self.owner, ttl, footprint);
+        let answer = engine.release(self.resource.clone(), self.owner, ttl, footprint);
         self.changed.notify_waiters();
         Some(answer)
     }
@@ -313,8 +313,8 @@ impl State {
     }
 }
 
-impl fmt::Debug for Held {
+impl fmt::Debug for Grant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held").field("resource", &self.resource).finish_non_exhaustive()
+        f.debug_struct("Grant").field("resource", &self.resource).finish_non_exhaustive()
     }
 }

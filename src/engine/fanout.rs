@@ -13,7 +13,7 @@ use std::{
 
 use futures::FutureExt;
 
-use super::{Driver, shield::Answering};
+use super::{Engine, shield::Answering};
 use crate::{
     node::{NodeError, NodeFuture},
     protocol::{Command, NodeId, Reply, Timestamp},
@@ -50,42 +50,42 @@ pub(super) enum Progress<T = Reply> {
 }
 
 impl Fanout {
-    pub(super) fn push(&mut self, driver: &Driver, node: NodeId, command: Command) {
-        let Some(member) = driver.member(node) else { return };
+    pub(super) fn push(&mut self, engine: &Engine, node: NodeId, command: Command) {
+        let Some(slot) = engine.slot(node) else { return };
         // That a key is gone is true whatever becomes of the node.
-        let lapses = (!matches!(command, Command::Release { .. })).then(|| driver.lapses(node));
-        self.calls.push(Call { node, answer: member.node.call(command), lapses });
+        let lapses = (!matches!(command, Command::Release { .. })).then(|| engine.lapses(node));
+        self.calls.push(Call { node, answer: slot.node.call(command), lapses });
     }
 }
 
 impl<T> Fanout<T> {
     /// A fan-out whose commands must be answered within the node timeout from now.
-    pub(super) fn new(driver: &Driver) -> Self {
-        Self::begun_at(driver, driver.now())
+    pub(super) fn new(engine: &Engine) -> Self {
+        Self::begun_at(engine, engine.now())
     }
 
     /// The same, from a time that has just been read.
-    pub(super) fn begun_at(driver: &Driver, now: Timestamp) -> Self {
-        Self::until(driver, now.saturating_add(driver.config.node_timeout))
+    pub(super) fn begun_at(engine: &Engine, now: Timestamp) -> Self {
+        Self::until(engine, now.saturating_add(engine.config.node_timeout))
     }
 
     /// A fan-out whose commands must be answered by then.
-    pub(super) fn until(driver: &Driver, limit: Timestamp) -> Self {
+    pub(super) fn until(engine: &Engine, limit: Timestamp) -> Self {
         Self {
-            calls: Vec::with_capacity(driver.nodes.len()),
+            calls: Vec::with_capacity(engine.nodes.len()),
             answered: VecDeque::new(),
-            limit: driver.runtime.sleep_until(limit),
+            limit: engine.runtime.sleep_until(limit),
         }
     }
 
     /// Adds a command whose answer is a vote.
     pub(super) fn add_vote(
         &mut self,
-        driver: &Driver,
+        engine: &Engine,
         node: NodeId,
         answer: impl Into<Answering<T>>,
     ) {
-        let lapses = Some(driver.lapses(node));
+        let lapses = Some(engine.lapses(node));
         self.calls.push(Call { node, answer: answer.into(), lapses });
     }
 
@@ -100,7 +100,7 @@ impl<T> Fanout<T> {
 
     pub(super) fn poll_progress(
         &mut self,
-        driver: &Driver,
+        engine: &Engine,
         cx: &mut Context<'_>,
     ) -> Poll<Progress<T>> {
         // Every command is sent before the first answer is told: what follows from an answer, such as a release,
@@ -110,9 +110,9 @@ impl<T> Fanout<T> {
             Poll::Ready(result) => {
                 let node = call.node;
                 if let Err(error) = &result {
-                    driver.node_failed(node, error);
+                    engine.node_failed(node, error);
                 }
-                let lapsed = call.lapses.is_some_and(|lapses| lapses != driver.lapses(node));
+                let lapsed = call.lapses.is_some_and(|lapses| lapses != engine.lapses(node));
                 let result = if lapsed { result.and(Err(NodeError::VoteLapsed)) } else { result };
                 answered.push_back((node, result));
                 false
@@ -130,8 +130,8 @@ impl<T> Fanout<T> {
         }
     }
 
-    pub(super) async fn progress(&mut self, driver: &Driver) -> Progress<T> {
-        std::future::poll_fn(|cx| self.poll_progress(driver, cx)).await
+    pub(super) async fn progress(&mut self, engine: &Engine) -> Progress<T> {
+        std::future::poll_fn(|cx| self.poll_progress(engine, cx)).await
     }
 }
 
@@ -141,13 +141,13 @@ pub(super) type Numbered = (usize, Result<Reply, NodeError>);
 impl Fanout<Numbered> {
     pub(super) fn push_numbered(
         &mut self,
-        driver: &Driver,
+        engine: &Engine,
         node: NodeId,
         number: usize,
         command: Command,
     ) {
-        if let Some(member) = driver.member(node) {
-            let call = member.node.call(command);
+        if let Some(slot) = engine.slot(node) {
+            let call = slot.node.call(command);
             let numbered: NodeFuture<Numbered> = Box::pin(async move { Ok((number, call.await)) });
             self.add(node, numbered);
         }

@@ -13,53 +13,56 @@ use futures::future::select;
 use tokio::sync::{Notify, oneshot};
 
 use super::{
-    Alarm, Driver, Ticket, after_panic,
+    Engine, TimerKey, Wakeup, after_panic,
     fanout::{Fanout, Progress},
-    queue::{BATCH, Queue},
+    timers::{BATCH, TimerQueue},
 };
 use crate::{
-    lease::Held,
-    protocol::{Command, Due, Extension, Loss, NodeId, Reply, Round, Terms, Timestamp, Verdict},
+    engine::Grant,
+    protocol::{
+        Command, ExtendOutcome, LeaseAction, NodeId, Reply, Round, RoundLoss, RoundSpec, Timestamp,
+        Verdict,
+    },
     shield::{persist, shielded},
 };
 
 /// The leases that are held, by the time at which each wants to be looked at.
 #[derive(Debug, Default)]
-pub(super) struct Keeper {
-    queue: Queue,
+pub(super) struct Renewals {
+    queue: TimerQueue,
     /// Wakes the task, because something is due earlier than what it sleeps for.
     wake: Arc<Notify>,
 }
 
-impl Driver {
-    /// Looks at a lease at `at`, and no longer when the ticket `old` says. It may be called under the lock of
-    /// the lease; the alarm is for [`heed`](Driver::heed), which may not.
-    pub(crate) fn look_at(
+impl Engine {
+    /// Looks at a lease at `at`, and no longer when the key `old` says. It may be called under the lock of
+    /// the lease; the alarm is for [`wake`](Engine::wake), which may not.
+    pub(crate) fn schedule(
         &self,
-        held: &Arc<Held>,
-        old: Option<Ticket>,
+        grant: &Arc<Grant>,
+        old: Option<TimerKey>,
         at: Timestamp,
         slack: Duration,
-    ) -> (Ticket, Alarm) {
-        self.keeper.queue.put(old, at, slack, Arc::downgrade(held))
+    ) -> (TimerKey, Wakeup) {
+        self.renewals.queue.put(old, at, slack, Arc::downgrade(grant))
     }
 
-    /// Looks no longer at the lease that has this ticket. It may be called under the lock of the lease.
-    pub(crate) fn look_away(&self, ticket: Ticket) {
-        self.keeper.queue.remove(ticket);
+    /// Looks no longer at the lease that has this key. It may be called under the lock of the lease.
+    pub(crate) fn cancel(&self, key: TimerKey) {
+        self.renewals.queue.remove(key);
     }
 
-    /// Wakes or starts the keeper.
-    pub(crate) fn heed(self: &Arc<Self>, alarm: Alarm) {
+    /// Wakes or starts the renewals.
+    pub(crate) fn wake(self: &Arc<Self>, alarm: Wakeup) {
         match alarm {
-            Alarm::Silent => {}
-            Alarm::Wake => self.keeper.wake.notify_one(),
-            Alarm::Start => {
-                let shift = Shift { driver: Arc::downgrade(self), ended: false };
-                let wake = Arc::clone(&self.keeper.wake);
+            Wakeup::Silent => {}
+            Wakeup::Wake => self.renewals.wake.notify_one(),
+            Wakeup::Start => {
+                let shift = Shift { engine: Arc::downgrade(self), ended: false };
+                let wake = Arc::clone(&self.renewals.wake);
                 self.spawn_uncounted(async move {
-                    let driver = Weak::clone(&shift.driver);
-                    persist(|| attend(&driver, &wake), || after_panic(&driver)).await;
+                    let engine = Weak::clone(&shift.engine);
+                    persist(|| attend(&engine, &wake), || after_panic(&engine)).await;
                     shift.end();
                 });
             }
@@ -70,35 +73,35 @@ impl Driver {
     fn keep_all(self: &Arc<Self>) -> Option<Timestamp> {
         let now = self.now();
         let (mut renewals, mut news) = (Vec::new(), Vec::new());
-        for (ticket, held) in self.keeper.queue.take_due(now) {
+        for (key, grant) in self.renewals.queue.take_due(now) {
             // What is due a moment later is seen to now. A loss is told that much early at most. A lease that
-            // is over, or gone, or that has another ticket by now, drops out here.
-            let Some(held) = held.upgrade() else { continue };
-            let Some(seen) = held.tick(ticket, now.max(ticket.at())) else { continue };
-            held.schedule(self);
+            // is over, or gone, or that has another key by now, drops out here.
+            let Some(grant) = grant.upgrade() else { continue };
+            let Some(seen) = grant.tick(key, now.max(key.at())) else { continue };
+            grant.schedule(self);
             if let Some(due) = seen.tell {
-                news.push((Arc::clone(&held), due));
+                news.push((Arc::clone(&grant), due));
             }
             if seen.extend {
-                renewals.push(held);
+                renewals.push(grant);
             }
         }
         let mut renewals = renewals.into_iter().peekable();
         while renewals.peek().is_some() {
-            let batch: Vec<Arc<Held>> = renewals.by_ref().take(BATCH).collect();
+            let batch: Vec<Arc<Grant>> = renewals.by_ref().take(BATCH).collect();
             let renewal = Renewal::new(self, batch);
             // It is not counted as under way: closing need not wait for it, since the leases are still held.
             self.spawn_uncounted(renewal.extend(None));
         }
         tell_all(news);
-        self.keeper.queue.next_look(now)
+        self.renewals.queue.next_look(now)
     }
 
     /// Extends one lease for its holder, on the runtime, and waits until it is known how that ended. `None`
     /// says that the runtime has ended, and so that nothing was extended.
-    pub(crate) async fn extend_now(self: &Arc<Self>, held: &Arc<Held>) -> Option<Extension> {
+    pub(crate) async fn extend_now(self: &Arc<Self>, grant: &Arc<Grant>) -> Option<ExtendOutcome> {
         let (done, ended) = oneshot::channel();
-        let renewal = Renewal::new(self, vec![Arc::clone(held)]);
+        let renewal = Renewal::new(self, vec![Arc::clone(grant)]);
         self.spawn_uncounted(renewal.extend(Some(done)));
         ended.await.ok()
     }
@@ -107,25 +110,25 @@ impl Driver {
 /// Leases that are extended together. Each of them learns how that ended, also when the task never begins, or comes to
 /// a bad end: then it is in doubt, and tried again.
 struct Renewal {
-    driver: Arc<Driver>,
-    batch: Vec<Arc<Held>>,
+    engine: Arc<Engine>,
+    batch: Vec<Arc<Grant>>,
     told: Vec<bool>,
 }
 
 impl Renewal {
-    fn new(driver: &Arc<Driver>, batch: Vec<Arc<Held>>) -> Self {
+    fn new(engine: &Arc<Engine>, batch: Vec<Arc<Grant>>) -> Self {
         let told = vec![false; batch.len()];
-        Self { driver: Arc::clone(driver), batch, told }
+        Self { engine: Arc::clone(engine), batch, told }
     }
 
     /// Extends them with one command to each node, and tells each how it ended. Somebody waits for the end of the
     /// first that is known, which only a batch of one is for.
-    async fn extend(mut self, mut done: Option<oneshot::Sender<Extension>>) {
-        let Self { driver, batch, told } = &mut self;
-        let started = driver.now();
+    async fn extend(mut self, mut done: Option<oneshot::Sender<ExtendOutcome>>) {
+        let Self { engine, batch, told } = &mut self;
+        let started = engine.now();
         let mut rounds: Vec<Round> =
-            batch.iter().map(|held| Round::extend(driver.quorum, terms(held), started)).collect();
-        let mut commands: Vec<Vec<Command>> = driver.nodes.iter().map(|_| Vec::new()).collect();
+            batch.iter().map(|grant| Round::extend(engine.quorum, spec(grant), started)).collect();
+        let mut commands: Vec<Vec<Command>> = engine.nodes.iter().map(|_| Vec::new()).collect();
         for round in &mut rounds {
             while let Some((node, command)) = round.poll_command() {
                 if let Some(commands) = commands.get_mut(node.index()) {
@@ -133,18 +136,18 @@ impl Renewal {
                 }
             }
         }
-        let mut calls = Fanout::begun_at(driver, started);
-        for (index, (member, commands)) in driver.nodes.iter().zip(commands).enumerate() {
+        let mut calls = Fanout::begun_at(engine, started);
+        for (index, (slot, commands)) in engine.nodes.iter().zip(commands).enumerate() {
             let node = NodeId::new(index);
-            match member.node.reachable().and_then(|()| driver.may_vote(node)) {
-                Ok(()) => calls.add_vote(driver, node, member.node.call_many(commands)),
+            match slot.node.reachable().and_then(|()| engine.may_vote(node)) {
+                Ok(()) => calls.add_vote(engine, node, slot.node.call_many(commands)),
                 Err(error) => calls.add(node, error),
             }
         }
         let mut gone: Vec<(usize, NodeId)> = Vec::new();
         loop {
-            let progress = calls.progress(driver).await;
-            let now = driver.now();
+            let progress = calls.progress(engine).await;
+            let now = engine.now();
             match progress {
                 Progress::Done => break,
                 Progress::TimedOut => rounds.iter_mut().for_each(|round| round.handle_timeout(now)),
@@ -168,14 +171,14 @@ impl Renewal {
             }
             let mut news = Vec::new();
             let mut ended = None;
-            for ((held, round), told) in batch.iter().zip(&rounds).zip(told.iter_mut()) {
+            for ((grant, round), told) in batch.iter().zip(&rounds).zip(told.iter_mut()) {
                 if !*told && round.verdict() != Verdict::Pending {
                     *told = true;
                     let extension = outcome(round);
-                    if let Some(due) = held.extended(extension, now) {
-                        news.push((Arc::clone(held), due));
+                    if let Some(due) = grant.extended(extension, now) {
+                        news.push((Arc::clone(grant), due));
                     }
-                    held.schedule(driver);
+                    grant.schedule(engine);
                     ended = Some(extension);
                 }
             }
@@ -187,54 +190,54 @@ impl Renewal {
                 let _ = done.send(extension);
             }
         }
-        driver.restore(batch, &rounds, gone);
+        engine.restore(batch, &rounds, gone);
     }
 }
 
 impl Drop for Renewal {
     fn drop(&mut self) {
-        let Self { driver, batch, told } = self;
-        if !driver.is_served() {
+        let Self { engine, batch, told } = self;
+        if !engine.is_served() {
             return;
         }
-        for (held, _) in batch.iter().zip(told).filter(|(_, told)| !**told) {
+        for (grant, _) in batch.iter().zip(told).filter(|(_, told)| !**told) {
             // The runtime's clock may be what has panicked.
             shielded(|| {
-                let due = held.extended(Extension::InDoubt, driver.now());
-                held.schedule(driver);
-                due.into_iter().for_each(|due| held.tell(due));
+                let due = grant.extended(ExtendOutcome::InDoubt, engine.now());
+                grant.schedule(engine);
+                due.into_iter().for_each(|due| grant.tell(due));
             });
         }
     }
 }
 
-fn terms(held: &Held) -> Terms {
-    let lifecycle = held.lifecycle();
-    let mut terms = Terms::new(held.resource().clone(), held.owner(), lifecycle.ttl());
-    terms.drift = lifecycle.drift();
-    terms.token = held.token();
-    terms
+fn spec(grant: &Grant) -> RoundSpec {
+    let lifecycle = grant.lifecycle();
+    let mut spec = RoundSpec::new(grant.resource().clone(), grant.owner(), lifecycle.ttl());
+    spec.drift = lifecycle.drift();
+    spec.token = grant.token();
+    spec
 }
 
-fn outcome(round: &Round) -> Extension {
+fn outcome(round: &Round) -> ExtendOutcome {
     match (round.verdict(), round.loss()) {
-        (Verdict::Won, _) => Extension::Extended(round.deadline()),
-        (_, Some(Loss::Contended)) => Extension::Lost,
-        _ => Extension::InDoubt,
+        (Verdict::Won, _) => ExtendOutcome::Extended(round.deadline()),
+        (_, Some(RoundLoss::Contended)) => ExtendOutcome::Lost,
+        _ => ExtendOutcome::InDoubt,
     }
 }
 
 /// Tells the holders. Every lease has its place in the queue again by now.
-fn tell_all(news: Vec<(Arc<Held>, Due)>) {
-    for (held, due) in news {
-        held.tell(due);
+fn tell_all(news: Vec<(Arc<Grant>, LeaseAction)>) {
+    for (grant, due) in news {
+        grant.tell(due);
     }
 }
 
-/// The keeper's time at work. When it ends in any other way than by having nothing left to do, as when the
+/// The renewals's time at work. When it ends in any other way than by having nothing left to do, as when the
 /// runtime drops the task, the next lease starts another one.
 struct Shift {
-    driver: Weak<Driver>,
+    engine: Weak<Engine>,
     ended: bool,
 }
 
@@ -247,31 +250,31 @@ impl Shift {
 impl Drop for Shift {
     fn drop(&mut self) {
         if !self.ended
-            && let Some(driver) = self.driver.upgrade()
+            && let Some(engine) = self.engine.upgrade()
         {
-            driver.keeper.queue.abandon();
+            engine.renewals.queue.abandon();
         }
     }
 }
 
-/// Looks after the leases of a driver while there are any. It does not keep the driver alive.
-async fn attend(driver: &Weak<Driver>, wake: &Notify) {
+/// Looks after the leases of a engine while there are any. It does not keep the engine alive.
+async fn attend(engine: &Weak<Engine>, wake: &Notify) {
     loop {
         let sleep = {
-            let Some(driver) = driver.upgrade() else { return };
-            let Some(next) = driver.keep_all() else { return };
-            driver.runtime.sleep_until(next)
+            let Some(engine) = engine.upgrade() else { return };
+            let Some(next) = engine.keep_all() else { return };
+            engine.runtime.sleep_until(next)
         };
         select(std::pin::pin!(wake.notified()), sleep).await;
     }
 }
 
-impl Keeper {
+impl Renewals {
     pub(super) fn wake_up(&self) {
         self.wake.notify_one();
     }
 }
 
 #[cfg(test)]
-#[path = "keeper_test.rs"]
+#[path = "renewals_test.rs"]
 mod tests;

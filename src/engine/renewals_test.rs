@@ -1,0 +1,56 @@
+//! The renewals's queue behind a whole engine, on nodes in memory.
+
+use futures::executor::block_on;
+
+use super::*;
+use crate::{
+    config::Config,
+    engine::{AcquireSpec, WaitPolicy},
+    lease::Lease,
+    node::{MemoryNode, Node},
+    protocol::{RenewalPolicy, Resource},
+    runtime::TokioRuntime,
+};
+
+const TTL: Duration = Duration::from_secs(3600);
+
+fn engine() -> Arc<Engine> {
+    let nodes = (0..3).map(|_| Arc::new(MemoryNode::new()) as Arc<dyn Node>).collect();
+    let config = Config { ttl: TTL, max_ttl: TTL, ..Config::default() };
+    let engine = Engine::start(config, nodes, Arc::new(TokioRuntime::dedicated().unwrap()));
+    block_on(engine.connected(engine.now().saturating_add(Duration::from_secs(10))));
+    engine
+}
+
+fn acquire(engine: &Arc<Engine>, resource: &str) -> Lease {
+    let plan = AcquireSpec {
+        resource: Resource::new(resource.as_bytes()).unwrap(),
+        ttl: TTL,
+        min_validity: Duration::ZERO,
+        wait_policy: WaitPolicy::For(Duration::from_secs(10)),
+        renewal: RenewalPolicy::default(),
+    };
+    block_on(engine.acquire(plan)).unwrap()
+}
+
+#[test]
+fn a_lease_that_was_let_go_leaves_nothing_in_the_queue() {
+    let engine = engine();
+    let kept = acquire(&engine, "kept");
+    for n in 0..500 {
+        let lease = acquire(&engine, &format!("r{n}"));
+        assert_eq!(engine.renewals.queue.len(), 2);
+        drop(lease);
+        assert_eq!(engine.renewals.queue.len(), 1, "after {n} leases");
+    }
+    for _ in 0..50 {
+        block_on(kept.extend()).unwrap();
+        assert_eq!(
+            engine.renewals.queue.len(),
+            1,
+            "it has one entry, however often its time changes"
+        );
+    }
+    block_on(kept.release()).unwrap();
+    assert_eq!(engine.renewals.queue.len(), 0);
+}
