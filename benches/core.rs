@@ -6,7 +6,8 @@ use std::{hint::black_box, time::Duration};
 
 use divan::Bencher;
 use quorlock::protocol::{
-    Denial, NodeId, Owner, Quorum, Reply, Resource, Round, RoundSpec, Timestamp, Verdict,
+    Denial, Failure, NodeId, Owner, Quorum, Reply, Resource, Round, RoundSpec, Tally, Timestamp,
+    Verdict,
 };
 
 const NODES: usize = 5;
@@ -25,7 +26,7 @@ const fn owner() -> Owner {
 }
 
 /// Hands out the commands, and answers every node with `reply`.
-fn drive(mut round: Round, reply: &Reply) -> Round {
+fn drive(mut round: Round, reply: &Result<Reply, Failure>) -> Round {
     let now = Timestamp::ORIGIN.saturating_add(Duration::from_micros(100));
     while let Some(command) = round.poll_command() {
         black_box(command);
@@ -39,7 +40,7 @@ fn drive(mut round: Round, reply: &Reply) -> Round {
     round
 }
 
-fn acquire(resource: Resource, reply: &Reply) -> Round {
+fn acquire(resource: Resource, reply: &Result<Reply, Failure>) -> Round {
     let spec = RoundSpec::new(resource, owner(), TTL);
     drive(Round::acquire(Quorum::of(NODES), spec, Timestamp::ORIGIN), reply)
 }
@@ -47,7 +48,7 @@ fn acquire(resource: Resource, reply: &Reply) -> Round {
 #[divan::bench]
 fn acquire_won(bencher: Bencher<'_, '_>) {
     bencher.with_inputs(resource).bench_values(|resource| {
-        let round = acquire(resource?, &Reply::Granted(None));
+        let round = acquire(resource?, &Ok(Reply::Granted(None)));
         assert_eq!(round.verdict(), Verdict::Won);
         Some(round)
     });
@@ -56,7 +57,7 @@ fn acquire_won(bencher: Bencher<'_, '_>) {
 #[divan::bench]
 fn acquire_lost(bencher: Bencher<'_, '_>) {
     bencher.with_inputs(resource).bench_values(|resource| {
-        let round = acquire(resource?, &Reply::Denied(Denial::default()));
+        let round = acquire(resource?, &Ok(Reply::Denied(Denial::default())));
         assert_eq!(round.verdict(), Verdict::Lost);
         Some(round)
     });
@@ -66,9 +67,18 @@ fn acquire_lost(bencher: Bencher<'_, '_>) {
 fn release(bencher: Bencher<'_, '_>) {
     bencher.with_inputs(resource).bench_values(|resource| {
         let held = (0..NODES).map(NodeId::new);
-        let round = Round::release(Quorum::of(NODES), resource?, owner(), held);
-        let round = drive(round, &Reply::Granted(None));
-        assert_eq!(round.verdict(), Verdict::Won);
-        Some(round)
+        let mut tally = Tally::release(Quorum::of(NODES), resource?, owner(), held);
+        while let Some(command) = tally.poll_command() {
+            black_box(command);
+        }
+        for index in 0..NODES {
+            tally.handle_reply(
+                NodeId::new(index),
+                black_box(Ok(Reply::Granted(None))),
+                Timestamp::ORIGIN,
+            );
+        }
+        assert_eq!(tally.verdict(), Verdict::Won);
+        Some(tally)
     });
 }

@@ -7,34 +7,34 @@
 use std::{error::Error, time::Duration};
 
 use quorlock::protocol::{
-    Command, Denial, NodeId, Owner, Quorum, Reply, Resource, Round, RoundSpec, Timestamp, Verdict,
-    validity,
+    Command, Denial, Failure, NodeId, Owner, Quorum, Reply, Resource, Round, RoundSpec, Timestamp,
+    Verdict, validity,
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("-- won at the third grant, with one node down and one that never answers");
     let mut round = begin([1; 16])?;
-    tell(&mut round, 3, Reply::Failed { sent: false }, 1);
-    tell(&mut round, 0, Reply::Granted(None), 2);
-    tell(&mut round, 2, Reply::Granted(None), 3);
-    tell(&mut round, 4, Reply::Granted(None), 5);
+    tell(&mut round, 3, Err(Failure::NOT_SENT), 1);
+    tell(&mut round, 0, Ok(Reply::Granted(None)), 2);
+    tell(&mut round, 2, Ok(Reply::Granted(None)), 3);
+    tell(&mut round, 4, Ok(Reply::Granted(None)), 5);
     expect(&round, Verdict::Won)?;
     println!("   validity at 5 ms: {:?}", validity::left(round.deadline(), at(5)));
 
     println!("-- lost at the third denial; what was granted, or may yet be, is released");
     let mut round = begin([2; 16])?;
-    tell(&mut round, 0, Reply::Granted(None), 1);
+    tell(&mut round, 0, Ok(Reply::Granted(None)), 1);
     for node in [1, 2, 3] {
-        tell(&mut round, node, Reply::Denied(Denial::default()), 2);
+        tell(&mut round, node, Ok(Reply::Denied(Denial::default())), 2);
     }
     expect(&round, Verdict::Lost)?;
     println!("   because: {:?}", round.loss());
-    tell(&mut round, 4, Reply::Failed { sent: true }, 100);
+    tell(&mut round, 4, Err(Failure::TIMED_OUT), 100);
 
     println!("-- a quorum that comes after the ttl is no win");
     let mut round = begin([3; 16])?;
     for node in [0, 1, 2] {
-        tell(&mut round, node, Reply::Granted(None), 10_000);
+        tell(&mut round, node, Ok(Reply::Granted(None)), 10_000);
     }
     expect(&round, Verdict::Lost)?;
     println!("   because: {:?}", round.loss());
@@ -51,14 +51,14 @@ fn begin(random: [u8; 16]) -> Result<Round, Box<dyn Error>> {
 }
 
 /// Hands one reply in, and sends what comes out.
-fn tell(round: &mut Round, node: usize, reply: Reply, ms: u64) {
+fn tell(round: &mut Round, node: usize, reply: Result<Reply, Failure>, ms: u64) {
     println!("   {ms:>5} ms  node {node} replies {reply:?}");
     round.handle_reply(NodeId::new(node), reply, at(ms));
     println!("             {:?}", round.verdict());
     send(round);
 }
 
-/// What a driver would put on the wire, in this order.
+/// What an engine would put on the wire, in this order.
 fn send(round: &mut Round) {
     while let Some((node, command)) = round.poll_command() {
         match command {

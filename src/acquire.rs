@@ -16,10 +16,10 @@ use futures::future::{Either, select};
 
 use crate::{
     config::TtlError,
-    engine::{AcquireSpec, Acquiring, Engine, WaitPolicy},
+    engine::{AcquireSpec, Acquiring, Engine},
     error::{AcquireError, RunError},
     lease::Lease,
-    protocol::{RenewalPolicy, Resource, ResourceError},
+    protocol::{RenewalPolicy, Resource, ResourceError, WaitPolicy},
     runtime::block_on,
     shield::{Shield, shield},
 };
@@ -299,7 +299,7 @@ impl Future for AcquireFuture {
         };
         shield.poll(Pin::new(acquiring), cx).map(|answer| {
             self.state = State::Done;
-            answer
+            answer.map(Lease::new)
         })
     }
 }

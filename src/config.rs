@@ -6,7 +6,7 @@ use std::{fmt, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use thiserror::Error;
 
-use crate::protocol::{AdmissionPolicy, Drift, RenewalPolicy, Resource};
+use crate::protocol::{AdmissionPolicy, Backoff, Drift, RenewalPolicy, Resource, WaitSettings};
 
 const TTL: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(86_400);
 const WAIT: RangeInclusive<Duration> = Duration::ZERO..=Duration::MAX;
@@ -74,6 +74,12 @@ impl Default for Config {
 }
 
 impl Config {
+    /// What an acquisition counts with.
+    pub(crate) const fn wait_settings(&self) -> WaitSettings {
+        let backoff = Backoff { min: self.retry_min, max: self.retry_max };
+        WaitSettings { node_timeout: self.node_timeout, wait: self.wait, backoff }
+    }
+
     pub(crate) fn drift(&self) -> Drift {
         Drift::new(self.drift_per_mille, self.drift_fixed)
     }

@@ -10,7 +10,7 @@ use thiserror::Error;
 use crate::{
     config::ConfigError,
     node::{NodeError, NodeState, Refusal},
-    protocol::{Denial, LossReason, NodeId, Quorum, ResourceError},
+    protocol::{Denial, LossReason, NodeId, Reply, ResourceError},
 };
 
 /// What one node said in a round.
@@ -28,6 +28,17 @@ pub enum NodeOutcome {
     /// It was not asked: in a release, because it certainly had nothing of ours; in an acquire, because this
     /// process was busy with the resource itself.
     NotAsked,
+}
+
+impl NodeOutcome {
+    /// What an answer amounts to.
+    pub(crate) fn of(result: Result<Reply, NodeError>) -> Self {
+        match result {
+            Ok(Reply::Granted(_)) => Self::Granted,
+            Ok(Reply::Denied(denial)) => Self::Denied(denial),
+            Err(error) => Self::Failed(error),
+        }
+    }
 }
 
 /// One node's part in a failed round.
@@ -86,22 +97,6 @@ impl Reports {
         })
     }
 
-    /// Whether the nodes in quarantine would have made the difference.
-    pub(crate) fn in_quarantine(&self) -> bool {
-        let passes = |error: &NodeError| {
-            matches!(error, NodeError::Quarantined { .. }) || is_outdated(error)
-        };
-        let broken = self.failures().filter(|(_, error)| !passes(error)).count();
-        broken <= Quorum::of(self.0.len()).spare()
-    }
-
-    /// Whether the nodes whose state has changed since they were looked at would have made the difference.
-    pub(crate) fn is_outdated(&self) -> bool {
-        let outdated = self.failures().filter(|(_, error)| is_outdated(error)).count();
-        let others = self.denials().count() + self.failures().count() - outdated;
-        outdated > 0 && others <= Quorum::of(self.0.len()).spare()
-    }
-
     /// The reports of the nodes on which somebody else holds the resource.
     pub fn denials(&self) -> impl Iterator<Item = (&NodeReport, &Denial)> {
         self.0.iter().filter_map(|report| match &report.outcome {
@@ -109,11 +104,6 @@ impl Reports {
             _ => None,
         })
     }
-}
-
-/// The node may well vote in the next round.
-const fn is_outdated(error: &NodeError) -> bool {
-    matches!(error, NodeError::NotAdmitted | NodeError::Outdated | NodeError::VoteLapsed)
 }
 
 impl fmt::Display for Reports {

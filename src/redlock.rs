@@ -7,10 +7,10 @@ use std::sync::Arc;
 use crate::{
     acquire::Acquire,
     builder::Builder,
-    engine::{Engine, WaitPolicy},
+    engine::Engine,
     error::{CloseError, ConnectError, NodeOutcome, NodeReport, NodeStates, Reports},
     node::{NodeSpec, NodeState, NodeStatus},
-    protocol::NodeId,
+    protocol::{NodeId, WaitPolicy},
     reentrant::Reentrant,
     runtime::block_on,
     shield::shield,

@@ -1,7 +1,6 @@
-//! One acquire from its first round to its answer: rounds, pauses, and what is left behind.
+//! One acquire from its first round to its answer: it carries out what `protocol::Acquisition` decides.
 //!
-//! It decides when to try again. It runs beside the caller, who may go away at any moment: whatever has
-//! been set by then is released here.
+//! It runs beside the caller, who may go away at any moment: whatever has been set by then is released here.
 
 use std::{
     future::Future,
@@ -15,14 +14,16 @@ use futures::future::{Either, select};
 use tokio::sync::oneshot;
 
 use super::{
-    Engine,
+    Engine, HeldGrant,
     round::AcquireRound,
-    turns::{Line, Place, Turn, TurnedAway},
+    turns::{Line, Place, Turn},
 };
 use crate::{
     error::{AcquireError, NodeOutcome, NodeReport, Reports},
-    lease::Lease,
-    protocol::{NodeId, RenewalPolicy, Resource, Timestamp, Verdict},
+    protocol::{
+        Acquisition, GiveUp, LostRound, Next, NodeId, RenewalPolicy, Resource, RoundLoss,
+        Timestamp, TurnedAway, WaitPolicy,
+    },
     telemetry,
 };
 
@@ -37,40 +38,17 @@ pub(crate) struct AcquireSpec {
     pub(crate) renewal: RenewalPolicy,
 }
 
-/// How long a caller waits.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum WaitPolicy {
-    /// One round. It is begun again, for up to a node timeout, where nodes whose state had just changed would have
-    /// made the difference.
-    OneRound,
-    /// Rounds until this much time has passed.
-    For(Duration),
-    /// Rounds until it is granted.
-    Unlimited,
-}
-
-impl WaitPolicy {
-    /// Whether another round may begin at `next`, for a request that was made at `started`.
-    fn lasts(self, started: Timestamp, next: Timestamp) -> bool {
-        match self {
-            Self::OneRound => false,
-            Self::For(wait) => next < started.saturating_add(wait),
-            Self::Unlimited => true,
-        }
-    }
-}
-
-pub(super) type Answer = oneshot::Sender<Result<Lease, AcquireError>>;
+pub(super) type Answer = oneshot::Sender<Result<HeldGrant, AcquireError>>;
 
 /// An acquire under way, as its caller holds it. Dropping it gives up.
 pub(crate) struct Acquiring {
-    answer: oneshot::Receiver<Result<Lease, AcquireError>>,
+    answer: oneshot::Receiver<Result<HeldGrant, AcquireError>>,
     /// Where it had to wait for its first round.
     _place: Option<Place>,
 }
 
 impl Future for Acquiring {
-    type Output = Result<Lease, AcquireError>;
+    type Output = Result<HeldGrant, AcquireError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = Pin::new(&mut self.answer).poll(cx);
@@ -78,61 +56,70 @@ impl Future for Acquiring {
     }
 }
 
-/// What a round of an acquire said that found the resource held.
-struct FoundHeld {
-    /// When enough of the keys that stood in the way will have expired.
-    free_at: Option<Timestamp>,
-    nodes: Reports,
-}
-
-/// What is known of an acquire between its rounds.
-struct Acquisition {
-    plan: AcquireSpec,
+/// A request with what decides on it, and with what the nodes have said.
+struct Request {
+    asked: AcquireSpec,
+    acquisition: Acquisition,
     answer: Answer,
-    started: Timestamp,
+    /// The last round, as it is reported.
+    last: Option<AcquireError>,
+    /// What the nodes said when the resource was found held last.
+    found_held: Option<Reports>,
 }
 
-impl Acquisition {
-    /// The end of the wait for a turn.
-    fn deadline(&self, engine: &Engine) -> Option<Timestamp> {
-        match self.plan.wait_policy {
-            WaitPolicy::OneRound => Some(self.started.saturating_add(engine.config.node_timeout)),
-            WaitPolicy::For(wait) => Some(self.started.saturating_add(wait)),
-            WaitPolicy::Unlimited => None,
-        }
-    }
-
+impl Request {
     /// Begins, or says why not. No node has been asked.
     fn start(self, engine: &Arc<Engine>, turn: Result<Turn, TurnedAway>) {
         match turn {
             Ok(turn) => {
-                let driver_of_task = Arc::clone(engine);
-                engine.spawn(async move { driver_of_task.acquire_rounds(self, turn).await });
+                let task = Arc::clone(engine);
+                engine.spawn(async move { task.acquire_rounds(self, turn).await });
             }
-            Err(reason) => {
-                let error = engine.turned_away(reason, self.started, None);
-                let _ = self.answer.send(Err(error));
-            }
+            Err(reason) => self.turned_away(engine, reason),
         }
+    }
+
+    fn turned_away(self, engine: &Engine, reason: TurnedAway) {
+        let give_up = self.acquisition.handle_turned_away(reason, engine.now());
+        self.give_up(engine, give_up);
+    }
+
+    /// Answers why it was not acquired.
+    fn give_up(self, engine: &Engine, give_up: GiveUp) {
+        let waited = engine.now().saturating_since(self.acquisition.started());
+        let waiting = engine.waiting(Line::Acquires);
+        let crowded = AcquireError::Crowded { waited, waiting };
+        let error = match (give_up, self.last, self.found_held) {
+            (GiveUp::Closed, ..) => AcquireError::Closed,
+            (GiveUp::LastRound, Some(error), _) => error,
+            (GiveUp::FoundHeld { free_after }, _, Some(nodes)) => {
+                AcquireError::Contended { waited, retry_after: free_after, nodes }
+            }
+            (GiveUp::Crowded | GiveUp::LastRound | GiveUp::FoundHeld { .. }, ..) => crowded,
+        };
+        let _ = self.answer.send(Err(error));
     }
 }
 
 impl Engine {
     /// Starts to acquire, or waits in line for that; the answer comes through the channel.
-    pub(crate) fn acquire(self: &Arc<Self>, plan: AcquireSpec) -> Acquiring {
+    pub(crate) fn acquire(self: &Arc<Self>, asked: AcquireSpec) -> Acquiring {
         let (answer, receiver) = oneshot::channel();
         if !self.is_served() {
             return Acquiring { answer: receiver, _place: None };
         }
-        let acquisition = Acquisition { plan, answer, started: self.now() };
+        let settings = self.config.wait_settings();
+        let acquisition = Acquisition::new(settings, asked.wait_policy, self.now());
+        let request = Request { asked, acquisition, answer, last: None, found_held: None };
         let place = match self.take_turn(Line::Acquires) {
             Some(turn) => {
-                acquisition.start(self, Ok(turn));
+                request.start(self, Ok(turn));
                 None
             }
             None => {
-                let (deadline, engine) = (acquisition.deadline(self), Arc::clone(self));
-                let start = Box::new(move |turn| acquisition.start(&engine, turn));
+                let deadline = request.acquisition.turn_deadline();
+                let engine = Arc::clone(self);
+                let start = Box::new(move |turn| request.start(&engine, turn));
                 self.wait_for_turn(Line::Acquires, deadline, start)
             }
         };
@@ -140,108 +127,101 @@ impl Engine {
         Acquiring { answer: receiver, _place: place }
     }
 
-    async fn acquire_rounds(self: Arc<Self>, acquisition: Acquisition, mut turn: Turn) {
-        let deadline = acquisition.deadline(&self);
-        let Acquisition { plan, mut answer, started } = acquisition;
-        let mut lost = 0u32;
-        let mut broken_since = None;
-        // It has had to wait for a turn.
-        let mut crowded = false;
-        // What was said when the resource was found held last.
-        let mut found_held = None;
+    async fn acquire_rounds(self: Arc<Self>, mut request: Request, mut turn: Turn) {
         loop {
             if self.is_closed() {
-                let _ = answer.send(Err(AcquireError::Closed));
+                return request.give_up(&self, GiveUp::Closed);
+            }
+            if request.answer.is_closed() {
                 return;
             }
-            if answer.is_closed() {
-                return;
-            }
-            let mut attempt = AcquireRound::begin(&self, &plan, turn);
-            attempt.decide(&mut answer).await;
-            if attempt.round.verdict() == Verdict::Won {
-                let now = self.now();
-                self.pace.sample(now.saturating_since(attempt.started));
-                let waited = now.saturating_since(started);
-                telemetry::acquired(&plan.resource, lost.saturating_add(1), waited);
-                // A caller that is gone hands the lease back, and dropping it releases it.
-                drop(answer.send(Ok(attempt.lease())));
-                attempt.settle().await;
-                return;
-            }
-            lost = lost.saturating_add(1);
-            telemetry::round_lost(&plan.resource, attempt.round.loss(), attempt.round.granted());
+            let mut round = AcquireRound::begin(&self, &request.asked, turn);
+            round.decide(&mut request.answer).await;
             let now = self.now();
-            let error = attempt.error(now.saturating_since(started));
-            if let AcquireError::Contended { retry_after, nodes, .. } = &error {
-                found_held = Some(FoundHeld {
-                    free_at: retry_after.map(|after| now.saturating_add(after)),
-                    nodes: nodes.clone(),
-                });
-            }
-            let (begun, overrun) = (attempt.started, attempt.is_overrun());
-            crowded |= attempt.has_waited();
-            self.spawn(attempt.settle());
-            broken_since = self.broken_since(begun, overrun, &error, broken_since);
-            let pause = self.pace.pause(lost, self.random_byte(), &self.config);
-            let pause = match &error {
-                // Expiry is known in advance, and nothing is gained by trying again just before it.
-                AcquireError::Contended { retry_after: Some(expiry), .. } => pause.min(*expiry),
-                _ => pause,
+            let Some(lost) = round.lost() else {
+                return self.won(request, round, now).await;
             };
-            let next = now.saturating_add(pause.max(self.config.retry_min / 4));
-            let bearable = self.is_bearable(&plan, broken_since, next);
-            // The nodes are well: this client has not yet heard of their new state, as after another one was admitted.
-            let outdated = error.nodes().is_some_and(Reports::is_outdated);
-            let again = now.saturating_since(started) < self.config.node_timeout;
-            if outdated && again && plan.wait_policy == WaitPolicy::OneRound {
-                if let Either::Left(_) =
-                    select(pin!(answer.closed()), pin!(self.look_ended())).await
-                {
-                    return;
-                }
-            } else if !bearable || !plan.wait_policy.lasts(started, next) {
-                // Its time went by in line, or its round in a throng: that does not show that the nodes are broken.
-                let slow = crowded && bearable
-                    || self.last_answered(Line::Acquires) >= begun
-                        && self.was_thronged(Line::Acquires, begun);
-                let error = match error {
-                    AcquireError::NoQuorum { .. } if overrun && slow => {
-                        self.turned_away(TurnedAway::Late, started, found_held)
-                    }
-                    error => error,
-                };
-                let _ = answer.send(Err(error));
+            let resource = &request.asked.resource;
+            telemetry::round_lost(resource, Some(lost.loss), round.round.granted());
+            let reports = round.reports();
+            if !matches!(lost.loss, RoundLoss::NoQuorum | RoundLoss::TooLate) {
+                request.found_held = Some(reports.clone());
+            }
+            let waited = now.saturating_since(request.acquisition.started());
+            request.last = Some(self.error(&round, lost, reports, waited));
+            self.spawn(round.settle());
+
+            let traffic = self.traffic(Line::Acquires);
+            let next = request.acquisition.handle_lost_round(
+                lost,
+                traffic,
+                self.round_trip.round_trip(),
+                self.random_byte(),
+                now,
+            );
+            let (look_until, at) = match next {
+                Next::Again { look_until, at } => (look_until, at),
+                Next::GiveUp(give_up) => return request.give_up(&self, give_up),
+            };
+            if let Some(until) = look_until
+                && let Either::Left(_) =
+                    select(pin!(request.answer.closed()), pin!(self.look_ended(until))).await
+            {
                 return;
             }
             let closing = pin!(self.closing());
-            let pause = select(self.runtime.sleep_until(next), closing);
-            if let Either::Left(_) = select(pin!(answer.closed()), pause).await {
+            let pause = select(self.runtime.sleep_until(at), closing);
+            if let Either::Left(_) = select(pin!(request.answer.closed()), pause).await {
                 return;
             }
-            turn = match self.next_turn(deadline, &mut answer).await {
+            turn = match self.next_turn(&mut request).await {
                 Some(Ok(turn)) => turn,
-                Some(Err(reason)) => {
-                    let error = match error {
-                        // What the nodes have said tells more, but for what only says that they were slow.
-                        AcquireError::NoQuorum { .. } | AcquireError::TooLate { .. }
-                            if !overrun && reason == TurnedAway::Late =>
-                        {
-                            error
-                        }
-                        _ => self.turned_away(reason, started, found_held),
-                    };
-                    let _ = answer.send(Err(error));
-                    return;
-                }
+                Some(Err(reason)) => return request.turned_away(&self, reason),
                 None => return,
             };
         }
     }
 
-    /// Ends when the nodes have been looked at again, so that a quorum may vote, or when that takes too long.
-    async fn look_ended(&self) {
-        let until = self.now().saturating_add(self.config.node_timeout);
+    async fn won(self: &Arc<Self>, request: Request, round: AcquireRound, now: Timestamp) {
+        self.round_trip.sample(now.saturating_since(round.started));
+        let rounds = request.acquisition.lost_rounds().saturating_add(1);
+        let waited = now.saturating_since(request.acquisition.started());
+        telemetry::acquired(&request.asked.resource, rounds, waited);
+        if let Some(grant) = round.grant() {
+            // A caller that is gone hands the grant back, and dropping it releases it.
+            drop(request.answer.send(Ok(HeldGrant::new(grant, Arc::clone(self)))));
+        }
+        round.settle().await;
+    }
+
+    /// A lost round, as it is reported.
+    fn error(
+        &self,
+        round: &AcquireRound,
+        lost: LostRound,
+        nodes: Reports,
+        waited: Duration,
+    ) -> AcquireError {
+        let spec = round.round.spec();
+        match lost.loss {
+            RoundLoss::TooLate => AcquireError::TooLate {
+                ttl: spec.ttl,
+                elapsed: self.now().saturating_since(lost.begun),
+                min_validity: spec.min_validity,
+            },
+            RoundLoss::NoQuorum => AcquireError::NoQuorum {
+                granted: round.round.granted(),
+                needed: self.quorum.needed(),
+                nodes,
+            },
+            RoundLoss::Contended | RoundLoss::Abandoned => {
+                AcquireError::Contended { waited, retry_after: lost.free_after, nodes }
+            }
+        }
+    }
+
+    /// Ends when the nodes have been looked at again, so that a quorum may vote, or at `until`.
+    async fn look_ended(&self, until: Timestamp) {
         let mut limit = self.runtime.sleep_until(until);
         loop {
             let changed = pin!(self.fleet.changed.notified());
@@ -259,8 +239,7 @@ impl Engine {
     /// from theirs. `None` says that the caller is gone.
     async fn next_turn(
         self: &Arc<Self>,
-        deadline: Option<Timestamp>,
-        answer: &mut Answer,
+        request: &mut Request,
     ) -> Option<Result<Turn, TurnedAway>> {
         if let Some(turn) = self.take_turn(Line::Acquires) {
             return Some(Ok(turn));
@@ -268,77 +247,20 @@ impl Engine {
         let (give, given) = oneshot::channel();
         // Where nobody takes it, it is given back by being dropped.
         let start = Box::new(move |turn| drop(give.send(turn)));
+        let deadline = request.acquisition.turn_deadline();
         let place = self.wait_for_turn(Line::Acquires, deadline, start);
         let _place = place.map(|place| Place { engine: Arc::clone(self), place });
-        match select(pin!(answer.closed()), given).await {
+        match select(pin!(request.answer.closed()), given).await {
             Either::Left(_) => None,
             Either::Right((turn, _)) => Some(turn.unwrap_or(Err(TurnedAway::Closed))),
         }
-    }
-
-    fn turned_away(
-        &self,
-        reason: TurnedAway,
-        started: Timestamp,
-        found_held: Option<FoundHeld>,
-    ) -> AcquireError {
-        let now = self.now();
-        let waited = now.saturating_since(started);
-        match (reason, found_held) {
-            (TurnedAway::Closed, _) => AcquireError::Closed,
-            (TurnedAway::Late, Some(FoundHeld { free_at, nodes })) => {
-                let retry_after = free_at.map(|at| at.saturating_since(now));
-                AcquireError::Contended { waited, retry_after, nodes }
-            }
-            (TurnedAway::Late, None) => {
-                AcquireError::Crowded { waited, waiting: self.waiting(Line::Acquires) }
-            }
-        }
-    }
-
-    /// Since when too few nodes answer, after a lost round that was `begun` then.
-    fn broken_since(
-        &self,
-        begun: Timestamp,
-        overrun: bool,
-        error: &AcquireError,
-        before: Option<Timestamp>,
-    ) -> Option<Timestamp> {
-        match error {
-            // A quarantine ends by itself, and so is worth waiting for.
-            AcquireError::NoQuorum { nodes, .. } if !nodes.in_quarantine() => {
-                // Where others have been answered meanwhile, the nodes are slow, and not gone.
-                let slow = overrun.then(|| self.last_answered(Line::Acquires));
-                Some(before.unwrap_or(begun).max(slow.unwrap_or_default()))
-            }
-            _ => None,
-        }
-    }
-
-    /// Whether an outage is ridden out until `next`: for a quarter of the wait, and for a node timeout at least. Then
-    /// it is reported, because waiting does not mend it.
-    fn is_bearable(
-        &self,
-        plan: &AcquireSpec,
-        broken_since: Option<Timestamp>,
-        next: Timestamp,
-    ) -> bool {
-        let wait = match plan.wait_policy {
-            WaitPolicy::OneRound => Duration::ZERO,
-            WaitPolicy::For(wait) => wait,
-            WaitPolicy::Unlimited => self.config.wait,
-        };
-        let bearable = self.config.node_timeout.max(wait / 4);
-        broken_since.is_none_or(|since| next < since.saturating_add(bearable))
     }
 
     fn random_byte(&self) -> u8 {
         let [byte, ..] = self.runtime.random();
         byte
     }
-}
 
-impl Engine {
     /// One report per node.
     pub(super) fn reports(&self, outcomes: &[NodeOutcome]) -> Reports {
         let report =

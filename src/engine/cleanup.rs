@@ -1,9 +1,8 @@
 //! Releases that a node has not confirmed yet, sent again until it does.
 //!
-//! It decides when to give up: when the key must have expired, or when there are too many. Its times are those of
-//! the steady clock: by one that may run ahead, as `now` does where the wall clock is stepped, it would give up too
-//! early, and the key would stand in everybody's way for the rest of its ttl. It is the only place where a command
-//! is sent again, and a release may be: it deletes nothing but its owner's key.
+//! When one is sent again and when it is given up, `protocol` decides (`UnconfirmedRelease`); how many are kept and sent
+//! at once is decided here. It is the only place where a command is sent again, and a release may be: it deletes nothing
+//! but its owner's key. Its times are those of the steady clock.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -16,23 +15,46 @@ use futures::future::select;
 use super::{
     Engine, after_panic,
     fanout::{Fanout, Numbered, Progress},
-    footprint::Refusals,
+    release::Released,
 };
 use crate::{
     node::taken_for,
-    protocol::{Command, NodeId, Owner, Reply, Resource, Timestamp},
+    protocol::{Command, Footprint, NodeId, ReleaseOrder, Reply, Timestamp, UnconfirmedRelease},
     shield::persist,
     telemetry,
 };
+
+/// A footprint that the round, its lease and its releases share.
+#[derive(Debug)]
+pub(super) struct SharedFootprint(Mutex<Footprint>);
+
+impl SharedFootprint {
+    pub(super) const fn new(footprint: Footprint) -> Self {
+        Self(Mutex::new(footprint))
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Footprint> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends it, and says where to release.
+    pub(super) fn end(&self) -> Vec<ReleaseOrder> {
+        self.lock().handle_ended();
+        self.orders()
+    }
+
+    /// Where to release now.
+    pub(super) fn orders(&self) -> Vec<ReleaseOrder> {
+        let mut footprint = self.lock();
+        std::iter::from_fn(|| footprint.poll_release()).collect()
+    }
+}
 
 /// The most releases that wait for one node; beyond it the oldest is given up, and its key expires.
 const MOST: usize = 16_384;
 
 /// How many are sent at once to a node that answers. One that does not is tried with a single one.
 const BATCH: usize = 32;
-
-/// How long after the ttl an acquire that a stopped node may have queued is still followed.
-const LATE: Duration = Duration::from_secs(60);
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
@@ -63,54 +85,31 @@ struct Attending {
 }
 
 /// One release that has not been confirmed.
-#[derive(Debug)]
 pub(super) struct PendingRelease {
-    resource: Resource,
-    owner: Owner,
-    /// It is not sent again before this.
-    from: Timestamp,
-    until: Timestamp,
-    /// Until then the node may still take the acquire, so that a release that is sent before may find nothing and yet
-    /// not be the last word. `None` where the acquire is certain to have come first.
-    taken_until: Option<Timestamp>,
-    /// One has found nothing already.
-    checked: bool,
-    refusals: Refusals,
+    released: Released,
+    release: UnconfirmedRelease,
 }
 
 impl PendingRelease {
-    /// `may_land_late` says that the acquire may be executed after the release.
-    pub(super) fn new(
-        engine: &Engine,
-        resource: &Resource,
-        owner: Owner,
-        ttl: Duration,
-        may_land_late: bool,
-        refusals: Refusals,
-    ) -> Self {
-        let from = engine.steady();
-        let until = from.saturating_add(ttl).saturating_add(LATE);
-        // In classic mode nothing is refused for being late; then this is no more than likely.
-        let taken_until =
-            may_land_late.then(|| from.saturating_add(taken_for(engine.config.node_timeout)));
-        Self {
-            resource: resource.clone(),
-            owner,
-            from,
-            until,
-            taken_until,
-            checked: false,
-            refusals,
-        }
+    /// One that is due now. `may_land_late` says that the key may be set after the release.
+    pub(super) fn new(engine: &Engine, released: Released, may_land_late: bool) -> Self {
+        let taken_for = taken_for(engine.config.node_timeout);
+        let now = engine.steady();
+        let release = UnconfirmedRelease::new(now, released.ttl, taken_for, may_land_late);
+        Self { released, release }
     }
 
-    /// What follows when a release that was sent at `sent` has found nothing: another one a node timeout later, when
-    /// most of what is still under way has arrived, and the last one when the node takes nothing of it any more.
+    /// What follows when it was sent at `sent` and has found nothing.
     pub(super) fn found_nothing(self, engine: &Engine, sent: Timestamp) -> Option<Self> {
-        let taken_until = self.taken_until.filter(|until| sent < *until)?;
-        let soon = engine.steady().saturating_add(engine.config.node_timeout);
-        let from = if self.checked { taken_until } else { soon.min(taken_until) };
-        Some(Self { from, checked: true, ..self })
+        let node_timeout = engine.config.node_timeout;
+        let release = self.release.handle_found_nothing(sent, engine.steady(), node_timeout)?;
+        Some(Self { release, ..self })
+    }
+}
+
+impl std::fmt::Debug for PendingRelease {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.release.fmt(f)
     }
 }
 
@@ -118,11 +117,11 @@ impl Engine {
     /// Keeps a release for later, and sees to it that somebody sends it.
     pub(super) fn leave_for_later(self: &Arc<Self>, node: NodeId, pending: PendingRelease) {
         let Some(slot) = self.slot(node) else { return };
-        telemetry::release_queued(node, &pending.resource);
+        telemetry::release_queued(node, &pending.released.resource);
         {
             let mut queue = slot.pending.lock();
             if let Some(oldest) = queue.push(pending, self.steady()) {
-                telemetry::release_given_up(node, &oldest.resource);
+                telemetry::release_given_up(node, &oldest.released.resource);
             }
             if std::mem::replace(&mut queue.attended, true) {
                 return;
@@ -143,7 +142,8 @@ impl Engine {
         self.pause(pause).await;
         loop {
             let mut batch = slot.pending.take_batch(self.steady(), most, node);
-            batch.retain(|pending| !pending.refusals.contain(node));
+            // Nothing was set where the acquire has turned out to be refused.
+            batch.retain(|pending| !pending.released.footprint.lock().is_clear(node));
             if batch.is_empty() {
                 let Some(next) = slot.pending.next_or_end() else { return };
                 self.pause(next.saturating_since(self.steady()).min(FIRST_PAUSE)).await;
@@ -173,10 +173,9 @@ impl Engine {
     async fn send_batch(&self, node: NodeId, batch: &mut Batch<'_>) {
         let mut calls: Fanout<Numbered> = Fanout::new(self);
         let sent = self.steady();
-        for (number, PendingRelease { resource, owner, .. }) in
-            batch.open.iter().flatten().enumerate()
-        {
-            let release = Command::Release { resource: resource.clone(), owner: *owner };
+        for (number, PendingRelease { released, .. }) in batch.open.iter().flatten().enumerate() {
+            let (resource, owner) = (released.resource.clone(), released.owner);
+            let release = Command::Release { resource, owner };
             calls.push_numbered(self, node, number, release);
         }
         while let Progress::Answered((_, answer)) = calls.progress(self).await {
@@ -212,7 +211,7 @@ impl PendingReleases {
     fn take_batch(&self, now: Timestamp, most: usize, node: NodeId) -> Vec<PendingRelease> {
         let (batch, expired) = self.lock().take_batch(now, most);
         for pending in expired {
-            telemetry::release_given_up(node, &pending.resource);
+            telemetry::release_given_up(node, &pending.released.resource);
         }
         batch
     }
@@ -220,8 +219,11 @@ impl PendingReleases {
     /// When the next one is due; `None` ends the work, since nothing is left.
     fn next_or_end(&self) -> Option<Timestamp> {
         let mut queue = self.lock();
-        let next =
-            queue.due.front().or_else(|| queue.later.values().next()).map(|pending| pending.from);
+        let next = queue
+            .due
+            .front()
+            .or_else(|| queue.later.values().next())
+            .map(|pending| pending.release.from());
         queue.attended = next.is_some();
         next
     }
@@ -235,7 +237,7 @@ impl Queue {
         most: usize,
     ) -> (Vec<PendingRelease>, Vec<PendingRelease>) {
         while let Some(first) = self.later.first_entry()
-            && now >= first.get().from
+            && now >= first.get().release.from()
         {
             self.due.push_back(first.remove());
         }
@@ -243,7 +245,7 @@ impl Queue {
         while batch.len() < most
             && let Some(pending) = self.due.pop_front()
         {
-            let list = if now >= pending.until { &mut expired } else { &mut batch };
+            let list = if pending.release.is_over(now) { &mut expired } else { &mut batch };
             list.push(pending);
         }
         (batch, expired)
@@ -255,7 +257,7 @@ impl Queue {
         let (due, later) = (&mut self.due, &mut self.later);
         let oldest = || due.pop_front().or_else(|| later.pop_first().map(|(_, pending)| pending));
         let first = full.then(oldest).flatten();
-        if now >= pending.from {
+        if now >= pending.release.from() {
             self.due.push_back(pending);
         } else {
             self.put(pending);
@@ -266,7 +268,7 @@ impl Queue {
     /// Keeps one until its time.
     fn put(&mut self, pending: PendingRelease) {
         self.next_number = self.next_number.wrapping_add(1);
-        self.later.insert((pending.from, self.next_number), pending);
+        self.later.insert((pending.release.from(), self.next_number), pending);
     }
 }
 

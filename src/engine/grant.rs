@@ -1,9 +1,9 @@
-//! What stands behind a lease: its lifecycle, where its key stands, and who wants to know when it is lost.
+//! A grant: what a round has won, its lifecycle, and who wants to know when it is lost.
 //!
-//! It carries what the lifecycle decides to those who wait. It is shared by the lease, its signals and the
-//! renewals, and must never keep a lease alive that its holder has dropped, nor its engine. It decides under its
-//! lock and tells without it: a waker may do anything, such as drop the lease. The renewals's queue has a lock of
-//! its own, which is taken inside this one and never the other way round.
+//! It carries what the lifecycle decides to those who wait. It is shared by the lease, its signals and the renewals, and
+//! must never keep a lease alive that its holder has dropped, nor its engine. It decides under its lock and tells
+//! without it: a waker may do anything, such as drop the lease. The timers have a lock of their own, which is taken
+//! inside this one and never the other way round; so is that of the footprint.
 
 use std::{
     fmt,
@@ -13,12 +13,12 @@ use std::{
 
 use tokio::sync::{Notify, oneshot};
 
+use super::{Engine, cleanup::SharedFootprint, release::Released};
 use crate::{
-    engine::{Engine, Footprint, Refusals, TimerKey, Wakeup},
     error::{LeaseLost, ReleaseError},
     protocol::{
-        ExtendOutcome, FencingToken, LeaseAction, Lifecycle, LossReason, NodeId, Owner, Reply,
-        Resource, Timestamp, validity,
+        ExtendOutcome, FencingToken, LeaseAction, Lifecycle, LossReason, NodeId, Owner, Resource,
+        TimerKey, Timestamp, Wakeup, validity,
     },
     shield::shield,
     telemetry,
@@ -31,50 +31,64 @@ pub(crate) struct Grant {
     resource: Resource,
     owner: Owner,
     token: Option<FencingToken>,
+    footprint: Arc<SharedFootprint>,
     state: Mutex<State>,
     changed: Notify,
 }
 
 struct State {
     lifecycle: Lifecycle,
-    /// The place of this lease in the renewals's queue.
+    /// The place of this grant among the timers.
     scheduled: Option<TimerKey>,
     warning: Option<LossReason>,
-    /// The nodes that may hold the key, and whether that is unknown; `None` once released.
-    nodes: Option<Vec<(NodeId, bool)>>,
-    refusals: Refusals,
-    /// The nodes to which a restore is under way.
-    restoring: Vec<NodeId>,
+    /// Its holder has given it back.
+    released: bool,
 }
 
-/// What the renewals has to do for a lease that it has looked at.
+/// A grant in the hands of its one holder. Dropping it releases it in the background.
+pub(crate) struct HeldGrant {
+    pub(crate) grant: Arc<Grant>,
+    pub(crate) engine: Arc<Engine>,
+}
+
+impl HeldGrant {
+    pub(super) const fn new(grant: Arc<Grant>, engine: Arc<Engine>) -> Self {
+        Self { grant, engine }
+    }
+
+    /// Starts the release, once, if there is anybody to carry it out.
+    pub(crate) fn release(&self) -> Option<oneshot::Receiver<Result<(), ReleaseError>>> {
+        self.grant.release(&self.engine)
+    }
+}
+
+impl Drop for HeldGrant {
+    fn drop(&mut self) {
+        drop(self.release());
+    }
+}
+
+/// What has to be done for a grant whose time has come.
 #[derive(Debug)]
-pub(crate) struct TickOutcome {
-    pub(crate) extend: bool,
+pub(super) struct TickOutcome {
+    pub(super) extend: bool,
     /// What has to be told, once no lock is held.
-    pub(crate) tell: Option<LeaseAction>,
+    pub(super) tell: Option<LeaseAction>,
 }
 
 impl Grant {
-    pub(crate) fn new(
+    pub(super) fn new(
         engine: &Arc<Engine>,
         resource: Resource,
         owner: Owner,
         token: Option<FencingToken>,
         lifecycle: Lifecycle,
-        footprint: Footprint,
+        footprint: Arc<SharedFootprint>,
     ) -> Arc<Self> {
-        let state = State {
-            lifecycle,
-            scheduled: None,
-            warning: None,
-            nodes: Some(footprint.nodes),
-            refusals: footprint.refusals,
-            restoring: Vec::new(),
-        };
+        let state = State { lifecycle, scheduled: None, warning: None, released: false };
         let (state, changed) = (Mutex::new(state), Notify::new());
         let engine = Arc::downgrade(engine);
-        Arc::new(Self { engine, resource, owner, token, state, changed })
+        Arc::new(Self { engine, resource, owner, token, footprint, state, changed })
     }
 
     pub(crate) const fn resource(&self) -> &Resource {
@@ -89,6 +103,10 @@ impl Grant {
         self.token
     }
 
+    pub(super) const fn footprint(&self) -> &Arc<SharedFootprint> {
+        &self.footprint
+    }
+
     pub(crate) fn lifecycle(&self) -> Lifecycle {
         self.state().lifecycle.clone()
     }
@@ -100,16 +118,14 @@ impl Grant {
             // The lease has been dropped, and that has released it, unless it was lost before.
             return Err(self.state().over());
         };
-        let (result, due) = {
+        let (result, action) = {
             let mut state = self.state();
-            let due = match state.nodes {
-                Some(_) => state.lifecycle.handle_check(now),
-                None => None,
-            };
-            (state.result(now), due)
+            let action = if state.released { None } else { state.lifecycle.handle_check(now) };
+            self.end_if_lost(action);
+            (state.result(now), action)
         };
-        if let Some(due) = due {
-            self.tell(due);
+        if let Some(action) = action {
+            self.tell(action);
         }
         result
     }
@@ -127,41 +143,53 @@ impl Grant {
         self.state().lifecycle.may_be_extended(now)
     }
 
-    /// Decides what is due at `now`, for the renewals, which has taken it out of its queue under this key.
-    /// `None` says that the key has become void meanwhile.
-    pub(crate) fn tick(&self, key: TimerKey, now: Timestamp) -> Option<TickOutcome> {
+    /// Decides what is due at `now`, after it has been taken out of the timers under this key. `None` says that the
+    /// key has become void meanwhile.
+    pub(super) fn tick(&self, key: TimerKey, now: Timestamp) -> Option<TickOutcome> {
         let mut state = self.state();
         if state.scheduled != Some(key) {
             return None;
         }
         state.scheduled = None;
-        let mut seen = TickOutcome { extend: false, tell: None };
-        while let Some(due) = state.lifecycle.handle_timeout(now) {
-            match due {
-                LeaseAction::Extend => seen.extend = true,
+        let mut outcome = TickOutcome { extend: false, tell: None };
+        while let Some(action) = state.lifecycle.handle_timeout(now) {
+            match action {
+                LeaseAction::Extend => outcome.extend = true,
                 LeaseAction::Warn(reason) => {
                     state.warning = Some(reason);
-                    seen.tell = Some(due);
+                    outcome.tell = Some(action);
                 }
-                LeaseAction::Lose(_) => seen.tell = Some(due),
+                LeaseAction::Lose(_) => outcome.tell = Some(action),
             }
         }
-        Some(seen)
+        self.end_if_lost(outcome.tell);
+        Some(outcome)
     }
 
     /// Takes the end of an extension, and returns what has to be told.
-    pub(crate) fn extended(&self, extension: ExtendOutcome, now: Timestamp) -> Option<LeaseAction> {
+    pub(super) fn extended(&self, outcome: ExtendOutcome, now: Timestamp) -> Option<LeaseAction> {
         let mut state = self.state();
-        state.nodes.as_ref()?;
-        if let ExtendOutcome::Extended(_) = extension {
+        if state.released {
+            return None;
+        }
+        if let ExtendOutcome::Extended(_) = outcome {
             state.warning = None;
         }
-        state.lifecycle.handle_extension(extension, now)
+        let action = state.lifecycle.handle_extension(outcome, now);
+        self.end_if_lost(action);
+        action
+    }
+
+    /// Nothing more may be set for a lease that is lost. To be called under the lock.
+    fn end_if_lost(&self, action: Option<LeaseAction>) {
+        if let Some(LeaseAction::Lose(_)) = action {
+            self.footprint.lock().handle_over();
+        }
     }
 
     /// Tells those who wait, and the log. No lock may be held.
-    pub(crate) fn tell(&self, due: LeaseAction) {
-        match due {
+    pub(super) fn tell(&self, action: LeaseAction) {
+        match action {
             LeaseAction::Extend => {}
             LeaseAction::Warn(reason) => telemetry::lease_ending(&self.resource, reason),
             LeaseAction::Lose(reason) => telemetry::lease_lost(&self.resource, reason),
@@ -169,20 +197,20 @@ impl Grant {
         self.changed.notify_waiters();
     }
 
-    /// Tells the renewals when to look at it, if it does not know that already.
-    pub(crate) fn schedule(self: &Arc<Self>, engine: &Arc<Engine>) {
-        let alarm = {
+    /// Puts it among the timers by when its lifecycle wants to be asked, if it is not there for that time already.
+    pub(super) fn schedule(self: &Arc<Self>, engine: &Arc<Engine>) {
+        let wakeup = {
             let mut state = self.state();
-            let next = state.nodes.as_ref().and_then(|_| state.lifecycle.poll_timeout());
+            let next = if state.released { None } else { state.lifecycle.poll_timeout() };
             if state.scheduled.map(TimerKey::at) == next {
                 return;
             }
             match (state.scheduled.take(), next) {
                 (old, Some(at)) => {
                     let slack = state.lifecycle.slack();
-                    let (key, alarm) = engine.schedule(self, old, at, slack);
+                    let (key, wakeup) = engine.schedule(self, old, at, slack);
                     state.scheduled = Some(key);
-                    alarm
+                    wakeup
                 }
                 (old, None) => {
                     if let Some(old) = old {
@@ -192,83 +220,37 @@ impl Grant {
                 }
             }
         };
-        engine.wake(alarm);
+        engine.wake(wakeup);
     }
 
-    /// A restore is about to be sent there: from now on the key may stand there too, and has to be released
-    /// there. False says that the lease is over, or that a restore is under way there already, so that none
-    /// must be sent.
-    pub(crate) fn may_stand_on(&self, node: NodeId) -> bool {
-        let state = &mut *self.state();
-        let Some(nodes) = &mut state.nodes else { return false };
-        if state.lifecycle.lost().is_some() || state.restoring.contains(&node) {
-            return false;
-        }
-        if !nodes.iter().any(|(other, _)| *other == node) {
-            nodes.push((node, false));
-        }
-        state.restoring.push(node);
-        true
-    }
-
-    /// A restore has ended. True says that the lease has too, and that the key may stand there.
-    pub(crate) fn restored(&self, node: NodeId, reply: &Reply) -> bool {
-        let state = &mut *self.state();
-        state.restoring.retain(|other| *other != node);
-        let unknown = match reply {
-            Reply::Granted(_) => false,
-            Reply::Failed { sent: true } => true,
-            Reply::Denied(_) | Reply::Failed { sent: false } => return false,
-        };
-        if let Some(nodes) = &mut state.nodes {
-            match nodes.iter_mut().find(|(other, _)| *other == node) {
-                Some((_, may_land_late)) => *may_land_late |= unknown,
-                None => nodes.push((node, unknown)),
-            }
-        }
-        state.nodes.is_none() || state.lifecycle.lost().is_some()
-    }
-
-    /// A node has answered the acquire after the verdict. False says that the lease has been released.
-    pub(crate) fn answered(&self, node: NodeId, reply: &Reply) -> bool {
-        let nodes = &mut self.state().nodes;
-        if let Some(nodes) = nodes {
-            match reply {
-                Reply::Denied(_) | Reply::Failed { sent: false } => {
-                    nodes.retain(|(other, _)| *other != node);
-                }
-                Reply::Granted(_) => {
-                    for (other, may_land_late) in nodes.iter_mut() {
-                        *may_land_late &= *other != node;
-                    }
-                }
-                Reply::Failed { sent: true } => {}
-            }
-        }
-        nodes.is_some()
+    /// Whether a restore may be sent to a node; if so, the key has to be released there from now on.
+    pub(super) fn begin_restore(&self, node: NodeId) -> bool {
+        let state = self.state();
+        let lasts = !state.released && state.lifecycle.lost().is_none();
+        lasts && self.footprint.lock().handle_restore_sent(node)
     }
 
     /// Starts the release, once, if there is anybody to carry it out.
-    pub(crate) fn release(
-        &self,
-        engine: &Arc<Engine>,
-    ) -> Option<oneshot::Receiver<Result<(), ReleaseError>>> {
+    fn release(&self, engine: &Arc<Engine>) -> Option<oneshot::Receiver<Result<(), ReleaseError>>> {
         if !engine.is_served() {
             return None;
         }
-        let (footprint, ttl, key) = {
+        let (ttl, key) = {
             let mut state = self.state();
-            let mut nodes = state.nodes.take()?;
-            for (node, may_land_late) in &mut nodes {
-                *may_land_late |= state.restoring.contains(node);
+            if std::mem::replace(&mut state.released, true) {
+                return None;
             }
-            let footprint = Footprint { nodes, refusals: state.refusals.clone() };
-            (footprint, state.lifecycle.ttl(), state.scheduled.take())
+            (state.lifecycle.ttl(), state.scheduled.take())
         };
         if let Some(key) = key {
             engine.cancel(key);
         }
-        let answer = engine.release(self.resource.clone(), self.owner, ttl, footprint);
+        let answer = engine.release(Released {
+            resource: self.resource.clone(),
+            owner: self.owner,
+            ttl,
+            footprint: Arc::clone(&self.footprint),
+        });
         self.changed.notify_waiters();
         Some(answer)
     }
@@ -301,8 +283,8 @@ impl Grant {
 
 impl State {
     fn result(&self, now: Timestamp) -> Result<Duration, LeaseLost> {
-        match (self.lifecycle.lost(), &self.nodes) {
-            (None, Some(_)) => Ok(validity::left(self.lifecycle.deadline(), now)),
+        match self.lifecycle.lost() {
+            None if !self.released => Ok(validity::left(self.lifecycle.deadline(), now)),
             _ => Err(self.over()),
         }
     }

@@ -8,18 +8,16 @@ mod admission;
 mod cleanup;
 mod clocks;
 mod fanout;
-mod footprint;
 mod grant;
-mod pace;
+
 mod quarantine;
 mod release;
 mod renewals;
 mod restore;
 mod round;
 mod shield;
-mod timers;
+
 mod turns;
-mod window;
 
 use std::{
     future::Future,
@@ -33,14 +31,11 @@ use std::{
 use tokio::sync::Notify;
 
 pub(crate) use self::{
-    acquire::{AcquireSpec, Acquiring, WaitPolicy},
-    footprint::{Footprint, Refusals},
-    grant::Grant,
-    timers::{TimerKey, Wakeup},
+    acquire::{AcquireSpec, Acquiring},
+    grant::{Grant, HeldGrant},
 };
 use self::{
     cleanup::PendingReleases,
-    pace::Pace,
     renewals::Renewals,
     shield::Shielded,
     turns::{Line, Turns},
@@ -49,7 +44,7 @@ use crate::{
     config::Config,
     error::CloseError,
     node::{Fleet, Node, NodeContext, NodeError, NodeState, NodeStatus},
-    protocol::{Admission, Clocks, Floor, NodeId, Quorum, Timestamp},
+    protocol::{Admission, Clocks, Floor, NodeId, Quorum, RttEstimator, Timestamp},
     runtime::{Runtime, Task},
     shield::{persist, shielded},
 };
@@ -65,7 +60,7 @@ pub(crate) struct Engine {
     nodes: Box<[NodeSlot]>,
     runtime: Arc<dyn Runtime>,
     fleet: Arc<Fleet>,
-    pace: Pace,
+    round_trip: RttEstimator,
     admission: Mutex<Admission>,
     clocks: Mutex<Clocks>,
     renewals: Renewals,
@@ -82,7 +77,7 @@ pub(crate) struct Engine {
 struct NodeSlot {
     node: Shielded,
     address: Arc<str>,
-    pace: Pace,
+    round_trip: RttEstimator,
     pending: PendingReleases,
     /// The era in which its clock jumped, so that it has to join again though it has not restarted; or zero.
     jumped_in: AtomicU64,
@@ -124,7 +119,7 @@ impl Engine {
         let slot = |node: Arc<dyn Node>| NodeSlot {
             address: node.status().address,
             node: Shielded::new(node),
-            pace: Pace::default(),
+            round_trip: RttEstimator::default(),
             pending: PendingReleases::default(),
             jumped_in: AtomicU64::new(0),
             sealed_floor: Mutex::default(),
@@ -147,7 +142,7 @@ impl Engine {
             nodes: nodes.into_iter().map(slot).collect(),
             runtime,
             fleet,
-            pace: Pace::default(),
+            round_trip: RttEstimator::default(),
             admission: Mutex::new(admission),
             clocks: Mutex::new(Clocks::new(quorum)),
             renewals: Renewals::default(),
@@ -191,7 +186,7 @@ impl Engine {
                 let reason = Arc::from(error.to_string());
                 NodeStatus::new(Arc::clone(&slot.address), NodeState::Down { reason })
             });
-            status.round_trip = status.round_trip.or_else(|| slot.pace.round_trip());
+            status.round_trip = status.round_trip.or_else(|| slot.round_trip.round_trip());
             status
         };
         let mut statuses: Vec<NodeStatus> = self.nodes.iter().map(status).collect();

@@ -1,6 +1,6 @@
 //! Releases: the one a caller waits for, and those that nobody waits for.
 //!
-//! It decides which nodes need another release later. It must never report a release that no quorum
+//! It sends what the footprint orders, and reports what the tally says. It must never report a release that no quorum
 //! confirmed.
 
 use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
@@ -9,15 +9,17 @@ use tokio::sync::oneshot;
 
 use super::{
     Counted, Engine,
-    cleanup::PendingRelease,
+    cleanup::{PendingRelease, SharedFootprint},
     fanout::{Fanout, Progress},
-    footprint::{Footprint, Refusals},
-    turns::{Line, Turn, TurnedAway},
+    turns::{Line, Turn},
 };
 use crate::{
     error::{NodeOutcome, ReleaseError},
     node::NodeError,
-    protocol::{Command, NodeId, Owner, Reply, Resource, Round, RoundLoss, Timestamp, Verdict},
+    protocol::{
+        Command, Failure, NodeId, Owner, ReleaseOrder, Reply, Resource, RoundLoss, Tally,
+        Timestamp, TurnedAway, Verdict,
+    },
     runtime::Task,
     telemetry,
 };
@@ -29,22 +31,29 @@ fn longest(node_timeout: Duration) -> Duration {
     node_timeout.saturating_mul(10).min(Duration::from_secs(1)).max(node_timeout)
 }
 
+/// Which key is to be deleted, and where it may stand.
+#[derive(Clone)]
+pub(super) struct Released {
+    pub(super) resource: Resource,
+    pub(super) owner: Owner,
+    pub(super) ttl: Duration,
+    pub(super) footprint: Arc<SharedFootprint>,
+}
+
 impl Engine {
     /// Releases a lease on the nodes that may hold it. It is sent when its turn has come, which is at once but for
     /// bursts of releases. The answer comes at the verdict; the work goes on until every node has answered or is left
     /// to be released later, whether or not anybody listens.
-    pub(crate) fn release(
+    pub(super) fn release(
         self: &Arc<Self>,
-        resource: Resource,
-        owner: Owner,
-        ttl: Duration,
-        held: Footprint,
+        released: Released,
     ) -> oneshot::Receiver<Result<(), ReleaseError>> {
         let (answer, receiver) = oneshot::channel();
+        let orders = released.footprint.end();
         // It counts as under way while it waits for its turn, too.
         let (started, counted) = (self.now(), self.count());
         let answer = Some(answer);
-        let asked = Asked { resource, owner, ttl, held, started, answer, counted };
+        let asked = AskedRelease { released, orders, started, answer, counted };
         match self.take_turn(Line::Releases) {
             Some(turn) => asked.begin(self, Ok(turn)),
             None => {
@@ -58,19 +67,19 @@ impl Engine {
         receiver
     }
 
-    async fn release_round(self: Arc<Self>, asked: Asked, turn: Turn) {
-        let Asked { resource, owner, ttl, held, started, mut answer, counted } = asked;
-        let nodes = held.nodes.iter().map(|(node, _)| *node);
-        let mut round = Round::release(self.quorum, resource, owner, nodes);
-        let mut releases = Releases::new(&self, &round, ttl, &held, started).with_turn(turn);
-        while let Some((node, command)) = round.poll_command() {
+    async fn release_round(self: Arc<Self>, asked: AskedRelease, turn: Turn) {
+        let AskedRelease { released, orders, started, mut answer, counted } = asked;
+        let mut tally = tally(&self, &released, &orders);
+        let resource = released.resource.clone();
+        let mut releases = Releases::new(&self, released, orders, started).with_turn(turn);
+        while let Some((node, command)) = tally.poll_command() {
             releases.send(node, command);
         }
         loop {
-            if round.verdict() != Verdict::Pending && !releases.decided {
-                telemetry::released(&round.spec().resource, round.granted());
+            if tally.verdict() != Verdict::Pending && !releases.decided {
+                telemetry::released(&resource, tally.granted());
                 if let Some(answer) = answer.take() {
-                    let _ = answer.send(releases.result(&round));
+                    let _ = answer.send(releases.result(&tally));
                 }
                 // Stragglers keep nobody waiting.
                 releases.turn = None;
@@ -78,9 +87,9 @@ impl Engine {
             }
             match releases.next().await {
                 // A release has no validity, so that it does not matter when its replies come.
-                Some((node, reply)) => round.handle_reply(node, reply, Timestamp::ORIGIN),
-                None if round.verdict() == Verdict::Pending => {
-                    round.handle_timeout(Timestamp::ORIGIN);
+                Some((node, reply)) => tally.handle_reply(node, reply, Timestamp::ORIGIN),
+                None if tally.verdict() == Verdict::Pending => {
+                    tally.handle_timeout(Timestamp::ORIGIN);
                 }
                 None => break,
             }
@@ -88,39 +97,40 @@ impl Engine {
         drop(counted);
     }
 
-    /// Releases on some nodes without anybody waiting: the undoing of a lost round.
-    pub(super) fn release_unwatched(
-        self: &Arc<Self>,
-        resource: Resource,
-        owner: Owner,
-        ttl: Duration,
-        held: &Footprint,
-    ) {
-        let nodes = held.nodes.iter().map(|(node, _)| *node);
-        let mut round = Round::release(self.quorum, resource, owner, nodes);
-        let mut releases = Releases::new(self, &round, ttl, held, self.now());
+    /// Releases without anybody waiting, where the footprint has ordered it: the undoing of a lost round, and of what
+    /// came too late.
+    pub(super) fn release_unwatched(self: &Arc<Self>, released: &Released) {
+        let orders = released.footprint.orders();
+        if orders.is_empty() {
+            return;
+        }
+        let mut tally = tally(self, released, &orders);
+        let mut releases = Releases::new(self, released.clone(), orders, self.now());
         // Nobody asks whether it was confirmed.
         releases.decided = true;
-        while let Some((node, command)) = round.poll_command() {
+        while let Some((node, command)) = tally.poll_command() {
             releases.send(node, command);
         }
         self.spawn(async move { while releases.next().await.is_some() {} });
     }
 }
 
+fn tally(engine: &Engine, released: &Released, orders: &[ReleaseOrder]) -> Tally {
+    let nodes = orders.iter().map(|order| order.node);
+    Tally::release(engine.quorum, released.resource.clone(), released.owner, nodes)
+}
+
 /// A release that somebody waits for, before its round.
-struct Asked {
-    resource: Resource,
-    owner: Owner,
-    ttl: Duration,
-    held: Footprint,
+struct AskedRelease {
+    released: Released,
+    orders: Vec<ReleaseOrder>,
     started: Timestamp,
     /// Until whoever waits for it has been told.
     answer: Option<oneshot::Sender<Result<(), ReleaseError>>>,
     counted: Counted,
 }
 
-impl Asked {
+impl AskedRelease {
     /// Begins; or, when its time is up in line, says so to whoever waits for it, and goes on waiting for its turn.
     fn begin(mut self, engine: &Arc<Engine>, turn: Result<Turn, TurnedAway>) {
         if let Ok(turn) = turn {
@@ -134,12 +144,12 @@ impl Asked {
                 nodes: engine.reports(&vec![NodeOutcome::NotAsked; engine.nodes.len()]),
             }));
         }
-        let driver_of_start = Arc::clone(engine);
+        let engine_of_start = Arc::clone(engine);
         let start = Box::new(move |turn: Result<Turn, TurnedAway>| {
             if let Ok(turn) = turn {
                 // Its time begins now.
-                self.started = driver_of_start.now();
-                self.begin(&driver_of_start, Ok(turn));
+                self.started = engine_of_start.now();
+                self.begin(&engine_of_start, Ok(turn));
             }
         });
         engine.wait_for_turn(Line::Releases, None, start);
@@ -149,14 +159,10 @@ impl Asked {
 /// Release commands under way, with what became of each.
 struct Releases {
     engine: Arc<Engine>,
-    resource: Resource,
-    owner: Owner,
-    ttl: Duration,
+    released: Released,
+    orders: Vec<ReleaseOrder>,
     calls: Fanout,
     outcomes: Vec<NodeOutcome>,
-    /// The nodes where an acquire may still be executed after its release.
-    may_land_late: Vec<NodeId>,
-    refusals: Refusals,
     /// Until a quorum has answered, where somebody waits for the release.
     turn: Option<Turn>,
     /// The time for stragglers. While it is not decided whether the lease is released, commands have longer.
@@ -170,25 +176,21 @@ impl Releases {
     /// The releases were asked for at `started`.
     fn new(
         engine: &Arc<Engine>,
-        round: &Round,
-        ttl: Duration,
-        held: &Footprint,
+        released: Released,
+        orders: Vec<ReleaseOrder>,
         started: Timestamp,
     ) -> Self {
         let timeout = engine.config.node_timeout;
         Self {
             engine: Arc::clone(engine),
-            resource: round.spec().resource.clone(),
-            owner: round.spec().owner,
-            ttl,
+            released,
+            orders,
             calls: Fanout::until(engine, started.saturating_add(longest(timeout))),
-            stragglers_until: engine.now().saturating_add(timeout),
+            outcomes: vec![NodeOutcome::NotAsked; engine.nodes.len()],
+            turn: None,
+            stragglers_until: started.saturating_add(timeout),
             decided: false,
             limit: None,
-            outcomes: vec![NodeOutcome::NotAsked; engine.nodes.len()],
-            may_land_late: held.nodes.iter().filter(|held| held.1).map(|(node, _)| *node).collect(),
-            refusals: held.refusals.clone(),
-            turn: None,
         }
     }
 
@@ -223,7 +225,7 @@ impl Releases {
     }
 
     /// The next reply; `None` when there will be no more.
-    async fn next(&mut self) -> Option<(NodeId, Reply)> {
+    async fn next(&mut self) -> Option<(NodeId, Result<Reply, Failure>)> {
         match self.progress().await {
             Progress::Answered((node, result)) => {
                 if let Some(turn) = &mut self.turn {
@@ -243,64 +245,49 @@ impl Releases {
                 }
                 let first = late.first().copied();
                 for node in late {
-                    self.answered(node, Err(NodeError::TimedOut));
+                    let _ = self.answered(node, Err(NodeError::TimedOut));
                 }
-                first.map(|node| (node, Reply::Failed { sent: true }))
+                first.map(|node| (node, Err(Failure::TIMED_OUT)))
             }
         }
     }
 
-    fn answered(&mut self, node: NodeId, result: Result<Reply, NodeError>) -> Reply {
-        let (outcome, reply) = match result {
-            Ok(Reply::Granted(_)) => (NodeOutcome::Granted, Reply::Granted(None)),
-            Ok(Reply::Denied(denial)) => {
-                let now = self.engine.steady();
-                if self.may_land_late.contains(&node)
-                    && let Some(pending) = self.pending(true).found_nothing(&self.engine, now)
-                {
-                    self.engine.leave_for_later(node, pending);
+    /// Notes what became of the release on a node. What has not been confirmed is left to be released later, and what
+    /// found nothing is looked at again where the key may land yet.
+    fn answered(
+        &mut self,
+        node: NodeId,
+        result: Result<Reply, NodeError>,
+    ) -> Result<Reply, Failure> {
+        let engine = &self.engine;
+        match &result {
+            Ok(Reply::Granted(_)) => {}
+            Ok(Reply::Denied(_)) => {
+                let now = engine.steady();
+                if let Some(pending) = self.pending(node).found_nothing(engine, now) {
+                    engine.leave_for_later(node, pending);
                 }
-                (NodeOutcome::Denied(denial.clone()), Reply::Denied(denial))
             }
-            Ok(Reply::Failed { sent }) => {
-                self.later(node);
-                (NodeOutcome::Failed(NodeError::TimedOut), Reply::Failed { sent })
-            }
-            Err(error) => {
-                self.later(node);
-                let sent = error.sent();
-                (NodeOutcome::Failed(error), Reply::Failed { sent })
-            }
-        };
+            Err(_) if self.released.footprint.lock().is_clear(node) => {}
+            Err(_) => engine.leave_for_later(node, self.pending(node)),
+        }
+        let reply = result.as_ref().map(Clone::clone).map_err(NodeError::failure);
         if let Some(slot) = self.outcomes.get_mut(node.index()) {
-            *slot = outcome;
+            *slot = NodeOutcome::of(result);
         }
         reply
     }
 
-    /// Leaves the release to be sent again later.
-    fn later(&self, node: NodeId) {
-        if !self.refusals.contain(node) {
-            self.engine.leave_for_later(node, self.pending(self.may_land_late.contains(&node)));
-        }
+    fn pending(&self, node: NodeId) -> PendingRelease {
+        let order = self.orders.iter().rfind(|order| order.node == node);
+        let may_land_late = order.is_some_and(|order| order.may_land_late);
+        PendingRelease::new(&self.engine, self.released.clone(), may_land_late)
     }
 
-    fn pending(&self, may_land_late: bool) -> PendingRelease {
-        let refusals = self.refusals.clone();
-        PendingRelease::new(
-            &self.engine,
-            &self.resource,
-            self.owner,
-            self.ttl,
-            may_land_late,
-            refusals,
-        )
-    }
-
-    fn result(&self, round: &Round) -> Result<(), ReleaseError> {
-        let released = round.granted();
+    fn result(&self, tally: &Tally) -> Result<(), ReleaseError> {
+        let released = tally.granted();
         let nodes = || self.engine.reports(&self.outcomes);
-        match (round.verdict(), round.loss()) {
+        match (tally.verdict(), tally.loss()) {
             (Verdict::Won, _) => Ok(()),
             (_, Some(RoundLoss::NoQuorum)) => Err(ReleaseError::Unconfirmed {
                 released,

@@ -1,11 +1,11 @@
 //! Keeps all held leases of a `Redlock`: one queue of times, one task, and renewals that travel together.
 //!
-//! It decides which renewals share a message. What is due when, each lease's lifecycle decides. It must never
-//! wake a waiter, log or spawn while it holds a lock: a waker may do anything, such as drop the lease.
+//! It carries out what each lease's lifecycle and the timers decide. It must never wake a waiter, log or spawn while it
+//! holds a lock: a waker may do anything, such as drop the lease.
 
 use std::{
     iter::repeat_with,
-    sync::{Arc, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -13,15 +13,15 @@ use futures::future::select;
 use tokio::sync::{Notify, oneshot};
 
 use super::{
-    Engine, TimerKey, Wakeup, after_panic,
+    Engine, Grant, after_panic,
     fanout::{Fanout, Progress},
-    timers::{BATCH, TimerQueue},
+    restore::LostKey,
 };
 use crate::{
-    engine::Grant,
+    node::NodeError,
     protocol::{
-        Command, ExtendOutcome, LeaseAction, NodeId, Reply, Round, RoundLoss, RoundSpec, Timestamp,
-        Verdict,
+        Command, ExtendOutcome, ExtendSpec, LeaseAction, NodeId, Reply, RoundLoss, Tally, TimerKey,
+        TimerQueue, Timestamp, Verdict, Wakeup,
     },
     shield::{persist, shielded},
 };
@@ -29,32 +29,44 @@ use crate::{
 /// The leases that are held, by the time at which each wants to be looked at.
 #[derive(Debug, Default)]
 pub(super) struct Renewals {
-    queue: TimerQueue,
+    timers: Mutex<TimerQueue<Weak<Grant>>>,
     /// Wakes the task, because something is due earlier than what it sleeps for.
     wake: Arc<Notify>,
 }
 
+impl Renewals {
+    pub(super) fn wake_up(&self) {
+        self.wake.notify_one();
+    }
+
+    fn timers(&self) -> MutexGuard<'_, TimerQueue<Weak<Grant>>> {
+        self.timers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Engine {
     /// Looks at a lease at `at`, and no longer when the key `old` says. It may be called under the lock of
-    /// the lease; the alarm is for [`wake`](Engine::wake), which may not.
-    pub(crate) fn schedule(
+    /// the lease; what it returns is for [`wake`](Engine::wake), which may not.
+    pub(super) fn schedule(
         &self,
         grant: &Arc<Grant>,
         old: Option<TimerKey>,
         at: Timestamp,
         slack: Duration,
     ) -> (TimerKey, Wakeup) {
-        self.renewals.queue.put(old, at, slack, Arc::downgrade(grant))
+        self.renewals.timers().schedule(old, at, slack, Arc::downgrade(grant))
     }
 
     /// Looks no longer at the lease that has this key. It may be called under the lock of the lease.
-    pub(crate) fn cancel(&self, key: TimerKey) {
-        self.renewals.queue.remove(key);
+    pub(super) fn cancel(&self, key: TimerKey) {
+        // Dropped without the lock: it may be the last that is left of the grant.
+        let entry = self.renewals.timers().cancel(key);
+        drop(entry);
     }
 
-    /// Wakes or starts the renewals.
-    pub(crate) fn wake(self: &Arc<Self>, alarm: Wakeup) {
-        match alarm {
+    /// Wakes or starts the task that sees to the leases.
+    pub(super) fn wake(self: &Arc<Self>, wakeup: Wakeup) {
+        match wakeup {
             Wakeup::Silent => {}
             Wakeup::Wake => self.renewals.wake.notify_one(),
             Wakeup::Start => {
@@ -73,28 +85,30 @@ impl Engine {
     fn keep_all(self: &Arc<Self>) -> Option<Timestamp> {
         let now = self.now();
         let (mut renewals, mut news) = (Vec::new(), Vec::new());
-        for (key, grant) in self.renewals.queue.take_due(now) {
-            // What is due a moment later is seen to now. A loss is told that much early at most. A lease that
-            // is over, or gone, or that has another key by now, drops out here.
+        let due = self.renewals.timers().take_due(now);
+        for (key, grant) in due {
+            // Timers due within 2 ms come along, so that a loss may be told that much early. A lease that is over, or
+            // gone, or that has another key by now, drops out here.
             let Some(grant) = grant.upgrade() else { continue };
-            let Some(seen) = grant.tick(key, now.max(key.at())) else { continue };
+            let Some(outcome) = grant.tick(key, now.max(key.at())) else { continue };
             grant.schedule(self);
-            if let Some(due) = seen.tell {
-                news.push((Arc::clone(&grant), due));
+            if let Some(action) = outcome.tell {
+                news.push((Arc::clone(&grant), action));
             }
-            if seen.extend {
+            if outcome.extend {
                 renewals.push(grant);
             }
         }
         let mut renewals = renewals.into_iter().peekable();
         while renewals.peek().is_some() {
-            let batch: Vec<Arc<Grant>> = renewals.by_ref().take(BATCH).collect();
+            let batch: Vec<Arc<Grant>> =
+                renewals.by_ref().take(TimerQueue::<Weak<Grant>>::batch()).collect();
             let renewal = Renewal::new(self, batch);
             // It is not counted as under way: closing need not wait for it, since the leases are still held.
             self.spawn_uncounted(renewal.extend(None));
         }
         tell_all(news);
-        self.renewals.queue.next_look(now)
+        self.renewals.timers().next_look(now)
     }
 
     /// Extends one lease for its holder, on the runtime, and waits until it is known how that ended. `None`
@@ -126,11 +140,11 @@ impl Renewal {
     async fn extend(mut self, mut done: Option<oneshot::Sender<ExtendOutcome>>) {
         let Self { engine, batch, told } = &mut self;
         let started = engine.now();
-        let mut rounds: Vec<Round> =
-            batch.iter().map(|grant| Round::extend(engine.quorum, spec(grant), started)).collect();
+        let tally = |grant: &Arc<Grant>| Tally::extend(engine.quorum, extension(grant), started);
+        let mut tallies: Vec<Tally> = batch.iter().map(tally).collect();
         let mut commands: Vec<Vec<Command>> = engine.nodes.iter().map(|_| Vec::new()).collect();
-        for round in &mut rounds {
-            while let Some((node, command)) = round.poll_command() {
+        for tally in &mut tallies {
+            while let Some((node, command)) = tally.poll_command() {
                 if let Some(commands) = commands.get_mut(node.index()) {
                     commands.push(command);
                 }
@@ -150,47 +164,54 @@ impl Renewal {
             let now = engine.now();
             match progress {
                 Progress::Done => break,
-                Progress::TimedOut => rounds.iter_mut().for_each(|round| round.handle_timeout(now)),
+                Progress::TimedOut => {
+                    tallies.iter_mut().for_each(|tally| tally.handle_timeout(now))
+                }
                 Progress::Answered((node, Ok(replies))) => {
                     // A transport that returns too few leaves the rest unknown.
                     let replies =
-                        replies.into_iter().chain(repeat_with(|| Reply::Failed { sent: true }));
-                    for (lease, (round, reply)) in rounds.iter_mut().zip(replies).enumerate() {
-                        if matches!(&reply, Reply::Denied(denial) if denial.gone) {
+                        replies.into_iter().chain(repeat_with(|| Err(NodeError::TimedOut)));
+                    for (lease, (tally, reply)) in tallies.iter_mut().zip(replies).enumerate() {
+                        if matches!(&reply, Ok(Reply::Denied(denial)) if denial.gone) {
                             gone.push((lease, node));
                         }
-                        round.handle_reply(node, reply, now);
+                        tally.handle_reply(node, reply.map_err(|error| error.failure()), now);
                     }
                 }
                 Progress::Answered((node, Err(error))) => {
-                    let failed = Reply::Failed { sent: error.sent() };
-                    rounds
-                        .iter_mut()
-                        .for_each(|round| round.handle_reply(node, failed.clone(), now));
+                    let failure = error.failure();
+                    for tally in &mut tallies {
+                        tally.handle_reply(node, Err(failure), now);
+                    }
                 }
             }
             let mut news = Vec::new();
             let mut ended = None;
-            for ((grant, round), told) in batch.iter().zip(&rounds).zip(told.iter_mut()) {
-                if !*told && round.verdict() != Verdict::Pending {
+            for ((grant, tally), told) in batch.iter().zip(&tallies).zip(told.iter_mut()) {
+                if !*told && tally.verdict() != Verdict::Pending {
                     *told = true;
-                    let extension = outcome(round);
-                    if let Some(due) = grant.extended(extension, now) {
-                        news.push((Arc::clone(grant), due));
+                    let outcome = outcome(tally);
+                    if let Some(action) = grant.extended(outcome, now) {
+                        news.push((Arc::clone(grant), action));
                     }
                     grant.schedule(engine);
-                    ended = Some(extension);
+                    ended = Some(outcome);
                 }
             }
             tell_all(news);
-            if let Some(extension) = ended
+            if let Some(outcome) = ended
                 && let Some(done) = done.take()
             {
                 // The holder may have gone away meanwhile.
-                let _ = done.send(extension);
+                let _ = done.send(outcome);
             }
         }
-        engine.restore(batch, &rounds, gone);
+        engine.restore(gone.into_iter().filter_map(|(lease, node)| {
+            let (grant, tally) = (batch.get(lease)?, tallies.get(lease)?);
+            let (grant, ttl) = (Arc::clone(grant), grant.lifecycle().ttl());
+            let confirmed = tally.verdict() == Verdict::Won;
+            confirmed.then(|| LostKey { grant, node, ttl, until: tally.deadline() })
+        }));
     }
 }
 
@@ -211,17 +232,17 @@ impl Drop for Renewal {
     }
 }
 
-fn spec(grant: &Grant) -> RoundSpec {
+fn extension(grant: &Grant) -> ExtendSpec {
     let lifecycle = grant.lifecycle();
-    let mut spec = RoundSpec::new(grant.resource().clone(), grant.owner(), lifecycle.ttl());
+    let mut spec = ExtendSpec::new(grant.resource().clone(), grant.owner(), lifecycle.ttl());
     spec.drift = lifecycle.drift();
-    spec.token = grant.token();
+    spec.fenced = grant.token().is_some();
     spec
 }
 
-fn outcome(round: &Round) -> ExtendOutcome {
-    match (round.verdict(), round.loss()) {
-        (Verdict::Won, _) => ExtendOutcome::Extended(round.deadline()),
+fn outcome(tally: &Tally) -> ExtendOutcome {
+    match (tally.verdict(), tally.loss()) {
+        (Verdict::Won, _) => ExtendOutcome::Extended(tally.deadline()),
         (_, Some(RoundLoss::Contended)) => ExtendOutcome::Lost,
         _ => ExtendOutcome::InDoubt,
     }
@@ -252,7 +273,7 @@ impl Drop for Shift {
         if !self.ended
             && let Some(engine) = self.engine.upgrade()
         {
-            engine.renewals.queue.abandon();
+            engine.renewals.timers().abandon();
         }
     }
 }
@@ -266,12 +287,6 @@ async fn attend(engine: &Weak<Engine>, wake: &Notify) {
             engine.runtime.sleep_until(next)
         };
         select(std::pin::pin!(wake.notified()), sleep).await;
-    }
-}
-
-impl Renewals {
-    pub(super) fn wake_up(&self) {
-        self.wake.notify_one();
     }
 }
 

@@ -1,14 +1,14 @@
-//! The renewals's queue behind a whole engine, on nodes in memory.
+//! The timers of the leases behind a whole engine, on nodes in memory.
 
 use futures::executor::block_on;
 
 use super::*;
 use crate::{
     config::Config,
-    engine::{AcquireSpec, WaitPolicy},
+    engine::AcquireSpec,
     lease::Lease,
     node::{MemoryNode, Node},
-    protocol::{RenewalPolicy, Resource},
+    protocol::{RenewalPolicy, Resource, WaitPolicy},
     runtime::TokioRuntime,
 };
 
@@ -23,14 +23,14 @@ fn engine() -> Arc<Engine> {
 }
 
 fn acquire(engine: &Arc<Engine>, resource: &str) -> Lease {
-    let plan = AcquireSpec {
+    let asked = AcquireSpec {
         resource: Resource::new(resource.as_bytes()).unwrap(),
         ttl: TTL,
         min_validity: Duration::ZERO,
         wait_policy: WaitPolicy::For(Duration::from_secs(10)),
         renewal: RenewalPolicy::default(),
     };
-    block_on(engine.acquire(plan)).unwrap()
+    Lease::new(block_on(engine.acquire(asked)).unwrap())
 }
 
 #[test]
@@ -39,18 +39,18 @@ fn a_lease_that_was_let_go_leaves_nothing_in_the_queue() {
     let kept = acquire(&engine, "kept");
     for n in 0..500 {
         let lease = acquire(&engine, &format!("r{n}"));
-        assert_eq!(engine.renewals.queue.len(), 2);
+        assert_eq!(engine.renewals.timers().len(), 2);
         drop(lease);
-        assert_eq!(engine.renewals.queue.len(), 1, "after {n} leases");
+        assert_eq!(engine.renewals.timers().len(), 1, "after {n} leases");
     }
     for _ in 0..50 {
         block_on(kept.extend()).unwrap();
         assert_eq!(
-            engine.renewals.queue.len(),
+            engine.renewals.timers().len(),
             1,
             "it has one entry, however often its time changes"
         );
     }
     block_on(kept.release()).unwrap();
-    assert_eq!(engine.renewals.queue.len(), 0);
+    assert_eq!(engine.renewals.timers().len(), 0);
 }

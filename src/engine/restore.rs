@@ -1,20 +1,19 @@
 //! Restores: the key of a held lease set again on nodes that have lost it, where a quorum has just confirmed the
 //! lease. It counts from the next extension on.
 //!
-//! It decides which restores share a task, and what has to be undone because the lease ended meanwhile. It must
-//! never leave a key behind whose lease is over, and must never count a restore as a vote.
+//! It decides which restores share a task. Whether one may be sent, and what has to be undone because the lease ended
+//! meanwhile, the footprint decides. It must never count a restore as a vote.
 
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Engine,
+    Engine, Grant,
     fanout::{Fanout, Numbered, Progress},
-    footprint::Footprint,
+    release::Released,
 };
 use crate::{
-    engine::Grant,
     node::NodeError,
-    protocol::{Command, NodeId, Reply, Round, Timestamp, Verdict},
+    protocol::{Command, NodeId, Reply, Timestamp},
 };
 
 /// The most restores that one task sends. A runtime lets a task do only so much before it has to yield, and what
@@ -22,43 +21,31 @@ use crate::{
 const MOST: usize = 32;
 
 /// A node that has lost the key of a lease.
-struct Lost {
-    grant: Arc<Grant>,
-    node: NodeId,
-    ttl: Duration,
+pub(super) struct LostKey {
+    pub(super) grant: Arc<Grant>,
+    pub(super) node: NodeId,
+    pub(super) ttl: Duration,
     /// Up to when the lease has been confirmed.
-    until: Timestamp,
+    pub(super) until: Timestamp,
 }
 
 impl Engine {
-    /// Restores the leases of a batch, each of which has been extended by the round in its place, where they are
-    /// gone. It goes on beside the caller.
-    pub(super) fn restore(
-        self: &Arc<Self>,
-        batch: &[Arc<Grant>],
-        rounds: &[Round],
-        gone: Vec<(usize, NodeId)>,
-    ) {
-        let lost = |(lease, node): (usize, NodeId)| {
-            let (grant, round) = (batch.get(lease)?, rounds.get(lease)?);
-            let (ttl, until) = (round.spec().ttl, round.deadline());
-            let confirmed = round.verdict() == Verdict::Won;
-            confirmed.then(|| Lost { grant: Arc::clone(grant), node, ttl, until })
-        };
-        let mut lost = gone.into_iter().filter_map(lost).peekable();
+    /// Restores keys of leases that have just been extended. It goes on beside the caller.
+    pub(super) fn restore(self: &Arc<Self>, lost: impl IntoIterator<Item = LostKey>) {
+        let mut lost = lost.into_iter().peekable();
         while lost.peek().is_some() {
-            let together: Vec<Lost> = lost.by_ref().take(MOST).collect();
+            let together: Vec<LostKey> = lost.by_ref().take(MOST).collect();
             let engine = Arc::clone(self);
             self.spawn(async move { engine.restore_together(together).await });
         }
     }
 
-    async fn restore_together(self: Arc<Self>, lost: Vec<Lost>) {
+    async fn restore_together(self: Arc<Self>, lost: Vec<LostKey>) {
         let mut calls: Fanout<Numbered> = Fanout::new(&self);
         let mut unanswered = vec![false; lost.len()];
         for (number, (lost, unanswered)) in lost.iter().zip(&mut unanswered).enumerate() {
             // Noted before it is sent: a release that comes in between has to know of it.
-            if lost.grant.may_stand_on(lost.node) {
+            if lost.grant.begin_restore(lost.node) {
                 *unanswered = true;
                 calls.push_numbered(&self, lost.node, number, lost.command());
             }
@@ -78,32 +65,30 @@ impl Engine {
 
     /// Takes what became of a restore, and undoes it where its lease has ended meanwhile: the release of the lease
     /// may have been executed before the restore, such as where a node has to be sent the script first.
-    fn restored(self: &Arc<Self>, lost: &Lost, result: Result<Reply, NodeError>) {
-        let reply = result.unwrap_or_else(|error| {
+    fn restored(self: &Arc<Self>, lost: &LostKey, result: Result<Reply, NodeError>) {
+        let grant = &lost.grant;
+        let reply = result.map_err(|error| {
             self.node_failed(lost.node, &error);
-            Reply::Failed { sent: error.sent() }
+            error.failure()
         });
-        if lost.grant.restored(lost.node, &reply) {
-            let may_land_late = reply == (Reply::Failed { sent: true });
-            let (resource, owner) = (lost.grant.resource().clone(), lost.grant.owner());
-            self.release_unwatched(
-                resource,
-                owner,
-                lost.ttl,
-                &Footprint::at(lost.node, may_land_late),
-            );
-        }
+        grant.footprint().lock().handle_restore(lost.node, &reply);
+        self.release_unwatched(&Released {
+            resource: grant.resource().clone(),
+            owner: grant.owner(),
+            ttl: lost.ttl,
+            footprint: Arc::clone(grant.footprint()),
+        });
     }
 }
 
-impl Lost {
+impl LostKey {
     fn command(&self) -> Command {
         Command::Restore {
             resource: self.grant.resource().clone(),
             owner: self.grant.owner(),
             ttl: self.ttl,
             until: self.until,
-            token: self.grant.token(),
+            fenced: self.grant.token().is_some(),
         }
     }
 }

@@ -1,28 +1,24 @@
 //! One acquire round as it runs: what is sent, what comes back, and what has to be undone.
 //!
-//! It carries out what the round decides. It must see to every node that it asked, also after the verdict.
+//! It carries out what the round and its footprint decide. It must see to every node that it asked, also after the
+//! verdict.
 
-use std::{
-    future::poll_fn,
-    sync::{Arc, Weak},
-    task::Poll,
-    time::Duration,
-};
+use std::{future::poll_fn, sync::Arc, task::Poll};
 
 use super::{
     Engine, Grant,
     acquire::{AcquireSpec, Answer},
+    cleanup::SharedFootprint,
     fanout::{Fanout, Progress},
-    footprint::{Footprint, Refusals},
+    release::Released,
     turns::Turn,
 };
 use crate::{
-    error::{AcquireError, NodeOutcome, Reports},
-    lease::Lease,
+    error::{NodeOutcome, Reports},
     node::NodeError,
     protocol::{
-        Command, Lifecycle, NodeId, Owner, RenewalPolicy, Reply, Round, RoundLoss, RoundSpec,
-        Timestamp, Verdict,
+        Failure, Lifecycle, LostRound, NodeId, Owner, RenewalPolicy, Reply, Round, RoundLoss,
+        RoundSpec, Timestamp, Verdict,
     },
 };
 
@@ -34,53 +30,35 @@ pub(super) struct AcquireRound {
     calls: Fanout,
     outcomes: Vec<NodeOutcome>,
     renewal: RenewalPolicy,
-    /// The nodes to release on, and of each whether its acquire may still be executed.
-    undone: Vec<(NodeId, bool)>,
-    refusals: Refusals,
-    /// The lease that was won, while somebody holds it.
-    grant: Weak<Grant>,
+    /// From the verdict on, when others have to do with it too.
+    footprint: Option<Arc<SharedFootprint>>,
     turn: Turn,
 }
 
 impl AcquireRound {
     /// Reads the clock, and then sends.
-    pub(super) fn begin(engine: &Arc<Engine>, plan: &AcquireSpec, mut turn: Turn) -> Self {
-        let mut spec = RoundSpec::new(
-            plan.resource.clone(),
-            Owner::from_random(engine.runtime.random()),
-            plan.ttl,
-        );
+    pub(super) fn begin(engine: &Arc<Engine>, asked: &AcquireSpec, mut turn: Turn) -> Self {
+        let owner = Owner::from_random(engine.runtime.random());
+        let mut spec = RoundSpec::new(asked.resource.clone(), owner, asked.ttl);
         spec.drift = engine.config.drift();
-        spec.min_validity = plan.min_validity;
+        spec.min_validity = asked.min_validity;
         spec.hint = engine.hint();
         spec.marks = engine.marks();
         let started = engine.now();
         turn.begin(started);
-        let mut attempt = Self {
+        let mut round = Self {
             round: Round::acquire(engine.quorum, spec, started),
             started,
             calls: Fanout::begun_at(engine, started),
             outcomes: vec![NodeOutcome::Unanswered; engine.nodes.len()],
-            renewal: plan.renewal,
-            undone: Vec::new(),
-            refusals: Refusals::default(),
-            grant: Weak::new(),
+            renewal: asked.renewal,
+            footprint: None,
             turn,
             engine: Arc::clone(engine),
         };
-        attempt.leave_out_unreachable();
-        attempt.send();
-        attempt
-    }
-
-    /// Sends what the round asks for; what is to be undone is kept for later.
-    fn send(&mut self) {
-        while let Some((node, command)) = self.round.poll_command() {
-            match command {
-                Command::Release { .. } => self.undone.push((node, self.has_failed(node))),
-                command => self.calls.push(&self.engine, node, command),
-            }
-        }
+        round.leave_out_unreachable();
+        round.send();
+        round
     }
 
     /// Counts the nodes that cannot be asked before any other is, so that a round that cannot be won sends
@@ -90,10 +68,22 @@ impl AcquireRound {
         for (index, slot) in engine.nodes.iter().enumerate() {
             let node = NodeId::new(index);
             if let Err(error) = slot.node.reachable().and_then(|()| engine.may_vote(node)) {
-                let reply = Reply::Failed { sent: error.sent() };
+                let failure = error.failure();
                 self.note(node, Err(error));
-                self.round.handle_reply(node, reply, self.started);
+                self.round.handle_reply(node, Err(failure), self.started);
             }
+        }
+    }
+
+    /// Sends what the round asks for. At the verdict the footprint leaves it, and what is to be undone is kept there for
+    /// `settle`.
+    fn send(&mut self) {
+        if self.footprint.is_none() {
+            let footprint = self.round.take_footprint();
+            self.footprint = footprint.map(|footprint| Arc::new(SharedFootprint::new(footprint)));
+        }
+        while let Some((node, command)) = self.round.poll_command() {
+            self.calls.push(&self.engine, node, command);
         }
     }
 
@@ -116,32 +106,16 @@ impl AcquireRound {
         match self.round.loss() {
             // What a caller has given up is under way all the same: it counts until it is answered.
             Some(RoundLoss::Abandoned) => {}
-            Some(RoundLoss::NoQuorum) if self.is_overrun() => {
-                self.turn.handle_overrun(self.engine.now())
+            Some(RoundLoss::NoQuorum) if self.round.is_overrun() => {
+                self.turn.handle_overrun(self.engine.now());
             }
             _ => self.turn.give_back(),
         }
     }
 
-    /// Whether a quorum might have answered, and was too slow for it: the nodes may have too much to do.
-    pub(super) fn is_overrun(&self) -> bool {
-        let count = |wanted: fn(&NodeOutcome) -> bool| {
-            self.outcomes.iter().filter(|outcome| wanted(outcome)).count()
-        };
-        let answered =
-            count(|outcome| matches!(outcome, NodeOutcome::Granted | NodeOutcome::Denied(_)));
-        let slow = count(|outcome| {
-            let slow =
-                |error: &NodeError| matches!(error, NodeError::TimedOut | NodeError::ArrivedLate);
-            matches!(outcome, NodeOutcome::Failed(error) if slow(error))
-        });
-        let needed = self.engine.quorum.needed();
-        answered < needed && answered.saturating_add(slow) >= needed
-    }
-
-    /// Whether it had to wait for its turn.
-    pub(super) const fn has_waited(&self) -> bool {
-        self.turn.waited
+    /// What it has said, once it is lost.
+    pub(super) fn lost(&self) -> Option<LostRound> {
+        LostRound::of(&self.round, self.started, self.turn.waited)
     }
 
     fn take(&mut self, progress: Progress) {
@@ -149,24 +123,14 @@ impl AcquireRound {
         match progress {
             Progress::Answered((node, result)) => {
                 self.turn.handle_answer(&result, now);
-                let reply = match &result {
-                    Ok(reply) => {
-                        if let Some(slot) = self.engine.slot(node) {
-                            slot.pace.sample(now.saturating_since(self.started));
-                        }
-                        reply.clone()
-                    }
-                    Err(error) => Reply::Failed { sent: error.sent() },
-                };
-                let unanswered = self.outcomes.get(node.index()) == Some(&NodeOutcome::Unanswered);
-                let kept = unanswered
-                    && self.grant.upgrade().is_some_and(|grant| grant.answered(node, &reply));
-                self.note(node, result);
-                self.round.handle_reply(node, reply, now);
-                if unanswered && !kept && !self.round.may_hold().any(|other| other == node) {
-                    self.undone.retain(|(other, _)| *other != node);
-                    self.refusals.add(node);
+                if result.is_ok()
+                    && let Some(slot) = self.engine.slot(node)
+                {
+                    slot.round_trip.sample(now.saturating_since(self.started));
                 }
+                let reply = result.as_ref().map(Clone::clone).map_err(NodeError::failure);
+                self.note(node, result);
+                self.handle_reply(node, reply, now);
             }
             // Every node has replied or failed by now, so the verdict is settled.
             Progress::TimedOut | Progress::Done => {
@@ -178,10 +142,19 @@ impl AcquireRound {
                     }
                 }
                 self.turn.handle_timeout(unanswered, now);
-                self.round.handle_timeout(now);
+                for index in 0..self.outcomes.len() {
+                    self.handle_reply(NodeId::new(index), Err(Failure::TIMED_OUT), now);
+                }
             }
         }
         self.send();
+    }
+
+    fn handle_reply(&mut self, node: NodeId, reply: Result<Reply, Failure>, now: Timestamp) {
+        if let Some(footprint) = &self.footprint {
+            footprint.lock().handle_acquire(node, &reply);
+        }
+        self.round.handle_reply(node, reply, now);
     }
 
     fn note(&mut self, node: NodeId, result: Result<Reply, NodeError>) {
@@ -190,35 +163,29 @@ impl AcquireRound {
             if *outcome == NodeOutcome::Granted && result.is_ok() {
                 return;
             }
-            *outcome = match result {
-                Ok(Reply::Granted(_)) => NodeOutcome::Granted,
-                Ok(Reply::Denied(denial)) => NodeOutcome::Denied(denial),
-                Ok(Reply::Failed { .. }) => NodeOutcome::Failed(NodeError::TimedOut),
-                Err(error) => NodeOutcome::Failed(error),
-            };
+            *outcome = NodeOutcome::of(result);
         }
     }
 
-    pub(super) fn lease(&mut self) -> Lease {
+    /// What it has won; `None` where it has not.
+    pub(super) fn grant(&self) -> Option<Arc<Grant>> {
+        let footprint = self.footprint.as_ref().filter(|_| self.round.verdict() == Verdict::Won)?;
         let spec = self.round.spec();
         let lifecycle =
             Lifecycle::new(self.started, self.round.deadline(), spec.ttl, spec.drift, self.renewal);
-        let nodes = self.round.may_hold().map(|node| (node, self.may_land_late(node))).collect();
-        let footprint = Footprint { nodes, refusals: self.refusals.clone() };
         let grant = Grant::new(
             &self.engine,
             spec.resource.clone(),
             spec.owner,
             self.round.token(),
             lifecycle,
-            footprint,
+            Arc::clone(footprint),
         );
-        self.grant = Arc::downgrade(&grant);
         grant.schedule(&self.engine);
-        Lease::new(grant, Arc::clone(&self.engine))
+        Some(grant)
     }
 
-    /// Waits for the stragglers, and undoes whatever the round says must be undone.
+    /// Waits for the stragglers, and undoes whatever the footprint says must be undone.
     pub(super) async fn settle(mut self) {
         loop {
             self.undo();
@@ -230,58 +197,18 @@ impl AcquireRound {
         }
     }
 
-    fn undo(&mut self) {
-        let nodes = std::mem::take(&mut self.undone);
-        if !nodes.is_empty() {
-            let RoundSpec { resource, owner, ttl, .. } = self.round.spec();
-            let grant = Footprint { nodes, refusals: self.refusals.clone() };
-            self.engine.release_unwatched(resource.clone(), *owner, *ttl, &grant);
-        }
+    fn undo(&self) {
+        let Some(footprint) = &self.footprint else { return };
+        let spec = self.round.spec();
+        self.engine.release_unwatched(&Released {
+            resource: spec.resource.clone(),
+            owner: spec.owner,
+            ttl: spec.ttl,
+            footprint: Arc::clone(footprint),
+        });
     }
 
-    /// Whether the acquire failed there, so that it may still be executed, even behind a release that is sent
-    /// on another connection. A release behind one that is merely unanswered is in order.
-    fn has_failed(&self, node: NodeId) -> bool {
-        matches!(self.outcomes.get(node.index()), Some(NodeOutcome::Failed(_)))
-    }
-
-    /// Whether it is not known yet if the key stands there.
-    fn may_land_late(&self, node: NodeId) -> bool {
-        self.has_failed(node) || self.outcomes.get(node.index()) == Some(&NodeOutcome::Unanswered)
-    }
-
-    pub(super) fn error(&self, waited: Duration) -> AcquireError {
-        match self.round.loss() {
-            Some(RoundLoss::TooLate) => AcquireError::TooLate {
-                ttl: self.round.spec().ttl,
-                elapsed: self.engine.now().saturating_since(self.started),
-                min_validity: self.round.spec().min_validity,
-            },
-            Some(RoundLoss::NoQuorum) => AcquireError::NoQuorum {
-                granted: self.round.granted(),
-                needed: self.engine.quorum.needed(),
-                nodes: self.reports(),
-            },
-            _ => {
-                let nodes = self.reports();
-                let retry_after = self.free_after(&nodes);
-                AcquireError::Contended { waited, retry_after, nodes }
-            }
-        }
-    }
-
-    fn reports(&self) -> Reports {
+    pub(super) fn reports(&self) -> Reports {
         self.engine.reports(&self.outcomes)
-    }
-
-    /// When enough of the keys that stood in the way will have expired.
-    fn free_after(&self, nodes: &Reports) -> Option<Duration> {
-        let mut remaining: Vec<Option<Duration>> =
-            nodes.denials().map(|(_, denial)| denial.remaining).collect();
-        // A key without a ttl never expires: it sorts last.
-        remaining.sort_by_key(|remaining| remaining.unwrap_or(Duration::MAX));
-        let in_the_way = nodes.failures().count().saturating_add(remaining.len());
-        let must_expire = in_the_way.checked_sub(self.engine.quorum.spare())?.checked_sub(1)?;
-        remaining.get(must_expire).copied().flatten()
     }
 }

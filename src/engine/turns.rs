@@ -15,13 +15,10 @@ use std::{
 use tokio::sync::Notify;
 
 use self::deadlines::{Attending, attend};
-use super::{
-    Engine, after_panic,
-    window::{FEWEST, Window},
-};
+use super::{Engine, after_panic};
 use crate::{
     node::NodeError,
-    protocol::{Reply, Timestamp},
+    protocol::{Reply, Timestamp, Traffic, TurnedAway, Window},
     shield::{persist, shielded},
 };
 
@@ -30,15 +27,6 @@ use crate::{
 pub(super) enum Line {
     Acquires,
     Releases,
-}
-
-/// Why the wait for a turn has ended in vain.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum TurnedAway {
-    /// The deadline has passed.
-    Late,
-    /// No more turns are given.
-    Closed,
 }
 
 /// What follows when a turn has come, or will not. It must not block.
@@ -66,7 +54,7 @@ struct State {
     /// When a quorum answered a round last.
     answered: Timestamp,
     /// When a turn was given last while there were many.
-    thronged: Timestamp,
+    crowded: Timestamp,
 }
 
 struct Waiting {
@@ -86,7 +74,7 @@ impl Turns {
             attended: false,
             closed: false,
             answered: Timestamp::ORIGIN,
-            thronged: Timestamp::ORIGIN,
+            crowded: Timestamp::ORIGIN,
         };
         Self { state: Mutex::new(state), wake: Arc::default() }
     }
@@ -130,12 +118,12 @@ impl Engine {
             return None;
         }
         state.under_way += 1;
-        let many = state.under_way >= FEWEST;
+        let many = Window::is_crowd(state.under_way);
         drop(state);
         let turn = Turn::new(self, line, false);
         if many {
             let now = self.now();
-            self.turns(line).lock().thronged = now;
+            self.turns(line).lock().crowded = now;
         }
         Some(turn)
     }
@@ -198,7 +186,7 @@ impl Engine {
                     first.filter(|_| !state.is_full()).and_then(|place| state.remove(place));
                 if first.is_some() {
                     state.under_way += 1;
-                    state.thronged = now;
+                    state.crowded = now;
                 } else {
                     state.giving = false;
                     giving.ended = true;
@@ -253,14 +241,10 @@ impl Engine {
         self.turns(line).lock().waiting.len()
     }
 
-    /// When a quorum of nodes answered a round of this line last.
-    pub(super) fn last_answered(&self, line: Line) -> Timestamp {
-        self.turns(line).lock().answered
-    }
-
-    /// Whether there were many rounds under way since then. Only then is it a sign of too many that one is late.
-    pub(super) fn was_thronged(&self, line: Line, since: Timestamp) -> bool {
-        self.turns(line).lock().thronged >= since
+    /// What the rounds of a line have seen.
+    pub(super) fn traffic(&self, line: Line) -> Traffic {
+        let state = self.turns(line).lock();
+        Traffic { answered: state.answered, crowded: state.crowded }
     }
 }
 

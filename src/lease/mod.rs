@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 
 pub use self::signal::LeaseSignal;
 use crate::{
-    engine::{Engine, Grant},
+    engine::{Grant, HeldGrant},
     error::{ExtendError, LeaseLost, ReleaseError},
     protocol::{ExtendOutcome, FencingToken, LossReason, Owner, Resource},
     runtime::block_on,
@@ -53,24 +53,27 @@ use crate::{
 #[must_use = "dropping a lease releases it at once"]
 #[clippy::has_significant_drop]
 pub struct Lease {
-    grant: Arc<Grant>,
-    engine: Arc<Engine>,
+    held: HeldGrant,
 }
 
 impl Lease {
-    pub(crate) const fn new(grant: Arc<Grant>, engine: Arc<Engine>) -> Self {
-        Self { grant, engine }
+    pub(crate) const fn new(held: HeldGrant) -> Self {
+        Self { held }
+    }
+
+    fn grant(&self) -> &Arc<Grant> {
+        &self.held.grant
     }
 
     /// What is held: the key on the nodes, with the prefix where one is configured.
     pub fn resource(&self) -> &Resource {
-        self.grant.resource()
+        self.grant().resource()
     }
 
     /// The value of the key on the nodes, unique to this lease. It is of use in logs, and to find the
     /// holder of a key.
     pub fn owner(&self) -> Owner {
-        self.grant.owner()
+        self.grant().owner()
     }
 
     /// A number that is larger than that of every lease on this resource that was granted before, for the
@@ -78,13 +81,13 @@ impl Lease {
     /// recipes. `None` in classic mode.
     #[must_use]
     pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.grant.token()
+        self.grant().token()
     }
 
     /// The lifetime that was asked for.
     #[must_use]
     pub fn ttl(&self) -> Duration {
-        self.grant.lifecycle().ttl()
+        self.grant().lifecycle().ttl()
     }
 
     /// What is guaranteed to be left: ttl - elapsed - drift, measured from before the first send of the last
@@ -95,13 +98,13 @@ impl Lease {
     /// takes in mind.
     #[must_use]
     pub fn validity(&self) -> Duration {
-        self.grant.check().unwrap_or_default()
+        self.grant().check().unwrap_or_default()
     }
 
     /// Whether there is validity left.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        self.grant.check().is_ok_and(|left| !left.is_zero())
+        self.grant().check().is_ok_and(|left| !left.is_zero())
     }
 
     /// Reads the clock and says whether the lease still holds: the thing to call right before an effect. It
@@ -111,7 +114,7 @@ impl Lease {
     ///
     /// [`LeaseLost`], with the reason: stop the work.
     pub fn check(&self) -> Result<Duration, LeaseLost> {
-        self.grant.check()
+        self.grant().check()
     }
 
     /// Ends when the lease is lost, with the reason: a little before its validity ends, whatever the nodes do
@@ -121,7 +124,7 @@ impl Lease {
     ///
     /// It may be dropped and called again; nothing is lost.
     pub async fn lost(&self) -> LeaseLost {
-        self.grant.wait(Grant::lost).await
+        self.grant().wait(Grant::lost).await
     }
 
     /// Ends when the lease is about to be lost: two thirds of its validity have passed without an extension. It
@@ -131,7 +134,7 @@ impl Lease {
     ///
     /// It may be dropped and called again; nothing is lost.
     pub async fn ending(&self) -> LossReason {
-        self.grant
+        self.grant()
             .wait(|grant| grant.lost().map(|lost| lost.reason).or_else(|| grant.warning()))
             .await
     }
@@ -140,13 +143,13 @@ impl Lease {
     /// alive, nor the connections to the nodes.
     #[must_use]
     pub fn signal(&self) -> LeaseSignal {
-        LeaseSignal::new(Arc::clone(&self.grant))
+        LeaseSignal::new(Arc::clone(self.grant()))
     }
 
     /// A sign that the work goes on, for a lease that was acquired with
     /// [`heartbeat_within`](crate::Acquire::heartbeat_within).
     pub fn heartbeat(&self) {
-        self.grant.heartbeat(self.engine.now());
+        self.grant().heartbeat(self.held.engine.now());
     }
 
     /// Extends the lease by its ttl from now, and returns the validity that it then has. A renewed lease needs
@@ -167,12 +170,12 @@ impl Lease {
     #[doc(alias = "refresh")]
     #[doc(alias = "renew")]
     pub async fn extend(&self) -> Result<Duration, ExtendError> {
-        let left = self.grant.check()?;
-        if !self.grant.may_be_extended(self.engine.now()) {
+        let left = self.grant().check()?;
+        if !self.grant().may_be_extended(self.held.engine.now()) {
             return Err(ExtendError::MaxHold { validity: left });
         }
-        let extension = shield(self.engine.extend_now(&self.grant)).await;
-        let left = self.grant.check()?;
+        let extension = shield(self.held.engine.extend_now(self.grant())).await;
+        let left = self.grant().check()?;
         match extension {
             Some(ExtendOutcome::Extended(_)) => Ok(left),
             _ => Err(ExtendError::InDoubt { validity: left }),
@@ -199,7 +202,7 @@ impl Lease {
 
     /// Releases it for the last of several who hold it together.
     pub(crate) fn start_release(&self) -> Release {
-        Release { answer: self.grant.release(&self.engine), shield: Shield::default() }
+        Release { answer: self.held.release(), shield: Shield::default() }
     }
 
     /// [`release`](Lease::release), blocking this thread. No runtime is needed.
@@ -209,12 +212,6 @@ impl Lease {
     /// As for [`release`](Lease::release).
     pub fn release_blocking(self) -> Result<(), ReleaseError> {
         block_on(self.release())
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        drop(self.grant.release(&self.engine));
     }
 }
 

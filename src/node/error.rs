@@ -6,7 +6,10 @@ use std::{any::Any, sync::Arc, time::Duration};
 
 use thiserror::Error;
 
-use crate::shield::discard;
+use crate::{
+    protocol::{Cause, Failure},
+    shield::discard,
+};
 
 /// Why one node gave no usable answer to one command.
 ///
@@ -125,6 +128,26 @@ impl NodeError {
         let message = Arc::from(text.unwrap_or("without a text"));
         discard(panic);
         Self::Panicked { sent, message }
+    }
+
+    /// What it means for the round.
+    pub const fn failure(&self) -> Failure {
+        let cause = match self {
+            Self::TimedOut | Self::ArrivedLate => Cause::Slow,
+            Self::Quarantined { .. } => Cause::Quarantined,
+            Self::NotAdmitted | Self::Outdated | Self::VoteLapsed => Cause::Outdated,
+            Self::NotConnected { .. }
+            | Self::Refused(_)
+            | Self::Overloaded
+            | Self::ConnectionLost { .. }
+            | Self::Rejected { .. }
+            | Self::MarkerUnreadable { .. }
+            | Self::ClockJumped
+            | Self::CounterExhausted
+            | Self::Panicked { .. }
+            | Self::Unexpected { .. } => Cause::Broken,
+        };
+        Failure::new(self.sent(), cause)
     }
 
     /// Whether the command may have reached the server, and so may take effect, now or later.

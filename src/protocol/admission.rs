@@ -23,9 +23,8 @@ use core::time::Duration;
 
 use super::{
     command::{Mark, NodeId},
-    quorum::Quorum,
+    round::{IMPLAUSIBLY_AHEAD, Quorum},
     time::Timestamp,
-    vote::IMPLAUSIBLY_AHEAD,
 };
 
 /// What a node's marker says.

@@ -17,7 +17,7 @@ use core::time::Duration;
 use super::{
     clock::{NodeClock, Reading},
     command::NodeId,
-    quorum::Quorum,
+    round::Quorum,
     time::Timestamp,
 };
 

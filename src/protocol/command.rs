@@ -86,8 +86,8 @@ pub enum Command {
         owner: Owner,
         /// The lifetime.
         ttl: Duration,
-        /// The lease's token. Where it has one, only a node that has been admitted answers.
-        token: Option<FencingToken>,
+        /// Whether only a node that has been admitted may answer, as for every lease with a fencing token.
+        fenced: bool,
     },
     /// Set the key of `resource` to `owner` for `ttl` on a node that has lost it, unless it exists in whatever
     /// form. It is sent for a lease that is held, and is no vote.
@@ -100,8 +100,8 @@ pub enum Command {
         ttl: Duration,
         /// Up to when the lease is known to hold: a node that can tell does nothing after this.
         until: Timestamp,
-        /// The lease's token. Where it has one, only a node that has been admitted does it.
-        token: Option<FencingToken>,
+        /// Whether only a node that has been admitted may do it, as for every lease with a fencing token.
+        fenced: bool,
     },
     /// Delete the key of `resource` if its value is `owner`.
     Release {
@@ -112,11 +112,9 @@ pub enum Command {
     },
 }
 
-/// What one node answered.
-///
-/// A failure is not a denial: a command that timed out may still be executed later.
+/// What one node answered. Where it gave no usable answer, there is a [`Failure`] in its place.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-#[allow(clippy::exhaustive_enums, reason = "yes, no, unknown; there is no fourth")]
+#[allow(clippy::exhaustive_enums, reason = "yes or no; what is unknown is a failure")]
 pub enum Reply {
     /// The command took effect. An acquire with a hint is answered with the resource's counter; without one, it
     /// is no vote.
@@ -124,11 +122,42 @@ pub enum Reply {
     /// The command certainly had no effect and never will: the key belongs to someone else, or (for
     /// anything but an acquire) to nobody.
     Denied(Denial),
-    /// The node gave no usable answer.
-    Failed {
-        /// Whether the command may have reached the node, and so may take effect, now or later.
-        sent: bool,
-    },
+}
+
+/// A node gave no usable answer. That is no denial: a command that timed out may still be executed later.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub struct Failure {
+    /// Whether the command may have reached the node, and so may take effect, now or later.
+    pub sent: bool,
+    /// What it says of the node.
+    pub cause: Cause,
+}
+
+/// What a failure says of the node, as far as it matters for what to do next.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[allow(clippy::exhaustive_enums, reason = "whoever decides by it must know all of them")]
+pub enum Cause {
+    /// It is down, refused, or not understood: waiting does not mend it.
+    Broken,
+    /// It was too slow: it may have too much to do.
+    Slow,
+    /// It is in quarantine, which ends by itself.
+    Quarantined,
+    /// Its state has changed since it was looked at: it may well vote in the next round.
+    Outdated,
+}
+
+impl Failure {
+    /// No answer came in time.
+    pub const TIMED_OUT: Self = Self { sent: true, cause: Cause::Slow };
+    /// There is no connection, so that nothing was sent.
+    pub const NOT_SENT: Self = Self { sent: false, cause: Cause::Broken };
+
+    /// A failure that may have had an effect, or certainly had none.
+    pub const fn new(sent: bool, cause: Cause) -> Self {
+        Self { sent, cause }
+    }
 }
 
 /// Who holds a key, as far as the node could tell.

@@ -10,8 +10,7 @@ use super::{
     validity::{self, Drift},
 };
 
-/// The least time between two tries: more than that within which the keeper sees to things together, so that
-/// a short lease is not tried again and again without a pause.
+/// Must exceed the 2 ms within which the timer queue takes entries together, or a short lease retries in a busy loop.
 const LEAST_RETRY: Duration = Duration::from_millis(4);
 
 /// What a holder asked for beyond the ttl.

@@ -31,29 +31,38 @@
 //!
 //! They are tested, each by name, in `tests/protocol`.
 
+mod acquisition;
 mod admission;
 mod blame;
 mod clock;
 mod command;
 mod fencing;
+mod footprint;
 mod lifecycle;
 mod owner;
-mod quorum;
+mod pace;
 mod resource;
 mod round;
 mod time;
+mod timers;
 pub mod validity;
-mod vote;
+mod window;
 
+pub use acquisition::{
+    Acquisition, GiveUp, LostRound, Next, Traffic, TurnedAway, WaitPolicy, WaitSettings,
+};
 pub use admission::{Admission, AdmissionBlock, AdmissionPolicy, Floor, Marker, Standing};
 pub use blame::{Blame, Clocks, Witness};
 pub use clock::NodeClock;
-pub use command::{Command, Denial, Mark, NodeId, Reply};
+pub use command::{Cause, Command, Denial, Failure, Mark, NodeId, Reply};
 pub use fencing::FencingToken;
+pub use footprint::{Footprint, ReleaseOrder, UnconfirmedRelease};
 pub use lifecycle::{ExtendOutcome, LeaseAction, Lifecycle, LossReason, RenewalPolicy};
 pub use owner::Owner;
-pub use quorum::{Quorum, Verdict};
+pub use pace::{Backoff, RttEstimator};
 pub use resource::{Resource, ResourceError};
-pub use round::{Round, RoundLoss, RoundSpec};
+pub use round::{ExtendSpec, Quorum, Round, RoundLoss, RoundSpec, Tally, Verdict};
 pub use time::Timestamp;
+pub use timers::{TimerKey, TimerQueue, Wakeup};
 pub use validity::Drift;
+pub use window::Window;

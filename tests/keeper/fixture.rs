@@ -217,12 +217,13 @@ impl Node for OddNode {
         })
     }
 
-    fn call_many(&self, commands: Vec<Command>) -> NodeFuture<Vec<Reply>> {
+    fn call_many(&self, commands: Vec<Command>) -> NodeFuture<Vec<Result<Reply, NodeError>>> {
         self.batches.lock().unwrap().push(commands.len());
         let terse = *self.manner.lock().unwrap() == Manner::Terse;
         let calls: Vec<NodeCall> = commands.into_iter().map(|command| self.call(command)).collect();
         Box::pin(async move {
-            let mut replies = futures::future::try_join_all(calls).await?;
+            let replies = futures::future::try_join_all(calls).await?;
+            let mut replies: Vec<_> = replies.into_iter().map(Ok).collect();
             if terse {
                 replies.truncate(1);
             }

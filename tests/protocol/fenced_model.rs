@@ -29,9 +29,9 @@ const SAYINGS: [Said; 6] = [
 ];
 
 impl Said {
-    fn reply(self) -> Reply {
+    fn reply(self) -> Answered {
         match self {
-            Self::Granted(counter) => Reply::Granted(counter.map(FencingToken::new)),
+            Self::Granted(counter) => Ok(Reply::Granted(counter.map(FencingToken::new))),
             Self::Denied => denied(),
             Self::Unknown => UNKNOWN,
             Self::NotSent => NOT_SENT,

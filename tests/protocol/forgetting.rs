@@ -43,7 +43,7 @@ struct Server {
 }
 
 impl Server {
-    fn execute(&mut self, command: Command, flaw: Flaw) -> Reply {
+    fn execute(&mut self, command: Command, flaw: Flaw) -> Answered {
         let knows = |mark: Mark| self.ready && mark == self.mark;
         match command {
             Command::Acquire { mark, .. }
@@ -57,7 +57,7 @@ impl Server {
                 let counter = hint.max(self.counter.unwrap_or(self.floor) + 1);
                 self.counter = Some(counter);
                 self.high = self.high.max(counter);
-                Reply::Granted(Some(FencingToken::new(counter)))
+                Ok(Reply::Granted(Some(FencingToken::new(counter))))
             }
             Command::Confirm { mark, .. } if !knows(mark) && flaw != Flaw::ConfirmsOutdated => {
                 NOT_SENT
@@ -68,13 +68,13 @@ impl Server {
             {
                 self.counter = Some(token.get());
                 self.high = self.high.max(token.get());
-                Reply::Granted(Some(token))
+                Ok(Reply::Granted(Some(token)))
             }
             Command::Release { owner, .. } if self.holder == Some(owner) => {
                 self.holder = None;
-                Reply::Granted(None)
+                Ok(Reply::Granted(None))
             }
-            _ => Reply::Denied(Denial::default()),
+            _ => Ok(Reply::Denied(Denial::default())),
         }
     }
 
@@ -121,7 +121,7 @@ struct Client {
     began: usize,
     won: Option<(usize, u64)>,
     there: Vec<VecDeque<Command>>,
-    back: Vec<VecDeque<Option<Reply>>>,
+    back: Vec<VecDeque<Option<Answered>>>,
 }
 
 impl Client {

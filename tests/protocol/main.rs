@@ -29,18 +29,22 @@ mod validity;
 use std::time::Duration;
 
 use quorlock::protocol::{
-    Command, Denial, Mark, NodeId, Owner, Quorum, Reply, Resource, Round, RoundSpec, Timestamp,
+    Command, Denial, Failure, Mark, NodeId, Owner, Quorum, Reply, Resource, Round, RoundSpec,
+    Tally, Timestamp,
 };
 
 /// The lifetime that these tests ask for: with the default drift, 9898 ms of it are validity.
 const TTL: Duration = Duration::from_secs(10);
 
-const GRANTED: Reply = Reply::Granted(None);
-const UNKNOWN: Reply = Reply::Failed { sent: true };
-const NOT_SENT: Reply = Reply::Failed { sent: false };
+/// What a node says in place of a vote, or as one.
+type Answered = Result<Reply, Failure>;
 
-fn denied() -> Reply {
-    Reply::Denied(Denial::new(Some(b"other".as_slice().into()), Some(TTL)))
+const GRANTED: Answered = Ok(Reply::Granted(None));
+const UNKNOWN: Answered = Err(Failure::TIMED_OUT);
+const NOT_SENT: Answered = Err(Failure::NOT_SENT);
+
+fn denied() -> Answered {
+    Ok(Reply::Denied(Denial::new(Some(b"other".as_slice().into()), Some(TTL))))
 }
 
 fn resource() -> Resource {
@@ -76,8 +80,25 @@ fn sent(nodes: usize) -> Round {
     round
 }
 
-fn drain(round: &mut Round) -> Vec<(NodeId, Command)> {
-    std::iter::from_fn(|| round.poll_command()).collect()
+/// What yields commands.
+trait Commands {
+    fn next_command(&mut self) -> Option<(NodeId, Command)>;
+}
+
+impl Commands for Round {
+    fn next_command(&mut self) -> Option<(NodeId, Command)> {
+        self.poll_command()
+    }
+}
+
+impl Commands for Tally {
+    fn next_command(&mut self) -> Option<(NodeId, Command)> {
+        self.poll_command()
+    }
+}
+
+fn drain(round: &mut impl Commands) -> Vec<(NodeId, Command)> {
+    std::iter::from_fn(|| round.next_command()).collect()
 }
 
 fn acquires(nodes: impl IntoIterator<Item = usize>) -> Vec<(NodeId, Command)> {

@@ -3,7 +3,7 @@
 //! Goal: an oracle that shares no code and no shape with `src/protocol/round.rs`. Method: it keeps the raw
 //! list of what happened and recounts it from scratch at every step, which is slow and hard to get wrong.
 
-use quorlock::protocol::{Command, NodeId, Quorum, Reply, Round, RoundSpec, Verdict};
+use quorlock::protocol::{Command, NodeId, Quorum, Round, RoundSpec, Verdict};
 
 use super::*;
 
@@ -30,7 +30,7 @@ pub(crate) enum Answer {
 impl Answer {
     pub(crate) const ALL: [Self; 4] = [Self::Granted, Self::Denied, Self::Unknown, Self::NotSent];
 
-    pub(crate) fn reply(self) -> Reply {
+    pub(crate) fn reply(self) -> Answered {
         match self {
             Self::Granted => GRANTED,
             Self::Denied => denied(),

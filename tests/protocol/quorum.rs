@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use quorlock::protocol::{Quorum, Reply, Verdict};
+use quorlock::protocol::{Quorum, Verdict};
 
 use super::*;
 
@@ -14,7 +14,7 @@ const GOLDEN: &str = include_str!("testdata/quorum.txt");
 struct Case {
     line: &'static str,
     nodes: usize,
-    replies: Vec<Option<Reply>>,
+    replies: Vec<Option<Answered>>,
     expected: &'static str,
 }
 

@@ -38,7 +38,7 @@ fn a_win_may_hold_everywhere_but_where_it_was_denied_or_never_sent() {
     for index in [2, 3, 4] {
         round.handle_reply(node(index), GRANTED, at(1));
     }
-    assert_eq!(round.may_hold().collect::<Vec<_>>(), [node(2), node(3), node(4)]);
+    assert_eq!(round.may_stand().collect::<Vec<_>>(), [node(2), node(3), node(4)]);
 
     let mut round = sent(5);
     round.handle_reply(node(0), UNKNOWN, at(1));
@@ -46,7 +46,7 @@ fn a_win_may_hold_everywhere_but_where_it_was_denied_or_never_sent() {
         round.handle_reply(node(index), GRANTED, at(1));
     }
     assert_eq!(round.verdict(), Verdict::Won);
-    assert_eq!(round.may_hold().collect::<Vec<_>>(), [0, 1, 2, 3, 4].map(node));
+    assert_eq!(round.may_stand().collect::<Vec<_>>(), [0, 1, 2, 3, 4].map(node));
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn commands_that_were_never_handed_out_are_taken_back() {
     assert_eq!(round.poll_command(), acquires([0]).pop());
     round.handle_abandoned();
     assert_eq!(drain(&mut round), releases([0]));
-    assert_eq!(round.may_hold().collect::<Vec<_>>(), [node(0)]);
+    assert_eq!(round.may_stand().collect::<Vec<_>>(), [node(0)]);
     // Nobody was asked but node 0, so nothing that the others say counts.
     round.handle_reply(node(1), UNKNOWN, at(1));
     assert_eq!(drain(&mut round), []);
@@ -190,7 +190,7 @@ fn what_comes_after_a_win_sends_nothing_and_keeps_account() {
     round.handle_timeout(at(100));
     assert_eq!((round.verdict(), round.granted()), (Verdict::Won, 3));
     assert_eq!(drain(&mut round), []);
-    assert_eq!(round.may_hold().collect::<Vec<_>>(), [0, 1, 2, 4].map(node));
+    assert_eq!(round.may_stand().collect::<Vec<_>>(), [0, 1, 2, 4].map(node));
 }
 
 #[test]

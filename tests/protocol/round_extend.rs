@@ -2,28 +2,26 @@
 //!
 //! Goal: the quorum is of all configured nodes, whatever was won, and a failed extension takes nothing away.
 
-use quorlock::protocol::{FencingToken, RoundLoss, Verdict};
+use quorlock::protocol::{ExtendSpec, FencingToken, RoundLoss, Verdict};
 
 use super::*;
 
-const TOKEN: Option<FencingToken> = Some(FencingToken::new(7));
-
-fn gone() -> Reply {
-    Reply::Denied(Denial::gone())
+fn gone() -> Answered {
+    Ok(Reply::Denied(Denial::gone()))
 }
 
-fn extend(nodes: usize) -> Round {
-    let mut spec = RoundSpec::new(resource(), owner(), TTL);
-    spec.token = TOKEN;
-    let mut round = Round::extend(Quorum::of(nodes), spec, start());
+fn extend(nodes: usize) -> Tally {
+    let mut spec = ExtendSpec::new(resource(), owner(), TTL);
+    spec.fenced = true;
+    let mut round = Tally::extend(Quorum::of(nodes), spec, start());
     let (resource, owner) = (resource(), owner());
-    let command = Command::Extend { resource, owner, ttl: TTL, token: TOKEN };
+    let command = Command::Extend { resource, owner, ttl: TTL, fenced: true };
     let asked: Vec<_> = (0..nodes).map(|index| (node(index), command.clone())).collect();
     assert_eq!(drain(&mut round), asked, "every node, each once");
     round
 }
 
-fn after(nodes: usize, replies: &[Reply]) -> Round {
+fn after(nodes: usize, replies: &[Answered]) -> Tally {
     let mut round = extend(nodes);
     for (index, reply) in replies.iter().enumerate() {
         round.handle_reply(node(index), reply.clone(), at(1));
@@ -39,7 +37,6 @@ fn a_quorum_of_all_nodes_extends_and_the_validity_counts_from_its_start() {
     round.handle_reply(node(4), GRANTED, at(1));
     assert_eq!((round.verdict(), round.loss()), (Verdict::Won, None));
     assert_eq!(round.deadline(), at(9_898));
-    assert_eq!(round.token(), None, "no new token");
 }
 
 #[test]
@@ -64,7 +61,6 @@ fn how_it_ends_and_that_nothing_is_ever_undone() {
         let verdict = if loss.is_some() { Verdict::Lost } else { Verdict::Won };
         assert_eq!((round.verdict(), round.loss()), (verdict, loss), "{replies:?}");
         round.handle_timeout(at(100));
-        round.handle_abandoned();
         assert_eq!(drain(&mut round), [], "{replies:?}");
         assert_eq!((round.verdict(), round.loss()), (verdict, loss), "{replies:?}");
     }
@@ -89,6 +85,12 @@ fn a_timeout_leaves_it_in_doubt_and_an_answer_after_that_does_not_count() {
 
 #[test]
 fn counters_in_the_answers_ask_nobody_to_confirm() {
-    let round = after(3, &[Reply::Granted(TOKEN), Reply::Granted(Some(FencingToken::new(9)))]);
+    let round = after(
+        3,
+        &[
+            Ok(Reply::Granted(Some(FencingToken::new(7)))),
+            Ok(Reply::Granted(Some(FencingToken::new(9)))),
+        ],
+    );
     assert_eq!(round.verdict(), Verdict::Won);
 }

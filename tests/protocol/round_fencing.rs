@@ -12,8 +12,8 @@ fn token(number: u64) -> FencingToken {
     FencingToken::new(number)
 }
 
-fn granted(counter: u64) -> Reply {
-    Reply::Granted(Some(token(counter)))
+fn granted(counter: u64) -> Answered {
+    Ok(Reply::Granted(Some(token(counter))))
 }
 
 fn confirms(nodes: impl IntoIterator<Item = usize>, number: u64) -> Vec<(NodeId, Command)> {
@@ -89,7 +89,7 @@ fn the_token_is_chosen_at_the_first_quorum_and_stays() {
     round.handle_reply(node(4), granted(12), at(3));
     round.handle_reply(node(0), granted(12), at(3));
     assert_eq!(state(&round), (Verdict::Won, None, Some(12)));
-    assert_eq!(round.may_hold().collect::<Vec<_>>(), (0..5).map(node).collect::<Vec<_>>());
+    assert_eq!(round.may_stand().collect::<Vec<_>>(), (0..5).map(node).collect::<Vec<_>>());
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_late_grant_with_the_token_is_a_vote() {
     // What comes back from the confirm changes nothing.
     round.handle_reply(node(2), denied(), at(3));
     assert_eq!((drain(&mut round), state(&round)), (vec![], (Verdict::Won, None, Some(12))));
-    assert_eq!(round.may_hold().count(), 5);
+    assert_eq!(round.may_stand().count(), 5);
 }
 
 #[test]
@@ -182,18 +182,18 @@ fn a_grant_without_a_counter_is_no_vote_for_a_token() {
     let mut round = fenced(5);
     for index in 0..3 {
         assert_eq!(state(&round), OPEN);
-        round.handle_reply(node(index), Reply::Granted(None), at(1));
+        round.handle_reply(node(index), Ok(Reply::Granted(None)), at(1));
     }
     assert_eq!(state(&round), CONTENDED);
     assert_eq!(drain(&mut round), releases(0..5));
 
     // One of them among others, before the token is chosen and after.
     let mut round = fenced(5);
-    for (index, reply) in [(0, Reply::Granted(None)), (1, granted(10)), (2, granted(10))] {
+    for (index, reply) in [(0, Ok(Reply::Granted(None))), (1, granted(10)), (2, granted(10))] {
         round.handle_reply(node(index), reply, at(1));
     }
     assert_eq!((drain(&mut round), state(&round)), (vec![], OPEN), "two votes are no quorum");
-    round.handle_reply(node(3), Reply::Granted(None), at(1));
+    round.handle_reply(node(3), Ok(Reply::Granted(None)), at(1));
     assert_eq!(state(&round), OPEN);
     round.handle_reply(node(4), granted(10), at(1));
     assert_eq!(state(&round), (Verdict::Won, None, Some(10)));

@@ -1,15 +1,15 @@
 //! Release rounds: where a release is sent, and when it is confirmed, gone, or unknown.
 //!
 //! Goal: a release is counted over all configured nodes, never over those that were won, and a lost
-//! release round sends nothing more (what must be repeated is the driver's business).
+//! release round sends nothing more (what must be repeated is the engine's business).
 
-use quorlock::protocol::{Quorum, Round, RoundLoss, Timestamp, Verdict};
+use quorlock::protocol::{Quorum, RoundLoss, Timestamp, Verdict};
 
 use super::*;
 
-fn release(nodes: usize, held: &[usize]) -> Round {
+fn release(nodes: usize, held: &[usize]) -> Tally {
     let held: Vec<_> = held.iter().copied().map(node).collect();
-    Round::release(Quorum::of(nodes), resource(), owner(), held)
+    Tally::release(Quorum::of(nodes), resource(), owner(), held)
 }
 
 #[test]
@@ -100,11 +100,11 @@ fn time_does_not_matter_to_a_release() {
 }
 
 #[test]
-fn an_abandoned_release_goes_on_in_what_it_has_sent() {
+fn a_release_that_is_decided_goes_on_in_what_it_has_to_send() {
     let mut round = release(3, &[0, 1, 2]);
     assert_eq!(round.poll_command(), releases([0]).pop());
-    round.handle_abandoned();
-    assert_eq!(round.loss(), Some(RoundLoss::Abandoned));
+    round.handle_timeout(at(100));
+    assert_eq!(round.loss(), Some(RoundLoss::NoQuorum));
     // What was to be released still is: taking these back would leave keys behind.
     assert_eq!(drain(&mut round), releases([1, 2]));
 }

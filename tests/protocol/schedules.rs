@@ -35,30 +35,32 @@ struct Server {
 }
 
 impl Server {
-    fn execute(&mut self, command: Command, flaw: Flaw) -> Reply {
+    fn execute(&mut self, command: Command, flaw: Flaw) -> Answered {
         match command {
             Command::Acquire { owner, hint: Some(hint), .. } if self.holder.is_none() => {
                 self.holder = Some(owner);
                 self.counter = hint.max(self.counter + 1);
-                Reply::Granted(Some(FencingToken::new(self.counter)))
+                Ok(Reply::Granted(Some(FencingToken::new(self.counter))))
             }
-            Command::Confirm { token, .. } if flaw == Flaw::Maximum => Reply::Granted(Some(token)),
+            Command::Confirm { token, .. } if flaw == Flaw::Maximum => {
+                Ok(Reply::Granted(Some(token)))
+            }
             Command::Confirm { owner, token, .. }
                 if flaw == Flaw::Blind
                     || self.holder == Some(owner) && self.counter <= token.get() =>
             {
                 self.counter = token.get();
-                Reply::Granted(Some(token))
+                Ok(Reply::Granted(Some(token)))
             }
             Command::Restore { owner, .. } if self.holder.is_none() => {
                 self.holder = Some(owner);
-                Reply::Granted(None)
+                Ok(Reply::Granted(None))
             }
             Command::Release { owner, .. } if self.holder == Some(owner) => {
                 self.holder = None;
-                Reply::Granted(None)
+                Ok(Reply::Granted(None))
             }
-            _ => Reply::Denied(Denial::default()),
+            _ => Ok(Reply::Denied(Denial::default())),
         }
     }
 }
@@ -69,7 +71,7 @@ struct Client {
     won: Option<(usize, u64)>,
     /// Commands and replies under way, of each node.
     there: Vec<VecDeque<Command>>,
-    back: Vec<VecDeque<Option<Reply>>>,
+    back: Vec<VecDeque<Option<Answered>>>,
 }
 
 impl Client {
@@ -85,7 +87,7 @@ impl Client {
 
     fn restore(&self) -> Command {
         let RoundSpec { resource, owner, ttl, .. } = self.round.spec().clone();
-        Command::Restore { resource, owner, ttl, until: start(), token: self.round.token() }
+        Command::Restore { resource, owner, ttl, until: start(), fenced: true }
     }
 
     fn send(&mut self) {

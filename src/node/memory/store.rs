@@ -78,8 +78,8 @@ impl Store {
                 self.still_in(mark)?;
                 Ok(self.confirm(&resource, owner, token, now))
             }
-            Command::Extend { resource, owner, ttl, token } => {
-                if token.is_some() {
+            Command::Extend { resource, owner, ttl, fenced } => {
+                if fenced {
                     self.admitted()?;
                 }
                 let expires = Some(now.saturating_add(wire(ttl)));
@@ -93,8 +93,8 @@ impl Store {
                 })
             }
             // Like the end of an acquire, that of a restore is in a clock that this node does not know.
-            Command::Restore { resource, owner, ttl, until: _, token } => {
-                if token.is_some() {
+            Command::Restore { resource, owner, ttl, until: _, fenced } => {
+                if fenced {
                     self.admitted()?;
                 }
                 if self.keys(now).contains_key(resource.as_bytes()) {

@@ -33,8 +33,8 @@ pub(super) fn execute(session: Arc<Session>, command: Command) -> NodeCall {
         Command::Confirm { resource, owner, token, mark } => {
             Box::pin(confirm(session, resource, owner, token, mark))
         }
-        Command::Restore { resource, owner, ttl, until, token } => {
-            Box::pin(restore(session, resource, owner, ttl, until, token.is_some()))
+        Command::Restore { resource, owner, ttl, until, fenced } => {
+            Box::pin(restore(session, resource, owner, ttl, until, fenced))
         }
         Command::Extend { .. } => {
             let batch = extend(session, vec![command]);
@@ -48,13 +48,14 @@ pub(super) fn execute(session: Arc<Session>, command: Command) -> NodeCall {
 pub(super) fn execute_many(
     session: Arc<Session>,
     commands: Vec<Command>,
-) -> NodeFuture<Vec<Reply>> {
+) -> NodeFuture<Vec<Result<Reply, NodeError>>> {
     let extension = |command: &Command| matches!(command, Command::Extend { .. });
     if commands.iter().all(extension) {
         return Box::pin(extend_together(session, commands));
     }
     let calls = commands.into_iter().map(|command| execute(Arc::clone(&session), command));
-    Box::pin(futures::future::try_join_all(calls.collect::<Vec<_>>()))
+    let calls: Vec<NodeCall> = calls.collect();
+    Box::pin(async move { Ok(futures::future::join_all(calls).await) })
 }
 
 /// > "SET resource_name my_random_value NX PX 30000" (the Redis page)
@@ -222,26 +223,21 @@ fn keys<'a>(fenced: bool, resources: impl Iterator<Item = &'a [u8]> + Clone) -> 
 async fn extend_together(
     session: Arc<Session>,
     commands: Vec<Command>,
-) -> Result<Vec<Reply>, NodeError> {
+) -> Result<Vec<Result<Reply, NodeError>>, NodeError> {
     match extend(Arc::clone(&session), commands.clone()).await {
         Err(NodeError::Rejected { .. }) if commands.len() > 1 => {}
-        answer => return answer,
+        answer => return answer.map(|replies| replies.into_iter().map(Ok).collect()),
     }
     let one = |command| {
         let call = extend(Arc::clone(&session), vec![command]);
-        async move {
-            match call.await {
-                Ok(mut replies) => replies.pop().unwrap_or(Reply::Failed { sent: true }),
-                Err(error) => Reply::Failed { sent: error.sent() },
-            }
-        }
+        async move { call.await?.pop().ok_or_else(|| unexpected("an empty answer")) }
     };
     Ok(futures::future::join_all(commands.into_iter().map(one)).await)
 }
 
 /// Extends keys with one script, in classic mode where no lease has a token.
 async fn extend(session: Arc<Session>, commands: Vec<Command>) -> Result<Vec<Reply>, NodeError> {
-    let fenced = |command: &Command| matches!(command, Command::Extend { token: Some(_), .. });
+    let fenced = |command: &Command| matches!(command, Command::Extend { fenced: true, .. });
     let fenced = commands.iter().all(fenced);
     let source: &Source = if fenced { &script::EXTEND } else { &script::EXTEND_CLASSIC };
     let extensions = || {

@@ -8,25 +8,21 @@ fn at(millis: u64) -> Timestamp {
     Timestamp::from_origin(Duration::from_millis(millis))
 }
 
-impl TimerQueue {
-    pub(in crate::engine) fn len(&self) -> usize {
-        self.lock().by_time.len()
+impl TimerQueue<()> {
+    fn add(&mut self, millis: u64, slack: Duration) -> (TimerKey, Wakeup) {
+        self.schedule(None, at(millis), slack, ())
     }
 
-    fn add(&self, millis: u64, slack: Duration) -> (TimerKey, Wakeup) {
-        self.put(None, at(millis), slack, Weak::new())
-    }
-
-    fn due(&self, now: u64) -> Vec<TimerKey> {
+    fn due(&mut self, now: u64) -> Vec<TimerKey> {
         self.take_due(at(now)).into_iter().map(|(key, _)| key).collect()
     }
 }
 
 #[test]
 fn the_keeper_is_started_once_and_woken_only_for_what_comes_before_it_looks() {
-    let queue = TimerQueue::default();
-    let (first, alarm) = queue.add(1_000, Duration::ZERO);
-    assert_eq!(alarm, Wakeup::Start);
+    let mut queue = TimerQueue::default();
+    let (first, wakeup) = queue.add(1_000, Duration::ZERO);
+    assert_eq!(wakeup, Wakeup::Start);
     assert_eq!(queue.add(900, Duration::ZERO).1, Wakeup::Silent, "it has not looked yet");
     assert!(queue.due(100).is_empty());
     assert_eq!(queue.next_look(at(100)), Some(at(600)), "it never sleeps for long");
@@ -35,15 +31,15 @@ fn the_keeper_is_started_once_and_woken_only_for_what_comes_before_it_looks() {
     assert_eq!(queue.add(598, Duration::ZERO).1, Wakeup::Silent, "it has been woken");
     assert!(queue.due(101).is_empty());
     assert_eq!(queue.next_look(at(101)), Some(at(598)));
-    queue.remove(first);
+    queue.cancel(first);
     assert_eq!(queue.len(), 4);
 }
 
 #[test]
 fn a_keeper_with_nothing_left_goes_home_and_the_next_lease_starts_another() {
-    let queue = TimerQueue::default();
+    let mut queue = TimerQueue::default();
     let (key, _) = queue.add(1_000, Duration::ZERO);
-    queue.remove(key);
+    queue.cancel(key);
     assert_eq!((queue.len(), queue.next_look(at(0))), (0, None));
     assert_eq!(queue.add(1_000, Duration::ZERO).1, Wakeup::Start);
     queue.abandon();
@@ -53,18 +49,18 @@ fn a_keeper_with_nothing_left_goes_home_and_the_next_lease_starts_another() {
 
 #[test]
 fn a_lease_has_one_entry() {
-    let queue = TimerQueue::default();
+    let mut queue = TimerQueue::default();
     let (first, _) = queue.add(1_000, Duration::ZERO);
-    let (second, _) = queue.put(Some(first), at(500), Duration::ZERO, Weak::new());
+    let (second, _) = queue.schedule(Some(first), at(500), Duration::ZERO, ());
     assert_eq!(queue.due(5_000), [second]);
-    queue.remove(second);
+    queue.cancel(second);
     assert_eq!(queue.len(), 0);
 }
 
 #[test]
 fn a_renewal_that_is_due_takes_others_along_and_neither_losses_nor_warnings() {
-    let queue = TimerQueue::default();
-    let renewal = |millis| queue.add(millis, 30 * MS).0;
+    let mut queue = TimerQueue::default();
+    let mut renewal = |millis| queue.add(millis, 30 * MS).0;
     let (due, near, far) = (renewal(1_000), renewal(1_030), renewal(1_031));
     let (now, soon) = (queue.add(1_002, Duration::ZERO).0, queue.add(1_003, Duration::ZERO).0);
     assert!(queue.due(997).is_empty());
@@ -75,7 +71,7 @@ fn a_renewal_that_is_due_takes_others_along_and_neither_losses_nor_warnings() {
 
 #[test]
 fn a_batch_is_filled_and_not_exceeded() {
-    let queue = TimerQueue::default();
+    let mut queue = TimerQueue::default();
     for n in 0..300 {
         let _ = queue.add(1_000 + n, 1_000 * MS);
     }

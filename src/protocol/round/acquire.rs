@@ -1,4 +1,4 @@
-//! One fan-out to all nodes: who is asked, what the replies amount to, and what must be undone.
+//! One fan-out that acquires: who is asked, which token they agree on, what the replies amount to, what must be undone.
 //!
 //! A round decides. It does not send, wait or look at a clock, and it stays alive after its verdict,
 //! because a command that timed out may still have taken effect.
@@ -7,14 +7,18 @@ use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 use core::time::Duration;
 
 use super::{
-    command::{Command, Mark, NodeId, Reply},
-    fencing::FencingToken,
-    owner::Owner,
+    RoundLoss,
     quorum::{Quorum, Verdict},
+    vote::{Vote, Votes},
+};
+use crate::protocol::{
+    command::{Cause, Command, Failure, Mark, NodeId, Reply},
+    fencing::FencingToken,
+    footprint::Footprint,
+    owner::Owner,
     resource::Resource,
     time::Timestamp,
     validity::{self, Drift},
-    vote::{Vote, Votes},
 };
 
 /// What a round asks for.
@@ -35,8 +39,6 @@ pub struct RoundSpec {
     pub hint: Option<u64>,
     /// What is known of each node before the round begins, in their order, where a fencing token is wanted.
     pub marks: Box<[Mark]>,
-    /// The token of the lease that is extended, where it has one.
-    pub token: Option<FencingToken>,
 }
 
 impl RoundSpec {
@@ -50,29 +52,12 @@ impl RoundSpec {
             min_validity: Duration::ZERO,
             hint: None,
             marks: Box::default(),
-            token: None,
         }
     }
 
     fn mark(&self, node: NodeId) -> Mark {
         self.marks.get(node.index()).copied().unwrap_or_default()
     }
-}
-
-/// Why a round was lost.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[non_exhaustive]
-pub enum RoundLoss {
-    /// Enough nodes answered, and someone else holds too many of them; for a release or an extension, the
-    /// key was gone from too many.
-    Contended,
-    /// Too many nodes failed: no round could be won, whoever holds the resource; for a release or an
-    /// extension, the nodes that failed might have made the quorum.
-    NoQuorum,
-    /// A quorum granted, with less than the minimum validity left.
-    TooLate,
-    /// The caller went away before the verdict.
-    Abandoned,
 }
 
 /// One fan-out to all nodes.
@@ -92,18 +77,19 @@ pub enum RoundLoss {
 /// while let Some((_node, _command)) = round.poll_command() {} // send them
 ///
 /// let later = start.saturating_add(Duration::from_millis(1));
-/// round.handle_reply(NodeId::new(2), Reply::Granted(None), later);
-/// round.handle_reply(NodeId::new(0), Reply::Granted(None), later);
+/// round.handle_reply(NodeId::new(2), Ok(Reply::Granted(None)), later);
+/// round.handle_reply(NodeId::new(0), Ok(Reply::Granted(None)), later);
 /// assert_eq!(round.verdict(), Verdict::Won);
 /// # Ok::<(), quorlock::protocol::ResourceError>(())
 /// ```
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Round {
-    purpose: Purpose,
     spec: RoundSpec,
     quorum: Quorum,
     deadline: Timestamp,
     votes: Votes,
+    /// Until it is handed over to whoever sees to it after the verdict.
+    footprint: Option<Footprint>,
     /// The token to agree on, chosen once, at the first quorum of grants.
     token: Option<FencingToken>,
     verdict: Verdict,
@@ -111,106 +97,80 @@ pub struct Round {
     commands: VecDeque<(NodeId, Command)>,
 }
 
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-enum Purpose {
-    Acquire,
-    Extend,
-    Release,
-}
-
 impl Round {
-    /// Begins an acquire round at `now`, which must be read before the first command is sent.
+    /// Begins at `now`, which must be read before the first command is sent.
     pub fn acquire(quorum: Quorum, spec: RoundSpec, now: Timestamp) -> Self {
-        Self::begin(Purpose::Acquire, quorum, spec, now)
-    }
-
-    /// Begins a round that prolongs what an acquire round has won, at `now`, which must be read before the
-    /// first command is sent. Every configured node is asked, and the quorum is of all of them; a lost one
-    /// undoes nothing, because the validity that was promised before still runs.
-    pub fn extend(quorum: Quorum, spec: RoundSpec, now: Timestamp) -> Self {
-        Self::begin(Purpose::Extend, quorum, spec, now)
-    }
-
-    fn begin(purpose: Purpose, quorum: Quorum, spec: RoundSpec, now: Timestamp) -> Self {
-        let deadline = validity::deadline(now, spec.ttl, spec.drift);
-        let mut round = Self::new(purpose, quorum, spec, deadline);
+        let mut round = Self {
+            deadline: validity::deadline(now, spec.ttl, spec.drift),
+            spec,
+            quorum,
+            votes: Votes::new(quorum.nodes()),
+            footprint: Some(Footprint::new(quorum.nodes())),
+            token: None,
+            verdict: Verdict::Pending,
+            loss: None,
+            commands: VecDeque::with_capacity(quorum.nodes()),
+        };
         for index in 0..quorum.nodes() {
-            round.send(NodeId::new(index));
+            round.ask(NodeId::new(index));
         }
         // Of no nodes at all, a quorum is out of reach from the start.
         round.settle(now);
         round
     }
 
-    /// Begins a release round for what an acquire round may have set, on the nodes `held`.
-    ///
-    /// The quorum is counted over all nodes: those not named count as having nothing to delete.
-    pub fn release(
-        quorum: Quorum,
-        resource: Resource,
-        owner: Owner,
-        held: impl IntoIterator<Item = NodeId>,
-    ) -> Self {
-        let spec = RoundSpec::new(resource, owner, Duration::ZERO);
-        let mut round = Self::new(Purpose::Release, quorum, spec, Timestamp::ORIGIN);
-        for node in held {
-            round.send(node);
-        }
-        round.settle(Timestamp::ORIGIN);
-        round
-    }
-
-    fn new(purpose: Purpose, quorum: Quorum, spec: RoundSpec, deadline: Timestamp) -> Self {
-        Self {
-            purpose,
-            spec,
-            quorum,
-            deadline,
-            votes: Votes::new(quorum.nodes()),
-            token: None,
-            verdict: Verdict::Pending,
-            loss: None,
-            commands: VecDeque::with_capacity(quorum.nodes()),
-        }
-    }
-
     /// The next command to send, if there is one.
     pub fn poll_command(&mut self) -> Option<(NodeId, Command)> {
-        self.commands.pop_front()
+        self.commands.pop_front().or_else(|| {
+            let order = self.footprint.as_mut()?.poll_release()?;
+            let RoundSpec { resource, owner, .. } = &self.spec;
+            let release = Command::Release { resource: resource.clone(), owner: *owner };
+            Some((order.node, release))
+        })
     }
 
-    /// Takes the reply of `node`, which arrived at `now`.
+    /// Hands over what is known of where the key stands, once, after the verdict. Whoever takes it sees to what has to
+    /// be undone from then on, and must be told of the answers that come later; this round yields no more releases.
+    pub const fn take_footprint(&mut self) -> Option<Footprint> {
+        match self.verdict {
+            Verdict::Pending => None,
+            Verdict::Won | Verdict::Lost => self.footprint.take(),
+        }
+    }
+
+    /// Takes the answer of `node`, which arrived at `now`.
     ///
-    /// Each command is answered once; a second reply, or one of a node that was not asked, changes nothing.
-    pub fn handle_reply(&mut self, node: NodeId, reply: Reply, now: Timestamp) {
+    /// Each command is answered once; a second answer, or one of a node that was not asked, changes nothing.
+    pub fn handle_reply(&mut self, node: NodeId, reply: Result<Reply, Failure>, now: Timestamp) {
         let Some(before) = self.votes.get(node).filter(|vote| vote.is_open()) else { return };
-        if reply == (Reply::Failed { sent: false }) {
+        if matches!(reply, Err(Failure { sent: false, .. })) {
             // The command may still be waiting to be handed out, and must not be any more.
             self.commands.retain(|(other, _)| *other != node);
         }
+        // The release that was sent at the verdict ran behind the acquire, if that was on the same connection, and sent
+        // in one piece. Whatever shows afterwards that the key may stand there is undone again.
+        if let Some(footprint) = self.footprint.as_mut().filter(|_| before == Vote::Waiting) {
+            footprint.handle_acquire(node, &reply);
+        }
         let vote = match (before, reply) {
-            (Vote::Confirming, Reply::Granted(_)) => Vote::Confirmed,
-            (Vote::Confirming, Reply::Denied(_)) => Vote::Outvoted,
+            (Vote::Confirming, Ok(Reply::Granted(_))) => Vote::Confirmed,
+            (Vote::Confirming, Ok(Reply::Denied(_))) => Vote::Outvoted,
             // It has granted, so that the key stands there whatever became of the confirm.
-            (Vote::Confirming, Reply::Failed { .. }) => Vote::Failed { sent: true },
-            (_, Reply::Granted(fence)) => Vote::Granted(fence),
-            (_, Reply::Denied(_)) => Vote::Denied,
-            (_, Reply::Failed { sent }) => Vote::Failed { sent },
+            (Vote::Confirming, Err(failure)) => Vote::Failed(Failure { sent: true, ..failure }),
+            (_, Ok(Reply::Granted(fence))) => Vote::Granted(fence),
+            (_, Ok(Reply::Denied(denial))) => Vote::Denied(denial.remaining),
+            (_, Err(failure)) => Vote::Failed(failure),
         };
         self.votes.set(node, vote);
-        match self.verdict {
-            Verdict::Pending => self.settle(now),
-            // The release that was sent at the verdict ran behind the acquire, if that was on the same
-            // connection, and sent in one piece. Whatever shows that the key may stand there is undone again.
-            Verdict::Lost if before == Vote::Waiting && vote.may_hold() => self.undo(node),
-            Verdict::Won | Verdict::Lost => {}
+        if self.verdict == Verdict::Pending {
+            self.settle(now);
         }
     }
 
     /// The time for one command to one node has passed: every node that has not replied has failed.
     pub fn handle_timeout(&mut self, now: Timestamp) {
         for index in 0..self.quorum.nodes() {
-            self.handle_reply(NodeId::new(index), Reply::Failed { sent: true }, now);
+            self.handle_reply(NodeId::new(index), Err(Failure::TIMED_OUT), now);
         }
     }
 
@@ -252,59 +212,87 @@ impl Round {
         self.votes.granted()
     }
 
-    /// The nodes on which the key may stand with this round's owner, now or later.
-    pub fn may_hold(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.votes.iter().filter(|(_, vote)| vote.may_hold()).map(|(node, _)| node)
+    /// The nodes on which the key may stand with this round's owner, now or later; none once the footprint has been
+    /// handed over.
+    pub fn may_stand(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.footprint.iter().flat_map(Footprint::may_stand)
     }
 
-    fn send(&mut self, node: NodeId) {
-        if self.votes.get(node) != Some(Vote::NotAsked) {
-            return;
-        }
+    /// Whether a quorum might have answered, and was too slow for it: the nodes may have too much to do.
+    pub fn is_overrun(&self) -> bool {
+        let answered =
+            self.votes.granted() + self.votes.count(|vote| matches!(vote, Vote::Denied(_)));
+        let slow = self.votes.failed_by(Cause::Slow);
+        answered < self.quorum.needed() && answered + slow >= self.quorum.needed()
+    }
+
+    /// Whether the nodes whose state has changed since they were looked at would have made the difference: they are
+    /// well, and may vote in the next round.
+    pub fn is_outdated(&self) -> bool {
+        let outdated = self.votes.failed_by(Cause::Outdated);
+        let others = self.votes.failed() - outdated;
+        let denied = self.votes.count(|vote| matches!(vote, Vote::Denied(_)));
+        outdated > 0 && denied + others <= self.quorum.spare()
+    }
+
+    /// Whether the nodes in quarantine, or whose state has changed, would have made the difference.
+    pub fn is_quarantined(&self) -> bool {
+        let pass = self.votes.failed_by(Cause::Quarantined) + self.votes.failed_by(Cause::Outdated);
+        self.votes.failed() - pass <= self.quorum.spare()
+    }
+
+    /// When enough of the keys that stood in the way will have expired; `None` where that is not known.
+    pub fn free_after(&self) -> Option<Duration> {
+        let mut remaining: Vec<Option<Duration>> = self
+            .votes
+            .iter()
+            .filter_map(|(_, vote)| match vote {
+                Vote::Denied(remaining) => Some(remaining),
+                _ => None,
+            })
+            .collect();
+        // A key without a ttl never expires: it sorts last.
+        remaining.sort_by_key(|remaining| remaining.unwrap_or(Duration::MAX));
+        let in_the_way = self.votes.failed().saturating_add(remaining.len());
+        let must_expire = in_the_way.checked_sub(self.quorum.spare())?.checked_sub(1)?;
+        remaining.get(must_expire).copied().flatten()
+    }
+
+    fn ask(&mut self, node: NodeId) {
+        let RoundSpec { resource, owner, ttl, hint, .. } = &self.spec;
+        let acquire = Command::Acquire {
+            resource: resource.clone(),
+            owner: *owner,
+            ttl: *ttl,
+            hint: *hint,
+            mark: self.spec.mark(node),
+        };
         self.votes.set(node, Vote::Waiting);
-        let RoundSpec { resource, owner, ttl, hint, token, .. } = &self.spec;
-        let (resource, owner, ttl) = (resource.clone(), *owner, *ttl);
-        let mark = self.spec.mark(node);
-        self.commands.push_back((
-            node,
-            match self.purpose {
-                Purpose::Acquire => Command::Acquire { resource, owner, ttl, hint: *hint, mark },
-                Purpose::Extend => Command::Extend { resource, owner, ttl, token: *token },
-                Purpose::Release => Command::Release { resource, owner },
-            },
-        ));
+        self.commands.push_back((node, acquire));
+        if let Some(footprint) = &mut self.footprint {
+            footprint.handle_acquire_sent(node);
+        }
     }
 
     /// Counts the votes and settles the verdict if they allow it.
     fn settle(&mut self, now: Timestamp) {
-        if self.purpose == Purpose::Acquire && self.granted() >= self.quorum.needed() {
+        if self.granted() >= self.quorum.needed() {
             self.agree();
         }
-        let fenced = self.purpose == Purpose::Acquire && self.spec.hint.is_some();
         let votes = match self.token {
             Some(token) => self.votes.for_token(Some(token)),
             // Where a token is wanted, nothing is won before there is one.
-            None if fenced => 0,
+            None if self.spec.hint.is_some() => 0,
             None => self.votes.granted(),
         };
         match self.quorum.verdict(votes, self.votes.against()) {
             Verdict::Pending => {}
-            Verdict::Won if self.purpose != Purpose::Release && !self.enough_left(now) => {
-                self.lose(RoundLoss::TooLate);
-            }
+            Verdict::Won if !self.enough_left(now) => self.lose(RoundLoss::TooLate),
             Verdict::Won => self.verdict = Verdict::Won,
-            Verdict::Lost => {
-                let failed = self.votes.failed();
-                let broken = match self.purpose {
-                    Purpose::Acquire => failed > self.quorum.spare(),
-                    // Nodes that were never asked have nothing to say about whether the key was there.
-                    Purpose::Extend | Purpose::Release => {
-                        let open = self.votes.count(Vote::is_open);
-                        votes + open + failed >= self.quorum.needed()
-                    }
-                };
-                self.lose(if broken { RoundLoss::NoQuorum } else { RoundLoss::Contended });
+            Verdict::Lost if self.votes.failed() > self.quorum.spare() => {
+                self.lose(RoundLoss::NoQuorum);
             }
+            Verdict::Lost => self.lose(RoundLoss::Contended),
         }
     }
 
@@ -361,28 +349,17 @@ impl Round {
     fn lose(&mut self, loss: RoundLoss) {
         self.verdict = Verdict::Lost;
         self.loss = Some(loss);
-        if self.purpose != Purpose::Acquire {
-            return;
-        }
+        let Some(footprint) = &mut self.footprint else { return };
         // A command that has not been handed out is taken back. An acquire then needs no undoing; a confirm
         // leaves the grant that it would have confirmed.
         for (node, command) in core::mem::take(&mut self.commands) {
-            match command {
-                Command::Acquire { .. } => self.votes.set(node, Vote::NotAsked),
-                _ => self.votes.set(node, Vote::Outvoted),
+            if let Command::Acquire { .. } = command {
+                self.votes.set(node, Vote::NotAsked);
+                footprint.handle_acquire_withdrawn(node);
+            } else {
+                self.votes.set(node, Vote::Outvoted);
             }
         }
-        let held: Vec<NodeId> = self.may_hold().collect();
-        for node in held {
-            self.undo(node);
-        }
-    }
-
-    fn undo(&mut self, node: NodeId) {
-        if self.purpose == Purpose::Acquire {
-            let RoundSpec { resource, owner, .. } = &self.spec;
-            let release = Command::Release { resource: resource.clone(), owner: *owner };
-            self.commands.push_back((node, release));
-        }
+        footprint.handle_ended();
     }
 }

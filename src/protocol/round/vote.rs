@@ -1,13 +1,18 @@
 //! The state of one node in one round, and the count over all of them.
 //!
-//! It decides what counts as a vote, and where a key may stand. It must count each node once.
+//! It decides what counts as a vote. It must count each node once.
 
 use alloc::{vec, vec::Vec};
 
-use super::{command::NodeId, fencing::FencingToken};
+use core::time::Duration;
+
+use crate::protocol::{
+    command::{Cause, Failure, NodeId},
+    fencing::FencingToken,
+};
 
 /// A day, in microseconds.
-pub(super) const IMPLAUSIBLY_AHEAD: u64 = 86_400_000_000;
+pub(in crate::protocol) const IMPLAUSIBLY_AHEAD: u64 = 86_400_000_000;
 
 /// Where one node stands in a round.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -21,26 +26,12 @@ pub(super) enum Vote {
     Confirmed,
     /// It granted, and will not confirm the round's token.
     Outvoted,
-    Denied,
-    Failed {
-        sent: bool,
-    },
+    /// Somebody else holds the key, for so long if that is known.
+    Denied(Option<Duration>),
+    Failed(Failure),
 }
 
 impl Vote {
-    /// Whether the key may stand there, now or later.
-    pub(super) const fn may_hold(self) -> bool {
-        match self {
-            Self::NotAsked | Self::Denied | Self::Failed { sent: false } => false,
-            Self::Waiting
-            | Self::Granted(_)
-            | Self::Confirming
-            | Self::Confirmed
-            | Self::Outvoted
-            | Self::Failed { sent: true } => true,
-        }
-    }
-
     /// Whether a reply is awaited.
     pub(super) const fn is_open(self) -> bool {
         matches!(self, Self::Waiting | Self::Confirming)
@@ -89,12 +80,17 @@ impl Votes {
     /// The nodes that will not vote any more, whatever comes.
     pub(super) fn against(&self) -> usize {
         self.count(|vote| {
-            matches!(vote, Vote::NotAsked | Vote::Denied | Vote::Outvoted | Vote::Failed { .. })
+            matches!(vote, Vote::NotAsked | Vote::Denied(_) | Vote::Outvoted | Vote::Failed(_))
         })
     }
 
     pub(super) fn failed(&self) -> usize {
-        self.count(|vote| matches!(vote, Vote::Failed { .. }))
+        self.count(|vote| matches!(vote, Vote::Failed(_)))
+    }
+
+    /// The nodes that failed for this cause.
+    pub(super) fn failed_by(&self, cause: Cause) -> usize {
+        self.count(|vote| matches!(vote, Vote::Failed(failure) if failure.cause == cause))
     }
 
     /// The nodes that granted and have not been outvoted.

@@ -9,20 +9,20 @@
 //! window shrinks. This is the additive increase and multiplicative decrease of TCP (RFC 5681), with the delay as
 //! the signal (as in RFC 6817).
 
-use std::time::Duration;
+use core::time::Duration;
 
-use crate::protocol::Timestamp;
+use super::time::Timestamp;
 
 /// The window never shrinks below this, so that whatever it learns, rounds go on.
-pub(super) const FEWEST: usize = 32;
+const FEWEST: usize = 32;
 /// It begins here: few enough that a slow machine answers them in time.
 const FIRST: usize = 64;
 /// The node's own limit is above this, with room for rounds that nobody waits for any more.
 const MOST: usize = 2048;
 
-/// A limit that adapts.
-#[derive(Debug)]
-pub(super) struct Window {
+/// A limit on the rounds under way, which adapts.
+#[derive(Clone, Debug)]
+pub struct Window {
     node_timeout: Duration,
     limit: usize,
     /// The shortest round trip, by which the network is told from the load.
@@ -36,7 +36,8 @@ pub(super) struct Window {
 }
 
 impl Window {
-    pub(super) const fn new(node_timeout: Duration) -> Self {
+    /// For rounds whose commands are answered within this time, or never.
+    pub const fn new(node_timeout: Duration) -> Self {
         Self {
             node_timeout,
             limit: FIRST,
@@ -47,13 +48,18 @@ impl Window {
         }
     }
 
+    /// Whether this many rounds under way are so many that a late one may be a sign of too many.
+    pub const fn is_crowd(under_way: usize) -> bool {
+        under_way >= FEWEST
+    }
+
     /// How many rounds may be under way.
-    pub(super) const fn limit(&self) -> usize {
+    pub const fn limit(&self) -> usize {
         self.limit
     }
 
     /// A quorum answered a round that was `begun` while this many were `under_way`, itself included.
-    pub(super) fn handle_answer(&mut self, begun: Timestamp, now: Timestamp, under_way: usize) {
+    pub fn handle_answer(&mut self, begun: Timestamp, now: Timestamp, under_way: usize) {
         let took = now.saturating_since(begun);
         let base = self.base.map_or(took, |base| {
             // With so few under way, what is slow is the network, or a machine that others keep busy.
@@ -71,7 +77,7 @@ impl Window {
     }
 
     /// No quorum answered in time a round that was `begun` then.
-    pub(super) fn handle_timeout(&mut self, begun: Timestamp, now: Timestamp) {
+    pub fn handle_timeout(&mut self, begun: Timestamp, now: Timestamp) {
         self.shrink(begun, now, 2);
     }
 

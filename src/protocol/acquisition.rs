@@ -1,0 +1,292 @@
+//! One acquire from its first round to its answer: when to try again, when to give up, and what to say then.
+//!
+//! It decides by what its lost rounds have said, by the time, and by what other rounds of this process have seen. It
+//! neither pauses nor sends, and draws no random number.
+//!
+//! # Invariants
+//!
+//! - **W1** A request for one round begins one, and begins it again only where nodes whose state had just changed would
+//!   have made the difference, for a node timeout in all.
+//! - **W2** A request with a deadline begins no round at or after it.
+//! - **W3** An outage is borne for a quarter of the wait, and for a node timeout at least; then it is reported. A
+//!   quarantine is none: it ends by itself.
+//! - **W4** Nodes that are slow under the load of this process are not reported as broken.
+//! - **W5** A pause is not longer than the configured one, nor than what stands in the way lives, and is no shorter than
+//!   a quarter of the shortest configured one.
+//! - **W6** Who runs out of time in line is told what its rounds have found, where they found the resource held.
+//!
+//! They are tested, each by name, in `tests/protocol/acquisition.rs`.
+
+use core::time::Duration;
+
+use super::{
+    pace::Backoff,
+    round::{Round, RoundLoss},
+    time::Timestamp,
+};
+
+/// How long a caller waits.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[allow(clippy::exhaustive_enums, reason = "whoever asks says one of these")]
+pub enum WaitPolicy {
+    /// One round. It is begun again, for up to a node timeout, where nodes whose state had just changed would
+    /// have made the difference.
+    OneRound,
+    /// Rounds until this much time has passed.
+    For(Duration),
+    /// Rounds until it is granted.
+    Unlimited,
+}
+
+/// What an acquisition counts with.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[allow(clippy::exhaustive_structs, reason = "plain settings; all of them matter")]
+pub struct WaitSettings {
+    /// The time for one command to one node.
+    pub node_timeout: Duration,
+    /// The wait by which an outage is borne where the request has none.
+    pub wait: Duration,
+    /// The bounds of the pauses between rounds.
+    pub backoff: Backoff,
+}
+
+/// What a lost round has said.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[allow(clippy::exhaustive_structs, reason = "plain facts; all of them matter")]
+pub struct LostRound {
+    /// Why it was lost.
+    pub loss: RoundLoss,
+    /// When it began.
+    pub begun: Timestamp,
+    /// A quorum might have answered, and was too slow.
+    pub overrun: bool,
+    /// Nodes whose state has changed would have made the difference.
+    pub outdated: bool,
+    /// Nodes in quarantine would have made the difference.
+    pub quarantined: bool,
+    /// When enough of the keys in the way will have expired.
+    pub free_after: Option<Duration>,
+    /// It had to wait for its turn.
+    pub waited_for_turn: bool,
+}
+
+impl LostRound {
+    /// Of a round that began at `begun`; `None` while it is not lost.
+    pub fn of(round: &Round, begun: Timestamp, waited_for_turn: bool) -> Option<Self> {
+        Some(Self {
+            loss: round.loss()?,
+            begun,
+            overrun: round.is_overrun(),
+            outdated: round.is_outdated(),
+            quarantined: round.is_quarantined(),
+            free_after: round.free_after(),
+            waited_for_turn,
+        })
+    }
+
+    /// Whether it found the resource held.
+    const fn found_held(&self) -> bool {
+        !matches!(self.loss, RoundLoss::NoQuorum | RoundLoss::TooLate)
+    }
+}
+
+/// What the other rounds of this process have seen.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[allow(clippy::exhaustive_structs, reason = "two times, with names")]
+pub struct Traffic {
+    /// When a quorum of nodes answered a round last.
+    pub answered: Timestamp,
+    /// When there were many rounds under way last. Only then is it a sign of too many that one is late.
+    pub crowded: Timestamp,
+}
+
+/// What to do after a lost round.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[allow(clippy::exhaustive_enums, reason = "whoever pumps it must know all of them")]
+pub enum Next {
+    /// Begin another round at `at`, once there is a turn for it.
+    Again {
+        /// First wait until the nodes have been looked at again, and no longer than up to here.
+        look_until: Option<Timestamp>,
+        /// The end of the pause.
+        at: Timestamp,
+    },
+    /// Answer.
+    GiveUp(GiveUp),
+}
+
+/// What to tell whoever asked.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[allow(clippy::exhaustive_enums, reason = "whoever pumps it must know all of them")]
+pub enum GiveUp {
+    /// What the last round has said.
+    LastRound,
+    /// What the last round has said that found the resource held, which is free after this time if that is known.
+    FoundHeld {
+        /// From now.
+        free_after: Option<Duration>,
+    },
+    /// This process has more rounds under way than the nodes answer.
+    Crowded,
+    /// No more rounds are begun.
+    Closed,
+}
+
+/// Why the wait for a turn has ended in vain.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[allow(clippy::exhaustive_enums, reason = "there is no third")]
+pub enum TurnedAway {
+    /// The deadline has passed.
+    Late,
+    /// No more turns are given.
+    Closed,
+}
+
+/// One acquire, between its rounds.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Acquisition {
+    settings: WaitSettings,
+    policy: WaitPolicy,
+    started: Timestamp,
+    lost_rounds: u32,
+    last: Option<LostRound>,
+    /// Since when too few nodes have answered.
+    broken_since: Option<Timestamp>,
+    waited_for_turn: bool,
+    /// Whether a round has found the resource held; and when it will be free, if the last of them could tell.
+    found_held: Option<Option<Timestamp>>,
+}
+
+impl Acquisition {
+    /// A request that was made at `started`.
+    pub const fn new(settings: WaitSettings, policy: WaitPolicy, started: Timestamp) -> Self {
+        Self {
+            settings,
+            policy,
+            started,
+            lost_rounds: 0,
+            last: None,
+            broken_since: None,
+            waited_for_turn: false,
+            found_held: None,
+        }
+    }
+
+    /// When it was made.
+    pub const fn started(&self) -> Timestamp {
+        self.started
+    }
+
+    /// The rounds that were lost so far.
+    pub const fn lost_rounds(&self) -> u32 {
+        self.lost_rounds
+    }
+
+    /// Up to when it waits for a turn; `None` for as long as it takes.
+    pub fn turn_deadline(&self) -> Option<Timestamp> {
+        match self.policy {
+            WaitPolicy::OneRound => Some(self.started.saturating_add(self.settings.node_timeout)),
+            WaitPolicy::For(wait) => Some(self.started.saturating_add(wait)),
+            WaitPolicy::Unlimited => None,
+        }
+    }
+
+    /// A round was lost, which is known at `now`. `round_trip` is the measured one, if there is one; `random` is any
+    /// byte, by which those who wait for the same resource part.
+    pub fn handle_lost_round(
+        &mut self,
+        lost: LostRound,
+        traffic: Traffic,
+        round_trip: Option<Duration>,
+        random: u8,
+        now: Timestamp,
+    ) -> Next {
+        self.lost_rounds = self.lost_rounds.saturating_add(1);
+        self.last = Some(lost);
+        self.waited_for_turn |= lost.waited_for_turn;
+        let held = lost.found_held();
+        if held {
+            self.found_held = Some(lost.free_after.map(|after| now.saturating_add(after)));
+        }
+        self.broken_since = self.broken_since(&lost, traffic);
+
+        let Backoff { min, .. } = self.settings.backoff;
+        let pause = self.settings.backoff.pause(self.lost_rounds, round_trip, random);
+        // Expiry is known in advance, and nothing is gained by trying again just before it.
+        let pause = lost.free_after.filter(|_| held).map_or(pause, |expiry| pause.min(expiry));
+        let at = now.saturating_add(pause.max(min / 4));
+
+        if self.policy == WaitPolicy::OneRound && self.may_look_again(&lost, now) {
+            let look_until = Some(now.saturating_add(self.settings.node_timeout));
+            return Next::Again { look_until, at };
+        }
+        let bearable = self.is_bearable(at);
+        if bearable && self.lasts_until(at) {
+            return Next::Again { look_until: None, at };
+        }
+        // Its time went by in line, or its round in a crowd: that does not show that the nodes are broken.
+        let in_a_crowd = traffic.answered >= lost.begun && traffic.crowded >= lost.begun;
+        let slow = self.waited_for_turn && bearable || in_a_crowd;
+        Next::GiveUp(if lost.loss == RoundLoss::NoQuorum && lost.overrun && slow {
+            self.out_of_time(now)
+        } else {
+            GiveUp::LastRound
+        })
+    }
+
+    /// There will be no turn for it.
+    pub fn handle_turned_away(&self, reason: TurnedAway, now: Timestamp) -> GiveUp {
+        match (reason, self.last) {
+            (TurnedAway::Closed, _) => GiveUp::Closed,
+            // What the nodes have said tells more, but for what only says that they were slow.
+            (TurnedAway::Late, Some(last)) if !last.found_held() && !last.overrun => {
+                GiveUp::LastRound
+            }
+            (TurnedAway::Late, _) => self.out_of_time(now),
+        }
+    }
+
+    fn out_of_time(&self, now: Timestamp) -> GiveUp {
+        self.found_held.map_or(GiveUp::Crowded, |free_at| {
+            let free_after = free_at.map(|at| at.saturating_since(now));
+            GiveUp::FoundHeld { free_after }
+        })
+    }
+
+    /// The nodes are well, and this client has not yet heard of their new state, as after another one was admitted.
+    fn may_look_again(&self, lost: &LostRound, now: Timestamp) -> bool {
+        let counts = matches!(lost.loss, RoundLoss::Contended | RoundLoss::NoQuorum);
+        let in_time = now.saturating_since(self.started) < self.settings.node_timeout;
+        counts && lost.outdated && in_time
+    }
+
+    /// Whether another round may begin at `next`.
+    fn lasts_until(&self, next: Timestamp) -> bool {
+        match self.policy {
+            WaitPolicy::OneRound => false,
+            WaitPolicy::For(wait) => next < self.started.saturating_add(wait),
+            WaitPolicy::Unlimited => true,
+        }
+    }
+
+    /// Since when too few nodes answer.
+    fn broken_since(&self, lost: &LostRound, traffic: Traffic) -> Option<Timestamp> {
+        if lost.loss != RoundLoss::NoQuorum || lost.quarantined {
+            return None;
+        }
+        let since = self.broken_since.unwrap_or(lost.begun);
+        // Where others have been answered meanwhile, the nodes are slow, and not gone.
+        Some(if lost.overrun { since.max(traffic.answered) } else { since })
+    }
+
+    /// Whether an outage is ridden out until `next`.
+    fn is_bearable(&self, next: Timestamp) -> bool {
+        let wait = match self.policy {
+            WaitPolicy::OneRound => Duration::ZERO,
+            WaitPolicy::For(wait) => wait,
+            WaitPolicy::Unlimited => self.settings.wait,
+        };
+        let bearable = self.settings.node_timeout.max(wait / 4);
+        self.broken_since.is_none_or(|since| next < since.saturating_add(bearable))
+    }
+}
