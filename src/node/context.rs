@@ -4,17 +4,33 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, MutexGuard, Weak},
     time::Duration,
 };
 
 use tokio::sync::Notify;
 
 use crate::{
-    config::Config,
+    lock::Lock,
     protocol::{NodeId, Timestamp},
     runtime::Runtime,
 };
+
+/// The settings of a `Redlock` that concern its nodes.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeSettings {
+    /// The time for making and checking one connection.
+    pub(crate) connect_timeout: Duration,
+    /// The time for one command.
+    pub(crate) node_timeout: Duration,
+    pub(crate) allow_eviction: bool,
+    pub(crate) classic: bool,
+    /// The name of the fleet, and the number of its nodes.
+    pub(crate) fleet: Arc<str>,
+    /// What the names of all resources begin with.
+    #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "only a server has rights"))]
+    pub(crate) key_prefix: Vec<u8>,
+}
 
 /// What a [`Node`](super::Node) is given when it starts.
 #[derive(Clone)]
@@ -22,36 +38,17 @@ pub struct NodeContext {
     id: NodeId,
     runtime: Arc<dyn Runtime>,
     fleet: Arc<Fleet>,
-    connect_timeout: Duration,
-    node_timeout: Duration,
-    allow_eviction: bool,
-    classic: bool,
-    fleet_name: Arc<str>,
-    /// A key that the user of this crate may well use, to ask for rights with.
-    #[cfg(feature = "redis")]
-    probe: Arc<[u8]>,
+    settings: Arc<NodeSettings>,
 }
 
 impl NodeContext {
-    pub(crate) fn new(
+    pub(crate) const fn new(
         id: NodeId,
         runtime: Arc<dyn Runtime>,
         fleet: Arc<Fleet>,
-        config: &Config,
-        nodes: usize,
+        settings: Arc<NodeSettings>,
     ) -> Self {
-        Self {
-            id,
-            runtime,
-            fleet,
-            fleet_name: Arc::from(format!("{}/{nodes}", config.fleet)),
-            #[cfg(feature = "redis")]
-            probe: Arc::from([config.key_prefix.as_slice(), b"quorlock:rights"].concat()),
-            connect_timeout: config.connect_timeout,
-            node_timeout: config.node_timeout,
-            allow_eviction: config.allow_eviction,
-            classic: config.classic,
-        }
+        Self { id, runtime, fleet, settings }
     }
 
     /// The node's place in the configuration.
@@ -65,35 +62,35 @@ impl NodeContext {
     }
 
     /// The time for making and checking one connection.
-    pub const fn connect_timeout(&self) -> Duration {
-        self.connect_timeout
+    pub fn connect_timeout(&self) -> Duration {
+        self.settings.connect_timeout
     }
 
     /// The time for one command.
-    pub const fn node_timeout(&self) -> Duration {
-        self.node_timeout
+    pub fn node_timeout(&self) -> Duration {
+        self.settings.node_timeout
     }
 
     /// The name of the fleet, and the number of its nodes: a node that belongs to another one must not vote.
-    pub const fn fleet(&self) -> &Arc<str> {
-        &self.fleet_name
+    pub fn fleet(&self) -> &Arc<str> {
+        &self.settings.fleet
     }
 
-    /// A key to ask with whether the user of the server may run a command. It is never touched: in classic mode
-    /// it could be anybody's.
+    /// A key that the user of this crate may well use, to ask with whether a command may be run. It is never touched:
+    /// in classic mode it could be anybody's.
     #[cfg(feature = "redis")]
-    pub(crate) fn probe(&self) -> &[u8] {
-        &self.probe
+    pub(crate) fn probe(&self) -> Vec<u8> {
+        [self.settings.key_prefix.as_slice(), b"quorlock:rights"].concat()
     }
 
     /// Whether leases are taken without fencing tokens and admission.
-    pub const fn classic(&self) -> bool {
-        self.classic
+    pub fn classic(&self) -> bool {
+        self.settings.classic
     }
 
     /// Whether a server that may evict keys is accepted all the same.
-    pub const fn allow_eviction(&self) -> bool {
-        self.allow_eviction
+    pub fn allow_eviction(&self) -> bool {
+        self.settings.allow_eviction
     }
 
     /// Tells whoever waits for nodes that this one's status has changed.
@@ -152,7 +149,7 @@ impl Drop for Claim {
     fn drop(&mut self) {
         // A round that has counted what the server granted by this connection could have it confirmed by another
         // node's, and so count it twice. Every round that was begun before now is over by then.
-        let until = self.context.runtime.steady().saturating_add(self.context.node_timeout);
+        let until = self.context.runtime.steady().saturating_add(self.context.node_timeout());
         let mut claims = self.context.fleet.claims();
         if let Some(claim) = claims.held.iter_mut().find(|claim| claim.number == self.number) {
             claim.until = Some(until);
@@ -186,7 +183,7 @@ impl Watcher {
 /// What the nodes of one `Redlock` share.
 #[derive(Debug, Default)]
 pub(crate) struct Fleet {
-    claims: Mutex<Claims>,
+    claims: Lock<Claims>,
     pub(crate) changed: Notify,
     /// For the one task that looks after admission.
     pub(crate) attention: Notify,
@@ -194,7 +191,7 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     fn claims(&self) -> MutexGuard<'_, Claims> {
-        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
+        self.claims.lock()
     }
 
     /// A node's status has changed.
@@ -235,17 +232,17 @@ mod tests {
 
     /// A time that is set by hand.
     #[derive(Debug, Default)]
-    struct Clock(Mutex<Duration>);
+    struct Clock(Lock<Duration>);
 
     impl Clock {
         fn pass(&self, time: Duration) {
-            *self.0.lock().unwrap() += time;
+            *self.0.lock() += time;
         }
     }
 
     impl Runtime for Clock {
         fn now(&self) -> Timestamp {
-            Timestamp::from_origin(*self.0.lock().unwrap())
+            Timestamp::from_origin(*self.0.lock())
         }
 
         fn wall_us(&self) -> u64 {
@@ -263,14 +260,25 @@ mod tests {
         }
     }
 
+    fn settings() -> NodeSettings {
+        NodeSettings {
+            connect_timeout: Duration::from_secs(1),
+            node_timeout: Duration::from_millis(100),
+            allow_eviction: false,
+            classic: false,
+            fleet: Arc::from("default/3"),
+            key_prefix: Vec::new(),
+        }
+    }
+
     #[test]
     fn a_claim_keeps_other_nodes_out_until_the_rounds_of_its_connection_are_over() {
         let clock = Arc::new(Clock::default());
         let fleet = Arc::new(Fleet::default());
-        let config = Config::default();
+        let settings = Arc::new(settings());
         let context = |id| {
             let runtime = Arc::clone(&clock) as Arc<dyn Runtime>;
-            NodeContext::new(NodeId::new(id), runtime, Arc::clone(&fleet), &config, 3)
+            NodeContext::new(NodeId::new(id), runtime, Arc::clone(&fleet), Arc::clone(&settings))
         };
         let (one, two) = (context(0), context(1));
         let (a, b) = (Arc::from("a:1"), Arc::from("b:1"));
@@ -279,10 +287,10 @@ mod tests {
         // The node itself comes back at once. That its last claim ends does not end this one.
         drop(first);
         let next = one.claim(&a, "server").unwrap();
-        clock.pass(config.node_timeout);
+        clock.pass(settings.node_timeout);
         assert_eq!(two.claim(&b, "server").unwrap_err(), a);
         drop(next);
-        clock.pass(config.node_timeout - Duration::from_millis(1));
+        clock.pass(settings.node_timeout - Duration::from_millis(1));
         assert_eq!(two.claim(&b, "server").unwrap_err(), a, "a round may have counted its vote");
         clock.pass(Duration::from_millis(1));
         let moved = two.claim(&b, "server").unwrap();

@@ -12,7 +12,7 @@ mod status;
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
-pub(crate) use self::context::{Fleet, Watcher};
+pub(crate) use self::context::{Fleet, NodeSettings, Watcher};
 pub use self::{
     context::{Claim, NodeContext},
     error::{NodeError, Refusal},

@@ -7,7 +7,7 @@ mod store;
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
     time::Duration,
 };
 
@@ -18,6 +18,7 @@ use super::{
     Join, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus, Watcher,
 };
 use crate::{
+    lock::Lock,
     protocol::{Command, Floor, Marker, Reply, Timestamp},
     runtime,
 };
@@ -49,7 +50,7 @@ pub struct MemoryNode {
 
 struct Shared {
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
-    state: Mutex<State>,
+    state: Lock<State>,
 }
 
 struct State {
@@ -79,7 +80,7 @@ impl MemoryNode {
 
     /// A running, empty node on a clock of the caller's, such as that of a simulation.
     pub fn with_clock(clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
-        let state = Mutex::new(State {
+        let state = Lock::new(State {
             store: Store::new_and_ready(),
             mode: Mode::Running,
             life: 0,
@@ -184,7 +185,7 @@ impl MemoryNode {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.state.lock()
     }
 }
 

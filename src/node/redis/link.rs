@@ -8,7 +8,7 @@ use std::{
     future::poll_fn,
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
@@ -21,6 +21,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::session;
 use crate::{
+    lock::Lock,
     node::{NodeContext, NodeError},
     protocol::Timestamp,
     runtime::Runtime,
@@ -49,14 +50,14 @@ pub(super) const MOST_UNANSWERED: usize = MOST_ACQUIRES + MOST_OTHERS;
 #[derive(Default)]
 pub(super) struct Down {
     down: AtomicBool,
-    reason: Mutex<Option<Arc<str>>>,
+    reason: Lock<Option<Arc<str>>>,
     notify: Notify,
 }
 
 impl Down {
     pub(super) fn trip(&self, reason: &str) {
         if !self.down.swap(true, Ordering::AcqRel) {
-            *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::from(reason));
+            *self.reason.lock() = Some(Arc::from(reason));
             self.notify.notify_one();
         }
     }
@@ -70,7 +71,7 @@ impl Down {
         while !self.is_down() {
             self.notify.notified().await;
         }
-        let reason = self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let reason = self.reason.lock().clone();
         reason.unwrap_or_else(|| Arc::from("the connection has ended"))
     }
 }
@@ -94,7 +95,7 @@ pub(super) struct Link {
     /// Takes the replies that nobody waits for any more.
     late: mpsc::UnboundedSender<Late>,
     /// They are awaited by whoever waits for the end of the link, and end with that.
-    arriving: Mutex<Option<mpsc::UnboundedReceiver<Late>>>,
+    arriving: Lock<Option<mpsc::UnboundedReceiver<Late>>>,
 }
 
 /// What is known of a connection's life.
@@ -106,7 +107,7 @@ struct Signs {
     /// Timeouts since the last reply.
     timeouts: AtomicU32,
     /// The time of the first of them.
-    first: Mutex<Timestamp>,
+    first: Lock<Timestamp>,
     acquires: AtomicUsize,
     others: AtomicUsize,
 }
@@ -119,7 +120,7 @@ impl Link {
     ) -> Self {
         let signs = Signs::new(down, Arc::clone(context.runtime()), context.node_timeout());
         let (late, arriving) = mpsc::unbounded_channel();
-        Self { connection, signs: Arc::new(signs), late, arriving: Mutex::new(Some(arriving)) }
+        Self { connection, signs: Arc::new(signs), late, arriving: Lock::new(Some(arriving)) }
     }
 
     pub(super) fn is_down(&self) -> bool {
@@ -134,7 +135,7 @@ impl Link {
     /// Ends when the connection has ended. Until then it takes the replies that nobody waits for any more. For one
     /// waiter only.
     pub(super) async fn ended(&self) -> Arc<str> {
-        let arriving = self.arriving.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let arriving = self.arriving.lock().take();
         let mut late = LateReplies { arriving, waiting: FuturesUnordered::new() };
         let mut down = std::pin::pin!(self.signs.down.wait());
         poll_fn(|cx| {
@@ -239,7 +240,7 @@ impl Signs {
             runtime,
             silence: SILENCE.max(node_timeout.saturating_mul(TIMEOUTS_IN_A_ROW - 1)),
             timeouts: AtomicU32::new(0),
-            first: Mutex::new(Timestamp::ORIGIN),
+            first: Lock::new(Timestamp::ORIGIN),
             acquires: AtomicUsize::new(0),
             others: AtomicUsize::new(0),
         }
@@ -267,13 +268,13 @@ impl Signs {
     fn timed_out(&self) {
         let now = self.runtime.now();
         if self.timeouts.fetch_add(1, Ordering::AcqRel) == 0 {
-            *self.first.lock().unwrap_or_else(PoisonError::into_inner) = now;
+            *self.first.lock() = now;
         }
         self.give_up_if_silent(now);
     }
 
     fn give_up_if_silent(&self, now: Timestamp) {
-        let first = *self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = *self.first.lock();
         if self.timeouts.load(Ordering::Acquire) >= TIMEOUTS_IN_A_ROW
             && now.saturating_since(first) >= self.silence
         {
@@ -310,11 +311,11 @@ mod tests {
 
     /// A clock to set, and nothing else.
     #[derive(Debug, Default)]
-    struct Hands(Mutex<Duration>);
+    struct Hands(Lock<Duration>);
 
     impl Runtime for Hands {
         fn now(&self) -> Timestamp {
-            Timestamp::from_origin(*self.0.lock().unwrap())
+            Timestamp::from_origin(*self.0.lock())
         }
 
         fn wall_us(&self) -> u64 {
@@ -339,7 +340,7 @@ mod tests {
     }
 
     fn at(hands: &Hands, ms: u32) {
-        *hands.0.lock().unwrap() = ms * MS;
+        *hands.0.lock() = ms * MS;
     }
 
     #[test]

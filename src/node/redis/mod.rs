@@ -15,7 +15,7 @@ mod wire;
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
 };
 
 use tokio::sync::Notify;
@@ -24,7 +24,10 @@ pub use self::address::AddressError;
 pub(crate) use self::address::{Address, TlsSettings};
 use self::session::Session;
 use super::{Join, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus};
-use crate::protocol::{Command, Floor, Marker, NodeClock, Reply};
+use crate::{
+    lock::Lock,
+    protocol::{Command, Floor, Marker, NodeClock, Reply},
+};
 
 /// A Redis or Valkey server, on one multiplexed connection under a supervisor of its own.
 pub(crate) struct RedisNode {
@@ -33,9 +36,9 @@ pub(crate) struct RedisNode {
 
 struct Shared {
     address: Address,
-    view: Mutex<View>,
+    view: Lock<View>,
     /// Kept across reconnects, so that a jump in between is seen.
-    clock: Arc<Mutex<NodeClock>>,
+    clock: Arc<Lock<NodeClock>>,
     /// Wakes the supervisor, to reconnect or to end.
     wake: Notify,
 }
@@ -54,7 +57,7 @@ impl RedisNode {
         Self {
             shared: Arc::new(Shared {
                 address,
-                view: Mutex::new(view),
+                view: Lock::new(view),
                 clock: Arc::default(),
                 wake: Notify::new(),
             }),
@@ -77,7 +80,7 @@ impl RedisNode {
 
 impl Shared {
     fn view(&self) -> MutexGuard<'_, View> {
-        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+        self.view.lock()
     }
 
     /// The session, if there is one whose link is not known to be dead.
@@ -131,7 +134,7 @@ impl Node for RedisNode {
     }
 
     fn clock(&self) -> Option<NodeClock> {
-        Some(*self.shared.clock.lock().unwrap_or_else(PoisonError::into_inner))
+        Some(*self.shared.clock.lock())
     }
 
     fn status(&self) -> NodeStatus {

@@ -3,7 +3,7 @@
 //! It decides whether a reply may be believed: one that shows a clock that jumped is an error.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
     time::Duration,
 };
 
@@ -15,6 +15,7 @@ use super::{
     script::Script,
 };
 use crate::{
+    lock::Lock,
     node::{ClockOffset, LATE, NodeError},
     protocol::{NodeClock, Timestamp},
     runtime::Runtime,
@@ -35,10 +36,10 @@ pub(super) struct Session {
     link: Link,
     process: Process,
     runtime: Arc<dyn Runtime>,
-    clock: Arc<Mutex<NodeClock>>,
+    clock: Arc<Lock<NodeClock>>,
     node_timeout: Duration,
     /// What its marker said when it was last read on this connection.
-    known: Mutex<Option<Arc<CachedMarker>>>,
+    known: Lock<Option<Arc<CachedMarker>>>,
 }
 
 /// What a script that votes has answered.
@@ -64,10 +65,10 @@ impl Session {
         link: Link,
         process: Process,
         runtime: Arc<dyn Runtime>,
-        clock: Arc<Mutex<NodeClock>>,
+        clock: Arc<Lock<NodeClock>>,
         node_timeout: Duration,
     ) -> Self {
-        Self { link, process, runtime, clock, node_timeout, known: Mutex::default() }
+        Self { link, process, runtime, clock, node_timeout, known: Lock::default() }
     }
 
     pub(super) const fn link(&self) -> &Link {
@@ -129,17 +130,17 @@ impl Session {
 
     /// What the marker said when it was last read.
     pub(super) fn known(&self) -> Option<Arc<CachedMarker>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.known.lock().clone()
     }
 
     /// The marker has been read.
     pub(super) fn learn(&self, known: Arc<CachedMarker>) {
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
+        *self.known.lock() = Some(known);
     }
 
     /// The node has told of its head.
     pub(super) fn raise(&self, head: &[u8]) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if let Some(raised) = known.as_ref().and_then(|known| known.raised(head)) {
             *known = Some(Arc::new(raised));
         }
@@ -176,7 +177,7 @@ impl Session {
     }
 
     fn clock(&self) -> MutexGuard<'_, NodeClock> {
-        self.clock.lock().unwrap_or_else(PoisonError::into_inner)
+        self.clock.lock()
     }
 }
 
