@@ -29,7 +29,10 @@ impl Shielded {
         Answering::to(|| self.0.call(command))
     }
 
-    pub(super) fn call_many(&self, commands: Vec<Command>) -> Answering<Vec<Reply>> {
+    pub(super) fn call_many(
+        &self,
+        commands: Vec<Command>,
+    ) -> Answering<Vec<Result<Reply, NodeError>>> {
         Answering::to(|| self.0.call_many(commands))
     }
 

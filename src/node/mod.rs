@@ -67,11 +67,14 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
     /// Sends one command.
     fn call(&self, command: Command) -> NodeCall;
 
-    /// Sends several commands that are due together; the answers are in their order. By default each is
-    /// sent by itself.
-    fn call_many(&self, commands: Vec<Command>) -> NodeFuture<Vec<Reply>> {
+    /// Sends several commands that are due together; the answers are in their order, and each is what [`call`] would
+    /// have answered: one that failed says nothing of the others. What is left out at the end is unknown. An error
+    /// for the whole says that no command has an answer. By default each is sent by itself.
+    ///
+    /// [`call`]: Node::call
+    fn call_many(&self, commands: Vec<Command>) -> NodeFuture<Vec<Result<Reply, NodeError>>> {
         let calls: Vec<NodeCall> = commands.into_iter().map(|command| self.call(command)).collect();
-        Box::pin(futures::future::try_join_all(calls))
+        Box::pin(async move { Ok(futures::future::join_all(calls).await) })
     }
 
     /// Reads the node's marker, marks a node that was not admitted as joining, and does what else [`Join`] asks

@@ -115,7 +115,7 @@ impl Node for Panicky {
         self.answer(Verb::Call, || self.memory.call(command))
     }
 
-    fn call_many(&self, commands: Vec<Command>) -> NodeFuture<Vec<Reply>> {
+    fn call_many(&self, commands: Vec<Command>) -> NodeFuture<Vec<Result<Reply, NodeError>>> {
         self.answer(Verb::CallMany, || self.memory.call_many(commands))
     }
 

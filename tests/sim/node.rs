@@ -233,12 +233,12 @@ impl Node for SimNode {
     }
 
     /// One message, in which the server finds the commands one after another.
-    fn call_many(&self, commands: Vec<Command>) -> NodeFuture<Vec<Reply>> {
+    fn call_many(&self, commands: Vec<Command>) -> NodeFuture<Vec<Result<Reply, NodeError>>> {
         self.send(move |server| {
             Box::pin(async move {
                 let mut replies = Vec::with_capacity(commands.len());
                 for command in commands {
-                    replies.push(server.execute(command).await?);
+                    replies.push(server.execute(command).await);
                 }
                 Ok(replies)
             })

@@ -117,7 +117,7 @@ impl Node for RedisNode {
         self.with_session(|session| wire::execute(session, command))
     }
 
-    fn call_many(&self, commands: Vec<Command>) -> NodeFuture<Vec<Reply>> {
+    fn call_many(&self, commands: Vec<Command>) -> NodeFuture<Vec<Result<Reply, NodeError>>> {
         self.with_session(|session| wire::execute_many(session, commands))
     }
 

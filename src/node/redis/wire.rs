@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures::future::join;
+use futures::future::{join, join_all};
 use redis::{Cmd, Value};
 
 use super::{
@@ -38,7 +38,7 @@ pub(super) fn execute(session: Arc<Session>, command: Command) -> NodeCall {
         }
         Command::Extend { .. } => {
             let batch = extend(session, vec![command]);
-            Box::pin(async move { batch.await?.pop().ok_or_else(|| unexpected("an empty answer")) })
+            Box::pin(async move { only(batch.await?) })
         }
         Command::Release { resource, owner } => Box::pin(release(session, resource, owner)),
     }
@@ -48,13 +48,14 @@ pub(super) fn execute(session: Arc<Session>, command: Command) -> NodeCall {
 pub(super) fn execute_many(
     session: Arc<Session>,
     commands: Vec<Command>,
-) -> NodeFuture<Vec<Reply>> {
+) -> NodeFuture<Vec<Result<Reply, NodeError>>> {
     let extension = |command: &Command| matches!(command, Command::Extend { .. });
     if commands.iter().all(extension) {
         return Box::pin(extend_together(session, commands));
     }
     let calls = commands.into_iter().map(|command| execute(Arc::clone(&session), command));
-    Box::pin(futures::future::try_join_all(calls.collect::<Vec<_>>()))
+    let calls: Vec<NodeCall> = calls.collect();
+    Box::pin(async move { Ok(join_all(calls).await) })
 }
 
 /// > "SET resource_name my_random_value NX PX 30000" (the Redis page)
@@ -222,25 +223,27 @@ fn keys<'a>(fenced: bool, resources: impl Iterator<Item = &'a [u8]> + Clone) -> 
 async fn extend_together(
     session: Arc<Session>,
     commands: Vec<Command>,
-) -> Result<Vec<Reply>, NodeError> {
+) -> Result<Vec<Result<Reply, NodeError>>, NodeError> {
     match extend(Arc::clone(&session), commands.clone()).await {
         Err(NodeError::Rejected { .. }) if commands.len() > 1 => {}
         answer => return answer,
     }
     let one = |command| {
         let call = extend(Arc::clone(&session), vec![command]);
-        async move {
-            match call.await {
-                Ok(mut replies) => replies.pop().unwrap_or(Reply::Failed { sent: true }),
-                Err(error) => Reply::Failed { sent: error.sent() },
-            }
-        }
+        async move { only(call.await?) }
     };
-    Ok(futures::future::join_all(commands.into_iter().map(one)).await)
+    Ok(join_all(commands.into_iter().map(one)).await)
+}
+
+fn only(mut replies: Vec<Result<Reply, NodeError>>) -> Result<Reply, NodeError> {
+    replies.pop().unwrap_or_else(|| Err(unexpected("an empty answer")))
 }
 
 /// Extends keys with one script, in classic mode where no lease has a token.
-async fn extend(session: Arc<Session>, commands: Vec<Command>) -> Result<Vec<Reply>, NodeError> {
+async fn extend(
+    session: Arc<Session>,
+    commands: Vec<Command>,
+) -> Result<Vec<Result<Reply, NodeError>>, NodeError> {
     let fenced = |command: &Command| matches!(command, Command::Extend { token: Some(_), .. });
     let fenced = commands.iter().all(fenced);
     let source: &Source = if fenced { &script::EXTEND } else { &script::EXTEND_CLASSIC };
@@ -261,7 +264,7 @@ async fn extend(session: Arc<Session>, commands: Vec<Command>) -> Result<Vec<Rep
     let script = Script { source, keys: &keys, args: &args };
     match session.vote(script, session.now()).await?.told() {
         [Value::Int(1), _, answers @ ..] if answers.len() == commands.len() => {
-            answers.iter().map(extended).collect()
+            Ok(answers.iter().map(extended).collect())
         }
         other => Err(not_a_vote(other)),
     }
