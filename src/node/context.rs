@@ -1,10 +1,11 @@
-//! What a node is given when it starts: its place, the runtime, and what the fleet knows of each other.
+//! What a node is given when it starts: its place, the runtime, and what the nodes tell of themselves and each other.
 //!
-//! It decides one thing: two nodes that are the same server at the same time are not both accepted.
+//! It decides one thing: two nodes that are the same server at the same time are not both accepted. What a node tells
+//! is a hint, and no verdict may rest on it.
 
 use std::{
     fmt,
-    sync::{Arc, MutexGuard, Weak},
+    sync::{Arc, MutexGuard, OnceLock, Weak},
     time::Duration,
 };
 
@@ -12,8 +13,9 @@ use tokio::sync::Notify;
 
 use crate::{
     lock::Lock,
-    protocol::{NodeId, Timestamp},
+    protocol::{NodeId, Resource, Timestamp},
     runtime::Runtime,
+    shield::shielded,
 };
 
 /// The settings of a `Redlock` that concern its nodes.
@@ -98,9 +100,18 @@ impl NodeContext {
         self.fleet.change();
     }
 
-    /// A way to tell of a change that does not keep the fleet alive.
+    /// Tells that the key of `resource` is gone on this node, by whomever it was deleted, so that somebody who waits
+    /// for it may try now.
+    ///
+    /// It is a hint that costs nothing to leave out: who waits tries again by itself. It may come late, twice, or for
+    /// a key that is there again. Call it under no lock of the node's: what follows may ask the node something.
+    pub fn freed(&self, resource: &Resource) {
+        self.fleet.free(self.id, resource);
+    }
+
+    /// A way to tell of these things that does not keep the fleet alive.
     pub(crate) fn watcher(&self) -> Watcher {
-        Watcher(Arc::downgrade(&self.fleet))
+        Watcher { id: self.id, fleet: Arc::downgrade(&self.fleet) }
     }
 
     /// Claims the identity of a server for this node: `run_id` in Redis, anything unique per process. Keep what is
@@ -163,30 +174,46 @@ impl fmt::Debug for Claim {
     }
 }
 
-/// Tells a fleet of a change, as long as it is there.
+/// Tells a fleet of one of its nodes, as long as it is there.
 #[derive(Clone, Debug)]
-pub(crate) struct Watcher(Weak<Fleet>);
+pub(crate) struct Watcher {
+    id: NodeId,
+    fleet: Weak<Fleet>,
+}
 
 impl Watcher {
     /// Whether there is anybody to tell still.
     pub(crate) fn is_needed(&self) -> bool {
-        self.0.strong_count() > 0
+        self.fleet.strong_count() > 0
     }
 
+    /// As [`NodeContext::changed`].
     pub(crate) fn changed(&self) {
-        if let Some(fleet) = self.0.upgrade() {
+        if let Some(fleet) = self.fleet.upgrade() {
             fleet.change();
+        }
+    }
+
+    /// As [`NodeContext::freed`].
+    pub(crate) fn freed(&self, resource: &Resource) {
+        if let Some(fleet) = self.fleet.upgrade() {
+            fleet.free(self.id, resource);
         }
     }
 }
 
+/// Hears that a key is gone on a node.
+type FreedListener = Box<dyn Fn(NodeId, &Resource) + Send + Sync>;
+
 /// What the nodes of one `Redlock` share.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Fleet {
     claims: Lock<Claims>,
     pub(crate) changed: Notify,
     /// For the one task that looks after admission.
     pub(crate) attention: Notify,
+    /// Nothing happens while there is none.
+    on_freed: OnceLock<FreedListener>,
 }
 
 impl Fleet {
@@ -200,9 +227,29 @@ impl Fleet {
         self.tell();
     }
 
+    /// Calls `listener` for each key that a node says is gone, on the thread that the node says it on. The first
+    /// listener stays. It must not keep the fleet alive.
+    #[cfg_attr(not(test), allow(dead_code, reason = "whoever waits polls, so far"))]
+    pub(crate) fn on_freed(&self, listener: impl Fn(NodeId, &Resource) + Send + Sync + 'static) {
+        let _ = self.on_freed.set(Box::new(listener));
+    }
+
+    /// A key is gone on a node. A panic of the listener's is none of the node's business.
+    fn free(&self, node: NodeId, resource: &Resource) {
+        if let Some(listener) = self.on_freed.get() {
+            shielded(|| listener(node, resource));
+        }
+    }
+
     /// Tells whoever waits for nodes to look again.
     pub(crate) fn tell(&self) {
         self.changed.notify_waiters();
+    }
+}
+
+impl fmt::Debug for Fleet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fleet").field("claims", &self.claims).finish_non_exhaustive()
     }
 }
 
@@ -226,76 +273,5 @@ struct Claimed {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::runtime::Task;
-
-    /// A time that is set by hand.
-    #[derive(Debug, Default)]
-    struct Clock(Lock<Duration>);
-
-    impl Clock {
-        fn pass(&self, time: Duration) {
-            *self.0.lock() += time;
-        }
-    }
-
-    impl Runtime for Clock {
-        fn now(&self) -> Timestamp {
-            Timestamp::from_origin(*self.0.lock())
-        }
-
-        fn wall_us(&self) -> u64 {
-            0
-        }
-
-        fn sleep_until(&self, _: Timestamp) -> Task {
-            Box::pin(std::future::pending())
-        }
-
-        fn spawn(&self, _: Task) {}
-
-        fn random(&self) -> [u8; 16] {
-            [0; 16]
-        }
-    }
-
-    fn settings() -> NodeSettings {
-        NodeSettings {
-            connect_timeout: Duration::from_secs(1),
-            node_timeout: Duration::from_millis(100),
-            allow_eviction: false,
-            classic: false,
-            fleet: Arc::from("default/3"),
-            key_prefix: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn a_claim_keeps_other_nodes_out_until_the_rounds_of_its_connection_are_over() {
-        let clock = Arc::new(Clock::default());
-        let fleet = Arc::new(Fleet::default());
-        let settings = Arc::new(settings());
-        let context = |id| {
-            let runtime = Arc::clone(&clock) as Arc<dyn Runtime>;
-            NodeContext::new(NodeId::new(id), runtime, Arc::clone(&fleet), Arc::clone(&settings))
-        };
-        let (one, two) = (context(0), context(1));
-        let (a, b) = (Arc::from("a:1"), Arc::from("b:1"));
-        let first = one.claim(&a, "server").unwrap();
-        assert_eq!(two.claim(&b, "server").unwrap_err(), a);
-        // The node itself comes back at once. That its last claim ends does not end this one.
-        drop(first);
-        let next = one.claim(&a, "server").unwrap();
-        clock.pass(settings.node_timeout);
-        assert_eq!(two.claim(&b, "server").unwrap_err(), a);
-        drop(next);
-        clock.pass(settings.node_timeout - Duration::from_millis(1));
-        assert_eq!(two.claim(&b, "server").unwrap_err(), a, "a round may have counted its vote");
-        clock.pass(Duration::from_millis(1));
-        let moved = two.claim(&b, "server").unwrap();
-        assert_eq!(one.claim(&a, "server").unwrap_err(), b);
-        assert_eq!(fleet.claims().held.len(), 1, "what is over is forgotten");
-        drop(moved);
-    }
-}
+#[path = "context_test.rs"]
+mod tests;

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     lock::Lock,
-    protocol::{Command, Floor, Marker, Reply, Timestamp},
+    protocol::{Command, Floor, Marker, Reply, Resource, Timestamp},
     runtime,
 };
 
@@ -60,7 +60,7 @@ struct State {
     life: u64,
     /// Commands that arrived while the node was paused, in order.
     queue: Vec<(Command, oneshot::Sender<Result<Reply, NodeError>>)>,
-    /// Who wants to know when the node is killed or back.
+    /// Who wants to know when the node is killed or back, and when a key has been released.
     watchers: Vec<Watcher>,
 }
 
@@ -143,7 +143,7 @@ impl MemoryNode {
 
     fn set_mode(&self, mode: Mode) {
         let now = self.now();
-        let (mut executed, mut forgotten) = (Vec::new(), Vec::new());
+        let (mut executed, mut forgotten, mut freed) = (Vec::new(), Vec::new(), Vec::new());
         let watchers = {
             let mut state = self.state();
             state.mode = mode;
@@ -155,7 +155,9 @@ impl MemoryNode {
                 }
                 Mode::Running => {
                     for (command, answer) in std::mem::take(&mut state.queue) {
-                        executed.push((answer, state.store.execute(command, now, wall_us(now))));
+                        let (reply, key) = state.execute(command, now);
+                        executed.push((answer, reply));
+                        freed.extend(key);
                     }
                 }
                 Mode::Paused => {}
@@ -170,6 +172,7 @@ impl MemoryNode {
             let _ = answer.send(reply);
         }
         watchers.iter().for_each(Watcher::changed);
+        tell_freed(&watchers, &freed);
     }
 
     fn running(&self) -> Result<MutexGuard<'_, State>, NodeError> {
@@ -189,6 +192,29 @@ impl MemoryNode {
     }
 }
 
+impl State {
+    /// Executes a command. If that was a release of a key that was there, it is also said which one is gone.
+    fn execute(
+        &mut self,
+        command: Command,
+        now: Timestamp,
+    ) -> (Result<Reply, NodeError>, Option<Resource>) {
+        let released = match &command {
+            Command::Release { resource, .. } => Some(resource.clone()),
+            _ => None,
+        };
+        let reply = self.store.execute(command, now, wall_us(now));
+        let freed = released.filter(|_| matches!(reply, Ok(Reply::Granted(_))));
+        (reply, freed)
+    }
+}
+
+fn tell_freed(watchers: &[Watcher], freed: &[Resource]) {
+    for resource in freed {
+        watchers.iter().for_each(|watcher| watcher.freed(resource));
+    }
+}
+
 /// The node's clock in microseconds, by which it judges hints.
 fn wall_us(now: Timestamp) -> u64 {
     let system = runtime::system_wall_us();
@@ -204,7 +230,9 @@ impl Default for MemoryNode {
 
 impl Node for MemoryNode {
     fn start(&self, context: NodeContext) {
-        self.state().watchers.push(context.watcher());
+        let mut state = self.state();
+        state.watchers.retain(Watcher::is_needed);
+        state.watchers.push(context.watcher());
     }
 
     fn call(&self, command: Command) -> NodeCall {
@@ -214,7 +242,15 @@ impl Node for MemoryNode {
             let answer = {
                 let mut state = this.state();
                 match state.mode {
-                    Mode::Running => return state.store.execute(command, now, wall_us(now)),
+                    Mode::Running => {
+                        let (reply, freed) = state.execute(command, now);
+                        let Some(freed) = freed else { return reply };
+                        let watchers = state.watchers.clone();
+                        // Without the lock, as above.
+                        drop(state);
+                        tell_freed(&watchers, &[freed]);
+                        return reply;
+                    }
                     Mode::Killed => {
                         let reason = Arc::from("the node has been killed");
                         return Err(NodeError::NotConnected { reason });
