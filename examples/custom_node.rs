@@ -15,8 +15,11 @@ use std::{
 
 use quorlock::{
     Redlock,
-    node::{Node, NodeCall, NodeContext, NodeError, NodeSpec, NodeState, NodeStatus},
-    protocol::{Command, Denial, FencingToken, Owner, Reply, Resource},
+    node::{
+        Join, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeSpec, NodeState, NodeStatus,
+        never_forgets,
+    },
+    protocol::{Command, Denial, FencingToken, Marker, Owner, Reply, Resource},
 };
 use tokio::sync::oneshot;
 
@@ -38,8 +41,7 @@ impl ChannelNode {
 }
 
 impl Node for ChannelNode {
-    // There is nothing to connect, and the server never forgets what it granted (so that `join` and `admit` need
-    // not be written), so there is nothing to announce through `context.changed()`.
+    // There is nothing to connect, so there is nothing to announce through `context.changed()`.
     fn start(&self, _context: NodeContext) {}
 
     fn call(&self, command: Command) -> NodeCall {
@@ -56,6 +58,12 @@ impl Node for ChannelNode {
                 Err(NodeError::ConnectionLost { reason: Arc::from("the thread has ended") })
             })
         })
+    }
+
+    // The thread keeps its keys for as long as anybody can ask for them. A server that may restart without its data
+    // must not say this, but keep a marker, and implement `admit` too: docs/architecture.md, "Writing a node".
+    fn join(&self, join: Join) -> NodeFuture<Marker> {
+        never_forgets(join)
     }
 
     fn status(&self) -> NodeStatus {

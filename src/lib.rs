@@ -42,6 +42,8 @@ mod fence;
 #[cfg(feature = "tokio")]
 mod lease;
 #[cfg(feature = "tokio")]
+mod lock;
+#[cfg(feature = "tokio")]
 pub mod node;
 #[cfg(feature = "tokio")]
 mod redlock;

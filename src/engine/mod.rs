@@ -43,7 +43,7 @@ use self::{
 use crate::{
     config::Config,
     error::CloseError,
-    node::{Fleet, Node, NodeContext, NodeError, NodeState, NodeStatus},
+    node::{Fleet, Node, NodeContext, NodeError, NodeSettings, NodeState, NodeStatus},
     protocol::{Admission, Clocks, Floor, NodeId, Quorum, RttEstimator, Timestamp},
     runtime::{Runtime, Task},
     shield::{persist, shielded},
@@ -91,6 +91,18 @@ struct NodeSlot {
     trouble: Mutex<Option<NodeError>>,
 }
 
+/// What the nodes are told of the configuration.
+fn node_settings(config: &Config, nodes: usize) -> NodeSettings {
+    NodeSettings {
+        connect_timeout: config.connect_timeout,
+        node_timeout: config.node_timeout,
+        allow_eviction: config.allow_eviction,
+        classic: config.classic,
+        fleet: Arc::from(format!("{}/{nodes}", config.fleet)),
+        key_prefix: config.key_prefix.clone(),
+    }
+}
+
 /// Counts the tasks under way, so that closing can wait for them.
 #[derive(Debug, Default)]
 struct Activity {
@@ -106,13 +118,13 @@ impl Engine {
         runtime: Arc<dyn Runtime>,
     ) -> Arc<Self> {
         let fleet = Arc::new(Fleet::default());
+        let settings = Arc::new(node_settings(&config, nodes.len()));
         for (index, node) in nodes.iter().enumerate() {
             node.start(NodeContext::new(
                 NodeId::new(index),
                 Arc::clone(&runtime),
                 Arc::clone(&fleet),
-                &config,
-                nodes.len(),
+                Arc::clone(&settings),
             ));
         }
         let quorum = Quorum::of(nodes.len());

@@ -168,9 +168,7 @@ impl Renewal {
                     tallies.iter_mut().for_each(|tally| tally.handle_timeout(now))
                 }
                 Progress::Answered((node, Ok(replies))) => {
-                    // A transport that returns too few leaves the rest unknown.
-                    let replies =
-                        replies.into_iter().chain(repeat_with(|| Err(NodeError::TimedOut)));
+                    let replies = counted(engine, node, replies);
                     for (lease, (tally, reply)) in tallies.iter_mut().zip(replies).enumerate() {
                         if matches!(&reply, Ok(Reply::Denied(denial)) if denial.gone) {
                             gone.push((lease, node));
@@ -230,6 +228,25 @@ impl Drop for Renewal {
             });
         }
     }
+}
+
+/// The answers of one message, one for each command and more: where a transport returns too few, the rest is unknown.
+/// A failure that takes the node's standing away takes the votes beside it along, which may be from before its cause.
+fn counted(
+    engine: &Engine,
+    node: NodeId,
+    replies: Vec<Result<Reply, NodeError>>,
+) -> impl Iterator<Item = Result<Reply, NodeError>> {
+    let before = engine.lapses(node);
+    let failures = replies.iter().filter_map(|reply| reply.as_ref().err());
+    failures.for_each(|error| engine.node_failed(node, error));
+    let lapsed = engine.lapses(node) != before;
+    let missing = || {
+        let message = Arc::from("fewer answers than commands");
+        Err(NodeError::Unexpected { message })
+    };
+    let replies = replies.into_iter().chain(repeat_with(missing));
+    replies.map(move |reply| if lapsed { reply.and(Err(NodeError::VoteLapsed)) } else { reply })
 }
 
 fn extension(grant: &Grant) -> ExtendSpec {

@@ -1,20 +1,38 @@
-//! What a node is given when it starts: its place, the runtime, and what the fleet knows of each other.
+//! What a node is given when it starts: its place, the runtime, and what the nodes tell of themselves and each other.
 //!
-//! It decides one thing: two nodes that are the same server at the same time are not both accepted.
+//! It decides one thing: two nodes that are the same server at the same time are not both accepted. What a node tells
+//! is a hint, and no verdict may rest on it.
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, MutexGuard, OnceLock, Weak},
     time::Duration,
 };
 
 use tokio::sync::Notify;
 
 use crate::{
-    config::Config,
-    protocol::{NodeId, Timestamp},
+    lock::Lock,
+    protocol::{NodeId, Resource, Timestamp},
     runtime::Runtime,
+    shield::shielded,
 };
+
+/// The settings of a `Redlock` that concern its nodes.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeSettings {
+    /// The time for making and checking one connection.
+    pub(crate) connect_timeout: Duration,
+    /// The time for one command.
+    pub(crate) node_timeout: Duration,
+    pub(crate) allow_eviction: bool,
+    pub(crate) classic: bool,
+    /// The name of the fleet, and the number of its nodes.
+    pub(crate) fleet: Arc<str>,
+    /// What the names of all resources begin with.
+    #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "only a server has rights"))]
+    pub(crate) key_prefix: Vec<u8>,
+}
 
 /// What a [`Node`](super::Node) is given when it starts.
 #[derive(Clone)]
@@ -22,36 +40,17 @@ pub struct NodeContext {
     id: NodeId,
     runtime: Arc<dyn Runtime>,
     fleet: Arc<Fleet>,
-    connect_timeout: Duration,
-    node_timeout: Duration,
-    allow_eviction: bool,
-    classic: bool,
-    fleet_name: Arc<str>,
-    /// A key that the user of this crate may well use, to ask for rights with.
-    #[cfg(feature = "redis")]
-    probe: Arc<[u8]>,
+    settings: Arc<NodeSettings>,
 }
 
 impl NodeContext {
-    pub(crate) fn new(
+    pub(crate) const fn new(
         id: NodeId,
         runtime: Arc<dyn Runtime>,
         fleet: Arc<Fleet>,
-        config: &Config,
-        nodes: usize,
+        settings: Arc<NodeSettings>,
     ) -> Self {
-        Self {
-            id,
-            runtime,
-            fleet,
-            fleet_name: Arc::from(format!("{}/{nodes}", config.fleet)),
-            #[cfg(feature = "redis")]
-            probe: Arc::from([config.key_prefix.as_slice(), b"quorlock:rights"].concat()),
-            connect_timeout: config.connect_timeout,
-            node_timeout: config.node_timeout,
-            allow_eviction: config.allow_eviction,
-            classic: config.classic,
-        }
+        Self { id, runtime, fleet, settings }
     }
 
     /// The node's place in the configuration.
@@ -65,35 +64,35 @@ impl NodeContext {
     }
 
     /// The time for making and checking one connection.
-    pub const fn connect_timeout(&self) -> Duration {
-        self.connect_timeout
+    pub fn connect_timeout(&self) -> Duration {
+        self.settings.connect_timeout
     }
 
     /// The time for one command.
-    pub const fn node_timeout(&self) -> Duration {
-        self.node_timeout
+    pub fn node_timeout(&self) -> Duration {
+        self.settings.node_timeout
     }
 
     /// The name of the fleet, and the number of its nodes: a node that belongs to another one must not vote.
-    pub const fn fleet(&self) -> &Arc<str> {
-        &self.fleet_name
+    pub fn fleet(&self) -> &Arc<str> {
+        &self.settings.fleet
     }
 
-    /// A key to ask with whether the user of the server may run a command. It is never touched: in classic mode
-    /// it could be anybody's.
+    /// A key that the user of this crate may well use, to ask with whether a command may be run. It is never touched:
+    /// in classic mode it could be anybody's.
     #[cfg(feature = "redis")]
-    pub(crate) fn probe(&self) -> &[u8] {
-        &self.probe
+    pub(crate) fn probe(&self) -> Vec<u8> {
+        [self.settings.key_prefix.as_slice(), b"quorlock:rights"].concat()
     }
 
     /// Whether leases are taken without fencing tokens and admission.
-    pub const fn classic(&self) -> bool {
-        self.classic
+    pub fn classic(&self) -> bool {
+        self.settings.classic
     }
 
     /// Whether a server that may evict keys is accepted all the same.
-    pub const fn allow_eviction(&self) -> bool {
-        self.allow_eviction
+    pub fn allow_eviction(&self) -> bool {
+        self.settings.allow_eviction
     }
 
     /// Tells whoever waits for nodes that this one's status has changed.
@@ -101,9 +100,18 @@ impl NodeContext {
         self.fleet.change();
     }
 
-    /// A way to tell of a change that does not keep the fleet alive.
+    /// Tells that the key of `resource` is gone on this node, by whomever it was deleted, so that somebody who waits
+    /// for it may try now.
+    ///
+    /// It is a hint that costs nothing to leave out: who waits tries again by itself. It may come late, twice, or for
+    /// a key that is there again. Call it under no lock of the node's: what follows may ask the node something.
+    pub fn freed(&self, resource: &Resource) {
+        self.fleet.free(self.id, resource);
+    }
+
+    /// A way to tell of these things that does not keep the fleet alive.
     pub(crate) fn watcher(&self) -> Watcher {
-        Watcher(Arc::downgrade(&self.fleet))
+        Watcher { id: self.id, fleet: Arc::downgrade(&self.fleet) }
     }
 
     /// Claims the identity of a server for this node: `run_id` in Redis, anything unique per process. Keep what is
@@ -152,7 +160,7 @@ impl Drop for Claim {
     fn drop(&mut self) {
         // A round that has counted what the server granted by this connection could have it confirmed by another
         // node's, and so count it twice. Every round that was begun before now is over by then.
-        let until = self.context.runtime.steady().saturating_add(self.context.node_timeout);
+        let until = self.context.runtime.steady().saturating_add(self.context.node_timeout());
         let mut claims = self.context.fleet.claims();
         if let Some(claim) = claims.held.iter_mut().find(|claim| claim.number == self.number) {
             claim.until = Some(until);
@@ -166,35 +174,51 @@ impl fmt::Debug for Claim {
     }
 }
 
-/// Tells a fleet of a change, as long as it is there.
+/// Tells a fleet of one of its nodes, as long as it is there.
 #[derive(Clone, Debug)]
-pub(crate) struct Watcher(Weak<Fleet>);
+pub(crate) struct Watcher {
+    id: NodeId,
+    fleet: Weak<Fleet>,
+}
 
 impl Watcher {
     /// Whether there is anybody to tell still.
     pub(crate) fn is_needed(&self) -> bool {
-        self.0.strong_count() > 0
+        self.fleet.strong_count() > 0
     }
 
+    /// As [`NodeContext::changed`].
     pub(crate) fn changed(&self) {
-        if let Some(fleet) = self.0.upgrade() {
+        if let Some(fleet) = self.fleet.upgrade() {
             fleet.change();
+        }
+    }
+
+    /// As [`NodeContext::freed`].
+    pub(crate) fn freed(&self, resource: &Resource) {
+        if let Some(fleet) = self.fleet.upgrade() {
+            fleet.free(self.id, resource);
         }
     }
 }
 
+/// Hears that a key is gone on a node.
+type FreedListener = Box<dyn Fn(NodeId, &Resource) + Send + Sync>;
+
 /// What the nodes of one `Redlock` share.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Fleet {
-    claims: Mutex<Claims>,
+    claims: Lock<Claims>,
     pub(crate) changed: Notify,
     /// For the one task that looks after admission.
     pub(crate) attention: Notify,
+    /// Nothing happens while there is none.
+    on_freed: OnceLock<FreedListener>,
 }
 
 impl Fleet {
     fn claims(&self) -> MutexGuard<'_, Claims> {
-        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
+        self.claims.lock()
     }
 
     /// A node's status has changed.
@@ -203,9 +227,29 @@ impl Fleet {
         self.tell();
     }
 
+    /// Calls `listener` for each key that a node says is gone, on the thread that the node says it on. The first
+    /// listener stays. It must not keep the fleet alive.
+    #[cfg_attr(not(test), allow(dead_code, reason = "whoever waits polls, so far"))]
+    pub(crate) fn on_freed(&self, listener: impl Fn(NodeId, &Resource) + Send + Sync + 'static) {
+        let _ = self.on_freed.set(Box::new(listener));
+    }
+
+    /// A key is gone on a node. A panic of the listener's is none of the node's business.
+    fn free(&self, node: NodeId, resource: &Resource) {
+        if let Some(listener) = self.on_freed.get() {
+            shielded(|| listener(node, resource));
+        }
+    }
+
     /// Tells whoever waits for nodes to look again.
     pub(crate) fn tell(&self) {
         self.changed.notify_waiters();
+    }
+}
+
+impl fmt::Debug for Fleet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fleet").field("claims", &self.claims).finish_non_exhaustive()
     }
 }
 
@@ -229,65 +273,5 @@ struct Claimed {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::runtime::Task;
-
-    /// A time that is set by hand.
-    #[derive(Debug, Default)]
-    struct Clock(Mutex<Duration>);
-
-    impl Clock {
-        fn pass(&self, time: Duration) {
-            *self.0.lock().unwrap() += time;
-        }
-    }
-
-    impl Runtime for Clock {
-        fn now(&self) -> Timestamp {
-            Timestamp::from_origin(*self.0.lock().unwrap())
-        }
-
-        fn wall_us(&self) -> u64 {
-            0
-        }
-
-        fn sleep_until(&self, _: Timestamp) -> Task {
-            Box::pin(std::future::pending())
-        }
-
-        fn spawn(&self, _: Task) {}
-
-        fn random(&self) -> [u8; 16] {
-            [0; 16]
-        }
-    }
-
-    #[test]
-    fn a_claim_keeps_other_nodes_out_until_the_rounds_of_its_connection_are_over() {
-        let clock = Arc::new(Clock::default());
-        let fleet = Arc::new(Fleet::default());
-        let config = Config::default();
-        let context = |id| {
-            let runtime = Arc::clone(&clock) as Arc<dyn Runtime>;
-            NodeContext::new(NodeId::new(id), runtime, Arc::clone(&fleet), &config, 3)
-        };
-        let (one, two) = (context(0), context(1));
-        let (a, b) = (Arc::from("a:1"), Arc::from("b:1"));
-        let first = one.claim(&a, "server").unwrap();
-        assert_eq!(two.claim(&b, "server").unwrap_err(), a);
-        // The node itself comes back at once. That its last claim ends does not end this one.
-        drop(first);
-        let next = one.claim(&a, "server").unwrap();
-        clock.pass(config.node_timeout);
-        assert_eq!(two.claim(&b, "server").unwrap_err(), a);
-        drop(next);
-        clock.pass(config.node_timeout - Duration::from_millis(1));
-        assert_eq!(two.claim(&b, "server").unwrap_err(), a, "a round may have counted its vote");
-        clock.pass(Duration::from_millis(1));
-        let moved = two.claim(&b, "server").unwrap();
-        assert_eq!(one.claim(&a, "server").unwrap_err(), b);
-        assert_eq!(fleet.claims().held.len(), 1, "what is over is forgotten");
-        drop(moved);
-    }
-}
+#[path = "context_test.rs"]
+mod tests;

@@ -6,6 +6,8 @@ use std::{any::Any, sync::Arc, time::Duration};
 
 use thiserror::Error;
 
+#[cfg(feature = "redis")]
+use super::redis::advice;
 use crate::{
     protocol::{Cause, Failure},
     shield::discard,
@@ -172,18 +174,10 @@ impl NodeError {
     }
 }
 
-fn advice(code: &str) -> &'static str {
-    match code {
-        "NOPERM" => ", give its ACL user the rights that the README lists",
-        "OOM" => ", it is out of memory: raise its maxmemory",
-        "READONLY" => ", it is a replica: configure the master",
-        "MISCONF" => ", it cannot persist: free its disk, or switch snapshots off with `save \"\"`",
-        "LOADING" => ", it is still loading its data: wait",
-        "MOVED" | "CROSSSLOT" | "CLUSTERDOWN" => {
-            ", it belongs to a Redis Cluster: use independent masters"
-        }
-        _ => "",
-    }
+/// Without the Redis node the codes are those of somebody else's server.
+#[cfg(not(feature = "redis"))]
+const fn advice(_code: &str) -> &'static str {
+    ""
 }
 
 /// Why a node that answers is not allowed to vote. Nothing is left on it; it is checked again from time

@@ -12,7 +12,7 @@ mod status;
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
-pub(crate) use self::context::{Fleet, Watcher};
+pub(crate) use self::context::{Fleet, NodeSettings, Watcher};
 pub use self::{
     context::{Claim, NodeContext},
     error::{NodeError, Refusal},
@@ -67,24 +67,30 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
     /// Sends one command.
     fn call(&self, command: Command) -> NodeCall;
 
-    /// Sends several commands that are due together; the answers are in their order. By default each is
-    /// sent by itself.
+    /// Sends several commands that are due together; the answers are in their order, and each is what [`call`] would
+    /// have answered: one that failed says nothing of the others. What is left out at the end is unknown. An error
+    /// for the whole says that no command has an answer. By default each is sent by itself.
+    ///
+    /// [`call`]: Node::call
     fn call_many(&self, commands: Vec<Command>) -> NodeFuture<Vec<Result<Reply, NodeError>>> {
         let calls: Vec<NodeCall> = commands.into_iter().map(|command| self.call(command)).collect();
         Box::pin(async move { Ok(futures::future::join_all(calls).await) })
     }
 
     /// Reads the node's marker, marks a node that was not admitted as joining, and does what else [`Join`] asks
-    /// for. By default the node keeps no marker and may always vote: right for one that never forgets.
-    fn join(&self, join: Join) -> NodeFuture<Marker> {
-        Box::pin(std::future::ready(Ok(Marker::new(true, join.max_ttl, 0))))
-    }
+    /// for. On this rests that a node which restarted without its data does not vote against leases that it has
+    /// forgotten. A node that cannot forget says [`never_forgets`]. In classic mode it is not asked.
+    fn join(&self, join: Join) -> NodeFuture<Marker>;
 
     /// Lets a node vote that is joining since `era`, with counters above `floor`. False says that it was not
-    /// joining, or not since then.
+    /// joining, or not since then. By default this fails, so that a node which says that it is joining and cannot be
+    /// admitted never votes; one that never forgets is not asked.
     fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
         let _ = (era, floor);
-        Box::pin(std::future::ready(Ok(true)))
+        let message =
+            Arc::from("this node says that it is joining, and does not implement `admit`");
+        let error = NodeError::Rejected { sent: false, code: Arc::from("ERR"), message };
+        Box::pin(std::future::ready(Err(error)))
     }
 
     /// Whether a command would be sent, without asking the node: the error that it would end with otherwise.
@@ -106,6 +112,27 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
 
     /// How the node is, without asking it.
     fn status(&self) -> NodeStatus;
+}
+
+/// The answer to [`Node::join`] of a node that never forgets what it granted: neither a lease before it has expired,
+/// nor a fencing counter, whatever happens to its process and its disk. It may always vote.
+///
+/// With a node that can forget, such as a server that restarts empty, this gives up exclusion and the order of
+/// tokens across its restarts. It tells nothing of the node's counters either, from which another node that has
+/// forgotten would have to go on: say it only where no node of the fleet forgets.
+///
+/// ```
+/// use quorlock::{node::{Join, NodeFuture, never_forgets}, protocol::Marker};
+///
+/// fn join(join: Join) -> NodeFuture<Marker> {
+///     // The keys are in this process, and live as long as whoever asks for them.
+///     never_forgets(join)
+/// }
+/// # let marker = futures::executor::block_on(join(Join::look(std::time::Duration::ZERO)));
+/// # assert!(marker.unwrap().ready);
+/// ```
+pub fn never_forgets(join: Join) -> NodeFuture<Marker> {
+    Box::pin(std::future::ready(Ok(Marker::new(true, join.max_ttl, 0))))
 }
 
 /// What a look at a node's marker asks for beside reading it.
@@ -215,5 +242,38 @@ impl From<MemoryNode> for NodeSpec {
 impl From<&MemoryNode> for NodeSpec {
     fn from(node: &MemoryNode) -> Self {
         Self::new(Arc::new(node.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+
+    use super::*;
+
+    /// A node that keeps a marker and cannot be admitted.
+    #[derive(Debug)]
+    struct Joining;
+
+    impl Node for Joining {
+        fn start(&self, _: NodeContext) {}
+
+        fn call(&self, _: Command) -> NodeCall {
+            Box::pin(std::future::pending())
+        }
+
+        fn join(&self, join: Join) -> NodeFuture<Marker> {
+            Box::pin(std::future::ready(Ok(Marker::new(false, join.max_ttl, 0))))
+        }
+
+        fn status(&self) -> NodeStatus {
+            NodeStatus::new(Arc::from("joining"), NodeState::Ready)
+        }
+    }
+
+    #[test]
+    fn a_node_that_does_not_say_how_it_is_admitted_is_not() {
+        let admitted = block_on(Joining.admit(1, Floor::default()));
+        assert!(matches!(admitted, Err(NodeError::Rejected { sent: false, .. })), "{admitted:?}");
     }
 }

@@ -145,6 +145,10 @@ pub(crate) enum Manner {
     Refusing,
     /// Of several answers it returns the first alone.
     Terse,
+    /// Of several answers all but the first are failures.
+    Partial,
+    /// The last of several answers is that its clock has jumped.
+    Jumping,
     /// It loses releases.
     Forgetful,
 }
@@ -206,7 +210,11 @@ impl Node for OddNode {
             this.extended.fetch_add(1, Ordering::Relaxed);
             let manner = *this.manner.lock().unwrap();
             match manner {
-                Manner::Sound | Manner::Terse | Manner::Forgetful => {}
+                Manner::Sound
+                | Manner::Terse
+                | Manner::Partial
+                | Manner::Jumping
+                | Manner::Forgetful => {}
                 Manner::Slow(time) => this.machine.sim.sleep(time).await,
                 Manner::Deaf => std::future::pending().await,
                 Manner::Refusing => {
@@ -219,13 +227,21 @@ impl Node for OddNode {
 
     fn call_many(&self, commands: Vec<Command>) -> NodeFuture<Vec<Result<Reply, NodeError>>> {
         self.batches.lock().unwrap().push(commands.len());
-        let terse = *self.manner.lock().unwrap() == Manner::Terse;
+        let manner = *self.manner.lock().unwrap();
         let calls: Vec<NodeCall> = commands.into_iter().map(|command| self.call(command)).collect();
         Box::pin(async move {
-            let replies = futures::future::try_join_all(calls).await?;
-            let mut replies: Vec<_> = replies.into_iter().map(Ok).collect();
-            if terse {
-                replies.truncate(1);
+            let mut replies = futures::future::join_all(calls).await;
+            let lost = NodeError::ConnectionLost { reason: Arc::from("scripted") };
+            match manner {
+                Manner::Terse => replies.truncate(1),
+                Manner::Partial => {
+                    replies.iter_mut().skip(1).for_each(|reply| *reply = Err(lost.clone()))
+                }
+                Manner::Jumping => {
+                    replies.pop();
+                    replies.push(Err(NodeError::ClockJumped));
+                }
+                _ => {}
             }
             Ok(replies)
         })

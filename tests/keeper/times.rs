@@ -113,6 +113,31 @@ fn answers_that_a_transport_leaves_out_are_unknown() {
 }
 
 #[test]
+fn a_command_that_failed_costs_no_other_of_its_message_anything() {
+    let world = Fixture::new(SECOND);
+    let leases = [world.acquire("a"), world.acquire("b")];
+    world.set_all(Manner::Partial);
+    world.pass(350 * MS);
+    assert_eq!(world.nodes[0].batches(), [2], "they were renewed together");
+    let mut validities = leases.each_ref().map(Lease::validity);
+    validities.sort();
+    assert!(validities[0] < 650 * MS, "its extension failed: {validities:?}");
+    assert!(validities[1] > 900 * MS, "its extension was granted: {validities:?}");
+}
+
+#[test]
+fn a_clock_that_jumped_costs_the_whole_message_its_votes() {
+    let world = Fixture::new(SECOND);
+    let leases = [world.acquire("a"), world.acquire("b")];
+    world.set_all(Manner::Jumping);
+    world.pass(350 * MS);
+    assert_eq!(world.nodes[0].batches(), [2], "they were renewed together");
+    for lease in &leases {
+        assert!(lease.validity() < 650 * MS, "it counts what may be from before the jump");
+    }
+}
+
+#[test]
 fn max_hold_limits_what_the_holder_extends_too() {
     let world = Fixture::new(SECOND);
     let lease = Arc::new(world.request(world.redlock.acquire("r").max_hold(2 * SECOND)));

@@ -238,7 +238,7 @@ impl Node for SimNode {
             Box::pin(async move {
                 let mut replies = Vec::with_capacity(commands.len());
                 for command in commands {
-                    replies.push(Ok(server.execute(command).await?));
+                    replies.push(server.execute(command).await);
                 }
                 Ok(replies)
             })

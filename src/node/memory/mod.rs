@@ -7,7 +7,7 @@ mod store;
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
     time::Duration,
 };
 
@@ -18,7 +18,8 @@ use super::{
     Join, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus, Watcher,
 };
 use crate::{
-    protocol::{Command, Floor, Marker, Reply, Timestamp},
+    lock::Lock,
+    protocol::{Command, Floor, Marker, Reply, Resource, Timestamp},
     runtime,
 };
 
@@ -49,7 +50,7 @@ pub struct MemoryNode {
 
 struct Shared {
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
-    state: Mutex<State>,
+    state: Lock<State>,
 }
 
 struct State {
@@ -59,7 +60,7 @@ struct State {
     life: u64,
     /// Commands that arrived while the node was paused, in order.
     queue: Vec<(Command, oneshot::Sender<Result<Reply, NodeError>>)>,
-    /// Who wants to know when the node is killed or back.
+    /// Who wants to know when the node is killed or back, and when a key has been released.
     watchers: Vec<Watcher>,
 }
 
@@ -79,7 +80,7 @@ impl MemoryNode {
 
     /// A running, empty node on a clock of the caller's, such as that of a simulation.
     pub fn with_clock(clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
-        let state = Mutex::new(State {
+        let state = Lock::new(State {
             store: Store::new_and_ready(),
             mode: Mode::Running,
             life: 0,
@@ -142,7 +143,7 @@ impl MemoryNode {
 
     fn set_mode(&self, mode: Mode) {
         let now = self.now();
-        let (mut executed, mut forgotten) = (Vec::new(), Vec::new());
+        let (mut executed, mut forgotten, mut freed) = (Vec::new(), Vec::new(), Vec::new());
         let watchers = {
             let mut state = self.state();
             state.mode = mode;
@@ -154,7 +155,9 @@ impl MemoryNode {
                 }
                 Mode::Running => {
                     for (command, answer) in std::mem::take(&mut state.queue) {
-                        executed.push((answer, state.store.execute(command, now, wall_us(now))));
+                        let (reply, key) = state.execute(command, now);
+                        executed.push((answer, reply));
+                        freed.extend(key);
                     }
                 }
                 Mode::Paused => {}
@@ -169,6 +172,7 @@ impl MemoryNode {
             let _ = answer.send(reply);
         }
         watchers.iter().for_each(Watcher::changed);
+        tell_freed(&watchers, &freed);
     }
 
     fn running(&self) -> Result<MutexGuard<'_, State>, NodeError> {
@@ -184,7 +188,30 @@ impl MemoryNode {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.state.lock()
+    }
+}
+
+impl State {
+    /// Executes a command. If that was a release of a key that was there, it is also said which one is gone.
+    fn execute(
+        &mut self,
+        command: Command,
+        now: Timestamp,
+    ) -> (Result<Reply, NodeError>, Option<Resource>) {
+        let released = match &command {
+            Command::Release { resource, .. } => Some(resource.clone()),
+            _ => None,
+        };
+        let reply = self.store.execute(command, now, wall_us(now));
+        let freed = released.filter(|_| matches!(reply, Ok(Reply::Granted(_))));
+        (reply, freed)
+    }
+}
+
+fn tell_freed(watchers: &[Watcher], freed: &[Resource]) {
+    for resource in freed {
+        watchers.iter().for_each(|watcher| watcher.freed(resource));
     }
 }
 
@@ -203,7 +230,9 @@ impl Default for MemoryNode {
 
 impl Node for MemoryNode {
     fn start(&self, context: NodeContext) {
-        self.state().watchers.push(context.watcher());
+        let mut state = self.state();
+        state.watchers.retain(Watcher::is_needed);
+        state.watchers.push(context.watcher());
     }
 
     fn call(&self, command: Command) -> NodeCall {
@@ -213,7 +242,15 @@ impl Node for MemoryNode {
             let answer = {
                 let mut state = this.state();
                 match state.mode {
-                    Mode::Running => return state.store.execute(command, now, wall_us(now)),
+                    Mode::Running => {
+                        let (reply, freed) = state.execute(command, now);
+                        let Some(freed) = freed else { return reply };
+                        let watchers = state.watchers.clone();
+                        // Without the lock, as above.
+                        drop(state);
+                        tell_freed(&watchers, &[freed]);
+                        return reply;
+                    }
                     Mode::Killed => {
                         let reason = Arc::from("the node has been killed");
                         return Err(NodeError::NotConnected { reason });

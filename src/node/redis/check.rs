@@ -8,11 +8,13 @@
 use std::sync::Arc;
 
 use futures::future::{join, join_all};
-use redis::{Cmd, Value, from_redis_value};
+use redis::{Cmd, from_redis_value};
 
 use super::{
-    link::{Link, Room},
+    errors,
+    link::Link,
     script::{self, OWN},
+    signs::Room,
 };
 use crate::node::{NodeContext, NodeError, Refusal};
 
@@ -69,7 +71,8 @@ pub(super) async fn check(link: &Link, context: &NodeContext) -> Result<Identity
     let loading =
         join_all(scripts(context.classic()).map(|script| link.send(Room::Others, script)));
     let (missing, loaded) = join(link.send(Room::Others, rights(context)), loading).await;
-    let missing: Vec<String> = from_redis_value(missing.map_err(lacks_eval)?).unwrap_or_default();
+    let missing = missing.map_err(|error| errors::of_check("eval", error))?;
+    let missing: Vec<String> = from_redis_value(missing).unwrap_or_default();
     if let Some(command) = missing.into_iter().next() {
         let message = Arc::from("its ACL rules do not allow the command");
         return Err(NodeError::Refused(Refusal::MissingRight {
@@ -84,41 +87,13 @@ pub(super) async fn check(link: &Link, context: &NodeContext) -> Result<Identity
     }
 }
 
-/// The right to `EVAL` itself is missing.
-fn lacks_eval(error: NodeError) -> NodeError {
-    match error {
-        NodeError::Rejected { code, message, .. } if lacks_right(&code, &message) => {
-            NodeError::Refused(Refusal::MissingRight { command: Arc::from("eval"), message })
-        }
-        other => other,
-    }
-}
-
 async fn info(link: &Link) -> Result<String, NodeError> {
     let mut command = Cmd::new();
     command.arg("INFO");
-    let value: Value = link.send(Room::Others, command).await.map_err(|error| match error {
-        NodeError::Rejected { code, message, .. } if lacks_right(&code, &message) => {
-            NodeError::Refused(Refusal::MissingRight { command: Arc::from("info"), message })
-        }
-        NodeError::Rejected { code, message, .. } if &*code == "NOAUTH" => {
-            NodeError::Refused(Refusal::WrongCredentials { message })
-        }
-        other => other,
-    })?;
+    let value = link.send(Room::Others, command).await;
+    let value = value.map_err(|error| errors::of_check("info", error))?;
     from_redis_value::<String>(value)
         .map_err(|error| NodeError::Unexpected { message: Arc::from(error.to_string()) })
-}
-
-/// The right to the command is missing, and not that to the probe's key.
-fn lacks_right(code: &str, message: &str) -> bool {
-    code == "NOPERM" && missing_right(message).is_some()
-}
-
-/// The command that, by the server's message, the user may not run.
-pub(super) fn missing_right(message: &str) -> Option<&str> {
-    let (_, rest) = message.split_once("permissions to run the '")?;
-    rest.split_once('\'').map(|(command, _)| command)
 }
 
 /// Judges the text of `INFO`.

@@ -35,7 +35,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    fn read(text: &[u8]) -> Option<Self> {
+    pub(super) fn read(text: &[u8]) -> Option<Self> {
         let mut parts = text.split(|byte| *byte == b' ');
         let (etag, high, passed) = (parts.next()?, parts.next()?, parts.next()?);
         let (high, passed) = (digits(high)?, digits(passed)?);

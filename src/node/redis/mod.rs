@@ -1,30 +1,39 @@
 //! A node on a real Redis or Valkey server.
 //!
-//! It owns the address and the latest link; the supervisor makes and checks links, and the wire module
-//! turns commands into bytes and replies into answers. It must never wait for a connection.
+//! It owns the address and the latest session; the supervisor makes and checks links, `votes` and `joining` run
+//! commands on a session, and `codec` says what they look like on the wire. It must never wait for a connection.
 
 mod address;
 mod check;
+mod codec;
+mod errors;
+mod joining;
 mod link;
 mod marker;
+mod push;
 mod resolve;
 mod script;
 mod session;
+mod signs;
 mod supervisor;
-mod wire;
+mod votes;
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
 };
 
 use tokio::sync::Notify;
 
 pub use self::address::AddressError;
 pub(crate) use self::address::{Address, TlsSettings};
+pub(super) use self::errors::advice;
 use self::session::Session;
 use super::{Join, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus};
-use crate::protocol::{Command, Floor, Marker, NodeClock, Reply};
+use crate::{
+    lock::Lock,
+    protocol::{Command, Floor, Marker, NodeClock, Reply},
+};
 
 /// A Redis or Valkey server, on one multiplexed connection under a supervisor of its own.
 pub(crate) struct RedisNode {
@@ -33,9 +42,9 @@ pub(crate) struct RedisNode {
 
 struct Shared {
     address: Address,
-    view: Mutex<View>,
+    view: Lock<View>,
     /// Kept across reconnects, so that a jump in between is seen.
-    clock: Arc<Mutex<NodeClock>>,
+    clock: Arc<Lock<NodeClock>>,
     /// Wakes the supervisor, to reconnect or to end.
     wake: Notify,
 }
@@ -54,7 +63,7 @@ impl RedisNode {
         Self {
             shared: Arc::new(Shared {
                 address,
-                view: Mutex::new(view),
+                view: Lock::new(view),
                 clock: Arc::default(),
                 wake: Notify::new(),
             }),
@@ -77,7 +86,7 @@ impl RedisNode {
 
 impl Shared {
     fn view(&self) -> MutexGuard<'_, View> {
-        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+        self.view.lock()
     }
 
     /// The session, if there is one whose link is not known to be dead.
@@ -111,19 +120,19 @@ impl Node for RedisNode {
     }
 
     fn call(&self, command: Command) -> NodeCall {
-        self.with_session(|session| wire::execute(session, command))
+        self.with_session(|session| votes::execute(session, command))
     }
 
     fn call_many(&self, commands: Vec<Command>) -> NodeFuture<Vec<Result<Reply, NodeError>>> {
-        self.with_session(|session| wire::execute_many(session, commands))
+        self.with_session(|session| votes::execute_many(session, commands))
     }
 
     fn join(&self, join: Join) -> NodeFuture<Marker> {
-        self.with_session(|session| Box::pin(wire::join_fleet(session, join)))
+        self.with_session(|session| Box::pin(joining::join(session, join)))
     }
 
     fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
-        self.with_session(|session| Box::pin(wire::admit(session, era, floor)))
+        self.with_session(|session| Box::pin(joining::admit(session, era, floor)))
     }
 
     fn reachable(&self) -> Result<(), NodeError> {
@@ -131,7 +140,7 @@ impl Node for RedisNode {
     }
 
     fn clock(&self) -> Option<NodeClock> {
-        Some(*self.shared.clock.lock().unwrap_or_else(PoisonError::into_inner))
+        Some(*self.shared.clock.lock())
     }
 
     fn status(&self) -> NodeStatus {

@@ -6,7 +6,7 @@
 use std::{
     io,
     net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
 };
 
 use futures::{
@@ -15,7 +15,7 @@ use futures::{
 };
 use redis::{ErrorKind, RedisError, RedisFuture, io::AsyncDNSResolver};
 
-use crate::node::Refusal;
+use crate::{lock::Lock, node::Refusal};
 
 /// A look-up, which whoever waits for it may leave and take up again.
 type Lookup = Shared<BoxFuture<'static, Result<Vec<SocketAddr>, Arc<io::Error>>>>;
@@ -25,7 +25,7 @@ type Addresses<'a> = Box<dyn Iterator<Item = SocketAddr> + Send + 'a>;
 /// Looks up one node's name, for one attempt to connect after another. A clone is the same one.
 #[derive(Clone, Default)]
 pub(super) struct Resolver {
-    state: Arc<Mutex<State>>,
+    state: Arc<Lock<State>>,
 }
 
 #[derive(Default)]
@@ -57,7 +57,7 @@ impl Resolver {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -4,15 +4,17 @@
 
 use std::sync::LazyLock;
 
-use redis::Cmd;
+use redis::{Cmd, RedisWrite, ToRedisArgs};
 
-use super::link::Room;
+use super::signs::Room;
+use crate::protocol::Owner;
 
 /// The node's own keys: its marker, the counters of this generation, and those of the one before. Names that begin
 /// like them are refused as resources.
 pub(super) const OWN: [&[u8]; 3] = [b"quorlock:node", b"quorlock:counters", b"quorlock:older"];
 
 /// A script, with its digest.
+#[derive(Debug)]
 pub(super) struct Source {
     text: &'static str,
     sha1: String,
@@ -46,11 +48,38 @@ pub(super) static JOIN: LazyLock<Source> = script!("prelude.lua" "join.lua");
 pub(super) static ADMIT: LazyLock<Source> = script!("prelude.lua" "admit.lua");
 pub(super) static RIGHTS: LazyLock<Source> = script!("rights.lua");
 
-/// One call of a script: its keys, and a function that adds the arguments.
+/// One call of a script, as a value.
+#[derive(Debug)]
 pub(super) struct Script<'a> {
     pub(super) source: &'static Source,
-    pub(super) keys: &'a [&'a [u8]],
-    pub(super) args: &'a (dyn Fn(&mut Cmd) + Send + Sync),
+    pub(super) keys: Vec<&'a [u8]>,
+    pub(super) args: Vec<Arg<'a>>,
+}
+
+/// An argument of a script.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Arg<'a> {
+    /// As it is.
+    Bytes(&'a [u8]),
+    /// In hex.
+    Owner(Owner),
+    /// In digits.
+    Number(u64),
+    /// In sixteen digits.
+    Counter([u8; 16]),
+    Text(String),
+}
+
+impl ToRedisArgs for Arg<'_> {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        match self {
+            Self::Bytes(bytes) => out.write_arg(bytes),
+            Self::Owner(owner) => out.write_arg(owner.to_hex().as_slice()),
+            Self::Number(number) => number.write_redis_args(out),
+            Self::Counter(digits) => out.write_arg(digits),
+            Self::Text(text) => out.write_arg(text.as_bytes()),
+        }
+    }
 }
 
 impl Script<'_> {
@@ -72,9 +101,16 @@ impl Script<'_> {
     fn command(&self, verb: &str, script: &str) -> Cmd {
         // Room for what it will hold spares it growing on the hot path.
         let bytes: usize = self.keys.iter().map(|key| key.len()).sum();
-        let mut command = Cmd::with_capacity(self.keys.len() + 12, bytes + script.len() + 192);
-        command.arg(verb).arg(script).arg(self.keys.len()).arg(self.keys);
-        (self.args)(&mut command);
+        let count = self.keys.len() + self.args.len() + 3;
+        let room = bytes + self.args.len() * 32 + script.len() + 96;
+        let mut command = Cmd::with_capacity(count, room);
+        command.arg(verb).arg(script).arg(self.keys.len());
+        self.keys.iter().for_each(|key| {
+            command.arg(*key);
+        });
+        self.args.iter().for_each(|arg| {
+            command.arg(arg);
+        });
         command
     }
 }
@@ -86,7 +122,7 @@ mod tests {
     /// A burst of acquires must never keep a held lease from being renewed or released, nor a node from being looked at.
     #[test]
     fn only_acquires_count_against_the_limit_of_acquires() {
-        let room = |source| Script { source, keys: &[], args: &|_| () }.room();
+        let room = |source| Script { source, keys: Vec::new(), args: Vec::new() }.room();
         assert_eq!(room(&ACQUIRE), Room::Acquires);
         for source in [
             &CONFIRM,

@@ -1,62 +1,39 @@
-//! A link whose server is known: which process and database it is, its clock, and how its errors read.
+//! A link whose server is known: which process and database it is, what its marker said, and its clock.
 //!
-//! It decides whether a reply may be believed: one that shows a clock that jumped is an error.
+//! It runs what `codec` has written down, and decides whether a reply may be believed: one that shows a clock that
+//! jumped is an error. Nothing is sent a second time here, except a script that the server said it does not know.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
     time::Duration,
 };
 
-use redis::{Cmd, ErrorKind, RedisError, Value};
+use redis::{Cmd, Value};
 
 use super::{
-    link::{Link, Room},
+    codec::{Answer, Process},
+    errors,
+    link::Link,
     marker::CachedMarker,
     script::Script,
+    signs::Room,
 };
 use crate::{
+    lock::Lock,
     node::{ClockOffset, LATE, NodeError},
     protocol::{NodeClock, Timestamp},
     runtime::Runtime,
 };
-
-/// What stands behind a connection.
-#[derive(Clone, Debug)]
-pub(super) struct Process {
-    pub(super) run_id: String,
-    /// The number of the database. Two that are swapped keep their keys, and so their markers.
-    pub(super) database: i64,
-    /// The fleet that the node is configured for.
-    pub(super) fleet: Arc<str>,
-}
 
 /// A checked connection to a known process.
 pub(super) struct Session {
     link: Link,
     process: Process,
     runtime: Arc<dyn Runtime>,
-    clock: Arc<Mutex<NodeClock>>,
+    clock: Arc<Lock<NodeClock>>,
     node_timeout: Duration,
     /// What its marker said when it was last read on this connection.
-    known: Mutex<Option<Arc<CachedMarker>>>,
-}
-
-/// What a script that votes has answered.
-pub(super) enum Answer {
-    /// Granted, exactly as asked.
-    AsAsked,
-    /// Whatever else, in so many values.
-    Told(Vec<Value>),
-}
-
-impl Answer {
-    /// The values; none where it was granted as asked.
-    pub(super) fn told(&self) -> &[Value] {
-        match self {
-            Self::AsAsked => &[],
-            Self::Told(values) => values,
-        }
-    }
+    known: Lock<Option<Arc<CachedMarker>>>,
 }
 
 impl Session {
@@ -64,10 +41,10 @@ impl Session {
         link: Link,
         process: Process,
         runtime: Arc<dyn Runtime>,
-        clock: Arc<Mutex<NodeClock>>,
+        clock: Arc<Lock<NodeClock>>,
         node_timeout: Duration,
     ) -> Self {
-        Self { link, process, runtime, clock, node_timeout, known: Mutex::default() }
+        Self { link, process, runtime, clock, node_timeout, known: Lock::default() }
     }
 
     pub(super) const fn link(&self) -> &Link {
@@ -83,39 +60,28 @@ impl Session {
         self.link.send(Room::Acquires, command).await
     }
 
-    /// `EVALSHA`, and `EVAL` where the server does not have the script: it forgets all of them in a
-    /// restart.
+    /// `EVALSHA`, and `EVAL` where the server does not have the script.
     pub(super) async fn run(&self, script: &Script<'_>) -> Result<Value, NodeError> {
         let answer = match self.link.send(script.room(), script.evalsha()).await {
-            Err(NodeError::Rejected { code, .. }) if &*code == "NOSCRIPT" => {
+            Err(error) if errors::is_unknown_script(&error) => {
                 self.link.send(script.room(), script.eval()).await
             }
             answer => answer,
         };
-        answer.map_err(half_done)
+        answer.map_err(errors::of_script)
     }
 
-    /// Runs a script that answers with an array that has the node's clock in the second place, or with that
-    /// clock alone. `sent` is our steady time, read before. The answer does not count where the clock was seen to
-    /// jump since it was asked for, by this reply or by another one: it may be from before the jump.
+    /// Runs a script that answers with the node's clock. `sent` is our steady time, read before. The answer does not
+    /// count where the clock was seen to jump since it was asked for, by this reply or by another one: it may be from
+    /// before the jump.
     pub(super) async fn vote(
         &self,
-        script: Script<'_>,
+        script: &Script<'_>,
         sent: Timestamp,
     ) -> Result<Answer, NodeError> {
         let series = self.clock().series();
-        let (answer, clock) = match self.run(&script).await? {
-            Value::Array(told) => {
-                let clock = told.get(1).cloned();
-                (Answer::Told(told), clock)
-            }
-            clock @ Value::Int(_) => (Answer::AsAsked, Some(clock)),
-            _ => return Err(NodeError::Unexpected { message: Arc::from("no array") }),
-        };
-        if let Some(Value::Int(node_us)) = clock
-            && let Ok(node_us) = u64::try_from(node_us)
-            && node_us > 0
-        {
+        let (answer, node_us) = Answer::read(self.run(script).await?)?;
+        if let Some(node_us) = node_us {
             // A jump begins a new series.
             let _ = self.clock().handle_reading(sent, self.now(), node_us);
         }
@@ -129,17 +95,22 @@ impl Session {
 
     /// What the marker said when it was last read.
     pub(super) fn known(&self) -> Option<Arc<CachedMarker>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.known.lock().clone()
+    }
+
+    /// What the node was admitted as, when that was last read.
+    pub(super) fn identity(&self) -> Result<Arc<[u8]>, NodeError> {
+        self.known().map(|known| Arc::clone(known.identity())).ok_or(NodeError::NotAdmitted)
     }
 
     /// The marker has been read.
     pub(super) fn learn(&self, known: Arc<CachedMarker>) {
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
+        *self.known.lock() = Some(known);
     }
 
     /// The node has told of its head.
     pub(super) fn raise(&self, head: &[u8]) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if let Some(raised) = known.as_ref().and_then(|known| known.raised(head)) {
             *known = Some(Arc::new(raised));
         }
@@ -176,37 +147,6 @@ impl Session {
     }
 
     fn clock(&self) -> MutexGuard<'_, NodeClock> {
-        self.clock.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// An error from within a script may come after its first write.
-fn half_done(error: NodeError) -> NodeError {
-    match error {
-        NodeError::Rejected { code, message, .. } => {
-            // The first thing that a script does is to read the marker, which may be of another type.
-            let before_any_write =
-                ["NOSCRIPT", "WRONGTYPE", "OOM", "READONLY", "MISCONF", "LOADING", "BUSY"];
-            let refused = &*code == "NOPERM" && !message.contains("script");
-            let sent = !before_any_write.contains(&&*code) && !refused;
-            NodeError::Rejected { sent, code, message }
-        }
-        other => other,
-    }
-}
-
-/// What an error of the client library says about the command: certainly not executed, or unknown.
-pub(super) fn classify(error: &RedisError) -> NodeError {
-    let text = || Arc::<str>::from(error.to_string());
-    let rejected = |code: &str| NodeError::Rejected {
-        sent: false,
-        code: Arc::from(code),
-        message: Arc::from(error.detail().unwrap_or_default()),
-    };
-    match error.kind() {
-        ErrorKind::Server(_) | ErrorKind::Extension => rejected(error.code().unwrap_or("ERR")),
-        ErrorKind::AuthenticationFailed => rejected("WRONGPASS"),
-        ErrorKind::Io => NodeError::ConnectionLost { reason: text() },
-        _ => NodeError::Unexpected { message: text() },
+        self.clock.lock()
     }
 }

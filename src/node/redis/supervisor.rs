@@ -9,13 +9,17 @@ use futures::{
     FutureExt,
     future::{Either, select},
 };
-use redis::{AsyncConnectionConfig, ErrorKind, PushInfo, PushKind, RedisError};
+use redis::{AsyncConnectionConfig, PushInfo};
 
 use super::{
     Shared, check,
-    link::{self, Down, Link},
+    codec::Process,
+    errors,
+    link::Link,
+    push,
     resolve::Resolver,
-    session::{self, Process, Session},
+    session::Session,
+    signs::{self, Down},
 };
 use crate::{
     node::{Claim, NodeContext, NodeError, NodeState, Refusal},
@@ -132,12 +136,10 @@ async fn connect(
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(context.connect_timeout()))
         .set_response_timeout(None)
-        .set_pipeline_buffer_size(link::MOST_UNANSWERED)
+        .set_pipeline_buffer_size(signs::MOST_UNANSWERED)
         .set_dns_resolver(resolver.clone())
-        .set_push_sender(move |push: PushInfo| {
-            if push.kind == PushKind::Disconnection {
-                at_end.trip("the server closed the connection, or the network did");
-            }
+        .set_push_sender(move |message: PushInfo| {
+            push::handle(&message, &at_end);
             Ok::<(), redis::aio::SendError>(())
         });
     let attempt = async {
@@ -148,7 +150,7 @@ async fn connect(
             .await
             .map_err(|error| match resolver.refusal() {
                 Some(refusal) => NodeError::Refused(refusal),
-                None => connect_error(&error),
+                None => errors::of_connect(&error),
             })?;
         let link = Link::new(connection, down, context);
         let identity = check::check(&link, context).await?;
@@ -188,24 +190,4 @@ async fn connect(
     telemetry::node_ready(context.id(), address, &identity.version);
     context.changed();
     Ok((session, claim))
-}
-
-fn connect_error(error: &RedisError) -> NodeError {
-    let message = || Arc::<str>::from(error.detail().unwrap_or_default());
-    if let Some(command) = error.detail().and_then(check::missing_right) {
-        let command = Arc::from(command);
-        return NodeError::Refused(Refusal::MissingRight { command, message: message() });
-    }
-    match (error.kind(), error.code()) {
-        (ErrorKind::AuthenticationFailed, _) | (_, Some("WRONGPASS" | "NOAUTH")) => {
-            NodeError::Refused(Refusal::WrongCredentials { message: message() })
-        }
-        (ErrorKind::RESP3NotSupported, _) => {
-            NodeError::Refused(Refusal::TooOld { version: Arc::from("without RESP3") })
-        }
-        _ => match session::classify(error) {
-            NodeError::ConnectionLost { reason } => NodeError::NotConnected { reason },
-            other => other,
-        },
-    }
 }

@@ -1,0 +1,73 @@
+//! Every form of a look and of an admission, and of their answers.
+
+use std::time::Duration;
+
+use super::*;
+use crate::protocol::Marker;
+
+const HEAD: &str = "77.1/abc/0/0 0000000000000200 0000000000000150";
+
+fn process() -> Process {
+    Process { run_id: "abc".to_owned(), database: 3, fleet: Arc::from("default/3") }
+}
+
+fn text(text: &str) -> Value {
+    Value::BulkString(text.into())
+}
+
+fn told(code: i64, rest: impl IntoIterator<Item = Value>) -> Answer {
+    let reply = [Value::Int(code), Value::Int(5)].into_iter().chain(rest).collect();
+    Answer::read(Value::Array(reply)).unwrap().0
+}
+
+fn fields(head: &str) -> [Value; 8] {
+    let [floor, flags] = ["0000000000000100", ""].map(text);
+    let [identity, head] = ["abc/0/0", head].map(text);
+    [identity, head, text("77"), text("1"), floor, Value::Int(200), text("5000"), flags]
+}
+
+#[test]
+fn a_look_says_who_the_server_is_taken_for_and_what_is_asked_of_it() {
+    let process = process();
+    let args = |join| look(&process, join, 17).args;
+    let ttl = Duration::from_secs(30);
+    let plain = args(Join::look(ttl));
+    let who = [Arg::Bytes(b"abc"), Arg::Text("3".to_owned()), Arg::Bytes(b"default/3")];
+    assert_eq!(plain[..3], who);
+    let nothing = [Arg::Number(30_000), Arg::Number(0), Arg::Text(String::new()), Arg::Number(17)];
+    assert_eq!(plain[3..], nothing);
+    let all = args(Join::look(ttl).force(Some(77)).lost().orphaned().seal());
+    assert_eq!(all[4..6], [Arg::Number(77), Arg::Text("slo".to_owned())]);
+}
+
+#[test]
+fn a_look_shows_a_marker_or_why_there_is_none_for_us() {
+    let Ok(Looked::Marker(ready)) = looked(&told(1, fields(HEAD))) else { panic!("no marker") };
+    let expected = Marker::new(true, Duration::from_secs(5), 200).above(100).in_era(77).sealed(1);
+    assert_eq!(ready.marker(), expected);
+    let Ok(Looked::Marker(joining)) = looked(&told(0, fields(""))) else { panic!("no marker") };
+    assert!(!joining.marker().ready);
+    let other = looked(&told(-5, [text("other/5")]));
+    assert!(matches!(other, Ok(Looked::OtherFleet(name)) if &*name == "other/5"));
+    assert!(matches!(looked(&told(-6, [])), Ok(Looked::Replica)));
+}
+
+#[test]
+fn a_marker_with_a_field_of_another_form_is_none() {
+    for place in 0..8 {
+        let mut broken = fields(HEAD);
+        broken[place] = Value::Nil;
+        let looked = looked(&told(1, broken));
+        assert!(matches!(looked, Err(NodeError::Unexpected { .. })), "{place}: {looked:?}");
+    }
+}
+
+#[test]
+fn an_admission_is_asked_for_in_the_era_that_was_seen_and_is_made_or_not() {
+    let script = admit(b"abc/0/0", 77, Floor::new(200, 300));
+    let numbers = [77, 200, 300].map(Arg::Number);
+    assert_eq!((&script.args[0], &script.args[1..]), (&Arg::Bytes(b"abc/0/0"), &numbers[..]));
+    assert_eq!(admitted(&told(1, [])), Ok(true));
+    assert_eq!(admitted(&told(0, [])), Ok(false));
+    assert!(admitted(&told(2, [])).is_err() && admitted(&told(1, [Value::Nil])).is_err());
+}

@@ -1,0 +1,250 @@
+//! Votes: acquire, confirm, extend, restore and release, as scripts, and what is answered to them.
+//!
+//! It decides which reply is a grant. It must never take one for a grant whose form it does not know in full.
+
+use std::{mem, time::Duration};
+
+use redis::{Cmd, Value};
+
+use super::{
+    super::{
+        marker::Head,
+        script::{self, Arg, OWN, Script, Source},
+    },
+    Answer, count, kind, not_a_vote, unexpected,
+};
+use crate::{
+    node::NodeError,
+    protocol::{Command, Denial, FencingToken, Owner, Reply, Resource, validity},
+};
+
+/// > "SET resource_name my_random_value NX PX 30000" (the Redis page)
+pub(in crate::node::redis) fn acquire_classic(
+    resource: &Resource,
+    owner: Owner,
+    ttl: Duration,
+) -> Cmd {
+    let mut command = Cmd::with_capacity(6, resource.as_bytes().len() + 96);
+    command.arg("SET").arg(resource.as_bytes()).arg(owner.to_hex().as_slice());
+    command.arg("NX").arg("PX").arg(validity::wire_millis(ttl));
+    command
+}
+
+/// Whether it was granted. A denial says nothing of the holder.
+pub(in crate::node::redis) fn acquired_classic(reply: &Value) -> Result<bool, NodeError> {
+    match reply {
+        Value::Okay => Ok(true),
+        Value::Nil => Ok(false),
+        other => Err(unexpected(kind(other))),
+    }
+}
+
+/// Asks who holds a key, and for how long still.
+pub(in crate::node::redis) fn holder(resource: &Resource) -> (Cmd, Cmd) {
+    let (mut get, mut pttl) = (Cmd::new(), Cmd::new());
+    // Others may have put a value of any length there.
+    get.arg("GETRANGE").arg(resource.as_bytes()).arg(0).arg(63);
+    pttl.arg("PTTL").arg(resource.as_bytes());
+    (get, pttl)
+}
+
+/// A denial from the value of a key and what it has left, as far as they were told. It may be gone by then, and it may
+/// be of any type.
+pub(in crate::node::redis) fn denial(
+    holder: Option<Value>,
+    remaining_ms: Option<&Value>,
+) -> Denial {
+    let holder = match holder {
+        Some(Value::BulkString(bytes)) => Some(bytes.into_boxed_slice()),
+        _ => None,
+    };
+    // A key without an end, or none at all, has a negative number left.
+    let remaining = match remaining_ms {
+        Some(Value::Int(ms)) => u64::try_from(*ms).ok().map(Duration::from_millis),
+        _ => None,
+    };
+    Denial::new(holder, remaining)
+}
+
+/// An acquire. `latest` is the node's time at which it has become useless; zero where the clock is not known yet.
+pub(in crate::node::redis) fn acquire<'a>(
+    head: &'a Head,
+    resource: &'a Resource,
+    owner: Owner,
+    ttl: Duration,
+    hint: u64,
+    latest: u64,
+) -> Script<'a> {
+    let args = vec![
+        Arg::Bytes(head.text()),
+        Arg::Owner(owner),
+        Arg::Number(validity::wire_millis(ttl)),
+        Arg::Counter(digits(hint)),
+        Arg::Number(latest),
+        Arg::Number(u64::from(head.allows(hint))),
+    ];
+    Script { source: &script::ACQUIRE, keys: with_own(resource), args }
+}
+
+/// The reply to an acquire with this hint, and the head of the node's counters where that is told.
+pub(in crate::node::redis) fn acquired(
+    answer: Answer,
+    hint: u64,
+) -> Result<(Reply, Option<Vec<u8>>), NodeError> {
+    let mut told = match answer {
+        // The common case: the counter is the hint.
+        Answer::AsAsked => return Ok((Reply::Granted(Some(FencingToken::new(hint))), None)),
+        Answer::Told(told) => told,
+    };
+    match told.as_mut_slice() {
+        [Value::Int(1), _, counter, Value::BulkString(head)] => match count(counter) {
+            None | Some(0) => Err(unexpected("a counter that is none")),
+            counter => Ok((Reply::Granted(counter.map(FencingToken::new)), Some(mem::take(head)))),
+        },
+        [Value::Int(0), _, remaining @ Value::Int(_), holder @ ..] if holder.len() <= 1 => {
+            let holder = holder.first_mut().map(mem::take);
+            Ok((Reply::Denied(denial(holder, Some(remaining))), None))
+        }
+        _ => Err(not_a_vote(&Answer::Told(told))),
+    }
+}
+
+pub(in crate::node::redis) fn confirm<'a>(
+    head: &'a Head,
+    resource: &'a Resource,
+    owner: Owner,
+    token: FencingToken,
+) -> Script<'a> {
+    let token = Arg::Counter(digits(token.get()));
+    let args = vec![Arg::Bytes(head.etag()), Arg::Owner(owner), token];
+    Script { source: &script::CONFIRM, keys: with_own(resource), args }
+}
+
+pub(in crate::node::redis) fn confirmed(
+    answer: &Answer,
+    token: FencingToken,
+) -> Result<Reply, NodeError> {
+    yes_or_no(answer, Some(token))
+}
+
+/// A restore under the identity that the node was admitted as; with none in classic mode, which reads no clock either.
+pub(in crate::node::redis) fn restore<'a>(
+    identity: Option<&'a [u8]>,
+    resource: &'a Resource,
+    owner: Owner,
+    ttl: Duration,
+    latest: u64,
+) -> Script<'a> {
+    let source: &Source =
+        if identity.is_some() { &script::RESTORE } else { &script::RESTORE_CLASSIC };
+    let args = vec![
+        Arg::Bytes(identity.unwrap_or_default()),
+        Arg::Owner(owner),
+        Arg::Number(validity::wire_millis(ttl)),
+        Arg::Number(if identity.is_some() { latest } else { 0 }),
+    ];
+    let keys = prolonging(identity.is_some(), std::iter::once(resource));
+    Script { source, keys, args }
+}
+
+pub(in crate::node::redis) fn restored(answer: &Answer) -> Result<Reply, NodeError> {
+    yes_or_no(answer, None)
+}
+
+/// Extensions together, under the identity that the node was admitted as; with none in classic mode. Other commands
+/// are left out.
+pub(in crate::node::redis) fn extend<'a>(
+    identity: Option<&'a [u8]>,
+    commands: &'a [Command],
+) -> Script<'a> {
+    let source: &Source =
+        if identity.is_some() { &script::EXTEND } else { &script::EXTEND_CLASSIC };
+    let extensions = commands.iter().filter_map(|command| match command {
+        Command::Extend { resource, owner, ttl, .. } => Some((resource, *owner, *ttl)),
+        _ => None,
+    });
+    let mut args = Vec::with_capacity(2 * commands.len() + 1);
+    args.push(Arg::Bytes(identity.unwrap_or_default()));
+    for (_, owner, ttl) in extensions.clone() {
+        args.extend([Arg::Owner(owner), Arg::Number(validity::wire_millis(ttl))]);
+    }
+    let keys = prolonging(identity.is_some(), extensions.map(|(resource, ..)| resource));
+    Script { source, keys, args }
+}
+
+/// One answer for each of so many extensions.
+pub(in crate::node::redis) fn extended(
+    answer: &Answer,
+    commands: usize,
+) -> Result<Vec<Result<Reply, NodeError>>, NodeError> {
+    match answer.told() {
+        [Value::Int(1), _, answers @ ..] if answers.len() == commands => {
+            Ok(answers.iter().map(one_extended).collect())
+        }
+        _ => Err(not_a_vote(answer)),
+    }
+}
+
+fn one_extended(answer: &Value) -> Result<Reply, NodeError> {
+    match answer {
+        Value::Int(1) => Ok(Reply::Granted(None)),
+        Value::Int(0) => Ok(Reply::Denied(Denial::gone())),
+        Value::Int(2) => Ok(Reply::Denied(Denial::default())),
+        other => Err(unexpected(kind(other))),
+    }
+}
+
+pub(in crate::node::redis) fn release(resource: &Resource, owner: Owner) -> Script<'_> {
+    let (keys, args) = (vec![resource.as_bytes()], vec![Arg::Owner(owner)]);
+    Script { source: &script::RELEASE, keys, args }
+}
+
+/// It tells no clock: that a key is gone is true whatever becomes of the node.
+pub(in crate::node::redis) fn released(reply: &Value) -> Result<Reply, NodeError> {
+    match reply {
+        Value::Int(1) => Ok(Reply::Granted(None)),
+        Value::Int(0) => Ok(Reply::Denied(Denial::default())),
+        other => Err(unexpected(kind(other))),
+    }
+}
+
+fn yes_or_no(answer: &Answer, token: Option<FencingToken>) -> Result<Reply, NodeError> {
+    match answer.told() {
+        [Value::Int(1), _] => Ok(Reply::Granted(token)),
+        [Value::Int(0), _] => Ok(Reply::Denied(Denial::default())),
+        _ => Err(not_a_vote(answer)),
+    }
+}
+
+/// The node's own keys, before that of the command.
+fn with_own(resource: &Resource) -> Vec<&[u8]> {
+    let [node, counters, older] = OWN;
+    vec![node, counters, older, resource.as_bytes()]
+}
+
+/// The keys of a script that prolongs. Classic mode touches no other keys than the resources', whatever the user may
+/// do, and names the first of them in place of the node's own.
+fn prolonging<'a>(
+    fenced: bool,
+    resources: impl Iterator<Item = &'a Resource> + Clone,
+) -> Vec<&'a [u8]> {
+    let resources = resources.map(Resource::as_bytes);
+    let first = resources.clone().next().unwrap_or_default();
+    let own = OWN.map(|own| if fenced { own } else { first });
+    own.into_iter().chain(resources).collect()
+}
+
+/// A counter as it is stored: sixteen digits, which is enough for all below 2^53. A hint may be above that, and is cut.
+fn digits(counter: u64) -> [u8; 16] {
+    let mut digits = [b'0'; 16];
+    let mut rest = counter.min(FencingToken::MAX.get());
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + u8::try_from(rest % 10).unwrap_or(0);
+        rest /= 10;
+    }
+    digits
+}
+
+#[cfg(test)]
+#[path = "votes_test.rs"]
+mod tests;

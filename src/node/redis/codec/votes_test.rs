@@ -1,0 +1,200 @@
+//! Every form in which a vote is asked for, and every form of its reply.
+
+use super::*;
+
+const HEAD: &str = "77.1/abc/0/0 0000000000000200 0000000000000150";
+const NOW: i64 = 1_795_170_000_123_456;
+
+fn head() -> Head {
+    Head::read(HEAD.as_bytes()).unwrap()
+}
+
+fn resource() -> Resource {
+    Resource::new("r").unwrap()
+}
+
+fn owner() -> Owner {
+    Owner::from_random([7; 16])
+}
+
+fn text(text: &str) -> Value {
+    Value::BulkString(text.into())
+}
+
+/// An answer that tells the clock.
+fn told(code: i64, rest: impl IntoIterator<Item = Value>) -> Answer {
+    let reply = [Value::Int(code), Value::Int(NOW)].into_iter().chain(rest).collect();
+    Answer::read(Value::Array(reply)).unwrap().0
+}
+
+fn wire(command: &Cmd) -> Vec<Vec<u8>> {
+    let argument = |arg: redis::Arg<&[u8]>| match arg {
+        redis::Arg::Simple(bytes) => bytes.to_vec(),
+        _ => panic!("a cursor"),
+    };
+    command.args_iter().map(argument).collect()
+}
+
+#[test]
+fn a_counter_is_written_with_sixteen_digits() {
+    assert_eq!(&digits(0), b"0000000000000000");
+    assert_eq!(&digits(1_795_170_000_123_456), b"1795170000123456");
+    assert_eq!(digits(u64::MAX), digits(FencingToken::MAX.get()));
+}
+
+#[test]
+fn an_acquire_is_asked_for_under_the_head_that_its_round_knew() {
+    let (head, resource, ttl) = (head(), resource(), Duration::from_micros(9_999_500));
+    let script = acquire(&head, &resource, owner(), ttl, 180, 5);
+    assert_eq!(script.keys, [OWN[0], OWN[1], OWN[2], b"r"]);
+    let within = Arg::Number(1);
+    let counter = Arg::Counter(*b"0000000000000180");
+    let (ttl, latest) = (Arg::Number(10_000), Arg::Number(5));
+    let head_text = Arg::Bytes(HEAD.as_bytes());
+    assert_eq!(script.args, [head_text, Arg::Owner(owner()), ttl, counter, latest, within]);
+    let above = acquire(&head, &resource, owner(), Duration::ZERO, 201, 0);
+    assert_eq!(above.args.last(), Some(&Arg::Number(0)), "the node has to look at its numbers");
+}
+
+#[test]
+fn a_script_goes_out_by_its_digest_or_in_full_with_the_same_arguments() {
+    let resource = resource();
+    let script = release(&resource, owner());
+    let (by_digest, in_full) = (wire(&script.evalsha()), wire(&script.eval()));
+    let rest = [b"1".to_vec(), b"r".to_vec(), owner().to_hex().to_vec()];
+    assert_eq!((&by_digest[0][..], &by_digest[2..]), (&b"EVALSHA"[..], &rest[..]));
+    assert_eq!((&in_full[0][..], &in_full[2..]), (&b"EVAL"[..], &rest[..]));
+    assert_eq!(in_full[1], script::RELEASE.text().as_bytes());
+}
+
+#[test]
+fn arguments_are_written_as_the_scripts_read_them() {
+    let (head, resource) = (head(), resource());
+    let confirm = wire(&confirm(&head, &resource, owner(), FencingToken::new(42)).evalsha());
+    let hex = owner().to_hex();
+    assert_eq!(confirm[2], b"4", "so many keys");
+    assert_eq!(
+        confirm[7..],
+        [b"77.1/abc/0/0".to_vec(), hex.to_vec(), b"0000000000000042".to_vec()]
+    );
+    let second = Duration::from_secs(1);
+    let restore = wire(&restore(Some(b"abc/0/0"), &resource, owner(), second, 9).evalsha());
+    let args = [b"abc/0/0".to_vec(), hex.to_vec(), b"1000".to_vec(), b"9".to_vec()];
+    assert_eq!(restore[7..], args);
+}
+
+#[test]
+fn extensions_travel_together_and_classic_ones_touch_no_key_of_the_nodes() {
+    let extension = |name: &str| Command::Extend {
+        resource: Resource::new(name).unwrap(),
+        owner: owner(),
+        ttl: Duration::from_secs(1),
+        fenced: false,
+    };
+    let release = Command::Release { resource: resource(), owner: owner() };
+    let commands = [extension("a"), release, extension("b")];
+    let pair = [Arg::Owner(owner()), Arg::Number(1000)];
+    let fenced = extend(Some(b"abc/0/0"), &commands);
+    assert_eq!(fenced.keys, [OWN[0], OWN[1], OWN[2], b"a", b"b"]);
+    assert_eq!(fenced.args[0], Arg::Bytes(b"abc/0/0"));
+    assert_eq!((&fenced.args[1..3], &fenced.args[3..]), (&pair[..], &pair[..]));
+    let classic = extend(None, &commands);
+    assert_eq!(classic.keys, [b"a", b"a", b"a", b"a", b"b"]);
+    assert_eq!(classic.args[0], Arg::Bytes(b""));
+    assert!(std::ptr::eq(classic.source, &raw const *script::EXTEND_CLASSIC));
+    let resource = resource();
+    let classic = restore(None, &resource, owner(), Duration::from_secs(1), 9);
+    assert_eq!(classic.keys, [b"r"; 4]);
+    assert_eq!(classic.args[3], Arg::Number(0), "it reads no clock");
+    assert!(std::ptr::eq(classic.source, &raw const *script::RESTORE_CLASSIC));
+}
+
+#[test]
+fn an_acquire_is_granted_with_the_counter_that_was_told_or_the_hint() {
+    let granted = |token| Reply::Granted(Some(FencingToken::new(token)));
+    let (answer, clock) = Answer::read(Value::Int(NOW)).unwrap();
+    assert_eq!(clock, u64::try_from(NOW).ok());
+    assert_eq!(acquired(answer, 9), Ok((granted(9), None)));
+    let answer = told(1, [Value::Int(12), text(HEAD)]);
+    assert_eq!(acquired(answer, 9), Ok((granted(12), Some(HEAD.into()))));
+}
+
+#[test]
+fn an_acquire_is_denied_with_what_is_known_of_the_holder() {
+    let denied = |rest: &[Value]| match acquired(told(0, rest.to_vec()), 9) {
+        Ok((Reply::Denied(denial), None)) => (denial.holder, denial.remaining),
+        other => panic!("{other:?}"),
+    };
+    let ms = Duration::from_millis;
+    assert_eq!(denied(&[Value::Int(5), text("x")]), (Some(Box::from(*b"x")), Some(ms(5))));
+    assert_eq!(denied(&[Value::Int(-1), text("x")]), (Some(Box::from(*b"x")), None));
+    assert_eq!(denied(&[Value::Int(-2)]), (None, None));
+    assert_eq!(denied(&[Value::Int(5), Value::Int(1)]), (None, Some(ms(5))));
+}
+
+#[test]
+fn a_refusal_is_told_by_its_number_whatever_was_asked() {
+    let refusals = [
+        (-1, NodeError::NotAdmitted),
+        (-3, NodeError::ArrivedLate),
+        (-4, NodeError::CounterExhausted),
+    ];
+    for (code, error) in refusals {
+        assert_eq!(acquired(told(code, []), 9), Err(error.clone()));
+        assert_eq!(confirmed(&told(code, []), FencingToken::new(9)), Err(error.clone()));
+        assert_eq!(restored(&told(code, [])), Err(error.clone()));
+        assert_eq!(extended(&told(code, []), 1), Err(error.clone()));
+    }
+}
+
+#[test]
+fn yes_and_no_are_one_and_zero() {
+    let token = FencingToken::new(9);
+    let no = || Ok(Reply::Denied(Denial::default()));
+    assert_eq!(confirmed(&told(1, []), token), Ok(Reply::Granted(Some(token))));
+    assert_eq!(confirmed(&told(0, []), token), no());
+    assert_eq!(restored(&told(1, [])), Ok(Reply::Granted(None)));
+    assert_eq!(restored(&told(0, [])), no());
+    assert_eq!(released(&Value::Int(1)), Ok(Reply::Granted(None)));
+    assert_eq!(released(&Value::Int(0)), no());
+    assert_eq!(acquired_classic(&Value::Okay), Ok(true));
+    assert_eq!(acquired_classic(&Value::Nil), Ok(false));
+}
+
+#[test]
+fn each_extension_has_an_answer_of_its_own() {
+    let answers = [1, 0, 2, 7].map(Value::Int);
+    let extended = extended(&told(1, answers), 4).unwrap();
+    let gone = Reply::Denied(Denial::gone());
+    let foreign = Reply::Denied(Denial::default());
+    assert_eq!(extended[..3], [Ok(Reply::Granted(None)), Ok(gone), Ok(foreign)]);
+    assert!(matches!(extended[3], Err(NodeError::Unexpected { .. })), "{extended:?}");
+}
+
+#[test]
+fn too_few_answers_to_extensions_are_none() {
+    for count in [0, 1, 3] {
+        let answers = extended(&told(1, vec![Value::Int(1); count]), 2);
+        assert!(matches!(answers, Err(NodeError::Unexpected { .. })), "{answers:?}");
+    }
+}
+
+#[test]
+fn classic_mode_tells_no_clock() {
+    let reply = Value::Array([1, 0, 1].map(Value::Int).to_vec());
+    let (answer, clock) = Answer::read(reply).unwrap();
+    assert_eq!(clock, None);
+    assert_eq!(extended(&answer, 1), Ok(vec![Ok(Reply::Granted(None))]));
+    assert!(Answer::read(Value::Int(0)).is_err(), "only a script that reads it tells it alone");
+}
+
+#[test]
+fn who_holds_a_key_is_asked_without_its_whole_value() {
+    let (get, pttl) = holder(&resource());
+    assert_eq!(wire(&get), [&b"GETRANGE"[..], b"r", b"0", b"63"]);
+    assert_eq!(wire(&pttl), [&b"PTTL"[..], b"r"]);
+    assert_eq!(denial(None, None), Denial::default());
+    let acquire = acquire_classic(&resource(), owner(), Duration::from_secs(1));
+    let hex = owner().to_hex();
+    assert_eq!(wire(&acquire), [&b"SET"[..], b"r", &hex[..], b"NX", b"PX", b"1000"]);
+}

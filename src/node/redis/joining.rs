@@ -1,0 +1,59 @@
+//! Runs looks at a node's marker, and its admission, on a session.
+//!
+//! It decides that data which went back, such as to a backup, has to join again. It must never let what it has seen of
+//! a node be forgotten for an older answer.
+
+use std::sync::Arc;
+
+use super::{
+    codec::{self, Looked},
+    errors,
+    session::Session,
+};
+use crate::{
+    node::{Join, NodeError, Refusal},
+    protocol::{Floor, Marker},
+};
+
+/// Reads the marker, and marks a node that was not admitted.
+pub(super) async fn join(session: Arc<Session>, join: Join) -> Result<Marker, NodeError> {
+    // What is learnt while the look is under way may be newer than what it tells.
+    let before = session.known().map(|known| (known.mark(), known.high()));
+    let script = codec::look(session.process(), join, session.nonce());
+    match codec::looked(&session.vote(&script, session.now()).await?)? {
+        Looked::Marker(known) => {
+            // Older data, such as a backup: it must join again. What was seen before stays known, so that this is so
+            // until it has.
+            if before.is_some_and(|(mark, high)| known.is_older_than(mark, high)) {
+                let era = Some(known.mark().era);
+                if join.force == era {
+                    return Err(NodeError::NotAdmitted);
+                }
+                let again = join.force(era).lost();
+                return Box::pin(self::join(Arc::clone(&session), again)).await;
+            }
+            let marker = known.marker();
+            session.learn(Arc::new(known));
+            Ok(marker)
+        }
+        Looked::OtherFleet(other) => {
+            let configured = Arc::clone(&session.process().fleet);
+            Err(NodeError::Refused(Refusal::OtherFleet { other, configured }))
+        }
+        Looked::Replica => {
+            session.link().give_up(errors::BECAME_A_REPLICA);
+            Err(NodeError::Refused(Refusal::Replica))
+        }
+    }
+}
+
+/// Lets a joining node vote.
+pub(super) async fn admit(
+    session: Arc<Session>,
+    era: u64,
+    floor: Floor,
+) -> Result<bool, NodeError> {
+    let identity = session.identity()?;
+    let script = codec::admit(&identity, era, floor);
+    codec::admitted(&session.vote(&script, session.now()).await?)
+}

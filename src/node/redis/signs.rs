@@ -1,0 +1,165 @@
+//! The signs of life of one connection: what is unanswered on it, for how long nothing has been answered, and its end.
+//!
+//! It decides when a connection is given up for its silence, and how many commands may be unanswered. It sends nothing.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::sync::Notify;
+
+use crate::{lock::Lock, node::NodeError, protocol::Timestamp, runtime::Runtime};
+
+/// After at least this many timeouts, with no reply in between, a connection is given up: neither TCP keepalive nor
+/// the kernel sees a server that is stopped.
+const TIMEOUTS_IN_A_ROW: u32 = 3;
+
+/// They must also span this long, and two node timeouts: what was sent together is late together, and says no more
+/// than one of them.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// The most acquires that may be unanswered on one connection.
+const MOST_ACQUIRES: usize = 4096;
+
+/// The most of all other commands. They have room of their own, so that a burst of acquires never keeps a held lease
+/// from being renewed or released.
+const MOST_OTHERS: usize = 8192;
+
+/// The room in the queue of a connection. A command never waits for room there: one that did could be overtaken by
+/// the release that undoes it.
+pub(super) const MOST_UNANSWERED: usize = MOST_ACQUIRES + MOST_OTHERS;
+
+/// Says that a connection has ended, to whoever asks and to the supervisor.
+#[derive(Default)]
+pub(super) struct Down {
+    down: AtomicBool,
+    reason: Lock<Option<Arc<str>>>,
+    notify: Notify,
+}
+
+impl Down {
+    pub(super) fn trip(&self, reason: &str) {
+        if !self.down.swap(true, Ordering::AcqRel) {
+            *self.reason.lock() = Some(Arc::from(reason));
+            self.notify.notify_one();
+        }
+    }
+
+    pub(super) fn is_down(&self) -> bool {
+        self.down.load(Ordering::Acquire)
+    }
+
+    /// Ends when the connection has ended. For one waiter only.
+    pub(super) async fn wait(&self) -> Arc<str> {
+        while !self.is_down() {
+            self.notify.notified().await;
+        }
+        let reason = self.reason.lock().clone();
+        reason.unwrap_or_else(|| Arc::from("the connection has ended"))
+    }
+}
+
+/// Whose limit a command counts against.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Room {
+    /// That of the acquires.
+    Acquires,
+    /// That of everything else: what keeps leases, ends them, or looks at a node.
+    Others,
+}
+
+/// What is known of a connection's life.
+pub(super) struct Signs {
+    pub(super) down: Arc<Down>,
+    runtime: Arc<dyn Runtime>,
+    /// How long the timeouts must span.
+    silence: Duration,
+    /// Timeouts since the last reply.
+    timeouts: AtomicU32,
+    /// The time of the first of them.
+    first: Lock<Timestamp>,
+    acquires: AtomicUsize,
+    others: AtomicUsize,
+}
+
+impl Signs {
+    pub(super) fn new(down: Arc<Down>, runtime: Arc<dyn Runtime>, node_timeout: Duration) -> Self {
+        Self {
+            down,
+            runtime,
+            silence: SILENCE.max(node_timeout.saturating_mul(TIMEOUTS_IN_A_ROW - 1)),
+            timeouts: AtomicU32::new(0),
+            first: Lock::new(Timestamp::ORIGIN),
+            acquires: AtomicUsize::new(0),
+            others: AtomicUsize::new(0),
+        }
+    }
+
+    pub(super) fn begin(signs: &Arc<Self>, room: Room) -> Result<Unanswered, NodeError> {
+        let (count, most) = signs.room(room);
+        if count.fetch_add(1, Ordering::AcqRel) >= most {
+            count.fetch_sub(1, Ordering::AcqRel);
+            // Where nothing more is sent, nothing times out any more.
+            signs.give_up_if_silent(signs.runtime.now());
+            return Err(NodeError::Overloaded);
+        }
+        Ok(Unanswered { signs: Arc::clone(signs), room })
+    }
+
+    const fn room(&self, room: Room) -> (&AtomicUsize, usize) {
+        match room {
+            Room::Acquires => (&self.acquires, MOST_ACQUIRES),
+            Room::Others => (&self.others, MOST_OTHERS),
+        }
+    }
+
+    /// A command got no reply while somebody waited for it.
+    pub(super) fn timed_out(&self) {
+        let now = self.runtime.now();
+        if self.timeouts.fetch_add(1, Ordering::AcqRel) == 0 {
+            *self.first.lock() = now;
+        }
+        self.give_up_if_silent(now);
+    }
+
+    fn give_up_if_silent(&self, now: Timestamp) {
+        let first = *self.first.lock();
+        if self.timeouts.load(Ordering::Acquire) >= TIMEOUTS_IN_A_ROW
+            && now.saturating_since(first) >= self.silence
+        {
+            self.down.trip("several commands in a row got no reply within the node timeout");
+        }
+    }
+}
+
+/// A command without a reply yet.
+pub(super) struct Unanswered {
+    signs: Arc<Signs>,
+    room: Room,
+}
+
+impl Unanswered {
+    /// Nobody waits for its reply any more.
+    pub(super) fn timed_out(&self) {
+        self.signs.timed_out();
+    }
+
+    /// Its reply has come, or the connection has said that it is dead.
+    pub(super) fn answered(self) {
+        self.signs.timeouts.store(0, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        self.signs.room(self.room).0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+#[path = "signs_test.rs"]
+mod tests;

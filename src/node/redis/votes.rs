@@ -1,0 +1,177 @@
+//! Runs the commands that vote, restore or release on a session.
+//!
+//! It decides whether a command may be sent at all: not under another state of the node than its round knew. Nothing
+//! is sent a second time here, but for the extensions of a message that the server rejected as a whole.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::future::{join, join_all};
+
+use super::{codec, session::Session};
+use crate::{
+    node::{NodeCall, NodeError, NodeFuture},
+    protocol::{Command, Denial, FencingToken, Mark, Owner, Reply, Resource, Timestamp},
+};
+
+/// Sends one command and reads the answer.
+pub(super) fn execute(session: Arc<Session>, command: Command) -> NodeCall {
+    match command {
+        Command::Acquire { resource, owner, ttl, hint: None, mark: _ } => {
+            Box::pin(acquire_classic(session, resource, owner, ttl))
+        }
+        Command::Acquire { resource, owner, ttl, hint: Some(hint), mark } => {
+            Box::pin(acquire(session, resource, owner, ttl, hint, mark))
+        }
+        Command::Confirm { resource, owner, token, mark } => {
+            Box::pin(confirm(session, resource, owner, token, mark))
+        }
+        Command::Restore { resource, owner, ttl, until, fenced } => {
+            Box::pin(restore(session, resource, owner, ttl, until, fenced))
+        }
+        Command::Extend { .. } => {
+            let batch = extend(session, vec![command]);
+            Box::pin(async move { only(batch.await?) })
+        }
+        Command::Release { resource, owner } => Box::pin(release(session, resource, owner)),
+    }
+}
+
+/// Sends several commands: extensions as one script, whatever else one by one.
+pub(super) fn execute_many(
+    session: Arc<Session>,
+    commands: Vec<Command>,
+) -> NodeFuture<Vec<Result<Reply, NodeError>>> {
+    let extension = |command: &Command| matches!(command, Command::Extend { .. });
+    if commands.iter().all(extension) {
+        return Box::pin(extend_together(session, commands));
+    }
+    let calls = commands.into_iter().map(|command| execute(Arc::clone(&session), command));
+    let calls: Vec<NodeCall> = calls.collect();
+    Box::pin(async move { Ok(join_all(calls).await) })
+}
+
+async fn acquire_classic(
+    session: Arc<Session>,
+    resource: Resource,
+    owner: Owner,
+    ttl: Duration,
+) -> Result<Reply, NodeError> {
+    let answer = session.send(codec::acquire_classic(&resource, owner, ttl)).await?;
+    if codec::acquired_classic(&answer)? {
+        return Ok(Reply::Granted(None));
+    }
+    Ok(Reply::Denied(holder(&session, &resource).await))
+}
+
+/// Who holds the key, asked only after a denial.
+async fn holder(session: &Session, resource: &Resource) -> Denial {
+    let (get, pttl) = codec::holder(resource);
+    let (holder, remaining) = join(session.send(get), session.send(pttl)).await;
+    codec::denial(holder.ok(), remaining.ok().as_ref())
+}
+
+async fn acquire(
+    session: Arc<Session>,
+    resource: Resource,
+    owner: Owner,
+    ttl: Duration,
+    hint: u64,
+    mark: Mark,
+) -> Result<Reply, NodeError> {
+    let known = session.known().ok_or(NodeError::NotAdmitted)?;
+    // A round that knew another state of the node than the session does now would be refused.
+    let head = known.head_for(mark).ok_or(NodeError::Outdated)?;
+    let now = session.now();
+    let latest = session.latest(now).unwrap_or(0);
+    let script = codec::acquire(head, &resource, owner, ttl, hint, latest);
+    let answer = session.vote(&script, now).await?;
+    let (reply, head) =
+        codec::acquired(answer, hint).map_err(|error| refused_under(&session, mark, error))?;
+    if let Some(head) = head {
+        session.raise(&head);
+    }
+    Ok(reply)
+}
+
+async fn confirm(
+    session: Arc<Session>,
+    resource: Resource,
+    owner: Owner,
+    token: FencingToken,
+    mark: Mark,
+) -> Result<Reply, NodeError> {
+    let known = session.known().ok_or(NodeError::NotAdmitted)?;
+    let head = known.head_for(mark).ok_or(NodeError::Outdated)?;
+    let script = codec::confirm(head, &resource, owner, token);
+    let answer = session.vote(&script, session.now()).await?;
+    codec::confirmed(&answer, token).map_err(|error| refused_under(&session, mark, error))
+}
+
+/// A node that refused what was asked of it in a state that has been looked at again since is well.
+fn refused_under(session: &Session, mark: Mark, error: NodeError) -> NodeError {
+    match error {
+        NodeError::NotAdmitted
+            if session.known().is_some_and(|known| known.head_for(mark).is_none()) =>
+        {
+            NodeError::Outdated
+        }
+        error => error,
+    }
+}
+
+async fn restore(
+    session: Arc<Session>,
+    resource: Resource,
+    owner: Owner,
+    ttl: Duration,
+    until: Timestamp,
+    fenced: bool,
+) -> Result<Reply, NodeError> {
+    let now = session.now();
+    // Zero is always past by a node's clock, so that one which is not known yet restores nothing.
+    let latest = session.latest_until(now, until).unwrap_or(0);
+    let identity = if fenced { Some(session.identity()?) } else { None };
+    let script = codec::restore(identity.as_deref(), &resource, owner, ttl, latest);
+    codec::restored(&session.vote(&script, now).await?)
+}
+
+/// Extends many keys with one script; where the server rejects it as a whole, as for one key that the user has no
+/// right to, one by one, so that the others are extended.
+async fn extend_together(
+    session: Arc<Session>,
+    commands: Vec<Command>,
+) -> Result<Vec<Result<Reply, NodeError>>, NodeError> {
+    match extend(Arc::clone(&session), commands.clone()).await {
+        Err(NodeError::Rejected { .. }) if commands.len() > 1 => {}
+        answer => return answer,
+    }
+    let one = |command| {
+        let call = extend(Arc::clone(&session), vec![command]);
+        async move { only(call.await?) }
+    };
+    Ok(join_all(commands.into_iter().map(one)).await)
+}
+
+fn only(mut replies: Vec<Result<Reply, NodeError>>) -> Result<Reply, NodeError> {
+    let missing = || Err(NodeError::Unexpected { message: Arc::from("an empty answer") });
+    replies.pop().unwrap_or_else(missing)
+}
+
+/// Extends keys with one script, in classic mode where no lease has a token.
+async fn extend(
+    session: Arc<Session>,
+    commands: Vec<Command>,
+) -> Result<Vec<Result<Reply, NodeError>>, NodeError> {
+    let fenced = |command: &Command| matches!(command, Command::Extend { fenced: true, .. });
+    let identity = if commands.iter().all(fenced) { Some(session.identity()?) } else { None };
+    let script = codec::extend(identity.as_deref(), &commands);
+    codec::extended(&session.vote(&script, session.now()).await?, commands.len())
+}
+
+async fn release(
+    session: Arc<Session>,
+    resource: Resource,
+    owner: Owner,
+) -> Result<Reply, NodeError> {
+    codec::released(&session.run(&codec::release(&resource, owner)).await?)
+}
