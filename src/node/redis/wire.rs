@@ -295,7 +295,7 @@ async fn release(
 /// Reads the marker, and marks a node that was not admitted.
 pub(super) async fn join_fleet(session: Arc<Session>, join: Join) -> Result<Marker, NodeError> {
     // What is learnt while the look is under way may be newer than what it tells.
-    let before = session.known().map(|known| (known.mark(), known.high()));
+    let before = session.known().map(|known| (known.mark(), known.high_water()));
     let args = |command: &mut Cmd| {
         let process = session.process();
         command.arg(&process.run_id).arg(process.database).arg(&*process.fleet);
