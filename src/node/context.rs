@@ -27,6 +27,7 @@ pub struct NodeContext {
     allow_eviction: bool,
     classic: bool,
     fleet_name: Arc<str>,
+    counter_retention: Duration,
     /// A key that the user of this crate may well use, to ask for rights with.
     #[cfg(feature = "redis")]
     probe: Arc<[u8]>,
@@ -47,6 +48,7 @@ impl NodeContext {
             fleet_name: Arc::from(format!("{}/{nodes}", config.fleet)),
             #[cfg(feature = "redis")]
             probe: Arc::from([config.key_prefix.as_slice(), b"quorlock:rights"].concat()),
+            counter_retention: config.counter_retention,
             connect_timeout: config.connect_timeout,
             node_timeout: config.node_timeout,
             allow_eviction: config.allow_eviction,
@@ -77,6 +79,12 @@ impl NodeContext {
     /// The name of the fleet, and the number of its nodes: a node that belongs to another one must not vote.
     pub const fn fleet(&self) -> &Arc<str> {
         &self.fleet_name
+    }
+
+    /// How long a node keeps the counter of a resource that nobody acquires, at the least. It may keep it for ever; one
+    /// that drops it raises the floor of absent counters above it in the same step.
+    pub const fn counter_retention(&self) -> Duration {
+        self.counter_retention
     }
 
     /// A key to ask with whether the user of the server may run a command. It is never touched: in classic mode

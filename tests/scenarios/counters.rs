@@ -101,6 +101,22 @@ fn counters_are_kept_for_two_generations_and_the_floor_is_never_below_one_that_i
     assert_eq!(node.server.pttl("quorlock:counters"), -1, "no clock expires them");
 }
 
+/// The node stores nothing of the retention: whoever looks rotates by its own.
+#[test]
+fn a_generation_ends_when_one_who_looks_finds_it_older_than_the_retention() {
+    let node = Node::admitted();
+    node.granted(Ask::of("a"));
+    let look = ["this", "0", "test/1", "60000", "0", "", "0"];
+    let ago = |seconds: u64| (node.now_us() / 1_000_000 - seconds).to_string();
+    let mut seen = Vec::new();
+    for (seconds, retention_ms) in [(50, "60000"), (70, "80000"), (70, "60000"), (70, "60000")] {
+        node.mark(&[("rotated_at", &ago(seconds))]);
+        assert!(node.look_keeping(&look, retention_ms).ready);
+        seen.push(node.generations());
+    }
+    assert_eq!(seen, [[1, 0], [1, 0], [0, 1], [0, 0]]);
+}
+
 #[test]
 fn a_counter_of_the_older_generation_counts_on() {
     let node = Node::admitted();

@@ -28,6 +28,8 @@ pub(super) struct Process {
     pub(super) database: i64,
     /// The fleet that the node is configured for.
     pub(super) fleet: Arc<str>,
+    /// How long the node keeps a counter that is not used.
+    pub(super) counter_retention: Duration,
 }
 
 /// A checked connection to a known process.

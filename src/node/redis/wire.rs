@@ -304,6 +304,7 @@ pub(super) async fn join_fleet(session: Arc<Session>, join: Join) -> Result<Mark
         let asked = [(join.seal, "s"), (join.lost, "l"), (join.orphaned, "o")];
         let letters = asked.into_iter().filter(|(asked, _)| *asked).map(|(_, letter)| letter);
         command.arg(letters.collect::<String>()).arg(session.nonce());
+        command.arg(validity::wire_millis(process.counter_retention));
     };
     let script = Script { source: &script::JOIN, keys: &OWN, args: &args };
     match session.vote(script, session.now()).await?.told() {

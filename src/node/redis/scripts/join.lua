@@ -1,9 +1,10 @@
 -- Reads the marker, and drops counters that were not used for long. ARGV run_id, database, fleet, longest ttl in ms,
 -- era that must join again (0: none), any of the letters s (seal a node that is ready), l (one that joins again by
--- force has lost data), o (one that is joining did so while a majority had forgotten), and a random number.
+-- force has lost data), o (one that is joining did so while a majority had forgotten), a random number, and for how
+-- many ms a counter that is not used is kept at least.
 -- {1, now, identity, head, era, seal, floor, high_water, longest ttl, flags} ready; {0, ...} the same, joining, the
 -- flags k (it kept its data) and o; {-5, now, fleet} it belongs to another fleet; {-6, now} it is a replica.
-local run_id, database, fleet, max_ttl, force, letters, random = unpack(ARGV)
+local run_id, database, fleet, max_ttl, force, letters, random, retention = unpack(ARGV)
 local function asked(letter)
   return string.find(letters, letter, 1, true)
 end
@@ -86,7 +87,7 @@ end
 if ready then
   -- Rotation: the older generation is dropped, this one becomes the older, and a new one begins.
   local age_ms = 1000 * (tonumber(time[1]) - tonumber(marker.rotated_at))
-  if age_ms > 3600000 or age_ms < 0 then
+  if age_ms > tonumber(retention) or age_ms < 0 then
     -- The floor rises above all that is dropped: next_floor was the high-water mark when the older generation ended.
     -- So no counter is forgotten, however often this happens, and whatever the clock does.
     marker.floor, marker.next_floor = marker.next_floor, marker.high_water
