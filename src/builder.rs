@@ -183,6 +183,20 @@ impl Builder {
         self
     }
 
+    /// How long a node keeps the counter behind the fencing tokens of a resource that nobody acquires. Default an hour,
+    /// from a second to 30 days. It is gone after one to two of these, at a look of a client, which each client takes
+    /// every ten seconds.
+    ///
+    /// Tokens rise over it all the same, since the floor is raised above every counter that is dropped. Too short, and
+    /// they jump to that floor, which runs up to a minute ahead of the clocks, and acquires take longer paths; too
+    /// long, and names that are used once fill the nodes (`docs/operating.md` has the formula). Every process gives the
+    /// same: where they differ, each looks by its own, so that about the shortest one counts. A
+    /// [`MemoryNode`](crate::node::MemoryNode) keeps counters for ever.
+    pub const fn counter_retention(mut self, retention: Duration) -> Self {
+        self.config.counter_retention = retention;
+        self
+    }
+
     /// Leases are not renewed, unless a request asks for it by
     /// [`with_renewal`](crate::Acquire::with_renewal). By default they are.
     pub const fn without_renewal(mut self) -> Self {

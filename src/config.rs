@@ -16,6 +16,8 @@ const CONNECT_TIMEOUT: RangeInclusive<Duration> =
 const DRIFT_FIXED: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(1);
 const DRIFT_PER_MILLE: RangeInclusive<u32> = 1..=Drift::MAX_PER_MILLE;
 const RETRY: RangeInclusive<Duration> = Duration::from_micros(100)..=Duration::from_secs(60);
+const COUNTER_RETENTION: RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(30 * 86_400);
 const CLOSE_TIMEOUT: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(3600);
 
 /// The most nodes that are accepted.
@@ -44,6 +46,7 @@ pub(crate) struct Config {
     pub(crate) classic: bool,
     pub(crate) admission: AdmissionPolicy,
     pub(crate) max_ttl: Duration,
+    pub(crate) counter_retention: Duration,
     pub(crate) fleet: String,
     pub(crate) renewal: RenewalPolicy,
 }
@@ -67,6 +70,7 @@ impl Default for Config {
             classic: false,
             admission: AdmissionPolicy::Quarantine,
             max_ttl: Duration::from_secs(30),
+            counter_retention: Duration::from_secs(3600),
             fleet: "default".to_owned(),
             renewal: RenewalPolicy::default(),
         }
@@ -106,6 +110,8 @@ impl Config {
         let retry_max = Shown(self.retry_min)..=Shown(*RETRY.end());
         within("retry maximum", Shown(self.retry_max), &retry_max)?;
         within("close_timeout", Shown(self.close_timeout), &shown(&CLOSE_TIMEOUT))?;
+        let retention = Shown(self.counter_retention);
+        within("counter_retention", retention, &shown(&COUNTER_RETENTION))?;
         within("key_prefix bytes", self.key_prefix.len(), &(0..=MAX_PREFIX))?;
         within("fleet name bytes", self.fleet.len(), &(1..=MAX_FLEET))?;
         if self.key_prefix.starts_with(Resource::RESERVED.as_bytes()) {
@@ -290,7 +296,7 @@ mod tests {
     #[test]
     fn every_knob_is_refused_beyond_either_end() {
         type Change = fn(&mut Config);
-        let changes: [(&str, Change); 15] = [
+        let changes: [(&str, Change); 17] = [
             ("ttl", |c| c.ttl = Duration::ZERO),
             ("ttl", |c| c.ttl = Duration::MAX),
             ("drift per mille", |c| c.drift_per_mille = 0),
@@ -303,6 +309,8 @@ mod tests {
             ("retry maximum", |c| c.retry_max = Duration::from_micros(500)),
             ("retry maximum", |c| c.retry_max = Duration::from_secs(61)),
             ("close_timeout", |c| c.close_timeout = Duration::MAX),
+            ("counter_retention", |c| c.counter_retention = Duration::from_millis(999)),
+            ("counter_retention", |c| c.counter_retention = Duration::from_secs(31 * 86_400)),
             ("key_prefix bytes", |c| c.key_prefix = vec![b'x'; MAX_PREFIX + 1]),
             ("fleet name bytes", |c| c.fleet.clear()),
             ("fleet name bytes", |c| c.fleet = "x".repeat(MAX_FLEET + 1)),

@@ -406,4 +406,5 @@ async fn the_defaults_are_what_the_builder_says() {
     lease.release().await.unwrap();
     let debug = format!("{:?} {:?}", redlock, redlock.try_acquire("r"));
     assert!(debug.contains("OneRound") && debug.contains("node_timeout: 100ms"), "{debug}");
+    assert!(debug.contains("counter_retention: 3600s"), "{debug}");
 }

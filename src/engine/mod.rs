@@ -98,6 +98,7 @@ fn node_settings(config: &Config, nodes: usize) -> NodeSettings {
         node_timeout: config.node_timeout,
         allow_eviction: config.allow_eviction,
         classic: config.classic,
+        counter_retention: config.counter_retention,
         fleet: Arc::from(format!("{}/{nodes}", config.fleet)),
         key_prefix: config.key_prefix.clone(),
     }

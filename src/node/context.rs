@@ -27,6 +27,7 @@ pub(crate) struct NodeSettings {
     pub(crate) node_timeout: Duration,
     pub(crate) allow_eviction: bool,
     pub(crate) classic: bool,
+    pub(crate) counter_retention: Duration,
     /// The name of the fleet, and the number of its nodes.
     pub(crate) fleet: Arc<str>,
     /// What the names of all resources begin with.
@@ -76,6 +77,12 @@ impl NodeContext {
     /// The name of the fleet, and the number of its nodes: a node that belongs to another one must not vote.
     pub fn fleet(&self) -> &Arc<str> {
         &self.settings.fleet
+    }
+
+    /// How long a node keeps the counter of a resource that nobody acquires, at the least. It may keep it for ever; one
+    /// that drops it raises the floor of absent counters above it in the same step.
+    pub fn counter_retention(&self) -> Duration {
+        self.settings.counter_retention
     }
 
     /// A key that the user of this crate may well use, to ask with whether a command may be run. It is never touched:

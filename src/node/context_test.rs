@@ -47,6 +47,7 @@ fn context(id: usize, clock: &Arc<Clock>, fleet: &Arc<Fleet>) -> NodeContext {
         node_timeout: NODE_TIMEOUT,
         allow_eviction: false,
         classic: false,
+        counter_retention: Duration::from_secs(3600),
         fleet: Arc::from("default/3"),
         key_prefix: Vec::new(),
     };

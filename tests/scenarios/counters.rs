@@ -29,7 +29,11 @@ fn a_hint_that_is_ahead_becomes_the_counter() {
     let node = Node::admitted();
     let hint = node.now_us() + 5_000_000;
     assert_eq!(node.granted(Ask { hint, ..Ask::of("a") }), hint);
-    assert_eq!(node.marked("high"), hint + 30_000_000, "runs ahead, so that it is seldom written");
+    assert_eq!(
+        node.marked("high_water"),
+        hint + 30_000_000,
+        "runs ahead, so that it is seldom written"
+    );
 }
 
 #[test]
@@ -38,7 +42,7 @@ fn numbers_are_stored_and_answered_to_the_last_digit() {
     node.set_counter(1_795_170_000_123_456);
     assert_eq!(node.granted(Ask::of("a")), 1_795_170_000_123_457);
     assert_eq!(node.counter(), Some(1_795_170_000_123_457));
-    assert_eq!(node.marked("high"), 1_795_170_000_123_457);
+    assert_eq!(node.marked("high_water"), 1_795_170_000_123_457);
 }
 
 #[test]
@@ -59,10 +63,10 @@ fn a_counter_at_its_end_is_refused_and_leaves_no_key() {
 fn a_counter_that_the_node_did_not_issue_counts_on_from_what_it_did_issue() {
     for entry in ["9007199254740980before", "9999999999999999", "junk", "", "            nan"] {
         let node = Node::admitted();
-        node.mark(&[("high", "5000")]);
+        node.mark(&[("high_water", "5000")]);
         node.write_counter(entry);
         assert_eq!(node.granted(Ask::of("a")), 5001, "{entry}");
-        assert!(node.marked("high") < 60_000_000_000_000_000, "{entry} has not spread");
+        assert!(node.marked("high_water") < 60_000_000_000_000_000, "{entry} has not spread");
         node.expire();
         assert_eq!(node.granted(Ask::of("b")), 5002, "{entry}");
     }
@@ -71,7 +75,7 @@ fn a_counter_that_the_node_did_not_issue_counts_on_from_what_it_did_issue() {
 #[test]
 fn an_absent_counter_starts_above_the_floor() {
     let node = Node::admitted();
-    node.mark(&[("floor", "5000"), ("high", "5000")]);
+    node.mark(&[("floor", "5000"), ("high_water", "5000")]);
     assert_eq!(node.granted(Ask::of("a")), 5001);
 }
 
@@ -79,14 +83,14 @@ fn an_absent_counter_starts_above_the_floor() {
 #[test]
 fn counters_are_kept_for_two_generations_and_the_floor_is_never_below_one_that_is_dropped() {
     let node = Node::admitted();
-    node.mark(&[("floor", "10"), ("passed", "10"), ("high", "900")]);
+    node.mark(&[("floor", "10"), ("next_floor", "10"), ("high_water", "900")]);
     let fence = node.granted(Ask::of("a"));
     assert_eq!(fence, 11);
     node.expire();
     let mut kept = Vec::new();
     for since in [HOUR - 60, HOUR + 60, 48 * HOUR, -48 * HOUR] {
         let now = i64::try_from(node.now_us() / 1_000_000).unwrap();
-        node.mark(&[("rotated", &(now - since).to_string())]);
+        node.mark(&[("rotated_at", &(now - since).to_string())]);
         let seen = node.join("0");
         assert!(seen.ready && seen.etag == ETAG, "nobody's round is disturbed: {seen:?}");
         kept.push((node.counter(), seen.floor));
@@ -97,15 +101,31 @@ fn counters_are_kept_for_two_generations_and_the_floor_is_never_below_one_that_i
     assert_eq!(node.server.pttl("quorlock:counters"), -1, "no clock expires them");
 }
 
+/// The node stores nothing of the retention: whoever looks rotates by its own.
+#[test]
+fn a_generation_ends_when_one_who_looks_finds_it_older_than_the_retention() {
+    let node = Node::admitted();
+    node.granted(Ask::of("a"));
+    let look = ["this", "0", "test/1", "60000", "0", "", "0"];
+    let ago = |seconds: u64| (node.now_us() / 1_000_000 - seconds).to_string();
+    let mut seen = Vec::new();
+    for (seconds, retention_ms) in [(50, "60000"), (70, "80000"), (70, "60000"), (70, "60000")] {
+        node.mark(&[("rotated_at", &ago(seconds))]);
+        assert!(node.look_keeping(&look, retention_ms).ready);
+        seen.push(node.generations());
+    }
+    assert_eq!(seen, [[1, 0], [1, 0], [0, 1], [0, 0]]);
+}
+
 #[test]
 fn a_counter_of_the_older_generation_counts_on() {
     let node = Node::admitted();
     let fence = node.granted(Ask { hint: 700, ..Ask::of("a") });
-    node.mark(&[("rotated", "1")]);
+    node.mark(&[("rotated_at", "1")]);
     assert!(node.join("0").ready);
     // A round that was under way is confirmed, and the next one counts on.
     assert!(node.confirmed(CONFIRM, "a", fence + 3));
-    node.mark(&[("rotated", "1")]);
+    node.mark(&[("rotated_at", "1")]);
     assert!(node.join("0").ready);
     node.expire();
     assert_eq!(node.granted(Ask::of("b")), fence + 4);
@@ -118,7 +138,7 @@ fn an_acquire_is_granted_in_the_state_that_its_round_knew_and_in_no_other() {
     let (hint, latest) = (node.now_us(), node.now_us() + 60_000_000);
     let ask = |owner, hint| Ask { hint, latest, ..Ask::of(owner) };
     node.set_counter(hint - 1);
-    node.mark(&[("high", "9000000000000000")]);
+    node.mark(&[("high_water", "9000000000000000")]);
     assert!(matches!(node.acquire(ask("a", hint))[..], [Value::Int(now)] if now > 0));
     assert_eq!(node.counter(), Some(hint));
     node.expire();
@@ -143,7 +163,7 @@ fn a_vote_of_a_round_that_began_before_the_seal_does_not_count_behind_it() {
     let node = Node::admitted();
     let fence = node.granted(Ask::of("a"));
     let sealed = node.look(&["this", "0", "test/1", "60000", "0", "s", "0"]);
-    assert!(sealed.ready && sealed.high >= fence && sealed.etag != ETAG);
+    assert!(sealed.ready && sealed.high_water >= fence && sealed.etag != ETAG);
     assert_eq!(node.confirm(CONFIRM, ETAG, "a", fence + 7), -1);
     node.expire();
     assert_eq!(node.code(Ask::of("b")), -1);
@@ -235,9 +255,9 @@ fn a_lease_with_more_left_than_the_longest_ttl_is_cut_and_nothing_else_is() {
 #[test]
 fn a_node_whose_older_generation_was_deleted_has_forgotten() {
     let node = Node::admitted();
-    node.mark(&[("floor", "10"), ("passed", "10"), ("high", "900")]);
+    node.mark(&[("floor", "10"), ("next_floor", "10"), ("high_water", "900")]);
     let fence = node.granted(Ask { hint: 700, ..Ask::of("a") });
-    node.mark(&[("rotated", "1")]);
+    node.mark(&[("rotated_at", "1")]);
     assert!(node.join("0").ready);
     assert!(node.server.del("quorlock:older"));
     node.expire();
@@ -251,9 +271,10 @@ fn a_node_whose_older_generation_was_deleted_has_forgotten() {
 /// noted.
 #[test]
 fn a_node_whose_marker_has_lost_a_number_joins_again_and_goes_on_above_its_counters() {
-    for (field, value) in [("passed", None), ("floor", Some("junk")), ("rotated", Some("x"))] {
+    for (field, value) in [("next_floor", None), ("floor", Some("junk")), ("rotated_at", Some("x"))]
+    {
         let node = Node::admitted();
-        node.mark(&[("floor", "10"), ("passed", "10"), ("high", "900")]);
+        node.mark(&[("floor", "10"), ("next_floor", "10"), ("high_water", "900")]);
         let fence = node.granted(Ask { hint: 700, ..Ask::of("a") });
         node.expire();
         match value {
@@ -261,7 +282,7 @@ fn a_node_whose_marker_has_lost_a_number_joins_again_and_goes_on_above_its_count
             Some(value) => node.server.run(&["HSET", super::MARKER, field, value]),
         };
         let seen = node.join("0");
-        assert!(!seen.ready && seen.high >= fence, "{field}: {seen:?}");
+        assert!(!seen.ready && seen.high_water >= fence, "{field}: {seen:?}");
         assert_eq!(node.code(Ask::of("b")), -1);
         assert!(node.admit_above(&seen.era, "0", "0"));
         let seen = node.join("0");

@@ -53,9 +53,9 @@ fn a_field_that_others_wrote_is_mended_or_told() {
     let _turn = alone();
     let fields = [
         ("quorlock:counters", ""),
-        ("quorlock:node", "high"),
-        ("quorlock:node", "passed"),
-        ("quorlock:node", "rotated"),
+        ("quorlock:node", "high_water"),
+        ("quorlock:node", "next_floor"),
+        ("quorlock:node", "rotated_at"),
     ];
     let values = || VALUES.into_iter().map(Some).chain([None]);
     let cases: Vec<_> = fields

@@ -24,6 +24,7 @@ mod fields;
 mod grants;
 mod guard;
 mod identity;
+mod idle;
 mod joining;
 mod late;
 mod lead;

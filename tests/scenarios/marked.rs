@@ -16,7 +16,7 @@ fn a_node_whose_high_water_mark_others_have_written_is_admitted_by_itself() {
     let client = ready(settings(&cluster, SECOND));
     let hour = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap() + 3600 * SECOND;
     for node in 0..2 {
-        cluster[node].run(&["HSET", MARKER, "high", &hour.as_micros().to_string()]);
+        cluster[node].run(&["HSET", MARKER, "high_water", &hour.as_micros().to_string()]);
     }
     // Past the next look at the nodes.
     std::thread::sleep(11 * SECOND);

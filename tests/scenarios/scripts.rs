@@ -26,10 +26,11 @@ const ADMIT: &str = script!("prelude.lua" "admit.lua");
 pub(crate) const RESOURCE: &str = "r";
 
 /// The marker's numbers, which are stored with sixteen digits.
-const NUMBERS: [&str; 3] = ["floor", "passed", "high"];
+const NUMBERS: [&str; 3] = ["floor", "next_floor", "high_water"];
 
 const COUNTERS: &str = "quorlock:counters";
 const OLDER: &str = "quorlock:older";
+const HOUR_MS: &str = "3600000";
 
 /// The process, its database, and that it was nobody's replica.
 const IDENTITY: &str = "this/0/00000000";
@@ -51,13 +52,13 @@ pub(crate) struct Ask<'a> {
     pub(crate) hint: u64,
     pub(crate) latest: u64,
     /// What the high-water mark was when the marker was looked at last; the one of now where this is none.
-    pub(crate) high: Option<u64>,
+    pub(crate) high_water: Option<u64>,
 }
 
 impl<'a> Ask<'a> {
     /// For ten seconds, without a hint and without a deadline.
     pub(crate) fn of(owner: &'a str) -> Self {
-        Self { etag: ETAG, owner, ttl_ms: 10_000, hint: 0, latest: 0, high: None }
+        Self { etag: ETAG, owner, ttl_ms: 10_000, hint: 0, latest: 0, high_water: None }
     }
 }
 
@@ -68,7 +69,7 @@ pub(crate) struct Seen {
     pub(crate) etag: String,
     pub(crate) era: String,
     pub(crate) floor: u64,
-    pub(crate) high: u64,
+    pub(crate) high_water: u64,
 }
 
 impl Node {
@@ -83,9 +84,9 @@ impl Node {
             ("max_ttl", "60000"),
             ("older", "0"),
             ("floor", "0"),
-            ("passed", "0"),
-            ("high", "0"),
-            ("rotated", &now),
+            ("next_floor", "0"),
+            ("high_water", "0"),
+            ("rotated_at", &now),
             ("era", ERA),
             ("seal", "0"),
         ]);
@@ -114,7 +115,8 @@ impl Node {
 
     /// The head of the counters in this state, with the marker's numbers.
     fn put_head(&self, etag: &str) {
-        let head = format!("{etag} {:016} {:016}", self.marked("high"), self.marked("passed"));
+        let head =
+            format!("{etag} {:016} {:016}", self.marked("high_water"), self.marked("next_floor"));
         self.server.run(&["HSET", COUNTERS, "", &head]);
     }
 
@@ -138,8 +140,8 @@ impl Node {
     /// Sets the counter as if the node had issued it, to an owner of before.
     pub(crate) fn set_counter(&self, counter: u64) {
         self.write_counter(&format!("{counter:016}before"));
-        let high = self.marked("high").max(counter);
-        self.mark(&[("high", &high.to_string())]);
+        let high_water = self.marked("high_water").max(counter);
+        self.mark(&[("high_water", &high_water.to_string())]);
     }
 
     /// Writes anything to where the counter stands.
@@ -154,6 +156,15 @@ impl Node {
         };
         let entry = entry(COUNTERS).or_else(|| entry(OLDER))?;
         Some(entry[..16].parse().expect("sixteen digits"))
+    }
+
+    /// How many counters stand in each generation, the head not counted.
+    pub(crate) fn generations(&self) -> [u64; 2] {
+        [COUNTERS, OLDER].map(|key| {
+            let entries: u64 =
+                redis::from_redis_value(self.server.run(&["HLEN", key])).expect("a number");
+            entries.saturating_sub(1)
+        })
     }
 
     /// The key is gone, by its expiry or by whatever else.
@@ -176,9 +187,10 @@ impl Node {
                 .unwrap()
                 .map_or(0, |n| n.parse().unwrap())
         };
-        let (high, passed) = (ask.high.unwrap_or_else(|| marked("high")), marked("passed"));
-        let head = format!("{} {high:016} {passed:016}", ask.etag);
-        let within = u8::from(passed < ask.hint && ask.hint <= high).to_string();
+        let high_water = ask.high_water.unwrap_or_else(|| marked("high_water"));
+        let next_floor = marked("next_floor");
+        let head = format!("{} {high_water:016} {next_floor:016}", ask.etag);
+        let within = u8::from(next_floor < ask.hint && ask.hint <= high_water).to_string();
         match self.eval(ACQUIRE, &[&head, ask.owner, &ttl, &hint, &latest, &within]) {
             Value::Array(answer) => answer,
             other => vec![other],
@@ -232,12 +244,19 @@ impl Node {
         self.look(&["this", "0", "test/1", "60000", force, "", "0"])
     }
 
-    /// Looks at the marker with these arguments.
+    /// Looks at the marker with these arguments, and keeps counters for an hour.
     #[track_caller]
-    pub(crate) fn look(&self, args: &[&str]) -> Seen {
-        let Value::Array(answer) = self.eval(JOIN, args) else { panic!("no array") };
+    pub(crate) fn look(&self, args: &[&str; 7]) -> Seen {
+        self.look_keeping(args, HOUR_MS)
+    }
+
+    /// The same, and keeps counters for so many ms.
+    #[track_caller]
+    pub(crate) fn look_keeping(&self, args: &[&str; 7], retention_ms: &str) -> Seen {
+        let answer = self.eval(JOIN, &[&args[..], &[retention_ms]].concat());
+        let Value::Array(answer) = answer else { panic!("no array") };
         let text = |value: &Value| -> String { redis::from_redis_value(value.clone()).unwrap() };
-        let [Value::Int(ready @ (0 | 1)), Value::Int(_), _, head, era, _, floor, high, _, _] =
+        let [Value::Int(ready @ (0 | 1)), Value::Int(_), _, head, era, _, floor, high_water, _, _] =
             &answer[..]
         else {
             panic!("{answer:?}")
@@ -245,13 +264,13 @@ impl Node {
         let number = |value| text(value).parse().expect("a number");
         let (head, era) = (text(head), text(era));
         let etag = head.split(' ').next().unwrap_or_default().to_owned();
-        Seen { ready: *ready == 1, etag, era, floor: number(floor), high: number(high) }
+        Seen { ready: *ready == 1, etag, era, floor: number(floor), high_water: number(high_water) }
     }
 
     /// The first number of the answer to a look.
     #[track_caller]
-    pub(crate) fn look_code(&self, args: &[&str]) -> i64 {
-        self.first(self.eval(JOIN, args))
+    pub(crate) fn look_code(&self, args: &[&str; 7]) -> i64 {
+        self.first(self.eval(JOIN, &[&args[..], &[HOUR_MS]].concat()))
     }
 
     /// Whether the node has been admitted, above a counter of 7.

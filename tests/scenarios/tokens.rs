@@ -26,14 +26,14 @@ const DAY: i64 = 24 * 3600 * 1_000_000;
 
 /// A client whose wall clock is behind, and whose clock for leases and timeouts can be stopped.
 #[derive(Debug)]
-struct Odd {
+pub(crate) struct Odd {
     inner: TokioRuntime,
     wall_behind_us: u64,
     stopped: Arc<Mutex<Option<Timestamp>>>,
 }
 
 impl Odd {
-    fn start(wall_behind: Duration) -> Arc<Self> {
+    pub(crate) fn start(wall_behind: Duration) -> Arc<Self> {
         Arc::new(Self {
             inner: TokioRuntime::dedicated().unwrap(),
             wall_behind_us: u64::try_from(wall_behind.as_micros()).unwrap(),

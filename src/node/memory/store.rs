@@ -22,10 +22,11 @@ const HOLDER_SHOWN: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Store {
     keys: HashMap<Vec<u8>, Entry>,
-    /// Counters are kept for ever here, so that there is one generation of them, and the floor stays.
+    /// Counters are kept for ever here, whatever the retention, so that there is one generation of them, and the floor
+    /// stays.
     fences: HashMap<Vec<u8>, u64>,
     floor: u64,
-    high: u64,
+    high_water: u64,
     max_ttl: Duration,
     /// Counts the changes of `ready`, beginning anew with each life.
     era: u64,
@@ -178,7 +179,7 @@ impl Store {
 
     fn raise(&mut self, resource: &Resource, fence: u64) {
         self.fences.insert(resource.as_bytes().to_vec(), fence);
-        self.high = self.high.max(fence);
+        self.high_water = self.high_water.max(fence);
     }
 
     fn set(&mut self, resource: &Resource, owner: Owner, ttl: Duration, now: Timestamp) {
@@ -199,7 +200,7 @@ impl Store {
         if self.ready && join.seal {
             self.seal += 1;
         }
-        let marker = Marker::new(self.ready, self.max_ttl, self.high).above(self.floor);
+        let marker = Marker::new(self.ready, self.max_ttl, self.high_water).above(self.floor);
         marker.in_era(self.era).sealed(self.seal).kept(self.kept).orphaned(self.orphaned)
     }
 
@@ -213,7 +214,7 @@ impl Store {
         let joining = !self.ready && self.era == era;
         if joining {
             let wall = floor.wall_us.min(wall_us.saturating_add(2 * HINT_AHEAD_US));
-            self.floor = self.floor.max(floor.known).max(wall).max(self.high);
+            self.floor = self.floor.max(floor.known).max(wall).max(self.high_water);
             self.ready = true;
             self.begin_era();
         }

@@ -18,7 +18,7 @@ use crate::{
 /// Reads the marker, and marks a node that was not admitted.
 pub(super) async fn join(session: Arc<Session>, join: Join) -> Result<Marker, NodeError> {
     // What is learnt while the look is under way may be newer than what it tells.
-    let before = session.known().map(|known| (known.mark(), known.high()));
+    let before = session.known().map(|known| (known.mark(), known.high_water()));
     let script = codec::look(session.process(), join, session.nonce());
     match codec::looked(&session.vote(&script, session.now()).await?)? {
         Looked::Marker(known) => {

@@ -17,7 +17,7 @@ pub(super) struct CachedMarker {
     identity: Arc<[u8]>,
     mark: Mark,
     floor: u64,
-    high: u64,
+    high_water: u64,
     max_ttl_ms: u64,
     /// The head of the node's counters, as it was told last in this state; none of a node that is not ready.
     head: Option<Head>,
@@ -30,16 +30,16 @@ pub(super) struct CachedMarker {
 pub(super) struct Head {
     text: Box<[u8]>,
     etag_bytes: usize,
-    high: u64,
-    passed: u64,
+    high_water: u64,
+    next_floor: u64,
 }
 
 impl Head {
     pub(super) fn read(text: &[u8]) -> Option<Self> {
         let mut parts = text.split(|byte| *byte == b' ');
-        let (etag, high, passed) = (parts.next()?, parts.next()?, parts.next()?);
-        let (high, passed) = (digits(high)?, digits(passed)?);
-        Some(Self { text: Box::from(text), etag_bytes: etag.len(), high, passed })
+        let (etag, high_water, next_floor) = (parts.next()?, parts.next()?, parts.next()?);
+        let (high_water, next_floor) = (digits(high_water)?, digits(next_floor)?);
+        Some(Self { text: Box::from(text), etag_bytes: etag.len(), high_water, next_floor })
     }
 
     pub(super) const fn text(&self) -> &[u8] {
@@ -52,14 +52,16 @@ impl Head {
 
     /// Whether a hint is above what the generation before may hold, and not above all that is issued.
     pub(super) const fn allows(&self, hint: u64) -> bool {
-        self.passed < hint && hint <= self.high
+        self.next_floor < hint && hint <= self.high_water
     }
 }
 
 impl CachedMarker {
     /// From the answer to a look: identity, head, era, seal, floor, high-water mark, longest ttl, flags.
     pub(super) fn read(ready: bool, fields: &[Value]) -> Option<Self> {
-        let [identity, head, era, seal, floor, high, max_ttl, flags] = fields else { return None };
+        let [identity, head, era, seal, floor, high_water, max_ttl, flags] = fields else {
+            return None;
+        };
         let [Value::BulkString(identity), Value::BulkString(head), Value::BulkString(flags)] =
             [identity, head, flags]
         else {
@@ -71,7 +73,7 @@ impl CachedMarker {
             identity: Arc::from(identity.as_slice()),
             mark: Mark::new(number(era)?, number(seal)?),
             floor: number(floor)?,
-            high: number(high)?,
+            high_water: number(high_water)?,
             max_ttl_ms: number(max_ttl)?,
             head,
             kept: flags.contains(&b'k'),
@@ -89,9 +91,9 @@ impl CachedMarker {
 
     /// Whether this is what the node was before it was seen like that: eras rise, and seals and the high-water mark
     /// rise within one. A database that is exchanged, and exchanged back, is in the era of before.
-    pub(super) fn is_older_than(&self, mark: Mark, high: u64) -> bool {
+    pub(super) fn is_older_than(&self, mark: Mark, high_water: u64) -> bool {
         let same = self.mark.era == mark.era;
-        let older = same && (self.mark.seal < mark.seal || self.high() < high);
+        let older = same && (self.mark.seal < mark.seal || self.high_water() < high_water);
         self.ready && (self.mark.era < mark.era || older)
     }
 
@@ -106,22 +108,22 @@ impl CachedMarker {
     }
 
     /// What the high-water mark is not below.
-    pub(super) fn high(&self) -> u64 {
-        self.head.as_ref().map_or(self.high, |head| head.high)
+    pub(super) fn high_water(&self) -> u64 {
+        self.head.as_ref().map_or(self.high_water, |head| head.high_water)
     }
 
     /// The same with the head that the node has told, if that is a later one of the same state. Answers may be taken
     /// in another order than they came.
     pub(super) fn raised(&self, text: &[u8]) -> Option<Self> {
         let (known, told) = (self.head.as_ref()?, Head::read(text)?);
-        let later =
-            told.etag() == known.etag() && (told.high, told.passed) > (known.high, known.passed);
+        let later = told.etag() == known.etag()
+            && (told.high_water, told.next_floor) > (known.high_water, known.next_floor);
         later.then(|| Self { head: Some(told), ..self.clone() })
     }
 
     /// For the protocol.
     pub(super) fn marker(&self) -> Marker {
-        Marker::new(self.ready, Duration::from_millis(self.max_ttl_ms), self.high())
+        Marker::new(self.ready, Duration::from_millis(self.max_ttl_ms), self.high_water())
             .above(self.floor)
             .in_era(self.mark.era)
             .sealed(self.mark.seal)
@@ -196,7 +198,7 @@ mod tests {
 
     #[test]
     fn data_that_went_back_is_told_by_its_seal_or_its_high_water_mark() {
-        let older = |mark, high| known(true).is_older_than(mark, high);
+        let older = |mark, high_water| known(true).is_older_than(mark, high_water);
         assert!(!older(Mark::new(77, 1), 200) && !older(Mark::new(77, 0), 150));
         assert!(older(Mark::new(77, 1), 201) && older(Mark::new(77, 2), 200));
         assert!(!older(Mark::new(76, 9), 900), "of an earlier era");
@@ -207,14 +209,14 @@ mod tests {
     #[test]
     fn the_head_only_rises_and_only_in_its_state() {
         let mut known = known(true);
-        for (head, high) in [
+        for (head, high_water) in [
             ("77.1/abc/0/0 0000000000000300 0000000000000150", 300),
             ("77.1/abc/0/0 0000000000000250 0000000000000150", 300),
             ("77.2/abc/0/0 0000000000000900 0000000000000150", 300),
             ("nothing", 300),
         ] {
             known = known.raised(head.as_bytes()).unwrap_or(known);
-            assert_eq!(known.high(), high, "{head}");
+            assert_eq!(known.high_water(), high_water, "{head}");
         }
     }
 }

@@ -173,6 +173,7 @@ async fn connect(
         run_id: identity.run_id,
         database: node.address.database(),
         fleet: Arc::clone(context.fleet()),
+        counter_retention: context.counter_retention(),
     };
     let session = Arc::new(Session::new(
         link,

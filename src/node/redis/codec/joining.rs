@@ -2,7 +2,7 @@
 //!
 //! It decides what a marker in an answer says, and that a node which is another fleet's, or a replica, must not vote.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use redis::Value;
 
@@ -26,6 +26,8 @@ pub(in crate::node::redis) struct Process {
     pub(in crate::node::redis) database: i64,
     /// The fleet that the node is configured for.
     pub(in crate::node::redis) fleet: Arc<str>,
+    /// How long the node keeps a counter that is not used.
+    pub(in crate::node::redis) counter_retention: Duration,
 }
 
 /// What a look has shown.
@@ -52,6 +54,7 @@ pub(in crate::node::redis) fn look(process: &Process, join: Join, nonce: u32) ->
         Arg::Number(join.force.unwrap_or(0)),
         Arg::Text(letters.collect()),
         Arg::Number(u64::from(nonce)),
+        Arg::Number(validity::wire_millis(process.counter_retention)),
     ];
     Script { source: &script::JOIN, keys: OWN.to_vec(), args }
 }

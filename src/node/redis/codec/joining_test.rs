@@ -8,7 +8,12 @@ use crate::protocol::Marker;
 const HEAD: &str = "77.1/abc/0/0 0000000000000200 0000000000000150";
 
 fn process() -> Process {
-    Process { run_id: "abc".to_owned(), database: 3, fleet: Arc::from("default/3") }
+    Process {
+        run_id: "abc".to_owned(),
+        database: 3,
+        fleet: Arc::from("default/3"),
+        counter_retention: Duration::from_secs(60),
+    }
 }
 
 fn text(text: &str) -> Value {
@@ -34,7 +39,13 @@ fn a_look_says_who_the_server_is_taken_for_and_what_is_asked_of_it() {
     let plain = args(Join::look(ttl));
     let who = [Arg::Bytes(b"abc"), Arg::Text("3".to_owned()), Arg::Bytes(b"default/3")];
     assert_eq!(plain[..3], who);
-    let nothing = [Arg::Number(30_000), Arg::Number(0), Arg::Text(String::new()), Arg::Number(17)];
+    let nothing = [
+        Arg::Number(30_000),
+        Arg::Number(0),
+        Arg::Text(String::new()),
+        Arg::Number(17),
+        Arg::Number(60_000),
+    ];
     assert_eq!(plain[3..], nothing);
     let all = args(Join::look(ttl).force(Some(77)).lost().orphaned().seal());
     assert_eq!(all[4..6], [Arg::Number(77), Arg::Text("slo".to_owned())]);

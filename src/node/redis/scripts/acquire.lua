@@ -1,29 +1,21 @@
--- KEYS[4] the resource. ARGV the head as the client has seen it last, owner, ttl in ms, hint (16 digits), latest node time
--- in us (0: none), and 1 if by that head the hint is above `passed` and not above the high-water mark.
--- A number, our time: granted, and the counter is the hint. {1, now, counter, head} granted;
--- {0, now, remaining ms, holder or nil} denied; {-1, now} not in that state any more; {-3, now} too late;
--- {-4, now} the counters are at their end.
+-- Takes the lock if it is free, and raises the resource's counter, to the client's hint where that is above it.
+-- KEYS[4] the resource. ARGV: the head that the client has cached, owner, ttl in ms, hint (16 digits), latest node time
+-- in us (0: none), and 1 if that head says next_floor < hint <= high_water. Answers: `now` granted, the counter is the
+-- hint; {1, now, counter, head} granted; {0, now, remaining ms, holder or nil} denied; {-1, now} the node is in another
+-- state; {-3, now} too late; {-4, now} the counters are at their end.
 local resource, owner, ttl = KEYS[4], ARGV[2], ARGV[3]
-local hint, latest, within = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6] == '1'
+local hint, latest = tonumber(ARGV[4]), tonumber(ARGV[5])
 local head, entry = unpack(redis.call('HMGET', COUNTERS, HEAD, resource))
-if head ~= ARGV[1] then
-  -- Its numbers may have risen since. A high-water mark that has fallen is that of older data, such as a backup.
-  local etag, high = read_head(head)
-  local known_etag, known_high = read_head(ARGV[1])
-  if not etag or etag ~= known_etag or high < known_high then
-    return {-1, now}
-  end
-  within = false
-end
-if latest > 0 and now > latest then
-  return {-3, now}
-end
+-- Fast path: if the client's cached head matches, the check would pass, and what it says of the hint holds here.
+local is_cached = head == ARGV[1]
+if not is_cached and not is_later(head, ARGV[1]) then return {-1, now} end
+if latest > 0 and now > latest then return {-3, now} end
 
 if not redis.call('SET', resource, owner, 'NX', 'PX', ttl) then
   local holder, remaining = value_of(resource), redis.call('PTTL', resource)
   if holder and remaining > tonumber(ttl) then
-    -- A lease that we granted never has more left than the fleet's longest ttl, unless our clock was set back since.
-    -- Only one that we granted is cut: other libraries' values look the same, and may live longer.
+    -- Where our clock was set back, a lease that we granted is cut to the fleet's longest ttl. The entry says whom we
+    -- granted it to: keys of other libraries look the same, and may live longer.
     local longest = tonumber(redis.call('HGET', NODE, 'max_ttl'))
     entry = entry or redis.call('HGET', OLDER, resource)
     if remaining > longest and entry and string.sub(entry, 17) == holder then
@@ -34,29 +26,25 @@ if not redis.call('SET', resource, owner, 'NX', 'PX', ttl) then
   return {0, now, remaining, holder or nil}
 end
 
--- Fast path: the hint is above the counter and not above the high-water mark. Where there is no counter in this
--- generation, none of the one before is above `passed`.
+-- Fast path: the counter becomes the hint. The older generation need not be read, since it has none above next_floor.
 local counter = entry and tonumber(string.sub(entry, 1, 16))
-if within and (not entry or counter and counter < hint) then
+if is_cached and ARGV[6] == '1' and (not entry or counter and counter < hint) then
   redis.call('HSET', COUNTERS, resource, ARGV[4] .. owner)
   return now
 end
 
+-- What others have written, above our high-water mark or as no number, does not spread: we count on from the mark.
+local etag, high_water, next_floor = read_head(head)
 entry = entry or redis.call('HGET', OLDER, resource)
-local floor = tonumber(redis.call('HGET', NODE, 'floor'))
-local etag, high, passed = read_head(head)
-high = tonumber(high)
--- We never granted a counter above our high-water mark, so that what stands above it, or is no number, is not ours:
--- counting on from the mark is enough, and keeps it from spreading.
-counter = entry and math.min(tonumber(string.match(entry, '^' .. string.rep('%d', 16))) or high, high) or floor
-counter = math.max(math.min(hint, now + AHEAD), counter + 1)
+counter = entry and math.min(tonumber(string.match(entry, SIXTEEN_DIGITS)) or high_water, high_water)
+  or tonumber(redis.call('HGET', NODE, 'floor'))
+counter = math.max(counter + 1, math.min(hint, now + AHEAD))
 if counter >= NUMBERS_END then
   redis.call('DEL', resource)
   return {-4, now}
 end
 redis.call('HSET', COUNTERS, resource, digits(counter) .. owner)
-if counter > high then
-  -- It runs half a minute ahead, so that it is seldom written.
-  head = set_high(etag, math.max(counter, math.min(hint + AHEAD / 2, now + AHEAD)), passed)
+if counter > high_water then -- it runs half a minute ahead, so that it is seldom written
+  head = raise_high_water(etag, math.max(counter, math.min(hint + AHEAD / 2, now + AHEAD)), next_floor)
 end
 return {1, now, counter, head}

@@ -2,7 +2,7 @@
 -- {-1, now} the etag is another one.
 local resource, owner, token = KEYS[4], ARGV[2], tonumber(ARGV[3])
 local head, entry = unpack(redis.call('HMGET', COUNTERS, HEAD, resource))
-local etag, high, passed = read_head(head)
+local etag, high_water, next_floor = read_head(head)
 if etag ~= ARGV[1] then
   return {-1, now}
 end
@@ -13,7 +13,7 @@ if value_of(resource) ~= owner or not counter or counter > token then
   return {0, now}
 end
 redis.call('HSET', COUNTERS, resource, ARGV[3] .. owner)
-if token > tonumber(high) then
-  set_high(etag, token, passed)
+if token > high_water then
+  raise_high_water(etag, token, next_floor)
 end
 return {1, now}

@@ -1,13 +1,13 @@
--- Reads the marker. ARGV run_id, database, fleet, longest ttl in ms, era that must join again (0: none), and any of the
--- letters s (seal a node that is ready), l (one that joins again by force has lost data), o (one that is joining did so
--- while a majority had forgotten), and a random number.
--- {1, now, identity, head, era, seal, floor, high-water mark, longest ttl, flags} ready; {0, ...} the same, joining, the
+-- Reads the marker, and drops counters that were not used for long. ARGV run_id, database, fleet, longest ttl in ms,
+-- era that must join again (0: none), any of the letters s (seal a node that is ready), l (one that joins again by
+-- force has lost data), o (one that is joining did so while a majority had forgotten), a random number, and for how
+-- many ms a counter that is not used is kept at least.
+-- {1, now, identity, head, era, seal, floor, high_water, longest ttl, flags} ready; {0, ...} the same, joining, the
 -- flags k (it kept its data) and o; {-5, now, fleet} it belongs to another fleet; {-6, now} it is a replica.
-local run_id, database, fleet, max_ttl, force = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local run_id, database, fleet, max_ttl, force, letters, random, retention = unpack(ARGV)
 local function asked(letter)
-  return string.find(ARGV[6], letter, 1, true)
+  return string.find(letters, letter, 1, true)
 end
-local GENERATION = 3600 -- seconds after which counters that were not used since become the older generation
 
 -- The same process has other data after it was a replica for a while. Redis then remembers whose, in replid2, until it
 -- has had no replica for an hour, or gets one; forgetting that is no change.
@@ -16,8 +16,8 @@ if not string.find(replication, 'role:master', 1, true) then
   return {-6, now}
 end
 local of = string.sub(string.match(replication, 'master_replid2:(%x+)') or '', 1, 8)
-local names = {'identity', 'fleet', 'state', 'era', 'seal', 'max_ttl', 'floor', 'passed', 'high', 'rotated', 'older',
-  'flags'}
+local names = {'identity', 'fleet', 'state', 'era', 'seal', 'max_ttl', 'floor', 'next_floor', 'high_water',
+  'rotated_at', 'older', 'flags'}
 local marker = {}
 for index, value in ipairs(redis.call('HMGET', NODE, unpack(names))) do
   marker[names[index]] = value
@@ -34,24 +34,24 @@ local identity = process .. of
 local function write(...)
   redis.call('HSET', NODE, ...)
 end
-local function etag()
-  return marker.era .. '.' .. marker.seal .. '/' .. string.sub(run_id, 1, 8) .. '/' .. database .. '/' .. of
+local function head()
+  local etag = marker.era .. '.' .. marker.seal .. '/' .. string.sub(run_id, 1, 8) .. '/' .. database .. '/' .. of
+  return etag .. ' ' .. marker.high_water .. ' ' .. marker.next_floor
 end
 local function put_head()
-  write_head(etag(), marker.high, marker.passed)
+  redis.call('HSET', COUNTERS, HEAD, head())
 end
 
 -- What others may have written to the marker or the counters makes a node that is ready join again.
 local whole = true
-for _, name in ipairs({'floor', 'passed', 'high'}) do
-  if not string.match(marker[name] or '', '^' .. string.rep('%d', 16) .. '$') then
+for _, name in ipairs({'floor', 'next_floor', 'high_water'}) do
+  if not string.match(marker[name] or '', SIXTEEN_DIGITS .. '$') then
     marker[name], whole = digits(0), false
   end
 end
-local numbers = ' ' .. marker.high .. ' ' .. marker.passed
 local same = marker.identity == identity
 local ready = marker.state == 'ready' and same and whole and tonumber(marker.era) and tonumber(marker.seal)
-  and tonumber(marker.rotated) and redis.call('HGET', COUNTERS, HEAD) == etag() .. numbers
+  and tonumber(marker.rotated_at) and redis.call('HGET', COUNTERS, HEAD) == head()
   and (marker.older ~= '1' or redis.call('HGET', OLDER, HEAD))
 -- An operator may admit a node that is joining: docs/operating.md says how.
 local approved = marker.state == 'approved' and same
@@ -60,19 +60,19 @@ if not joining and (not ready or marker.era == force) then
   -- Its clock jumped, and nothing else: no vote of before counts any more, and its high-water mark is the last word.
   marker.flags = ready and not asked('l') and 'k' or ''
   -- The random part tells eras apart also where a node is emptied while its clock stands still.
-  marker.era = string.format('%.0f', math.max(now, (tonumber(marker.era) or 0) + 1) + tonumber(ARGV[7]))
+  marker.era = string.format('%.0f', math.max(now, (tonumber(marker.era) or 0) + 1) + tonumber(random))
   marker.seal = '0'
   redis.call('UNLINK', COUNTERS, OLDER)
   if approved then
-    local floor = digits(math.max(tonumber(redis.call('HGET', NODE, 'floor')) or 0, tonumber(marker.high)))
-    marker.floor, marker.passed, marker.high = floor, floor, floor
+    local floor = digits(math.max(tonumber(redis.call('HGET', NODE, 'floor')) or 0, tonumber(marker.high_water)))
+    marker.floor, marker.next_floor, marker.high_water = floor, floor, floor
     put_head()
   end
   ready = approved
   write('identity', identity, 'fleet', fleet, 'state', ready and 'ready' or 'joining', 'era', marker.era, 'seal', '0',
-    'floor', marker.floor, 'passed', marker.passed, 'high', marker.high, 'rotated', time[1], 'older', '0',
-    'flags', marker.flags)
-  marker.rotated = time[1]
+    'floor', marker.floor, 'next_floor', marker.next_floor, 'high_water', marker.high_water, 'rotated_at', time[1],
+    'older', '0', 'flags', marker.flags)
+  marker.rotated_at = time[1]
 end
 if asked('o') and not ready and not string.find(marker.flags or '', 'o', 1, true) then
   marker.flags = (marker.flags or '') .. 'o'
@@ -85,12 +85,13 @@ if tonumber(max_ttl) > (tonumber(marker.max_ttl) or 0) then
 end
 
 if ready then
-  local since = tonumber(time[1]) - tonumber(marker.rotated)
-  if since > GENERATION or since < 0 then
-    -- `passed` was the high-water mark when the older generation was begun to be left alone, so that no counter that
-    -- is dropped here is above it. However often this happens, and whatever the clock does, none is forgotten.
-    marker.floor, marker.passed = marker.passed, marker.high
-    write('floor', marker.floor, 'passed', marker.passed, 'rotated', time[1], 'older', '1')
+  -- Rotation: the older generation is dropped, this one becomes the older, and a new one begins.
+  local age_ms = 1000 * (tonumber(time[1]) - tonumber(marker.rotated_at))
+  if age_ms > tonumber(retention) or age_ms < 0 then
+    -- The floor rises above all that is dropped: next_floor was the high-water mark when the older generation ended.
+    -- So no counter is forgotten, however often this happens, and whatever the clock does.
+    marker.floor, marker.next_floor = marker.next_floor, marker.high_water
+    write('floor', marker.floor, 'next_floor', marker.next_floor, 'rotated_at', time[1], 'older', '1')
     redis.call('UNLINK', OLDER)
     redis.call('RENAME', COUNTERS, OLDER)
     put_head()
@@ -101,6 +102,5 @@ if ready then
     put_head()
   end
 end
-local head = ready and redis.call('HGET', COUNTERS, HEAD) or ''
-return {ready and 1 or 0, now, identity, head, marker.era, marker.seal, marker.floor, marker.high, marker.max_ttl,
-  marker.flags or ''}
+return {ready and 1 or 0, now, identity, ready and head() or '', marker.era, marker.seal, marker.floor,
+  marker.high_water, marker.max_ttl, marker.flags or ''}

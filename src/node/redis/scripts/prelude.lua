@@ -1,16 +1,21 @@
--- Stands before every script but release.lua and rights.lua. KEYS[1] to KEYS[3] are the node's own keys: its marker, the
--- counters of this generation, and those of the one before.
+-- Stands before every script but release.lua, rights.lua and those of classic mode. KEYS[1] to KEYS[3] are the node's
+-- own keys: its marker, the counters of this generation, and those of the one before.
 --
 -- The counters are hashes: resource -> 16 digits of the counter, and the owner to whom it was granted. They have no
 -- expiry, since a clock that jumps would then forget tokens; join.lua drops a whole generation at a time, and raises
--- the floor above it in the same step. One field is no resource: the head, with all that an acquire has to know of the
--- marker. So it reads that together with the counter, and what loses the counters loses the right to vote with them.
--- The head is `etag high passed`; the etag puts era, seal and identity together. It has more than 64 bytes, so that
--- Redis keeps the hash as a table from the start, and not as a list that is searched.
+-- the floor above it in the same step.
+--
+-- One field is no resource: the head, a copy of what an acquire has to know of the marker. One command reads it with a
+-- counter, and what loses the counters loses the right to vote with them. It is `etag high_water next_floor`:
+--   etag        era, seal and identity in one text: the state that votes are asked under
+--   high_water  no counter that this node granted is above it
+--   next_floor  no counter of the older generation is above it; it becomes the floor when that one is dropped
+-- It has more than 64 bytes, so that Redis keeps the hash as a table from the start, and not as a list to be searched.
 local NODE, COUNTERS, OLDER = KEYS[1], KEYS[2], KEYS[3]
 local HEAD = ''
 local AHEAD = 60 * 1000000 -- microseconds that a hint, and whatever runs ahead of hints, may be ahead of our clock
 local NUMBERS_END = 9007199254740992 -- 2^53: doubles are exact below it
+local SIXTEEN_DIGITS = '^%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d'
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -26,19 +31,23 @@ local function value_of(key)
   return type(value) == 'string' and value
 end
 
--- The etag, the high-water mark and `passed`.
+-- The etag, and the two numbers; nothing if it is no head.
 local function read_head(head)
-  return string.match(head or '', '^(%S+) (%d+) (%d+)$')
+  local etag, high_water, next_floor = string.match(head or '', '^(%S+) (%d+) (%d+)$')
+  return etag, tonumber(high_water), tonumber(next_floor)
 end
 
-local function write_head(etag, high, passed)
-  local head = etag .. ' ' .. high .. ' ' .. passed
+-- Whether a head is of the same state as the one that a client has cached, and not older. A high-water mark that has
+-- fallen is that of older data, such as a backup.
+local function is_later(head, cached)
+  local etag, high_water = read_head(head)
+  local cached_etag, cached_high_water = read_head(cached)
+  return etag and etag == cached_etag and high_water >= cached_high_water
+end
+
+local function raise_high_water(etag, high_water, next_floor)
+  local head = etag .. ' ' .. digits(high_water) .. ' ' .. digits(next_floor)
+  redis.call('HSET', NODE, 'high_water', digits(high_water))
   redis.call('HSET', COUNTERS, HEAD, head)
   return head
-end
-
--- No counter that this node issued is above the high-water mark.
-local function set_high(etag, high, passed)
-  redis.call('HSET', NODE, 'high', digits(high))
-  return write_head(etag, digits(high), passed)
 end
