@@ -3,7 +3,10 @@
 //! It decides whether a reply may be believed: one that shows a clock that jumped is an error.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -36,9 +39,11 @@ pub(super) struct Session {
     process: Process,
     runtime: Arc<dyn Runtime>,
     clock: Arc<Mutex<NodeClock>>,
+    /// How often the server has said that all its data was dropped or exchanged.
+    exchanges: Arc<AtomicU64>,
     node_timeout: Duration,
-    /// What its marker said when it was last read on this connection.
-    known: Mutex<Option<Arc<Known>>>,
+    /// What its marker said when it was last read on this connection, and after how many exchanges.
+    known: Mutex<Option<(u64, Arc<Known>)>>,
 }
 
 /// What a script that votes has answered.
@@ -65,9 +70,10 @@ impl Session {
         process: Process,
         runtime: Arc<dyn Runtime>,
         clock: Arc<Mutex<NodeClock>>,
+        exchanges: Arc<AtomicU64>,
         node_timeout: Duration,
     ) -> Self {
-        Self { link, process, runtime, clock, node_timeout, known: Mutex::default() }
+        Self { link, process, runtime, clock, exchanges, node_timeout, known: Mutex::default() }
     }
 
     pub(super) const fn link(&self) -> &Link {
@@ -97,13 +103,14 @@ impl Session {
 
     /// Runs a script that answers with an array that has the node's clock in the second place, or with that
     /// clock alone. `sent` is our steady time, read before. The answer does not count where the clock was seen to
-    /// jump since it was asked for, by this reply or by another one: it may be from before the jump.
+    /// jump since it was asked for, by this reply or by another one: it may be from before the jump. Nor does it where
+    /// the server's data was exchanged meanwhile: it may be from older data.
     pub(super) async fn vote(
         &self,
         script: Script<'_>,
         sent: Timestamp,
     ) -> Result<Answer, NodeError> {
-        let series = self.clock().series();
+        let (series, exchanges) = (self.clock().series(), self.exchanges());
         let (answer, clock) = match self.run(&script).await? {
             Value::Array(told) => {
                 let clock = told.get(1).cloned();
@@ -119,7 +126,18 @@ impl Session {
             // A jump begins a new series.
             let _ = self.clock().handle_reading(sent, self.now(), node_us);
         }
-        if self.clock().series() == series { Ok(answer) } else { Err(NodeError::ClockJumped) }
+        if self.clock().series() != series {
+            Err(NodeError::ClockJumped)
+        } else if self.exchanges() != exchanges {
+            Err(NodeError::VoteLapsed)
+        } else {
+            Ok(answer)
+        }
+    }
+
+    /// How often the server has said that all its data was dropped or exchanged.
+    pub(super) fn exchanges(&self) -> u64 {
+        self.exchanges.load(Ordering::Acquire)
     }
 
     /// Our steady time: one that may run ahead would make all nodes look as if they had jumped.
@@ -127,21 +145,31 @@ impl Session {
         self.runtime.steady()
     }
 
-    /// What the marker said when it was last read.
+    /// What the marker said when it was last read; nothing where the data has been exchanged since.
     pub(super) fn known(&self) -> Option<Arc<Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, known) = known.as_ref().filter(|(after, _)| *after == self.exchanges())?;
+        Some(Arc::clone(known))
     }
 
-    /// The marker has been read.
-    pub(super) fn learn(&self, known: Arc<Known>) {
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
+    /// What was known of the marker before the data was exchanged, if it was.
+    pub(super) fn known_once(&self) -> Option<Arc<Known>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.as_ref().map(|(_, known)| Arc::clone(known))
+    }
+
+    /// The marker has been read, by a look that was sent after so many exchanges.
+    pub(super) fn learn(&self, exchanges: u64, known: Arc<Known>) {
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some((exchanges, known));
     }
 
     /// The node has told of its head.
     pub(super) fn raise(&self, head: &[u8]) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(raised) = known.as_ref().and_then(|known| known.raised(head)) {
-            *known = Some(Arc::new(raised));
+        if let Some((_, known)) = known.as_mut()
+            && let Some(raised) = known.raised(head)
+        {
+            *known = Arc::new(raised);
         }
     }
 

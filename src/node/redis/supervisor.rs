@@ -3,13 +3,20 @@
 //! It decides how long to wait between attempts. It never fails for good, not even by a panic of the client
 //! library or of the runtime, and nobody waits for it.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::{
     FutureExt,
     future::{Either, select},
 };
-use redis::{AsyncConnectionConfig, ErrorKind, PushInfo, PushKind, RedisError};
+use redis::{AsyncConnectionConfig, ErrorKind, PushInfo, PushKind, RedisError, Value};
 
 use super::{
     Shared, check,
@@ -129,14 +136,23 @@ async fn connect(
 ) -> Result<(Arc<Session>, Claim), NodeError> {
     let down = Arc::new(Down::default());
     let at_end = Arc::clone(&down);
+    let exchanges = Arc::new(AtomicU64::new(0));
+    let exchanges_seen = Arc::clone(&exchanges);
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(context.connect_timeout()))
         .set_response_timeout(None)
         .set_pipeline_buffer_size(link::MOST_UNANSWERED)
         .set_dns_resolver(resolver.clone())
         .set_push_sender(move |push: PushInfo| {
-            if push.kind == PushKind::Disconnection {
-                at_end.trip("the server closed the connection, or the network did");
+            match (push.kind, push.data.as_slice()) {
+                (PushKind::Disconnection, _) => {
+                    at_end.trip("the server closed the connection, or the network did");
+                }
+                // Pushes keep their place among the replies: what is answered behind this one is of the new data.
+                (PushKind::Invalidate, [Value::Nil]) => {
+                    exchanges_seen.fetch_add(1, Ordering::AcqRel);
+                }
+                _ => {}
             }
             Ok::<(), redis::aio::SendError>(())
         });
@@ -177,6 +193,7 @@ async fn connect(
         process,
         Arc::clone(context.runtime()),
         Arc::clone(&node.clock),
+        exchanges,
         context.node_timeout(),
     ));
     {

@@ -295,7 +295,8 @@ async fn release(
 /// Reads the marker, and marks a node that was not admitted.
 pub(super) async fn join_fleet(session: Arc<Session>, join: Join) -> Result<Marker, NodeError> {
     // What is learnt while the look is under way may be newer than what it tells.
-    let before = session.known().map(|known| (known.mark(), known.high()));
+    let exchanges = session.exchanges();
+    let before = session.known_once().map(|known| (known.mark(), known.high()));
     let args = |command: &mut Cmd| {
         let process = session.process();
         command.arg(&process.run_id).arg(process.database).arg(&*process.fleet);
@@ -321,7 +322,7 @@ pub(super) async fn join_fleet(session: Arc<Session>, join: Join) -> Result<Mark
                 return Box::pin(join_fleet(session, again)).await;
             }
             let marker = known.marker();
-            session.learn(Arc::new(known));
+            session.learn(exchanges, Arc::new(known));
             Ok(marker)
         }
         [Value::Int(-5), _, Value::BulkString(fleet)] => {
