@@ -19,7 +19,7 @@ const CLASSIC: [&str; 8] =
     ["+set", "+getrange", "+del", "+pttl", "+pexpire", "+eval", "+evalsha", "+info"];
 
 /// The same with fencing tokens and admission.
-const RIGHTS: [&str; 14] = [
+const RIGHTS: [&str; 15] = [
     "+set",
     "+getrange",
     "+del",
@@ -34,6 +34,7 @@ const RIGHTS: [&str; 14] = [
     "+time",
     "+unlink",
     "+rename",
+    "+client|tracking",
 ];
 
 /// Both modes, each with its rights.

@@ -74,6 +74,23 @@ fn a_node_that_took_over_an_older_copy_of_itself_does_not_vote() {
     all_ready(&other);
 }
 
+/// The same, and nobody asks the node for anything in between: what it has lost shows in nothing that it keeps.
+#[test]
+fn a_node_that_took_over_an_older_copy_while_nobody_spoke_to_it_does_not_vote() {
+    let _turn = alone();
+    let (cluster, copy) = (cluster(), start());
+    let (first, other) = (ready(settings(&cluster, TTL)), ready(settings(&cluster, TTL)));
+    // The high-water mark is ahead by then, and does not rise any more while this runs.
+    other.acquire("warm").blocking().unwrap().release_blocking().unwrap();
+    follow(&copy, &cluster[1]);
+    copy.run(&["REPLICAOF", "NO", "ONE"]);
+    let held = acquire_without(&cluster, &first, "r", 2);
+    follow(&cluster[1], &copy);
+    cluster[1].run(&["REPLICAOF", "NO", "ONE"]);
+    excluded(&other, &held);
+    all_ready(&other);
+}
+
 /// A node takes over the data of another one, marker and counters included, and nobody notices that it was a replica.
 #[test]
 fn a_node_that_took_over_the_data_of_another_one_does_not_vote() {

@@ -32,7 +32,7 @@ fn connecting_touches_nobodys_key() {
 #[test]
 fn connecting_leaves_nothing_in_the_servers_log_of_denials() {
     let least = "-@all +set +getrange +del +pttl +pexpire +eval +evalsha +info";
-    let own = "~quorlock:* +hget +hmget +hset +time +unlink +rename";
+    let own = "~quorlock:* +hget +hmget +hset +time +unlink +rename +client|tracking";
     for classic in [false, true] {
         let server = Server::start();
         let mut command =

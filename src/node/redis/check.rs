@@ -2,7 +2,7 @@
 //! and that our user has the rights it needs.
 //!
 //! It asks nothing that changes the server, touches nobody's key, and judges only what the server said. It leaves
-//! nothing in the server's log of denials but for a user that lacks `EVAL` or `INFO`, which are tried, or `TIME`, which
+//! nothing in the server's log of denials but for a user that lacks `EVAL`, `INFO` or `CLIENT TRACKING`, which are tried, or `TIME`, which
 //! the scripts begin with.
 
 use std::sync::Arc;
@@ -70,6 +70,9 @@ pub(super) async fn check(link: &Link, context: &NodeContext) -> Result<Identity
         judge(&info, context.allow_eviction(), context.classic()).map_err(NodeError::Refused)?;
     let loading =
         join_all(scripts(context.classic()).map(|script| link.send(Room::Others, script)));
+    if !context.classic() {
+        hear_of_exchanges(link).await?;
+    }
     let (missing, loaded) = join(link.send(Room::Others, rights(context)), loading).await;
     let missing = missing.map_err(|error| errors::of_check("eval", error))?;
     let missing: Vec<String> = from_redis_value(missing).unwrap_or_default();
@@ -85,6 +88,17 @@ pub(super) async fn check(link: &Link, context: &NodeContext) -> Result<Identity
         // Whatever else the server said, it knows the script now.
         None => Ok(identity),
     }
+}
+
+/// Has the server say, on this connection, when all its data is dropped or exchanged: by `FLUSHALL`, or because it takes
+/// over that of a master. What it has forgotten then shows in nothing that is left, and a client that sent nothing while
+/// it was a replica could not tell. It does so for whoever tracks keys; with `OPTIN`, and no key ever named, nothing else
+/// is tracked and nothing else is said.
+async fn hear_of_exchanges(link: &Link) -> Result<(), NodeError> {
+    let mut command = Cmd::new();
+    command.arg("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN");
+    let answer = link.send(Room::Others, command).await;
+    answer.map(drop).map_err(|error| errors::of_check("client|tracking", error))
 }
 
 async fn info(link: &Link) -> Result<String, NodeError> {

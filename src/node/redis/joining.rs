@@ -18,7 +18,8 @@ use crate::{
 /// Reads the marker, and marks a node that was not admitted.
 pub(super) async fn join(session: Arc<Session>, join: Join) -> Result<Marker, NodeError> {
     // What is learnt while the look is under way may be newer than what it tells.
-    let before = session.known().map(|known| (known.mark(), known.high_water()));
+    let exchanges = session.exchanges();
+    let before = session.known_once().map(|known| (known.mark(), known.high_water()));
     let script = codec::look(session.process(), join, session.nonce());
     match codec::looked(&session.vote(&script, session.now()).await?)? {
         Looked::Marker(known) => {
@@ -33,7 +34,7 @@ pub(super) async fn join(session: Arc<Session>, join: Join) -> Result<Marker, No
                 return Box::pin(self::join(Arc::clone(&session), again)).await;
             }
             let marker = known.marker();
-            session.learn(Arc::new(known));
+            session.learn(exchanges, Arc::new(known));
             Ok(marker)
         }
         Looked::OtherFleet(other) => {

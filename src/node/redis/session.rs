@@ -15,6 +15,7 @@ use super::{
     errors,
     link::Link,
     marker::CachedMarker,
+    push::Exchanges,
     script::Script,
     signs::Room,
 };
@@ -31,9 +32,10 @@ pub(super) struct Session {
     process: Process,
     runtime: Arc<dyn Runtime>,
     clock: Arc<Lock<NodeClock>>,
+    exchanges: Arc<Exchanges>,
     node_timeout: Duration,
-    /// What its marker said when it was last read on this connection.
-    known: Lock<Option<Arc<CachedMarker>>>,
+    /// What its marker said when it was last read on this connection, and after how many exchanges.
+    known: Lock<Option<(u64, Arc<CachedMarker>)>>,
 }
 
 impl Session {
@@ -42,9 +44,10 @@ impl Session {
         process: Process,
         runtime: Arc<dyn Runtime>,
         clock: Arc<Lock<NodeClock>>,
+        exchanges: Arc<Exchanges>,
         node_timeout: Duration,
     ) -> Self {
-        Self { link, process, runtime, clock, node_timeout, known: Lock::default() }
+        Self { link, process, runtime, clock, exchanges, node_timeout, known: Lock::default() }
     }
 
     pub(super) const fn link(&self) -> &Link {
@@ -73,19 +76,30 @@ impl Session {
 
     /// Runs a script that answers with the node's clock. `sent` is our steady time, read before. The answer does not
     /// count where the clock was seen to jump since it was asked for, by this reply or by another one: it may be from
-    /// before the jump.
+    /// before the jump. Nor does it where the data was exchanged meanwhile: it may be of the older data.
     pub(super) async fn vote(
         &self,
         script: &Script<'_>,
         sent: Timestamp,
     ) -> Result<Answer, NodeError> {
-        let series = self.clock().series();
+        let (series, exchanges) = (self.clock().series(), self.exchanges());
         let (answer, node_us) = Answer::read(self.run(script).await?)?;
         if let Some(node_us) = node_us {
             // A jump begins a new series.
             let _ = self.clock().handle_reading(sent, self.now(), node_us);
         }
-        if self.clock().series() == series { Ok(answer) } else { Err(NodeError::ClockJumped) }
+        if self.clock().series() != series {
+            Err(NodeError::ClockJumped)
+        } else if self.exchanges() != exchanges {
+            Err(NodeError::VoteLapsed)
+        } else {
+            Ok(answer)
+        }
+    }
+
+    /// How often the server has said that all its data was dropped or exchanged.
+    pub(super) fn exchanges(&self) -> u64 {
+        self.exchanges.count()
     }
 
     /// Our steady time: one that may run ahead would make all nodes look as if they had jumped.
@@ -93,9 +107,16 @@ impl Session {
         self.runtime.steady()
     }
 
-    /// What the marker said when it was last read.
+    /// What the marker said when it was last read; nothing where the data has been exchanged since.
     pub(super) fn known(&self) -> Option<Arc<CachedMarker>> {
-        self.known.lock().clone()
+        let known = self.known.lock();
+        let (_, known) = known.as_ref().filter(|(after, _)| *after == self.exchanges())?;
+        Some(Arc::clone(known))
+    }
+
+    /// What the marker said when it was last read, also before an exchange.
+    pub(super) fn known_once(&self) -> Option<Arc<CachedMarker>> {
+        self.known.lock().as_ref().map(|(_, known)| Arc::clone(known))
     }
 
     /// What the node was admitted as, when that was last read.
@@ -103,16 +124,18 @@ impl Session {
         self.known().map(|known| Arc::clone(known.identity())).ok_or(NodeError::NotAdmitted)
     }
 
-    /// The marker has been read.
-    pub(super) fn learn(&self, known: Arc<CachedMarker>) {
-        *self.known.lock() = Some(known);
+    /// The marker has been read, by a look that was sent after so many exchanges.
+    pub(super) fn learn(&self, exchanges: u64, known: Arc<CachedMarker>) {
+        *self.known.lock() = Some((exchanges, known));
     }
 
     /// The node has told of its head.
     pub(super) fn raise(&self, head: &[u8]) {
         let mut known = self.known.lock();
-        if let Some(raised) = known.as_ref().and_then(|known| known.raised(head)) {
-            *known = Some(Arc::new(raised));
+        if let Some((_, known)) = known.as_mut()
+            && let Some(raised) = known.raised(head)
+        {
+            *known = Arc::new(raised);
         }
     }
 

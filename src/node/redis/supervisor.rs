@@ -16,7 +16,7 @@ use super::{
     codec::Process,
     errors,
     link::Link,
-    push,
+    push::{self, Exchanges},
     resolve::Resolver,
     session::Session,
     signs::{self, Down},
@@ -132,14 +132,15 @@ async fn connect(
     resolver: &Resolver,
 ) -> Result<(Arc<Session>, Claim), NodeError> {
     let down = Arc::new(Down::default());
-    let at_end = Arc::clone(&down);
+    let exchanges = Arc::new(Exchanges::default());
+    let (at_end, seen) = (Arc::clone(&down), Arc::clone(&exchanges));
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(context.connect_timeout()))
         .set_response_timeout(None)
         .set_pipeline_buffer_size(signs::MOST_UNANSWERED)
         .set_dns_resolver(resolver.clone())
         .set_push_sender(move |message: PushInfo| {
-            push::handle(&message, &at_end);
+            push::handle(&message, &at_end, &seen);
             Ok::<(), redis::aio::SendError>(())
         });
     let attempt = async {
@@ -180,6 +181,7 @@ async fn connect(
         process,
         Arc::clone(context.runtime()),
         Arc::clone(&node.clock),
+        exchanges,
         context.node_timeout(),
     ));
     {
