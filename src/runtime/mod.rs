@@ -1,14 +1,17 @@
 //! The seam to everything that is not deterministic: time, sleep, tasks, randomness.
 //!
-//! It decides nothing. The rest of the crate reaches the outside only through [`Runtime`], or through a
-//! [`Node`](crate::node::Node).
+//! It decides nothing. Only the files of this folder read a clock, sleep, spawn or draw randomness. The rest of the
+//! crate reaches the outside only through [`Runtime`], or through a [`Node`](crate::node::Node).
 
-mod tokio;
+mod clock;
+mod process;
+mod thread;
+mod wall;
 
 use std::{fmt, future::Future, pin::Pin};
 
-pub use self::tokio::TokioRuntime;
-pub(crate) use self::tokio::{system_now, system_wall_us};
+pub(crate) use self::clock::{system_now, system_wall_us};
+pub use self::thread::TokioRuntime;
 use crate::protocol::Timestamp;
 
 /// A task to run, or a sleep to await.
@@ -17,7 +20,7 @@ pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// Blocks this thread on what the engine answers. In a task of tokio, whose channels count how often the task has
 /// used them since it was last polled, they would not answer any more after a while: nobody polls a task that blocks.
 pub(crate) fn block_on<T>(answer: impl Future<Output = T>) -> T {
-    futures::executor::block_on(::tokio::task::unconstrained(answer))
+    futures::executor::block_on(tokio::task::unconstrained(answer))
 }
 
 /// Where a [`Redlock`](crate::Redlock) gets its time, its tasks and its randomness from.
