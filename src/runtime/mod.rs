@@ -3,6 +3,7 @@
 //! It decides nothing. Only the files of this folder read a clock, sleep, spawn or draw randomness. The rest of the
 //! crate reaches the outside only through [`Runtime`], or through a [`Node`](crate::node::Node).
 
+mod blocking;
 mod clock;
 mod process;
 mod thread;
@@ -10,18 +11,13 @@ mod wall;
 
 use std::{fmt, future::Future, pin::Pin};
 
+pub(crate) use self::blocking::block_on;
 pub(crate) use self::clock::{system_now, system_wall_us};
 pub use self::thread::TokioRuntime;
 use crate::protocol::Timestamp;
 
 /// A task to run, or a sleep to await.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// Blocks this thread on what the engine answers. In a task of tokio, whose channels count how often the task has
-/// used them since it was last polled, they would not answer any more after a while: nobody polls a task that blocks.
-pub(crate) fn block_on<T>(answer: impl Future<Output = T>) -> T {
-    futures::executor::block_on(tokio::task::unconstrained(answer))
-}
 
 /// Where a [`Redlock`](crate::Redlock) gets its time, its tasks and its randomness from.
 ///
