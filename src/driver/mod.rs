@@ -179,6 +179,11 @@ impl Driver {
         self.runtime.serves()
     }
 
+    /// Whether this is the thread that runs the tasks.
+    pub(crate) fn runs_here(&self) -> bool {
+        self.runtime.runs_here()
+    }
+
     pub(crate) fn sleep_until(&self, at: Timestamp) -> Task {
         self.runtime.sleep_until(at)
     }
@@ -297,7 +302,8 @@ impl Driver {
         }
     }
 
-    fn result_of_close(&self) -> Result<(), CloseError> {
+    /// Whether everything that was under way has ended.
+    pub(crate) fn result_of_close(&self) -> Result<(), CloseError> {
         match self.active.tasks.load(Ordering::Acquire) {
             0 => Ok(()),
             unfinished => Err(CloseError { unfinished }),
