@@ -326,3 +326,34 @@ fn the_blocking_form_on_an_engine_thread_is_an_error_too() {
     let refused = tell.recv_timeout(SOON).unwrap();
     assert!(matches!(refused, AcquireError::WouldDeadlock), "{refused}");
 }
+
+/// As in tests of the caller's. Its timers do not tell the time; leases end by the real one.
+#[test]
+fn it_works_in_a_runtime_whose_time_is_paused() {
+    let nodes = Nodes::memory();
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        scenario_here(nodes.builder()).await;
+        let redlock = connect_here(&nodes).await;
+        let lease = redlock.acquire("r").ttl(300 * MS).without_renewal().await.unwrap();
+        let lost = lease.lost().await;
+        assert_eq!(lost.reason, LossReason::NotRenewed);
+        assert!(lease.validity() < 100 * MS, "by the real clock");
+        redlock.close().await.unwrap();
+    });
+}
+
+#[test]
+fn nothing_is_left_in_the_runtime_when_the_last_handle_is_gone() {
+    on_both(|nodes| {
+        one_thread().block_on(async {
+            let redlock = connect_here(nodes).await;
+            let lease = redlock.acquire("r").await.unwrap();
+            drop(redlock);
+            lease.release().await.unwrap();
+            let metrics = tokio::runtime::Handle::current().metrics();
+            eventually_here("no task is left", || metrics.num_alive_tasks() == 0).await;
+        });
+    });
+}
