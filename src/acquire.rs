@@ -139,13 +139,18 @@ impl Acquire {
         self
     }
 
-    /// Acquires on this thread, blocking it. No runtime is needed. Do not call it on a thread that an
-    /// executor needs, nor with a runtime that runs on this very thread.
+    /// Acquires on this thread, blocking it. No runtime is needed, and it works inside any executor. Do not call it on
+    /// a thread that an executor needs, nor with a runtime that runs on this very thread, as
+    /// [`TokioRuntime::current`](crate::runtime::TokioRuntime::current) does: where that is noticed it is an error, and
+    /// elsewhere it hangs.
     ///
     /// # Errors
     ///
-    /// As when awaited: see [`AcquireError`].
+    /// As when awaited: see [`AcquireError`]; and [`AcquireError::WouldDeadlock`].
     pub fn blocking(self) -> Result<Lease, AcquireError> {
+        if self.driver.runs_here() {
+            return Err(AcquireError::WouldDeadlock);
+        }
         block_on(self.into_future())
     }
 

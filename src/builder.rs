@@ -235,9 +235,10 @@ impl Builder {
         self
     }
 
-    /// Where rounds and timers run. Default [`TokioRuntime::shared`], one thread for the process.
-    pub fn runtime(mut self, runtime: Arc<dyn Runtime>) -> Self {
-        self.runtime = Some(runtime);
+    /// Where rounds and timers run. Default [`TokioRuntime::shared`], one thread for the process. A runtime, or one in
+    /// an `Arc`.
+    pub fn runtime(mut self, runtime: impl Runtime) -> Self {
+        self.runtime = Some(Arc::new(runtime));
         self
     }
 
@@ -295,9 +296,13 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// As for [`connect`](Builder::connect).
+    /// As for [`connect`](Builder::connect), and [`ConnectError::WouldDeadlock`].
     pub fn connect_blocking(self) -> Result<Redlock, ConnectError> {
-        block_on(self.connect())
+        let redlock = self.build()?;
+        if redlock.runs_here() {
+            return Err(ConnectError::WouldDeadlock);
+        }
+        block_on(redlock.connected())
     }
 
     fn open_nodes(&self) -> Result<Vec<Arc<dyn Node>>, ConfigError> {

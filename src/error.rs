@@ -199,6 +199,10 @@ pub enum AcquireError {
     /// the parent's: build one there.
     #[error("the runtime ended before the answer")]
     RuntimeEnded,
+    /// The blocking form was called on the very thread that has to answer it. Nothing was sent. Await it there, or
+    /// block another thread.
+    #[error("it would block the thread that has to answer it, await it instead")]
+    WouldDeadlock,
 }
 
 impl AcquireError {
@@ -250,6 +254,10 @@ pub enum ReleaseError {
     /// forked it says that the lease is the parent's, and nothing was sent.
     #[error("the runtime ended before the answer")]
     RuntimeEnded,
+    /// The blocking form was called on the very thread that has to answer it. The release goes on in the background.
+    /// Await it there, or block another thread.
+    #[error("it would block the thread that has to answer it, await it instead")]
+    WouldDeadlock,
 }
 
 /// A lease is over: somebody else may hold the resource now. Stop the work, and acquire anew. What is left on
@@ -305,6 +313,9 @@ pub enum ConnectError {
     /// The configuration cannot work. Nothing has been connected. The source says what to change.
     #[error("the configuration cannot be used")]
     Config(#[from] ConfigError),
+    /// The blocking form was called on the very thread that has to answer it. Await it there, or block another thread.
+    #[error("it would block the thread that has to answer it, await it instead")]
+    WouldDeadlock,
     /// Nodes were reached that must not vote. Put them right, or build without waiting for the nodes. All others
     /// have been tried too, so that all that must not vote are named, but for those that did not answer in time.
     #[error("a node must not vote, refused={}, {nodes}", .nodes.refused().count())]

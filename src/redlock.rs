@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt;
+
 use crate::{
     acquire::Acquire,
     builder::Builder,
@@ -132,13 +134,23 @@ impl Redlock {
         shield(self.engine.close()).await
     }
 
-    /// [`close`](Redlock::close), blocking this thread. No runtime is needed.
+    /// [`close`](Redlock::close), blocking this thread. No runtime is needed. On the very thread that runs the engine
+    /// it closes and does not wait.
     ///
     /// # Errors
     ///
     /// As for [`close`](Redlock::close).
     pub fn close_blocking(&self) -> Result<(), CloseError> {
+        if self.runs_here() {
+            let closed = self.close().now_or_never();
+            return closed.unwrap_or_else(|| self.driver.result_of_close());
+        }
         block_on(self.close())
+    }
+
+    /// Whether this thread must not wait for an answer, since it has to give it.
+    pub(crate) fn runs_here(&self) -> bool {
+        self.driver.runs_here()
     }
 
     /// The reports of a request for which no node was asked.

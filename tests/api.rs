@@ -23,7 +23,7 @@ use quorlock::{
         Command, Denial, Drift, NodeId, Owner, Quorum, Reply, Resource, ResourceError, Round,
         RoundLoss, RoundSpec, Timestamp, Verdict,
     },
-    runtime::{Runtime, TokioRuntime},
+    runtime::{CurrentRuntimeError, Runtime, TokioRuntime},
 };
 
 const fn plain<T: Send + Sync + Unpin + 'static>() {}
@@ -43,6 +43,7 @@ const _: () = {
     error::<ConnectError>();
     error::<ConfigError>();
     error::<CloseError>();
+    error::<CurrentRuntimeError>();
     error::<ResourceError>();
     error::<NodeError>();
     error::<Refusal>();
@@ -204,6 +205,10 @@ async fn acquire_errors_that_send_nothing() {
     assert!(crowded.is_busy() && !crowded.is_contended() && crowded.nodes().is_none());
     let ended = AcquireError::RuntimeEnded;
     assert_eq!(shown(&ended, &[]), "the runtime ended before the answer");
+    let blocked = "it would block the thread that has to answer it, await it instead";
+    assert_eq!(shown(&AcquireError::WouldDeadlock, &[]), blocked);
+    assert_eq!(shown(&ReleaseError::WouldDeadlock, &[]), blocked);
+    assert_eq!(shown(&ConnectError::WouldDeadlock, &[]), blocked);
 }
 
 #[tokio::test]

@@ -219,3 +219,80 @@ fn a_child_of_a_process_whose_line_is_full_is_told_at_once() {
     cluster.iter().for_each(|server| server.resume());
     assert_eq!((ending, ending_of_release), (Ending::Well, Ending::Well));
 }
+
+/// A runtime of the caller's, forked on the very thread that runs it.
+#[test]
+fn a_child_of_a_process_with_one_thread_for_everything_is_told_at_once() {
+    let cluster = Cluster::start(3);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let current = TokioRuntime::current().unwrap();
+        let redlock = settings(&cluster).runtime(current.clone()).connect().await.unwrap();
+        let kept = redlock.acquire("parent").await.unwrap();
+        let mut copied = Vec::new();
+        for name in ["dropped here", "released here", "released", "dropped"] {
+            copied.push(redlock.acquire(name).await.unwrap());
+        }
+        let copied = Mutex::new(copied);
+        let leases = || {
+            let mut copied = copied.lock().unwrap();
+            [copied.pop().unwrap(), copied.pop().unwrap()]
+        };
+        let elsewhere = leases();
+        let (copy, settings) = (redlock.clone(), settings(&cluster));
+        let dir = tempfile::tempdir().unwrap();
+        let owner = dir.path().join("owner");
+        // On the thread that forked, inside the runtime, and then on another one.
+        let first = || {
+            is_told_that_its_parents_are_of_no_use(&redlock, leases());
+            let at = current.now().saturating_add(60 * SECOND);
+            futures::executor::block_on(current.sleep_until(at));
+        };
+        let elsewhere = Mutex::new(Some(elsewhere));
+        let elsewhere = Arc::new(elsewhere);
+        let in_the_child = Arc::clone(&elsewhere);
+        let child = move || {
+            let leases = in_the_child.lock().unwrap().take().unwrap();
+            is_told_that_its_parents_are_of_no_use(&copy, leases);
+            has_locks_of_its_own(settings, &owner);
+        };
+        assert_eq!(in_a_child(first, child), Ending::Well);
+        // The parent's engine goes on, and its leases hold.
+        kept.check().unwrap();
+        for name in ["parent", "released", "dropped", "released here", "dropped here"] {
+            assert!(redlock.try_acquire(name).await.unwrap_err().is_contended(), "{name}");
+        }
+        kept.release().await.unwrap();
+    });
+}
+
+/// A child has one thread at first, and that is enough.
+#[cfg(target_os = "linux")]
+#[test]
+fn one_thread_is_enough_for_everything() {
+    fn threads() -> usize {
+        fs::read_dir("/proc/self/task").unwrap().count()
+    }
+    let cluster = Cluster::start(3);
+    let first = || {
+        assert_eq!(threads(), 1);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let current = TokioRuntime::current().unwrap();
+            let redlock = settings(&cluster).runtime(current).connect().await.unwrap();
+            let lease = redlock.acquire("r").ttl(SECOND / 2).await.unwrap();
+            tokio::time::sleep(SECOND).await;
+            lease.check().unwrap();
+            assert!(redlock.try_acquire("r").await.unwrap_err().is_contended());
+            lease.release().await.unwrap();
+            redlock.close().await.unwrap();
+            assert_eq!(threads(), 1);
+        });
+    };
+    assert_eq!(in_a_child(first, || ()), Ending::Well);
+    // The parent's own does need one.
+    let before = threads();
+    let redlock = settings(&cluster).connect_blocking().unwrap();
+    assert!(threads() > before);
+    drop(redlock);
+}

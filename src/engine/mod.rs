@@ -189,6 +189,11 @@ impl Engine {
         self.runtime.serves()
     }
 
+    /// Whether this is the thread that runs the tasks.
+    pub(crate) fn runs_here(&self) -> bool {
+        self.runtime.runs_here()
+    }
+
     pub(crate) fn sleep_until(&self, at: Timestamp) -> Task {
         self.runtime.sleep_until(at)
     }
@@ -307,7 +312,8 @@ impl Engine {
         }
     }
 
-    fn result_of_close(&self) -> Result<(), CloseError> {
+    /// Whether everything that was under way has ended.
+    pub(crate) fn result_of_close(&self) -> Result<(), CloseError> {
         match self.active.tasks.load(Ordering::Acquire) {
             0 => Ok(()),
             unfinished => Err(CloseError { unfinished }),

@@ -209,8 +209,12 @@ impl Lease {
     ///
     /// # Errors
     ///
-    /// As for [`release`](Lease::release).
+    /// As for [`release`](Lease::release), and [`ReleaseError::WouldDeadlock`].
     pub fn release_blocking(self) -> Result<(), ReleaseError> {
+        if self.driver.runs_here() {
+            drop(self);
+            return Err(ReleaseError::WouldDeadlock);
+        }
         block_on(self.release())
     }
 }

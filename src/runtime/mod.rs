@@ -1,24 +1,28 @@
 //! The seam to everything that is not deterministic: time, sleep, tasks, randomness.
 //!
-//! It decides nothing. The rest of the crate reaches the outside only through [`Runtime`], or through a
-//! [`Node`](crate::node::Node).
+//! It decides nothing. Only the files of this folder read a clock, sleep, spawn or draw randomness. The rest of the
+//! crate reaches the outside only through [`Runtime`], or through a [`Node`](crate::node::Node).
 
+mod arrivals;
+mod blocking;
+mod clock;
+mod current;
+mod process;
+mod thread;
 mod tokio;
+mod wall;
 
-use std::{fmt, future::Future, pin::Pin};
+use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
-pub use self::tokio::TokioRuntime;
-pub(crate) use self::tokio::{system_now, system_wall_us};
+pub(crate) use self::{
+    blocking::block_on,
+    clock::{system_now, system_wall_us},
+};
+pub use self::{current::CurrentRuntimeError, tokio::TokioRuntime};
 use crate::protocol::Timestamp;
 
 /// A task to run, or a sleep to await.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// Blocks this thread on what the engine answers. In a task of tokio, whose channels count how often the task has
-/// used them since it was last polled, they would not answer any more after a while: nobody polls a task that blocks.
-pub(crate) fn block_on<T>(answer: impl Future<Output = T>) -> T {
-    futures::executor::block_on(::tokio::task::unconstrained(answer))
-}
 
 /// Where a [`Redlock`](crate::Redlock) gets its time, its tasks and its randomness from.
 ///
@@ -55,7 +59,112 @@ pub trait Runtime: Send + Sync + fmt::Debug + 'static {
         true
     }
 
+    /// Whether this is the very thread that runs its tasks, so that whoever blocks it waits for itself: the blocking
+    /// forms end with `WouldDeadlock` there. By default it is false: not known.
+    fn runs_here(&self) -> bool {
+        false
+    }
+
     /// Sixteen bytes from a cryptographic source: an owner is made of them. They must not repeat in a process that was
     /// forked, nor after a snapshot of the machine: draw them from the operating system each time.
     fn random(&self) -> [u8; 16];
+}
+
+/// So that a runtime may be kept beside the [`Redlock`](crate::Redlock) that is given it.
+impl<R: Runtime + ?Sized> Runtime for Arc<R> {
+    fn now(&self) -> Timestamp {
+        (**self).now()
+    }
+
+    fn steady(&self) -> Timestamp {
+        (**self).steady()
+    }
+
+    fn wall_us(&self) -> u64 {
+        (**self).wall_us()
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> Task {
+        (**self).sleep_until(at)
+    }
+
+    fn spawn(&self, task: Task) {
+        (**self).spawn(task);
+    }
+
+    fn serves(&self) -> bool {
+        (**self).serves()
+    }
+
+    fn runs_here(&self) -> bool {
+        (**self).runs_here()
+    }
+
+    fn random(&self) -> [u8; 16] {
+        (**self).random()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nothing of it is as by default.
+    #[derive(Debug)]
+    struct Odd;
+
+    impl Runtime for Odd {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_origin(std::time::Duration::from_secs(1))
+        }
+
+        fn steady(&self) -> Timestamp {
+            Timestamp::ORIGIN
+        }
+
+        fn wall_us(&self) -> u64 {
+            2
+        }
+
+        fn sleep_until(&self, _at: Timestamp) -> Task {
+            Box::pin(std::future::ready(()))
+        }
+
+        fn spawn(&self, task: Task) {
+            block_on(task);
+        }
+
+        fn serves(&self) -> bool {
+            false
+        }
+
+        fn runs_here(&self) -> bool {
+            true
+        }
+
+        fn random(&self) -> [u8; 16] {
+            [3; 16]
+        }
+    }
+
+    #[test]
+    fn a_runtime_in_an_arc_is_that_runtime() {
+        let odd: Arc<dyn Runtime> = Arc::new(Odd);
+        fn of(runtime: &impl Runtime) -> (Timestamp, Timestamp, u64, bool, bool, [u8; 16]) {
+            let (now, steady) = (runtime.now(), runtime.steady());
+            let (serves, runs_here) = (runtime.serves(), runtime.runs_here());
+            (now, steady, runtime.wall_us(), serves, runs_here, runtime.random())
+        }
+        assert_eq!(of(&odd), of(&Odd));
+        let ran = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let (task, sleep) = (Arc::clone(&ran), Runtime::sleep_until(&odd, Timestamp::ORIGIN));
+        Runtime::spawn(
+            &odd,
+            Box::pin(async move {
+                sleep.await;
+                task.store(true, std::sync::atomic::Ordering::SeqCst);
+            }),
+        );
+        assert!(ran.load(std::sync::atomic::Ordering::SeqCst));
+    }
 }

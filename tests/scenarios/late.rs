@@ -167,7 +167,7 @@ fn a_runtime_that_panics_once_costs_no_node_for_good() {
         inner: TokioRuntime::shared().unwrap(),
         armed: AtomicBool::new(false),
     });
-    let redlock = ready(settings(&cluster, SECOND).runtime(Arc::clone(&runtime) as _));
+    let redlock = ready(settings(&cluster, SECOND).runtime(Arc::clone(&runtime)));
     runtime.armed.store(true, Ordering::SeqCst);
     // Its connection ends, and the pause before the next attempt is drawn.
     cluster[0].run(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);

@@ -96,7 +96,7 @@ fn puts_no_node_in_quarantine(wholly: bool) {
     let holder = ready(settings(&cluster, ttl));
     let lease = holder.acquire("held").blocking().unwrap();
     let runtime = Skewed::start(wholly);
-    let skewed = ready(settings(&cluster, ttl).runtime(Arc::clone(&runtime) as _));
+    let skewed = ready(settings(&cluster, ttl).runtime(Arc::clone(&runtime)));
     let own = skewed.acquire("own").blocking().unwrap();
     runtime.jump(MINUTE);
     assert!(own.check().is_err(), "its own lease is over, by its own clock");
@@ -137,7 +137,7 @@ fn a_client_whose_clock_jumps_does_not_end_a_quarantine_early() {
     ] {
         let cluster = admitted(3, ttl);
         let runtime = Skewed::start(wholly);
-        let skewed = ready(settings(&cluster, ttl).runtime(Arc::clone(&runtime) as _));
+        let skewed = ready(settings(&cluster, ttl).runtime(Arc::clone(&runtime)));
         // In classic mode, so that nobody but the client whose clock jumps looks after the nodes.
         let holder = ready(settings(&cluster, ttl).classic());
         let lease = acquire_without(&cluster, &holder, "r", 2);
@@ -174,7 +174,7 @@ fn a_client_whose_wall_clock_jumps_still_releases_where_it_could_not_before() {
             .nodes([cluster[0].url(), proxy.url(), cluster[2].url()])
             .connect_timeout(10 * SECOND)
             .max_ttl(ttl)
-            .runtime(Arc::clone(&runtime) as _);
+            .runtime(Arc::clone(&runtime));
         let redlock = ready(builder);
         let lease = redlock.acquire("r").ttl(ttl).without_renewal().blocking().unwrap();
         eventually("it has all keys", SOON, || cluster.locks_left().len() == 3);
@@ -266,7 +266,7 @@ fn a_client_whose_clock_stalls_blames_no_node_that_it_has_just_met() {
     for fresh in 0..cluster.len() {
         let runtime = Lagging::start();
         cluster[fresh].pause();
-        let stalled = settings(&cluster, ttl).runtime(Arc::clone(&runtime) as _).build().unwrap();
+        let stalled = settings(&cluster, ttl).runtime(Arc::clone(&runtime)).build().unwrap();
         eventually("the others are ready", SOON, || {
             let ready = |node: &quorlock::node::NodeStatus| node.state == NodeState::Ready;
             stalled.nodes().iter().filter(|node| ready(node)).count() == 2
@@ -299,7 +299,7 @@ fn a_client_whose_clock_runs_slow_blames_no_node() {
     let cluster = admitted(3, ttl);
     let bystander = ready(settings(&cluster, ttl));
     let runtime = Lagging::start();
-    let slow = ready(settings(&cluster, ttl).runtime(Arc::clone(&runtime) as _));
+    let slow = ready(settings(&cluster, ttl).runtime(Arc::clone(&runtime)));
     let before = eras(&cluster);
     runtime.stall(Duration::ZERO, 800);
     let start = Instant::now();
@@ -326,7 +326,7 @@ fn a_stall_of_our_clock_blames_no_node_whose_others_are_met_after_it() {
     cluster[1].pause();
     cluster[2].pause();
     let runtime = Lagging::start();
-    let client = settings(&cluster, ttl).runtime(Arc::clone(&runtime) as _).build().unwrap();
+    let client = settings(&cluster, ttl).runtime(Arc::clone(&runtime)).build().unwrap();
     eventually("node 0 is met", SOON, || client.nodes()[0].state == NodeState::Ready);
     runtime.stall(400 * MS, 1000);
     cluster[1].resume();
@@ -348,7 +348,7 @@ fn a_stall_of_our_clock_blames_no_near_node_of_far_ones() {
     let runtime = Lagging::start();
     let urls = [cluster[0].url(), proxies[0].url(), proxies[1].url()];
     let builder = Redlock::builder().nodes(urls).connect_timeout(10 * SECOND).ttl(ttl).max_ttl(ttl);
-    let client = ready(builder.node_timeout(SECOND).runtime(Arc::clone(&runtime) as _));
+    let client = ready(builder.node_timeout(SECOND).runtime(Arc::clone(&runtime)));
     // An idle client: the last look is up to ten seconds old.
     client.acquire("r").wait(SOON).blocking().unwrap().release_blocking().unwrap();
     runtime.stall(200 * MS, 1000);

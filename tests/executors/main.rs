@@ -2,7 +2,7 @@
 //!
 //! Method: one scenario that uses every asynchronous method, run to its end by tokio in both flavours, by
 //! smol and by a plain `block_on`, and its blocking twin on a thread; each on nodes in memory and on real
-//! servers.
+//! servers. `blocking` has what blocks inside an executor, `current` the engine inside the caller's own runtime.
 #![cfg(feature = "redis")]
 #![allow(
     clippy::disallowed_methods,
@@ -11,6 +11,9 @@
     clippy::indexing_slicing,
     reason = "tests are free to"
 )]
+
+mod blocking;
+mod current;
 
 use std::{
     future::{Future, IntoFuture},
@@ -281,22 +284,4 @@ fn the_engine_outlives_wakers_that_panic() {
     // Had the thread ended, everything on it would have.
     redlock.acquire("other").blocking().unwrap().release_blocking().unwrap();
     held.release_blocking().unwrap();
-}
-
-/// A task of tokio has a budget for each time that it is polled, and whoever blocks in one is never polled again.
-#[test]
-fn hundreds_of_blocking_calls_in_one_task_of_an_executor_are_answered() {
-    let nodes = [MemoryNode::new(), MemoryNode::new(), MemoryNode::new()];
-    let (done, ended) = std::sync::mpsc::channel();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
-    runtime.spawn(async move {
-        let redlock = Redlock::connect_blocking(&nodes).unwrap();
-        for _ in 0..300 {
-            redlock.acquire("r").blocking().unwrap().release_blocking().unwrap();
-        }
-        redlock.close_blocking().unwrap();
-        done.send(()).unwrap();
-    });
-    ended.recv_timeout(Duration::from_secs(20)).expect("it goes on");
-    drop(runtime);
 }

@@ -1,0 +1,195 @@
+//! Tasks on their way to the one thread that runs them, in the order in which they were given.
+//!
+//! It decides nothing. It must never lose a task without a word: one that will not be run is dropped, so that whoever
+//! waits for it learns that.
+
+use std::{
+    ptr,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use tokio::sync::Notify;
+
+/// What has arrived and has not been begun. A channel would do, but for the end: a task that is sent while the
+/// receiver is dropped stays in a channel for as long as there are senders.
+pub(super) struct Arrivals<T> {
+    waiting: Mutex<Waiting<T>>,
+    wake: Notify,
+    /// Nothing will be begun any more.
+    ended: AtomicBool,
+    /// The thread that began some last, by [`this_thread`].
+    thread: AtomicUsize,
+}
+
+struct Waiting<T> {
+    tasks: Vec<T>,
+    /// Nobody is left who could give more.
+    closed: bool,
+}
+
+impl<T> Arrivals<T> {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            waiting: Mutex::new(Waiting { tasks: Vec::new(), closed: false }),
+            wake: Notify::new(),
+            ended: AtomicBool::new(false),
+            thread: AtomicUsize::new(0),
+        })
+    }
+
+    /// Gives a task to the thread, or drops it where that has ended.
+    pub(super) fn push(&self, task: T) {
+        let mut waiting = self.lock();
+        if self.has_ended() {
+            drop(waiting);
+            drop(task);
+            return;
+        }
+        let is_first = waiting.tasks.is_empty();
+        waiting.tasks.push(task);
+        drop(waiting);
+        // Whoever gave an earlier one has woken the thread, which takes all of them at once.
+        if is_first {
+            self.wake.notify_one();
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().tasks.is_empty()
+    }
+
+    /// Nothing more will be given: what has arrived is begun, and that is the end.
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+        self.wake.notify_one();
+    }
+
+    /// Whether nothing will be begun any more.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Says that the thread is this one.
+    pub(super) fn claim_thread(&self) {
+        self.thread.store(this_thread(), Ordering::Release);
+    }
+
+    /// Whether this is the thread that began some last.
+    pub(super) fn is_claimed_here(&self) -> bool {
+        self.thread.load(Ordering::Acquire) == this_thread()
+    }
+
+    /// Begins what arrives, until it is closed. All that have arrived are begun before any of them goes on, so that
+    /// what they send to one node leaves together. Where this is dropped, as by a runtime that ends, the rest is too.
+    pub(super) async fn attend(self: Arc<Self>, begin: impl Fn(T)) {
+        let attending = Attending(self);
+        let Attending(arrivals) = &attending;
+        loop {
+            arrivals.claim_thread();
+            let (tasks, closed) = {
+                let mut waiting = arrivals.lock();
+                (std::mem::take(&mut waiting.tasks), waiting.closed)
+            };
+            tasks.into_iter().for_each(&begin);
+            if closed {
+                return;
+            }
+            arrivals.wake.notified().await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting<T>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Somebody begins what arrives.
+struct Attending<T>(Arc<Arrivals<T>>);
+
+impl<T> Drop for Attending<T> {
+    fn drop(&mut self) {
+        let Self(arrivals) = self;
+        let left = {
+            let mut waiting = arrivals.lock();
+            arrivals.ended.store(true, Ordering::Release);
+            std::mem::take(&mut waiting.tasks)
+        };
+        // Behind the lock: what a task drops may give another one.
+        drop(left);
+    }
+}
+
+/// A number that no other thread has while this one lives. The number that the standard library has for a thread does
+/// not go into an atomic.
+fn this_thread() -> usize {
+    thread_local! {
+        static PLACE: u8 = const { 0 };
+    }
+    PLACE.try_with(|place| ptr::from_ref(place).addr()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::Future,
+        pin::pin,
+        task::{Context, Waker},
+    };
+
+    use super::*;
+
+    #[test]
+    fn what_has_arrived_is_begun_in_order_and_what_comes_after_the_end_is_dropped() {
+        let (arrivals, begun) = (Arrivals::new(), Mutex::new(Vec::new()));
+        let mut cx = Context::from_waker(Waker::noop());
+        {
+            let begin = |task: Arc<u8>| begun.lock().unwrap().push(*task);
+            let mut attending = pin!(Arc::clone(&arrivals).attend(begin));
+            arrivals.push(Arc::new(1));
+            arrivals.push(Arc::new(2));
+            assert!(attending.as_mut().poll(&mut cx).is_pending());
+            arrivals.push(Arc::new(3));
+            assert!(attending.as_mut().poll(&mut cx).is_pending());
+            assert_eq!(*begun.lock().unwrap(), [1, 2, 3]);
+            assert!(arrivals.is_empty() && !arrivals.has_ended());
+        }
+        assert!(arrivals.has_ended());
+        let late = Arc::new(4);
+        arrivals.push(Arc::clone(&late));
+        assert_eq!(Arc::strong_count(&late), 1, "it is dropped");
+    }
+
+    #[test]
+    fn what_has_not_been_begun_when_the_thread_ends_is_dropped() {
+        let (arrivals, task) = (Arrivals::new(), Arc::new(()));
+        let attending = Attending(Arc::clone(&arrivals));
+        arrivals.push(Arc::clone(&task));
+        drop(attending);
+        assert_eq!(Arc::strong_count(&task), 1, "it is dropped");
+    }
+
+    #[test]
+    fn when_it_is_closed_what_has_arrived_is_begun_first() {
+        let (arrivals, begun) = (Arrivals::new(), Mutex::new(0));
+        arrivals.push(());
+        arrivals.close();
+        let mut attending = pin!(Arc::clone(&arrivals).attend(|()| *begun.lock().unwrap() += 1));
+        assert!(attending.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
+        assert_eq!(*begun.lock().unwrap(), 1);
+    }
+
+    #[test]
+    fn a_thread_is_told_from_others() {
+        let arrivals = Arrivals::<()>::new();
+        assert!(!arrivals.is_claimed_here());
+        arrivals.claim_thread();
+        assert!(arrivals.is_claimed_here());
+        std::thread::scope(|scope| {
+            let elsewhere = scope.spawn(|| arrivals.is_claimed_here());
+            assert!(!elsewhere.join().unwrap());
+        });
+    }
+}

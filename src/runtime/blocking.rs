@@ -1,0 +1,49 @@
+//! The blocking form: one thread that waits for one answer.
+//!
+//! It decides nothing. It must work on any thread, whatever executor is at work there, so that it enters none: the one
+//! of `futures` panics inside another.
+
+use std::{
+    future::Future,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+    thread::{self, Thread},
+};
+
+/// Blocks this thread on what the engine answers. In a task of tokio, whose channels count how often the task has
+/// used them since it was last polled, they would not answer any more after a while: nobody polls a task that blocks.
+pub(crate) fn block_on<T>(answer: impl Future<Output = T>) -> T {
+    let mut answer = pin!(tokio::task::unconstrained(answer));
+    let sleeper = Arc::new(Sleeper { thread: thread::current(), woken: AtomicBool::new(false) });
+    let waker = Waker::from(Arc::clone(&sleeper));
+    loop {
+        if let Poll::Ready(answer) = answer.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return answer;
+        }
+        // Somebody else may unpark this thread, or use up the unparking that was meant for us: the flag tells.
+        while !sleeper.woken.swap(false, Ordering::Acquire) {
+            thread::park();
+        }
+    }
+}
+
+/// A thread that waits, and whether it has been woken.
+struct Sleeper {
+    thread: Thread,
+    woken: AtomicBool,
+}
+
+impl Wake for Sleeper {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.woken.store(true, Ordering::Release);
+        self.thread.unpark();
+    }
+}

@@ -1,0 +1,90 @@
+//! The engine thread: a tokio runtime on a thread of our own.
+//!
+//! It decides how many there are, and when one ends. In a process that was forked it must start one anew.
+
+use std::{
+    io,
+    sync::{Arc, Mutex, Weak},
+};
+
+use super::{
+    TokioRuntime,
+    arrivals::Arrivals,
+    clock::first_process,
+    process::{Process, lock_here},
+    tokio::{Engine, begin},
+};
+
+static SHARED: Mutex<Weak<Engine>> = Mutex::new(Weak::new());
+
+impl TokioRuntime {
+    /// The engine thread that all [`Redlock`](crate::Redlock)s of this process share unless they are
+    /// given another one. It is started by the first of them and ends after the last. A process that was forked
+    /// starts its own.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's, where it gives no thread or no event queue.
+    pub fn shared() -> io::Result<Self> {
+        Self::shared_since(first_process())
+    }
+
+    fn shared_since(process: Process) -> io::Result<Self> {
+        let Some(mut shared) = lock_here(&SHARED, process) else { return Self::dedicated() };
+        if let Some(engine) = shared.upgrade().filter(|engine| engine.serves()) {
+            return Ok(Self { engine });
+        }
+        let started = Self::dedicated()?;
+        *shared = Arc::downgrade(&started.engine);
+        Ok(started)
+    }
+
+    /// A new engine thread, for a [`Redlock`](crate::Redlock) that should not share one.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's, where it gives no thread or no event queue.
+    pub fn dedicated() -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(LOOKUPS)
+            .build()?;
+        let arrivals = Arrivals::new();
+        let started = Self::new(runtime.handle().clone(), Arc::clone(&arrivals), false);
+        std::thread::Builder::new().name("quorlock".to_owned()).spawn(move || {
+            // It is closed when the last handle is gone.
+            runtime.block_on(arrivals.attend(begin));
+            runtime.shutdown_background();
+        })?;
+        Ok(started)
+    }
+}
+
+/// The threads of the resolver, the only ones beside the engine's own. A look-up of a name takes one for as long as
+/// the system's resolver hangs. There is one look-up for each node at a time, and this is enough for two
+/// [`Redlock`](crate::Redlock)s with as many nodes as there may be; further ones wait for these.
+const LOOKUPS: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_was_forked_starts_a_thread_though_its_parent_was_about_to() {
+        let locked = SHARED.lock().unwrap();
+        let started = TokioRuntime::shared_since(Process::other()).unwrap();
+        drop(locked);
+        assert!(started.engine.serves());
+    }
+
+    #[test]
+    fn the_shared_thread_is_one_and_ends_with_its_last_handle() {
+        let first = TokioRuntime::dedicated().unwrap();
+        let weak = Arc::downgrade(&first.engine);
+        drop(first);
+        assert!(weak.upgrade().is_none());
+        let one = TokioRuntime::shared().unwrap();
+        let two = TokioRuntime::shared().unwrap();
+        assert!(Arc::ptr_eq(&one.engine, &two.engine));
+    }
+}
