@@ -8,15 +8,23 @@
     reason = "the ban on clocks, sleeps and spawns is for the library; a benchmark is outside it"
 )]
 
+mod columns;
 mod contenders;
+mod cpu;
 mod options;
 mod report;
+mod results;
 mod scenarios;
+mod settle;
 mod stats;
+mod targets;
 
-use std::{process::ExitCode, time::Instant};
+use std::{process::ExitCode, thread, time::Instant};
 
-use options::Options;
+use tokio::runtime::Builder;
+
+use options::{Options, Scenario};
+use results::Measured;
 
 fn main() -> ExitCode {
     let options = match Options::parse(std::env::args().skip(1)) {
@@ -26,25 +34,46 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .expect("a tokio runtime with its default number of workers");
     let started = Instant::now();
     println!(
         "five redis-servers and their clients on one machine with {} processors{}",
-        std::thread::available_parallelism().map_or(1, usize::from),
+        thread::available_parallelism().map_or(1, usize::from),
         if options.quick { ", a quick run" } else { "" },
     );
     let mut results = Vec::new();
-    for scenario in &options.scenarios {
-        // A service calls from a task on a worker thread, and not from the thread that made the runtime.
-        let work = runtime.spawn(scenarios::run(*scenario, options.clone()));
-        let result = runtime.block_on(work).expect("the scenario ran to its end");
-        print!("{}", report::table(&result));
-        results.push(result);
+    for run in 1..=options.runs {
+        if options.runs > 1 {
+            println!("\nrun {run} of {}", options.runs);
+        }
+        for scenario in &options.scenarios {
+            let measured = measure(*scenario, &options);
+            print!("{}", report::table(&[&measured]));
+            results.push(measured);
+        }
     }
-    print!("{}", report::summary(&results));
+    if options.runs > 1 {
+        for scenario in &options.scenarios {
+            let runs: Vec<_> = results.iter().filter(|run| run.scenario == *scenario).collect();
+            print!("{}", report::table(&runs));
+        }
+    }
+    print!("{}", targets::summary(&results));
     println!("\ntook {:.0} s", started.elapsed().as_secs_f64());
     ExitCode::SUCCESS
+}
+
+/// Runs a scenario in a runtime of its own, which ends with it: nothing goes on in the next one.
+fn measure(scenario: Scenario, options: &Options) -> Measured {
+    let mut builder = match scenario {
+        Scenario::Current => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    let options = options.clone();
+    let work = move || {
+        let runtime = builder.enable_all().build().expect("a tokio runtime");
+        // A service calls from a task, and not from the future that the runtime was entered with.
+        let work = runtime.spawn(scenarios::run(scenario, options));
+        runtime.block_on(work).expect("the scenario ran to its end")
+    };
+    thread::spawn(work).join().expect("the scenario ran to its end")
 }

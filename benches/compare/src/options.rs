@@ -1,18 +1,66 @@
-//! What to run and for how long: the arguments, and the counts that follow from them.
+//! What to run and for how long: the scenarios, the arguments, and the counts that follow from them.
 
 use std::{str::FromStr, time::Duration};
 
-use crate::{contenders::Kind, scenarios::Scenario};
+use crate::contenders::Kind;
 
 const USAGE: &str = "\
-usage: cargo run --release -p quorlock-compare -- [--quick] [--only SCENARIO,..] [--contenders NAME,..]
-  scenarios:  sequential, hung, dead, tasks
+usage: cargo run --release -p quorlock-compare -- [--quick] [--runs N] [--only SCENARIO,..] [--contenders NAME,..]
+  --quick     shorter turns and fewer of them
+  --runs      all of it N times, and in the end the median of the runs for each number and each ratio
+  scenarios:  sequential, current, tasks, hung, dead
   contenders: floor-caller, floor-thread, quorlock, classic, rslock, redlock";
+
+/// The scenarios by name.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Scenario {
+    Sequential,
+    Current,
+    Tasks,
+    Hung,
+    Dead,
+}
+
+impl Scenario {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Sequential, Self::Current, Self::Tasks, Self::Hung, Self::Dead];
+
+    pub(crate) const fn title(self) -> &'static str {
+        match self {
+            Self::Sequential => "sequential, five nodes well",
+            Self::Current => "sequential, caller and contender in one current-thread runtime",
+            Self::Tasks => "256 tasks on 256 resources",
+            Self::Hung => "one of five nodes hung (SIGSTOP)",
+            Self::Dead => "one of five nodes dead (SIGKILL)",
+        }
+    }
+
+    /// The name on the command line.
+    const fn id(self) -> &'static str {
+        match self {
+            Self::Sequential => "sequential",
+            Self::Current => "current",
+            Self::Tasks => "tasks",
+            Self::Hung => "hung",
+            Self::Dead => "dead",
+        }
+    }
+}
+
+impl FromStr for Scenario {
+    type Err = ();
+
+    fn from_str(name: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|scenario| scenario.id() == name).ok_or(())
+    }
+}
 
 /// The arguments, parsed.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) quick: bool,
+    /// How often all of it is done, at least once.
+    pub(crate) runs: usize,
     pub(crate) scenarios: Vec<Scenario>,
     pub(crate) contenders: Vec<Kind>,
 }
@@ -21,12 +69,14 @@ impl Options {
     pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut options = Self {
             quick: false,
+            runs: 1,
             scenarios: Scenario::ALL.to_vec(),
             contenders: Kind::ALL.to_vec(),
         };
         while let Some(arg) = args.next() {
             match arg.as_str() {
                 "--quick" => options.quick = true,
+                "--runs" => options.runs = count(args.next())?,
                 "--only" => options.scenarios = list(args.next())?,
                 "--contenders" => options.contenders = list(args.next())?,
                 "--help" | "-h" => return Err(USAGE.to_owned()),
@@ -67,6 +117,12 @@ impl Options {
 pub(crate) struct Turns {
     pub(crate) rounds: usize,
     pub(crate) pairs: usize,
+}
+
+fn count(value: Option<String>) -> Result<usize, String> {
+    let value = value.ok_or(USAGE)?;
+    let count = value.parse().ok().filter(|count| *count > 0);
+    count.ok_or_else(|| format!("{value} is not a number of runs\n{USAGE}"))
 }
 
 fn list<T: FromStr>(value: Option<String>) -> Result<Vec<T>, String> {

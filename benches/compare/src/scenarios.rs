@@ -2,7 +2,6 @@
 //! before the first measurement, then turns.
 
 use std::{
-    str::FromStr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -10,8 +9,11 @@ use std::{
 use quorlock_harness::Cluster;
 
 use crate::{
-    contenders::{Contender, Kind},
-    options::{Options, Turns},
+    contenders::{Contender, Kind, Outcome},
+    cpu,
+    options::{Options, Scenario, Turns},
+    results::{Line, Measured},
+    settle::Quiet,
     stats::{Phase, Row},
 };
 
@@ -25,51 +27,6 @@ const UNMEASURED: usize = 5;
 /// How long background releases may take before a key counts as left behind.
 const TIDY: Duration = Duration::from_secs(2);
 
-/// The scenarios by name.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Scenario {
-    Sequential,
-    Hung,
-    Dead,
-    Tasks,
-}
-
-impl Scenario {
-    pub(crate) const ALL: [Self; 4] = [Self::Sequential, Self::Tasks, Self::Hung, Self::Dead];
-
-    pub(crate) const fn title(self) -> &'static str {
-        match self {
-            Self::Sequential => "sequential, five nodes well",
-            Self::Hung => "one of five nodes hung (SIGSTOP)",
-            Self::Dead => "one of five nodes dead (SIGKILL)",
-            Self::Tasks => "256 tasks on 256 resources",
-        }
-    }
-}
-
-impl FromStr for Scenario {
-    type Err = ();
-
-    fn from_str(name: &str) -> Result<Self, ()> {
-        match name {
-            "sequential" => Ok(Self::Sequential),
-            "hung" => Ok(Self::Hung),
-            "dead" => Ok(Self::Dead),
-            "tasks" => Ok(Self::Tasks),
-            _ => Err(()),
-        }
-    }
-}
-
-/// The rows of one scenario, and the keys that were left on the servers.
-#[derive(Clone, Debug)]
-pub(crate) struct Measured {
-    pub(crate) scenario: Scenario,
-    pub(crate) rows: Vec<Row>,
-    /// How many keys of whom were still there after all releases had time to end.
-    pub(crate) left: Vec<(Kind, usize)>,
-}
-
 struct Entrant {
     kind: Kind,
     contender: Arc<dyn Contender>,
@@ -77,30 +34,39 @@ struct Entrant {
     next: usize,
 }
 
-/// Runs one scenario from the start of its servers to their end.
+/// Whether a contender has rows in a scenario.
+fn takes_part(kind: Kind, scenario: Scenario) -> bool {
+    match kind {
+        // It blocks a thread for each pair and opens ten connections: there is nothing to learn.
+        Kind::Redlock => !matches!(scenario, Scenario::Current | Scenario::Tasks),
+        _ => true,
+    }
+}
+
+/// Runs one scenario from the start of its servers to their end, in the runtime that it is called in.
 pub(crate) async fn run(scenario: Scenario, options: Options) -> Measured {
     let cluster = tokio::task::spawn_blocking(|| Cluster::start(NODES))
         .await
         .expect("five servers that start");
+    let cluster = Arc::new(cluster);
     let mut entrants = Vec::new();
-    for &kind in &options.contenders {
-        // It blocks a thread for each pair and opens ten connections: there is nothing to learn.
-        if kind == Kind::Redlock && scenario == Scenario::Tasks {
-            continue;
-        }
+    for &kind in options.contenders.iter().filter(|kind| takes_part(**kind, scenario)) {
         let contender = Arc::from(kind.connect(&cluster.urls()).await);
         entrants.push(Entrant { kind, contender, next: 0 });
     }
+    let mut quiet = Quiet::new(Arc::clone(&cluster));
     let rows = match scenario {
-        Scenario::Sequential => {
+        Scenario::Sequential | Scenario::Current => {
             warm(&mut entrants, options.warming()).await;
-            take_turns(&mut entrants, options.sequential(), scenario, Phase::Healthy).await
+            let turns = options.sequential();
+            take_turns(&mut entrants, turns, scenario, Phase::Healthy, &mut quiet).await
         }
-        Scenario::Tasks => many_tasks(&entrants, &options).await,
+        Scenario::Tasks => many_tasks(&entrants, &options, &mut quiet).await,
         Scenario::Hung | Scenario::Dead => {
             warm(&mut entrants, options.warming()).await;
             let turns = options.faulty();
-            let mut rows = take_turns(&mut entrants, turns, scenario, Phase::Healthy).await;
+            let mut rows =
+                take_turns(&mut entrants, turns, scenario, Phase::Healthy, &mut quiet).await;
             if scenario == Scenario::Hung {
                 cluster[NODES - 1].pause();
             } else {
@@ -108,7 +74,9 @@ pub(crate) async fn run(scenario: Scenario, options: Options) -> Measured {
             }
             entrants.retain(|entrant| entrant.kind != Kind::Redlock);
             warm(&mut entrants, options.settling()).await;
-            rows.extend(take_turns(&mut entrants, turns, scenario, Phase::Faulty).await);
+            rows.extend(
+                take_turns(&mut entrants, turns, scenario, Phase::Faulty, &mut quiet).await,
+            );
             if options.contenders.contains(&Kind::Redlock) {
                 let mut row = Row::new(Kind::Redlock, Phase::Faulty);
                 row.skipped = Some(if scenario == Scenario::Hung {
@@ -121,8 +89,9 @@ pub(crate) async fn run(scenario: Scenario, options: Options) -> Measured {
             rows
         }
     };
-    let left = keys_left(cluster, &options.contenders).await;
-    Measured { scenario, rows, left }
+    let lines = rows.into_iter().map(Line::from).collect();
+    let (unsettled, left) = (quiet.missed(), keys_left(cluster, &options.contenders).await);
+    Measured { scenario, lines, left, unsettled }
 }
 
 /// Runs each contender for a while without measuring.
@@ -130,18 +99,21 @@ async fn warm(entrants: &mut [Entrant], long: Duration) {
     for entrant in entrants {
         let until = Instant::now() + long;
         while Instant::now() < until {
-            let resource = entrant.fresh();
-            let _ = entrant.contender.pair(&resource).await;
+            let _ = entrant.pair().await;
         }
     }
 }
 
 /// One turn for each contender, and again, and again.
+///
+/// The processor time of a turn is read after its unmeasured pairs and after its last. So it has the end of what they
+/// left under way, and not the end of what the last one leaves, which is waited for and billed to nobody.
 async fn take_turns(
     entrants: &mut [Entrant],
     turns: Turns,
     scenario: Scenario,
     phase: Phase,
+    quiet: &mut Quiet,
 ) -> Vec<Row> {
     let mut rows: Vec<_> = entrants.iter().map(|entrant| Row::new(entrant.kind, phase)).collect();
     for _ in 0..turns.rounds {
@@ -153,20 +125,25 @@ async fn take_turns(
                 (Kind::Rslock, Scenario::Hung, Phase::Faulty) => (0, 1),
                 _ => (UNMEASURED, turns.pairs),
             };
-            for index in 0..unmeasured + pairs {
-                let resource = entrant.fresh();
-                let outcome = entrant.contender.pair(&resource).await;
-                if index >= unmeasured || outcome.is_err() {
+            quiet.wait().await;
+            for _ in 0..unmeasured {
+                let outcome = entrant.pair().await;
+                if outcome.is_err() {
                     row.add(outcome);
                 }
             }
+            let (before, done) = (cpu::used(), row.pair.len());
+            for _ in 0..pairs {
+                row.add(entrant.pair().await);
+            }
+            row.bill(cpu::used() - before, row.pair.len() - done);
         }
     }
     rows
 }
 
 /// Each contender in turn with a loop of pairs in each of many tasks.
-async fn many_tasks(entrants: &[Entrant], options: &Options) -> Vec<Row> {
+async fn many_tasks(entrants: &[Entrant], options: &Options, quiet: &mut Quiet) -> Vec<Row> {
     let new = |entrant: &Entrant| Row::new(entrant.kind, Phase::Healthy);
     let mut rows: Vec<_> = entrants.iter().map(new).collect();
     let (rounds, long) = options.tasks();
@@ -175,15 +152,18 @@ async fn many_tasks(entrants: &[Entrant], options: &Options) -> Vec<Row> {
     }
     for _ in 0..rounds {
         for (entrant, row) in entrants.iter().zip(&mut rows) {
+            quiet.wait().await;
             row.extend(at_once(entrant, long).await);
         }
     }
     rows
 }
 
+/// One turn. What its last pairs leave under way is waited for and billed to nobody: some hundred replies of
+/// a hundred thousand.
 async fn at_once(entrant: &Entrant, long: Duration) -> Row {
     let mut total = Row::new(entrant.kind, Phase::Healthy);
-    let started = Instant::now();
+    let (before, started) = (cpu::used(), Instant::now());
     let until = started + long;
     let work = |index| {
         let (kind, contender) = (entrant.kind, Arc::clone(&entrant.contender));
@@ -201,11 +181,12 @@ async fn at_once(entrant: &Entrant, long: Duration) -> Row {
         total.extend(task.await.expect("a task that ran to its end"));
     }
     total.elapsed = started.elapsed();
+    total.bill(cpu::used() - before, total.pair.len());
     total
 }
 
 /// Waits until the servers that answer are empty, and counts what stays.
-async fn keys_left(cluster: Cluster, kinds: &[Kind]) -> Vec<(Kind, usize)> {
+async fn keys_left(cluster: Arc<Cluster>, kinds: &[Kind]) -> Vec<(Kind, usize)> {
     let count = move || {
         let until = Instant::now() + TIDY;
         loop {
@@ -225,8 +206,10 @@ async fn keys_left(cluster: Cluster, kinds: &[Kind]) -> Vec<(Kind, usize)> {
 }
 
 impl Entrant {
-    fn fresh(&mut self) -> String {
+    /// A pair of a resource that nobody has used.
+    async fn pair(&mut self) -> Outcome {
         self.next += 1;
-        format!("compare:{}:{}", self.kind.id(), self.next)
+        let resource = format!("compare:{}:{}", self.kind.id(), self.next);
+        self.contender.pair(&resource).await
     }
 }

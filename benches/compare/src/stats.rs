@@ -1,4 +1,4 @@
-//! Samples and what is said of them: percentiles by nearest rank, rates, and ratios.
+//! Samples and what is said of them: percentiles by nearest rank, medians, and rates.
 
 use std::time::Duration;
 
@@ -11,6 +11,8 @@ pub(crate) struct Row {
     pub(crate) phase: Phase,
     pub(crate) acquire: Vec<Duration>,
     pub(crate) pair: Vec<Duration>,
+    /// Of each turn, the processor time by the pair in microseconds.
+    pub(crate) cpu: Vec<f64>,
     pub(crate) errors: usize,
     pub(crate) first_error: Option<String>,
     /// The time in which the pairs were done, where many tasks did them at once.
@@ -33,6 +35,7 @@ impl Row {
             phase,
             acquire: Vec::new(),
             pair: Vec::new(),
+            cpu: Vec::new(),
             errors: 0,
             first_error: None,
             elapsed: Duration::ZERO,
@@ -53,9 +56,18 @@ impl Row {
         }
     }
 
+    /// Adds the processor time of a turn in which `pairs` succeeded.
+    #[allow(clippy::cast_precision_loss, reason = "counts far below 2^52")]
+    pub(crate) fn bill(&mut self, used: Duration, pairs: usize) {
+        if pairs > 0 {
+            self.cpu.push(used.as_secs_f64() * 1e6 / pairs as f64);
+        }
+    }
+
     pub(crate) fn extend(&mut self, other: Self) {
         self.acquire.extend(other.acquire);
         self.pair.extend(other.pair);
+        self.cpu.extend(other.cpu);
         self.errors += other.errors;
         self.elapsed += other.elapsed;
         self.first_error = self.first_error.take().or(other.first_error);
@@ -69,19 +81,22 @@ impl Row {
             acquire_p99: percentile(&acquire, 99)?,
             pair_p50: percentile(&pair, 50)?,
             pair_p99: percentile(&pair, 99)?,
+            cpu: median(self.cpu.iter().copied())?,
             #[allow(clippy::cast_precision_loss, reason = "counts far below 2^52")]
             per_second: self.pair.len() as f64 / self.elapsed.as_secs_f64(),
         })
     }
 }
 
-/// Percentiles in microseconds, and pairs per second.
+/// Percentiles and processor time in microseconds, and pairs per second.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Summary {
     pub(crate) acquire_p50: f64,
     pub(crate) acquire_p99: f64,
     pub(crate) pair_p50: f64,
     pub(crate) pair_p99: f64,
+    /// By the pair; the median of the turns, so that one turn in which something else woke up changes nothing.
+    pub(crate) cpu: f64,
     pub(crate) per_second: f64,
 }
 
@@ -97,6 +112,15 @@ fn percentile(sorted: &[Duration], percent: usize) -> Option<f64> {
     sorted.get(rank - 1).map(|sample| sample.as_secs_f64() * 1e6)
 }
 
+/// The one in the middle, or what lies half way between the two.
+pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<_> = values.into_iter().collect();
+    values.sort_unstable_by(f64::total_cmp);
+    let upper = values.get(values.len() / 2)?;
+    let lower = values.get((values.len() - 1) / 2)?;
+    Some(f64::midpoint(*lower, *upper))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,5 +132,22 @@ mod tests {
         assert_eq!((at(50), at(99), at(100)), (Some(100.0), Some(198.0), Some(200.0)));
         assert_eq!(percentile(&[], 50), None);
         assert_eq!(percentile(&samples[..1], 50).map(f64::round), Some(1.0));
+    }
+
+    #[test]
+    fn a_median_is_in_the_middle_whatever_the_order() {
+        assert_eq!(median([]), None);
+        assert_eq!(median([5.0]), Some(5.0));
+        assert_eq!(median([9.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median([4.0, 1.0, 9.0, 2.0]), Some(3.0));
+    }
+
+    #[test]
+    fn processor_time_is_that_of_the_turn_in_the_middle_and_a_turn_without_pairs_has_none() {
+        let mut row = Row::new(Kind::Rslock, Phase::Healthy);
+        for (micros, pairs) in [(400, 10), (9000, 10), (300, 10), (7000, 0)] {
+            row.bill(Duration::from_micros(micros), pairs);
+        }
+        assert_eq!(median(row.cpu).map(f64::round), Some(40.0));
     }
 }

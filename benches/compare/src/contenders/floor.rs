@@ -23,7 +23,7 @@ use redis::{
 };
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Contender, Outcome, TTL, timed};
+use super::pair::{Contender, Outcome, TTL, timed};
 
 const QUORUM: usize = 3;
 

@@ -3,23 +3,23 @@
 use ::quorlock::{Builder, Redlock};
 use futures::future::BoxFuture;
 
-use super::{Contender, Outcome, TTL, timed};
+use super::pair::{Contender, Outcome, TTL, timed};
 
 pub(super) struct Quorlock {
     redlock: Redlock,
 }
 
+/// As by default. The servers are new, so that the quarantine would only be waited for.
+pub(super) fn fenced(urls: &[String]) -> Builder {
+    Redlock::builder().nodes(urls).danger_skip_quarantine()
+}
+
+pub(super) fn classic(urls: &[String]) -> Builder {
+    Redlock::builder().nodes(urls).classic()
+}
+
 impl Quorlock {
-    /// The servers are new, so that the quarantine would only be waited for.
-    pub(super) async fn connect(urls: &[String]) -> Self {
-        Self::build(Redlock::builder().nodes(urls).danger_skip_quarantine()).await
-    }
-
-    pub(super) async fn connect_classic(urls: &[String]) -> Self {
-        Self::build(Redlock::builder().nodes(urls).classic()).await
-    }
-
-    async fn build(builder: Builder) -> Self {
+    pub(super) async fn connect(builder: Builder) -> Self {
         Self { redlock: builder.connect().await.expect("five servers that may vote") }
     }
 }

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Instant};
 use ::redlock::RedLock;
 use futures::future::BoxFuture;
 
-use super::{Contender, Outcome, Pair, TTL};
+use super::pair::{Contender, Outcome, Pair, TTL};
 
 pub(super) struct Redlock {
     redlock: Arc<RedLock>,

@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use ::rslock::LockManager;
 use futures::future::BoxFuture;
 
-use super::{Contender, Outcome, TTL, timed};
+use super::pair::{Contender, Outcome, TTL, timed};
 
 pub(super) struct Rslock {
     manager: LockManager,
