@@ -148,7 +148,7 @@ impl Acquire {
     ///
     /// As when awaited: see [`AcquireError`]; and [`AcquireError::WouldDeadlock`].
     pub fn blocking(self) -> Result<Lease, AcquireError> {
-        if self.driver.runs_here() {
+        if self.engine.runs_here() {
             return Err(AcquireError::WouldDeadlock);
         }
         block_on(self.into_future())

@@ -143,14 +143,14 @@ impl Redlock {
     pub fn close_blocking(&self) -> Result<(), CloseError> {
         if self.runs_here() {
             let closed = self.close().now_or_never();
-            return closed.unwrap_or_else(|| self.driver.result_of_close());
+            return closed.unwrap_or_else(|| self.engine.result_of_close());
         }
         block_on(self.close())
     }
 
     /// Whether this thread must not wait for an answer, since it has to give it.
     pub(crate) fn runs_here(&self) -> bool {
-        self.driver.runs_here()
+        self.engine.runs_here()
     }
 
     /// The reports of a request for which no node was asked.

@@ -211,7 +211,7 @@ impl Lease {
     ///
     /// As for [`release`](Lease::release), and [`ReleaseError::WouldDeadlock`].
     pub fn release_blocking(self) -> Result<(), ReleaseError> {
-        if self.driver.runs_here() {
+        if self.held.engine.runs_here() {
             drop(self);
             return Err(ReleaseError::WouldDeadlock);
         }

@@ -13,12 +13,12 @@
 )]
 
 mod failover;
-mod fencing;
 mod getset;
+mod paused_holder;
 mod plain_del;
+mod plain_redlock;
 mod reentrancy;
 mod renewal;
-mod restart;
 mod setnx_expire;
 
 use std::time::Duration;

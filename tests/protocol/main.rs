@@ -21,8 +21,8 @@ mod model;
 mod quorum;
 mod round_acquire;
 mod round_extend;
-mod round_fencing;
 mod round_release;
+mod round_token;
 mod schedules;
 mod validity;
 

@@ -16,11 +16,11 @@
 mod acquire;
 mod backend;
 mod conformance;
+mod forgotten;
 mod nodes;
 mod refusals;
 #[cfg(all(target_os = "linux", feature = "tracing"))]
 mod resolver;
-mod restart;
 #[cfg(feature = "tls-rustls-ring")]
 mod tls;
 

@@ -13,7 +13,6 @@
     reason = "tests are free to"
 )]
 
-mod admission;
 mod client_pause;
 mod clock;
 mod cost;
@@ -36,6 +35,7 @@ mod overload;
 mod overtaken;
 mod own_clock;
 mod prolonged;
+mod quarantines;
 mod restarts;
 mod restore;
 mod rights;

@@ -1,0 +1,128 @@
+//! The documents name tests, and these are there.
+//!
+//! Goal: a table that says which test shows what cannot rot when a test is moved or renamed. Method: the names are
+//! read from the text and looked for in the files. What a test shows is for a reader to judge.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "tests are free to"
+)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// How many scenarios of others there are; those after them are our own.
+const OF_OTHERS: usize = 37;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(file: &str) -> Result<String, String> {
+    fs::read_to_string(root().join(file)).map_err(|error| format!("{file}: {error}"))
+}
+
+/// What stands between backticks, outside of blocks of code.
+fn quoted(text: &str) -> Vec<&str> {
+    let mut block = false;
+    let prose = text.lines().filter(|line| {
+        let fence = line.trim_start().starts_with("```");
+        block ^= fence;
+        !fence && !block
+    });
+    prose.flat_map(|line| line.split('`').skip(1).step_by(2)).collect()
+}
+
+/// Whether the source has a test of this name: a function behind an attribute that ends with `test`, or begins so.
+fn has_test(source: &str, name: &str) -> bool {
+    let lines: Vec<&str> = source.lines().map(str::trim).collect();
+    let begins = [format!("fn {name}("), format!("async fn {name}(")];
+    lines.iter().enumerate().any(|(at, line)| {
+        let before = lines[..at].iter().rev();
+        let mut above = before.take_while(|line| line.starts_with("#[") || line.starts_with("//"));
+        begins.iter().any(|begin| line.starts_with(begin.as_str()))
+            && above.any(|line| *line == "#[test]" || line.starts_with("#[tokio::test"))
+    })
+}
+
+/// What is wrong with a `file.rs::name`.
+fn missing(test: &str) -> Option<String> {
+    let Some((file, name)) = test.split_once("::") else {
+        return Some(format!("{test} names no test"));
+    };
+    match read(file) {
+        Ok(source) if has_test(&source, name) => None,
+        Ok(_) => Some(format!("{file} has no test {name}")),
+        Err(error) => Some(error),
+    }
+}
+
+/// The rows of the table of scenarios, as cells.
+fn scenarios(page: &str) -> Vec<Vec<&str>> {
+    let rows = page.lines().filter(|line| {
+        let number = line.strip_prefix("| S").and_then(|rest| rest.split(' ').next());
+        number.is_some_and(|number| number.parse::<usize>().is_ok())
+    });
+    rows.map(|row| row.trim_matches('|').split(" | ").map(str::trim).collect()).collect()
+}
+
+#[test]
+fn every_scenario_has_its_tests_or_says_that_it_has_none() {
+    let page = read("docs/safety.md").unwrap();
+    let rows = scenarios(&page);
+    assert!(rows.len() >= OF_OTHERS, "only {} scenarios", rows.len());
+    let mut wrong = Vec::new();
+    for (index, row) in rows.iter().enumerate() {
+        let [id, _, _, shown] = row[..] else { panic!("four cells, not {row:?}") };
+        assert_eq!(id, format!("S{}", index + 1), "one row for each, in order");
+        let tests: Vec<&str> = quoted(shown).into_iter().filter(|it| it.contains(".rs")).collect();
+        if tests.is_empty() && !shown.to_lowercase().contains("no test") {
+            wrong.push(format!("{id} names no test, and does not say that there is none"));
+        }
+        wrong.extend(tests.into_iter().filter_map(missing).map(|what| format!("{id}: {what}")));
+    }
+    assert!(wrong.is_empty(), "docs/safety.md\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_file_of_a_test_that_a_document_names_is_there() {
+    let mut documents = vec![PathBuf::from("README.md")];
+    for entry in fs::read_dir(root().join("docs")).unwrap() {
+        documents.push(Path::new("docs").join(entry.unwrap().file_name()));
+    }
+    let mut wrong = Vec::new();
+    let mut named = 0;
+    for document in &documents {
+        let text = fs::read_to_string(root().join(document)).unwrap();
+        for path in quoted(&text).into_iter().filter(|it| it.starts_with("tests/")) {
+            // A name of a test, or arguments of a program, may follow.
+            let file = path.split("::").next().and_then(|it| it.split(' ').next()).unwrap();
+            named += 1;
+            if !root().join(file).exists() {
+                wrong.push(format!("{}: {file}", document.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "not there\n{}", wrong.join("\n"));
+    assert!(named > 50, "only {named} were found, which proves nothing");
+}
+
+#[test]
+fn what_is_not_there_is_found() {
+    let here = "tests/documents.rs";
+    assert_eq!(missing(&format!("{here}::what_is_not_there_is_found")), None);
+    for wrong in ["what_is_not_there", "missing", "is_found"] {
+        assert_eq!(
+            missing(&format!("{here}::{wrong}")),
+            Some(format!("{here} has no test {wrong}"))
+        );
+    }
+    assert!(missing("tests/nowhere.rs::test").unwrap().starts_with("tests/nowhere.rs: "));
+    assert!(missing(here).is_some());
+    assert!(has_test("#[tokio::test]\nasync fn a() {}", "a"));
+    assert!(!has_test("#[cfg(test)]\nfn a() {}", "a"));
+    assert_eq!(quoted("`a` b `c`\n```text\n`d`\n```\n`e`"), ["a", "c", "e"]);
+}
