@@ -271,7 +271,7 @@ impl Releases {
             Err(_) if self.released.footprint.lock().is_clear(node) => {}
             Err(_) => engine.leave_for_later(node, self.pending(node)),
         }
-        let reply = result.as_ref().map(Clone::clone).map_err(NodeError::failure);
+        let reply = result.clone().map_err(|error| error.failure());
         if let Some(slot) = self.outcomes.get_mut(node.index()) {
             *slot = NodeOutcome::of(result);
         }

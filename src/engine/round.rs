@@ -128,7 +128,7 @@ impl AcquireRound {
                 {
                     slot.round_trip.sample(now.saturating_since(self.started));
                 }
-                let reply = result.as_ref().map(Clone::clone).map_err(NodeError::failure);
+                let reply = result.clone().map_err(|error| error.failure());
                 self.note(node, result);
                 self.handle_reply(node, reply, now);
             }
