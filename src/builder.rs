@@ -14,6 +14,43 @@ use crate::{
     runtime::{Runtime, TokioRuntime, block_on},
 };
 
+impl Redlock {
+    /// Connects to the nodes with the default settings: [`Builder::connect`] without a change.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`]: a node that must not vote, too few that can be reached, or a list that cannot work.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the connections. Nothing has been set on any node.
+    pub async fn connect<I>(nodes: I) -> Result<Self, ConnectError>
+    where
+        I: IntoIterator,
+        I::Item: Into<NodeSpec>,
+    {
+        Self::builder().nodes(nodes).connect().await
+    }
+
+    /// [`connect`](Redlock::connect), blocking this thread. No runtime is needed.
+    ///
+    /// # Errors
+    ///
+    /// As for [`connect`](Redlock::connect).
+    pub fn connect_blocking<I>(nodes: I) -> Result<Self, ConnectError>
+    where
+        I: IntoIterator,
+        I::Item: Into<NodeSpec>,
+    {
+        Self::builder().nodes(nodes).connect_blocking()
+    }
+
+    /// Settings to choose, before connecting.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+}
+
 /// Settings of a [`Redlock`], made by [`Redlock::builder`].
 ///
 /// ```

@@ -8,12 +8,10 @@ use futures::FutureExt;
 
 use crate::{
     acquire::Acquire,
-    builder::Builder,
     engine::Engine,
     error::{CloseError, ConnectError, NodeOutcome, NodeReport, NodeStates, Reports},
-    node::{NodeSpec, NodeState, NodeStatus},
+    node::{NodeState, NodeStatus},
     protocol::{NodeId, WaitPolicy},
-    reentrant::Reentrant,
     runtime::block_on,
     shield::shield,
 };
@@ -48,41 +46,6 @@ impl Redlock {
         Self { engine }
     }
 
-    /// Connects to the nodes with the default settings: [`Builder::connect`] without a change.
-    ///
-    /// # Errors
-    ///
-    /// [`ConnectError`]: a node that must not vote, too few that can be reached, or a list that cannot work.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future closes the connections. Nothing has been set on any node.
-    pub async fn connect<I>(nodes: I) -> Result<Self, ConnectError>
-    where
-        I: IntoIterator,
-        I::Item: Into<NodeSpec>,
-    {
-        Self::builder().nodes(nodes).connect().await
-    }
-
-    /// [`connect`](Redlock::connect), blocking this thread. No runtime is needed.
-    ///
-    /// # Errors
-    ///
-    /// As for [`connect`](Redlock::connect).
-    pub fn connect_blocking<I>(nodes: I) -> Result<Self, ConnectError>
-    where
-        I: IntoIterator,
-        I::Item: Into<NodeSpec>,
-    {
-        Self::builder().nodes(nodes).connect_blocking()
-    }
-
-    /// Settings to choose, before connecting.
-    pub fn builder() -> Builder {
-        Builder::default()
-    }
-
     /// A request for a lease on `resource`, which may be any bytes. It waits while somebody else holds it,
     /// up to the request's deadline.
     ///
@@ -104,12 +67,6 @@ impl Redlock {
     #[doc(alias = "try_lock")]
     pub fn try_acquire(&self, resource: impl AsRef<[u8]>) -> Acquire {
         Acquire::new(Arc::clone(&self.engine), resource.as_ref(), WaitPolicy::OneRound)
-    }
-
-    /// An owner whose nested acquires of a resource that it holds share one lease.
-    #[must_use]
-    pub fn reentrant(&self) -> Reentrant {
-        Reentrant::new(self.clone())
     }
 
     /// How each node is, as last seen, in the order of the configuration. Nothing is sent.

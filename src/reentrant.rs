@@ -8,7 +8,7 @@ use std::{
     fmt,
     ops::Deref,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, MutexGuard, Weak,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -18,6 +18,7 @@ use crate::{
     acquire::Acquire,
     error::{AcquireError, ReleaseError},
     lease::{Lease, Release},
+    lock::Lock,
     redlock::Redlock,
 };
 
@@ -46,7 +47,7 @@ const FEW: usize = 32;
 #[derive(Clone)]
 pub struct Reentrant {
     redlock: Redlock,
-    held: Arc<Mutex<Slots>>,
+    held: Arc<Lock<Slots>>,
 }
 
 /// The resources of an owner, with some that it does not hold any more.
@@ -62,9 +63,17 @@ type Slot = Arc<Shared>;
 /// One resource of an owner.
 #[derive(Default)]
 struct Shared {
-    lease: Mutex<Weak<Common>>,
+    lease: Lock<Weak<Common>>,
     /// Held by the one of the owner's tasks that is acquiring: the others wait for it, and then share.
     turn: tokio::sync::Mutex<()>,
+}
+
+impl Redlock {
+    /// An owner whose nested acquires of a resource that it holds share one lease.
+    #[must_use]
+    pub fn reentrant(&self) -> Reentrant {
+        Reentrant::new(self.clone())
+    }
 }
 
 impl Reentrant {
@@ -148,7 +157,7 @@ impl Reentrant {
     }
 
     fn held(&self) -> MutexGuard<'_, Slots> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock()
     }
 }
 
@@ -162,7 +171,7 @@ impl Shared {
     }
 
     fn current(&self) -> MutexGuard<'_, Weak<Common>> {
-        self.lease.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lease.lock()
     }
 }
 

@@ -15,30 +15,14 @@ use tokio::sync::oneshot;
 
 use super::{
     Engine, HeldGrant,
-    round::AcquireRound,
+    round::{AcquireRound, AcquireSpec, Answer},
     turns::{Line, Place, Turn},
 };
 use crate::{
     error::{AcquireError, NodeOutcome, NodeReport, Reports},
-    protocol::{
-        Acquisition, GiveUp, LostRound, Next, NodeId, RenewalPolicy, Resource, RoundLoss,
-        Timestamp, TurnedAway, WaitPolicy,
-    },
+    protocol::{Acquisition, GiveUp, LostRound, Next, NodeId, RoundLoss, Timestamp, TurnedAway},
     telemetry,
 };
-
-/// What a caller asked for, checked.
-#[derive(Clone, Debug)]
-pub(crate) struct AcquireSpec {
-    /// The key on the nodes.
-    pub(crate) resource: Resource,
-    pub(crate) ttl: Duration,
-    pub(crate) min_validity: Duration,
-    pub(crate) wait_policy: WaitPolicy,
-    pub(crate) renewal: RenewalPolicy,
-}
-
-pub(super) type Answer = oneshot::Sender<Result<HeldGrant, AcquireError>>;
 
 /// An acquire under way, as its caller holds it. Dropping it gives up.
 pub(crate) struct Acquiring {

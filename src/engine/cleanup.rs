@@ -6,7 +6,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
     time::Duration,
 };
 
@@ -15,40 +15,15 @@ use futures::future::select;
 use super::{
     Engine, after_panic,
     fanout::{Fanout, Numbered, Progress},
-    release::Released,
+    footprint::Released,
 };
 use crate::{
+    lock::Lock,
     node::taken_for,
-    protocol::{Command, Footprint, NodeId, ReleaseOrder, Reply, Timestamp, UnconfirmedRelease},
+    protocol::{Command, NodeId, Reply, Timestamp, UnconfirmedRelease},
     shield::persist,
     telemetry,
 };
-
-/// A footprint that the round, its lease and its releases share.
-#[derive(Debug)]
-pub(super) struct SharedFootprint(Mutex<Footprint>);
-
-impl SharedFootprint {
-    pub(super) const fn new(footprint: Footprint) -> Self {
-        Self(Mutex::new(footprint))
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, Footprint> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Ends it, and says where to release.
-    pub(super) fn end(&self) -> Vec<ReleaseOrder> {
-        self.lock().handle_ended();
-        self.orders()
-    }
-
-    /// Where to release now.
-    pub(super) fn orders(&self) -> Vec<ReleaseOrder> {
-        let mut footprint = self.lock();
-        std::iter::from_fn(|| footprint.poll_release()).collect()
-    }
-}
 
 /// The most releases that wait for one node; beyond it the oldest is given up, and its key expires.
 const MOST: usize = 16_384;
@@ -62,7 +37,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// The unconfirmed releases of one node.
 #[derive(Debug, Default)]
 pub(super) struct PendingReleases {
-    queue: Mutex<Queue>,
+    queue: Lock<Queue>,
 }
 
 #[derive(Debug, Default)]
@@ -204,7 +179,7 @@ impl Drop for Batch<'_> {
 
 impl PendingReleases {
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
     /// The first ones that are due; those that have expired are given up.

@@ -7,15 +7,19 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, MutexGuard, Weak},
     time::Duration,
 };
 
 use tokio::sync::{Notify, oneshot};
 
-use super::{Engine, cleanup::SharedFootprint, release::Released};
+use super::{
+    Engine,
+    footprint::{Released, SharedFootprint},
+};
 use crate::{
     error::{LeaseLost, ReleaseError},
+    lock::Lock,
     protocol::{
         ExtendOutcome, FencingToken, LeaseAction, Lifecycle, LossReason, NodeId, Owner, Resource,
         TimerKey, Timestamp, Wakeup, validity,
@@ -32,7 +36,7 @@ pub(crate) struct Grant {
     owner: Owner,
     token: Option<FencingToken>,
     footprint: Arc<SharedFootprint>,
-    state: Mutex<State>,
+    state: Lock<State>,
     changed: Notify,
 }
 
@@ -86,7 +90,7 @@ impl Grant {
         footprint: Arc<SharedFootprint>,
     ) -> Arc<Self> {
         let state = State { lifecycle, scheduled: None, warning: None, released: false };
-        let (state, changed) = (Mutex::new(state), Notify::new());
+        let (state, changed) = (Lock::new(state), Notify::new());
         let engine = Arc::downgrade(engine);
         Arc::new(Self { engine, resource, owner, token, footprint, state, changed })
     }
@@ -277,7 +281,7 @@ impl Grant {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -8,6 +8,7 @@ mod admission;
 mod cleanup;
 mod clocks;
 mod fanout;
+mod footprint;
 mod grant;
 
 mod quarantine;
@@ -31,8 +32,9 @@ use std::{
 use tokio::sync::Notify;
 
 pub(crate) use self::{
-    acquire::{AcquireSpec, Acquiring},
+    acquire::Acquiring,
     grant::{Grant, HeldGrant},
+    round::AcquireSpec,
 };
 use self::{
     cleanup::PendingReleases,

@@ -9,16 +9,17 @@ use tokio::sync::oneshot;
 
 use super::{
     Counted, Engine,
-    cleanup::{PendingRelease, SharedFootprint},
+    cleanup::PendingRelease,
     fanout::{Fanout, Progress},
+    footprint::Released,
     turns::{Line, Turn},
 };
 use crate::{
     error::{NodeOutcome, ReleaseError},
     node::NodeError,
     protocol::{
-        Command, Failure, NodeId, Owner, ReleaseOrder, Reply, Resource, RoundLoss, Tally,
-        Timestamp, TurnedAway, Verdict,
+        Command, Failure, NodeId, ReleaseOrder, Reply, RoundLoss, Tally, Timestamp, TurnedAway,
+        Verdict,
     },
     runtime::Task,
     telemetry,
@@ -29,15 +30,6 @@ use crate::{
 /// release that failed.
 fn longest(node_timeout: Duration) -> Duration {
     node_timeout.saturating_mul(10).min(Duration::from_secs(1)).max(node_timeout)
-}
-
-/// Which key is to be deleted, and where it may stand.
-#[derive(Clone)]
-pub(super) struct Released {
-    pub(super) resource: Resource,
-    pub(super) owner: Owner,
-    pub(super) ttl: Duration,
-    pub(super) footprint: Arc<SharedFootprint>,
 }
 
 impl Engine {

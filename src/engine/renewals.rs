@@ -5,7 +5,7 @@
 
 use std::{
     iter::repeat_with,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, MutexGuard, Weak},
     time::Duration,
 };
 
@@ -18,6 +18,7 @@ use super::{
     restore::LostKey,
 };
 use crate::{
+    lock::Lock,
     node::NodeError,
     protocol::{
         Command, ExtendOutcome, ExtendSpec, LeaseAction, NodeId, Reply, RoundLoss, Tally, TimerKey,
@@ -29,7 +30,7 @@ use crate::{
 /// The leases that are held, by the time at which each wants to be looked at.
 #[derive(Debug, Default)]
 pub(super) struct Renewals {
-    timers: Mutex<TimerQueue<Weak<Grant>>>,
+    timers: Lock<TimerQueue<Weak<Grant>>>,
     /// Wakes the task, because something is due earlier than what it sleeps for.
     wake: Arc<Notify>,
 }
@@ -40,7 +41,7 @@ impl Renewals {
     }
 
     fn timers(&self) -> MutexGuard<'_, TimerQueue<Weak<Grant>>> {
-        self.timers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.timers.lock()
     }
 }
 

@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use super::{
     Engine, Grant,
     fanout::{Fanout, Numbered, Progress},
-    release::Released,
+    footprint::Released,
 };
 use crate::{
     node::NodeError,

@@ -3,24 +3,37 @@
 //! It carries out what the round and its footprint decide. It must see to every node that it asked, also after the
 //! verdict.
 
-use std::{future::poll_fn, sync::Arc, task::Poll};
+use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
+
+use tokio::sync::oneshot;
 
 use super::{
-    Engine, Grant,
-    acquire::{AcquireSpec, Answer},
-    cleanup::SharedFootprint,
+    Engine, Grant, HeldGrant,
     fanout::{Fanout, Progress},
-    release::Released,
+    footprint::{Released, SharedFootprint},
     turns::Turn,
 };
 use crate::{
-    error::{NodeOutcome, Reports},
+    error::{AcquireError, NodeOutcome, Reports},
     node::NodeError,
     protocol::{
-        Failure, Lifecycle, LostRound, NodeId, Owner, RenewalPolicy, Reply, Round, RoundLoss,
-        RoundSpec, Timestamp, Verdict,
+        Failure, Lifecycle, LostRound, NodeId, Owner, RenewalPolicy, Reply, Resource, Round,
+        RoundLoss, RoundSpec, Timestamp, Verdict, WaitPolicy,
     },
 };
+
+/// What a caller asked for, checked.
+#[derive(Clone, Debug)]
+pub(crate) struct AcquireSpec {
+    /// The key on the nodes.
+    pub(crate) resource: Resource,
+    pub(crate) ttl: Duration,
+    pub(crate) min_validity: Duration,
+    pub(crate) wait_policy: WaitPolicy,
+    pub(crate) renewal: RenewalPolicy,
+}
+
+pub(super) type Answer = oneshot::Sender<Result<HeldGrant, AcquireError>>;
 
 /// One round with its commands under way.
 pub(super) struct AcquireRound {

@@ -8,7 +8,7 @@ mod deadlines;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, MutexGuard, Weak},
     time::Duration,
 };
 
@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 use self::deadlines::{Attending, attend};
 use super::{Engine, after_panic};
 use crate::{
+    lock::Lock,
     node::NodeError,
     protocol::{Reply, Timestamp, Traffic, TurnedAway, Window},
     shield::{persist, shielded},
@@ -34,7 +35,7 @@ pub(super) type Start = Box<dyn FnOnce(Result<Turn, TurnedAway>) + Send>;
 
 /// A line, and the rounds that have been let in.
 pub(super) struct Turns {
-    state: Mutex<State>,
+    state: Lock<State>,
     /// Wakes the task that looks after deadlines.
     wake: Arc<Notify>,
 }
@@ -76,7 +77,7 @@ impl Turns {
             answered: Timestamp::ORIGIN,
             crowded: Timestamp::ORIGIN,
         };
-        Self { state: Mutex::new(state), wake: Arc::default() }
+        Self { state: Lock::new(state), wake: Arc::default() }
     }
 
     /// Wakes the task that looks after deadlines.
@@ -85,7 +86,7 @@ impl Turns {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -6,17 +6,19 @@
 use std::{
     ptr,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, MutexGuard,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
 use tokio::sync::Notify;
 
+use crate::lock::Lock;
+
 /// What has arrived and has not been begun. A channel would do, but for the end: a task that is sent while the
 /// receiver is dropped stays in a channel for as long as there are senders.
 pub(super) struct Arrivals<T> {
-    waiting: Mutex<Waiting<T>>,
+    waiting: Lock<Waiting<T>>,
     wake: Notify,
     /// Nothing will be begun any more.
     ended: AtomicBool,
@@ -33,7 +35,7 @@ struct Waiting<T> {
 impl<T> Arrivals<T> {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
-            waiting: Mutex::new(Waiting { tasks: Vec::new(), closed: false }),
+            waiting: Lock::new(Waiting { tasks: Vec::new(), closed: false }),
             wake: Notify::new(),
             ended: AtomicBool::new(false),
             thread: AtomicUsize::new(0),
@@ -102,7 +104,7 @@ impl<T> Arrivals<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting<T>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 }
 
@@ -143,17 +145,17 @@ mod tests {
 
     #[test]
     fn what_has_arrived_is_begun_in_order_and_what_comes_after_the_end_is_dropped() {
-        let (arrivals, begun) = (Arrivals::new(), Mutex::new(Vec::new()));
+        let (arrivals, begun) = (Arrivals::new(), Lock::new(Vec::new()));
         let mut cx = Context::from_waker(Waker::noop());
         {
-            let begin = |task: Arc<u8>| begun.lock().unwrap().push(*task);
+            let begin = |task: Arc<u8>| begun.lock().push(*task);
             let mut attending = pin!(Arc::clone(&arrivals).attend(begin));
             arrivals.push(Arc::new(1));
             arrivals.push(Arc::new(2));
             assert!(attending.as_mut().poll(&mut cx).is_pending());
             arrivals.push(Arc::new(3));
             assert!(attending.as_mut().poll(&mut cx).is_pending());
-            assert_eq!(*begun.lock().unwrap(), [1, 2, 3]);
+            assert_eq!(*begun.lock(), [1, 2, 3]);
             assert!(arrivals.is_empty() && !arrivals.has_ended());
         }
         assert!(arrivals.has_ended());
@@ -173,12 +175,12 @@ mod tests {
 
     #[test]
     fn when_it_is_closed_what_has_arrived_is_begun_first() {
-        let (arrivals, begun) = (Arrivals::new(), Mutex::new(0));
+        let (arrivals, begun) = (Arrivals::new(), Lock::new(0));
         arrivals.push(());
         arrivals.close();
-        let mut attending = pin!(Arc::clone(&arrivals).attend(|()| *begun.lock().unwrap() += 1));
+        let mut attending = pin!(Arc::clone(&arrivals).attend(|()| *begun.lock() += 1));
         assert!(attending.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
-        assert_eq!(*begun.lock().unwrap(), 1);
+        assert_eq!(*begun.lock(), 1);
     }
 
     #[test]
