@@ -26,10 +26,10 @@ impl SharedFootprint {
         self.0.lock()
     }
 
-    /// Ends it, and says where to release.
-    pub(super) fn end(&self) -> Vec<ReleaseOrder> {
+    /// Gives the lease back, and says where to release.
+    pub(super) fn give_back(&self) -> Vec<ReleaseOrder> {
         let mut footprint = self.lock();
-        footprint.handle_ended();
+        footprint.handle_given_back();
         orders(&mut footprint)
     }
 

@@ -41,7 +41,7 @@ impl Engine {
         released: Released,
     ) -> oneshot::Receiver<Result<(), ReleaseError>> {
         let (answer, receiver) = oneshot::channel();
-        let orders = released.footprint.end();
+        let orders = released.footprint.give_back();
         // It counts as under way while it waits for its turn, too.
         let (started, counted) = (self.now(), self.count());
         let answer = Some(answer);

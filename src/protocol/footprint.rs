@@ -7,8 +7,9 @@
 //!
 //! - **F1** A node is clear only if no command that sets the key was sent there, or the only one was the acquire and the
 //!   node has certainly not executed it.
-//! - **F2** When the grant ends, each node that is not clear is released on once; and once more whenever an answer
-//!   comes after that which shows that the key may have been set since.
+//! - **F2** At the end each node that is not clear is released on, and whatever may be executed behind that release is
+//!   followed: after a lost round by one more release, when an answer shows that the key may have been set; after a
+//!   lease was given back by F4.
 //! - **F3** A restore may be sent only while the grant lasts, one at a time to a node, and from then on the node is not
 //!   clear.
 //! - **F4** A release that finds nothing is not the last word where the command that sets the key may arrive behind it:
@@ -70,8 +71,10 @@ enum Phase {
     Open,
     /// It is over, and its holder has not given it back yet: nothing more may be set.
     Over,
-    /// Everything is to be released.
-    Ended,
+    /// The round was lost: everything is to be released, right behind the acquires.
+    Lost,
+    /// The lease was given back: everything is to be released.
+    GivenBack,
 }
 
 /// Where the key of one owner may stand.
@@ -117,7 +120,8 @@ impl Footprint {
             Ok(Reply::Denied(_)) | Err(Failure { sent: false, .. }) => Trace::Nothing,
             Err(Failure { sent: true, .. }) => Trace::MayLandLate,
         };
-        if self.phase == Phase::Ended && place.acquire != Trace::Nothing {
+        // A lease that was given back has had it followed from then on.
+        if self.phase == Phase::Lost && place.acquire != Trace::Nothing {
             self.order(node);
         }
     }
@@ -158,12 +162,21 @@ impl Footprint {
         }
     }
 
-    /// The round was lost, or the grant is given back: all that may stand is to be released.
-    pub fn handle_ended(&mut self) {
-        if self.phase == Phase::Ended {
+    /// The round was lost: all that may stand is to be released, right behind the acquires.
+    pub fn handle_lost(&mut self) {
+        self.end(Phase::Lost);
+    }
+
+    /// The lease is given back: all that may stand is to be released.
+    pub fn handle_given_back(&mut self) {
+        self.end(Phase::GivenBack);
+    }
+
+    fn end(&mut self, phase: Phase) {
+        if self.has_ended() {
             return;
         }
-        self.phase = Phase::Ended;
+        self.phase = phase;
         for index in 0..self.places.len() {
             self.order(NodeId::new(index));
         }
@@ -176,7 +189,7 @@ impl Footprint {
 
     /// Whether everything is to be released, or has been.
     pub fn has_ended(&self) -> bool {
-        self.phase == Phase::Ended
+        matches!(self.phase, Phase::Lost | Phase::GivenBack)
     }
 
     /// Whether certainly nothing stands there, and nothing will.
@@ -200,7 +213,7 @@ impl Footprint {
         let Some(place) = self.places.get(node.index()).filter(|place| !place.is_clear()) else {
             return;
         };
-        let may_land_late = place.may_land_late();
+        let may_land_late = place.may_land_late(self.phase);
         self.orders.push_back(ReleaseOrder { node, may_land_late });
     }
 }
@@ -210,11 +223,17 @@ impl Place {
         self.acquire == Trace::Nothing && !self.restored
     }
 
-    /// A release that is sent right after an acquire goes behind it on the same connection, and is executed after it;
-    /// should the connection break, the acquire's failure orders another one. A restore goes out with many others,
-    /// long before or after, and may have to be sent twice (its script first), so that no order is kept.
-    fn may_land_late(&self) -> bool {
-        self.acquire == Trace::MayLandLate || self.restoring || self.restore_may_land_late
+    /// A release of a lost round is sent right behind the acquire on the same connection, and is executed after it;
+    /// should the acquire fail, or be sent a second time since the server did not know the script, its answer orders
+    /// another one. That of a lease may come when the connection is another one already. A restore goes out with many
+    /// others, and may have to be sent a second time, so that no order is kept.
+    fn may_land_late(&self, phase: Phase) -> bool {
+        let acquire = match self.acquire {
+            Trace::MayLandLate => true,
+            Trace::UnderWay => phase != Phase::Lost,
+            Trace::Nothing | Trace::Set => false,
+        };
+        acquire || self.restoring || self.restore_may_land_late
     }
 }
 

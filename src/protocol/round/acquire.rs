@@ -360,6 +360,6 @@ impl Round {
                 self.votes.set(node, Vote::Outvoted);
             }
         }
-        footprint.handle_ended();
+        footprint.handle_lost();
     }
 }
