@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 
 use super::{
     Engine, HeldGrant,
+    resources::ResourceSlot,
     round::{AcquireRound, AcquireSpec, Answer},
     turns::{Line, Place, Turn},
 };
@@ -43,6 +44,7 @@ impl Future for Acquiring {
 /// A request with what decides on it, and with what the nodes have said.
 struct Request {
     asked: AcquireSpec,
+    resource: Arc<ResourceSlot>,
     acquisition: Acquisition,
     answer: Answer,
     /// The last round, as it is reported.
@@ -94,7 +96,9 @@ impl Engine {
         }
         let settings = self.config.wait_settings();
         let acquisition = Acquisition::new(settings, asked.wait_policy, self.now());
-        let request = Request { asked, acquisition, answer, last: None, found_held: None };
+        let resource = self.resources.slot(&asked.resource);
+        let request =
+            Request { asked, resource, acquisition, answer, last: None, found_held: None };
         let place = match self.take_turn(Line::Acquires) {
             Some(turn) => {
                 request.start(self, Ok(turn));
@@ -153,9 +157,7 @@ impl Engine {
             {
                 return;
             }
-            let closing = pin!(self.closing());
-            let pause = select(self.runtime.sleep_until(at), closing);
-            if let Either::Left(_) = select(pin!(request.answer.closed()), pause).await {
+            if !self.pause_before_round(&mut request, at).await {
                 return;
             }
             turn = match self.next_turn(&mut request).await {
@@ -171,7 +173,7 @@ impl Engine {
         let rounds = request.acquisition.lost_rounds().saturating_add(1);
         let waited = now.saturating_since(request.acquisition.started());
         telemetry::acquired(&request.asked.resource, rounds, waited);
-        if let Some(grant) = round.grant() {
+        if let Some(grant) = round.grant(&request.resource) {
             // A caller that is gone hands the grant back, and dropping it releases it.
             drop(request.answer.send(Ok(HeldGrant::new(grant, Arc::clone(self)))));
         }
@@ -217,6 +219,13 @@ impl Engine {
                 return;
             }
         }
+    }
+
+    /// Pauses until `at`, or until the key is gone, or no more rounds are begun. False says that the caller is gone.
+    async fn pause_before_round(&self, request: &mut Request, at: Timestamp) -> bool {
+        let (closing, freed) = (pin!(self.closing()), pin!(request.resource.freed()));
+        let pause = select(self.runtime.sleep_until(at), select(closing, freed));
+        matches!(select(pin!(request.answer.closed()), pause).await, Either::Right(_))
     }
 
     /// A turn for another round. It is at the end of the line: many who wait for one resource must not keep all others

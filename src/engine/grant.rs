@@ -16,6 +16,7 @@ use tokio::sync::{Notify, oneshot};
 use super::{
     Engine,
     footprint::{Released, SharedFootprint},
+    resources::ResourceSlot,
 };
 use crate::{
     error::{LeaseLost, ReleaseError},
@@ -32,7 +33,7 @@ use crate::{
 pub(crate) struct Grant {
     /// The lease keeps the engine alive. A signal that is kept does not, nor its connections.
     engine: Weak<Engine>,
-    resource: Resource,
+    resource: Arc<ResourceSlot>,
     owner: Owner,
     token: Option<FencingToken>,
     footprint: Arc<SharedFootprint>,
@@ -83,7 +84,7 @@ pub(super) struct TickOutcome {
 impl Grant {
     pub(super) fn new(
         engine: &Arc<Engine>,
-        resource: Resource,
+        resource: Arc<ResourceSlot>,
         owner: Owner,
         token: Option<FencingToken>,
         lifecycle: Lifecycle,
@@ -95,8 +96,8 @@ impl Grant {
         Arc::new(Self { engine, resource, owner, token, footprint, state, changed })
     }
 
-    pub(crate) const fn resource(&self) -> &Resource {
-        &self.resource
+    pub(crate) fn resource(&self) -> &Resource {
+        self.resource.name()
     }
 
     pub(crate) const fn owner(&self) -> Owner {
@@ -195,8 +196,8 @@ impl Grant {
     pub(super) fn tell(&self, action: LeaseAction) {
         match action {
             LeaseAction::Extend => {}
-            LeaseAction::Warn(reason) => telemetry::lease_ending(&self.resource, reason),
-            LeaseAction::Lose(reason) => telemetry::lease_lost(&self.resource, reason),
+            LeaseAction::Warn(reason) => telemetry::lease_ending(self.resource(), reason),
+            LeaseAction::Lose(reason) => telemetry::lease_lost(self.resource(), reason),
         }
         self.changed.notify_waiters();
     }
@@ -249,12 +250,15 @@ impl Grant {
         if let Some(key) = key {
             engine.cancel(key);
         }
-        let answer = engine.release(Released {
-            resource: self.resource.clone(),
-            owner: self.owner,
-            ttl,
-            footprint: Arc::clone(&self.footprint),
-        });
+        let answer = engine.release(
+            Released {
+                resource: self.resource().clone(),
+                owner: self.owner,
+                ttl,
+                footprint: Arc::clone(&self.footprint),
+            },
+            Arc::clone(&self.resource),
+        );
         self.changed.notify_waiters();
         Some(answer)
     }
@@ -301,6 +305,6 @@ impl State {
 
 impl fmt::Debug for Grant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Grant").field("resource", &self.resource).finish_non_exhaustive()
+        f.debug_struct("Grant").field("resource", self.resource()).finish_non_exhaustive()
     }
 }

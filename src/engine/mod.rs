@@ -14,6 +14,7 @@ mod grant;
 mod quarantine;
 mod release;
 mod renewals;
+mod resources;
 mod restore;
 mod round;
 mod shield;
@@ -39,6 +40,7 @@ pub(crate) use self::{
 use self::{
     cleanup::PendingReleases,
     renewals::Renewals,
+    resources::Resources,
     shield::Shielded,
     turns::{Line, Turns},
 };
@@ -66,6 +68,7 @@ pub(crate) struct Engine {
     admission: Mutex<Admission>,
     clocks: Mutex<Clocks>,
     renewals: Renewals,
+    resources: Arc<Resources>,
     acquires: Turns,
     releases: Turns,
     active: Activity,
@@ -148,6 +151,9 @@ impl Engine {
             config.longest_ttl(),
             config.node_timeout.saturating_mul(2),
         );
+        let resources = Resources::new(quorum);
+        let told = Arc::clone(&resources);
+        fleet.on_freed(move |node, resource| told.handle_gone(node, resource));
         let fenced = !config.classic;
         let turns = || Turns::new(config.node_timeout);
         let (acquires, releases) = (turns(), turns());
@@ -161,6 +167,7 @@ impl Engine {
             admission: Mutex::new(admission),
             clocks: Mutex::new(Clocks::new(quorum)),
             renewals: Renewals::default(),
+            resources,
             acquires,
             releases,
             active: Activity::default(),

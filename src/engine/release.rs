@@ -12,6 +12,7 @@ use super::{
     cleanup::PendingRelease,
     fanout::{Fanout, Progress},
     footprint::Released,
+    resources::ResourceSlot,
     turns::{Line, Turn},
 };
 use crate::{
@@ -39,13 +40,14 @@ impl Engine {
     pub(super) fn release(
         self: &Arc<Self>,
         released: Released,
+        slot: Arc<ResourceSlot>,
     ) -> oneshot::Receiver<Result<(), ReleaseError>> {
         let (answer, receiver) = oneshot::channel();
         let orders = released.footprint.give_back();
         // It counts as under way while it waits for its turn, too.
         let (started, counted) = (self.now(), self.count());
         let answer = Some(answer);
-        let asked = AskedRelease { released, orders, started, answer, counted };
+        let asked = AskedRelease { released, slot, orders, started, answer, counted };
         match self.take_turn(Line::Releases) {
             Some(turn) => asked.begin(self, Ok(turn)),
             None => {
@@ -60,7 +62,7 @@ impl Engine {
     }
 
     async fn release_round(self: Arc<Self>, asked: AskedRelease, turn: Turn) {
-        let AskedRelease { released, orders, started, mut answer, counted } = asked;
+        let AskedRelease { released, slot, orders, started, mut answer, counted } = asked;
         let mut tally = tally(&self, &released, &orders);
         let resource = released.resource.clone();
         let mut releases = Releases::new(&self, released, orders, started).with_turn(turn);
@@ -70,6 +72,9 @@ impl Engine {
         loop {
             if tally.verdict() != Verdict::Pending && !releases.decided {
                 telemetry::released(&resource, tally.granted());
+                if tally.verdict() == Verdict::Won {
+                    slot.handle_freed();
+                }
                 if let Some(answer) = answer.take() {
                     let _ = answer.send(releases.result(&tally));
                 }
@@ -115,6 +120,7 @@ fn tally(engine: &Engine, released: &Released, orders: &[ReleaseOrder]) -> Tally
 /// A release that somebody waits for, before its round.
 struct AskedRelease {
     released: Released,
+    slot: Arc<ResourceSlot>,
     orders: Vec<ReleaseOrder>,
     started: Timestamp,
     /// Until whoever waits for it has been told.

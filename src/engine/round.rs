@@ -11,6 +11,7 @@ use super::{
     Engine, Grant, HeldGrant,
     fanout::{Fanout, Progress},
     footprint::{Released, SharedFootprint},
+    resources::ResourceSlot,
     turns::Turn,
 };
 use crate::{
@@ -181,14 +182,14 @@ impl AcquireRound {
     }
 
     /// What it has won; `None` where it has not.
-    pub(super) fn grant(&self) -> Option<Arc<Grant>> {
+    pub(super) fn grant(&self, resource: &Arc<ResourceSlot>) -> Option<Arc<Grant>> {
         let footprint = self.footprint.as_ref().filter(|_| self.round.verdict() == Verdict::Won)?;
         let spec = self.round.spec();
         let lifecycle =
             Lifecycle::new(self.started, self.round.deadline(), spec.ttl, spec.drift, self.renewal);
         let grant = Grant::new(
             &self.engine,
-            spec.resource.clone(),
+            Arc::clone(resource),
             spec.owner,
             self.round.token(),
             lifecycle,

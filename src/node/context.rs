@@ -236,7 +236,6 @@ impl Fleet {
 
     /// Calls `listener` for each key that a node says is gone, on the thread that the node says it on. The first
     /// listener stays. It must not keep the fleet alive.
-    #[cfg_attr(not(test), allow(dead_code, reason = "whoever waits polls, so far"))]
     pub(crate) fn on_freed(&self, listener: impl Fn(NodeId, &Resource) + Send + Sync + 'static) {
         let _ = self.on_freed.set(Box::new(listener));
     }

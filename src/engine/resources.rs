@@ -1,0 +1,150 @@
+//! The resources that are wanted or held in this process: one object for each, for as long as anybody has to do with it.
+//!
+//! It tells one of those who pause between rounds for a resource that its key is gone. That is a hint: it ends a pause
+//! early, and no vote and no deadline rests on it.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Weak},
+};
+
+use tokio::sync::Notify;
+
+use crate::{
+    lock::Lock,
+    protocol::{NodeId, Quorum, Resource},
+};
+
+/// All of them, by name.
+#[derive(Debug)]
+pub(super) struct Resources {
+    quorum: Quorum,
+    by_name: Lock<HashMap<Resource, Weak<ResourceSlot>>>,
+}
+
+/// One resource that is wanted or held here.
+pub(super) struct ResourceSlot {
+    name: Resource,
+    home: Arc<Resources>,
+    /// The nodes that have said that the key is gone, since that was a quorum last.
+    gone_from: Lock<Vec<NodeId>>,
+    freed: Notify,
+}
+
+impl Resources {
+    pub(super) fn new(quorum: Quorum) -> Arc<Self> {
+        Arc::new(Self { quorum, by_name: Lock::default() })
+    }
+
+    /// The object of a resource, which is made where there is none.
+    pub(super) fn slot(self: &Arc<Self>, name: &Resource) -> Arc<ResourceSlot> {
+        let mut by_name = self.by_name.lock();
+        if let Some(slot) = by_name.get(name).and_then(Weak::upgrade) {
+            return slot;
+        }
+        let slot = Arc::new(ResourceSlot {
+            name: name.clone(),
+            home: Arc::clone(self),
+            gone_from: Lock::default(),
+            freed: Notify::new(),
+        });
+        by_name.insert(name.clone(), Arc::downgrade(&slot));
+        slot
+    }
+
+    /// A node says that the key of a resource is gone there.
+    pub(super) fn handle_gone(&self, node: NodeId, name: &Resource) {
+        // Upgraded without the lock: the last one to have it takes the lock when it drops it.
+        let slot = self.by_name.lock().get(name).cloned();
+        if let Some(slot) = slot.and_then(|slot| slot.upgrade()) {
+            slot.handle_gone(node);
+        }
+    }
+}
+
+impl ResourceSlot {
+    pub(super) const fn name(&self) -> &Resource {
+        &self.name
+    }
+
+    /// The key is gone from a quorum: one of those who pause need not pause any longer.
+    pub(super) fn handle_freed(&self) {
+        self.gone_from.lock().clear();
+        self.freed.notify_one();
+    }
+
+    /// Ends when the key is gone from a quorum, for one of those who wait for that.
+    pub(super) async fn freed(&self) {
+        self.freed.notified().await;
+    }
+
+    fn handle_gone(&self, node: NodeId) {
+        let is_quorum = {
+            let mut gone_from = self.gone_from.lock();
+            if !gone_from.contains(&node) {
+                gone_from.push(node);
+            }
+            gone_from.len() >= self.home.quorum.needed()
+        };
+        if is_quorum {
+            self.handle_freed();
+        }
+    }
+}
+
+impl Drop for ResourceSlot {
+    fn drop(&mut self) {
+        let mut by_name = self.home.by_name.lock();
+        // Another one may have been made in its place.
+        if by_name.get(&self.name).is_some_and(|slot| slot.strong_count() == 0) {
+            by_name.remove(&self.name);
+        }
+    }
+}
+
+impl fmt::Debug for ResourceSlot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResourceSlot").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    fn name() -> Resource {
+        Resource::new("r").unwrap()
+    }
+
+    #[test]
+    fn there_is_one_object_for_as_long_as_somebody_has_it() {
+        let resources = Resources::new(Quorum::of(3));
+        let (one, two) = (resources.slot(&name()), resources.slot(&name()));
+        assert!(Arc::ptr_eq(&one, &two));
+        drop(one);
+        assert_eq!(resources.by_name.lock().len(), 1);
+        drop(two);
+        assert_eq!(resources.by_name.lock().len(), 0);
+    }
+
+    #[test]
+    fn one_who_waits_is_told_when_a_quorum_of_nodes_has_lost_the_key() {
+        let resources = Resources::new(Quorum::of(3));
+        let slot = resources.slot(&name());
+        let told = || slot.freed().now_or_never().is_some();
+        resources.handle_gone(NodeId::new(0), &name());
+        resources.handle_gone(NodeId::new(0), &name());
+        assert!(!told(), "one node twice is no quorum");
+        resources.handle_gone(NodeId::new(2), &name());
+        assert!(told());
+        assert!(!told(), "only one of them is told");
+        resources.handle_gone(NodeId::new(1), &name());
+        assert!(!told(), "it is counted anew");
+        slot.handle_freed();
+        assert!(told());
+        resources.handle_gone(NodeId::new(1), &Resource::new("another").unwrap());
+    }
+}
