@@ -19,8 +19,7 @@ use super::{
     footprint::Refusals,
 };
 use crate::{
-    node::taken_for,
-    protocol::{Command, NodeId, Owner, Reply, Resource, Timestamp},
+    protocol::{Command, NodeId, Owner, Reply, Resource, Timestamp, lateness::taken_for},
     shield::persist,
     telemetry,
 };

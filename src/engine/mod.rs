@@ -6,12 +6,10 @@
 mod acquire;
 mod admission;
 mod cleanup;
-mod clocks;
 mod fanout;
 mod footprint;
 mod grant;
 mod pace;
-mod quarantine;
 mod release;
 mod renewals;
 mod restore;
@@ -19,13 +17,14 @@ mod round;
 mod shield;
 mod timers;
 mod turns;
+mod visit;
 mod window;
 
 use std::{
     future::Future,
     sync::{
         Arc, Mutex, Weak,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -49,7 +48,7 @@ use crate::{
     config::Config,
     error::CloseError,
     node::{Fleet, Node, NodeContext, NodeError, NodeState, NodeStatus},
-    protocol::{Admission, Clocks, Floor, NodeId, Quorum, Timestamp},
+    protocol::{Admission, NodeId, Quorum, Timestamp},
     runtime::{Runtime, Task},
     shield::{persist, shielded},
 };
@@ -67,7 +66,6 @@ pub(crate) struct Engine {
     fleet: Arc<Fleet>,
     pace: Pace,
     admission: Mutex<Admission>,
-    clocks: Mutex<Clocks>,
     renewals: Renewals,
     acquires: Turns,
     releases: Turns,
@@ -84,15 +82,8 @@ struct NodeSlot {
     address: Arc<str>,
     pace: Pace,
     pending: PendingReleases,
-    /// The era in which its clock jumped, so that it has to join again though it has not restarted; or zero.
-    jumped_in: AtomicU64,
-    /// The floor that a sealed majority of the others gave it, and the era for which that holds.
-    sealed_floor: Mutex<Option<(u64, Floor)>>,
-    /// How often its standing has been taken away.
-    lapses: AtomicU64,
-    /// The process that was last seen behind it.
-    identity: Mutex<Option<Arc<str>>>,
-    /// Why its marker could not be read or set, if that does not pass by itself.
+    /// Why its marker could not be read or set last, if that did not pass by itself. Whether that still holds,
+    /// `admission` knows.
     trouble: Mutex<Option<NodeError>>,
 }
 
@@ -126,10 +117,6 @@ impl Engine {
             node: Shielded::new(node),
             pace: Pace::default(),
             pending: PendingReleases::default(),
-            jumped_in: AtomicU64::new(0),
-            sealed_floor: Mutex::default(),
-            lapses: AtomicU64::new(0),
-            identity: Mutex::new(None),
             trouble: Mutex::new(None),
         };
         let admission = Admission::new(
@@ -149,7 +136,6 @@ impl Engine {
             fleet,
             pace: Pace::default(),
             admission: Mutex::new(admission),
-            clocks: Mutex::new(Clocks::new(quorum)),
             renewals: Renewals::default(),
             acquires,
             releases,
@@ -160,7 +146,7 @@ impl Engine {
         if fenced {
             let weak = Arc::downgrade(&engine);
             engine.runtime.spawn(Box::pin(async move {
-                let begin = || quarantine::attend(Weak::clone(&weak));
+                let begin = || visit::attend(Weak::clone(&weak));
                 persist(begin, || after_panic(&weak)).await;
             }));
         }

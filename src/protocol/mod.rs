@@ -32,10 +32,9 @@
 //! They are tested, each by name, in `tests/protocol`.
 
 mod admission;
-mod blame;
-mod clock;
 mod command;
 mod fencing;
+pub mod lateness;
 mod lifecycle;
 mod owner;
 mod quorum;
@@ -45,9 +44,10 @@ mod time;
 pub mod validity;
 mod vote;
 
-pub use admission::{Admission, AdmissionBlock, AdmissionPolicy, Floor, Marker, Standing};
-pub use blame::{Blame, Clocks, Witness};
-pub use clock::NodeClock;
+pub use admission::{
+    Admission, AdmissionBlock, AdmissionNews, AdmissionPolicy, Ballot, Blame, Clocks, Floor, Join,
+    Marker, NodeClock, Sight, Standing, Visit, VisitStep, VoteBlock, Witness,
+};
 pub use command::{Command, Denial, Mark, NodeId, Reply};
 pub use fencing::FencingToken;
 pub use lifecycle::{ExtendOutcome, LeaseAction, Lifecycle, LossReason, RenewalPolicy};

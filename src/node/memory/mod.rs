@@ -14,11 +14,9 @@ use std::{
 use tokio::sync::oneshot;
 
 use self::store::{Entry, Store};
-use super::{
-    Join, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus, Watcher,
-};
+use super::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus, Watcher};
 use crate::{
-    protocol::{Command, Floor, Marker, Reply, Timestamp},
+    protocol::{Command, Floor, Join, Marker, Reply, Timestamp},
     runtime,
 };
 

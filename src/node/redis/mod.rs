@@ -23,8 +23,8 @@ use tokio::sync::Notify;
 pub use self::address::AddressError;
 pub(crate) use self::address::{Address, TlsSettings};
 use self::session::Session;
-use super::{Join, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus};
-use crate::protocol::{Command, Floor, Marker, NodeClock, Reply};
+use super::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus};
+use crate::protocol::{Command, Floor, Join, Marker, NodeClock, Reply};
 
 /// A Redis or Valkey server, on one multiplexed connection under a supervisor of its own.
 pub(crate) struct RedisNode {

@@ -15,8 +15,8 @@ use super::{
     script::Script,
 };
 use crate::{
-    node::{ClockOffset, LATE, NodeError},
-    protocol::{NodeClock, Timestamp},
+    node::{ClockOffset, NodeError},
+    protocol::{NodeClock, Timestamp, lateness::LATE},
     runtime::Runtime,
 };
 

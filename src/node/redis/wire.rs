@@ -14,10 +14,10 @@ use super::{
     session::{Answer, Session},
 };
 use crate::{
-    node::{Join, NodeCall, NodeError, NodeFuture, Refusal},
+    node::{NodeCall, NodeError, NodeFuture, Refusal},
     protocol::{
-        Command, Denial, FencingToken, Floor, Mark, Marker, Owner, Reply, Resource, Timestamp,
-        validity,
+        Command, Denial, FencingToken, Floor, Join, Mark, Marker, Owner, Reply, Resource,
+        Timestamp, validity,
     },
 };
 
