@@ -80,19 +80,18 @@ impl Engine {
 
     /// Takes note of what a failure says about a node's standing.
     pub(super) fn node_failed(&self, node: NodeId, error: &NodeError) {
-        match error {
-            NodeError::NotAdmitted => {
-                if self.admission().handle_not_admitted(node) {
-                    self.fleet.attention.notify_one();
-                }
-            }
+        let changed = match error {
+            NodeError::NotAdmitted => self.admission().handle_not_admitted(node),
             NodeError::ClockJumped => {
                 let Some(slot) = self.slot(node) else { return };
                 let seen = slot.node.status().ok().and_then(|status| status.era);
                 self.admission().handle_clock_jumped(node, seen);
-                self.fleet.attention.notify_one();
+                true
             }
-            _ => {}
+            _ => false,
+        };
+        if changed {
+            self.fleet.attention.notify_one();
         }
     }
 

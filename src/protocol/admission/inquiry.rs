@@ -6,7 +6,7 @@
 use alloc::{boxed::Box, vec::Vec};
 use core::mem;
 
-use super::{Admission, AdmissionNews, Blame, Marker, NodeClock, Sight, Witness};
+use super::{Admission, AdmissionNews, Blame, Marker, NodeClock, Sight, Witness, sight::connected};
 use crate::protocol::{command::NodeId, time::Timestamp};
 
 /// Two looks are taken, and two more where a further jump is seen in them, but no more often than this. Then it is
@@ -138,13 +138,6 @@ pub(super) fn note_clocks(admission: &mut Admission, sights: &[Sight], since: Ti
 pub(super) fn just_met(admission: &Admission, sights: &[Sight], node: NodeId) -> bool {
     let tells = sights.get(node.index()).is_some_and(|sight| sight.clock.is_some());
     tells && !admission.clocks.has_seen(node)
-}
-
-/// The nodes that can be looked at just now.
-pub(super) fn connected(sights: &[Sight]) -> Vec<NodeId> {
-    let sights = sights.iter().enumerate();
-    let connected = sights.filter(|(_, sight)| sight.connected == Some(true));
-    connected.map(|(index, _)| NodeId::new(index)).collect()
 }
 
 fn suspects(admission: &Admission, sights: &[Sight]) -> Suspects {

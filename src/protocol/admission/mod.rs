@@ -50,15 +50,18 @@
 //! They are tested, each by name, in `tests/protocol/admission.rs`.
 
 mod admitting;
+mod agenda;
 mod blame;
 mod clock;
 mod floor;
 mod inquiry;
 mod marker;
+mod news;
+mod sight;
 mod standing;
 mod visit;
 
-use alloc::{boxed::Box, collections::VecDeque, sync::Arc, vec, vec::Vec};
+use alloc::{boxed::Box, collections::VecDeque, vec, vec::Vec};
 use core::time::Duration;
 
 use self::standing::NodeRecord;
@@ -67,8 +70,10 @@ pub use self::{
     clock::NodeClock,
     floor::{AdmissionBlock, AdmissionPolicy},
     marker::{Floor, Join, Marker},
+    news::AdmissionNews,
+    sight::Sight,
     standing::{Ballot, Standing, VoteBlock},
-    visit::{Sight, Visit, VisitStep},
+    visit::{Visit, VisitStep},
 };
 use crate::protocol::{
     command::{Mark, NodeId},
@@ -96,35 +101,6 @@ pub struct Admission {
     news: VecDeque<AdmissionNews>,
 }
 
-/// What has happened, for a log. Nothing depends on whether it is read.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-#[non_exhaustive]
-pub enum AdmissionNews {
-    /// A node has begun to wait.
-    Quarantined {
-        /// Which.
-        node: NodeId,
-        /// How long that lasts, as far as the longest ttl is known.
-        quarantine: Duration,
-    },
-    /// A node whose quarantine is over has to wait longer.
-    HeldBack {
-        /// Which.
-        node: NodeId,
-        /// Why.
-        block: AdmissionBlock,
-    },
-    /// A node has been admitted by this client.
-    Admitted {
-        /// Which.
-        node: NodeId,
-        /// From where its counters go on.
-        floor: Floor,
-    },
-    /// Jumps have been judged: who is to blame for that of each node, where there is one.
-    Judged(Box<[Option<Blame>]>),
-}
-
 impl Admission {
     /// A fleet of which nothing is known yet. `max_ttl` is this client's own longest ttl, and
     /// `attempt` the longest that one of its rounds can take.
@@ -146,44 +122,6 @@ impl Admission {
             next_look: None,
             news: VecDeque::new(),
         }
-    }
-
-    /// Whether a node may be asked for a vote at `now`.
-    ///
-    /// # Errors
-    ///
-    /// [`VoteBlock`] says why not.
-    pub fn may_vote(&self, node: NodeId, now: Timestamp) -> Result<(), VoteBlock> {
-        let Some(record) = self.record(node) else { return Err(VoteBlock::NotLookedAt) };
-        record.may_vote(self.quarantine(), now)
-    }
-
-    /// The same of the process that is seen behind the node just now. Commands need not ask for that: they say
-    /// themselves for which process they are.
-    ///
-    /// # Errors
-    ///
-    /// [`VoteBlock`] says why it may not vote.
-    pub fn may_vote_as(
-        &self,
-        node: NodeId,
-        identity: Option<&Arc<str>>,
-        now: Timestamp,
-    ) -> Result<(), VoteBlock> {
-        if self.record(node).is_some_and(|record| !record.is_known(identity)) {
-            return Err(VoteBlock::AnotherProcess);
-        }
-        self.may_vote(node, now)
-    }
-
-    /// To be taken before anything is asked of a node whose answer is a vote.
-    pub fn ballot(&self, node: NodeId) -> Ballot {
-        Ballot { node, lapses: self.record(node).map_or(0, |record| record.lapses) }
-    }
-
-    /// Whether an answer counts that was asked for under this ballot and has come now.
-    pub fn counts(&self, ballot: Ballot) -> bool {
-        self.ballot(ballot.node) == ballot
     }
 
     /// Where a node stands.
@@ -296,22 +234,6 @@ impl Admission {
     /// What has happened since this was asked last, one after the other.
     pub fn poll_news(&mut self) -> Option<AdmissionNews> {
         self.news.pop_front()
-    }
-
-    /// When the next quarantine ends.
-    pub fn poll_timeout(&self) -> Option<Timestamp> {
-        self.nodes
-            .iter()
-            .filter_map(|record| match record.standing {
-                Standing::Joining { since, .. } => Some(since.saturating_add(self.quarantine())),
-                _ => None,
-            })
-            .min()
-    }
-
-    /// The nodes whose quarantine is over at `now`.
-    pub fn due(&self, now: Timestamp) -> Vec<NodeId> {
-        self.everyone().filter(|node| self.remaining(*node, now) == Some(Duration::ZERO)).collect()
     }
 
     fn everyone(&self) -> impl Iterator<Item = NodeId> + use<> {

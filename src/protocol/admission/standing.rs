@@ -6,7 +6,7 @@
 use alloc::sync::Arc;
 use core::time::Duration;
 
-use super::{AdmissionBlock, Floor, Marker};
+use super::{Admission, AdmissionBlock, Floor, Marker};
 use crate::protocol::{command::NodeId, time::Timestamp};
 
 /// Where one node stands.
@@ -49,7 +49,7 @@ pub enum VoteBlock {
 }
 
 /// A node's standing at the time when something was asked of it. What is answered after the standing was taken away
-/// may be from before whatever that was, and counts no more: [`Admission::counts`](super::Admission::counts).
+/// may be from before whatever that was, and counts no more: [`Admission::counts`].
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Ballot {
     pub(super) node: NodeId,
@@ -184,5 +184,45 @@ impl NodeRecord {
                 _ => VoteBlock::Quarantined { remaining },
             },
         })
+    }
+}
+
+impl Admission {
+    /// Whether a node may be asked for a vote at `now`.
+    ///
+    /// # Errors
+    ///
+    /// [`VoteBlock`] says why not.
+    pub fn may_vote(&self, node: NodeId, now: Timestamp) -> Result<(), VoteBlock> {
+        let Some(record) = self.record(node) else { return Err(VoteBlock::NotLookedAt) };
+        record.may_vote(self.quarantine(), now)
+    }
+
+    /// The same of the process that is seen behind the node just now. Commands need not ask for that: they say
+    /// themselves for which process they are.
+    ///
+    /// # Errors
+    ///
+    /// [`VoteBlock`] says why it may not vote.
+    pub fn may_vote_as(
+        &self,
+        node: NodeId,
+        identity: Option<&Arc<str>>,
+        now: Timestamp,
+    ) -> Result<(), VoteBlock> {
+        if self.record(node).is_some_and(|record| !record.is_known(identity)) {
+            return Err(VoteBlock::AnotherProcess);
+        }
+        self.may_vote(node, now)
+    }
+
+    /// To be taken before anything is asked of a node whose answer is a vote.
+    pub fn ballot(&self, node: NodeId) -> Ballot {
+        Ballot { node, lapses: self.record(node).map_or(0, |record| record.lapses) }
+    }
+
+    /// Whether an answer counts that was asked for under this ballot and has come now.
+    pub fn counts(&self, ballot: Ballot) -> bool {
+        self.ballot(ballot.node) == ballot
     }
 }

@@ -4,49 +4,16 @@
 //! come, and polls again when all have come or the time is up. It decides. It never takes an answer that was asked for
 //! before the node's standing was taken away, nor that of a node whose clock is in question.
 
-use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
+use alloc::{collections::VecDeque, vec::Vec};
 use core::{iter, mem, time::Duration};
 
 use super::{
-    Admission, Ballot, Floor, Join, Marker, NodeClock, Standing,
+    Admission, Ballot, Floor, Join, Marker, Sight, Standing,
     admitting::Candidate,
     inquiry::{self, Inquiry},
+    sight,
 };
-use crate::protocol::{command::NodeId, lateness::READ_EVERY, time::Timestamp};
-
-/// How long to wait before an admission that could not be finished is tried again.
-const AGAIN: Duration = Duration::from_millis(500);
-
-/// How often the nodes that are ready are looked at too, whatever else there is to see to: the longer ago a clock
-/// was read, the larger a jump of it that is not seen.
-const LOOK: Duration = READ_EVERY;
-
-/// A sleep until the next look is no shorter than this: a steady clock that runs slow is behind when it ends.
-const SHORTEST: Duration = Duration::from_millis(50);
-
-/// What is seen of a node without asking it.
-#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
-#[non_exhaustive]
-pub struct Sight {
-    /// Whether it is connected, so that it can be looked at; `None` where that cannot be told. Then it stands where it
-    /// stood, until it can be.
-    pub connected: Option<bool>,
-    /// The process behind it.
-    pub identity: Option<Arc<str>>,
-    /// Its clock, if it tells that.
-    pub clock: Option<NodeClock>,
-}
-
-impl Sight {
-    /// What is seen of a node.
-    pub const fn new(
-        connected: Option<bool>,
-        identity: Option<Arc<str>>,
-        clock: Option<NodeClock>,
-    ) -> Self {
-        Self { connected, identity, clock }
-    }
-}
+use crate::protocol::{command::NodeId, time::Timestamp};
 
 /// What is to be done next for the nodes' standing.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -114,27 +81,6 @@ enum Stage {
 }
 
 impl Admission {
-    /// Begins to see to the nodes: to those whose standing is not known, and to all every ten seconds.
-    pub fn begin_visit(&mut self, now: Timestamp) -> Visit {
-        let everyone = self.next_look.is_some_and(|at| now >= at);
-        if everyone || self.next_look.is_none() {
-            self.next_look = Some(now.saturating_add(LOOK));
-        }
-        Visit::new(everyone)
-    }
-
-    /// What was seen of a node when a visit began.
-    fn handle_sight(&mut self, node: NodeId, connected: bool, identity: Option<&Arc<str>>) {
-        let Some(record) = self.nodes.get_mut(node.index()) else { return };
-        if connected {
-            record.handle_identity(identity);
-        } else {
-            // Whatever comes back may have forgotten. One that is joining goes on waiting, unless another process
-            // comes back in its place.
-            record.lapse_if_ready();
-        }
-    }
-
     /// Takes what any answer to a look says, whatever it was asked for. False says that the answer counts no further.
     fn handle_answer(&mut self, ballot: Ballot, forced: Option<u64>) -> bool {
         if !self.counts(ballot) {
@@ -146,18 +92,6 @@ impl Admission {
             record.forget_jump(era);
         }
         record.jumped_in.is_none()
-    }
-
-    /// When to come again.
-    fn pause(&self, waiting: bool, now: Timestamp) -> Duration {
-        let pause = match self.poll_timeout() {
-            // Another client may be faster.
-            Some(at) if at > now => at.saturating_since(now).min(AGAIN),
-            _ if waiting => AGAIN,
-            _ => LOOK,
-        };
-        let left = self.next_look.map_or(LOOK, |at| at.saturating_since(now));
-        pause.min(left.max(SHORTEST))
     }
 }
 
@@ -289,7 +223,7 @@ impl Visit {
                 if read.iter().any(|node| inquiry::just_met(admission, sights, *node)) =>
             {
                 self.stage = Stage::Meeting { since: now };
-                Some(look_at(inquiry::connected(sights), look))
+                Some(look_at(sight::connected(sights), look))
             }
             Stage::JoiningAgain { .. } => self.choose(admission, now),
             Stage::Meeting { since } => {
