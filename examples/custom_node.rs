@@ -16,10 +16,10 @@ use std::{
 use quorlock::{
     Redlock,
     node::{
-        Join, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeSpec, NodeState, NodeStatus,
+        Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeSpec, NodeState, NodeStatus,
         never_forgets,
     },
-    protocol::{Command, Denial, FencingToken, Marker, Owner, Reply, Resource},
+    protocol::{Command, Denial, FencingToken, Join, Marker, Owner, Reply, Resource},
 };
 use tokio::sync::oneshot;
 

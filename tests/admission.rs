@@ -32,10 +32,10 @@ use quorlock::runtime::Runtime as _;
 use quorlock::{
     Redlock,
     node::{
-        Join, MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeSpec, NodeState,
+        MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeSpec, NodeState,
         NodeStatus, Refusal,
     },
-    protocol::{Command, Floor, Marker},
+    protocol::{Command, Floor, Join, Marker},
 };
 use quorlock_harness::eventually;
 use runtime::SimRuntime;

@@ -24,10 +24,8 @@ use futures::executor::block_on;
 use quorlock::runtime::Runtime as _;
 use quorlock::{
     Redlock,
-    node::{
-        Join, MemoryNode, Node, NodeCall, NodeContext, NodeFuture, NodeSpec, NodeState, NodeStatus,
-    },
-    protocol::{Command, FencingToken, Floor, Marker, Owner, Reply, Resource},
+    node::{MemoryNode, Node, NodeCall, NodeContext, NodeFuture, NodeSpec, NodeState, NodeStatus},
+    protocol::{Command, FencingToken, Floor, Join, Marker, Owner, Reply, Resource},
 };
 use runtime::SimRuntime;
 

@@ -19,8 +19,7 @@ use super::{
 };
 use crate::{
     lock::Lock,
-    node::taken_for,
-    protocol::{Command, NodeId, Reply, Timestamp, UnconfirmedRelease},
+    protocol::{Command, NodeId, Reply, Timestamp, UnconfirmedRelease, lateness::taken_for},
     shield::persist,
     telemetry,
 };

@@ -16,7 +16,7 @@ use futures::FutureExt;
 use super::{Engine, shield::Answering};
 use crate::{
     node::{NodeError, NodeFuture},
-    protocol::{Command, NodeId, Reply, Timestamp},
+    protocol::{Ballot, Command, NodeId, Reply, Timestamp},
     runtime::Task,
 };
 
@@ -32,8 +32,8 @@ pub(super) struct Fanout<T = Reply> {
 struct Call<T> {
     node: NodeId,
     answer: Answering<T>,
-    /// How often the node's standing had been taken away before; `None` of what is no vote.
-    lapses: Option<u64>,
+    /// Under which it was asked; `None` of what is no vote.
+    ballot: Option<Ballot>,
 }
 
 /// What one node answered.
@@ -53,8 +53,8 @@ impl Fanout {
     pub(super) fn push(&mut self, engine: &Engine, node: NodeId, command: Command) {
         let Some(slot) = engine.slot(node) else { return };
         // That a key is gone is true whatever becomes of the node.
-        let lapses = (!matches!(command, Command::Release { .. })).then(|| engine.lapses(node));
-        self.calls.push(Call { node, answer: slot.node.call(command), lapses });
+        let ballot = (!matches!(command, Command::Release { .. })).then(|| engine.ballot(node));
+        self.calls.push(Call { node, answer: slot.node.call(command), ballot });
     }
 }
 
@@ -85,13 +85,13 @@ impl<T> Fanout<T> {
         node: NodeId,
         answer: impl Into<Answering<T>>,
     ) {
-        let lapses = Some(engine.lapses(node));
-        self.calls.push(Call { node, answer: answer.into(), lapses });
+        let ballot = Some(engine.ballot(node));
+        self.calls.push(Call { node, answer: answer.into(), ballot });
     }
 
     /// Adds a command whose answer is none.
     pub(super) fn add(&mut self, node: NodeId, answer: impl Into<Answering<T>>) {
-        self.calls.push(Call { node, answer: answer.into(), lapses: None });
+        self.calls.push(Call { node, answer: answer.into(), ballot: None });
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -112,7 +112,7 @@ impl<T> Fanout<T> {
                 if let Err(error) = &result {
                     engine.node_failed(node, error);
                 }
-                let lapsed = call.lapses.is_some_and(|lapses| lapses != engine.lapses(node));
+                let lapsed = call.ballot.is_some_and(|ballot| !engine.admission().counts(ballot));
                 let result = if lapsed { result.and(Err(NodeError::VoteLapsed)) } else { result };
                 answered.push_back((node, result));
                 false

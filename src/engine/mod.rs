@@ -6,12 +6,9 @@
 mod acquire;
 mod admission;
 mod cleanup;
-mod clocks;
 mod fanout;
 mod footprint;
 mod grant;
-
-mod quarantine;
 mod release;
 mod renewals;
 mod resources;
@@ -20,12 +17,13 @@ mod round;
 mod shield;
 
 mod turns;
+mod visit;
 
 use std::{
     future::Future,
     sync::{
-        Arc, Mutex, Weak,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        Arc, Weak,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -47,8 +45,9 @@ use self::{
 use crate::{
     config::Config,
     error::CloseError,
+    lock::Lock,
     node::{Fleet, Node, NodeContext, NodeError, NodeSettings, NodeState, NodeStatus},
-    protocol::{Admission, Clocks, Floor, NodeId, Quorum, RttEstimator, Timestamp},
+    protocol::{Admission, NodeId, Quorum, RttEstimator, Timestamp},
     runtime::{Runtime, Task},
     shield::{persist, shielded},
 };
@@ -65,8 +64,7 @@ pub(crate) struct Engine {
     runtime: Arc<dyn Runtime>,
     fleet: Arc<Fleet>,
     round_trip: RttEstimator,
-    admission: Mutex<Admission>,
-    clocks: Mutex<Clocks>,
+    admission: Lock<Admission>,
     renewals: Renewals,
     resources: Arc<Resources>,
     acquires: Turns,
@@ -84,16 +82,9 @@ struct NodeSlot {
     address: Arc<str>,
     round_trip: RttEstimator,
     pending: PendingReleases,
-    /// The era in which its clock jumped, so that it has to join again though it has not restarted; or zero.
-    jumped_in: AtomicU64,
-    /// The floor that a sealed majority of the others gave it, and the era for which that holds.
-    sealed_floor: Mutex<Option<(u64, Floor)>>,
-    /// How often its standing has been taken away.
-    lapses: AtomicU64,
-    /// The process that was last seen behind it.
-    identity: Mutex<Option<Arc<str>>>,
-    /// Why its marker could not be read or set, if that does not pass by itself.
-    trouble: Mutex<Option<NodeError>>,
+    /// Why its marker could not be read or set last, if that did not pass by itself. Whether that still holds,
+    /// `admission` knows.
+    trouble: Lock<Option<NodeError>>,
 }
 
 /// What the nodes are told of the configuration.
@@ -139,11 +130,7 @@ impl Engine {
             node: Shielded::new(node),
             round_trip: RttEstimator::default(),
             pending: PendingReleases::default(),
-            jumped_in: AtomicU64::new(0),
-            sealed_floor: Mutex::default(),
-            lapses: AtomicU64::new(0),
-            identity: Mutex::new(None),
-            trouble: Mutex::new(None),
+            trouble: Lock::new(None),
         };
         let admission = Admission::new(
             quorum,
@@ -164,8 +151,7 @@ impl Engine {
             runtime,
             fleet,
             round_trip: RttEstimator::default(),
-            admission: Mutex::new(admission),
-            clocks: Mutex::new(Clocks::new(quorum)),
+            admission: Lock::new(admission),
             renewals: Renewals::default(),
             resources,
             acquires,
@@ -177,7 +163,7 @@ impl Engine {
         if fenced {
             let weak = Arc::downgrade(&engine);
             engine.runtime.spawn(Box::pin(async move {
-                let begin = || quarantine::attend(Weak::clone(&weak));
+                let begin = || visit::attend(Weak::clone(&weak));
                 persist(begin, || after_panic(&weak)).await;
             }));
         }

@@ -238,10 +238,10 @@ fn counted(
     node: NodeId,
     replies: Vec<Result<Reply, NodeError>>,
 ) -> impl Iterator<Item = Result<Reply, NodeError>> {
-    let before = engine.lapses(node);
+    let ballot = engine.ballot(node);
     let failures = replies.iter().filter_map(|reply| reply.as_ref().err());
     failures.for_each(|error| engine.node_failed(node, error));
-    let lapsed = engine.lapses(node) != before;
+    let lapsed = !engine.admission().counts(ballot);
     let missing = || {
         let message = Arc::from("fewer answers than commands");
         Err(NodeError::Unexpected { message })

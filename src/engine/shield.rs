@@ -13,8 +13,8 @@ use std::{
 };
 
 use crate::{
-    node::{Join, Node, NodeError, NodeFuture, NodeStatus},
-    protocol::{Command, Floor, Marker, NodeClock, Reply},
+    node::{Node, NodeError, NodeFuture, NodeStatus},
+    protocol::{Command, Floor, Join, Marker, NodeClock, Reply},
 };
 
 /// A node whose panics are errors.

@@ -10,7 +10,7 @@ mod memory;
 pub(crate) mod redis;
 mod status;
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
 pub(crate) use self::context::{Fleet, NodeSettings, Watcher};
 pub use self::{
@@ -19,27 +19,13 @@ pub use self::{
     memory::MemoryNode,
     status::{ClockOffset, NodeState, NodeStatus},
 };
-use crate::protocol::{Command, Floor, Marker, NodeClock, Reply};
+use crate::protocol::{Command, Floor, Join, Marker, NodeClock, Reply};
 
 /// An answer of a node, on its way.
 pub type NodeFuture<T> = Pin<Box<dyn Future<Output = Result<T, NodeError>> + Send>>;
 
 /// The answer to one command, on its way.
 pub type NodeCall = NodeFuture<Reply>;
-
-/// What arrives this much later than its round lasts is refused by the node: beyond what the reading of its clock may
-/// be wrong by.
-pub(crate) const LATE: Duration = Duration::from_millis(100);
-
-/// The clock of a node that is ready is read at least this often.
-pub(crate) const READ_EVERY: Duration = Duration::from_secs(10);
-
-/// How long a node may still take a command that was sent with this node timeout: by its clock, as that may have
-/// strayed since it was read last. In classic mode nothing is refused for being late.
-pub(crate) fn taken_for(node_timeout: Duration) -> Duration {
-    let limit = node_timeout.saturating_add(LATE);
-    limit.saturating_add(NodeClock::strayed(READ_EVERY.saturating_add(limit)))
-}
 
 /// One independent master.
 ///
@@ -122,7 +108,7 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
 /// forgotten would have to go on: say it only where no node of the fleet forgets.
 ///
 /// ```
-/// use quorlock::{node::{Join, NodeFuture, never_forgets}, protocol::Marker};
+/// use quorlock::{node::{NodeFuture, never_forgets}, protocol::{Join, Marker}};
 ///
 /// fn join(join: Join) -> NodeFuture<Marker> {
 ///     // The keys are in this process, and live as long as whoever asks for them.
@@ -133,54 +119,6 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
 /// ```
 pub fn never_forgets(join: Join) -> NodeFuture<Marker> {
     Box::pin(std::future::ready(Ok(Marker::new(true, join.max_ttl, 0))))
-}
-
-/// What a look at a node's marker asks for beside reading it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct Join {
-    /// The longest ttl of the fleet, as far as it is known. The node keeps the largest that it was told.
-    pub max_ttl: Duration,
-    /// The era of a node that must join again although it is ready: its clock jumped, or its data went back.
-    pub force: Option<u64>,
-    /// Whether the node that must join again is known to have lost data. Otherwise it has kept what it has.
-    pub lost: bool,
-    /// Whether a node that is joining is told that a majority has forgotten.
-    pub orphaned: bool,
-    /// Whether a node that is ready is sealed, so that no vote of a round that began before counts any more. What
-    /// it then says of its counters is final for those rounds.
-    pub seal: bool,
-}
-
-impl Join {
-    /// A look that changes nothing of a node that is ready.
-    pub const fn look(max_ttl: Duration) -> Self {
-        Self { max_ttl, force: None, lost: false, orphaned: false, seal: false }
-    }
-
-    /// The same, and one that is ready in this era has to join again.
-    #[must_use]
-    pub const fn force(self, force: Option<u64>) -> Self {
-        Self { force, ..self }
-    }
-
-    /// The same, and one that is made to join again has lost data.
-    #[must_use]
-    pub const fn lost(self) -> Self {
-        Self { lost: true, ..self }
-    }
-
-    /// The same, and one that is joining is told that a majority has forgotten.
-    #[must_use]
-    pub const fn orphaned(self) -> Self {
-        Self { orphaned: true, ..self }
-    }
-
-    /// The same, and one that is ready is sealed.
-    #[must_use]
-    pub const fn seal(self) -> Self {
-        Self { seal: true, ..self }
-    }
 }
 
 /// A node as it stands in a configuration: a URL, or something that is a node already.

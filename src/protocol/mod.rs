@@ -33,11 +33,10 @@
 
 mod acquisition;
 mod admission;
-mod blame;
-mod clock;
 mod command;
 mod fencing;
 mod footprint;
+pub mod lateness;
 mod lifecycle;
 mod owner;
 mod pace;
@@ -51,9 +50,10 @@ mod window;
 pub use acquisition::{
     Acquisition, GiveUp, LostRound, Next, Traffic, TurnedAway, WaitPolicy, WaitSettings,
 };
-pub use admission::{Admission, AdmissionBlock, AdmissionPolicy, Floor, Marker, Standing};
-pub use blame::{Blame, Clocks, Witness};
-pub use clock::NodeClock;
+pub use admission::{
+    Admission, AdmissionBlock, AdmissionNews, AdmissionPolicy, Ballot, Blame, Clocks, Floor, Join,
+    Marker, NodeClock, Sight, Standing, Visit, VisitStep, VoteBlock, Witness,
+};
 pub use command::{Cause, Command, Denial, Failure, Mark, NodeId, Reply};
 pub use fencing::FencingToken;
 pub use footprint::{Footprint, ReleaseOrder, UnconfirmedRelease};

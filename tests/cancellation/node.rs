@@ -11,10 +11,8 @@ use std::{
 };
 
 use quorlock::{
-    node::{
-        Join, MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus,
-    },
-    protocol::{Command, Floor, Marker, Owner, Reply, Resource, Timestamp},
+    node::{MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus},
+    protocol::{Command, Floor, Join, Marker, Owner, Reply, Resource, Timestamp},
     runtime::Runtime,
 };
 

@@ -16,10 +16,10 @@ use std::{
 use quorlock::{
     Acquire, Builder, Lease, Redlock,
     node::{
-        Join, MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeSpec, NodeState,
+        MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeSpec, NodeState,
         NodeStatus,
     },
-    protocol::{Command, Floor, Marker, Reply, Timestamp},
+    protocol::{Command, Floor, Join, Marker, Reply, Timestamp},
     runtime::{Runtime, Task},
 };
 

@@ -14,10 +14,10 @@ use std::{
 use quorlock::{
     Lease, Redlock,
     node::{
-        Join, MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeSpec, NodeState,
+        MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeSpec, NodeState,
         NodeStatus,
     },
-    protocol::{Command, Floor, Marker, Reply},
+    protocol::{Command, Floor, Join, Marker, Reply},
     runtime::Runtime as _,
 };
 

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use quorlock::protocol::{Blame, Clocks, NodeClock, NodeId, Quorum, Witness};
+use quorlock::protocol::{Blame, NodeClock, NodeId};
 
 use super::clock_world::{MS, QUARANTINE, SECOND, Stretch, World};
 
@@ -174,9 +174,9 @@ fn a_jump_is_judged_once() {
     world.step(1, 1_000_000);
     world.look();
     world.judge();
-    assert!(world.clocks.has_seen(NodeId::new(1)));
+    assert!(world.admission.clocks().has_seen(NodeId::new(1)));
     world.pass(12 * SECOND, 0, SECOND);
-    world.nodes[1].suspected = true;
+    world.suspect(1);
     world.judge();
     assert_eq!(world.verdicts, [(1, Blame::Node); 2]);
 }
@@ -267,7 +267,7 @@ fn nodes_that_were_too_far_away_before_the_jump_are_not_made_to_tell_whose_it_wa
 fn nodes_that_were_met_after_the_jump_cannot_tell_whose_it_was() {
     for stall in [true, false] {
         let mut world = World::new(&[0; 3]);
-        world.clocks = Clocks::new(Quorum::of(3));
+        world.admission = World::admission(3);
         (1..3).for_each(|node| world.nodes[node].clock = NodeClock::default());
         world.read(0);
         if stall {
@@ -299,11 +299,9 @@ fn who_cannot_be_judged_is_trusted_again_when_no_lease_of_before_the_last_jump_l
     world.step(0, 3_000_000 + 3_000_000);
     assert_eq!(judged_after(&mut world, QUARANTINE / 5), Some((0, Blame::Undecided)));
     // It is away meanwhile, and comes back.
-    world.nodes[0].suspected = false;
     world.nodes[0].up = false;
-    let witnesses = [Witness::new(false, false, Some(world.nodes[0].clock)); 3];
-    let _ = world.clocks.judge(&witnesses, world.ours(world.now), QUARANTINE);
-    (world.nodes[0].suspected, world.nodes[0].up) = (true, true);
+    world.judge();
+    world.nodes[0].up = true;
     assert_eq!(judged_after(&mut world, QUARANTINE * 9 / 10), Some((0, Blame::Undecided)));
     assert!(world.nodes[0].suspected);
     assert_eq!(judged_after(&mut world, QUARANTINE / 5), Some((0, Blame::Nobody)));

@@ -1,9 +1,12 @@
 //! True time, an own clock that lags behind it, and nodes whose clocks run at rates of their own and are stepped.
-//! All are read, and whose clock it was is judged, as the driver does it.
+//! All are read by visits of the admission, and whose clock it was is judged there, as in production.
 
 use std::time::Duration;
 
-use quorlock::protocol::{Blame, Clocks, NodeClock, Quorum, Timestamp, Witness};
+use quorlock::protocol::{
+    Admission, AdmissionNews, AdmissionPolicy, Blame, Marker, NodeClock, NodeId, Quorum, Sight,
+    Timestamp, Visit, VisitStep, VoteBlock,
+};
 
 pub(crate) const MS: u64 = 1_000;
 pub(crate) const SECOND: u64 = 1_000_000;
@@ -21,7 +24,7 @@ pub(crate) struct World {
     /// From when on our own clock runs at so many per mille.
     pub(crate) rates: Vec<(u64, u64)>,
     pub(crate) nodes: Vec<There>,
-    pub(crate) clocks: Clocks,
+    pub(crate) admission: Admission,
     pub(crate) looked: u64,
     pub(crate) verdicts: Vec<(usize, Blame)>,
     /// After the node has been read in the next look, our own clock stands still for so long.
@@ -36,7 +39,9 @@ pub(crate) struct World {
 
 pub(crate) struct There {
     pub(crate) clock: NodeClock,
+    /// Its clock is in question.
     pub(crate) suspected: bool,
+    era: u64,
     pub(crate) parts_per_million: i128,
     pub(crate) steps: Vec<(u64, i128)>,
     pub(crate) up: bool,
@@ -51,18 +56,19 @@ impl World {
         let node = |parts_per_million: &i128| There {
             clock: NodeClock::default(),
             suspected: false,
+            era: 1,
             parts_per_million: *parts_per_million,
             steps: Vec::new(),
             up: true,
         };
         let nodes: Vec<There> = rates_of_nodes.iter().map(node).collect();
-        let clocks = Clocks::new(Quorum::of(nodes.len()));
+        let admission = Self::admission(nodes.len());
         let (rates, verdicts) = (vec![(0, 1000)], Vec::new());
         let mut world = Self {
             now: 1,
             rates,
             nodes,
-            clocks,
+            admission,
             looked: 0,
             verdicts,
             stall_after: None,
@@ -73,6 +79,12 @@ impl World {
         world.look();
         world.waits = 0;
         world
+    }
+
+    /// One for which a quarantine is as long as that.
+    pub(crate) fn admission(nodes: usize) -> Admission {
+        let policy = AdmissionPolicy::Quarantine;
+        Admission::new(Quorum::of(nodes), policy, Duration::ZERO, QUARANTINE)
     }
 
     pub(crate) fn ours(&self, at: u64) -> Timestamp {
@@ -110,58 +122,100 @@ impl World {
         let shows = THERE + passed + passed * there.parts_per_million / 1_000_000;
         let shows = shows + steps.sum::<i128>();
         if !there.clock.handle_reading(sent, back, u64::try_from(shows).unwrap()) {
-            there.suspected = true;
+            self.suspect(node);
         }
         self.now = arrived;
     }
 
-    /// Reads all, one after the other, which takes longer than together.
-    pub(crate) fn look(&mut self) -> Vec<Option<NodeClock>> {
-        let since = self.ours(self.now);
-        for node in 0..self.nodes.len() {
-            if self.nodes[node].up {
-                self.read(node);
-            }
-            if let Some((_, stall)) = self.stall_after.take_if(|(after, _)| *after == node) {
-                self.stall(stall);
-            }
-        }
-        let clocks: Vec<_> = self.nodes.iter().map(|node| Some(node.clock)).collect();
-        if !self.nodes.iter().any(|node| node.suspected) {
-            self.looked = self.now;
-            self.clocks.handle_look(since, &clocks);
-        }
-        clocks
+    /// Its session says that its clock has jumped.
+    pub(crate) fn suspect(&mut self, node: usize) {
+        self.admission.handle_clock_jumped(NodeId::new(node), None);
+        self.nodes[node].suspected = true;
     }
 
+    /// Looks at all. While a clock is in question that is no more than that all are read.
+    pub(crate) fn look(&mut self) {
+        if self.is_any_suspected() {
+            let up = |node: &usize| self.nodes[*node].up;
+            let up: Vec<usize> = (0..self.nodes.len()).filter(up).collect();
+            up.into_iter().for_each(|node| self.read(node));
+            return;
+        }
+        self.visit(true);
+        if !self.is_any_suspected() {
+            self.looked = self.now;
+        }
+    }
+
+    fn is_any_suspected(&self) -> bool {
+        self.nodes.iter().any(|node| node.suspected)
+    }
+
+    /// Judges until it is known whose clocks they were, or that it cannot be told yet.
     pub(crate) fn judge(&mut self) {
-        let suspects = |world: &Self| -> Vec<(bool, u64)> {
-            world.nodes.iter().map(|node| (node.suspected, node.clock.series())).collect()
-        };
-        while self.nodes.iter().any(|node| node.suspected) {
-            let before = suspects(self);
-            let (clocks, _) = (self.look(), self.look());
-            if suspects(self) != before {
-                continue;
-            }
-            let witness = |(index, node): (usize, &There)| {
-                Witness::new(node.suspected, node.up, clocks[index])
-            };
-            let witnesses: Vec<_> = self.nodes.iter().enumerate().map(witness).collect();
-            let now = self.ours(self.now);
-            let verdicts = self.clocks.judge(&witnesses, now, QUARANTINE);
-            let told =
-                verdicts.iter().enumerate().filter_map(|(node, blame)| Some((node, (*blame)?)));
-            self.verdicts.extend(told);
-            let mut undecided = false;
-            for (node, verdict) in self.nodes.iter_mut().zip(verdicts) {
-                undecided |= verdict == Some(Blame::Undecided);
-                node.suspected &= verdict == Some(Blame::Undecided);
-            }
-            if undecided {
+        while self.is_any_suspected() {
+            let judged = self.visit(false);
+            if judged && self.is_any_suspected() {
                 return;
             }
         }
+    }
+
+    /// Carries out one visit, in which nodes are read one after the other, which takes longer than together. Says whether
+    /// it came to a verdict.
+    fn visit(&mut self, everyone: bool) -> bool {
+        let mut visit = Visit::new(everyone);
+        let mut judged = false;
+        loop {
+            let sight = |node: &There| Sight::new(Some(node.up), None, Some(node.clock));
+            let sights: Vec<Sight> = self.nodes.iter().map(sight).collect();
+            let now = self.ours(self.now);
+            let step = visit.poll(&mut self.admission, &sights, now, 0);
+            judged |= self.take_verdicts();
+            match step {
+                VisitStep::Look(joins) => {
+                    for (node, join) in joins {
+                        let index = node.index();
+                        let there = &mut self.nodes[index];
+                        if there.up {
+                            let series = there.clock.series();
+                            there.era += u64::from(join.force == Some(there.era));
+                            let marker = Marker::new(true, Duration::ZERO, 0).in_era(there.era);
+                            self.read(index);
+                            if self.nodes[index].clock.series() == series {
+                                let now = self.ours(self.now);
+                                visit.handle_marker(&mut self.admission, node, marker, now);
+                            }
+                        }
+                        if let Some((_, stall)) =
+                            self.stall_after.take_if(|(after, _)| *after == index)
+                        {
+                            self.stall(stall);
+                        }
+                    }
+                }
+                VisitStep::Done(_) => {
+                    for index in 0..self.nodes.len() {
+                        let stands = self.admission.may_vote(NodeId::new(index), now);
+                        self.nodes[index].suspected = stands == Err(VoteBlock::ClockInQuestion);
+                    }
+                    return judged;
+                }
+                VisitStep::Admit { node, .. } => panic!("{node} has never been joining"),
+            }
+        }
+    }
+
+    fn take_verdicts(&mut self) -> bool {
+        let mut judged = false;
+        while let Some(news) = self.admission.poll_news() {
+            if let AdmissionNews::Judged(verdicts) = news {
+                judged = true;
+                let verdicts = verdicts.iter().enumerate();
+                self.verdicts.extend(verdicts.filter_map(|(node, blame)| Some((node, (*blame)?))));
+            }
+        }
+        judged
     }
 
     /// Lets time pass, in which the node is read every `every`, and all of them every ten seconds of ours.

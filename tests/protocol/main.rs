@@ -11,6 +11,8 @@
     reason = "tests are free to"
 )]
 
+mod admission;
+mod admission_world;
 mod blame;
 mod clock_world;
 mod exhaustive;

@@ -12,10 +12,8 @@ use std::{
 };
 
 use quorlock::{
-    node::{
-        Join, MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus,
-    },
-    protocol::{Command, FencingToken, Floor, Marker, Reply, Timestamp},
+    node::{MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus},
+    protocol::{Command, FencingToken, Floor, Join, Marker, Reply, Timestamp},
     runtime::Runtime,
 };
 use tokio::sync::oneshot;

@@ -14,12 +14,10 @@ use std::{
 use tokio::sync::oneshot;
 
 use self::store::{Entry, Store};
-use super::{
-    Join, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus, Watcher,
-};
+use super::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus, Watcher};
 use crate::{
     lock::Lock,
-    protocol::{Command, Floor, Marker, Reply, Resource, Timestamp},
+    protocol::{Command, Floor, Join, Marker, Reply, Resource, Timestamp},
     runtime,
 };
 

@@ -5,10 +5,10 @@
 use std::{collections::HashMap, time::Duration};
 
 use crate::{
-    node::{Join, NodeError},
+    node::NodeError,
     protocol::{
-        Command, Denial, FencingToken, Floor, Mark, Marker, Owner, Reply, Resource, Timestamp,
-        validity,
+        Command, Denial, FencingToken, Floor, Join, Mark, Marker, Owner, Reply, Resource,
+        Timestamp, validity,
     },
 };
 

@@ -29,10 +29,10 @@ pub use self::address::AddressError;
 pub(crate) use self::address::{Address, TlsSettings};
 pub(super) use self::errors::advice;
 use self::session::Session;
-use super::{Join, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus};
+use super::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus};
 use crate::{
     lock::Lock,
-    protocol::{Command, Floor, Marker, NodeClock, Reply},
+    protocol::{Command, Floor, Join, Marker, NodeClock, Reply},
 };
 
 /// A Redis or Valkey server, on one multiplexed connection under a supervisor of its own.

@@ -21,8 +21,8 @@ use super::{
 };
 use crate::{
     lock::Lock,
-    node::{ClockOffset, LATE, NodeError},
-    protocol::{NodeClock, Timestamp},
+    node::{ClockOffset, NodeError},
+    protocol::{NodeClock, Timestamp, lateness::LATE},
     runtime::Runtime,
 };
 

@@ -14,12 +14,8 @@
 use alloc::{collections::VecDeque, vec, vec::Vec};
 use core::time::Duration;
 
-use super::{
-    clock::{NodeClock, Reading},
-    command::NodeId,
-    round::Quorum,
-    time::Timestamp,
-};
+use super::clock::{NodeClock, Reading};
+use crate::protocol::{command::NodeId, round::Quorum, time::Timestamp};
 
 /// A jump is seen by a reading that may be two looks old, and compared by a look from before that one.
 const LOOKS: usize = 3;
@@ -70,7 +66,7 @@ impl Witness {
 }
 
 /// The clocks of all nodes, as far as they are needed to say whose has jumped.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Clocks {
     quorum: Quorum,
     /// What the clocks showed at the last looks, the oldest first.

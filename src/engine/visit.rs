@@ -1,0 +1,134 @@
+//! Sees to the nodes' standing: carries out the visits that `protocol::Admission` asks for, beside all acquires.
+//!
+//! It decides nothing: which nodes are looked at, what is asked of them and when, who is let in and who is to blame, the
+//! visit says. It calls no code of a node and no subscriber while it holds the lock of the admission.
+
+use std::{
+    pin::pin,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use futures::future::select;
+
+use super::{
+    Engine, NodeSlot,
+    fanout::{Fanout, Progress},
+};
+use crate::{
+    node::NodeState,
+    protocol::{AdmissionNews, Blame, Floor, Join, Marker, NodeId, Sight, Visit, VisitStep},
+    telemetry,
+};
+
+/// Sees to the nodes whenever one has changed, when a quarantine ends, and now and then. It goes on as long as the
+/// engine lives, and does not keep it alive.
+pub(super) async fn attend(engine: Weak<Engine>) {
+    let Some(fleet) = engine.upgrade().map(|engine| Arc::clone(&engine.fleet)) else { return };
+    loop {
+        let changed = fleet.attention.notified();
+        let sleep = {
+            let Some(engine) = engine.upgrade() else { return };
+            let pause = engine.visit_nodes().await;
+            engine.sleep_until(engine.now().saturating_add(pause))
+        };
+        select(pin!(changed), sleep).await;
+    }
+}
+
+impl Engine {
+    /// Carries out one visit. Returns after which pause the next one is due.
+    async fn visit_nodes(self: &Arc<Self>) -> Duration {
+        let mut visit = self.admission().begin_visit(self.steady());
+        loop {
+            let sights: Vec<Sight> = self.nodes.iter().map(NodeSlot::sight).collect();
+            let (now, wall_us) = (self.steady(), self.runtime.wall_us());
+            let step = visit.poll(&mut self.admission(), &sights, now, wall_us);
+            self.tell_admission();
+            match step {
+                VisitStep::Look(joins) => self.look(&mut visit, joins).await,
+                VisitStep::Admit { node, era, floor } => {
+                    self.admit(&mut visit, node, era, floor).await;
+                }
+                VisitStep::Done(pause) => {
+                    self.fleet.tell();
+                    return pause;
+                }
+            }
+        }
+    }
+
+    /// Looks at some nodes at once; those that fail are left out.
+    async fn look(self: &Arc<Self>, visit: &mut Visit, joins: Vec<(NodeId, Join)>) {
+        let mut calls: Fanout<Marker> = Fanout::new(self);
+        for (node, join) in joins {
+            if let Some(slot) = self.slot(node) {
+                calls.add_vote(self, node, slot.node.join(join));
+            }
+        }
+        while let Progress::Answered((node, answer)) = calls.progress(self).await {
+            match answer {
+                Ok(marker) => {
+                    let now = self.steady();
+                    visit.handle_marker(&mut self.admission(), node, marker, now);
+                    self.tell_admission();
+                }
+                Err(error) => self.admission_failed(node, error),
+            }
+        }
+    }
+
+    async fn admit(self: &Arc<Self>, visit: &mut Visit, node: NodeId, era: u64, floor: Floor) {
+        let Some(slot) = self.slot(node) else { return };
+        let mut call: Fanout<bool> = Fanout::new(self);
+        call.add(node, slot.node.admit(era, floor));
+        match call.progress(self).await {
+            Progress::Answered((_, Ok(true))) => visit.handle_admitted(),
+            Progress::Answered((_, Err(error))) => self.admission_failed(node, error),
+            _ => {}
+        }
+    }
+
+    /// Tells the log what has come of it, one after the other: a subscriber may look at the nodes, and panic.
+    fn tell_admission(&self) {
+        loop {
+            let news = self.admission().poll_news();
+            let Some(news) = news else { return };
+            self.tell_news(&news);
+        }
+    }
+
+    fn tell_news(&self, news: &AdmissionNews) {
+        let address = |node: NodeId| self.slot(node).map_or("", |slot| &*slot.address);
+        match news {
+            AdmissionNews::Quarantined { node, quarantine } => {
+                telemetry::node_quarantined(*node, address(*node), *quarantine);
+            }
+            AdmissionNews::HeldBack { node, block } => {
+                telemetry::node_held_back(*node, address(*node), *block);
+            }
+            AdmissionNews::Admitted { node, floor } => {
+                let floor = floor.known.max(floor.wall_us);
+                telemetry::node_admitted(*node, address(*node), floor);
+            }
+            AdmissionNews::Judged(verdicts) => {
+                if verdicts.contains(&Some(Blame::Ours)) {
+                    telemetry::own_clock_jumped();
+                }
+            }
+        }
+    }
+}
+
+impl NodeSlot {
+    /// What is seen of the node without asking it.
+    fn sight(&self) -> Sight {
+        let clock = self.node.clock();
+        match self.node.status() {
+            Ok(status) => {
+                Sight::new(Some(status.state == NodeState::Ready), status.identity, clock)
+            }
+            Err(_) => Sight::new(None, None, clock),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What stands on a node about its admission, what a look at it asks for, and where its counters go on. Plain values.
+//!
+//! They decide nothing. What a marker means for a vote, `standing` and `floor` say.
+
+use core::time::Duration;
+
+use crate::protocol::command::Mark;
+
+/// What a node's marker says.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub struct Marker {
+    /// Whether the node has been admitted under its present identity.
+    pub ready: bool,
+    /// The longest ttl of the fleet, as the node has been told.
+    pub max_ttl: Duration,
+    /// No counter ever issued by the node is above this.
+    pub high: u64,
+    /// Counters that the node begins are above this.
+    pub floor: u64,
+    /// A number that changes whenever the node is marked as joining, or admitted.
+    pub era: u64,
+    /// How often the node has been sealed in this era.
+    pub seal: u64,
+    /// Whether a node that is joining has lost nothing: its clock jumped. It votes no more, so that its `high` is the
+    /// last word on what it voted for before.
+    pub kept: bool,
+    /// Whether a majority had forgotten while the node was joining in this era: then nobody can say how high its
+    /// counters were.
+    pub orphaned: bool,
+}
+
+impl Marker {
+    /// A marker that says this, with a floor and an era of zero.
+    pub const fn new(ready: bool, max_ttl: Duration, high: u64) -> Self {
+        Self { ready, max_ttl, high, floor: 0, era: 0, seal: 0, kept: false, orphaned: false }
+    }
+
+    /// The same with this era.
+    #[must_use]
+    pub const fn in_era(self, era: u64) -> Self {
+        Self { era, ..self }
+    }
+
+    /// The same, sealed so often.
+    #[must_use]
+    pub const fn sealed(self, seal: u64) -> Self {
+        Self { seal, ..self }
+    }
+
+    /// The same, of a node that is joining and has lost nothing, or of one that may have.
+    #[must_use]
+    pub const fn kept(self, kept: bool) -> Self {
+        Self { kept, ..self }
+    }
+
+    /// The same, of a node that was joining while a majority had forgotten, or not.
+    #[must_use]
+    pub const fn orphaned(self, orphaned: bool) -> Self {
+        Self { orphaned, ..self }
+    }
+
+    /// Whether the node can say how high the counters of others may be.
+    pub(super) const fn knows(&self) -> bool {
+        self.ready || self.kept
+    }
+
+    /// The era and the seal, for rounds that begin now.
+    pub const fn mark(&self) -> Mark {
+        Mark::new(self.era, self.seal)
+    }
+
+    /// The same with this floor; `high` is not below it.
+    #[must_use]
+    pub const fn above(self, floor: u64) -> Self {
+        let high = if floor > self.high { floor } else { self.high };
+        Self { floor, high, ..self }
+    }
+}
+
+/// Where the counters of a node that is admitted go on.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub struct Floor {
+    /// No counter that the other nodes know of is above this.
+    pub known: u64,
+    /// Where a majority has forgotten, above all that a token may have been by the wall clock of whoever admits,
+    /// in microseconds; otherwise zero. The node cuts it to two minutes ahead of its own.
+    pub wall_us: u64,
+}
+
+impl Floor {
+    /// Above what the others know of, and above what a wall clock tells.
+    pub const fn new(known: u64, wall_us: u64) -> Self {
+        Self { known, wall_us }
+    }
+}
+
+/// What a look at a node's marker asks for beside reading it.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub struct Join {
+    /// The longest ttl of the fleet, as far as it is known. The node keeps the largest that it was told.
+    pub max_ttl: Duration,
+    /// The era of a node that must join again although it is ready: its clock jumped, or its data went back.
+    pub force: Option<u64>,
+    /// Whether the node that must join again is known to have lost data. Otherwise it has kept what it has.
+    pub lost: bool,
+    /// Whether a node that is joining is told that a majority has forgotten.
+    pub orphaned: bool,
+    /// Whether a node that is ready is sealed, so that no vote of a round that began before counts any more. What
+    /// it then says of its counters is final for those rounds.
+    pub seal: bool,
+}
+
+impl Join {
+    /// A look that changes nothing of a node that is ready.
+    pub const fn look(max_ttl: Duration) -> Self {
+        Self { max_ttl, force: None, lost: false, orphaned: false, seal: false }
+    }
+
+    /// The same, and one that is ready in this era has to join again.
+    #[must_use]
+    pub const fn force(self, force: Option<u64>) -> Self {
+        Self { force, ..self }
+    }
+
+    /// The same, and one that is made to join again has lost data.
+    #[must_use]
+    pub const fn lost(self) -> Self {
+        Self { lost: true, ..self }
+    }
+
+    /// The same, and one that is joining is told that a majority has forgotten.
+    #[must_use]
+    pub const fn orphaned(self) -> Self {
+        Self { orphaned: true, ..self }
+    }
+
+    /// The same, and one that is ready is sealed.
+    #[must_use]
+    pub const fn seal(self) -> Self {
+        Self { seal: true, ..self }
+    }
+}

@@ -1,0 +1,228 @@
+//! Where one node stands with one client, and all that the client knows of it for that.
+//!
+//! It decides when a standing is taken away and what may give it back. It never goes back to `Ready` but by a marker
+//! that says so, and never by one that is older than another that was seen of the same process.
+
+use alloc::sync::Arc;
+use core::time::Duration;
+
+use super::{Admission, AdmissionBlock, Floor, Marker};
+use crate::protocol::{command::NodeId, time::Timestamp};
+
+/// Where one node stands.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Standing {
+    /// Its marker has not been read since it was last connected, or it has to be admitted anew.
+    #[default]
+    Unknown,
+    /// It may vote.
+    Ready,
+    /// It may have forgotten, and has been waiting since then, on the client's clock.
+    Joining {
+        /// When this client first saw it so.
+        since: Timestamp,
+        /// The era that it waits in. In another one, the wait begins again.
+        era: u64,
+    },
+}
+
+/// Why a node may not vote.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum VoteBlock {
+    /// Its marker has not been read since its standing was taken away, or ever.
+    NotLookedAt,
+    /// Its marker could not be read or set, for a reason that does not pass by itself.
+    MarkerUnreadable,
+    /// Another process is there than the one whose standing is known.
+    AnotherProcess,
+    /// Its clock seems to have jumped, and it has not been judged yet whose clock that was, or could not be.
+    ClockInQuestion,
+    /// It may have forgotten what it granted.
+    Quarantined {
+        /// How long the quarantine still lasts. Where it is over, the others are being asked.
+        remaining: Duration,
+    },
+    /// Its quarantine is over, and yet it cannot be admitted.
+    HeldBack(AdmissionBlock),
+}
+
+/// A node's standing at the time when something was asked of it. What is answered after the standing was taken away
+/// may be from before whatever that was, and counts no more: [`Admission::counts`].
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Ballot {
+    pub(super) node: NodeId,
+    pub(super) lapses: u64,
+}
+
+/// All that is known of one node.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub(super) struct NodeRecord {
+    pub(super) standing: Standing,
+    /// What its marker said last. It outlives the standing, as older data of the same process is known by it.
+    pub(super) marker: Option<Marker>,
+    /// How often its standing has been taken away.
+    pub(super) lapses: u64,
+    /// The era in which its clock was seen to jump, so that it may have to join again though it has not restarted;
+    /// until that has been dealt with.
+    pub(super) jumped_in: Option<u64>,
+    /// The floor that a sealed majority of the others gave it, and the era for which that holds.
+    sealed_floor: Option<(u64, Floor)>,
+    /// The process that was last seen behind it.
+    identity: Option<Arc<str>>,
+    /// Whether its marker could not be read or set, for a reason that does not pass by itself.
+    pub(super) unreadable: bool,
+    /// Why it was not admitted when that was last tried.
+    pub(super) held_back: Option<AdmissionBlock>,
+}
+
+impl NodeRecord {
+    /// Takes its standing away. What it was asked before that, and answers after it, does not count.
+    pub(super) const fn lapse(&mut self) {
+        self.standing = Standing::Unknown;
+        self.lapses = self.lapses.wrapping_add(1);
+        self.held_back = None;
+    }
+
+    /// Takes its standing away if it may vote. Says whether it could: one that is joining goes on waiting.
+    pub(super) fn lapse_if_ready(&mut self) -> bool {
+        let ready = self.standing == Standing::Ready;
+        if ready {
+            self.lapse();
+        }
+        ready
+    }
+
+    /// Its clock was seen to jump in this era.
+    pub(super) const fn handle_jump(&mut self, era: u64) {
+        self.jumped_in = Some(era);
+        self.lapse();
+    }
+
+    /// The jump in this era has been dealt with; one that was seen since has not.
+    pub(super) fn forget_jump(&mut self, era: u64) {
+        self.jumped_in = self.jumped_in.filter(|jumped_in| *jumped_in != era);
+    }
+
+    /// Whether the process behind it is another one than when it was last looked at. What was known of the one before
+    /// says nothing of it.
+    pub(super) fn handle_identity(&mut self, identity: Option<&Arc<str>>) -> bool {
+        let another = self.identity.is_some() && !self.is_known(identity);
+        self.identity = identity.cloned();
+        if another {
+            self.handle_replaced();
+        }
+        another
+    }
+
+    pub(super) fn is_known(&self, identity: Option<&Arc<str>>) -> bool {
+        self.identity.as_ref() == identity
+    }
+
+    pub(super) const fn handle_replaced(&mut self) {
+        self.marker = None;
+        self.unreadable = false;
+        self.lapse();
+    }
+
+    /// Takes its marker, read at `now`. False says that its data is older than what was seen of it before.
+    pub(super) fn handle_marker(&mut self, marker: Marker, now: Timestamp) -> bool {
+        let went_back = self.marker.is_some_and(|before| {
+            let fell = before.high > marker.high || before.seal > marker.seal;
+            marker.ready && (before.era > marker.era || before.era == marker.era && fell)
+        });
+        if went_back {
+            self.lapse();
+            return false;
+        }
+        self.marker = Some(marker);
+        let standing = match (self.standing, marker.ready) {
+            (_, true) => Standing::Ready,
+            (Standing::Joining { since, era }, false) if era == marker.era => {
+                Standing::Joining { since, era }
+            }
+            (_, false) => Standing::Joining { since: now, era: marker.era },
+        };
+        if standing != self.standing {
+            self.lapse_if_ready();
+            self.held_back = None;
+            self.standing = standing;
+        }
+        true
+    }
+
+    /// The floor that a sealed majority of the others gave it in this era.
+    pub(super) fn sealed_floor(&self, era: u64) -> Option<Floor> {
+        self.sealed_floor.filter(|(sealed, _)| *sealed == era).map(|(_, floor)| floor)
+    }
+
+    pub(super) const fn set_sealed_floor(&mut self, era: u64, floor: Floor) {
+        self.sealed_floor = Some((era, floor));
+    }
+
+    /// How long it still has to wait, if it is joining.
+    pub(super) fn remaining(&self, quarantine: Duration, now: Timestamp) -> Option<Duration> {
+        match self.standing {
+            Standing::Joining { since, .. } => {
+                Some(quarantine.saturating_sub(now.saturating_since(since)))
+            }
+            Standing::Unknown | Standing::Ready => None,
+        }
+    }
+
+    /// Whether it may vote at `now`.
+    pub(super) fn may_vote(&self, quarantine: Duration, now: Timestamp) -> Result<(), VoteBlock> {
+        let remaining = self.remaining(quarantine, now).unwrap_or_default();
+        Err(match self.standing {
+            Standing::Ready => return Ok(()),
+            Standing::Unknown if self.unreadable => VoteBlock::MarkerUnreadable,
+            Standing::Unknown if self.jumped_in.is_some() => VoteBlock::ClockInQuestion,
+            Standing::Unknown => VoteBlock::NotLookedAt,
+            Standing::Joining { .. } => match self.held_back {
+                Some(block) if remaining.is_zero() => VoteBlock::HeldBack(block),
+                _ => VoteBlock::Quarantined { remaining },
+            },
+        })
+    }
+}
+
+impl Admission {
+    /// Whether a node may be asked for a vote at `now`.
+    ///
+    /// # Errors
+    ///
+    /// [`VoteBlock`] says why not.
+    pub fn may_vote(&self, node: NodeId, now: Timestamp) -> Result<(), VoteBlock> {
+        let Some(record) = self.record(node) else { return Err(VoteBlock::NotLookedAt) };
+        record.may_vote(self.quarantine(), now)
+    }
+
+    /// The same of the process that is seen behind the node just now. Commands need not ask for that: they say
+    /// themselves for which process they are.
+    ///
+    /// # Errors
+    ///
+    /// [`VoteBlock`] says why it may not vote.
+    pub fn may_vote_as(
+        &self,
+        node: NodeId,
+        identity: Option<&Arc<str>>,
+        now: Timestamp,
+    ) -> Result<(), VoteBlock> {
+        if self.record(node).is_some_and(|record| !record.is_known(identity)) {
+            return Err(VoteBlock::AnotherProcess);
+        }
+        self.may_vote(node, now)
+    }
+
+    /// To be taken before anything is asked of a node whose answer is a vote.
+    pub fn ballot(&self, node: NodeId) -> Ballot {
+        Ballot { node, lapses: self.record(node).map_or(0, |record| record.lapses) }
+    }
+
+    /// Whether an answer counts that was asked for under this ballot and has come now.
+    pub fn counts(&self, ballot: Ballot) -> bool {
+        self.ballot(ballot.node) == ballot
+    }
+}
