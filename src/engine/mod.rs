@@ -15,7 +15,6 @@ mod resources;
 mod restore;
 mod round;
 mod shield;
-
 mod turns;
 mod visit;
 
