@@ -45,8 +45,8 @@ pub mod validity;
 mod vote;
 
 pub use admission::{
-    Admission, AdmissionBlock, AdmissionNews, AdmissionPolicy, Ballot, Blame, Clocks, Floor, Join,
-    Marker, NodeClock, Sight, Standing, Visit, VisitStep, VoteBlock, Witness,
+    Admission, AdmissionBlock, AdmissionNews, AdmissionPolicy, Ballot, Blame, Floor, Join, Marker,
+    NodeClock, Sight, Standing, Visit, VisitStep, VoteBlock,
 };
 pub use command::{Command, Denial, Mark, NodeId, Reply};
 pub use fencing::FencingToken;
