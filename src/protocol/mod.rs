@@ -29,7 +29,7 @@
 //!   `Lost` yields one more release to that node.
 //! - **P6** Every node is sent at most one acquire per round, and one owner serves one round.
 //!
-//! They are tested, each by name, in `tests/protocol`.
+//! Those of the admission, **M1** to **M8**, are stated there. All are tested, each by name, in `tests/protocol`.
 
 mod admission;
 mod command;
