@@ -29,7 +29,7 @@
 //!   `Lost` yields one more release to that node.
 //! - **P6** Every node is sent at most one acquire per round, and one owner serves one round.
 //!
-//! They are tested, each by name, in `tests/protocol`.
+//! Those of the admission, **M1** to **M8**, are stated there. All are tested, each by name, in `tests/protocol`.
 
 mod acquisition;
 mod admission;
@@ -51,8 +51,8 @@ pub use acquisition::{
     Acquisition, GiveUp, LostRound, Next, Traffic, TurnedAway, WaitPolicy, WaitSettings,
 };
 pub use admission::{
-    Admission, AdmissionBlock, AdmissionNews, AdmissionPolicy, Ballot, Blame, Clocks, Floor, Join,
-    Marker, NodeClock, Sight, Standing, Visit, VisitStep, VoteBlock, Witness,
+    Admission, AdmissionBlock, AdmissionNews, AdmissionPolicy, Ballot, Blame, Floor, Join, Marker,
+    NodeClock, Sight, Standing, Visit, VisitStep, VoteBlock,
 };
 pub use command::{Cause, Command, Denial, Failure, Mark, NodeId, Reply};
 pub use fencing::FencingToken;

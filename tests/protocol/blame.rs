@@ -174,7 +174,7 @@ fn a_jump_is_judged_once() {
     world.step(1, 1_000_000);
     world.look();
     world.judge();
-    assert!(world.admission.clocks().has_seen(NodeId::new(1)));
+    assert!(world.admission.has_seen_clock(NodeId::new(1)));
     world.pass(12 * SECOND, 0, SECOND);
     world.suspect(1);
     world.judge();

@@ -46,28 +46,27 @@ pub enum Blame {
 
 /// What a node has to say, once all have been asked whose clock it was.
 #[derive(Clone, Copy, Debug, Default)]
-#[non_exhaustive]
-pub struct Witness {
+pub(super) struct Witness {
     /// Its own clock is the one in question, or one of those.
-    pub suspected: bool,
+    pub(super) suspected: bool,
     /// It has answered since the last jump was seen.
-    pub answered: bool,
+    pub(super) answered: bool,
     /// Its clock after a look at all of them that began after the last jump was seen, and that was followed by
     /// another one that showed no further jump; `None` where it does not tell its clock. Without the second look,
     /// our own clock may have stopped in the middle of the first.
-    pub clock: Option<NodeClock>,
+    pub(super) clock: Option<NodeClock>,
 }
 
 impl Witness {
     /// What a node has to say.
-    pub const fn new(suspected: bool, answered: bool, clock: Option<NodeClock>) -> Self {
+    pub(super) const fn new(suspected: bool, answered: bool, clock: Option<NodeClock>) -> Self {
         Self { suspected, answered, clock }
     }
 }
 
 /// The clocks of all nodes, as far as they are needed to say whose has jumped.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub struct Clocks {
+pub(super) struct Clocks {
     quorum: Quorum,
     /// What the clocks showed at the last looks, the oldest first.
     looks: VecDeque<Vec<Option<Reading>>>,
@@ -79,14 +78,14 @@ pub struct Clocks {
 
 impl Clocks {
     /// Nodes of whose clocks nothing is known yet.
-    pub fn new(quorum: Quorum) -> Self {
+    pub(super) fn new(quorum: Quorum) -> Self {
         let (judged, undecided) = (vec![None; quorum.nodes()], vec![None; quorum.nodes()]);
         Self { quorum, looks: VecDeque::new(), judged, undecided }
     }
 
     /// Takes the clocks of all nodes after a look at them that began at `since`. While a jump is not decided on,
     /// none is taken: what was before it would be lost.
-    pub fn handle_look(&mut self, since: Timestamp, clocks: &[Option<NodeClock>]) {
+    pub(super) fn handle_look(&mut self, since: Timestamp, clocks: &[Option<NodeClock>]) {
         let read = |clock: &Option<NodeClock>| clock.and_then(|clock| clock.latest());
         let look = clocks.iter().map(|clock| read(clock).filter(|reading| reading.at >= since));
         self.looks.push_back(look.collect());
@@ -96,7 +95,7 @@ impl Clocks {
     }
 
     /// Whether the last look was at this node too.
-    pub fn has_seen(&self, node: NodeId) -> bool {
+    pub(super) fn has_seen(&self, node: NodeId) -> bool {
         self.looks.back().is_some_and(|look| matches!(look.get(node.index()), Some(Some(_))))
     }
 
@@ -107,7 +106,7 @@ impl Clocks {
     ///
     /// `now` is the time of our steady clock, which may lag and never leads. After `quarantine` by it, no lease lasts
     /// that a node's jump may have ended, and nobody is to blame who has not been found to be by then.
-    pub fn judge(
+    pub(super) fn judge(
         &mut self,
         witnesses: &[Witness],
         now: Timestamp,

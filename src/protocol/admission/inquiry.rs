@@ -6,7 +6,9 @@
 use alloc::{boxed::Box, vec::Vec};
 use core::mem;
 
-use super::{Admission, AdmissionNews, Blame, Marker, NodeClock, Sight, Witness, sight::connected};
+use super::{
+    Admission, AdmissionNews, Blame, Marker, NodeClock, Sight, blame::Witness, sight::connected,
+};
 use crate::protocol::{command::NodeId, time::Timestamp};
 
 /// Two looks are taken, and two more where a further jump is seen in them, but no more often than this. Then it is
@@ -137,7 +139,7 @@ pub(super) fn note_clocks(admission: &mut Admission, sights: &[Sight], since: Ti
 /// Whether a node tells its clock and was not there when all were looked at together.
 pub(super) fn just_met(admission: &Admission, sights: &[Sight], node: NodeId) -> bool {
     let tells = sights.get(node.index()).is_some_and(|sight| sight.clock.is_some());
-    tells && !admission.clocks.has_seen(node)
+    tells && !admission.has_seen_clock(node)
 }
 
 fn suspects(admission: &Admission, sights: &[Sight]) -> Suspects {

@@ -66,9 +66,8 @@ use alloc::{boxed::Box, collections::VecDeque, vec, vec::Vec};
 use core::time::Duration;
 
 pub(super) use self::agenda::READ_EVERY;
-use self::standing::NodeRecord;
 pub use self::{
-    blame::{Blame, Clocks, Witness},
+    blame::Blame,
     clock::NodeClock,
     floor::{AdmissionBlock, AdmissionPolicy},
     marker::{Floor, Join, Marker},
@@ -78,6 +77,7 @@ pub use self::{
     step::VisitStep,
     visit::Visit,
 };
+use self::{blame::Clocks, standing::NodeRecord};
 use crate::protocol::{
     command::{Mark, NodeId},
     round::Quorum,
@@ -163,9 +163,10 @@ impl Admission {
         self.nodes.iter().map(mark).collect()
     }
 
-    /// What the clocks of the nodes have shown, as far as it is needed to judge a jump.
-    pub const fn clocks(&self) -> &Clocks {
-        &self.clocks
+    /// Whether the clock of this node was read when those of all were read together last, so that a jump can be judged
+    /// by it.
+    pub fn has_seen_clock(&self, node: NodeId) -> bool {
+        self.clocks.has_seen(node)
     }
 
     /// Takes from the marker of a node what it says of the fleet, and nothing of the node itself.
