@@ -39,15 +39,21 @@ impl SharedFootprint {
 
     /// Ends it, and says where to release.
     pub(super) fn end(&self) -> Vec<ReleaseOrder> {
-        self.lock().handle_ended();
-        self.orders()
+        let mut footprint = self.lock();
+        footprint.handle_ended();
+        // Under the same lock: its round may be asking for orders too, and would carry them out in the place of whoever
+        // waits for the release.
+        drain(&mut footprint)
     }
 
     /// Where to release now.
     pub(super) fn orders(&self) -> Vec<ReleaseOrder> {
-        let mut footprint = self.lock();
-        std::iter::from_fn(|| footprint.poll_release()).collect()
+        drain(&mut self.lock())
     }
+}
+
+fn drain(footprint: &mut Footprint) -> Vec<ReleaseOrder> {
+    std::iter::from_fn(|| footprint.poll_release()).collect()
 }
 
 /// The most releases that wait for one node; beyond it the oldest is given up, and its key expires.
@@ -285,5 +291,40 @@ impl Drop for Attending {
         {
             slot.pending.lock().attended = false;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// A lease that was released while its round was still waiting for stragglers was reported as ended before.
+    #[test]
+    fn whoever_ends_a_grant_gets_all_orders_though_its_round_asks_at_the_same_time() {
+        const NODES: usize = 5;
+        let footprint = || {
+            let mut footprint = Footprint::new(NODES);
+            (0..NODES).for_each(|node| footprint.handle_acquire_sent(NodeId::new(node)));
+            SharedFootprint::new(footprint)
+        };
+        let all: Vec<SharedFootprint> = (0..20_000).map(|_| footprint()).collect();
+        let (at, stolen, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Acquire) {
+                    let orders = all[at.load(Ordering::Acquire)].orders();
+                    stolen.fetch_add(orders.len(), Ordering::Relaxed);
+                }
+            });
+            for (index, footprint) in all.iter().enumerate() {
+                at.store(index, Ordering::Release);
+                std::hint::spin_loop();
+                stolen.fetch_add(NODES - footprint.end().len(), Ordering::Relaxed);
+            }
+            done.store(true, Ordering::Release);
+        });
+        assert_eq!(stolen.into_inner(), 0);
     }
 }
