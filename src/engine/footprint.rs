@@ -51,3 +51,39 @@ pub(super) struct Released {
     pub(super) ttl: Duration,
     pub(super) footprint: Arc<SharedFootprint>,
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::protocol::NodeId;
+
+    /// A lease that was released while its round was still waiting for stragglers was reported as ended before.
+    #[test]
+    fn whoever_ends_a_grant_gets_all_orders_though_its_round_asks_at_the_same_time() {
+        const NODES: usize = 5;
+        let footprint = || {
+            let mut footprint = Footprint::new(NODES);
+            (0..NODES).for_each(|node| footprint.handle_acquire_sent(NodeId::new(node)));
+            SharedFootprint::new(footprint)
+        };
+        let all: Vec<SharedFootprint> = (0..20_000).map(|_| footprint()).collect();
+        let (at, stolen, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Acquire) {
+                    let orders = all[at.load(Ordering::Acquire)].orders();
+                    stolen.fetch_add(orders.len(), Ordering::Relaxed);
+                }
+            });
+            for (index, footprint) in all.iter().enumerate() {
+                at.store(index, Ordering::Release);
+                std::hint::spin_loop();
+                stolen.fetch_add(NODES - footprint.give_back().len(), Ordering::Relaxed);
+            }
+            done.store(true, Ordering::Release);
+        });
+        assert_eq!(stolen.into_inner(), 0);
+    }
+}

@@ -9,7 +9,7 @@ usage: cargo run --release -p quorlock-compare -- [--quick] [--runs N] [--only S
   --quick     shorter turns and fewer of them
   --runs      all of it N times, and in the end the median of the runs for each number and each ratio
   scenarios:  sequential, current, tasks, hung, dead
-  contenders: floor-caller, floor-thread, quorlock, classic, rslock, redlock";
+  contenders: floor-caller, floor-thread, quorlock, classic, quorlock-current, classic-current, rslock, redlock";
 
 /// The scenarios by name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

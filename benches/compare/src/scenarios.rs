@@ -39,6 +39,8 @@ fn takes_part(kind: Kind, scenario: Scenario) -> bool {
     match kind {
         // It blocks a thread for each pair and opens ten connections: there is nothing to learn.
         Kind::Redlock => !matches!(scenario, Scenario::Current | Scenario::Tasks),
+        // Elsewhere the runtime has many threads.
+        Kind::QuorlockCurrent | Kind::ClassicCurrent => scenario == Scenario::Current,
         _ => true,
     }
 }

@@ -17,16 +17,20 @@ pub(crate) enum Kind {
     FloorThread,
     Quorlock,
     Classic,
+    QuorlockCurrent,
+    ClassicCurrent,
     Rslock,
     Redlock,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::FloorCaller,
         Self::FloorThread,
         Self::Quorlock,
         Self::Classic,
+        Self::QuorlockCurrent,
+        Self::ClassicCurrent,
         Self::Rslock,
         Self::Redlock,
     ];
@@ -37,6 +41,8 @@ impl Kind {
             Self::FloorThread => "floor (I/O thread)",
             Self::Quorlock => "quorlock",
             Self::Classic => "quorlock, classic mode",
+            Self::QuorlockCurrent => "quorlock (caller's runtime)",
+            Self::ClassicCurrent => "classic (caller's runtime)",
             Self::Rslock => "rslock 0.10",
             Self::Redlock => "redlock 2.0",
         }
@@ -49,6 +55,8 @@ impl Kind {
             Self::FloorThread => "floor-thread",
             Self::Quorlock => "quorlock",
             Self::Classic => "classic",
+            Self::QuorlockCurrent => "quorlock-current",
+            Self::ClassicCurrent => "classic-current",
             Self::Rslock => "rslock",
             Self::Redlock => "redlock",
         }
@@ -60,6 +68,12 @@ impl Kind {
             Self::FloorThread => Box::new(floor::ThreadFloor::connect(urls).await),
             Self::Quorlock => Box::new(quorlock::Quorlock::connect(quorlock::fenced(urls)).await),
             Self::Classic => Box::new(quorlock::Quorlock::connect(quorlock::classic(urls)).await),
+            Self::QuorlockCurrent => {
+                Box::new(quorlock::Quorlock::connect(quorlock::here(quorlock::fenced(urls))).await)
+            }
+            Self::ClassicCurrent => {
+                Box::new(quorlock::Quorlock::connect(quorlock::here(quorlock::classic(urls))).await)
+            }
             Self::Rslock => Box::new(rslock::Rslock::connect(urls)),
             Self::Redlock => Box::new(redlock::Redlock::connect(urls)),
         }

@@ -1,6 +1,8 @@
 //! quorlock through its public API: with fencing and admission as by default, and in classic mode.
 
-use ::quorlock::{Builder, Redlock};
+use std::sync::Arc;
+
+use ::quorlock::{Builder, Redlock, runtime::TokioRuntime};
 use futures::future::BoxFuture;
 
 use super::pair::{Contender, Outcome, TTL, timed};
@@ -16,6 +18,11 @@ pub(super) fn fenced(urls: &[String]) -> Builder {
 
 pub(super) fn classic(urls: &[String]) -> Builder {
     Redlock::builder().nodes(urls).classic()
+}
+
+/// In the runtime that this is called in, with no engine thread.
+pub(super) fn here(builder: Builder) -> Builder {
+    builder.runtime(Arc::new(TokioRuntime::current().expect("a call within a runtime")))
 }
 
 impl Quorlock {
