@@ -1,5 +1,5 @@
 //! True time, an own clock that lags behind it, and nodes whose clocks run at rates of their own and are stepped.
-//! All are read, and whose clock it was is judged, as the driver does it.
+//! All are read, and whose clock it was is judged, as the engine does it.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use quorlock::protocol::{Blame, Clocks, NodeClock, Quorum, Timestamp, Witness};
 
 pub(crate) const MS: u64 = 1_000;
 pub(crate) const SECOND: u64 = 1_000_000;
-/// So long no lease lasts, and no attempt.
+/// So long no lease lasts, and no round.
 pub(crate) const QUARANTINE: Duration = Duration::from_secs(30);
 /// The nodes' clocks show something else than ours.
 const THERE: i128 = 1_000_000_000_000_000;
