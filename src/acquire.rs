@@ -67,8 +67,8 @@ impl Acquire {
         }
     }
 
-    /// How long the lease lives on the nodes if it is not released. From 10 ms to `max_ttl`; the default is the
-    /// builder's, 10 s.
+    /// How long the lease lives on the nodes if it is not released. From 10 ms to `max_ttl` (in classic mode to a day);
+    /// the default is the builder's, 10 s.
     ///
     /// Too short, and the work or a pause outlives it; too long, and others wait that long after a crash.
     pub const fn ttl(mut self, ttl: Duration) -> Self {
@@ -131,7 +131,7 @@ impl Acquire {
     }
 
     /// Renews the lease only while [`Lease::heartbeat`] is called at least this often, so that the lease of a
-    /// worker that hangs runs out. By default no sign of progress is asked for.
+    /// worker that hangs runs out. By default no heartbeat is asked for.
     ///
     /// It must leave time for the slowest step of the work; with less, the lease is lost under healthy work.
     pub const fn heartbeat_within(mut self, interval: Duration) -> Self {
@@ -209,6 +209,7 @@ impl Acquire {
     ) -> Result<T, Duration> {
         let since = self.engine.now();
         let wait = match self.wait_policy {
+            // A single round waits for nothing else.
             WaitPolicy::OneRound => return Err(Duration::ZERO),
             WaitPolicy::For(wait) => wait,
             WaitPolicy::Unlimited => return Ok(shield(other).await),
@@ -220,6 +221,7 @@ impl Acquire {
         };
         let waited = self.engine.now().saturating_since(since);
         let output = output.ok_or(waited)?;
+        // Without any time left it is one round, as a wait of zero is.
         let left = wait.saturating_sub(waited);
         self.wait_policy =
             if left.is_zero() { WaitPolicy::OneRound } else { WaitPolicy::For(left) };
@@ -291,6 +293,7 @@ impl Future for AcquireFuture {
     type Output = Result<Lease, AcquireError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // Sent at the first poll, and not before. The state is taken out, since `start` consumes the request.
         if let State::New(_) = self.state
             && let State::New(request) = std::mem::replace(&mut self.state, State::Done)
         {
@@ -300,6 +303,7 @@ impl Future for AcquireFuture {
             }
         }
         let Self { state: State::Waiting(acquiring), shield } = &mut *self else {
+            // It was polled after its end, when there is nobody left to answer.
             return Poll::Ready(Err(AcquireError::RuntimeEnded));
         };
         shield.poll(Pin::new(acquiring), cx).map(|answer| {

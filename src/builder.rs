@@ -99,7 +99,8 @@ impl Builder {
         self
     }
 
-    /// The lifetime of a lease, where the request does not say another. Default 10 s, from 10 ms to `max_ttl`.
+    /// The lifetime of a lease, where the request does not say another. Default 10 s, from 10 ms to `max_ttl`,
+    /// in classic mode to a day.
     ///
     /// Too short, and the work, or a pause of the process, outlives it; too long, and others wait that long
     /// after a crash.
@@ -111,7 +112,7 @@ impl Builder {
     /// How long an acquire waits while somebody else holds the resource, where the request does not say
     /// otherwise. Default 10 s, any length.
     ///
-    /// Too short, and callers fail where patience would have helped; too long, and they pile up.
+    /// Too short, and callers fail just before the resource is free; too long, and they pile up.
     pub const fn wait(mut self, wait: Duration) -> Self {
         self.config.wait = wait;
         self
@@ -156,10 +157,10 @@ impl Builder {
         self
     }
 
-    /// The bounds of the pause between two rounds. Default 1 ms and 100 ms, from 100 us to 60 s.
+    /// The bounds of the ceiling of the pause between two rounds. Default 1 ms and 100 ms, from 100 us to 60 s.
     ///
-    /// Within them the pause is random, begins at the measured round trip and doubles with each lost
-    /// round. Too short, and waiters load the nodes; too long, and a released resource lies idle.
+    /// The ceiling is the measured round trip, doubled with each lost round; the pause is random, from a quarter of it
+    /// to all of it. Too short, and waiters load the nodes; too long, and a released resource lies idle.
     pub const fn retry(mut self, min: Duration, max: Duration) -> Self {
         self.config.retry_min = min;
         self.config.retry_max = max;
@@ -210,7 +211,7 @@ impl Builder {
     }
 
     /// The longest ttl that any process of the fleet asks for. Default 30 s, from 10 ms to a day; a longer ttl
-    /// is refused.
+    /// is refused, except in classic mode, where nothing depends on it.
     ///
     /// A node that may have forgotten leases is kept from voting for a little longer than this. Too short,
     /// and the ttl that the work needs is refused; too long, and a restarted node, or a new deployment, waits
@@ -304,6 +305,7 @@ impl Builder {
         self.config.check_node_count(self.nodes.len())?;
         let nodes = self.open_nodes()?;
         check_addresses(&nodes)?;
+        // Last, so that a configuration that is refused starts no thread.
         let runtime = match self.runtime {
             Some(runtime) => runtime,
             None => {
@@ -364,6 +366,7 @@ impl Builder {
 fn check_addresses(nodes: &[Arc<dyn Node>]) -> Result<(), ConfigError> {
     let mut seen = HashMap::new();
     for (second, node) in nodes.iter().enumerate() {
+        // Two names of one server pass here, and are found by its `run_id` once both are connected.
         let address = node.status().address;
         if let Some(first) = seen.insert(Arc::clone(&address), second) {
             return Err(ConfigError::SameAddress { first, second, address });

@@ -90,6 +90,7 @@ impl Config {
 
     /// The longest ttl that a request may ask for.
     pub(crate) const fn most_ttl(&self) -> Duration {
+        // Without a quarantine there is nothing that a longer lease could outlive.
         if self.classic { *TTL.end() } else { self.max_ttl }
     }
 
@@ -118,6 +119,7 @@ impl Config {
             let prefix = Arc::from(self.key_prefix.escape_ascii().to_string());
             return Err(ConfigError::ReservedPrefix { prefix });
         }
+        // Last, since it counts with the drift and with `max_ttl`, which are in range by now.
         self.check_ttl(self.ttl, self.min_validity).map_err(|error| match error {
             TtlError::OutOfRange { ttl, min, max } => {
                 ConfigError::out_of_range("ttl", Shown(ttl), &(Shown(min)..=Shown(max)))

@@ -161,9 +161,10 @@ pub enum AcquireError {
         /// The least validity that was accepted.
         min_validity: Duration,
     },
-    /// Busy, too, but with this process: it has more acquires under way than the nodes answer, and its time was up
-    /// before its turn came, or before its round was answered while others were. Nothing was sent that stays. Nothing is known of the resource. Wait longer, start fewer
-    /// acquires at once, or see what makes the nodes slow.
+    /// Busy, too, but with this process: it has more acquires under way than the nodes answer. The caller's time was up
+    /// before its turn came, or its round timed out while others of this process were answered. Nothing was sent that
+    /// stays, and nothing is known of the resource. Wait longer, start fewer acquires at once, or see what makes the
+    /// nodes slow.
     #[error(
         "more acquires are under way in this process than the nodes answer, waited=`{waited:?}`, waiting={waiting}"
     )]

@@ -46,6 +46,7 @@ impl FenceGate {
     ///
     /// [`StaleToken`]: somebody with a larger token has been here. The lease is over; stop the work.
     pub fn admit(&self, token: FencingToken) -> Result<(), StaleToken> {
+        // In one step: between a load and a store a larger token could come in, and be written over.
         let largest = self.largest.fetch_max(token.get(), Ordering::AcqRel);
         if largest > token.get() {
             return Err(StaleToken { token, largest: FencingToken::new(largest) });
@@ -57,6 +58,7 @@ impl FenceGate {
     #[must_use]
     pub fn largest(&self) -> Option<FencingToken> {
         match self.largest.load(Ordering::Acquire) {
+            // Counters of nodes begin at one, so that zero is no token.
             0 => None,
             largest => Some(FencingToken::new(largest)),
         }

@@ -1,6 +1,6 @@
 //! The entry: a handle on N nodes, which makes requests.
 //!
-//! It holds no logic of its own. A clone is the same fleet of nodes.
+//! It decides whether enough nodes are connected to begin with, and nothing of locks. A clone is the same fleet of nodes.
 
 use std::sync::Arc;
 
@@ -99,6 +99,7 @@ impl Redlock {
     /// As for [`close`](Redlock::close).
     pub fn close_blocking(&self) -> Result<(), CloseError> {
         if self.runs_here() {
+            // One poll refuses new acquires; what is under way could only end if this thread went on.
             let closed = self.close().now_or_never();
             return closed.unwrap_or_else(|| self.engine.result_of_close());
         }

@@ -1,4 +1,4 @@
-//! Re-entrancy by handle: whoever holds the handle may acquire again what it holds.
+//! Re-entrancy by handle: what a handle holds, it may acquire again.
 //!
 //! It decides who shares a lease. An inner acquire asks no node, and its token is that of the lease: one that
 //! grew on re-entry would shut out the outer holder.
@@ -25,10 +25,10 @@ use crate::{
 /// The map is looked through for what is not needed any more no sooner than at this size.
 const FEW: usize = 32;
 
-/// An owner of leases that may acquire what it holds already, as Redisson's `RLock` lets a thread do; here it
-/// is a handle, because tasks move between threads.
+/// A handle that may acquire what it holds already, as Redisson's `RLock` lets a thread do; a handle, because tasks
+/// move between threads.
 ///
-/// A clone is the same owner. Another handle is another owner, and waits like everybody else.
+/// A clone is the same handle. Another handle waits like everybody else.
 ///
 /// ```
 /// # use quorlock::{Redlock, node::MemoryNode};
@@ -50,7 +50,7 @@ pub struct Reentrant {
     held: Arc<Lock<Slots>>,
 }
 
-/// The resources of an owner, with some that it does not hold any more.
+/// The resources of a handle, with some that it does not hold any more.
 #[derive(Default)]
 struct Slots {
     by_name: HashMap<Box<[u8]>, Slot>,
@@ -60,16 +60,16 @@ struct Slots {
 
 type Slot = Arc<Shared>;
 
-/// One resource of an owner.
+/// One resource of a handle.
 #[derive(Default)]
 struct Shared {
     lease: Lock<Weak<Common>>,
-    /// Held by the one of the owner's tasks that is acquiring: the others wait for it, and then share.
+    /// Held by the one of the handle's tasks that is acquiring: the others wait for it, and then share.
     turn: tokio::sync::Mutex<()>,
 }
 
 impl Redlock {
-    /// An owner whose nested acquires of a resource that it holds share one lease.
+    /// A handle whose nested acquires of a resource that it holds share one lease.
     #[must_use]
     pub fn reentrant(&self) -> Reentrant {
         Reentrant::new(self.clone())
@@ -81,15 +81,15 @@ impl Reentrant {
         Self { redlock, held: Arc::default() }
     }
 
-    /// Acquires `resource`, or shares the lease on it that this owner holds, with the builder's settings. A
+    /// Acquires `resource`, or shares the lease on it that this handle holds, with the builder's settings. A
     /// lease that is lost, or has less left than the builder's `min_validity`, is not shared.
     ///
-    /// Where the owner is acquiring it already, this waits for that, up to the builder's `wait` in all.
+    /// Where the handle is acquiring it already, this waits for that, up to the builder's `wait` in all.
     ///
     /// # Errors
     ///
-    /// [`AcquireError`], where this owner does not hold it and could not acquire it.
-    /// [`Contended`](AcquireError::Contended) without an answer of any node says that this owner's own first
+    /// [`AcquireError`], where this handle does not hold it and could not acquire it.
+    /// [`Contended`](AcquireError::Contended) without an answer of any node says that this handle's own first
     /// acquire took too long, such as one whose future is kept and not polled.
     ///
     /// # Cancel safety
@@ -103,12 +103,12 @@ impl Reentrant {
         self.acquire_with(resource, self.redlock.acquire(resource)).await
     }
 
-    /// As [`acquire`](Reentrant::acquire), without waiting: not for other owners, nor for this one.
+    /// As [`acquire`](Reentrant::acquire), without waiting: not for other holders, nor for this handle.
     ///
     /// # Errors
     ///
-    /// [`AcquireError`], where this owner does not hold it and could not acquire it.
-    /// [`Contended`](AcquireError::Contended) without an answer of any node says that this owner is acquiring
+    /// [`AcquireError`], where this handle does not hold it and could not acquire it.
+    /// [`Contended`](AcquireError::Contended) without an answer of any node says that this handle is acquiring
     /// it at this moment.
     ///
     /// # Cancel safety
@@ -138,6 +138,7 @@ impl Reentrant {
                 turn.map_err(|waited| self.busy_with_itself(waited))?
             }
         };
+        // Asked again under the turn: whoever had it may have acquired meanwhile.
         let hold = match slot.share(request.least()) {
             Some(hold) => hold,
             None => {
@@ -150,7 +151,7 @@ impl Reentrant {
         Ok(ReentrantLease { hold, slot })
     }
 
-    /// The owner's own first acquire is not over. No node has been asked.
+    /// The handle's own first acquire is not over. No node has been asked.
     fn busy_with_itself(&self, waited: Duration) -> AcquireError {
         let nodes = self.redlock.not_asked();
         AcquireError::Contended { waited, retry_after: None, nodes }
@@ -164,7 +165,7 @@ impl Reentrant {
 impl Shared {
     /// A share of the lease, if it can be shared by somebody who wants at least this much left.
     fn share(&self, least: Duration) -> Option<Hold> {
-        // To look at it is not to hold it.
+        // The upgrade alone is no hold; the count in `another` is.
         let common = self.current().upgrade()?;
         let left = common.lease.check().ok()?;
         if left.is_zero() || left < least { None } else { Hold::another(common) }
@@ -195,6 +196,7 @@ impl Hold {
 
     /// One more, unless the last one has given it up.
     fn another(common: Arc<Common>) -> Option<Self> {
+        // From zero there is no way back: the last one has started the release.
         let more = |holders: usize| holders.checked_add(1).filter(|_| holders > 0);
         let joined = common.holders.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
         joined.ok().map(|_| Self { common, given_up: false })
@@ -202,6 +204,7 @@ impl Hold {
 
     /// Gives it up. The last one starts the release.
     fn give_up(&mut self) -> Option<Release> {
+        // Called by `release` and again by the drop after it, which must not count twice.
         let given_up = std::mem::replace(&mut self.given_up, true);
         let last = !given_up && self.common.holders.fetch_sub(1, Ordering::AcqRel) == 1;
         last.then(|| self.common.lease.start_release())
@@ -237,18 +240,18 @@ impl fmt::Debug for Reentrant {
     }
 }
 
-/// One of the holders of a lease that an owner has acquired once or several times. It shows the lease; the
+/// One of the holders of a lease that a handle has acquired once or several times. It shows the lease; the
 /// last one that is released or dropped releases it.
 #[must_use = "dropping the last holder of a lease releases it at once"]
 #[clippy::has_significant_drop]
 pub struct ReentrantLease {
     hold: Hold,
-    /// Keeps the owner from forgetting the resource.
+    /// Keeps the handle from forgetting the resource.
     slot: Slot,
 }
 
 impl ReentrantLease {
-    /// How many holders of this owner there are, this one included.
+    /// How many holders of this lease there are, this one included.
     #[must_use]
     pub fn holders(&self) -> usize {
         self.hold.common.holders.load(Ordering::Acquire)

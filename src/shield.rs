@@ -36,6 +36,7 @@ where
     W: Future<Output = ()>,
     P: Future<Output = ()>,
 {
+    // Called inside the future, since making the work may panic too.
     while let Err(panic) = caught(async { begin().await }).await {
         discard(panic);
         if let Err(panic) = caught(async { pause().await }).await {
@@ -75,6 +76,7 @@ impl Shield {
         future: Pin<&mut F>,
         cx: &Context<'_>,
     ) -> Poll<F::Output> {
+        // Kept for the same waker: with a new one each time, channels and timers would register anew at every poll.
         let known = self.waker.take().filter(|(_, shielded)| shielded.is(cx.waker()));
         let (waker, _) = self.waker.insert(known.unwrap_or_else(|| {
             let shielded = Arc::new(Shielded { waker: Some(cx.waker().clone()) });

@@ -28,7 +28,7 @@ use crate::{
 /// An acquire under way, as its caller holds it. Dropping it gives up.
 pub(crate) struct Acquiring {
     answer: oneshot::Receiver<Result<HeldGrant, AcquireError>>,
-    /// Where it had to wait for its first round.
+    /// Its place in the line, if it had to wait for its first round. Dropping it leaves the line.
     _place: Option<Place>,
 }
 
@@ -92,6 +92,7 @@ impl Engine {
     pub(crate) fn acquire(self: &Arc<Self>, asked: AcquireSpec) -> Acquiring {
         let (answer, receiver) = oneshot::channel();
         if !self.is_served() {
+            // The sender is dropped here, which the caller sees as `RuntimeEnded`.
             return Acquiring { answer: receiver, _place: None };
         }
         let settings = self.config.wait_settings();
@@ -120,6 +121,7 @@ impl Engine {
             if self.is_closed() {
                 return request.give_up(&self, GiveUp::Closed);
             }
+            // Dropping the turn gives it to the next in line.
             if request.answer.is_closed() {
                 return;
             }
@@ -137,6 +139,7 @@ impl Engine {
             }
             let waited = now.saturating_since(request.acquisition.started());
             request.last = Some(self.error(&round, lost, reports, waited));
+            // In a task of its own: the next round must not wait for stragglers, nor the releases for the pause.
             self.spawn(round.settle());
 
             let traffic = self.traffic(Line::Acquires);
@@ -173,6 +176,7 @@ impl Engine {
         let rounds = request.acquisition.lost_rounds().saturating_add(1);
         let waited = now.saturating_since(request.acquisition.started());
         telemetry::acquired(&request.asked.resource, rounds, waited);
+        // The caller is answered first, and the stragglers are waited for afterwards.
         if let Some(grant) = round.grant(&request.resource) {
             // A caller that is gone hands the grant back, and dropping it releases it.
             drop(request.answer.send(Ok(HeldGrant::new(grant, Arc::clone(self)))));
@@ -210,6 +214,7 @@ impl Engine {
     async fn look_ended(&self, until: Timestamp) {
         let mut limit = self.runtime.sleep_until(until);
         loop {
+            // Made before the nodes are looked at: from then on no change is missed.
             let changed = pin!(self.fleet.changed.notified());
             let nodes = (0..self.nodes.len()).map(NodeId::new);
             if nodes.filter(|node| self.may_vote(*node).is_ok()).count() >= self.quorum.needed() {

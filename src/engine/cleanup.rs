@@ -30,6 +30,7 @@ const MOST: usize = 16_384;
 /// How many are sent at once to a node that answers. One that does not is tried with a single one.
 const BATCH: usize = 32;
 
+/// Pauses double from the first to the last of these while a node answers nothing.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
@@ -51,7 +52,7 @@ struct Queue {
     attended: bool,
 }
 
-/// The one task that is at work on a queue. If it comes to a bad end, the next pending starts another.
+/// The one task that is at work on a queue. If it comes to a bad end, the next pending release starts another.
 struct Attending {
     engine: Arc<Engine>,
     node: NodeId,
@@ -109,16 +110,18 @@ impl Engine {
         });
     }
 
-    /// Sends the pending of a node until there are none. It pauses only where nothing gets on.
+    /// Sends the pending releases of a node until there are none. It pauses only where nothing gets on.
     async fn attend(self: &Arc<Self>, node: NodeId) {
         let Some(slot) = self.slot(node) else { return };
         let (mut pause, mut most) = (FIRST_PAUSE, 1);
+        // What has failed a moment ago would fail again at once.
         self.pause(pause).await;
         loop {
             let mut batch = slot.pending.take_batch(self.steady(), most, node);
             // Nothing was set where the acquire has turned out to be refused.
             batch.retain(|pending| !pending.released.footprint.lock().is_clear(node));
             if batch.is_empty() {
+                // Nobody wakes this task for one that is added, so it looks again after the shortest pause.
                 let Some(next) = slot.pending.next_or_end() else { return };
                 self.pause(next.saturating_since(self.steady()).min(FIRST_PAUSE)).await;
                 continue;
@@ -147,6 +150,7 @@ impl Engine {
     async fn send_batch(&self, node: NodeId, batch: &mut Batch<'_>) {
         let mut calls: Fanout<Numbered> = Fanout::new(self);
         let sent = self.steady();
+        // None has been answered yet, so that the numbers are the places in the batch.
         for (number, PendingRelease { released, .. }) in batch.open.iter().flatten().enumerate() {
             let (resource, owner) = (released.resource.clone(), released.owner);
             let release = Command::Release { resource, owner };
@@ -164,7 +168,7 @@ impl Engine {
     }
 }
 
-/// PendingReleases that have been sent. What has not been answered goes back, also when the task comes to a bad end.
+/// Pending releases that have been sent. What has not been answered goes back, also when the task comes to a bad end.
 struct Batch<'a> {
     pending: &'a PendingReleases,
     open: Vec<Option<PendingRelease>>,
@@ -198,6 +202,7 @@ impl PendingReleases {
             .front()
             .or_else(|| queue.later.values().next())
             .map(|pending| pending.release.from());
+        // Under the lock under which the next one is added, so that none is left without a task.
         queue.attended = next.is_some();
         next
     }

@@ -113,6 +113,7 @@ impl<T> Fanout<T> {
                     engine.node_failed(node, error);
                 }
                 let lapsed = call.ballot.is_some_and(|ballot| !engine.admission().counts(ballot));
+                // An error stays what it was; only an answer is turned into one.
                 let result = if lapsed { result.and(Err(NodeError::VoteLapsed)) } else { result };
                 answered.push_back((node, result));
                 false
@@ -122,6 +123,7 @@ impl<T> Fanout<T> {
         match self.answered.pop_front() {
             Some(answer) => Poll::Ready(Progress::Answered(answer)),
             None if self.calls.is_empty() => Poll::Ready(Progress::Done),
+            // After the answers: those that have come count, however late this task was run.
             None if self.limit.as_mut().poll(cx).is_ready() => {
                 self.calls.clear();
                 Poll::Ready(Progress::TimedOut)

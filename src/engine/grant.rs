@@ -120,7 +120,7 @@ impl Grant {
     /// have been stopped together with this process.
     pub(crate) fn check(&self) -> Result<Duration, LeaseLost> {
         let Some(now) = self.engine.upgrade().map(|engine| engine.now()) else {
-            // The lease has been dropped, and that has released it, unless it was lost before.
+            // The lease kept the engine. So it has been dropped, and that has released it, unless it was lost before.
             return Err(self.state().over());
         };
         let (result, action) = {
@@ -207,6 +207,7 @@ impl Grant {
         let wakeup = {
             let mut state = self.state();
             let next = if state.released { None } else { state.lifecycle.poll_timeout() };
+            // Also where both are none, as after a release.
             if state.scheduled.map(TimerKey::at) == next {
                 return;
             }
@@ -225,18 +226,21 @@ impl Grant {
                 }
             }
         };
+        // Without the lock: it may spawn a task on a runtime that is the user's code.
         engine.wake(wakeup);
     }
 
     /// Whether a restore may be sent to a node; if so, the key has to be released there from now on.
     pub(super) fn begin_restore(&self, node: NodeId) -> bool {
         let state = self.state();
+        // Asked under the lock of the state, so that no release begins between the question and the note.
         let lasts = !state.released && state.lifecycle.lost().is_none();
         lasts && self.footprint.lock().handle_restore_sent(node)
     }
 
     /// Starts the release, once, if there is anybody to carry it out.
     fn release(&self, engine: &Arc<Engine>) -> Option<oneshot::Receiver<Result<(), ReleaseError>>> {
+        // Asked before any lock is taken: in a forked process a thread that is not there may have it.
         if !engine.is_served() {
             return None;
         }
@@ -269,6 +273,7 @@ impl Grant {
             loop {
                 let changed = self.changed.notified();
                 let mut changed = std::pin::pin!(changed);
+                // Registered before it is looked at, so that no change in between is missed.
                 changed.as_mut().enable();
                 if let Some(found) = wanted(self) {
                     return found;

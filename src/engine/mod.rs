@@ -1,7 +1,7 @@
-//! The engine room: the one place where decisions meet I/O.
+//! The engine: it runs the machines of `protocol` on nodes and the runtime.
 //!
-//! It runs rounds on the runtime, hands verdicts to callers, and keeps count of what is under way. What a
-//! verdict is, `protocol` decides; how a command travels, `node` does.
+//! It hands verdicts to callers, and keeps count of what is under way. What a verdict is, `protocol` decides; how a
+//! command travels, `node` does.
 
 mod acquire;
 mod admission;
@@ -138,6 +138,7 @@ impl Engine {
             config.node_timeout.saturating_mul(2),
         );
         let resources = Resources::new(quorum);
+        // The resources alone: a listener that kept the engine would keep itself, since the engine keeps the fleet.
         let told = Arc::clone(&resources);
         fleet.on_freed(move |node, resource| told.handle_gone(node, resource));
         let fenced = !config.classic;
@@ -160,6 +161,7 @@ impl Engine {
             closing: Notify::new(),
         });
         if fenced {
+            // Not counted as under way, and without a hold on the engine: it goes on for as long as that lives.
             let weak = Arc::downgrade(&engine);
             engine.runtime.spawn(Box::pin(async move {
                 let begin = || visit::attend(Weak::clone(&weak));
@@ -204,6 +206,7 @@ impl Engine {
         let mut statuses: Vec<NodeStatus> = self.nodes.iter().map(status).collect();
         for (index, status) in statuses.iter_mut().enumerate() {
             let node = NodeId::new(index);
+            // A node knows its connection; whether it may vote is known here.
             if status.state == NodeState::Ready
                 && let Some(state) = self.standing_as_state(node, status.identity.as_ref())
             {
@@ -248,6 +251,7 @@ impl Engine {
 
     /// Ends when it is closed.
     async fn closing(&self) {
+        // Registered before the flag is read: a close in between would wake nobody, and be missed.
         let mut closing = std::pin::pin!(self.closing.notified());
         closing.as_mut().enable();
         if !self.is_closed() {
@@ -260,6 +264,7 @@ impl Engine {
     pub(crate) async fn connected(&self, deadline: Timestamp) -> Vec<NodeStatus> {
         let mut timeout = self.runtime.sleep_until(deadline);
         loop {
+            // Registered before the nodes are looked at, so that no change in between is missed.
             let changed = self.fleet.changed.notified();
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
@@ -287,6 +292,7 @@ impl Engine {
         if !self.is_served() {
             return self.result_of_close();
         }
+        // Only the line of the acquires: releases still go out, and those in line count as under way below.
         self.closing.notify_waiters();
         self.close_line(Line::Acquires);
         let deadline = self.now().saturating_add(self.config.close_timeout);
@@ -331,6 +337,7 @@ struct Counted {
 impl Drop for Counted {
     fn drop(&mut self) {
         let active = &self.engine.active;
+        // Whoever closes looks at the count after it has registered, so that telling the last end is enough.
         if active.tasks.fetch_sub(1, Ordering::AcqRel) == 1 {
             active.ended.notify_waiters();
         }

@@ -52,6 +52,7 @@ impl Engine {
             Some(turn) => asked.begin(self, Ok(turn)),
             None => {
                 let node_timeout = self.config.node_timeout;
+                // What is left of the whole time after a node timeout for the round itself.
                 let most = longest(node_timeout).saturating_sub(node_timeout).max(node_timeout / 2);
                 let engine = Arc::clone(self);
                 let start = Box::new(move |turn| asked.begin(&engine, turn));
@@ -72,6 +73,7 @@ impl Engine {
         loop {
             if tally.verdict() != Verdict::Pending && !releases.decided {
                 telemetry::released(&resource, tally.granted());
+                // Whoever pauses for it in this process need not wait for a node to say so.
                 if tally.verdict() == Verdict::Won {
                     slot.handle_freed();
                 }
@@ -216,6 +218,7 @@ impl Releases {
             if self.limit.get_or_insert_with(limit).as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
             }
+            // Dropped, the calls have timed out; from an empty fan-out the loop learns that there are no more.
             self.calls = Fanout::new(&self.engine);
             Poll::Ready(Progress::TimedOut)
         })
@@ -245,6 +248,7 @@ impl Releases {
                 for node in late {
                     let _ = self.answered(node, Err(NodeError::TimedOut));
                 }
+                // The tally hears of the others by `handle_timeout`, when nothing more comes.
                 first.map(|node| (node, Err(Failure::TIMED_OUT)))
             }
         }
@@ -266,6 +270,7 @@ impl Releases {
                     engine.leave_for_later(node, pending);
                 }
             }
+            // The acquire has meanwhile turned out to have set nothing there.
             Err(_) if self.released.footprint.lock().is_clear(node) => {}
             Err(_) => engine.leave_for_later(node, self.pending(node)),
         }
@@ -277,6 +282,7 @@ impl Releases {
     }
 
     fn pending(&self, node: NodeId) -> PendingRelease {
+        // The last order for a node knows most: a late answer may have added one.
         let order = self.orders.iter().rfind(|order| order.node == node);
         let may_land_late = order.is_some_and(|order| order.may_land_late);
         PendingRelease::new(&self.engine, self.released.clone(), may_land_late)

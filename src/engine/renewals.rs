@@ -92,6 +92,7 @@ impl Engine {
             // gone, or that has another key by now, drops out here.
             let Some(grant) = grant.upgrade() else { continue };
             let Some(outcome) = grant.tick(key, now.max(key.at())) else { continue };
+            // Before anybody is told: whatever follows from that must find the lease in its place.
             grant.schedule(self);
             if let Some(action) = outcome.tell {
                 news.push((Arc::clone(&grant), action));
@@ -156,6 +157,7 @@ impl Renewal {
             let node = NodeId::new(index);
             match slot.node.reachable().and_then(|()| engine.may_vote(node)) {
                 Ok(()) => calls.add_vote(engine, node, slot.node.call_many(commands)),
+                // An answer like any other, which is there at the first poll.
                 Err(error) => calls.add(node, error),
             }
         }
@@ -205,6 +207,7 @@ impl Renewal {
                 let _ = done.send(outcome);
             }
         }
+        // Only now, when all have answered: before a quorum has confirmed it, a key that is gone is not set again.
         engine.restore(gone.into_iter().filter_map(|(lease, node)| {
             let (grant, tally) = (batch.get(lease)?, tallies.get(lease)?);
             let (grant, ttl) = (Arc::clone(grant), grant.lifecycle().ttl());
@@ -217,11 +220,12 @@ impl Renewal {
 impl Drop for Renewal {
     fn drop(&mut self) {
         let Self { engine, batch, told } = self;
+        // No lock may be waited for then: its holder may be a thread of the parent's.
         if !engine.is_served() {
             return;
         }
         for (grant, _) in batch.iter().zip(told).filter(|(_, told)| !**told) {
-            // The runtime's clock may be what has panicked.
+            // Also while a panic unwinds, where a second one would abort: the runtime's clock may be what has panicked.
             shielded(|| {
                 let due = grant.extended(ExtendOutcome::InDoubt, engine.now());
                 grant.schedule(engine);
@@ -266,14 +270,14 @@ fn outcome(tally: &Tally) -> ExtendOutcome {
     }
 }
 
-/// Tells the holders. Every lease has its place in the queue again by now.
+/// Tells the holders. Every lease has its place among the timers again by now.
 fn tell_all(news: Vec<(Arc<Grant>, LeaseAction)>) {
     for (grant, due) in news {
         grant.tell(due);
     }
 }
 
-/// The renewals's time at work. When it ends in any other way than by having nothing left to do, as when the
+/// The time of the renewals' task at work. When it ends in any other way than by having nothing left to do, as when the
 /// runtime drops the task, the next lease starts another one.
 struct Shift {
     engine: Weak<Engine>,
@@ -296,7 +300,7 @@ impl Drop for Shift {
     }
 }
 
-/// Looks after the leases of a engine while there are any. It does not keep the engine alive.
+/// Looks after the leases of an engine while there are any. It does not keep the engine alive.
 async fn attend(engine: &Weak<Engine>, wake: &Notify) {
     loop {
         let sleep = {

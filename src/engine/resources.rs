@@ -70,6 +70,7 @@ impl ResourceSlot {
 
     /// The key is gone from a quorum: one of those who pause need not pause any longer.
     pub(super) fn handle_freed(&self) {
+        // Counted anew from here: the next holder's key is another one. One permit is kept where nobody waits yet.
         self.gone_from.lock().clear();
         self.freed.notify_one();
     }

@@ -58,6 +58,7 @@ impl Engine {
                 self.restored(lost, result);
             }
         }
+        // The time is up: these may be executed yet, so their footprints must know.
         for (lost, _) in lost.iter().zip(unanswered).filter(|(_, unanswered)| *unanswered) {
             self.restored(lost, Err(NodeError::TimedOut));
         }

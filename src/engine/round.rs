@@ -58,6 +58,7 @@ impl AcquireRound {
         spec.min_validity = asked.min_validity;
         spec.hint = engine.hint();
         spec.marks = engine.marks();
+        // Read before the first send: validity counts from here.
         let started = engine.now();
         turn.begin(started);
         let mut round = Self {
@@ -104,6 +105,7 @@ impl AcquireRound {
     /// Runs until the verdict, or until the caller is gone.
     pub(super) async fn decide(&mut self, answer: &mut Answer) {
         poll_fn(|cx| {
+            // Answers that have come are taken before it is asked whether the caller is gone: they may settle the round.
             while self.round.verdict() == Verdict::Pending {
                 match self.calls.poll_progress(&self.engine, cx) {
                     Poll::Ready(progress) => self.take(progress),
@@ -156,6 +158,7 @@ impl AcquireRound {
                     }
                 }
                 self.turn.handle_timeout(unanswered, now);
+                // All of them, since the round ignores a second answer.
                 for index in 0..self.outcomes.len() {
                     self.handle_reply(NodeId::new(index), Err(Failure::TIMED_OUT), now);
                 }
@@ -165,6 +168,7 @@ impl AcquireRound {
     }
 
     fn handle_reply(&mut self, node: NodeId, reply: Result<Reply, Failure>, now: Timestamp) {
+        // Until the verdict the round keeps the footprint and tells it; from then on it is told here.
         if let Some(footprint) = &self.footprint {
             footprint.lock().handle_acquire(node, &reply);
         }

@@ -106,6 +106,7 @@ impl<T> Future for Answering<T> {
         };
         let polled = caught(true, || answer.as_mut().poll(cx))
             .unwrap_or_else(|error| Poll::Ready(Err(error)));
+        // A future that has ended, or panicked, must not be polled again.
         if polled.is_ready() {
             self.end();
         }

@@ -115,6 +115,7 @@ impl Engine {
     /// A turn at once, where there is one and nobody waits for it.
     pub(super) fn take_turn(self: &Arc<Self>, line: Line) -> Option<Turn> {
         let mut state = self.turns(line).lock();
+        // Nobody overtakes the line, also where a turn has just become free.
         if state.closed || !state.waiting.is_empty() || state.is_full() {
             return None;
         }
@@ -123,6 +124,7 @@ impl Engine {
         drop(state);
         let turn = Turn::new(self, line, false);
         if many {
+            // Read without the lock: a clock may be the user's code.
             let now = self.now();
             self.turns(line).lock().crowded = now;
         }
@@ -198,6 +200,7 @@ impl Engine {
             let turn = Turn::new(self, line, true);
             // The task that looks after deadlines may be late.
             let in_time = deadline.is_none_or(|deadline| now < deadline);
+            // A turn that is not handed over is dropped here, which gives it to the next.
             let turn = if in_time { Ok(turn) } else { Err(TurnedAway::Late) };
             shielded(|| start(turn));
         }
@@ -216,6 +219,7 @@ impl Engine {
                 if deadline > now {
                     return Some(deadline);
                 }
+                // Taken out here, and called without the lock: it may come back for another place.
                 state.remove(place).map(|waiting| waiting.start)
             };
             if let Some(start) = start {
@@ -305,6 +309,7 @@ impl Turn {
     /// A node has answered. At the quorum-th answer the round is no load any more: stragglers, hung or dead, hold
     /// nobody up.
     pub(super) fn handle_answer(&mut self, answer: &Result<Reply, NodeError>, now: Timestamp) {
+        // Errors are no sign that the nodes keep up.
         self.answers += usize::from(answer.is_ok());
         if !self.given_back && self.answers >= self.engine.quorum.needed() {
             self.give_back_with(|state, begun| {

@@ -30,7 +30,7 @@ use crate::{
 /// While [`validity`](Lease::validity) is above zero, nobody else holds the resource, under the assumptions
 /// numbered in `docs/safety.md`. It is owned, `'static` and [`Send`]: store it, move it to another task.
 ///
-/// It is renewed beside the work, at a third of its ttl, unless the request says otherwise. What cannot be
+/// It is renewed beside the work, after a third of its validity, unless the request says otherwise. What cannot be
 /// renewed is lost, and says so before its validity ends: see [`lost`](Lease::lost) and
 /// [`check`](Lease::check).
 ///
@@ -76,8 +76,8 @@ impl Lease {
         self.grant().owner()
     }
 
-    /// A number that is larger than that of every lease on this resource that was granted before, for the
-    /// store that the work writes to: it must refuse a smaller one than it has seen. `docs/fencing.md` has
+    /// A number larger than that of every lease on this resource that was granted before this one was asked for. It is
+    /// for the store that the work writes to, which must refuse a smaller one than it has seen. `docs/fencing.md` has
     /// recipes. `None` in classic mode.
     #[must_use]
     pub fn fencing_token(&self) -> Option<FencingToken> {
@@ -175,6 +175,7 @@ impl Lease {
             return Err(ExtendError::MaxHold { validity: left });
         }
         let extension = shield(self.held.engine.extend_now(self.grant())).await;
+        // Read again: the time may have passed while the nodes were asked.
         let left = self.grant().check()?;
         match extension {
             Some(ExtendOutcome::Extended(_)) => Ok(left),
@@ -212,6 +213,7 @@ impl Lease {
     /// As for [`release`](Lease::release), and [`ReleaseError::WouldDeadlock`].
     pub fn release_blocking(self) -> Result<(), ReleaseError> {
         if self.held.engine.runs_here() {
+            // Dropping starts the release, for which nobody waits.
             drop(self);
             return Err(ReleaseError::WouldDeadlock);
         }

@@ -14,8 +14,6 @@
 //! - **W5** A pause is not longer than the configured one, nor than what stands in the way lives, and is no shorter than
 //!   a quarter of the shortest configured one.
 //! - **W6** Who runs out of time in line is told what its rounds have found, where they found the resource held.
-//!
-//! They are tested, each by name, in `tests/protocol/acquisition.rs`.
 
 use core::time::Duration;
 
@@ -214,6 +212,7 @@ impl Acquisition {
         let pause = self.settings.backoff.pause(self.lost_rounds, round_trip, random);
         // Expiry is known in advance, and nothing is gained by trying again just before it.
         let pause = lost.free_after.filter(|_| held).map_or(pause, |expiry| pause.min(expiry));
+        // A key that expires this moment must not make the pause zero: the nodes would be asked without one.
         let at = now.saturating_add(pause.max(min / 4));
 
         if self.policy == WaitPolicy::OneRound && self.may_look_again(&lost, now) {
@@ -271,6 +270,7 @@ impl Acquisition {
 
     /// Since when too few nodes answer.
     fn broken_since(&self, lost: &LostRound, traffic: Traffic) -> Option<Timestamp> {
+        // A round that a quorum answered ends an outage, and so does one that a quarantine alone has cost.
         if lost.loss != RoundLoss::NoQuorum || lost.quarantined {
             return None;
         }
@@ -284,6 +284,7 @@ impl Acquisition {
         let wait = match self.policy {
             WaitPolicy::OneRound => Duration::ZERO,
             WaitPolicy::For(wait) => wait,
+            // An outage is reported also to those who would wait for a holder for ever.
             WaitPolicy::Unlimited => self.settings.wait,
         };
         let bearable = self.settings.node_timeout.max(wait / 4);

@@ -1,6 +1,6 @@
-//! Fencing tokens: numbers that grow with every grant of a resource, without consensus.
+//! Fencing tokens: unique, rising numbers for the leases of a resource, without consensus.
 //!
-//! It decides what a token is and which hint a client sends. How a quorum agrees on one, `round` decides:
+//! It decides what a token is. Which hint a client sends, `admission` decides; how a quorum agrees on a token, `round`:
 //! at a node, atomically, h being the hint and f the resource's counter,
 //!
 //! ```text
@@ -14,7 +14,7 @@
 //! **Why it holds.** f never falls, and every grant at a node raises it. Right after a vote for (owner, T)
 //! at a node, lock = owner and f = T. If A's vote at a node comes before B's, B's acquire ran in between, so
 //! T(B) > T(A). Two quorums share a node. So tokens are unique, and a grant that returned before another
-//! attempt began has the smaller token, under any delay, loss, reordering, duplication, pause or clock, as
+//! acquire began has the smaller token, under any delay, loss, reordering, duplication, pause or clock, as
 //! long as no node loses f. The guard `f <= T` is what makes it true: without it there are schedules of 18
 //! steps that give two holders one token (`tests/scenarios/guard.rs` replays them).
 //!
@@ -24,11 +24,11 @@
 
 use core::fmt;
 
-/// A number that grows with every grant of a resource. A store that refuses a token smaller than the
-/// largest it has seen cannot be written to by a holder whose lease is over.
+/// A number larger than that of every lease on the resource that was granted before this one was asked for. A store
+/// that refuses a token smaller than the largest it has seen cannot be written to by a holder before that one.
 ///
-/// Tokens of one resource are unique and rise in the order of grants; there are gaps. Tokens of different
-/// resources have nothing to do with each other.
+/// Tokens of one resource are unique, and there are gaps; those of acquires that overlap have no order. Tokens of
+/// different resources have nothing to do with each other.
 ///
 /// ```
 /// use quorlock::protocol::FencingToken;

@@ -15,9 +15,6 @@
 //! - **F4** A release that finds nothing is not the last word where the command that sets the key may arrive behind it:
 //!   it is sent again until the node takes that command no more.
 //! - **F5** A release is given up only when the key must have expired.
-//!
-//! They are tested, each by name, in `tests/protocol/footprint.rs`, beside a world in which commands are lost, late, and
-//! executed behind others.
 
 use alloc::{collections::VecDeque, vec, vec::Vec};
 use core::time::Duration;
@@ -120,7 +117,7 @@ impl Footprint {
             Ok(Reply::Denied(_)) | Err(Failure { sent: false, .. }) => Trace::Nothing,
             Err(Failure { sent: true, .. }) => Trace::MayLandLate,
         };
-        // A lease that was given back has had it followed from then on.
+        // No order after `GivenBack`: its order said that the key may land late, so its release is repeated anyway (F4).
         if self.phase == Phase::Lost && place.acquire != Trace::Nothing {
             self.order(node);
         }
@@ -148,6 +145,7 @@ impl Footprint {
         };
         place.restoring = false;
         let unknown = matches!(reply, Err(Failure { sent: true, .. }));
+        // It stays so whatever a later restore is answered: the earlier one may still be on its way.
         place.restore_may_land_late |= unknown;
         if (unknown || matches!(reply, Ok(Reply::Granted(_)))) && phase != Phase::Open {
             self.order(node);
@@ -173,6 +171,7 @@ impl Footprint {
     }
 
     fn end(&mut self, phase: Phase) {
+        // Once only: a second end would order every release again.
         if self.has_ended() {
             return;
         }
@@ -258,6 +257,7 @@ impl UnconfirmedRelease {
     /// One that is due at `now`, of a key that lives for `ttl`. The node takes a command for `taken_for` after it was
     /// sent at most.
     pub fn new(now: Timestamp, ttl: Duration, taken_for: Duration, may_land_late: bool) -> Self {
+        // The key lives for a ttl from when it is set, which a stopped node may do that much later.
         let until = now.saturating_add(ttl).saturating_add(FOLLOWED_FOR);
         let taken_until = may_land_late.then(|| now.saturating_add(taken_for));
         Self { from: now, until, taken_until, checked: false }

@@ -21,7 +21,7 @@ pub struct RenewalPolicy {
     pub renew: bool,
     /// The longest the lease may be held in all; it is not extended beyond it.
     pub max_hold: Option<Duration>,
-    /// The longest time between two signs of progress; without one, the lease is not renewed.
+    /// The longest time between two heartbeats of the worker; without one, the lease is not renewed.
     pub heartbeat_within: Option<Duration>,
 }
 
@@ -44,7 +44,7 @@ pub enum LossReason {
     Gone,
     /// It was held for as long as `max_hold` allows.
     MaxHold,
-    /// The worker gave no sign of progress for as long as it promised to.
+    /// The worker gave no heartbeat for longer than it promised to.
     NoHeartbeat,
     /// Its holder released it.
     Released,
@@ -57,7 +57,7 @@ impl fmt::Display for LossReason {
             Self::RenewalFailed => "its time is up, and too few nodes answered the renewals",
             Self::Gone => "too many nodes no longer have its key",
             Self::MaxHold => "it was held for as long as max_hold allows",
-            Self::NoHeartbeat => "the worker gave no sign of progress",
+            Self::NoHeartbeat => "the worker gave no heartbeat",
             Self::Released => "its holder released it",
         })
     }
@@ -79,7 +79,7 @@ pub enum LeaseAction {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[allow(clippy::exhaustive_enums, reason = "yes, no, unknown; there is no fourth")]
 pub enum ExtendOutcome {
-    /// A quorum prolonged the lease: the validity that was promised now ends at this point.
+    /// A quorum extended the lease: the validity that was promised now ends at this point.
     Extended(Timestamp),
     /// Too many nodes no longer have the key: the lease is lost.
     Lost,
@@ -170,7 +170,7 @@ impl Lifecycle {
     /// seen to anyway: a renewal by a thirtieth of what it promises, a retry, a warning or a loss not at all.
     pub fn slack(&self) -> Duration {
         let is_renewal = self.extend_at.is_some_and(|at| at < self.warn_at().min(self.lose_at()));
-        // A sign of progress may come until the last moment.
+        // A heartbeat may come until the last moment, so a watched lease is never asked early.
         let may_be_early = is_renewal && !self.failing && self.renewal.heartbeat_within.is_none();
         if may_be_early { self.promised() / 30 } else { Duration::ZERO }
     }
@@ -197,6 +197,7 @@ impl Lifecycle {
         if self.lost.is_some() {
             return None;
         }
+        // The loss first: a lease whose time is up must not be extended instead.
         if let Some(lose) = self.handle_check(now) {
             return Some(lose);
         }
@@ -208,6 +209,7 @@ impl Lifecycle {
                 Some(LossReason::NoHeartbeat) => {
                     self.extend_at = Some(self.retry_at(now));
                 }
+                // Beyond `max_hold` nothing is extended any more, and nothing need be asked for again.
                 Some(_) => {}
             }
         }
@@ -235,6 +237,7 @@ impl Lifecycle {
         }
         match extension {
             ExtendOutcome::Extended(deadline) => {
+                // Never back: of two extensions the one that began earlier may be answered last.
                 self.deadline = self.deadline.max(deadline);
                 self.warned = false;
                 self.failing = false;
@@ -256,7 +259,7 @@ impl Lifecycle {
         }
     }
 
-    /// The worker gave a sign of progress at `now`.
+    /// The worker gave a heartbeat at `now`.
     pub fn handle_heartbeat(&mut self, now: Timestamp) {
         self.last_heartbeat = self.last_heartbeat.max(now);
     }
@@ -268,6 +271,7 @@ impl Lifecycle {
 
     /// Plans the next renewal, a third of what is promised after the last one began to count.
     fn plan(&mut self, now: Timestamp) {
+        // From the deadline, and so from before the first send, like the validity itself.
         let left = validity::left(self.deadline, now);
         let passed = self.promised().saturating_sub(left);
         let until = (self.promised() / 3).saturating_sub(passed);
@@ -295,6 +299,7 @@ impl Lifecycle {
 
     fn reason(&self, now: Timestamp) -> LossReason {
         match self.limit(now) {
+            // A limit only stops renewals; without them the lease would have ended all the same.
             Some(limit) if self.renewal.renew => limit,
             _ if self.failing || self.renewal.renew => LossReason::RenewalFailed,
             _ => LossReason::NotRenewed,

@@ -101,14 +101,14 @@ fn max_hold_and_a_lack_of_progress_stop_the_renewal() {
     assert_eq!(held.handle_timeout(at(3_000)), None);
     assert_eq!(held.handle_timeout(at(8_950)), Some(LeaseAction::Lose(LossReason::MaxHold)));
 
-    let progress = RenewalPolicy {
+    let watched = RenewalPolicy {
         heartbeat_within: Some(Duration::from_secs(2)),
         ..RenewalPolicy::default()
     };
-    let mut busy = lease(progress);
+    let mut busy = lease(watched);
     busy.handle_heartbeat(at(2_500));
     assert_eq!(busy.handle_timeout(at(3_000)), Some(LeaseAction::Extend));
-    let mut hung = lease(progress);
+    let mut hung = lease(watched);
     assert_eq!(hung.handle_timeout(at(3_000)), None);
     let mut revived = hung.clone();
     revived.handle_heartbeat(at(3_200));
@@ -186,7 +186,7 @@ fn only_a_renewal_may_be_taken_along_before_its_time() {
         heartbeat_within: Some(Duration::from_secs(2)),
         ..RenewalPolicy::default()
     };
-    assert_eq!(self::lease(watched).slack(), Duration::ZERO, "its worker may yet show progress");
+    assert_eq!(self::lease(watched).slack(), Duration::ZERO, "a heartbeat may still come");
 }
 
 #[test]
@@ -200,5 +200,5 @@ fn a_holder_extends_its_lease_up_to_max_hold() {
         heartbeat_within: Some(Duration::from_secs(2)),
         ..RenewalPolicy::default()
     };
-    assert!(lease(hung).may_be_extended(at(8_000)), "to extend is a sign of progress");
+    assert!(lease(hung).may_be_extended(at(8_000)), "to extend is a heartbeat");
 }

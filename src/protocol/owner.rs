@@ -1,11 +1,11 @@
-//! The owner: the random value of one acquisition attempt, which proves whose key it is.
+//! The owner: the random value of one acquire round, which proves whose key it is.
 //!
 //! It is handed in as random bytes and never drawn here. A value is never used for two rounds: a
-//! late release of one attempt must not delete what another attempt has set.
+//! late release of one round must not delete what another round has set.
 
 use core::fmt;
 
-/// The random value of one acquisition attempt, a version 4 UUID.
+/// The random value of one acquire round, a version 4 UUID.
 ///
 /// It is the value of the Redis key, written as 32 hexadecimal digits: ASCII, because some clients
 /// mangle other bytes.
@@ -25,6 +25,7 @@ impl Owner {
     ///
     /// The bytes must come from a cryptographic source, fresh for every round.
     pub const fn from_random(mut bytes: [u8; 16]) -> Self {
+        // RFC 9562: version 4 in the high half of byte 6, variant 0b10 in the top bits of byte 8.
         bytes[6] = (bytes[6] & 0x0f) | 0x40;
         bytes[8] = (bytes[8] & 0x3f) | 0x80;
         Self(bytes)

@@ -19,6 +19,7 @@ impl RttEstimator {
     pub fn sample(&self, elapsed: Duration) {
         let sample = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX).max(1);
         let old = self.smoothed.load(Ordering::Relaxed);
+        // Divided before they are added, so that no sum overflows.
         let new = if old == 0 { sample } else { old - old / 8 + sample / 8 };
         self.smoothed.store(new.max(1), Ordering::Relaxed);
     }
@@ -52,6 +53,7 @@ impl Backoff {
     /// quarter of that and all of it, by the fraction `random` of 255.
     pub fn pause(self, lost: u32, round_trip: Option<Duration>, random: u8) -> Duration {
         let scale = round_trip.unwrap_or(self.min);
+        // So that the shift does not overflow; a million round trips are as good as no limit.
         let factor = 1u32.checked_shl(lost.min(20)).unwrap_or(u32::MAX);
         let ceiling = scale.saturating_mul(factor).max(self.min).min(self.max);
         let quarter = ceiling / 4;

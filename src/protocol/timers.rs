@@ -116,6 +116,7 @@ impl<T> TimerQueue<T> {
             reach = reach.max(entry.slack);
             due.push((key, entry.item));
         }
+        // Not due yet: each may come along only if its own slack reaches from now to its time.
         let along: Vec<TimerKey> = self
             .by_time
             .range(..=TimerKey { at: now.saturating_add(reach), number: u64::MAX })
@@ -134,6 +135,7 @@ impl<T> TimerQueue<T> {
     /// When to look again; `None` when there is nothing left, and so nobody sees to the entries any more.
     pub fn next_look(&mut self, now: Timestamp) -> Option<Timestamp> {
         let first = self.by_time.first_key_value().map(|(key, _)| key.at);
+        // Decided together with the look at the entries, so that the next one added starts a task again.
         self.attended = first.is_some();
         self.next_look = first?.min(now.saturating_add(LONGEST_SLEEP));
         Some(self.next_look)

@@ -71,6 +71,7 @@ impl Window {
             self.shrink(begun, now, 3);
         } else if waited > left / 4 {
             self.opening = false;
+        // With half of the window free its size is not what makes rounds fast, so that nothing is learnt.
         } else if under_way.saturating_mul(2) >= self.limit {
             self.grow();
         }
@@ -82,6 +83,7 @@ impl Window {
     }
 
     fn grow(&mut self) {
+        // One for each round while opening, and later one for each window of rounds, which is one round trip.
         self.credit = self.credit.saturating_add(1);
         if self.opening || self.credit >= self.limit {
             self.credit = 0;
@@ -91,6 +93,7 @@ impl Window {
 
     /// Leaves this many quarters, once for all rounds that were under way together.
     fn shrink(&mut self, begun: Timestamp, now: Timestamp, quarters: usize) {
+        // A round that began before the last cut was slowed by the old size, and that has been cut for it already.
         if begun >= self.shrunk {
             self.limit = (self.limit.saturating_mul(quarters) / 4).max(FEWEST);
             self.shrunk = now;

@@ -14,8 +14,8 @@
 )]
 
 mod acquire;
-mod leftovers;
 mod node;
+mod pending;
 mod release;
 mod restore;
 #[path = "../sim/runtime.rs"]

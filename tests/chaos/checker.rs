@@ -14,7 +14,7 @@ pub(crate) struct Held {
     pub(crate) resource: usize,
     /// None in classic mode.
     pub(crate) token: Option<u64>,
-    /// Just before the acquire was called: no attempt began earlier.
+    /// Just before the acquire was called: no round began earlier.
     pub(crate) asked: Duration,
     /// Just after the acquire returned.
     pub(crate) start: Duration,
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_that_ran_side_by_side_may_get_tokens_in_any_order() {
+    fn acquires_that_ran_side_by_side_may_get_tokens_in_any_order() {
         assert_eq!(wrong(&[fenced("a", 0, 4, 9), fenced("b", 3, 5, 8)]), []);
         assert_eq!(wrong(&[fenced("a", 0, 4, 9), fenced("b", 4, 5, 8)]), []);
     }

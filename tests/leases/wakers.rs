@@ -271,7 +271,7 @@ fn a_waker_may_look_at_the_lease_when_its_holder_finds_the_loss() {
         let lease = world.request(world.redlock.acquire("r").without_renewal());
         let waker = curious(lease.signal());
         let mut waiting = wait(lease.signal(), &waker);
-        // The keeper has not run since.
+        // The task of the renewals has not run since.
         world.machine.suspend(2 * SECOND);
         assert_eq!(lease.check().unwrap_err().reason, LossReason::NotRenewed);
         assert_eq!(waker.woken(), 1);

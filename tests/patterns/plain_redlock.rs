@@ -10,7 +10,7 @@ use quorlock::{
     AcquireError, Builder, Redlock,
     node::{NodeState, NodeStatus},
 };
-use quorlock_harness::{Cluster, eventually, redis::from_redis_value};
+use quorlock_harness::{Cluster, Server, eventually, redis::from_redis_value};
 
 use super::{MS, SECOND, SOON, all_ready, connected};
 
@@ -74,10 +74,15 @@ async fn an_operator_admits_the_nodes_of_a_strict_fleet() {
     });
     assert!(redlock.try_acquire("r").await.is_err());
 
-    // The commands of docs/operating.md.
+    // Step 3 of docs/operating.md: a minute ahead of every clock, above every counter, and the same on all nodes.
+    let floor = |server: &Server| {
+        let (seconds, micros): (u64, u64) = from_redis_value(server.run(&["TIME"])).unwrap();
+        let high_water = server.run(&["HGET", "quorlock:node", "high_water"]);
+        let high_water: u64 = from_redis_value(high_water).unwrap();
+        high_water.max((seconds + 60) * 1_000_000 + micros)
+    };
+    let floor = cluster.iter().map(floor).max().unwrap().to_string();
     for server in &cluster {
-        let (seconds, micros): (String, String) = from_redis_value(server.run(&["TIME"])).unwrap();
-        let floor = format!("{seconds}{micros:0>6}");
         server.run(&["HSET", "quorlock:node", "state", "approved", "floor", &floor]);
     }
     let lease = redlock.acquire("r").wait(SOON).await.expect("they vote");

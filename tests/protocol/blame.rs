@@ -1,7 +1,7 @@
 //! Goal: a node is blamed for a jump of its clock if and only if it was that clock.
 //!
 //! Method: true time, an own clock that lags behind it in any way, and nodes whose clocks run steadily but for one
-//! that is stepped. They are read at random, and all together every ten seconds, as the driver does; after a
+//! that is stepped. They are read at random, and all together every ten seconds, as the engine does; after a
 //! reading that shows a jump all are looked at twice, and it is judged.
 
 use std::time::Duration;

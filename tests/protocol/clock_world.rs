@@ -10,7 +10,7 @@ use quorlock::protocol::{
 
 pub(crate) const MS: u64 = 1_000;
 pub(crate) const SECOND: u64 = 1_000_000;
-/// So long no lease lasts, and no attempt.
+/// So long no lease lasts, and no round.
 pub(crate) const QUARANTINE: Duration = Duration::from_secs(30);
 /// The nodes' clocks show something else than ours.
 const THERE: i128 = 1_000_000_000_000_000;

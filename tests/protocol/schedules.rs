@@ -1,6 +1,6 @@
 //! Tokens under any schedule: rounds of several clients over nodes that follow the rules of `fencing.rs`.
 //!
-//! Goal: tokens are unique, and a grant that came before another attempt began has the smaller one, under any
+//! Goal: tokens are unique, and a grant that came before another acquire began has the smaller one, under any
 //! delay, any loss of replies, any hint, locks that expire whenever they like, and restores of whatever was won,
 //! however late. Method: nodes written down a second time, in a few lines, and random schedules of single
 //! messages, in order on each connection; nodes with a flaw must be found out by the same search.

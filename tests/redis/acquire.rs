@@ -53,7 +53,7 @@ async fn two_clients_exclude_each_other_and_are_told_by_whom() {
         assert_eq!(denial.holder.as_deref(), Some(owner.as_bytes()));
     }
     assert!(busy.to_string().contains(&owner), "{busy}");
-    // The failed attempt has taken nothing away.
+    // The failed acquire has taken nothing away.
     assert!(cluster.iter().all(|s| s.get("r").as_deref() == Some(owner.as_bytes())));
 
     let other = b.try_acquire("another").await.unwrap();

@@ -1,7 +1,7 @@
 //! Goal: of many grants, fought over by many clients while a minority of the nodes loses everything again and
 //! again, no two have the same token, and tokens rise in the order of real time.
 //!
-//! Method: eight clients and a handful of resources. Every grant is recorded with the moments at which its attempt
+//! Method: eight clients and a handful of resources. Every grant is recorded with the moments at which its acquire
 //! began and its result returned; the history is checked afterwards, and the checker is tested first.
 //! `QUORLOCK_GRANTS` sets how many grants there are.
 
@@ -67,7 +67,7 @@ fn the_checker_sees_what_it_must_see() {
         returned: Duration::from_millis(returned),
     };
     let fine = [grant(0, 5, 0, 10), grant(0, 4, 5, 12), grant(0, 9, 11, 20), grant(1, 5, 30, 40)];
-    assert_eq!(violations(&fine), (0, 0), "attempts that overlap have no order");
+    assert_eq!(violations(&fine), (0, 0), "acquires that overlap have no order");
     let twice = [grant(0, 5, 0, 10), grant(0, 5, 20, 30)];
     assert_eq!(violations(&twice), (1, 0));
     let regressed = [grant(0, 5, 0, 10), grant(0, 4, 11, 30), grant(0, 3, 31, 32)];

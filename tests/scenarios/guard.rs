@@ -51,7 +51,7 @@ fn unheard_reply(confirm: &str) -> (Option<u64>, Option<u64>) {
     (a, grant(token, &votes))
 }
 
-/// A connection breaks, and the driver sends the acquire once more.
+/// A connection breaks, and the client library sends the acquire once more.
 fn resent_acquire(confirm: &str) -> (Option<u64>, Option<u64>) {
     let [n0, n1, n2] = nodes();
     let a0 = n0.granted(Ask::of("a"));

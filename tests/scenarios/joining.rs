@@ -76,7 +76,7 @@ fn a_node_that_is_out_of_memory_while_it_is_joining_disturbs_nobody() {
 }
 
 /// What each of many clients, with a resource of its own, gets while a node is dead.
-fn throng(clients: usize, joining: bool, end: fn(&Cluster)) -> (usize, usize, Duration, Duration) {
+fn crowd(clients: usize, joining: bool, end: fn(&Cluster)) -> (usize, usize, Duration, Duration) {
     let ttl = 300 * MS;
     let cluster = admitted(3, ttl);
     let clients: Vec<Redlock> = (0..clients).map(|_| ready(settings(&cluster, ttl))).collect();
@@ -130,23 +130,23 @@ fn throng(clients: usize, joining: bool, end: fn(&Cluster)) -> (usize, usize, Du
 }
 
 #[test]
-fn a_throng_is_not_disturbed() {
+fn a_crowd_is_not_disturbed() {
     let _turn = alone();
-    let clients = std::env::var("THRONG").map_or(20, |clients| clients.parse().unwrap());
-    let (_, before, ..) = throng(clients, false, |cluster| cluster[2].kill());
-    let (_, failed, ..) = throng(clients, true, |cluster| cluster[2].kill());
+    let clients = std::env::var("CROWD").map_or(20, |clients| clients.parse().unwrap());
+    let (_, before, ..) = crowd(clients, false, |cluster| cluster[2].kill());
+    let (_, failed, ..) = crowd(clients, true, |cluster| cluster[2].kill());
     assert!(failed <= before, "{failed} failed");
 }
 
 /// It says that it is joining, and cannot be admitted: it is out of memory.
 #[test]
-fn a_throng_is_not_disturbed_by_a_node_that_cannot_be_written_to() {
+fn a_crowd_is_not_disturbed_by_a_node_that_cannot_be_written_to() {
     let _turn = alone();
-    let clients = std::env::var("THRONG").map_or(20, |clients| clients.parse().unwrap());
+    let clients = std::env::var("CROWD").map_or(20, |clients| clients.parse().unwrap());
     let full = |cluster: &Cluster| {
         cluster[2].run(&["CONFIG", "SET", "maxmemory", "1"]);
     };
-    let (_, failed, ..) = throng(clients, true, full);
+    let (_, failed, ..) = crowd(clients, true, full);
     assert!(failed == 0, "{failed} failed");
 }
 
@@ -156,7 +156,7 @@ fn nobody_is_shut_out_for_long_by_an_admission() {
     let _turn = alone();
     let ttl = 300 * MS;
     let cluster = admitted(3, ttl);
-    let clients = std::env::var("THRONG").map_or(20, |clients| clients.parse().unwrap());
+    let clients = std::env::var("CROWD").map_or(20, |clients| clients.parse().unwrap());
     let clients: Vec<Redlock> = (0..clients).map(|_| ready(settings(&cluster, ttl))).collect();
     let mut longest = Duration::ZERO;
     for round in 0..8 {
@@ -232,7 +232,7 @@ fn seals_of_one_admission() {
     let _turn = alone();
     let ttl = 300 * MS;
     let cluster = admitted(3, ttl);
-    let clients = std::env::var("THRONG").map_or(40, |clients| clients.parse().unwrap());
+    let clients = std::env::var("CROWD").map_or(40, |clients| clients.parse().unwrap());
     let clients: Vec<Redlock> = (0..clients).map(|_| ready(settings(&cluster, ttl))).collect();
     let (mut failed, mut asked) = (0, 0);
     for round in 0..3 {

@@ -1,6 +1,6 @@
 //! Goal: a lease is extended, in doubt or lost, says which, and ends when its holder's limits say so.
 //!
-//! Method: nodes stopped by SIGSTOP, keys deleted under a held lease, holders that give no sign of progress.
+//! Method: nodes stopped by SIGSTOP, keys deleted under a held lease, holders whose heartbeat stops.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},

@@ -3,7 +3,8 @@
 //!
 //! Method: real kills, empty restarts, pauses, rollbacks, clock jumps and late replies. Where a schedule breaks
 //! plain Redlock, the same schedule is run twice: with `classic()` two holders are asserted, with the default
-//! they are excluded. Times are measured; nothing is assumed to have happened after a while.
+//! they are excluded. Times are measured; `late` and `fields` look after a fixed time, by which what was late must
+//! have been dealt with.
 #![cfg(feature = "redis")]
 #![allow(
     clippy::disallowed_methods,
@@ -27,13 +28,13 @@ mod idle;
 mod joining;
 mod late;
 mod lead;
-mod leftovers;
 mod loss;
 mod marked;
 mod neighbours;
 mod overload;
 mod overtaken;
 mod own_clock;
+mod pending;
 mod prolonged;
 mod quarantines;
 mod restarts;

@@ -16,7 +16,7 @@ pub(crate) struct Hold {
     pub(crate) owner: String,
     /// None in classic mode.
     pub(crate) token: Option<u64>,
-    /// When it was asked for: no attempt began before that.
+    /// When it was asked for: no round began before that.
     pub(crate) asked: Timestamp,
     /// When the lease was in the client's hands.
     pub(crate) from: Timestamp,
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_of_attempts_that_ran_side_by_side_may_be_in_any_order() {
+    fn tokens_of_acquires_that_ran_side_by_side_may_be_in_any_order() {
         let history = [fenced("a", 0, 4, 8), fenced("a", 3, 5, 7), fenced("b", 9, 9, 1)];
         assert_eq!(check(&history), Ok(()));
     }

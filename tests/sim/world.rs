@@ -196,8 +196,8 @@ async fn live(
         let request = if runtime.chance(0.3) { request.without_renewal() } else { request };
         let asked = runtime.now();
         let answer = if runtime.chance(0.2) {
-            let patience = runtime.sleep(Duration::from_micros(runtime.below(10_000)));
-            match select(request.into_future(), patience).await {
+            let limit = runtime.sleep(Duration::from_micros(runtime.below(10_000)));
+            match select(request.into_future(), limit).await {
                 Either::Left((answer, _)) => answer,
                 Either::Right(_) => {
                     runtime.note(format_args!("client {client} gives up on {resource}"));

@@ -42,7 +42,7 @@ pub struct RoundSpec {
 }
 
 impl RoundSpec {
-    /// RoundSpec with the default drift, no minimum validity and no fencing token.
+    /// A spec with the default drift, no minimum validity and no fencing token.
     pub fn new(resource: Resource, owner: Owner, ttl: Duration) -> Self {
         Self {
             resource,
@@ -253,6 +253,8 @@ impl Round {
             .collect();
         // A key without a ttl never expires: it sorts last.
         remaining.sort_by_key(|remaining| remaining.unwrap_or(Duration::MAX));
+        // All but `spare` of the nodes in the way must give way, and only by keys that expire: that many of them, the
+        // soonest ones. The index of the last is one less.
         let in_the_way = self.votes.failed().saturating_add(remaining.len());
         let must_expire = in_the_way.checked_sub(self.quorum.spare())?.checked_sub(1)?;
         remaining.get(must_expire).copied().flatten()
@@ -276,6 +278,7 @@ impl Round {
 
     /// Counts the votes and settles the verdict if they allow it.
     fn settle(&mut self, now: Timestamp) {
+        // Grants first, then votes: with a token a grant counts only once the node's counter is that token.
         if self.granted() >= self.quorum.needed() {
             self.agree();
         }
@@ -287,6 +290,7 @@ impl Round {
         };
         match self.quorum.verdict(votes, self.votes.against()) {
             Verdict::Pending => {}
+            // Judged by the time of the winning reply, which may have waited long in a socket.
             Verdict::Won if !self.enough_left(now) => self.lose(RoundLoss::TooLate),
             Verdict::Won => self.verdict = Verdict::Won,
             Verdict::Lost if self.votes.failed() > self.quorum.spare() => {
@@ -334,6 +338,7 @@ impl Round {
                     let confirm = Command::Confirm { resource, owner, token, mark };
                     self.commands.push_back((node, confirm));
                 }
+                // Above the token, or without a counter: a confirm could only be refused.
                 Some(_) | None => self.votes.set(node, Vote::Outvoted),
             }
         }

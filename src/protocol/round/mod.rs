@@ -1,7 +1,7 @@
 //! Rounds: one fan-out of a command to the nodes, and what the replies amount to.
 //!
 //! There are two kinds. [`Round`] acquires: it agrees on a fencing token, has a deadline, and knows what must be undone
-//! when it is lost. [`Tally`] counts what prolongs or ends a lease: it undoes nothing, because what was promised before
+//! when it is lost. [`Tally`] counts what extends or ends a lease: it undoes nothing, because what was promised before
 //! still runs. Both decide by the same [`Quorum`]. Neither sends, waits or looks at a clock.
 
 mod acquire;

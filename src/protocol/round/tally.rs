@@ -1,4 +1,4 @@
-//! One fan-out that prolongs or ends what an acquire round has won, and the count of its replies.
+//! One fan-out that extends or ends what an acquire round has won, and the count of its replies.
 //!
 //! It decides whether a quorum of all configured nodes did what it was asked. It undoes nothing and sends nothing twice:
 //! a failed extension takes nothing away, and what a failed release leaves behind is the footprint's business.
@@ -85,7 +85,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Begins to prolong a lease at `now`, which must be read before the first command is sent. Every configured node is
+    /// Begins to extend a lease at `now`, which must be read before the first command is sent. Every configured node is
     /// asked, and the quorum is of all of them; a lost one undoes nothing, because the validity that was promised before
     /// still runs.
     pub fn extend(quorum: Quorum, spec: ExtendSpec, now: Timestamp) -> Self {
@@ -185,11 +185,13 @@ impl Tally {
             return;
         }
         let granted = self.granted();
+        // Of all configured nodes: a release that asks two of five can confirm no more than two.
         let against = self.count(&[Count::NotAsked, Count::Denied, Count::Failed]);
         self.verdict = self.quorum.verdict(granted, against);
         let late = self.deadline.is_some_and(|deadline| validity::left(deadline, now).is_zero());
         match self.verdict {
             Verdict::Pending => {}
+            // A quorum that answers after the deadline it would give: others may have had the resource meanwhile.
             Verdict::Won if late => {
                 self.verdict = Verdict::Lost;
                 self.loss = Some(RoundLoss::TooLate);

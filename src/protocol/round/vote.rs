@@ -106,6 +106,7 @@ impl Votes {
             Vote::Granted(Some(fence)) => Some(fence.get()),
             _ => None,
         });
+        // Above the hint alone proves nothing: the client's clock may be the one that is wrong.
         let least = counters.min().unwrap_or(0);
         let most = hint.max(least).saturating_add(IMPLAUSIBLY_AHEAD);
         for vote in &mut self.0 {

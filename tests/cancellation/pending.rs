@@ -17,7 +17,7 @@ fn a_node_that_goes_on_is_soon_rid_of_thousands_of_releases() {
         let request = fixture.redlock.acquire(format!("r{number}"));
         drop(fixture.runtime.block_on(request.into_future()).unwrap());
     }
-    // All are unconfirmed by now, and the pauses between two attempts are the longest ones.
+    // All are unconfirmed by now, and the pauses between two tries are the longest ones.
     fixture.runtime.pass(Duration::from_secs(5));
     fixture.nodes[2].turn(Behaviour::Ok);
     fixture.nodes[2].revive();
