@@ -27,15 +27,15 @@ pub type NodeFuture<T> = Pin<Box<dyn Future<Output = Result<T, NodeError>> + Sen
 /// The answer to one command, on its way.
 pub type NodeCall = NodeFuture<Reply>;
 
-/// What arrives this much later than its round lasts is refused by the node: beyond what the reading of its clock may
-/// be wrong by.
+/// A node refuses a command that arrives this much after the time limit of its round, and after what the reading of its
+/// clock may be wrong by.
 pub(crate) const LATE: Duration = Duration::from_millis(100);
 
 /// The clock of a node that is ready is read at least this often.
 pub(crate) const READ_EVERY: Duration = Duration::from_secs(10);
 
-/// How long a node may still take a command that was sent with this node timeout: by its clock, as that may have
-/// strayed since it was read last. In classic mode nothing is refused for being late.
+/// How long a node may still execute a command that was sent with this node timeout. The limit is in the node's clock,
+/// which may have strayed since it was read last. In classic mode nothing is refused for being late.
 pub(crate) fn taken_for(node_timeout: Duration) -> Duration {
     let limit = node_timeout.saturating_add(LATE);
     limit.saturating_add(NodeClock::strayed(READ_EVERY.saturating_add(limit)))
@@ -73,6 +73,7 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
     ///
     /// [`call`]: Node::call
     fn call_many(&self, commands: Vec<Command>) -> NodeFuture<Vec<Result<Reply, NodeError>>> {
+        // All are made before any is awaited, and in their order (N1).
         let calls: Vec<NodeCall> = commands.into_iter().map(|command| self.call(command)).collect();
         Box::pin(async move { Ok(futures::future::join_all(calls).await) })
     }
@@ -105,7 +106,7 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
 
     /// What the replies have shown of the node's clock, where the node guards it and says
     /// [`NodeError::ClockJumped`]. By it, a jump is told from one of our own clock. Without it, which is the default,
-    /// a node is blamed where no more nodes seem to have jumped than not.
+    /// the node is counted as jumped or not jumped, and by how much is unknown.
     fn clock(&self) -> Option<NodeClock> {
         None
     }
@@ -141,7 +142,7 @@ pub fn never_forgets(join: Join) -> NodeFuture<Marker> {
 pub struct Join {
     /// The longest ttl of the fleet, as far as it is known. The node keeps the largest that it was told.
     pub max_ttl: Duration,
-    /// The era of a node that must join again although it is ready: its clock jumped, or its data went back.
+    /// If it equals the current era, a ready node returns to joining: its clock jumped, or its data went back.
     pub force: Option<u64>,
     /// Whether the node that must join again is known to have lost data. Otherwise it has kept what it has.
     pub lost: bool,
