@@ -1,6 +1,6 @@
 //! The entry: a handle on N nodes, which makes requests.
 //!
-//! It decides whether enough nodes are connected to begin with, and nothing of locks. A clone is the same fleet of nodes.
+//! It decides whether enough nodes are connected to begin with, and nothing of locks. A clone is the same fleet.
 
 use std::sync::Arc;
 

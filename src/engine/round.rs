@@ -105,7 +105,7 @@ impl AcquireRound {
     /// Runs until the verdict, or until the caller is gone.
     pub(super) async fn decide(&mut self, answer: &mut Answer) {
         poll_fn(|cx| {
-            // Answers that have come are taken before it is asked whether the caller is gone: they may settle the round.
+            // Answers that have come are taken before the caller is found to be gone: they may settle the round.
             while self.round.verdict() == Verdict::Pending {
                 match self.calls.poll_progress(&self.engine, cx) {
                     Poll::Ready(progress) => self.take(progress),

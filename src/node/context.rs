@@ -131,6 +131,7 @@ impl NodeContext {
     pub fn claim(&self, address: &Arc<str>, identity: &str) -> Result<Claim, Arc<str>> {
         let mut claims = self.fleet.claims();
         let now = self.runtime.steady();
+        // Claims of connections that ended a node timeout ago are dropped here, where the next one asks.
         claims.held.retain(|claim| claim.until.is_none_or(|until| now < until));
         let same = |claim: &&Claimed| claim.identity == identity && claim.id != self.id;
         if let Some(other) = claims.held.iter().find(same) {
@@ -217,7 +218,7 @@ type FreedListener = Box<dyn Fn(NodeId, &Resource) + Send + Sync>;
 pub(crate) struct Fleet {
     claims: Lock<Claims>,
     pub(crate) changed: Notify,
-    /// For the one task that looks after admission.
+    /// For the one task that looks after admission: `notify_one` keeps a permit while that is busy.
     pub(crate) attention: Notify,
     /// Nothing happens while there is none.
     on_freed: OnceLock<FreedListener>,

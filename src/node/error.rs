@@ -59,8 +59,8 @@ pub enum NodeError {
         message: Arc<str>,
     },
     /// The node is not in the state that was last seen of it: it has restarted or lost its data, or another node has
-    /// been admitted meanwhile. It did not vote, and nothing is left there. It is looked at again by itself, at
-    /// once.
+    /// been admitted meanwhile. It did not vote, and nothing is left there. It is looked at again at once, without
+    /// your doing.
     #[error("not admitted, or no longer in the state that was last seen of it")]
     NotAdmitted,
     /// The round began before the node was looked at again, so that its vote would not count. Nothing is left
@@ -87,14 +87,14 @@ pub enum NodeError {
     /// The command arrived so late that nobody waits for it any more. It did nothing.
     #[error("the command arrived too late and was not executed")]
     ArrivedLate,
-    /// The node's clock jumped or stands still, so its vote does not count. What it may have set is released;
-    /// it is admitted anew, unless the clocks of a majority have moved alike, which says that it was ours. See to
-    /// its clock.
+    /// The node's clock jumped or stands still, so its vote does not count. What it may have set is released. If the
+    /// node is to blame it is admitted anew; if the clocks of a majority have moved alike, it was ours. See to its
+    /// clock.
     #[error("its clock jumped or stands still, its vote does not count")]
     ClockJumped,
-    /// The node lost its vote while its answer was on the way: its clock was seen to jump, its marker was gone, or
-    /// another process was there. The answer may be from before that, and does not count; what it may have set is
-    /// released.
+    /// Between question and answer the node lost its admission: its clock was seen to jump, its marker was gone, its
+    /// data was exchanged, or another process was there. The answer may be from before that, and does not count; what
+    /// it may have set is released.
     #[error("it lost its vote before its answer came")]
     VoteLapsed,
     /// The node's counters are at their end, which only somebody who wrote to its marker can have caused. Nothing is
@@ -128,6 +128,7 @@ impl NodeError {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         let message = Arc::from(text.unwrap_or("without a text"));
+        // Its value may be of a type of the user's, whose drop panics again.
         discard(panic);
         Self::Panicked { sent, message }
     }
@@ -164,6 +165,7 @@ impl NodeError {
             | Self::Quarantined { .. }
             | Self::MarkerUnreadable { .. }
             | Self::ArrivedLate
+            // The script has taken back what it had set.
             | Self::CounterExhausted => false,
             Self::TimedOut
             | Self::ConnectionLost { .. }

@@ -59,6 +59,7 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
     ///
     /// [`call`]: Node::call
     fn call_many(&self, commands: Vec<Command>) -> NodeFuture<Vec<Result<Reply, NodeError>>> {
+        // All are made before any is awaited, and in their order (N1).
         let calls: Vec<NodeCall> = commands.into_iter().map(|command| self.call(command)).collect();
         Box::pin(async move { Ok(futures::future::join_all(calls).await) })
     }
@@ -91,7 +92,7 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
 
     /// What the replies have shown of the node's clock, where the node guards it and says
     /// [`NodeError::ClockJumped`]. By it, a jump is told from one of our own clock. Without it, which is the default,
-    /// a node is blamed where no more nodes seem to have jumped than not.
+    /// the node is counted as jumped or not jumped, and by how much is unknown.
     fn clock(&self) -> Option<NodeClock> {
         None
     }

@@ -13,7 +13,7 @@ pub enum NodeState {
     /// It is connected, checked, and votes.
     Ready,
     /// It is connected and does not vote yet, because it may have forgotten what it granted: it has
-    /// restarted, has lost its data, is new, or its clock has jumped.
+    /// restarted, has lost its data, is new, or its clock has jumped. Its marker says *joining*.
     Quarantined {
         /// How long that still lasts, at most a little longer if other nodes cannot be reached.
         remaining: Duration,
@@ -61,6 +61,7 @@ impl ClockOffset {
     /// From two readings in microseconds.
     #[cfg(feature = "redis")]
     pub(crate) fn between(node_us: u64, ours_us: u64) -> Self {
+        // Both are unsigned: the difference has a sign only here.
         match node_us.checked_sub(ours_us) {
             Some(ahead) if ahead > 0 => Self::Ahead(Duration::from_micros(ahead)),
             _ => Self::Behind(Duration::from_micros(ours_us.saturating_sub(node_us))),

@@ -7,12 +7,12 @@ use core::time::Duration;
 
 use super::admission::{NodeClock, READ_EVERY};
 
-/// What arrives this much later than its round lasts is refused by the node: beyond what the reading of its clock may
-/// be wrong by.
+/// A node refuses a command that arrives this much after the time limit of its round, and after what the reading of its
+/// clock may be wrong by.
 pub const LATE: Duration = Duration::from_millis(100);
 
-/// How long a node may still take a command that was sent with this node timeout: by its clock, as that may have
-/// strayed since it was read last. In classic mode nothing is refused for being late.
+/// How long a node may still execute a command that was sent with this node timeout. The limit is in the node's clock,
+/// which may have strayed since it was read last. In classic mode nothing is refused for being late.
 ///
 /// ```
 /// use std::time::Duration;

@@ -19,7 +19,7 @@ impl TimerQueue<()> {
 }
 
 #[test]
-fn the_keeper_is_started_once_and_woken_only_for_what_comes_before_it_looks() {
+fn the_task_is_started_once_and_woken_only_for_what_comes_before_it_looks() {
     let mut queue = TimerQueue::default();
     let (first, wakeup) = queue.add(1_000, Duration::ZERO);
     assert_eq!(wakeup, Wakeup::Start);
@@ -36,7 +36,7 @@ fn the_keeper_is_started_once_and_woken_only_for_what_comes_before_it_looks() {
 }
 
 #[test]
-fn a_keeper_with_nothing_left_goes_home_and_the_next_lease_starts_another() {
+fn a_task_with_nothing_left_goes_home_and_the_next_lease_starts_another() {
     let mut queue = TimerQueue::default();
     let (key, _) = queue.add(1_000, Duration::ZERO);
     queue.cancel(key);

@@ -44,6 +44,7 @@ impl<T> Arrivals<T> {
 
     /// Gives a task to the thread, or drops it where that has ended.
     pub(super) fn push(&self, task: T) {
+        // Asked under the lock under which the end is set: nothing is left behind in an ended list.
         let mut waiting = self.lock();
         if self.has_ended() {
             drop(waiting);

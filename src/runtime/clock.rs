@@ -64,6 +64,7 @@ impl Clock {
             let ahead = Duration::from_nanos(self.ahead.load(Ordering::Acquire));
             return self.time(boot_time(), ahead);
         };
+        // All under the lock, so that no thread sees the time of another go back.
         let (before, wall, after) = (boot_time(), wall_time(), boot_time());
         last.advance(before, wall, after);
         let ahead = u64::try_from(last.ahead.as_nanos()).unwrap_or(u64::MAX);

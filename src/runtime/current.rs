@@ -92,8 +92,7 @@ impl TokioRuntime {
             return Err(CurrentRuntimeError::NoSockets);
         }
         let arrivals = Arrivals::<Arrival>::new();
-        // It can be another one only where it is called on a thread that just blocks for the runtime, until the first
-        // task shows better.
+        // Wrong only where this is called on one of the runtime's blocking threads; the first task corrects it.
         arrivals.claim_thread();
         drop(handle.spawn(Arc::clone(&arrivals).attend(begin)));
         Ok(Self::new(handle, arrivals, true))

@@ -32,8 +32,8 @@ pub trait Runtime: Send + Sync + fmt::Debug + 'static {
     /// The time. It never goes back, counts while the machine sleeps, and may only err by running ahead.
     fn now(&self) -> Timestamp;
 
-    /// The time, with an origin of its own, and without whatever [`now`](Runtime::now) may run ahead by: it may
-    /// only err by running behind. Quarantines are timed by it, and the nodes' clocks are compared with it. By
+    /// Like [`now`](Runtime::now), with an origin of its own and without the wall-clock correction: it may lag real
+    /// time, never lead it. Quarantines are timed by it, and the nodes' clocks are compared with it. By
     /// default it is `now`, which is right where that never runs ahead.
     fn steady(&self) -> Timestamp {
         self.now()
@@ -48,8 +48,7 @@ pub trait Runtime: Send + Sync + fmt::Debug + 'static {
 
     /// Runs a task beside the caller. Tasks of one runtime must not run at the same time as each other, and
     /// must not be polled from within this call: the order in which they send is the order of the locks. It
-    /// works from any thread, and whether or not the caller is inside
-    /// an asynchronous runtime.
+    /// works from any thread, and whether or not the caller is inside an asynchronous runtime.
     fn spawn(&self, task: Task);
 
     /// Whether tasks that are given to it now will be run. Where it is known that they will not, as in a process that

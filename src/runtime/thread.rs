@@ -50,10 +50,12 @@ impl TokioRuntime {
             .max_blocking_threads(LOOKUPS)
             .build()?;
         let arrivals = Arrivals::new();
+        // Made before the thread runs: tasks that are given meanwhile wait among the arrivals.
         let started = Self::new(runtime.handle().clone(), Arc::clone(&arrivals), false);
         std::thread::Builder::new().name("quorlock".to_owned()).spawn(move || {
             // It is closed when the last handle is gone.
             runtime.block_on(arrivals.attend(begin));
+            // Without waiting for a look-up of a name that hangs.
             runtime.shutdown_background();
         })?;
         Ok(started)

@@ -95,6 +95,8 @@ impl Runtime for TokioRuntime {
     fn spawn(&self, task: Task) {
         let engine = &self.engine;
         let arrival = (task, Arc::clone(engine));
+        // On the thread itself a task begins without being handed over. A forked process has nobody to hand it to:
+        // there it is dropped.
         if engine.is_here() && engine.may_begin_here() {
             begin(arrival);
         } else if engine.process.is_here() {
@@ -148,6 +150,7 @@ impl Engine {
     /// Sleeps by the runtime's timer, on whatever executor the caller awaits it. Where the runtime ends, so does this.
     async fn sleep(&self, time: Duration) {
         let sleep = {
+            // A timer is made inside its runtime; whoever awaits this may be in another, or in none.
             let _entered = self.handle.enter();
             tokio::time::sleep(time)
         };

@@ -35,6 +35,8 @@ impl Wall {
         if jumped > JUMP {
             self.ahead = self.ahead.saturating_add(jumped);
         }
+        // Moved no further than this reading proves: a clock that is set back is followed, and what lies above stays
+        // to be seen.
         self.beyond = self.beyond.min(most).max(least);
         self.boot = self.boot.max(after);
     }
@@ -43,6 +45,7 @@ impl Wall {
 /// By how many nanoseconds the wall clock is beyond the other.
 fn beyond(wall: Duration, boot: Duration) -> i128 {
     let nanos = |time: Duration| i128::try_from(time.as_nanos()).unwrap_or(i128::MAX);
+    // Signed: a wall clock may be behind the time since boot.
     nanos(wall).saturating_sub(nanos(boot))
 }
 

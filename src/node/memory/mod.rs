@@ -163,7 +163,7 @@ impl MemoryNode {
             state.watchers.retain(Watcher::is_needed);
             state.watchers.clone()
         };
-        // Told without the lock: whoever is woken may look at this node.
+        // Told without the lock: whoever is woken may look at this node. Dropping a sender wakes its receiver too.
         drop(forgotten);
         for (answer, reply) in executed {
             // Nobody may be waiting for it any more; it was executed all the same.
@@ -215,6 +215,7 @@ fn tell_freed(watchers: &[Watcher], freed: &[Resource]) {
 
 /// The node's clock in microseconds, by which it judges hints.
 fn wall_us(now: Timestamp) -> u64 {
+    // The later of the two: hints of a simulation come from its own clock, which may be ahead of the system's.
     let system = runtime::system_wall_us();
     let simulated = u64::try_from(now.since_origin().as_micros()).unwrap_or(u64::MAX);
     system.max(simulated)
@@ -254,6 +255,7 @@ impl Node for MemoryNode {
                         return Err(NodeError::NotConnected { reason });
                     }
                     Mode::Paused => {
+                        // Kept in the order of arrival, and executed in it when the node goes on (N1).
                         let (sender, receiver) = oneshot::channel();
                         state.queue.push((command, sender));
                         receiver

@@ -53,6 +53,7 @@ impl Store {
 
     /// An empty store, whose eras differ from those of the lives before.
     pub(super) fn in_life(life: u64) -> Self {
+        // So no era of one life is one of another, however often it changes in each.
         Self { era: life << 32, ..Self::default() }
     }
 
@@ -145,6 +146,7 @@ impl Store {
             Some(hint) => {
                 let hint = hint.min(wall_us.saturating_add(HINT_AHEAD_US));
                 let counter = self.fences.get(resource.as_bytes()).copied().unwrap_or(0);
+                // Above the counter and the floor, and as high as the hint, so that nodes agree at once.
                 let fence = hint.max(counter.max(self.floor).saturating_add(1));
                 if fence > FencingToken::MAX.get() {
                     return Err(NodeError::CounterExhausted);
@@ -168,6 +170,7 @@ impl Store {
             .keys(now)
             .get(resource.as_bytes())
             .is_some_and(|entry| entry.value == owner.to_hex());
+        // The guard of the proof: without it two holders can get one token (`docs/algorithm.md`).
         let behind =
             self.fences.get(resource.as_bytes()).is_some_and(|counter| *counter <= token.get());
         if !(ours && behind) {
@@ -213,6 +216,7 @@ impl Store {
     pub(super) fn admit(&mut self, era: u64, floor: Floor, wall_us: u64) -> bool {
         let joining = !self.ready && self.era == era;
         if joining {
+            // A wall clock from a broken machine must not push the counters to their end.
             let wall = floor.wall_us.min(wall_us.saturating_add(2 * HINT_AHEAD_US));
             self.floor = self.floor.max(floor.known).max(wall).max(self.high_water);
             self.ready = true;

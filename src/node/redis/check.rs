@@ -2,8 +2,8 @@
 //! and that our user has the rights it needs.
 //!
 //! It asks nothing that changes the server, touches nobody's key, and judges only what the server said. It leaves
-//! nothing in the server's log of denials but for a user that lacks `EVAL`, `INFO` or `CLIENT TRACKING`, which are tried, or `TIME`, which
-//! the scripts begin with.
+//! nothing in the server's log of denials but for a user that lacks `EVAL`, `INFO` or `CLIENT TRACKING`, which are
+//! tried, or `TIME`, which the scripts begin with.
 
 use std::sync::Arc;
 
@@ -70,6 +70,7 @@ pub(super) async fn check(link: &Link, context: &NodeContext) -> Result<Identity
         judge(&info, context.allow_eviction(), context.classic()).map_err(NodeError::Refused)?;
     let loading =
         join_all(scripts(context.classic()).map(|script| link.send(Room::Others, script)));
+    // On before the marker is first read, so that no exchange after that is missed.
     if !context.classic() {
         hear_of_exchanges(link).await?;
     }
@@ -112,6 +113,7 @@ async fn info(link: &Link) -> Result<String, NodeError> {
 
 /// Judges the text of `INFO`.
 fn judge(info: &str, allow_eviction: bool, classic: bool) -> Result<Identity, Refusal> {
+    // A field that is missing counts as harmless, but for the identity.
     let field = |name: &str| {
         info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
     };

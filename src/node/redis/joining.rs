@@ -17,7 +17,7 @@ use crate::{
 
 /// Reads the marker, and marks a node that was not admitted.
 pub(super) async fn join(session: Arc<Session>, join: Join) -> Result<Marker, NodeError> {
-    // What is learnt while the look is under way may be newer than what it tells.
+    // Read before the send: what is learnt while the look is under way may be newer than what it tells.
     let exchanges = session.exchanges();
     let before = session.known_once().map(|known| (known.mark(), known.high_water()));
     let script = codec::look(session.process(), join, session.nonce());
@@ -30,6 +30,7 @@ pub(super) async fn join(session: Arc<Session>, join: Join) -> Result<Marker, No
                 if join.force == era {
                     return Err(NodeError::NotAdmitted);
                 }
+                // Once more at most: that look has this era as its `force`, and ends above.
                 let again = join.force(era).lost();
                 return Box::pin(self::join(Arc::clone(&session), again)).await;
             }

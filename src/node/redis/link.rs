@@ -72,6 +72,7 @@ impl Link {
     /// Sends one command, once, and waits for its reply. A caller whose time is up drops the future, which counts
     /// as a timeout; the reply is awaited all the same.
     pub(super) async fn send(&self, room: Room, command: Cmd) -> Result<Value, NodeError> {
+        // Counted before it is sent, and until its reply comes: dropping the caller's future does not end it.
         let unanswered = Signs::begin(&self.signs, room)?;
         let mut connection = self.connection.clone();
         let reply = async move { connection.send_packed_command(&command).await };
@@ -110,6 +111,7 @@ impl Future for Sent<'_> {
 impl Drop for Sent<'_> {
     fn drop(&mut self) {
         if let Some((reply, unanswered)) = self.reply.take() {
+            // First the sign, which may end the link, and then the wait for the late reply.
             unanswered.timed_out();
             // Where nobody waits for the end of the link any more, nobody waits for its replies.
             let _ = self.late.send(Late { reply, unanswered: Some(unanswered) });
@@ -148,6 +150,7 @@ impl LateReplies {
                 self.waiting.push(late);
             }
         }
+        // Also for those that are new: until they are polled, their replies wake nobody.
         while let Poll::Ready(Some(())) = Pin::new(&mut self.waiting).poll_next(cx) {}
     }
 }

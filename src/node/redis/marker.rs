@@ -67,6 +67,7 @@ impl CachedMarker {
         else {
             return None;
         };
+        // A node that is joining has no head, so that nothing can be asked of it as a vote.
         let head = if ready { Some(Head::read(head)?) } else { None };
         Some(Self {
             ready,

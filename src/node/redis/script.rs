@@ -95,6 +95,7 @@ impl Script<'_> {
 
     /// Whose limit it counts against.
     pub(super) fn room(&self) -> Room {
+        // By address: each source is one static.
         if std::ptr::eq(self.source, &raw const *ACQUIRE) { Room::Acquires } else { Room::Others }
     }
 

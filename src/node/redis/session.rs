@@ -66,6 +66,7 @@ impl Session {
     /// `EVALSHA`, and `EVAL` where the server does not have the script.
     pub(super) async fn run(&self, script: &Script<'_>) -> Result<Value, NodeError> {
         let answer = match self.link.send(script.room(), script.evalsha()).await {
+            // No repeat (N2): the server has said that it executed nothing.
             Err(error) if errors::is_unknown_script(&error) => {
                 self.link.send(script.room(), script.eval()).await
             }
@@ -82,6 +83,7 @@ impl Session {
         script: &Script<'_>,
         sent: Timestamp,
     ) -> Result<Answer, NodeError> {
+        // Both are read before the send: an answer is void if either has changed when it comes.
         let (series, exchanges) = (self.clock().series(), self.exchanges());
         let (answer, node_us) = Answer::read(self.run(script).await?)?;
         if let Some(node_us) = node_us {
@@ -129,7 +131,7 @@ impl Session {
         *self.known.lock() = Some((exchanges, known));
     }
 
-    /// The node has told of its head.
+    /// The node has told of its head, which an acquire raises. Only a later one of the same state is taken.
     pub(super) fn raise(&self, head: &[u8]) {
         let mut known = self.known.lock();
         if let Some((_, known)) = known.as_mut()

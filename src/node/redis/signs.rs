@@ -43,6 +43,7 @@ pub(super) struct Down {
 
 impl Down {
     pub(super) fn trip(&self, reason: &str) {
+        // The first reason stays: what follows from it says less.
         if !self.down.swap(true, Ordering::AcqRel) {
             *self.reason.lock() = Some(Arc::from(reason));
             self.notify.notify_one();
@@ -101,6 +102,7 @@ impl Signs {
 
     pub(super) fn begin(signs: &Arc<Self>, room: Room) -> Result<Unanswered, NodeError> {
         let (count, most) = signs.room(room);
+        // Counted before it is compared, so that of two at once only one takes the last place.
         if count.fetch_add(1, Ordering::AcqRel) >= most {
             count.fetch_sub(1, Ordering::AcqRel);
             // Where nothing more is sent, nothing times out any more.
@@ -120,6 +122,7 @@ impl Signs {
     /// A command got no reply while somebody waited for it.
     pub(super) fn timed_out(&self) {
         let now = self.runtime.now();
+        // The first since the last reply begins the silence.
         if self.timeouts.fetch_add(1, Ordering::AcqRel) == 0 {
             *self.first.lock() = now;
         }

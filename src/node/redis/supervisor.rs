@@ -1,6 +1,6 @@
 //! Keeps one node connected: connect, check, publish, wait for the end, and again, for ever.
 //!
-//! It decides how long to wait between attempts. It never fails for good, not even by a panic of the client
+//! It decides how long to wait between attempts to connect. It never fails for good, not even by a panic of the client
 //! library or of the runtime, and nobody waits for it.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
@@ -63,6 +63,7 @@ async fn supervise(node: &Arc<Shared>, context: &NodeContext) {
                 telemetry::node_down(context.id(), node.address.display(), &reason);
                 publish(node, context, NodeState::Down { reason });
                 if context.runtime().now().saturating_since(started) >= GOOD_FOR {
+                    // The next attempt follows at once: a server that was restarted is there again soon.
                     pause = Duration::ZERO;
                 }
             }
@@ -71,6 +72,7 @@ async fn supervise(node: &Arc<Shared>, context: &NodeContext) {
                     telemetry::node_refused(context.id(), node.address.display(), &refusal);
                 }
                 publish(node, context, NodeState::Refused(refusal));
+                // Mostly an operator has to mend that, and each check costs the server a connection.
                 pause = LONGEST_PAUSE;
             }
             Err(error) => {
@@ -100,6 +102,7 @@ fn jittered(pause: Duration, context: &NodeContext) -> Duration {
 }
 
 async fn closed(node: &Shared) {
+    // Asked again after each wake-up: the permit may be an old one.
     while !node.view().closed {
         node.wake.notified().await;
     }
@@ -107,6 +110,7 @@ async fn closed(node: &Shared) {
 
 fn publish(node: &Shared, context: &NodeContext, state: NodeState) {
     {
+        // Both under one lock: no command finds the session of a node that is shown as down.
         let mut view = node.view();
         view.state = state;
         view.session = None;
@@ -136,6 +140,7 @@ async fn connect(
     let (at_end, seen) = (Arc::clone(&down), Arc::clone(&exchanges));
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(context.connect_timeout()))
+        // The engine has a limit of its own, and a late reply is a sign of life that must be heard.
         .set_response_timeout(None)
         .set_pipeline_buffer_size(signs::MOST_UNANSWERED)
         .set_dns_resolver(resolver.clone())
@@ -166,6 +171,7 @@ async fn connect(
             return Err(NodeError::NotConnected { reason });
         }
     };
+    // Claimed before the session is there, so that no vote of this server counts twice.
     let address = node.address.display();
     let claim = context
         .claim(address, &identity.run_id)

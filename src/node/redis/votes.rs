@@ -79,9 +79,10 @@ async fn acquire(
     mark: Mark,
 ) -> Result<Reply, NodeError> {
     let known = session.known().ok_or(NodeError::NotAdmitted)?;
-    // A round that knew another state of the node than the session does now would be refused.
+    // A round that knew another state of the node than the session does now would be refused: it is not sent.
     let head = known.head_for(mark).ok_or(NodeError::Outdated)?;
     let now = session.now();
+    // Zero says that there is no limit: a clock that was never read cannot be compared with.
     let latest = session.latest(now).unwrap_or(0);
     let script = codec::acquire(head, &resource, owner, ttl, hint, latest);
     let answer = session.vote(&script, now).await?;
@@ -128,7 +129,7 @@ async fn restore(
     fenced: bool,
 ) -> Result<Reply, NodeError> {
     let now = session.now();
-    // Zero is always past by a node's clock, so that one which is not known yet restores nothing.
+    // Here zero is always past by a node's clock, so that one which was never read restores nothing.
     let latest = session.latest_until(now, until).unwrap_or(0);
     let identity = if fenced { Some(session.identity()?) } else { None };
     let script = codec::restore(identity.as_deref(), &resource, owner, ttl, latest);
@@ -142,6 +143,7 @@ async fn extend_together(
     commands: Vec<Command>,
 ) -> Result<Vec<Result<Reply, NodeError>>, NodeError> {
     match extend(Arc::clone(&session), commands.clone()).await {
+        // Extensions may be sent again: each sets an expiry, and none makes a key.
         Err(NodeError::Rejected { .. }) if commands.len() > 1 => {}
         answer => return answer,
     }

@@ -141,12 +141,12 @@ fn data_that_is_older_than_what_was_seen_of_the_same_era_does_not_vote() {
     let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
     let seen = Marker::new(true, TTL, 900).in_era(4).sealed(2);
     assert!(fleet.handle_marker(node(0), seen, at(0)));
-    for older in [Marker { high: 899, ..seen }, Marker { seal: 1, ..seen }] {
+    for older in [Marker { high_water: 899, ..seen }, Marker { seal: 1, ..seen }] {
         assert!(!fleet.handle_marker(node(0), older, at(1)));
         assert_eq!(fleet.standing(node(0)), Standing::Unknown);
         assert!(fleet.handle_marker(node(0), seen, at(2)), "it is the old data that is refused");
     }
-    assert!(fleet.handle_marker(node(0), Marker { high: 1, ..seen }.in_era(5), at(3)));
+    assert!(fleet.handle_marker(node(0), Marker { high_water: 1, ..seen }.in_era(5), at(3)));
     assert_eq!(fleet.marks()[0], Mark::new(5, 2));
     assert!(!fleet.handle_marker(node(0), seen, at(4)), "an earlier era");
     fleet.handle_replaced(node(0));

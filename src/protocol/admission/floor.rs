@@ -72,7 +72,7 @@ impl Admission {
     ) -> Result<Floor, AdmissionBlock> {
         let markers =
             || others.iter().filter(|(other, _)| *other != node).filter_map(|(_, marker)| *marker);
-        let high = markers().map(|marker| marker.high).max().unwrap_or(0);
+        let high = markers().map(|marker| marker.high_water).max().unwrap_or(0);
         if high > wall_us.saturating_add(IMPLAUSIBLY_AHEAD) {
             return Err(AdmissionBlock::Implausible);
         }

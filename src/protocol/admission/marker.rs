@@ -15,14 +15,14 @@ pub struct Marker {
     /// The longest ttl of the fleet, as the node has been told.
     pub max_ttl: Duration,
     /// No counter ever issued by the node is above this.
-    pub high: u64,
+    pub high_water: u64,
     /// Counters that the node begins are above this.
     pub floor: u64,
     /// A number that changes whenever the node is marked as joining, or admitted.
     pub era: u64,
     /// How often the node has been sealed in this era.
     pub seal: u64,
-    /// Whether a node that is joining has lost nothing: its clock jumped. It votes no more, so that its `high` is the
+    /// Whether a node that is joining has lost nothing: its clock jumped. It votes no more, so that its `high_water` is the
     /// last word on what it voted for before.
     pub kept: bool,
     /// Whether a majority had forgotten while the node was joining in this era: then nobody can say how high its
@@ -32,8 +32,8 @@ pub struct Marker {
 
 impl Marker {
     /// A marker that says this, with a floor and an era of zero.
-    pub const fn new(ready: bool, max_ttl: Duration, high: u64) -> Self {
-        Self { ready, max_ttl, high, floor: 0, era: 0, seal: 0, kept: false, orphaned: false }
+    pub const fn new(ready: bool, max_ttl: Duration, high_water: u64) -> Self {
+        Self { ready, max_ttl, high_water, floor: 0, era: 0, seal: 0, kept: false, orphaned: false }
     }
 
     /// The same with this era.
@@ -70,11 +70,11 @@ impl Marker {
         Mark::new(self.era, self.seal)
     }
 
-    /// The same with this floor; `high` is not below it.
+    /// The same with this floor; `high_water` is not below it.
     #[must_use]
     pub const fn above(self, floor: u64) -> Self {
-        let high = if floor > self.high { floor } else { self.high };
-        Self { floor, high, ..self }
+        let high_water = if floor > self.high_water { floor } else { self.high_water };
+        Self { floor, high_water, ..self }
     }
 }
 

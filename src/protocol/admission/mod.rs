@@ -91,8 +91,8 @@ pub struct Admission {
     policy: AdmissionPolicy,
     /// The longest ttl of the fleet, as far as it is known.
     longest: Duration,
-    /// The longest attempt, which may still count a vote of the node's earlier life.
-    attempt: Duration,
+    /// The longest round, which may still count a vote of the node's earlier life.
+    longest_round: Duration,
     /// The highest floor of any node, as far as it is known.
     floor: u64,
     /// The hint that was given last.
@@ -106,18 +106,18 @@ pub struct Admission {
 
 impl Admission {
     /// A fleet of which nothing is known yet. `max_ttl` is this client's own longest ttl, and
-    /// `attempt` the longest that one of its rounds can take.
+    /// `longest_round` the longest that one of its rounds can take.
     pub fn new(
         quorum: Quorum,
         policy: AdmissionPolicy,
         max_ttl: Duration,
-        attempt: Duration,
+        longest_round: Duration,
     ) -> Self {
         Self {
             quorum,
             policy,
             longest: max_ttl,
-            attempt,
+            longest_round,
             floor: 0,
             hinted: 0,
             nodes: vec![NodeRecord::default(); quorum.nodes()],
@@ -138,11 +138,11 @@ impl Admission {
     }
 
     /// How long a node is kept from voting: the longest ttl, a tenth for clocks that run at other rates,
-    /// and the longest attempt.
+    /// and the longest round.
     pub fn quarantine(&self) -> Duration {
         match self.policy {
             AdmissionPolicy::DangerSkip => Duration::ZERO,
-            _ => self.longest.saturating_add(self.longest / 10).saturating_add(self.attempt),
+            _ => self.longest.saturating_add(self.longest / 10).saturating_add(self.longest_round),
         }
     }
 

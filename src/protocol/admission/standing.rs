@@ -129,7 +129,7 @@ impl NodeRecord {
     /// Takes its marker, read at `now`. False says that its data is older than what was seen of it before.
     pub(super) fn handle_marker(&mut self, marker: Marker, now: Timestamp) -> bool {
         let went_back = self.marker.is_some_and(|before| {
-            let fell = before.high > marker.high || before.seal > marker.seal;
+            let fell = before.high_water > marker.high_water || before.seal > marker.seal;
             marker.ready && (before.era > marker.era || before.era == marker.era && fell)
         });
         if went_back {

@@ -50,7 +50,7 @@ pub(in crate::node::redis) fn look(process: &Process, join: Join, nonce: u32) ->
         Arg::Text(process.database.to_string()),
         Arg::Bytes(process.fleet.as_bytes()),
         Arg::Number(validity::wire_millis(join.max_ttl)),
-        // No era is zero.
+        // No era is zero, so that zero forces nothing.
         Arg::Number(join.force.unwrap_or(0)),
         Arg::Text(letters.collect()),
         Arg::Number(u64::from(nonce)),

@@ -53,7 +53,7 @@ impl Answer {
     }
 }
 
-/// A number that a script can have counted to, in doubles.
+/// A number that a script can have counted to: in doubles it is exact up to there.
 fn count(value: &Value) -> Option<u64> {
     match value {
         Value::Int(number) => u64::try_from(*number).ok().filter(|n| *n <= FencingToken::MAX.get()),

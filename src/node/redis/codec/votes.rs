@@ -143,7 +143,7 @@ pub(in crate::node::redis) fn restore<'a>(
         Arg::Number(validity::wire_millis(ttl)),
         Arg::Number(if identity.is_some() { latest } else { 0 }),
     ];
-    let keys = prolonging(identity.is_some(), std::iter::once(resource));
+    let keys = keys_of_leases(identity.is_some(), std::iter::once(resource));
     Script { source, keys, args }
 }
 
@@ -159,6 +159,7 @@ pub(in crate::node::redis) fn extend<'a>(
 ) -> Script<'a> {
     let source: &Source =
         if identity.is_some() { &script::EXTEND } else { &script::EXTEND_CLASSIC };
+    // The script reads owner and ttl by the place of the key, so that keys and arguments are made of one list.
     let extensions = commands.iter().filter_map(|command| match command {
         Command::Extend { resource, owner, ttl, .. } => Some((resource, *owner, *ttl)),
         _ => None,
@@ -168,7 +169,7 @@ pub(in crate::node::redis) fn extend<'a>(
     for (_, owner, ttl) in extensions.clone() {
         args.extend([Arg::Owner(owner), Arg::Number(validity::wire_millis(ttl))]);
     }
-    let keys = prolonging(identity.is_some(), extensions.map(|(resource, ..)| resource));
+    let keys = keys_of_leases(identity.is_some(), extensions.map(|(resource, ..)| resource));
     Script { source, keys, args }
 }
 
@@ -222,9 +223,9 @@ fn with_own(resource: &Resource) -> Vec<&[u8]> {
     vec![node, counters, older, resource.as_bytes()]
 }
 
-/// The keys of a script that prolongs. Classic mode touches no other keys than the resources', whatever the user may
-/// do, and names the first of them in place of the node's own.
-fn prolonging<'a>(
+/// The keys of a script that extends or restores. Classic mode touches no other keys than the resources', whatever the
+/// user may do, and names the first of them in place of the node's own.
+fn keys_of_leases<'a>(
     fenced: bool,
     resources: impl Iterator<Item = &'a Resource> + Clone,
 ) -> Vec<&'a [u8]> {
@@ -238,6 +239,7 @@ fn prolonging<'a>(
 fn digits(counter: u64) -> [u8; 16] {
     let mut digits = [b'0'; 16];
     let mut rest = counter.min(FencingToken::MAX.get());
+    // By hand, into an array: an acquire allocates nothing for its hint.
     for digit in digits.iter_mut().rev() {
         *digit = b'0' + u8::try_from(rest % 10).unwrap_or(0);
         rest /= 10;
