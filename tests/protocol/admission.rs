@@ -27,6 +27,7 @@ const LOOK: Duration = Duration::from_secs(10);
 const WALL: u64 = 1_000_000_000_000;
 
 /// Whoever pumps the machine, one step at a time.
+#[derive(Clone)]
 struct Hand {
     admission: Admission,
     visit: Visit,
@@ -185,6 +186,8 @@ fn m1_only_a_marker_that_was_asked_for_after_its_standing_was_taken_away_gives_i
         assert_eq!(hand.may_vote(2), Ok(()));
         assert_eq!(hand.poll(), VisitStep::Done(LOOK));
         assert!((0..2).all(|index| hand.may_vote(index).is_ok()));
+        hand.admission.handle_forgotten(node(2));
+        assert_eq!(hand.may_vote(2), Err(VoteBlock::NotLookedAt), "what was before is over");
     }
 }
 
@@ -210,6 +213,34 @@ fn m1_a_node_that_is_away_or_another_has_no_standing_and_one_that_cannot_be_seen
     assert_eq!(hand.begin(), VisitStep::Done(LOOK), "one that is away says itself when it is back");
     hand.sights[1].connected = Some(true);
     assert_eq!(hand.begin(), look([1], PLAIN));
+}
+
+#[test]
+fn m1_a_process_that_is_known_only_now_is_not_another_one() {
+    let mut hand = Hand::new(3);
+    (0..3).for_each(|index| hand.sights[index].identity = None);
+    assert_eq!(hand.begin(), look(0..3, PLAIN));
+    (0..3).for_each(|index| hand.says(index, ready(1)));
+    assert_eq!(hand.poll(), VisitStep::Done(LOOK));
+    hand.sights[0].identity = Some(Arc::from("a"));
+    assert_eq!(hand.begin(), VisitStep::Done(LOOK));
+    assert_eq!(hand.may_vote(0), Ok(()));
+}
+
+/// Of a node that is looked at for the sake of another one no more is taken than what it says of the fleet.
+#[test]
+fn m1_what_is_heard_in_passing_of_a_node_without_a_standing_gives_it_none() {
+    let mut hand = with_one_due(3);
+    assert!(hand.admission.handle_not_admitted(node(1)));
+    hand.says(0, joining(5));
+    assert_eq!(hand.poll(), VisitStep::Done(AGAIN), "what it was asked before does not count");
+    assert_eq!(hand.begin(), look([0, 1], PLAIN));
+    hand.says(0, joining(5));
+    assert_eq!(hand.poll(), look(0..3, PLAIN));
+    hand.says(0, joining(5));
+    (1..3).for_each(|index| hand.says(index, ready(1)));
+    assert_eq!(hand.may_vote(1), Err(VoteBlock::NotLookedAt));
+    assert_eq!(hand.poll(), look([1, 2], PLAIN.seal()));
 }
 
 /// One that is joining goes on waiting while it is away, and says that it is not admitted without starting anew.
@@ -278,6 +309,43 @@ fn m2_a_jump_that_was_seen_since_is_not_dealt_with_by_the_answer_to_the_one_befo
     assert_eq!(hand.judge(&[0, 1, 2]), look([0], PLAIN.force(Some(4))), "in the era of that one");
 }
 
+/// Neither what it is asked whose clock it was, nor what it says of its counters.
+#[test]
+fn m2_nothing_is_believed_of_a_node_whose_clock_is_in_question() {
+    let mut hand = with_one_joining(3);
+    hand.now += QUARANTINE;
+    hand.jump(1);
+    assert_eq!(hand.begin(), look(0..3, PLAIN));
+    assert_eq!(hand.poll(), look([1], PLAIN), "the others do not answer just now");
+    let _ = hand.poll();
+    assert_eq!(hand.verdicts()[1], Some(Blame::Undecided));
+    hand.says(0, joining(5));
+    hand.says(2, ready(1));
+    assert_eq!(hand.poll(), look(0..3, PLAIN));
+    hand.says(0, joining(5));
+    (1..3).for_each(|index| hand.says(index, ready(1)));
+    assert_eq!(hand.poll(), VisitStep::Done(AGAIN), "only one of the others can tell");
+    assert_eq!(hand.may_vote(0), Err(VoteBlock::HeldBack(AdmissionBlock::TooFewOthers)));
+}
+
+#[test]
+fn m2_a_node_that_is_away_is_judged_when_it_is_back() {
+    let mut hand = Hand::ready(5);
+    hand.jump(0);
+    hand.sights[0].connected = Some(false);
+    hand.sights[1].connected = None;
+    assert_eq!(hand.begin(), look(2..5, PLAIN));
+    (2..5).for_each(|index| hand.says(index, ready(1)));
+    assert_eq!(hand.poll(), look(2..5, PLAIN));
+    (2..5).for_each(|index| hand.says(index, ready(1)));
+    assert_eq!(hand.poll(), VisitStep::Done(AGAIN));
+    assert_eq!(hand.verdicts(), [None; 5]);
+    assert_eq!(hand.may_vote(0), Err(VoteBlock::ClockInQuestion));
+    hand.sights[0].connected = Some(true);
+    hand.sights[1].connected = Some(true);
+    assert_eq!(hand.judge(&[0, 1, 2, 3, 4]), look([0], PLAIN.force(Some(1))));
+}
+
 #[test]
 fn m3_what_was_asked_before_the_standing_was_taken_away_counts_no_more() {
     let mut hand = Hand::ready(3);
@@ -316,11 +384,17 @@ fn m4_it_is_let_in_after_the_whole_quarantine_of_the_longest_ttl_that_is_known_b
 
 #[test]
 fn m4_it_is_let_in_only_in_the_era_in_which_it_has_waited() {
-    for told in [joining(6), ready(6)] {
+    for told in [joining(6), ready(6), ready(5)] {
         let mut hand = with_one_due(3);
         hand.says(0, told);
         (1..3).for_each(|index| hand.says(index, ready(1)));
         assert!(matches!(hand.poll(), VisitStep::Done(_)), "{told:?}");
+        let waits = VoteBlock::Quarantined { remaining: Duration::ZERO };
+        assert_eq!(
+            hand.may_vote(0),
+            Err(waits),
+            "{told:?}: it is looked at for its own sake first"
+        );
     }
     // It changes while the others are sealed.
     let mut hand = with_one_due(3);
@@ -331,16 +405,18 @@ fn m4_it_is_let_in_only_in_the_era_in_which_it_has_waited() {
     (1..3).for_each(|index| hand.says(index, ready(1).sealed(1)));
     assert!(matches!(hand.poll(), VisitStep::Done(_)));
     // Also where nobody waits.
-    let mut hand = Hand::with(3, AdmissionPolicy::DangerSkip);
-    assert_eq!(hand.begin(), look(0..3, PLAIN));
-    hand.says(0, joining(5));
-    assert_eq!(hand.poll(), look(0..3, PLAIN));
-    hand.says(0, joining(5));
-    (1..3).for_each(|index| hand.says(index, ready(1)));
-    assert_eq!(hand.poll(), look([1, 2], PLAIN.seal()));
-    assert!(hand.admission.handle_marker(node(0), joining(7), hand.now()));
-    (1..3).for_each(|index| hand.says(index, ready(1).sealed(1)));
-    assert!(matches!(hand.poll(), VisitStep::Done(_)));
+    for era in [4, 7] {
+        let mut hand = Hand::with(3, AdmissionPolicy::DangerSkip);
+        assert_eq!(hand.begin(), look(0..3, PLAIN));
+        hand.says(0, joining(5));
+        assert_eq!(hand.poll(), look(0..3, PLAIN));
+        hand.says(0, joining(5));
+        (1..3).for_each(|index| hand.says(index, ready(1)));
+        assert_eq!(hand.poll(), look([1, 2], PLAIN.seal()));
+        assert!(hand.admission.handle_marker(node(0), joining(era), hand.now()));
+        (1..3).for_each(|index| hand.says(index, ready(1).sealed(1)));
+        assert!(matches!(hand.poll(), VisitStep::Done(_)));
+    }
 }
 
 #[test]
@@ -356,6 +432,7 @@ fn m5_its_counters_go_on_above_what_a_sealed_majority_has_said() {
         );
         for (index, high) in (1..=sealed).zip([301, 302, 303]) {
             hand.says(index, high_of(high).sealed(1));
+            assert_eq!(hand.admission.marks()[index], Mark::new(1, 1), "rounds know of it at once");
         }
         let step = hand.poll();
         if admits {
@@ -372,7 +449,44 @@ fn m5_its_counters_go_on_above_what_a_sealed_majority_has_said() {
             let block = AdmissionBlock::TooFewOthers;
             assert_eq!(hand.may_vote(0), Err(VoteBlock::HeldBack(block)));
             assert_eq!(hand.news(), [AdmissionNews::HeldBack { node: node(0), block }]);
+            assert!(hand.admission.handle_marker(node(0), joining(6), hand.now()));
+            hand.now += QUARANTINE;
+            let remaining = Duration::ZERO;
+            assert_eq!(hand.may_vote(0), Err(VoteBlock::Quarantined { remaining }), "another wait");
         }
+    }
+}
+
+/// One that has kept its data knows, and is not told that it does not.
+#[test]
+fn m5_a_node_whose_clock_jumped_is_not_told_that_a_majority_has_forgotten() {
+    let mut hand = Hand::new(5);
+    assert_eq!(hand.begin(), look(0..5, PLAIN));
+    (0..3).for_each(|index| hand.says(index, joining(5)));
+    hand.now += QUARANTINE;
+    hand.says(3, joining(5).kept(true));
+    assert_eq!(hand.poll(), look(0..5, PLAIN));
+    (0..3).for_each(|index| hand.says(index, joining(5)));
+    hand.says(3, joining(5).kept(true));
+    assert_eq!(hand.poll(), look(0..3, PLAIN.orphaned()));
+}
+
+/// What was sealed for one wait says nothing of the next one.
+#[test]
+fn m7_another_era_is_another_seal() {
+    let mut hand = with_one_due(3);
+    for era in [5, 6] {
+        hand.says(0, joining(era));
+        (1..3).for_each(|index| hand.says(index, ready(1)));
+        assert_eq!(hand.poll(), look([1, 2], PLAIN.seal()), "{era}");
+        (1..3).for_each(|index| hand.says(index, ready(1)));
+        assert!(matches!(hand.poll(), VisitStep::Admit { era: admitted, .. } if admitted == era));
+        // It has forgotten again.
+        assert!(hand.admission.handle_marker(node(0), joining(6), hand.now()));
+        hand.now += QUARANTINE;
+        assert_eq!(hand.begin(), look(0..3, PLAIN));
+        hand.says(0, joining(6));
+        assert_eq!(hand.poll(), look(0..3, PLAIN));
     }
 }
 
@@ -398,8 +512,17 @@ fn m5_where_a_majority_has_forgotten_all_that_are_joining_are_told_before_the_fi
     assert_eq!(hand.poll(), look(1..5, PLAIN.seal()));
     (1..3).for_each(|index| hand.says(index, joining(5).orphaned(true)));
     hand.says(3, ready(1).sealed(1));
-    let VisitStep::Admit { node: first, era: 5, floor } = hand.poll() else { panic!() };
-    assert_eq!((first, floor), (node(0), Floor::new(100, WALL + 60_000_000)));
+    let floor = Floor::new(100, WALL + 60_000_000);
+    assert_eq!(hand.poll(), VisitStep::Admit { node: node(0), era: 5, floor });
+    // What is said where nobody knows holds for this once: if that fails, all are told and sealed again.
+    let mut again = hand.clone();
+    assert_eq!(again.begin(), look(0..3, PLAIN));
+    (0..3).for_each(|index| again.says(index, joining(5).orphaned(true)));
+    assert_eq!(again.poll(), look(0..5, PLAIN));
+    (0..3).for_each(|index| again.says(index, joining(5).orphaned(true)));
+    again.says(3, ready(1).sealed(1));
+    assert_eq!(again.poll(), look([0, 1, 2], PLAIN.orphaned()));
+    assert_eq!(again.poll(), look(1..5, PLAIN.seal()));
     hand.visit.handle_admitted();
     assert_eq!(hand.poll(), look([0], PLAIN));
     hand.says(0, ready(6));
@@ -440,6 +563,23 @@ fn m6_a_node_whose_data_went_back_joins_again_as_one_that_has_lost_it() {
     hand.says(0, joining(2));
     assert_eq!(hand.may_vote(0), Err(VoteBlock::Quarantined { remaining: QUARANTINE }));
     assert_eq!(hand.poll(), VisitStep::Done(AGAIN));
+    // It may be noticed in any look, and it is asked once.
+    for everyone in [false, true] {
+        let mut hand = Hand::ready(3);
+        hand.now += if everyone { LOOK } else { Duration::ZERO };
+        hand.jump(0);
+        hand.jump(2);
+        assert_eq!(hand.begin(), look(0..3, PLAIN));
+        hand.says(1, high_of(99));
+        assert_eq!(hand.poll(), look(0..3, PLAIN));
+        let read = hand.poll();
+        assert_eq!(hand.verdicts(), [Some(Blame::Ours), None, Some(Blame::Ours)]);
+        for (index, _) in joins_of(&read) {
+            hand.says(index, if index == 1 { high_of(99) } else { ready(1) });
+        }
+        assert_eq!(hand.poll(), look([1], PLAIN.force(Some(1)).lost()));
+        assert_eq!(hand.poll(), VisitStep::Done(AGAIN), "it has not answered");
+    }
     // One that is judged meanwhile is no other case: its jump is none of its data's.
     let mut hand = Hand::ready(3);
     hand.now += LOOK;
@@ -461,19 +601,20 @@ fn m7_the_others_are_sealed_once_for_each_era_and_not_before_they_could_tell() {
     hand.says(0, joining(5));
     (1..5).for_each(|index| hand.says(index, ready(1)));
     assert_eq!(hand.poll(), look(1..5, PLAIN.seal()));
-    (1..5).for_each(|index| hand.says(index, high_of(300).sealed(1)));
+    (1..5)
+        .for_each(|index| hand.says(index, high_of(if index == 1 { 350 } else { 300 }).sealed(1)));
     let admit = |era, known| VisitStep::Admit { node: node(0), era, floor: Floor::new(known, 0) };
-    assert_eq!(hand.poll(), admit(5, 300));
+    assert_eq!(hand.poll(), admit(5, 350));
     // That is not answered, and the node goes on waiting: what was said holds, and what is said beyond it too.
     assert_eq!(hand.poll(), look([0], PLAIN));
     assert_eq!(hand.poll(), VisitStep::Done(AGAIN));
-    for high in [300, 400] {
+    for (high, floor) in [(300, 350), (400, 400)] {
         assert_eq!(hand.begin(), look([0], PLAIN));
         hand.says(0, joining(5));
         assert_eq!(hand.poll(), look(0..5, PLAIN));
         hand.says(0, joining(5));
         (2..5).for_each(|index| hand.says(index, high_of(high).sealed(1)));
-        assert_eq!(hand.poll(), admit(5, high));
+        assert_eq!(hand.poll(), admit(5, floor));
         assert_eq!(hand.poll(), look([0], PLAIN));
         assert_eq!(hand.poll(), VisitStep::Done(AGAIN));
     }
@@ -515,6 +656,35 @@ fn m8_all_clocks_are_read_twice_since_the_last_jump_before_anybody_is_blamed() {
     assert_eq!(hand.news(), []);
     assert_eq!(hand.poll(), look([0], PLAIN));
     assert_eq!(hand.verdicts()[0], Some(Blame::Undecided));
+}
+
+/// Those of a look in which a jump is seen are of no use to judge it by.
+#[test]
+fn m8_the_clocks_of_a_look_are_noted_unless_one_has_jumped_meanwhile() {
+    for jumps in [false, true] {
+        let mut hand = Hand::new(3);
+        let mut clock = NodeClock::default();
+        assert!(clock.handle_reading(hand.now(), hand.now(), WALL));
+        hand.sights[1].clock = Some(clock);
+        assert_eq!(hand.begin(), look(0..3, PLAIN));
+        (0..3).for_each(|index| hand.says(index, ready(1)));
+        assert_eq!(hand.poll(), look(0..3, PLAIN), "one has just been met");
+        if jumps {
+            hand.jump(0);
+        }
+        assert!(matches!(hand.poll(), VisitStep::Done(_)));
+        assert_eq!(hand.admission.has_seen_clock(node(1)), !jumps);
+    }
+}
+
+/// A steady clock that runs slow is behind when a sleep ends.
+#[test]
+fn a_pause_until_the_look_at_everyone_is_not_shorter_than_a_clock_may_be_behind() {
+    let mut hand = Hand::ready(3);
+    hand.now += LOOK - Duration::from_millis(10);
+    assert_eq!(hand.begin(), VisitStep::Done(Duration::from_millis(50)));
+    hand.now += Duration::from_millis(10);
+    assert_eq!(hand.begin(), look(0..3, PLAIN));
 }
 
 /// What has come of one random schedule.

@@ -130,6 +130,13 @@ fn a_hint_is_above_a_floor_that_is_a_little_ahead() {
     assert_eq!(fleet.hint(5_000), 5_002);
     assert_eq!(fleet.hint(5_001), 5_003);
     assert_eq!(fleet.hint(6_000), 6_000);
+    assert!(fleet.handle_marker(
+        node(2),
+        Marker::new(true, TTL, 0).above(1_000 + 120_000_000),
+        at(0)
+    ));
+    assert_eq!(fleet.hint(1_000), 1_000, "two minutes ahead is what a node cuts");
+    assert_eq!(fleet.hint(1_001), 1_000 + 120_000_000 + 1);
     assert_eq!(fleet.hint(u64::MAX / 2), u64::MAX / 2);
     assert_eq!(fleet.hint(6_000), 6_000, "a clock that was far ahead leaves nothing behind");
     assert!(fleet.handle_marker(node(2), Marker::new(true, TTL, 0).above(u64::MAX), at(0)));

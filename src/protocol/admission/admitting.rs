@@ -88,9 +88,8 @@ impl Candidate {
                     return Some(self.seal(admission));
                 }
                 // All that are joining are told, before the first of them is ready and looks like one that knows.
-                let forgot = |(other, marker): &(NodeId, Marker)| {
-                    (*other == node || !marker.knows()).then_some(*other)
-                };
+                let forgot =
+                    |(other, marker): &(NodeId, Marker)| (!marker.knows()).then_some(*other);
                 self.stage = Stage::Telling;
                 let joining = heard.iter().filter_map(forgot).collect();
                 Some(look_at(joining, Join::look(admission.longest()).orphaned()))

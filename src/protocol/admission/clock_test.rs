@@ -84,3 +84,41 @@ fn the_latest_reading_tells_the_time_there() {
     assert!(reading(&mut clock, 10, 7));
     assert_eq!(clock.at(at(20)), Some(YEARS + 17_000));
 }
+
+/// A clock that is first read at nothing, by a reply that took no time.
+fn read_at_once() -> NodeClock {
+    let mut clock = NodeClock::default();
+    assert!(clock.handle_reading(at(0), at(0), YEARS));
+    clock
+}
+
+#[test]
+fn the_step_that_is_no_jump_yet_is_as_large_as_two_clocks_may_be_grained() {
+    // A second later: 50 ms, and a tenth of that second.
+    for (beyond, steady) in [(150_000, true), (150_001, false)] {
+        let ahead = YEARS + 1_000_000 + beyond;
+        assert_eq!(read_at_once().handle_reading(at(1_000), at(1_000), ahead), steady, "{beyond}");
+        let behind = YEARS + 1_000_000 - beyond;
+        assert_eq!(read_at_once().handle_reading(at(1_000), at(1_000), behind), steady, "{beyond}");
+    }
+}
+
+#[test]
+fn what_is_compared_with_is_ten_seconds_old_at_least_and_no_less_certain_than_a_second_more() {
+    // Half a second ahead is followed as a step of its own, once what is compared with is taken from there.
+    let compared_with = |sent: u64, arrived: u64| {
+        let mut clock = read_at_once();
+        assert!(clock.handle_reading(at(sent), at(arrived), YEARS + arrived * 1000 + 500_000));
+        clock.handle_reading(at(arrived), at(arrived), YEARS + arrived * 1000)
+    };
+    assert!(compared_with(9_999, 9_999), "the first one");
+    assert!(!compared_with(10_000, 10_000), "the one of then");
+    // The first took no time: this one took a second, and then a little more.
+    let after_a_wait = |waited: u64| {
+        let mut clock = read_at_once();
+        assert!(clock.handle_reading(at(20_000), at(20_000 + waited), YEARS + 20_000_000));
+        clock.handle_reading(at(30_000), at(30_000), YEARS + 32_300_000)
+    };
+    assert!(!after_a_wait(1_000), "the one that took a second: a tenth of nine seconds");
+    assert!(after_a_wait(1_001), "the first one: a tenth of thirty seconds");
+}

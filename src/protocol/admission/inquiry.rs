@@ -112,7 +112,7 @@ impl Inquiry {
         {
             match (verdict, record.jumped_in) {
                 (Some(Blame::Node), Some(era)) => self.blamed.push((node, era)),
-                (Some(Blame::Ours | Blame::Nobody), Some(era)) => record.forget_jump(era),
+                (Some(Blame::Ours | Blame::Nobody), _) => record.forget_jump(),
                 _ => {}
             }
         }

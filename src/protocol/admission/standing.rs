@@ -100,9 +100,9 @@ impl NodeRecord {
         self.lapse();
     }
 
-    /// The jump in this era has been dealt with; one that was seen since has not.
-    pub(super) fn forget_jump(&mut self, era: u64) {
-        self.jumped_in = self.jumped_in.filter(|jumped_in| *jumped_in != era);
+    /// The jump has been dealt with.
+    pub(super) const fn forget_jump(&mut self) {
+        self.jumped_in = None;
     }
 
     /// Whether the process behind it is another one than when it was last looked at. What was known of the one before

@@ -64,14 +64,15 @@ enum Stage {
 
 impl Admission {
     /// Takes what any answer to a look says, whatever it was asked for. False says that the answer counts no further.
-    fn handle_answer(&mut self, ballot: Ballot, forced: Option<u64>) -> bool {
+    fn handle_answer(&mut self, ballot: Ballot, forced: bool) -> bool {
         if !self.counts(ballot) {
             return false;
         }
         let Some(record) = self.nodes.get_mut(ballot.node.index()) else { return false };
         record.unreadable = false;
-        if let Some(era) = forced {
-            record.forget_jump(era);
+        // One that was seen since it was asked has taken its standing away, and the answer does not count.
+        if forced {
+            record.forget_jump();
         }
         record.jumped_in.is_none()
     }
@@ -135,10 +136,10 @@ impl Visit {
     ) {
         let Some(ballot) = self.asked.iter().find(|ballot| ballot.node == node) else { return };
         let forced = match &self.stage {
-            Stage::Reading { blamed, .. } => blamed.iter().find(|(blamed, _)| *blamed == node),
-            _ => None,
+            Stage::Reading { blamed, .. } => blamed.iter().any(|(blamed, _)| *blamed == node),
+            _ => false,
         };
-        if !admission.handle_answer(*ballot, forced.map(|(_, era)| *era)) {
+        if !admission.handle_answer(*ballot, forced) {
             return;
         }
         let takes = match &self.stage {
