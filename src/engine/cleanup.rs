@@ -19,7 +19,9 @@ use super::{
 };
 use crate::{
     lock::Lock,
-    protocol::{Command, NodeId, Reply, Timestamp, UnconfirmedRelease, lateness::taken_for},
+    protocol::{
+        Command, NodeId, ReleaseOrder, Reply, Timestamp, UnconfirmedRelease, lateness::taken_for,
+    },
     shield::persist,
     telemetry,
 };
@@ -63,19 +65,26 @@ struct Attending {
 pub(super) struct PendingRelease {
     released: Released,
     release: UnconfirmedRelease,
+    /// One that deletes the key is not the last word either.
+    several: bool,
 }
 
 impl PendingRelease {
-    /// One that is due now. `may_land_late` says that the key may be set after the release.
-    pub(super) fn new(engine: &Engine, released: Released, may_land_late: bool) -> Self {
+    /// One that is due now, as it was ordered.
+    pub(super) fn new(engine: &Engine, released: Released, order: Option<&ReleaseOrder>) -> Self {
+        let may_land_late = order.is_some_and(|order| order.may_land_late);
+        let several = order.is_some_and(|order| order.several);
         let taken_for = taken_for(engine.config.node_timeout);
         let now = engine.steady();
         let release = UnconfirmedRelease::new(now, released.ttl, taken_for, may_land_late);
-        Self { released, release }
+        Self { released, release, several }
     }
 
-    /// What follows when it was sent at `sent` and has found nothing.
-    pub(super) fn found_nothing(self, engine: &Engine, sent: Timestamp) -> Option<Self> {
+    /// What follows when it was sent at `sent` and has been answered so.
+    pub(super) fn answered(self, engine: &Engine, reply: &Reply, sent: Timestamp) -> Option<Self> {
+        if matches!(reply, Reply::Granted(_)) && !self.several {
+            return None;
+        }
         let node_timeout = engine.config.node_timeout;
         let release = self.release.handle_found_nothing(sent, engine.steady(), node_timeout)?;
         Some(Self { release, ..self })
@@ -157,10 +166,9 @@ impl Engine {
             calls.push_numbered(self, node, number, release);
         }
         while let Progress::Answered((_, answer)) = calls.progress(self).await {
-            if let Ok((number, Ok(reply @ (Reply::Granted(_) | Reply::Denied(_))))) = answer
+            if let Ok((number, Ok(reply))) = answer
                 && let Some(pending) = batch.open.get_mut(number).and_then(Option::take)
-                && matches!(reply, Reply::Denied(_))
-                && let Some(again) = pending.found_nothing(self, sent)
+                && let Some(again) = pending.answered(self, &reply, sent)
             {
                 batch.pending.lock().put(again);
             }

@@ -263,10 +263,11 @@ impl Releases {
     ) -> Result<Reply, Failure> {
         let engine = &self.engine;
         match &result {
-            Ok(Reply::Granted(_)) => {}
-            Ok(Reply::Denied(_)) => {
+            // Nothing that sets the key is on its way any more.
+            Ok(Reply::Granted(_)) if !self.order(node).is_some_and(|order| order.several) => {}
+            Ok(reply) => {
                 let now = engine.steady();
-                if let Some(pending) = self.pending(node).found_nothing(engine, now) {
+                if let Some(pending) = self.pending(node).answered(engine, reply, now) {
                     engine.leave_for_later(node, pending);
                 }
             }
@@ -281,11 +282,13 @@ impl Releases {
         reply
     }
 
+    /// The last order for a node knows most: a late answer may have added one.
+    fn order(&self, node: NodeId) -> Option<&ReleaseOrder> {
+        self.orders.iter().rfind(|order| order.node == node)
+    }
+
     fn pending(&self, node: NodeId) -> PendingRelease {
-        // The last order for a node knows most: a late answer may have added one.
-        let order = self.orders.iter().rfind(|order| order.node == node);
-        let may_land_late = order.is_some_and(|order| order.may_land_late);
-        PendingRelease::new(&self.engine, self.released.clone(), may_land_late)
+        PendingRelease::new(&self.engine, self.released.clone(), self.order(node))
     }
 
     fn result(&self, tally: &Tally) -> Result<(), ReleaseError> {

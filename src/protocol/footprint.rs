@@ -12,9 +12,13 @@
 //!   lease was given back by F4.
 //! - **F3** A restore may be sent only while the grant lasts, one at a time to a node, and from then on the node is not
 //!   clear.
-//! - **F4** A release that finds nothing is not the last word where the command that sets the key may arrive behind it:
-//!   it is sent again until the node takes that command no more.
+//! - **F4** A release that finds nothing is not the last word where the command that sets the key may arrive behind it,
+//!   nor is one that deletes the key where several commands may have set it: it is sent again until the node takes that
+//!   command no more.
 //! - **F5** A release is given up only when the key must have expired.
+//!
+//! They are tested, each by name, in `tests/protocol/footprint.rs`, beside a world in which commands are lost, late, and
+//! executed behind others.
 
 use alloc::{collections::VecDeque, vec, vec::Vec};
 use core::time::Duration;
@@ -24,7 +28,7 @@ use super::{
     time::Timestamp,
 };
 
-/// How long after the ttl an acquire that a stopped node may have queued is still followed.
+/// How long after the ttl an acquire that a stopped node may have queued is still followed at least.
 const FOLLOWED_FOR: Duration = Duration::from_secs(60);
 
 /// What became of one command that sets the key.
@@ -59,6 +63,8 @@ pub struct ReleaseOrder {
     pub node: NodeId,
     /// Whether a command that sets the key may be executed after the release.
     pub may_land_late: bool,
+    /// Whether that is so even where the release deletes the key, since another command may have set it by then.
+    pub several: bool,
 }
 
 /// How far the grant has come for which the key was set.
@@ -152,8 +158,8 @@ impl Footprint {
         }
     }
 
-    /// The grant does not hold any more. What it has set stays until it is given back or expires; whatever is set from
-    /// now on is released at once.
+    /// The grant does not hold any more. What it has set stays until it is given back or expires; what a restore sets
+    /// from now on is released at once.
     pub fn handle_over(&mut self) {
         if self.phase == Phase::Open {
             self.phase = Phase::Over;
@@ -213,7 +219,8 @@ impl Footprint {
             return;
         };
         let may_land_late = place.may_land_late(self.phase);
-        self.orders.push_back(ReleaseOrder { node, may_land_late });
+        let several = may_land_late && place.restored;
+        self.orders.push_back(ReleaseOrder { node, may_land_late, several });
     }
 }
 
@@ -257,8 +264,10 @@ impl UnconfirmedRelease {
     /// One that is due at `now`, of a key that lives for `ttl`. The node takes a command for `taken_for` after it was
     /// sent at most.
     pub fn new(now: Timestamp, ttl: Duration, taken_for: Duration, may_land_late: bool) -> Self {
-        // The key lives for a ttl from when it is set, which a stopped node may do that much later.
-        let until = now.saturating_add(ttl).saturating_add(FOLLOWED_FOR);
+        // A stopped node may set the key late, and an extension that arrives when it is about to expire lets it live for
+        // another ttl.
+        let followed_for = FOLLOWED_FOR.max(taken_for);
+        let until = now.saturating_add(ttl).saturating_add(ttl).saturating_add(followed_for);
         let taken_until = may_land_late.then(|| now.saturating_add(taken_for));
         Self { from: now, until, taken_until, checked: false }
     }
@@ -273,9 +282,9 @@ impl UnconfirmedRelease {
         now >= self.until
     }
 
-    /// What follows when it was sent at `sent` and has found nothing: `None` if that is the last word. Otherwise it is
-    /// sent again, first a node timeout later, when most of what is still under way has arrived, and then when the node
-    /// takes nothing of it any more.
+    /// What follows when it was sent at `sent` and has found nothing, or has deleted the key where several commands may
+    /// have set it: `None` if that is the last word. Otherwise it is sent again, first a node timeout later, when most of
+    /// what is still under way has arrived, and then when the node takes nothing of it any more.
     #[must_use]
     pub fn handle_found_nothing(
         self,

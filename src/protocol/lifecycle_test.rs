@@ -1,5 +1,7 @@
 //! The lifecycle, driven by hand: what is due when.
 
+use alloc::format;
+
 use super::*;
 
 const TTL: Duration = Duration::from_secs(9);
