@@ -13,10 +13,6 @@
     reason = "tests are free to"
 )]
 
-#[path = "sim/runtime.rs"]
-#[allow(dead_code, reason = "the simulation uses all of it")]
-mod runtime;
-
 use std::{
     future::IntoFuture,
     sync::{
@@ -37,8 +33,7 @@ use quorlock::{
     },
     protocol::{Command, Floor, Join, Marker},
 };
-use quorlock_harness::eventually;
-use runtime::SimRuntime;
+use quorlock_harness::{SimRuntime, eventually};
 use tracing_subscriber::{Layer, layer::SubscriberExt as _};
 
 const MS: Duration = Duration::from_millis(1);

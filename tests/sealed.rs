@@ -11,10 +11,6 @@
     reason = "tests are free to"
 )]
 
-#[path = "sim/runtime.rs"]
-#[allow(dead_code, reason = "the simulation uses all of it")]
-mod runtime;
-
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
@@ -27,7 +23,7 @@ use quorlock::{
     node::{MemoryNode, Node, NodeCall, NodeContext, NodeFuture, NodeSpec, NodeState, NodeStatus},
     protocol::{Command, FencingToken, Floor, Join, Marker, Owner, Reply, Resource},
 };
-use runtime::SimRuntime;
+use quorlock_harness::SimRuntime;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -14,8 +14,5 @@
 
 mod fixture;
 mod panics;
-#[path = "../sim/runtime.rs"]
-#[allow(dead_code, reason = "the simulation uses all of it")]
-mod runtime;
 mod times;
 mod wakers;
