@@ -18,7 +18,7 @@ use quorlock::{
     protocol::{LossReason, Timestamp},
     runtime::{Runtime, Task, TokioRuntime},
 };
-use quorlock_harness::{Cluster, Proxy, Server, eventually, redis};
+use quorlock_harness::{Alter, Altered, Cluster, Proxy, Server, eventually, redis};
 
 use super::{
     MS, Monitor, SECOND, SOON, all_ready, connect, connected, is_down, no_key_within, patient,
@@ -140,33 +140,21 @@ fn one_and_two_hung_nodes_cost_nothing() {
 /// A runtime whose timers for a connection panic, as a library may while it connects, for as long as that is wanted.
 #[derive(Debug)]
 struct Panicky {
-    engine: TokioRuntime,
+    inner: TokioRuntime,
     connect_timeout: Duration,
     panics: AtomicBool,
 }
 
-impl Runtime for Panicky {
-    fn now(&self) -> Timestamp {
-        self.engine.now()
-    }
-
-    fn wall_us(&self) -> u64 {
-        self.engine.wall_us()
+impl Alter for Panicky {
+    fn inner(&self) -> &dyn Runtime {
+        &self.inner
     }
 
     fn sleep_until(&self, at: Timestamp) -> Task {
         let connects = at.saturating_since(self.now()) > self.connect_timeout - SECOND;
         let panics = connects && self.panics.load(Ordering::Relaxed);
         assert!(!panics, "a library panics");
-        self.engine.sleep_until(at)
-    }
-
-    fn spawn(&self, task: Task) {
-        self.engine.spawn(task);
-    }
-
-    fn random(&self) -> [u8; 16] {
-        self.engine.random()
+        self.inner.sleep_until(at)
     }
 }
 
@@ -175,8 +163,9 @@ fn a_panic_while_connecting_is_the_reason_why_a_node_is_down_until_it_is_over() 
     let cluster = Cluster::start(3);
     // Longer than whatever else the engine waits for.
     let connect_timeout = 60 * SECOND;
-    let engine = TokioRuntime::dedicated().unwrap();
-    let runtime = Arc::new(Panicky { engine, connect_timeout, panics: AtomicBool::new(true) });
+    let inner = TokioRuntime::dedicated().unwrap();
+    let panicky = Panicky { inner, connect_timeout, panics: AtomicBool::new(true) };
+    let runtime = Arc::new(Altered(panicky));
     let builder = patient().nodes(cluster.urls()).connect_timeout(connect_timeout);
     let redlock = builder.runtime(Arc::clone(&runtime) as Arc<dyn Runtime>).build().unwrap();
     eventually("the panic is told", SOON, || {

@@ -9,6 +9,7 @@
     reason = "the ban on clocks, sleeps and spawns is for the library; the harness is outside it"
 )]
 
+mod altered;
 mod cluster;
 mod companion;
 mod ports;
@@ -18,6 +19,7 @@ mod server;
 mod tls;
 mod virtual_time;
 
+pub use altered::{Alter, Altered};
 pub use cluster::{Cluster, eventually};
 pub use companion::Companion;
 pub use ports::ipv6_available;
