@@ -138,7 +138,7 @@ fn plain_redlock_has_one_holder_where_nodes_that_forget_stay_away() {
         nodes: 5,
         ttl: TTL,
         max_ttl: None,
-        kinds: faults::chosen(&Fault::CLASSIC),
+        kinds: faults::chosen(&Fault::classic()),
         time: run_time(3),
         each_kind: false,
     };
