@@ -27,7 +27,7 @@ mod tls;
 use std::time::Duration;
 
 use quorlock::{Builder, Redlock, node::NodeState};
-use quorlock_harness::{Cluster, Server, eventually, redis};
+use quorlock_harness::{Cluster, Server, all_ready, chain, connected, eventually, redis};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -49,20 +49,6 @@ fn connect(cluster: &Cluster) -> Redlock {
     connected(patient().nodes(cluster.urls()))
 }
 
-/// Connected, with every node ready to vote.
-fn connected(builder: Builder) -> Redlock {
-    let redlock = builder.connect_blocking().unwrap_or_else(|error| panic!("{}", chain(&error)));
-    all_ready(&redlock);
-    redlock
-}
-
-#[track_caller]
-fn all_ready(redlock: &Redlock) {
-    eventually("every node is ready", SOON, || {
-        redlock.nodes().iter().all(|node| node.state == NodeState::Ready)
-    });
-}
-
 #[track_caller]
 fn is_down(redlock: &Redlock, node: usize) {
     eventually("the node is seen to be down", SOON, || {
@@ -74,12 +60,6 @@ fn is_down(redlock: &Redlock, node: usize) {
 #[track_caller]
 fn no_key_within(cluster: &Cluster, within: Duration) {
     eventually("no key is left on any node", within, || cluster.locks_left().is_empty());
-}
-
-/// An error with its sources, as a user would print it.
-fn chain(error: &dyn std::error::Error) -> String {
-    let sources = std::iter::successors(Some(error), |error| error.source());
-    sources.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// Everything that a server executes from now on, in order, as `MONITOR` tells it.
