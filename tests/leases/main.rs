@@ -13,6 +13,9 @@
 )]
 
 mod fixture;
+mod hostile;
+mod panicking_wakers;
 mod panics;
+mod refused_tasks;
 mod times;
 mod wakers;
