@@ -14,9 +14,10 @@
 )]
 
 mod acquire;
-mod backend;
 mod conformance;
 mod forgotten;
+mod links;
+mod markers;
 mod nodes;
 mod refusals;
 #[cfg(all(target_os = "linux", feature = "tracing"))]
@@ -24,7 +25,7 @@ mod resolver;
 #[cfg(feature = "tls-rustls-ring")]
 mod tls;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use quorlock::{Builder, Redlock, node::NodeState};
 use quorlock_harness::{Cluster, Server, all_ready, chain, connected, eventually, redis};
@@ -60,6 +61,16 @@ fn is_down(redlock: &Redlock, node: usize) {
 #[track_caller]
 fn no_key_within(cluster: &Cluster, within: Duration) {
     eventually("no key is left on any node", within, || cluster.locks_left().is_empty());
+}
+
+/// Acquires and releases without ever waiting for a node that does not answer.
+fn undisturbed(redlock: &Redlock, node_timeout: Duration) {
+    let started = Instant::now();
+    let lease = redlock.try_acquire("r").ttl(60 * SECOND).blocking().unwrap();
+    let acquired = started.elapsed();
+    lease.release_blocking().unwrap();
+    let released = started.elapsed();
+    assert!(released < node_timeout, "acquired after {acquired:?}, released after {released:?}");
 }
 
 /// Everything that a server executes from now on, in order, as `MONITOR` tells it.
