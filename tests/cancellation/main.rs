@@ -18,9 +18,6 @@ mod node;
 mod pending;
 mod release;
 mod restore;
-#[path = "../sim/runtime.rs"]
-#[allow(dead_code, reason = "the simulation uses all of it")]
-mod runtime;
 mod turns;
 
 use std::{sync::Arc, time::Duration};
@@ -28,7 +25,7 @@ use std::{sync::Arc, time::Duration};
 use node::{Behaviour, ScriptedNode};
 use quorlock::runtime::Runtime as _;
 use quorlock::{Redlock, node::NodeSpec};
-use runtime::SimRuntime;
+use quorlock_harness::SimRuntime;
 
 const MS: Duration = Duration::from_millis(1);
 

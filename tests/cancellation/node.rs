@@ -15,8 +15,9 @@ use quorlock::{
     protocol::{Command, Floor, Join, Marker, Owner, Reply, Resource, Timestamp},
     runtime::Runtime,
 };
+use quorlock_harness::SimRuntime;
 
-use crate::{MS, runtime::SimRuntime};
+use crate::MS;
 
 /// What a node does.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -9,9 +9,9 @@ use std::{
 };
 
 use quorlock::{AcquireError, Lease};
-use quorlock_harness::Cluster;
+use quorlock_harness::{Cluster, all_ready};
 
-use super::{Defer, SECOND, ready, run_time, settings};
+use super::{Defer, SECOND, run_time, settings};
 
 const HELD: usize = 50;
 const BURST: usize = 5_000;
@@ -31,7 +31,7 @@ async fn bursts_of_acquires_cost_no_lease_that_is_held() {
     let cluster = Cluster::start(5);
     let builder = settings().nodes(cluster.urls()).ttl(TTL).max_ttl(TTL).danger_skip_quarantine();
     let redlock = builder.connect().await.unwrap();
-    ready(&redlock);
+    all_ready(&redlock);
     let mut held = Vec::new();
     for n in 0..HELD {
         held.push(redlock.acquire(format!("held:{n}")).await.unwrap());

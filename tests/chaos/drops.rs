@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
     sync::atomic::{AtomicUsize, Ordering},
     task::Poll,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use quorlock::{AcquireError, Redlock};
@@ -29,19 +29,17 @@ struct Figures {
     failed: AtomicUsize,
 }
 
+async fn connected(cluster: &Cluster, ttl: Duration, node_timeout: Duration) -> Redlock {
+    let builder = Redlock::builder().nodes(cluster.urls()).ttl(ttl).max_ttl(ttl);
+    let builder = builder.node_timeout(node_timeout).close_timeout(100 * SECOND);
+    builder.danger_skip_quarantine().connect().await.unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_dropped_acquires_leave_nothing() {
     let cluster = Cluster::start(5);
     let ttl = 120 * SECOND;
-    let builder = Redlock::builder().nodes(cluster.urls()).ttl(ttl).node_timeout(10 * SECOND);
-    let redlock = builder
-        .max_ttl(120 * SECOND)
-        .danger_skip_quarantine()
-        .close_timeout(100 * SECOND)
-        .connect()
-        .await
-        .unwrap();
-
+    let redlock = connected(&cluster, ttl, 10 * SECOND).await;
     let began = Instant::now();
     let figures = Arc::new(Figures::default());
     let task = |task: usize| {
@@ -81,14 +79,7 @@ async fn ten_thousand_dropped_acquires_leave_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dropped_acquires_under_pauses_leave_nothing() {
     let cluster = Cluster::start(5);
-    let builder = Redlock::builder().nodes(cluster.urls()).ttl(120 * SECOND).node_timeout(50 * MS);
-    let redlock = builder
-        .max_ttl(120 * SECOND)
-        .danger_skip_quarantine()
-        .close_timeout(100 * SECOND)
-        .connect()
-        .await
-        .unwrap();
+    let redlock = connected(&cluster, 120 * SECOND, 50 * MS).await;
     let figures = Arc::new(Figures::default());
     for round in 0..10 {
         cluster[round % 5].pause();
@@ -124,7 +115,7 @@ async fn acquire_and_drop(redlock: &Redlock, name: &str, figures: &Figures) {
             tokio::time::timeout(time, future).await.ok()
         }
         2 => {
-            let time = std::time::Duration::from_micros(u64::from(rand::random::<u16>() / 32));
+            let time = Duration::from_micros(u64::from(rand::random::<u16>() / 32));
             tokio::time::timeout(time, future).await.ok()
         }
         _ => Some(future.await),

@@ -36,8 +36,7 @@ use std::{
     time::Duration,
 };
 
-use quorlock::{Builder, Redlock, node::NodeState};
-use quorlock_harness::eventually;
+use quorlock::{Builder, Redlock};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -66,13 +65,6 @@ fn run_time(seconds: u64) -> Duration {
 
 fn settings() -> Builder {
     Redlock::builder().ttl(TTL).node_timeout(100 * MS).connect_timeout(SECOND)
-}
-
-#[track_caller]
-fn ready(client: &Redlock) {
-    eventually("every node is ready", 20 * SECOND, || {
-        client.nodes().iter().all(|node| node.state == NodeState::Ready)
-    });
 }
 
 /// Says that something is over, also when the thread panics that others wait for.

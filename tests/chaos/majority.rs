@@ -8,14 +8,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use quorlock_harness::{Cluster, Server, eventually};
+use quorlock_harness::{Cluster, Server, all_ready, eventually};
 
 use super::{
     MAX_TTL, MS, QUARANTINE, SECOND, SHORT_TTL,
     faults::{random, short},
     fleet::{self, Fleet},
     nemesis::Strikes,
-    ready,
     record::Count,
     run_time,
     verdict::Verdict,
@@ -34,7 +33,7 @@ fn a_majority_that_forgets_leaves_one_holder_and_rising_tokens() {
     let (cluster, register) = (Cluster::start(NODES), Server::start());
     let parts = fleet::parts(3, &cluster.urls(), &register, SHORT_TTL, Some(MAX_TTL));
     let observer = parts[0].builder().connect_blocking().unwrap();
-    ready(&observer);
+    all_ready(&observer);
     let fleet = Fleet::start(test, &parts);
     let (time, began) = (run_time(5), Instant::now());
     let (mut single, mut majority, mut all) = (0, 0, 0);
@@ -46,7 +45,7 @@ fn a_majority_that_forgets_leaves_one_holder_and_rising_tokens() {
         single += 1;
         let granted = fleet.record().granted();
         eventually("leases are granted", 30 * SECOND, || fleet.record().granted() > granted + 10);
-        ready(&observer);
+        all_ready(&observer);
         thread::sleep(MS * u32::try_from(random(500)).unwrap());
         let nodes = ROLLS[majority % ROLLS.len()];
         roll(&cluster, nodes);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use quorlock_harness::{Server, eventually};
+use quorlock_harness::{Server, all_ready, eventually};
 
 use super::{
     LONG_RUN, MAX_TTL, MS, QUARANTINE, RESOURCE, SECOND, SHORT_TTL, TTL,
@@ -10,7 +10,6 @@ use super::{
     fleet::{self, Fleet},
     links::{LinkFault, Links},
     nemesis::Nemesis,
-    ready,
     record::{Count, History},
     run_time,
     verdict::Verdict,
@@ -43,7 +42,7 @@ fn chaos(test: &str, mode: &Mode) {
     let links = Links::start(&cluster, PROCESSES - 1);
     let mut parts = fleet::parts(PROCESSES, &cluster.urls(), &register, mode.ttl, mode.max_ttl);
     let observer = parts[0].builder().connect_blocking().unwrap();
-    ready(&observer);
+    all_ready(&observer);
     for (process, part) in parts.iter_mut().enumerate() {
         part.nodes = links.urls(process).unwrap_or_else(|| cluster.urls());
         part.wall_ahead = WALLS_AHEAD[process];
@@ -138,7 +137,7 @@ fn plain_redlock_has_one_holder_where_nodes_that_forget_stay_away() {
         nodes: 5,
         ttl: TTL,
         max_ttl: None,
-        kinds: faults::chosen(&Fault::CLASSIC),
+        kinds: faults::chosen(&Fault::classic()),
         time: run_time(3),
         each_kind: false,
     };

@@ -3,13 +3,12 @@
 use std::time::Instant;
 
 use quorlock::Redlock;
-use quorlock_harness::{Cluster, Server, eventually};
+use quorlock_harness::{Cluster, Server, all_ready, eventually};
 
 use super::{
     MAX_TTL, MS, SECOND, SHORT_TTL, TTL, checker,
     fleet::{self, Fleet},
     nemesis::Strikes,
-    ready,
     record::History,
     settings,
     verdict::Verdict,
@@ -48,13 +47,13 @@ fn two_holders_at_once_are_found_where_nodes_that_forgot_vote_at_once() {
     let builder = settings().ttl(ttl).max_ttl(ttl).danger_skip_quarantine();
     let client = || builder.clone().nodes(cluster.urls()).connect_blocking().unwrap();
     let clients: Vec<Redlock> = (0..3).map(|_| client()).collect();
-    clients.iter().for_each(ready);
+    clients.iter().for_each(all_ready);
     let workload = Workload::start(&clients, WORKERS, ttl);
     let began = Instant::now();
     let overlaps = loop {
         for server in &cluster {
             server.restart_empty();
-            clients.iter().for_each(ready);
+            clients.iter().for_each(all_ready);
         }
         let overlaps = checker::overlaps(&workload.record().lock().leases);
         if !overlaps.is_empty() || began.elapsed() > 60 * SECOND {
@@ -75,7 +74,7 @@ fn stopped_workers(test: &str, careless: bool) -> Option<(History, Verdict)> {
     let mut parts = fleet::parts(3, &cluster.urls(), &register, SHORT_TTL, Some(MAX_TTL));
     parts[0].careless = careless;
     let observer = parts[0].builder().connect_blocking().unwrap();
-    ready(&observer);
+    all_ready(&observer);
     let fleet = Fleet::start(test, &parts);
     eventually("the work has begun", 20 * SECOND, || fleet.record().granted() > 20);
     let enough = |history: &History| {

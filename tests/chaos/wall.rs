@@ -4,10 +4,8 @@
 
 use std::sync::Arc;
 
-use quorlock::{
-    protocol::Timestamp,
-    runtime::{Runtime, Task, TokioRuntime},
-};
+use quorlock::runtime::{Runtime, TokioRuntime};
+use quorlock_harness::{Alter, Altered};
 
 #[derive(Debug)]
 pub(crate) struct WrongWall {
@@ -16,33 +14,17 @@ pub(crate) struct WrongWall {
 }
 
 impl WrongWall {
-    pub(crate) fn ahead_by(ahead_ms: i64) -> Arc<Self> {
-        Arc::new(Self { inner: TokioRuntime::dedicated().unwrap(), ahead_ms })
+    pub(crate) fn ahead_by(ahead_ms: i64) -> Arc<Altered<Self>> {
+        Arc::new(Altered(Self { inner: TokioRuntime::dedicated().unwrap(), ahead_ms }))
     }
 }
 
-impl Runtime for WrongWall {
-    fn now(&self) -> Timestamp {
-        self.inner.now()
-    }
-
-    fn steady(&self) -> Timestamp {
-        self.inner.steady()
+impl Alter for WrongWall {
+    fn inner(&self) -> &dyn Runtime {
+        &self.inner
     }
 
     fn wall_us(&self) -> u64 {
         self.inner.wall_us().saturating_add_signed(self.ahead_ms * 1000)
-    }
-
-    fn sleep_until(&self, at: Timestamp) -> Task {
-        self.inner.sleep_until(at)
-    }
-
-    fn spawn(&self, task: Task) {
-        self.inner.spawn(task);
-    }
-
-    fn random(&self) -> [u8; 16] {
-        self.inner.random()
     }
 }

@@ -22,8 +22,7 @@ use quorlock::{
     protocol::{Command, Floor, Join, Marker, Reply, Timestamp},
     runtime::{Runtime, Task},
 };
-
-use crate::runtime::SimRuntime;
+use quorlock_harness::SimRuntime;
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
 pub(crate) const SECOND: Duration = Duration::from_secs(1);

@@ -13,9 +13,9 @@
 )]
 
 mod fixture;
+mod hostile;
+mod panicking_wakers;
 mod panics;
-#[path = "../sim/runtime.rs"]
-#[allow(dead_code, reason = "the simulation uses all of it")]
-mod runtime;
+mod refused_tasks;
 mod times;
 mod wakers;

@@ -2,11 +2,18 @@
 //!
 //! Method: virtual time, so that an hour is a moment, and what happens at one moment takes no time.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    future::IntoFuture,
+    sync::{Arc, Mutex},
+    task::{Context, Poll, Waker},
+};
 
 use quorlock::{ExtendError, Lease, protocol::LossReason, runtime::Runtime};
 
-use crate::fixture::{Fixture, MS, Manner, SECOND, all_held, watched};
+use crate::{
+    fixture::{Fixture, MS, Manner, SECOND, all_held, watched},
+    hostile::Waiting,
+};
 
 /// Runs a future beside the test, and says later what came of it.
 fn beside<T: Send + 'static>(
@@ -58,6 +65,27 @@ fn a_redlock_is_closed_while_renewals_are_under_way() {
     assert_eq!(world.machine.sim.block_on(async move { redlock.close().await }), Ok(()));
     world.pass(10 * SECOND);
     all_held(&leases);
+}
+
+#[test]
+fn closing_does_not_wait_for_the_pause_of_an_acquire() {
+    watched(|| {
+        let world = Fixture::with(60 * SECOND, |builder| {
+            builder.retry(20 * SECOND, 20 * SECOND).close_timeout(2 * SECOND)
+        });
+        let _held = world.acquire("r");
+        let mut waiting: Waiting<_> =
+            Box::pin(world.redlock.acquire("r").wait(60 * SECOND).into_future());
+        assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        world.pass(SECOND);
+        let redlock = world.redlock.clone();
+        let closed = world.machine.sim.block_on(async move { redlock.close().await });
+        let polled = waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(
+            closed.is_ok() && matches!(polled, Poll::Ready(Err(quorlock::AcquireError::Closed))),
+            "{closed:?} {polled:?}"
+        );
+    });
 }
 
 #[test]

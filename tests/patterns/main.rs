@@ -23,9 +23,9 @@ mod setnx_expire;
 
 use std::time::Duration;
 
-use quorlock::{Builder, Redlock, node::NodeState};
+use quorlock::{Builder, Redlock};
 use quorlock_harness::{
-    Cluster, Server, eventually,
+    Cluster, Server, all_ready, connected, eventually,
     redis::{Value, from_redis_value},
 };
 
@@ -46,21 +46,6 @@ fn throwaway() -> Builder {
 /// A client of these nodes that knows of no other client.
 fn client(cluster: &Cluster) -> Redlock {
     connected(throwaway().nodes(cluster.urls()))
-}
-
-/// Connected, with every node ready to vote.
-#[track_caller]
-fn connected(builder: Builder) -> Redlock {
-    let redlock = builder.connect_blocking().unwrap_or_else(|error| panic!("{error}"));
-    all_ready(&redlock);
-    redlock
-}
-
-#[track_caller]
-fn all_ready(redlock: &Redlock) {
-    eventually("every node is ready", SOON, || {
-        redlock.nodes().iter().all(|node| node.state == NodeState::Ready)
-    });
 }
 
 /// The number that a command answers with.

@@ -14,9 +14,10 @@
 )]
 
 mod acquire;
-mod backend;
 mod conformance;
 mod forgotten;
+mod links;
+mod markers;
 mod nodes;
 mod refusals;
 #[cfg(all(target_os = "linux", feature = "tracing"))]
@@ -24,10 +25,10 @@ mod resolver;
 #[cfg(feature = "tls-rustls-ring")]
 mod tls;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use quorlock::{Builder, Redlock, node::NodeState};
-use quorlock_harness::{Cluster, Server, eventually, redis};
+use quorlock_harness::{Cluster, Server, all_ready, chain, connected, eventually, redis};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -49,20 +50,6 @@ fn connect(cluster: &Cluster) -> Redlock {
     connected(patient().nodes(cluster.urls()))
 }
 
-/// Connected, with every node ready to vote.
-fn connected(builder: Builder) -> Redlock {
-    let redlock = builder.connect_blocking().unwrap_or_else(|error| panic!("{}", chain(&error)));
-    all_ready(&redlock);
-    redlock
-}
-
-#[track_caller]
-fn all_ready(redlock: &Redlock) {
-    eventually("every node is ready", SOON, || {
-        redlock.nodes().iter().all(|node| node.state == NodeState::Ready)
-    });
-}
-
 #[track_caller]
 fn is_down(redlock: &Redlock, node: usize) {
     eventually("the node is seen to be down", SOON, || {
@@ -76,10 +63,14 @@ fn no_key_within(cluster: &Cluster, within: Duration) {
     eventually("no key is left on any node", within, || cluster.locks_left().is_empty());
 }
 
-/// An error with its sources, as a user would print it.
-fn chain(error: &dyn std::error::Error) -> String {
-    let sources = std::iter::successors(Some(error), |error| error.source());
-    sources.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+/// Acquires and releases without ever waiting for a node that does not answer.
+fn undisturbed(redlock: &Redlock, node_timeout: Duration) {
+    let started = Instant::now();
+    let lease = redlock.try_acquire("r").ttl(60 * SECOND).blocking().unwrap();
+    let acquired = started.elapsed();
+    lease.release_blocking().unwrap();
+    let released = started.elapsed();
+    assert!(released < node_timeout, "acquired after {acquired:?}, released after {released:?}");
 }
 
 /// Everything that a server executes from now on, in order, as `MONITOR` tells it.

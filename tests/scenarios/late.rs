@@ -2,9 +2,20 @@
 //!
 //! Method: real servers; a proxy that breaks a connection and delivers what was sent on it later; a runtime that panics.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
-use quorlock::Redlock;
+use quorlock::{
+    Redlock,
+    node::NodeState,
+    runtime::{Runtime, TokioRuntime},
+};
+use quorlock_harness::{Alter, Altered};
 
 use super::{MS, SECOND, SOON, admitted, alone, ready, settings};
 
@@ -116,57 +127,29 @@ fn an_acquire_that_arrives_as_late_as_it_may_is_released() {
 }
 
 /// A user's runtime whose random numbers fail now and then.
-mod unlucky {
-    use std::sync::atomic::{AtomicBool, Ordering};
+#[derive(Debug)]
+struct Unlucky {
+    inner: TokioRuntime,
+    armed: AtomicBool,
+}
 
-    use quorlock::{
-        protocol::Timestamp,
-        runtime::{Runtime, Task, TokioRuntime},
-    };
-
-    #[derive(Debug)]
-    pub(super) struct Unlucky {
-        pub(super) inner: TokioRuntime,
-        pub(super) armed: AtomicBool,
+impl Alter for Unlucky {
+    fn inner(&self) -> &dyn Runtime {
+        &self.inner
     }
 
-    impl Runtime for Unlucky {
-        fn now(&self) -> Timestamp {
-            self.inner.now()
-        }
-        fn steady(&self) -> Timestamp {
-            self.inner.steady()
-        }
-        fn wall_us(&self) -> u64 {
-            self.inner.wall_us()
-        }
-        fn sleep_until(&self, at: Timestamp) -> Task {
-            self.inner.sleep_until(at)
-        }
-        fn spawn(&self, task: Task) {
-            self.inner.spawn(task);
-        }
-        fn random(&self) -> [u8; 16] {
-            assert!(!self.armed.swap(false, Ordering::SeqCst), "no random numbers");
-            self.inner.random()
-        }
+    fn random(&self) -> [u8; 16] {
+        assert!(!self.armed.swap(false, Ordering::SeqCst), "no random numbers");
+        self.inner.random()
     }
 }
 
 #[test]
 fn a_runtime_that_panics_once_costs_no_node_for_good() {
-    use std::sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    };
-
-    use quorlock::{node::NodeState, runtime::TokioRuntime};
     let _turn = alone();
     let cluster = admitted(3, SECOND);
-    let runtime = Arc::new(unlucky::Unlucky {
-        inner: TokioRuntime::shared().unwrap(),
-        armed: AtomicBool::new(false),
-    });
+    let inner = TokioRuntime::shared().unwrap();
+    let runtime = Arc::new(Altered(Unlucky { inner, armed: AtomicBool::new(false) }));
     let redlock = ready(settings(&cluster, SECOND).runtime(Arc::clone(&runtime)));
     runtime.armed.store(true, Ordering::SeqCst);
     // Its connection ends, and the pause before the next attempt is drawn.

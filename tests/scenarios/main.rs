@@ -50,7 +50,7 @@ use std::{
 };
 
 use quorlock::{Builder, Lease, Redlock, node::NodeState};
-use quorlock_harness::{Cluster, Server, eventually};
+use quorlock_harness::{Cluster, Server, all_ready, connected as ready, eventually};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -79,21 +79,6 @@ fn settings(cluster: &Cluster, ttl: Duration) -> Builder {
 /// How long a node is kept from voting, by the settings above.
 fn quarantine(ttl: Duration) -> Duration {
     ttl + ttl / 10 + 200 * MS
-}
-
-/// Connected, with every node ready to vote.
-#[track_caller]
-fn ready(builder: Builder) -> Redlock {
-    let redlock = builder.connect_blocking().unwrap_or_else(|error| panic!("{error}"));
-    all_ready(&redlock);
-    redlock
-}
-
-#[track_caller]
-fn all_ready(redlock: &Redlock) {
-    eventually("every node is ready", SOON, || {
-        redlock.nodes().iter().all(|node| node.state == NodeState::Ready)
-    });
 }
 
 /// Makes new nodes ready at once, as if their deployment were long past.

@@ -18,7 +18,7 @@ use quorlock::{
     protocol::Timestamp,
     runtime::{Runtime, Task, TokioRuntime},
 };
-use quorlock_harness::{Cluster, Proxy, eventually, redis};
+use quorlock_harness::{Alter, Altered, Cluster, Proxy, eventually, redis};
 
 use super::{
     MARKER, MS, SECOND, SOON, acquire_without, admitted, all_ready, alone, is_quarantined, ready,
@@ -37,9 +37,9 @@ struct Skewed {
 }
 
 impl Skewed {
-    fn start(wholly: bool) -> Arc<Self> {
+    fn start(wholly: bool) -> Arc<Altered<Self>> {
         let inner = TokioRuntime::dedicated().unwrap();
-        Arc::new(Self { inner, ahead_ms: AtomicU64::new(0), wholly })
+        Arc::new(Altered(Self { inner, ahead_ms: AtomicU64::new(0), wholly }))
     }
 
     fn jump(&self, by: Duration) {
@@ -51,7 +51,11 @@ impl Skewed {
     }
 }
 
-impl Runtime for Skewed {
+impl Alter for Skewed {
+    fn inner(&self) -> &dyn Runtime {
+        &self.inner
+    }
+
     fn now(&self) -> Timestamp {
         self.inner.now().saturating_add(self.ahead())
     }
@@ -61,21 +65,9 @@ impl Runtime for Skewed {
         self.inner.steady().saturating_add(ahead)
     }
 
-    fn wall_us(&self) -> u64 {
-        self.inner.wall_us()
-    }
-
     fn sleep_until(&self, at: Timestamp) -> Task {
         let at = Timestamp::from_origin(at.since_origin().saturating_sub(self.ahead()));
         self.inner.sleep_until(at)
-    }
-
-    fn spawn(&self, task: Task) {
-        self.inner.spawn(task);
-    }
-
-    fn random(&self) -> [u8; 16] {
-        self.inner.random()
     }
 }
 
@@ -204,11 +196,11 @@ struct Lag {
 }
 
 impl Lagging {
-    fn start() -> Arc<Self> {
+    fn start() -> Arc<Altered<Self>> {
         let inner = TokioRuntime::dedicated().unwrap();
         let now = inner.steady();
         let lag = Mutex::new(Lag { since: now, at: now, per_mille: 1000 });
-        Arc::new(Self { inner, lag })
+        Arc::new(Altered(Self { inner, lag }))
     }
 
     /// It stands still for so long, and goes on at this rate.
@@ -220,31 +212,15 @@ impl Lagging {
     }
 }
 
-impl Runtime for Lagging {
-    fn now(&self) -> Timestamp {
-        self.inner.now()
+impl Alter for Lagging {
+    fn inner(&self) -> &dyn Runtime {
+        &self.inner
     }
 
     fn steady(&self) -> Timestamp {
         let lag = *self.lag.lock().unwrap();
         let passed = self.inner.steady().saturating_since(lag.since);
         lag.at.saturating_add(passed / 1000 * lag.per_mille)
-    }
-
-    fn wall_us(&self) -> u64 {
-        self.inner.wall_us()
-    }
-
-    fn sleep_until(&self, at: Timestamp) -> Task {
-        self.inner.sleep_until(at)
-    }
-
-    fn spawn(&self, task: Task) {
-        self.inner.spawn(task);
-    }
-
-    fn random(&self) -> [u8; 16] {
-        self.inner.random()
     }
 }
 

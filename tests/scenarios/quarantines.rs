@@ -12,10 +12,9 @@ use std::{
 use quorlock::{
     Redlock,
     node::NodeState,
-    protocol::Timestamp,
-    runtime::{Runtime, Task, TokioRuntime},
+    runtime::{Runtime, TokioRuntime},
 };
-use quorlock_harness::{Cluster, Proxy, Server, eventually, redis};
+use quorlock_harness::{Alter, Altered, Cluster, Proxy, Server, eventually, redis};
 
 use super::{
     MARKER, MS, SECOND, SOON, acquire_without, admitted, all_ready, alone,
@@ -182,36 +181,20 @@ fn a_jump_counts_in_the_era_of_which_an_acquire_has_told() {
 #[derive(Debug)]
 struct Future(TokioRuntime);
 
-impl Runtime for Future {
-    fn now(&self) -> Timestamp {
-        self.0.now()
-    }
-
-    fn steady(&self) -> Timestamp {
-        self.0.steady()
+impl Alter for Future {
+    fn inner(&self) -> &dyn Runtime {
+        &self.0
     }
 
     fn wall_us(&self) -> u64 {
         1 << 53
-    }
-
-    fn sleep_until(&self, at: Timestamp) -> Task {
-        self.0.sleep_until(at)
-    }
-
-    fn spawn(&self, task: Task) {
-        self.0.spawn(task);
-    }
-
-    fn random(&self) -> [u8; 16] {
-        self.0.random()
     }
 }
 
 #[test]
 fn a_client_with_a_broken_wall_clock_does_not_use_up_the_counters_of_a_new_fleet() {
     let cluster = Cluster::start(3);
-    let runtime = Arc::new(Future(TokioRuntime::dedicated().unwrap()));
+    let runtime = Arc::new(Altered(Future(TokioRuntime::dedicated().unwrap())));
     let broken = ready(settings(&cluster, SECOND).runtime(runtime).danger_skip_quarantine());
     let first = token(&broken.acquire("r").wait(SOON).blocking().unwrap());
     let well = ready(settings(&cluster, SECOND));

@@ -15,7 +15,7 @@ use quorlock::{
     protocol::Timestamp,
     runtime::{Runtime, Task, TokioRuntime},
 };
-use quorlock_harness::{Cluster, Proxy, Server, eventually, redis};
+use quorlock_harness::{Alter, Altered, Cluster, Proxy, Server, eventually, redis};
 
 use super::{
     MS, SECOND, SOON, acquire_without, admit, admitted, all_ready, alone, clock::Clocks, has_key,
@@ -24,7 +24,8 @@ use super::{
 
 const DAY: i64 = 24 * 3600 * 1_000_000;
 
-/// A client whose wall clock is behind, and whose clock for leases and timeouts can be stopped.
+/// A client whose wall clock is behind, and whose clock for leases and timeouts can be stopped. The steady one goes on, or
+/// the client would take the nodes' clocks for ones that jumped.
 #[derive(Debug)]
 pub(crate) struct Odd {
     inner: TokioRuntime,
@@ -33,12 +34,12 @@ pub(crate) struct Odd {
 }
 
 impl Odd {
-    pub(crate) fn start(wall_behind: Duration) -> Arc<Self> {
-        Arc::new(Self {
+    pub(crate) fn start(wall_behind: Duration) -> Arc<Altered<Self>> {
+        Arc::new(Altered(Self {
             inner: TokioRuntime::dedicated().unwrap(),
             wall_behind_us: u64::try_from(wall_behind.as_micros()).unwrap(),
             stopped: Arc::default(),
-        })
+        }))
     }
 
     fn stop(&self) {
@@ -50,14 +51,13 @@ impl Odd {
     }
 }
 
-impl Runtime for Odd {
-    fn now(&self) -> Timestamp {
-        self.stopped.lock().unwrap().unwrap_or_else(|| self.inner.now())
+impl Alter for Odd {
+    fn inner(&self) -> &dyn Runtime {
+        &self.inner
     }
 
-    /// It goes on, or the client would take the nodes' clocks for ones that jumped.
-    fn steady(&self) -> Timestamp {
-        self.inner.steady()
+    fn now(&self) -> Timestamp {
+        self.stopped.lock().unwrap().unwrap_or_else(|| self.inner.now())
     }
 
     fn wall_us(&self) -> u64 {
@@ -77,14 +77,6 @@ impl Runtime for Odd {
                 inner.sleep_until(if frozen.is_some() { soon } else { at.min(soon) }).await;
             }
         })
-    }
-
-    fn spawn(&self, task: Task) {
-        self.inner.spawn(task);
-    }
-
-    fn random(&self) -> [u8; 16] {
-        self.inner.random()
     }
 }
 

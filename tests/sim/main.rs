@@ -19,6 +19,5 @@ mod checker;
 mod determinism;
 mod node;
 mod planted;
-mod runtime;
 mod seeds;
 mod world;

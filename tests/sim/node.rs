@@ -16,9 +16,8 @@ use quorlock::{
     protocol::{Command, FencingToken, Floor, Join, Marker, Reply, Timestamp},
     runtime::Runtime,
 };
+use quorlock_harness::SimRuntime;
 use tokio::sync::oneshot;
-
-use crate::runtime::SimRuntime;
 
 /// What is wrong with the server, on purpose.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

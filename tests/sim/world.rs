@@ -17,11 +17,11 @@ use quorlock::{
     protocol::{FencingToken, Timestamp},
     runtime::Runtime,
 };
+use quorlock_harness::SimRuntime;
 
 use crate::{
     checker::{self, Hold, Violation},
     node::{Bug, SimServer},
-    runtime::SimRuntime,
 };
 
 const MS: Duration = Duration::from_millis(1);

@@ -63,19 +63,10 @@ impl Fault {
     ];
 
     /// Those that plain Redlock, which has no admission, bears too: a node forgets only while it stays away.
-    pub(crate) const CLASSIC: [Self; 11] = [
-        Self::Restart,
-        Self::EmptyRestart,
-        Self::Stop,
-        Self::KillClients,
-        Self::PauseClients,
-        Self::PauseWrites,
-        Self::Password,
-        Self::FlushScripts,
-        Self::DebugSleep,
-        Self::MaxMemory,
-        Self::MinReplicas,
-    ];
+    pub(crate) fn classic() -> Vec<Self> {
+        let borne = |kind: &Self| !kind.forgets() || *kind == Self::EmptyRestart;
+        Self::ALL.into_iter().filter(borne).collect()
+    }
 
     /// Whether the node forgets locks that it had set.
     pub(crate) const fn forgets(self) -> bool {

@@ -1,4 +1,4 @@
-//! Real redis-servers, clusters of them, and a faulty TCP proxy for the tests and benchmarks.
+//! Real redis-servers, clusters of them, a faulty TCP proxy and a runtime in virtual time, for the tests and benchmarks.
 //!
 //! Every function blocks and may be called from synchronous and asynchronous tests alike. A failure
 //! of the harness is a panic with a message, because a test can do nothing else with it.
@@ -9,20 +9,26 @@
     reason = "the ban on clocks, sleeps and spawns is for the library; the harness is outside it"
 )]
 
+mod altered;
 mod cluster;
 mod companion;
 mod ports;
 mod process;
 mod proxy;
+mod ready;
 mod server;
 mod tls;
+mod virtual_time;
 
+pub use altered::{Alter, Altered};
 pub use cluster::{Cluster, eventually};
 pub use companion::Companion;
 pub use ports::ipv6_available;
 pub use proxy::Proxy;
+pub use ready::{all_ready, chain, connected};
 pub use server::{Server, ServerBuilder};
 pub use tls::TestCa;
+pub use virtual_time::SimRuntime;
 
 /// The client library of the control connections, for tests that read a [`redis::Value`].
 pub use redis;

@@ -1,19 +1,8 @@
-//! Goal: where the counters of a node that has forgotten go on, the others say under a seal, whatever is granted meanwhile.
+//! Goal: where the counters of a node that has forgotten go on, the others say under a seal, whatever is granted
+//! meanwhile.
 //!
 //! Method: nodes in memory behind nodes of our own that note in which order they are sealed and admitted. Another
 //! client is granted something just before a node is sealed, which what it said before does not tell.
-#![cfg(feature = "tokio")]
-#![allow(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    reason = "tests are free to"
-)]
-
-#[path = "sim/runtime.rs"]
-#[allow(dead_code, reason = "the simulation uses all of it")]
-mod runtime;
 
 use std::{
     sync::{Arc, Mutex},
@@ -27,9 +16,9 @@ use quorlock::{
     node::{MemoryNode, Node, NodeCall, NodeContext, NodeFuture, NodeSpec, NodeState, NodeStatus},
     protocol::{Command, FencingToken, Floor, Join, Marker, Owner, Reply, Resource},
 };
-use runtime::SimRuntime;
+use quorlock_harness::SimRuntime;
 
-const MS: Duration = Duration::from_millis(1);
+use super::MS;
 
 /// A quarter of an hour ahead of the virtual clock: counters go on from there one by one.
 const HINT: u64 = 900_000_000;

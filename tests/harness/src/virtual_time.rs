@@ -26,7 +26,7 @@ const MOST_STEPS: u64 = 5_000_000;
 
 /// The runtime; a clone is the same one.
 #[derive(Clone)]
-pub(crate) struct SimRuntime {
+pub struct SimRuntime {
     shared: Arc<Shared>,
 }
 
@@ -48,7 +48,8 @@ struct State {
 }
 
 impl SimRuntime {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// A new one, with nothing to run.
+    pub fn new(seed: u64) -> Self {
         let state = State {
             // Not at the origin, so that an unsigned underflow would show.
             now: Timestamp::from_origin(Duration::from_secs(1_000)),
@@ -65,7 +66,7 @@ impl SimRuntime {
     }
 
     /// Runs one ready task, or else moves time to the next timer. False when there is neither.
-    pub(crate) fn step(&self) -> bool {
+    pub fn step(&self) -> bool {
         let mut state = self.state();
         state.steps += 1;
         assert!(state.steps < MOST_STEPS, "the simulation does not come to an end");
@@ -95,7 +96,7 @@ impl SimRuntime {
     }
 
     /// Runs until `future` has ended, and panics if nothing is left to run before that.
-    pub(crate) fn block_on<T: Send + 'static>(
+    pub fn block_on<T: Send + 'static>(
         &self,
         future: impl Future<Output = T> + Send + 'static,
     ) -> T {
@@ -114,40 +115,43 @@ impl SimRuntime {
     }
 
     /// Lets `duration` of virtual time pass, with everything that happens in it.
-    pub(crate) fn pass(&self, duration: Duration) {
+    pub fn pass(&self, duration: Duration) {
         let sleep = self.sleep(duration);
         self.block_on(sleep);
     }
 
-    pub(crate) fn sleep(&self, duration: Duration) -> Task {
+    /// Ends when so much virtual time has passed.
+    pub fn sleep(&self, duration: Duration) -> Task {
         self.sleep_until(self.now().saturating_add(duration))
     }
 
     /// Takes whatever is still there apart, which breaks the cycles that unfinished tasks are.
-    pub(crate) fn shut_down(&self) {
+    pub fn shut_down(&self) {
         let mut state = self.state();
         let tasks = std::mem::take(&mut state.tasks);
         drop(state);
         drop(tasks);
     }
 
-    pub(crate) fn below(&self, end: u64) -> u64 {
+    /// A random number below `end`.
+    pub fn below(&self, end: u64) -> u64 {
         self.state().rng.random_range(0..end)
     }
 
-    pub(crate) fn chance(&self, probability: f64) -> bool {
+    /// True with this probability.
+    pub fn chance(&self, probability: f64) -> bool {
         self.state().rng.random_bool(probability)
     }
 
     /// Writes a line, with the time, into the trace.
-    pub(crate) fn note(&self, event: impl fmt::Display) {
+    pub fn note(&self, event: impl fmt::Display) {
         let mut state = self.state();
         let line = format!("{:?} {event}", state.now.since_origin());
         state.trace.push(line);
     }
 
     /// The lines noted so far, and the digest of every step.
-    pub(crate) fn trace(&self) -> (Vec<String>, u64) {
+    pub fn trace(&self) -> (Vec<String>, u64) {
         let state = self.state();
         (state.trace.clone(), state.digest)
     }

@@ -1,0 +1,54 @@
+//! Goal: whoever is told of an admission may look at the nodes, and may panic.
+
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
+    mpsc,
+};
+
+use quorlock::{Redlock, node::NodeState};
+use tracing_subscriber::{Layer, layer::SubscriberExt as _};
+
+use super::{SECOND, SOON, slow::in_virtual_time};
+
+/// A log that looks at the nodes whenever it is told something, and panics the first time that it is told of a
+/// quarantine.
+struct Curious {
+    redlock: Arc<OnceLock<Redlock>>,
+    looks: Arc<AtomicUsize>,
+    panicked: AtomicBool,
+}
+
+impl<S: tracing::Subscriber> Layer<S> for Curious {
+    fn on_event(&self, event: &tracing::Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
+        let Some(redlock) = self.redlock.get() else { return };
+        drop(redlock.nodes());
+        self.looks.fetch_add(1, Ordering::Relaxed);
+        let quarantined = event.metadata().fields().field("quarantine").is_some();
+        assert!(!quarantined || self.panicked.swap(true, Ordering::Relaxed), "a log that panics");
+    }
+}
+
+#[test]
+fn a_log_that_looks_at_the_nodes_and_panics_stops_no_admission() {
+    let (done, ended) = mpsc::channel();
+    // It would hang, not fail, if the log were told under a lock.
+    let test = std::thread::spawn(move || {
+        let (redlock, looks) = (Arc::<OnceLock<Redlock>>::default(), Arc::<AtomicUsize>::default());
+        let panicked = AtomicBool::new(false);
+        let log = Curious { redlock: Arc::clone(&redlock), looks: Arc::clone(&looks), panicked };
+        let subscriber = tracing_subscriber::registry().with(log);
+        tracing::subscriber::with_default(subscriber, || {
+            let (runtime, slow, ready) = in_virtual_time(3);
+            redlock.set(ready.clone()).unwrap();
+            slow[0].memory.restart();
+            runtime.pass(10 * SECOND);
+            assert!(looks.load(Ordering::Relaxed) > 1, "it has been told");
+            assert!(ready.nodes().iter().all(|node| node.state == NodeState::Ready));
+            runtime.shut_down();
+        });
+        let _ = done.send(());
+    });
+    assert_ne!(ended.recv_timeout(SOON), Err(mpsc::RecvTimeoutError::Timeout), "it hangs");
+    test.join().unwrap();
+}

@@ -1,0 +1,32 @@
+//! Clients whose nodes all vote.
+//!
+//! It must never return before they do: a node that does not vote yet would take part in no round.
+
+use std::time::Duration;
+
+use quorlock::{Builder, Redlock, node::NodeState};
+
+use crate::cluster::eventually;
+
+/// Connects, and waits until every node is ready to vote.
+#[track_caller]
+pub fn connected(builder: Builder) -> Redlock {
+    let redlock = builder.connect_blocking().unwrap_or_else(|error| panic!("{}", chain(&error)));
+    all_ready(&redlock);
+    redlock
+}
+
+/// Waits until every node is ready to vote.
+#[track_caller]
+pub fn all_ready(redlock: &Redlock) {
+    // For what certainly happens, on however busy a machine.
+    eventually("every node is ready", Duration::from_secs(20), || {
+        redlock.nodes().iter().all(|node| node.state == NodeState::Ready)
+    });
+}
+
+/// An error with its sources, as a user would print it.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let sources = std::iter::successors(Some(error), |error| error.source());
+    sources.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
