@@ -225,11 +225,7 @@ impl Engine {
 
     /// Runs a task on the runtime and counts it until it ends.
     fn spawn(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) {
-        self.spawn_counted(self.count(), task);
-    }
-
-    /// Runs a task that has been counted before.
-    fn spawn_counted(&self, counted: Counted, task: impl Future<Output = ()> + Send + 'static) {
+        let counted = self.count();
         self.spawn_uncounted(async move {
             task.await;
             drop(counted);

@@ -101,11 +101,15 @@ impl Engine {
     /// came too late.
     pub(super) fn release_unwatched(self: &Arc<Self>, released: &Released) {
         let orders = released.footprint.orders();
-        if orders.is_empty() {
-            return;
+        if !orders.is_empty() {
+            self.release_ordered(released.clone(), orders);
         }
-        let mut tally = tally(self, released, &orders);
-        let mut releases = Releases::new(self, released.clone(), orders, self.now());
+    }
+
+    /// The same, with the orders.
+    pub(super) fn release_ordered(self: &Arc<Self>, released: Released, orders: Vec<ReleaseOrder>) {
+        let mut tally = tally(self, &released, &orders);
+        let mut releases = Releases::new(self, released, orders, self.now());
         // Nobody asks whether it was confirmed.
         releases.decided = true;
         while let Some((node, command)) = tally.poll_command() {

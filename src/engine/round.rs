@@ -3,7 +3,11 @@
 //! It carries out what the round and its footprint decide. It must see to every node that it asked, also after the
 //! verdict.
 
-use std::{future::poll_fn, sync::Arc, task::Poll};
+use std::{
+    future::poll_fn,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
 
 use super::{
     Engine, Grant,
@@ -87,22 +91,18 @@ impl AcquireRound {
         }
     }
 
-    /// Runs until the verdict, or until the caller is gone.
-    pub(super) async fn decide(&mut self, answer: &mut Answer) {
-        poll_fn(|cx| {
-            while self.round.verdict() == Verdict::Pending {
-                match self.calls.poll_progress(&self.engine, cx) {
-                    Poll::Ready(progress) => self.take(progress),
-                    Poll::Pending if answer.poll_closed(cx).is_ready() => {
-                        self.round.handle_abandoned();
-                        self.send();
-                    }
-                    Poll::Pending => return Poll::Pending,
+    /// Ends with the verdict, or when the caller is gone.
+    pub(super) fn poll_decided(&mut self, answer: &mut Answer, cx: &mut Context<'_>) -> Poll<()> {
+        while self.round.verdict() == Verdict::Pending {
+            match self.calls.poll_progress(&self.engine, cx) {
+                Poll::Ready(progress) => self.take(progress),
+                Poll::Pending if answer.poll_closed(cx).is_ready() => {
+                    self.round.handle_abandoned();
+                    self.send();
                 }
+                Poll::Pending => return Poll::Pending,
             }
-            Poll::Ready(())
-        })
-        .await;
+        }
         match self.round.loss() {
             // What a caller has given up is under way all the same: it counts until it is answered.
             Some(RoundLoss::Abandoned) => {}
@@ -111,6 +111,11 @@ impl AcquireRound {
             }
             _ => self.turn.give_back(),
         }
+        Poll::Ready(())
+    }
+
+    pub(super) fn is_won(&self) -> bool {
+        self.round.verdict() == Verdict::Won
     }
 
     /// What it has said, once it is lost.
@@ -169,7 +174,7 @@ impl AcquireRound {
 
     /// What it has won; `None` where it has not.
     pub(super) fn grant(&self) -> Option<Arc<Grant>> {
-        let footprint = self.footprint.as_ref().filter(|_| self.round.verdict() == Verdict::Won)?;
+        let footprint = self.footprint.as_ref().filter(|_| self.is_won())?;
         let spec = self.round.spec();
         let lifecycle =
             Lifecycle::new(self.started, self.round.deadline(), spec.ttl, spec.drift, self.renewal);
@@ -187,25 +192,35 @@ impl AcquireRound {
 
     /// Waits for the stragglers, and undoes whatever the footprint says must be undone.
     pub(super) async fn settle(mut self) {
+        poll_fn(|cx| self.poll_settled(cx)).await;
+    }
+
+    /// The same, in the task of whoever has it.
+    pub(super) fn poll_settled(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             self.undo();
             if self.calls.is_empty() {
-                return;
+                return Poll::Ready(());
             }
-            let progress = self.calls.progress(&self.engine).await;
+            let progress = ready!(self.calls.poll_progress(&self.engine, cx));
             self.take(progress);
         }
     }
 
     fn undo(&self) {
         let Some(footprint) = &self.footprint else { return };
+        let orders = footprint.orders();
+        if orders.is_empty() {
+            return;
+        }
         let spec = self.round.spec();
-        self.engine.release_unwatched(&Released {
+        let released = Released {
             resource: spec.resource.clone(),
             owner: spec.owner,
             ttl: spec.ttl,
             footprint: Arc::clone(footprint),
-        });
+        };
+        self.engine.release_ordered(released, orders);
     }
 
     pub(super) fn reports(&self) -> Reports {
