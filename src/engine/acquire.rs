@@ -153,12 +153,13 @@ impl Future for Acquire {
                 }
                 Step::FirstRound(request, round) => {
                     ready!(round.poll_decided(&mut request.answer, cx));
-                    let Step::FirstRound(request, round) = std::mem::replace(step, Step::Done)
+                    let Step::FirstRound(request, mut round) = std::mem::replace(step, Step::Done)
                     else {
                         continue;
                     };
                     if round.is_won() {
-                        engine.won(request, &round, engine.now());
+                        let now = round.decided_at();
+                        engine.won(request, &round, now);
                         *step = Step::Settle(round);
                     } else {
                         *step =
@@ -187,9 +188,10 @@ impl Engine {
             return Acquiring { answer: receiver, _place: None };
         }
         let settings = self.config.wait_settings();
-        let acquisition = Acquisition::new(settings, asked.wait_policy, self.now());
+        let now = self.now();
+        let acquisition = Acquisition::new(settings, asked.wait_policy, now);
         let request = Request { asked, acquisition, answer, last: None, found_held: None };
-        let place = match self.take_turn(Line::Acquires) {
+        let place = match self.take_turn(Line::Acquires, now) {
             Some(turn) => {
                 request.start(self, Ok(turn));
                 None
@@ -208,7 +210,7 @@ impl Engine {
     /// Goes on with a request whose first round is lost, until it is answered.
     async fn acquire_again(self: Arc<Self>, mut request: Request, mut round: AcquireRound) {
         loop {
-            let now = self.now();
+            let now = round.decided_at();
             let Some(lost) = round.lost() else {
                 self.won(request, &round, now);
                 return round.settle().await;
@@ -317,7 +319,7 @@ impl Engine {
         self: &Arc<Self>,
         request: &mut Request,
     ) -> Option<Result<Turn, TurnedAway>> {
-        if let Some(turn) = self.take_turn(Line::Acquires) {
+        if let Some(turn) = self.take_turn(Line::Acquires, self.now()) {
             return Some(Ok(turn));
         }
         let (give, given) = oneshot::channel();

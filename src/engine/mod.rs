@@ -9,7 +9,7 @@ mod cleanup;
 mod clocks;
 mod fanout;
 mod grant;
-
+mod limits;
 mod quarantine;
 mod release;
 mod renewals;
@@ -36,6 +36,7 @@ pub(crate) use self::{
 };
 use self::{
     cleanup::PendingReleases,
+    limits::Limits,
     renewals::Renewals,
     shield::Shielded,
     turns::{Line, Turns},
@@ -64,6 +65,7 @@ pub(crate) struct Engine {
     admission: Mutex<Admission>,
     clocks: Mutex<Clocks>,
     renewals: Renewals,
+    limits: Arc<Limits>,
     acquires: Turns,
     releases: Turns,
     active: Activity,
@@ -149,6 +151,7 @@ impl Engine {
         let fenced = !config.classic;
         let turns = || Turns::new(config.node_timeout);
         let (acquires, releases) = (turns(), turns());
+        let limits = Limits::new(Arc::clone(&runtime), config.node_timeout);
         let engine = Arc::new(Self {
             config,
             quorum,
@@ -159,6 +162,7 @@ impl Engine {
             admission: Mutex::new(admission),
             clocks: Mutex::new(Clocks::new(quorum)),
             renewals: Renewals::default(),
+            limits,
             acquires,
             releases,
             active: Activity::default(),
@@ -344,6 +348,7 @@ impl Drop for Engine {
         // Whoever looks after this engine without keeping it alive learns that it is gone.
         self.fleet.attention.notify_one();
         self.renewals.wake_up();
+        self.limits.wake_up();
         self.acquires.wake_up();
         self.releases.wake_up();
     }

@@ -3,7 +3,12 @@
 //! It sends what the footprint orders, and reports what the tally says. It must never report a release that no quorum
 //! confirmed.
 
-use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    sync::Arc,
+    task::{Poll, ready},
+    time::Duration,
+};
 
 use tokio::sync::oneshot;
 
@@ -11,6 +16,7 @@ use super::{
     Counted, Engine,
     cleanup::{PendingRelease, SharedFootprint},
     fanout::{Fanout, Progress},
+    limits::Limit,
     turns::{Line, Turn},
 };
 use crate::{
@@ -20,7 +26,6 @@ use crate::{
         Command, Failure, NodeId, Owner, ReleaseOrder, Reply, Resource, RoundLoss, Tally,
         Timestamp, TurnedAway, Verdict,
     },
-    runtime::Task,
     telemetry,
 };
 
@@ -54,7 +59,7 @@ impl Engine {
         let (started, counted) = (self.now(), self.count());
         let answer = Some(answer);
         let asked = AskedRelease { released, orders, started, answer, counted };
-        match self.take_turn(Line::Releases) {
+        match self.take_turn(Line::Releases, started) {
             Some(turn) => asked.begin(self, Ok(turn)),
             None => {
                 let node_timeout = self.config.node_timeout;
@@ -173,7 +178,7 @@ struct Releases {
     stragglers_until: Timestamp,
     decided: bool,
     /// Made when it is needed.
-    limit: Option<Task>,
+    limit: Option<Limit>,
 }
 
 impl Releases {
@@ -218,10 +223,8 @@ impl Releases {
             if progress.is_ready() || !self.decided {
                 return progress;
             }
-            let limit = || self.engine.sleep_until(self.stragglers_until);
-            if self.limit.get_or_insert_with(limit).as_mut().poll(cx).is_pending() {
-                return Poll::Pending;
-            }
+            let limit = self.limit.get_or_insert_with(|| Limit::new(self.stragglers_until));
+            ready!(limit.poll(&self.engine.limits, cx));
             self.calls = Fanout::new(&self.engine);
             Poll::Ready(Progress::TimedOut)
         })
@@ -233,7 +236,7 @@ impl Releases {
         match self.progress().await {
             Progress::Answered((node, result)) => {
                 if let Some(turn) = &mut self.turn {
-                    turn.handle_answer(&result, self.engine.now());
+                    turn.handle_answer(&result, self.calls.heard(&self.engine));
                 }
                 Some((node, self.answered(node, result)))
             }

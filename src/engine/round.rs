@@ -107,11 +107,16 @@ impl AcquireRound {
             // What a caller has given up is under way all the same: it counts until it is answered.
             Some(RoundLoss::Abandoned) => {}
             Some(RoundLoss::NoQuorum) if self.round.is_overrun() => {
-                self.turn.handle_overrun(self.engine.now());
+                self.turn.handle_overrun(self.calls.heard(&self.engine));
             }
             _ => self.turn.give_back(),
         }
         Poll::Ready(())
+    }
+
+    /// A time at or after that of the verdict.
+    pub(super) fn decided_at(&mut self) -> Timestamp {
+        self.calls.heard(&self.engine)
     }
 
     pub(super) fn is_won(&self) -> bool {
@@ -124,7 +129,7 @@ impl AcquireRound {
     }
 
     fn take(&mut self, progress: Progress) {
-        let now = self.engine.now();
+        let now = self.calls.heard(&self.engine);
         match progress {
             Progress::Answered((node, result)) => {
                 self.turn.handle_answer(&result, now);
