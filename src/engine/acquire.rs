@@ -3,10 +3,10 @@
 //! It runs beside the caller, who may go away at any moment: whatever has been set by then is released here.
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     pin::{Pin, pin},
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -14,7 +14,7 @@ use futures::future::{Either, select};
 use tokio::sync::oneshot;
 
 use super::{
-    Engine, HeldGrant,
+    Counted, Engine, HeldGrant,
     resources::ResourceSlot,
     round::{AcquireRound, AcquireSpec, Answer},
     turns::{Line, Place, Turn},
@@ -22,6 +22,7 @@ use super::{
 use crate::{
     error::{AcquireError, NodeOutcome, NodeReport, Reports},
     protocol::{Acquisition, GiveUp, LostRound, Next, NodeId, RoundLoss, Timestamp, TurnedAway},
+    runtime::Task,
     telemetry,
 };
 
@@ -58,11 +59,21 @@ impl Request {
     fn start(self, engine: &Arc<Engine>, turn: Result<Turn, TurnedAway>) {
         match turn {
             Ok(turn) => {
-                let task = Arc::clone(engine);
-                engine.spawn(async move { task.acquire_rounds(self, turn).await });
+                let step = Step::Begin(self, turn);
+                let counted = engine.count();
+                engine.spawn_uncounted(Acquire { engine: Arc::clone(engine), step, counted });
             }
             Err(reason) => self.turned_away(engine, reason),
         }
+    }
+
+    /// Goes on if another round may be begun; otherwise it has been answered, or nobody waits for an answer.
+    fn may_begin(self, engine: &Engine) -> Option<Self> {
+        if engine.is_closed() {
+            self.give_up(engine, GiveUp::Closed);
+            return None;
+        }
+        (!self.answer.is_closed()).then_some(self)
     }
 
     fn turned_away(self, engine: &Engine, reason: TurnedAway) {
@@ -87,6 +98,74 @@ impl Request {
     }
 }
 
+/// The task of one request. It is written by hand because most end with their first round: as an `async fn` each of them
+/// would have room for everything that may come after a lost one, ten times as much, and be copied about with it.
+struct Acquire {
+    engine: Arc<Engine>,
+    step: Step,
+    /// Closing waits for it.
+    #[allow(dead_code, reason = "it counts until it is dropped")]
+    counted: Counted,
+}
+
+#[allow(
+    clippy::large_enum_variant,
+    reason = "the small one comes last, of what is in a box already"
+)]
+enum Step {
+    Begin(Request, Turn),
+    FirstRound(Request, AcquireRound),
+    /// It is lost.
+    Again(Task),
+    /// It is won, and stragglers are under way.
+    Settle(AcquireRound),
+    Done,
+}
+
+impl Future for Acquire {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { engine, step, .. } = &mut *self;
+        loop {
+            match step {
+                Step::Begin(..) => {
+                    let Step::Begin(request, turn) = std::mem::replace(step, Step::Done) else {
+                        continue;
+                    };
+                    let Some(request) = request.may_begin(engine) else { continue };
+                    let round = AcquireRound::begin(engine, &request.asked, turn);
+                    *step = Step::FirstRound(request, round);
+                }
+                Step::FirstRound(request, round) => {
+                    ready!(round.poll_decided(&mut request.answer, cx));
+                    let Step::FirstRound(request, mut round) = std::mem::replace(step, Step::Done)
+                    else {
+                        continue;
+                    };
+                    if round.is_won() {
+                        let now = round.decided_at();
+                        engine.won(request, &round, now);
+                        *step = Step::Settle(round);
+                    } else {
+                        *step =
+                            Step::Again(Box::pin(Arc::clone(engine).acquire_again(request, round)));
+                    }
+                }
+                Step::Again(task) => {
+                    ready!(task.as_mut().poll(cx));
+                    *step = Step::Done;
+                }
+                Step::Settle(round) => {
+                    ready!(round.poll_settled(cx));
+                    *step = Step::Done;
+                }
+                Step::Done => return Poll::Ready(()),
+            }
+        }
+    }
+}
+
 impl Engine {
     /// Starts to acquire, or waits in line for that; the answer comes through the channel.
     pub(crate) fn acquire(self: &Arc<Self>, asked: AcquireSpec) -> Acquiring {
@@ -96,11 +175,12 @@ impl Engine {
             return Acquiring { answer: receiver, _place: None };
         }
         let settings = self.config.wait_settings();
-        let acquisition = Acquisition::new(settings, asked.wait_policy, self.now());
+        let now = self.now();
+        let acquisition = Acquisition::new(settings, asked.wait_policy, now);
         let resource = self.resources.slot(&asked.resource);
         let request =
             Request { asked, resource, acquisition, answer, last: None, found_held: None };
-        let place = match self.take_turn(Line::Acquires) {
+        let place = match self.take_turn(Line::Acquires, now) {
             Some(turn) => {
                 request.start(self, Ok(turn));
                 None
@@ -116,20 +196,13 @@ impl Engine {
         Acquiring { answer: receiver, _place: place }
     }
 
-    async fn acquire_rounds(self: Arc<Self>, mut request: Request, mut turn: Turn) {
+    /// Goes on with a request whose first round is lost, until it is answered.
+    async fn acquire_again(self: Arc<Self>, mut request: Request, mut round: AcquireRound) {
         loop {
-            if self.is_closed() {
-                return request.give_up(&self, GiveUp::Closed);
-            }
-            // Dropping the turn gives it to the next in line.
-            if request.answer.is_closed() {
-                return;
-            }
-            let mut round = AcquireRound::begin(&self, &request.asked, turn);
-            round.decide(&mut request.answer).await;
-            let now = self.now();
+            let now = round.decided_at();
             let Some(lost) = round.lost() else {
-                return self.won(request, round, now).await;
+                self.won(request, &round, now);
+                return round.settle().await;
             };
             let resource = &request.asked.resource;
             telemetry::round_lost(resource, Some(lost.loss), round.round.granted());
@@ -163,15 +236,20 @@ impl Engine {
             if !self.pause_before_round(&mut request, at).await {
                 return;
             }
-            turn = match self.next_turn(&mut request).await {
+            let turn = match self.next_turn(&mut request).await {
                 Some(Ok(turn)) => turn,
                 Some(Err(reason)) => return request.turned_away(&self, reason),
                 None => return,
             };
+            let Some(going_on) = request.may_begin(&self) else { return };
+            request = going_on;
+            round = AcquireRound::begin(&self, &request.asked, turn);
+            poll_fn(|cx| round.poll_decided(&mut request.answer, cx)).await;
         }
     }
 
-    async fn won(self: &Arc<Self>, request: Request, round: AcquireRound, now: Timestamp) {
+    /// Hands over what a round has won.
+    fn won(self: &Arc<Self>, request: Request, round: &AcquireRound, now: Timestamp) {
         self.round_trip.sample(now.saturating_since(round.started));
         let rounds = request.acquisition.lost_rounds().saturating_add(1);
         let waited = now.saturating_since(request.acquisition.started());
@@ -181,7 +259,6 @@ impl Engine {
             // A caller that is gone hands the grant back, and dropping it releases it.
             drop(request.answer.send(Ok(HeldGrant::new(grant, Arc::clone(self)))));
         }
-        round.settle().await;
     }
 
     /// A lost round, as it is reported.
@@ -239,7 +316,7 @@ impl Engine {
         self: &Arc<Self>,
         request: &mut Request,
     ) -> Option<Result<Turn, TurnedAway>> {
-        if let Some(turn) = self.take_turn(Line::Acquires) {
+        if let Some(turn) = self.take_turn(Line::Acquires, self.now()) {
             return Some(Ok(turn));
         }
         let (give, given) = oneshot::channel();

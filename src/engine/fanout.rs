@@ -13,11 +13,10 @@ use std::{
 
 use futures::FutureExt;
 
-use super::{Engine, shield::Answering};
+use super::{Engine, limits::Limit, shield::Answering};
 use crate::{
     node::{NodeError, NodeFuture},
     protocol::{Ballot, Command, NodeId, Reply, Timestamp},
-    runtime::Task,
 };
 
 /// Unanswered commands, with one time limit for all of them.
@@ -26,7 +25,9 @@ pub(super) struct Fanout<T = Reply> {
     calls: Vec<Call<T>>,
     /// Answers that have come and have not been told.
     answered: VecDeque<Answer<T>>,
-    limit: Task,
+    /// A time at which all of these had come; `None` until somebody wants to know.
+    heard: Option<Timestamp>,
+    limit: Limit,
 }
 
 struct Call<T> {
@@ -73,8 +74,9 @@ impl<T> Fanout<T> {
     pub(super) fn until(engine: &Engine, limit: Timestamp) -> Self {
         Self {
             calls: Vec::with_capacity(engine.nodes.len()),
-            answered: VecDeque::new(),
-            limit: engine.runtime.sleep_until(limit),
+            answered: VecDeque::with_capacity(engine.nodes.len()),
+            heard: None,
+            limit: Limit::new(limit),
         }
     }
 
@@ -98,11 +100,22 @@ impl<T> Fanout<T> {
         self.calls.is_empty() && self.answered.is_empty()
     }
 
+    /// A time at or after that at which the last answer that was told had come. The clock is read once for all answers
+    /// that came together.
+    pub(super) fn heard(&mut self, engine: &Engine) -> Timestamp {
+        *self.heard.get_or_insert_with(|| engine.now())
+    }
+
     pub(super) fn poll_progress(
         &mut self,
         engine: &Engine,
         cx: &mut Context<'_>,
     ) -> Poll<Progress<T>> {
+        // No other answers are taken before these have been told, so that one look at the clock is behind all of them.
+        if let Some(answer) = self.answered.pop_front() {
+            return Poll::Ready(Progress::Answered(answer));
+        }
+        self.heard = None;
         // Every command is sent before the first answer is told: what follows from an answer, such as a release,
         // must not overtake a command that has been decided on before.
         let answered = &mut self.answered;
@@ -124,7 +137,7 @@ impl<T> Fanout<T> {
             Some(answer) => Poll::Ready(Progress::Answered(answer)),
             None if self.calls.is_empty() => Poll::Ready(Progress::Done),
             // After the answers: those that have come count, however late this task was run.
-            None if self.limit.as_mut().poll(cx).is_ready() => {
+            None if self.limit.poll(&engine.limits, cx).is_ready() => {
                 self.calls.clear();
                 Poll::Ready(Progress::TimedOut)
             }

@@ -9,6 +9,7 @@ mod cleanup;
 mod fanout;
 mod footprint;
 mod grant;
+mod limits;
 mod release;
 mod renewals;
 mod resources;
@@ -36,6 +37,7 @@ pub(crate) use self::{
 };
 use self::{
     cleanup::PendingReleases,
+    limits::Limits,
     renewals::Renewals,
     resources::Resources,
     shield::Shielded,
@@ -66,6 +68,7 @@ pub(crate) struct Engine {
     admission: Lock<Admission>,
     renewals: Renewals,
     resources: Arc<Resources>,
+    limits: Arc<Limits>,
     acquires: Turns,
     releases: Turns,
     active: Activity,
@@ -144,6 +147,7 @@ impl Engine {
         let fenced = !config.classic;
         let turns = || Turns::new(config.node_timeout);
         let (acquires, releases) = (turns(), turns());
+        let limits = Limits::new(Arc::clone(&runtime), config.node_timeout);
         let engine = Arc::new(Self {
             config,
             quorum,
@@ -154,6 +158,7 @@ impl Engine {
             admission: Lock::new(admission),
             renewals: Renewals::default(),
             resources,
+            limits,
             acquires,
             releases,
             active: Activity::default(),
@@ -222,11 +227,7 @@ impl Engine {
 
     /// Runs a task on the runtime and counts it until it ends.
     fn spawn(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) {
-        self.spawn_counted(self.count(), task);
-    }
-
-    /// Runs a task that has been counted before.
-    fn spawn_counted(&self, counted: Counted, task: impl Future<Output = ()> + Send + 'static) {
+        let counted = self.count();
         self.spawn_uncounted(async move {
             task.await;
             drop(counted);
@@ -349,6 +350,7 @@ impl Drop for Engine {
         // Whoever looks after this engine without keeping it alive learns that it is gone.
         self.fleet.attention.notify_one();
         self.renewals.wake_up();
+        self.limits.wake_up();
         self.acquires.wake_up();
         self.releases.wake_up();
     }

@@ -3,7 +3,12 @@
 //! It sends what the footprint orders, and reports what the tally says. It must never report a release that no quorum
 //! confirmed.
 
-use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    sync::Arc,
+    task::{Poll, ready},
+    time::Duration,
+};
 
 use tokio::sync::oneshot;
 
@@ -12,6 +17,7 @@ use super::{
     cleanup::PendingRelease,
     fanout::{Fanout, Progress},
     footprint::Released,
+    limits::Limit,
     resources::ResourceSlot,
     turns::{Line, Turn},
 };
@@ -22,7 +28,6 @@ use crate::{
         Command, Failure, NodeId, ReleaseOrder, Reply, RoundLoss, Tally, Timestamp, TurnedAway,
         Verdict,
     },
-    runtime::Task,
     telemetry,
 };
 
@@ -48,7 +53,7 @@ impl Engine {
         let (started, counted) = (self.now(), self.count());
         let answer = Some(answer);
         let asked = AskedRelease { released, slot, orders, started, answer, counted };
-        match self.take_turn(Line::Releases) {
+        match self.take_turn(Line::Releases, started) {
             Some(turn) => asked.begin(self, Ok(turn)),
             None => {
                 let node_timeout = self.config.node_timeout;
@@ -100,11 +105,15 @@ impl Engine {
     /// came too late.
     pub(super) fn release_unwatched(self: &Arc<Self>, released: &Released) {
         let orders = released.footprint.orders();
-        if orders.is_empty() {
-            return;
+        if !orders.is_empty() {
+            self.release_ordered(released.clone(), orders);
         }
-        let mut tally = tally(self, released, &orders);
-        let mut releases = Releases::new(self, released.clone(), orders, self.now());
+    }
+
+    /// The same, with the orders.
+    pub(super) fn release_ordered(self: &Arc<Self>, released: Released, orders: Vec<ReleaseOrder>) {
+        let mut tally = tally(self, &released, &orders);
+        let mut releases = Releases::new(self, released, orders, self.now());
         // Nobody asks whether it was confirmed.
         releases.decided = true;
         while let Some((node, command)) = tally.poll_command() {
@@ -169,7 +178,7 @@ struct Releases {
     stragglers_until: Timestamp,
     decided: bool,
     /// Made when it is needed.
-    limit: Option<Task>,
+    limit: Option<Limit>,
 }
 
 impl Releases {
@@ -214,10 +223,8 @@ impl Releases {
             if progress.is_ready() || !self.decided {
                 return progress;
             }
-            let limit = || self.engine.sleep_until(self.stragglers_until);
-            if self.limit.get_or_insert_with(limit).as_mut().poll(cx).is_pending() {
-                return Poll::Pending;
-            }
+            let limit = self.limit.get_or_insert_with(|| Limit::new(self.stragglers_until));
+            ready!(limit.poll(&self.engine.limits, cx));
             // Dropped, the calls have timed out; from an empty fan-out the loop learns that there are no more.
             self.calls = Fanout::new(&self.engine);
             Poll::Ready(Progress::TimedOut)
@@ -230,7 +237,7 @@ impl Releases {
         match self.progress().await {
             Progress::Answered((node, result)) => {
                 if let Some(turn) = &mut self.turn {
-                    turn.handle_answer(&result, self.engine.now());
+                    turn.handle_answer(&result, self.calls.heard(&self.engine));
                 }
                 Some((node, self.answered(node, result)))
             }

@@ -3,7 +3,12 @@
 //! It carries out what the round and its footprint decide. It must see to every node that it asked, also after the
 //! verdict.
 
-use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
 
 use tokio::sync::oneshot;
 
@@ -102,31 +107,37 @@ impl AcquireRound {
         }
     }
 
-    /// Runs until the verdict, or until the caller is gone.
-    pub(super) async fn decide(&mut self, answer: &mut Answer) {
-        poll_fn(|cx| {
-            // Answers that have come are taken before the caller is found to be gone: they may settle the round.
-            while self.round.verdict() == Verdict::Pending {
-                match self.calls.poll_progress(&self.engine, cx) {
-                    Poll::Ready(progress) => self.take(progress),
-                    Poll::Pending if answer.poll_closed(cx).is_ready() => {
-                        self.round.handle_abandoned();
-                        self.send();
-                    }
-                    Poll::Pending => return Poll::Pending,
+    /// Ends with the verdict, or when the caller is gone.
+    pub(super) fn poll_decided(&mut self, answer: &mut Answer, cx: &mut Context<'_>) -> Poll<()> {
+        // Answers that have come are taken before the caller is found to be gone: they may settle the round.
+        while self.round.verdict() == Verdict::Pending {
+            match self.calls.poll_progress(&self.engine, cx) {
+                Poll::Ready(progress) => self.take(progress),
+                Poll::Pending if answer.poll_closed(cx).is_ready() => {
+                    self.round.handle_abandoned();
+                    self.send();
                 }
+                Poll::Pending => return Poll::Pending,
             }
-            Poll::Ready(())
-        })
-        .await;
+        }
         match self.round.loss() {
             // What a caller has given up is under way all the same: it counts until it is answered.
             Some(RoundLoss::Abandoned) => {}
             Some(RoundLoss::NoQuorum) if self.round.is_overrun() => {
-                self.turn.handle_overrun(self.engine.now());
+                self.turn.handle_overrun(self.calls.heard(&self.engine));
             }
             _ => self.turn.give_back(),
         }
+        Poll::Ready(())
+    }
+
+    /// A time at or after that of the verdict.
+    pub(super) fn decided_at(&mut self) -> Timestamp {
+        self.calls.heard(&self.engine)
+    }
+
+    pub(super) fn is_won(&self) -> bool {
+        self.round.verdict() == Verdict::Won
     }
 
     /// What it has said, once it is lost.
@@ -135,7 +146,7 @@ impl AcquireRound {
     }
 
     fn take(&mut self, progress: Progress) {
-        let now = self.engine.now();
+        let now = self.calls.heard(&self.engine);
         match progress {
             Progress::Answered((node, result)) => {
                 self.turn.handle_answer(&result, now);
@@ -187,7 +198,7 @@ impl AcquireRound {
 
     /// What it has won; `None` where it has not.
     pub(super) fn grant(&self, resource: &Arc<ResourceSlot>) -> Option<Arc<Grant>> {
-        let footprint = self.footprint.as_ref().filter(|_| self.round.verdict() == Verdict::Won)?;
+        let footprint = self.footprint.as_ref().filter(|_| self.is_won())?;
         let spec = self.round.spec();
         let lifecycle =
             Lifecycle::new(self.started, self.round.deadline(), spec.ttl, spec.drift, self.renewal);
@@ -205,25 +216,35 @@ impl AcquireRound {
 
     /// Waits for the stragglers, and undoes whatever the footprint says must be undone.
     pub(super) async fn settle(mut self) {
+        poll_fn(|cx| self.poll_settled(cx)).await;
+    }
+
+    /// The same, in the task of whoever has it.
+    pub(super) fn poll_settled(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             self.undo();
             if self.calls.is_empty() {
-                return;
+                return Poll::Ready(());
             }
-            let progress = self.calls.progress(&self.engine).await;
+            let progress = ready!(self.calls.poll_progress(&self.engine, cx));
             self.take(progress);
         }
     }
 
     fn undo(&self) {
         let Some(footprint) = &self.footprint else { return };
+        let orders = footprint.orders();
+        if orders.is_empty() {
+            return;
+        }
         let spec = self.round.spec();
-        self.engine.release_unwatched(&Released {
+        let released = Released {
             resource: spec.resource.clone(),
             owner: spec.owner,
             ttl: spec.ttl,
             footprint: Arc::clone(footprint),
-        });
+        };
+        self.engine.release_ordered(released, orders);
     }
 
     pub(super) fn reports(&self) -> Reports {

@@ -113,22 +113,18 @@ impl Engine {
     }
 
     /// A turn at once, where there is one and nobody waits for it.
-    pub(super) fn take_turn(self: &Arc<Self>, line: Line) -> Option<Turn> {
+    pub(super) fn take_turn(self: &Arc<Self>, line: Line, now: Timestamp) -> Option<Turn> {
         let mut state = self.turns(line).lock();
         // Nobody overtakes the line, also where a turn has just become free.
         if state.closed || !state.waiting.is_empty() || state.is_full() {
             return None;
         }
         state.under_way += 1;
-        let many = Window::is_crowd(state.under_way);
-        drop(state);
-        let turn = Turn::new(self, line, false);
-        if many {
-            // Read without the lock: a clock may be the user's code.
-            let now = self.now();
-            self.turns(line).lock().crowded = now;
+        if Window::is_crowd(state.under_way) {
+            state.crowded = state.crowded.max(now);
         }
-        Some(turn)
+        drop(state);
+        Some(Turn::new(self, line, false))
     }
 
     /// Waits for a turn at the end of the line, until `deadline`; the place there is returned.

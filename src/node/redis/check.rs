@@ -30,21 +30,19 @@ const CLASSIC_COMMANDS: [&str; 6] = ["set", "getrange", "del", "pttl", "pexpire"
 const OWN_COMMANDS: [&str; 6] = ["hget", "hmget", "hset", "time", "unlink", "rename"];
 
 /// Asks for the commands that the user may not run.
-fn rights(context: &NodeContext) -> Cmd {
-    let mut command = Cmd::new();
+fn rights(context: &NodeContext, command: &mut Cmd) {
     command.arg("EVAL").arg(script::RIGHTS.text()).arg(0);
     if context.classic() {
         command.arg(context.probe()).arg(&CLASSIC_COMMANDS);
     } else {
         command.arg(OWN[0]).arg(&CLASSIC_COMMANDS).arg(&OWN_COMMANDS);
     }
-    command
 }
 
 /// The real scripts, so that the server has them before it is asked for anything: one that it does not know is sent
 /// a second time, in full, and what was sent in between, such as a release, has overtaken it. Without keys they fail
 /// at their first command, or do nothing, once the server has kept them.
-fn scripts(classic: bool) -> impl Iterator<Item = Cmd> {
+fn scripts(classic: bool) -> impl Iterator<Item = impl FnMut(&mut Cmd)> {
     let texts = if classic {
         vec![&script::RELEASE, &script::EXTEND_CLASSIC, &script::RESTORE_CLASSIC]
     } else {
@@ -57,9 +55,9 @@ fn scripts(classic: bool) -> impl Iterator<Item = Cmd> {
         ]
     };
     texts.into_iter().map(|script| {
-        let mut command = Cmd::new();
-        command.arg("EVAL").arg(script.text()).arg(0);
-        command
+        move |command: &mut Cmd| {
+            command.arg("EVAL").arg(script.text()).arg(0);
+        }
     })
 }
 
@@ -74,7 +72,8 @@ pub(super) async fn check(link: &Link, context: &NodeContext) -> Result<Identity
     if !context.classic() {
         hear_of_exchanges(link).await?;
     }
-    let (missing, loaded) = join(link.send(Room::Others, rights(context)), loading).await;
+    let rights = link.send(Room::Others, |command| rights(context, command));
+    let (missing, loaded) = join(rights, loading).await;
     let missing = missing.map_err(|error| errors::of_check("eval", error))?;
     let missing: Vec<String> = from_redis_value(missing).unwrap_or_default();
     if let Some(command) = missing.into_iter().next() {
@@ -96,16 +95,18 @@ pub(super) async fn check(link: &Link, context: &NodeContext) -> Result<Identity
 /// it was a replica could not tell. It does so for whoever tracks keys; with `OPTIN`, and no key ever named, nothing else
 /// is tracked and nothing else is said.
 async fn hear_of_exchanges(link: &Link) -> Result<(), NodeError> {
-    let mut command = Cmd::new();
-    command.arg("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN");
-    let answer = link.send(Room::Others, command).await;
+    let track = |command: &mut Cmd| {
+        command.arg("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN");
+    };
+    let answer = link.send(Room::Others, track).await;
     answer.map(drop).map_err(|error| errors::of_check("client|tracking", error))
 }
 
 async fn info(link: &Link) -> Result<String, NodeError> {
-    let mut command = Cmd::new();
-    command.arg("INFO");
-    let value = link.send(Room::Others, command).await;
+    let ask = |command: &mut Cmd| {
+        command.arg("INFO");
+    };
+    let value = link.send(Room::Others, ask).await;
     let value = value.map_err(|error| errors::of_check("info", error))?;
     from_redis_value::<String>(value)
         .map_err(|error| NodeError::Unexpected { message: Arc::from(error.to_string()) })

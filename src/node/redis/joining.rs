@@ -20,8 +20,9 @@ pub(super) async fn join(session: Arc<Session>, join: Join) -> Result<Marker, No
     // Read before the send: what is learnt while the look is under way may be newer than what it tells.
     let exchanges = session.exchanges();
     let before = session.known_once().map(|known| (known.mark(), known.high_water()));
-    let script = codec::look(session.process(), join, session.nonce());
-    match codec::looked(&session.vote(&script, session.now()).await?)? {
+    let nonce = session.nonce();
+    let script = || codec::look(session.process(), join, nonce);
+    match codec::looked(&session.vote(script, session.now()).await?)? {
         Looked::Marker(known) => {
             // Older data, such as a backup: it must join again. What was seen before stays known, so that this is so
             // until it has.
@@ -56,6 +57,6 @@ pub(super) async fn admit(
     floor: Floor,
 ) -> Result<bool, NodeError> {
     let identity = session.identity()?;
-    let script = codec::admit(&identity, era, floor);
-    codec::admitted(&session.vote(&script, session.now()).await?)
+    let script = || codec::admit(&identity, era, floor);
+    codec::admitted(&session.vote(script, session.now()).await?)
 }

@@ -7,15 +7,16 @@ use std::{
     future::poll_fn,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use futures::stream::{FuturesUnordered, Stream};
-use redis::{Cmd, RedisResult, Value, aio::MultiplexedConnection};
+use redis::{Cmd, RedisError, Value, aio::MultiplexedConnection};
 use tokio::sync::mpsc;
 
 use super::{
     errors,
+    exchange::{Exchange, Idle},
     signs::{Down, Room, Signs, Unanswered},
 };
 use crate::{
@@ -23,12 +24,9 @@ use crate::{
     node::{NodeContext, NodeError},
 };
 
-/// A reply on its way.
-type Reply = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
-
 /// A connection in use.
 pub(super) struct Link {
-    connection: MultiplexedConnection,
+    idle: Idle,
     signs: Arc<Signs>,
     /// Takes the replies that nobody waits for any more.
     late: mpsc::UnboundedSender<Late>,
@@ -44,7 +42,8 @@ impl Link {
     ) -> Self {
         let signs = Signs::new(down, Arc::clone(context.runtime()), context.node_timeout());
         let (late, arriving) = mpsc::unbounded_channel();
-        Self { connection, signs: Arc::new(signs), late, arriving: Lock::new(Some(arriving)) }
+        let (idle, arriving) = (Idle::new(connection), Lock::new(Some(arriving)));
+        Self { idle, signs: Arc::new(signs), late, arriving }
     }
 
     pub(super) fn is_down(&self) -> bool {
@@ -71,57 +70,73 @@ impl Link {
 
     /// Sends one command, once, and waits for its reply. A caller whose time is up drops the future, which counts
     /// as a timeout; the reply is awaited all the same.
-    pub(super) async fn send(&self, room: Room, command: Cmd) -> Result<Value, NodeError> {
+    pub(super) async fn send(
+        &self,
+        room: Room,
+        write: impl FnMut(&mut Cmd),
+    ) -> Result<Value, NodeError> {
+        self.begin(room, write)?.await
+    }
+
+    /// The same for whoever awaits it at once, as is needed for it to be sent in order.
+    pub(super) fn begin(
+        &self,
+        room: Room,
+        mut write: impl FnMut(&mut Cmd),
+    ) -> Result<Sent<'_>, NodeError> {
         // Counted before it is sent, and until its reply comes: dropping the caller's future does not end it.
         let unanswered = Signs::begin(&self.signs, room)?;
-        let mut connection = self.connection.clone();
-        let reply = async move { connection.send_packed_command(&command).await };
-        let sent = Sent { late: &self.late, reply: Some((Box::pin(reply), unanswered)) };
-        // A raw reply carries the server's errors as values.
-        sent.await.and_then(Value::extract_error).map_err(|error| {
-            let error = errors::of_command(&error);
-            if let Some(reason) = errors::ends_connection(&error) {
-                self.signs.down.trip(reason);
-            }
-            error
-        })
+        let mut exchange = self.idle.take();
+        exchange.begin(&mut write);
+        Ok(Sent { link: self, exchange: Some((exchange, unanswered)) })
+    }
+
+    fn judge(&self, error: &RedisError) -> NodeError {
+        let error = errors::of_command(error);
+        if let Some(reason) = errors::ends_connection(&error) {
+            self.signs.down.trip(reason);
+        }
+        error
     }
 }
 
 /// A command that has been sent, since it is polled as soon as it is made, and its reply.
-struct Sent<'a> {
-    late: &'a mpsc::UnboundedSender<Late>,
-    /// `None` once it has come.
-    reply: Option<(Reply, Unanswered)>,
+pub(super) struct Sent<'a> {
+    link: &'a Link,
+    /// `None` once the reply has come.
+    exchange: Option<(Exchange, Unanswered)>,
 }
 
 impl Future for Sent<'_> {
-    type Output = RedisResult<Value>;
+    type Output = Result<Value, NodeError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some((reply, _)) = &mut self.reply else { return Poll::Pending };
-        let result = std::task::ready!(reply.as_mut().poll(cx));
-        if let Some((_, unanswered)) = self.reply.take() {
+        let Some((exchange, _)) = &mut self.exchange else { return Poll::Pending };
+        let result = ready!(exchange.poll(cx));
+        if let Some((exchange, unanswered)) = self.exchange.take() {
             unanswered.answered();
+            self.link.idle.give_back(exchange);
         }
-        Poll::Ready(result)
+        // A raw reply carries the server's errors as values.
+        let result = result.and_then(Value::extract_error);
+        Poll::Ready(result.map_err(|error| self.link.judge(&error)))
     }
 }
 
 impl Drop for Sent<'_> {
     fn drop(&mut self) {
-        if let Some((reply, unanswered)) = self.reply.take() {
+        if let Some((exchange, unanswered)) = self.exchange.take() {
             // First the sign, which may end the link, and then the wait for the late reply.
             unanswered.timed_out();
             // Where nobody waits for the end of the link any more, nobody waits for its replies.
-            let _ = self.late.send(Late { reply, unanswered: Some(unanswered) });
+            let _ = self.link.late.send(Late { exchange, unanswered: Some(unanswered) });
         }
     }
 }
 
 /// The reply to a command whose caller has gone. It counts as unanswered until it comes.
 struct Late {
-    reply: Reply,
+    exchange: Exchange,
     unanswered: Option<Unanswered>,
 }
 
@@ -129,7 +144,7 @@ impl Future for Late {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let _ = std::task::ready!(self.reply.as_mut().poll(cx));
+        let _ = ready!(self.exchange.poll(cx));
         if let Some(unanswered) = self.unanswered.take() {
             unanswered.answered();
         }

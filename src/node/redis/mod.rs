@@ -7,6 +7,7 @@ mod address;
 mod check;
 mod codec;
 mod errors;
+mod exchange;
 mod joining;
 mod link;
 mod marker;

@@ -2,7 +2,7 @@
 //!
 //! It decides which keys a script touches. The sources are files, reviewed as code.
 
-use std::sync::LazyLock;
+use std::{ops::Deref, sync::LazyLock};
 
 use redis::{Cmd, RedisWrite, ToRedisArgs};
 
@@ -52,8 +52,38 @@ pub(super) static RIGHTS: LazyLock<Source> = script!("rights.lua");
 #[derive(Debug)]
 pub(super) struct Script<'a> {
     pub(super) source: &'static Source,
-    pub(super) keys: Vec<&'a [u8]>,
-    pub(super) args: Vec<Arg<'a>>,
+    pub(super) keys: List<&'a [u8]>,
+    pub(super) args: List<Arg<'a>>,
+}
+
+/// Keys or arguments. Those of an acquire, a confirm and a release, which are many, need no memory of their own.
+#[derive(Clone, Debug)]
+pub(super) enum List<T> {
+    One([T; 1]),
+    Three([T; 3]),
+    Four([T; 4]),
+    Six([T; 6]),
+    Many(Vec<T>),
+}
+
+impl<T> Deref for List<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        match self {
+            Self::One(items) => items,
+            Self::Three(items) => items,
+            Self::Four(items) => items,
+            Self::Six(items) => items,
+            Self::Many(items) => items,
+        }
+    }
+}
+
+impl<T: PartialEq, const N: usize> PartialEq<[T; N]> for List<T> {
+    fn eq(&self, other: &[T; N]) -> bool {
+        **self == other[..]
+    }
 }
 
 /// An argument of a script.
@@ -84,13 +114,13 @@ impl ToRedisArgs for Arg<'_> {
 
 impl Script<'_> {
     /// By digest.
-    pub(super) fn evalsha(&self) -> Cmd {
-        self.command("EVALSHA", &self.source.sha1)
+    pub(super) fn evalsha(&self, command: &mut Cmd) {
+        self.write(command, "EVALSHA", &self.source.sha1);
     }
 
     /// By source, where the server does not know the digest.
-    pub(super) fn eval(&self) -> Cmd {
-        self.command("EVAL", self.source.text)
+    pub(super) fn eval(&self, command: &mut Cmd) {
+        self.write(command, "EVAL", self.source.text);
     }
 
     /// Whose limit it counts against.
@@ -99,12 +129,7 @@ impl Script<'_> {
         if std::ptr::eq(self.source, &raw const *ACQUIRE) { Room::Acquires } else { Room::Others }
     }
 
-    fn command(&self, verb: &str, script: &str) -> Cmd {
-        // Room for what it will hold spares it growing on the hot path.
-        let bytes: usize = self.keys.iter().map(|key| key.len()).sum();
-        let count = self.keys.len() + self.args.len() + 3;
-        let room = bytes + self.args.len() * 32 + script.len() + 96;
-        let mut command = Cmd::with_capacity(count, room);
+    fn write(&self, command: &mut Cmd, verb: &str, script: &str) {
         command.arg(verb).arg(script).arg(self.keys.len());
         self.keys.iter().for_each(|key| {
             command.arg(*key);
@@ -112,7 +137,6 @@ impl Script<'_> {
         self.args.iter().for_each(|arg| {
             command.arg(arg);
         });
-        command
     }
 }
 
@@ -123,7 +147,9 @@ mod tests {
     /// A burst of acquires must never keep a held lease from being renewed or released, nor a node from being looked at.
     #[test]
     fn only_acquires_count_against_the_limit_of_acquires() {
-        let room = |source| Script { source, keys: Vec::new(), args: Vec::new() }.room();
+        let room = |source| {
+            Script { source, keys: List::Many(Vec::new()), args: List::Many(Vec::new()) }.room()
+        };
         assert_eq!(room(&ACQUIRE), Room::Acquires);
         for source in [
             &CONFIRM,

@@ -13,7 +13,7 @@ use redis::{Cmd, Value};
 use super::{
     codec::{Answer, Process},
     errors,
-    link::Link,
+    link::{Link, Sent},
     marker::CachedMarker,
     push::Exchanges,
     script::Script,
@@ -59,28 +59,40 @@ impl Session {
     }
 
     /// Sends a plain command, which counts as an acquire, or as a part of one.
-    pub(super) async fn send(&self, command: Cmd) -> Result<Value, NodeError> {
-        self.link.send(Room::Acquires, command).await
+    pub(super) async fn send(&self, write: impl FnMut(&mut Cmd)) -> Result<Value, NodeError> {
+        self.link.begin(Room::Acquires, write)?.await
     }
 
     /// `EVALSHA`, and `EVAL` where the server does not have the script.
-    pub(super) async fn run(&self, script: &Script<'_>) -> Result<Value, NodeError> {
-        let answer = match self.link.send(script.room(), script.evalsha()).await {
+    pub(super) async fn run<'a>(
+        &self,
+        script: impl Fn() -> Script<'a>,
+    ) -> Result<Value, NodeError> {
+        let answer = match self.begin(script(), Script::evalsha)?.await {
             // No repeat (N2): the server has said that it executed nothing.
             Err(error) if errors::is_unknown_script(&error) => {
-                self.link.send(script.room(), script.eval()).await
+                self.begin(script(), Script::eval)?.await
             }
             answer => answer,
         };
         answer.map_err(errors::of_script)
     }
 
+    /// The script is gone by the time that its reply is awaited: it is made anew in the rare case that it is sent again.
+    fn begin<'a>(
+        &self,
+        script: Script<'a>,
+        write: impl Fn(&Script<'a>, &mut Cmd),
+    ) -> Result<Sent<'_>, NodeError> {
+        self.link.begin(script.room(), |command| write(&script, command))
+    }
+
     /// Runs a script that answers with the node's clock. `sent` is our steady time, read before. The answer does not
     /// count where the clock was seen to jump since it was asked for, by this reply or by another one: it may be from
     /// before the jump. Nor does it where the data was exchanged meanwhile: it may be of the older data.
-    pub(super) async fn vote(
+    pub(super) async fn vote<'a>(
         &self,
-        script: &Script<'_>,
+        script: impl Fn() -> Script<'a>,
         sent: Timestamp,
     ) -> Result<Answer, NodeError> {
         // Both are read before the send: an answer is void if either has changed when it comes.

@@ -56,17 +56,19 @@ async fn acquire_classic(
     owner: Owner,
     ttl: Duration,
 ) -> Result<Reply, NodeError> {
-    let answer = session.send(codec::acquire_classic(&resource, owner, ttl)).await?;
+    let answer = session.send(|to| codec::acquire_classic(&resource, owner, ttl, to)).await?;
     if codec::acquired_classic(&answer)? {
         return Ok(Reply::Granted(None));
     }
-    Ok(Reply::Denied(holder(&session, &resource).await))
+    // It is larger than all the rest, and rare.
+    Ok(Reply::Denied(Box::pin(holder(&session, &resource)).await))
 }
 
 /// Who holds the key, asked only after a denial.
 async fn holder(session: &Session, resource: &Resource) -> Denial {
-    let (get, pttl) = codec::holder(resource);
-    let (holder, remaining) = join(session.send(get), session.send(pttl)).await;
+    let holder = session.send(|to| codec::holder(resource, to));
+    let remaining = session.send(|to| codec::remaining(resource, to));
+    let (holder, remaining) = join(holder, remaining).await;
     codec::denial(holder.ok(), remaining.ok().as_ref())
 }
 
@@ -84,8 +86,8 @@ async fn acquire(
     let now = session.now();
     // Zero says that there is no limit: a clock that was never read cannot be compared with.
     let latest = session.latest(now).unwrap_or(0);
-    let script = codec::acquire(head, &resource, owner, ttl, hint, latest);
-    let answer = session.vote(&script, now).await?;
+    let script = || codec::acquire(head, &resource, owner, ttl, hint, latest);
+    let answer = session.vote(script, now).await?;
     let (reply, head) =
         codec::acquired(answer, hint).map_err(|error| refused_under(&session, mark, error))?;
     if let Some(head) = head {
@@ -103,8 +105,8 @@ async fn confirm(
 ) -> Result<Reply, NodeError> {
     let known = session.known().ok_or(NodeError::NotAdmitted)?;
     let head = known.head_for(mark).ok_or(NodeError::Outdated)?;
-    let script = codec::confirm(head, &resource, owner, token);
-    let answer = session.vote(&script, session.now()).await?;
+    let script = || codec::confirm(head, &resource, owner, token);
+    let answer = session.vote(script, session.now()).await?;
     codec::confirmed(&answer, token).map_err(|error| refused_under(&session, mark, error))
 }
 
@@ -132,8 +134,8 @@ async fn restore(
     // Here zero is always past by a node's clock, so that one which was never read restores nothing.
     let latest = session.latest_until(now, until).unwrap_or(0);
     let identity = if fenced { Some(session.identity()?) } else { None };
-    let script = codec::restore(identity.as_deref(), &resource, owner, ttl, latest);
-    codec::restored(&session.vote(&script, now).await?)
+    let script = || codec::restore(identity.as_deref(), &resource, owner, ttl, latest);
+    codec::restored(&session.vote(script, now).await?)
 }
 
 /// Extends many keys with one script; where the server rejects it as a whole, as for one key that the user has no
@@ -166,8 +168,8 @@ async fn extend(
 ) -> Result<Vec<Result<Reply, NodeError>>, NodeError> {
     let fenced = |command: &Command| matches!(command, Command::Extend { fenced: true, .. });
     let identity = if commands.iter().all(fenced) { Some(session.identity()?) } else { None };
-    let script = codec::extend(identity.as_deref(), &commands);
-    codec::extended(&session.vote(&script, session.now()).await?, commands.len())
+    let script = || codec::extend(identity.as_deref(), &commands);
+    codec::extended(&session.vote(script, session.now()).await?, commands.len())
 }
 
 async fn release(
@@ -175,5 +177,5 @@ async fn release(
     resource: Resource,
     owner: Owner,
 ) -> Result<Reply, NodeError> {
-    codec::released(&session.run(&codec::release(&resource, owner)).await?)
+    codec::released(&session.run(|| codec::release(&resource, owner)).await?)
 }

@@ -9,7 +9,7 @@ use redis::Value;
 use super::{
     super::{
         marker::CachedMarker,
-        script::{self, Arg, OWN, Script},
+        script::{self, Arg, List, OWN, Script},
     },
     Answer, not_a_vote, unexpected,
 };
@@ -45,7 +45,7 @@ pub(in crate::node::redis) enum Looked {
 pub(in crate::node::redis) fn look(process: &Process, join: Join, nonce: u32) -> Script<'_> {
     let asked = [(join.seal, 's'), (join.lost, 'l'), (join.orphaned, 'o')];
     let letters = asked.into_iter().filter(|(asked, _)| *asked).map(|(_, letter)| letter);
-    let args = vec![
+    let args = List::Many(vec![
         Arg::Bytes(process.run_id.as_bytes()),
         Arg::Text(process.database.to_string()),
         Arg::Bytes(process.fleet.as_bytes()),
@@ -55,8 +55,8 @@ pub(in crate::node::redis) fn look(process: &Process, join: Join, nonce: u32) ->
         Arg::Text(letters.collect()),
         Arg::Number(u64::from(nonce)),
         Arg::Number(validity::wire_millis(process.counter_retention)),
-    ];
-    Script { source: &script::JOIN, keys: OWN.to_vec(), args }
+    ]);
+    Script { source: &script::JOIN, keys: List::Three(OWN), args }
 }
 
 pub(in crate::node::redis) fn looked(answer: &Answer) -> Result<Looked, NodeError> {
@@ -74,13 +74,13 @@ pub(in crate::node::redis) fn looked(answer: &Answer) -> Result<Looked, NodeErro
 
 /// Lets a node vote that is joining since this era.
 pub(in crate::node::redis) fn admit(identity: &[u8], era: u64, floor: Floor) -> Script<'_> {
-    let args = vec![
+    let args = List::Many(vec![
         Arg::Bytes(identity),
         Arg::Number(era),
         Arg::Number(floor.known),
         Arg::Number(floor.wall_us),
-    ];
-    Script { source: &script::ADMIT, keys: OWN.to_vec(), args }
+    ]);
+    Script { source: &script::ADMIT, keys: List::Three(OWN), args }
 }
 
 /// Whether the node was joining, and may vote now.

@@ -15,7 +15,7 @@ pub(super) use self::{
     joining::{Looked, Process, admit, admitted, look, looked},
     votes::{
         acquire, acquire_classic, acquired, acquired_classic, confirm, confirmed, denial, extend,
-        extended, holder, release, released, restore, restored,
+        extended, holder, release, released, remaining, restore, restored,
     },
 };
 use crate::{node::NodeError, protocol::FencingToken};

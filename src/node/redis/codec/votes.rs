@@ -9,7 +9,7 @@ use redis::{Cmd, Value};
 use super::{
     super::{
         marker::Head,
-        script::{self, Arg, OWN, Script, Source},
+        script::{self, Arg, List, OWN, Script, Source},
     },
     Answer, count, kind, not_a_vote, unexpected,
 };
@@ -23,11 +23,10 @@ pub(in crate::node::redis) fn acquire_classic(
     resource: &Resource,
     owner: Owner,
     ttl: Duration,
-) -> Cmd {
-    let mut command = Cmd::with_capacity(6, resource.as_bytes().len() + 96);
+    command: &mut Cmd,
+) {
     command.arg("SET").arg(resource.as_bytes()).arg(owner.to_hex().as_slice());
     command.arg("NX").arg("PX").arg(validity::wire_millis(ttl));
-    command
 }
 
 /// Whether it was granted. A denial says nothing of the holder.
@@ -39,13 +38,15 @@ pub(in crate::node::redis) fn acquired_classic(reply: &Value) -> Result<bool, No
     }
 }
 
-/// Asks who holds a key, and for how long still.
-pub(in crate::node::redis) fn holder(resource: &Resource) -> (Cmd, Cmd) {
-    let (mut get, mut pttl) = (Cmd::new(), Cmd::new());
+/// Asks who holds a key.
+pub(in crate::node::redis) fn holder(resource: &Resource, command: &mut Cmd) {
     // Others may have put a value of any length there.
-    get.arg("GETRANGE").arg(resource.as_bytes()).arg(0).arg(63);
-    pttl.arg("PTTL").arg(resource.as_bytes());
-    (get, pttl)
+    command.arg("GETRANGE").arg(resource.as_bytes()).arg(0).arg(63);
+}
+
+/// Asks for how long a key lives still.
+pub(in crate::node::redis) fn remaining(resource: &Resource, command: &mut Cmd) {
+    command.arg("PTTL").arg(resource.as_bytes());
 }
 
 /// A denial from the value of a key and what it has left, as far as they were told. It may be gone by then, and it may
@@ -75,14 +76,14 @@ pub(in crate::node::redis) fn acquire<'a>(
     hint: u64,
     latest: u64,
 ) -> Script<'a> {
-    let args = vec![
+    let args = List::Six([
         Arg::Bytes(head.text()),
         Arg::Owner(owner),
         Arg::Number(validity::wire_millis(ttl)),
         Arg::Counter(digits(hint)),
         Arg::Number(latest),
         Arg::Number(u64::from(head.allows(hint))),
-    ];
+    ]);
     Script { source: &script::ACQUIRE, keys: with_own(resource), args }
 }
 
@@ -116,7 +117,7 @@ pub(in crate::node::redis) fn confirm<'a>(
     token: FencingToken,
 ) -> Script<'a> {
     let token = Arg::Counter(digits(token.get()));
-    let args = vec![Arg::Bytes(head.etag()), Arg::Owner(owner), token];
+    let args = List::Three([Arg::Bytes(head.etag()), Arg::Owner(owner), token]);
     Script { source: &script::CONFIRM, keys: with_own(resource), args }
 }
 
@@ -137,12 +138,12 @@ pub(in crate::node::redis) fn restore<'a>(
 ) -> Script<'a> {
     let source: &Source =
         if identity.is_some() { &script::RESTORE } else { &script::RESTORE_CLASSIC };
-    let args = vec![
+    let args = List::Four([
         Arg::Bytes(identity.unwrap_or_default()),
         Arg::Owner(owner),
         Arg::Number(validity::wire_millis(ttl)),
         Arg::Number(if identity.is_some() { latest } else { 0 }),
-    ];
+    ]);
     let keys = keys_of_leases(identity.is_some(), std::iter::once(resource));
     Script { source, keys, args }
 }
@@ -170,7 +171,7 @@ pub(in crate::node::redis) fn extend<'a>(
         args.extend([Arg::Owner(owner), Arg::Number(validity::wire_millis(ttl))]);
     }
     let keys = keys_of_leases(identity.is_some(), extensions.map(|(resource, ..)| resource));
-    Script { source, keys, args }
+    Script { source, keys, args: List::Many(args) }
 }
 
 /// One answer for each of so many extensions.
@@ -196,7 +197,7 @@ fn one_extended(answer: &Value) -> Result<Reply, NodeError> {
 }
 
 pub(in crate::node::redis) fn release(resource: &Resource, owner: Owner) -> Script<'_> {
-    let (keys, args) = (vec![resource.as_bytes()], vec![Arg::Owner(owner)]);
+    let (keys, args) = (List::One([resource.as_bytes()]), List::One([Arg::Owner(owner)]));
     Script { source: &script::RELEASE, keys, args }
 }
 
@@ -218,9 +219,9 @@ fn yes_or_no(answer: &Answer, token: Option<FencingToken>) -> Result<Reply, Node
 }
 
 /// The node's own keys, before that of the command.
-fn with_own(resource: &Resource) -> Vec<&[u8]> {
+fn with_own(resource: &Resource) -> List<&[u8]> {
     let [node, counters, older] = OWN;
-    vec![node, counters, older, resource.as_bytes()]
+    List::Four([node, counters, older, resource.as_bytes()])
 }
 
 /// The keys of a script that extends or restores. Classic mode touches no other keys than the resources', whatever the
@@ -228,11 +229,11 @@ fn with_own(resource: &Resource) -> Vec<&[u8]> {
 fn keys_of_leases<'a>(
     fenced: bool,
     resources: impl Iterator<Item = &'a Resource> + Clone,
-) -> Vec<&'a [u8]> {
+) -> List<&'a [u8]> {
     let resources = resources.map(Resource::as_bytes);
     let first = resources.clone().next().unwrap_or_default();
     let own = OWN.map(|own| if fenced { own } else { first });
-    own.into_iter().chain(resources).collect()
+    List::Many(own.into_iter().chain(resources).collect())
 }
 
 /// A counter as it is stored: sixteen digits, which is enough for all below 2^53. A hint may be above that, and is cut.

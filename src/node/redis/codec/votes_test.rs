@@ -27,7 +27,9 @@ fn told(code: i64, rest: impl IntoIterator<Item = Value>) -> Answer {
     Answer::read(Value::Array(reply)).unwrap().0
 }
 
-fn wire(command: &Cmd) -> Vec<Vec<u8>> {
+fn wire(write: impl FnOnce(&mut Cmd)) -> Vec<Vec<u8>> {
+    let mut command = Cmd::new();
+    write(&mut command);
     let argument = |arg: redis::Arg<&[u8]>| match arg {
         redis::Arg::Simple(bytes) => bytes.to_vec(),
         _ => panic!("a cursor"),
@@ -60,7 +62,7 @@ fn an_acquire_is_asked_for_under_the_head_that_its_round_knew() {
 fn a_script_goes_out_by_its_digest_or_in_full_with_the_same_arguments() {
     let resource = resource();
     let script = release(&resource, owner());
-    let (by_digest, in_full) = (wire(&script.evalsha()), wire(&script.eval()));
+    let (by_digest, in_full) = (wire(|to| script.evalsha(to)), wire(|to| script.eval(to)));
     let rest = [b"1".to_vec(), b"r".to_vec(), owner().to_hex().to_vec()];
     assert_eq!((&by_digest[0][..], &by_digest[2..]), (&b"EVALSHA"[..], &rest[..]));
     assert_eq!((&in_full[0][..], &in_full[2..]), (&b"EVAL"[..], &rest[..]));
@@ -70,7 +72,8 @@ fn a_script_goes_out_by_its_digest_or_in_full_with_the_same_arguments() {
 #[test]
 fn arguments_are_written_as_the_scripts_read_them() {
     let (head, resource) = (head(), resource());
-    let confirm = wire(&confirm(&head, &resource, owner(), FencingToken::new(42)).evalsha());
+    let confirm = confirm(&head, &resource, owner(), FencingToken::new(42));
+    let confirm = wire(|to| confirm.evalsha(to));
     let hex = owner().to_hex();
     assert_eq!(confirm[2], b"4", "so many keys");
     assert_eq!(
@@ -78,9 +81,9 @@ fn arguments_are_written_as_the_scripts_read_them() {
         [b"77.1/abc/0/0".to_vec(), hex.to_vec(), b"0000000000000042".to_vec()]
     );
     let second = Duration::from_secs(1);
-    let restore = wire(&restore(Some(b"abc/0/0"), &resource, owner(), second, 9).evalsha());
+    let restore = restore(Some(b"abc/0/0"), &resource, owner(), second, 9);
     let args = [b"abc/0/0".to_vec(), hex.to_vec(), b"1000".to_vec(), b"9".to_vec()];
-    assert_eq!(restore[7..], args);
+    assert_eq!(wire(|to| restore.evalsha(to))[7..], args);
 }
 
 #[test]
@@ -99,12 +102,12 @@ fn extensions_travel_together_and_classic_ones_touch_no_key_of_the_nodes() {
     assert_eq!(fenced.args[0], Arg::Bytes(b"abc/0/0"));
     assert_eq!((&fenced.args[1..3], &fenced.args[3..]), (&pair[..], &pair[..]));
     let classic = extend(None, &commands);
-    assert_eq!(classic.keys, [b"a", b"a", b"a", b"a", b"b"]);
+    assert_eq!(*classic.keys, [b"a", b"a", b"a", b"a", b"b"]);
     assert_eq!(classic.args[0], Arg::Bytes(b""));
     assert!(std::ptr::eq(classic.source, &raw const *script::EXTEND_CLASSIC));
     let resource = resource();
     let classic = restore(None, &resource, owner(), Duration::from_secs(1), 9);
-    assert_eq!(classic.keys, [b"r"; 4]);
+    assert_eq!(*classic.keys, [b"r"; 4]);
     assert_eq!(classic.args[3], Arg::Number(0), "it reads no clock");
     assert!(std::ptr::eq(classic.source, &raw const *script::RESTORE_CLASSIC));
 }
@@ -190,11 +193,12 @@ fn classic_mode_tells_no_clock() {
 
 #[test]
 fn who_holds_a_key_is_asked_without_its_whole_value() {
-    let (get, pttl) = holder(&resource());
-    assert_eq!(wire(&get), [&b"GETRANGE"[..], b"r", b"0", b"63"]);
-    assert_eq!(wire(&pttl), [&b"PTTL"[..], b"r"]);
+    let get = wire(|to| holder(&resource(), to));
+    let pttl = wire(|to| remaining(&resource(), to));
+    assert_eq!(get, [&b"GETRANGE"[..], b"r", b"0", b"63"]);
+    assert_eq!(pttl, [&b"PTTL"[..], b"r"]);
     assert_eq!(denial(None, None), Denial::default());
-    let acquire = acquire_classic(&resource(), owner(), Duration::from_secs(1));
+    let acquire = wire(|to| acquire_classic(&resource(), owner(), Duration::from_secs(1), to));
     let hex = owner().to_hex();
-    assert_eq!(wire(&acquire), [&b"SET"[..], b"r", &hex[..], b"NX", b"PX", b"1000"]);
+    assert_eq!(acquire, [&b"SET"[..], b"r", &hex[..], b"NX", b"PX", b"1000"]);
 }

@@ -1,0 +1,98 @@
+//! One command and its reply, in memory that is used again for the next one.
+//!
+//! It decides nothing. The client library's future for one reply is more than a kilobyte, and each command needs a
+//! connection to be cloned and buffers to be written to. What a link has used before it takes again, so that in a steady
+//! state a command costs no such allocation.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use redis::{Cmd, RedisResult, Value, aio::MultiplexedConnection};
+
+use crate::lock::Lock;
+
+/// How many a link keeps for later. Each takes about two kilobytes, and a burst leaves no more behind than this.
+const MOST_IDLE: usize = 256;
+
+/// A command under way, or none.
+pub(super) type Exchange = Box<dyn Slot>;
+
+/// Where a command and its reply stand.
+pub(super) trait Slot: Send {
+    /// Writes a command, which is sent at the first poll.
+    fn begin(&mut self, write: &mut dyn FnMut(&mut Cmd));
+
+    /// The reply. Then it may begin again.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<RedisResult<Value>>;
+}
+
+/// The exchanges of one connection that are not in use.
+pub(super) struct Idle {
+    connection: MultiplexedConnection,
+    exchanges: Lock<Vec<Exchange>>,
+}
+
+impl Idle {
+    pub(super) fn new(connection: MultiplexedConnection) -> Self {
+        Self { connection, exchanges: Lock::default() }
+    }
+
+    pub(super) fn take(&self) -> Exchange {
+        let idle = self.exchanges.lock().pop();
+        idle.unwrap_or_else(|| new(self.connection.clone()))
+    }
+
+    /// Takes back one whose reply has come.
+    pub(super) fn give_back(&self, exchange: Exchange) {
+        let mut exchanges = self.exchanges.lock();
+        if exchanges.len() < MOST_IDLE {
+            exchanges.push(exchange);
+        } else {
+            drop(exchanges);
+            drop(exchange);
+        }
+    }
+}
+
+/// What a command needs and gives back.
+type Tools = (MultiplexedConnection, Cmd);
+
+fn new(connection: MultiplexedConnection) -> Exchange {
+    let send = |(mut connection, command): Tools| async move {
+        let reply = connection.send_packed_command(&command).await;
+        (reply, (connection, command))
+    };
+    Box::new(Reused { tools: Some((connection, Cmd::new())), send, reply: Box::pin(None) })
+}
+
+struct Reused<S, F> {
+    /// `None` while they are in use.
+    tools: Option<Tools>,
+    send: S,
+    reply: Pin<Box<Option<F>>>,
+}
+
+impl<S, F> Slot for Reused<S, F>
+where
+    S: Fn(Tools) -> F + Send,
+    F: Future<Output = (RedisResult<Value>, Tools)> + Send,
+{
+    fn begin(&mut self, write: &mut dyn FnMut(&mut Cmd)) {
+        if let Some((connection, mut command)) = self.tools.take() {
+            command.clear();
+            write(&mut command);
+            self.reply.set(Some((self.send)((connection, command))));
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<RedisResult<Value>> {
+        let Some(reply) = self.reply.as_mut().as_pin_mut() else { return Poll::Pending };
+        let (reply, tools) = ready!(reply.poll(cx));
+        self.reply.set(None);
+        self.tools = Some(tools);
+        Poll::Ready(reply)
+    }
+}
