@@ -11,6 +11,9 @@
     reason = "tests are free to"
 )]
 
+mod acquisition;
+mod acquisition_histories;
+mod acquisition_reference;
 mod blame;
 mod clock_world;
 mod exhaustive;
