@@ -29,6 +29,7 @@ mod model;
 mod quorum;
 mod round_acquire;
 mod round_extend;
+mod round_facts;
 mod round_release;
 mod round_token;
 mod schedules;
