@@ -14,6 +14,8 @@
 //! - **W5** A pause is not longer than the configured one, nor than what stands in the way lives, and is no shorter than
 //!   a quarter of the shortest configured one.
 //! - **W6** Who runs out of time in line is told what its rounds have found, where they found the resource held.
+//!
+//! They are tested, each by name, in `tests/protocol/acquisition.rs`.
 
 use core::time::Duration;
 

@@ -266,8 +266,8 @@ impl UnconfirmedRelease {
     pub fn new(now: Timestamp, ttl: Duration, taken_for: Duration, may_land_late: bool) -> Self {
         // A stopped node may set the key late, and an extension that arrives when it is about to expire lets it live for
         // another ttl.
-        let followed_for = FOLLOWED_FOR.max(taken_for);
-        let until = now.saturating_add(ttl).saturating_add(ttl).saturating_add(followed_for);
+        let followed_for = FOLLOWED_FOR.max(taken_for.saturating_add(ttl));
+        let until = now.saturating_add(ttl).saturating_add(followed_for);
         let taken_until = may_land_late.then(|| now.saturating_add(taken_for));
         Self { from: now, until, taken_until, checked: false }
     }

@@ -267,20 +267,27 @@ fn f4_where_the_command_has_certainly_come_first_the_first_word_is_the_last() {
 
 #[test]
 fn f5_a_release_is_given_up_only_when_the_key_must_have_expired() {
+    let ttl = |seconds: u32, taken_for: u32, may_land_late| {
+        let (ttl, taken_for) = (seconds * SECOND, taken_for * SECOND);
+        UnconfirmedRelease::new(start(), ttl, taken_for, may_land_late)
+    };
     for may_land_late in [false, true] {
-        // An extension that is executed just before the key would expire lets it live for another ttl; what a stopped
-        // node executes afterwards is followed for a minute.
-        let release = unconfirmed(may_land_late);
-        assert!(!release.is_over(start()));
-        assert!(!release.is_over(at(260_000 - 1)));
-        assert!(release.is_over(second(260)));
-        let found_nothing = release.handle_found_nothing(start(), second(1), SECOND);
-        assert!(found_nothing.is_none_or(|later| !later.is_over(at(260_000 - 1))));
+        for (release, expired) in [
+            // What a stopped node executes afterwards is followed for a minute.
+            (ttl(10, 5, may_land_late), 70),
+            // An extension that is executed just before the key would expire lets it live for another ttl.
+            (ttl(100, 5, may_land_late), 205),
+            // A node that takes commands for longer than a minute.
+            (ttl(1, 70, may_land_late), 72),
+        ] {
+            assert!(!release.is_over(start()));
+            assert!(!release.is_over(at(1_000 * expired - 1)));
+            assert!(release.is_over(second(expired)));
+            let later = release.handle_found_nothing(start(), second(1), SECOND);
+            assert_eq!(later.is_some(), may_land_late);
+            assert!(later.is_none_or(|later| !later.is_over(at(1_000 * expired - 1))));
+        }
     }
-    // A node that takes commands for longer than a minute.
-    let slow = UnconfirmedRelease::new(start(), SECOND, 70 * SECOND, true);
-    assert!(!slow.is_over(at(72_000 - 1)));
-    assert!(slow.is_over(second(72)));
 }
 
 #[test]

@@ -357,7 +357,7 @@ impl World {
 
     fn unconfirmed(&self, late: Late, flaw: Flaw) -> UnconfirmedRelease {
         let ttl = TICK * u32::from(KEY_TTL);
-        // It is given up a minute after two of these.
+        // It is given up after two of these, and the minute for which the node takes commands.
         let ttl = match flaw {
             Flaw::GivenUpAtTheTtl => (ttl - Duration::from_secs(60)) / 2,
             Flaw::ExtensionForgotten => ttl / 2,

@@ -11,6 +11,9 @@
     reason = "tests are free to"
 )]
 
+mod acquisition;
+mod acquisition_histories;
+mod acquisition_reference;
 mod admission;
 mod admission_world;
 mod blame;
@@ -28,6 +31,7 @@ mod model;
 mod quorum;
 mod round_acquire;
 mod round_extend;
+mod round_facts;
 mod round_release;
 mod round_token;
 mod schedules;

@@ -140,10 +140,16 @@ impl Round {
 
     /// Takes the answer of `node`, which arrived at `now`.
     ///
-    /// Each command is answered once; a second answer, or one of a node that was not asked, changes nothing.
+    /// Each command is answered once; a second answer, or one of a node that was not asked, changes nothing. But a node
+    /// that was not asked because the round was lost before may still say that it could not have been: that counts where
+    /// it matters why the round was lost.
     pub fn handle_reply(&mut self, node: NodeId, reply: Result<Reply, Failure>, now: Timestamp) {
-        let Some(before) = self.votes.get(node).filter(|vote| vote.is_open()) else { return };
-        if matches!(reply, Err(Failure { sent: false, .. })) {
+        let Some(before) = self.votes.get(node) else { return };
+        let could_not_be_asked = matches!(reply, Err(Failure { sent: false, .. }));
+        if !(before.is_open() || before == Vote::NotAsked && could_not_be_asked) {
+            return;
+        }
+        if could_not_be_asked {
             // The command may still be waiting to be handed out, and must not be any more.
             self.commands.retain(|(other, _)| *other != node);
         }

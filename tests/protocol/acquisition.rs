@@ -1,0 +1,279 @@
+//! When to try again and when to give up: W1 to W6, each by name.
+//!
+//! Goal: each invariant is pinned by the smallest case that shows it. Method: a few lost rounds by hand, at the times at
+//! which the decision turns. `acquisition_histories.rs` has the same invariants over random rounds.
+
+use quorlock::protocol::{
+    Acquisition, Backoff, GiveUp, LostRound, Next, RoundLoss, Traffic, TurnedAway, Verdict,
+    WaitPolicy, WaitSettings,
+};
+
+use super::*;
+
+pub(crate) const MS: Duration = Duration::from_millis(1);
+
+/// A node timeout of 100 ms, a wait of 4 s, pauses from 4 ms to 40 ms.
+const SETTINGS: WaitSettings = WaitSettings {
+    node_timeout: Duration::from_millis(100),
+    wait: Duration::from_secs(4),
+    backoff: Backoff { min: Duration::from_millis(4), max: Duration::from_millis(40) },
+};
+
+const QUIET: Traffic = Traffic { answered: Timestamp::ORIGIN, crowded: Timestamp::ORIGIN };
+
+fn new(policy: WaitPolicy) -> Acquisition {
+    Acquisition::new(SETTINGS, policy, start())
+}
+
+/// A round that was lost so, and had begun `begun` ms after the start.
+fn round(loss: RoundLoss, begun: u64) -> LostRound {
+    LostRound {
+        loss,
+        begun: at(begun),
+        overrun: false,
+        outdated: false,
+        quarantined: false,
+        free_after: None,
+        waited_for_turn: false,
+    }
+}
+
+fn held(begun: u64) -> LostRound {
+    round(RoundLoss::Contended, begun)
+}
+
+fn broken(begun: u64) -> LostRound {
+    round(RoundLoss::NoQuorum, begun)
+}
+
+fn slow(begun: u64) -> LostRound {
+    LostRound { overrun: true, ..broken(begun) }
+}
+
+/// What follows where the pause is the shortest: a quarter of 4 ms.
+fn lost(acquisition: &mut Acquisition, lost: LostRound, traffic: Traffic, now: u64) -> Next {
+    acquisition.handle_lost_round(lost, traffic, Some(Duration::ZERO), 0, at(now))
+}
+
+pub(crate) const fn again(at: Timestamp) -> Next {
+    Next::Again { look_until: None, at }
+}
+
+#[test]
+fn w1_a_request_for_one_round_begins_one() {
+    for loss in [RoundLoss::Contended, RoundLoss::NoQuorum, RoundLoss::TooLate] {
+        let mut one = new(WaitPolicy::OneRound);
+        let next = lost(&mut one, round(loss, 0), QUIET, 1);
+        assert_eq!(next, Next::GiveUp(GiveUp::LastRound), "{loss:?}");
+        assert_eq!(one.lost_rounds(), 1);
+    }
+}
+
+#[test]
+fn w1_it_is_begun_again_where_nodes_have_changed_for_a_node_timeout_in_all() {
+    let changed = |loss, begun| LostRound { outdated: true, ..round(loss, begun) };
+    for (loss, again) in [
+        (RoundLoss::Contended, true),
+        (RoundLoss::NoQuorum, true),
+        (RoundLoss::TooLate, false),
+        (RoundLoss::Abandoned, false),
+    ] {
+        let mut one = new(WaitPolicy::OneRound);
+        let look = Next::Again { look_until: Some(at(101)), at: at(2) };
+        let expected = if again { look } else { Next::GiveUp(GiveUp::LastRound) };
+        assert_eq!(lost(&mut one, changed(loss, 0), QUIET, 1), expected, "{loss:?}");
+    }
+    let mut one = new(WaitPolicy::OneRound);
+    let look = Next::Again { look_until: Some(at(199)), at: at(100) };
+    assert_eq!(lost(&mut one, changed(RoundLoss::Contended, 0), QUIET, 99), look);
+    let next = lost(&mut one, changed(RoundLoss::Contended, 99), QUIET, 100);
+    assert_eq!(next, Next::GiveUp(GiveUp::LastRound));
+
+    let mut patient = new(WaitPolicy::Unlimited);
+    let next = lost(&mut patient, changed(RoundLoss::Contended, 0), QUIET, 1);
+    assert_eq!(next, again(at(2)), "there will be other rounds");
+}
+
+#[test]
+fn w2_no_round_begins_at_the_deadline() {
+    let limited = |wait| new(WaitPolicy::For(wait));
+    assert_eq!(lost(&mut limited(11 * MS), held(0), QUIET, 9), again(at(10)));
+    assert_eq!(lost(&mut limited(10 * MS), held(0), QUIET, 9), Next::GiveUp(GiveUp::LastRound));
+    assert_eq!(limited(10 * MS).turn_deadline(), Some(at(10)));
+    assert_eq!(new(WaitPolicy::OneRound).turn_deadline(), Some(at(100)));
+    assert_eq!(new(WaitPolicy::Unlimited).turn_deadline(), None);
+    assert_eq!(
+        lost(&mut new(WaitPolicy::Unlimited), held(0), QUIET, 1 << 40),
+        again(at((1 << 40) + 1))
+    );
+    assert_eq!(limited(MS).started(), start());
+}
+
+#[test]
+fn w3_an_outage_is_borne_for_a_quarter_of_the_wait_and_for_a_node_timeout_at_least() {
+    // Up to when a round may begin, in ms after the outage was met.
+    for (policy, borne) in [
+        (WaitPolicy::For(800 * MS), 200),
+        (WaitPolicy::For(399 * MS), 100),
+        (WaitPolicy::Unlimited, 1_000),
+    ] {
+        let mut acquisition = new(policy);
+        assert_eq!(lost(&mut acquisition, held(0), QUIET, 9), again(at(10)), "no outage yet");
+        assert_eq!(lost(&mut acquisition, broken(20), QUIET, 30), again(at(31)), "{policy:?}");
+        let last = 20 + borne;
+        let mut later = acquisition.clone();
+        assert_eq!(lost(&mut later, broken(50), QUIET, last - 2), again(at(last - 1)));
+        let next = lost(&mut acquisition, broken(50), QUIET, last - 1);
+        assert_eq!(next, Next::GiveUp(GiveUp::LastRound), "{policy:?}");
+    }
+}
+
+#[test]
+fn w3_the_outage_ends_when_enough_nodes_answer_and_a_quarantine_is_none() {
+    let quarantined = |begun| LostRound { quarantined: true, ..broken(begun) };
+    for other in [held(150), round(RoundLoss::TooLate, 150), quarantined(150)] {
+        let mut acquisition = new(WaitPolicy::For(800 * MS));
+        assert_eq!(lost(&mut acquisition, broken(0), QUIET, 99), again(at(100)));
+        assert_eq!(lost(&mut acquisition, other, QUIET, 160), again(at(161)), "{other:?}");
+        assert_eq!(lost(&mut acquisition, broken(170), QUIET, 300), again(at(301)));
+    }
+    let mut acquisition = new(WaitPolicy::For(800 * MS));
+    for begun in [0, 200, 400, 600] {
+        let next = lost(&mut acquisition, quarantined(begun), QUIET, begun + 190);
+        assert_eq!(next, again(at(begun + 191)));
+    }
+}
+
+#[test]
+fn w3_where_others_are_answered_meanwhile_the_nodes_are_slow_and_not_gone() {
+    let answered = |answered| Traffic { answered: at(answered), ..QUIET };
+    for (round, traffic, borne) in [
+        (slow(100), answered(150), true),
+        (slow(100), answered(50), true),
+        (slow(100), answered(49), false),
+        (broken(100), answered(150), false),
+    ] {
+        let mut acquisition = new(WaitPolicy::For(800 * MS));
+        assert_eq!(lost(&mut acquisition, broken(0), QUIET, 100), again(at(101)));
+        let next = lost(&mut acquisition, round, traffic, 248);
+        let expected = if borne { again(at(249)) } else { Next::GiveUp(GiveUp::LastRound) };
+        assert_eq!(next, expected, "{round:?}, {traffic:?}");
+    }
+    // An answer before the outage does not make it longer.
+    let mut acquisition = new(WaitPolicy::For(800 * MS));
+    assert_eq!(lost(&mut acquisition, slow(100), answered(50), 298), again(at(299)));
+    let next = lost(&mut acquisition, slow(100), answered(50), 299);
+    assert_eq!(next, Next::GiveUp(GiveUp::LastRound));
+}
+
+#[test]
+fn w4_nodes_that_are_slow_under_the_load_of_this_process_are_not_reported_as_broken() {
+    let traffic = |answered, crowded| Traffic { answered: at(answered), crowded: at(crowded) };
+    let crowded = Next::GiveUp(GiveUp::Crowded);
+    let reported = Next::GiveUp(GiveUp::LastRound);
+    for (lost_round, traffic, expected) in [
+        (slow(10), traffic(10, 10), crowded),
+        (slow(10), traffic(9, 10), reported),
+        (slow(10), traffic(10, 9), reported),
+        (broken(10), traffic(10, 10), reported),
+        (held(10), traffic(10, 10), reported),
+        (round(RoundLoss::TooLate, 10), traffic(10, 10), reported),
+    ] {
+        let mut one = new(WaitPolicy::OneRound);
+        assert_eq!(lost(&mut one, lost_round, traffic, 50), expected, "{lost_round:?} {traffic:?}");
+    }
+}
+
+#[test]
+fn w4_nor_where_its_time_went_by_in_line_while_the_outage_could_be_borne() {
+    let waited = |lost| LostRound { waited_for_turn: true, ..lost };
+    let mut acquisition = new(WaitPolicy::For(90 * MS));
+    assert_eq!(lost(&mut acquisition, waited(slow(0)), QUIET, 80), again(at(81)));
+    let next = lost(&mut acquisition, slow(81), QUIET, 95);
+    assert_eq!(next, Next::GiveUp(GiveUp::Crowded), "it has waited before an earlier round");
+
+    let mut acquisition = new(WaitPolicy::For(90 * MS));
+    let next = lost(&mut acquisition, waited(slow(0)), QUIET, 100);
+    assert_eq!(next, Next::GiveUp(GiveUp::LastRound), "that is too long for a load");
+    let mut acquisition = new(WaitPolicy::For(90 * MS));
+    let next = lost(&mut acquisition, slow(50), QUIET, 95);
+    assert_eq!(next, Next::GiveUp(GiveUp::LastRound), "it has not waited");
+}
+
+#[test]
+fn w5_a_pause_is_no_longer_than_what_stands_in_the_way_lives_and_never_very_short() {
+    let pause = |lost: LostRound, random| {
+        let mut acquisition = new(WaitPolicy::Unlimited);
+        let trip = Some(20 * MS);
+        match acquisition.handle_lost_round(lost, QUIET, trip, random, at(50)) {
+            Next::Again { at: next, .. } => next.saturating_since(at(50)),
+            Next::GiveUp(_) => panic!("it waits for ever"),
+        }
+    };
+    let free = |millis| LostRound { free_after: Some(millis * MS), ..held(0) };
+    assert_eq!((pause(held(0), 0), pause(held(0), 255)), (10 * MS, 40 * MS));
+    assert_eq!(pause(free(30), 255), 30 * MS);
+    assert_eq!(pause(free(41), 255), 40 * MS);
+    assert_eq!(pause(free(0), 255), MS, "a quarter of the shortest");
+    let unheld = LostRound { free_after: Some(30 * MS), ..broken(0) };
+    assert_eq!(pause(unheld, 255), 40 * MS, "what it waits for is the nodes");
+}
+
+#[test]
+fn w6_who_runs_out_of_time_in_line_is_told_that_the_resource_was_held() {
+    let late =
+        |acquisition: &Acquisition, now| acquisition.handle_turned_away(TurnedAway::Late, at(now));
+    let mut acquisition = new(WaitPolicy::For(800 * MS));
+    assert_eq!(late(&acquisition, 800), GiveUp::Crowded, "it has had no round");
+    let free = |begun| LostRound { free_after: Some(300 * MS), ..held(begun) };
+    assert_eq!(lost(&mut acquisition, free(0), QUIET, 10), again(at(11)));
+    assert_eq!(late(&acquisition, 110), GiveUp::FoundHeld { free_after: Some(200 * MS) });
+    assert_eq!(late(&acquisition, 800), GiveUp::FoundHeld { free_after: Some(0 * MS) });
+    // What only says that the nodes were slow tells less; anything else tells more.
+    assert_eq!(lost(&mut acquisition, slow(11), QUIET, 20), again(at(21)));
+    assert_eq!(late(&acquisition, 110), GiveUp::FoundHeld { free_after: Some(200 * MS) });
+    for other in [broken(21), round(RoundLoss::TooLate, 21)] {
+        let mut acquisition = acquisition.clone();
+        assert_eq!(lost(&mut acquisition, other, QUIET, 22), again(at(23)));
+        assert_eq!(late(&acquisition, 110), GiveUp::LastRound, "{other:?}");
+    }
+    assert_eq!(lost(&mut acquisition, held(21), QUIET, 22), again(at(23)));
+    assert_eq!(late(&acquisition, 110), GiveUp::FoundHeld { free_after: None }, "the last counts");
+
+    let mut acquisition = new(WaitPolicy::For(800 * MS));
+    assert_eq!(lost(&mut acquisition, slow(0), QUIET, 10), again(at(11)));
+    assert_eq!(late(&acquisition, 800), GiveUp::Crowded);
+}
+
+#[test]
+fn w6_who_is_turned_away_by_closing_is_told_so_whatever_it_has_found() {
+    let mut acquisition = new(WaitPolicy::Unlimited);
+    let closed = |acquisition: &Acquisition| {
+        assert_eq!(acquisition.handle_turned_away(TurnedAway::Closed, at(9)), GiveUp::Closed);
+    };
+    closed(&acquisition);
+    for (begun, lost_round) in [held(0), broken(2), slow(4)].into_iter().enumerate() {
+        let _ = lost(&mut acquisition, lost_round, QUIET, begun as u64 + 1);
+        closed(&acquisition);
+    }
+}
+
+#[test]
+fn a_round_that_is_not_lost_has_nothing_to_say() {
+    let mut round = sent(3);
+    assert_eq!(LostRound::of(&round, start(), true), None);
+    round.handle_reply(node(0), denied(), at(1));
+    round.handle_reply(node(1), denied(), at(1));
+    assert_eq!(round.verdict(), Verdict::Lost);
+    let lost = LostRound::of(&round, start(), true).unwrap();
+    let expected = LostRound {
+        loss: RoundLoss::Contended,
+        begun: start(),
+        overrun: false,
+        outdated: false,
+        quarantined: true,
+        free_after: Some(TTL),
+        waited_for_turn: true,
+    };
+    assert_eq!(lost, expected, "no node failed, so that none but those in quarantine did");
+}
