@@ -228,7 +228,7 @@ fn w6_who_runs_out_of_time_in_line_is_told_that_the_resource_was_held() {
     let free = |begun| LostRound { free_after: Some(300 * MS), ..held(begun) };
     assert_eq!(lost(&mut acquisition, free(0), QUIET, 10), again(at(11)));
     assert_eq!(late(&acquisition, 110), GiveUp::FoundHeld { free_after: Some(200 * MS) });
-    assert_eq!(late(&acquisition, 800), GiveUp::FoundHeld { free_after: Some(0 * MS) });
+    assert_eq!(late(&acquisition, 800), GiveUp::FoundHeld { free_after: Some(Duration::ZERO) });
     // What only says that the nodes were slow tells less; anything else tells more.
     assert_eq!(lost(&mut acquisition, slow(11), QUIET, 20), again(at(21)));
     assert_eq!(late(&acquisition, 110), GiveUp::FoundHeld { free_after: Some(200 * MS) });
