@@ -1,6 +1,6 @@
 //! Releases that a node has not confirmed yet, sent again until it does.
 //!
-//! When one is sent again and when it is given up, `protocol` decides (`UnconfirmedRelease`); how many are kept and sent
+//! When one is sent again, and when its time is up, `protocol` decides (`UnconfirmedRelease`); how many are kept and sent
 //! at once is decided here. It is the only place where a command is sent again, and a release may be: it deletes nothing
 //! but its owner's key. Its times are those of the steady clock.
 

@@ -15,7 +15,7 @@
 //! - **F4** A release that finds nothing is not the last word where the command that sets the key may arrive behind it,
 //!   nor is one that deletes the key where several commands may have set it: it is sent again until the node takes that
 //!   command no more.
-//! - **F5** A release is given up only when the key must have expired.
+//! - **F5** A release is given up for the time that has passed only when the key must have expired.
 //!
 //! They are tested, each by name, in `tests/protocol/footprint.rs`, beside a world in which commands are lost, late, and
 //! executed behind others.

@@ -15,7 +15,6 @@ mod acquisition;
 mod acquisition_histories;
 mod acquisition_reference;
 mod admission;
-mod admission_world;
 mod blame;
 mod clock_world;
 mod exhaustive;

@@ -15,8 +15,8 @@ use redis::{Cmd, RedisError, Value, aio::MultiplexedConnection};
 use tokio::sync::mpsc;
 
 use super::{
+    dispatch::{Dispatch, Idle},
     errors,
-    exchange::{Exchange, Idle},
     signs::{Down, Room, Signs, Unanswered},
 };
 use crate::{
@@ -86,9 +86,9 @@ impl Link {
     ) -> Result<Sent<'_>, NodeError> {
         // Counted before it is sent, and until its reply comes: dropping the caller's future does not end it.
         let unanswered = Signs::begin(&self.signs, room)?;
-        let mut exchange = self.idle.take();
-        exchange.begin(&mut write);
-        Ok(Sent { link: self, exchange: Some((exchange, unanswered)) })
+        let mut dispatch = self.idle.take();
+        dispatch.begin(&mut write);
+        Ok(Sent { link: self, dispatch: Some((dispatch, unanswered)) })
     }
 
     fn judge(&self, error: &RedisError) -> NodeError {
@@ -104,18 +104,18 @@ impl Link {
 pub(super) struct Sent<'a> {
     link: &'a Link,
     /// `None` once the reply has come.
-    exchange: Option<(Exchange, Unanswered)>,
+    dispatch: Option<(Dispatch, Unanswered)>,
 }
 
 impl Future for Sent<'_> {
     type Output = Result<Value, NodeError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some((exchange, _)) = &mut self.exchange else { return Poll::Pending };
-        let result = ready!(exchange.poll(cx));
-        if let Some((exchange, unanswered)) = self.exchange.take() {
+        let Some((dispatch, _)) = &mut self.dispatch else { return Poll::Pending };
+        let result = ready!(dispatch.poll(cx));
+        if let Some((dispatch, unanswered)) = self.dispatch.take() {
             unanswered.answered();
-            self.link.idle.give_back(exchange);
+            self.link.idle.give_back(dispatch);
         }
         // A raw reply carries the server's errors as values.
         let result = result.and_then(Value::extract_error);
@@ -125,18 +125,18 @@ impl Future for Sent<'_> {
 
 impl Drop for Sent<'_> {
     fn drop(&mut self) {
-        if let Some((exchange, unanswered)) = self.exchange.take() {
+        if let Some((dispatch, unanswered)) = self.dispatch.take() {
             // First the sign, which may end the link, and then the wait for the late reply.
             unanswered.timed_out();
             // Where nobody waits for the end of the link any more, nobody waits for its replies.
-            let _ = self.link.late.send(Late { exchange, unanswered: Some(unanswered) });
+            let _ = self.link.late.send(Late { dispatch, unanswered: Some(unanswered) });
         }
     }
 }
 
 /// The reply to a command whose caller has gone. It counts as unanswered until it comes.
 struct Late {
-    exchange: Exchange,
+    dispatch: Dispatch,
     unanswered: Option<Unanswered>,
 }
 
@@ -144,7 +144,7 @@ impl Future for Late {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let _ = ready!(self.exchange.poll(cx));
+        let _ = ready!(self.dispatch.poll(cx));
         if let Some(unanswered) = self.unanswered.take() {
             unanswered.answered();
         }

@@ -6,8 +6,8 @@
 mod address;
 mod check;
 mod codec;
+mod dispatch;
 mod errors;
-mod exchange;
 mod joining;
 mod link;
 mod marker;

@@ -47,7 +47,7 @@
 //! - **M7** The others are sealed once for each node and era, and not before they could tell.
 //! - **M8** Who is blamed is decided by all clocks, read together twice since the last jump was seen.
 //!
-//! They are tested, each by name, in `tests/protocol/admission.rs`.
+//! They are tested, each by name, in `tests/protocol/admission`.
 
 mod admitting;
 mod agenda;

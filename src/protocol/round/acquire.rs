@@ -1,4 +1,4 @@
-//! One fan-out that acquires: who is asked, which token they agree on, what the replies amount to, what must be undone.
+//! One fan-out that acquires: who is asked, which token they agree on, and what the replies amount to.
 //!
 //! A round decides. It does not send, wait or look at a clock, and it stays alive after its verdict,
 //! because a command that timed out may still have taken effect.

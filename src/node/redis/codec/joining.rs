@@ -11,7 +11,7 @@ use super::{
         marker::CachedMarker,
         script::{self, Arg, List, OWN, Script},
     },
-    Answer, not_a_vote, unexpected,
+    Answer, refusal, unexpected,
 };
 use crate::{
     node::{Join, NodeError},
@@ -68,7 +68,7 @@ pub(in crate::node::redis) fn looked(answer: &Answer) -> Result<Looked, NodeErro
             Ok(Looked::OtherFleet(Arc::from(String::from_utf8_lossy(fleet))))
         }
         [Value::Int(-6), _] => Ok(Looked::Replica),
-        _ => Err(not_a_vote(answer)),
+        _ => Err(refusal(answer)),
     }
 }
 
@@ -87,7 +87,7 @@ pub(in crate::node::redis) fn admit(identity: &[u8], era: u64, floor: Floor) -> 
 pub(in crate::node::redis) fn admitted(answer: &Answer) -> Result<bool, NodeError> {
     match answer.told() {
         [Value::Int(answer @ (0 | 1)), _] => Ok(*answer == 1),
-        _ => Err(not_a_vote(answer)),
+        _ => Err(refusal(answer)),
     }
 }
 

@@ -62,7 +62,7 @@ fn count(value: &Value) -> Option<u64> {
 }
 
 /// What a script says instead of voting.
-fn not_a_vote(answer: &Answer) -> NodeError {
+fn refusal(answer: &Answer) -> NodeError {
     match answer.told() {
         [Value::Int(-1), _] => NodeError::NotAdmitted,
         [Value::Int(-3), _] => NodeError::ArrivedLate,

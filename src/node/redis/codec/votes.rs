@@ -11,7 +11,7 @@ use super::{
         marker::Head,
         script::{self, Arg, List, OWN, Script, Source},
     },
-    Answer, count, kind, not_a_vote, unexpected,
+    Answer, count, kind, refusal, unexpected,
 };
 use crate::{
     node::NodeError,
@@ -106,7 +106,7 @@ pub(in crate::node::redis) fn acquired(
             let holder = holder.first_mut().map(mem::take);
             Ok((Reply::Denied(denial(holder, Some(remaining))), None))
         }
-        _ => Err(not_a_vote(&Answer::Told(told))),
+        _ => Err(refusal(&Answer::Told(told))),
     }
 }
 
@@ -183,7 +183,7 @@ pub(in crate::node::redis) fn extended(
         [Value::Int(1), _, answers @ ..] if answers.len() == commands => {
             Ok(answers.iter().map(one_extended).collect())
         }
-        _ => Err(not_a_vote(answer)),
+        _ => Err(refusal(answer)),
     }
 }
 
@@ -214,7 +214,7 @@ fn yes_or_no(answer: &Answer, token: Option<FencingToken>) -> Result<Reply, Node
     match answer.told() {
         [Value::Int(1), _] => Ok(Reply::Granted(token)),
         [Value::Int(0), _] => Ok(Reply::Denied(Denial::default())),
-        _ => Err(not_a_vote(answer)),
+        _ => Err(refusal(answer)),
     }
 }
 

@@ -18,7 +18,7 @@ use crate::lock::Lock;
 const MOST_IDLE: usize = 256;
 
 /// A command under way, or none.
-pub(super) type Exchange = Box<dyn Slot>;
+pub(super) type Dispatch = Box<dyn Slot>;
 
 /// Where a command and its reply stand.
 pub(super) trait Slot: Send {
@@ -29,30 +29,30 @@ pub(super) trait Slot: Send {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<RedisResult<Value>>;
 }
 
-/// The exchanges of one connection that are not in use.
+/// The dispatches of one connection that are not in use.
 pub(super) struct Idle {
     connection: MultiplexedConnection,
-    exchanges: Lock<Vec<Exchange>>,
+    dispatches: Lock<Vec<Dispatch>>,
 }
 
 impl Idle {
     pub(super) fn new(connection: MultiplexedConnection) -> Self {
-        Self { connection, exchanges: Lock::default() }
+        Self { connection, dispatches: Lock::default() }
     }
 
-    pub(super) fn take(&self) -> Exchange {
-        let idle = self.exchanges.lock().pop();
+    pub(super) fn take(&self) -> Dispatch {
+        let idle = self.dispatches.lock().pop();
         idle.unwrap_or_else(|| new(self.connection.clone()))
     }
 
     /// Takes back one whose reply has come.
-    pub(super) fn give_back(&self, exchange: Exchange) {
-        let mut exchanges = self.exchanges.lock();
-        if exchanges.len() < MOST_IDLE {
-            exchanges.push(exchange);
+    pub(super) fn give_back(&self, dispatch: Dispatch) {
+        let mut dispatches = self.dispatches.lock();
+        if dispatches.len() < MOST_IDLE {
+            dispatches.push(dispatch);
         } else {
-            drop(exchanges);
-            drop(exchange);
+            drop(dispatches);
+            drop(dispatch);
         }
     }
 }
@@ -60,7 +60,7 @@ impl Idle {
 /// What a command needs and gives back.
 type Tools = (MultiplexedConnection, Cmd);
 
-fn new(connection: MultiplexedConnection) -> Exchange {
+fn new(connection: MultiplexedConnection) -> Dispatch {
     let send = |(mut connection, command): Tools| async move {
         let reply = connection.send_packed_command(&command).await;
         (reply, (connection, command))
