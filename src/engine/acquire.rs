@@ -59,21 +59,22 @@ impl Request {
     fn start(self, engine: &Arc<Engine>, turn: Result<Turn, TurnedAway>) {
         match turn {
             Ok(turn) => {
-                let step = Step::Begin(self, turn);
-                let counted = engine.count();
-                engine.spawn_uncounted(Acquire { engine: Arc::clone(engine), step, counted });
+                engine.spawn_uncounted(Acquire::new(engine, self, turn));
             }
             Err(reason) => self.turned_away(engine, reason),
         }
     }
 
-    /// Goes on if another round may be begun; otherwise it has been answered, or nobody waits for an answer.
-    fn may_begin(self, engine: &Engine) -> Option<Self> {
+    /// Whether a round may be begun for it.
+    fn may_begin(&self, engine: &Engine) -> bool {
+        !engine.is_closed() && !self.answer.is_closed()
+    }
+
+    /// Says why not, if anybody still wants to know.
+    fn not_begun(self, engine: &Engine) {
         if engine.is_closed() {
             self.give_up(engine, GiveUp::Closed);
-            return None;
         }
-        (!self.answer.is_closed()).then_some(self)
     }
 
     fn turned_away(self, engine: &Engine, reason: TurnedAway) {
@@ -102,67 +103,68 @@ impl Request {
 /// would have room for everything that may come after a lost one, ten times as much, and be copied about with it.
 struct Acquire {
     engine: Arc<Engine>,
-    step: Step,
+    /// Until the first round begins.
+    turn: Option<Turn>,
+    /// Until the first round is decided.
+    request: Option<Request>,
+    first_round: Option<AcquireRound>,
+    /// What follows where that is lost.
+    again: Option<Task>,
     /// Closing waits for it.
     #[allow(dead_code, reason = "it counts until it is dropped")]
     counted: Counted,
 }
 
-#[allow(
-    clippy::large_enum_variant,
-    reason = "the small one comes last, of what is in a box already"
-)]
-enum Step {
-    Begin(Request, Turn),
-    FirstRound(Request, AcquireRound),
-    /// It is lost.
-    Again(Task),
-    /// It is won, and stragglers are under way.
-    Settle(AcquireRound),
-    Done,
+impl Acquire {
+    fn new(engine: &Arc<Engine>, request: Request, turn: Turn) -> Self {
+        Self {
+            engine: Arc::clone(engine),
+            turn: Some(turn),
+            request: Some(request),
+            first_round: None,
+            again: None,
+            counted: engine.count(),
+        }
+    }
+
+    fn begin(&mut self, turn: Turn) {
+        let Some(request) = self.request.as_ref() else { return };
+        if request.may_begin(&self.engine) {
+            self.first_round = Some(AcquireRound::begin(&self.engine, &request.asked, turn));
+        } else if let Some(request) = self.request.take() {
+            request.not_begun(&self.engine);
+        }
+    }
+
+    fn poll_first_round(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let (Some(request), Some(round)) = (&mut self.request, &mut self.first_round) {
+            ready!(round.poll_decided(&mut request.answer, cx));
+        }
+        let Some(request) = self.request.take() else { return Poll::Ready(()) };
+        if let Some(lost) = self.first_round.take_if(|round| !round.is_won()) {
+            self.again = Some(Box::pin(Arc::clone(&self.engine).acquire_again(request, lost)));
+        } else if let Some(won) = &mut self.first_round {
+            let now = won.decided_at();
+            self.engine.won(request, won, now);
+        }
+        Poll::Ready(())
+    }
 }
 
 impl Future for Acquire {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { engine, step, .. } = &mut *self;
-        loop {
-            match step {
-                Step::Begin(..) => {
-                    let Step::Begin(request, turn) = std::mem::replace(step, Step::Done) else {
-                        continue;
-                    };
-                    let Some(request) = request.may_begin(engine) else { continue };
-                    let round = AcquireRound::begin(engine, &request.asked, turn);
-                    *step = Step::FirstRound(request, round);
-                }
-                Step::FirstRound(request, round) => {
-                    ready!(round.poll_decided(&mut request.answer, cx));
-                    let Step::FirstRound(request, mut round) = std::mem::replace(step, Step::Done)
-                    else {
-                        continue;
-                    };
-                    if round.is_won() {
-                        let now = round.decided_at();
-                        engine.won(request, &round, now);
-                        *step = Step::Settle(round);
-                    } else {
-                        *step =
-                            Step::Again(Box::pin(Arc::clone(engine).acquire_again(request, round)));
-                    }
-                }
-                Step::Again(task) => {
-                    ready!(task.as_mut().poll(cx));
-                    *step = Step::Done;
-                }
-                Step::Settle(round) => {
-                    ready!(round.poll_settled(cx));
-                    *step = Step::Done;
-                }
-                Step::Done => return Poll::Ready(()),
-            }
+        let this = &mut *self;
+        if let Some(turn) = this.turn.take() {
+            this.begin(turn);
         }
+        ready!(this.poll_first_round(cx));
+        if let Some(again) = &mut this.again {
+            return again.as_mut().poll(cx);
+        }
+        // It is won, and stragglers may be under way.
+        this.first_round.as_mut().map_or(Poll::Ready(()), |won| won.poll_settled(cx))
     }
 }
 
@@ -241,8 +243,9 @@ impl Engine {
                 Some(Err(reason)) => return request.turned_away(&self, reason),
                 None => return,
             };
-            let Some(going_on) = request.may_begin(&self) else { return };
-            request = going_on;
+            if !request.may_begin(&self) {
+                return request.not_begun(&self);
+            }
             round = AcquireRound::begin(&self, &request.asked, turn);
             poll_fn(|cx| round.poll_decided(&mut request.answer, cx)).await;
         }

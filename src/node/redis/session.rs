@@ -98,11 +98,16 @@ impl Session {
         // Both are read before the send: an answer is void if either has changed when it comes.
         let (series, exchanges) = (self.clock().series(), self.exchanges());
         let (answer, node_us) = Answer::read(self.run(script).await?)?;
-        if let Some(node_us) = node_us {
-            // A jump begins a new series.
-            let _ = self.clock().handle_reading(sent, self.now(), node_us);
-        }
-        if self.clock().series() != series {
+        let arrived = self.now();
+        let seen = {
+            let mut clock = self.clock();
+            if let Some(node_us) = node_us {
+                // A jump begins a new series.
+                let _ = clock.handle_reading(sent, arrived, node_us);
+            }
+            clock.series()
+        };
+        if seen != series {
             Err(NodeError::ClockJumped)
         } else if self.exchanges() != exchanges {
             Err(NodeError::VoteLapsed)
