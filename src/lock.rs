@@ -7,7 +7,7 @@
 
 use std::{
     fmt,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError, TryLockError},
 };
 
 /// A value that one thread at a time may look at.
@@ -17,6 +17,15 @@ pub(crate) struct Lock<T>(Mutex<T>);
 impl<T> Lock<T> {
     pub(crate) const fn new(value: T) -> Self {
         Self(Mutex::new(value))
+    }
+
+    /// Nothing where somebody else has it, who may be a thread that there is in the parent of this process alone.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Waits until nobody else has it. A panic of whoever had it is no concern of the next.

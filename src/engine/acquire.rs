@@ -319,7 +319,11 @@ impl Engine {
         self: &Arc<Self>,
         request: &mut Request,
     ) -> Option<Result<Turn, TurnedAway>> {
-        if let Some(turn) = self.take_turn(Line::Acquires, self.now()) {
+        let now = self.now();
+        if !request.acquisition.may_begin(now) {
+            return Some(Err(TurnedAway::Late));
+        }
+        if let Some(turn) = self.take_turn(Line::Acquires, now) {
             return Some(Ok(turn));
         }
         let (give, given) = oneshot::channel();

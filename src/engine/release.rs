@@ -197,7 +197,8 @@ impl Releases {
             calls: Fanout::until(engine, started.saturating_add(longest(timeout))),
             outcomes: vec![NodeOutcome::NotAsked; engine.nodes.len()],
             turn: None,
-            stragglers_until: started.saturating_add(timeout),
+            // From now on, however long it has waited in line.
+            stragglers_until: engine.now().saturating_add(timeout),
             decided: false,
             limit: None,
         }

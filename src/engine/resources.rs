@@ -16,11 +16,22 @@ use crate::{
     protocol::{NodeId, Quorum, Resource},
 };
 
+/// The map is looked through for what nobody has any more no sooner than at this size.
+const FEW: usize = 32;
+
 /// All of them, by name.
 #[derive(Debug)]
 pub(super) struct Resources {
     quorum: Quorum,
-    by_name: Lock<HashMap<Resource, Weak<ResourceSlot>>>,
+    by_name: Lock<ByName>,
+}
+
+/// With some that nobody has any more, where the lock was not free when the last one gave it up.
+#[derive(Debug, Default)]
+struct ByName {
+    slots: HashMap<Resource, Weak<ResourceSlot>>,
+    /// The size at which those are taken out that nobody has.
+    prune_at: usize,
 }
 
 /// One resource that is wanted or held here.
@@ -40,8 +51,13 @@ impl Resources {
     /// The object of a resource, which is made where there is none.
     pub(super) fn slot(self: &Arc<Self>, name: &Resource) -> Arc<ResourceSlot> {
         let mut by_name = self.by_name.lock();
-        if let Some(slot) = by_name.get(name).and_then(Weak::upgrade) {
+        if let Some(slot) = by_name.slots.get(name).and_then(Weak::upgrade) {
             return slot;
+        }
+        // Looked through only when it has doubled, it costs each acquire little however much is held.
+        if by_name.slots.len() >= by_name.prune_at {
+            by_name.slots.retain(|_, slot| slot.strong_count() > 0);
+            by_name.prune_at = by_name.slots.len().saturating_mul(2).max(FEW);
         }
         let slot = Arc::new(ResourceSlot {
             name: name.clone(),
@@ -49,14 +65,14 @@ impl Resources {
             gone_from: Lock::default(),
             freed: Notify::new(),
         });
-        by_name.insert(name.clone(), Arc::downgrade(&slot));
+        by_name.slots.insert(name.clone(), Arc::downgrade(&slot));
         slot
     }
 
     /// A node says that the key of a resource is gone there.
     pub(super) fn handle_gone(&self, node: NodeId, name: &Resource) {
         // Upgraded without the lock: the last one to have it takes the lock when it drops it.
-        let slot = self.by_name.lock().get(name).cloned();
+        let slot = self.by_name.lock().slots.get(name).cloned();
         if let Some(slot) = slot.and_then(|slot| slot.upgrade()) {
             slot.handle_gone(node);
         }
@@ -96,10 +112,11 @@ impl ResourceSlot {
 
 impl Drop for ResourceSlot {
     fn drop(&mut self) {
-        let mut by_name = self.home.by_name.lock();
+        // A process that was forked drops its copies too, and in its parent another thread may have had the lock.
+        let Some(mut by_name) = self.home.by_name.try_lock() else { return };
         // Another one may have been made in its place.
-        if by_name.get(&self.name).is_some_and(|slot| slot.strong_count() == 0) {
-            by_name.remove(&self.name);
+        if by_name.slots.get(&self.name).is_some_and(|slot| slot.strong_count() == 0) {
+            by_name.slots.remove(&self.name);
         }
     }
 }
@@ -126,9 +143,23 @@ mod tests {
         let (one, two) = (resources.slot(&name()), resources.slot(&name()));
         assert!(Arc::ptr_eq(&one, &two));
         drop(one);
-        assert_eq!(resources.by_name.lock().len(), 1);
+        assert_eq!(resources.by_name.lock().slots.len(), 1);
         drop(two);
-        assert_eq!(resources.by_name.lock().len(), 0);
+        assert_eq!(resources.by_name.lock().slots.len(), 0);
+    }
+
+    /// In a process that was forked it may never be free.
+    #[test]
+    fn to_give_one_up_waits_for_no_lock_and_what_stays_is_forgotten_later() {
+        let resources = Resources::new(Quorum::of(3));
+        let name = |number: usize| Resource::new(number.to_string()).unwrap();
+        let slots: Vec<_> = (0..FEW).map(|number| resources.slot(&name(number))).collect();
+        let locked = resources.by_name.lock();
+        drop(slots);
+        assert_eq!(locked.slots.len(), FEW);
+        drop(locked);
+        let _held = resources.slot(&name(FEW));
+        assert_eq!(resources.by_name.lock().slots.len(), 1);
     }
 
     #[test]

@@ -191,6 +191,11 @@ impl Acquisition {
         }
     }
 
+    /// Whether a round may still begin at `now`: the pause before it may have lasted longer than it should.
+    pub fn may_begin(&self, now: Timestamp) -> bool {
+        self.policy == WaitPolicy::OneRound || self.lasts_until(now)
+    }
+
     /// A round was lost, which is known at `now`. `round_trip` is the measured one, if there is one; `random` is any
     /// byte, by which those who wait for the same resource part.
     pub fn handle_lost_round(

@@ -87,20 +87,23 @@ impl<T> Arrivals<T> {
 
     /// Begins what arrives, until it is closed. All that have arrived are begun before any of them goes on, so that
     /// what they send to one node leaves together. Where this is dropped, as by a runtime that ends, the rest is too.
-    pub(super) async fn attend(self: Arc<Self>, begin: impl Fn(T)) {
+    pub(super) fn attend(self: Arc<Self>, begin: impl Fn(T)) -> impl Future<Output = ()> {
+        // Made before the first poll, since a runtime may end without one.
         let attending = Attending(self);
-        let Attending(arrivals) = &attending;
-        loop {
-            arrivals.claim_thread();
-            let (tasks, closed) = {
-                let mut waiting = arrivals.lock();
-                (std::mem::take(&mut waiting.tasks), waiting.closed)
-            };
-            tasks.into_iter().for_each(&begin);
-            if closed {
-                return;
+        async move {
+            let Attending(arrivals) = &attending;
+            loop {
+                arrivals.claim_thread();
+                let (tasks, closed) = {
+                    let mut waiting = arrivals.lock();
+                    (std::mem::take(&mut waiting.tasks), waiting.closed)
+                };
+                tasks.into_iter().for_each(&begin);
+                if closed {
+                    return;
+                }
+                arrivals.wake.notified().await;
             }
-            arrivals.wake.notified().await;
         }
     }
 
@@ -194,5 +197,17 @@ mod tests {
             let elsewhere = scope.spawn(|| arrivals.is_claimed_here());
             assert!(!elsewhere.join().unwrap());
         });
+    }
+
+    #[test]
+    fn an_end_without_a_first_poll_is_an_end() {
+        let arrivals = Arrivals::new();
+        let attending = Arc::clone(&arrivals).attend(|_: Arc<u8>| ());
+        let task = Arc::new(1);
+        arrivals.push(Arc::clone(&task));
+        drop(attending);
+        assert!(arrivals.has_ended());
+        arrivals.push(Arc::clone(&task));
+        assert_eq!(Arc::strong_count(&task), 1, "what will not be run is dropped");
     }
 }

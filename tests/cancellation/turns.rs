@@ -248,3 +248,26 @@ fn who_has_found_the_resource_held_is_told_so_when_its_time_is_up_in_line() {
     drop(burst);
     fixture.runtime.shut_down();
 }
+
+/// The time for stragglers begins when a release is sent, and not when it was asked for. Of two slow nodes one falls
+/// behind, and is sent its releases again; the other answers soon, and a little after the first two.
+#[test]
+fn releases_that_waited_in_line_are_not_sent_again_to_a_node_that_answers() {
+    const MANY: usize = 1_500;
+    let fixture = Fixture::new(1, [Behaviour::Ok; 3]);
+    let leases: Vec<Lease> = ended(&fixture, started(&fixture, "r", MANY, patient))
+        .into_iter()
+        .map(|(_, result)| result.unwrap())
+        .collect();
+    fixture.runtime.pass(Duration::from_secs(1));
+    let before: Vec<usize> = fixture.nodes.iter().map(|node| node.sent()).collect();
+    // The last ones wait for longer than a node timeout.
+    fixture.nodes[1].turn(Behaviour::Busy);
+    fixture.nodes[2].turn(Behaviour::Busy);
+    drop(leases);
+    fixture.runtime.pass(Duration::from_secs(5));
+    let again = fixture.nodes.iter().zip(before).map(|(node, before)| node.sent() - before - MANY);
+    let again: Vec<usize> = again.collect();
+    assert!(again[0] == 0 && again[1].min(again[2]) <= FIRST, "sent again: {again:?}");
+    fixture.assert_clean("after releases that waited in line");
+}

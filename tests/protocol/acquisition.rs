@@ -277,3 +277,13 @@ fn a_round_that_is_not_lost_has_nothing_to_say() {
     };
     assert_eq!(lost, expected, "no node failed, so that none but those in quarantine did");
 }
+
+#[test]
+fn w2_a_pause_that_lasts_too_long_ends_in_no_round() {
+    let with = |policy| Acquisition::new(SETTINGS, policy, at(0));
+    let limited = with(WaitPolicy::For(200 * MS));
+    assert!(limited.may_begin(at(199)) && !limited.may_begin(at(200)));
+    assert!(with(WaitPolicy::Unlimited).may_begin(at(1_000_000)));
+    // Its second round waits for the nodes to be looked at, which has a limit of its own.
+    assert!(with(WaitPolicy::OneRound).may_begin(at(300)));
+}

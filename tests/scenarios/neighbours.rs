@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use quorlock::{Lease, Redlock};
-use quorlock_harness::{Cluster, Server, eventually};
+use quorlock_harness::{Cluster, Server, eventually, redis};
 
 use super::{MS, SECOND, SOON, admit, admitted, all_ready, alone, clock::Clocks, ready, settings};
 
@@ -171,4 +171,35 @@ fn a_node_of_another_fleet_is_refused() {
     let other = Redlock::builder().nodes(urls).fleet("invoices").danger_skip_quarantine();
     let other = ready(other.connect_timeout(10 * SECOND));
     other.acquire("r").wait(Duration::from_secs(5)).blocking().unwrap().release_blocking().unwrap();
+}
+
+/// A server says of all its databases that they were emptied, and of which it was it does not say.
+#[test]
+fn a_neighbour_that_empties_a_database_of_its_own_again_and_again_costs_little() {
+    let _turn = alone();
+    let cluster = admitted(3, SECOND);
+    let redlock = ready(settings(&cluster, SECOND));
+    let stopped = std::sync::atomic::AtomicBool::new(false);
+    let (mut granted, mut asked) = (0, 0);
+    std::thread::scope(|scope| {
+        for server in &cluster {
+            let stopped = &stopped;
+            scope.spawn(move || {
+                let mut connection = server.control();
+                redis::cmd("SELECT").arg(5).exec(&mut connection).unwrap();
+                while !stopped.load(std::sync::atomic::Ordering::Relaxed) {
+                    redis::cmd("FLUSHDB").exec(&mut connection).unwrap();
+                    std::thread::sleep(Duration::from_millis(3));
+                }
+            });
+        }
+        let began = std::time::Instant::now();
+        while began.elapsed() < 5 * SECOND {
+            asked += 1;
+            granted += usize::from(redlock.acquire("r").wait(SECOND).blocking().is_ok());
+        }
+        stopped.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    println!("{granted} of {asked}");
+    assert!(granted * 10 > asked * 9, "{granted} of {asked}");
 }

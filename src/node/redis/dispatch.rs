@@ -10,12 +10,16 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use redis::{Cmd, RedisResult, Value, aio::MultiplexedConnection};
+use redis::{Arg, Cmd, RedisResult, Value, aio::MultiplexedConnection};
 
 use crate::lock::Lock;
 
-/// How many a link keeps for later. Each takes about two kilobytes, and a burst leaves no more behind than this.
+/// How many a link keeps for later. Each takes about two kilobytes and what its largest command took, and a burst leaves
+/// no more behind than this.
 const MOST_IDLE: usize = 256;
+
+/// One that has carried a command with more bytes than this is not kept, since it keeps their room.
+const LARGE: usize = 4096;
 
 /// A command under way, or none.
 pub(super) type Dispatch = Box<dyn Slot>;
@@ -24,6 +28,9 @@ pub(super) type Dispatch = Box<dyn Slot>;
 pub(super) trait Slot: Send {
     /// Writes a command, which is sent at the first poll.
     fn begin(&mut self, write: &mut dyn FnMut(&mut Cmd));
+
+    /// Whether it has carried a command that took much room.
+    fn is_large(&self) -> bool;
 
     /// The reply. Then it may begin again.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<RedisResult<Value>>;
@@ -47,6 +54,9 @@ impl Idle {
 
     /// Takes back one whose reply has come.
     pub(super) fn give_back(&self, dispatch: Dispatch) {
+        if dispatch.is_large() {
+            return;
+        }
         let mut dispatches = self.dispatches.lock();
         if dispatches.len() < MOST_IDLE {
             dispatches.push(dispatch);
@@ -65,13 +75,19 @@ fn new(connection: MultiplexedConnection) -> Dispatch {
         let reply = connection.send_packed_command(&command).await;
         (reply, (connection, command))
     };
-    Box::new(Reused { tools: Some((connection, Cmd::new())), send, reply: Box::pin(None) })
+    Box::new(Reused {
+        tools: Some((connection, Cmd::new())),
+        send,
+        large: false,
+        reply: Box::pin(None),
+    })
 }
 
 struct Reused<S, F> {
     /// `None` while they are in use.
     tools: Option<Tools>,
     send: S,
+    large: bool,
     reply: Pin<Box<Option<F>>>,
 }
 
@@ -84,8 +100,14 @@ where
         if let Some((connection, mut command)) = self.tools.take() {
             command.clear();
             write(&mut command);
+            let bytes: usize = command.args_iter().map(|arg| arg_len(&arg)).sum();
+            self.large |= bytes > LARGE;
             self.reply.set(Some((self.send)((connection, command))));
         }
+    }
+
+    fn is_large(&self) -> bool {
+        self.large
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<RedisResult<Value>> {
@@ -94,5 +116,12 @@ where
         self.reply.set(None);
         self.tools = Some(tools);
         Poll::Ready(reply)
+    }
+}
+
+const fn arg_len(arg: &Arg<&[u8]>) -> usize {
+    match arg {
+        Arg::Simple(bytes) => bytes.len(),
+        _ => 0,
     }
 }

@@ -3,7 +3,7 @@
 //! It decides that data which went back, such as to a backup, has to join again. It must never let what it has seen of
 //! a node be forgotten for an older answer.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     codec::{self, Looked},
@@ -15,8 +15,32 @@ use crate::{
     protocol::{Floor, Marker},
 };
 
+/// How often a look is repeated during which the data was exchanged: a server says so of all its databases, and another
+/// program may empty one of its own again and again.
+const REPEATS: usize = 3;
+
 /// Reads the marker, and marks a node that was not admitted.
 pub(super) async fn join(session: Arc<Session>, join: Join) -> Result<Marker, NodeError> {
+    for _ in 0..REPEATS {
+        match look(Arc::clone(&session), join).await {
+            Err(NodeError::VoteLapsed) => {}
+            answer => return answer,
+        }
+    }
+    look(session, join).await
+}
+
+/// Reads the marker again whenever the server says that all its data was dropped or exchanged. Most of the time that was
+/// another database than ours. It never ends.
+pub(super) async fn attend_exchanges(session: &Arc<Session>) {
+    loop {
+        session.exchanged().await;
+        // Whatever this shows, the next command is answered accordingly; where it fails, the next visit looks again.
+        let _ = join(Arc::clone(session), Join::look(Duration::ZERO)).await;
+    }
+}
+
+async fn look(session: Arc<Session>, join: Join) -> Result<Marker, NodeError> {
     // Read before the send: what is learnt while the look is under way may be newer than what it tells.
     let exchanges = session.exchanges();
     let before = session.known_once().map(|known| (known.mark(), known.high_water()));
@@ -33,7 +57,7 @@ pub(super) async fn join(session: Arc<Session>, join: Join) -> Result<Marker, No
                 }
                 // Once more at most: that look has this era as its `force`, and ends above.
                 let again = join.force(era).lost();
-                return Box::pin(self::join(Arc::clone(&session), again)).await;
+                return Box::pin(look(Arc::clone(&session), again)).await;
             }
             let marker = known.marker();
             session.learn(exchanges, Arc::new(known));

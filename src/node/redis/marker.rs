@@ -7,7 +7,10 @@ use std::{sync::Arc, time::Duration};
 
 use redis::Value;
 
-use crate::protocol::{Mark, Marker};
+use crate::{
+    node::NodeError,
+    protocol::{Mark, Marker},
+};
 
 /// A marker as a script has told it.
 #[derive(Clone, Debug)]
@@ -101,6 +104,11 @@ impl CachedMarker {
     /// The head for a command of a round that knew this of the node.
     pub(super) fn head_for(&self, mark: Mark) -> Option<&Head> {
         self.head.as_ref().filter(|_| self.mark == mark)
+    }
+
+    /// Why there is no head for a round: the node is not admitted, or it is in another state than the round knew.
+    pub(super) const fn refusal(&self) -> NodeError {
+        if self.ready { NodeError::Outdated } else { NodeError::NotAdmitted }
     }
 
     /// The era, of a node that is ready.

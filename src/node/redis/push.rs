@@ -7,20 +7,30 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use redis::{PushInfo, PushKind, Value};
+use tokio::sync::Notify;
 
 use super::signs::Down;
 
 /// How often a server has said, on one connection, that all its data was dropped or exchanged.
 #[derive(Debug, Default)]
-pub(super) struct Exchanges(AtomicU64);
+pub(super) struct Exchanges {
+    count: AtomicU64,
+    changed: Notify,
+}
 
 impl Exchanges {
     pub(super) fn count(&self) -> u64 {
-        self.0.load(Ordering::Acquire)
+        self.count.load(Ordering::Acquire)
     }
 
     fn add(&self) {
-        self.0.fetch_add(1, Ordering::AcqRel);
+        self.count.fetch_add(1, Ordering::AcqRel);
+        self.changed.notify_one();
+    }
+
+    /// Ends when there has been one more. For one waiter only.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
     }
 }
 

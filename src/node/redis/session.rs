@@ -138,9 +138,23 @@ impl Session {
         self.known.lock().as_ref().map(|(_, known)| Arc::clone(known))
     }
 
+    /// What the marker said, for a command that relies on it. Since an exchange nothing is known; the marker is being
+    /// read again, and the node may well be what it was.
+    pub(super) fn ready(&self) -> Result<Arc<CachedMarker>, NodeError> {
+        self.known().ok_or_else(|| match self.known_once() {
+            Some(_) => NodeError::Outdated,
+            None => NodeError::NotAdmitted,
+        })
+    }
+
+    /// Ends when the server has said once more that all its data was dropped or exchanged.
+    pub(super) async fn exchanged(&self) {
+        self.exchanges.changed().await;
+    }
+
     /// What the node was admitted as, when that was last read.
     pub(super) fn identity(&self) -> Result<Arc<[u8]>, NodeError> {
-        self.known().map(|known| Arc::clone(known.identity())).ok_or(NodeError::NotAdmitted)
+        self.ready().map(|known| Arc::clone(known.identity()))
     }
 
     /// The marker has been read, by a look that was sent after so many exchanges.

@@ -14,7 +14,7 @@ use redis::{AsyncConnectionConfig, PushInfo};
 use super::{
     Shared, check,
     codec::Process,
-    errors,
+    errors, joining,
     link::Link,
     push::{self, Exchanges},
     resolve::Resolver,
@@ -53,9 +53,12 @@ async fn supervise(node: &Arc<Shared>, context: &NodeContext) {
             Ok((session, claim)) => {
                 let reason = {
                     let (ended, closed) = (session.link().ended(), closed(node));
-                    match select(std::pin::pin!(ended), std::pin::pin!(closed)).await {
+                    let attend = std::pin::pin!(joining::attend_exchanges(&session));
+                    let closed = std::pin::pin!(closed);
+                    let stopped = select(closed, attend);
+                    match select(std::pin::pin!(ended), stopped).await {
                         Either::Left((reason, _)) => reason,
-                        Either::Right(((), _)) => break,
+                        Either::Right(_) => break,
                     }
                 };
                 // The server may be found behind the address of another node from now on.

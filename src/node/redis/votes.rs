@@ -80,9 +80,9 @@ async fn acquire(
     hint: u64,
     mark: Mark,
 ) -> Result<Reply, NodeError> {
-    let known = session.known().ok_or(NodeError::NotAdmitted)?;
+    let known = session.ready()?;
     // A round that knew another state of the node than the session does now would be refused: it is not sent.
-    let head = known.head_for(mark).ok_or(NodeError::Outdated)?;
+    let head = known.head_for(mark).ok_or_else(|| known.refusal())?;
     let now = session.now();
     // Zero says that there is no limit: a clock that was never read cannot be compared with.
     let latest = session.latest(now).unwrap_or(0);
@@ -103,8 +103,8 @@ async fn confirm(
     token: FencingToken,
     mark: Mark,
 ) -> Result<Reply, NodeError> {
-    let known = session.known().ok_or(NodeError::NotAdmitted)?;
-    let head = known.head_for(mark).ok_or(NodeError::Outdated)?;
+    let known = session.ready()?;
+    let head = known.head_for(mark).ok_or_else(|| known.refusal())?;
     let script = || codec::confirm(head, &resource, owner, token);
     let answer = session.vote(script, session.now()).await?;
     codec::confirmed(&answer, token).map_err(|error| refused_under(&session, mark, error))
