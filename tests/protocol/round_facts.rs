@@ -288,3 +288,23 @@ fn a_node_that_does_not_confirm_in_time_has_failed() {
     assert!(attempt.round.is_overrun(), "two were slow");
     assert!(!attempt.round.is_quarantined(), "two have failed, and none is in quarantine");
 }
+
+#[test]
+fn the_footprint_leaves_the_round_once_after_the_verdict_and_takes_the_releases_along() {
+    let mut round = sent(3);
+    assert_eq!(round.take_footprint(), None, "the round may still be lost");
+    round.handle_reply(node(0), GRANTED, at(1));
+    round.handle_abandoned();
+    let mut footprint = round.take_footprint().unwrap();
+    assert!(footprint.has_ended());
+    assert_eq!(round.take_footprint(), None);
+    assert_eq!((drain(&mut round), round.may_stand().count()), (vec![], 0));
+    let ordered = std::iter::from_fn(|| footprint.poll_release()).map(|order| order.node);
+    assert_eq!(ordered.collect::<Vec<_>>(), [0, 1, 2].map(node));
+
+    let mut won = sent(1);
+    won.handle_reply(node(0), GRANTED, at(1));
+    let footprint = won.take_footprint().unwrap();
+    assert!(!footprint.has_ended());
+    assert_eq!(footprint.may_stand().collect::<Vec<_>>(), [node(0)]);
+}
