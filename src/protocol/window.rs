@@ -173,6 +173,8 @@ mod tests {
             window.handle_answer(at(round), at(round + 1), FIRST / 2 - 1);
         }
         assert_eq!(window.limit(), FIRST);
+        window.handle_answer(at(1000), at(1001), FIRST / 2);
+        assert_eq!(window.limit(), FIRST + 1, "half of it is enough");
     }
 
     #[test]
