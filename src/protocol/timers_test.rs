@@ -27,6 +27,9 @@ fn the_task_is_started_once_and_woken_only_for_what_comes_before_it_looks() {
     assert!(queue.due(100).is_empty());
     assert_eq!(queue.next_look(at(100)), Some(at(600)), "it never sleeps for long");
     assert_eq!(queue.add(700, Duration::ZERO).1, Wakeup::Silent);
+    let (then, wakeup) = queue.add(600, Duration::ZERO);
+    assert_eq!(wakeup, Wakeup::Silent, "that is when it looks");
+    queue.cancel(then);
     assert_eq!(queue.add(599, Duration::ZERO).1, Wakeup::Wake);
     assert_eq!(queue.add(598, Duration::ZERO).1, Wakeup::Silent, "it has been woken");
     assert!(queue.due(101).is_empty());
@@ -38,7 +41,9 @@ fn the_task_is_started_once_and_woken_only_for_what_comes_before_it_looks() {
 #[test]
 fn a_task_with_nothing_left_goes_home_and_the_next_lease_starts_another() {
     let mut queue = TimerQueue::default();
+    assert!(queue.is_empty());
     let (key, _) = queue.add(1_000, Duration::ZERO);
+    assert!(!queue.is_empty());
     queue.cancel(key);
     assert_eq!((queue.len(), queue.next_look(at(0))), (0, None));
     assert_eq!(queue.add(1_000, Duration::ZERO).1, Wakeup::Start);
@@ -75,6 +80,7 @@ fn a_batch_is_filled_and_not_exceeded() {
     for n in 0..300 {
         let _ = queue.add(1_000 + n, 1_000 * MS);
     }
+    assert_eq!(TimerQueue::<()>::batch(), 128);
     assert_eq!(queue.due(1_000).len(), BATCH);
     assert_eq!(queue.due(1_001).len(), 0, "the rest is not due");
     assert_eq!(queue.due(1_128).len(), BATCH);

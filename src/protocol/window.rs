@@ -137,12 +137,47 @@ mod tests {
     }
 
     #[test]
+    fn as_many_as_the_smallest_window_are_a_crowd() {
+        assert!(!Window::is_crowd(FEWEST - 1));
+        assert!(Window::is_crowd(FEWEST));
+    }
+
+    #[test]
+    fn an_eighth_of_each_round_trip_is_learnt_while_few_are_under_way() {
+        let mut window = window();
+        window.handle_answer(at(0), at(8), FEWEST);
+        window.handle_answer(at(8), at(24), FEWEST);
+        assert_eq!(window.base, Some(9 * MS));
+        window.handle_answer(at(24), at(84), FEWEST + 1);
+        assert_eq!(window.base, Some(9 * MS), "with more under way, only the shortest counts");
+        window.handle_answer(at(84), at(85), FEWEST + 1);
+        assert_eq!(window.base, Some(MS));
+    }
+
+    #[test]
+    fn it_shrinks_above_half_of_what_is_left_and_grows_up_to_a_quarter() {
+        // The network takes 20 ms, which leaves 80 ms of the node timeout.
+        let after = |took: u64| {
+            let mut window = window();
+            window.handle_answer(at(0), at(20), 1);
+            window.handle_answer(at(100), at(100 + took), FIRST);
+            (window.limit(), window.opening)
+        };
+        assert_eq!(after(40), (FIRST + 1, true));
+        assert_eq!(after(41), (FIRST, false));
+        assert_eq!(after(60), (FIRST, false));
+        assert_eq!(after(61), (FIRST * 3 / 4, false));
+    }
+
+    #[test]
     fn it_does_not_grow_while_it_is_not_used() {
         let mut window = window();
         for round in 0..1000 {
             window.handle_answer(at(round), at(round + 1), FIRST / 2 - 1);
         }
         assert_eq!(window.limit(), FIRST);
+        window.handle_answer(at(1000), at(1001), FIRST / 2);
+        assert_eq!(window.limit(), FIRST + 1, "half of it is enough");
     }
 
     #[test]

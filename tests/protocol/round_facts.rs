@@ -267,13 +267,16 @@ fn nodes_that_could_not_be_asked_count_also_behind_the_one_that_settled_it() {
     assert!(!attempt.round.is_quarantined(), "four of five are down");
     assert_eq!(attempt.asked, [0usize; 0]);
 
-    // What was not sent and is said to have timed out was not asked.
-    let mut round = acquire(3);
-    for index in [0, 1] {
-        round.handle_reply(node(index), Err(broken), start());
+    // What is said to have been sent there, or answered, was not.
+    for reply in [UNKNOWN, GRANTED, denied()] {
+        let mut round = acquire(3);
+        let late = Failure::new(false, Cause::Slow);
+        round.handle_reply(node(0), Err(late), start());
+        round.handle_reply(node(1), Err(broken), start());
+        round.handle_reply(node(2), reply.clone(), at(1));
+        assert!(!round.is_overrun(), "{reply:?}");
+        assert_eq!((round.granted(), round.free_after()), (0, None), "{reply:?}");
     }
-    round.handle_timeout(at(1));
-    assert!(!round.is_overrun());
 }
 
 #[test]
@@ -287,4 +290,24 @@ fn a_node_that_does_not_confirm_in_time_has_failed() {
     assert_eq!(attempt.round.loss(), Some(RoundLoss::NoQuorum));
     assert!(attempt.round.is_overrun(), "two were slow");
     assert!(!attempt.round.is_quarantined(), "two have failed, and none is in quarantine");
+}
+
+#[test]
+fn the_footprint_leaves_the_round_once_after_the_verdict_and_takes_the_releases_along() {
+    let mut round = sent(3);
+    assert_eq!(round.take_footprint(), None, "the round may still be lost");
+    round.handle_reply(node(0), GRANTED, at(1));
+    round.handle_abandoned();
+    let mut footprint = round.take_footprint().unwrap();
+    assert!(footprint.has_ended());
+    assert_eq!(round.take_footprint(), None);
+    assert_eq!((drain(&mut round), round.may_stand().count()), (vec![], 0));
+    let ordered = std::iter::from_fn(|| footprint.poll_release()).map(|order| order.node);
+    assert_eq!(ordered.collect::<Vec<_>>(), [0, 1, 2].map(node));
+
+    let mut won = sent(1);
+    won.handle_reply(node(0), GRANTED, at(1));
+    let footprint = won.take_footprint().unwrap();
+    assert!(!footprint.has_ended());
+    assert_eq!(footprint.may_stand().collect::<Vec<_>>(), [node(0)]);
 }
