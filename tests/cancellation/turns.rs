@@ -59,6 +59,13 @@ fn ended(
     panic!("{} have not ended", open.len());
 }
 
+/// This many leases, for whose rounds nothing is under way any more.
+fn held(fixture: &Fixture, count: usize) -> Vec<Lease> {
+    let all = ended(fixture, started(fixture, "r", count, patient));
+    fixture.runtime.pass(Duration::from_secs(1));
+    all.into_iter().map(|(_, result)| result.unwrap()).collect()
+}
+
 fn patient(request: Acquire) -> Acquire {
     request.wait(Duration::from_secs(60))
 }
@@ -202,11 +209,7 @@ fn single_rounds_that_time_out_while_others_of_their_burst_are_answered_are_no_o
 fn a_release_is_answered_within_ten_node_timeouts_however_many_there_are() {
     const MANY: usize = 500;
     let fixture = Fixture::new(1, [Behaviour::Ok; 3]);
-    let leases: Vec<Lease> = ended(&fixture, started(&fixture, "r", MANY, patient))
-        .into_iter()
-        .map(|(_, result)| result.unwrap())
-        .collect();
-    fixture.runtime.pass(Duration::from_secs(1));
+    let leases = held(&fixture, MANY);
     fixture.nodes.iter().for_each(|node| node.turn(Behaviour::Never));
     let before = fixture.runtime.now();
     let mut releases: Vec<_> = leases.into_iter().map(Lease::release).collect();
@@ -255,11 +258,7 @@ fn who_has_found_the_resource_held_is_told_so_when_its_time_is_up_in_line() {
 fn releases_that_waited_in_line_are_not_sent_again_to_a_node_that_answers() {
     const MANY: usize = 1_500;
     let fixture = Fixture::new(1, [Behaviour::Ok; 3]);
-    let leases: Vec<Lease> = ended(&fixture, started(&fixture, "r", MANY, patient))
-        .into_iter()
-        .map(|(_, result)| result.unwrap())
-        .collect();
-    fixture.runtime.pass(Duration::from_secs(1));
+    let leases = held(&fixture, MANY);
     let before: Vec<usize> = fixture.nodes.iter().map(|node| node.sent()).collect();
     // The last ones wait for longer than a node timeout.
     fixture.nodes[1].turn(Behaviour::Busy);
