@@ -1,3 +1,4 @@
+#![cfg_attr(doc, doc = include_str!("guide/links.md"))]
 #![doc = include_str!("../README.md")]
 //!
 //! # Modules
@@ -7,23 +8,13 @@
 //! - `node`: how one command reaches one node; `MemoryNode` for unit tests
 //! - `runtime`: time, tasks and randomness
 #![cfg_attr(not(feature = "tokio"), no_std)]
+// On docs.rs each item says which feature it needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 extern crate alloc;
 
-/// The examples of the documentation, compiled and run as tests.
-#[cfg(all(doctest, feature = "redis"))]
-mod documentation {
-    macro_rules! page {
-        ($($name:ident $file:literal)*) => {$(
-            #[doc = include_str!(concat!("../docs/", $file))]
-            mod $name {}
-        )*};
-    }
-    page! {
-        algorithm "algorithm.md" architecture "architecture.md" defaults "defaults.md"
-        errors "errors.md" fencing "fencing.md" operating "operating.md" patterns "patterns.md" safety "safety.md" testing "testing.md"
-    }
-}
+#[cfg(any(doc, all(doctest, feature = "redis")))]
+pub mod guide;
 
 pub mod protocol;
 
