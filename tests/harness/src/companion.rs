@@ -1,4 +1,4 @@
-//! The test binary that runs, once more: another process for one of its tests, which can be stopped.
+//! The test binary that runs, once more, or an example: another process for a test, which can be stopped.
 //!
 //! The test says by an environment variable what the process shall do, and returns after it. What it prints
 //! is piped to the first process; the end of its input tells it to end. It dies with the first process.
@@ -24,6 +24,31 @@ impl Companion {
         let program = std::env::current_exe().expect("the path of this binary");
         let mut command = Command::new(program);
         command.args([test, "--exact", "--nocapture"]).env(key, value);
+        Self::run(command)
+    }
+
+    /// Runs an example of the crate in this environment. It is built first, where what is there is not of today.
+    pub fn example<'a>(name: &str, env: impl IntoIterator<Item = (&'a str, String)>) -> Self {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.args([
+            "build",
+            "--quiet",
+            "--package",
+            "quorlock",
+            "--all-features",
+            "--example",
+            name,
+        ]);
+        assert!(cargo.status().expect("cargo runs").success(), "the example {name} is not built");
+        // Tests lie in `deps`, beside which there is a folder for the examples.
+        let test = std::env::current_exe().expect("the path of this binary");
+        let profile = test.ancestors().nth(2).expect("the folder of the profile");
+        let mut command = Command::new(profile.join("examples").join(name));
+        command.envs(env);
+        Self::run(command)
+    }
+
+    fn run(mut command: Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = Process::start(command);
         let input = process.take_stdin();
