@@ -26,8 +26,8 @@ use std::{
 
 use tokio::sync::Notify;
 
-pub use self::address::AddressError;
 pub(crate) use self::address::{Address, TlsSettings};
+pub use self::address::{AddressError, UrlPart, WrongAddress};
 pub(super) use self::errors::advice;
 use self::session::Session;
 use super::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus};
