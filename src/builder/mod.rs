@@ -79,6 +79,8 @@ pub struct Builder {
     runtime: Option<Arc<dyn Runtime>>,
     #[cfg(feature = "redis")]
     tls: crate::node::redis::TlsSettings,
+    #[cfg(feature = "redis")]
+    credentials: Option<crate::node::redis::CredentialSource>,
 }
 
 impl Builder {

@@ -42,6 +42,54 @@ impl Builder {
         self
     }
 
+    /// Asks for user and password of each URL node at every connect, for credentials that change: those of a secret
+    /// store, or tokens that expire. `give` is called with the address of the node, as [`Redlock::nodes`] shows it, and
+    /// takes the place of what the URL says. By default the URL says it.
+    ///
+    /// It is called for each node by itself, again for every attempt to connect, and has the connect timeout in all.
+    /// A failure, a panic or a hang of it is that node's failure, and it is asked again at the next attempt. What it
+    /// gives is shown nowhere. The text of its error is, as the reason why the node is down: keep secrets out of it.
+    ///
+    /// It runs on the engine's thread and must not block that: a lease could not be renewed meanwhile. Take a value
+    /// that something else keeps up to date, or fetch it asynchronously. With the default runtime, tokio's sockets and
+    /// timers work there.
+    ///
+    /// A connection stays authenticated when the password changes, since servers keep it, and this crate does not
+    /// authenticate it anew. Where a server ends it, because the user is gone or a token has expired, the next one asks
+    /// again at once (`docs/operating.md`, "Passwords that change").
+    ///
+    /// ```
+    /// use std::sync::{Arc, RwLock};
+    /// use quorlock::{Credentials, Redlock};
+    ///
+    /// // Written by whatever follows the secret store.
+    /// let current = Arc::new(RwLock::new("first".to_owned()));
+    ///
+    /// let seen = Arc::clone(&current);
+    /// let builder = Redlock::builder()
+    ///     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+    ///     .credentials(move |_address| {
+    ///         let password = seen.read().map(|password| password.clone());
+    ///         async move {
+    ///             let password = password.map_err(|_| "the secret is not there")?;
+    ///             Ok::<_, &str>(Credentials::new("app", password))
+    ///         }
+    ///     });
+    /// # drop(builder);
+    /// ```
+    ///
+    /// [`Redlock::nodes`]: crate::Redlock::nodes
+    #[cfg(feature = "redis")]
+    pub fn credentials<F, Fut, E>(mut self, give: F) -> Self
+    where
+        F: Fn(Arc<str>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<crate::Credentials, E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.credentials = Some(crate::node::redis::CredentialSource::new(give));
+        self
+    }
+
     /// The nodes of the list, of which each is another one.
     pub(super) fn open_nodes(&self) -> Result<Vec<Arc<dyn Node>>, ConfigError> {
         let nodes = self.open_each()?;
@@ -59,7 +107,10 @@ impl Builder {
             match &spec.0 {
                 Spec::Node(node) => nodes.push(Arc::clone(node)),
                 Spec::Url(url) => match Address::parse(url, &self.tls) {
-                    Ok(address) => nodes.push(Arc::new(RedisNode::new(address))),
+                    Ok(address) => {
+                        let address = address.with_credentials(self.credentials.clone());
+                        nodes.push(Arc::new(RedisNode::new(address)));
+                    }
                     Err(error) => wrong.push(WrongAddress { index, error }),
                 },
             }

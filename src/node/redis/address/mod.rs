@@ -14,11 +14,17 @@ use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Protocol
 pub use self::error::{AddressError, UrlPart, WrongAddress};
 use self::judge::Kind;
 pub(crate) use self::tls::TlsSettings;
+use super::credentials::CredentialSource;
+use crate::{
+    node::{NodeContext, NodeError},
+    protocol::Timestamp,
+};
 
 /// The address of one server, ready to connect to.
 pub(crate) struct Address {
     client: Client,
     display: Arc<str>,
+    credentials: Option<CredentialSource>,
 }
 
 impl Address {
@@ -44,7 +50,7 @@ impl Address {
         } else {
             Client::open(info).map_err(|_| unusable())?
         };
-        Ok(Self { client, display })
+        Ok(Self { client, display, credentials: None })
     }
 
     /// What `parse` would say of the text alone.
@@ -52,8 +58,21 @@ impl Address {
         judged(url.trim()).map(drop)
     }
 
-    pub(super) const fn client(&self) -> &Client {
-        &self.client
+    /// The same, with credentials that are asked for at each connect.
+    pub(crate) fn with_credentials(self, credentials: Option<CredentialSource>) -> Self {
+        Self { credentials, ..self }
+    }
+
+    /// What to connect with, this time.
+    pub(super) async fn client(
+        &self,
+        context: &NodeContext,
+        deadline: Timestamp,
+    ) -> Result<Client, NodeError> {
+        match &self.credentials {
+            Some(source) => source.apply(&self.client, &self.display, context, deadline).await,
+            None => Ok(self.client.clone()),
+        }
     }
 
     /// The number of the database.
