@@ -203,14 +203,12 @@ pub enum ConfigError {
         /// How many there are.
         nodes: usize,
     },
-    /// A URL cannot be used. The source says why.
+    /// URLs cannot be used. Each that is wrong is named, with what to write instead.
     #[cfg(feature = "redis")]
-    #[error("the address of node {index} cannot be used")]
+    #[error("{}", wrong_addresses(.wrong))]
     Address {
-        /// The place of the node in the list, counted from zero.
-        index: usize,
-        /// What is wrong with it.
-        source: crate::node::redis::AddressError,
+        /// All that are wrong, in the order of the list.
+        wrong: Arc<[crate::node::redis::WrongAddress]>,
     },
     /// A URL was given and the crate was built without Redis. Enable the feature `redis`.
     #[error("node {index} is a URL, and the feature `redis` is off")]
@@ -268,6 +266,15 @@ pub enum ConfigError {
         /// What the operating system said.
         source: Arc<std::io::Error>,
     },
+}
+
+#[cfg(feature = "redis")]
+fn wrong_addresses(wrong: &[crate::node::redis::WrongAddress]) -> String {
+    if let [only] = wrong {
+        return format!("the address of node {} cannot be used: {}", only.index, only.error);
+    }
+    let each: Vec<String> = wrong.iter().map(ToString::to_string).collect();
+    format!("the addresses of {} nodes cannot be used: {}", wrong.len(), each.join("; "))
 }
 
 impl ConfigError {

@@ -71,4 +71,4 @@ pub use self::{
     reentrant::{Reentrant, ReentrantLease},
 };
 #[cfg(feature = "redis")]
-pub use node::redis::AddressError;
+pub use node::redis::{AddressError, Credentials, UrlPart, WrongAddress};

@@ -8,16 +8,21 @@ mod error;
 mod memory;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
+mod spec;
 mod status;
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
-pub(crate) use self::context::{Fleet, NodeSettings, Watcher};
 pub use self::{
     context::{Claim, NodeContext},
     error::{NodeError, Refusal},
     memory::MemoryNode,
+    spec::NodeSpec,
     status::{ClockOffset, NodeState, NodeStatus},
+};
+pub(crate) use self::{
+    context::{Fleet, NodeSettings, Watcher},
+    spec::Spec,
 };
 use crate::protocol::{Command, Floor, Join, Marker, NodeClock, Reply};
 
@@ -120,68 +125,6 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
 /// ```
 pub fn never_forgets(join: Join) -> NodeFuture<Marker> {
     Box::pin(std::future::ready(Ok(Marker::new(true, join.max_ttl, 0))))
-}
-
-/// A node as it stands in a configuration: a URL, or something that is a node already.
-///
-/// URLs are `redis://[user:password@]host[:port][/database]`, `rediss://` for TLS (with a TLS feature),
-/// and `unix:///path/to/socket`; `valkey://` and `valkeys://` mean the same. IPv6 addresses stand in
-/// brackets.
-#[derive(Clone, Debug)]
-pub struct NodeSpec(pub(crate) Spec);
-
-#[derive(Clone)]
-pub(crate) enum Spec {
-    #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "refused at build"))]
-    Url(String),
-    Node(Arc<dyn Node>),
-}
-
-impl fmt::Debug for Spec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            // A URL may carry a password.
-            Self::Url(_) => f.write_str("Url(..)"),
-            Self::Node(node) => node.fmt(f),
-        }
-    }
-}
-
-impl NodeSpec {
-    /// A node of any kind, shared with other users of it.
-    pub fn new(node: Arc<dyn Node>) -> Self {
-        Self(Spec::Node(node))
-    }
-}
-
-impl From<&str> for NodeSpec {
-    fn from(url: &str) -> Self {
-        Self(Spec::Url(url.to_owned()))
-    }
-}
-
-impl From<&String> for NodeSpec {
-    fn from(url: &String) -> Self {
-        Self(Spec::Url(url.clone()))
-    }
-}
-
-impl From<String> for NodeSpec {
-    fn from(url: String) -> Self {
-        Self(Spec::Url(url))
-    }
-}
-
-impl From<MemoryNode> for NodeSpec {
-    fn from(node: MemoryNode) -> Self {
-        Self::new(Arc::new(node))
-    }
-}
-
-impl From<&MemoryNode> for NodeSpec {
-    fn from(node: &MemoryNode) -> Self {
-        Self::new(Arc::new(node.clone()))
-    }
 }
 
 #[cfg(test)]

@@ -12,6 +12,9 @@
 )]
 
 mod errors;
+mod inputs;
+#[cfg(feature = "redis")]
+mod urls;
 
 use std::{error::Error, future::IntoFuture, sync::Arc, time::Duration};
 
@@ -58,7 +61,10 @@ const _: () = {
 };
 
 #[cfg(feature = "redis")]
-const _: () = error::<quorlock::AddressError>();
+const _: () = {
+    error::<quorlock::AddressError>();
+    plain::<(quorlock::WrongAddress, quorlock::UrlPart)>();
+};
 
 const fn sent<T: Send + 'static>(value: T) -> T {
     value

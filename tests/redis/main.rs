@@ -15,6 +15,7 @@
 
 mod acquire;
 mod conformance;
+mod credentials;
 mod forgotten;
 mod links;
 mod markers;

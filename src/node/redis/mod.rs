@@ -6,6 +6,7 @@
 mod address;
 mod check;
 mod codec;
+mod credentials;
 mod dispatch;
 mod errors;
 mod joining;
@@ -26,10 +27,14 @@ use std::{
 
 use tokio::sync::Notify;
 
-pub use self::address::AddressError;
-pub(crate) use self::address::{Address, TlsSettings};
+pub use self::address::{AddressError, UrlPart, WrongAddress};
+pub use self::credentials::Credentials;
 pub(super) use self::errors::advice;
 use self::session::Session;
+pub(crate) use self::{
+    address::{Address, TlsSettings},
+    credentials::CredentialSource,
+};
 use super::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus};
 use crate::{
     lock::Lock,

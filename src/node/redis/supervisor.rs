@@ -151,10 +151,10 @@ async fn connect(
             push::handle(&message, &at_end, &seen);
             Ok::<(), redis::aio::SendError>(())
         });
+    let deadline: Timestamp = context.runtime().now().saturating_add(context.connect_timeout());
     let attempt = async {
-        let connection = node
-            .address
-            .client()
+        let client = node.address.client(context, deadline).await?;
+        let connection = client
             .get_multiplexed_async_connection_with_config(&config)
             .await
             .map_err(|error| match resolver.refusal() {
@@ -165,7 +165,6 @@ async fn connect(
         let identity = check::check(&link, context).await?;
         Ok((link, identity))
     };
-    let deadline: Timestamp = context.runtime().now().saturating_add(context.connect_timeout());
     let attempt = std::pin::pin!(attempt);
     let (link, identity) = match select(attempt, context.runtime().sleep_until(deadline)).await {
         Either::Left((result, _)) => result?,

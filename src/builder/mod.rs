@@ -1,14 +1,17 @@
-//! The builder: nodes, settings, and the runtime to run on.
+//! The builder: settings, and the runtime to run on.
 //!
-//! It collects, checks once, and starts. What each setting is for is said here, and nowhere else.
+//! It collects, checks once, and starts. What each setting is for is said here, and nowhere else; `nodes` says what a
+//! node may be given as.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+mod nodes;
+
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     config::{Config, ConfigError},
     engine::Engine,
     error::ConnectError,
-    node::{Node, NodeSpec, Spec},
+    node::NodeSpec,
     protocol::AdmissionPolicy,
     redlock::Redlock,
     runtime::{Runtime, TokioRuntime, block_on},
@@ -76,29 +79,11 @@ pub struct Builder {
     runtime: Option<Arc<dyn Runtime>>,
     #[cfg(feature = "redis")]
     tls: crate::node::redis::TlsSettings,
+    #[cfg(feature = "redis")]
+    credentials: Option<crate::node::redis::CredentialSource>,
 }
 
 impl Builder {
-    /// Adds a node: a URL, a [`MemoryNode`](crate::node::MemoryNode), or any other [`Node`].
-    ///
-    /// A quorum is floor(N/2)+1 of the nodes configured here. One node works and tolerates no failure;
-    /// three tolerate one, five two. An even count tolerates no more than the odd one below it. Two are
-    /// refused, because both would be needed. Every process must configure the same nodes.
-    pub fn node(mut self, node: impl Into<NodeSpec>) -> Self {
-        self.nodes.push(node.into());
-        self
-    }
-
-    /// Adds nodes: see [`node`](Builder::node).
-    pub fn nodes<I>(mut self, nodes: I) -> Self
-    where
-        I: IntoIterator,
-        I::Item: Into<NodeSpec>,
-    {
-        self.nodes.extend(nodes.into_iter().map(Into::into));
-        self
-    }
-
     /// The lifetime of a lease, where the request does not say another. Default 10 s, from 10 ms to `max_ttl`,
     /// in classic mode to a day.
     ///
@@ -304,7 +289,6 @@ impl Builder {
         self.config.validate()?;
         self.config.check_node_count(self.nodes.len())?;
         let nodes = self.open_nodes()?;
-        check_addresses(&nodes)?;
         // Last, so that a configuration that is refused starts no thread.
         let runtime = match self.runtime {
             Some(runtime) => runtime,
@@ -343,34 +327,4 @@ impl Builder {
         }
         block_on(redlock.connected())
     }
-
-    fn open_nodes(&self) -> Result<Vec<Arc<dyn Node>>, ConfigError> {
-        self.nodes.iter().enumerate().map(|(index, spec)| self.open_node(index, spec)).collect()
-    }
-
-    fn open_node(&self, index: usize, spec: &NodeSpec) -> Result<Arc<dyn Node>, ConfigError> {
-        match &spec.0 {
-            Spec::Node(node) => Ok(Arc::clone(node)),
-            #[cfg(feature = "redis")]
-            Spec::Url(url) => {
-                let address = crate::node::redis::Address::parse(url, &self.tls)
-                    .map_err(|source| ConfigError::Address { index, source })?;
-                Ok(Arc::new(crate::node::redis::RedisNode::new(address)))
-            }
-            #[cfg(not(feature = "redis"))]
-            Spec::Url(_) => Err(ConfigError::RedisFeatureMissing { index }),
-        }
-    }
-}
-
-fn check_addresses(nodes: &[Arc<dyn Node>]) -> Result<(), ConfigError> {
-    let mut seen = HashMap::new();
-    for (second, node) in nodes.iter().enumerate() {
-        // Two names of one server pass here, and are found by its `run_id` once both are connected.
-        let address = node.status().address;
-        if let Some(first) = seen.insert(Arc::clone(&address), second) {
-            return Err(ConfigError::SameAddress { first, second, address });
-        }
-    }
-    Ok(())
 }
