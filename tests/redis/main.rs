@@ -16,6 +16,7 @@
 mod acquire;
 mod conformance;
 mod forgotten;
+mod holder;
 mod links;
 mod markers;
 mod nodes;
