@@ -92,8 +92,9 @@ impl Server {
         let now = Instant::now();
         self.keys.retain(|_, (_, expires)| now < *expires);
         Ok(match command {
-            // This server never forgets, so that it need not be told what a round knew of it (the mark).
-            Command::Acquire { resource, owner, ttl, hint, mark: _ } => {
+            // This server never forgets, so that it need not be told what a round knew of it (the mark); and it keeps no
+            // notes of holders.
+            Command::Acquire { resource, owner, ttl, hint, .. } => {
                 if let Some((holder, expires)) = self.keys.get(resource.as_bytes()) {
                     let holder = holder.clone().into_boxed_slice();
                     let remaining = expires.saturating_duration_since(now);

@@ -6,7 +6,9 @@ use std::{fmt, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use thiserror::Error;
 
-use crate::protocol::{AdmissionPolicy, Backoff, Drift, RenewalPolicy, Resource, WaitSettings};
+use crate::protocol::{
+    AdmissionPolicy, Backoff, Drift, Label, RenewalPolicy, Resource, WaitSettings,
+};
 
 const TTL: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(86_400);
 const WAIT: RangeInclusive<Duration> = Duration::ZERO..=Duration::MAX;
@@ -49,6 +51,8 @@ pub(crate) struct Config {
     pub(crate) counter_retention: Duration,
     pub(crate) fleet: String,
     pub(crate) renewal: RenewalPolicy,
+    /// Or the length of one that cannot be a label.
+    pub(crate) label: Result<Option<Label>, usize>,
 }
 
 impl Default for Config {
@@ -73,6 +77,7 @@ impl Default for Config {
             counter_retention: Duration::from_secs(3600),
             fleet: "default".to_owned(),
             renewal: RenewalPolicy::default(),
+            label: Ok(None),
         }
     }
 }
@@ -115,6 +120,9 @@ impl Config {
         within("counter_retention", retention, &shown(&COUNTER_RETENTION))?;
         within("key_prefix bytes", self.key_prefix.len(), &(0..=MAX_PREFIX))?;
         within("fleet name bytes", self.fleet.len(), &(1..=MAX_FLEET))?;
+        if let Err(bytes) = self.label {
+            within("label bytes", bytes, &(1..=Label::MAX_BYTES))?;
+        }
         if self.key_prefix.starts_with(Resource::RESERVED.as_bytes()) {
             let prefix = Arc::from(self.key_prefix.escape_ascii().to_string());
             return Err(ConfigError::ReservedPrefix { prefix });
@@ -305,7 +313,7 @@ mod tests {
     #[test]
     fn every_knob_is_refused_beyond_either_end() {
         type Change = fn(&mut Config);
-        let changes: [(&str, Change); 17] = [
+        let changes: [(&str, Change); 19] = [
             ("ttl", |c| c.ttl = Duration::ZERO),
             ("ttl", |c| c.ttl = Duration::MAX),
             ("drift per mille", |c| c.drift_per_mille = 0),
@@ -322,6 +330,8 @@ mod tests {
             ("counter_retention", |c| c.counter_retention = Duration::from_secs(31 * 86_400)),
             ("key_prefix bytes", |c| c.key_prefix = vec![b'x'; MAX_PREFIX + 1]),
             ("fleet name bytes", |c| c.fleet.clear()),
+            ("label bytes", |c| c.label = Err(0)),
+            ("label bytes", |c| c.label = Err(Label::MAX_BYTES + 1)),
             ("fleet name bytes", |c| c.fleet = "x".repeat(MAX_FLEET + 1)),
         ];
         for (expected, change) in changes {

@@ -40,6 +40,8 @@ mod error;
 #[cfg(feature = "tokio")]
 mod fence;
 #[cfg(feature = "tokio")]
+mod holder;
+#[cfg(feature = "tokio")]
 mod lease;
 #[cfg(feature = "tokio")]
 mod lock;
@@ -66,6 +68,7 @@ pub use self::{
         NodeStates, ReleaseError, Reports, RunError,
     },
     fence::{FenceGate, StaleToken},
+    holder::{HeldBy, Holder, HolderError, NodeSighting},
     lease::{Lease, LeaseSignal, Release},
     redlock::Redlock,
     reentrant::{Reentrant, ReentrantLease},

@@ -10,6 +10,7 @@ use crate::{
     acquire::Acquire,
     engine::Engine,
     error::{CloseError, ConnectError, NodeOutcome, NodeReport, NodeStates, Reports},
+    holder::{Holder, HolderError},
     node::{NodeState, NodeStatus},
     protocol::{NodeId, WaitPolicy},
     runtime::block_on,
@@ -73,6 +74,51 @@ impl Redlock {
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.engine.statuses()
+    }
+
+    /// Who holds `resource`, as a quorum of all nodes says: which owner, with which label, since when, for how long at most,
+    /// and with which token. Every node is asked once, for at most a node timeout. Nothing is changed, nobody waits for it,
+    /// and it works also when this handle is closed.
+    ///
+    /// It is for people: logs, a page for operators, the answer to a colleague at night. By the time that the answer is read it
+    /// may be out of date. Labels are set by [`Builder::label`](crate::Builder::label).
+    ///
+    /// ```
+    /// use quorlock::{Holder, Redlock, node::MemoryNode};
+    ///
+    /// # futures::executor::block_on(async {
+    /// let nodes = [MemoryNode::new(), MemoryNode::new(), MemoryNode::new()];
+    /// let redlock = Redlock::builder().nodes(nodes).label("web-1/4711").connect().await?;
+    /// let lease = redlock.acquire("invoice:42").await?;
+    /// let Holder::Held(by) = redlock.holder("invoice:42").await? else { panic!("it is held") };
+    /// assert_eq!(by.owner, Some(lease.owner()));
+    /// assert_eq!(by.label.unwrap().as_bytes(), b"web-1/4711");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`HolderError`]: a name that cannot be locked, or a runtime that has ended. Nodes that do not answer are no error: see
+    /// [`Holder::Unclear`].
+    ///
+    /// # Cancel safety
+    ///
+    /// It may be dropped at any point.
+    pub async fn holder(&self, resource: impl AsRef<[u8]>) -> Result<Holder, HolderError> {
+        Holder::ask(&self.engine, resource.as_ref()).await
+    }
+
+    /// [`holder`](Redlock::holder), blocking this thread. No runtime is needed.
+    ///
+    /// # Errors
+    ///
+    /// As for [`holder`](Redlock::holder), and [`HolderError::WouldDeadlock`] on the very thread that runs the engine.
+    pub fn blocking_holder(&self, resource: impl AsRef<[u8]>) -> Result<Holder, HolderError> {
+        if self.runs_here() {
+            return Err(HolderError::WouldDeadlock);
+        }
+        block_on(self.holder(resource))
     }
 
     /// Refuses new acquires, and waits until everything that is under way has ended: rounds, releases of

@@ -12,9 +12,9 @@ use crate::{
     engine::Engine,
     error::ConnectError,
     node::NodeSpec,
-    protocol::AdmissionPolicy,
+    protocol::{AdmissionPolicy, Label},
     redlock::Redlock,
-    runtime::{Runtime, TokioRuntime, block_on},
+    runtime::{Runtime, TokioRuntime, block_on, process_label},
 };
 
 impl Redlock {
@@ -179,6 +179,27 @@ impl Builder {
     pub fn fleet(mut self, name: impl Into<String>) -> Self {
         self.config.fleet = name.into();
         self
+    }
+
+    /// What the leases of this handle are known by to whoever asks for [`Redlock::holder`], such as `host/pid/name`: any
+    /// bytes, 1 to 128. By default there is none.
+    ///
+    /// The nodes keep it beside the fencing counter of each resource, with the time of the grant by this process's wall
+    /// clock: up to 144 bytes more for each acquire and, on each node, for each resource, until its counter is dropped
+    /// ([`counter_retention`](Builder::counter_retention)). A lease that is held for longer than that is held on without a
+    /// label. Renewals keep it, and a node that lost the lease's key gets it back together with the key. Without a label
+    /// nothing is sent or kept. In classic mode nodes keep none.
+    ///
+    /// Nothing is decided by it, and everybody who can read the nodes can read it: no secrets.
+    pub fn label(mut self, label: impl AsRef<[u8]>) -> Self {
+        let label = label.as_ref();
+        self.config.label = Label::new(label).map(Some).ok_or(label.len());
+        self
+    }
+
+    /// A [`label`](Builder::label) that tells this process from others: `host/pid/program`, the last cut where it is long.
+    pub fn label_process(self) -> Self {
+        self.label(process_label())
     }
 
     /// The certificate authority of `rediss://` nodes, in PEM, instead of the system's.

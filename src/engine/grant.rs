@@ -22,8 +22,8 @@ use crate::{
     error::{LeaseLost, ReleaseError},
     lock::Lock,
     protocol::{
-        ExtendOutcome, FencingToken, LeaseAction, Lifecycle, LossReason, NodeId, Owner, Resource,
-        TimerKey, Timestamp, Wakeup, validity,
+        ExtendOutcome, FencingToken, LeaseAction, Lifecycle, LossReason, NodeId, Note, Owner,
+        Resource, TimerKey, Timestamp, Wakeup, validity,
     },
     shield::shield,
     telemetry,
@@ -36,6 +36,7 @@ pub(crate) struct Grant {
     resource: Arc<ResourceSlot>,
     owner: Owner,
     token: Option<FencingToken>,
+    note: Option<Note>,
     footprint: Arc<SharedFootprint>,
     state: Lock<State>,
     changed: Notify,
@@ -86,14 +87,14 @@ impl Grant {
         engine: &Arc<Engine>,
         resource: Arc<ResourceSlot>,
         owner: Owner,
-        token: Option<FencingToken>,
+        (token, note): (Option<FencingToken>, Option<Note>),
         lifecycle: Lifecycle,
         footprint: Arc<SharedFootprint>,
     ) -> Arc<Self> {
         let state = State { lifecycle, scheduled: None, warning: None, released: false };
         let (state, changed) = (Lock::new(state), Notify::new());
         let engine = Arc::downgrade(engine);
-        Arc::new(Self { engine, resource, owner, token, footprint, state, changed })
+        Arc::new(Self { engine, resource, owner, token, note, footprint, state, changed })
     }
 
     pub(crate) fn resource(&self) -> &Resource {
@@ -106,6 +107,11 @@ impl Grant {
 
     pub(crate) const fn token(&self) -> Option<FencingToken> {
         self.token
+    }
+
+    /// What it leaves beside its key on the nodes.
+    pub(super) const fn note(&self) -> Option<&Note> {
+        self.note.as_ref()
     }
 
     pub(super) const fn footprint(&self) -> &Arc<SharedFootprint> {

@@ -9,6 +9,7 @@ mod cleanup;
 mod fanout;
 mod footprint;
 mod grant;
+mod holder;
 mod limits;
 mod release;
 mod renewals;

@@ -90,6 +90,7 @@ impl LostKey {
             ttl: self.ttl,
             until: self.until,
             fenced: self.grant.token().is_some(),
+            note: self.grant.note().cloned(),
         }
     }
 }

@@ -63,6 +63,7 @@ impl AcquireRound {
         spec.min_validity = asked.min_validity;
         spec.hint = engine.hint();
         spec.marks = engine.marks();
+        spec.note = engine.note();
         // Read before the first send: validity counts from here.
         let started = engine.now();
         turn.begin(started);
@@ -206,7 +207,7 @@ impl AcquireRound {
             &self.engine,
             Arc::clone(resource),
             spec.owner,
-            self.round.token(),
+            (self.round.token(), spec.note.clone()),
             lifecycle,
             Arc::clone(footprint),
         );

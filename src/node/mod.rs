@@ -24,7 +24,7 @@ pub(crate) use self::{
     context::{Fleet, NodeSettings, Watcher},
     spec::Spec,
 };
-use crate::protocol::{Command, Floor, Join, Marker, NodeClock, Reply};
+use crate::protocol::{Command, Floor, Join, Marker, NodeClock, Reply, Resource, Sighting};
 
 /// An answer of a node, on its way.
 pub type NodeFuture<T> = Pin<Box<dyn Future<Output = Result<T, NodeError>> + Send>>;
@@ -81,6 +81,17 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
         let _ = (era, floor);
         let message =
             Arc::from("this node says that it is joining, and does not implement `admit`");
+        let error = NodeError::Rejected { sent: false, code: Arc::from("ERR"), message };
+        Box::pin(std::future::ready(Err(error)))
+    }
+
+    /// Who holds the key of `resource`, and for how long, as this node sees it. It changes nothing. With `fenced` only a
+    /// node that has been admitted answers, as for a vote. By default this fails: the node cannot tell, and counts as one
+    /// that has not answered.
+    fn holder(&self, resource: Resource, fenced: bool) -> NodeFuture<Sighting> {
+        let _ = (resource, fenced);
+        let message =
+            Arc::from("this node cannot tell who holds a key: it does not implement `holder`");
         let error = NodeError::Rejected { sent: false, code: Arc::from("ERR"), message };
         Box::pin(std::future::ready(Err(error)))
     }

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use core::{fmt, time::Duration};
 
-use super::{fencing::FencingToken, owner::Owner, resource::Resource, time::Timestamp};
+use super::{fencing::FencingToken, note::Note, owner::Owner, resource::Resource, time::Timestamp};
 
 /// One of the configured nodes, by its place in the configuration, counted from zero.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -65,6 +65,8 @@ pub enum Command {
         hint: Option<u64>,
         /// What the round knew of the node when it began. With a hint, a node that is not in it any more refuses.
         mark: Mark,
+        /// What a node that counts keeps beside the counter, for people to read.
+        note: Option<Note>,
     },
     /// Raise the counter of `resource` to `token`, if the key's value is `owner` and the counter is not
     /// above the token.
@@ -102,6 +104,8 @@ pub enum Command {
         until: Timestamp,
         /// Whether only a node that has been admitted may do it, as for every lease with a fencing token.
         fenced: bool,
+        /// As in the acquire that it follows.
+        note: Option<Note>,
     },
     /// Delete the key of `resource` if its value is `owner`.
     Release {

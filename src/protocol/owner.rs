@@ -31,6 +31,20 @@ impl Owner {
         Self(bytes)
     }
 
+    /// From the value as it stands on the nodes; `None` if it is not one that [`to_hex`](Owner::to_hex) writes.
+    pub fn from_hex(text: &[u8]) -> Option<Self> {
+        let digit =
+            |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+        let mut bytes = [0; 16];
+        for (byte, pair) in bytes.iter_mut().zip(text.chunks(2)) {
+            let [high, low] = pair else { return None };
+            *byte = digit(*high)? << 4 | digit(*low)?;
+        }
+        // Whatever differs from what we write, such as in length, in case or in the bits of the version, is another's.
+        let owner = Self::from_random(bytes);
+        (owner.to_hex() == text).then_some(owner)
+    }
+
     /// The value as it stands on the nodes: 32 lower-case hexadecimal digits.
     pub fn to_hex(self) -> [u8; 32] {
         const fn digit(half: u8) -> u8 {

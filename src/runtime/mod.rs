@@ -17,6 +17,7 @@ use std::{fmt, future::Future, pin::Pin, sync::Arc};
 pub(crate) use self::{
     blocking::block_on,
     clock::{system_now, system_wall_us},
+    process::process_label,
 };
 pub use self::{current::CurrentRuntimeError, tokio::TokioRuntime};
 use crate::protocol::Timestamp;

@@ -46,7 +46,7 @@ impl Noting {
         let (resource, owner) = (Resource::new("r").unwrap(), Owner::from_random([7; 16]));
         let release = Command::Release { resource: resource.clone(), owner };
         let hint = Some(HINT);
-        let acquire = Command::Acquire { resource, owner, ttl: MS, hint, mark };
+        let acquire = Command::Acquire { resource, owner, ttl: MS, hint, mark, note: None };
         let reply = block_on(self.memory.call(acquire)).unwrap();
         block_on(self.memory.call(release)).unwrap();
         let Reply::Granted(Some(token)) = reply else { panic!("{reply:?}") };

@@ -118,6 +118,7 @@ fn acquires(nodes: impl IntoIterator<Item = usize>) -> Vec<(NodeId, Command)> {
         ttl: TTL,
         hint: None,
         mark: Mark::default(),
+        note: None,
     };
     nodes.into_iter().map(|index| (node(index), command.clone())).collect()
 }

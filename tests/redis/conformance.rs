@@ -6,6 +6,7 @@
 
 mod backend;
 mod extensions;
+mod holders;
 mod keys;
 mod outages;
 

@@ -17,6 +17,7 @@ mod acquire;
 mod conformance;
 mod credentials;
 mod forgotten;
+mod holder;
 mod links;
 mod markers;
 mod nodes;

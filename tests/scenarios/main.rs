@@ -31,6 +31,7 @@ mod lead;
 mod loss;
 mod marked;
 mod neighbours;
+mod notes;
 mod overload;
 mod overtaken;
 mod own_clock;

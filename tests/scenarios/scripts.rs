@@ -18,6 +18,7 @@ macro_rules! script {
 
 pub(crate) const ACQUIRE: &str = script!("prelude.lua" "acquire.lua");
 pub(crate) const CONFIRM: &str = script!("prelude.lua" "confirm.lua");
+const HOLDER: &str = script!("prelude.lua" "admitted.lua" "holder.lua");
 const RESTORE: &str = script!("prelude.lua" "admitted.lua" "restore.lua");
 const JOIN: &str = script!("prelude.lua" "join.lua");
 const ADMIT: &str = script!("prelude.lua" "admit.lua");
@@ -53,12 +54,14 @@ pub(crate) struct Ask<'a> {
     pub(crate) latest: u64,
     /// What the high-water mark was when the marker was looked at last; the one of now where this is none.
     pub(crate) high_water: Option<u64>,
+    /// What the holder leaves, if it has a label.
+    pub(crate) note: Option<&'a str>,
 }
 
 impl<'a> Ask<'a> {
     /// For ten seconds, without a hint and without a deadline.
     pub(crate) fn of(owner: &'a str) -> Self {
-        Self { etag: ETAG, owner, ttl_ms: 10_000, hint: 0, latest: 0, high_water: None }
+        Self { etag: ETAG, owner, ttl_ms: 10_000, hint: 0, latest: 0, high_water: None, note: None }
     }
 }
 
@@ -191,7 +194,9 @@ impl Node {
         let next_floor = marked("next_floor");
         let head = format!("{} {high_water:016} {next_floor:016}", ask.etag);
         let within = u8::from(next_floor < ask.hint && ask.hint <= high_water).to_string();
-        match self.eval(ACQUIRE, &[&head, ask.owner, &ttl, &hint, &latest, &within]) {
+        let args = [&head, ask.owner, &ttl, &hint, &latest, &within];
+        let args: Vec<&str> = args.into_iter().chain(ask.note).collect();
+        match self.eval(ACQUIRE, &args) {
             Value::Array(answer) => answer,
             other => vec![other],
         }
@@ -206,6 +211,18 @@ impl Node {
             [Value::Int(_)] => ask.hint,
             other => panic!("not granted: {other:?}"),
         }
+    }
+
+    /// It is denied.
+    #[track_caller]
+    pub(crate) fn granted_nothing(&self, ask: Ask<'_>) {
+        assert_eq!(self.code(ask), 0);
+    }
+
+    /// The first number of the answer to who holds the resource.
+    #[track_caller]
+    pub(crate) fn asked_who_holds(&self) -> i64 {
+        self.first(self.eval(HOLDER, &[IDENTITY]))
     }
 
     /// The first number of an answer.
@@ -236,6 +253,33 @@ impl Node {
     #[track_caller]
     pub(crate) fn restored(&self, owner: &str, latest: u64) -> i64 {
         self.first(self.eval(RESTORE, &[IDENTITY, owner, "10000", &latest.to_string()]))
+    }
+
+    /// The same for a holder with a label.
+    #[track_caller]
+    pub(crate) fn restored_with(&self, owner: &str, note: &str) -> i64 {
+        let latest = (self.now_us() + 1_000_000).to_string();
+        self.first(self.eval(RESTORE, &[IDENTITY, owner, "10000", &latest, note]))
+    }
+
+    /// What stands behind the digits of the counter, in either generation.
+    pub(crate) fn entry(&self) -> Option<String> {
+        let entry = |key| -> Option<String> {
+            redis::from_redis_value(self.server.run(&["HGET", key, RESOURCE])).unwrap()
+        };
+        let entry = entry(COUNTERS).or_else(|| entry(OLDER))?;
+        Some(entry[16..].to_owned())
+    }
+
+    /// Who holds the resource: how many ms are left, the value, and the entry.
+    #[track_caller]
+    pub(crate) fn holder(&self) -> (i64, Option<String>, Option<String>) {
+        let Value::Array(answer) = self.eval(HOLDER, &[IDENTITY]) else { panic!("no array") };
+        let [Value::Int(1), Value::Int(_), Value::Int(left), value, entry] = &answer[..] else {
+            panic!("{answer:?}")
+        };
+        let text = |value: &Value| redis::from_redis_value(value.clone()).unwrap();
+        (*left, text(value), text(entry))
     }
 
     /// Looks at the marker; one that is ready in the era `force` has to join again.

@@ -17,7 +17,7 @@ use self::store::{Entry, Store};
 use super::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus, Watcher};
 use crate::{
     lock::Lock,
-    protocol::{Command, Floor, Join, Marker, Reply, Resource, Timestamp},
+    protocol::{Command, Floor, Join, Marker, Reply, Resource, Sighting, Timestamp},
     runtime,
 };
 
@@ -278,6 +278,12 @@ impl Node for MemoryNode {
         let now = wall_us(self.now());
         let admitted = self.running().map(|mut state| state.store.admit(era, floor, now));
         Box::pin(std::future::ready(admitted))
+    }
+
+    fn holder(&self, resource: Resource, fenced: bool) -> NodeFuture<Sighting> {
+        let now = self.now();
+        let seen = self.running().and_then(|mut state| state.store.holder(&resource, fenced, now));
+        Box::pin(std::future::ready(seen))
     }
 
     fn reachable(&self) -> Result<(), NodeError> {

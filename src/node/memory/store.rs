@@ -7,8 +7,8 @@ use std::{collections::HashMap, time::Duration};
 use crate::{
     node::NodeError,
     protocol::{
-        Command, Denial, FencingToken, Floor, Join, Mark, Marker, Owner, Reply, Resource,
-        Timestamp, validity,
+        Command, Denial, FencingToken, Floor, Join, KeyHolder, Mark, Marker, Note, Owner, Reply,
+        Resource, Sighting, Timestamp, validity,
     },
 };
 
@@ -24,7 +24,7 @@ pub(super) struct Store {
     keys: HashMap<Vec<u8>, Entry>,
     /// Counters are kept for ever here, whatever the retention, so that there is one generation of them, and the floor
     /// stays.
-    fences: HashMap<Vec<u8>, u64>,
+    fences: HashMap<Vec<u8>, Counter>,
     floor: u64,
     high_water: u64,
     max_ttl: Duration,
@@ -37,6 +37,14 @@ pub(super) struct Store {
     /// It was joining while a majority had forgotten.
     orphaned: bool,
     pub(super) ready: bool,
+}
+
+/// The counter of a resource, for whom it was raised, and what that one left.
+#[derive(Debug)]
+struct Counter {
+    value: u64,
+    owner: Owner,
+    note: Option<Note>,
 }
 
 #[derive(Debug)]
@@ -70,11 +78,12 @@ impl Store {
         wall_us: u64,
     ) -> Result<Reply, NodeError> {
         match command {
-            Command::Acquire { resource, owner, ttl, hint, mark } => {
+            Command::Acquire { resource, owner, ttl, hint, mark, note } => {
                 if hint.is_some() {
                     self.still_in(mark)?;
                 }
-                self.acquire(&resource, owner, ttl, hint, now, wall_us)
+                let key = (&resource, owner, ttl, note);
+                self.acquire(key, hint, now, wall_us)
             }
             Command::Confirm { resource, owner, token, mark } => {
                 self.still_in(mark)?;
@@ -95,7 +104,7 @@ impl Store {
                 })
             }
             // Like the end of an acquire, that of a restore is in a clock that this node does not know.
-            Command::Restore { resource, owner, ttl, until: _, fenced } => {
+            Command::Restore { resource, owner, ttl, until: _, fenced, note } => {
                 if fenced {
                     self.admitted()?;
                 }
@@ -103,6 +112,12 @@ impl Store {
                     return Ok(Reply::Denied(Denial::default()));
                 }
                 self.set(&resource, owner, ttl, now);
+                if let Some(note) = note.filter(|_| fenced) {
+                    // The note is left again, and the counter stays where it is.
+                    let value = self.counter(&resource).unwrap_or(self.floor);
+                    let counter = Counter { value, owner, note: Some(note) };
+                    self.fences.insert(resource.as_bytes().to_vec(), counter);
+                }
                 Ok(Reply::Granted(None))
             }
             Command::Release { resource, owner } => {
@@ -131,9 +146,7 @@ impl Store {
 
     fn acquire(
         &mut self,
-        resource: &Resource,
-        owner: Owner,
-        ttl: Duration,
+        (resource, owner, ttl, note): (&Resource, Owner, Duration, Option<Note>),
         hint: Option<u64>,
         now: Timestamp,
         wall_us: u64,
@@ -145,13 +158,13 @@ impl Store {
             None => None,
             Some(hint) => {
                 let hint = hint.min(wall_us.saturating_add(HINT_AHEAD_US));
-                let counter = self.fences.get(resource.as_bytes()).copied().unwrap_or(0);
+                let counter = self.counter(resource).unwrap_or(0);
                 // Above the counter and the floor, and as high as the hint, so that nodes agree at once.
                 let fence = hint.max(counter.max(self.floor).saturating_add(1));
                 if fence > FencingToken::MAX.get() {
                     return Err(NodeError::CounterExhausted);
                 }
-                self.raise(resource, fence);
+                self.raise(resource, Counter { value: fence, owner, note });
                 Some(FencingToken::new(fence))
             }
         };
@@ -171,18 +184,48 @@ impl Store {
             .get(resource.as_bytes())
             .is_some_and(|entry| entry.value == owner.to_hex());
         // The guard of the proof: without it two holders can get one token (`docs/algorithm.md`).
-        let behind =
-            self.fences.get(resource.as_bytes()).is_some_and(|counter| *counter <= token.get());
+        let behind = self.counter(resource).is_some_and(|counter| counter <= token.get());
         if !(ours && behind) {
             return Reply::Denied(Denial::default());
         }
-        self.raise(resource, token.get());
+        // With the note that it has left, if the counter was raised for it.
+        let before = self.fences.get(resource.as_bytes()).filter(|before| before.owner == owner);
+        let note = before.and_then(|before| before.note.clone());
+        self.raise(resource, Counter { value: token.get(), owner, note });
         Reply::Granted(Some(token))
     }
 
-    fn raise(&mut self, resource: &Resource, fence: u64) {
-        self.fences.insert(resource.as_bytes().to_vec(), fence);
-        self.high_water = self.high_water.max(fence);
+    fn counter(&self, resource: &Resource) -> Option<u64> {
+        self.fences.get(resource.as_bytes()).map(|counter| counter.value)
+    }
+
+    fn raise(&mut self, resource: &Resource, counter: Counter) {
+        self.high_water = self.high_water.max(counter.value);
+        self.fences.insert(resource.as_bytes().to_vec(), counter);
+    }
+
+    /// Who holds a key.
+    pub(super) fn holder(
+        &mut self,
+        resource: &Resource,
+        fenced: bool,
+        now: Timestamp,
+    ) -> Result<Sighting, NodeError> {
+        if fenced {
+            self.admitted()?;
+        }
+        let Some(entry) = self.keys(now).get(resource.as_bytes()) else {
+            return Ok(Sighting::Free);
+        };
+        let Denial { holder, remaining, .. } = entry.denial(now);
+        let seen = KeyHolder::new(holder, remaining);
+        let counter = self.fences.get(resource.as_bytes()).filter(|_| fenced);
+        Ok(Sighting::Held(match counter.filter(|counter| seen.owner() == Some(counter.owner)) {
+            Some(counter) => {
+                seen.granted(Some(FencingToken::new(counter.value)), counter.note.clone())
+            }
+            None => seen,
+        }))
     }
 
     fn set(&mut self, resource: &Resource, owner: Owner, ttl: Duration, now: Timestamp) {

@@ -38,7 +38,7 @@ pub(crate) use self::{
 use super::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus};
 use crate::{
     lock::Lock,
-    protocol::{Command, Floor, Join, Marker, NodeClock, Reply},
+    protocol::{Command, Floor, Join, Marker, NodeClock, Reply, Resource, Sighting},
 };
 
 /// A Redis or Valkey server, on one multiplexed connection under a supervisor of its own.
@@ -139,6 +139,10 @@ impl Node for RedisNode {
 
     fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
         self.with_session(|session| Box::pin(joining::admit(session, era, floor)))
+    }
+
+    fn holder(&self, resource: Resource, fenced: bool) -> NodeFuture<Sighting> {
+        self.with_session(|session| Box::pin(votes::who_holds(session, resource, fenced)))
     }
 
     fn reachable(&self) -> Result<(), NodeError> {

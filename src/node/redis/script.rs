@@ -46,6 +46,8 @@ pub(super) static RESTORE_CLASSIC: LazyLock<Source> = script!("classic.lua" "res
 pub(super) static RELEASE: LazyLock<Source> = script!("release.lua");
 pub(super) static JOIN: LazyLock<Source> = script!("prelude.lua" "join.lua");
 pub(super) static ADMIT: LazyLock<Source> = script!("prelude.lua" "admit.lua");
+pub(super) static HOLDER: LazyLock<Source> = script!("prelude.lua" "admitted.lua" "holder.lua");
+pub(super) static HOLDER_CLASSIC: LazyLock<Source> = script!("classic.lua" "holder.lua");
 pub(super) static RIGHTS: LazyLock<Source> = script!("rights.lua");
 
 /// One call of a script, as a value.
@@ -91,6 +93,8 @@ impl<T: PartialEq, const N: usize> PartialEq<[T; N]> for List<T> {
 pub(super) enum Arg<'a> {
     /// As it is.
     Bytes(&'a [u8]),
+    /// The same, made for this call.
+    Owned(Vec<u8>),
     /// In hex.
     Owner(Owner),
     /// In digits.
@@ -104,6 +108,7 @@ impl ToRedisArgs for Arg<'_> {
     fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
         match self {
             Self::Bytes(bytes) => out.write_arg(bytes),
+            Self::Owned(bytes) => out.write_arg(bytes),
             Self::Owner(owner) => out.write_arg(owner.to_hex().as_slice()),
             Self::Number(number) => number.write_redis_args(out),
             Self::Counter(digits) => out.write_arg(digits),
@@ -161,6 +166,8 @@ mod tests {
             &JOIN,
             &ADMIT,
             &RIGHTS,
+            &HOLDER,
+            &HOLDER_CLASSIC,
         ] {
             assert_eq!(room(source), Room::Others, "{}", source.text());
         }

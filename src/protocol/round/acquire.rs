@@ -15,6 +15,7 @@ use crate::protocol::{
     command::{Cause, Command, Failure, Mark, NodeId, Reply},
     fencing::FencingToken,
     footprint::Footprint,
+    note::Note,
     owner::Owner,
     resource::Resource,
     time::Timestamp,
@@ -39,6 +40,8 @@ pub struct RoundSpec {
     pub hint: Option<u64>,
     /// What is known of each node before the round begins, in their order, where a fencing token is wanted.
     pub marks: Box<[Mark]>,
+    /// What the holder leaves beside its key, where it wants to be known.
+    pub note: Option<Note>,
 }
 
 impl RoundSpec {
@@ -52,6 +55,7 @@ impl RoundSpec {
             min_validity: Duration::ZERO,
             hint: None,
             marks: Box::default(),
+            note: None,
         }
     }
 
@@ -267,13 +271,14 @@ impl Round {
     }
 
     fn ask(&mut self, node: NodeId) {
-        let RoundSpec { resource, owner, ttl, hint, .. } = &self.spec;
+        let RoundSpec { resource, owner, ttl, hint, note, .. } = &self.spec;
         let acquire = Command::Acquire {
             resource: resource.clone(),
             owner: *owner,
             ttl: *ttl,
             hint: *hint,
             mark: self.spec.mark(node),
+            note: note.clone(),
         };
         self.votes.set(node, Vote::Waiting);
         self.commands.push_back((node, acquire));
