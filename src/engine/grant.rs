@@ -26,7 +26,7 @@ use crate::{
         TimerKey, Timestamp, Wakeup, validity,
     },
     shield::shield,
-    telemetry,
+    telemetry::{self, Caller, Held},
 };
 
 /// A resource that is held, or was.
@@ -37,6 +37,8 @@ pub(crate) struct Grant {
     owner: Owner,
     token: Option<FencingToken>,
     footprint: Arc<SharedFootprint>,
+    /// In which span it was asked for.
+    caller: Caller,
     state: Lock<State>,
     changed: Notify,
 }
@@ -89,11 +91,12 @@ impl Grant {
         token: Option<FencingToken>,
         lifecycle: Lifecycle,
         footprint: Arc<SharedFootprint>,
+        caller: Caller,
     ) -> Arc<Self> {
         let state = State { lifecycle, scheduled: None, warning: None, released: false };
         let (state, changed) = (Lock::new(state), Notify::new());
         let engine = Arc::downgrade(engine);
-        Arc::new(Self { engine, resource, owner, token, footprint, state, changed })
+        Arc::new(Self { engine, resource, owner, token, footprint, caller, state, changed })
     }
 
     pub(crate) fn resource(&self) -> &Resource {
@@ -106,6 +109,12 @@ impl Grant {
 
     pub(crate) const fn token(&self) -> Option<FencingToken> {
         self.token
+    }
+
+    /// As it is shown in a log.
+    fn held(&self) -> Held<'_> {
+        let (caller, resource) = (&self.caller, self.resource());
+        Held { caller, resource, owner: self.owner, token: self.token }
     }
 
     pub(super) const fn footprint(&self) -> &Arc<SharedFootprint> {
@@ -196,8 +205,8 @@ impl Grant {
     pub(super) fn tell(&self, action: LeaseAction) {
         match action {
             LeaseAction::Extend => {}
-            LeaseAction::Warn(reason) => telemetry::lease_ending(self.resource(), reason),
-            LeaseAction::Lose(reason) => telemetry::lease_lost(self.resource(), reason),
+            LeaseAction::Warn(reason) => telemetry::lease_ending(self.held(), reason),
+            LeaseAction::Lose(reason) => telemetry::lease_lost(self.held(), reason),
         }
         self.changed.notify_waiters();
     }
@@ -262,6 +271,8 @@ impl Grant {
                 footprint: Arc::clone(&self.footprint),
             },
             Arc::clone(&self.resource),
+            self.token,
+            self.caller.clone(),
         );
         self.changed.notify_waiters();
         Some(answer)

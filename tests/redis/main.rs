@@ -19,6 +19,7 @@ mod forgotten;
 mod links;
 mod markers;
 mod nodes;
+mod places;
 mod refusals;
 #[cfg(all(target_os = "linux", feature = "tracing"))]
 mod resolver;
