@@ -22,6 +22,7 @@ use crate::{
     protocol::{RenewalPolicy, Resource, ResourceError, WaitPolicy},
     runtime::block_on,
     shield::{Shield, shield},
+    telemetry::Caller,
 };
 
 /// A request for a lease, made by [`Redlock::acquire`](crate::Redlock::acquire). Await it, or call
@@ -51,6 +52,7 @@ pub struct Acquire {
     ttl: Duration,
     min_validity: Duration,
     wait_policy: WaitPolicy,
+    through_outages: bool,
     renewal: RenewalPolicy,
 }
 
@@ -62,6 +64,7 @@ impl Acquire {
             ttl: config.ttl,
             min_validity: config.min_validity,
             wait_policy,
+            through_outages: config.through_outages,
             renewal: config.renewal,
             engine,
         }
@@ -81,7 +84,7 @@ impl Acquire {
     ///
     /// It is a deadline for new rounds: the last one may end up to one node timeout later. An outage, with
     /// too few nodes for a quorum, is borne for a quarter of the wait, and for one node timeout at least, and then
-    /// reported: waiting does not mend it.
+    /// reported: waiting does not mend it. [`wait_through_outages`](Acquire::wait_through_outages) waits all the same.
     ///
     /// Where this process has more acquires under way than the nodes answer, the rest wait in line, in the order in
     /// which they came, and that counts too. Whose turn has not come by the deadline gets
@@ -96,6 +99,17 @@ impl Acquire {
     /// sets no ttl holds for ever. An outage is borne for a quarter of the builder's `wait`.
     pub const fn wait_without_deadline(mut self) -> Self {
         self.wait_policy = WaitPolicy::Unlimited;
+        self
+    }
+
+    /// Goes on trying while too few nodes answer, until the deadline, and without one for ever. By default an outage is
+    /// reported after a quarter of the wait.
+    ///
+    /// For those who start together with their Redis, or would rather wait for it than handle an error. A wait that is
+    /// long hides an outage for as long from its caller; the log tells of it at once. A single round, as of
+    /// [`try_acquire`](crate::Redlock::try_acquire), does not wait for anything.
+    pub const fn wait_through_outages(mut self) -> Self {
+        self.through_outages = true;
         self
     }
 
@@ -244,7 +258,9 @@ impl Acquire {
             ttl: self.ttl,
             min_validity: self.min_validity,
             wait_policy: self.wait_policy,
+            through_outages: self.through_outages,
             renewal: self.renewal,
+            caller: Caller::current(),
         }))
     }
 }

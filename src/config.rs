@@ -53,6 +53,8 @@ pub(crate) struct Config {
     pub(crate) renewal: RenewalPolicy,
     /// Or the length of one that cannot be a label.
     pub(crate) label: Result<Option<Label>, usize>,
+    pub(crate) require_all_nodes: bool,
+    pub(crate) through_outages: bool,
 }
 
 impl Default for Config {
@@ -78,15 +80,18 @@ impl Default for Config {
             fleet: "default".to_owned(),
             renewal: RenewalPolicy::default(),
             label: Ok(None),
+            require_all_nodes: false,
+            through_outages: false,
         }
     }
 }
 
 impl Config {
-    /// What an acquisition counts with.
-    pub(crate) const fn wait_settings(&self) -> WaitSettings {
+    /// What an acquisition counts with that bears an outage for the whole of its wait, or not.
+    pub(crate) const fn wait_settings(&self, through_outages: bool) -> WaitSettings {
         let backoff = Backoff { min: self.retry_min, max: self.retry_max };
-        WaitSettings { node_timeout: self.node_timeout, wait: self.wait, backoff }
+        let (node_timeout, wait) = (self.node_timeout, self.wait);
+        WaitSettings { node_timeout, wait, backoff, through_outages }
     }
 
     pub(crate) fn drift(&self) -> Drift {

@@ -97,6 +97,13 @@ impl Reports {
         })
     }
 
+    /// Whom most of the nodes name that say that somebody else holds the resource, as it stands in their keys.
+    pub(crate) fn holder(&self) -> Option<String> {
+        let named = || self.denials().filter_map(|(_, denial)| denial.holder.as_deref());
+        let votes = |holder: &&[u8]| named().filter(|other| other == holder).count();
+        named().max_by_key(votes).map(|holder| holder.escape_ascii().to_string())
+    }
+
     /// The reports of the nodes on which somebody else holds the resource.
     pub fn denials(&self) -> impl Iterator<Item = (&NodeReport, &Denial)> {
         self.0.iter().filter_map(|report| match &report.outcome {
@@ -207,6 +214,19 @@ pub enum AcquireError {
 }
 
 impl AcquireError {
+    /// One word for how an acquire ended, for a log.
+    pub(crate) const fn outcome(&self) -> &'static str {
+        match self {
+            Self::Contended { .. } => "contended",
+            Self::NoQuorum { .. } => "no_quorum",
+            Self::TooLate { .. } => "too_late",
+            Self::Crowded { .. } => "crowded",
+            Self::Resource(_) | Self::Ttl { .. } => "refused",
+            Self::Closed => "closed",
+            Self::RuntimeEnded | Self::WouldDeadlock => "not_run",
+        }
+    }
+
     /// Whether somebody else holds the resource: waiting or trying again helps.
     pub const fn is_contended(&self) -> bool {
         matches!(self, Self::Contended { .. })
@@ -321,6 +341,19 @@ pub enum ConnectError {
     /// have been tried too, so that all that must not vote are named, but for those that did not answer in time.
     #[error("a node must not vote, refused={}, {nodes}", .nodes.refused().count())]
     Refused {
+        /// How each node is.
+        nodes: NodeStates,
+    },
+    /// A quorum could be reached and not all nodes, which `require_all_nodes` asks for. See to the nodes that are down,
+    /// whose addresses may be wrong, or connect without that setting.
+    #[error(
+        "not all nodes could be reached, as require_all_nodes asks for, ready={ready}, needed={needed}, {nodes}"
+    )]
+    NotAllNodes {
+        /// The nodes that are ready.
+        ready: usize,
+        /// The nodes that are configured.
+        needed: usize,
         /// How each node is.
         nodes: NodeStates,
     },

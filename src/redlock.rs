@@ -169,22 +169,35 @@ impl Redlock {
 
     /// Waits until the nodes can be used, or says why they cannot.
     pub(crate) async fn connected(self) -> Result<Self, ConnectError> {
-        let limit = self.engine.now().saturating_add(self.engine.config.connect_timeout);
-        let statuses = shield(self.engine.connected(limit)).await;
+        let config = &self.engine.config;
+        let waits = config.through_outages;
+        let time =
+            if waits { config.connect_timeout.max(config.wait) } else { config.connect_timeout };
+        let limit = self.engine.now().saturating_add(time);
+        let needed = self.engine.quorum.needed();
+        let required = if config.require_all_nodes { self.engine.quorum.nodes() } else { needed };
         // A quarantine ends by itself, and those who acquire meanwhile are told of it.
         let usable = |status: &&NodeStatus| {
             matches!(status.state, NodeState::Ready | NodeState::Quarantined { .. })
         };
-        let ready = statuses.iter().filter(usable).count();
-        let refused = statuses.iter().any(|status| matches!(status.state, NodeState::Refused(_)));
-        let needed = self.engine.quorum.needed();
-        if ready >= needed && !refused {
+        let usable = |statuses: &[NodeStatus]| statuses.iter().filter(usable).count();
+        let refused = |statuses: &[NodeStatus]| {
+            statuses.iter().any(|status| matches!(status.state, NodeState::Refused(_)))
+        };
+        // What is refused does not mend itself.
+        let enough =
+            |statuses: &[NodeStatus]| !waits || refused(statuses) || usable(statuses) >= required;
+        let statuses = shield(self.engine.connected(limit, enough)).await;
+        let (ready, refused) = (usable(&statuses), refused(&statuses));
+        if ready >= required && !refused {
             return Ok(self);
         }
         let states = statuses.into_iter().map(|status| (status.address, status.state));
         let nodes = NodeStates(states.collect());
         Err(if refused {
             ConnectError::Refused { nodes }
+        } else if ready >= needed {
+            ConnectError::NotAllNodes { ready, needed: required, nodes }
         } else {
             ConnectError::NoQuorum { ready, needed, nodes }
         })

@@ -272,8 +272,36 @@ impl Builder {
         self
     }
 
+    /// Connecting fails unless every node is ready or in quarantine. By default a quorum is enough, and the log warns of
+    /// the others at once and every minute.
+    ///
+    /// For those who want to know at a deployment that a node is misspelt or was forgotten. A service that starts while
+    /// a node is down does not start then. [`build`](Builder::build) does not wait, and so does not ask for it.
+    pub const fn require_all_nodes(mut self) -> Self {
+        self.config.require_all_nodes = true;
+        self
+    }
+
+    /// Waits also while too few nodes can be reached: an acquire goes on until its deadline, as by
+    /// [`Acquire::wait_through_outages`](crate::Acquire::wait_through_outages), and [`connect`](Builder::connect) for as
+    /// long as `wait`, or the connect timeout if that is longer. By default an acquire reports an outage after a quarter
+    /// of its wait, and connecting at once.
+    ///
+    /// For services that start together with their Redis, as in a `compose.yaml`. A node that is refused ends the wait
+    /// of `connect`, since that does not mend itself. To wait not at all use [`build`](Builder::build).
+    pub const fn wait_through_outages(mut self) -> Self {
+        self.config.through_outages = true;
+        self
+    }
+
     /// Lets nodes vote at once, though they may have forgotten what they granted. A restart can then give two
     /// holders and repeat a token: only for throwaway nodes in development and tests.
+    ///
+    /// It lets them vote for everybody, not only for this process. So it is honoured only where a node is in this
+    /// process, or its server is on this machine (an address such as `127.0.0.1`, or a unix socket), or the server itself
+    /// says that it may be thrown away: `redis-cli -h HOST SET quorlock:throwaway yes`, in the database that the URL
+    /// names. Any other node is refused ([`Refusal::NotThrowaway`](crate::node::Refusal::NotThrowaway)). A tunnel that
+    /// ends on this machine looks like a server on it: never let one to production be open beside this setting.
     pub const fn danger_skip_quarantine(mut self) -> Self {
         self.config.admission = AdmissionPolicy::DangerSkip;
         self
@@ -327,7 +355,8 @@ impl Builder {
     /// # Errors
     ///
     /// [`ConnectError`]: a configuration that cannot work, nodes that must not vote, or no quorum that can
-    /// be reached. A minority that is merely down is no error.
+    /// be reached. A minority that is merely down is no error, unless [`require_all_nodes`](Builder::require_all_nodes)
+    /// says so; the log warns of it.
     ///
     /// # Cancel safety
     ///

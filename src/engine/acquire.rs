@@ -21,9 +21,11 @@ use super::{
 };
 use crate::{
     error::{AcquireError, NodeOutcome, NodeReport, Reports},
-    protocol::{Acquisition, GiveUp, LostRound, Next, NodeId, RoundLoss, Timestamp, TurnedAway},
+    protocol::{
+        Acquisition, GiveUp, LostRound, Next, NodeId, RoundLoss, Timestamp, TurnedAway, says_at,
+    },
     runtime::Task,
-    telemetry,
+    telemetry::{self, Asked, Held},
 };
 
 /// An acquire under way, as its caller holds it. Dropping it gives up.
@@ -52,6 +54,8 @@ struct Request {
     last: Option<AcquireError>,
     /// What the nodes said when the resource was found held last.
     found_held: Option<Reports>,
+    /// When it says for whom it waits; nothing once it has.
+    says_at: Option<Timestamp>,
 }
 
 impl Request {
@@ -83,11 +87,12 @@ impl Request {
     }
 
     /// Answers why it was not acquired.
-    fn give_up(self, engine: &Engine, give_up: GiveUp) {
-        let waited = engine.now().saturating_since(self.acquisition.started());
+    fn give_up(mut self, engine: &Engine, give_up: GiveUp) {
+        let now = engine.now();
+        let waited = now.saturating_since(self.acquisition.started());
         let waiting = engine.waiting(Line::Acquires);
         let crowded = AcquireError::Crowded { waited, waiting };
-        let error = match (give_up, self.last, self.found_held) {
+        let error = match (give_up, self.last.take(), self.found_held.take()) {
             (GiveUp::Closed, ..) => AcquireError::Closed,
             (GiveUp::LastRound, Some(error), _) => error,
             (GiveUp::FoundHeld { free_after }, _, Some(nodes)) => {
@@ -95,7 +100,27 @@ impl Request {
             }
             (GiveUp::Crowded | GiveUp::LastRound | GiveUp::FoundHeld { .. }, ..) => crowded,
         };
+        telemetry::not_acquired(self.shown(now), error.outcome(), &error);
         let _ = self.answer.send(Err(error));
+    }
+
+    /// Says for what and for whom it waits, once, after a while.
+    fn say_for_whom(&mut self, now: Timestamp) {
+        let says = self.says_at.take_if(|at| now >= *at);
+        let Some(last) = self.last.as_ref().filter(|_| says.is_some()) else { return };
+        let holder = last.nodes().and_then(Reports::holder);
+        let times = self.resource.handle_waiter(now);
+        telemetry::still_waiting(self.shown(now), holder.as_deref(), last, times);
+    }
+
+    /// As it is shown in a log.
+    fn shown(&self, now: Timestamp) -> Asked<'_> {
+        Asked {
+            caller: &self.asked.caller,
+            resource: &self.asked.resource,
+            rounds: self.acquisition.lost_rounds(),
+            waited: now.saturating_since(self.acquisition.started()),
+        }
     }
 }
 
@@ -176,12 +201,13 @@ impl Engine {
             // The sender is dropped here, which the caller sees as `RuntimeEnded`.
             return Acquiring { answer: receiver, _place: None };
         }
-        let settings = self.config.wait_settings();
+        let settings = self.config.wait_settings(asked.through_outages);
         let now = self.now();
         let acquisition = Acquisition::new(settings, asked.wait_policy, now);
         let resource = self.resources.slot(&asked.resource);
-        let request =
-            Request { asked, resource, acquisition, answer, last: None, found_held: None };
+        let says_at = says_at(asked.wait_policy, now);
+        let (last, found_held) = (None, None);
+        let request = Request { asked, resource, acquisition, answer, last, found_held, says_at };
         let place = match self.take_turn(Line::Acquires, now) {
             Some(turn) => {
                 request.start(self, Ok(turn));
@@ -206,8 +232,8 @@ impl Engine {
                 self.won(request, &round, now);
                 return round.settle().await;
             };
-            let resource = &request.asked.resource;
-            telemetry::round_lost(resource, Some(lost.loss), round.round.granted());
+            let (owner, granted) = (round.round.spec().owner, round.round.granted());
+            telemetry::round_lost(request.shown(now), owner, lost.loss, granted);
             let reports = round.reports();
             if !matches!(lost.loss, RoundLoss::NoQuorum | RoundLoss::TooLate) {
                 request.found_held = Some(reports.clone());
@@ -229,6 +255,7 @@ impl Engine {
                 Next::Again { look_until, at } => (look_until, at),
                 Next::GiveUp(give_up) => return request.give_up(&self, give_up),
             };
+            request.say_for_whom(now);
             if let Some(until) = look_until
                 && let Either::Left(_) =
                     select(pin!(request.answer.closed()), pin!(self.look_ended(until))).await
@@ -256,7 +283,14 @@ impl Engine {
         self.round_trip.sample(now.saturating_since(round.started));
         let rounds = request.acquisition.lost_rounds().saturating_add(1);
         let waited = now.saturating_since(request.acquisition.started());
-        telemetry::acquired(&request.asked.resource, rounds, waited);
+        let spec = round.round.spec();
+        let held = Held {
+            caller: &request.asked.caller,
+            resource: &spec.resource,
+            owner: spec.owner,
+            token: round.round.token(),
+        };
+        telemetry::acquired(held, rounds, waited);
         // The caller is answered first, and the stragglers are waited for afterwards.
         if let Some(grant) = round.grant(&request.resource) {
             // A caller that is gone hands the grant back, and dropping it releases it.

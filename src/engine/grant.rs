@@ -26,7 +26,7 @@ use crate::{
         Resource, TimerKey, Timestamp, Wakeup, validity,
     },
     shield::shield,
-    telemetry,
+    telemetry::{self, Caller, Held},
 };
 
 /// A resource that is held, or was.
@@ -38,6 +38,8 @@ pub(crate) struct Grant {
     token: Option<FencingToken>,
     note: Option<Note>,
     footprint: Arc<SharedFootprint>,
+    /// In which span it was asked for.
+    caller: Caller,
     state: Lock<State>,
     changed: Notify,
 }
@@ -90,11 +92,12 @@ impl Grant {
         (token, note): (Option<FencingToken>, Option<Note>),
         lifecycle: Lifecycle,
         footprint: Arc<SharedFootprint>,
+        caller: Caller,
     ) -> Arc<Self> {
         let state = State { lifecycle, scheduled: None, warning: None, released: false };
         let (state, changed) = (Lock::new(state), Notify::new());
         let engine = Arc::downgrade(engine);
-        Arc::new(Self { engine, resource, owner, token, note, footprint, state, changed })
+        Arc::new(Self { engine, resource, owner, token, note, footprint, caller, state, changed })
     }
 
     pub(crate) fn resource(&self) -> &Resource {
@@ -112,6 +115,12 @@ impl Grant {
     /// What it leaves beside its key on the nodes.
     pub(super) const fn note(&self) -> Option<&Note> {
         self.note.as_ref()
+    }
+
+    /// As it is shown in a log.
+    fn held(&self) -> Held<'_> {
+        let (caller, resource) = (&self.caller, self.resource());
+        Held { caller, resource, owner: self.owner, token: self.token }
     }
 
     pub(super) const fn footprint(&self) -> &Arc<SharedFootprint> {
@@ -202,8 +211,8 @@ impl Grant {
     pub(super) fn tell(&self, action: LeaseAction) {
         match action {
             LeaseAction::Extend => {}
-            LeaseAction::Warn(reason) => telemetry::lease_ending(self.resource(), reason),
-            LeaseAction::Lose(reason) => telemetry::lease_lost(self.resource(), reason),
+            LeaseAction::Warn(reason) => telemetry::lease_ending(self.held(), reason),
+            LeaseAction::Lose(reason) => telemetry::lease_lost(self.held(), reason),
         }
         self.changed.notify_waiters();
     }
@@ -268,6 +277,8 @@ impl Grant {
                 footprint: Arc::clone(&self.footprint),
             },
             Arc::clone(&self.resource),
+            self.token,
+            self.caller.clone(),
         );
         self.changed.notify_waiters();
         Some(answer)

@@ -19,6 +19,7 @@ mod round;
 mod shield;
 mod turns;
 mod visit;
+mod watch;
 
 use std::{
     future::Future,
@@ -43,15 +44,17 @@ use self::{
     resources::Resources,
     shield::Shielded,
     turns::{Line, Turns},
+    watch::Repeats,
 };
 use crate::{
     config::Config,
     error::CloseError,
     lock::Lock,
     node::{Fleet, Node, NodeContext, NodeError, NodeSettings, NodeState, NodeStatus},
-    protocol::{Admission, NodeId, Quorum, RttEstimator, Timestamp},
+    protocol::{Admission, AdmissionPolicy, NodeId, Quorum, RttEstimator, Timestamp},
     runtime::{Runtime, Task},
     shield::{persist, shielded},
+    telemetry,
 };
 
 /// How long work that must go on pauses after a panic of the runtime's.
@@ -73,6 +76,8 @@ pub(crate) struct Engine {
     acquires: Turns,
     releases: Turns,
     active: Activity,
+    /// What happens again and again, and when it was told.
+    repeats: Lock<Repeats>,
     closed: AtomicBool,
     /// Tells those who pause that it is closed.
     closing: Notify,
@@ -93,6 +98,7 @@ struct NodeSlot {
 /// What the nodes are told of the configuration.
 fn node_settings(config: &Config, nodes: usize) -> NodeSettings {
     NodeSettings {
+        skips_quarantine: config.admission == AdmissionPolicy::DangerSkip,
         connect_timeout: config.connect_timeout,
         node_timeout: config.node_timeout,
         allow_eviction: config.allow_eviction,
@@ -163,6 +169,7 @@ impl Engine {
             acquires,
             releases,
             active: Activity::default(),
+            repeats: Lock::default(),
             closed: AtomicBool::new(false),
             closing: Notify::new(),
         });
@@ -173,6 +180,14 @@ impl Engine {
                 let begin = || visit::attend(Weak::clone(&weak));
                 persist(begin, || after_panic(&weak)).await;
             }));
+        }
+        if telemetry::IS_ON {
+            let weak = Arc::downgrade(&engine);
+            // Where the runtime refuses it, nothing is told, and nothing else is lost.
+            engine.spawn_uncounted(async move {
+                let begin = || watch::attend(Weak::clone(&weak));
+                persist(begin, || after_panic(&weak)).await;
+            });
         }
         engine
     }
@@ -261,9 +276,13 @@ impl Engine {
         }
     }
 
-    /// Ends when it is known of every node how its first connection ended, and whether it may vote, or at
-    /// `deadline`.
-    pub(crate) async fn connected(&self, deadline: Timestamp) -> Vec<NodeStatus> {
+    /// Ends when it is known of every node how its first connection ended, and whether it may vote, and that is
+    /// `enough`; or at `deadline`.
+    pub(crate) async fn connected(
+        &self,
+        deadline: Timestamp,
+        enough: impl Fn(&[NodeStatus]) -> bool,
+    ) -> Vec<NodeStatus> {
         let mut timeout = self.runtime.sleep_until(deadline);
         loop {
             // Registered before the nodes are looked at, so that no change in between is missed.
@@ -277,7 +296,7 @@ impl Engine {
                 NodeState::Quarantined { remaining } => !remaining.is_zero(),
                 _ => true,
             };
-            if statuses.iter().all(settled) {
+            if statuses.iter().all(settled) && enough(&statuses) {
                 return statuses;
             }
             if let futures::future::Either::Right(_) =
@@ -350,6 +369,7 @@ impl Drop for Engine {
     fn drop(&mut self) {
         // Whoever looks after this engine without keeping it alive learns that it is gone.
         self.fleet.attention.notify_one();
+        self.fleet.tell();
         self.renewals.wake_up();
         self.limits.wake_up();
         self.acquires.wake_up();

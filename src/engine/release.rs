@@ -25,10 +25,10 @@ use crate::{
     error::{NodeOutcome, ReleaseError},
     node::NodeError,
     protocol::{
-        Command, Failure, NodeId, ReleaseOrder, Reply, RoundLoss, Tally, Timestamp, TurnedAway,
-        Verdict,
+        Command, Failure, FencingToken, NodeId, ReleaseOrder, Reply, RoundLoss, Tally, Timestamp,
+        TurnedAway, Verdict,
     },
-    telemetry,
+    telemetry::{self, Caller, Held},
 };
 
 /// How long a release waits for a quorum, in line and after it: ten node timeouts, and at most a second unless one of
@@ -46,13 +46,16 @@ impl Engine {
         self: &Arc<Self>,
         released: Released,
         slot: Arc<ResourceSlot>,
+        token: Option<FencingToken>,
+        caller: Caller,
     ) -> oneshot::Receiver<Result<(), ReleaseError>> {
         let (answer, receiver) = oneshot::channel();
         let orders = released.footprint.give_back();
         // It counts as under way while it waits for its turn, too.
         let (started, counted) = (self.now(), self.count());
         let answer = Some(answer);
-        let asked = AskedRelease { released, slot, orders, started, answer, counted };
+        let asked =
+            AskedRelease { released, slot, token, caller, orders, started, answer, counted };
         match self.take_turn(Line::Releases, started) {
             Some(turn) => asked.begin(self, Ok(turn)),
             None => {
@@ -68,16 +71,18 @@ impl Engine {
     }
 
     async fn release_round(self: Arc<Self>, asked: AskedRelease, turn: Turn) {
-        let AskedRelease { released, slot, orders, started, mut answer, counted } = asked;
+        let AskedRelease { released, slot, token, caller, orders, started, mut answer, counted } =
+            asked;
         let mut tally = tally(&self, &released, &orders);
-        let resource = released.resource.clone();
+        let (resource, owner) = (released.resource.clone(), released.owner);
         let mut releases = Releases::new(&self, released, orders, started).with_turn(turn);
         while let Some((node, command)) = tally.poll_command() {
             releases.send(node, command);
         }
         loop {
             if tally.verdict() != Verdict::Pending && !releases.decided {
-                telemetry::released(&resource, tally.granted());
+                let held = Held { caller: &caller, resource: &resource, owner, token };
+                telemetry::released(held, tally.granted());
                 // Whoever pauses for it in this process need not wait for a node to say so.
                 if tally.verdict() == Verdict::Won {
                     slot.handle_freed();
@@ -132,6 +137,8 @@ fn tally(engine: &Engine, released: &Released, orders: &[ReleaseOrder]) -> Tally
 struct AskedRelease {
     released: Released,
     slot: Arc<ResourceSlot>,
+    token: Option<FencingToken>,
+    caller: Caller,
     orders: Vec<ReleaseOrder>,
     started: Timestamp,
     /// Until whoever waits for it has been told.

@@ -26,6 +26,7 @@ use crate::{
         Failure, Lifecycle, LostRound, NodeId, Owner, RenewalPolicy, Reply, Resource, Round,
         RoundLoss, RoundSpec, Timestamp, Verdict, WaitPolicy,
     },
+    telemetry::Caller,
 };
 
 /// What a caller asked for, checked.
@@ -36,7 +37,10 @@ pub(crate) struct AcquireSpec {
     pub(crate) ttl: Duration,
     pub(crate) min_validity: Duration,
     pub(crate) wait_policy: WaitPolicy,
+    pub(crate) through_outages: bool,
     pub(crate) renewal: RenewalPolicy,
+    /// In which span it was asked for.
+    pub(crate) caller: Caller,
 }
 
 pub(super) type Answer = oneshot::Sender<Result<HeldGrant, AcquireError>>;
@@ -49,6 +53,7 @@ pub(super) struct AcquireRound {
     calls: Fanout,
     outcomes: Vec<NodeOutcome>,
     renewal: RenewalPolicy,
+    caller: Caller,
     /// From the verdict on, when others have to do with it too.
     footprint: Option<Arc<SharedFootprint>>,
     turn: Turn,
@@ -73,6 +78,7 @@ impl AcquireRound {
             calls: Fanout::begun_at(engine, started),
             outcomes: vec![NodeOutcome::Unanswered; engine.nodes.len()],
             renewal: asked.renewal,
+            caller: asked.caller.clone(),
             footprint: None,
             turn,
             engine: Arc::clone(engine),
@@ -210,6 +216,7 @@ impl AcquireRound {
             (self.round.token(), spec.note.clone()),
             lifecycle,
             Arc::clone(footprint),
+            self.caller.clone(),
         );
         grant.schedule(&self.engine);
         Some(grant)

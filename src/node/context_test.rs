@@ -46,6 +46,7 @@ fn context(id: usize, clock: &Arc<Clock>, fleet: &Arc<Fleet>) -> NodeContext {
         connect_timeout: Duration::from_secs(1),
         node_timeout: NODE_TIMEOUT,
         allow_eviction: false,
+        skips_quarantine: false,
         classic: false,
         counter_retention: Duration::from_secs(3600),
         fleet: Arc::from("default/3"),

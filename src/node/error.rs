@@ -251,6 +251,56 @@ pub enum Refusal {
         /// Those of this one.
         configured: Arc<str>,
     },
+    /// The server has no such database. Correct the number at the end of the URL, or raise `databases` in the server's
+    /// configuration.
+    #[error(
+        "it has no database {database}, correct the number at the end of the URL, message=`{message}`"
+    )]
+    NoSuchDatabase {
+        /// The number that the URL names.
+        database: i64,
+        /// What the server said.
+        message: Arc<str>,
+    },
+    /// It is a Sentinel, which keeps no keys. Configure independent masters; a Sentinel stands at port 26379 by default.
+    #[error("it is a Sentinel, which keeps no keys, configure independent masters")]
+    Sentinel,
+    /// It is in protected mode: it has no password and takes no connection from other machines. Set a password
+    /// (`requirepass`, or an ACL user), or bind it to an address that only its clients can reach and set
+    /// `protected-mode no`.
+    #[error(
+        "it is in protected mode and takes no connection from another machine, set a password on it, message=`{message}`"
+    )]
+    ProtectedMode {
+        /// What the server said.
+        message: Arc<str>,
+    },
+    /// It does not know a command that this crate needs: it has been renamed or switched off, or this is no Redis or
+    /// Valkey server. Switch it on, or use another server.
+    #[error(
+        "it does not know the command {command}, switch it on, or use a Redis or Valkey server that has it, message=`{message}`"
+    )]
+    MissingCommand {
+        /// The command.
+        command: Arc<str>,
+        /// What the server said.
+        message: Arc<str>,
+    },
+    /// What answers there does not speak the protocol of Redis. Correct the port; a port for TLS wants `rediss://`.
+    #[error(
+        "what answers there is not a Redis server, correct the port, or write rediss:// for a port with TLS, message=`{message}`"
+    )]
+    NotRedis {
+        /// What was seen.
+        message: Arc<str>,
+    },
+    /// `danger_skip_quarantine` lets a node vote for everybody that may have forgotten leases, and nothing says that this
+    /// one may be thrown away: it is not on this machine. Leave that setting out, so that a new node waits its
+    /// quarantine; or, if it really is for development, say so on the server: `SET quorlock:throwaway yes`.
+    #[error(
+        "danger_skip_quarantine is not honoured on a server of another machine, leave it out, or where nothing depends on this server run `SET quorlock:throwaway yes` on it"
+    )]
+    NotThrowaway,
     /// `INFO` has no `run_id`, so a restart, or the same server twice, could not be told. Use Redis or
     /// Valkey without a proxy in between.
     #[error("its INFO has no run_id, use a Redis or Valkey server without a proxy")]

@@ -9,7 +9,7 @@
 //!   have made the difference, for a node timeout in all.
 //! - **W2** A request with a deadline begins no round at or after it.
 //! - **W3** An outage is borne for a quarter of the wait, and for a node timeout at least; then it is reported. A
-//!   quarantine is none: it ends by itself.
+//!   quarantine is none: it ends by itself. Who asks for it bears an outage for as long as it waits at all.
 //! - **W4** Nodes that are slow under the load of this process are not reported as broken.
 //! - **W5** A pause is not longer than the configured one, nor than what stands in the way lives, and is no shorter than
 //!   a quarter of the shortest configured one.
@@ -48,6 +48,8 @@ pub struct WaitSettings {
     pub wait: Duration,
     /// The bounds of the pauses between rounds.
     pub backoff: Backoff,
+    /// Whether an outage is borne for the whole of the wait.
+    pub through_outages: bool,
 }
 
 /// What a lost round has said.
@@ -295,6 +297,7 @@ impl Acquisition {
             WaitPolicy::Unlimited => self.settings.wait,
         };
         let bearable = self.settings.node_timeout.max(wait / 4);
-        self.broken_since.is_none_or(|since| next < since.saturating_add(bearable))
+        self.settings.through_outages
+            || self.broken_since.is_none_or(|since| next < since.saturating_add(bearable))
     }
 }

@@ -17,6 +17,7 @@ const SETTINGS: WaitSettings = WaitSettings {
     node_timeout: Duration::from_millis(100),
     wait: Duration::from_secs(4),
     backoff: Backoff { min: Duration::from_millis(4), max: Duration::from_millis(40) },
+    through_outages: false,
 };
 
 const QUIET: Traffic = Traffic { answered: Timestamp::ORIGIN, crowded: Timestamp::ORIGIN };
@@ -127,6 +128,29 @@ fn w3_an_outage_is_borne_for_a_quarter_of_the_wait_and_for_a_node_timeout_at_lea
         let next = lost(&mut acquisition, broken(50), QUIET, last - 1);
         assert_eq!(next, Next::GiveUp(GiveUp::LastRound), "{policy:?}");
     }
+}
+
+#[test]
+fn w3_who_waits_through_outages_bears_one_for_as_long_as_it_waits() {
+    let through = |policy| {
+        let settings = WaitSettings { through_outages: true, ..SETTINGS };
+        Acquisition::new(settings, policy, start())
+    };
+    for (policy, last) in [(WaitPolicy::For(800 * MS), 798), (WaitPolicy::Unlimited, 1 << 40)] {
+        let mut acquisition = through(policy);
+        assert_eq!(lost(&mut acquisition, broken(0), QUIET, 10), again(at(11)));
+        assert_eq!(lost(&mut acquisition, broken(11), QUIET, last), again(at(last + 1)));
+    }
+    let mut limited = through(WaitPolicy::For(800 * MS));
+    assert_eq!(lost(&mut limited, broken(0), QUIET, 10), again(at(11)));
+    assert_eq!(lost(&mut limited, broken(11), QUIET, 799), Next::GiveUp(GiveUp::LastRound), "W2");
+    let mut one = through(WaitPolicy::OneRound);
+    assert_eq!(lost(&mut one, broken(0), QUIET, 10), Next::GiveUp(GiveUp::LastRound), "W1");
+    // W4 stays: whose time went by in line is told that this process has too much to do.
+    let mut slow_one = through(WaitPolicy::For(800 * MS));
+    let waited = LostRound { waited_for_turn: true, ..slow(0) };
+    assert_eq!(lost(&mut slow_one, waited, QUIET, 790), again(at(791)));
+    assert_eq!(lost(&mut slow_one, slow(791), QUIET, 799), Next::GiveUp(GiveUp::Crowded));
 }
 
 #[test]

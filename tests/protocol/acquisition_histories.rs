@@ -92,11 +92,14 @@ fn policy() -> impl Strategy<Value = WaitPolicy> {
 fn settings() -> impl Strategy<Value = WaitSettings> {
     let backoff = (0..=9u32, 0..=40u32)
         .prop_map(|(min, more)| Backoff { min: min * MS, max: (min + more) * MS });
-    (1..=100u32, millis(600), backoff).prop_map(|(timeout, wait, backoff)| WaitSettings {
-        node_timeout: timeout * MS,
-        wait,
-        backoff,
-    })
+    (1..=100u32, millis(600), backoff, any::<bool>()).prop_map(
+        |(timeout, wait, backoff, through_outages)| WaitSettings {
+            node_timeout: timeout * MS,
+            wait,
+            backoff,
+            through_outages,
+        },
+    )
 }
 
 /// The invariants, each stated by the whole history of the request, the last round included.
@@ -132,6 +135,9 @@ impl Naive<'_> {
 
     /// W3: the rounds at the end in which too few nodes answered, and none was in quarantine.
     fn is_bearable(&self) -> bool {
+        if self.settings.through_outages {
+            return true;
+        }
         let outage = |past: &&Past| past.lost.loss == RoundLoss::NoQuorum && !past.lost.quarantined;
         let outage: Vec<&Past> = self.history.iter().rev().take_while(outage).collect();
         let Some(first) = outage.last() else { return true };

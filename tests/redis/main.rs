@@ -21,6 +21,7 @@ mod holder;
 mod links;
 mod markers;
 mod nodes;
+mod places;
 mod refusals;
 #[cfg(all(target_os = "linux", feature = "tracing"))]
 mod resolver;

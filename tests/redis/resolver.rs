@@ -75,8 +75,8 @@ struct Attempts;
 
 impl<S: tracing::Subscriber> Layer<S> for Attempts {
     fn on_event(&self, event: &tracing::Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
-        let debug = *event.metadata().level() == tracing::Level::DEBUG;
-        if debug && event.metadata().fields().field("reason").is_some() {
+        let attempt = *event.metadata().level() == tracing::Level::TRACE;
+        if attempt && event.metadata().fields().field("reason").is_some() {
             FAILED.fetch_add(1, Ordering::Relaxed);
         }
     }

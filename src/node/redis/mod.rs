@@ -59,13 +59,20 @@ struct View {
     state: NodeState,
     version: Option<Arc<str>>,
     session: Option<Arc<Session>>,
+    /// The attempts to connect that have failed since there was a session.
+    failed_attempts: u64,
     closed: bool,
 }
 
 impl RedisNode {
     pub(crate) fn new(address: Address) -> Self {
-        let view =
-            View { state: NodeState::Connecting, version: None, session: None, closed: false };
+        let view = View {
+            state: NodeState::Connecting,
+            version: None,
+            session: None,
+            failed_attempts: 0,
+            closed: false,
+        };
         Self {
             shared: Arc::new(Shared {
                 address,
@@ -164,6 +171,7 @@ impl Node for RedisNode {
         };
         let mut status = NodeStatus::new(Arc::clone(self.shared.address.display()), state);
         status.version.clone_from(&view.version);
+        status.failed_attempts = view.failed_attempts;
         status.clock = view.session.as_ref().and_then(|session| session.clock_offset());
         status.era = view.session.as_ref().and_then(|session| session.era());
         status.identity =

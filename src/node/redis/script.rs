@@ -13,6 +13,9 @@ use crate::protocol::Owner;
 /// like them are refused as resources.
 pub(super) const OWN: [&[u8]; 3] = [b"quorlock:node", b"quorlock:counters", b"quorlock:older"];
 
+/// Says that a server may be thrown away, so that its quarantine may be skipped. Nothing here sets it.
+pub(super) const THROWAWAY: &[u8] = b"quorlock:throwaway";
+
 /// A script, with its digest.
 #[derive(Debug)]
 pub(super) struct Source {

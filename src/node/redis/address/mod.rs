@@ -75,6 +75,11 @@ impl Address {
         }
     }
 
+    /// Whether it is a unix socket, and so on this machine.
+    pub(super) fn is_unix(&self) -> bool {
+        matches!(self.client.get_connection_info().addr(), ConnectionAddr::Unix(_))
+    }
+
     /// The number of the database.
     pub(super) fn database(&self) -> i64 {
         self.client.get_connection_info().redis_settings().db()
