@@ -63,6 +63,10 @@ pub(crate) fn release_given_up(node: NodeId, resource: &Resource) {
     event!(warn, node = node.index(), %resource, "release given up, the key expires");
 }
 
+pub(crate) fn shutting_down(held: usize) {
+    event!(info, held, "shutting down, the leases that are held end");
+}
+
 pub(crate) fn lease_ending(resource: &Resource, reason: LossReason) {
     event!(warn, %resource, %reason, "lease ends soon");
 }

@@ -29,6 +29,7 @@ fn acquire(engine: &Arc<Engine>, resource: &str) -> Lease {
         min_validity: Duration::ZERO,
         wait_policy: WaitPolicy::For(Duration::from_secs(10)),
         renewal: RenewalPolicy::default(),
+        hold_at_least: None,
     };
     Lease::new(block_on(engine.acquire(asked)).unwrap())
 }

@@ -37,6 +37,8 @@ pub(crate) struct AcquireSpec {
     pub(crate) min_validity: Duration,
     pub(crate) wait_policy: WaitPolicy,
     pub(crate) renewal: RenewalPolicy,
+    /// How long others are kept out at least, also where it is released before.
+    pub(crate) hold_at_least: Option<Duration>,
 }
 
 pub(super) type Answer = oneshot::Sender<Result<HeldGrant, AcquireError>>;
@@ -49,6 +51,7 @@ pub(super) struct AcquireRound {
     calls: Fanout,
     outcomes: Vec<NodeOutcome>,
     renewal: RenewalPolicy,
+    hold_at_least: Option<Duration>,
     /// From the verdict on, when others have to do with it too.
     footprint: Option<Arc<SharedFootprint>>,
     turn: Turn,
@@ -72,6 +75,7 @@ impl AcquireRound {
             calls: Fanout::begun_at(engine, started),
             outcomes: vec![NodeOutcome::Unanswered; engine.nodes.len()],
             renewal: asked.renewal,
+            hold_at_least: asked.hold_at_least,
             footprint: None,
             turn,
             engine: Arc::clone(engine),
@@ -209,6 +213,7 @@ impl AcquireRound {
             self.round.token(),
             lifecycle,
             Arc::clone(footprint),
+            self.hold_at_least,
         );
         grant.schedule(&self.engine);
         Some(grant)
@@ -243,6 +248,8 @@ impl AcquireRound {
             owner: spec.owner,
             ttl: spec.ttl,
             footprint: Arc::clone(footprint),
+            // Nobody has held it.
+            hold: None,
         };
         self.engine.release_ordered(released, orders);
     }

@@ -103,12 +103,14 @@ pub enum Command {
         /// Whether only a node that has been admitted may do it, as for every lease with a fencing token.
         fenced: bool,
     },
-    /// Delete the key of `resource` if its value is `owner`.
+    /// Delete the key of `resource` if its value is `owner`; or let it live for `keep` from now, and no longer.
     Release {
         /// The key.
         resource: Resource,
         /// The value that it must have.
         owner: Owner,
+        /// Where there is one, the key is not deleted: it stands in everybody's way for so long.
+        keep: Option<Duration>,
     },
 }
 
