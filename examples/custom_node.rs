@@ -132,11 +132,15 @@ impl Server {
                     None => Reply::Denied(Denial::gone()),
                 }
             }
-            Command::Release { resource, owner } => {
+            Command::Release { resource, owner, keep } => {
                 if !self.holds(&resource, owner) {
                     return Ok(Reply::Denied(Denial::default()));
                 }
-                self.keys.remove(resource.as_bytes());
+                match (keep, self.keys.get_mut(resource.as_bytes())) {
+                    // Its holder is done, and nobody else may have it before then.
+                    (Some(keep), Some((_, expires))) => *expires = now + keep,
+                    _ => drop(self.keys.remove(resource.as_bytes())),
+                }
                 Reply::Granted(None)
             }
             // This server never loses a key, so there is nothing to restore; and a command of a later version

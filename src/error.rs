@@ -199,7 +199,21 @@ pub enum AcquireError {
         /// The longest ttl that is accepted.
         max: Duration,
     },
-    /// The [`Redlock`](crate::Redlock) has been closed. Nothing was sent. Acquire before closing.
+    /// The lease cannot be held for as long as [`hold_at_least`](crate::Acquire::hold_at_least) says: its key must outlive
+    /// the process, so that its ttl must be longer, and `max_ttl` forbids that. Nothing was sent. Ask for `max` at most, or
+    /// raise [`Builder::max_ttl`](crate::Builder::max_ttl) in every process of the fleet, and with it the quarantine.
+    #[error(
+        "the least hold needs a longer ttl than max_ttl allows, ask for {max:?} at most or raise max_ttl, hold_at_least=`{hold:?}`, max_ttl=`{max_ttl:?}`"
+    )]
+    HoldTooLong {
+        /// What was asked for.
+        hold: Duration,
+        /// The longest that is accepted.
+        max: Duration,
+        /// The longest ttl.
+        max_ttl: Duration,
+    },
+    /// The [`Redlock`](crate::Redlock) has been closed. Nothing was sent, or it is being undone. Acquire before closing.
     #[error("the redlock has been closed")]
     Closed,
     /// The runtime dropped the work, as one given by `Builder::runtime` may do when it ends. What had been
@@ -221,7 +235,7 @@ impl AcquireError {
             Self::NoQuorum { .. } => "no_quorum",
             Self::TooLate { .. } => "too_late",
             Self::Crowded { .. } => "crowded",
-            Self::Resource(_) | Self::Ttl { .. } => "refused",
+            Self::Resource(_) | Self::Ttl { .. } | Self::HoldTooLong { .. } => "refused",
             Self::Closed => "closed",
             Self::RuntimeEnded | Self::WouldDeadlock => "not_run",
         }
@@ -271,6 +285,10 @@ pub enum ReleaseError {
         /// What each node said.
         nodes: Reports,
     },
+    /// [`Redlock::shutdown`](crate::Redlock::shutdown) has released the lease before, and reports whether that was
+    /// confirmed. Nothing needs to be done.
+    #[error("the lease was released by the shutdown of this process")]
+    ShutDown,
     /// The runtime dropped the work. The key expires after the ttl. Keep that runtime alive. In a process that was
     /// forked it says that the lease is the parent's, and nothing was sent.
     #[error("the runtime ended before the answer")]
@@ -291,6 +309,15 @@ pub struct LeaseLost {
     pub reason: LossReason,
 }
 
+/// The lease has no fencing token: the builder was told [`classic`](crate::Builder::classic), where nodes count nothing.
+/// Build without it, in every process; or let the store tell a repeat by something else than the token.
+#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+#[error(
+    "in classic mode a lease has no fencing token: build without `classic()`, in every process"
+)]
+#[non_exhaustive]
+pub struct NoToken;
+
 /// Why a lease was not extended.
 #[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
 #[non_exhaustive]
@@ -305,6 +332,10 @@ pub enum ExtendError {
         /// What is left of the validity that was promised before.
         validity: Duration,
     },
+    /// The blocking form was called on the very thread that has to answer it. Nothing was sent. Await it there, or block
+    /// another thread.
+    #[error("it would block the thread that has to answer it, await it instead")]
+    WouldDeadlock,
     /// The lease was held for as long as `max_hold` allows. Nothing was sent, and it is as valid as before.
     /// Finish within what is left, or raise the limit.
     #[error("the lease was held for as long as max_hold allows, validity=`{validity:?}`")]
@@ -407,12 +438,81 @@ impl fmt::Display for NodeStates {
     }
 }
 
-/// [`Redlock::close`](crate::Redlock::close) ran out of time. What is left on the nodes expires after the
-/// ttl; it is still being released while the process lives. Close earlier, or raise `close_timeout`.
-#[derive(Clone, Debug, Eq, Error, PartialEq)]
-#[error("releases are still under way, unfinished={unfinished}")]
+/// [`Redlock::close`](crate::Redlock::close) has ended: nothing is under way any more.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub struct CloseError {
-    /// The operations that had not ended.
+pub struct Closed {
+    /// The leases that are still held, and keep others out until they are released, are dropped, or expire. Where this is
+    /// not zero at the end of a process, [`Redlock::shutdown`](crate::Redlock::shutdown) is what was meant.
+    pub held: usize,
+}
+
+/// Why [`Redlock::close`](crate::Redlock::close) did not see the end of everything. It is closed all the same.
+#[derive(Clone, Debug, Eq, Error, PartialEq)]
+#[non_exhaustive]
+pub enum CloseError {
+    /// `close_timeout` has passed. What is left on the nodes is still being released while the process lives, and
+    /// expires after the ttl. Close earlier, or raise `close_timeout`; where a node is down nothing needs to be done.
+    #[error(
+        "releases are still under way after close_timeout, what is left on the nodes expires after the ttl, unfinished={unfinished}"
+    )]
+    Unfinished {
+        /// The operations that had not ended.
+        unfinished: usize,
+    },
+    /// The blocking form was called on the very thread that has to answer it. Await it there, or block another thread.
+    #[error(
+        "it is closed, but waiting would block the thread that has to answer, await it instead"
+    )]
+    WouldDeadlock,
+}
+
+/// [`Redlock::shutdown`](crate::Redlock::shutdown) has ended: this process keeps nobody out any more, but for leases with
+/// [`hold_at_least`](crate::Acquire::hold_at_least).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Shutdown {
+    /// The leases that were released, each confirmed by a quorum.
+    pub released: usize,
+    /// The leases that had ended before: on too many nodes the key was gone. See what overlapped with whom.
+    pub gone: usize,
+    /// Operations on single nodes that had not ended after `close_timeout`, as where a minority is down. Their keys
+    /// expire, and keep nobody out.
     pub unfinished: usize,
 }
+
+/// Why [`Redlock::shutdown`](crate::Redlock::shutdown) did not see the end of every lease. All of them are lost to their
+/// holders, and none is renewed.
+#[derive(Clone, Debug, Eq, Error, PartialEq)]
+#[non_exhaustive]
+pub enum ShutdownError {
+    /// `close_timeout` has passed. What was not confirmed is still being released while the process lives, and expires
+    /// after the ttl. Work that goes on under `run` keeps its key for so long at most. Raise `close_timeout`, see to the
+    /// nodes, or end the work when it is told that its lease is lost.
+    #[error(
+        "not all leases were released in close_timeout, others may have to wait for the ttl, released={released}, gone={gone}, unconfirmed={unconfirmed}, working={working}"
+    )]
+    Unfinished {
+        /// The leases that were released, each confirmed by a quorum.
+        released: usize,
+        /// The leases that had ended before.
+        gone: usize,
+        /// The leases that no quorum has confirmed as released.
+        unconfirmed: usize,
+        /// The leases under which the work of a `run` has not ended.
+        working: usize,
+    },
+    /// The blocking form was called on the very thread that has to answer it. The leases are being released in the
+    /// background. Await it there, or block another thread.
+    #[error(
+        "all leases are being released, but waiting would block the thread that has to answer, await it instead"
+    )]
+    WouldDeadlock,
+}
+
+/// A blocking form was called on the very thread that has to answer it, and has done nothing. Await it there, or block
+/// another thread.
+#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+#[error("it would block the thread that has to answer it, await it instead")]
+#[non_exhaustive]
+pub struct WouldDeadlock;

@@ -26,6 +26,8 @@ mod documentation {
 }
 
 pub mod protocol;
+#[cfg(feature = "serde")]
+mod serde;
 
 #[cfg(feature = "tokio")]
 mod acquire;
@@ -60,18 +62,22 @@ mod telemetry;
 
 #[cfg(feature = "tokio")]
 pub use self::{
-    acquire::{Acquire, AcquireFuture},
+    acquire::{Acquire, AcquireFuture, Ran},
     builder::Builder,
     config::ConfigError,
     error::{
-        AcquireError, CloseError, ConnectError, ExtendError, LeaseLost, NodeOutcome, NodeReport,
-        NodeStates, ReleaseError, Reports, RunError,
+        AcquireError, CloseError, Closed, ConnectError, ExtendError, LeaseLost, NoToken,
+        NodeOutcome, NodeReport, NodeStates, ReleaseError, Reports, RunError, Shutdown,
+        ShutdownError, WouldDeadlock,
     },
     fence::{FenceGate, StaleToken},
     holder::{HeldBy, Holder, HolderError, NodeSighting},
     lease::{Lease, LeaseSignal, Release},
     redlock::Redlock,
-    reentrant::{Reentrant, ReentrantLease},
+    reentrant::{Reentrant, ReentrantAcquire, ReentrantLease},
 };
 #[cfg(feature = "redis")]
 pub use node::redis::{AddressError, Credentials, UrlPart, WrongAddress};
+pub use protocol::{
+    FencingToken, InvalidOwner, InvalidToken, LossReason, Owner, Resource, ResourceError,
+};

@@ -9,7 +9,10 @@ use futures::FutureExt;
 use crate::{
     acquire::Acquire,
     engine::Engine,
-    error::{CloseError, ConnectError, NodeOutcome, NodeReport, NodeStates, Reports},
+    error::{
+        CloseError, Closed, ConnectError, NodeOutcome, NodeReport, NodeStates, Reports, Shutdown,
+        ShutdownError,
+    },
     holder::{Holder, HolderError},
     node::{NodeState, NodeStatus},
     protocol::{NodeId, WaitPolicy},
@@ -122,9 +125,10 @@ impl Redlock {
     }
 
     /// Refuses new acquires, and waits until everything that is under way has ended: rounds, releases of
-    /// dropped leases, releases that a node has not confirmed yet. Call it before the process ends.
+    /// dropped leases, releases that a node has not confirmed yet. It tells how many leases are still held.
     ///
-    /// Leases that are still held stay valid, are still renewed, and can be released. All clones are closed.
+    /// Those stay valid, are still renewed, and can be released: call it where their holders go on. Before a process
+    /// ends, call [`shutdown`](Redlock::shutdown). All clones are closed.
     ///
     /// # Errors
     ///
@@ -133,23 +137,70 @@ impl Redlock {
     /// # Cancel safety
     ///
     /// It stays closed when the future is dropped, and what is under way goes on.
-    pub async fn close(&self) -> Result<(), CloseError> {
+    pub async fn close(&self) -> Result<Closed, CloseError> {
         shield(self.engine.close()).await
     }
 
-    /// [`close`](Redlock::close), blocking this thread. No runtime is needed. On the very thread that runs the engine
-    /// it closes and does not wait.
+    /// [`close`](Redlock::close), blocking this thread. No runtime is needed.
     ///
     /// # Errors
     ///
-    /// As for [`close`](Redlock::close).
-    pub fn close_blocking(&self) -> Result<(), CloseError> {
+    /// As for [`close`](Redlock::close); and [`CloseError::WouldDeadlock`] on the very thread that runs the engine, if
+    /// there is anything to wait for: it is closed all the same.
+    pub fn blocking_close(&self) -> Result<Closed, CloseError> {
         if self.runs_here() {
             // One poll refuses new acquires; what is under way could only end if this thread went on.
-            let closed = self.close().now_or_never();
-            return closed.unwrap_or_else(|| self.engine.result_of_close());
+            return self.close().now_or_never().unwrap_or(Err(CloseError::WouldDeadlock));
         }
         block_on(self.close())
+    }
+
+    /// Ends everything, so that nobody has to wait for this process any more: refuses new acquires, releases all leases
+    /// that are held, waits for that, and reports. Call it before the process ends. All clones are shut down.
+    ///
+    /// To its holder each lease is lost at once, by [`LossReason::ShutDown`](crate::LossReason::ShutDown). Where it was
+    /// acquired by [`run`](Acquire::run), [`run_until_lost`](Acquire::run_until_lost) or
+    /// [`blocking_run`](Acquire::blocking_run), it is released when the work has ended: `run` drops it, the others tell it
+    /// by the loss. Any other lease is released while its holder may still be at work: stop that before.
+    ///
+    /// It waits for `close_timeout` at most, also for nodes that do not answer. Those that are down keep nobody out as
+    /// long as they are a minority.
+    ///
+    /// ```
+    /// # use quorlock::{LossReason, Redlock, node::MemoryNode};
+    /// # futures::executor::block_on(async {
+    /// # let redlock = Redlock::connect([MemoryNode::new()]).await?;
+    /// let lease = redlock.acquire("leader").await?;
+    /// let done = redlock.shutdown().await?;
+    /// assert_eq!(done.released, 1);
+    /// assert_eq!(lease.check().unwrap_err().reason, LossReason::ShutDown);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ShutdownError`] where a lease was not released in time. It is lost all the same, and expires after its ttl.
+    ///
+    /// # Cancel safety
+    ///
+    /// From its first poll on everything ends as described, also when the future is dropped. It may be called again, and
+    /// reports on all leases that it has ended.
+    pub async fn shutdown(&self) -> Result<Shutdown, ShutdownError> {
+        shield(self.engine.shutdown()).await
+    }
+
+    /// [`shutdown`](Redlock::shutdown), blocking this thread. No runtime is needed.
+    ///
+    /// # Errors
+    ///
+    /// As for [`shutdown`](Redlock::shutdown); and [`ShutdownError::WouldDeadlock`] on the very thread that runs the
+    /// engine, if there is anything to wait for: all leases are being released all the same.
+    pub fn blocking_shutdown(&self) -> Result<Shutdown, ShutdownError> {
+        if self.runs_here() {
+            return self.shutdown().now_or_never().unwrap_or(Err(ShutdownError::WouldDeadlock));
+        }
+        block_on(self.shutdown())
     }
 
     /// Whether this thread must not wait for an answer, since it has to give it.

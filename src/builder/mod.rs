@@ -40,12 +40,12 @@ impl Redlock {
     /// # Errors
     ///
     /// As for [`connect`](Redlock::connect).
-    pub fn connect_blocking<I>(nodes: I) -> Result<Self, ConnectError>
+    pub fn blocking_connect<I>(nodes: I) -> Result<Self, ConnectError>
     where
         I: IntoIterator,
         I::Item: Into<NodeSpec>,
     {
-        Self::builder().nodes(nodes).connect_blocking()
+        Self::builder().nodes(nodes).blocking_connect()
     }
 
     /// Settings to choose, before connecting.
@@ -370,7 +370,7 @@ impl Builder {
     /// # Errors
     ///
     /// As for [`connect`](Builder::connect), and [`ConnectError::WouldDeadlock`].
-    pub fn connect_blocking(self) -> Result<Redlock, ConnectError> {
+    pub fn blocking_connect(self) -> Result<Redlock, ConnectError> {
         let redlock = self.build()?;
         if redlock.runs_here() {
             return Err(ConnectError::WouldDeadlock);

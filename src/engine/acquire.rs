@@ -293,8 +293,14 @@ impl Engine {
         telemetry::acquired(held, rounds, waited);
         // The caller is answered first, and the stragglers are waited for afterwards.
         if let Some(grant) = round.grant(&request.resource) {
+            let registered = grant.register(self);
+            let held = HeldGrant::new(grant, Arc::clone(self));
             // A caller that is gone hands the grant back, and dropping it releases it.
-            drop(request.answer.send(Ok(HeldGrant::new(grant, Arc::clone(self)))));
+            drop(request.answer.send(if registered {
+                Ok(held)
+            } else {
+                Err(AcquireError::Closed)
+            }));
         }
     }
 

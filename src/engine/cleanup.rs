@@ -185,7 +185,7 @@ impl Engine {
         // None has been answered yet, so that the numbers are the places in the batch.
         for (number, PendingRelease { released, .. }) in batch.open.iter().flatten().enumerate() {
             let (resource, owner) = (released.resource.clone(), released.owner);
-            let release = Command::Release { resource, owner };
+            let release = Command::Release { resource, owner, keep: released.keep(self) };
             calls.push_numbered(self, node, number, release);
         }
         while let Progress::Answered((_, answer)) = calls.progress(self).await {

@@ -9,6 +9,7 @@ mod cleanup;
 mod fanout;
 mod footprint;
 mod grant;
+mod held;
 mod holder;
 mod limits;
 mod release;
@@ -34,21 +35,15 @@ use tokio::sync::Notify;
 
 pub(crate) use self::{
     acquire::Acquiring,
-    grant::{Grant, HeldGrant},
+    grant::{Grant, HeldGrant, ReleaseAnswer},
     round::AcquireSpec,
 };
 use self::{
-    cleanup::PendingReleases,
-    limits::Limits,
-    renewals::Renewals,
-    resources::Resources,
-    shield::Shielded,
-    turns::{Line, Turns},
-    watch::Repeats,
+    cleanup::PendingReleases, held::HeldLeases, limits::Limits, renewals::Renewals,
+    resources::Resources, shield::Shielded, turns::Turns, watch::Repeats,
 };
 use crate::{
     config::Config,
-    error::CloseError,
     lock::Lock,
     node::{Fleet, Node, NodeContext, NodeError, NodeSettings, NodeState, NodeStatus},
     protocol::{Admission, AdmissionPolicy, NodeId, Quorum, RttEstimator, Timestamp},
@@ -71,6 +66,7 @@ pub(crate) struct Engine {
     round_trip: RttEstimator,
     admission: Lock<Admission>,
     renewals: Renewals,
+    held: HeldLeases,
     resources: Arc<Resources>,
     limits: Arc<Limits>,
     acquires: Turns,
@@ -164,6 +160,7 @@ impl Engine {
             round_trip: RttEstimator::default(),
             admission: Lock::new(admission),
             renewals: Renewals::default(),
+            held: HeldLeases::default(),
             resources,
             limits,
             acquires,
@@ -304,40 +301,6 @@ impl Engine {
             {
                 return self.statuses();
             }
-        }
-    }
-
-    /// Refuses new acquires and waits for everything that is under way.
-    pub(crate) async fn close(&self) -> Result<(), CloseError> {
-        self.closed.store(true, Ordering::Release);
-        if !self.is_served() {
-            return self.result_of_close();
-        }
-        // Only the line of the acquires: releases still go out, and those in line count as under way below.
-        self.closing.notify_waiters();
-        self.close_line(Line::Acquires);
-        let deadline = self.now().saturating_add(self.config.close_timeout);
-        let mut timeout = self.runtime.sleep_until(deadline);
-        loop {
-            let ended = self.active.ended.notified();
-            let mut ended = std::pin::pin!(ended);
-            ended.as_mut().enable();
-            if self.result_of_close().is_ok() {
-                return Ok(());
-            }
-            if let futures::future::Either::Right(_) =
-                futures::future::select(ended, &mut timeout).await
-            {
-                return self.result_of_close();
-            }
-        }
-    }
-
-    /// Whether everything that was under way has ended.
-    pub(crate) fn result_of_close(&self) -> Result<(), CloseError> {
-        match self.active.tasks.load(Ordering::Acquire) {
-            0 => Ok(()),
-            unfinished => Err(CloseError { unfinished }),
         }
     }
 }

@@ -17,6 +17,7 @@ use super::{
     cleanup::PendingRelease,
     fanout::{Fanout, Progress},
     footprint::Released,
+    held::Outcomes,
     limits::Limit,
     resources::ResourceSlot,
     turns::{Line, Turn},
@@ -48,14 +49,24 @@ impl Engine {
         slot: Arc<ResourceSlot>,
         token: Option<FencingToken>,
         caller: Caller,
+        report: Option<Arc<Outcomes>>,
     ) -> oneshot::Receiver<Result<(), ReleaseError>> {
         let (answer, receiver) = oneshot::channel();
         let orders = released.footprint.give_back();
         // It counts as under way while it waits for its turn, too.
         let (started, counted) = (self.now(), self.count());
         let answer = Some(answer);
-        let asked =
-            AskedRelease { released, slot, token, caller, orders, started, answer, counted };
+        let asked = AskedRelease {
+            released,
+            slot,
+            token,
+            caller,
+            orders,
+            started,
+            answer,
+            report,
+            counted,
+        };
         match self.take_turn(Line::Releases, started) {
             Some(turn) => asked.begin(self, Ok(turn)),
             None => {
@@ -71,8 +82,18 @@ impl Engine {
     }
 
     async fn release_round(self: Arc<Self>, asked: AskedRelease, turn: Turn) {
-        let AskedRelease { released, slot, token, caller, orders, started, mut answer, counted } =
-            asked;
+        let AskedRelease {
+            released,
+            slot,
+            token,
+            caller,
+            orders,
+            started,
+            mut answer,
+            report,
+            counted,
+        } = asked;
+        let is_kept = released.keep(&self).is_some();
         let mut tally = tally(&self, &released, &orders);
         let (resource, owner) = (released.resource.clone(), released.owner);
         let mut releases = Releases::new(&self, released, orders, started).with_turn(turn);
@@ -84,8 +105,11 @@ impl Engine {
                 let held = Held { caller: &caller, resource: &resource, owner, token };
                 telemetry::released(held, tally.granted());
                 // Whoever pauses for it in this process need not wait for a node to say so.
-                if tally.verdict() == Verdict::Won {
+                if tally.verdict() == Verdict::Won && !is_kept {
                     slot.handle_freed();
+                }
+                if let Some(report) = &report {
+                    report.note(&releases.result(&tally));
                 }
                 if let Some(answer) = answer.take() {
                     let _ = answer.send(releases.result(&tally));
@@ -130,7 +154,8 @@ impl Engine {
 
 fn tally(engine: &Engine, released: &Released, orders: &[ReleaseOrder]) -> Tally {
     let nodes = orders.iter().map(|order| order.node);
-    Tally::release(engine.quorum, released.resource.clone(), released.owner, nodes)
+    let keep = released.keep(engine);
+    Tally::release_keeping(engine.quorum, released.resource.clone(), released.owner, keep, nodes)
 }
 
 /// A release that somebody waits for, before its round.
@@ -143,6 +168,8 @@ struct AskedRelease {
     started: Timestamp,
     /// Until whoever waits for it has been told.
     answer: Option<oneshot::Sender<Result<(), ReleaseError>>>,
+    /// Of the shutdown that has ended the lease.
+    report: Option<Arc<Outcomes>>,
     counted: Counted,
 }
 

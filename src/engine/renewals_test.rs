@@ -33,6 +33,7 @@ fn acquire(engine: &Arc<Engine>, resource: &str) -> Lease {
         through_outages: false,
         renewal: RenewalPolicy::default(),
         caller: Caller::default(),
+        hold_at_least: None,
     };
     Lease::new(block_on(engine.acquire(asked)).unwrap())
 }

@@ -41,6 +41,8 @@ pub(crate) struct AcquireSpec {
     pub(crate) renewal: RenewalPolicy,
     /// In which span it was asked for.
     pub(crate) caller: Caller,
+    /// How long others are kept out at least, also where it is released before.
+    pub(crate) hold_at_least: Option<Duration>,
 }
 
 pub(super) type Answer = oneshot::Sender<Result<HeldGrant, AcquireError>>;
@@ -54,6 +56,7 @@ pub(super) struct AcquireRound {
     outcomes: Vec<NodeOutcome>,
     renewal: RenewalPolicy,
     caller: Caller,
+    hold_at_least: Option<Duration>,
     /// From the verdict on, when others have to do with it too.
     footprint: Option<Arc<SharedFootprint>>,
     turn: Turn,
@@ -79,6 +82,7 @@ impl AcquireRound {
             outcomes: vec![NodeOutcome::Unanswered; engine.nodes.len()],
             renewal: asked.renewal,
             caller: asked.caller.clone(),
+            hold_at_least: asked.hold_at_least,
             footprint: None,
             turn,
             engine: Arc::clone(engine),
@@ -217,6 +221,7 @@ impl AcquireRound {
             lifecycle,
             Arc::clone(footprint),
             self.caller.clone(),
+            self.hold_at_least,
         );
         grant.schedule(&self.engine);
         Some(grant)
@@ -251,6 +256,8 @@ impl AcquireRound {
             owner: spec.owner,
             ttl: spec.ttl,
             footprint: Arc::clone(footprint),
+            // Nobody has held it.
+            hold: None,
         };
         self.engine.release_ordered(released, orders);
     }

@@ -104,7 +104,7 @@ fn acquire(node: &MemoryNode, resource: &Resource, owner: Owner) {
 }
 
 fn release(resource: &Resource, owner: Owner) -> Command {
-    Command::Release { resource: resource.clone(), owner }
+    Command::Release { resource: resource.clone(), owner, keep: None }
 }
 
 #[test]

@@ -107,12 +107,14 @@ pub enum Command {
         /// As in the acquire that it follows.
         note: Option<Note>,
     },
-    /// Delete the key of `resource` if its value is `owner`.
+    /// Delete the key of `resource` if its value is `owner`; or let it live for `keep` from now, and no longer.
     Release {
         /// The key.
         resource: Resource,
         /// The value that it must have.
         owner: Owner,
+        /// Where there is one, the key is not deleted: it stands in everybody's way for so long.
+        keep: Option<Duration>,
     },
 }
 

@@ -270,6 +270,10 @@ pub(crate) fn release_given_up(
     );
 }
 
+pub(crate) fn shutting_down(held: usize) {
+    event!(INFO, held, "shutting down, the leases that are held end");
+}
+
 pub(crate) fn lease_ending(held: Held<'_>, reason: LossReason) {
     let Held { resource, owner, .. } = held;
     let token = held.token();

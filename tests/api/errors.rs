@@ -179,7 +179,11 @@ async fn connect_and_close_errors() {
     nodes[0].pause();
     drop(lease);
     let cut_off = redlock.close().await.unwrap_err();
-    assert_eq!(shown(&cut_off, &nodes), "releases are still under way, unfinished=1");
+    assert_eq!(
+        shown(&cut_off, &nodes),
+        "releases are still under way after close_timeout, what is left on the nodes expires after the ttl, \
+         unfinished=1"
+    );
 }
 
 #[test]

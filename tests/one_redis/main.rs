@@ -70,5 +70,5 @@ async fn soon(what: &str, mut condition: impl FnMut() -> bool) {
 
 #[track_caller]
 fn token(lease: &Lease) -> u64 {
-    lease.fencing_token().expect("a fencing token").get()
+    lease.token().expect("a fencing token").get()
 }

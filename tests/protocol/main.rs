@@ -124,7 +124,7 @@ fn acquires(nodes: impl IntoIterator<Item = usize>) -> Vec<(NodeId, Command)> {
 }
 
 fn releases(nodes: impl IntoIterator<Item = usize>) -> Vec<(NodeId, Command)> {
-    let command = Command::Release { resource: resource(), owner: owner() };
+    let command = Command::Release { resource: resource(), owner: owner(), keep: None };
     nodes.into_iter().map(|index| (node(index), command.clone())).collect()
 }
 

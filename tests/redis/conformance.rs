@@ -77,7 +77,7 @@ fn acquired(result: &Result<Lease, AcquireError>) -> String {
 }
 
 fn released(lease: Lease) -> &'static str {
-    match lease.release_blocking() {
+    match lease.blocking_release() {
         Ok(()) => "released",
         Err(ReleaseError::AlreadyEnded { .. }) => "already ended",
         Err(ReleaseError::Unconfirmed { .. }) => "unconfirmed",

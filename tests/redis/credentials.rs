@@ -85,7 +85,7 @@ fn a_password_that_has_changed_is_asked_for_when_a_connection_has_ended() {
     all_ready(&redlock);
     undisturbed(&redlock, 2 * SECOND);
     lease.check().unwrap();
-    lease.release_blocking().unwrap();
+    lease.blocking_release().unwrap();
     shown += &format!("{redlock:?} {:?}", redlock.nodes());
     assert!(!shown.contains("sesame") && !shown.contains("stale"), "{shown}");
 }

@@ -41,7 +41,7 @@ fn the_holder_is_named_with_two_of_five_nodes_down() {
         for redlock in [&asking, &holder] {
             let by = held(redlock);
             assert_eq!(by.owner, Some(lease.owner()));
-            assert_eq!(by.token, lease.fencing_token());
+            assert_eq!(by.token, lease.token().ok());
             assert_eq!(by.label.as_ref().unwrap().to_string(), r"web-1/4711/billing\xff");
             assert!((before..=SystemTime::now()).contains(&by.since.unwrap()), "{by}");
             assert!((SECOND..=60 * SECOND).contains(&by.remaining.unwrap()), "{by}");
@@ -70,7 +70,7 @@ fn the_holder_is_named_in_another_process() {
         println!("\nholder {} {}", std::process::id(), lease.owner());
         // Until it is told to end.
         drop(std::io::stdin().read_line(&mut String::new()));
-        lease.release_blocking().unwrap();
+        lease.blocking_release().unwrap();
         return;
     }
     let cluster = Cluster::start(5);
@@ -113,7 +113,7 @@ fn after_a_hand_over_the_one_before_is_never_named() {
                 let owner = lease.owner();
                 std::thread::sleep(3 * MS);
                 // In doubt of one release, it is not said to be over.
-                if lease.release_blocking().is_ok() {
+                if lease.blocking_release().is_ok() {
                     over.lock().unwrap().push(owner);
                 }
                 if began.elapsed() > Duration::from_secs(3) {
@@ -144,7 +144,7 @@ fn what_a_minority_has_kept_is_told_and_never_named() {
     let asking = connect(&cluster);
     let before = asking.acquire("r").blocking().unwrap();
     let kept = before.owner().to_string();
-    before.release_blocking().unwrap();
+    before.blocking_release().unwrap();
     eventually("it is released", SOON, || cluster.locks_left().is_empty());
     for node in [0, 1] {
         cluster[node].set("r", &kept, Some(60_000));
@@ -167,7 +167,7 @@ fn a_majority_that_has_forgotten_does_not_call_it_free() {
     let cluster = Cluster::start(3);
     let ttl = 20 * SECOND;
     let builder = || Redlock::builder().nodes(cluster.urls()).node_timeout(2 * SECOND).max_ttl(ttl);
-    connected(builder().danger_skip_quarantine()).close_blocking().unwrap();
+    connected(builder().danger_skip_quarantine()).blocking_close().unwrap();
     let asking = connected(builder());
     let _lease = asking.acquire("r").ttl(ttl).blocking().unwrap();
     eventually("all have it", SOON, || cluster.locks_left().len() == 3);

@@ -20,7 +20,7 @@ use super::{MS, SECOND, SOON, chain, patient, plain};
 /// The text of a connect that must fail, and how its only node was.
 #[track_caller]
 fn failed(builder: Builder) -> (NodeState, String) {
-    let error = builder.connect_blocking().expect_err("nobody can connect there");
+    let error = builder.blocking_connect().expect_err("nobody can connect there");
     let text = chain(&error);
     let (ConnectError::Refused { nodes } | ConnectError::NoQuorum { nodes, .. }) = error else {
         panic!("{text}")
@@ -157,8 +157,8 @@ fn a_minority_that_is_missing_fails_only_those_who_ask_for_all_nodes() {
     let cluster = Cluster::start(2);
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let builder = || patient().nodes(cluster.urls()).node(format!("redis://127.0.0.1:{port}"));
-    builder().connect_blocking().unwrap();
-    let error = builder().require_all_nodes().connect_blocking().unwrap_err();
+    builder().blocking_connect().unwrap();
+    let error = builder().require_all_nodes().blocking_connect().unwrap_err();
     let text = chain(&error);
     let ConnectError::NotAllNodes { ready: 2, needed: 3, nodes } = error else { panic!("{text}") };
     assert!(text.contains(&format!("127.0.0.1:{port}")) && text.contains("os error"), "{text}");
@@ -166,7 +166,7 @@ fn a_minority_that_is_missing_fails_only_those_who_ask_for_all_nodes() {
     // One that is in quarantine is there.
     let third = Server::start();
     let all = plain().nodes(cluster.urls()).node(third.url()).require_all_nodes();
-    let redlock = all.connect_blocking().unwrap();
+    let redlock = all.blocking_connect().unwrap();
     assert!(matches!(redlock.nodes()[2].state, NodeState::Quarantined { .. }));
 }
 
@@ -175,15 +175,15 @@ fn who_waits_through_outages_connects_to_servers_that_start_later() {
     let cluster = Cluster::start(3);
     cluster.iter().for_each(Server::kill);
     let builder = patient().nodes(cluster.urls()).connect_timeout(100 * MS);
-    let error = builder.clone().wait(20 * SECOND).connect_blocking().unwrap_err();
+    let error = builder.clone().wait(20 * SECOND).blocking_connect().unwrap_err();
     assert!(matches!(error, ConnectError::NoQuorum { ready: 0, .. }), "{error}");
-    let error = builder.clone().wait_through_outages().wait(300 * MS).connect_blocking();
+    let error = builder.clone().wait_through_outages().wait(300 * MS).blocking_connect();
     assert!(matches!(error, Err(ConnectError::NoQuorum { ready: 0, .. })), "its wait is over");
     let (begun, has_begun) = std::sync::mpsc::channel();
     let waiting = std::thread::spawn(move || {
         begun.send(()).unwrap();
-        let redlock = builder.wait_through_outages().wait(SOON).connect_blocking().unwrap();
-        redlock.acquire("r").blocking().unwrap().release_blocking().unwrap();
+        let redlock = builder.wait_through_outages().wait(SOON).blocking_connect().unwrap();
+        redlock.acquire("r").blocking().unwrap().blocking_release().unwrap();
     });
     has_begun.recv().unwrap();
     cluster[0].restart();
@@ -221,7 +221,7 @@ fn a_server_of_another_machine_votes_at_once_only_if_it_says_that_it_may_be_thro
     assert!(text.contains("SET quorlock:throwaway yes"), "{text}");
     assert_eq!(server.keys(), Vec::<Vec<u8>>::new(), "nobody has been admitted");
     // Without the setting it waits like any other; and the same server by its local address is one of this machine.
-    let redlock = plain().node(&url).connect_blocking().unwrap();
+    let redlock = plain().node(&url).blocking_connect().unwrap();
     assert!(matches!(redlock.nodes()[0].state, NodeState::Quarantined { .. }));
     drop(redlock);
     drop(connected(patient().node(server.url())));
@@ -235,10 +235,10 @@ fn a_server_of_another_machine_votes_at_once_only_if_it_says_that_it_may_be_thro
     assert_eq!(refused(patient().node(&url)).0, Refusal::NotThrowaway);
     server.set("quorlock:throwaway", "yes", None);
     let redlock = connected(patient().node(&url));
-    redlock.try_acquire("lock:r").blocking().unwrap().release_blocking().unwrap();
+    redlock.try_acquire("lock:r").blocking().unwrap().blocking_release().unwrap();
     // In classic mode there is no quarantine to skip.
     server.del("quorlock:throwaway");
-    connected(patient().classic().node(&url)).close_blocking().unwrap();
+    connected(patient().classic().node(&url)).blocking_close().unwrap();
 }
 
 /// A unix socket is on this machine.
@@ -246,5 +246,5 @@ fn a_server_of_another_machine_votes_at_once_only_if_it_says_that_it_may_be_thro
 fn a_unix_socket_may_be_thrown_away() {
     let server = Server::builder().unix_socket(true).start();
     let redlock: Redlock = connected(patient().node(server.unix_url()));
-    redlock.try_acquire("r").blocking().unwrap().release_blocking().unwrap();
+    redlock.try_acquire("r").blocking().unwrap().blocking_release().unwrap();
 }

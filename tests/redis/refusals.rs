@@ -45,7 +45,7 @@ fn modes() -> [(Builder, &'static [&'static str]); 2] {
 /// The only refusal of a connect that must fail, and the whole text.
 #[track_caller]
 fn refusal(builder: Builder) -> (Refusal, String) {
-    let error = builder.connect_blocking().expect_err("a node that must not vote");
+    let error = builder.blocking_connect().expect_err("a node that must not vote");
     let text = chain(&error);
     let ConnectError::Refused { nodes } = error else { panic!("{text}") };
     let mut refusals = nodes.iter().filter_map(|(_, state)| match state {
@@ -61,7 +61,7 @@ fn refusal(builder: Builder) -> (Refusal, String) {
 fn works(redlock: &Redlock, resource: &str) {
     let lease = redlock.try_acquire(resource).ttl(60 * SECOND).blocking().unwrap();
     assert!(redlock.try_acquire(resource).blocking().unwrap_err().is_contended());
-    lease.release_blocking().unwrap();
+    lease.blocking_release().unwrap();
 }
 
 /// A user with these rights on `lock:*` and what stands beside it, and the URL with its password.
@@ -171,7 +171,7 @@ fn the_least_rights_are_enough() {
         works(&redlock, "lock:invoice");
         let lease = redlock.try_acquire("lock:long").ttl(10 * SECOND).blocking().unwrap();
         futures::executor::block_on(lease.extend()).unwrap();
-        lease.release_blocking().unwrap();
+        lease.blocking_release().unwrap();
         eventually("nothing is left", SOON, || server.locks().is_empty());
         // A name beyond the user's keys is an error that names the right, and nobody's lock.
         let error = redlock.try_acquire("other").blocking().unwrap_err();
@@ -222,7 +222,7 @@ fn connect_tries_every_node_before_it_names_those_that_must_not_vote() {
     let proxies: Vec<Proxy> = cluster.iter().map(|server| Proxy::start(server.port())).collect();
     let slow = proxies.iter().enumerate().filter(|(node, _)| *node != 1);
     slow.for_each(|(_, proxy)| proxy.delay(100 * MS));
-    let error = patient().nodes(proxies.iter().map(Proxy::url)).connect_blocking().unwrap_err();
+    let error = patient().nodes(proxies.iter().map(Proxy::url)).blocking_connect().unwrap_err();
     let text = error.to_string();
     let ConnectError::Refused { nodes } = error else { panic!("{text}") };
     let states: Vec<NodeState> = nodes.iter().map(|(_, state)| state.clone()).collect();
@@ -247,7 +247,7 @@ fn connect_fails_by_a_refusal_when_its_time_is_up() {
     cluster[0].run(&["REPLICAOF", "127.0.0.1", &cluster[1].port().to_string()]);
     cluster[2].pause();
     let builder = patient().nodes(cluster.urls()).connect_timeout(SECOND);
-    let error = builder.connect_blocking().unwrap_err();
+    let error = builder.blocking_connect().unwrap_err();
     let text = error.to_string();
     let ConnectError::Refused { nodes } = error else { panic!("{text}") };
     let states: Vec<&NodeState> = nodes.iter().map(|(_, state)| state).collect();
@@ -258,7 +258,7 @@ fn connect_fails_by_a_refusal_when_its_time_is_up() {
 
 #[test]
 fn lists_that_cannot_work_are_refused() {
-    let none = Redlock::connect_blocking(Vec::<String>::new()).unwrap_err();
+    let none = Redlock::blocking_connect(Vec::<String>::new()).unwrap_err();
     assert!(matches!(none, ConnectError::Config(ConfigError::NoNodes)), "{none:?}");
     let two = Redlock::builder().nodes(["redis://127.0.0.1:1", "redis://127.0.0.1:2"]);
     assert!(matches!(two.clone().build().unwrap_err(), ConfigError::TwoNodes));
@@ -324,9 +324,9 @@ fn build_lets_a_service_start_with_a_minority_refused_and_admits_it_later() {
 fn too_few_nodes_are_no_connection() {
     let cluster = Cluster::start(3);
     cluster[0].kill();
-    works(&patient().nodes(cluster.urls()).connect_blocking().unwrap(), "r");
+    works(&patient().nodes(cluster.urls()).blocking_connect().unwrap(), "r");
     cluster[1].kill();
-    let error = patient().nodes(cluster.urls()).connect_blocking().unwrap_err();
+    let error = patient().nodes(cluster.urls()).blocking_connect().unwrap_err();
     let ConnectError::NoQuorum { ready: 1, needed: 2, nodes } = &error else { panic!("{error}") };
     let down = nodes.iter().filter(|(_, state)| matches!(state, NodeState::Down { .. }));
     assert_eq!(down.count(), 2, "{error}");
@@ -341,9 +341,9 @@ fn a_prefix_stands_before_every_resource() {
     assert_eq!(lease.resource().as_bytes(), b"redlock:r");
     eventually("all three have it", SOON, || cluster.locks_left().len() == 3);
     assert_eq!(cluster[0].locks(), [b"redlock:r"]);
-    plain.try_acquire("r").blocking().unwrap().release_blocking().unwrap();
+    plain.try_acquire("r").blocking().unwrap().blocking_release().unwrap();
     assert!(plain.try_acquire("redlock:r").blocking().unwrap_err().is_contended());
-    lease.release_blocking().unwrap();
+    lease.blocking_release().unwrap();
     super::no_key_within(&cluster, SOON);
 }
 
@@ -397,6 +397,6 @@ fn every_kind_of_address_works() {
         works(&redlock, "r");
         let address = redlock.nodes()[0].address.to_string();
         assert!(!address.contains("p@ss") && !address.contains("p%40ss"), "{address}");
-        redlock.close_blocking().unwrap();
+        redlock.blocking_close().unwrap();
     }
 }

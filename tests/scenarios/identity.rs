@@ -40,7 +40,7 @@ fn cluster() -> Cluster {
 /// Two clients that know the nodes. The first holds `r` by its keys on nodes 0 and 1.
 fn held(cluster: &Cluster) -> (Redlock, Lease) {
     let (first, second) = (ready(settings(cluster, TTL)), ready(settings(cluster, TTL)));
-    second.acquire("warm").blocking().unwrap().release_blocking().unwrap();
+    second.acquire("warm").blocking().unwrap().blocking_release().unwrap();
     (second, acquire_without(cluster, &first, "r", 2))
 }
 
@@ -81,7 +81,7 @@ fn a_node_that_took_over_an_older_copy_while_nobody_spoke_to_it_does_not_vote() 
     let (cluster, copy) = (cluster(), start());
     let (first, other) = (ready(settings(&cluster, TTL)), ready(settings(&cluster, TTL)));
     // The high-water mark is ahead by then, and does not rise any more while this runs.
-    other.acquire("warm").blocking().unwrap().release_blocking().unwrap();
+    other.acquire("warm").blocking().unwrap().blocking_release().unwrap();
     follow(&copy, &cluster[1]);
     copy.run(&["REPLICAOF", "NO", "ONE"]);
     let held = acquire_without(&cluster, &first, "r", 2);

@@ -151,7 +151,7 @@ fn a_label_costs_no_command_and_none_costs_no_byte() {
     let label = "host/4711/name";
     let labelled = ready(settings(&cluster, 10 * SECOND).label(label));
     let warm = |redlock: &Redlock| {
-        redlock.acquire("warm").blocking().unwrap().release_blocking().unwrap();
+        redlock.acquire("warm").blocking().unwrap().blocking_release().unwrap();
     };
     warm(&plain);
     warm(&labelled);
@@ -168,7 +168,7 @@ fn a_label_costs_no_command_and_none_costs_no_byte() {
         let entry: Vec<u8> =
             redis::from_redis_value(cluster[0].run(&["HGET", "quorlock:counters", "r"])).unwrap();
         assert_eq!(entry.len(), bytes);
-        lease.release_blocking().unwrap();
+        lease.blocking_release().unwrap();
         // The next acquire writes the entry anew.
         eventually("it is released", SOON, || cluster.locks_left().is_empty());
     }

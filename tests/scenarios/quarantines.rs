@@ -94,7 +94,7 @@ fn a_marker_of_another_type_is_shown_and_can_be_mended() {
         _ => false,
     };
     eventually("the reason is shown", SOON, down);
-    redlock.acquire("r").wait(SOON).blocking().unwrap().release_blocking().unwrap();
+    redlock.acquire("r").wait(SOON).blocking().unwrap().blocking_release().unwrap();
     assert!(cluster[1].del(MARKER));
     all_ready(&redlock);
 }
@@ -131,7 +131,7 @@ fn a_jump_that_is_noticed_late_is_not_held_against_the_node() {
     let (early, late) = (ready(settings(cluster, ttl)), ready(settings(cluster, ttl)));
     let pair = |client: &Redlock, name: &str| {
         let lease = client.acquire(name).wait(SOON).blocking().unwrap();
-        lease.release_blocking().unwrap();
+        lease.blocking_release().unwrap();
     };
     pair(&early, "a");
     pair(&late, "b");
@@ -166,9 +166,9 @@ fn a_jump_counts_in_the_era_of_which_an_acquire_has_told() {
         drop(other.acquire("a").wait(SOON).blocking().unwrap());
         state(&cluster[1]).as_deref() == Some("ready")
     });
-    other.close_blocking().unwrap();
+    other.blocking_close().unwrap();
     drop(other);
-    idle.acquire("b").blocking().unwrap().release_blocking().unwrap();
+    idle.acquire("b").blocking().unwrap().blocking_release().unwrap();
     clocks.jump(1, 60_000_000);
     eventually("it has to join again", SOON, || {
         drop(idle.try_acquire("b").blocking());
@@ -223,7 +223,7 @@ fn an_admission_costs_nobody_a_single_round() {
         let mut after = 0;
         while after < 20 {
             let lease = trying.try_acquire("r").blocking();
-            lease.unwrap_or_else(|error| panic!("{error}")).release_blocking().unwrap();
+            lease.unwrap_or_else(|error| panic!("{error}")).blocking_release().unwrap();
             tries += 1;
             after += u32::from(seals() > before);
         }

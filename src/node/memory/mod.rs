@@ -198,7 +198,7 @@ impl State {
         now: Timestamp,
     ) -> (Result<Reply, NodeError>, Option<Resource>) {
         let released = match &command {
-            Command::Release { resource, .. } => Some(resource.clone()),
+            Command::Release { resource, keep: None, .. } => Some(resource.clone()),
             _ => None,
         };
         let reply = self.store.execute(command, now, wall_us(now));

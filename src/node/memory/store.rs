@@ -120,15 +120,15 @@ impl Store {
                 }
                 Ok(Reply::Granted(None))
             }
-            Command::Release { resource, owner } => {
+            Command::Release { resource, owner, keep } => {
                 let keys = self.keys(now);
-                let ours = keys
-                    .get(resource.as_bytes())
-                    .is_some_and(|entry| entry.value == owner.to_hex());
-                if !ours {
-                    return Ok(Reply::Denied(Denial::default()));
+                let ours =
+                    keys.get_mut(resource.as_bytes()).filter(|entry| entry.value == owner.to_hex());
+                let Some(entry) = ours else { return Ok(Reply::Denied(Denial::default())) };
+                match keep {
+                    Some(keep) => entry.expires = Some(now.saturating_add(wire(keep))),
+                    None => drop(keys.remove(resource.as_bytes())),
                 }
-                keys.remove(resource.as_bytes());
                 Ok(Reply::Granted(None))
             }
         }

@@ -65,6 +65,7 @@ pub(super) struct Script<'a> {
 #[derive(Clone, Debug)]
 pub(super) enum List<T> {
     One([T; 1]),
+    Two([T; 2]),
     Three([T; 3]),
     Four([T; 4]),
     Six([T; 6]),
@@ -77,6 +78,7 @@ impl<T> Deref for List<T> {
     fn deref(&self) -> &[T] {
         match self {
             Self::One(items) => items,
+            Self::Two(items) => items,
             Self::Three(items) => items,
             Self::Four(items) => items,
             Self::Six(items) => items,

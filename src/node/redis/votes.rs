@@ -36,7 +36,9 @@ pub(super) fn execute(session: Arc<Session>, command: Command) -> NodeCall {
             let batch = extend(session, vec![command]);
             Box::pin(async move { only(batch.await?) })
         }
-        Command::Release { resource, owner } => Box::pin(release(session, resource, owner)),
+        Command::Release { resource, owner, keep } => {
+            Box::pin(release(session, resource, owner, keep))
+        }
     }
 }
 
@@ -198,6 +200,7 @@ async fn release(
     session: Arc<Session>,
     resource: Resource,
     owner: Owner,
+    keep: Option<Duration>,
 ) -> Result<Reply, NodeError> {
-    codec::released(&session.run(|| codec::release(&resource, owner)).await?)
+    codec::released(&session.run(|| codec::release(&resource, owner, keep)).await?)
 }

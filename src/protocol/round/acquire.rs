@@ -128,7 +128,8 @@ impl Round {
         self.commands.pop_front().or_else(|| {
             let order = self.footprint.as_mut()?.poll_release()?;
             let RoundSpec { resource, owner, .. } = &self.spec;
-            let release = Command::Release { resource: resource.clone(), owner: *owner };
+            let release =
+                Command::Release { resource: resource.clone(), owner: *owner, keep: None };
             Some((order.node, release))
         })
     }

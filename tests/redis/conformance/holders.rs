@@ -99,7 +99,7 @@ fn a_node_that_is_down_says_nothing_and_one_that_is_back_what_it_has() {
             node.restart();
             eventually("it is back", 2 * SOON, || state(redlock) == "Ready");
             seen.push(holder(redlock, "r"));
-            drop(redlock.close_blocking());
+            drop(redlock.blocking_close());
             seen.push(format!("closed: {}", holder(redlock, "r")));
         },
         &["unclear, sent: false", "free", "closed: free"],

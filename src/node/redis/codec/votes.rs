@@ -105,7 +105,10 @@ pub(in crate::node::redis) fn acquired(
     match told.as_mut_slice() {
         [Value::Int(1), _, counter, Value::BulkString(head)] => match count(counter) {
             None | Some(0) => Err(unexpected("a counter that is none")),
-            counter => Ok((Reply::Granted(counter.map(FencingToken::new)), Some(mem::take(head)))),
+            Some(counter) => match FencingToken::try_from(counter) {
+                Ok(token) => Ok((Reply::Granted(Some(token)), Some(mem::take(head)))),
+                Err(_) => Err(unexpected("a counter beyond the last token")),
+            },
         },
         [Value::Int(0), _, remaining @ Value::Int(_), holder @ ..] if holder.len() <= 1 => {
             let holder = holder.first_mut().map(mem::take);
@@ -204,8 +207,16 @@ fn one_extended(answer: &Value) -> Result<Reply, NodeError> {
     }
 }
 
-pub(in crate::node::redis) fn release(resource: &Resource, owner: Owner) -> Script<'_> {
-    let (keys, args) = (List::One([resource.as_bytes()]), List::One([Arg::Owner(owner)]));
+pub(in crate::node::redis) fn release(
+    resource: &Resource,
+    owner: Owner,
+    keep: Option<Duration>,
+) -> Script<'_> {
+    let keys = List::One([resource.as_bytes()]);
+    let args = match keep {
+        None => List::One([Arg::Owner(owner)]),
+        Some(keep) => List::Two([Arg::Owner(owner), Arg::Number(validity::wire_millis(keep))]),
+    };
     Script { source: &script::RELEASE, keys, args }
 }
 

@@ -62,12 +62,20 @@ fn an_acquire_is_asked_for_under_the_head_that_its_round_knew() {
 #[test]
 fn a_script_goes_out_by_its_digest_or_in_full_with_the_same_arguments() {
     let resource = resource();
-    let script = release(&resource, owner());
+    let script = release(&resource, owner(), None);
     let (by_digest, in_full) = (wire(|to| script.evalsha(to)), wire(|to| script.eval(to)));
     let rest = [b"1".to_vec(), b"r".to_vec(), owner().to_hex().to_vec()];
     assert_eq!((&by_digest[0][..], &by_digest[2..]), (&b"EVALSHA"[..], &rest[..]));
     assert_eq!((&in_full[0][..], &in_full[2..]), (&b"EVAL"[..], &rest[..]));
     assert_eq!(in_full[1], script::RELEASE.text().as_bytes());
+}
+
+#[test]
+fn a_release_that_keeps_the_key_says_for_how_long_in_milliseconds_rounded_up() {
+    let resource = resource();
+    let keep = release(&resource, owner(), Some(Duration::from_micros(1_500_001)));
+    assert_eq!(keep.args, [Arg::Owner(owner()), Arg::Number(1501)]);
+    assert_eq!(release(&resource, owner(), None).args, [Arg::Owner(owner())]);
 }
 
 #[test]
@@ -112,7 +120,7 @@ fn extensions_travel_together_and_classic_ones_touch_no_key_of_the_nodes() {
         ttl: Duration::from_secs(1),
         fenced: false,
     };
-    let release = Command::Release { resource: resource(), owner: owner() };
+    let release = Command::Release { resource: resource(), owner: owner(), keep: None };
     let commands = [extension("a"), release, extension("b")];
     let pair = [Arg::Owner(owner()), Arg::Number(1000)];
     let fenced = extend(Some(b"abc/0/0"), &commands);
