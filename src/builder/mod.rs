@@ -3,6 +3,7 @@
 //! It collects, checks once, and starts. What each setting is for is said here, and nowhere else; `nodes` says what a
 //! node may be given as.
 
+mod env;
 mod nodes;
 
 use std::{sync::Arc, time::Duration};
@@ -15,6 +16,7 @@ use crate::{
     protocol::AdmissionPolicy,
     redlock::Redlock,
     runtime::{Runtime, TokioRuntime, block_on},
+    settings::Settings,
 };
 
 impl Redlock {
@@ -178,6 +180,13 @@ impl Builder {
     /// different length, have quorums that need not meet. Give fleets that share a server databases of their own.
     pub fn fleet(mut self, name: impl Into<String>) -> Self {
         self.config.fleet = name.into();
+        self
+    }
+
+    /// Takes over what these settings name, and leaves the rest as it is: see [`Settings`] for their form. A setting is
+    /// what it was set to last, whether by this or by a method of its own.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.config.apply(settings);
         self
     }
 
