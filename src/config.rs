@@ -6,8 +6,9 @@ use std::{fmt, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use thiserror::Error;
 
-use crate::protocol::{
-    AdmissionPolicy, Backoff, Drift, Label, RenewalPolicy, Resource, WaitSettings,
+use crate::{
+    protocol::{AdmissionPolicy, Backoff, Drift, Label, RenewalPolicy, Resource, WaitSettings},
+    settings::{Settings, WrongVariable},
 };
 
 const TTL: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(86_400);
@@ -87,6 +88,40 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Takes over what is set, and leaves the rest as it is.
+    pub(crate) fn apply(&mut self, settings: Settings) {
+        fn put<T>(knob: &mut T, value: Option<T>) {
+            if let Some(value) = value {
+                *knob = value;
+            }
+        }
+        // Without `..`, so that none can be forgotten.
+        let Settings {
+            ttl,
+            max_ttl,
+            wait,
+            min_validity,
+            node_timeout,
+            connect_timeout,
+            close_timeout,
+            counter_retention,
+            max_hold,
+            key_prefix,
+            fleet,
+        } = settings;
+        put(&mut self.ttl, ttl);
+        put(&mut self.max_ttl, max_ttl);
+        put(&mut self.wait, wait);
+        put(&mut self.min_validity, min_validity);
+        put(&mut self.node_timeout, node_timeout);
+        put(&mut self.connect_timeout, connect_timeout);
+        put(&mut self.close_timeout, close_timeout);
+        put(&mut self.counter_retention, counter_retention);
+        put(&mut self.key_prefix, key_prefix.map(String::into_bytes));
+        put(&mut self.fleet, fleet);
+        self.renewal.max_hold = max_hold.or(self.renewal.max_hold);
+    }
+
     /// What an acquisition counts with that bears an outage for the whole of its wait, or not.
     pub(crate) const fn wait_settings(&self, through_outages: bool) -> WaitSettings {
         let backoff = Backoff { min: self.retry_min, max: self.retry_max };
@@ -223,6 +258,12 @@ pub enum ConfigError {
         /// All that are wrong, in the order of the list.
         wrong: Arc<[crate::node::redis::WrongAddress]>,
     },
+    /// Variables of the environment cannot be used. Each that is wrong is named, with what to write instead.
+    #[error("the environment cannot be used: {}", joined(.wrong))]
+    Environment {
+        /// All that are wrong, in the order of their names.
+        wrong: Arc<[WrongVariable]>,
+    },
     /// A URL was given and the crate was built without Redis. Enable the feature `redis`.
     #[error("node {index} is a URL, and the feature `redis` is off")]
     RedisFeatureMissing {
@@ -286,8 +327,13 @@ fn wrong_addresses(wrong: &[crate::node::redis::WrongAddress]) -> String {
     if let [only] = wrong {
         return format!("the address of node {} cannot be used: {}", only.index, only.error);
     }
-    let each: Vec<String> = wrong.iter().map(ToString::to_string).collect();
-    format!("the addresses of {} nodes cannot be used: {}", wrong.len(), each.join("; "))
+    format!("the addresses of {} nodes cannot be used: {}", wrong.len(), joined(wrong))
+}
+
+/// Several errors, in one line.
+fn joined(errors: &[impl fmt::Display]) -> String {
+    let each: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    each.join("; ")
 }
 
 impl ConfigError {

@@ -48,6 +48,8 @@ mod lease;
 #[cfg(feature = "tokio")]
 mod lock;
 #[cfg(feature = "tokio")]
+mod near;
+#[cfg(feature = "tokio")]
 pub mod node;
 #[cfg(feature = "tokio")]
 mod redlock;
@@ -55,6 +57,8 @@ mod redlock;
 mod reentrant;
 #[cfg(feature = "tokio")]
 pub mod runtime;
+#[cfg(feature = "tokio")]
+mod settings;
 #[cfg(feature = "tokio")]
 mod shield;
 #[cfg(feature = "tokio")]
@@ -75,6 +79,7 @@ pub use self::{
     lease::{Lease, LeaseSignal, Release},
     redlock::Redlock,
     reentrant::{Reentrant, ReentrantAcquire, ReentrantLease},
+    settings::{Settings, SettingsError, WrongVariable},
 };
 #[cfg(feature = "redis")]
 pub use node::redis::{AddressError, Credentials, UrlPart, WrongAddress};

@@ -13,6 +13,7 @@
 
 mod errors;
 mod inputs;
+mod settings;
 #[cfg(feature = "redis")]
 mod urls;
 
@@ -49,6 +50,8 @@ const _: () = {
     error::<ConfigError>();
     error::<CloseError>();
     error::<CurrentRuntimeError>();
+    error::<quorlock::SettingsError>();
+    plain::<(quorlock::Settings, quorlock::WrongVariable)>();
     error::<ResourceError>();
     error::<NodeError>();
     error::<Refusal>();
@@ -63,7 +66,7 @@ const _: () = {
 #[cfg(feature = "redis")]
 const _: () = {
     error::<quorlock::AddressError>();
-    plain::<(quorlock::WrongAddress, quorlock::UrlPart)>();
+    plain::<(quorlock::WrongAddress, quorlock::UrlPart, quorlock::Credentials)>();
 };
 
 const fn sent<T: Send + 'static>(value: T) -> T {

@@ -10,6 +10,7 @@ use super::{
     error::UrlPart,
     quote::{authority_end, is_address, is_host, quoted, split_port, split_scheme},
 };
+use crate::near::nearest;
 
 /// What is wrong with which part.
 type Fault = (UrlPart, String);
@@ -80,14 +81,14 @@ fn without_scheme(url: &str) -> Fault {
 
 fn unknown_scheme(scheme: &str, url: &str) -> Fault {
     let lower = scheme.to_ascii_lowercase();
-    let near = SCHEMES.iter().map(|(name, _)| (distance(&lower, name), name)).min();
+    let near = nearest(&lower, SCHEMES.map(|(name, _)| name));
     let shown = quoted(url);
     let rest = split_scheme(&shown).map_or("host", |(_, rest)| rest);
     let reason = match (near, &*lower) {
-        (Some((0..=2, &"redis")), _) => {
+        (Some("redis"), _) => {
             format!("the scheme `{scheme}` is not known, did you mean `redis://`?")
         }
-        (Some((0..=2, name)), _) => format!(
+        (Some(name), _) => format!(
             "the scheme `{scheme}` is not known, did you mean `{name}://`? (TCP is `redis://`)"
         ),
         (_, "https" | "tls" | "ssl" | "rediss+tls" | "redis+tls" | "redis+ssl") => format!(
@@ -103,25 +104,6 @@ fn unknown_scheme(scheme: &str, url: &str) -> Fault {
         ),
     };
     (UrlPart::Scheme, reason)
-}
-
-/// How many letters differ (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut before = i;
-        let mut left = i + 1;
-        for (cell, y) in row.iter_mut().skip(1).zip(b.chars()) {
-            let replaced = before + usize::from(x != y);
-            before = *cell;
-            *cell = replaced.min(left + 1).min(before + 1);
-            left = *cell;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 fn judge_tcp(rest: &str, tls: bool) -> Result<(), Fault> {
