@@ -6,6 +6,7 @@
 //! - `protocol`: the decisions, pure and buildable alone
 //! - `node`: how one command reaches one node; `MemoryNode` for unit tests
 //! - `runtime`: time, tasks and randomness
+//! - `testing`, with the feature of that name: a fleet in memory for tests of your own code
 #![cfg_attr(not(feature = "tokio"), no_std)]
 
 extern crate alloc;
@@ -63,6 +64,8 @@ mod settings;
 mod shield;
 #[cfg(feature = "tokio")]
 mod telemetry;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 #[cfg(feature = "tokio")]
 pub use self::{
