@@ -170,7 +170,8 @@ fn a_wait_of_before_the_node_was_admitted_is_not_believed_by_whoever_has_seen_it
     let _turn = alone();
     let cluster = admitted(3, TTL);
     cluster[1].flush();
-    let (first, second) = (ready(settings(&cluster, TTL)), ready(settings(&cluster, TTL)));
+    let build = || settings(&cluster, TTL).build().unwrap();
+    let (first, second) = (build(), build());
     let marker = || -> std::collections::HashMap<String, String> {
         redis::from_redis_value(cluster[1].run(&["HGETALL", MARKER])).unwrap()
     };
