@@ -62,7 +62,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             ttl: Duration::from_secs(10),
-            wait: Duration::from_secs(10),
+            wait: Duration::from_secs(15),
             min_validity: Duration::ZERO,
             drift_per_mille: 10,
             drift_fixed: Duration::from_millis(2),
@@ -76,7 +76,7 @@ impl Default for Config {
             allow_two_nodes: false,
             classic: false,
             admission: AdmissionPolicy::Quarantine,
-            max_ttl: Duration::from_secs(30),
+            max_ttl: Duration::from_secs(10),
             counter_retention: Duration::from_secs(3600),
             fleet: "default".to_owned(),
             renewal: RenewalPolicy::default(),

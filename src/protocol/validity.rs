@@ -94,3 +94,8 @@ pub fn kept_for(left: Duration, drift: Drift) -> Duration {
 pub fn wire_millis(ttl: Duration) -> u64 {
     u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1)
 }
+
+/// A wait that is counted in whole milliseconds, rounded down: no node is told of more than has passed.
+pub fn whole_millis(waited: Duration) -> u64 {
+    u64::try_from(waited.as_millis()).unwrap_or(u64::MAX)
+}

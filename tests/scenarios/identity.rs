@@ -163,6 +163,37 @@ fn older_data_that_is_written_back_is_noticed_by_whoever_has_seen_newer() {
     excluded(&other, &held);
 }
 
+/// The same of a marker that says that the node is joining, and has waited long enough. It has been admitted since, and
+/// has voted: whoever knows that must not believe it.
+#[test]
+fn a_wait_of_before_the_node_was_admitted_is_not_believed_by_whoever_has_seen_it_admitted() {
+    let _turn = alone();
+    let cluster = admitted(3, TTL);
+    cluster[1].flush();
+    let build = || settings(&cluster, TTL).build().unwrap();
+    let (first, second) = (build(), build());
+    let marker = || -> std::collections::HashMap<String, String> {
+        redis::from_redis_value(cluster[1].run(&["HGETALL", MARKER])).unwrap()
+    };
+    eventually("it is joining", SOON, || {
+        marker().get("state").is_some_and(|state| state == "joining")
+    });
+    let mut joining = marker();
+    let waited = format!("{} 3600000", joining["era"]);
+    joining.insert("waited".to_owned(), waited);
+    for client in [&first, &second] {
+        all_ready(client);
+    }
+    second.acquire("warm").blocking().unwrap().release_blocking().unwrap();
+    let held = acquire_without(&cluster, &first, "r", 2);
+    cluster[1].run(&["DEL", MARKER, "quorlock:counters", "quorlock:older", "r"]);
+    for (field, value) in &joining {
+        cluster[1].run(&["HSET", MARKER, field, value]);
+    }
+    excluded(&second, &held);
+    all_ready(&second);
+}
+
 /// Nothing is written to it, so that nothing fails.
 #[test]
 fn a_node_that_became_a_replica_is_shown_so_although_nobody_writes_to_it() {

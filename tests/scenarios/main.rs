@@ -43,6 +43,7 @@ mod restore;
 mod rights;
 mod rolling;
 mod scripts;
+mod short_lived;
 mod tokens;
 
 use std::{

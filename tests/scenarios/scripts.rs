@@ -31,7 +31,7 @@ const NUMBERS: [&str; 3] = ["floor", "next_floor", "high_water"];
 
 const COUNTERS: &str = "quorlock:counters";
 const OLDER: &str = "quorlock:older";
-const HOUR_MS: &str = "3600000";
+pub(crate) const HOUR_MS: &str = "3600000";
 
 /// The process, its database, and that it was nobody's replica.
 const IDENTITY: &str = "this/0/00000000";
@@ -73,6 +73,16 @@ pub(crate) struct Seen {
     pub(crate) era: String,
     pub(crate) floor: u64,
     pub(crate) high_water: u64,
+    pub(crate) waited: u64,
+}
+
+/// What a look tells of a node's waits.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Tell<'a> {
+    /// The newest era that the client has seen.
+    pub(crate) after: u64,
+    /// For how many ms the node has been joining, and in which era.
+    pub(crate) waited: Option<(&'a str, u64)>,
 }
 
 impl Node {
@@ -297,24 +307,46 @@ impl Node {
     /// The same, and keeps counters for so many ms.
     #[track_caller]
     pub(crate) fn look_keeping(&self, args: &[&str; 7], retention_ms: &str) -> Seen {
-        let answer = self.eval(JOIN, &[&args[..], &[retention_ms]].concat());
-        let Value::Array(answer) = answer else { panic!("no array") };
+        self.look_telling(args, retention_ms, Tell::default())
+    }
+
+    /// The same, and tells the node of its waits.
+    #[track_caller]
+    pub(crate) fn look_telling(&self, args: &[&str; 7], retention_ms: &str, tell: Tell<'_>) -> Seen {
+        let (era, waited) = tell.waited.unwrap_or(("0", 0));
+        let (after, waited) = (tell.after.to_string(), waited.to_string());
+        let rest = [retention_ms, &after, era, &waited];
+        let Value::Array(answer) = self.eval(JOIN, &[&args[..], &rest].concat()) else {
+            panic!("no array")
+        };
         let text = |value: &Value| -> String { redis::from_redis_value(value.clone()).unwrap() };
-        let [Value::Int(ready @ (0 | 1)), Value::Int(_), _, head, era, _, floor, high_water, _, _] =
-            &answer[..]
+        let [
+            Value::Int(ready @ (0 | 1)),
+            Value::Int(_),
+            _,
+            head,
+            era,
+            _,
+            floor,
+            high_water,
+            _,
+            _,
+            waited,
+        ] = &answer[..]
         else {
             panic!("{answer:?}")
         };
         let number = |value| text(value).parse().expect("a number");
         let (head, era) = (text(head), text(era));
         let etag = head.split(' ').next().unwrap_or_default().to_owned();
-        Seen { ready: *ready == 1, etag, era, floor: number(floor), high_water: number(high_water) }
+        let [floor, high_water, waited] = [floor, high_water, waited].map(number);
+        Seen { ready: *ready == 1, etag, era, floor, high_water, waited }
     }
 
     /// The first number of the answer to a look.
     #[track_caller]
     pub(crate) fn look_code(&self, args: &[&str; 7]) -> i64 {
-        self.first(self.eval(JOIN, &[&args[..], &[HOUR_MS]].concat()))
+        self.first(self.eval(JOIN, &[&args[..], &[HOUR_MS, "0", "0", "0"]].concat()))
     }
 
     /// Whether the node has been admitted, above a counter of 7.

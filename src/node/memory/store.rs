@@ -36,6 +36,8 @@ pub(super) struct Store {
     kept: bool,
     /// It was joining while a majority had forgotten.
     orphaned: bool,
+    /// For how long it has been joining in this era, as the longest that a client has told it.
+    waited: Duration,
     pub(super) ready: bool,
 }
 
@@ -237,22 +239,30 @@ impl Store {
     /// Reads the marker, and raises the longest ttl.
     pub(super) fn join(&mut self, join: Join) -> Marker {
         self.max_ttl = self.max_ttl.max(join.max_ttl);
-        if self.ready && join.force == Some(self.era) {
+        if (self.ready || join.lost) && join.force == Some(self.era) {
             self.ready = false;
+            self.era = self.era.max(join.after);
             self.begin_era();
             self.kept = !join.lost;
+        }
+        if let Some((era, waited)) = join.waited
+            && !self.ready
+            && era == self.era
+        {
+            self.waited = self.waited.max(Duration::from_millis(validity::whole_millis(waited)));
         }
         self.orphaned |= join.orphaned && !self.ready;
         if self.ready && join.seal {
             self.seal += 1;
         }
         let marker = Marker::new(self.ready, self.max_ttl, self.high_water).above(self.floor);
-        marker.in_era(self.era).sealed(self.seal).kept(self.kept).orphaned(self.orphaned)
+        let marker = marker.in_era(self.era).sealed(self.seal).waited(self.waited);
+        marker.kept(self.kept).orphaned(self.orphaned)
     }
 
     fn begin_era(&mut self) {
         self.era += 1;
-        (self.seal, self.kept, self.orphaned) = (0, false, false);
+        (self.seal, self.kept, self.orphaned, self.waited) = (0, false, false, Duration::ZERO);
     }
 
     /// Lets the node vote.
