@@ -55,7 +55,7 @@ impl Orders {
         if lease.check().is_err() {
             return Answer::Unavailable;
         }
-        self.charged().insert(invoice, lease.fencing_token());
+        self.charged().insert(invoice, lease.token().ok());
         Answer::Charged
     }
 

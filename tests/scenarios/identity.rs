@@ -184,7 +184,7 @@ fn a_wait_of_before_the_node_was_admitted_is_not_believed_by_whoever_has_seen_it
     for client in [&first, &second] {
         all_ready(client);
     }
-    second.acquire("warm").blocking().unwrap().release_blocking().unwrap();
+    second.acquire("warm").blocking().unwrap().blocking_release().unwrap();
     let held = acquire_without(&cluster, &first, "r", 2);
     cluster[1].run(&["DEL", MARKER, "quorlock:counters", "quorlock:older", "r"]);
     for (field, value) in &joining {

@@ -154,9 +154,8 @@ fn a_node_keeps_the_longest_wait_that_it_was_told_of_in_its_era() {
 fn a_wait_counts_in_the_era_that_stands_beside_it_and_in_no_other() {
     let node = Node::admitted();
     let era = node.join(ERA).era;
-    let foreign =
-        ["42 60000", "60000", "", "abc", &format!("{era} 1e9"), &format!("{era}0 60000")]
-            .map(str::to_owned);
+    let foreign = ["42 60000", "60000", "", "abc", &format!("{era} 1e9"), &format!("{era}0 60000")]
+        .map(str::to_owned);
     for waited in foreign {
         node.mark(&[("waited", &waited)]);
         assert_eq!(node.join("0").waited, 0, "{waited}");

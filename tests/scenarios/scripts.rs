@@ -312,7 +312,12 @@ impl Node {
 
     /// The same, and tells the node of its waits.
     #[track_caller]
-    pub(crate) fn look_telling(&self, args: &[&str; 7], retention_ms: &str, tell: Tell<'_>) -> Seen {
+    pub(crate) fn look_telling(
+        &self,
+        args: &[&str; 7],
+        retention_ms: &str,
+        tell: Tell<'_>,
+    ) -> Seen {
         let (era, waited) = tell.waited.unwrap_or(("0", 0));
         let (after, waited) = (tell.after.to_string(), waited.to_string());
         let rest = [retention_ms, &after, era, &waited];

@@ -25,7 +25,7 @@ fn ask(orders: &str) {
     let ttl = words.next().and_then(|ms| ms.parse().ok()).map(Duration::from_millis);
     let builder = Redlock::builder().nodes(words);
     let builder = ttl.into_iter().fold(builder, |builder, ttl| builder.ttl(ttl).max_ttl(ttl));
-    let redlock = builder.connect_blocking().unwrap();
+    let redlock = builder.blocking_connect().unwrap();
     let lease = redlock.acquire("job").blocking().unwrap();
     println!("\nthe lease is held");
     // Until the end.
@@ -75,8 +75,7 @@ fn ten_processes_of_three_seconds_get_a_new_deployment_admitted_with_the_default
     }
     let _turn = alone();
     let cluster = Cluster::start(3);
-    let test =
-        "short_lived::ten_processes_of_three_seconds_get_a_new_deployment_admitted_with_the_defaults";
+    let test = "short_lived::ten_processes_of_three_seconds_get_a_new_deployment_admitted_with_the_defaults";
     let got = one_after_the_other(test, &cluster, None, 3 * SECOND, 10, || ());
     let (process, took) = got.expect("one of them has the lease");
     println!("process {process} has the lease after {took:?}");
@@ -90,7 +89,8 @@ fn a_job_that_runs_for_a_second_now_and_then_gets_a_new_deployment_admitted() {
     }
     let _turn = alone();
     let cluster = Cluster::start(3);
-    let test = "short_lived::a_job_that_runs_for_a_second_now_and_then_gets_a_new_deployment_admitted";
+    let test =
+        "short_lived::a_job_that_runs_for_a_second_now_and_then_gets_a_new_deployment_admitted";
     let pause = || std::thread::sleep(SECOND / 2);
     let ttl = 2 * SECOND;
     let got = one_after_the_other(test, &cluster, Some(ttl), SECOND, 15, pause);

@@ -93,7 +93,6 @@ async fn look_once(session: &Arc<Session>, join: Join) -> Result<Seen, NodeError
     }
 }
 
-
 /// Lets a joining node vote.
 pub(super) async fn admit(
     session: Arc<Session>,

@@ -8,9 +8,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use quorlock::protocol::{
-    Admission, AdmissionPolicy, Join, Marker, Sight, Visit, VisitStep,
-};
+use quorlock::protocol::{Admission, AdmissionPolicy, Join, Marker, Sight, Visit, VisitStep};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::*;
@@ -68,7 +66,14 @@ impl Server {
         self.data = Data { marked: true, ready, era, waited: 0 };
     }
 
-    fn join(&mut self, client: usize, join: Join, now: u64, flaw: Flaw, rng: &mut StdRng) -> Marker {
+    fn join(
+        &mut self,
+        client: usize,
+        join: Join,
+        now: u64,
+        flaw: Flaw,
+        rng: &mut StdRng,
+    ) -> Marker {
         let forced = join.force == Some(self.data.era) && (self.data.ready || join.lost);
         if !self.data.marked || forced {
             let waited = self.data.waited;
@@ -274,7 +279,8 @@ impl World {
     }
 
     fn deliver(&mut self, letter: Letter<Asked>) {
-        let (now, flaw, node, unseen) = (self.now, self.flaw, letter.node, self.unseen(letter.node));
+        let (now, flaw, node, unseen) =
+            (self.now, self.flaw, letter.node, self.unseen(letter.node));
         let server = &mut self.servers[node];
         let of = match letter.of {
             Asked::Look(join) => {
@@ -312,7 +318,9 @@ impl World {
         let knew = client.is_some_and(|client| {
             let (life, era) = client.seen[node];
             life == server.life && era.saturating_sub(unseen) > server.data.era
-                || self.flaw == Flaw::OlderIsBelieved && life == server.life && era > server.data.era
+                || self.flaw == Flaw::OlderIsBelieved
+                    && life == server.life
+                    && era > server.data.era
         });
         // Nobody can tell who has not seen more of the node than it is again.
         let excused = server.back_in == Some(server.data.era) && !knew;
@@ -429,13 +437,8 @@ fn m9_no_node_is_let_in_early_by_clients_who_wait_together_and_short_lives_get_i
 
 #[test]
 fn m9_waits_with_a_flaw_are_found_out() {
-    let flaws = [
-        Flaw::Added,
-        Flaw::WallClock,
-        Flaw::SurvivesTheEra,
-        Flaw::OfAnyEra,
-        Flaw::OlderIsBelieved,
-    ];
+    let flaws =
+        [Flaw::Added, Flaw::WallClock, Flaw::SurvivesTheEra, Flaw::OfAnyEra, Flaw::OlderIsBelieved];
     for flaw in flaws {
         let found = (0..20_000)
             .find_map(|seed| run(seed, flaw).wrong.map(|wrong| format!("seed {seed}: {wrong}")));

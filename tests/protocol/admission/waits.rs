@@ -29,7 +29,11 @@ fn m9_a_client_goes_on_from_what_it_was_told_and_tells_what_has_passed_since() {
     hand.now += 70 * MS;
     hand.says(0, joining(5).waited(4 * SECOND));
     (1..3).for_each(|index| hand.says(index, ready(1)));
-    assert_eq!(remains(&hand), QUARANTINE - 4 * SECOND, "from the receipt on, not from the question");
+    assert_eq!(
+        remains(&hand),
+        QUARANTINE - 4 * SECOND,
+        "from the receipt on, not from the question"
+    );
     assert_eq!(hand.poll(), VisitStep::Done(AGAIN));
     hand.now += 3 * SECOND;
     assert_eq!(remains(&hand), QUARANTINE - 7 * SECOND);
