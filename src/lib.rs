@@ -55,6 +55,8 @@ pub mod runtime;
 mod shield;
 #[cfg(feature = "tokio")]
 mod telemetry;
+#[cfg(feature = "tokio")]
+mod text;
 
 #[cfg(feature = "tokio")]
 pub use self::{

@@ -91,9 +91,19 @@ impl Request {
             (GiveUp::Closed, ..) => AcquireError::Closed,
             (GiveUp::LastRound, Some(error), _) => error,
             (GiveUp::FoundHeld { free_after }, _, Some(nodes)) => {
-                AcquireError::Contended { waited, retry_after: free_after, nodes }
+                AcquireError::Contended { waited, expires_in: free_after, nodes }
             }
-            (GiveUp::Crowded | GiveUp::LastRound | GiveUp::FoundHeld { .. }, ..) => crowded,
+            (GiveUp::Quarantined { remaining }, Some(AcquireError::NoQuorum { nodes, .. }), _) => {
+                AcquireError::Quarantined { waited, remaining, nodes }
+            }
+            (GiveUp::Quarantined { .. }, Some(error), _) => error,
+            (
+                GiveUp::Crowded
+                | GiveUp::LastRound
+                | GiveUp::Quarantined { .. }
+                | GiveUp::FoundHeld { .. },
+                ..,
+            ) => crowded,
         };
         let _ = self.answer.send(Err(error));
     }
@@ -285,7 +295,7 @@ impl Engine {
                 nodes,
             },
             RoundLoss::Contended | RoundLoss::Abandoned => {
-                AcquireError::Contended { waited, retry_after: lost.free_after, nodes }
+                AcquireError::Contended { waited, expires_in: lost.free_after, nodes }
             }
         }
     }
@@ -351,6 +361,6 @@ impl Engine {
                 address: Arc::clone(&slot.address),
                 outcome: outcome.clone(),
             };
-        Reports::new(self.nodes.iter().zip(outcomes).enumerate().map(report).collect())
+        self.nodes.iter().zip(outcomes).enumerate().map(report).collect()
     }
 }

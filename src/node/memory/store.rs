@@ -107,14 +107,16 @@ impl Store {
             }
             Command::Release { resource, owner } => {
                 let keys = self.keys(now);
-                let ours = keys
-                    .get(resource.as_bytes())
-                    .is_some_and(|entry| entry.value == owner.to_hex());
-                if !ours {
-                    return Ok(Reply::Denied(Denial::default()));
-                }
-                keys.remove(resource.as_bytes());
-                Ok(Reply::Granted(None))
+                Ok(match keys.get(resource.as_bytes()) {
+                    None => Reply::Denied(Denial::gone()),
+                    Some(entry) if entry.value != owner.to_hex() => {
+                        Reply::Denied(Denial::default())
+                    }
+                    Some(_) => {
+                        keys.remove(resource.as_bytes());
+                        Reply::Granted(None)
+                    }
+                })
             }
         }
     }

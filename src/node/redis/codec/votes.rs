@@ -205,7 +205,8 @@ pub(in crate::node::redis) fn release(resource: &Resource, owner: Owner) -> Scri
 pub(in crate::node::redis) fn released(reply: &Value) -> Result<Reply, NodeError> {
     match reply {
         Value::Int(1) => Ok(Reply::Granted(None)),
-        Value::Int(0) => Ok(Reply::Denied(Denial::default())),
+        Value::Int(0) => Ok(Reply::Denied(Denial::gone())),
+        Value::Int(2) => Ok(Reply::Denied(Denial::default())),
         other => Err(unexpected(kind(other))),
     }
 }
