@@ -11,7 +11,8 @@ use crate::{
     settings::{Settings, WrongVariable},
 };
 
-const TTL: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(86_400);
+pub(crate) const TTL: RangeInclusive<Duration> =
+    Duration::from_millis(10)..=Duration::from_secs(86_400);
 const WAIT: RangeInclusive<Duration> = Duration::ZERO..=Duration::MAX;
 const NODE_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
 const CONNECT_TIMEOUT: RangeInclusive<Duration> =
@@ -169,6 +170,9 @@ impl Config {
         }
         // Last, since it counts with the drift and with `max_ttl`, which are in range by now.
         self.check_ttl(self.ttl, self.min_validity).map_err(|error| match error {
+            TtlError::OutOfRange { ttl, max, .. } if ttl > max && !self.classic => {
+                ConfigError::TtlTooLong { ttl, max_ttl: max }
+            }
             TtlError::OutOfRange { ttl, min, max } => {
                 ConfigError::out_of_range("ttl", Shown(ttl), &(Shown(min)..=Shown(max)))
             }
@@ -208,6 +212,24 @@ pub(crate) enum TtlError {
     NothingLeft { ttl: Duration, drift: Duration, min_validity: Duration },
 }
 
+/// What is said of a ttl above `max_ttl`, and what raising that costs.
+pub(crate) struct TooLong {
+    pub(crate) ttl: Duration,
+    pub(crate) max_ttl: Duration,
+}
+
+impl fmt::Display for TooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the ttl of {:?} is longer than max_ttl, which is {:?}; leases are renewed while they are held, so that a longer \
+             ttl is seldom needed; where it is, raise max_ttl alike in every process of the fleet, which makes a node that may \
+             have forgotten leases wait a tenth longer than max_ttl before it votes",
+            self.ttl, self.max_ttl
+        )
+    }
+}
+
 /// A duration that prints as a person would write it.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 struct Shown(Duration);
@@ -243,10 +265,12 @@ pub enum ConfigError {
     NoNodes,
     /// Two nodes have a quorum of two, so either of them failing stops every lock: that is less than
     /// one node gives. Name three, or one, or call `danger_allow_two_nodes`.
-    #[error("two nodes are less available than one, since both are needed: name three, or one")]
+    #[error(
+        "two nodes are less available than one, since both are needed, name three, or one (danger_allow_two_nodes accepts them)"
+    )]
     TwoNodes,
     /// More nodes than any quorum gains from; each costs a command per acquire. Name five.
-    #[error("at most {MAX_NODES} nodes can be configured, five are plenty, nodes={nodes}")]
+    #[error("{nodes} nodes are configured and at most {MAX_NODES} can be, five are plenty")]
     TooManyNodes {
         /// How many there are.
         nodes: usize,
@@ -265,7 +289,7 @@ pub enum ConfigError {
         wrong: Arc<[WrongVariable]>,
     },
     /// A URL was given and the crate was built without Redis. Enable the feature `redis`.
-    #[error("node {index} is a URL, and the feature `redis` is off")]
+    #[error("node {index} is a URL, and the feature `redis` of quorlock is off, enable it")]
     RedisFeatureMissing {
         /// The place of the node in the list, counted from zero.
         index: usize,
@@ -273,7 +297,7 @@ pub enum ConfigError {
     /// The key prefix begins with what is kept for the nodes' own keys, so that no name could be locked behind it.
     /// Choose another prefix.
     #[error(
-        "the key prefix begins with `{reserved}`, which is kept for the nodes' own keys, choose another, prefix=`{prefix}`",
+        "the key prefix `{prefix}` begins with `{reserved}`, which is kept for the nodes' own keys, choose another",
         reserved = Resource::RESERVED
     )]
     ReservedPrefix {
@@ -281,7 +305,9 @@ pub enum ConfigError {
         prefix: Arc<str>,
     },
     /// Two entries name one server, perhaps with different databases: its vote would count twice.
-    #[error("nodes {first} and {second} are one server, address=`{address}`")]
+    #[error(
+        "nodes {first} and {second} are one server, {address}, whose vote would count twice, name each server once, whatever the database"
+    )]
     SameAddress {
         /// The place of the first.
         first: usize,
@@ -291,7 +317,7 @@ pub enum ConfigError {
         address: Arc<str>,
     },
     /// A setting is out of its range. The documentation of the setting says what breaks beyond it.
-    #[error("{knob} must be between {min} and {max}, value=`{value}`")]
+    #[error("{knob} is {value} and must be between {min} and {max}")]
     OutOfRange {
         /// The setting.
         knob: &'static str,
@@ -302,9 +328,18 @@ pub enum ConfigError {
         /// The most that is accepted.
         max: Arc<str>,
     },
+    /// The default ttl is longer than `max_ttl`. Leases are renewed while they are held, so that a longer one is seldom
+    /// needed; `max_ttl` says what raising it costs.
+    #[error("{}", TooLong { ttl: *ttl, max_ttl: *max_ttl })]
+    TtlTooLong {
+        /// The default ttl.
+        ttl: Duration,
+        /// The longest that is accepted.
+        max_ttl: Duration,
+    },
     /// The default ttl leaves no validity after drift and minimum validity, so no round could be won.
     #[error(
-        "the ttl leaves nothing after drift and minimum validity, ttl=`{ttl:?}`, drift=`{drift:?}`, min_validity=`{min_validity:?}`"
+        "the ttl of {ttl:?} leaves no more than the minimum validity of {min_validity:?} after {drift:?} for clocks, ask for a longer ttl, or for less validity"
     )]
     TtlTooShort {
         /// The default ttl.
@@ -315,10 +350,10 @@ pub enum ConfigError {
         min_validity: Duration,
     },
     /// The operating system gave no thread, or no event queue, for the engine. Raise its limits.
-    #[error("the engine thread cannot be started")]
+    #[error("the engine thread cannot be started, raise the limits of this process: {error}")]
     Runtime {
         /// What the operating system said.
-        source: Arc<std::io::Error>,
+        error: Arc<std::io::Error>,
     },
 }
 
@@ -364,9 +399,8 @@ mod tests {
     #[test]
     fn every_knob_is_refused_beyond_either_end() {
         type Change = fn(&mut Config);
-        let changes: [(&str, Change); 19] = [
+        let changes: [(&str, Change); 18] = [
             ("ttl", |c| c.ttl = Duration::ZERO),
-            ("ttl", |c| c.ttl = Duration::MAX),
             ("drift per mille", |c| c.drift_per_mille = 0),
             ("drift per mille", |c| c.drift_per_mille = 501),
             ("drift fixed part", |c| c.drift_fixed = Duration::from_secs(2)),
@@ -393,6 +427,17 @@ mod tests {
                 other => panic!("{expected}: {other:?}"),
             }
         }
+    }
+
+    #[test]
+    fn a_ttl_above_max_ttl_is_refused_with_what_raising_that_costs() {
+        let config = Config { ttl: Duration::MAX, ..Config::default() };
+        let error = config.validate().unwrap_err();
+        assert!(matches!(error, ConfigError::TtlTooLong { ttl: Duration::MAX, .. }), "{error}");
+        assert!(error.to_string().contains("max_ttl"), "{error}");
+        // There is no such limit in classic mode, and so none to raise.
+        let config = Config { classic: true, ..config };
+        assert!(matches!(config.validate(), Err(ConfigError::OutOfRange { knob: "ttl", .. })));
     }
 
     #[test]

@@ -66,6 +66,8 @@ mod shield;
 mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
+#[cfg(feature = "tokio")]
+mod text;
 
 #[cfg(feature = "tokio")]
 pub use self::{

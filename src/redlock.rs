@@ -215,7 +215,7 @@ impl Redlock {
             address: status.address,
             outcome: NodeOutcome::NotAsked,
         };
-        Reports::new(self.nodes().into_iter().enumerate().map(report).collect())
+        self.nodes().into_iter().enumerate().map(report).collect()
     }
 
     /// Waits until the nodes can be used, or says why they cannot.
@@ -244,7 +244,7 @@ impl Redlock {
             return Ok(self);
         }
         let states = statuses.into_iter().map(|status| (status.address, status.state));
-        let nodes = NodeStates(states.collect());
+        let nodes: NodeStates = states.collect();
         Err(if refused {
             ConnectError::Refused { nodes }
         } else if ready >= needed {

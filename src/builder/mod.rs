@@ -352,7 +352,7 @@ impl Builder {
             Some(runtime) => runtime,
             None => {
                 let shared = TokioRuntime::shared();
-                Arc::new(shared.map_err(|error| ConfigError::Runtime { source: Arc::new(error) })?)
+                Arc::new(shared.map_err(|error| ConfigError::Runtime { error: Arc::new(error) })?)
             }
         };
         Ok(Redlock::new(Engine::start(self.config, nodes, runtime)))

@@ -96,9 +96,19 @@ impl Request {
             (GiveUp::Closed, ..) => AcquireError::Closed,
             (GiveUp::LastRound, Some(error), _) => error,
             (GiveUp::FoundHeld { free_after }, _, Some(nodes)) => {
-                AcquireError::Contended { waited, retry_after: free_after, nodes }
+                AcquireError::Contended { waited, expires_in: free_after, nodes }
             }
-            (GiveUp::Crowded | GiveUp::LastRound | GiveUp::FoundHeld { .. }, ..) => crowded,
+            (GiveUp::Quarantined { remaining }, Some(AcquireError::NoQuorum { nodes, .. }), _) => {
+                AcquireError::Quarantined { waited, remaining, nodes }
+            }
+            (GiveUp::Quarantined { .. }, Some(error), _) => error,
+            (
+                GiveUp::Crowded
+                | GiveUp::LastRound
+                | GiveUp::Quarantined { .. }
+                | GiveUp::FoundHeld { .. },
+                ..,
+            ) => crowded,
         };
         telemetry::not_acquired(self.shown(now), error.outcome(), &error);
         let _ = self.answer.send(Err(error));
@@ -325,7 +335,7 @@ impl Engine {
                 nodes,
             },
             RoundLoss::Contended | RoundLoss::Abandoned => {
-                AcquireError::Contended { waited, retry_after: lost.free_after, nodes }
+                AcquireError::Contended { waited, expires_in: lost.free_after, nodes }
             }
         }
     }
@@ -391,6 +401,6 @@ impl Engine {
                 address: Arc::clone(&slot.address),
                 outcome: outcome.clone(),
             };
-        Reports::new(self.nodes.iter().zip(outcomes).enumerate().map(report).collect())
+        self.nodes.iter().zip(outcomes).enumerate().map(report).collect()
     }
 }

@@ -149,7 +149,10 @@ pub enum Cause {
     /// It was too slow: it may have too much to do.
     Slow,
     /// It is in quarantine, which ends by itself.
-    Quarantined,
+    Quarantined {
+        /// After this time.
+        remaining: Duration,
+    },
     /// Its state has changed since it was looked at: it may well vote in the next round.
     Outdated,
 }
@@ -175,7 +178,7 @@ pub struct Denial {
     pub holder: Option<Box<[u8]>>,
     /// How long the key still lives. `None` where it never expires, or is gone again.
     pub remaining: Option<Duration>,
-    /// Whether the node said that there is no such key at all, to an extension.
+    /// Whether the node said that there is no such key at all, to an extension or a release.
     pub gone: bool,
 }
 

@@ -134,11 +134,11 @@ fn two_services_exclude_each_other() {
         let (one, two) = (fleet.redlock(), fleet.redlock());
         let first = one.acquire("r").await.unwrap();
         assert!(two.try_acquire("r").await.unwrap_err().is_contended());
-        let token = first.fencing_token().unwrap();
+        let token = first.token().unwrap();
         let (released, second) =
             tokio::join!(first.release(), async { two.acquire("r").wait(9 * SECOND).await });
         released.unwrap();
-        assert!(second.unwrap().fencing_token().unwrap() > token);
+        assert!(second.unwrap().token().unwrap() > token);
     });
 }
 

@@ -124,9 +124,12 @@ impl Store {
             }
             Command::Release { resource, owner, keep } => {
                 let keys = self.keys(now);
-                let ours =
-                    keys.get_mut(resource.as_bytes()).filter(|entry| entry.value == owner.to_hex());
-                let Some(entry) = ours else { return Ok(Reply::Denied(Denial::default())) };
+                let Some(entry) = keys.get_mut(resource.as_bytes()) else {
+                    return Ok(Reply::Denied(Denial::gone()));
+                };
+                if entry.value != owner.to_hex() {
+                    return Ok(Reply::Denied(Denial::default()));
+                }
                 match keep {
                     Some(keep) => entry.expires = Some(now.saturating_add(wire(keep))),
                     None => drop(keys.remove(resource.as_bytes())),

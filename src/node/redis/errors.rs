@@ -64,7 +64,8 @@ pub(super) fn of_connect(error: &RedisError, database: i64) -> NodeError {
             let message = Arc::from(text.lines().next().unwrap_or_default());
             NodeError::Refused(Refusal::NotRedis { message })
         }
-        (ErrorKind::AuthenticationFailed, _) | (_, Some("WRONGPASS" | "NOAUTH")) => {
+        (_, Some("NOAUTH")) => NodeError::Refused(Refusal::PasswordMissing { message: message() }),
+        (ErrorKind::AuthenticationFailed, _) | (_, Some("WRONGPASS")) => {
             NodeError::Refused(Refusal::WrongCredentials { message: message() })
         }
         (ErrorKind::RESP3NotSupported, _) => {
@@ -92,7 +93,7 @@ pub(super) fn of_check(command: &str, error: NodeError) -> NodeError {
             NodeError::Refused(Refusal::MissingCommand { command: Arc::from(command), message })
         }
         NodeError::Rejected { code, message, .. } if &*code == "NOAUTH" => {
-            NodeError::Refused(Refusal::WrongCredentials { message })
+            NodeError::Refused(Refusal::PasswordMissing { message })
         }
         other => other,
     }
@@ -126,12 +127,12 @@ pub(super) fn is_unknown_script(error: &NodeError) -> bool {
 pub(in crate::node) fn advice(code: &str) -> &'static str {
     match code {
         "NOPERM" => ", give its ACL user the rights that the README lists",
-        "OOM" => ", it is out of memory: raise its maxmemory",
-        "READONLY" => ", it is a replica: configure the master",
-        "MISCONF" => ", it cannot persist: free its disk, or switch snapshots off with `save \"\"`",
-        "LOADING" => ", it is still loading its data: wait",
+        "OOM" => ", it is out of memory, raise its maxmemory",
+        "READONLY" => ", it is a replica, configure the master",
+        "MISCONF" => ", it cannot persist, free its disk, or switch snapshots off with `save \"\"`",
+        "LOADING" => ", it is still loading its data, wait",
         "MOVED" | "CROSSSLOT" | "CLUSTERDOWN" => {
-            ", it belongs to a Redis Cluster: use independent masters"
+            ", it belongs to a Redis Cluster, use independent masters"
         }
         _ => "",
     }
@@ -210,6 +211,6 @@ mod tests {
         let key = rejected("NOPERM", "this user has no permissions to access one of the keys");
         assert_eq!(of_check("eval", key.clone()), key);
         let wrong = of_check("info", rejected("NOAUTH", "Authentication required."));
-        assert!(matches!(wrong, NodeError::Refused(Refusal::WrongCredentials { .. })));
+        assert!(matches!(wrong, NodeError::Refused(Refusal::PasswordMissing { .. })));
     }
 }

@@ -248,8 +248,21 @@ impl Round {
 
     /// Whether the nodes in quarantine, or whose state has changed, would have made the difference.
     pub fn is_quarantined(&self) -> bool {
-        let pass = self.votes.failed_by(Cause::Quarantined) + self.votes.failed_by(Cause::Outdated);
+        let pass = self.votes.quarantines().count() + self.votes.failed_by(Cause::Outdated);
         self.votes.failed() - pass <= self.quorum.spare()
+    }
+
+    /// Where nodes in quarantine would have made the difference: when enough of them will be out of it for a quorum to
+    /// vote. `None` where it takes more than that, or less: nodes whose state has changed, alone, may vote in the next
+    /// round.
+    pub fn quorum_after(&self) -> Option<Duration> {
+        let mut remaining: Vec<Duration> = self.votes.quarantines().collect();
+        remaining.sort_unstable();
+        // All but `spare` of the nodes that failed must vote again. Those whose state has changed do so at once, and then
+        // the quarantines end, the soonest first. The index of the last of them is one less.
+        let must_vote = self.votes.failed().checked_sub(self.quorum.spare())?;
+        let must_end = must_vote.checked_sub(self.votes.failed_by(Cause::Outdated))?;
+        remaining.get(must_end.checked_sub(1)?).copied()
     }
 
     /// When enough of the keys that stood in the way will have expired; `None` where that is not known.

@@ -224,7 +224,8 @@ pub(in crate::node::redis) fn release(
 pub(in crate::node::redis) fn released(reply: &Value) -> Result<Reply, NodeError> {
     match reply {
         Value::Int(1) => Ok(Reply::Granted(None)),
-        Value::Int(0) => Ok(Reply::Denied(Denial::default())),
+        Value::Int(0) => Ok(Reply::Denied(Denial::gone())),
+        Value::Int(2) => Ok(Reply::Denied(Denial::default())),
         other => Err(unexpected(kind(other))),
     }
 }

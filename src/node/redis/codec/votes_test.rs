@@ -185,7 +185,8 @@ fn yes_and_no_are_one_and_zero() {
     assert_eq!(restored(&told(1, [])), Ok(Reply::Granted(None)));
     assert_eq!(restored(&told(0, [])), no());
     assert_eq!(released(&Value::Int(1)), Ok(Reply::Granted(None)));
-    assert_eq!(released(&Value::Int(0)), no());
+    assert_eq!(released(&Value::Int(0)), Ok(Reply::Denied(Denial::gone())));
+    assert_eq!(released(&Value::Int(2)), no());
     assert_eq!(acquired_classic(&Value::Okay), Ok(true));
     assert_eq!(acquired_classic(&Value::Nil), Ok(false));
 }
