@@ -9,7 +9,7 @@ use quorlock::{Redlock, node::MemoryNode};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let nodes: [MemoryNode; 3] = std::array::from_fn(|_| MemoryNode::new());
-    let redlock = Redlock::connect_blocking(&nodes)?;
+    let redlock = Redlock::blocking_connect(&nodes)?;
 
     let lease = redlock.acquire("report").ttl(Duration::from_secs(30)).blocking()?;
     println!("main holds it, validity={:?}", lease.validity());
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             scope.spawn(|| redlock.acquire("report").wait(Duration::from_secs(5)).blocking());
         thread::sleep(Duration::from_millis(50));
         println!("main releases it");
-        lease.release_blocking()?;
+        lease.blocking_release()?;
         waiter.join().map_err(|_| Box::<dyn Error>::from("the waiter panicked"))
     })?;
     let lease = outcome?;
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // A lease that is dropped is released in the background; closing waits for that.
     drop(lease);
-    redlock.close_blocking()?;
+    redlock.blocking_close()?;
     println!("closed, keys left: {}", nodes.iter().map(|node| node.keys().len()).sum::<usize>());
     Ok(())
 }

@@ -92,8 +92,9 @@ impl Server {
         let now = Instant::now();
         self.keys.retain(|_, (_, expires)| now < *expires);
         Ok(match command {
-            // This server never forgets, so that it need not be told what a round knew of it (the mark).
-            Command::Acquire { resource, owner, ttl, hint, mark: _ } => {
+            // This server never forgets, so that it need not be told what a round knew of it (the mark); and it keeps no
+            // notes of holders.
+            Command::Acquire { resource, owner, ttl, hint, .. } => {
                 if let Some((holder, expires)) = self.keys.get(resource.as_bytes()) {
                     let holder = holder.clone().into_boxed_slice();
                     let remaining = expires.saturating_duration_since(now);
@@ -131,11 +132,15 @@ impl Server {
                     None => Reply::Denied(Denial::gone()),
                 }
             }
-            Command::Release { resource, owner } => {
+            Command::Release { resource, owner, keep } => {
                 if !self.holds(&resource, owner) {
                     return Ok(Reply::Denied(Denial::default()));
                 }
-                self.keys.remove(resource.as_bytes());
+                match (keep, self.keys.get_mut(resource.as_bytes())) {
+                    // Its holder is done, and nobody else may have it before then.
+                    (Some(keep), Some((_, expires))) => *expires = now + keep,
+                    _ => drop(self.keys.remove(resource.as_bytes())),
+                }
                 Reply::Granted(None)
             }
             // This server never loses a key, so there is nothing to restore; and a command of a later version

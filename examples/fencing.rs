@@ -15,7 +15,7 @@ struct Store {
 
 impl Store {
     fn write(&mut self, lease: &Lease, value: &str) -> Result<(), String> {
-        let token = lease.fencing_token().ok_or("classic mode has no tokens")?;
+        let token = lease.token().map_err(|error| error.to_string())?;
         // An equal token is a repeat by the same holder: nobody else ever gets it.
         match self.fence {
             Some(fence) if token < fence => return Err("a later holder has written".to_owned()),

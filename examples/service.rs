@@ -5,8 +5,9 @@
 //!
 //! The lease keeps two instances from working on one invoice at a time. The condition of the write keeps out whoever
 //! comes late: it is true once for each invoice, and never for a holder after whom another has written.
+#![allow(clippy::disallowed_methods, reason = "the ban on clocks and sleeps is for the library")]
 
-use std::{env, error::Error, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{env, error::Error, io, path::PathBuf, sync::Arc, thread::sleep, time::Duration};
 
 use axum::{
     Router,
@@ -17,7 +18,7 @@ use axum::{
 };
 use quorlock::{AcquireError, FencingToken, Lease, Redlock, RunError};
 use rusqlite::{Connection, params};
-use tokio::{net::TcpListener, signal, task::spawn_blocking, time::sleep};
+use tokio::{net::TcpListener, signal, task::spawn_blocking};
 
 const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS invoice (
@@ -70,19 +71,23 @@ fn again(status: StatusCode, pause: Option<Duration>, text: &str) -> Response {
 impl Service {
     /// The work under the lease.
     async fn pay(&self, invoice: i64, lease: &Lease) -> Result<Payment, Failure> {
-        let token = lease.token()?;
-        sleep(self.bank).await;
+        let (database, bank, token) = (self.database.clone(), self.bank, lease.token()?);
         lease.check()?; // right before the effect
-        println!("invoice {invoice}: writing, token {token}");
-        let database = self.database.clone();
-        let bank = self.bank;
         // From here on nothing stops the write, not even the loss of the lease: its condition does.
         spawn_blocking(move || {
-            std::thread::sleep(bank);
+            if is_paid(&open(&database)?, invoice)? {
+                return Ok(Payment::PaidBefore);
+            }
+            println!("invoice {invoice}: paying, token {token}");
+            sleep(bank); // the bank is asked, with the invoice as the name of the request
             write(&database, invoice, token)
         })
         .await?
     }
+}
+
+fn is_paid(database: &Connection, invoice: i64) -> rusqlite::Result<bool> {
+    database.query_row("SELECT paid FROM invoice WHERE id = ?1", [invoice], |row| row.get(0))
 }
 
 /// One transaction: whoever finds the invoice unpaid, and no later holder's fence at it, charges it.
@@ -96,9 +101,8 @@ fn write(database: &PathBuf, invoice: i64, token: FencingToken) -> Result<Paymen
         params![invoice, fence],
     )?;
     if paid == 0 {
-        let query = "SELECT paid FROM invoice WHERE id = ?1";
-        let before: bool = transaction.query_row(query, [invoice], |row| row.get(0))?;
         println!("invoice {invoice}: not written, token {token}");
+        let before = is_paid(&transaction, invoice)?;
         return Ok(if before { Payment::PaidBefore } else { Payment::TooLate });
     }
     transaction
@@ -121,7 +125,7 @@ async fn main() -> Result<(), Failure> {
     open(&database)?.execute_batch(SCHEMA)?;
     open(&database)?.execute("INSERT OR IGNORE INTO invoice (id) VALUES (42)", [])?;
 
-    let redlock = Redlock::from_env()?.connect().await?;
+    let redlock = Redlock::from_env().await?;
     let bank = Duration::from_millis(env::var("BANK_MS").map_or(Ok(50), |text| text.parse())?);
     let service = Arc::new(Service { redlock: redlock.clone(), database, bank });
     let router = Router::new().route("/invoices/{id}/payment", post(pay)).with_state(service);

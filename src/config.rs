@@ -6,9 +6,13 @@ use std::{fmt, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use thiserror::Error;
 
-use crate::protocol::{AdmissionPolicy, Backoff, Drift, RenewalPolicy, Resource, WaitSettings};
+use crate::{
+    protocol::{AdmissionPolicy, Backoff, Drift, Label, RenewalPolicy, Resource, WaitSettings},
+    settings::{Settings, WrongVariable},
+};
 
-const TTL: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(86_400);
+pub(crate) const TTL: RangeInclusive<Duration> =
+    Duration::from_millis(10)..=Duration::from_secs(86_400);
 const WAIT: RangeInclusive<Duration> = Duration::ZERO..=Duration::MAX;
 const NODE_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
 const CONNECT_TIMEOUT: RangeInclusive<Duration> =
@@ -49,13 +53,17 @@ pub(crate) struct Config {
     pub(crate) counter_retention: Duration,
     pub(crate) fleet: String,
     pub(crate) renewal: RenewalPolicy,
+    /// Or the length of one that cannot be a label.
+    pub(crate) label: Result<Option<Label>, usize>,
+    pub(crate) require_all_nodes: bool,
+    pub(crate) through_outages: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
         Self {
             ttl: Duration::from_secs(10),
-            wait: Duration::from_secs(10),
+            wait: Duration::from_secs(15),
             min_validity: Duration::ZERO,
             drift_per_mille: 10,
             drift_fixed: Duration::from_millis(2),
@@ -69,19 +77,57 @@ impl Default for Config {
             allow_two_nodes: false,
             classic: false,
             admission: AdmissionPolicy::Quarantine,
-            max_ttl: Duration::from_secs(30),
+            max_ttl: Duration::from_secs(10),
             counter_retention: Duration::from_secs(3600),
             fleet: "default".to_owned(),
             renewal: RenewalPolicy::default(),
+            label: Ok(None),
+            require_all_nodes: false,
+            through_outages: false,
         }
     }
 }
 
 impl Config {
-    /// What an acquisition counts with.
-    pub(crate) const fn wait_settings(&self) -> WaitSettings {
+    /// Takes over what is set, and leaves the rest as it is.
+    pub(crate) fn apply(&mut self, settings: Settings) {
+        fn put<T>(knob: &mut T, value: Option<T>) {
+            if let Some(value) = value {
+                *knob = value;
+            }
+        }
+        // Without `..`, so that none can be forgotten.
+        let Settings {
+            ttl,
+            max_ttl,
+            wait,
+            min_validity,
+            node_timeout,
+            connect_timeout,
+            close_timeout,
+            counter_retention,
+            max_hold,
+            key_prefix,
+            fleet,
+        } = settings;
+        put(&mut self.ttl, ttl);
+        put(&mut self.max_ttl, max_ttl);
+        put(&mut self.wait, wait);
+        put(&mut self.min_validity, min_validity);
+        put(&mut self.node_timeout, node_timeout);
+        put(&mut self.connect_timeout, connect_timeout);
+        put(&mut self.close_timeout, close_timeout);
+        put(&mut self.counter_retention, counter_retention);
+        put(&mut self.key_prefix, key_prefix.map(String::into_bytes));
+        put(&mut self.fleet, fleet);
+        self.renewal.max_hold = max_hold.or(self.renewal.max_hold);
+    }
+
+    /// What an acquisition counts with that bears an outage for the whole of its wait, or not.
+    pub(crate) const fn wait_settings(&self, through_outages: bool) -> WaitSettings {
         let backoff = Backoff { min: self.retry_min, max: self.retry_max };
-        WaitSettings { node_timeout: self.node_timeout, wait: self.wait, backoff }
+        let (node_timeout, wait) = (self.node_timeout, self.wait);
+        WaitSettings { node_timeout, wait, backoff, through_outages }
     }
 
     pub(crate) fn drift(&self) -> Drift {
@@ -115,12 +161,18 @@ impl Config {
         within("counter_retention", retention, &shown(&COUNTER_RETENTION))?;
         within("key_prefix bytes", self.key_prefix.len(), &(0..=MAX_PREFIX))?;
         within("fleet name bytes", self.fleet.len(), &(1..=MAX_FLEET))?;
+        if let Err(bytes) = self.label {
+            within("label bytes", bytes, &(1..=Label::MAX_BYTES))?;
+        }
         if self.key_prefix.starts_with(Resource::RESERVED.as_bytes()) {
             let prefix = Arc::from(self.key_prefix.escape_ascii().to_string());
             return Err(ConfigError::ReservedPrefix { prefix });
         }
         // Last, since it counts with the drift and with `max_ttl`, which are in range by now.
         self.check_ttl(self.ttl, self.min_validity).map_err(|error| match error {
+            TtlError::OutOfRange { ttl, max, .. } if ttl > max && !self.classic => {
+                ConfigError::TtlTooLong { ttl, max_ttl: max }
+            }
             TtlError::OutOfRange { ttl, min, max } => {
                 ConfigError::out_of_range("ttl", Shown(ttl), &(Shown(min)..=Shown(max)))
             }
@@ -160,6 +212,24 @@ pub(crate) enum TtlError {
     NothingLeft { ttl: Duration, drift: Duration, min_validity: Duration },
 }
 
+/// What is said of a ttl above `max_ttl`, and what raising that costs.
+pub(crate) struct TooLong {
+    pub(crate) ttl: Duration,
+    pub(crate) max_ttl: Duration,
+}
+
+impl fmt::Display for TooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the ttl of {:?} is longer than max_ttl, which is {:?}; leases are renewed while they are held, so that a longer \
+             ttl is seldom needed; where it is, raise max_ttl alike in every process of the fleet, which makes a node that may \
+             have forgotten leases wait a tenth longer than max_ttl before it votes",
+            self.ttl, self.max_ttl
+        )
+    }
+}
+
 /// A duration that prints as a person would write it.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 struct Shown(Duration);
@@ -195,25 +265,31 @@ pub enum ConfigError {
     NoNodes,
     /// Two nodes have a quorum of two, so either of them failing stops every lock: that is less than
     /// one node gives. Name three, or one, or call `danger_allow_two_nodes`.
-    #[error("two nodes are less available than one, since both are needed: name three, or one")]
+    #[error(
+        "two nodes are less available than one, since both are needed, name three, or one (danger_allow_two_nodes accepts them)"
+    )]
     TwoNodes,
     /// More nodes than any quorum gains from; each costs a command per acquire. Name five.
-    #[error("at most {MAX_NODES} nodes can be configured, five are plenty, nodes={nodes}")]
+    #[error("{nodes} nodes are configured and at most {MAX_NODES} can be, five are plenty")]
     TooManyNodes {
         /// How many there are.
         nodes: usize,
     },
-    /// A URL cannot be used. The source says why.
+    /// URLs cannot be used. Each that is wrong is named, with what to write instead.
     #[cfg(feature = "redis")]
-    #[error("the address of node {index} cannot be used")]
+    #[error("{}", wrong_addresses(.wrong))]
     Address {
-        /// The place of the node in the list, counted from zero.
-        index: usize,
-        /// What is wrong with it.
-        source: crate::node::redis::AddressError,
+        /// All that are wrong, in the order of the list.
+        wrong: Arc<[crate::node::redis::WrongAddress]>,
+    },
+    /// Variables of the environment cannot be used. Each that is wrong is named, with what to write instead.
+    #[error("the environment cannot be used: {}", joined(.wrong))]
+    Environment {
+        /// All that are wrong, in the order of their names.
+        wrong: Arc<[WrongVariable]>,
     },
     /// A URL was given and the crate was built without Redis. Enable the feature `redis`.
-    #[error("node {index} is a URL, and the feature `redis` is off")]
+    #[error("node {index} is a URL, and the feature `redis` of quorlock is off, enable it")]
     RedisFeatureMissing {
         /// The place of the node in the list, counted from zero.
         index: usize,
@@ -221,7 +297,7 @@ pub enum ConfigError {
     /// The key prefix begins with what is kept for the nodes' own keys, so that no name could be locked behind it.
     /// Choose another prefix.
     #[error(
-        "the key prefix begins with `{reserved}`, which is kept for the nodes' own keys, choose another, prefix=`{prefix}`",
+        "the key prefix `{prefix}` begins with `{reserved}`, which is kept for the nodes' own keys, choose another",
         reserved = Resource::RESERVED
     )]
     ReservedPrefix {
@@ -229,7 +305,9 @@ pub enum ConfigError {
         prefix: Arc<str>,
     },
     /// Two entries name one server, perhaps with different databases: its vote would count twice.
-    #[error("nodes {first} and {second} are one server, address=`{address}`")]
+    #[error(
+        "nodes {first} and {second} are one server, {address}, whose vote would count twice, name each server once, whatever the database"
+    )]
     SameAddress {
         /// The place of the first.
         first: usize,
@@ -239,7 +317,7 @@ pub enum ConfigError {
         address: Arc<str>,
     },
     /// A setting is out of its range. The documentation of the setting says what breaks beyond it.
-    #[error("{knob} must be between {min} and {max}, value=`{value}`")]
+    #[error("{knob} is {value} and must be between {min} and {max}")]
     OutOfRange {
         /// The setting.
         knob: &'static str,
@@ -250,9 +328,18 @@ pub enum ConfigError {
         /// The most that is accepted.
         max: Arc<str>,
     },
+    /// The default ttl is longer than `max_ttl`. Leases are renewed while they are held, so that a longer one is seldom
+    /// needed; `max_ttl` says what raising it costs.
+    #[error("{}", TooLong { ttl: *ttl, max_ttl: *max_ttl })]
+    TtlTooLong {
+        /// The default ttl.
+        ttl: Duration,
+        /// The longest that is accepted.
+        max_ttl: Duration,
+    },
     /// The default ttl leaves no validity after drift and minimum validity, so no round could be won.
     #[error(
-        "the ttl leaves nothing after drift and minimum validity, ttl=`{ttl:?}`, drift=`{drift:?}`, min_validity=`{min_validity:?}`"
+        "the ttl of {ttl:?} leaves no more than the minimum validity of {min_validity:?} after {drift:?} for clocks, ask for a longer ttl, or for less validity"
     )]
     TtlTooShort {
         /// The default ttl.
@@ -263,11 +350,25 @@ pub enum ConfigError {
         min_validity: Duration,
     },
     /// The operating system gave no thread, or no event queue, for the engine. Raise its limits.
-    #[error("the engine thread cannot be started")]
+    #[error("the engine thread cannot be started, raise the limits of this process: {error}")]
     Runtime {
         /// What the operating system said.
-        source: Arc<std::io::Error>,
+        error: Arc<std::io::Error>,
     },
+}
+
+#[cfg(feature = "redis")]
+fn wrong_addresses(wrong: &[crate::node::redis::WrongAddress]) -> String {
+    if let [only] = wrong {
+        return format!("the address of node {} cannot be used: {}", only.index, only.error);
+    }
+    format!("the addresses of {} nodes cannot be used: {}", wrong.len(), joined(wrong))
+}
+
+/// Several errors, in one line.
+fn joined(errors: &[impl fmt::Display]) -> String {
+    let each: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    each.join("; ")
 }
 
 impl ConfigError {
@@ -298,9 +399,8 @@ mod tests {
     #[test]
     fn every_knob_is_refused_beyond_either_end() {
         type Change = fn(&mut Config);
-        let changes: [(&str, Change); 17] = [
+        let changes: [(&str, Change); 18] = [
             ("ttl", |c| c.ttl = Duration::ZERO),
-            ("ttl", |c| c.ttl = Duration::MAX),
             ("drift per mille", |c| c.drift_per_mille = 0),
             ("drift per mille", |c| c.drift_per_mille = 501),
             ("drift fixed part", |c| c.drift_fixed = Duration::from_secs(2)),
@@ -315,6 +415,8 @@ mod tests {
             ("counter_retention", |c| c.counter_retention = Duration::from_secs(31 * 86_400)),
             ("key_prefix bytes", |c| c.key_prefix = vec![b'x'; MAX_PREFIX + 1]),
             ("fleet name bytes", |c| c.fleet.clear()),
+            ("label bytes", |c| c.label = Err(0)),
+            ("label bytes", |c| c.label = Err(Label::MAX_BYTES + 1)),
             ("fleet name bytes", |c| c.fleet = "x".repeat(MAX_FLEET + 1)),
         ];
         for (expected, change) in changes {
@@ -325,6 +427,17 @@ mod tests {
                 other => panic!("{expected}: {other:?}"),
             }
         }
+    }
+
+    #[test]
+    fn a_ttl_above_max_ttl_is_refused_with_what_raising_that_costs() {
+        let config = Config { ttl: Duration::MAX, ..Config::default() };
+        let error = config.validate().unwrap_err();
+        assert!(matches!(error, ConfigError::TtlTooLong { ttl: Duration::MAX, .. }), "{error}");
+        assert!(error.to_string().contains("max_ttl"), "{error}");
+        // There is no such limit in classic mode, and so none to raise.
+        let config = Config { classic: true, ..config };
+        assert!(matches!(config.validate(), Err(ConfigError::OutOfRange { knob: "ttl", .. })));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! - `protocol`: the decisions, pure and buildable alone
 //! - `node`: how one command reaches one node; `MemoryNode` for unit tests
 //! - `runtime`: time, tasks and randomness
+//! - `testing`, with the feature of that name: a fleet in memory for tests of your own code
 #![cfg_attr(not(feature = "tokio"), no_std)]
 // On docs.rs each item says which feature it needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -17,6 +18,8 @@ extern crate alloc;
 pub mod guide;
 
 pub mod protocol;
+#[cfg(feature = "serde")]
+mod serde;
 
 #[cfg(feature = "tokio")]
 mod acquire;
@@ -31,9 +34,13 @@ mod error;
 #[cfg(feature = "tokio")]
 mod fence;
 #[cfg(feature = "tokio")]
+mod holder;
+#[cfg(feature = "tokio")]
 mod lease;
 #[cfg(feature = "tokio")]
 mod lock;
+#[cfg(feature = "tokio")]
+mod near;
 #[cfg(feature = "tokio")]
 pub mod node;
 #[cfg(feature = "tokio")]
@@ -43,23 +50,35 @@ mod reentrant;
 #[cfg(feature = "tokio")]
 pub mod runtime;
 #[cfg(feature = "tokio")]
+mod settings;
+#[cfg(feature = "tokio")]
 mod shield;
 #[cfg(feature = "tokio")]
 mod telemetry;
+#[cfg(feature = "testing")]
+pub mod testing;
+#[cfg(feature = "tokio")]
+mod text;
 
 #[cfg(feature = "tokio")]
 pub use self::{
-    acquire::{Acquire, AcquireFuture},
+    acquire::{Acquire, AcquireFuture, Ran},
     builder::Builder,
     config::ConfigError,
     error::{
-        AcquireError, CloseError, ConnectError, ExtendError, LeaseLost, NodeOutcome, NodeReport,
-        NodeStates, ReleaseError, Reports, RunError,
+        AcquireError, CloseError, Closed, ConnectError, ExtendError, LeaseLost, NoToken,
+        NodeOutcome, NodeReport, NodeStates, ReleaseError, Reports, RunError, Shutdown,
+        ShutdownError, WouldDeadlock,
     },
     fence::{FenceGate, StaleToken},
+    holder::{HeldBy, Holder, HolderError, NodeSighting},
     lease::{Lease, LeaseSignal, Release},
     redlock::Redlock,
-    reentrant::{Reentrant, ReentrantLease},
+    reentrant::{Reentrant, ReentrantAcquire, ReentrantLease},
+    settings::{Settings, SettingsError, WrongVariable},
 };
 #[cfg(feature = "redis")]
-pub use node::redis::AddressError;
+pub use node::redis::{AddressError, Credentials, UrlPart, WrongAddress};
+pub use protocol::{
+    FencingToken, InvalidOwner, InvalidToken, LossReason, Owner, Resource, ResourceError,
+};

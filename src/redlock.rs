@@ -9,7 +9,11 @@ use futures::FutureExt;
 use crate::{
     acquire::Acquire,
     engine::Engine,
-    error::{CloseError, ConnectError, NodeOutcome, NodeReport, NodeStates, Reports},
+    error::{
+        CloseError, Closed, ConnectError, NodeOutcome, NodeReport, NodeStates, Reports, Shutdown,
+        ShutdownError,
+    },
+    holder::{Holder, HolderError},
     node::{NodeState, NodeStatus},
     protocol::{NodeId, WaitPolicy},
     runtime::block_on,
@@ -75,10 +79,56 @@ impl Redlock {
         self.engine.statuses()
     }
 
-    /// Refuses new acquires, and waits until everything that is under way has ended: rounds, releases of
-    /// dropped leases, releases that a node has not confirmed yet. Call it before the process ends.
+    /// Who holds `resource`, as a quorum of all nodes says: which owner, with which label, since when, for how long at most,
+    /// and with which token. Every node is asked once, for at most a node timeout. Nothing is changed, nobody waits for it,
+    /// and it works also when this handle is closed.
     ///
-    /// Leases that are still held stay valid, are still renewed, and can be released. All clones are closed.
+    /// It is for people: logs, a page for operators, the answer to a colleague at night. By the time that the answer is read it
+    /// may be out of date. Labels are set by [`Builder::label`](crate::Builder::label).
+    ///
+    /// ```
+    /// use quorlock::{Holder, Redlock, node::MemoryNode};
+    ///
+    /// # futures::executor::block_on(async {
+    /// let nodes = [MemoryNode::new(), MemoryNode::new(), MemoryNode::new()];
+    /// let redlock = Redlock::builder().nodes(nodes).label("web-1/4711").connect().await?;
+    /// let lease = redlock.acquire("invoice:42").await?;
+    /// let Holder::Held(by) = redlock.holder("invoice:42").await? else { panic!("it is held") };
+    /// assert_eq!(by.owner, Some(lease.owner()));
+    /// assert_eq!(by.label.unwrap().as_bytes(), b"web-1/4711");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`HolderError`]: a name that cannot be locked, or a runtime that has ended. Nodes that do not answer are no error: see
+    /// [`Holder::Unclear`].
+    ///
+    /// # Cancel safety
+    ///
+    /// It may be dropped at any point.
+    pub async fn holder(&self, resource: impl AsRef<[u8]>) -> Result<Holder, HolderError> {
+        Holder::ask(&self.engine, resource.as_ref()).await
+    }
+
+    /// [`holder`](Redlock::holder), blocking this thread. No runtime is needed.
+    ///
+    /// # Errors
+    ///
+    /// As for [`holder`](Redlock::holder), and [`HolderError::WouldDeadlock`] on the very thread that runs the engine.
+    pub fn blocking_holder(&self, resource: impl AsRef<[u8]>) -> Result<Holder, HolderError> {
+        if self.runs_here() {
+            return Err(HolderError::WouldDeadlock);
+        }
+        block_on(self.holder(resource))
+    }
+
+    /// Refuses new acquires, and waits until everything that is under way has ended: rounds, releases of
+    /// dropped leases, releases that a node has not confirmed yet. It tells how many leases are still held.
+    ///
+    /// Those stay valid, are still renewed, and can be released: call it where their holders go on. Before a process
+    /// ends, call [`shutdown`](Redlock::shutdown). All clones are closed.
     ///
     /// # Errors
     ///
@@ -87,23 +137,70 @@ impl Redlock {
     /// # Cancel safety
     ///
     /// It stays closed when the future is dropped, and what is under way goes on.
-    pub async fn close(&self) -> Result<(), CloseError> {
+    pub async fn close(&self) -> Result<Closed, CloseError> {
         shield(self.engine.close()).await
     }
 
-    /// [`close`](Redlock::close), blocking this thread. No runtime is needed. On the very thread that runs the engine
-    /// it closes and does not wait.
+    /// [`close`](Redlock::close), blocking this thread. No runtime is needed.
     ///
     /// # Errors
     ///
-    /// As for [`close`](Redlock::close).
-    pub fn close_blocking(&self) -> Result<(), CloseError> {
+    /// As for [`close`](Redlock::close); and [`CloseError::WouldDeadlock`] on the very thread that runs the engine, if
+    /// there is anything to wait for: it is closed all the same.
+    pub fn blocking_close(&self) -> Result<Closed, CloseError> {
         if self.runs_here() {
             // One poll refuses new acquires; what is under way could only end if this thread went on.
-            let closed = self.close().now_or_never();
-            return closed.unwrap_or_else(|| self.engine.result_of_close());
+            return self.close().now_or_never().unwrap_or(Err(CloseError::WouldDeadlock));
         }
         block_on(self.close())
+    }
+
+    /// Ends everything, so that nobody has to wait for this process any more: refuses new acquires, releases all leases
+    /// that are held, waits for that, and reports. Call it before the process ends. All clones are shut down.
+    ///
+    /// To its holder each lease is lost at once, by [`LossReason::ShutDown`](crate::LossReason::ShutDown). Where it was
+    /// acquired by [`run`](Acquire::run), [`run_until_lost`](Acquire::run_until_lost) or
+    /// [`blocking_run`](Acquire::blocking_run), it is released when the work has ended: `run` drops it, the others tell it
+    /// by the loss. Any other lease is released while its holder may still be at work: stop that before.
+    ///
+    /// It waits for `close_timeout` at most, also for nodes that do not answer. Those that are down keep nobody out as
+    /// long as they are a minority.
+    ///
+    /// ```
+    /// # use quorlock::{LossReason, Redlock, node::MemoryNode};
+    /// # futures::executor::block_on(async {
+    /// # let redlock = Redlock::connect([MemoryNode::new()]).await?;
+    /// let lease = redlock.acquire("leader").await?;
+    /// let done = redlock.shutdown().await?;
+    /// assert_eq!(done.released, 1);
+    /// assert_eq!(lease.check().unwrap_err().reason, LossReason::ShutDown);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ShutdownError`] where a lease was not released in time. It is lost all the same, and expires after its ttl.
+    ///
+    /// # Cancel safety
+    ///
+    /// From its first poll on everything ends as described, also when the future is dropped. It may be called again, and
+    /// reports on all leases that it has ended.
+    pub async fn shutdown(&self) -> Result<Shutdown, ShutdownError> {
+        shield(self.engine.shutdown()).await
+    }
+
+    /// [`shutdown`](Redlock::shutdown), blocking this thread. No runtime is needed.
+    ///
+    /// # Errors
+    ///
+    /// As for [`shutdown`](Redlock::shutdown); and [`ShutdownError::WouldDeadlock`] on the very thread that runs the
+    /// engine, if there is anything to wait for: all leases are being released all the same.
+    pub fn blocking_shutdown(&self) -> Result<Shutdown, ShutdownError> {
+        if self.runs_here() {
+            return self.shutdown().now_or_never().unwrap_or(Err(ShutdownError::WouldDeadlock));
+        }
+        block_on(self.shutdown())
     }
 
     /// Whether this thread must not wait for an answer, since it has to give it.
@@ -118,27 +215,40 @@ impl Redlock {
             address: status.address,
             outcome: NodeOutcome::NotAsked,
         };
-        Reports::new(self.nodes().into_iter().enumerate().map(report).collect())
+        self.nodes().into_iter().enumerate().map(report).collect()
     }
 
     /// Waits until the nodes can be used, or says why they cannot.
     pub(crate) async fn connected(self) -> Result<Self, ConnectError> {
-        let limit = self.engine.now().saturating_add(self.engine.config.connect_timeout);
-        let statuses = shield(self.engine.connected(limit)).await;
+        let config = &self.engine.config;
+        let waits = config.through_outages;
+        let time =
+            if waits { config.connect_timeout.max(config.wait) } else { config.connect_timeout };
+        let limit = self.engine.now().saturating_add(time);
+        let needed = self.engine.quorum.needed();
+        let required = if config.require_all_nodes { self.engine.quorum.nodes() } else { needed };
         // A quarantine ends by itself, and those who acquire meanwhile are told of it.
         let usable = |status: &&NodeStatus| {
             matches!(status.state, NodeState::Ready | NodeState::Quarantined { .. })
         };
-        let ready = statuses.iter().filter(usable).count();
-        let refused = statuses.iter().any(|status| matches!(status.state, NodeState::Refused(_)));
-        let needed = self.engine.quorum.needed();
-        if ready >= needed && !refused {
+        let usable = |statuses: &[NodeStatus]| statuses.iter().filter(usable).count();
+        let refused = |statuses: &[NodeStatus]| {
+            statuses.iter().any(|status| matches!(status.state, NodeState::Refused(_)))
+        };
+        // What is refused does not mend itself.
+        let enough =
+            |statuses: &[NodeStatus]| !waits || refused(statuses) || usable(statuses) >= required;
+        let statuses = shield(self.engine.connected(limit, enough)).await;
+        let (ready, refused) = (usable(&statuses), refused(&statuses));
+        if ready >= required && !refused {
             return Ok(self);
         }
         let states = statuses.into_iter().map(|status| (status.address, status.state));
-        let nodes = NodeStates(states.collect());
+        let nodes: NodeStates = states.collect();
         Err(if refused {
             ConnectError::Refused { nodes }
+        } else if ready >= needed {
+            ConnectError::NotAllNodes { ready, needed: required, nodes }
         } else {
             ConnectError::NoQuorum { ready, needed, nodes }
         })

@@ -86,14 +86,14 @@ fn in_a_child(first: impl FnOnce(), child: impl FnOnce() + Send + 'static) -> En
 
 /// What a child does with locks of its own.
 fn has_locks_of_its_own(settings: Builder, report: &Path) {
-    let redlock = settings.connect_blocking().unwrap();
+    let redlock = settings.blocking_connect().unwrap();
     let lease = redlock.acquire("child").blocking().unwrap();
     lease.check().unwrap();
     let busy = redlock.try_acquire("parent").blocking().unwrap_err();
     assert!(busy.is_contended(), "{busy}");
     fs::write(report, lease.owner().to_string()).unwrap();
-    lease.release_blocking().unwrap();
-    redlock.close_blocking().unwrap();
+    lease.blocking_release().unwrap();
+    redlock.blocking_close().unwrap();
 }
 
 /// What a child finds of its parent's: nothing of it works, and it says so.
@@ -104,15 +104,15 @@ fn is_told_that_its_parents_are_of_no_use(redlock: &Redlock, leases: [Lease; 2])
     drop(dropped);
     let refused = futures::executor::block_on(lease.extend()).unwrap_err();
     assert!(matches!(refused, ExtendError::InDoubt { .. }), "{refused}");
-    let refused = lease.release_blocking().unwrap_err();
+    let refused = lease.blocking_release().unwrap_err();
     assert!(matches!(refused, ReleaseError::RuntimeEnded), "{refused}");
-    drop(redlock.close_blocking());
+    drop(redlock.blocking_close());
 }
 
 #[test]
 fn a_child_has_locks_of_its_own_and_leaves_its_parents_alone() {
     let cluster = Cluster::start(3);
-    let redlock = settings(&cluster).connect_blocking().unwrap();
+    let redlock = settings(&cluster).blocking_connect().unwrap();
     let kept = redlock.acquire("parent").blocking().unwrap();
     // The child releases and drops its copies of these, which must not reach the nodes.
     let copied = ["released", "dropped"].map(|name| redlock.acquire(name).blocking().unwrap());
@@ -146,16 +146,16 @@ fn a_child_has_locks_of_its_own_and_leaves_its_parents_alone() {
     let owners = [&kept, &first, &second, &other].map(|lease| lease.owner().to_string());
     assert!(!owners.contains(&fs::read_to_string(owner).unwrap()));
     for lease in [kept, first, second, other] {
-        lease.release_blocking().unwrap();
+        lease.blocking_release().unwrap();
     }
-    redlock.close_blocking().unwrap();
+    redlock.blocking_close().unwrap();
 }
 
 /// A lock that a thread of the parent's has when it forks is locked for ever in the child.
 #[test]
 fn children_of_a_busy_process_wait_for_none_of_its_locks() {
     let cluster = Cluster::start(3);
-    let redlock = settings(&cluster).connect_blocking().unwrap();
+    let redlock = settings(&cluster).blocking_connect().unwrap();
     let _held = redlock.acquire("parent").blocking().unwrap();
     let stopped = Arc::new(AtomicBool::new(false));
     let busy = [1, 2, 3].map(|number| {
@@ -164,7 +164,7 @@ fn children_of_a_busy_process_wait_for_none_of_its_locks() {
             while !stopped.load(Ordering::Relaxed) {
                 let lease = redlock.acquire(format!("busy {number}")).blocking().unwrap();
                 (0..100).for_each(|_| assert!(lease.check().is_ok()));
-                lease.release_blocking().unwrap();
+                lease.blocking_release().unwrap();
             }
         })
     });
@@ -187,7 +187,7 @@ fn a_child_of_a_process_whose_line_is_full_is_told_at_once() {
         task::{Context, Waker},
     };
     let cluster = Cluster::start(3);
-    let redlock = settings(&cluster).connect_blocking().unwrap();
+    let redlock = settings(&cluster).blocking_connect().unwrap();
     let leases: Vec<Lease> =
         (0..80).map(|n| redlock.acquire(format!("held:{n}")).blocking().unwrap()).collect();
     cluster.iter().for_each(|server| server.pause());
@@ -212,7 +212,7 @@ fn a_child_of_a_process_whose_line_is_full_is_told_at_once() {
     let ending_of_release = in_a_child(
         || (),
         move || {
-            let refused = one.release_blocking().unwrap_err();
+            let refused = one.blocking_release().unwrap_err();
             assert!(matches!(refused, ReleaseError::RuntimeEnded), "{refused}");
         },
     );
@@ -292,7 +292,7 @@ fn one_thread_is_enough_for_everything() {
     assert_eq!(in_a_child(first, || ()), Ending::Well);
     // The parent's own does need one.
     let before = threads();
-    let redlock = settings(&cluster).connect_blocking().unwrap();
+    let redlock = settings(&cluster).blocking_connect().unwrap();
     assert!(threads() > before);
     drop(redlock);
 }

@@ -12,8 +12,7 @@
 )]
 
 use std::{
-    future::Future,
-    pin::pin,
+    future::{Future, IntoFuture},
     task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
@@ -29,7 +28,7 @@ type Answer = Result<ReentrantLease, AcquireError>;
 
 fn redlock(builder: Builder) -> Redlock {
     let nodes: Vec<MemoryNode> = (0..3).map(|_| MemoryNode::new()).collect();
-    builder.nodes(&nodes).connect_blocking().unwrap()
+    builder.nodes(&nodes).blocking_connect().unwrap()
 }
 
 fn begin(future: &mut (impl Future<Output = Answer> + Unpin)) {
@@ -41,7 +40,7 @@ fn begin(future: &mut (impl Future<Output = Answer> + Unpin)) {
 #[track_caller]
 fn is_busy_with_itself(answer: &Answer) -> Duration {
     match answer {
-        Err(AcquireError::Contended { waited, retry_after: None, nodes }) => {
+        Err(AcquireError::Contended { waited, expires_in: None, nodes }) => {
             assert!(nodes.iter().all(|report| report.outcome == NodeOutcome::NotAsked), "{nodes}");
             assert_eq!(nodes.iter().count(), 3);
             *waited
@@ -50,8 +49,8 @@ fn is_busy_with_itself(answer: &Answer) -> Duration {
     }
 }
 
-async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(limit, future).await.expect("it hangs")
+async fn within<T>(limit: Duration, future: impl IntoFuture<Output = T>) -> T {
+    tokio::time::timeout(limit, future.into_future()).await.expect("it hangs")
 }
 
 async fn release(lease: ReentrantLease) {
@@ -63,7 +62,7 @@ async fn a_try_does_not_wait_for_a_first_acquire_of_the_same_owner() {
     let redlock = redlock(Redlock::builder().wait(60 * SECOND));
     let (worker, stranger) = (redlock.reentrant(), redlock.reentrant());
     let theirs = stranger.acquire("r").await.unwrap();
-    let mut first = pin!(worker.acquire("r"));
+    let mut first = worker.acquire("r").into_future();
     begin(&mut first);
     let answer = within(10 * SECOND, worker.try_acquire("r")).await;
     assert_eq!(is_busy_with_itself(&answer), Duration::ZERO);
@@ -80,7 +79,7 @@ async fn an_acquire_waits_for_a_first_one_that_is_not_polled_only_as_long_as_it_
     let redlock = redlock(Redlock::builder().wait(50 * MS));
     let (worker, stranger) = (redlock.reentrant(), redlock.reentrant());
     let _theirs = stranger.acquire("r").await.unwrap();
-    let mut first = pin!(worker.acquire("r"));
+    let mut first = worker.acquire("r").into_future();
     begin(&mut first);
     let answer = within(10 * SECOND, worker.acquire("r")).await;
     assert!(is_busy_with_itself(&answer) >= 50 * MS);
@@ -152,7 +151,7 @@ fn the_last_holder_learns_whether_the_release_was_confirmed_whoever_looks_at_the
         // What is a few microseconds old is not shared.
         .min_validity(ttl - ttl / 100 - Duration::from_millis(4))
         .danger_skip_quarantine()
-        .connect_blocking()
+        .blocking_connect()
         .unwrap();
     let owner = redlock.reentrant();
     let done = Arc::new(AtomicBool::new(false));
@@ -163,7 +162,7 @@ fn the_last_holder_learns_whether_the_release_was_confirmed_whoever_looks_at_the
             while !done.load(Ordering::Relaxed) {
                 if looking.load(Ordering::SeqCst) {
                     // It is too old to be shared.
-                    drop(futures::executor::block_on(owner.try_acquire("r")));
+                    drop(owner.try_acquire("r").blocking());
                 }
             }
         })
@@ -171,7 +170,7 @@ fn the_last_holder_learns_whether_the_release_was_confirmed_whoever_looks_at_the
     let (mut releases, mut untrue) = (0, 0);
     let until = Instant::now() + Duration::from_secs(5);
     while Instant::now() < until && untrue == 0 {
-        let Ok(lease) = futures::executor::block_on(owner.try_acquire("r")) else { continue };
+        let Ok(lease) = owner.try_acquire("r").blocking() else { continue };
         std::thread::sleep(Duration::from_millis(5));
         looking.store(true, Ordering::SeqCst);
         let hex = lease.owner().to_hex();

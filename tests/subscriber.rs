@@ -65,7 +65,7 @@ impl Subscriber for Blocking {
 #[test]
 fn a_subscriber_that_blocks_costs_leases_and_no_lease_is_held_beyond_its_end() {
     let nodes = [(); 3].map(|()| MemoryNode::new());
-    let redlock = Redlock::builder().nodes(&nodes).ttl(TTL).connect_blocking().unwrap();
+    let redlock = Redlock::builder().nodes(&nodes).ttl(TTL).blocking_connect().unwrap();
     let lease = redlock.acquire("r").blocking().unwrap();
     // It is renewed as long as nobody blocks.
     let acquired = std::time::Instant::now();
@@ -88,5 +88,5 @@ fn a_subscriber_that_blocks_costs_leases_and_no_lease_is_held_beyond_its_end() {
     assert_eq!(block_on(lost).reason, LossReason::RenewalFailed);
     // The engine goes on where it stood.
     drop(block_on(other));
-    redlock.acquire("r").blocking().unwrap().release_blocking().unwrap();
+    redlock.acquire("r").blocking().unwrap().blocking_release().unwrap();
 }

@@ -39,26 +39,26 @@ fn is_woken(holder: &Redlock, waiter: &Redlock) {
         // It has been refused, and pauses.
         thread::sleep(Duration::from_millis(300));
         assert!(!waiting.is_finished());
-        lease.release_blocking().unwrap();
+        lease.blocking_release().unwrap();
         let next = waiting.join().unwrap();
         assert!(began.elapsed() < MINUTE / 6, "it has sat out its pause: {:?}", began.elapsed());
-        next.release_blocking().unwrap();
+        next.blocking_release().unwrap();
     });
 }
 
 #[test]
 fn a_release_wakes_one_who_waits_in_the_same_process() {
     let cluster = Cluster::start(3);
-    let redlock = builder(cluster.urls()).connect_blocking().unwrap();
+    let redlock = builder(cluster.urls()).blocking_connect().unwrap();
     is_woken(&redlock, &redlock);
     let cluster = Cluster::start(3);
-    let classic = builder(cluster.urls()).classic().connect_blocking().unwrap();
+    let classic = builder(cluster.urls()).classic().blocking_connect().unwrap();
     is_woken(&classic, &classic);
 }
 
 #[test]
 fn a_release_by_another_process_wakes_one_who_waits_where_the_nodes_tell() {
     let nodes: Vec<MemoryNode> = (0..3).map(|_| MemoryNode::new()).collect();
-    let redlock = || builder(&nodes).connect_blocking().unwrap();
+    let redlock = || builder(&nodes).blocking_connect().unwrap();
     is_woken(&redlock(), &redlock());
 }

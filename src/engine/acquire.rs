@@ -21,9 +21,11 @@ use super::{
 };
 use crate::{
     error::{AcquireError, NodeOutcome, NodeReport, Reports},
-    protocol::{Acquisition, GiveUp, LostRound, Next, NodeId, RoundLoss, Timestamp, TurnedAway},
+    protocol::{
+        Acquisition, GiveUp, LostRound, Next, NodeId, RoundLoss, Timestamp, TurnedAway, says_at,
+    },
     runtime::Task,
-    telemetry,
+    telemetry::{self, Asked, Held},
 };
 
 /// An acquire under way, as its caller holds it. Dropping it gives up.
@@ -52,6 +54,8 @@ struct Request {
     last: Option<AcquireError>,
     /// What the nodes said when the resource was found held last.
     found_held: Option<Reports>,
+    /// When it says for whom it waits; nothing once it has.
+    says_at: Option<Timestamp>,
 }
 
 impl Request {
@@ -83,19 +87,50 @@ impl Request {
     }
 
     /// Answers why it was not acquired.
-    fn give_up(self, engine: &Engine, give_up: GiveUp) {
-        let waited = engine.now().saturating_since(self.acquisition.started());
+    fn give_up(mut self, engine: &Engine, give_up: GiveUp) {
+        let now = engine.now();
+        let waited = now.saturating_since(self.acquisition.started());
         let waiting = engine.waiting(Line::Acquires);
         let crowded = AcquireError::Crowded { waited, waiting };
-        let error = match (give_up, self.last, self.found_held) {
+        let error = match (give_up, self.last.take(), self.found_held.take()) {
             (GiveUp::Closed, ..) => AcquireError::Closed,
             (GiveUp::LastRound, Some(error), _) => error,
             (GiveUp::FoundHeld { free_after }, _, Some(nodes)) => {
-                AcquireError::Contended { waited, retry_after: free_after, nodes }
+                AcquireError::Contended { waited, expires_in: free_after, nodes }
             }
-            (GiveUp::Crowded | GiveUp::LastRound | GiveUp::FoundHeld { .. }, ..) => crowded,
+            (GiveUp::Quarantined { remaining }, Some(AcquireError::NoQuorum { nodes, .. }), _) => {
+                AcquireError::Quarantined { waited, remaining, nodes }
+            }
+            (GiveUp::Quarantined { .. }, Some(error), _) => error,
+            (
+                GiveUp::Crowded
+                | GiveUp::LastRound
+                | GiveUp::Quarantined { .. }
+                | GiveUp::FoundHeld { .. },
+                ..,
+            ) => crowded,
         };
+        telemetry::not_acquired(self.shown(now), error.outcome(), &error);
         let _ = self.answer.send(Err(error));
+    }
+
+    /// Says for what and for whom it waits, once, after a while.
+    fn say_for_whom(&mut self, now: Timestamp) {
+        let says = self.says_at.take_if(|at| now >= *at);
+        let Some(last) = self.last.as_ref().filter(|_| says.is_some()) else { return };
+        let holder = last.nodes().and_then(Reports::holder);
+        let times = self.resource.handle_waiter(now);
+        telemetry::still_waiting(self.shown(now), holder.as_deref(), last, times);
+    }
+
+    /// As it is shown in a log.
+    fn shown(&self, now: Timestamp) -> Asked<'_> {
+        Asked {
+            caller: &self.asked.caller,
+            resource: &self.asked.resource,
+            rounds: self.acquisition.lost_rounds(),
+            waited: now.saturating_since(self.acquisition.started()),
+        }
     }
 }
 
@@ -176,12 +211,13 @@ impl Engine {
             // The sender is dropped here, which the caller sees as `RuntimeEnded`.
             return Acquiring { answer: receiver, _place: None };
         }
-        let settings = self.config.wait_settings();
+        let settings = self.config.wait_settings(asked.through_outages);
         let now = self.now();
         let acquisition = Acquisition::new(settings, asked.wait_policy, now);
         let resource = self.resources.slot(&asked.resource);
-        let request =
-            Request { asked, resource, acquisition, answer, last: None, found_held: None };
+        let says_at = says_at(asked.wait_policy, now);
+        let (last, found_held) = (None, None);
+        let request = Request { asked, resource, acquisition, answer, last, found_held, says_at };
         let place = match self.take_turn(Line::Acquires, now) {
             Some(turn) => {
                 request.start(self, Ok(turn));
@@ -206,8 +242,8 @@ impl Engine {
                 self.won(request, &round, now);
                 return round.settle().await;
             };
-            let resource = &request.asked.resource;
-            telemetry::round_lost(resource, Some(lost.loss), round.round.granted());
+            let (owner, granted) = (round.round.spec().owner, round.round.granted());
+            telemetry::round_lost(request.shown(now), owner, lost.loss, granted);
             let reports = round.reports();
             if !matches!(lost.loss, RoundLoss::NoQuorum | RoundLoss::TooLate) {
                 request.found_held = Some(reports.clone());
@@ -229,6 +265,7 @@ impl Engine {
                 Next::Again { look_until, at } => (look_until, at),
                 Next::GiveUp(give_up) => return request.give_up(&self, give_up),
             };
+            request.say_for_whom(now);
             if let Some(until) = look_until
                 && let Either::Left(_) =
                     select(pin!(request.answer.closed()), pin!(self.look_ended(until))).await
@@ -256,11 +293,24 @@ impl Engine {
         self.round_trip.sample(now.saturating_since(round.started));
         let rounds = request.acquisition.lost_rounds().saturating_add(1);
         let waited = now.saturating_since(request.acquisition.started());
-        telemetry::acquired(&request.asked.resource, rounds, waited);
+        let spec = round.round.spec();
+        let held = Held {
+            caller: &request.asked.caller,
+            resource: &spec.resource,
+            owner: spec.owner,
+            token: round.round.token(),
+        };
+        telemetry::acquired(held, rounds, waited);
         // The caller is answered first, and the stragglers are waited for afterwards.
         if let Some(grant) = round.grant(&request.resource) {
+            let registered = grant.register(self);
+            let held = HeldGrant::new(grant, Arc::clone(self));
             // A caller that is gone hands the grant back, and dropping it releases it.
-            drop(request.answer.send(Ok(HeldGrant::new(grant, Arc::clone(self)))));
+            drop(request.answer.send(if registered {
+                Ok(held)
+            } else {
+                Err(AcquireError::Closed)
+            }));
         }
     }
 
@@ -285,7 +335,7 @@ impl Engine {
                 nodes,
             },
             RoundLoss::Contended | RoundLoss::Abandoned => {
-                AcquireError::Contended { waited, retry_after: lost.free_after, nodes }
+                AcquireError::Contended { waited, expires_in: lost.free_after, nodes }
             }
         }
     }
@@ -351,6 +401,6 @@ impl Engine {
                 address: Arc::clone(&slot.address),
                 outcome: outcome.clone(),
             };
-        Reports::new(self.nodes.iter().zip(outcomes).enumerate().map(report).collect())
+        self.nodes.iter().zip(outcomes).enumerate().map(report).collect()
     }
 }

@@ -12,7 +12,6 @@ use super::{Engine, NodeSlot};
 use crate::{
     node::{NodeError, NodeState},
     protocol::{Admission, Ballot, Mark, NodeId, VoteBlock},
-    telemetry,
 };
 
 impl Engine {
@@ -118,12 +117,8 @@ impl Engine {
                 NodeError::MarkerUnreadable { cause: Box::new(error) }
             }
         };
-        let before = slot.trouble().replace(trouble.clone());
-        let new = self.admission().handle_unreadable(node);
-        // What has been told already is not told again.
-        if new || before.as_ref() != Some(&trouble) {
-            telemetry::node_not_admitted(node, &slot.address, &trouble);
-        }
+        *slot.trouble() = Some(trouble);
+        let _ = self.admission().handle_unreadable(node);
     }
 
     /// Why a node's marker could not be read, such as a right that is missing.

@@ -16,6 +16,7 @@ use super::{
     Engine, after_panic,
     fanout::{Fanout, Numbered, Progress},
     footprint::Released,
+    watch::Repeated,
 };
 use crate::{
     lock::Lock,
@@ -23,7 +24,7 @@ use crate::{
         Command, NodeId, ReleaseOrder, Reply, Timestamp, UnconfirmedRelease, lateness::taken_for,
     },
     shield::persist,
-    telemetry,
+    telemetry::{self, NodeShown},
 };
 
 /// The most releases that wait for one node; beyond it the oldest is given up, and its key expires.
@@ -101,15 +102,18 @@ impl Engine {
     /// Keeps a release for later, and sees to it that somebody sends it.
     pub(super) fn leave_for_later(self: &Arc<Self>, node: NodeId, pending: PendingRelease) {
         let Some(slot) = self.slot(node) else { return };
-        telemetry::release_queued(node, &pending.released.resource);
-        {
+        self.tell_queued(node, &pending.released);
+        let (oldest, attended) = {
             let mut queue = slot.pending.lock();
-            if let Some(oldest) = queue.push(pending, self.steady()) {
-                telemetry::release_given_up(node, &oldest.released.resource);
-            }
-            if std::mem::replace(&mut queue.attended, true) {
-                return;
-            }
+            let oldest = queue.push(pending, self.steady());
+            (oldest, std::mem::replace(&mut queue.attended, true))
+        };
+        // Without the lock: a subscriber may drop a lease, whose release comes here.
+        if let Some(oldest) = oldest {
+            self.tell_given_up(node, &oldest.released);
+        }
+        if attended {
+            return;
         }
         let attending = Attending { engine: Arc::clone(self), node, ended: false };
         self.spawn(async move {
@@ -126,7 +130,8 @@ impl Engine {
         // What has failed a moment ago would fail again at once.
         self.pause(pause).await;
         loop {
-            let mut batch = slot.pending.take_batch(self.steady(), most, node);
+            let (mut batch, expired) = slot.pending.lock().take_batch(self.steady(), most);
+            expired.iter().for_each(|pending| self.tell_given_up(node, &pending.released));
             // Nothing was set where the acquire has turned out to be refused.
             batch.retain(|pending| !pending.released.footprint.lock().is_clear(node));
             if batch.is_empty() {
@@ -149,6 +154,24 @@ impl Engine {
         }
     }
 
+    fn tell_queued(&self, node: NodeId, released: &Released) {
+        if let (Some(slot), Some(times)) =
+            (self.slot(node), self.is_told(Repeated::ReleaseQueued(node)))
+        {
+            let shown = NodeShown { node, address: &slot.address };
+            telemetry::release_queued(shown, &released.resource, released.owner, times);
+        }
+    }
+
+    fn tell_given_up(&self, node: NodeId, released: &Released) {
+        if let (Some(slot), Some(times)) =
+            (self.slot(node), self.is_told(Repeated::ReleaseGivenUp(node)))
+        {
+            let shown = NodeShown { node, address: &slot.address };
+            telemetry::release_given_up(shown, &released.resource, released.owner, times);
+        }
+    }
+
     /// Waits for a time, or until some node's state has changed: it may be this one that is back.
     async fn pause(&self, time: Duration) {
         let changed = std::pin::pin!(self.fleet.changed.notified());
@@ -162,7 +185,7 @@ impl Engine {
         // None has been answered yet, so that the numbers are the places in the batch.
         for (number, PendingRelease { released, .. }) in batch.open.iter().flatten().enumerate() {
             let (resource, owner) = (released.resource.clone(), released.owner);
-            let release = Command::Release { resource, owner };
+            let release = Command::Release { resource, owner, keep: released.keep(self) };
             calls.push_numbered(self, node, number, release);
         }
         while let Progress::Answered((_, answer)) = calls.progress(self).await {
@@ -191,15 +214,6 @@ impl Drop for Batch<'_> {
 impl PendingReleases {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock()
-    }
-
-    /// The first ones that are due; those that have expired are given up.
-    fn take_batch(&self, now: Timestamp, most: usize, node: NodeId) -> Vec<PendingRelease> {
-        let (batch, expired) = self.lock().take_batch(now, most);
-        for pending in expired {
-            telemetry::release_given_up(node, &pending.released.resource);
-        }
-        batch
     }
 
     /// When the next one is due; `None` ends the work, since nothing is left.

@@ -8,9 +8,10 @@ use std::{
     time::Duration,
 };
 
+use super::Engine;
 use crate::{
     lock::Lock,
-    protocol::{Footprint, Owner, ReleaseOrder, Resource},
+    protocol::{Footprint, Owner, ReleaseOrder, Resource, Timestamp, validity},
 };
 
 /// A footprint that several have to do with.
@@ -43,13 +44,24 @@ fn orders(footprint: &mut Footprint) -> Vec<ReleaseOrder> {
     std::iter::from_fn(|| footprint.poll_release()).collect()
 }
 
-/// Which key is to be deleted, and where it may stand.
+/// Which key is to be deleted, or kept for a while, and where it may stand.
 #[derive(Clone)]
 pub(super) struct Released {
     pub(super) resource: Resource,
     pub(super) owner: Owner,
     pub(super) ttl: Duration,
     pub(super) footprint: Arc<SharedFootprint>,
+    /// Up to when others are kept out all the same. By the steady clock, which may only run behind: never for less.
+    pub(super) hold: Option<Timestamp>,
+}
+
+impl Released {
+    /// For how long a node is to keep the key from now on; `None` where it is to delete it. Asked whenever it is sent, so
+    /// that one that is sent again does not keep it for longer.
+    pub(super) fn keep(&self, engine: &Engine) -> Option<Duration> {
+        let left = self.hold?.saturating_since(engine.steady());
+        (!left.is_zero()).then(|| validity::kept_for(left, engine.config.drift()))
+    }
 }
 
 #[cfg(test)]

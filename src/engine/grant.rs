@@ -5,6 +5,8 @@
 //! without it: a waker may do anything, such as drop the lease. The timers have a lock of their own, which is taken
 //! inside this one and never the other way round; so is that of the footprint.
 
+mod ending;
+
 use std::{
     fmt,
     sync::{Arc, MutexGuard, Weak},
@@ -15,19 +17,23 @@ use tokio::sync::{Notify, oneshot};
 
 use super::{
     Engine,
-    footprint::{Released, SharedFootprint},
+    footprint::SharedFootprint,
+    held::{HeldPlace, Outcomes},
     resources::ResourceSlot,
 };
 use crate::{
     error::{LeaseLost, ReleaseError},
     lock::Lock,
     protocol::{
-        ExtendOutcome, FencingToken, LeaseAction, Lifecycle, LossReason, NodeId, Owner, Resource,
-        TimerKey, Timestamp, Wakeup, validity,
+        ExtendOutcome, FencingToken, LeaseAction, Lifecycle, LossReason, NodeId, Note, Owner,
+        Resource, TimerKey, Timestamp, Wakeup, validity,
     },
     shield::shield,
-    telemetry,
+    telemetry::{self, Caller, Held},
 };
+
+/// Ends with how a release went.
+pub(crate) type ReleaseAnswer = oneshot::Receiver<Result<(), ReleaseError>>;
 
 /// A resource that is held, or was.
 pub(crate) struct Grant {
@@ -36,7 +42,12 @@ pub(crate) struct Grant {
     resource: Arc<ResourceSlot>,
     owner: Owner,
     token: Option<FencingToken>,
+    note: Option<Note>,
     footprint: Arc<SharedFootprint>,
+    /// In which span it was asked for.
+    caller: Caller,
+    /// Up to when others are kept out, once a holder has it.
+    hold: Option<Timestamp>,
     state: Lock<State>,
     changed: Notify,
 }
@@ -46,8 +57,16 @@ struct State {
     /// The place of this grant among the timers.
     scheduled: Option<TimerKey>,
     warning: Option<LossReason>,
-    /// Its holder has given it back.
+    /// It is given back.
     released: bool,
+    /// Up to when others are kept out at least, by the steady clock; from when its holder has it.
+    hold: Option<Timestamp>,
+    /// Work goes on under it that ends when it is lost, and then gives it back.
+    has_work: bool,
+    /// Of the shutdown that has ended it.
+    report: Option<Arc<Outcomes>>,
+    /// Its place among the leases that are held.
+    place: Option<HeldPlace>,
 }
 
 /// A grant in the hands of its one holder. Dropping it releases it in the background.
@@ -62,8 +81,20 @@ impl HeldGrant {
     }
 
     /// Starts the release, once, if there is anybody to carry it out.
-    pub(crate) fn release(&self) -> Option<oneshot::Receiver<Result<(), ReleaseError>>> {
+    pub(crate) fn release(&self) -> Result<ReleaseAnswer, ReleaseError> {
         self.grant.release(&self.engine)
+    }
+
+    /// Ends it without a release.
+    pub(crate) fn let_expire(&self) {
+        self.grant.let_expire(&self.engine);
+    }
+
+    /// Others are kept out for so long from now, whenever it is released.
+    pub(crate) fn hold_for(&self, least: Duration) {
+        let until = self.engine.steady().saturating_add(least);
+        let mut state = self.grant.state();
+        state.hold = state.hold.max(Some(until));
     }
 }
 
@@ -86,14 +117,62 @@ impl Grant {
         engine: &Arc<Engine>,
         resource: Arc<ResourceSlot>,
         owner: Owner,
-        token: Option<FencingToken>,
+        (token, note): (Option<FencingToken>, Option<Note>),
         lifecycle: Lifecycle,
         footprint: Arc<SharedFootprint>,
+        caller: Caller,
+        hold_at_least: Option<Duration>,
     ) -> Arc<Self> {
-        let state = State { lifecycle, scheduled: None, warning: None, released: false };
+        let hold = hold_at_least.map(|least| engine.steady().saturating_add(least));
+        let state = State {
+            lifecycle,
+            scheduled: None,
+            warning: None,
+            released: false,
+            hold: None,
+            has_work: false,
+            report: None,
+            place: None,
+        };
         let (state, changed) = (Lock::new(state), Notify::new());
         let engine = Arc::downgrade(engine);
-        Arc::new(Self { engine, resource, owner, token, footprint, state, changed })
+        Arc::new(Self {
+            engine,
+            resource,
+            owner,
+            token,
+            note,
+            footprint,
+            caller,
+            hold,
+            state,
+            changed,
+        })
+    }
+
+    /// Counts it among the leases that are held. False says that the process is shutting down, and that it is to be given
+    /// back.
+    pub(super) fn register(self: &Arc<Self>, engine: &Engine) -> bool {
+        let mut state = self.state();
+        state.place = engine.held.add(self);
+        state.place.is_some()
+    }
+
+    /// Its holder has it. Before, nobody could work under it, so that nobody has to be kept out afterwards.
+    pub(crate) fn handle_taken(&self) {
+        if self.hold.is_some() {
+            self.state().hold = self.hold;
+        }
+    }
+
+    /// Work begins that ends when the lease is lost, and then gives it back.
+    pub(crate) fn begin_work(&self) -> Result<(), LeaseLost> {
+        let mut state = self.state();
+        if state.released {
+            return Err(state.over());
+        }
+        state.has_work = true;
+        Ok(())
     }
 
     pub(crate) fn resource(&self) -> &Resource {
@@ -106,6 +185,17 @@ impl Grant {
 
     pub(crate) const fn token(&self) -> Option<FencingToken> {
         self.token
+    }
+
+    /// What it leaves beside its key on the nodes.
+    pub(super) const fn note(&self) -> Option<&Note> {
+        self.note.as_ref()
+    }
+
+    /// As it is shown in a log.
+    fn held(&self) -> Held<'_> {
+        let (caller, resource) = (&self.caller, self.resource());
+        Held { caller, resource, owner: self.owner, token: self.token }
     }
 
     pub(super) const fn footprint(&self) -> &Arc<SharedFootprint> {
@@ -135,8 +225,14 @@ impl Grant {
         result
     }
 
-    pub(crate) fn warning(&self) -> Option<LossReason> {
-        self.state().warning
+    /// Why it is lost, or about to be.
+    pub(crate) fn is_ending(&self) -> Option<LossReason> {
+        self.lost().map(|lost| lost.reason).or_else(|| self.state().warning)
+    }
+
+    /// Whether this is the thread on which its engine runs.
+    pub(crate) fn runs_here(&self) -> bool {
+        self.engine.upgrade().is_some_and(|engine| engine.runs_here())
     }
 
     pub(crate) fn heartbeat(&self, now: Timestamp) {
@@ -196,8 +292,8 @@ impl Grant {
     pub(super) fn tell(&self, action: LeaseAction) {
         match action {
             LeaseAction::Extend => {}
-            LeaseAction::Warn(reason) => telemetry::lease_ending(self.resource(), reason),
-            LeaseAction::Lose(reason) => telemetry::lease_lost(self.resource(), reason),
+            LeaseAction::Warn(reason) => telemetry::lease_ending(self.held(), reason),
+            LeaseAction::Lose(reason) => telemetry::lease_lost(self.held(), reason),
         }
         self.changed.notify_waiters();
     }
@@ -236,35 +332,6 @@ impl Grant {
         // Asked under the lock of the state, so that no release begins between the question and the note.
         let lasts = !state.released && state.lifecycle.lost().is_none();
         lasts && self.footprint.lock().handle_restore_sent(node)
-    }
-
-    /// Starts the release, once, if there is anybody to carry it out.
-    fn release(&self, engine: &Arc<Engine>) -> Option<oneshot::Receiver<Result<(), ReleaseError>>> {
-        // Asked before any lock is taken: in a forked process a thread that is not there may have it.
-        if !engine.is_served() {
-            return None;
-        }
-        let (ttl, key) = {
-            let mut state = self.state();
-            if std::mem::replace(&mut state.released, true) {
-                return None;
-            }
-            (state.lifecycle.ttl(), state.scheduled.take())
-        };
-        if let Some(key) = key {
-            engine.cancel(key);
-        }
-        let answer = engine.release(
-            Released {
-                resource: self.resource().clone(),
-                owner: self.owner,
-                ttl,
-                footprint: Arc::clone(&self.footprint),
-            },
-            Arc::clone(&self.resource),
-        );
-        self.changed.notify_waiters();
-        Some(answer)
     }
 
     /// Waits for its user until `wanted` says something.

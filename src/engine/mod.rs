@@ -9,6 +9,8 @@ mod cleanup;
 mod fanout;
 mod footprint;
 mod grant;
+mod held;
+mod holder;
 mod limits;
 mod release;
 mod renewals;
@@ -18,6 +20,7 @@ mod round;
 mod shield;
 mod turns;
 mod visit;
+mod watch;
 
 use std::{
     future::Future,
@@ -32,25 +35,21 @@ use tokio::sync::Notify;
 
 pub(crate) use self::{
     acquire::Acquiring,
-    grant::{Grant, HeldGrant},
+    grant::{Grant, HeldGrant, ReleaseAnswer},
     round::AcquireSpec,
 };
 use self::{
-    cleanup::PendingReleases,
-    limits::Limits,
-    renewals::Renewals,
-    resources::Resources,
-    shield::Shielded,
-    turns::{Line, Turns},
+    cleanup::PendingReleases, held::HeldLeases, limits::Limits, renewals::Renewals,
+    resources::Resources, shield::Shielded, turns::Turns, watch::Repeats,
 };
 use crate::{
     config::Config,
-    error::CloseError,
     lock::Lock,
     node::{Fleet, Node, NodeContext, NodeError, NodeSettings, NodeState, NodeStatus},
-    protocol::{Admission, NodeId, Quorum, RttEstimator, Timestamp},
+    protocol::{Admission, AdmissionPolicy, NodeId, Quorum, RttEstimator, Timestamp},
     runtime::{Runtime, Task},
     shield::{persist, shielded},
+    telemetry,
 };
 
 /// How long work that must go on pauses after a panic of the runtime's.
@@ -67,11 +66,14 @@ pub(crate) struct Engine {
     round_trip: RttEstimator,
     admission: Lock<Admission>,
     renewals: Renewals,
+    held: HeldLeases,
     resources: Arc<Resources>,
     limits: Arc<Limits>,
     acquires: Turns,
     releases: Turns,
     active: Activity,
+    /// What happens again and again, and when it was told.
+    repeats: Lock<Repeats>,
     closed: AtomicBool,
     /// Tells those who pause that it is closed.
     closing: Notify,
@@ -92,6 +94,7 @@ struct NodeSlot {
 /// What the nodes are told of the configuration.
 fn node_settings(config: &Config, nodes: usize) -> NodeSettings {
     NodeSettings {
+        skips_quarantine: config.admission == AdmissionPolicy::DangerSkip,
         connect_timeout: config.connect_timeout,
         node_timeout: config.node_timeout,
         allow_eviction: config.allow_eviction,
@@ -157,11 +160,13 @@ impl Engine {
             round_trip: RttEstimator::default(),
             admission: Lock::new(admission),
             renewals: Renewals::default(),
+            held: HeldLeases::default(),
             resources,
             limits,
             acquires,
             releases,
             active: Activity::default(),
+            repeats: Lock::default(),
             closed: AtomicBool::new(false),
             closing: Notify::new(),
         });
@@ -172,6 +177,14 @@ impl Engine {
                 let begin = || visit::attend(Weak::clone(&weak));
                 persist(begin, || after_panic(&weak)).await;
             }));
+        }
+        if telemetry::IS_ON {
+            let weak = Arc::downgrade(&engine);
+            // Where the runtime refuses it, nothing is told, and nothing else is lost.
+            engine.spawn_uncounted(async move {
+                let begin = || watch::attend(Weak::clone(&weak));
+                persist(begin, || after_panic(&weak)).await;
+            });
         }
         engine
     }
@@ -260,9 +273,13 @@ impl Engine {
         }
     }
 
-    /// Ends when it is known of every node how its first connection ended, and whether it may vote, or at
-    /// `deadline`.
-    pub(crate) async fn connected(&self, deadline: Timestamp) -> Vec<NodeStatus> {
+    /// Ends when it is known of every node how its first connection ended, and whether it may vote, and that is
+    /// `enough`; or at `deadline`.
+    pub(crate) async fn connected(
+        &self,
+        deadline: Timestamp,
+        enough: impl Fn(&[NodeStatus]) -> bool,
+    ) -> Vec<NodeStatus> {
         let mut timeout = self.runtime.sleep_until(deadline);
         loop {
             // Registered before the nodes are looked at, so that no change in between is missed.
@@ -276,7 +293,7 @@ impl Engine {
                 NodeState::Quarantined { remaining } => !remaining.is_zero(),
                 _ => true,
             };
-            if statuses.iter().all(settled) {
+            if statuses.iter().all(settled) && enough(&statuses) {
                 return statuses;
             }
             if let futures::future::Either::Right(_) =
@@ -284,40 +301,6 @@ impl Engine {
             {
                 return self.statuses();
             }
-        }
-    }
-
-    /// Refuses new acquires and waits for everything that is under way.
-    pub(crate) async fn close(&self) -> Result<(), CloseError> {
-        self.closed.store(true, Ordering::Release);
-        if !self.is_served() {
-            return self.result_of_close();
-        }
-        // Only the line of the acquires: releases still go out, and those in line count as under way below.
-        self.closing.notify_waiters();
-        self.close_line(Line::Acquires);
-        let deadline = self.now().saturating_add(self.config.close_timeout);
-        let mut timeout = self.runtime.sleep_until(deadline);
-        loop {
-            let ended = self.active.ended.notified();
-            let mut ended = std::pin::pin!(ended);
-            ended.as_mut().enable();
-            if self.result_of_close().is_ok() {
-                return Ok(());
-            }
-            if let futures::future::Either::Right(_) =
-                futures::future::select(ended, &mut timeout).await
-            {
-                return self.result_of_close();
-            }
-        }
-    }
-
-    /// Whether everything that was under way has ended.
-    pub(crate) fn result_of_close(&self) -> Result<(), CloseError> {
-        match self.active.tasks.load(Ordering::Acquire) {
-            0 => Ok(()),
-            unfinished => Err(CloseError { unfinished }),
         }
     }
 }
@@ -349,6 +332,7 @@ impl Drop for Engine {
     fn drop(&mut self) {
         // Whoever looks after this engine without keeping it alive learns that it is gone.
         self.fleet.attention.notify_one();
+        self.fleet.tell();
         self.renewals.wake_up();
         self.limits.wake_up();
         self.acquires.wake_up();

@@ -17,6 +17,7 @@ use super::{
     cleanup::PendingRelease,
     fanout::{Fanout, Progress},
     footprint::Released,
+    held::Outcomes,
     limits::Limit,
     resources::ResourceSlot,
     turns::{Line, Turn},
@@ -25,10 +26,10 @@ use crate::{
     error::{NodeOutcome, ReleaseError},
     node::NodeError,
     protocol::{
-        Command, Failure, NodeId, ReleaseOrder, Reply, RoundLoss, Tally, Timestamp, TurnedAway,
-        Verdict,
+        Command, Failure, FencingToken, NodeId, ReleaseOrder, Reply, RoundLoss, Tally, Timestamp,
+        TurnedAway, Verdict,
     },
-    telemetry,
+    telemetry::{self, Caller, Held},
 };
 
 /// How long a release waits for a quorum, in line and after it: ten node timeouts, and at most a second unless one of
@@ -46,13 +47,26 @@ impl Engine {
         self: &Arc<Self>,
         released: Released,
         slot: Arc<ResourceSlot>,
+        token: Option<FencingToken>,
+        caller: Caller,
+        report: Option<Arc<Outcomes>>,
     ) -> oneshot::Receiver<Result<(), ReleaseError>> {
         let (answer, receiver) = oneshot::channel();
         let orders = released.footprint.give_back();
         // It counts as under way while it waits for its turn, too.
         let (started, counted) = (self.now(), self.count());
         let answer = Some(answer);
-        let asked = AskedRelease { released, slot, orders, started, answer, counted };
+        let asked = AskedRelease {
+            released,
+            slot,
+            token,
+            caller,
+            orders,
+            started,
+            answer,
+            report,
+            counted,
+        };
         match self.take_turn(Line::Releases, started) {
             Some(turn) => asked.begin(self, Ok(turn)),
             None => {
@@ -68,19 +82,34 @@ impl Engine {
     }
 
     async fn release_round(self: Arc<Self>, asked: AskedRelease, turn: Turn) {
-        let AskedRelease { released, slot, orders, started, mut answer, counted } = asked;
+        let AskedRelease {
+            released,
+            slot,
+            token,
+            caller,
+            orders,
+            started,
+            mut answer,
+            report,
+            counted,
+        } = asked;
+        let is_kept = released.keep(&self).is_some();
         let mut tally = tally(&self, &released, &orders);
-        let resource = released.resource.clone();
+        let (resource, owner) = (released.resource.clone(), released.owner);
         let mut releases = Releases::new(&self, released, orders, started).with_turn(turn);
         while let Some((node, command)) = tally.poll_command() {
             releases.send(node, command);
         }
         loop {
             if tally.verdict() != Verdict::Pending && !releases.decided {
-                telemetry::released(&resource, tally.granted());
+                let held = Held { caller: &caller, resource: &resource, owner, token };
+                telemetry::released(held, tally.granted());
                 // Whoever pauses for it in this process need not wait for a node to say so.
-                if tally.verdict() == Verdict::Won {
+                if tally.verdict() == Verdict::Won && !is_kept {
                     slot.handle_freed();
+                }
+                if let Some(report) = &report {
+                    report.note(&releases.result(&tally));
                 }
                 if let Some(answer) = answer.take() {
                     let _ = answer.send(releases.result(&tally));
@@ -125,17 +154,22 @@ impl Engine {
 
 fn tally(engine: &Engine, released: &Released, orders: &[ReleaseOrder]) -> Tally {
     let nodes = orders.iter().map(|order| order.node);
-    Tally::release(engine.quorum, released.resource.clone(), released.owner, nodes)
+    let keep = released.keep(engine);
+    Tally::release_keeping(engine.quorum, released.resource.clone(), released.owner, keep, nodes)
 }
 
 /// A release that somebody waits for, before its round.
 struct AskedRelease {
     released: Released,
     slot: Arc<ResourceSlot>,
+    token: Option<FencingToken>,
+    caller: Caller,
     orders: Vec<ReleaseOrder>,
     started: Timestamp,
     /// Until whoever waits for it has been told.
     answer: Option<oneshot::Sender<Result<(), ReleaseError>>>,
+    /// Of the shutdown that has ended the lease.
+    report: Option<Arc<Outcomes>>,
     counted: Counted,
 }
 

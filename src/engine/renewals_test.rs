@@ -10,6 +10,7 @@ use crate::{
     node::{MemoryNode, Node},
     protocol::{RenewalPolicy, Resource, WaitPolicy},
     runtime::TokioRuntime,
+    telemetry::Caller,
 };
 
 const TTL: Duration = Duration::from_secs(3600);
@@ -18,7 +19,8 @@ fn engine() -> Arc<Engine> {
     let nodes = (0..3).map(|_| Arc::new(MemoryNode::new()) as Arc<dyn Node>).collect();
     let config = Config { ttl: TTL, max_ttl: TTL, ..Config::default() };
     let engine = Engine::start(config, nodes, Arc::new(TokioRuntime::dedicated().unwrap()));
-    block_on(engine.connected(engine.now().saturating_add(Duration::from_secs(10))));
+    let deadline = engine.now().saturating_add(Duration::from_secs(10));
+    block_on(engine.connected(deadline, |_| true));
     engine
 }
 
@@ -28,7 +30,10 @@ fn acquire(engine: &Arc<Engine>, resource: &str) -> Lease {
         ttl: TTL,
         min_validity: Duration::ZERO,
         wait_policy: WaitPolicy::For(Duration::from_secs(10)),
+        through_outages: false,
         renewal: RenewalPolicy::default(),
+        caller: Caller::default(),
+        hold_at_least: None,
     };
     Lease::new(block_on(engine.acquire(asked)).unwrap())
 }

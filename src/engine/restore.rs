@@ -9,7 +9,6 @@ use std::{sync::Arc, time::Duration};
 use super::{
     Engine, Grant,
     fanout::{Fanout, Numbered, Progress},
-    footprint::Released,
 };
 use crate::{
     node::NodeError,
@@ -73,12 +72,7 @@ impl Engine {
             error.failure()
         });
         grant.footprint().lock().handle_restore(lost.node, &reply);
-        self.release_unwatched(&Released {
-            resource: grant.resource().clone(),
-            owner: grant.owner(),
-            ttl: lost.ttl,
-            footprint: Arc::clone(grant.footprint()),
-        });
+        self.release_unwatched(&grant.to_release());
     }
 }
 
@@ -90,6 +84,7 @@ impl LostKey {
             ttl: self.ttl,
             until: self.until,
             fenced: self.grant.token().is_some(),
+            note: self.grant.note().cloned(),
         }
     }
 }

@@ -26,6 +26,7 @@ use crate::{
         Failure, Lifecycle, LostRound, NodeId, Owner, RenewalPolicy, Reply, Resource, Round,
         RoundLoss, RoundSpec, Timestamp, Verdict, WaitPolicy,
     },
+    telemetry::Caller,
 };
 
 /// What a caller asked for, checked.
@@ -36,7 +37,12 @@ pub(crate) struct AcquireSpec {
     pub(crate) ttl: Duration,
     pub(crate) min_validity: Duration,
     pub(crate) wait_policy: WaitPolicy,
+    pub(crate) through_outages: bool,
     pub(crate) renewal: RenewalPolicy,
+    /// In which span it was asked for.
+    pub(crate) caller: Caller,
+    /// How long others are kept out at least, also where it is released before.
+    pub(crate) hold_at_least: Option<Duration>,
 }
 
 pub(super) type Answer = oneshot::Sender<Result<HeldGrant, AcquireError>>;
@@ -49,6 +55,8 @@ pub(super) struct AcquireRound {
     calls: Fanout,
     outcomes: Vec<NodeOutcome>,
     renewal: RenewalPolicy,
+    caller: Caller,
+    hold_at_least: Option<Duration>,
     /// From the verdict on, when others have to do with it too.
     footprint: Option<Arc<SharedFootprint>>,
     turn: Turn,
@@ -63,6 +71,7 @@ impl AcquireRound {
         spec.min_validity = asked.min_validity;
         spec.hint = engine.hint();
         spec.marks = engine.marks();
+        spec.note = engine.note();
         // Read before the first send: validity counts from here.
         let started = engine.now();
         turn.begin(started);
@@ -72,6 +81,8 @@ impl AcquireRound {
             calls: Fanout::begun_at(engine, started),
             outcomes: vec![NodeOutcome::Unanswered; engine.nodes.len()],
             renewal: asked.renewal,
+            caller: asked.caller.clone(),
+            hold_at_least: asked.hold_at_least,
             footprint: None,
             turn,
             engine: Arc::clone(engine),
@@ -206,9 +217,11 @@ impl AcquireRound {
             &self.engine,
             Arc::clone(resource),
             spec.owner,
-            self.round.token(),
+            (self.round.token(), spec.note.clone()),
             lifecycle,
             Arc::clone(footprint),
+            self.caller.clone(),
+            self.hold_at_least,
         );
         grant.schedule(&self.engine);
         Some(grant)
@@ -243,6 +256,8 @@ impl AcquireRound {
             owner: spec.owner,
             ttl: spec.ttl,
             footprint: Arc::clone(footprint),
+            // Nobody has held it.
+            hold: None,
         };
         self.engine.release_ordered(released, orders);
     }

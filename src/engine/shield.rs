@@ -14,7 +14,7 @@ use std::{
 
 use crate::{
     node::{Node, NodeError, NodeFuture, NodeStatus},
-    protocol::{Command, Floor, Join, Marker, NodeClock, Reply},
+    protocol::{Command, Floor, Join, Marker, NodeClock, Reply, Resource, Sighting},
 };
 
 /// A node whose panics are errors.
@@ -42,6 +42,10 @@ impl Shielded {
 
     pub(super) fn admit(&self, era: u64, floor: Floor) -> Answering<bool> {
         Answering::to(|| self.0.admit(era, floor))
+    }
+
+    pub(super) fn holder(&self, resource: Resource, fenced: bool) -> Answering<Sighting> {
+        Answering::to(|| self.0.holder(resource, fenced))
     }
 
     pub(super) fn reachable(&self) -> Result<(), NodeError> {

@@ -14,11 +14,12 @@ use futures::future::select;
 use super::{
     Engine, NodeSlot,
     fanout::{Fanout, Progress},
+    watch::Repeated,
 };
 use crate::{
     node::NodeState,
     protocol::{AdmissionNews, Blame, Floor, Join, Marker, NodeId, Sight, Visit, VisitStep},
-    telemetry,
+    telemetry::{self, NodeShown},
 };
 
 /// Sees to the nodes whenever one has changed, when a quarantine ends, and now and then. It goes on as long as the
@@ -101,19 +102,20 @@ impl Engine {
     fn tell_news(&self, news: &AdmissionNews) {
         let address = |node: NodeId| self.slot(node).map_or("", |slot| &*slot.address);
         match news {
-            AdmissionNews::Quarantined { node, quarantine } => {
-                telemetry::node_quarantined(*node, address(*node), *quarantine);
-            }
-            AdmissionNews::HeldBack { node, block } => {
-                telemetry::node_held_back(*node, address(*node), *block);
-            }
+            // These are states, and told as such.
+            AdmissionNews::Quarantined { .. } | AdmissionNews::HeldBack { .. } => {}
             AdmissionNews::Admitted { node, floor } => {
                 let floor = floor.known.max(floor.wall_us);
-                telemetry::node_admitted(*node, address(*node), floor);
+                if let Some(times) = self.is_told(Repeated::Admitted(*node)) {
+                    let shown = NodeShown { node: *node, address: address(*node) };
+                    telemetry::node_admitted(shown, floor, times);
+                }
             }
             AdmissionNews::Judged(verdicts) => {
-                if verdicts.contains(&Some(Blame::Ours)) {
-                    telemetry::own_clock_jumped();
+                if verdicts.contains(&Some(Blame::Ours))
+                    && let Some(times) = self.is_told(Repeated::OwnClock)
+                {
+                    telemetry::own_clock_jumped(times);
                 }
             }
         }

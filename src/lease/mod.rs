@@ -3,26 +3,18 @@
 //! It decides nothing about time or quorum; it shows what the lifecycle says. It must never panic when
 //! dropped, inside or outside a runtime.
 
+mod blocking;
+mod ending;
 mod signal;
 
-use std::{
-    fmt,
-    future::Future,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
-use tokio::sync::oneshot;
-
-pub use self::signal::LeaseSignal;
+pub use self::{ending::Release, signal::LeaseSignal};
 use crate::{
     engine::{Grant, HeldGrant},
-    error::{ExtendError, LeaseLost, ReleaseError},
+    error::{ExtendError, LeaseLost, NoToken},
     protocol::{ExtendOutcome, FencingToken, LossReason, Owner, Resource},
-    runtime::block_on,
-    shield::{Shield, shield},
+    shield::shield,
 };
 
 /// A held resource.
@@ -38,7 +30,8 @@ use crate::{
 ///
 /// Dropping a lease releases it in the background, at once, from any thread, inside or outside a runtime.
 /// Nobody learns whether that was confirmed; [`release`](Lease::release) tells.
-/// [`Redlock::close`](crate::Redlock::close) waits for such releases before a process ends.
+/// [`Redlock::close`](crate::Redlock::close) waits for such releases before a process ends. With
+/// [`hold_at_least`](crate::Acquire::hold_at_least) others are kept out until that time is over.
 ///
 /// ```
 /// # use quorlock::{Redlock, node::MemoryNode};
@@ -57,8 +50,24 @@ pub struct Lease {
 }
 
 impl Lease {
-    pub(crate) const fn new(held: HeldGrant) -> Self {
+    pub(crate) fn new(held: HeldGrant) -> Self {
+        held.grant.handle_taken();
         Self { held }
+    }
+
+    /// Work begins that ends when the lease is lost.
+    pub(crate) fn begin_work(&self) -> Result<(), LeaseLost> {
+        self.grant().begin_work()
+    }
+
+    /// Whether this thread must not wait for an answer, since it has to give it.
+    pub(crate) fn runs_here(&self) -> bool {
+        self.held.engine.runs_here()
+    }
+
+    /// Others are kept out for so long from now, whenever it is released.
+    pub(crate) fn hold_for(&self, least: Duration) {
+        self.held.hold_for(least);
     }
 
     fn grant(&self) -> &Arc<Grant> {
@@ -78,10 +87,14 @@ impl Lease {
 
     /// A number larger than that of every lease on this resource that was granted before this one was asked for. It is
     /// for the store that the work writes to, which must refuse a smaller one than it has seen. `docs/fencing.md` has
-    /// recipes. `None` in classic mode.
-    #[must_use]
-    pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.grant().token()
+    /// recipes, also for writes that must happen once.
+    ///
+    /// # Errors
+    ///
+    /// [`NoToken`], in classic mode and nowhere else.
+    #[doc(alias = "fencing_token")]
+    pub fn token(&self) -> Result<FencingToken, NoToken> {
+        self.grant().token().ok_or(NoToken)
     }
 
     /// The lifetime that was asked for.
@@ -134,9 +147,11 @@ impl Lease {
     ///
     /// It may be dropped and called again; nothing is lost.
     pub async fn ending(&self) -> LossReason {
-        self.grant()
-            .wait(|grant| grant.lost().map(|lost| lost.reason).or_else(|| grant.warning()))
-            .await
+        self.grant().wait(Grant::is_ending).await
+    }
+
+    fn is_ending(&self) -> Option<LossReason> {
+        self.grant().is_ending()
     }
 
     /// A handle for those who want to know of the loss and do not hold the lease. It does not keep the lease
@@ -182,43 +197,6 @@ impl Lease {
             _ => Err(ExtendError::InDoubt { validity: left }),
         }
     }
-
-    /// Ends the lease now, so that others need not wait for the ttl.
-    ///
-    /// It returns when a quorum has confirmed; the other nodes are seen to in the background.
-    ///
-    /// # Errors
-    ///
-    /// [`ReleaseError`], which says whether the lease had ended before, or too few nodes confirmed. The
-    /// lease is over either way.
-    ///
-    /// # Cancel safety
-    ///
-    /// The release starts when this method is called, not when the future is polled, and dropping the
-    /// future does not stop it: only its result is lost.
-    #[doc(alias = "unlock")]
-    pub fn release(self) -> Release {
-        self.start_release()
-    }
-
-    /// Releases it for the last of several who hold it together.
-    pub(crate) fn start_release(&self) -> Release {
-        Release { answer: self.held.release(), shield: Shield::default() }
-    }
-
-    /// [`release`](Lease::release), blocking this thread. No runtime is needed.
-    ///
-    /// # Errors
-    ///
-    /// As for [`release`](Lease::release), and [`ReleaseError::WouldDeadlock`].
-    pub fn release_blocking(self) -> Result<(), ReleaseError> {
-        if self.held.engine.runs_here() {
-            // Dropping starts the release, for which nobody waits.
-            drop(self);
-            return Err(ReleaseError::WouldDeadlock);
-        }
-        block_on(self.release())
-    }
 }
 
 impl fmt::Debug for Lease {
@@ -226,30 +204,8 @@ impl fmt::Debug for Lease {
         f.debug_struct("Lease")
             .field("resource", self.resource())
             .field("owner", &self.owner())
-            .field("token", &self.fencing_token())
+            .field("token", &self.token().ok())
             .field("validity", &self.validity())
             .finish_non_exhaustive()
-    }
-}
-
-/// A release under way, made by [`Lease::release`]. It works on any executor, and goes on when dropped.
-#[must_use = "await it to learn whether the release was confirmed"]
-#[derive(Debug)]
-pub struct Release {
-    answer: Option<oneshot::Receiver<Result<(), ReleaseError>>>,
-    shield: Shield,
-}
-
-impl Future for Release {
-    type Output = Result<(), ReleaseError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { answer: Some(answer), shield } = &mut *self else {
-            return Poll::Ready(Err(ReleaseError::RuntimeEnded));
-        };
-        shield.poll(Pin::new(answer), cx).map(|result| {
-            self.answer = None;
-            result.unwrap_or(Err(ReleaseError::RuntimeEnded))
-        })
     }
 }

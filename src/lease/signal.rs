@@ -2,9 +2,13 @@
 //!
 //! It only tells. It neither keeps a lease nor ends one, and keeps no connection open.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
-use crate::{engine::Grant, error::LeaseLost, protocol::FencingToken};
+use crate::{
+    engine::Grant,
+    error::{LeaseLost, NoToken},
+    protocol::FencingToken,
+};
 
 /// Tells whether a lease still holds, without holding it. A clone tells of the same lease.
 ///
@@ -25,7 +29,7 @@ use crate::{engine::Grant, error::LeaseLost, protocol::FencingToken};
 /// ```
 #[derive(Clone)]
 pub struct LeaseSignal {
-    grant: Arc<Grant>,
+    pub(super) grant: Arc<Grant>,
 }
 
 impl LeaseSignal {
@@ -48,10 +52,30 @@ impl LeaseSignal {
         self.grant.wait(Grant::lost).await
     }
 
-    /// The lease's fencing token; `None` in classic mode.
+    /// Reads the clock and says whether the lease still holds, as [`Lease::check`](crate::Lease::check) does. It returns
+    /// the validity that is left.
+    ///
+    /// # Errors
+    ///
+    /// [`LeaseLost`], with the reason: stop the work.
+    pub fn check(&self) -> Result<Duration, LeaseLost> {
+        self.grant.check()
+    }
+
+    /// What is guaranteed to be left, as of [`Lease::validity`](crate::Lease::validity). Zero means that somebody else
+    /// may hold the resource.
     #[must_use]
-    pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.grant.token()
+    pub fn validity(&self) -> Duration {
+        self.grant.check().unwrap_or_default()
+    }
+
+    /// The lease's fencing token, as of [`Lease::token`](crate::Lease::token).
+    ///
+    /// # Errors
+    ///
+    /// [`NoToken`], in classic mode and nowhere else.
+    pub fn token(&self) -> Result<FencingToken, NoToken> {
+        self.grant.token().ok_or(NoToken)
     }
 }
 

@@ -26,6 +26,7 @@ pub(crate) struct NodeSettings {
     /// The time for one command.
     pub(crate) node_timeout: Duration,
     pub(crate) allow_eviction: bool,
+    pub(crate) skips_quarantine: bool,
     pub(crate) classic: bool,
     pub(crate) counter_retention: Duration,
     /// The name of the fleet, and the number of its nodes.
@@ -100,6 +101,14 @@ impl NodeContext {
     /// Whether a server that may evict keys is accepted all the same.
     pub fn allow_eviction(&self) -> bool {
         self.settings.allow_eviction
+    }
+
+    /// Whether this client lets nodes vote at once that may have forgotten leases, and so admits them for everybody
+    /// (`Builder::danger_skip_quarantine`). A node over a network refuses itself then, with
+    /// [`Refusal::NotThrowaway`](super::Refusal::NotThrowaway), unless it is known to be one that may be thrown away.
+    /// One in this process need not ask.
+    pub fn skips_quarantine(&self) -> bool {
+        self.settings.skips_quarantine
     }
 
     /// Tells whoever waits for nodes that this one's status has changed.

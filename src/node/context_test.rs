@@ -46,6 +46,7 @@ fn context(id: usize, clock: &Arc<Clock>, fleet: &Arc<Fleet>) -> NodeContext {
         connect_timeout: Duration::from_secs(1),
         node_timeout: NODE_TIMEOUT,
         allow_eviction: false,
+        skips_quarantine: false,
         classic: false,
         counter_retention: Duration::from_secs(3600),
         fleet: Arc::from("default/3"),
@@ -98,12 +99,12 @@ fn listening() -> (Arc<Fleet>, Freed, MemoryNode) {
 fn acquire(node: &MemoryNode, resource: &Resource, owner: Owner) {
     let (resource, mark) = (resource.clone(), Mark::default());
     let ttl = Duration::from_secs(60);
-    let acquire = Command::Acquire { resource, owner, ttl, hint: None, mark };
+    let acquire = Command::Acquire { resource, owner, ttl, hint: None, mark, note: None };
     assert_eq!(block_on(node.call(acquire)), Ok(Reply::Granted(None)));
 }
 
 fn release(resource: &Resource, owner: Owner) -> Command {
-    Command::Release { resource: resource.clone(), owner }
+    Command::Release { resource: resource.clone(), owner, keep: None }
 }
 
 #[test]

@@ -11,6 +11,7 @@ use super::redis::advice;
 use crate::{
     protocol::{Cause, Failure},
     shield::discard,
+    text::Said,
 };
 
 /// Why one node gave no usable answer to one command.
@@ -22,7 +23,7 @@ use crate::{
 pub enum NodeError {
     /// There is no connection. Nothing was sent, so nothing is left there. It is being reconnected in
     /// the background; see to the server or the network if that lasts.
-    #[error("not connected, reason=`{reason}`")]
+    #[error("not connected: {reason}")]
     NotConnected {
         /// Why the last attempt to connect failed.
         reason: Arc<str>,
@@ -42,14 +43,14 @@ pub enum NodeError {
     TimedOut,
     /// The connection broke while the reply was awaited. The command may have taken effect; a release
     /// follows after the reconnect.
-    #[error("the connection broke before the reply, reason=`{reason}`")]
+    #[error("the connection broke before the reply: {reason}")]
     ConnectionLost {
         /// What the operating system or the server said.
         reason: Arc<str>,
     },
     /// The server refused the command. Unless `sent` says otherwise it had no effect, so that nothing is left
     /// there.
-    #[error("the server refused the command{}, code=`{code}`, message=`{message}`", advice(.code))]
+    #[error("the server refused the command{}: {code} {message}", advice(.code))]
     Rejected {
         /// Whether a part of the command may have taken effect, as of a script that failed half-way.
         sent: bool,
@@ -69,9 +70,7 @@ pub enum NodeError {
     Outdated,
     /// The node is in quarantine, because it may have forgotten what it granted. Nothing was sent. Wait, or on
     /// throwaway nodes call `danger_skip_quarantine`.
-    #[error(
-        "in quarantine since it may have forgotten leases, remaining=`{remaining:?}` (danger_skip_quarantine skips this on throwaway nodes)"
-    )]
+    #[error("{}", quarantined(*remaining))]
     Quarantined {
         /// How long it still lasts, at most a little longer if other nodes cannot be reached.
         remaining: Duration,
@@ -79,7 +78,7 @@ pub enum NodeError {
     /// The node cannot be admitted, since its marker cannot be read or set: a right is missing, or another program
     /// has written to `quorlock:node`. Nothing was sent. Grant the right, or delete that key on this node; it is
     /// then admitted by itself.
-    #[error("its marker cannot be read or set, so that it does not vote, cause=`{cause}`")]
+    #[error("its marker cannot be read or set, so that it does not vote: {cause}")]
     MarkerUnreadable {
         /// What came of the last attempt.
         cause: Box<Self>,
@@ -106,7 +105,7 @@ pub enum NodeError {
     /// The code of the node itself panicked: a custom `Node`, or a library that it uses. Whether a command took
     /// effect is unknown; where it may have, a release follows. Correct that code; its panic has been reported as
     /// any other.
-    #[error("the node panicked, message=`{message}`")]
+    #[error("the node panicked: {message}")]
     Panicked {
         /// Whether a command may have been sent by then.
         sent: bool,
@@ -115,7 +114,9 @@ pub enum NodeError {
     },
     /// The reply made no sense. What happened there is unknown; a release follows. See whether the address
     /// is that of a Redis or Valkey server, without a proxy that changes replies.
-    #[error("the reply was not understood, message=`{message}`")]
+    #[error(
+        "the reply was not understood, see whether this is a Redis or Valkey server without a proxy that changes replies: {message}"
+    )]
     Unexpected {
         /// What was seen.
         message: Arc<str>,
@@ -133,11 +134,19 @@ impl NodeError {
         Self::Panicked { sent, message }
     }
 
+    /// How it reads beside what other nodes have said.
+    pub(crate) fn said(&self) -> Said {
+        match self {
+            Self::Quarantined { remaining } => quarantined(*remaining),
+            other => Said::plain(other),
+        }
+    }
+
     /// What it means for the round.
     pub const fn failure(&self) -> Failure {
         let cause = match self {
             Self::TimedOut | Self::ArrivedLate => Cause::Slow,
-            Self::Quarantined { .. } => Cause::Quarantined,
+            Self::Quarantined { remaining } => Cause::Quarantined { remaining: *remaining },
             Self::NotAdmitted | Self::Outdated | Self::VoteLapsed => Cause::Outdated,
             Self::NotConnected { .. }
             | Self::Refused(_)
@@ -176,6 +185,14 @@ impl NodeError {
     }
 }
 
+/// A quarantine, with what is left of it.
+fn quarantined(remaining: Duration) -> Said {
+    if remaining.is_zero() {
+        return Said::plain("its quarantine is over, it waits to be admitted");
+    }
+    Said::lasting("may have forgotten leases, in quarantine for", remaining)
+}
+
 /// Without the Redis node the codes are those of somebody else's server.
 #[cfg(not(feature = "redis"))]
 const fn advice(_code: &str) -> &'static str {
@@ -189,7 +206,7 @@ const fn advice(_code: &str) -> &'static str {
 pub enum Refusal {
     /// It is the same process as another configured node: one vote would count twice. Configure each
     /// server once.
-    #[error("it is the same server as another node, configure each server once, other=`{other}`")]
+    #[error("it is the same server as the node {other}, configure each server once")]
     SameServer {
         /// The address of the node that is the same.
         other: Arc<str>,
@@ -197,7 +214,7 @@ pub enum Refusal {
     /// Its name leads to several IPv4 addresses, which may be several servers: two processes might then lock on
     /// two of them, and count both as this node. Name one server, or its address.
     #[error(
-        "its name leads to several addresses, which may be several servers, name one, addresses={addresses}"
+        "its name leads to {addresses} addresses, which may be several servers, name one server or its address"
     )]
     SeveralAddresses {
         /// How many there are.
@@ -205,45 +222,59 @@ pub enum Refusal {
     },
     /// It is a replica, which takes no writes and may be behind. Configure its master, or a server without
     /// replication.
-    #[error("it is a replica, configure an independent master")]
+    #[error("it is a replica, which takes no writes, configure an independent master")]
     Replica,
     /// It may evict keys that have a ttl, that is, locks. Set `maxmemory-policy noeviction`, or call
     /// `danger_allow_eviction`.
-    #[error("it may evict locks, set `maxmemory-policy noeviction`, policy=`{policy}`")]
+    #[error(
+        "it may evict locks, its maxmemory-policy is {policy}, set `maxmemory-policy noeviction` (danger_allow_eviction accepts it)"
+    )]
     MayEvict {
         /// Its `maxmemory-policy`.
         policy: Arc<str>,
     },
     /// The user that the URL names lacks an ACL right. Grant it; the README lists all of them.
-    #[error("its ACL user lacks a right, grant +{command}, message=`{message}`")]
+    #[error("its ACL user lacks a right, grant +{command}: {message}")]
     MissingRight {
         /// The command that may not be run.
         command: Arc<str>,
         /// What the server said.
         message: Arc<str>,
     },
-    /// The server rejected the user name or the password, or wants one. Correct the URL.
-    #[error("it rejected the credentials, correct the URL, message=`{message}`")]
+    /// The server rejected the user name or the password. Correct the URL.
+    #[error(
+        "it rejected the user name or the password, correct them in the URL, special characters percent-encoded: {message}"
+    )]
     WrongCredentials {
+        /// What the server said.
+        message: Arc<str>,
+    },
+    /// The server wants a password, and the URL has none. Put it into the URL.
+    #[error(
+        "it wants a password and the URL has none, write redis://:password@host:port or redis://user:password@host:port: {message}"
+    )]
+    PasswordMissing {
         /// What the server said.
         message: Arc<str>,
     },
     /// It is older than Redis 6.2, or than 6.0 in classic mode. Upgrade it.
     #[error(
-        "it is too old, Redis 6.2 (6.0 in classic mode) or Valkey is needed, version=`{version}`"
+        "it is too old, it says {version}, Redis 6.2 (6.0 in classic mode) or Valkey is needed"
     )]
     TooOld {
         /// What it says of itself.
         version: Arc<str>,
     },
     /// It is part of a Redis Cluster, which moves keys to other servers. Configure an independent master.
-    #[error("it is part of a Redis Cluster, configure independent masters")]
+    #[error(
+        "it is part of a Redis Cluster, which moves keys to other servers, configure independent masters (`cluster-enabled no`)"
+    )]
     Cluster,
     /// Its database is in use by another fleet: one of another name, or of another number of nodes, so that their
     /// quorums would not meet. Give each fleet a database of its own. Where this is meant to be the same fleet,
     /// configure the same nodes in every process; `docs/operating.md` says how to change their number.
     #[error(
-        "it belongs to another fleet, give each a database of its own, its fleet=`{other}`, ours=`{configured}`"
+        "it belongs to another fleet, {other}, and not to ours, {configured}, give each a database of its own, or the same nodes to every process"
     )]
     OtherFleet {
         /// The name and number of nodes of the fleet that it belongs to.
@@ -251,6 +282,56 @@ pub enum Refusal {
         /// Those of this one.
         configured: Arc<str>,
     },
+    /// The server has no such database. Correct the number at the end of the URL, or raise `databases` in the server's
+    /// configuration.
+    #[error(
+        "it has no database {database}, correct the number at the end of the URL, message=`{message}`"
+    )]
+    NoSuchDatabase {
+        /// The number that the URL names.
+        database: i64,
+        /// What the server said.
+        message: Arc<str>,
+    },
+    /// It is a Sentinel, which keeps no keys. Configure independent masters; a Sentinel stands at port 26379 by default.
+    #[error("it is a Sentinel, which keeps no keys, configure independent masters")]
+    Sentinel,
+    /// It is in protected mode: it has no password and takes no connection from other machines. Set a password
+    /// (`requirepass`, or an ACL user), or bind it to an address that only its clients can reach and set
+    /// `protected-mode no`.
+    #[error(
+        "it is in protected mode and takes no connection from another machine, set a password on it, message=`{message}`"
+    )]
+    ProtectedMode {
+        /// What the server said.
+        message: Arc<str>,
+    },
+    /// It does not know a command that this crate needs: it has been renamed or switched off, or this is no Redis or
+    /// Valkey server. Switch it on, or use another server.
+    #[error(
+        "it does not know the command {command}, switch it on, or use a Redis or Valkey server that has it, message=`{message}`"
+    )]
+    MissingCommand {
+        /// The command.
+        command: Arc<str>,
+        /// What the server said.
+        message: Arc<str>,
+    },
+    /// What answers there does not speak the protocol of Redis. Correct the port; a port for TLS wants `rediss://`.
+    #[error(
+        "what answers there is not a Redis server, correct the port, or write rediss:// for a port with TLS, message=`{message}`"
+    )]
+    NotRedis {
+        /// What was seen.
+        message: Arc<str>,
+    },
+    /// `danger_skip_quarantine` lets a node vote for everybody that may have forgotten leases, and nothing says that this
+    /// one may be thrown away: it is not on this machine. Leave that setting out, so that a new node waits its
+    /// quarantine; or, if it really is for development, say so on the server: `SET quorlock:throwaway yes`.
+    #[error(
+        "danger_skip_quarantine is not honoured on a server of another machine, leave it out, or where nothing depends on this server run `SET quorlock:throwaway yes` on it"
+    )]
+    NotThrowaway,
     /// `INFO` has no `run_id`, so a restart, or the same server twice, could not be told. Use Redis or
     /// Valkey without a proxy in between.
     #[error("its INFO has no run_id, use a Redis or Valkey server without a proxy")]

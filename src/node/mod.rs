@@ -8,18 +8,23 @@ mod error;
 mod memory;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
+mod spec;
 mod status;
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
-pub(crate) use self::context::{Fleet, NodeSettings, Watcher};
 pub use self::{
     context::{Claim, NodeContext},
     error::{NodeError, Refusal},
     memory::MemoryNode,
+    spec::NodeSpec,
     status::{ClockOffset, NodeState, NodeStatus},
 };
-use crate::protocol::{Command, Floor, Join, Marker, NodeClock, Reply};
+pub(crate) use self::{
+    context::{Fleet, NodeSettings, Watcher},
+    spec::Spec,
+};
+use crate::protocol::{Command, Floor, Join, Marker, NodeClock, Reply, Resource, Sighting};
 
 /// An answer of a node, on its way.
 pub type NodeFuture<T> = Pin<Box<dyn Future<Output = Result<T, NodeError>> + Send>>;
@@ -80,6 +85,17 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
         Box::pin(std::future::ready(Err(error)))
     }
 
+    /// Who holds the key of `resource`, and for how long, as this node sees it. It changes nothing. With `fenced` only a
+    /// node that has been admitted answers, as for a vote. By default this fails: the node cannot tell, and counts as one
+    /// that has not answered.
+    fn holder(&self, resource: Resource, fenced: bool) -> NodeFuture<Sighting> {
+        let _ = (resource, fenced);
+        let message =
+            Arc::from("this node cannot tell who holds a key: it does not implement `holder`");
+        let error = NodeError::Rejected { sent: false, code: Arc::from("ERR"), message };
+        Box::pin(std::future::ready(Err(error)))
+    }
+
     /// Whether a command would be sent, without asking the node: the error that it would end with otherwise.
     /// A round that cannot be won is then not begun. By default it would.
     ///
@@ -120,68 +136,6 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
 /// ```
 pub fn never_forgets(join: Join) -> NodeFuture<Marker> {
     Box::pin(std::future::ready(Ok(Marker::new(true, join.max_ttl, 0))))
-}
-
-/// A node as it stands in a configuration: a URL, or something that is a node already.
-///
-/// URLs are `redis://[user:password@]host[:port][/database]`, `rediss://` for TLS (with a TLS feature),
-/// and `unix:///path/to/socket`; `valkey://` and `valkeys://` mean the same. IPv6 addresses stand in
-/// brackets.
-#[derive(Clone, Debug)]
-pub struct NodeSpec(pub(crate) Spec);
-
-#[derive(Clone)]
-pub(crate) enum Spec {
-    #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "refused at build"))]
-    Url(String),
-    Node(Arc<dyn Node>),
-}
-
-impl fmt::Debug for Spec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            // A URL may carry a password.
-            Self::Url(_) => f.write_str("Url(..)"),
-            Self::Node(node) => node.fmt(f),
-        }
-    }
-}
-
-impl NodeSpec {
-    /// A node of any kind, shared with other users of it.
-    pub fn new(node: Arc<dyn Node>) -> Self {
-        Self(Spec::Node(node))
-    }
-}
-
-impl From<&str> for NodeSpec {
-    fn from(url: &str) -> Self {
-        Self(Spec::Url(url.to_owned()))
-    }
-}
-
-impl From<&String> for NodeSpec {
-    fn from(url: &String) -> Self {
-        Self(Spec::Url(url.clone()))
-    }
-}
-
-impl From<String> for NodeSpec {
-    fn from(url: String) -> Self {
-        Self(Spec::Url(url))
-    }
-}
-
-impl From<MemoryNode> for NodeSpec {
-    fn from(node: MemoryNode) -> Self {
-        Self::new(Arc::new(node))
-    }
-}
-
-impl From<&MemoryNode> for NodeSpec {
-    fn from(node: &MemoryNode) -> Self {
-        Self::new(Arc::new(node.clone()))
-    }
 }
 
 #[cfg(test)]

@@ -41,6 +41,9 @@ pub struct NodeStatus {
     pub identity: Option<Arc<str>>,
     /// The era of its marker in which it was last seen ready, once known.
     pub era: Option<u64>,
+    /// How many attempts to connect have failed since it was connected last, or ever. Zero for a node that does not count
+    /// them.
+    pub failed_attempts: u64,
     /// The smoothed time of one command and its reply, once measured.
     pub round_trip: Option<Duration>,
     /// How its clock stands to ours, as of its last reply. An offset does no harm; one that changes does.
@@ -78,6 +81,7 @@ impl NodeStatus {
             version: None,
             identity: None,
             era: None,
+            failed_attempts: 0,
             round_trip: None,
             clock: None,
         }

@@ -9,11 +9,13 @@
 //!   have made the difference, for a node timeout in all.
 //! - **W2** A request with a deadline begins no round at or after it.
 //! - **W3** An outage is borne for a quarter of the wait, and for a node timeout at least; then it is reported. A
-//!   quarantine is none: it ends by itself.
+//!   quarantine is none: it ends by itself. Who asks for it bears an outage for as long as it waits at all.
 //! - **W4** Nodes that are slow under the load of this process are not reported as broken.
 //! - **W5** A pause is not longer than the configured one, nor than what stands in the way lives, and is no shorter than
 //!   a quarter of the shortest configured one.
 //! - **W6** Who runs out of time in line is told what its rounds have found, where they found the resource held.
+//! - **W7** Where a quorum would be there but for nodes in quarantine, that is the answer, and when it will be there. It is
+//!   waited for where that is before the deadline; where it is not, it is said at once.
 //!
 //! They are tested, each by name, in `tests/protocol/acquisition.rs`.
 
@@ -48,6 +50,8 @@ pub struct WaitSettings {
     pub wait: Duration,
     /// The bounds of the pauses between rounds.
     pub backoff: Backoff,
+    /// Whether an outage is borne for the whole of the wait.
+    pub through_outages: bool,
 }
 
 /// What a lost round has said.
@@ -62,8 +66,10 @@ pub struct LostRound {
     pub overrun: bool,
     /// Nodes whose state has changed would have made the difference.
     pub outdated: bool,
-    /// Nodes in quarantine would have made the difference.
+    /// Nodes in quarantine, or whose state has changed, would have made the difference.
     pub quarantined: bool,
+    /// When enough quarantines will be over for a quorum to vote, where that is what it takes.
+    pub quorum_after: Option<Duration>,
     /// When enough of the keys in the way will have expired.
     pub free_after: Option<Duration>,
     /// It had to wait for its turn.
@@ -79,6 +85,7 @@ impl LostRound {
             overrun: round.is_overrun(),
             outdated: round.is_outdated(),
             quarantined: round.is_quarantined(),
+            quorum_after: round.quorum_after(),
             free_after: round.free_after(),
             waited_for_turn,
         })
@@ -126,6 +133,11 @@ pub enum GiveUp {
         /// From now.
         free_after: Option<Duration>,
     },
+    /// A quorum would be there but for nodes in quarantine, and will be there after this time.
+    Quarantined {
+        /// From now.
+        remaining: Duration,
+    },
     /// This process has more rounds under way than the nodes answer.
     Crowded,
     /// No more rounds are begun.
@@ -152,6 +164,8 @@ pub struct Acquisition {
     last: Option<LostRound>,
     /// Since when too few nodes have answered.
     broken_since: Option<Timestamp>,
+    /// When a quorum will vote, where the last round was lost by quarantines alone.
+    quorum_at: Option<Timestamp>,
     waited_for_turn: bool,
     /// Whether a round has found the resource held; and when it will be free, if the last of them could tell.
     found_held: Option<Option<Timestamp>>,
@@ -167,6 +181,7 @@ impl Acquisition {
             lost_rounds: 0,
             last: None,
             broken_since: None,
+            quorum_at: None,
             waited_for_turn: false,
             found_held: None,
         }
@@ -214,6 +229,8 @@ impl Acquisition {
             self.found_held = Some(lost.free_after.map(|after| now.saturating_add(after)));
         }
         self.broken_since = self.broken_since(&lost, traffic);
+        let quorum_after = lost.quorum_after.filter(|_| lost.loss == RoundLoss::NoQuorum);
+        self.quorum_at = quorum_after.map(|after| now.saturating_add(after));
 
         let Backoff { min, .. } = self.settings.backoff;
         let pause = self.settings.backoff.pause(self.lost_rounds, round_trip, random);
@@ -227,7 +244,9 @@ impl Acquisition {
             return Next::Again { look_until, at };
         }
         let bearable = self.is_bearable(at);
-        if bearable && self.lasts_until(at) {
+        // Where slow nodes alone would have made the quorum, they may do so in the next round.
+        let in_vain = !lost.overrun && self.quorum_at.is_some_and(|at| !self.lasts_until(at));
+        if bearable && !in_vain && self.lasts_until(at) {
             return Next::Again { look_until: None, at };
         }
         // Its time went by in line, or its round in a crowd: that does not show that the nodes are broken.
@@ -236,7 +255,7 @@ impl Acquisition {
         Next::GiveUp(if lost.loss == RoundLoss::NoQuorum && lost.overrun && slow {
             self.out_of_time(now)
         } else {
-            GiveUp::LastRound
+            self.last_round(now)
         })
     }
 
@@ -246,10 +265,17 @@ impl Acquisition {
             (TurnedAway::Closed, _) => GiveUp::Closed,
             // What the nodes have said tells more, but for what only says that they were slow.
             (TurnedAway::Late, Some(last)) if !last.found_held() && !last.overrun => {
-                GiveUp::LastRound
+                self.last_round(now)
             }
             (TurnedAway::Late, _) => self.out_of_time(now),
         }
+    }
+
+    fn last_round(&self, now: Timestamp) -> GiveUp {
+        self.quorum_at.map_or(GiveUp::LastRound, |at| {
+            let remaining = at.saturating_since(now);
+            GiveUp::Quarantined { remaining }
+        })
     }
 
     fn out_of_time(&self, now: Timestamp) -> GiveUp {
@@ -295,6 +321,7 @@ impl Acquisition {
             WaitPolicy::Unlimited => self.settings.wait,
         };
         let bearable = self.settings.node_timeout.max(wait / 4);
-        self.broken_since.is_none_or(|since| next < since.saturating_add(bearable))
+        self.settings.through_outages
+            || self.broken_since.is_none_or(|since| next < since.saturating_add(bearable))
     }
 }

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use core::{fmt, time::Duration};
 
-use super::{fencing::FencingToken, owner::Owner, resource::Resource, time::Timestamp};
+use super::{fencing::FencingToken, note::Note, owner::Owner, resource::Resource, time::Timestamp};
 
 /// One of the configured nodes, by its place in the configuration, counted from zero.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -65,6 +65,8 @@ pub enum Command {
         hint: Option<u64>,
         /// What the round knew of the node when it began. With a hint, a node that is not in it any more refuses.
         mark: Mark,
+        /// What a node that counts keeps beside the counter, for people to read.
+        note: Option<Note>,
     },
     /// Raise the counter of `resource` to `token`, if the key's value is `owner` and the counter is not
     /// above the token.
@@ -102,13 +104,17 @@ pub enum Command {
         until: Timestamp,
         /// Whether only a node that has been admitted may do it, as for every lease with a fencing token.
         fenced: bool,
+        /// As in the acquire that it follows.
+        note: Option<Note>,
     },
-    /// Delete the key of `resource` if its value is `owner`.
+    /// Delete the key of `resource` if its value is `owner`; or let it live for `keep` from now, and no longer.
     Release {
         /// The key.
         resource: Resource,
         /// The value that it must have.
         owner: Owner,
+        /// Where there is one, the key is not deleted: it stands in everybody's way for so long.
+        keep: Option<Duration>,
     },
 }
 
@@ -143,7 +149,10 @@ pub enum Cause {
     /// It was too slow: it may have too much to do.
     Slow,
     /// It is in quarantine, which ends by itself.
-    Quarantined,
+    Quarantined {
+        /// After this time.
+        remaining: Duration,
+    },
     /// Its state has changed since it was looked at: it may well vote in the next round.
     Outdated,
 }
@@ -169,7 +178,7 @@ pub struct Denial {
     pub holder: Option<Box<[u8]>>,
     /// How long the key still lives. `None` where it never expires, or is gone again.
     pub remaining: Option<Duration>,
-    /// Whether the node said that there is no such key at all, to an extension.
+    /// Whether the node said that there is no such key at all, to an extension or a release.
     pub gone: bool,
 }
 

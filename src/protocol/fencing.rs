@@ -22,7 +22,8 @@
 //! round was won, so that whatever that round counted as a vote found the key as its acquire had set it. A
 //! restore before that would break the proof (`tests/protocol/schedules.rs` finds how).
 
-use core::fmt;
+use alloc::string::{String, ToString};
+use core::{fmt, str::FromStr};
 
 /// A number larger than that of every lease on the resource that was granted before this one was asked for. A store
 /// that refuses a token smaller than the largest it has seen cannot be written to by a holder before that one.
@@ -30,12 +31,19 @@ use core::fmt;
 /// Tokens of one resource are unique, and there are gaps; those of acquires that overlap have no order. Tokens of
 /// different resources have nothing to do with each other.
 ///
+/// It is below 2^53, so that it is exact as `u64`, `i64`, JSON number and text, and converts into each of them. Back
+/// from a store or a header it comes by `TryFrom` and `FromStr`.
+///
 /// ```
-/// use quorlock::protocol::FencingToken;
+/// use quorlock::{FencingToken, InvalidToken};
 ///
 /// let (earlier, later) = (FencingToken::new(33), FencingToken::new(34));
 /// assert!(later > earlier);
-/// assert_eq!(later.get(), 34);
+/// assert_eq!((u64::from(later), i64::from(later), String::from(later)), (34, 34, "34".into()));
+/// assert_eq!(FencingToken::try_from(34_i64)?, later);
+/// assert_eq!("34".parse::<FencingToken>()?, later);
+/// assert!("-1".parse::<FencingToken>().is_err());
+/// # Ok::<(), InvalidToken>(())
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct FencingToken(u64);
@@ -45,9 +53,10 @@ impl FencingToken {
     /// in microseconds gets there in the year 2255.
     pub const MAX: Self = Self((1 << 53) - 1);
 
-    /// The token of this number.
+    /// The token of this number. One above [`MAX`](FencingToken::MAX), which no node grants, is cut to it; `try_from`
+    /// refuses it.
     pub const fn new(number: u64) -> Self {
-        Self(number)
+        if number > Self::MAX.0 { Self::MAX } else { Self(number) }
     }
 
     /// The number.
@@ -61,3 +70,59 @@ impl fmt::Display for FencingToken {
         self.0.fmt(f)
     }
 }
+
+impl From<FencingToken> for u64 {
+    fn from(token: FencingToken) -> Self {
+        token.0
+    }
+}
+
+impl From<FencingToken> for i64 {
+    fn from(token: FencingToken) -> Self {
+        // Lossless: no token is above `MAX`, which `new` and `try_from` see to.
+        token.0.cast_signed()
+    }
+}
+
+impl From<FencingToken> for String {
+    fn from(token: FencingToken) -> Self {
+        token.to_string()
+    }
+}
+
+impl TryFrom<u64> for FencingToken {
+    type Error = InvalidToken;
+
+    fn try_from(number: u64) -> Result<Self, InvalidToken> {
+        if number > Self::MAX.0 { Err(InvalidToken) } else { Ok(Self(number)) }
+    }
+}
+
+impl TryFrom<i64> for FencingToken {
+    type Error = InvalidToken;
+
+    fn try_from(number: i64) -> Result<Self, InvalidToken> {
+        u64::try_from(number).map_err(|_| InvalidToken)?.try_into()
+    }
+}
+
+impl FromStr for FencingToken {
+    type Err = InvalidToken;
+
+    fn from_str(text: &str) -> Result<Self, InvalidToken> {
+        text.parse::<u64>().map_err(|_| InvalidToken)?.try_into()
+    }
+}
+
+/// What was read is no fencing token: a number from 0 to 2^53 - 1. Refuse the request that it came with.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub struct InvalidToken;
+
+impl fmt::Display for InvalidToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a fencing token is a whole number from 0 to {}", FencingToken::MAX)
+    }
+}
+
+impl core::error::Error for InvalidToken {}

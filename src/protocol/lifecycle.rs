@@ -48,6 +48,26 @@ pub enum LossReason {
     NoHeartbeat,
     /// Its holder released it.
     Released,
+    /// Its holder has left it to expire.
+    LeftToExpire,
+    /// The process is shutting down.
+    ShutDown,
+}
+
+impl LossReason {
+    /// Its name in `snake_case`, for a label or a field of a log.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NotRenewed => "not_renewed",
+            Self::RenewalFailed => "renewal_failed",
+            Self::Gone => "gone",
+            Self::MaxHold => "max_hold",
+            Self::NoHeartbeat => "no_heartbeat",
+            Self::Released => "released",
+            Self::LeftToExpire => "left_to_expire",
+            Self::ShutDown => "shut_down",
+        }
+    }
 }
 
 impl fmt::Display for LossReason {
@@ -59,6 +79,8 @@ impl fmt::Display for LossReason {
             Self::MaxHold => "it was held for as long as max_hold allows",
             Self::NoHeartbeat => "the worker gave no heartbeat",
             Self::Released => "its holder released it",
+            Self::LeftToExpire => "its holder has left it to expire",
+            Self::ShutDown => "the process is shutting down",
         })
     }
 }
@@ -257,6 +279,12 @@ impl Lifecycle {
                 None
             }
         }
+    }
+
+    /// It is ended by other means than its time or its nodes. One that is lost keeps its reason.
+    pub fn handle_ended(&mut self, reason: LossReason) {
+        self.lost = self.lost.or(Some(reason));
+        self.extend_at = None;
     }
 
     /// The worker gave a heartbeat at `now`.

@@ -36,8 +36,11 @@ mod admission;
 mod command;
 mod fencing;
 mod footprint;
+mod holder;
 pub mod lateness;
 mod lifecycle;
+mod note;
+mod notice;
 mod owner;
 mod pace;
 mod resource;
@@ -55,10 +58,13 @@ pub use admission::{
     NodeClock, Sight, Standing, Visit, VisitStep, VoteBlock,
 };
 pub use command::{Cause, Command, Denial, Failure, Mark, NodeId, Reply};
-pub use fencing::FencingToken;
+pub use fencing::{FencingToken, InvalidToken};
 pub use footprint::{Footprint, ReleaseOrder, UnconfirmedRelease};
+pub use holder::{Finding, KeyHolder, Sighting};
 pub use lifecycle::{ExtendOutcome, LeaseAction, Lifecycle, LossReason, RenewalPolicy};
-pub use owner::Owner;
+pub use note::{Label, Note};
+pub use notice::{Manner, Notice, Pacer, Watch, says_at};
+pub use owner::{InvalidOwner, Owner};
 pub use pace::{Backoff, RttEstimator};
 pub use resource::{Resource, ResourceError};
 pub use round::{ExtendSpec, Quorum, Round, RoundLoss, RoundSpec, Tally, Verdict};

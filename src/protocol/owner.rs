@@ -3,7 +3,7 @@
 //! It is handed in as random bytes and never drawn here. A value is never used for two rounds: a
 //! late release of one round must not delete what another round has set.
 
-use core::fmt;
+use core::{fmt, str::FromStr};
 
 /// The random value of one acquire round, a version 4 UUID.
 ///
@@ -16,6 +16,7 @@ use core::fmt;
 /// let owner = Owner::from_random([0xab; 16]);
 /// assert_eq!(owner.to_string(), "abababababab4b".to_owned() + &"ab".repeat(9));
 /// assert_eq!(owner.to_hex().as_slice(), owner.to_string().as_bytes());
+/// assert_eq!(owner.to_string().parse(), Ok(owner));
 /// ```
 #[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Owner([u8; 16]);
@@ -29,6 +30,20 @@ impl Owner {
         bytes[6] = (bytes[6] & 0x0f) | 0x40;
         bytes[8] = (bytes[8] & 0x3f) | 0x80;
         Self(bytes)
+    }
+
+    /// From the value as it stands on the nodes; `None` if it is not one that [`to_hex`](Owner::to_hex) writes.
+    pub fn from_hex(text: &[u8]) -> Option<Self> {
+        let digit =
+            |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+        let mut bytes = [0; 16];
+        for (byte, pair) in bytes.iter_mut().zip(text.chunks(2)) {
+            let [high, low] = pair else { return None };
+            *byte = digit(*high)? << 4 | digit(*low)?;
+        }
+        // Whatever differs from what we write, such as in length, in case or in the bits of the version, is another's.
+        let owner = Self::from_random(bytes);
+        (owner.to_hex() == text).then_some(owner)
     }
 
     /// The value as it stands on the nodes: 32 lower-case hexadecimal digits.
@@ -55,3 +70,46 @@ impl fmt::Debug for Owner {
         write!(f, "Owner({self})")
     }
 }
+
+impl FromStr for Owner {
+    type Err = InvalidOwner;
+
+    /// Reads what [`to_hex`](Owner::to_hex) and `Display` write, and nothing else.
+    fn from_str(text: &str) -> Result<Self, InvalidOwner> {
+        const fn digit(byte: u8) -> Option<u8> {
+            match byte {
+                b'0'..=b'9' => Some(byte - b'0'),
+                b'a'..=b'f' => Some(byte - b'a' + 10),
+                _ => None,
+            }
+        }
+        let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+        let mut bytes = [0; 16];
+        if pairs.len() != bytes.len() || !rest.is_empty() {
+            return Err(InvalidOwner);
+        }
+        for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+            let (Some(high), Some(low)) = (digit(*high), digit(*low)) else {
+                return Err(InvalidOwner);
+            };
+            *byte = high << 4 | low;
+        }
+        // The version and the variant are part of what an owner is.
+        let owner = Self::from_random(bytes);
+        if owner.0 == bytes { Ok(owner) } else { Err(InvalidOwner) }
+    }
+}
+
+/// What was read is no owner of a lease: 32 lower-case hexadecimal digits of a version 4 UUID. It is the value of a key
+/// that another program has set.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub struct InvalidOwner;
+
+impl fmt::Display for InvalidOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an owner is 32 lower-case hexadecimal digits of a version 4 UUID")
+    }
+}
+
+impl core::error::Error for InvalidOwner {}

@@ -46,6 +46,28 @@ impl Drift {
     }
 }
 
+impl Drift {
+    /// The shortest ttl that promises so much when its round takes no time: what is left of it after its drift.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use quorlock::protocol::Drift;
+    ///
+    /// let drift = Drift::default();
+    /// let ttl = drift.ttl_for(Duration::from_secs(10));
+    /// assert!(ttl - drift.of(ttl) >= Duration::from_secs(10));
+    /// assert!(ttl < Duration::from_millis(10_104));
+    /// ```
+    pub fn ttl_for(self, promised: Duration) -> Duration {
+        // Solved for the ttl: promised + fixed = ttl * (1000 - per_mille) / 1000, of which at least half is left.
+        let kept = 1000_u128.saturating_sub(u128::from(self.per_mille)).max(1);
+        let nanos = promised.saturating_add(self.fixed).as_nanos().saturating_mul(1000);
+        // The drift is rounded up, so that the ttl may be one nanosecond short.
+        let nanos = nanos.div_ceil(kept).saturating_add(1);
+        u64::try_from(nanos).map_or(Duration::MAX, Duration::from_nanos)
+    }
+}
+
 impl Default for Drift {
     /// 1 % of the ttl and 2 ms, as the reference implementations of Redlock use.
     fn default() -> Self {
@@ -63,7 +85,17 @@ pub fn left(deadline: Timestamp, now: Timestamp) -> Duration {
     deadline.saturating_since(now)
 }
 
+/// For how long a node is to keep a key that others must find there for `left` by our clock: a node's may run ahead.
+pub fn kept_for(left: Duration, drift: Drift) -> Duration {
+    left.saturating_add(drift.of(left))
+}
+
 /// The lifetime to send to a node, in milliseconds, rounded up and never zero.
 pub fn wire_millis(ttl: Duration) -> u64 {
     u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1)
+}
+
+/// A wait that is counted in whole milliseconds, rounded down: no node is told of more than has passed.
+pub fn whole_millis(waited: Duration) -> u64 {
+    u64::try_from(waited.as_millis()).unwrap_or(u64::MAX)
 }

@@ -10,13 +10,18 @@ mod current;
 mod process;
 mod thread;
 mod tokio;
+#[cfg(feature = "testing")]
+mod virtual_time;
 mod wall;
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
+#[cfg(feature = "testing")]
+pub(crate) use self::virtual_time::VirtualTime;
 pub(crate) use self::{
     blocking::block_on,
     clock::{system_now, system_wall_us},
+    process::process_label,
 };
 pub use self::{current::CurrentRuntimeError, tokio::TokioRuntime};
 use crate::protocol::Timestamp;

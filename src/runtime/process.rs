@@ -5,6 +5,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
+use crate::protocol::Label;
+
 /// The process in which something was made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Process(u32);
@@ -25,6 +27,28 @@ impl Process {
     pub(super) fn other() -> Self {
         Self(std::process::id().wrapping_add(1))
     }
+}
+
+/// `host/pid/program`, each as far as it can be known, in 128 bytes at most.
+pub(crate) fn process_label() -> Vec<u8> {
+    let program = std::env::current_exe().ok();
+    let program = program.as_ref().and_then(|path| path.file_name()).unwrap_or_default();
+    let mut label = host();
+    label.truncate(64);
+    label.extend(format!("/{}/", std::process::id()).into_bytes());
+    label.extend_from_slice(program.as_encoded_bytes());
+    label.truncate(Label::MAX_BYTES);
+    label
+}
+
+#[cfg(unix)]
+fn host() -> Vec<u8> {
+    rustix::system::uname().nodename().to_bytes().to_vec()
+}
+
+#[cfg(not(unix))]
+fn host() -> Vec<u8> {
+    std::env::var_os("COMPUTERNAME").unwrap_or_default().into_encoded_bytes()
 }
 
 /// Locks what was made in `process`. `None` says that this process was forked from it, and that somebody has the lock:

@@ -63,6 +63,18 @@ impl TokioRuntime {
         let process = Process::current();
         Self { engine: Arc::new(Engine { process, handle, arrivals, is_callers }) }
     }
+
+    /// The tokio runtime.
+    #[cfg(feature = "testing")]
+    pub(super) fn handle(&self) -> &Handle {
+        &self.engine.handle
+    }
+
+    /// Sleeps by its timer, without a look at any other clock.
+    #[cfg(feature = "testing")]
+    pub(super) async fn sleep(&self, time: Duration) {
+        self.engine.sleep(time).await;
+    }
 }
 
 impl Runtime for TokioRuntime {

@@ -44,9 +44,9 @@ impl Noting {
     fn grant(&self) -> FencingToken {
         let mark = block_on(self.memory.join(Join::look(Duration::ZERO))).unwrap().mark();
         let (resource, owner) = (Resource::new("r").unwrap(), Owner::from_random([7; 16]));
-        let release = Command::Release { resource: resource.clone(), owner };
+        let release = Command::Release { resource: resource.clone(), owner, keep: None };
         let hint = Some(HINT);
-        let acquire = Command::Acquire { resource, owner, ttl: MS, hint, mark };
+        let acquire = Command::Acquire { resource, owner, ttl: MS, hint, mark, note: None };
         let reply = block_on(self.memory.call(acquire)).unwrap();
         block_on(self.memory.call(release)).unwrap();
         let Reply::Granted(Some(token)) = reply else { panic!("{reply:?}") };

@@ -93,7 +93,7 @@ fn a_node_whose_clock_jumped_is_not_ready_by_an_answer_from_before() {
         .ttl(Duration::from_millis(20))
         // A held answer has to come within this, and a quarantine is twice as long and a little more.
         .node_timeout(Duration::from_secs(1))
-        .connect_blocking()
+        .blocking_connect()
         .unwrap();
     restarted.restart();
     eventually("it is quarantined", SOON, || {

@@ -1,28 +1,34 @@
-//! Errors as text: each is one line that says what to do about it, and none shows a password.
+//! Errors as text: each is one line that says the cause, what is left and what to do, and none shows a password.
+//!
+//! `tests/messages` has the whole text of each as a user meets it, on real servers.
 
 use std::{error::Error, sync::Arc, time::Duration};
 
 #[cfg(feature = "redis")]
 use quorlock::ConfigError;
 use quorlock::{
-    AcquireError, Builder, ConnectError, Redlock, ReleaseError,
-    node::{MemoryNode, Node, NodeError, Refusal},
+    AcquireError, Builder, ConnectError, ExtendError, LeaseLost, NodeOutcome, NodeReport,
+    NodeStates, Redlock, ReleaseError, Reports, RunError,
+    node::{MemoryNode, Node, NodeError, NodeState, Refusal},
+    protocol::{Denial, LossReason, NodeId},
 };
 
 use super::fleet;
 
-/// Every error is one line: it starts in lower case, ends without a full stop, and repeats no source.
-fn assert_style(error: &(dyn Error + 'static)) {
+/// Every error is one line: it starts in lower case or with a number, and ends without a full stop.
+fn assert_text(error: &(dyn Error + 'static)) {
     let text = error.to_string();
     let first = text.chars().next().expect("an empty message");
     assert!(!first.is_uppercase(), "{text}");
     assert!(!text.ends_with('.') && !text.contains('\n'), "{text}");
     assert!(!text.contains("secret"), "{text}");
     assert!(!format!("{error:?}").contains("secret"), "{error:?}");
-    if let Some(source) = error.source() {
-        assert!(!text.contains(&source.to_string()), "{text} repeats its source");
-        assert_style(source);
-    }
+}
+
+/// And all of it is in the text: a source would be left out by whoever prints the error alone, or printed twice.
+fn assert_style(error: &(dyn Error + 'static)) {
+    assert_text(error);
+    assert!(error.source().is_none(), "{error} has a source");
 }
 
 /// The text of an error, in which the addresses of nodes in memory are replaced by their places.
@@ -33,11 +39,11 @@ fn shown(error: &(dyn Error + 'static), nodes: &[MemoryNode]) -> String {
     })
 }
 
-/// What nothing can be said about: a duration that was measured.
-fn without_waited(text: &str) -> String {
-    let (before, rest) = text.split_once("waited=`").expect(text);
-    let (_, after) = rest.split_once('`').expect(text);
-    format!("{before}waited=`_`{after}")
+/// What nothing can be said about: a duration that was measured, and stands between these two.
+fn without_waited(text: &str, before: &str, after: &str) -> String {
+    let (head, rest) = text.split_once(before).expect(text);
+    let (_, tail) = rest.split_once(after).expect(text);
+    format!("{head}{before}_{after}{tail}")
 }
 
 #[tokio::test]
@@ -50,24 +56,23 @@ async fn busy_and_broken_are_two_things() {
     let busy = redlock.try_acquire("r").await.unwrap_err();
     assert!(busy.is_contended() && busy.is_busy());
     assert_eq!(
-        without_waited(&shown(&busy, &nodes)),
-        "the resource is held by somebody else, waited=`_`, \
-         node 0 (memory:0): held by `another program`; \
-         node 1 (memory:1): held by `another program`; node 2 (memory:2): not waited for"
+        without_waited(&shown(&busy, &nodes), "free within ", "; "),
+        "the resource is held by somebody else, and was not free within _; nothing of this attempt \
+         stays on the nodes; wait longer or try again: nodes 0, 1 (memory:0, memory:1): held by \
+         `another program`, no expiry known; node 2 (memory:2): no answer yet"
     );
     let reports = busy.nodes().unwrap();
     assert_eq!((reports.denials().count(), reports.failures().count()), (2, 0));
-    assert!(matches!(busy, AcquireError::Contended { retry_after: None, .. }));
+    assert!(matches!(busy, AcquireError::Contended { expires_in: None, .. }));
 
     nodes.iter().take(2).for_each(MemoryNode::kill);
     let broken = redlock.try_acquire("r").await.unwrap_err();
     assert!(!broken.is_contended() && !broken.is_busy());
     assert_eq!(
         shown(&broken, &nodes),
-        "too few nodes answered for a quorum, granted=0, needed=2, \
-         node 0 (memory:0): not connected, reason=`the node has been killed`; \
-         node 1 (memory:1): not connected, reason=`the node has been killed`; \
-         node 2 (memory:2): not waited for"
+        "too few nodes answered: granted 0 of 2 needed; what was granted is being released; see to \
+         the nodes that failed, waiting alone does not mend them: nodes 0, 1 (memory:0, memory:1): \
+         not connected: the node has been killed; node 2 (memory:2): no answer yet"
     );
     let reports = broken.nodes().unwrap();
     assert_eq!((reports.denials().count(), reports.failures().count()), (0, 2));
@@ -80,10 +85,10 @@ async fn a_contended_error_says_when_to_try_again() {
     let redlock = Redlock::connect(&nodes).await.unwrap();
     let lease = redlock.acquire("r").ttl(Duration::from_secs(30)).await.unwrap();
     let busy = redlock.try_acquire("r").await.unwrap_err();
-    let AcquireError::Contended { retry_after: Some(retry_after), .. } = busy else {
+    let AcquireError::Contended { expires_in: Some(expires_in), .. } = busy else {
         panic!("{busy:?}")
     };
-    assert!(retry_after > Duration::from_secs(20) && retry_after <= Duration::from_secs(30));
+    assert!(expires_in > Duration::from_secs(20) && expires_in <= Duration::from_secs(30));
     let holder = lease.owner().to_string();
     assert!(busy.to_string().contains(&format!("held by `{holder}` for ")), "{busy}");
 }
@@ -93,42 +98,69 @@ async fn acquire_errors_that_send_nothing() {
     let nodes = fleet();
     let redlock = Redlock::connect(&nodes).await.unwrap();
     let empty = redlock.acquire("").await.unwrap_err();
-    assert_eq!(shown(&empty, &nodes), "the resource cannot be locked");
-    let source = empty.source().unwrap().to_string();
-    assert_eq!(source, "a resource needs a name of at least one byte");
+    assert_eq!(
+        shown(&empty, &nodes),
+        "the resource cannot be locked, and nothing was sent: a resource needs a name of at least \
+         one byte"
+    );
     let long = redlock.acquire(vec![b'x'; 65_537]).await.unwrap_err();
     assert_eq!(
-        long.source().unwrap().to_string(),
-        "a resource may have at most 65536 bytes, lock a digest of it instead, bytes=65537"
+        shown(&long, &nodes),
+        "the resource cannot be locked, and nothing was sent: a resource may have at most 65536 bytes, lock a digest of it instead, bytes=65537"
     );
     let ttl = redlock.acquire("r").ttl(Duration::from_millis(9)).await.unwrap_err();
     assert_eq!(
         shown(&ttl, &nodes),
-        "the ttl must be between 10ms and 30s and leave more than the minimum validity, \
-         ttl=`9ms`, min_validity=`0ns`"
+        "the ttl of 9ms is shorter than the shortest that is accepted, 10ms; nothing was sent"
     );
     let greedy = redlock.acquire("r").min_validity(Duration::from_secs(10)).await.unwrap_err();
     assert!(matches!(greedy, AcquireError::Ttl { .. }), "{greedy:?}");
-    assert_style(&greedy);
+    assert_eq!(
+        shown(&greedy, &nodes),
+        "the ttl of 10s leaves no more than the minimum validity of 10s after the allowance for \
+         clocks; ask for a ttl of more than 10.102s, or for less validity; nothing was sent"
+    );
+    let eternal = redlock.acquire("r").ttl(Duration::from_secs(60)).await.unwrap_err();
+    let max_ttl = Redlock::builder().node(&nodes[0]).ttl(Duration::MAX).build().unwrap_err();
+    let max_ttl = shown(&max_ttl, &nodes).replace("18446744073709551615.999999999s", "60s");
+    assert_eq!(shown(&eternal, &nodes), format!("{max_ttl}; nothing was sent"));
+    assert!(max_ttl.contains("renewed") && max_ttl.contains("raise max_ttl"), "{max_ttl}");
     redlock.close().await.unwrap();
     let closed = redlock.acquire("r").await.unwrap_err();
-    assert_eq!(shown(&closed, &nodes), "the redlock has been closed");
-    for error in [empty, long, ttl, greedy, closed] {
+    assert_eq!(
+        shown(&closed, &nodes),
+        "this redlock has been closed, by one of its clones perhaps; nothing stays on the nodes; \
+         acquire before closing, or connect another"
+    );
+    for error in [empty, long, ttl, greedy, eternal, closed] {
         assert!(!error.is_busy() && !error.is_contended() && error.nodes().is_none(), "{error:?}");
+        assert_eq!(error.suggested_pause(), None, "{error:?}");
     }
     assert!(nodes.iter().all(|node| node.keys().is_empty()));
     let crowded = AcquireError::Crowded { waited: Duration::from_millis(20), waiting: 7 };
     assert_eq!(
         shown(&crowded, &[]),
-        "more acquires are under way in this process than the nodes answer, waited=`20ms`, waiting=7"
+        "this process has more acquires under way than the nodes answer: not done after 20ms, 7 \
+         others wait for their turn; nothing stays on the nodes, and nothing is known of the \
+         resource; wait longer, start fewer at once, or see what makes the nodes slow"
     );
     assert!(crowded.is_busy() && !crowded.is_contended() && crowded.nodes().is_none());
     let ended = AcquireError::RuntimeEnded;
-    assert_eq!(shown(&ended, &[]), "the runtime ended before the answer");
-    let blocked = "it would block the thread that has to answer it, await it instead";
-    assert_eq!(shown(&AcquireError::WouldDeadlock, &[]), blocked);
-    assert_eq!(shown(&ReleaseError::WouldDeadlock, &[]), blocked);
-    assert_eq!(shown(&ConnectError::WouldDeadlock, &[]), blocked);
+    assert_eq!(
+        shown(&ended, &[]),
+        "the runtime ended before the answer, or this process was forked; what was set expires \
+         after the ttl; keep the runtime alive, and connect in the process that acquires"
+    );
+    let blocked = |left: &str| {
+        format!(
+            "blocking here would stop the thread that has to answer it; {left}; await it instead, \
+             or block another thread"
+        )
+    };
+    assert_eq!(shown(&AcquireError::WouldDeadlock, &[]), blocked("nothing was sent"));
+    let goes_on = blocked("the release goes on in the background");
+    assert_eq!(shown(&ReleaseError::WouldDeadlock, &[]), goes_on);
+    assert_eq!(shown(&ConnectError::WouldDeadlock, &[]), blocked("nothing was connected"));
 }
 
 #[tokio::test]
@@ -143,19 +175,32 @@ async fn release_errors() {
     assert!(matches!(gone, ReleaseError::AlreadyEnded { released: 0, .. }), "{gone:?}");
     assert_eq!(
         shown(&gone, &nodes),
-        "the lease had already ended on too many nodes, released=0, node 0 (memory:0): held; \
-         node 1 (memory:1): held; node 2 (memory:2): not waited for"
+        "the lease had ended before its release: released on 0, and gone or somebody else's on too \
+         many nodes; nothing of it is left there; check whether the work overlapped with somebody \
+         else's, and use a longer ttl or renewal: nodes 0, 1 (memory:0, memory:1): its key is gone; \
+         node 2 (memory:2): no answer yet"
     );
+    let lease = redlock.acquire("r").await.unwrap();
+    nodes.iter().for_each(|node| node.set("r", "another program", None));
+    let taken = lease.release().await.unwrap_err().to_string();
+    assert!(taken.contains("): held by somebody else; ") && !taken.contains("is gone"), "{taken}");
+    nodes.iter().for_each(MemoryNode::restart);
     let lease = redlock.acquire("r").await.unwrap();
     nodes.iter().skip(1).for_each(MemoryNode::kill);
     let unknown = lease.release().await.unwrap_err();
     assert_eq!(
         shown(&unknown, &nodes),
-        "too few nodes confirmed the release, released=1, needed=2, node 0 (memory:0): granted; \
-         node 1 (memory:1): not connected, reason=`the node has been killed`; \
-         node 2 (memory:2): not connected, reason=`the node has been killed`"
+        "too few nodes confirmed the release: 1 of 2 needed; it goes on in the background, and what \
+         cannot be reached expires after the ttl; nothing needs to be done, others may have to wait \
+         until then: node 0 (memory:0): released; nodes 1, 2 (memory:1, memory:2): not connected: \
+         the node has been killed"
     );
-    assert_eq!(shown(&ReleaseError::RuntimeEnded, &[]), "the runtime ended before the answer");
+    assert_eq!(
+        shown(&ReleaseError::RuntimeEnded, &[]),
+        "the runtime ended before the release was answered, or this process was forked and the \
+         lease is its parent's; the key expires after the ttl; keep the runtime alive, and release \
+         in the process that acquired"
+    );
 }
 
 #[tokio::test]
@@ -165,9 +210,10 @@ async fn connect_and_close_errors() {
     let few = Redlock::connect(&nodes).await.unwrap_err();
     assert_eq!(
         shown(&few, &nodes),
-        "too few nodes could be reached, ready=1, needed=2, node 0 (memory:0): ready; \
-         node 1 (memory:1): down, reason=`the node has been killed`; \
-         node 2 (memory:2): down, reason=`the node has been killed`"
+        "too few nodes could be reached within the connect timeout: 1 of 2 needed; nothing was \
+         locked or left there; see to those that are down and to their addresses, or use \
+         Builder::build, which does not wait for nodes: node 0 (memory:0): ready; nodes 1, 2 \
+         (memory:1, memory:2): down, the node has been killed"
     );
     nodes.iter().for_each(MemoryNode::restart);
     let builder = Redlock::builder()
@@ -179,7 +225,12 @@ async fn connect_and_close_errors() {
     nodes[0].pause();
     drop(lease);
     let cut_off = redlock.close().await.unwrap_err();
-    assert_eq!(shown(&cut_off, &nodes), "releases are still under way, unfinished=1");
+    assert_eq!(
+        shown(&cut_off, &nodes),
+        "1 releases or rounds were still under way at close_timeout; they go on while the process \
+         lives, and what is left on the nodes expires after the ttl; close earlier, or raise \
+         close_timeout"
+    );
 }
 
 #[test]
@@ -193,43 +244,46 @@ fn configuration_errors() {
         ),
         (
             build(Redlock::builder().nodes(&fleet()[..2])),
-            "two nodes are less available than one, since both are needed: name three, or one",
+            "two nodes are less available than one, since both are needed, name three, or one \
+             (danger_allow_two_nodes accepts them)",
         ),
         (
             build(Redlock::builder().nodes((0..33).map(|_| MemoryNode::new()))),
-            "at most 32 nodes can be configured, five are plenty, nodes=33",
+            "33 nodes are configured and at most 32 can be, five are plenty",
         ),
         (
             build(Redlock::builder().nodes([&node, &MemoryNode::new(), &node])),
-            "nodes 0 and 2 are one server, address=`memory:0`",
+            "nodes 0 and 2 are one server, memory:0, whose vote would count twice, name each server \
+             once, whatever the database",
         ),
         (
             build(Redlock::builder().node(&node).ttl(Duration::ZERO)),
-            "ttl must be between 10ms and 30s, value=`0ns`",
+            "ttl is 0ns and must be between 10ms and 30s",
         ),
         (
             build(Redlock::builder().node(&node).node_timeout(Duration::MAX)),
-            "node_timeout must be between 1ms and 60s, value=`18446744073709551615.999999999s`",
+            "node_timeout is 18446744073709551615.999999999s and must be between 1ms and 60s",
         ),
         (
             build(Redlock::builder().node(&node).key_prefix("quorlock:\n")),
-            "the key prefix begins with `quorlock:`, which is kept for the nodes' own keys, choose \
-             another, prefix=`quorlock:\\n`",
+            "the key prefix `quorlock:\\n` begins with `quorlock:`, which is kept for the nodes' own \
+             keys, choose another",
         ),
         (
             build(Redlock::builder().node(&node).drift(0, Duration::ZERO)),
-            "drift per mille must be between 1 and 500, value=`0`",
+            "drift per mille is 0 and must be between 1 and 500",
         ),
         (
             build(Redlock::builder().node(&node).min_validity(Duration::from_secs(10))),
-            "the ttl leaves nothing after drift and minimum validity, ttl=`10s`, drift=`102ms`, \
-             min_validity=`10s`",
+            "the ttl of 10s leaves no more than the minimum validity of 10s after 102ms for clocks, \
+             ask for a longer ttl, or for less validity",
         ),
     ];
     for (error, expected) in cases {
         assert_eq!(shown(&error, std::slice::from_ref(&node)), expected);
         let connect = ConnectError::from(error);
-        assert_eq!(shown(&connect, &[]), "the configuration cannot be used");
+        let text = "the configuration cannot be used, and nothing was connected: ";
+        assert_eq!(shown(&connect, std::slice::from_ref(&node)), format!("{text}{expected}"));
     }
     Redlock::builder().nodes(&fleet()[..2]).danger_allow_two_nodes().build().unwrap();
 }
@@ -250,8 +304,9 @@ fn no_error_and_no_debug_output_shows_a_password() {
         let builder = Redlock::builder().node(url);
         assert!(!format!("{builder:?}").contains("secret"), "{builder:?}");
         let error = builder.build().expect_err(url);
-        assert!(matches!(error, ConfigError::Address { index: 0, .. }), "{error:?}");
-        assert_style(&error);
+        let ConfigError::Address { wrong } = &error else { panic!("{error:?}") };
+        assert_eq!(wrong.iter().map(|wrong| wrong.index).collect::<Vec<_>>(), [0], "{error:?}");
+        assert_text(&error);
     }
 }
 
@@ -259,44 +314,41 @@ fn no_error_and_no_debug_output_shows_a_password() {
 fn node_errors_and_refusals() {
     let text = || Arc::<str>::from("text");
     let errors = [
-        (NodeError::NotConnected { reason: text() }, false, "not connected, reason=`text`"),
+        (NodeError::NotConnected { reason: text() }, false, "not connected: text"),
         (NodeError::TimedOut, true, "no reply within the node timeout"),
         (
             NodeError::ConnectionLost { reason: text() },
             true,
-            "the connection broke before the reply, reason=`text`",
+            "the connection broke before the reply: text",
         ),
         (
             NodeError::Rejected { sent: false, code: Arc::from("OOM"), message: text() },
             false,
-            "the server refused the command, it is out of memory: raise its maxmemory, \
-             code=`OOM`, message=`text`",
+            "the server refused the command, it is out of memory, raise its maxmemory: OOM \
+             text",
         ),
         (
             NodeError::Rejected { sent: false, code: Arc::from("ERR"), message: text() },
             false,
-            "the server refused the command, code=`ERR`, message=`text`",
+            "the server refused the command: ERR text",
         ),
         (
             NodeError::MarkerUnreadable { cause: Box::new(NodeError::TimedOut) },
             false,
-            "its marker cannot be read or set, so that it does not vote, \
-             cause=`no reply within the node timeout`",
+            "its marker cannot be read or set, so that it does not vote: no reply within the node \
+             timeout",
         ),
-        (
-            NodeError::Panicked { sent: true, message: text() },
-            true,
-            "the node panicked, message=`text`",
-        ),
+        (NodeError::Panicked { sent: true, message: text() }, true, "the node panicked: text"),
         (
             NodeError::Unexpected { message: text() },
             true,
-            "the reply was not understood, message=`text`",
+            "the reply was not understood, see whether this is a Redis or Valkey server without a \
+             proxy that changes replies: text",
         ),
         (
             NodeError::Refused(Refusal::Replica),
             false,
-            "refused: it is a replica, configure an independent master",
+            "refused: it is a replica, which takes no writes, configure an independent master",
         ),
     ];
     for (error, sent, expected) in errors {
@@ -309,8 +361,99 @@ fn node_errors_and_refusals() {
         Refusal::MayEvict { policy: text() },
         Refusal::MissingRight { command: text(), message: text() },
         Refusal::WrongCredentials { message: text() },
+        Refusal::PasswordMissing { message: text() },
+        Refusal::Cluster,
+        Refusal::OtherFleet { other: text(), configured: text() },
         Refusal::TooOld { version: text() },
         Refusal::Unidentified,
     ];
     refusals.iter().for_each(|refusal| assert_style(refusal));
+}
+
+#[test]
+fn a_test_can_make_the_errors_that_a_service_answers_with() {
+    const SECOND: Duration = Duration::from_secs(1);
+    let pause = |error: AcquireError| {
+        assert_style(&error);
+        error.suggested_pause().map(|pause| pause.as_secs_f64())
+    };
+    let ms = Duration::from_millis;
+    for (expires_in, suggested) in [
+        (None, 1.0),
+        (Some(Duration::ZERO), 1.0),
+        (Some(ms(1)), 1.0),
+        (Some(ms(2_001)), 3.0),
+        (Some(3 * SECOND), 3.0),
+        // It may be released at any moment.
+        (Some(25 * 86_400 * SECOND), 10.0),
+        (Some(Duration::MAX), 10.0),
+    ] {
+        let error = AcquireError::contended(expires_in);
+        assert!(error.is_contended() && error.nodes().is_some());
+        assert_eq!(pause(error), Some(suggested), "{expires_in:?}");
+    }
+    for (remaining, suggested) in
+        [(Duration::ZERO, 1.0), (ms(11_200), 12.0), (11 * SECOND, 11.0), (Duration::MAX, 3600.0)]
+    {
+        let error = AcquireError::quarantined(remaining);
+        assert!(!error.is_busy(), "nobody holds it");
+        assert_eq!(pause(error), Some(suggested), "{remaining:?}");
+    }
+    assert_eq!(pause(AcquireError::no_quorum()), Some(5.0));
+    let (waited, ttl, elapsed, min_validity) = (SECOND, SECOND, SECOND, ms(200));
+    assert_eq!(pause(AcquireError::Crowded { waited, waiting: 1 }), Some(1.0));
+    assert_eq!(pause(AcquireError::TooLate { ttl, elapsed, min_validity }), Some(1.0));
+    assert_eq!(pause(AcquireError::RuntimeEnded), None);
+    assert_eq!(pause(AcquireError::WouldDeadlock), None);
+    // With reports, and the others that name nodes.
+    let said = NodeOutcome::Denied(Denial::new(None, Some(SECOND)));
+    let nodes: Reports = [NodeReport::new(NodeId::new(1), "b:6379", said)].into_iter().collect();
+    assert_eq!(nodes.to_string(), "node 1 (b:6379): held by somebody else for 1s");
+    let states: NodeStates = [(text("a:6379"), NodeState::Connecting)].into_iter().collect();
+    assert_style(&ConnectError::Refused { nodes: states });
+    let lost = RunError::from(LeaseLost::new(LossReason::Gone));
+    assert_eq!(
+        shown(&lost, &[]),
+        "the lease is lost, too many nodes no longer have its key; what is left of it expires or is \
+         being released; stop the work, since somebody else may hold the resource now, and acquire \
+         anew"
+    );
+    assert_eq!(shown(&ExtendError::from(LeaseLost::new(LossReason::Gone)), &[]), lost.to_string());
+    for error in
+        [ExtendError::InDoubt { validity: ms(1_234) }, ExtendError::MaxHold { validity: ms(1_234) }]
+    {
+        assert!(shown(&error, &[]).contains("as valid as before, for 1.23s more"), "{error}");
+    }
+}
+
+fn text(text: &str) -> Arc<str> {
+    Arc::from(text)
+}
+
+#[tokio::test]
+async fn a_quarantine_is_an_answer_of_its_own_and_no_outage() {
+    let nodes = fleet();
+    let second = Duration::from_secs(1);
+    let builder = Redlock::builder().nodes(&nodes).ttl(second).max_ttl(second);
+    let redlock = builder.connect().await.unwrap();
+    redlock.acquire("r").await.unwrap().release().await.unwrap();
+    nodes.iter().take(2).for_each(MemoryNode::restart);
+    // It cannot end in time, so that it is said without waiting for that.
+    let early = redlock.acquire("r").wait(second / 2).await.unwrap_err();
+    let AcquireError::Quarantined { waited, remaining, nodes: reports } = &early else {
+        panic!("{early:?}")
+    };
+    assert!(*waited < second / 2 && *remaining > second / 2, "{early:?}");
+    assert_eq!(reports.failures().count(), 2, "{early:?}");
+    assert_eq!(early.suggested_pause().map(|pause| pause.as_secs()), Some(2), "{early:?}");
+    assert!(!early.is_busy() && !early.is_contended());
+    let at_once = redlock.try_acquire("r").await.unwrap_err();
+    assert!(matches!(at_once, AcquireError::Quarantined { .. }), "{at_once:?}");
+    // And where it can, it is waited for.
+    redlock.acquire("r").wait(10 * second).await.unwrap().release().await.unwrap();
+    // A node that is down as well is another matter: then a quorum is not only a matter of time.
+    nodes[2].kill();
+    nodes[1].kill();
+    let outage = redlock.try_acquire("r").await.unwrap_err();
+    assert!(matches!(outage, AcquireError::NoQuorum { granted: 0, needed: 2, .. }), "{outage:?}");
 }

@@ -12,6 +12,10 @@
 )]
 
 mod errors;
+mod inputs;
+mod settings;
+#[cfg(feature = "redis")]
+mod urls;
 
 use std::{error::Error, future::IntoFuture, sync::Arc, time::Duration};
 
@@ -46,6 +50,8 @@ const _: () = {
     error::<ConfigError>();
     error::<CloseError>();
     error::<CurrentRuntimeError>();
+    error::<quorlock::SettingsError>();
+    plain::<(quorlock::Settings, quorlock::WrongVariable)>();
     error::<ResourceError>();
     error::<NodeError>();
     error::<Refusal>();
@@ -58,7 +64,10 @@ const _: () = {
 };
 
 #[cfg(feature = "redis")]
-const _: () = error::<quorlock::AddressError>();
+const _: () = {
+    error::<quorlock::AddressError>();
+    plain::<(quorlock::WrongAddress, quorlock::UrlPart, quorlock::Credentials)>();
+};
 
 const fn sent<T: Send + 'static>(value: T) -> T {
     value

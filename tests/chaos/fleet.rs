@@ -83,7 +83,7 @@ impl Part {
     /// Works until the input ends, in several threads.
     fn play(&self, number: usize) {
         let builder = self.builder().runtime(WrongWall::ahead_by(self.wall_ahead));
-        let client: Redlock = builder.connect_blocking().unwrap();
+        let client: Redlock = builder.blocking_connect().unwrap();
         let stop = Arc::<AtomicBool>::default();
         let spawn = |thread| {
             let worker = Worker {
@@ -105,7 +105,7 @@ impl Part {
         stop.store(true, Ordering::Relaxed);
         threads.into_iter().for_each(|thread| thread.join().expect("a worker panicked"));
         // Some nodes may be down at the end, and then a key stays for its ttl.
-        let _ = client.close_blocking();
+        let _ = client.blocking_close();
     }
 }
 

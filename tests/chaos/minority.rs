@@ -41,7 +41,7 @@ fn chaos(test: &str, mode: &Mode) {
     let (cluster, register) = (faults::servers(mode.nodes), Server::start());
     let links = Links::start(&cluster, PROCESSES - 1);
     let mut parts = fleet::parts(PROCESSES, &cluster.urls(), &register, mode.ttl, mode.max_ttl);
-    let observer = parts[0].builder().connect_blocking().unwrap();
+    let observer = parts[0].builder().blocking_connect().unwrap();
     all_ready(&observer);
     for (process, part) in parts.iter_mut().enumerate() {
         part.nodes = links.urls(process).unwrap_or_else(|| cluster.urls());
@@ -87,8 +87,8 @@ fn chaos(test: &str, mode: &Mode) {
 
     eventually("every key has gone", 20 * SECOND, || cluster.locks_left().is_empty());
     let lease = observer.acquire(RESOURCE).blocking().expect("all is well again");
-    lease.release_blocking().unwrap();
-    observer.close_blocking().expect("nothing is left to be done");
+    lease.blocking_release().unwrap();
+    observer.blocking_close().expect("nothing is left to be done");
 }
 
 /// Leases are held for some 10 ms on average, so this is far below what a healthy run gives.

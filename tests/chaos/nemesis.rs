@@ -192,7 +192,7 @@ impl Nemesis<'_> {
     /// The nodes that may not vote, as one client sees it that has just asked.
     fn sick(&self) -> BTreeSet<usize> {
         if let Ok(lease) = self.observer.try_acquire("chaos:observer").blocking() {
-            let _ = lease.release_blocking();
+            let _ = lease.blocking_release();
         }
         let nodes = self.observer.nodes();
         let sick = nodes.iter().enumerate().filter(|(_, node)| node.state != NodeState::Ready);

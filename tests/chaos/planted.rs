@@ -23,8 +23,8 @@ fn two_holders_at_once_are_found_in_a_workload() {
     let cluster = Cluster::start(4);
     let urls = cluster.urls();
     let clients = [
-        settings().danger_skip_quarantine().nodes(&urls[..3]).connect_blocking().unwrap(),
-        settings().danger_skip_quarantine().nodes(&urls[3..]).connect_blocking().unwrap(),
+        settings().danger_skip_quarantine().nodes(&urls[..3]).blocking_connect().unwrap(),
+        settings().danger_skip_quarantine().nodes(&urls[3..]).blocking_connect().unwrap(),
     ];
     let workload = Workload::start(&clients, WORKERS, TTL);
     eventually("enough leases", 30 * SECOND, || workload.record().granted() > 200);
@@ -45,7 +45,7 @@ fn two_holders_at_once_are_found_where_nodes_that_forgot_vote_at_once() {
     // Some leases are held for all of that.
     let ttl = 3 * SECOND;
     let builder = settings().ttl(ttl).max_ttl(ttl).danger_skip_quarantine();
-    let client = || builder.clone().nodes(cluster.urls()).connect_blocking().unwrap();
+    let client = || builder.clone().nodes(cluster.urls()).blocking_connect().unwrap();
     let clients: Vec<Redlock> = (0..3).map(|_| client()).collect();
     clients.iter().for_each(all_ready);
     let workload = Workload::start(&clients, WORKERS, ttl);
@@ -73,7 +73,7 @@ fn stopped_workers(test: &str, careless: bool) -> Option<(History, Verdict)> {
     let (cluster, register) = (Cluster::start(3), Server::start());
     let mut parts = fleet::parts(3, &cluster.urls(), &register, SHORT_TTL, Some(MAX_TTL));
     parts[0].careless = careless;
-    let observer = parts[0].builder().connect_blocking().unwrap();
+    let observer = parts[0].builder().blocking_connect().unwrap();
     all_ready(&observer);
     let fleet = Fleet::start(test, &parts);
     eventually("the work has begun", 20 * SECOND, || fleet.record().granted() > 20);

@@ -91,7 +91,7 @@ impl<W: Fn(Event)> Worker<W> {
         let mut until = start + lease.validity();
         (self.write_down)(Event::Granted(self.number));
         let owner = lease.owner().to_string();
-        let token = lease.fencing_token().map(FencingToken::get);
+        let token = lease.token().ok().map(FencingToken::get);
         let dice = rand::random::<u8>();
         let pause = match dice {
             // Now and then it outlives its ttl, as a holder that hangs would, or one that is renewed.
@@ -138,7 +138,7 @@ impl<W: Fn(Event)> Worker<W> {
         match dice % 4 {
             0 => drop(lease),
             1 => drop(lease.release()),
-            _ if lease.release_blocking().is_err() => self.count(Count::ReleaseUnconfirmed),
+            _ if lease.blocking_release().is_err() => self.count(Count::ReleaseUnconfirmed),
             _ => {}
         }
         let worker = self.number;

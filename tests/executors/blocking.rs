@@ -13,11 +13,11 @@ fn hundreds_of_blocking_calls_in_one_task_of_an_executor_are_answered() {
     let (done, ended) = std::sync::mpsc::channel();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
     runtime.spawn(async move {
-        let redlock = Redlock::connect_blocking(&nodes).unwrap();
+        let redlock = Redlock::blocking_connect(&nodes).unwrap();
         for _ in 0..300 {
-            redlock.acquire("r").blocking().unwrap().release_blocking().unwrap();
+            redlock.acquire("r").blocking().unwrap().blocking_release().unwrap();
         }
-        redlock.close_blocking().unwrap();
+        redlock.blocking_close().unwrap();
         done.send(()).unwrap();
     });
     ended.recv_timeout(Duration::from_secs(20)).expect("it goes on");
@@ -26,12 +26,12 @@ fn hundreds_of_blocking_calls_in_one_task_of_an_executor_are_answered() {
 
 /// Everything that blocks, where another executor is at work already.
 fn block_everywhere(nodes: &[MemoryNode]) {
-    let redlock = Redlock::connect_blocking(nodes).unwrap();
+    let redlock = Redlock::blocking_connect(nodes).unwrap();
     let lease = redlock.acquire("r").blocking().unwrap();
     assert!(redlock.try_acquire("r").blocking().unwrap_err().is_contended());
-    lease.release_blocking().unwrap();
+    lease.blocking_release().unwrap();
     drop(redlock.acquire("r").blocking().unwrap());
-    redlock.close_blocking().unwrap();
+    redlock.blocking_close().unwrap();
 }
 
 /// Runs it there, on a thread of its own, so that a hang fails too.
@@ -80,7 +80,7 @@ fn the_blocking_form_works_inside_smol() {
 #[test]
 fn the_blocking_form_works_in_the_work_of_a_run() {
     where_it_may_block(|nodes| {
-        let outer = Redlock::connect_blocking(&nodes).unwrap();
+        let outer = Redlock::blocking_connect(&nodes).unwrap();
         let sum = futures::executor::block_on(outer.acquire("outer").run(async |_| {
             block_everywhere(&nodes);
             1

@@ -8,7 +8,7 @@ use std::{
 };
 
 use quorlock::{
-    AcquireError, Builder, ConnectError, ExtendError, Lease, Redlock, ReleaseError,
+    AcquireError, Builder, CloseError, ConnectError, ExtendError, Lease, Redlock, ReleaseError,
     node::MemoryNode,
     protocol::LossReason,
     runtime::{CurrentRuntimeError, Runtime, TokioRuntime},
@@ -88,7 +88,7 @@ fn other_threads_and_executors_use_it_too() {
                 thread::spawn(move || smol::block_on(work(smol))),
                 thread::spawn(move || {
                     drop(blocks.acquire("shared").blocking().unwrap());
-                    blocks.acquire("other").blocking().unwrap().release_blocking().unwrap();
+                    blocks.acquire("other").blocking().unwrap().blocking_release().unwrap();
                 }),
             ];
             here.await;
@@ -226,14 +226,14 @@ fn when_the_runtime_has_ended_requests_say_so_and_nothing_hangs() {
 
         let ended = redlock.try_acquire("other").blocking().unwrap_err();
         assert!(matches!(ended, AcquireError::RuntimeEnded), "{ended}");
-        let ended = released.release_blocking().unwrap_err();
+        let ended = released.blocking_release().unwrap_err();
         assert!(matches!(ended, ReleaseError::RuntimeEnded), "{ended}");
         let ended = smol::block_on(extended.extend()).unwrap_err();
         assert!(matches!(ended, ExtendError::InDoubt { .. }), "{ended}");
         extended.check().unwrap();
         drop((dropped, extended));
         smol::block_on(current.sleep_until(current.now().saturating_add(60 * SECOND)));
-        redlock.close_blocking().unwrap();
+        redlock.blocking_close().unwrap();
         let _ = redlock.nodes();
         assert_eq!(nodes.keys(), kept, "nobody is left to release them");
         // Inside another one, too.
@@ -267,7 +267,7 @@ fn a_runtime_may_end_in_the_middle_of_everything() {
             thread::spawn(move || {
                 loop {
                     match redlock.acquire("one for all").blocking() {
-                        Ok(lease) => drop(lease.release_blocking()),
+                        Ok(lease) => drop(lease.blocking_release()),
                         Err(AcquireError::RuntimeEnded) => return,
                         Err(other) => panic!("{other}"),
                     }
@@ -278,7 +278,7 @@ fn a_runtime_may_end_in_the_middle_of_everything() {
         drop(runtime);
         eventually("they are told", SOON, || threads.iter().all(thread::JoinHandle::is_finished));
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        redlock.close_blocking().unwrap();
+        redlock.blocking_close().unwrap();
     }
 }
 
@@ -288,26 +288,26 @@ fn the_blocking_form_on_the_thread_itself_is_an_error_and_does_not_hang() {
     one_thread().block_on(async {
         // Before the engine has had a chance to run at all.
         let builder = nodes.builder().runtime(TokioRuntime::current().unwrap());
-        let refused = builder.connect_blocking().unwrap_err();
+        let refused = builder.blocking_connect().unwrap_err();
         assert!(matches!(refused, ConnectError::WouldDeadlock), "{refused}");
         let redlock = connect_here(&nodes).await;
         let refused = redlock.acquire("r").blocking().unwrap_err();
         assert!(matches!(refused, AcquireError::WouldDeadlock), "{refused}");
         let lease = redlock.acquire("r").await.unwrap();
-        let refused = lease.release_blocking().unwrap_err();
+        let refused = lease.blocking_release().unwrap_err();
         assert!(matches!(refused, ReleaseError::WouldDeadlock), "{refused}");
         eventually_here("it is released all the same", || nodes.keys() == 0).await;
 
         // A thread of the same runtime that just blocks may do so.
         let copy = redlock.clone();
-        let blocks = move || copy.acquire("r").blocking().unwrap().release_blocking().unwrap();
+        let blocks = move || copy.acquire("r").blocking().unwrap().blocking_release().unwrap();
         tokio::task::spawn_blocking(blocks).await.unwrap();
 
         drop(redlock.acquire("r").await.unwrap());
-        assert!(redlock.close_blocking().unwrap_err().unfinished > 0);
+        assert_eq!(redlock.blocking_close(), Err(CloseError::WouldDeadlock));
         assert!(matches!(redlock.acquire("r").await.unwrap_err(), AcquireError::Closed));
         redlock.close().await.unwrap();
-        redlock.close_blocking().unwrap();
+        redlock.blocking_close().unwrap();
     });
     assert_eq!(nodes.keys(), 0);
 }
@@ -318,7 +318,7 @@ fn the_blocking_form_on_an_engine_thread_is_an_error_too() {
     let nodes = [(); 3].map(|()| MemoryNode::new());
     let runtime = Arc::new(TokioRuntime::dedicated().unwrap());
     let builder = Redlock::builder().nodes(&nodes).runtime(Arc::clone(&runtime));
-    let redlock = builder.connect_blocking().unwrap();
+    let redlock = builder.blocking_connect().unwrap();
     let (told, tell) = mpsc::channel();
     runtime.spawn(Box::pin(async move {
         told.send(redlock.acquire("r").blocking().unwrap_err()).unwrap();

@@ -104,17 +104,17 @@ async fn scenario(builder: Builder) {
 
 /// The same on a thread that blocks.
 fn blocking_scenario(builder: Builder) {
-    let redlock = builder.connect_blocking().unwrap();
+    let redlock = builder.blocking_connect().unwrap();
     let lease = redlock.acquire("r").blocking().unwrap();
     assert!(redlock.try_acquire("r").blocking().unwrap_err().is_contended());
     let waiter = {
         let redlock = redlock.clone();
-        std::thread::spawn(move || redlock.acquire("r").blocking().unwrap().release_blocking())
+        std::thread::spawn(move || redlock.acquire("r").blocking().unwrap().blocking_release())
     };
-    lease.release_blocking().unwrap();
+    lease.blocking_release().unwrap();
     waiter.join().unwrap().unwrap();
     drop(redlock.acquire("r").blocking().unwrap());
-    redlock.close_blocking().unwrap();
+    redlock.blocking_close().unwrap();
     assert!(matches!(redlock.acquire("r").blocking().unwrap_err(), AcquireError::Closed));
 }
 
@@ -173,7 +173,7 @@ fn on_a_thread_that_blocks() {
 #[test]
 fn on_several_executors_at_once_with_one_redlock() {
     on_both(|nodes| {
-        let redlock = nodes.builder().connect_blocking().unwrap();
+        let redlock = nodes.builder().blocking_connect().unwrap();
         let work = |redlock: Redlock| async move {
             for _ in 0..20 {
                 redlock.acquire("shared").await.unwrap().release().await.unwrap();
@@ -184,7 +184,7 @@ fn on_several_executors_at_once_with_one_redlock() {
             scope.spawn(|| smol::block_on(work(redlock.clone())));
             scope.spawn(|| futures::executor::block_on(work(redlock.clone())));
         });
-        redlock.close_blocking().unwrap();
+        redlock.blocking_close().unwrap();
         assert_eq!(nodes.keys(), 0);
     });
 }
@@ -201,7 +201,7 @@ fn a_lease_is_released_after_its_runtime_is_gone() {
         runtime.shutdown_timeout(SOON);
         assert!(nodes.keys() >= 6, "both are held by a quorum at least");
         drop(dropped);
-        released.release_blocking().unwrap();
+        released.blocking_release().unwrap();
         nodes.emptied();
         // The same Redlock goes on to work in another runtime.
         bare_tokio().block_on(async { drop(redlock.acquire("a").await.unwrap()) });
@@ -212,7 +212,7 @@ fn a_lease_is_released_after_its_runtime_is_gone() {
 #[test]
 fn a_lease_is_released_when_it_is_the_last_handle() {
     on_both(|nodes| {
-        let redlock = nodes.builder().connect_blocking().unwrap();
+        let redlock = nodes.builder().blocking_connect().unwrap();
         let lease = redlock.acquire("r").blocking().unwrap();
         drop(redlock);
         assert!(nodes.keys() >= 3);
@@ -224,7 +224,7 @@ fn a_lease_is_released_when_it_is_the_last_handle() {
 #[test]
 fn an_acquire_dropped_by_its_runtime_leaves_nothing() {
     on_both(|nodes| {
-        let redlock = nodes.builder().connect_blocking().unwrap();
+        let redlock = nodes.builder().blocking_connect().unwrap();
         let held = redlock.acquire("held").blocking().unwrap();
         let runtime = tokio_threads();
         for _ in 0..8 {
@@ -237,8 +237,8 @@ fn an_acquire_dropped_by_its_runtime_leaves_nothing() {
         }
         eventually("somebody holds the free one", SOON, || nodes.keys() >= 6);
         runtime.shutdown_timeout(SOON);
-        held.release_blocking().unwrap();
-        redlock.close_blocking().unwrap();
+        held.blocking_release().unwrap();
+        redlock.blocking_close().unwrap();
         assert_eq!(nodes.keys(), 0);
     });
 }
@@ -270,10 +270,10 @@ fn the_engine_outlives_wakers_that_panic() {
     let runtime = TokioRuntime::dedicated().unwrap();
     let nodes = Nodes::memory();
     let builder = || nodes.builder().runtime(Arc::new(runtime.clone()));
-    let redlock = builder().connect_blocking().unwrap();
+    let redlock = builder().blocking_connect().unwrap();
     let held = redlock.acquire("r").blocking().unwrap();
     // An acquire that waits, so that the close has to wait for its own timer.
-    let closing = builder().close_timeout(Duration::from_millis(20)).connect_blocking().unwrap();
+    let closing = builder().close_timeout(Duration::from_millis(20)).blocking_connect().unwrap();
     let mut waiting = pin!(closing.acquire("r").into_future());
     assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     wake_carelessly(closing.close());
@@ -282,6 +282,6 @@ fn the_engine_outlives_wakers_that_panic() {
     wake_carelessly(runtime.sleep_until(soon));
     wake_carelessly(redlock.acquire("answered").into_future());
     // Had the thread ended, everything on it would have.
-    redlock.acquire("other").blocking().unwrap().release_blocking().unwrap();
-    held.release_blocking().unwrap();
+    redlock.acquire("other").blocking().unwrap().blocking_release().unwrap();
+    held.blocking_release().unwrap();
 }

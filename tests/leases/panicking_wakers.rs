@@ -77,11 +77,12 @@ fn a_waker_that_panics_costs_no_other_close_its_end() {
         });
         let kind = Hostile::new(|| ());
         let redlock = world.redlock.clone();
-        let mut close: Waiting<_> = Box::pin(async move { redlock.close().await });
+        let mut close: Waiting<_> =
+            Box::pin(async move { redlock.close().await.map(|closed| closed.held) });
         assert!(poll(&mut close, &kind).is_pending());
         world.pass(SECOND);
-        assert_eq!((kind.woken(), poll(&mut close, &kind)), (1, Poll::Ready(Ok(()))));
-        closes.into_iter().for_each(|close| ended(close).unwrap());
+        assert_eq!((kind.woken(), poll(&mut close, &kind)), (1, Poll::Ready(Ok(1))));
+        closes.into_iter().for_each(|close| assert_eq!(ended(close).unwrap().held, 1));
         assert_eq!(world.machine.panics(), 0);
     });
 }

@@ -62,7 +62,8 @@ fn a_redlock_is_closed_while_renewals_are_under_way() {
         .collect();
     world.pass(2 * SECOND);
     let redlock = world.redlock.clone();
-    assert_eq!(world.machine.sim.block_on(async move { redlock.close().await }), Ok(()));
+    let closed = world.machine.sim.block_on(async move { redlock.close().await });
+    assert_eq!(closed.map(|closed| closed.held), Ok(leases.len()));
     world.pass(10 * SECOND);
     all_held(&leases);
 }

@@ -14,7 +14,7 @@ const WRITE: &str = "
     return 1";
 
 fn write(store: &Server, lease: &Lease, value: &str) -> bool {
-    let token = lease.fencing_token().expect("a token").to_string();
+    let token = lease.token().expect("a token").to_string();
     number(store, &["EVAL", WRITE, "1", "object", &token, value]) == 1
 }
 

@@ -43,8 +43,8 @@ fn comparing_in_the_client_and_then_deleting_is_no_better() {
     let late = a.acquire("r").ttl(200 * MS).without_renewal().blocking().unwrap();
     expired(&cluster[0], "r");
     let lease = b.acquire("r").ttl(60 * SECOND).wait(SOON).blocking().unwrap();
-    late.release_blocking().unwrap_err();
+    late.blocking_release().unwrap_err();
     let owner = lease.owner().to_string();
     assert_eq!(cluster[0].get("r").as_deref(), Some(owner.as_bytes()));
-    lease.release_blocking().unwrap();
+    lease.blocking_release().unwrap();
 }

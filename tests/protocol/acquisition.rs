@@ -1,4 +1,4 @@
-//! When to try again and when to give up: W1 to W6, each by name.
+//! When to try again and when to give up: W1 to W7, each by name.
 //!
 //! Goal: each invariant is pinned by the smallest case that shows it. Method: a few lost rounds by hand, at the times at
 //! which the decision turns. `acquisition_histories.rs` has the same invariants over random rounds.
@@ -17,6 +17,7 @@ const SETTINGS: WaitSettings = WaitSettings {
     node_timeout: Duration::from_millis(100),
     wait: Duration::from_secs(4),
     backoff: Backoff { min: Duration::from_millis(4), max: Duration::from_millis(40) },
+    through_outages: false,
 };
 
 const QUIET: Traffic = Traffic { answered: Timestamp::ORIGIN, crowded: Timestamp::ORIGIN };
@@ -33,6 +34,7 @@ fn round(loss: RoundLoss, begun: u64) -> LostRound {
         overrun: false,
         outdated: false,
         quarantined: false,
+        quorum_after: None,
         free_after: None,
         waited_for_turn: false,
     }
@@ -127,6 +129,29 @@ fn w3_an_outage_is_borne_for_a_quarter_of_the_wait_and_for_a_node_timeout_at_lea
         let next = lost(&mut acquisition, broken(50), QUIET, last - 1);
         assert_eq!(next, Next::GiveUp(GiveUp::LastRound), "{policy:?}");
     }
+}
+
+#[test]
+fn w3_who_waits_through_outages_bears_one_for_as_long_as_it_waits() {
+    let through = |policy| {
+        let settings = WaitSettings { through_outages: true, ..SETTINGS };
+        Acquisition::new(settings, policy, start())
+    };
+    for (policy, last) in [(WaitPolicy::For(800 * MS), 798), (WaitPolicy::Unlimited, 1 << 40)] {
+        let mut acquisition = through(policy);
+        assert_eq!(lost(&mut acquisition, broken(0), QUIET, 10), again(at(11)));
+        assert_eq!(lost(&mut acquisition, broken(11), QUIET, last), again(at(last + 1)));
+    }
+    let mut limited = through(WaitPolicy::For(800 * MS));
+    assert_eq!(lost(&mut limited, broken(0), QUIET, 10), again(at(11)));
+    assert_eq!(lost(&mut limited, broken(11), QUIET, 799), Next::GiveUp(GiveUp::LastRound), "W2");
+    let mut one = through(WaitPolicy::OneRound);
+    assert_eq!(lost(&mut one, broken(0), QUIET, 10), Next::GiveUp(GiveUp::LastRound), "W1");
+    // W4 stays: whose time went by in line is told that this process has too much to do.
+    let mut slow_one = through(WaitPolicy::For(800 * MS));
+    let waited = LostRound { waited_for_turn: true, ..slow(0) };
+    assert_eq!(lost(&mut slow_one, waited, QUIET, 790), again(at(791)));
+    assert_eq!(lost(&mut slow_one, slow(791), QUIET, 799), Next::GiveUp(GiveUp::Crowded));
 }
 
 #[test]
@@ -259,6 +284,74 @@ fn w6_who_is_turned_away_by_closing_is_told_so_whatever_it_has_found() {
     }
 }
 
+/// A round that was lost by quarantines, of which enough are over so many ms after it.
+fn waits(begun: u64, after: u32) -> LostRound {
+    LostRound { quarantined: true, quorum_after: Some(after * MS), ..broken(begun) }
+}
+
+const fn quarantined(remaining: u32) -> Next {
+    let remaining = Duration::from_millis(remaining as u64);
+    Next::GiveUp(GiveUp::Quarantined { remaining })
+}
+
+#[test]
+fn w7_a_quarantine_is_waited_for_where_it_ends_before_the_deadline_and_said_at_once_where_not() {
+    for (policy, after, waited_for) in [
+        (WaitPolicy::For(800 * MS), 789, true),
+        (WaitPolicy::For(800 * MS), 790, false),
+        (WaitPolicy::For(800 * MS), 5_000, false),
+        (WaitPolicy::Unlimited, 1 << 30, true),
+        (WaitPolicy::OneRound, 0, false),
+    ] {
+        let next = lost(&mut new(policy), waits(0, after), QUIET, 10);
+        let expected = if waited_for { again(at(11)) } else { quarantined(after) };
+        assert_eq!(next, expected, "{policy:?}, {after} ms");
+    }
+}
+
+#[test]
+fn w7_that_it_is_a_quarantine_is_the_answer_whenever_that_is_given() {
+    // It should have been over by then, and was not: it is told what is left.
+    let mut acquisition = new(WaitPolicy::For(800 * MS));
+    assert_eq!(lost(&mut acquisition, waits(0, 700), QUIET, 10), again(at(11)));
+    let late = |acquisition: &Acquisition, now| {
+        Next::GiveUp(acquisition.handle_turned_away(TurnedAway::Late, at(now)))
+    };
+    assert_eq!(late(&acquisition, 110), quarantined(600));
+    assert_eq!(late(&acquisition, 900), quarantined(0));
+    assert_eq!(lost(&mut acquisition, waits(790, 0), QUIET, 799), quarantined(0));
+    // What a later round has found counts, and so does what it has not.
+    let mut acquisition = new(WaitPolicy::For(800 * MS));
+    assert_eq!(lost(&mut acquisition, waits(0, 700), QUIET, 10), again(at(11)));
+    assert_eq!(lost(&mut acquisition, broken(20), QUIET, 30), again(at(31)));
+    assert_eq!(late(&acquisition, 110), Next::GiveUp(GiveUp::LastRound));
+    let mut acquisition = new(WaitPolicy::For(800 * MS));
+    assert_eq!(lost(&mut acquisition, held(0), QUIET, 10), again(at(11)));
+    assert_eq!(lost(&mut acquisition, waits(11, 5_000), QUIET, 20), quarantined(5_000));
+    // The nodes that answered said that it is held, or that it came too late: that is known for certain.
+    for loss in [RoundLoss::Contended, RoundLoss::TooLate] {
+        let told = LostRound { loss, ..waits(0, 5_000) };
+        let next = lost(&mut new(WaitPolicy::For(10 * MS)), told, QUIET, 9);
+        assert_eq!(next, Next::GiveUp(GiveUp::LastRound), "{loss:?}");
+    }
+}
+
+#[test]
+fn w7_where_slow_nodes_would_do_it_is_tried_again_and_a_round_is_begun_again_first() {
+    let slow = |begun| LostRound { overrun: true, ..waits(begun, 5_000) };
+    let mut acquisition = new(WaitPolicy::For(800 * MS));
+    assert_eq!(lost(&mut acquisition, slow(0), QUIET, 100), again(at(101)));
+    assert_eq!(lost(&mut acquisition, slow(700), QUIET, 799), quarantined(5_000));
+    let busy = Traffic { answered: at(700), crowded: at(700) };
+    let next = lost(&mut acquisition, slow(700), busy, 799);
+    assert_eq!(next, Next::GiveUp(GiveUp::Crowded), "W4");
+
+    let changed = LostRound { outdated: true, ..waits(0, 5_000) };
+    let mut one = new(WaitPolicy::OneRound);
+    assert!(matches!(lost(&mut one, changed, QUIET, 99), Next::Again { .. }), "W1");
+    assert_eq!(lost(&mut one, changed, QUIET, 100), quarantined(5_000));
+}
+
 #[test]
 fn a_round_that_is_not_lost_has_nothing_to_say() {
     let mut round = sent(3);
@@ -273,6 +366,7 @@ fn a_round_that_is_not_lost_has_nothing_to_say() {
         overrun: false,
         outdated: false,
         quarantined: true,
+        quorum_after: None,
         free_after: Some(TTL),
         waited_for_turn: true,
     };

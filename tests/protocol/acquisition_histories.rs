@@ -1,6 +1,6 @@
 //! Acquires with random histories: lost rounds, traffic and times, which never go back.
 //!
-//! Goal: W1 to W6 hold whatever happens. Method: what the machine decides is compared with a second statement of each
+//! Goal: W1 to W7 hold whatever happens. Method: what the machine decides is compared with a second statement of each
 //! invariant, which looks through the whole history every time; and with the decision as it was taken before the machine
 //! was made (`acquisition_reference.rs`).
 
@@ -64,12 +64,16 @@ fn history() -> impl Strategy<Value = Vec<Past>> {
             // Whoever gave up needs no look at the nodes: there the two may differ, and nobody sees it.
             let outdated = flag && random % 2 == 0 && loss != RoundLoss::Abandoned;
             let quarantined = flag && random % 3 == 0;
+            // Both where it can be waited for and where it cannot.
+            let after = Duration::from_millis(u64::from(random) * 4);
+            let quorum_after = (quarantined && random % 2 == 1).then_some(after);
             let facts = LostRound {
                 loss,
                 begun,
                 overrun,
                 outdated,
                 quarantined,
+                quorum_after,
                 free_after,
                 waited_for_turn,
             };
@@ -92,11 +96,14 @@ fn policy() -> impl Strategy<Value = WaitPolicy> {
 fn settings() -> impl Strategy<Value = WaitSettings> {
     let backoff = (0..=9u32, 0..=40u32)
         .prop_map(|(min, more)| Backoff { min: min * MS, max: (min + more) * MS });
-    (1..=100u32, millis(600), backoff).prop_map(|(timeout, wait, backoff)| WaitSettings {
-        node_timeout: timeout * MS,
-        wait,
-        backoff,
-    })
+    (1..=100u32, millis(600), backoff, any::<bool>()).prop_map(
+        |(timeout, wait, backoff, through_outages)| WaitSettings {
+            node_timeout: timeout * MS,
+            wait,
+            backoff,
+            through_outages,
+        },
+    )
 }
 
 /// The invariants, each stated by the whole history of the request, the last round included.
@@ -132,6 +139,9 @@ impl Naive<'_> {
 
     /// W3: the rounds at the end in which too few nodes answered, and none was in quarantine.
     fn is_bearable(&self) -> bool {
+        if self.settings.through_outages {
+            return true;
+        }
         let outage = |past: &&Past| past.lost.loss == RoundLoss::NoQuorum && !past.lost.quarantined;
         let outage: Vec<&Past> = self.history.iter().rev().take_while(outage).collect();
         let Some(first) = outage.last() else { return true };
@@ -163,7 +173,17 @@ impl Naive<'_> {
             WaitPolicy::For(wait) => self.next().saturating_since(start()) < wait,
             WaitPolicy::Unlimited => true,
         };
-        if lasts && self.is_bearable() {
+        // W7.
+        let waits_for = match self.policy {
+            WaitPolicy::OneRound => Some(Duration::ZERO),
+            WaitPolicy::For(wait) => Some(wait),
+            WaitPolicy::Unlimited => None,
+        };
+        let in_vain = match (self.quorum_at(), waits_for) {
+            (Some(at), Some(wait)) => !lost.overrun && at.saturating_since(start()) >= wait,
+            _ => false,
+        };
+        if lasts && self.is_bearable() && !in_vain {
             return again(self.next());
         }
         // W4.
@@ -172,7 +192,21 @@ impl Naive<'_> {
         let load = lost.loss == RoundLoss::NoQuorum
             && lost.overrun
             && (waited && self.is_bearable() || crowd);
-        Next::GiveUp(if load { self.out_of_time(*now) } else { GiveUp::LastRound })
+        Next::GiveUp(if load { self.out_of_time(*now) } else { self.last_round(*now) })
+    }
+
+    /// W7: when the last round has found that a quorum will vote.
+    fn quorum_at(&self) -> Option<Timestamp> {
+        let Past { lost, now, .. } = self.last();
+        let after = lost.quorum_after.filter(|_| lost.loss == RoundLoss::NoQuorum)?;
+        Some(now.saturating_add(after))
+    }
+
+    fn last_round(&self, now: Timestamp) -> GiveUp {
+        match self.quorum_at() {
+            Some(at) => GiveUp::Quarantined { remaining: at.saturating_since(now) },
+            None => GiveUp::LastRound,
+        }
     }
 
     /// W6.
@@ -189,7 +223,7 @@ impl Naive<'_> {
     fn turned_away_late(&self, now: Timestamp) -> GiveUp {
         let last = self.last();
         let tells_more = !Self::is_held(last) && !last.lost.overrun;
-        if tells_more { GiveUp::LastRound } else { self.out_of_time(now) }
+        if tells_more { self.last_round(now) } else { self.out_of_time(now) }
     }
 }
 
@@ -210,11 +244,20 @@ fn replay(
     Ok(())
 }
 
+/// An answer as it was before a quarantine was one of its own.
+fn as_before(told: GiveUp, lost: &LostRound) -> GiveUp {
+    let is_quarantine = lost.loss == RoundLoss::NoQuorum && lost.quorum_after.is_some();
+    match told {
+        GiveUp::Quarantined { .. } if is_quarantine => GiveUp::LastRound,
+        other => other,
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn w1_to_w6_hold_for_every_history(
+    fn w1_to_w7_hold_for_every_history(
         settings in settings(),
         policy in policy(),
         history in history(),
@@ -240,6 +283,7 @@ proptest! {
         })?;
     }
 
+    /// But for quarantines: the loop reported them as an outage, and went on also where they could not end in time.
     #[test]
     fn it_decides_what_the_loop_decided_from_which_it_was_made(
         settings in settings(),
@@ -251,11 +295,24 @@ proptest! {
             let Past { lost, traffic, round_trip, random, now, line } = history.last().unwrap();
             let rounds = u32::try_from(history.len()).unwrap();
             let pause = settings.backoff.pause(rounds, *round_trip, *random);
-            prop_assert_eq!(next, reference.handle_lost_round(lost, *traffic, pause, *now));
+            let was = reference.handle_lost_round(lost, *traffic, pause, *now);
+            let ends_at = |remaining| now.saturating_add(remaining);
+            match (next, was, policy) {
+                (Next::GiveUp(quarantined @ GiveUp::Quarantined { .. }), Next::GiveUp(was), _) => {
+                    prop_assert_eq!(as_before(quarantined, lost), was);
+                }
+                (
+                    Next::GiveUp(GiveUp::Quarantined { remaining }),
+                    Next::Again { look_until: None, .. },
+                    WaitPolicy::For(wait),
+                ) => prop_assert!(ends_at(remaining) >= start().saturating_add(wait)),
+                _ => prop_assert_eq!(next, was),
+            }
             let now = now.saturating_add(*line);
             for reason in [TurnedAway::Late, TurnedAway::Closed] {
                 let told = acquisition.handle_turned_away(reason, now);
-                prop_assert_eq!(told, reference.turned_away_after(lost, reason, now));
+                let was = reference.turned_away_after(lost, reason, now);
+                prop_assert_eq!(as_before(told, lost), was);
             }
             Ok(())
         })?;

@@ -155,6 +155,8 @@ impl Reference {
             WaitPolicy::Unlimited => self.settings.wait,
         };
         let bearable = self.settings.node_timeout.max(wait / 4);
-        broken_since.is_none_or(|since| next < since.saturating_add(bearable))
+        // It was not there then: who asks for it bears whatever lasts no longer than its wait.
+        self.settings.through_outages
+            || broken_since.is_none_or(|since| next < since.saturating_add(bearable))
     }
 }

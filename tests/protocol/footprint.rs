@@ -38,7 +38,8 @@ fn ended(footprint: &mut Footprint) -> Vec<(usize, bool)> {
 
 /// A failure of a command that may have been sent, or was not, for whatever cause.
 fn failures(sent: bool) -> impl Iterator<Item = Answered> {
-    let causes = [Cause::Broken, Cause::Slow, Cause::Quarantined, Cause::Outdated];
+    let quarantined = Cause::Quarantined { remaining: Duration::from_secs(1) };
+    let causes = [Cause::Broken, Cause::Slow, quarantined, Cause::Outdated];
     causes.into_iter().map(move |cause| Err(Failure::new(sent, cause)))
 }
 

@@ -118,12 +118,13 @@ fn acquires(nodes: impl IntoIterator<Item = usize>) -> Vec<(NodeId, Command)> {
         ttl: TTL,
         hint: None,
         mark: Mark::default(),
+        note: None,
     };
     nodes.into_iter().map(|index| (node(index), command.clone())).collect()
 }
 
 fn releases(nodes: impl IntoIterator<Item = usize>) -> Vec<(NodeId, Command)> {
-    let command = Command::Release { resource: resource(), owner: owner() };
+    let command = Command::Release { resource: resource(), owner: owner(), keep: None };
     nodes.into_iter().map(|index| (node(index), command.clone())).collect()
 }
 

@@ -148,7 +148,7 @@ impl Pair {
             .into_iter()
             .map(|index| {
                 let (resource, owner) = (spec.resource.clone(), spec.owner);
-                (node(index), Command::Release { resource, owner })
+                (node(index), Command::Release { resource, owner, keep: None })
             })
             .collect();
 

@@ -57,7 +57,7 @@ impl Reports {
     }
 
     fn in_quarantine(&self) -> bool {
-        let passes = |cause| matches!(cause, Cause::Quarantined | Cause::Outdated);
+        let passes = |cause| matches!(cause, Cause::Quarantined { .. } | Cause::Outdated);
         self.failures(|cause| !passes(cause)) <= self.quorum.spare()
     }
 
@@ -66,6 +66,23 @@ impl Reports {
         let denials = self.count(|outcome| matches!(outcome, Outcome::Denied(_)));
         let others = denials + self.failures(|_| true) - outdated;
         outdated > 0 && others <= self.quorum.spare()
+    }
+
+    /// The soonest moment after which no more than the spare nodes are failed, found by trying them all.
+    fn quorum_after(&self) -> Option<Duration> {
+        let failed_at = |moment: Option<Duration>| {
+            self.failures(|cause| match cause {
+                Cause::Quarantined { remaining } => moment.is_none_or(|moment| remaining > moment),
+                // It votes in the next round.
+                Cause::Outdated => false,
+                Cause::Broken | Cause::Slow => true,
+            })
+        };
+        if failed_at(None) <= self.quorum.spare() {
+            return None;
+        }
+        let moments = (0..=LONGEST_QUARANTINE).map(|millis| millis * MS);
+        moments.into_iter().find(|moment| failed_at(Some(*moment)) <= self.quorum.spare())
     }
 
     fn free_after(&self) -> Option<Duration> {
@@ -136,15 +153,27 @@ impl Attempt {
         prop_assert_eq!(round.is_overrun(), reports.is_overrun(), "overrun: {:?}", said);
         prop_assert_eq!(round.is_outdated(), reports.is_outdated(), "outdated: {:?}", said);
         prop_assert_eq!(round.is_quarantined(), reports.in_quarantine(), "quarantined: {:?}", said);
+        prop_assert_eq!(round.quorum_after(), reports.quorum_after(), "quorum after: {:?}", said);
         prop_assert_eq!(round.free_after(), reports.free_after(), "free after: {:?}", said);
         Ok(())
     }
 }
 
-const CAUSES: [Cause; 4] = [Cause::Broken, Cause::Slow, Cause::Quarantined, Cause::Outdated];
+/// In milliseconds.
+const LONGEST_QUARANTINE: u32 = 5;
+
+const fn quarantined(millis: u32) -> Cause {
+    Cause::Quarantined { remaining: Duration::from_millis(millis as u64) }
+}
 
 fn failure(sent: impl Strategy<Value = bool>) -> impl Strategy<Value = Failure> {
-    (sent, 0..CAUSES.len()).prop_map(|(sent, cause)| Failure::new(sent, CAUSES[cause]))
+    let cause = prop_oneof![
+        Just(Cause::Broken),
+        Just(Cause::Slow),
+        (0..=LONGEST_QUARANTINE).prop_map(quarantined),
+        Just(Cause::Outdated),
+    ];
+    (sent, cause).prop_map(|(sent, cause)| Failure::new(sent, cause))
 }
 
 fn answer() -> impl Strategy<Value = Answered> {
@@ -230,13 +259,32 @@ fn a_round_is_outdated_where_nodes_that_have_changed_would_have_made_the_quorum(
 
 #[test]
 fn a_round_is_quarantined_where_at_most_the_spare_nodes_failed_otherwise() {
-    let (waits, outdated) = (failed(Cause::Quarantined), failed(Cause::Outdated));
+    let (waits, outdated) = (failed(quarantined(3)), failed(Cause::Outdated));
     let broken = failed(Cause::Broken);
     assert!(said(3, &[waits.clone(), waits.clone()]).is_quarantined());
     assert!(said(3, &[waits.clone(), outdated]).is_quarantined());
     assert!(said(3, &[waits.clone(), broken.clone()]).is_quarantined());
     assert!(!said(3, &[waits, broken.clone(), broken.clone()]).is_quarantined());
     assert!(!said(3, &[broken.clone(), broken]).is_quarantined());
+}
+
+#[test]
+fn a_quorum_is_there_when_as_many_quarantines_are_over_as_it_needs() {
+    let waits = |millis| failed(quarantined(millis));
+    let (outdated, broken, slow) =
+        (failed(Cause::Outdated), failed(Cause::Broken), failed(Cause::Slow));
+    let after = |nodes, answers: &[Answered]| said(nodes, answers).quorum_after();
+    assert_eq!(after(3, &[waits(5), waits(3)]), Some(3 * MS), "one of the two is spare");
+    assert_eq!(after(5, &[waits(5), waits(1), waits(3)]), Some(MS));
+    assert_eq!(after(3, &[waits(5), broken.clone()]), Some(5 * MS), "the spare one is broken");
+    assert_eq!(after(3, &[waits(5), slow]), Some(5 * MS));
+    assert_eq!(after(3, &[waits(0), waits(0)]), Some(Duration::ZERO), "over, and not admitted");
+    // Those that have changed vote at once.
+    assert_eq!(after(3, &[waits(5), outdated.clone()]), None);
+    assert_eq!(after(3, &[outdated.clone(), outdated]), None);
+    assert_eq!(after(3, &[broken.clone(), broken.clone()]), None, "none is in quarantine");
+    assert_eq!(after(5, &[waits(5), broken.clone(), broken.clone(), broken.clone()]), None);
+    assert_eq!(after(3, &[denied(), waits(5), denied()]), None, "two are not in the way by it");
 }
 
 #[test]
@@ -258,7 +306,7 @@ fn the_resource_is_free_when_as_many_keys_have_expired_as_a_quorum_needs() {
 fn nodes_that_could_not_be_asked_count_also_behind_the_one_that_settled_it() {
     let broken = Failure::NOT_SENT;
     let left_out = [0, 1, 3, 4].map(|index| (index, broken));
-    let waits = (2, Failure::new(false, Cause::Quarantined));
+    let waits = (2, Failure::new(false, quarantined(3)));
     let mut in_order = vec![waits];
     in_order.extend(left_out);
     in_order.sort_by_key(|(index, _)| *index);

@@ -28,8 +28,14 @@ fn fenced(nodes: usize) -> Round {
     spec.hint = Some(10);
     let mut round = Round::acquire(Quorum::of(nodes), spec, start());
     let (resource, owner) = (resource(), owner());
-    let command =
-        Command::Acquire { resource, owner, ttl: TTL, hint: Some(10), mark: Mark::default() };
+    let command = Command::Acquire {
+        resource,
+        owner,
+        ttl: TTL,
+        hint: Some(10),
+        mark: Mark::default(),
+        note: None,
+    };
     let asked: Vec<_> = (0..nodes).map(|index| (node(index), command.clone())).collect();
     assert_eq!(drain(&mut round), asked, "all nodes get the same hint");
     round

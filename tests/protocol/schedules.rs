@@ -87,7 +87,7 @@ impl Client {
 
     fn restore(&self) -> Command {
         let RoundSpec { resource, owner, ttl, .. } = self.round.spec().clone();
-        Command::Restore { resource, owner, ttl, until: start(), fenced: true }
+        Command::Restore { resource, owner, ttl, until: start(), fenced: true, note: None }
     }
 
     fn send(&mut self) {

@@ -84,3 +84,98 @@ async fn with_less_instead_of_less_or_equal_a_token_writes_once() {
     assert!(!once(&stale));
     current.release().await.unwrap();
 }
+
+/// What is charged, in a service that does not look: its books show each charge that reached it.
+const CHARGES: &str = "
+    CREATE TABLE invoice (id INTEGER PRIMARY KEY, paid INTEGER NOT NULL, fence INTEGER NOT NULL);
+    CREATE TABLE charge (invoice INTEGER NOT NULL, token INTEGER NOT NULL);
+    CREATE TABLE once (invoice INTEGER PRIMARY KEY, token INTEGER NOT NULL);
+    INSERT INTO invoice (id, paid, fence) VALUES (42, 0, 0);";
+
+/// How a holder charges the invoice; whether it did.
+type Charge = fn(&mut Connection, i64) -> bool;
+
+/// The fence alone: it refuses whoever comes late, and lets in whoever comes next, who charges again.
+fn by_fence_alone(database: &mut Connection, token: i64) -> bool {
+    let transaction = database.transaction().unwrap();
+    let moved = "UPDATE invoice SET paid = TRUE, fence = ?1 WHERE id = 42 AND fence <= ?1";
+    let charges = transaction.execute(moved, [token]).unwrap() == 1;
+    if charges {
+        transaction.execute("INSERT INTO charge VALUES (42, ?1)", [token]).unwrap();
+    }
+    transaction.commit().unwrap();
+    charges
+}
+
+/// The state of the invoice says whether it was done, and the fence who may do it.
+fn by_state(database: &mut Connection, token: i64) -> bool {
+    let transaction = database.transaction().unwrap();
+    let pay =
+        "UPDATE invoice SET paid = TRUE, fence = ?1 WHERE id = 42 AND NOT paid AND fence <= ?1";
+    let charges = transaction.execute(pay, [token]).unwrap() == 1;
+    if charges {
+        transaction.execute("INSERT INTO charge VALUES (42, ?1)", [token]).unwrap();
+    }
+    transaction.commit().unwrap();
+    charges
+}
+
+/// The effect has a row of its own, under what it is an effect of; and the fence is moved in the same transaction.
+fn by_own_row(database: &mut Connection, token: i64) -> bool {
+    let transaction = database.transaction().unwrap();
+    let fence = "UPDATE invoice SET fence = ?1 WHERE id = 42 AND fence <= ?1";
+    if transaction.execute(fence, [token]).unwrap() == 0 {
+        return false; // rolled back
+    }
+    let once = "INSERT INTO once (invoice, token) VALUES (42, ?1) ON CONFLICT DO NOTHING";
+    let charges = transaction.execute(once, [token]).unwrap() == 1;
+    if charges {
+        transaction.execute("INSERT INTO charge VALUES (42, ?1)", [token]).unwrap();
+    }
+    transaction.commit().unwrap();
+    charges
+}
+
+/// How often the invoice is charged, and by how many holders. There are two, one after the other, of whom the first is
+/// paused: before its write, or where it waits for the answer.
+async fn charges(charge: Charge, first_writes: bool) -> (i64, i64) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("invoices.sqlite");
+    let (mut of_a, mut of_b) = (Connection::open(&file).unwrap(), Connection::open(&file).unwrap());
+    of_a.execute_batch(CHARGES).unwrap();
+    let (a, b) = two_clients().await;
+
+    let paused = short_lease(&a).await;
+    let token = |lease: &Lease| i64::from(lease.token().unwrap());
+    let mut done = Vec::new();
+    if first_writes {
+        done.push(charge(&mut of_a, token(&paused)));
+    }
+    let current = next_lease(&b, &paused).await;
+    done.push(charge(&mut of_b, token(&current)));
+    // The first one wakes up: its write arrives after that of the second, or it repeats what was not answered.
+    done.push(charge(&mut of_a, token(&paused)));
+    done.push(charge(&mut of_b, token(&current)));
+    current.release().await.unwrap();
+    let query = "SELECT COUNT(*), COUNT(DISTINCT token) FROM charge";
+    let (count, holders) = of_a.query_row(query, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    let told = done.into_iter().filter(|charged| *charged).count();
+    assert_eq!(i64::try_from(told).unwrap(), count, "whoever charged is told so, and nobody else");
+    (count, holders)
+}
+
+#[tokio::test]
+async fn an_effect_under_the_name_of_its_work_happens_once_for_all_holders() {
+    for (what, charge) in [("state", by_state as Charge), ("own row", by_own_row)] {
+        for first_writes in [false, true] {
+            assert_eq!(charges(charge, first_writes).await, (1, 1), "{what}, {first_writes}");
+        }
+    }
+}
+
+/// The control: what the recipe above is for. The fence keeps the late write out, and not the next holder's.
+#[tokio::test]
+async fn a_fence_alone_charges_again_for_each_holder() {
+    assert_eq!(charges(by_fence_alone, false).await, (2, 1), "the second, and its repeat");
+    assert_eq!(charges(by_fence_alone, true).await, (3, 2), "the first, and the second twice");
+}

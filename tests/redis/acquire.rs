@@ -43,10 +43,10 @@ async fn two_clients_exclude_each_other_and_are_told_by_whom() {
 
     let busy = b.try_acquire("r").await.unwrap_err();
     assert!(busy.is_contended(), "{busy}");
-    let AcquireError::Contended { retry_after: Some(retry_after), nodes, .. } = &busy else {
+    let AcquireError::Contended { expires_in: Some(expires_in), nodes, .. } = &busy else {
         panic!("{busy}")
     };
-    assert!(*retry_after > 20 * SECOND && *retry_after <= 30 * SECOND, "{retry_after:?}");
+    assert!(*expires_in > 20 * SECOND && *expires_in <= 30 * SECOND, "{expires_in:?}");
     let owner = lease.owner().to_string();
     assert!(nodes.denials().count() >= 3, "{nodes}");
     for (_, denial) in nodes.denials() {

@@ -6,6 +6,7 @@
 
 mod backend;
 mod extensions;
+mod holders;
 mod keys;
 mod outages;
 
@@ -76,7 +77,7 @@ fn acquired(result: &Result<Lease, AcquireError>) -> String {
 }
 
 fn released(lease: Lease) -> &'static str {
-    match lease.release_blocking() {
+    match lease.blocking_release() {
         Ok(()) => "released",
         Err(ReleaseError::AlreadyEnded { .. }) => "already ended",
         Err(ReleaseError::Unconfirmed { .. }) => "unconfirmed",

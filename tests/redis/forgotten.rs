@@ -18,18 +18,18 @@ fn a_release_works_on_servers_that_have_forgotten_the_script() {
     let cluster = Cluster::start(5);
     let redlock = connect(&cluster);
     // The first release loads the script, so that the second would find it.
-    redlock.acquire("r").blocking().unwrap().release_blocking().unwrap();
+    redlock.acquire("r").blocking().unwrap().blocking_release().unwrap();
     no_key_within(&cluster, SOON);
     let lease = redlock.acquire("r").ttl(60 * SECOND).blocking().unwrap();
     cluster.iter().for_each(|server| drop(server.run(&["SCRIPT", "FLUSH"])));
     let before: Vec<u64> = cluster.iter().map(|server| server.command_calls("eval")).collect();
-    lease.release_blocking().unwrap();
+    lease.blocking_release().unwrap();
     no_key_within(&cluster, SOON);
     for (server, before) in cluster.iter().zip(before) {
         assert_eq!(server.command_calls("eval"), before + 1, "sent in full once");
     }
     // And from now on by its digest again.
-    redlock.acquire("r").blocking().unwrap().release_blocking().unwrap();
+    redlock.acquire("r").blocking().unwrap().blocking_release().unwrap();
     no_key_within(&cluster, SOON);
 }
 
@@ -49,7 +49,7 @@ fn an_acquire_dropped_on_servers_that_do_not_have_the_script_leaves_nothing() {
             assert!(polled.is_pending());
             std::thread::sleep(std::time::Duration::from_micros(round * 20));
             drop(acquire);
-            redlock.try_acquire("another").blocking().unwrap().release_blocking().unwrap();
+            redlock.try_acquire("another").blocking().unwrap().blocking_release().unwrap();
             eventually("nothing is left", 3 * SECOND, || cluster.locks_left().is_empty());
         }
     }
@@ -70,7 +70,7 @@ fn a_lease_outlives_the_restart_of_nodes_that_keep_their_keys() {
     all_ready(&redlock);
     all_ready(&other);
     assert!(other.try_acquire("r").blocking().unwrap_err().is_contended());
-    lease.release_blocking().unwrap();
+    lease.blocking_release().unwrap();
     no_key_within(&cluster, SOON);
 }
 
@@ -88,7 +88,7 @@ fn the_release_after_a_minority_was_emptied_succeeds_and_after_a_majority_tells(
             cluster.servers[..emptied].iter().all(|server| server.command_calls("info") >= 2)
         });
         all_ready(&redlock);
-        match lease.release_blocking() {
+        match lease.blocking_release() {
             Ok(()) => assert!(!ended),
             Err(ReleaseError::AlreadyEnded { .. }) => assert!(ended),
             Err(other) => panic!("{other}"),

@@ -49,7 +49,7 @@ fn what_a_cut_has_left_is_released_once_it_is_healed() {
     let lease = redlock.acquire("r").ttl(60 * SECOND).blocking().unwrap();
     eventually("all five have it", SOON, || cluster.locks_left().len() == 5);
     proxies[..2].iter().for_each(Proxy::cut);
-    lease.release_blocking().unwrap();
+    lease.blocking_release().unwrap();
     (0..2).for_each(|node| is_down(&redlock, node));
     eventually("three are released", SOON, || cluster.locks_left().len() == 2);
     proxies.iter().for_each(Proxy::heal);
@@ -81,7 +81,7 @@ fn slow_replies_take_validity_and_nothing_else() {
     // One round trip is two delays; the drift is 102 ms.
     assert!(lease.validity() <= 10 * SECOND - 202 * MS, "{:?}", lease.validity());
     proxies.iter().for_each(Proxy::heal);
-    lease.release_blocking().unwrap();
+    lease.blocking_release().unwrap();
     no_key_within(&cluster, SOON);
 }
 
@@ -99,7 +99,7 @@ fn servers_that_exchange_their_addresses_are_ready_behind_the_other_one() {
     proxies[..2].iter().for_each(Proxy::heal);
     eventually("both are behind the other address", SOON, || identities() == exchanged);
     all_ready(&redlock);
-    redlock.try_acquire("r").blocking().unwrap().release_blocking().unwrap();
+    redlock.try_acquire("r").blocking().unwrap().blocking_release().unwrap();
 }
 
 /// For as long as the one keeps its connection, the other must not vote for the same server.

@@ -15,10 +15,13 @@
 
 mod acquire;
 mod conformance;
+mod credentials;
 mod forgotten;
+mod holder;
 mod links;
 mod markers;
 mod nodes;
+mod places;
 mod refusals;
 #[cfg(all(target_os = "linux", feature = "tracing"))]
 mod resolver;
@@ -68,7 +71,7 @@ fn undisturbed(redlock: &Redlock, node_timeout: Duration) {
     let started = Instant::now();
     let lease = redlock.try_acquire("r").ttl(60 * SECOND).blocking().unwrap();
     let acquired = started.elapsed();
-    lease.release_blocking().unwrap();
+    lease.blocking_release().unwrap();
     let released = started.elapsed();
     assert!(released < node_timeout, "acquired after {acquired:?}, released after {released:?}");
 }

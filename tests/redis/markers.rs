@@ -28,7 +28,7 @@ fn a_node_with_a_field_that_others_have_corrupted_votes_again() {
         cluster[1].kill();
         is_down(&redlock, 1);
         let lease = redlock.try_acquire("r").blocking().unwrap();
-        lease.release_blocking().unwrap();
+        lease.blocking_release().unwrap();
     }
 }
 
@@ -50,7 +50,7 @@ fn a_node_whose_marker_others_have_corrupted_is_shown_with_the_reason_until_it_i
         });
         // The two others are asked, and this one is not: nothing can be left there.
         let lease = redlock.try_acquire("r").blocking().unwrap();
-        lease.release_blocking().unwrap();
+        lease.blocking_release().unwrap();
         cluster[1].kill();
         is_down(&redlock, 1);
         let error = redlock.try_acquire("r").blocking().unwrap_err();

@@ -75,8 +75,8 @@ struct Attempts;
 
 impl<S: tracing::Subscriber> Layer<S> for Attempts {
     fn on_event(&self, event: &tracing::Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
-        let debug = *event.metadata().level() == tracing::Level::DEBUG;
-        if debug && event.metadata().fields().field("reason").is_some() {
+        let attempt = *event.metadata().level() == tracing::Level::TRACE;
+        if attempt && event.metadata().fields().field("reason").is_some() {
             FAILED.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -110,7 +110,7 @@ fn a_resolver_that_hangs_is_asked_once_for_each_name_and_keeps_no_other_node_dow
         assert!(!matches!(states[0], NodeState::Down { .. }), "{states:?}");
         resolver.go_on();
         all_ready(&redlock);
-        redlock.try_acquire("r").blocking().unwrap().release_blocking().unwrap();
+        redlock.try_acquire("r").blocking().unwrap().blocking_release().unwrap();
     });
 }
 
@@ -139,8 +139,8 @@ fn many_names_that_hang_take_no_more_threads_than_the_engine_has_for_them() {
 fn a_name_that_leads_to_several_addresses_is_refused() {
     with_shim("a_name_that_leads_to_several_addresses_is_refused", 1, |_, ports| {
         let node = |host: &str| patient().node(format!("redis://{host}:{}", ports[0]));
-        node("one.test").connect_blocking().unwrap();
-        let error = node("two.test").connect_blocking().unwrap_err();
+        node("one.test").blocking_connect().unwrap();
+        let error = node("two.test").blocking_connect().unwrap_err();
         let text = chain(&error);
         let ConnectError::Refused { nodes } = &error else { panic!("{text}") };
         let (address, refusal) = nodes.refused().next().expect("a refused node");

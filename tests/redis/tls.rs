@@ -14,7 +14,7 @@ fn encrypted(cluster: &Cluster) -> Builder {
 
 /// The text of a connect that must fail because of TLS.
 fn refused(builder: Builder) -> String {
-    let error = builder.connect_timeout(3 * SECOND).connect_blocking().unwrap_err();
+    let error = builder.connect_timeout(3 * SECOND).blocking_connect().unwrap_err();
     assert!(matches!(error, ConnectError::NoQuorum { ready: 0, .. }), "{error:?}");
     chain(&error)
 }
@@ -22,7 +22,7 @@ fn refused(builder: Builder) -> String {
 fn lock_and_release(redlock: &Redlock, cluster: &Cluster) {
     let lease = redlock.acquire("r").ttl(60 * SECOND).blocking().unwrap();
     assert!(redlock.try_acquire("r").blocking().unwrap_err().is_contended());
-    lease.release_blocking().unwrap();
+    lease.blocking_release().unwrap();
     no_key_within(cluster, SOON);
 }
 

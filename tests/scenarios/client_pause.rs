@@ -58,7 +58,7 @@ fn write_all(store: &str, leases: &[Lease], value: &str) -> usize {
     let mut connection = Client::open(store).unwrap().get_connection().unwrap();
     let mut written = 0;
     for (n, lease) in leases.iter().enumerate() {
-        let token = lease.fencing_token().map_or(0, |token| token.get());
+        let token = lease.token().map_or(0, |token| token.get());
         let mut write = redis::cmd("EVAL");
         write.arg(WRITE).arg(1).arg(format!("data{n}")).arg(value).arg(token);
         written += write.query::<usize>(&mut connection).unwrap();

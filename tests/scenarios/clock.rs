@@ -116,7 +116,7 @@ fn a_jump_gives_one_holder_to_clients_that_know_the_node() {
     let (first, second) = (ready(settings(cluster, TTL)), ready(settings(cluster, TTL)));
     let held = acquire_without(cluster, &first, "r", 2);
     // Without this, the second client would meet the node for the first time after the jump.
-    second.try_acquire("other").blocking().unwrap().release_blocking().unwrap();
+    second.try_acquire("other").blocking().unwrap().blocking_release().unwrap();
     clocks.jump(1, MINUTE);
     assert_eq!(cluster[1].get("r"), None, "node 1 has forgotten");
     let error = second.try_acquire("r").blocking().unwrap_err();
@@ -131,7 +131,7 @@ fn a_jump_gives_one_holder_to_clients_that_know_the_node() {
     assert!(jumped(&error) || is_quarantined(&second, 1), "{error}");
     // From then on the node is in quarantine, for every client.
     eventually("the node is quarantined", SOON, || is_quarantined(&second, 1));
-    let fresh = settings(cluster, TTL).connect_blocking().unwrap();
+    let fresh = settings(cluster, TTL).blocking_connect().unwrap();
     for client in [&second, &fresh] {
         let state = &client.nodes()[1].state;
         assert!(matches!(state, NodeState::Quarantined { .. }), "{state:?}");
@@ -153,7 +153,7 @@ fn a_jump_takes_the_votes_that_were_on_their_way_too() {
     admit(cluster, ttl);
     let client = || ready(settings(cluster, ttl).node_timeout(node_timeout));
     let (first, second) = (client(), client());
-    second.try_acquire("other").blocking().unwrap().release_blocking().unwrap();
+    second.try_acquire("other").blocking().unwrap().blocking_release().unwrap();
     let held = acquire_without(cluster, &first, "r", 2);
     clocks.jump(1, jump);
     assert_eq!(cluster[1].get("r"), None, "node 1 has forgotten");
@@ -199,7 +199,7 @@ fn nodes_whose_clocks_jump_by_different_amounts_are_to_blame_also_where_they_are
     admit(cluster, TTL);
     for (first, second) in [(2_000_000, 6_000_000), (-3_000_000, 300_000)] {
         let redlock = ready(settings(cluster, SECOND));
-        redlock.acquire("r").wait(SOON).blocking().unwrap().release_blocking().unwrap();
+        redlock.acquire("r").wait(SOON).blocking().unwrap().blocking_release().unwrap();
         clocks.jump(0, first);
         clocks.jump(1, second);
         assert!(redlock.try_acquire("r").blocking().is_err());
@@ -227,7 +227,7 @@ fn a_client_that_meets_the_node_after_the_jump_has_the_larger_token() {
         let other = fresh.try_acquire("r").without_renewal().blocking().unwrap();
         assert!(held.is_valid() && other.is_valid(), "exclusion is not promised here");
         let gate = FenceGate::new();
-        let (old, new) = (held.fencing_token().unwrap(), other.fencing_token().unwrap());
+        let (old, new) = (held.token().unwrap(), other.token().unwrap());
         gate.admit(old).unwrap();
         gate.admit(new).unwrap();
         assert!(new > old && gate.admit(old).is_err(), "the gate keeps the older one out");

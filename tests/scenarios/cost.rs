@@ -28,8 +28,8 @@ fn an_acquire_is_one_command_to_each_node_and_a_release_another() {
     let redlock = ready(settings(&cluster, 10 * SECOND));
     // Another client loads the scripts, and leaves nothing under way.
     let other = ready(settings(&cluster, 10 * SECOND));
-    other.acquire("warm").blocking().unwrap().release_blocking().unwrap();
-    other.close_blocking().unwrap();
+    other.acquire("warm").blocking().unwrap().blocking_release().unwrap();
+    other.blocking_close().unwrap();
     let (evalsha, eval) = (calls(&cluster, "evalsha"), calls(&cluster, "eval"));
     let (set, hset) = (calls(&cluster, "set"), calls(&cluster, "hset"));
     let leases: Vec<Lease> = (0..ACQUIRES)
@@ -45,9 +45,9 @@ fn an_acquire_is_one_command_to_each_node_and_a_release_another() {
         assert!((ACQUIRES..ACQUIRES + 3).contains(&counters), "its counter: {counters}");
     }
     for lease in leases {
-        lease.release_blocking().unwrap();
+        lease.blocking_release().unwrap();
     }
-    redlock.close_blocking().unwrap();
+    redlock.blocking_close().unwrap();
     assert_eq!(calls(&cluster, "evalsha"), more(&evalsha, 2 * ACQUIRES));
     assert_eq!(calls(&cluster, "eval"), eval, "never in full");
 }
@@ -64,7 +64,7 @@ fn a_refused_acquire_is_one_command_and_its_undoing_at_most() {
     });
     let evalsha = calls(&cluster, "evalsha");
     assert!(redlock.try_acquire("r").blocking().unwrap_err().is_contended());
-    redlock.close_blocking().unwrap();
+    redlock.blocking_close().unwrap();
     for (now, before) in calls(&cluster, "evalsha").into_iter().zip(evalsha) {
         assert!((1..=2).contains(&(now - before)), "{before}, then {now}");
     }
@@ -156,7 +156,7 @@ fn renewals_share_their_commands_and_no_lease_is_lost() {
     });
     all_held(&leases);
     drop(leases);
-    redlock.close_blocking().unwrap();
+    redlock.blocking_close().unwrap();
 
     let redlock = client();
     let leases = hold(&redlock, held, false);
@@ -174,7 +174,7 @@ fn renewals_share_their_commands_and_no_lease_is_lost() {
         });
     all_held(&leases);
     drop(leases);
-    redlock.close_blocking().unwrap();
+    redlock.blocking_close().unwrap();
     assert!(together.scripts > 0, "they were renewed");
     let rate = |cost: &Cost| cost.scripts as f64 / cost.took.as_secs_f64();
     println!(

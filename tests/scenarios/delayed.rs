@@ -64,7 +64,7 @@ fn a_slow_minority_delays_nothing() {
     let lease = redlock.try_acquire("r").blocking().unwrap();
     assert!(start.elapsed() < 2 * SECOND, "{:?}", start.elapsed());
     assert!(lease.is_valid());
-    lease.release_blocking().unwrap();
+    lease.blocking_release().unwrap();
     assert!(start.elapsed() < 2 * SECOND, "{:?}", start.elapsed());
 }
 

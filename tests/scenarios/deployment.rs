@@ -16,7 +16,7 @@ fn a_new_deployment_waits_the_quarantine_and_says_why() {
     let _turn = alone();
     let cluster = Cluster::start(5);
     let start = Instant::now();
-    let redlock = settings(&cluster, MAX_TTL).connect_blocking().unwrap();
+    let redlock = settings(&cluster, MAX_TTL).blocking_connect().unwrap();
     let remaining: Vec<Duration> = redlock
         .nodes()
         .into_iter()
@@ -43,7 +43,7 @@ fn a_new_deployment_waits_the_quarantine_and_says_why() {
 fn a_client_that_comes_later_does_not_wait() {
     let cluster = super::admitted(3, 30 * SECOND);
     let start = Instant::now();
-    let redlock = settings(&cluster, 30 * SECOND).connect_blocking().unwrap();
+    let redlock = settings(&cluster, 30 * SECOND).blocking_connect().unwrap();
     let lease = redlock.acquire("r").wait(SOON).blocking().unwrap();
     assert!(lease.is_valid() && start.elapsed() < 10 * SECOND, "{:?}", start.elapsed());
 }
@@ -53,7 +53,7 @@ fn the_skip_does_not_wait() {
     let cluster = Cluster::start(3);
     let start = Instant::now();
     let redlock =
-        settings(&cluster, 30 * SECOND).danger_skip_quarantine().connect_blocking().unwrap();
+        settings(&cluster, 30 * SECOND).danger_skip_quarantine().blocking_connect().unwrap();
     drop(redlock.acquire("r").wait(SOON).blocking().unwrap());
     assert!(start.elapsed() < 10 * SECOND, "{:?}", start.elapsed());
 }
@@ -61,7 +61,7 @@ fn the_skip_does_not_wait() {
 #[test]
 fn a_strict_fleet_admits_no_node_until_an_operator_says_so() {
     let cluster = Cluster::start(3);
-    let strict = settings(&cluster, MAX_TTL).strict_admission().connect_blocking().unwrap();
+    let strict = settings(&cluster, MAX_TTL).strict_admission().blocking_connect().unwrap();
     let start = Instant::now();
     while start.elapsed() < quarantine(MAX_TTL) * 2 {
         let error = strict.acquire("r").wait(100 * MS).blocking().unwrap_err();

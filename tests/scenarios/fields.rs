@@ -17,7 +17,7 @@ fn look_at(key: &str, field: &str, value: Option<&str>) -> Option<String> {
     let client = ready(settings(&cluster, ttl));
     let lease = client.try_acquire("r").without_renewal().blocking().unwrap();
     let before = token(&lease);
-    lease.release_blocking().unwrap();
+    lease.blocking_release().unwrap();
     match value {
         Some(value) => cluster[0].run(&["HSET", key, field, value]),
         None => cluster[0].run(&["HDEL", key, field]),
@@ -29,7 +29,7 @@ fn look_at(key: &str, field: &str, value: Option<&str>) -> Option<String> {
         match client.try_acquire("r").without_renewal().blocking() {
             Ok(lease) => {
                 after = Some(token(&lease));
-                drop(lease.release_blocking());
+                drop(lease.blocking_release());
             }
             Err(error) => last = error.to_string(),
         }

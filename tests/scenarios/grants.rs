@@ -99,7 +99,7 @@ impl Arena {
                     // Some are only dropped.
                     match turn % 16 {
                         0 => drop(lease),
-                        _ => drop(lease.release_blocking()),
+                        _ => drop(lease.blocking_release()),
                     }
                 }
                 Err(

@@ -40,7 +40,7 @@ fn cluster() -> Cluster {
 /// Two clients that know the nodes. The first holds `r` by its keys on nodes 0 and 1.
 fn held(cluster: &Cluster) -> (Redlock, Lease) {
     let (first, second) = (ready(settings(cluster, TTL)), ready(settings(cluster, TTL)));
-    second.acquire("warm").blocking().unwrap().release_blocking().unwrap();
+    second.acquire("warm").blocking().unwrap().blocking_release().unwrap();
     (second, acquire_without(cluster, &first, "r", 2))
 }
 
@@ -81,7 +81,7 @@ fn a_node_that_took_over_an_older_copy_while_nobody_spoke_to_it_does_not_vote() 
     let (cluster, copy) = (cluster(), start());
     let (first, other) = (ready(settings(&cluster, TTL)), ready(settings(&cluster, TTL)));
     // The high-water mark is ahead by then, and does not rise any more while this runs.
-    other.acquire("warm").blocking().unwrap().release_blocking().unwrap();
+    other.acquire("warm").blocking().unwrap().blocking_release().unwrap();
     follow(&copy, &cluster[1]);
     copy.run(&["REPLICAOF", "NO", "ONE"]);
     let held = acquire_without(&cluster, &first, "r", 2);
@@ -161,6 +161,37 @@ fn older_data_that_is_written_back_is_noticed_by_whoever_has_seen_newer() {
     }
     assert!(cluster[1].del("r"));
     excluded(&other, &held);
+}
+
+/// The same of a marker that says that the node is joining, and has waited long enough. It has been admitted since, and
+/// has voted: whoever knows that must not believe it.
+#[test]
+fn a_wait_of_before_the_node_was_admitted_is_not_believed_by_whoever_has_seen_it_admitted() {
+    let _turn = alone();
+    let cluster = admitted(3, TTL);
+    cluster[1].flush();
+    let build = || settings(&cluster, TTL).build().unwrap();
+    let (first, second) = (build(), build());
+    let marker = || -> std::collections::HashMap<String, String> {
+        redis::from_redis_value(cluster[1].run(&["HGETALL", MARKER])).unwrap()
+    };
+    eventually("it is joining", SOON, || {
+        marker().get("state").is_some_and(|state| state == "joining")
+    });
+    let mut joining = marker();
+    let waited = format!("{} 3600000", joining["era"]);
+    joining.insert("waited".to_owned(), waited);
+    for client in [&first, &second] {
+        all_ready(client);
+    }
+    second.acquire("warm").blocking().unwrap().blocking_release().unwrap();
+    let held = acquire_without(&cluster, &first, "r", 2);
+    cluster[1].run(&["DEL", MARKER, "quorlock:counters", "quorlock:older", "r"]);
+    for (field, value) in &joining {
+        cluster[1].run(&["HSET", MARKER, field, value]);
+    }
+    excluded(&second, &held);
+    all_ready(&second);
 }
 
 /// Nothing is written to it, so that nothing fails.

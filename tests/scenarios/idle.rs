@@ -35,13 +35,13 @@ fn a_counter_that_is_not_used_is_gone_after_the_retention_and_tokens_rise_all_th
         let lease = granted(&client, "r");
         last = token(&lease);
         eventually("every node has it", SOON, || cluster.iter().all(|node| has_key(node, &lease)));
-        lease.release_blocking().unwrap();
+        lease.blocking_release().unwrap();
     }
     let used = Instant::now();
-    client.close_blocking().unwrap();
+    client.blocking_close().unwrap();
     assert!(cluster.iter().all(|node| has_counter(node, "r")));
     eventually("its counter is gone from every node", SOON, || {
-        ready(settings()).close_blocking().unwrap();
+        ready(settings()).blocking_close().unwrap();
         !cluster.iter().any(|node| has_counter(node, "r"))
     });
     assert!(used.elapsed() >= retention, "kept for {:?} only", used.elapsed());
@@ -50,7 +50,7 @@ fn a_counter_that_is_not_used_is_gone_after_the_retention_and_tokens_rise_all_th
         let lease = granted(&behind, "r");
         assert!(token(&lease) > last, "{} after {last}", token(&lease));
         last = token(&lease);
-        lease.release_blocking().unwrap();
+        lease.blocking_release().unwrap();
     }
 }
 
@@ -78,12 +78,12 @@ fn kept_for(resources: usize, name: usize) -> usize {
                 let (redlock, range) = (&redlock, range.clone());
                 scope.spawn(move || {
                     for n in range.skip(thread).step_by(TOGETHER) {
-                        granted(redlock, &format!("{n:0name$}")).release_blocking().unwrap();
+                        granted(redlock, &format!("{n:0name$}")).blocking_release().unwrap();
                     }
                 });
             }
         });
-        redlock.close_blocking().unwrap();
+        redlock.blocking_close().unwrap();
     };
     // What the server allocates for its first clients does not count.
     use_all(0..TOGETHER);

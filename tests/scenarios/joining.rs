@@ -23,7 +23,7 @@ fn observe(cluster: &Cluster, client: &Redlock, during: Duration) -> (u32, u32, 
         match client.try_acquire("r").without_renewal().blocking() {
             Ok(lease) => {
                 granted += 1;
-                drop(lease.release_blocking());
+                drop(lease.blocking_release());
             }
             Err(error) => {
                 failed += 1;
@@ -98,7 +98,7 @@ fn crowd(clients: usize, joining: bool, end: fn(&Cluster)) -> (usize, usize, Dur
                 match client.try_acquire(&*resource).without_renewal().blocking() {
                     Ok(lease) => {
                         times.push(asked.elapsed());
-                        drop(lease.release_blocking());
+                        drop(lease.blocking_release());
                     }
                     Err(error) => {
                         if failed == 0 && index == 0 {
@@ -174,7 +174,7 @@ fn nobody_is_shut_out_for_long_by_an_admission() {
                 loop {
                     match client.try_acquire(format!("r{index}")).without_renewal().blocking() {
                         Ok(lease) => {
-                            drop(lease.release_blocking());
+                            drop(lease.blocking_release());
                             break;
                         }
                         Err(error) => text = error.to_string(),
@@ -245,7 +245,7 @@ fn seals_of_one_admission() {
                 while began.elapsed() < 3 * SECOND {
                     asked += 1;
                     match client.try_acquire(format!("r{index}")).without_renewal().blocking() {
-                        Ok(lease) => drop(lease.release_blocking()),
+                        Ok(lease) => drop(lease.blocking_release()),
                         Err(_) => failed += 1,
                     }
                     std::thread::sleep(50 * MS);

@@ -53,7 +53,7 @@ fn a_key_deleted_on_a_minority_is_set_again() {
     eventually("the key is back", SOON, || (0..2).all(|node| has_key(&cluster[node], &lease)));
     assert!((0..2).all(|node| cluster[node].pttl("r") > 0), "with an end");
     lease.check().unwrap();
-    lease.release_blocking().unwrap();
+    lease.blocking_release().unwrap();
     eventually("and it is released there too", SOON, || {
         cluster.iter().all(|server| server.get("r").is_none())
     });
@@ -216,5 +216,5 @@ fn a_short_lease_is_kept_under_a_hung_minority() {
         std::thread::sleep(2 * MS);
     }
     println!("a lease of {ttl:?}, renewed for 5 s under a hung minority: least validity {least:?}");
-    lease.release_blocking().unwrap();
+    lease.blocking_release().unwrap();
 }

@@ -31,6 +31,7 @@ mod lead;
 mod loss;
 mod marked;
 mod neighbours;
+mod notes;
 mod overload;
 mod overtaken;
 mod own_clock;
@@ -42,6 +43,7 @@ mod restore;
 mod rights;
 mod rolling;
 mod scripts;
+mod short_lived;
 mod tokens;
 
 use std::{
@@ -84,7 +86,7 @@ fn quarantine(ttl: Duration) -> Duration {
 /// Makes new nodes ready at once, as if their deployment were long past.
 fn admit(cluster: &Cluster, max_ttl: Duration) {
     let redlock = ready(settings(cluster, max_ttl).danger_skip_quarantine());
-    redlock.close_blocking().unwrap();
+    redlock.blocking_close().unwrap();
 }
 
 /// Servers that have been admitted.
@@ -119,7 +121,7 @@ fn acquire_without(cluster: &Cluster, redlock: &Redlock, resource: &str, without
 /// The number of the lease's token.
 #[track_caller]
 fn token(lease: &Lease) -> u64 {
-    lease.fencing_token().expect("a fencing token").get()
+    lease.token().expect("a fencing token").get()
 }
 
 /// The value below which `share` of the sorted samples lie.

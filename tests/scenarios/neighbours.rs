@@ -20,7 +20,7 @@ fn connecting_touches_nobodys_key() {
     for classic in [false, true] {
         let builder = Redlock::builder().node(server.url()).danger_skip_quarantine();
         let redlock = ready(if classic { builder.classic() } else { builder });
-        redlock.close_blocking().unwrap();
+        redlock.blocking_close().unwrap();
     }
     for name in names {
         assert_eq!(server.get(name).as_deref(), Some(&b"somebody's"[..]), "{name}");
@@ -48,8 +48,8 @@ fn connecting_leaves_nothing_in_the_servers_log_of_denials() {
         let lease = redlock.acquire("lock:a").blocking().unwrap();
         assert!(redlock.try_acquire("lock:a").blocking().unwrap_err().is_contended());
         futures::executor::block_on(lease.extend()).unwrap();
-        lease.release_blocking().unwrap();
-        redlock.close_blocking().unwrap();
+        lease.blocking_release().unwrap();
+        redlock.blocking_close().unwrap();
         let log = format!("{:?}", server.run(&["ACL", "LOG"]));
         assert_eq!(log, "array([])", "classic: {classic}");
     }
@@ -64,7 +64,7 @@ fn another_librarys_lock_is_never_shortened() {
     let cluster = &clocks.cluster;
     admit(cluster, ttl);
     let client = ready(settings(cluster, ttl));
-    client.acquire("r").blocking().unwrap().release_blocking().unwrap();
+    client.acquire("r").blocking().unwrap().blocking_release().unwrap();
     (0..3).for_each(|node| clocks.jump(node, -40_000));
     for server in cluster {
         server.set("r", "0123456789abcdef0123456789abcdef", Some(12_000));
@@ -103,7 +103,7 @@ fn a_huge_value_at_a_polled_name_is_a_holder_like_any_other() {
                     assert_eq!(denial.holder.as_ref().map(|holder| holder.len()), Some(64));
                 }
             });
-            held.release_blocking().unwrap();
+            held.blocking_release().unwrap();
             all_ready(&redlock);
         }
     }
@@ -165,12 +165,12 @@ fn a_node_of_another_fleet_is_refused() {
         });
         assert!(other.try_acquire("r").blocking().is_err());
     }
-    first.acquire("r").blocking().unwrap().release_blocking().unwrap();
+    first.acquire("r").blocking().unwrap().blocking_release().unwrap();
     // A database of its own is a node of its own.
     let urls = cluster.urls().into_iter().take(3).map(|url| format!("{url}/1"));
     let other = Redlock::builder().nodes(urls).fleet("invoices").danger_skip_quarantine();
     let other = ready(other.connect_timeout(10 * SECOND));
-    other.acquire("r").wait(Duration::from_secs(5)).blocking().unwrap().release_blocking().unwrap();
+    other.acquire("r").wait(Duration::from_secs(5)).blocking().unwrap().blocking_release().unwrap();
 }
 
 /// A server says of all its databases that they were emptied, and of which it was it does not say.

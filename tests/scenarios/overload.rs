@@ -101,7 +101,7 @@ fn a_burst_of_acquires_waits_and_loses_no_held_lease() {
     });
     assert_eq!(lost(&held), 0);
     drop(held);
-    redlock.close_blocking().unwrap();
+    redlock.blocking_close().unwrap();
     eventually("no key is left", SOON, || cluster.locks_left().is_empty());
 }
 
@@ -134,7 +134,7 @@ fn burst_after_burst_loses_no_held_lease() {
             drop(ended.granted);
         }
     });
-    redlock.close_blocking().unwrap();
+    redlock.blocking_close().unwrap();
     assert_eq!(lost(&held), 0);
     drop(held);
     eventually("no key is left", SOON, || cluster.locks_left().is_empty());
@@ -171,7 +171,7 @@ fn futures_that_are_dropped_leave_no_memory_and_no_key_behind() {
         after.saturating_sub(before)
     );
     assert!(after < before + 16 * 1024, "{before} KiB, then {after} KiB");
-    redlock.close_blocking().unwrap();
+    redlock.blocking_close().unwrap();
     assert_eq!(cluster.locks_left(), [], "right after closing");
 }
 
@@ -232,7 +232,7 @@ fn a_connection_that_answers_late_is_kept_and_one_of_a_stopped_server_is_given_u
     assert_eq!(before, (connections(), clients()), "it is the same connection");
     proxy.heal();
     let lease = redlock.acquire("well").blocking().unwrap();
-    lease.release_blocking().unwrap();
+    lease.blocking_release().unwrap();
     eventually("what came late is released", SOON, || cluster.locks_left().is_empty());
 
     cluster[0].pause();
@@ -268,7 +268,7 @@ fn a_hiccup_of_all_servers_is_borne_by_who_waits_longer() {
         let lease = in_a_hiccup(&cluster, 150 * MS, move || request.blocking());
         let lease = lease.unwrap_or_else(|error| panic!("{error}"));
         // And a release is confirmed once it is over.
-        let released = in_a_hiccup(&cluster, 150 * MS, move || lease.release_blocking());
+        let released = in_a_hiccup(&cluster, 150 * MS, move || lease.blocking_release());
         released.unwrap_or_else(|error| panic!("{error}"));
     }
 }

@@ -32,7 +32,7 @@ fn a_lost_round_leaves_no_key(forget: impl FnOnce(&Cluster)) {
     slow.delay(50 * MS);
     assert!(redlock.try_acquire("r").ttl(ttl).blocking().unwrap_err().is_contended());
     // Nothing is under way any more when it has closed.
-    redlock.close_blocking().unwrap();
+    redlock.blocking_close().unwrap();
     // Well before it would expire.
     eventually("no key is left behind", 5 * SECOND, || cluster[2].get("r").is_none());
 }
@@ -73,8 +73,8 @@ fn a_release_during_a_restore_leaves_no_key(forget: impl FnOnce(&Cluster)) -> u6
     futures::executor::block_on(lease.extend()).unwrap();
     // The extension is the first, and the restore the second. Its answer is a tenth of a second away.
     eventually("the restore has arrived", 10 * SECOND, || scripts() == before + 2);
-    lease.release_blocking().unwrap();
-    redlock.close_blocking().unwrap();
+    lease.blocking_release().unwrap();
+    redlock.blocking_close().unwrap();
     eventually("no key is left behind", 5 * SECOND, || cluster[2].get("r").is_none());
     cluster[2].command_calls("eval") - in_full
 }

@@ -103,7 +103,7 @@ fn puts_no_node_in_quarantine(wholly: bool) {
         recovered |= skewed.try_acquire("other").blocking().is_ok();
         std::thread::sleep(5 * MS);
     }
-    let fresh = settings(&cluster, ttl).connect_blocking().unwrap();
+    let fresh = settings(&cluster, ttl).blocking_connect().unwrap();
     assert!((0..cluster.len()).all(|node| !is_quarantined(&fresh, node)));
     all_ready(&fresh);
     all_ready(&skewed);
@@ -171,12 +171,12 @@ fn a_client_whose_wall_clock_jumps_still_releases_where_it_could_not_before() {
         let lease = redlock.acquire("r").ttl(ttl).without_renewal().blocking().unwrap();
         eventually("it has all keys", SOON, || cluster.locks_left().len() == 3);
         proxy.cut();
-        lease.release_blocking().unwrap();
+        lease.blocking_release().unwrap();
         assert_eq!(cluster.locks_left(), [(1, b"r".to_vec())], "cut off");
         runtime.jump(jump);
         proxy.heal();
         eventually("its key is released", SOON, || cluster.locks_left().is_empty());
-        redlock.close_blocking().unwrap();
+        redlock.blocking_close().unwrap();
     }
 }
 
@@ -326,7 +326,7 @@ fn a_stall_of_our_clock_blames_no_near_node_of_far_ones() {
     let builder = Redlock::builder().nodes(urls).connect_timeout(10 * SECOND).ttl(ttl).max_ttl(ttl);
     let client = ready(builder.node_timeout(SECOND).runtime(Arc::clone(&runtime)));
     // An idle client: the last look is up to ten seconds old.
-    client.acquire("r").wait(SOON).blocking().unwrap().release_blocking().unwrap();
+    client.acquire("r").wait(SOON).blocking().unwrap().blocking_release().unwrap();
     runtime.stall(200 * MS, 1000);
     for _ in 0..5 {
         let _ = client.try_acquire("r").blocking();

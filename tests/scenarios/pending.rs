@@ -32,7 +32,7 @@ fn thousands_of_leases_are_gone_soon_after_a_stopped_node_goes_on() {
     });
     cluster[2].resume();
     let since = Instant::now();
-    redlock.close_blocking().unwrap();
+    redlock.blocking_close().unwrap();
     let took = since.elapsed();
     println!("{MANY} releases took {took:?}");
     assert!(cluster.locks_left().is_empty());

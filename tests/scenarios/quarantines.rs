@@ -20,7 +20,7 @@ use super::{
     MARKER, MS, SECOND, SOON, acquire_without, admitted, all_ready, alone,
     clock::Clocks,
     is_quarantined, quarantine, ready,
-    scripts::{ERA, ETAG, Node},
+    scripts::{ERA, ETAG, HOUR_MS, Node, Seen, Tell},
     settings, token,
 };
 
@@ -94,7 +94,7 @@ fn a_marker_of_another_type_is_shown_and_can_be_mended() {
         _ => false,
     };
     eventually("the reason is shown", SOON, down);
-    redlock.acquire("r").wait(SOON).blocking().unwrap().release_blocking().unwrap();
+    redlock.acquire("r").wait(SOON).blocking().unwrap().blocking_release().unwrap();
     assert!(cluster[1].del(MARKER));
     all_ready(&redlock);
 }
@@ -120,6 +120,70 @@ fn an_admission_and_a_jump_count_in_the_era_in_which_they_were_decided_on() {
     assert!(!node.admit(&third.era));
 }
 
+/// A plain look by the process of the marker, which tells of a wait.
+fn tell(node: &Node, era: &str, ms: u64) -> Seen {
+    let look = ["this", "0", "test/1", "60000", "0", "", "0"];
+    node.look_telling(&look, HOUR_MS, Tell { waited: Some((era, ms)), ..Tell::default() })
+}
+
+#[test]
+fn a_node_keeps_the_longest_wait_that_it_was_told_of_in_its_era() {
+    let node = Node::admitted();
+    assert_eq!(tell(&node, ERA, 5_000).waited, 0, "it is not joining");
+    let first = node.join(ERA);
+    assert_eq!((first.ready, first.waited), (false, 0));
+    let waits = [(0, 0), (1_500, 1_500), (900, 1_500), (1_500, 1_500), (7_000, 7_000)];
+    for (told, kept) in waits {
+        assert_eq!(tell(&node, &first.era, told).waited, kept, "{told}");
+        assert_eq!(tell(&node, ERA, 60_000).waited, kept, "of another era");
+        assert_eq!(node.join("0").waited, kept, "whoever comes is told");
+    }
+    // It forgets, or is admitted and has to join again: what it waited before counts no more.
+    node.mark(&[("identity", "that/0/00000000")]);
+    let second = tell(&node, &first.era, 60_000);
+    assert!(!second.ready && second.era != first.era && second.waited == 0, "{second:?}");
+    assert_eq!(tell(&node, &second.era, 3_000).waited, 3_000);
+    assert!(node.admit(&second.era));
+    let ready = node.join("0");
+    assert!(ready.ready && ready.waited == 0);
+    assert_eq!(node.join(&ready.era).waited, 0);
+}
+
+/// Clients of an older version begin eras too, and know nothing of waits. What others have written is no wait either.
+#[test]
+fn a_wait_counts_in_the_era_that_stands_beside_it_and_in_no_other() {
+    let node = Node::admitted();
+    let era = node.join(ERA).era;
+    let foreign = ["42 60000", "60000", "", "abc", &format!("{era} 1e9"), &format!("{era}0 60000")]
+        .map(str::to_owned);
+    for waited in foreign {
+        node.mark(&[("waited", &waited)]);
+        assert_eq!(node.join("0").waited, 0, "{waited}");
+    }
+    node.mark(&[("waited", &format!("{era} 99999999999999999999999"))]);
+    assert_eq!(node.join("0").waited, 1 << 53, "a number that is still one");
+    node.mark(&[("waited", &format!("{era} 2500"))]);
+    assert_eq!(node.join("0").waited, 2_500);
+}
+
+/// Its data went back to what it was while it was joining. A jump of its clock is no reason to wait anew.
+#[test]
+fn a_node_that_is_joining_begins_anew_if_its_data_went_back_and_for_no_other_reason() {
+    let node = Node::admitted();
+    let era = node.join(ERA).era;
+    assert_eq!(tell(&node, &era, 2_000).waited, 2_000);
+    let forced = |era: &str, letters: &str, after: u64| {
+        let look = ["this", "0", "test/1", "60000", era, letters, "0"];
+        node.look_telling(&look, HOUR_MS, Tell { after, ..Tell::default() })
+    };
+    assert_eq!((forced(&era, "", 0).era, forced("7", "l", 0).era), (era.clone(), era.clone()));
+    let newer = era.parse::<u64>().unwrap() + 5_000_000_000;
+    let again = forced(&era, "l", newer);
+    assert!(!again.ready && again.waited == 0, "{again:?}");
+    assert!(again.era.parse::<u64>().unwrap() > newer, "eras go on above what was seen");
+    assert!(!node.admit(&era), "whoever has waited before comes late");
+}
+
 /// Another client has noticed the jump before, and the node has been through its quarantine.
 #[test]
 fn a_jump_that_is_noticed_late_is_not_held_against_the_node() {
@@ -131,7 +195,7 @@ fn a_jump_that_is_noticed_late_is_not_held_against_the_node() {
     let (early, late) = (ready(settings(cluster, ttl)), ready(settings(cluster, ttl)));
     let pair = |client: &Redlock, name: &str| {
         let lease = client.acquire(name).wait(SOON).blocking().unwrap();
-        lease.release_blocking().unwrap();
+        lease.blocking_release().unwrap();
     };
     pair(&early, "a");
     pair(&late, "b");
@@ -166,9 +230,9 @@ fn a_jump_counts_in_the_era_of_which_an_acquire_has_told() {
         drop(other.acquire("a").wait(SOON).blocking().unwrap());
         state(&cluster[1]).as_deref() == Some("ready")
     });
-    other.close_blocking().unwrap();
+    other.blocking_close().unwrap();
     drop(other);
-    idle.acquire("b").blocking().unwrap().release_blocking().unwrap();
+    idle.acquire("b").blocking().unwrap().blocking_release().unwrap();
     clocks.jump(1, 60_000_000);
     eventually("it has to join again", SOON, || {
         drop(idle.try_acquire("b").blocking());
@@ -223,7 +287,7 @@ fn an_admission_costs_nobody_a_single_round() {
         let mut after = 0;
         while after < 20 {
             let lease = trying.try_acquire("r").blocking();
-            lease.unwrap_or_else(|error| panic!("{error}")).release_blocking().unwrap();
+            lease.unwrap_or_else(|error| panic!("{error}")).blocking_release().unwrap();
             tries += 1;
             after += u32::from(seals() > before);
         }

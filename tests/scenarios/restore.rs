@@ -49,7 +49,7 @@ fn a_lease_in_classic_mode_gets_its_key_back() {
     let in_full = cluster[1].command_calls("eval");
     futures::executor::block_on(lease.extend()).unwrap();
     eventually("the key is back", SOON, || has_key(&cluster[1], &lease));
-    lease.release_blocking().unwrap();
+    lease.blocking_release().unwrap();
     eventually("and gone", SOON, || cluster.keys_left().is_empty());
     assert_eq!(
         cluster[1].command_calls("eval"),

@@ -20,5 +20,5 @@ fn an_acquire_that_was_not_allowed_leaves_nothing_to_wait_for() {
     for _ in 0..10 {
         assert!(client.try_acquire("other").blocking().is_err());
     }
-    client.close_blocking().unwrap();
+    client.blocking_close().unwrap();
 }

@@ -34,7 +34,7 @@ fn held_throughout(n: usize, waiters: Waiters, during: impl FnOnce(&Cluster, &Re
     let redlock = ready(settings(&cluster, MAX_TTL).ttl(TTL));
     let first = redlock.acquire("r").blocking().unwrap();
     let earlier = token(&first);
-    first.release_blocking().unwrap();
+    first.blocking_release().unwrap();
     let lease = redlock.acquire("r").blocking().unwrap();
     let (over, checks) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {
@@ -67,14 +67,14 @@ fn held_throughout(n: usize, waiters: Waiters, during: impl FnOnce(&Cluster, &Re
     lease.check().unwrap();
     let held = token(&lease);
     assert!(held > earlier);
-    lease.release_blocking().unwrap();
+    lease.blocking_release().unwrap();
     let other = ready(settings(&cluster, MAX_TTL).ttl(TTL));
     let mut last = held;
     for client in [&redlock, &other, &redlock, &other] {
         let next = client.acquire("r").blocking().unwrap();
         assert!(token(&next) > last, "tokens rise across the losses");
         last = token(&next);
-        next.release_blocking().unwrap();
+        next.blocking_release().unwrap();
     }
 }
 

@@ -18,6 +18,7 @@ macro_rules! script {
 
 pub(crate) const ACQUIRE: &str = script!("prelude.lua" "acquire.lua");
 pub(crate) const CONFIRM: &str = script!("prelude.lua" "confirm.lua");
+const HOLDER: &str = script!("prelude.lua" "admitted.lua" "holder.lua");
 const RESTORE: &str = script!("prelude.lua" "admitted.lua" "restore.lua");
 const JOIN: &str = script!("prelude.lua" "join.lua");
 const ADMIT: &str = script!("prelude.lua" "admit.lua");
@@ -30,7 +31,7 @@ const NUMBERS: [&str; 3] = ["floor", "next_floor", "high_water"];
 
 const COUNTERS: &str = "quorlock:counters";
 const OLDER: &str = "quorlock:older";
-const HOUR_MS: &str = "3600000";
+pub(crate) const HOUR_MS: &str = "3600000";
 
 /// The process, its database, and that it was nobody's replica.
 const IDENTITY: &str = "this/0/00000000";
@@ -53,12 +54,14 @@ pub(crate) struct Ask<'a> {
     pub(crate) latest: u64,
     /// What the high-water mark was when the marker was looked at last; the one of now where this is none.
     pub(crate) high_water: Option<u64>,
+    /// What the holder leaves, if it has a label.
+    pub(crate) note: Option<&'a str>,
 }
 
 impl<'a> Ask<'a> {
     /// For ten seconds, without a hint and without a deadline.
     pub(crate) fn of(owner: &'a str) -> Self {
-        Self { etag: ETAG, owner, ttl_ms: 10_000, hint: 0, latest: 0, high_water: None }
+        Self { etag: ETAG, owner, ttl_ms: 10_000, hint: 0, latest: 0, high_water: None, note: None }
     }
 }
 
@@ -70,6 +73,16 @@ pub(crate) struct Seen {
     pub(crate) era: String,
     pub(crate) floor: u64,
     pub(crate) high_water: u64,
+    pub(crate) waited: u64,
+}
+
+/// What a look tells of a node's waits.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Tell<'a> {
+    /// The newest era that the client has seen.
+    pub(crate) after: u64,
+    /// For how many ms the node has been joining, and in which era.
+    pub(crate) waited: Option<(&'a str, u64)>,
 }
 
 impl Node {
@@ -191,7 +204,9 @@ impl Node {
         let next_floor = marked("next_floor");
         let head = format!("{} {high_water:016} {next_floor:016}", ask.etag);
         let within = u8::from(next_floor < ask.hint && ask.hint <= high_water).to_string();
-        match self.eval(ACQUIRE, &[&head, ask.owner, &ttl, &hint, &latest, &within]) {
+        let args = [&head, ask.owner, &ttl, &hint, &latest, &within];
+        let args: Vec<&str> = args.into_iter().chain(ask.note).collect();
+        match self.eval(ACQUIRE, &args) {
             Value::Array(answer) => answer,
             other => vec![other],
         }
@@ -206,6 +221,18 @@ impl Node {
             [Value::Int(_)] => ask.hint,
             other => panic!("not granted: {other:?}"),
         }
+    }
+
+    /// It is denied.
+    #[track_caller]
+    pub(crate) fn granted_nothing(&self, ask: Ask<'_>) {
+        assert_eq!(self.code(ask), 0);
+    }
+
+    /// The first number of the answer to who holds the resource.
+    #[track_caller]
+    pub(crate) fn asked_who_holds(&self) -> i64 {
+        self.first(self.eval(HOLDER, &[IDENTITY]))
     }
 
     /// The first number of an answer.
@@ -238,6 +265,33 @@ impl Node {
         self.first(self.eval(RESTORE, &[IDENTITY, owner, "10000", &latest.to_string()]))
     }
 
+    /// The same for a holder with a label.
+    #[track_caller]
+    pub(crate) fn restored_with(&self, owner: &str, note: &str) -> i64 {
+        let latest = (self.now_us() + 1_000_000).to_string();
+        self.first(self.eval(RESTORE, &[IDENTITY, owner, "10000", &latest, note]))
+    }
+
+    /// What stands behind the digits of the counter, in either generation.
+    pub(crate) fn entry(&self) -> Option<String> {
+        let entry = |key| -> Option<String> {
+            redis::from_redis_value(self.server.run(&["HGET", key, RESOURCE])).unwrap()
+        };
+        let entry = entry(COUNTERS).or_else(|| entry(OLDER))?;
+        Some(entry[16..].to_owned())
+    }
+
+    /// Who holds the resource: how many ms are left, the value, and the entry.
+    #[track_caller]
+    pub(crate) fn holder(&self) -> (i64, Option<String>, Option<String>) {
+        let Value::Array(answer) = self.eval(HOLDER, &[IDENTITY]) else { panic!("no array") };
+        let [Value::Int(1), Value::Int(_), Value::Int(left), value, entry] = &answer[..] else {
+            panic!("{answer:?}")
+        };
+        let text = |value: &Value| redis::from_redis_value(value.clone()).unwrap();
+        (*left, text(value), text(entry))
+    }
+
     /// Looks at the marker; one that is ready in the era `force` has to join again.
     #[track_caller]
     pub(crate) fn join(&self, force: &str) -> Seen {
@@ -253,24 +307,51 @@ impl Node {
     /// The same, and keeps counters for so many ms.
     #[track_caller]
     pub(crate) fn look_keeping(&self, args: &[&str; 7], retention_ms: &str) -> Seen {
-        let answer = self.eval(JOIN, &[&args[..], &[retention_ms]].concat());
-        let Value::Array(answer) = answer else { panic!("no array") };
+        self.look_telling(args, retention_ms, Tell::default())
+    }
+
+    /// The same, and tells the node of its waits.
+    #[track_caller]
+    pub(crate) fn look_telling(
+        &self,
+        args: &[&str; 7],
+        retention_ms: &str,
+        tell: Tell<'_>,
+    ) -> Seen {
+        let (era, waited) = tell.waited.unwrap_or(("0", 0));
+        let (after, waited) = (tell.after.to_string(), waited.to_string());
+        let rest = [retention_ms, &after, era, &waited];
+        let Value::Array(answer) = self.eval(JOIN, &[&args[..], &rest].concat()) else {
+            panic!("no array")
+        };
         let text = |value: &Value| -> String { redis::from_redis_value(value.clone()).unwrap() };
-        let [Value::Int(ready @ (0 | 1)), Value::Int(_), _, head, era, _, floor, high_water, _, _] =
-            &answer[..]
+        let [
+            Value::Int(ready @ (0 | 1)),
+            Value::Int(_),
+            _,
+            head,
+            era,
+            _,
+            floor,
+            high_water,
+            _,
+            _,
+            waited,
+        ] = &answer[..]
         else {
             panic!("{answer:?}")
         };
         let number = |value| text(value).parse().expect("a number");
         let (head, era) = (text(head), text(era));
         let etag = head.split(' ').next().unwrap_or_default().to_owned();
-        Seen { ready: *ready == 1, etag, era, floor: number(floor), high_water: number(high_water) }
+        let [floor, high_water, waited] = [floor, high_water, waited].map(number);
+        Seen { ready: *ready == 1, etag, era, floor, high_water, waited }
     }
 
     /// The first number of the answer to a look.
     #[track_caller]
     pub(crate) fn look_code(&self, args: &[&str; 7]) -> i64 {
-        self.first(self.eval(JOIN, &[&args[..], &[HOUR_MS]].concat()))
+        self.first(self.eval(JOIN, &[&args[..], &[HOUR_MS, "0", "0", "0"]].concat()))
     }
 
     /// Whether the node has been admitted, above a counter of 7.

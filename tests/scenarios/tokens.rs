@@ -98,9 +98,9 @@ fn tokens_rise_although_node_clocks_were_days_ahead_for_a_moment() {
     for _ in 0..3 {
         let lease = granted(&client);
         last = token(&lease);
-        lease.release_blocking().unwrap();
+        lease.blocking_release().unwrap();
     }
-    client.close_blocking().unwrap();
+    client.blocking_close().unwrap();
     drop(client);
     for node in 0..3 {
         cluster[node].run(&["SET", "canary", "", "EX", "90000"]);
@@ -187,7 +187,7 @@ fn tokens_rise_after_a_majority_forgot() {
         let token = token(&lease);
         assert!(token > last, "{what}: {token} after {last}");
         eventually("all have it", SOON, || cluster.iter().all(|node| has_key(node, &lease)));
-        lease.release_blocking().unwrap();
+        lease.blocking_release().unwrap();
         last = token;
     };
     next("new");
@@ -217,7 +217,7 @@ fn a_counter_that_somebody_wrote_ends_nothing() {
         let lease = granted(&client);
         let ahead = Duration::from_micros(token(&lease)).saturating_sub(now);
         assert!(ahead < 3 * 60 * SECOND, "{ahead:?} ahead");
-        lease.release_blocking().unwrap();
+        lease.blocking_release().unwrap();
     }
 }
 

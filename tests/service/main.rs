@@ -85,9 +85,9 @@ impl Instance {
 fn sixty_requests_at_three_instances_charge_once() {
     let world = World::new();
     let bank = Duration::from_millis(100);
-    let instances = [(); 3].map(|()| world.instance(bank));
+    let instances: [Instance; 3] = std::array::from_fn(|_| world.instance(bank));
     let answers: Vec<(u16, String)> = thread::scope(|scope| {
-        let ask = |request| {
+        let ask = |request: usize| {
             let address = instances[request % 3].address;
             scope.spawn(move || post(address, PAYMENT))
         };
@@ -108,7 +108,7 @@ fn an_instance_that_is_stopped_between_check_and_write_does_not_charge_again() {
     thread::scope(|scope| {
         let (to_first, to_second) = (first.address, second.address);
         let asked_first = scope.spawn(move || post(to_first, PAYMENT));
-        let early = first.line("invoice 42: writing, token ");
+        let early = first.line("invoice 42: paying, token ");
         first.process.pause();
         assert!(world.charges().is_empty(), "it was stopped before its write");
 

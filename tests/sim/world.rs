@@ -12,7 +12,7 @@ use std::{
 
 use futures::future::{Either, select};
 use quorlock::{
-    AcquireError, ExtendError, LeaseLost, Redlock,
+    AcquireError, CloseError, ExtendError, LeaseLost, Redlock,
     node::NodeSpec,
     protocol::{FencingToken, Timestamp},
     runtime::Runtime,
@@ -219,7 +219,7 @@ async fn live(
         };
         let from = runtime.now();
         let owner = lease.owner().to_string();
-        let token = lease.fencing_token().map(FencingToken::get);
+        let token = lease.token().ok().map(FencingToken::get);
         assert_eq!(token.is_some(), setup.mode != Mode::Classic);
         runtime.note(format_args!("client {client} holds {resource} as {owner}, token {token:?}"));
         // Most hold it for a moment, and some for longer than it lasts without a renewal.
@@ -341,7 +341,9 @@ impl World {
         for (client, redlock) in redlocks.iter().enumerate() {
             let redlock = redlock.clone();
             let closed = self.runtime.block_on(async move { redlock.close().await });
-            closed.map_err(|e| Violation::NotClosed { client, unfinished: e.unfinished })?;
+            if let Err(CloseError::Unfinished { unfinished }) = closed {
+                return Err(Violation::NotClosed { client, unfinished });
+            }
         }
         for (server, keys) in self.servers.iter().map(SimServer::keys).enumerate() {
             if !keys.is_empty() {

@@ -17,7 +17,7 @@ use self::store::{Entry, Store};
 use super::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus, Watcher};
 use crate::{
     lock::Lock,
-    protocol::{Command, Floor, Join, Marker, Reply, Resource, Timestamp},
+    protocol::{Command, Floor, Join, Marker, Reply, Resource, Sighting, Timestamp},
     runtime,
 };
 
@@ -47,6 +47,9 @@ pub struct MemoryNode {
 }
 
 struct Shared {
+    /// Its place in a fleet under test, by which it is easier to tell than by a number that nobody chose.
+    #[cfg(feature = "testing")]
+    place: Option<usize>,
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
     state: Lock<State>,
 }
@@ -66,7 +69,20 @@ struct State {
 enum Mode {
     Running,
     Paused,
+    /// It runs, and nobody reaches it.
+    Disconnected,
     Killed,
+}
+
+impl Mode {
+    /// Why nobody reaches it, if that is so.
+    fn unreachable(self) -> Option<Arc<str>> {
+        match self {
+            Self::Running | Self::Paused => None,
+            Self::Disconnected => Some(Arc::from("the node has been disconnected")),
+            Self::Killed => Some(Arc::from("the node has been killed")),
+        }
+    }
 }
 
 impl MemoryNode {
@@ -85,7 +101,27 @@ impl MemoryNode {
             queue: Vec::new(),
             watchers: Vec::new(),
         });
-        Self { shared: Arc::new(Shared { clock: Box::new(clock), state }) }
+        Self {
+            shared: Arc::new(Shared {
+                #[cfg(feature = "testing")]
+                place: None,
+                clock: Box::new(clock),
+                state,
+            }),
+        }
+    }
+
+    /// The same, with a place in a fleet to be called by.
+    #[cfg(feature = "testing")]
+    pub(crate) fn at_place(
+        place: usize,
+        clock: impl Fn() -> Timestamp + Send + Sync + 'static,
+    ) -> Self {
+        let mut node = Self::with_clock(clock);
+        if let Some(shared) = Arc::get_mut(&mut node.shared) {
+            shared.place = Some(place);
+        }
+        node
     }
 
     /// Ends the node as `kill -9` would end a server without persistence: its keys are gone, and
@@ -100,7 +136,22 @@ impl MemoryNode {
         self.set_mode(Mode::Running);
     }
 
-    /// Stops the node as SIGSTOP would: commands arrive and are not executed. A killed node stays killed.
+    /// Cuts the node off, as a broken network would: nobody reaches it, and it keeps what it has. Commands that it had
+    /// not answered get no answer. A killed node stays killed.
+    pub fn disconnect(&self) {
+        if self.state().mode != Mode::Killed {
+            self.set_mode(Mode::Disconnected);
+        }
+    }
+
+    /// Lets a node be reached again after [`disconnect`](MemoryNode::disconnect), with what it had.
+    pub fn reconnect(&self) {
+        if self.state().mode == Mode::Disconnected {
+            self.set_mode(Mode::Running);
+        }
+    }
+
+    /// Stops the node as SIGSTOP would: commands arrive and are not executed. One that nobody reaches stays as it is.
     pub fn pause(&self) {
         if self.state().mode == Mode::Running {
             self.set_mode(Mode::Paused);
@@ -158,6 +209,8 @@ impl MemoryNode {
                         freed.extend(key);
                     }
                 }
+                // What it had not read yet never arrives.
+                Mode::Disconnected => forgotten = std::mem::take(&mut state.queue),
                 Mode::Paused => {}
             }
             state.watchers.retain(Watcher::is_needed);
@@ -173,12 +226,21 @@ impl MemoryNode {
         tell_freed(&watchers, &freed);
     }
 
+    fn address(&self) -> String {
+        #[cfg(feature = "testing")]
+        if let Some(place) = self.shared.place {
+            return format!("testing:{place}");
+        }
+        format!("memory:{:p}", Arc::as_ptr(&self.shared))
+    }
+
     fn running(&self) -> Result<MutexGuard<'_, State>, NodeError> {
         let state = self.state();
         if state.mode == Mode::Running {
             return Ok(state);
         }
-        Err(NodeError::NotConnected { reason: Arc::from("the node does not run") })
+        let paused = || Arc::from("the node has been paused");
+        Err(NodeError::NotConnected { reason: state.mode.unreachable().unwrap_or_else(paused) })
     }
 
     fn now(&self) -> Timestamp {
@@ -198,7 +260,7 @@ impl State {
         now: Timestamp,
     ) -> (Result<Reply, NodeError>, Option<Resource>) {
         let released = match &command {
-            Command::Release { resource, .. } => Some(resource.clone()),
+            Command::Release { resource, keep: None, .. } => Some(resource.clone()),
             _ => None,
         };
         let reply = self.store.execute(command, now, wall_us(now));
@@ -250,8 +312,8 @@ impl Node for MemoryNode {
                         tell_freed(&watchers, &[freed]);
                         return reply;
                     }
-                    Mode::Killed => {
-                        let reason = Arc::from("the node has been killed");
+                    mode @ (Mode::Disconnected | Mode::Killed) => {
+                        let reason = mode.unreachable().unwrap_or_default();
                         return Err(NodeError::NotConnected { reason });
                     }
                     Mode::Paused => {
@@ -263,7 +325,7 @@ impl Node for MemoryNode {
                 }
             };
             answer.await.unwrap_or_else(|_| {
-                let reason = Arc::from("the node was killed before it answered");
+                let reason = Arc::from("the node was killed or disconnected before it answered");
                 Err(NodeError::ConnectionLost { reason })
             })
         })
@@ -280,23 +342,22 @@ impl Node for MemoryNode {
         Box::pin(std::future::ready(admitted))
     }
 
+    fn holder(&self, resource: Resource, fenced: bool) -> NodeFuture<Sighting> {
+        let now = self.now();
+        let seen = self.running().and_then(|mut state| state.store.holder(&resource, fenced, now));
+        Box::pin(std::future::ready(seen))
+    }
+
     fn reachable(&self) -> Result<(), NodeError> {
-        match self.state().mode {
-            Mode::Running | Mode::Paused => Ok(()),
-            Mode::Killed => {
-                Err(NodeError::NotConnected { reason: Arc::from("the node has been killed") })
-            }
-        }
+        let unreachable = self.state().mode.unreachable();
+        unreachable.map_or(Ok(()), |reason| Err(NodeError::NotConnected { reason }))
     }
 
     fn status(&self) -> NodeStatus {
-        let address = format!("memory:{:p}", Arc::as_ptr(&self.shared));
         let state = self.state();
-        let shown = match state.mode {
-            Mode::Running | Mode::Paused => NodeState::Ready,
-            Mode::Killed => NodeState::Down { reason: Arc::from("the node has been killed") },
-        };
-        let mut status = NodeStatus::new(Arc::from(address), shown);
+        let unreachable = state.mode.unreachable();
+        let shown = unreachable.map_or(NodeState::Ready, |reason| NodeState::Down { reason });
+        let mut status = NodeStatus::new(Arc::from(self.address()), shown);
         status.identity = Some(Arc::from(format!("life {}", state.life)));
         status
     }

@@ -7,8 +7,8 @@ use std::{collections::HashMap, time::Duration};
 use crate::{
     node::NodeError,
     protocol::{
-        Command, Denial, FencingToken, Floor, Join, Mark, Marker, Owner, Reply, Resource,
-        Timestamp, validity,
+        Command, Denial, FencingToken, Floor, Join, KeyHolder, Mark, Marker, Note, Owner, Reply,
+        Resource, Sighting, Timestamp, validity,
     },
 };
 
@@ -24,7 +24,7 @@ pub(super) struct Store {
     keys: HashMap<Vec<u8>, Entry>,
     /// Counters are kept for ever here, whatever the retention, so that there is one generation of them, and the floor
     /// stays.
-    fences: HashMap<Vec<u8>, u64>,
+    fences: HashMap<Vec<u8>, Counter>,
     floor: u64,
     high_water: u64,
     max_ttl: Duration,
@@ -36,7 +36,17 @@ pub(super) struct Store {
     kept: bool,
     /// It was joining while a majority had forgotten.
     orphaned: bool,
+    /// For how long it has been joining in this era, as the longest that a client has told it.
+    waited: Duration,
     pub(super) ready: bool,
+}
+
+/// The counter of a resource, for whom it was raised, and what that one left.
+#[derive(Debug)]
+struct Counter {
+    value: u64,
+    owner: Owner,
+    note: Option<Note>,
 }
 
 #[derive(Debug)]
@@ -70,11 +80,12 @@ impl Store {
         wall_us: u64,
     ) -> Result<Reply, NodeError> {
         match command {
-            Command::Acquire { resource, owner, ttl, hint, mark } => {
+            Command::Acquire { resource, owner, ttl, hint, mark, note } => {
                 if hint.is_some() {
                     self.still_in(mark)?;
                 }
-                self.acquire(&resource, owner, ttl, hint, now, wall_us)
+                let key = (&resource, owner, ttl, note);
+                self.acquire(key, hint, now, wall_us)
             }
             Command::Confirm { resource, owner, token, mark } => {
                 self.still_in(mark)?;
@@ -95,7 +106,7 @@ impl Store {
                 })
             }
             // Like the end of an acquire, that of a restore is in a clock that this node does not know.
-            Command::Restore { resource, owner, ttl, until: _, fenced } => {
+            Command::Restore { resource, owner, ttl, until: _, fenced, note } => {
                 if fenced {
                     self.admitted()?;
                 }
@@ -103,17 +114,26 @@ impl Store {
                     return Ok(Reply::Denied(Denial::default()));
                 }
                 self.set(&resource, owner, ttl, now);
+                if let Some(note) = note.filter(|_| fenced) {
+                    // The note is left again, and the counter stays where it is.
+                    let value = self.counter(&resource).unwrap_or(self.floor);
+                    let counter = Counter { value, owner, note: Some(note) };
+                    self.fences.insert(resource.as_bytes().to_vec(), counter);
+                }
                 Ok(Reply::Granted(None))
             }
-            Command::Release { resource, owner } => {
+            Command::Release { resource, owner, keep } => {
                 let keys = self.keys(now);
-                let ours = keys
-                    .get(resource.as_bytes())
-                    .is_some_and(|entry| entry.value == owner.to_hex());
-                if !ours {
+                let Some(entry) = keys.get_mut(resource.as_bytes()) else {
+                    return Ok(Reply::Denied(Denial::gone()));
+                };
+                if entry.value != owner.to_hex() {
                     return Ok(Reply::Denied(Denial::default()));
                 }
-                keys.remove(resource.as_bytes());
+                match keep {
+                    Some(keep) => entry.expires = Some(now.saturating_add(wire(keep))),
+                    None => drop(keys.remove(resource.as_bytes())),
+                }
                 Ok(Reply::Granted(None))
             }
         }
@@ -131,9 +151,7 @@ impl Store {
 
     fn acquire(
         &mut self,
-        resource: &Resource,
-        owner: Owner,
-        ttl: Duration,
+        (resource, owner, ttl, note): (&Resource, Owner, Duration, Option<Note>),
         hint: Option<u64>,
         now: Timestamp,
         wall_us: u64,
@@ -145,13 +163,13 @@ impl Store {
             None => None,
             Some(hint) => {
                 let hint = hint.min(wall_us.saturating_add(HINT_AHEAD_US));
-                let counter = self.fences.get(resource.as_bytes()).copied().unwrap_or(0);
+                let counter = self.counter(resource).unwrap_or(0);
                 // Above the counter and the floor, and as high as the hint, so that nodes agree at once.
                 let fence = hint.max(counter.max(self.floor).saturating_add(1));
                 if fence > FencingToken::MAX.get() {
                     return Err(NodeError::CounterExhausted);
                 }
-                self.raise(resource, fence);
+                self.raise(resource, Counter { value: fence, owner, note });
                 Some(FencingToken::new(fence))
             }
         };
@@ -171,18 +189,48 @@ impl Store {
             .get(resource.as_bytes())
             .is_some_and(|entry| entry.value == owner.to_hex());
         // The guard of the proof: without it two holders can get one token (`docs/algorithm.md`).
-        let behind =
-            self.fences.get(resource.as_bytes()).is_some_and(|counter| *counter <= token.get());
+        let behind = self.counter(resource).is_some_and(|counter| counter <= token.get());
         if !(ours && behind) {
             return Reply::Denied(Denial::default());
         }
-        self.raise(resource, token.get());
+        // With the note that it has left, if the counter was raised for it.
+        let before = self.fences.get(resource.as_bytes()).filter(|before| before.owner == owner);
+        let note = before.and_then(|before| before.note.clone());
+        self.raise(resource, Counter { value: token.get(), owner, note });
         Reply::Granted(Some(token))
     }
 
-    fn raise(&mut self, resource: &Resource, fence: u64) {
-        self.fences.insert(resource.as_bytes().to_vec(), fence);
-        self.high_water = self.high_water.max(fence);
+    fn counter(&self, resource: &Resource) -> Option<u64> {
+        self.fences.get(resource.as_bytes()).map(|counter| counter.value)
+    }
+
+    fn raise(&mut self, resource: &Resource, counter: Counter) {
+        self.high_water = self.high_water.max(counter.value);
+        self.fences.insert(resource.as_bytes().to_vec(), counter);
+    }
+
+    /// Who holds a key.
+    pub(super) fn holder(
+        &mut self,
+        resource: &Resource,
+        fenced: bool,
+        now: Timestamp,
+    ) -> Result<Sighting, NodeError> {
+        if fenced {
+            self.admitted()?;
+        }
+        let Some(entry) = self.keys(now).get(resource.as_bytes()) else {
+            return Ok(Sighting::Free);
+        };
+        let Denial { holder, remaining, .. } = entry.denial(now);
+        let seen = KeyHolder::new(holder, remaining);
+        let counter = self.fences.get(resource.as_bytes()).filter(|_| fenced);
+        Ok(Sighting::Held(match counter.filter(|counter| seen.owner() == Some(counter.owner)) {
+            Some(counter) => {
+                seen.granted(Some(FencingToken::new(counter.value)), counter.note.clone())
+            }
+            None => seen,
+        }))
     }
 
     fn set(&mut self, resource: &Resource, owner: Owner, ttl: Duration, now: Timestamp) {
@@ -194,22 +242,30 @@ impl Store {
     /// Reads the marker, and raises the longest ttl.
     pub(super) fn join(&mut self, join: Join) -> Marker {
         self.max_ttl = self.max_ttl.max(join.max_ttl);
-        if self.ready && join.force == Some(self.era) {
+        if (self.ready || join.lost) && join.force == Some(self.era) {
             self.ready = false;
+            self.era = self.era.max(join.after);
             self.begin_era();
             self.kept = !join.lost;
+        }
+        if let Some((era, waited)) = join.waited
+            && !self.ready
+            && era == self.era
+        {
+            self.waited = self.waited.max(Duration::from_millis(validity::whole_millis(waited)));
         }
         self.orphaned |= join.orphaned && !self.ready;
         if self.ready && join.seal {
             self.seal += 1;
         }
         let marker = Marker::new(self.ready, self.max_ttl, self.high_water).above(self.floor);
-        marker.in_era(self.era).sealed(self.seal).kept(self.kept).orphaned(self.orphaned)
+        let marker = marker.in_era(self.era).sealed(self.seal).waited(self.waited);
+        marker.kept(self.kept).orphaned(self.orphaned)
     }
 
     fn begin_era(&mut self) {
         self.era += 1;
-        (self.seal, self.kept, self.orphaned) = (0, false, false);
+        (self.seal, self.kept, self.orphaned, self.waited) = (0, false, false, Duration::ZERO);
     }
 
     /// Lets the node vote.

@@ -13,7 +13,7 @@ use redis::{Cmd, from_redis_value};
 use super::{
     errors,
     link::Link,
-    script::{self, OWN},
+    script::{self, OWN, THROWAWAY},
     signs::Room,
 };
 use crate::node::{NodeContext, NodeError, Refusal};
@@ -61,8 +61,13 @@ fn scripts(classic: bool) -> impl Iterator<Item = impl FnMut(&mut Cmd)> {
     })
 }
 
-/// Asks a server on a new connection who it is, and refuses one that must not vote.
-pub(super) async fn check(link: &Link, context: &NodeContext) -> Result<Identity, NodeError> {
+/// Asks a server on a new connection who it is, and refuses one that must not vote. `local` says that it is certainly on
+/// this machine.
+pub(super) async fn check(
+    link: &Link,
+    context: &NodeContext,
+    local: bool,
+) -> Result<Identity, NodeError> {
     let info = info(link).await?;
     let identity =
         judge(&info, context.allow_eviction(), context.classic()).map_err(NodeError::Refused)?;
@@ -83,11 +88,33 @@ pub(super) async fn check(link: &Link, context: &NodeContext) -> Result<Identity
             message,
         }));
     }
-    match loaded.into_iter().find_map(|answer| answer.err().filter(NodeError::sent)) {
-        Some(error) => Err(error),
-        // Whatever else the server said, it knows the script now.
-        None => Ok(identity),
+    if let Some(error) = loaded.into_iter().find_map(|answer| answer.err().filter(NodeError::sent))
+    {
+        return Err(error);
     }
+    // Whatever else the server said, it knows the scripts now.
+    let needs_word = asks_for_throwaway(context.skips_quarantine(), context.classic(), local);
+    if needs_word && !says_throwaway(link).await? {
+        return Err(NodeError::Refused(Refusal::NotThrowaway));
+    }
+    Ok(identity)
+}
+
+/// Whether the server itself has to say that it may be thrown away. In classic mode there is no quarantine to skip.
+const fn asks_for_throwaway(skips_quarantine: bool, classic: bool, local: bool) -> bool {
+    skips_quarantine && !classic && !local
+}
+
+/// Whether the server has the key that says so, of whatever type. `PTTL` is a right that the scripts need anyway.
+async fn says_throwaway(link: &Link) -> Result<bool, NodeError> {
+    let ask = |command: &mut Cmd| {
+        command.arg("PTTL").arg(THROWAWAY);
+    };
+    let value = link.send(Room::Others, ask).await?;
+    let left = from_redis_value::<i64>(value)
+        .map_err(|error| NodeError::Unexpected { message: Arc::from(error.to_string()) })?;
+    // -1 is a key without an end, and -2 no key.
+    Ok(left != -2)
 }
 
 /// Has the server say, on this connection, when all its data is dropped or exchanged: by `FLUSHALL`, or because it takes
@@ -131,6 +158,10 @@ fn judge(info: &str, allow_eviction: bool, classic: bool) -> Result<Identity, Re
     if known.is_some_and(|version| version < oldest) {
         return Err(Refusal::TooOld { version: Arc::from(version) });
     }
+    // It has a role of its own, and no keys.
+    if field("redis_mode").is_some_and(|mode| mode == "sentinel") {
+        return Err(Refusal::Sentinel);
+    }
     // A replica may lack a lock that its master granted, so only masters vote.
     if field("role").is_some_and(|role| role != "master") {
         return Err(Refusal::Replica);
@@ -169,6 +200,18 @@ mod tests {
     }
 
     #[test]
+    fn only_a_server_of_another_machine_is_asked_whether_it_may_be_thrown_away() {
+        for (skips, classic, local, asks) in [
+            (true, false, false, true),
+            (true, false, true, false),
+            (true, true, false, false),
+            (false, false, false, false),
+        ] {
+            assert_eq!(asks_for_throwaway(skips, classic, local), asks);
+        }
+    }
+
+    #[test]
     fn what_must_not_vote_is_refused_by_name() {
         let evicts = info("maxmemory:1000\r\nmaxmemory_policy:volatile-ttl\r\n");
         assert!(matches!(judge(&evicts, false, false), Err(Refusal::MayEvict { .. })));
@@ -177,6 +220,8 @@ mod tests {
         assert_eq!(judge(replica, false, false).unwrap_err(), Refusal::Replica);
         let cluster = info("cluster_enabled:1\r\n");
         assert_eq!(judge(&cluster, false, false).unwrap_err(), Refusal::Cluster);
+        let sentinel = info("redis_mode:sentinel\r\n");
+        assert_eq!(judge(&sentinel, false, false).unwrap_err(), Refusal::Sentinel);
         let old = "redis_version:5.0.14\r\nrun_id:abc\r\nrole:master\r\n";
         assert!(matches!(judge(old, false, true), Err(Refusal::TooOld { .. })));
         let older = "redis_version:6.0.16\r\nrun_id:abc\r\nrole:master\r\n";

@@ -45,14 +45,27 @@ pub(super) fn of_script(error: NodeError) -> NodeError {
 }
 
 /// The same of an attempt to connect, at which nothing has been sent yet.
-pub(super) fn of_connect(error: &RedisError) -> NodeError {
+pub(super) fn of_connect(error: &RedisError, database: i64) -> NodeError {
     let message = || Arc::<str>::from(error.detail().unwrap_or_default());
     if let Some(command) = error.detail().and_then(missing_right) {
         let command = Arc::from(command);
         return NodeError::Refused(Refusal::MissingRight { command, message: message() });
     }
+    let says = |text: &str| error.detail().is_some_and(|detail| detail.contains(text));
     match (error.kind(), error.code()) {
-        (ErrorKind::AuthenticationFailed, _) | (_, Some("WRONGPASS" | "NOAUTH")) => {
+        _ if says("DB index is out of range") || says("invalid DB index") => {
+            NodeError::Refused(Refusal::NoSuchDatabase { database, message: message() })
+        }
+        _ if says("SELECT is not allowed in cluster mode") => NodeError::Refused(Refusal::Cluster),
+        (_, Some("DENIED")) => NodeError::Refused(Refusal::ProtectedMode { message: message() }),
+        (ErrorKind::Parse, _) => {
+            // What the parser expected fills lines, and says nothing to whoever has the wrong port.
+            let text = error.to_string();
+            let message = Arc::from(text.lines().next().unwrap_or_default());
+            NodeError::Refused(Refusal::NotRedis { message })
+        }
+        (_, Some("NOAUTH")) => NodeError::Refused(Refusal::PasswordMissing { message: message() }),
+        (ErrorKind::AuthenticationFailed, _) | (_, Some("WRONGPASS")) => {
             NodeError::Refused(Refusal::WrongCredentials { message: message() })
         }
         (ErrorKind::RESP3NotSupported, _) => {
@@ -74,8 +87,13 @@ pub(super) fn of_check(command: &str, error: NodeError) -> NodeError {
         {
             NodeError::Refused(Refusal::MissingRight { command: Arc::from(command), message })
         }
+        NodeError::Rejected { message, .. } if message.starts_with("unknown command") => {
+            // Behind that it quotes what was sent.
+            let message = message.split(", with args").next().map_or_else(Arc::default, Arc::from);
+            NodeError::Refused(Refusal::MissingCommand { command: Arc::from(command), message })
+        }
         NodeError::Rejected { code, message, .. } if &*code == "NOAUTH" => {
-            NodeError::Refused(Refusal::WrongCredentials { message })
+            NodeError::Refused(Refusal::PasswordMissing { message })
         }
         other => other,
     }
@@ -109,12 +127,12 @@ pub(super) fn is_unknown_script(error: &NodeError) -> bool {
 pub(in crate::node) fn advice(code: &str) -> &'static str {
     match code {
         "NOPERM" => ", give its ACL user the rights that the README lists",
-        "OOM" => ", it is out of memory: raise its maxmemory",
-        "READONLY" => ", it is a replica: configure the master",
-        "MISCONF" => ", it cannot persist: free its disk, or switch snapshots off with `save \"\"`",
-        "LOADING" => ", it is still loading its data: wait",
+        "OOM" => ", it is out of memory, raise its maxmemory",
+        "READONLY" => ", it is a replica, configure the master",
+        "MISCONF" => ", it cannot persist, free its disk, or switch snapshots off with `save \"\"`",
+        "LOADING" => ", it is still loading its data, wait",
         "MOVED" | "CROSSSLOT" | "CLUSTERDOWN" => {
-            ", it belongs to a Redis Cluster: use independent masters"
+            ", it belongs to a Redis Cluster, use independent masters"
         }
         _ => "",
     }
@@ -144,10 +162,34 @@ mod tests {
     fn an_error_of_the_network_leaves_open_what_was_executed_but_for_a_connect() {
         let broken = RedisError::from(std::io::Error::other("broken"));
         assert!(matches!(of_command(&broken), NodeError::ConnectionLost { .. }));
-        assert!(matches!(of_connect(&broken), NodeError::NotConnected { .. }));
+        assert!(matches!(of_connect(&broken, 0), NodeError::NotConnected { .. }));
         assert!(ends_connection(&of_command(&broken)).is_some());
         let garbage = RedisError::from((ErrorKind::Parse, "no RESP"));
         assert!(of_command(&garbage).sent(), "it was sent, and the answer says nothing");
+    }
+
+    /// Where the connection is not reset before that can be read.
+    #[test]
+    fn what_is_permanent_is_refused_by_name_at_connect() {
+        let error = |code: &str, text: &str| {
+            redis::make_extension_error(code.to_owned(), Some(text.to_owned()))
+        };
+        let denied = of_connect(&error("DENIED", "Redis is running in protected mode"), 0);
+        assert!(matches!(denied, NodeError::Refused(Refusal::ProtectedMode { .. })), "{denied}");
+        let database = of_connect(&error("ERR", "DB index is out of range"), 9);
+        assert!(
+            matches!(database, NodeError::Refused(Refusal::NoSuchDatabase { database: 9, .. })),
+            "{database}"
+        );
+        let loading = of_connect(&error("LOADING", "Redis is loading the dataset"), 0);
+        assert!(!matches!(loading, NodeError::Refused(_)), "that passes: {loading}");
+        let unknown = "unknown command 'EVAL', with args beginning with: 'return' ";
+        let missing = of_check("eval", rejected("ERR", unknown));
+        let expected = Refusal::MissingCommand {
+            command: Arc::from("eval"),
+            message: Arc::from("unknown command 'EVAL'"),
+        };
+        assert_eq!(missing, NodeError::Refused(expected));
     }
 
     #[test]
@@ -169,6 +211,6 @@ mod tests {
         let key = rejected("NOPERM", "this user has no permissions to access one of the keys");
         assert_eq!(of_check("eval", key.clone()), key);
         let wrong = of_check("info", rejected("NOAUTH", "Authentication required."));
-        assert!(matches!(wrong, NodeError::Refused(Refusal::WrongCredentials { .. })));
+        assert!(matches!(wrong, NodeError::Refused(Refusal::PasswordMissing { .. })));
     }
 }

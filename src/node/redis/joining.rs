@@ -22,12 +22,12 @@ const REPEATS: usize = 3;
 /// Reads the marker, and marks a node that was not admitted.
 pub(super) async fn join(session: Arc<Session>, join: Join) -> Result<Marker, NodeError> {
     for _ in 0..REPEATS {
-        match look(Arc::clone(&session), join).await {
+        match look(&session, join).await {
             Err(NodeError::VoteLapsed) => {}
             answer => return answer,
         }
     }
-    look(session, join).await
+    look(&session, join).await
 }
 
 /// Reads the marker again whenever the server says that all its data was dropped or exchanged. Most of the time that was
@@ -40,7 +40,32 @@ pub(super) async fn attend_exchanges(session: &Arc<Session>) {
     }
 }
 
-async fn look(session: Arc<Session>, join: Join) -> Result<Marker, NodeError> {
+/// Looks, and once more where the data has turned out to be older than what was seen before, such as a backup: it must
+/// join again. What was seen before stays known, so that this is so until it has.
+async fn look(session: &Arc<Session>, join: Join) -> Result<Marker, NodeError> {
+    match look_once(session, join).await? {
+        Seen::Marker(marker) => Ok(marker),
+        Seen::Older { era, seen } => {
+            let again = join.force(Some(era)).lost().after(seen);
+            match look_once(session, again).await? {
+                Seen::Marker(marker) => Ok(marker),
+                Seen::Older { .. } => Err(NodeError::NotAdmitted),
+            }
+        }
+    }
+}
+
+/// What one look has shown.
+enum Seen {
+    Marker(Marker),
+    /// Data of this era, where a later one has been seen, or the same with more in it.
+    Older {
+        era: u64,
+        seen: u64,
+    },
+}
+
+async fn look_once(session: &Arc<Session>, join: Join) -> Result<Seen, NodeError> {
     // Read before the send: what is learnt while the look is under way may be newer than what it tells.
     let exchanges = session.exchanges();
     let before = session.known_once().map(|known| (known.mark(), known.high_water()));
@@ -48,20 +73,14 @@ async fn look(session: Arc<Session>, join: Join) -> Result<Marker, NodeError> {
     let script = || codec::look(session.process(), join, nonce);
     match codec::looked(&session.vote(script, session.now()).await?)? {
         Looked::Marker(known) => {
-            // Older data, such as a backup: it must join again. What was seen before stays known, so that this is so
-            // until it has.
-            if before.is_some_and(|(mark, high)| known.is_older_than(mark, high)) {
-                let era = Some(known.mark().era);
-                if join.force == era {
-                    return Err(NodeError::NotAdmitted);
-                }
-                // Once more at most: that look has this era as its `force`, and ends above.
-                let again = join.force(era).lost();
-                return Box::pin(look(Arc::clone(&session), again)).await;
+            if let Some((mark, high)) = before
+                && known.is_older_than(mark, high)
+            {
+                return Ok(Seen::Older { era: known.mark().era, seen: mark.era });
             }
             let marker = known.marker();
             session.learn(exchanges, Arc::new(known));
-            Ok(marker)
+            Ok(Seen::Marker(marker))
         }
         Looked::OtherFleet(other) => {
             let configured = Arc::clone(&session.process().fleet);

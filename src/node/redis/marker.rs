@@ -26,6 +26,7 @@ pub(super) struct CachedMarker {
     head: Option<Head>,
     kept: bool,
     orphaned: bool,
+    waited_ms: u64,
 }
 
 /// The head of a node's counters: the etag of its state, and two numbers that rise while it stays in it.
@@ -60,9 +61,10 @@ impl Head {
 }
 
 impl CachedMarker {
-    /// From the answer to a look: identity, head, era, seal, floor, high-water mark, longest ttl, flags.
+    /// From the answer to a look: identity, head, era, seal, floor, high-water mark, longest ttl, flags, and for how long
+    /// it has been joining.
     pub(super) fn read(ready: bool, fields: &[Value]) -> Option<Self> {
-        let [identity, head, era, seal, floor, high_water, max_ttl, flags] = fields else {
+        let [identity, head, era, seal, floor, high_water, max_ttl, flags, waited] = fields else {
             return None;
         };
         let [Value::BulkString(identity), Value::BulkString(head), Value::BulkString(flags)] =
@@ -82,6 +84,7 @@ impl CachedMarker {
             head,
             kept: flags.contains(&b'k'),
             orphaned: flags.contains(&b'o'),
+            waited_ms: number(waited)?,
         })
     }
 
@@ -94,11 +97,12 @@ impl CachedMarker {
     }
 
     /// Whether this is what the node was before it was seen like that: eras rise, and seals and the high-water mark
-    /// rise within one. A database that is exchanged, and exchanged back, is in the era of before.
+    /// rise within one. A database that is exchanged, and exchanged back, is in the era of before. So is one that is
+    /// joining in an older era than it was seen in: it has been ready since, and its wait is of before that.
     pub(super) fn is_older_than(&self, mark: Mark, high_water: u64) -> bool {
         let same = self.mark.era == mark.era;
-        let older = same && (self.mark.seal < mark.seal || self.high_water() < high_water);
-        self.ready && (self.mark.era < mark.era || older)
+        let fell = self.mark.seal < mark.seal || self.high_water() < high_water;
+        self.mark.era < mark.era || self.ready && same && fell
     }
 
     /// The head for a command of a round that knew this of the node.
@@ -138,6 +142,7 @@ impl CachedMarker {
             .sealed(self.mark.seal)
             .kept(self.kept)
             .orphaned(self.orphaned)
+            .waited(Duration::from_millis(self.waited_ms))
     }
 }
 
@@ -171,6 +176,7 @@ mod tests {
             Value::Int(200),
             text("5000"),
             text(if ready { "" } else { "ko" }),
+            text(if ready { "0" } else { "1500" }),
         ];
         CachedMarker::read(ready, &fields).unwrap()
     }
@@ -198,9 +204,10 @@ mod tests {
         let marker = Marker::new(true, Duration::from_secs(5), 200).above(100).in_era(77).sealed(1);
         assert_eq!(known(true).marker(), marker);
         assert!(known(false).marker().kept && known(false).marker().orphaned);
+        assert_eq!(known(false).marker().waited, Duration::from_millis(1_500));
         assert!(CachedMarker::read(true, &[Value::Nil, Value::Int(1)]).is_none());
         assert!(
-            CachedMarker::read(true, &std::array::from_fn::<_, 8, _>(|_| Value::Int(1))).is_none()
+            CachedMarker::read(true, &std::array::from_fn::<_, 9, _>(|_| Value::Int(1))).is_none()
         );
         assert!(Head::read(b"77.1/abc/0/0 12").is_none() && Head::read(b"a b c").is_none());
     }
@@ -213,6 +220,7 @@ mod tests {
         assert!(!older(Mark::new(76, 9), 900), "of an earlier era");
         assert!(older(Mark::new(78, 0), 0), "it was in a later era already");
         assert!(!known(false).is_older_than(Mark::new(77, 9), 900), "it does not vote anyway");
+        assert!(known(false).is_older_than(Mark::new(78, 0), 0), "it was admitted since");
     }
 
     #[test]

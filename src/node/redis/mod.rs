@@ -6,6 +6,7 @@
 mod address;
 mod check;
 mod codec;
+mod credentials;
 mod dispatch;
 mod errors;
 mod joining;
@@ -26,14 +27,18 @@ use std::{
 
 use tokio::sync::Notify;
 
-pub use self::address::AddressError;
-pub(crate) use self::address::{Address, TlsSettings};
+pub use self::address::{AddressError, UrlPart, WrongAddress};
+pub use self::credentials::Credentials;
 pub(super) use self::errors::advice;
 use self::session::Session;
+pub(crate) use self::{
+    address::{Address, TlsSettings},
+    credentials::CredentialSource,
+};
 use super::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus};
 use crate::{
     lock::Lock,
-    protocol::{Command, Floor, Join, Marker, NodeClock, Reply},
+    protocol::{Command, Floor, Join, Marker, NodeClock, Reply, Resource, Sighting},
 };
 
 /// A Redis or Valkey server, on one multiplexed connection under a supervisor of its own.
@@ -54,13 +59,20 @@ struct View {
     state: NodeState,
     version: Option<Arc<str>>,
     session: Option<Arc<Session>>,
+    /// The attempts to connect that have failed since there was a session.
+    failed_attempts: u64,
     closed: bool,
 }
 
 impl RedisNode {
     pub(crate) fn new(address: Address) -> Self {
-        let view =
-            View { state: NodeState::Connecting, version: None, session: None, closed: false };
+        let view = View {
+            state: NodeState::Connecting,
+            version: None,
+            session: None,
+            failed_attempts: 0,
+            closed: false,
+        };
         Self {
             shared: Arc::new(Shared {
                 address,
@@ -136,6 +148,10 @@ impl Node for RedisNode {
         self.with_session(|session| Box::pin(joining::admit(session, era, floor)))
     }
 
+    fn holder(&self, resource: Resource, fenced: bool) -> NodeFuture<Sighting> {
+        self.with_session(|session| Box::pin(votes::who_holds(session, resource, fenced)))
+    }
+
     fn reachable(&self) -> Result<(), NodeError> {
         self.shared.with_usable(|_| ())
     }
@@ -155,6 +171,7 @@ impl Node for RedisNode {
         };
         let mut status = NodeStatus::new(Arc::clone(self.shared.address.display()), state);
         status.version.clone_from(&view.version);
+        status.failed_attempts = view.failed_attempts;
         status.clock = view.session.as_ref().and_then(|session| session.clock_offset());
         status.era = view.session.as_ref().and_then(|session| session.era());
         status.identity =

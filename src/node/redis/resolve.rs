@@ -1,6 +1,6 @@
 //! Where a server's name leads: one look-up at a time, and one server.
 //!
-//! It decides that a name with several IPv4 addresses is refused. It must never begin a look-up while another one of
+//! It decides that a name with several IPv4 addresses is refused, and whether the server is on this machine. It must never begin a look-up while another one of
 //! the same node is under way: each takes a thread for as long as the system's resolver hangs, and none can be ended.
 
 use std::{
@@ -33,12 +33,20 @@ struct State {
     /// The look-up under way, also where the attempt that began it has given up.
     lookup: Option<Lookup>,
     refusal: Option<Refusal>,
+    /// Whether all addresses are of this machine.
+    local: bool,
 }
 
 impl Resolver {
     /// Why the name cannot be used, as of the last look-up.
     pub(super) fn refusal(&self) -> Option<Refusal> {
         self.state().refusal.clone()
+    }
+
+    /// Whether the server is certainly on this machine, as of the last look-up: which of several addresses has answered is
+    /// not known.
+    pub(super) fn is_local(&self) -> bool {
+        self.state().local
     }
 
     fn lookup(&self, host: &str, port: u16) -> Lookup {
@@ -52,7 +60,7 @@ impl Resolver {
             lookup.boxed().shared()
         };
         let mut state = self.state();
-        state.refusal = None;
+        (state.refusal, state.local) = (None, false);
         state.lookup.get_or_insert_with(begin).clone()
     }
 
@@ -67,12 +75,14 @@ impl AsyncDNSResolver for Resolver {
         Box::pin(async move {
             let found = lookup.await;
             let addresses = found.as_deref().map_or(0, ipv4);
+            let local = found.as_deref().is_ok_and(|found| are_local(found));
             let refusal = (addresses > 1).then_some(Refusal::SeveralAddresses { addresses });
             {
                 let mut state = self.state();
                 // The next attempt asks anew.
                 state.lookup = None;
                 state.refusal.clone_from(&refusal);
+                state.local = local;
             }
             if let Some(refusal) = refusal {
                 let kind = ErrorKind::InvalidClientConfig;
@@ -82,6 +92,13 @@ impl AsyncDNSResolver for Resolver {
             Ok(Box::new(found.into_iter()) as Addresses<'a>)
         })
     }
+}
+
+/// Whether whoever connects to any of them stays on this machine. An address of one of its own network cards does not
+/// count: the same one may be another machine's tomorrow.
+fn are_local(addresses: &[SocketAddr]) -> bool {
+    let loopback = |address: &SocketAddr| address.ip().to_canonical().is_loopback();
+    !addresses.is_empty() && addresses.iter().all(loopback)
 }
 
 /// How many IPv4 addresses a name has. Of IPv6 addresses one server often has several, and one of each kind is the
@@ -97,6 +114,30 @@ fn ipv4(addresses: &[SocketAddr]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_certainly_stays_on_this_machine_is_local() {
+        let local = |addresses: &[&str]| {
+            let addresses: Vec<SocketAddr> =
+                addresses.iter().map(|address| address.parse().unwrap()).collect();
+            are_local(&addresses)
+        };
+        for addresses in
+            [&["127.0.0.1:1"][..], &["[::1]:1", "127.3.2.1:1"], &["[::ffff:127.0.0.1]:1"]]
+        {
+            assert!(local(addresses), "{addresses:?}");
+        }
+        for addresses in [
+            &[][..],
+            &["10.0.0.1:1"],
+            &["127.0.0.1:1", "10.0.0.1:1"],
+            &["0.0.0.0:1"],
+            &["[::ffff:10.0.0.1]:1"],
+            &["[2001:db8::1]:1"],
+        ] {
+            assert!(!local(addresses), "{addresses:?}");
+        }
+    }
 
     #[test]
     fn several_addresses_are_several_ipv4_addresses() {

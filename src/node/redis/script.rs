@@ -13,6 +13,9 @@ use crate::protocol::Owner;
 /// like them are refused as resources.
 pub(super) const OWN: [&[u8]; 3] = [b"quorlock:node", b"quorlock:counters", b"quorlock:older"];
 
+/// Says that a server may be thrown away, so that its quarantine may be skipped. Nothing here sets it.
+pub(super) const THROWAWAY: &[u8] = b"quorlock:throwaway";
+
 /// A script, with its digest.
 #[derive(Debug)]
 pub(super) struct Source {
@@ -46,6 +49,8 @@ pub(super) static RESTORE_CLASSIC: LazyLock<Source> = script!("classic.lua" "res
 pub(super) static RELEASE: LazyLock<Source> = script!("release.lua");
 pub(super) static JOIN: LazyLock<Source> = script!("prelude.lua" "join.lua");
 pub(super) static ADMIT: LazyLock<Source> = script!("prelude.lua" "admit.lua");
+pub(super) static HOLDER: LazyLock<Source> = script!("prelude.lua" "admitted.lua" "holder.lua");
+pub(super) static HOLDER_CLASSIC: LazyLock<Source> = script!("classic.lua" "holder.lua");
 pub(super) static RIGHTS: LazyLock<Source> = script!("rights.lua");
 
 /// One call of a script, as a value.
@@ -60,6 +65,7 @@ pub(super) struct Script<'a> {
 #[derive(Clone, Debug)]
 pub(super) enum List<T> {
     One([T; 1]),
+    Two([T; 2]),
     Three([T; 3]),
     Four([T; 4]),
     Six([T; 6]),
@@ -72,6 +78,7 @@ impl<T> Deref for List<T> {
     fn deref(&self) -> &[T] {
         match self {
             Self::One(items) => items,
+            Self::Two(items) => items,
             Self::Three(items) => items,
             Self::Four(items) => items,
             Self::Six(items) => items,
@@ -91,6 +98,8 @@ impl<T: PartialEq, const N: usize> PartialEq<[T; N]> for List<T> {
 pub(super) enum Arg<'a> {
     /// As it is.
     Bytes(&'a [u8]),
+    /// The same, made for this call.
+    Owned(Vec<u8>),
     /// In hex.
     Owner(Owner),
     /// In digits.
@@ -104,6 +113,7 @@ impl ToRedisArgs for Arg<'_> {
     fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
         match self {
             Self::Bytes(bytes) => out.write_arg(bytes),
+            Self::Owned(bytes) => out.write_arg(bytes),
             Self::Owner(owner) => out.write_arg(owner.to_hex().as_slice()),
             Self::Number(number) => number.write_redis_args(out),
             Self::Counter(digits) => out.write_arg(digits),
@@ -161,6 +171,8 @@ mod tests {
             &JOIN,
             &ADMIT,
             &RIGHTS,
+            &HOLDER,
+            &HOLDER_CLASSIC,
         ] {
             assert_eq!(room(source), Room::Others, "{}", source.text());
         }

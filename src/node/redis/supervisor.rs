@@ -63,18 +63,14 @@ async fn supervise(node: &Arc<Shared>, context: &NodeContext) {
                 };
                 // The server may be found behind the address of another node from now on.
                 drop(claim);
-                telemetry::node_down(context.id(), node.address.display(), &reason);
-                publish(node, context, NodeState::Down { reason });
+                publish(node, context, NodeState::Down { reason }, 0);
                 if context.runtime().now().saturating_since(started) >= GOOD_FOR {
                     // The next attempt follows at once: a server that was restarted is there again soon.
                     pause = Duration::ZERO;
                 }
             }
             Err(NodeError::Refused(refusal)) => {
-                if node.view().state != NodeState::Refused(refusal.clone()) {
-                    telemetry::node_refused(context.id(), node.address.display(), &refusal);
-                }
-                publish(node, context, NodeState::Refused(refusal));
+                publish(node, context, NodeState::Refused(refusal), 1);
                 // Mostly an operator has to mend that, and each check costs the server a connection.
                 pause = LONGEST_PAUSE;
             }
@@ -86,7 +82,7 @@ async fn supervise(node: &Arc<Shared>, context: &NodeContext) {
                     other => Arc::from(other.to_string()),
                 };
                 telemetry::node_unreachable(context.id(), node.address.display(), &reason);
-                publish(node, context, NodeState::Down { reason });
+                publish(node, context, NodeState::Down { reason }, 1);
             }
         }
         let at = context.runtime().now().saturating_add(jittered(pause, context));
@@ -111,12 +107,14 @@ async fn closed(node: &Shared) {
     }
 }
 
-fn publish(node: &Shared, context: &NodeContext, state: NodeState) {
+/// Shows the node as it is without a connection, after so many more attempts have failed.
+fn publish(node: &Shared, context: &NodeContext, state: NodeState, failed: u64) {
     {
         // Both under one lock: no command finds the session of a node that is shown as down.
         let mut view = node.view();
         view.state = state;
         view.session = None;
+        view.failed_attempts = view.failed_attempts.saturating_add(failed);
     }
     context.changed();
 }
@@ -151,21 +149,21 @@ async fn connect(
             push::handle(&message, &at_end, &seen);
             Ok::<(), redis::aio::SendError>(())
         });
+    let deadline: Timestamp = context.runtime().now().saturating_add(context.connect_timeout());
     let attempt = async {
-        let connection = node
-            .address
-            .client()
+        let client = node.address.client(context, deadline).await?;
+        let connection = client
             .get_multiplexed_async_connection_with_config(&config)
             .await
             .map_err(|error| match resolver.refusal() {
                 Some(refusal) => NodeError::Refused(refusal),
-                None => errors::of_connect(&error),
+                None => errors::of_connect(&error, node.address.database()),
             })?;
         let link = Link::new(connection, down, context);
-        let identity = check::check(&link, context).await?;
+        let local = node.address.is_unix() || resolver.is_local();
+        let identity = check::check(&link, context, local).await?;
         Ok((link, identity))
     };
-    let deadline: Timestamp = context.runtime().now().saturating_add(context.connect_timeout());
     let attempt = std::pin::pin!(attempt);
     let (link, identity) = match select(attempt, context.runtime().sleep_until(deadline)).await {
         Either::Left((result, _)) => result?,
@@ -196,10 +194,11 @@ async fn connect(
     {
         let mut view = node.view();
         view.state = NodeState::Ready;
+        view.failed_attempts = 0;
         view.version = Some(Arc::from(&*identity.version));
         view.session = Some(Arc::clone(&session));
     }
-    telemetry::node_ready(context.id(), address, &identity.version);
+    telemetry::node_connected(context.id(), address, &identity.version);
     context.changed();
     Ok((session, claim))
 }

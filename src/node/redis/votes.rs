@@ -10,29 +10,35 @@ use futures::future::{join, join_all};
 use super::{codec, session::Session};
 use crate::{
     node::{NodeCall, NodeError, NodeFuture},
-    protocol::{Command, Denial, FencingToken, Mark, Owner, Reply, Resource, Timestamp},
+    protocol::{
+        Command, Denial, FencingToken, Mark, Note, Owner, Reply, Resource, Sighting, Timestamp,
+    },
 };
 
 /// Sends one command and reads the answer.
 pub(super) fn execute(session: Arc<Session>, command: Command) -> NodeCall {
     match command {
-        Command::Acquire { resource, owner, ttl, hint: None, mark: _ } => {
+        Command::Acquire { resource, owner, ttl, hint: None, .. } => {
             Box::pin(acquire_classic(session, resource, owner, ttl))
         }
-        Command::Acquire { resource, owner, ttl, hint: Some(hint), mark } => {
-            Box::pin(acquire(session, resource, owner, ttl, hint, mark))
+        Command::Acquire { resource, owner, ttl, hint: Some(hint), mark, note } => {
+            let asked = Asked { resource, owner, ttl, note };
+            Box::pin(acquire(session, asked, hint, mark))
         }
         Command::Confirm { resource, owner, token, mark } => {
             Box::pin(confirm(session, resource, owner, token, mark))
         }
-        Command::Restore { resource, owner, ttl, until, fenced } => {
-            Box::pin(restore(session, resource, owner, ttl, until, fenced))
+        Command::Restore { resource, owner, ttl, until, fenced, note } => {
+            let asked = Asked { resource, owner, ttl, note };
+            Box::pin(restore(session, asked, until, fenced))
         }
         Command::Extend { .. } => {
             let batch = extend(session, vec![command]);
             Box::pin(async move { only(batch.await?) })
         }
-        Command::Release { resource, owner } => Box::pin(release(session, resource, owner)),
+        Command::Release { resource, owner, keep } => {
+            Box::pin(release(session, resource, owner, keep))
+        }
     }
 }
 
@@ -64,6 +70,25 @@ async fn acquire_classic(
     Ok(Reply::Denied(Box::pin(holder(&session, &resource)).await))
 }
 
+/// Who holds the key of a resource.
+pub(super) async fn who_holds(
+    session: Arc<Session>,
+    resource: Resource,
+    fenced: bool,
+) -> Result<Sighting, NodeError> {
+    let identity = if fenced { Some(session.identity()?) } else { None };
+    let script = || codec::ask_holder(identity.as_deref(), &resource);
+    codec::told_holder(&session.vote(script, session.now()).await?)
+}
+
+/// The key that is to be set.
+struct Asked {
+    resource: Resource,
+    owner: Owner,
+    ttl: Duration,
+    note: Option<Note>,
+}
+
 /// Who holds the key, asked only after a denial.
 async fn holder(session: &Session, resource: &Resource) -> Denial {
     let holder = session.send(|to| codec::holder(resource, to));
@@ -74,19 +99,18 @@ async fn holder(session: &Session, resource: &Resource) -> Denial {
 
 async fn acquire(
     session: Arc<Session>,
-    resource: Resource,
-    owner: Owner,
-    ttl: Duration,
+    asked: Asked,
     hint: u64,
     mark: Mark,
 ) -> Result<Reply, NodeError> {
+    let Asked { resource, owner, ttl, note } = asked;
     let known = session.ready()?;
     // A round that knew another state of the node than the session does now would be refused: it is not sent.
     let head = known.head_for(mark).ok_or_else(|| known.refusal())?;
     let now = session.now();
     // Zero says that there is no limit: a clock that was never read cannot be compared with.
     let latest = session.latest(now).unwrap_or(0);
-    let script = || codec::acquire(head, &resource, owner, ttl, hint, latest);
+    let script = || codec::acquire(head, &resource, owner, ttl, hint, latest, note.as_ref());
     let answer = session.vote(script, now).await?;
     let (reply, head) =
         codec::acquired(answer, hint).map_err(|error| refused_under(&session, mark, error))?;
@@ -124,17 +148,17 @@ fn refused_under(session: &Session, mark: Mark, error: NodeError) -> NodeError {
 
 async fn restore(
     session: Arc<Session>,
-    resource: Resource,
-    owner: Owner,
-    ttl: Duration,
+    asked: Asked,
     until: Timestamp,
     fenced: bool,
 ) -> Result<Reply, NodeError> {
+    let Asked { resource, owner, ttl, note } = asked;
     let now = session.now();
     // Here zero is always past by a node's clock, so that one which was never read restores nothing.
     let latest = session.latest_until(now, until).unwrap_or(0);
     let identity = if fenced { Some(session.identity()?) } else { None };
-    let script = || codec::restore(identity.as_deref(), &resource, owner, ttl, latest);
+    let script =
+        || codec::restore(identity.as_deref(), &resource, owner, ttl, latest, note.as_ref());
     codec::restored(&session.vote(script, now).await?)
 }
 
@@ -176,6 +200,7 @@ async fn release(
     session: Arc<Session>,
     resource: Resource,
     owner: Owner,
+    keep: Option<Duration>,
 ) -> Result<Reply, NodeError> {
-    codec::released(&session.run(|| codec::release(&resource, owner)).await?)
+    codec::released(&session.run(|| codec::release(&resource, owner, keep)).await?)
 }

@@ -16,6 +16,10 @@ fn at(secs: u64) -> Timestamp {
     Timestamp::from_origin(Duration::from_secs(secs))
 }
 
+fn joining_since(since: u64, era: u64) -> Standing {
+    Standing::Joining { since: at(since), waited: Duration::ZERO, era }
+}
+
 fn node(index: usize) -> NodeId {
     NodeId::new(index)
 }
@@ -37,7 +41,7 @@ fn a_node_that_forgot_waits_on_the_clients_clock() {
     let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
     assert!(fleet.handle_marker(node(0), Marker::new(false, TTL, 0), at(100)));
     assert!(fleet.handle_marker(node(0), Marker::new(false, TTL, 0), at(105)));
-    assert_eq!(fleet.standing(node(0)), Standing::Joining { since: at(100), era: 0 });
+    assert_eq!(fleet.standing(node(0)), joining_since(100, 0));
     assert_eq!(fleet.poll_timeout(), Some(at(112)));
     assert_eq!(fleet.remaining(node(0), at(105)), Some(Duration::from_secs(7)));
     assert!(fleet.due(at(111)).is_empty());
@@ -116,7 +120,7 @@ fn another_era_begins_a_new_quarantine() {
     let joining = Marker::new(false, TTL, 0);
     assert!(fleet.handle_marker(node(0), joining.in_era(1), at(100)));
     assert!(fleet.handle_marker(node(0), joining.in_era(2), at(110)));
-    assert_eq!(fleet.standing(node(0)), Standing::Joining { since: at(110), era: 2 });
+    assert_eq!(fleet.standing(node(0)), joining_since(110, 2));
     assert!(fleet.due(at(112)).is_empty());
 }
 

@@ -34,7 +34,9 @@ impl Admission {
         self.nodes
             .iter()
             .filter_map(|record| match record.standing {
-                Standing::Joining { since, .. } => Some(since.saturating_add(self.quarantine())),
+                Standing::Joining { since, waited, .. } => {
+                    Some(since.saturating_add(self.quarantine().saturating_sub(waited)))
+                }
                 _ => None,
             })
             .min()

@@ -28,12 +28,16 @@ pub struct Marker {
     /// Whether a majority had forgotten while the node was joining in this era: then nobody can say how high its
     /// counters were.
     pub orphaned: bool,
+    /// How long a node that is joining has been doing so in this era at the least, as clients have told it; zero where
+    /// none has.
+    pub waited: Duration,
 }
 
 impl Marker {
     /// A marker that says this, with a floor and an era of zero.
     pub const fn new(ready: bool, max_ttl: Duration, high_water: u64) -> Self {
-        Self { ready, max_ttl, high_water, floor: 0, era: 0, seal: 0, kept: false, orphaned: false }
+        let (floor, era, seal, waited) = (0, 0, 0, Duration::ZERO);
+        Self { ready, max_ttl, high_water, floor, era, seal, kept: false, orphaned: false, waited }
     }
 
     /// The same with this era.
@@ -58,6 +62,12 @@ impl Marker {
     #[must_use]
     pub const fn orphaned(self, orphaned: bool) -> Self {
         Self { orphaned, ..self }
+    }
+
+    /// The same, of a node that has been joining in its era for so long, as the longest that a client has told it.
+    #[must_use]
+    pub const fn waited(self, waited: Duration) -> Self {
+        Self { waited, ..self }
     }
 
     /// Whether the node can say how high the counters of others may be.
@@ -104,25 +114,44 @@ pub struct Join {
     pub max_ttl: Duration,
     /// The era of a node that must join again although it is ready: its clock jumped, or its data went back.
     pub force: Option<u64>,
-    /// Whether the node that must join again is known to have lost data. Otherwise it has kept what it has.
+    /// Whether the node that must join again is known to have lost data, and must do so also if it is joining. Otherwise
+    /// it has kept what it has.
     pub lost: bool,
+    /// An era that begins now is later than this one, which the client has seen.
+    pub after: u64,
     /// Whether a node that is joining is told that a majority has forgotten.
     pub orphaned: bool,
     /// Whether a node that is ready is sealed, so that no vote of a round that began before counts any more. What
     /// it then says of its counters is final for those rounds.
     pub seal: bool,
+    /// For how long at the least the node has been joining in this era, if the client has seen it do so. The node keeps the
+    /// longest that it was told, for its present era only.
+    pub waited: Option<(u64, Duration)>,
 }
 
 impl Join {
     /// A look that changes nothing of a node that is ready.
     pub const fn look(max_ttl: Duration) -> Self {
-        Self { max_ttl, force: None, lost: false, orphaned: false, seal: false }
+        let (force, after, waited) = (None, 0, None);
+        Self { max_ttl, force, lost: false, after, orphaned: false, seal: false, waited }
     }
 
     /// The same, and one that is ready in this era has to join again.
     #[must_use]
     pub const fn force(self, force: Option<u64>) -> Self {
         Self { force, ..self }
+    }
+
+    /// The same, and an era that begins now is later than this one.
+    #[must_use]
+    pub const fn after(self, era: u64) -> Self {
+        Self { after: if era > self.after { era } else { self.after }, ..self }
+    }
+
+    /// The same, to a node of which the client knows that it has been joining in that era for so long at the least.
+    #[must_use]
+    pub const fn waited(self, waited: Option<(u64, Duration)>) -> Self {
+        Self { waited, ..self }
     }
 
     /// The same, and one that is made to join again has lost data.

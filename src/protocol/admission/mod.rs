@@ -2,8 +2,13 @@
 //!
 //! A node that restarted, was flushed, replaced or rolled back may have lost locks and counters. Each node
 //! carries a marker with the identity it was admitted under; a node without it is *joining*. A client waits
-//! out the quarantine on its own clock, raises the node's floor to what a majority of the others has
+//! out the quarantine, raises the node's floor to what a majority of the others has
 //! issued, and lets it vote.
+//!
+//! Quarantines add up. Each client counts the time that it sees the node joining, by its own steady clock, and tells the
+//! node, which keeps the longest time that it was told and tells it to those who come. A client begins with what it was
+//! told, and adds the time since then. Each number is less than the true time since the node began to join in that
+//! era, and so is the largest of them: nothing is added up that was counted by two.
 //!
 //! The wait is for exclusion: every lease that the node may have forgotten is over then. Tokens rest on no clock,
 //! and so not on that wait. Whoever reads how high the counters of the others are *seals* them, and a vote counts
@@ -37,8 +42,8 @@
 //! - **M2** While a node's clock is in question, no answer of its lets it vote. The question ends by a verdict: it was
 //!   ours, or nobody's; or the node is to blame, and has answered a look that makes it join again.
 //! - **M3** What was asked of a node before its standing was taken away counts no more after that.
-//! - **M4** A node is let in only in the era in which it has waited, and after the whole quarantine: by our clock, of the
-//!   longest ttl that any node knows of by then. Data that is older than what was seen of the same process waits anew.
+//! - **M4** A node is let in only in the era in which it has waited, and after the whole quarantine of the longest ttl
+//!   that any node knows of by then. Data that is older than what was seen of the same process waits anew.
 //! - **M5** Its counters go on above all that a majority of the others has said, each of which was sealed after the node
 //!   was seen joining in this era; or above the wall clock, where a majority has forgotten and all that were joining
 //!   were told so before.
@@ -46,6 +51,9 @@
 //!   its data went back.
 //! - **M7** The others are sealed once for each node and era, and not before they could tell.
 //! - **M8** Who is blamed is decided by all clocks, read together twice since the last jump was seen.
+//! - **M9** What a client counts of a wait, and tells, is no longer than the true time since the node began to join in that
+//!   era, by the steady clocks of those who saw it. A new era begins with nothing, and what is told of an era that is
+//!   older than another that was seen of the same process is not believed.
 //!
 //! They are tested, each by name, in `tests/protocol/admission`.
 
@@ -188,10 +196,11 @@ impl Admission {
         if !record.handle_marker(marker, now) {
             return false;
         }
-        let after = record.standing;
+        let era = |standing: Standing| standing.waited(now).map(|(era, _)| era);
+        let after = era(record.standing);
         self.handle_news(marker);
-        if matches!(after, Standing::Joining { .. }) && before != after {
-            let quarantine = self.quarantine();
+        if after.is_some() && after != era(before) {
+            let quarantine = self.remaining(node, now).unwrap_or_default();
             self.news.push_back(AdmissionNews::Quarantined { node, quarantine });
         }
         true

@@ -14,7 +14,7 @@ pub enum AdmissionNews {
     Quarantined {
         /// Which.
         node: NodeId,
-        /// How long that lasts, as far as the longest ttl is known.
+        /// How long that still lasts, as far as the longest ttl is known.
         quarantine: Duration,
     },
     /// A node whose quarantine is over has to wait longer.

@@ -20,11 +20,26 @@ pub enum Standing {
     Ready,
     /// It may have forgotten, and has been waiting since then, on the client's clock.
     Joining {
-        /// When this client first saw it so.
+        /// When this client first saw it so, or was last told of a longer wait than it had seen itself.
         since: Timestamp,
+        /// For how long it had been joining by then, as other clients have counted it by their clocks.
+        waited: Duration,
         /// The era that it waits in. In another one, the wait begins again.
         era: u64,
     },
+}
+
+impl Standing {
+    /// Of a node that is joining: in which era, and for how long at the least by `now`. Whoever told of a wait had
+    /// counted it before our own time with the node began, so that no moment is counted twice.
+    pub fn waited(self, now: Timestamp) -> Option<(u64, Duration)> {
+        match self {
+            Self::Joining { since, waited, era } => {
+                Some((era, waited.saturating_add(now.saturating_since(since))))
+            }
+            Self::Unknown | Self::Ready => None,
+        }
+    }
 }
 
 /// Why a node may not vote.
@@ -62,6 +77,8 @@ pub(super) struct NodeRecord {
     pub(super) standing: Standing,
     /// What its marker said last. It outlives the standing, as older data of the same process is known by it.
     pub(super) marker: Option<Marker>,
+    /// The newest era that any answer of this process has told, also one that was asked for the sake of another node.
+    pub(super) newest: u64,
     /// How often its standing has been taken away.
     pub(super) lapses: u64,
     /// The era in which its clock was seen to jump, so that it may have to join again though it has not restarted;
@@ -122,33 +139,42 @@ impl NodeRecord {
 
     pub(super) const fn handle_replaced(&mut self) {
         self.marker = None;
+        self.newest = 0;
         self.unreadable = false;
         self.lapse();
     }
 
     /// Takes its marker, read at `now`. False says that its data is older than what was seen of it before.
     pub(super) fn handle_marker(&mut self, marker: Marker, now: Timestamp) -> bool {
-        let went_back = self.marker.is_some_and(|before| {
+        let fell = self.marker.is_some_and(|before| {
             let fell = before.high_water > marker.high_water || before.seal > marker.seal;
-            marker.ready && (before.era > marker.era || before.era == marker.era && fell)
+            marker.ready && before.era == marker.era && fell
         });
-        if went_back {
+        // One that is joining in an older era may have been ready since, and its wait is of before that.
+        if fell || marker.era < self.newest {
             self.lapse();
             return false;
         }
+        self.newest = marker.era;
         self.marker = Some(marker);
-        let standing = match (self.standing, marker.ready) {
-            (_, true) => Standing::Ready,
-            (Standing::Joining { since, era }, false) if era == marker.era => {
-                Standing::Joining { since, era }
-            }
-            (_, false) => Standing::Joining { since: now, era: marker.era },
+        let told = match marker.ready {
+            true => Standing::Ready,
+            false => Standing::Joining { since: now, waited: marker.waited, era: marker.era },
         };
-        if standing != self.standing {
-            self.lapse_if_ready();
-            self.held_back = None;
-            self.standing = standing;
+        let (era, known) = self.standing.waited(now).unzip();
+        if told == Standing::Ready && self.standing == told {
+            return true;
         }
+        // It goes on waiting. Neither time is longer than the true one, so that the longer of them counts.
+        if !marker.ready && era == Some(marker.era) {
+            if known < Some(marker.waited) {
+                self.standing = told;
+            }
+            return true;
+        }
+        self.lapse_if_ready();
+        self.held_back = None;
+        self.standing = told;
         true
     }
 
@@ -163,12 +189,8 @@ impl NodeRecord {
 
     /// How long it still has to wait, if it is joining.
     pub(super) fn remaining(&self, quarantine: Duration, now: Timestamp) -> Option<Duration> {
-        match self.standing {
-            Standing::Joining { since, .. } => {
-                Some(quarantine.saturating_sub(now.saturating_since(since)))
-            }
-            Standing::Unknown | Standing::Ready => None,
-        }
+        let (_, waited) = self.standing.waited(now)?;
+        Some(quarantine.saturating_sub(waited))
     }
 
     /// Whether it may vote at `now`.

@@ -64,12 +64,13 @@ enum Stage {
 
 impl Admission {
     /// Takes what any answer to a look says, whatever it was asked for. False says that the answer counts no further.
-    fn handle_answer(&mut self, ballot: Ballot, forced: bool) -> bool {
+    fn handle_answer(&mut self, ballot: Ballot, era: u64, forced: bool) -> bool {
         if !self.counts(ballot) {
             return false;
         }
         let Some(record) = self.nodes.get_mut(ballot.node.index()) else { return false };
         record.unreadable = false;
+        record.newest = record.newest.max(era);
         // One that was seen since it was asked has taken its standing away, and the answer does not count.
         if forced {
             record.forget_jump();
@@ -110,12 +111,15 @@ impl Visit {
             match step {
                 // Nobody is to be asked, and everybody has answered.
                 Some(VisitStep::Look(joins)) if joins.is_empty() => {}
-                Some(step) => {
-                    if let VisitStep::Look(joins) = &step {
-                        self.asked.extend(joins.iter().map(|(node, _)| admission.ballot(*node)));
+                Some(VisitStep::Look(mut joins)) => {
+                    for (node, join) in &mut joins {
+                        self.asked.push(admission.ballot(*node));
+                        // `now` is before it is sent: the node hears of no moment that has not passed.
+                        *join = join.waited(admission.standing(*node).waited(now));
                     }
-                    return step;
+                    return VisitStep::Look(joins);
                 }
+                Some(step) => return step,
                 None if self.stage == Stage::Over => {
                     let stands = |node: &NodeId| admission.standing(*node) == Standing::Ready;
                     let waiting = self.again || !self.nodes.iter().all(stands);
@@ -139,7 +143,7 @@ impl Visit {
             Stage::Reading { blamed, .. } => blamed.iter().any(|(blamed, _)| *blamed == node),
             _ => false,
         };
-        if !admission.handle_answer(*ballot, forced) {
+        if !admission.handle_answer(*ballot, marker.era, forced) {
             return;
         }
         let takes = match &self.stage {
@@ -192,7 +196,8 @@ impl Visit {
             Stage::Reading { since, .. } => {
                 let read = self.heard.iter().map(|(node, _)| *node).collect();
                 self.stage = Stage::JoiningAgain { since, read };
-                let again = |(node, era)| (node, look.force(Some(era)).lost());
+                let seen = |node| admission.record(node).map_or(0, |record| record.newest);
+                let again = |(node, era)| (node, look.force(Some(era)).lost().after(seen(node)));
                 Some(VisitStep::Look(
                     mem::take(&mut self.went_back).into_iter().map(again).collect(),
                 ))

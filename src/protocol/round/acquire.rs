@@ -15,6 +15,7 @@ use crate::protocol::{
     command::{Cause, Command, Failure, Mark, NodeId, Reply},
     fencing::FencingToken,
     footprint::Footprint,
+    note::Note,
     owner::Owner,
     resource::Resource,
     time::Timestamp,
@@ -39,6 +40,8 @@ pub struct RoundSpec {
     pub hint: Option<u64>,
     /// What is known of each node before the round begins, in their order, where a fencing token is wanted.
     pub marks: Box<[Mark]>,
+    /// What the holder leaves beside its key, where it wants to be known.
+    pub note: Option<Note>,
 }
 
 impl RoundSpec {
@@ -52,6 +55,7 @@ impl RoundSpec {
             min_validity: Duration::ZERO,
             hint: None,
             marks: Box::default(),
+            note: None,
         }
     }
 
@@ -124,7 +128,8 @@ impl Round {
         self.commands.pop_front().or_else(|| {
             let order = self.footprint.as_mut()?.poll_release()?;
             let RoundSpec { resource, owner, .. } = &self.spec;
-            let release = Command::Release { resource: resource.clone(), owner: *owner };
+            let release =
+                Command::Release { resource: resource.clone(), owner: *owner, keep: None };
             Some((order.node, release))
         })
     }
@@ -243,8 +248,21 @@ impl Round {
 
     /// Whether the nodes in quarantine, or whose state has changed, would have made the difference.
     pub fn is_quarantined(&self) -> bool {
-        let pass = self.votes.failed_by(Cause::Quarantined) + self.votes.failed_by(Cause::Outdated);
+        let pass = self.votes.quarantines().count() + self.votes.failed_by(Cause::Outdated);
         self.votes.failed() - pass <= self.quorum.spare()
+    }
+
+    /// Where nodes in quarantine would have made the difference: when enough of them will be out of it for a quorum to
+    /// vote. `None` where it takes more than that, or less: nodes whose state has changed, alone, may vote in the next
+    /// round.
+    pub fn quorum_after(&self) -> Option<Duration> {
+        let mut remaining: Vec<Duration> = self.votes.quarantines().collect();
+        remaining.sort_unstable();
+        // All but `spare` of the nodes that failed must vote again. Those whose state has changed do so at once, and then
+        // the quarantines end, the soonest first. The index of the last of them is one less.
+        let must_vote = self.votes.failed().checked_sub(self.quorum.spare())?;
+        let must_end = must_vote.checked_sub(self.votes.failed_by(Cause::Outdated))?;
+        remaining.get(must_end.checked_sub(1)?).copied()
     }
 
     /// When enough of the keys that stood in the way will have expired; `None` where that is not known.
@@ -267,13 +285,14 @@ impl Round {
     }
 
     fn ask(&mut self, node: NodeId) {
-        let RoundSpec { resource, owner, ttl, hint, .. } = &self.spec;
+        let RoundSpec { resource, owner, ttl, hint, note, .. } = &self.spec;
         let acquire = Command::Acquire {
             resource: resource.clone(),
             owner: *owner,
             ttl: *ttl,
             hint: *hint,
             mark: self.spec.mark(node),
+            note: note.clone(),
         };
         self.votes.set(node, Vote::Waiting);
         self.commands.push_back((node, acquire));

@@ -106,8 +106,19 @@ impl Tally {
         owner: Owner,
         held: impl IntoIterator<Item = NodeId>,
     ) -> Self {
+        Self::release_keeping(quorum, resource, owner, None, held)
+    }
+
+    /// The same of a lease whose key is to stand for `keep` from now on, where that is something.
+    pub fn release_keeping(
+        quorum: Quorum,
+        resource: Resource,
+        owner: Owner,
+        keep: Option<Duration>,
+        held: impl IntoIterator<Item = NodeId>,
+    ) -> Self {
         let mut tally = Self::new(quorum, None);
-        tally.ask(held, &Command::Release { resource, owner });
+        tally.ask(held, &Command::Release { resource, owner, keep });
         tally.settle(Timestamp::ORIGIN);
         tally
     }

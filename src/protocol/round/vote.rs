@@ -93,6 +93,16 @@ impl Votes {
         self.count(|vote| matches!(vote, Vote::Failed(failure) if failure.cause == cause))
     }
 
+    /// How long each of the nodes in quarantine stays there.
+    pub(super) fn quarantines(&self) -> impl Iterator<Item = Duration> + '_ {
+        self.0.iter().filter_map(|vote| match vote {
+            Vote::Failed(Failure { cause: Cause::Quarantined { remaining }, .. }) => {
+                Some(*remaining)
+            }
+            _ => None,
+        })
+    }
+
     /// The nodes that granted and have not been outvoted.
     pub(super) fn plausible(&self) -> usize {
         self.count(|vote| matches!(vote, Vote::Granted(_) | Vote::Confirming | Vote::Confirmed))

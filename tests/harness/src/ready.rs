@@ -11,7 +11,7 @@ use crate::cluster::eventually;
 /// Connects, and waits until every node is ready to vote.
 #[track_caller]
 pub fn connected(builder: Builder) -> Redlock {
-    let redlock = builder.connect_blocking().unwrap_or_else(|error| panic!("{}", chain(&error)));
+    let redlock = builder.blocking_connect().unwrap_or_else(|error| panic!("{}", chain(&error)));
     all_ready(&redlock);
     redlock
 }

@@ -1,4 +1,4 @@
-//! The invariants M1 to M8 of the admission, each by name, and random schedules of all of them at once.
+//! The invariants M1 to M9 of the admission, each by name, and random schedules of all of them at once.
 //!
 //! Goal: whether a node may vote is decided right, whatever happens to nodes, answers and clients meanwhile. Method: for
 //! each invariant the machine is driven by hand, step by step, without a runtime; then several clients run it over nodes
@@ -17,7 +17,9 @@ use super::*;
 
 mod letting_in;
 mod schedules;
+mod short_lived;
 mod standing;
+mod waits;
 mod world;
 
 const ATTEMPT: Duration = Duration::from_secs(1);
@@ -89,9 +91,17 @@ impl Hand {
         self.poll()
     }
 
+    /// What comes next. A look tells each node for how long it has been joining, as far as this client knows, and no
+    /// node anything else; what else it asks for is returned.
     fn poll(&mut self) -> VisitStep {
         let now = self.now();
-        self.visit.poll(&mut self.admission, &self.sights, now, WALL)
+        let step = self.visit.poll(&mut self.admission, &self.sights, now, WALL);
+        let VisitStep::Look(mut joins) = step else { return step };
+        for (node, join) in &mut joins {
+            assert_eq!(join.waited, self.admission.standing(*node).waited(now), "{node}");
+            *join = join.waited(None);
+        }
+        VisitStep::Look(joins)
     }
 
     fn says(&mut self, index: usize, marker: Marker) {

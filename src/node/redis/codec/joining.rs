@@ -45,6 +45,8 @@ pub(in crate::node::redis) enum Looked {
 pub(in crate::node::redis) fn look(process: &Process, join: Join, nonce: u32) -> Script<'_> {
     let asked = [(join.seal, 's'), (join.lost, 'l'), (join.orphaned, 'o')];
     let letters = asked.into_iter().filter(|(asked, _)| *asked).map(|(_, letter)| letter);
+    // No era is zero here either.
+    let (waited_in, waited) = join.waited.unwrap_or_default();
     let args = List::Many(vec![
         Arg::Bytes(process.run_id.as_bytes()),
         Arg::Text(process.database.to_string()),
@@ -55,6 +57,9 @@ pub(in crate::node::redis) fn look(process: &Process, join: Join, nonce: u32) ->
         Arg::Text(letters.collect()),
         Arg::Number(u64::from(nonce)),
         Arg::Number(validity::wire_millis(process.counter_retention)),
+        Arg::Number(join.after),
+        Arg::Number(waited_in),
+        Arg::Number(validity::whole_millis(waited)),
     ]);
     Script { source: &script::JOIN, keys: List::Three(OWN), args }
 }

@@ -25,10 +25,11 @@ fn told(code: i64, rest: impl IntoIterator<Item = Value>) -> Answer {
     Answer::read(Value::Array(reply)).unwrap().0
 }
 
-fn fields(head: &str) -> [Value; 8] {
+fn fields(head: &str) -> [Value; 9] {
     let [floor, flags] = ["0000000000000100", ""].map(text);
     let [identity, head] = ["abc/0/0", head].map(text);
-    [identity, head, text("77"), text("1"), floor, Value::Int(200), text("5000"), flags]
+    let [era, seal, max_ttl, waited] = ["77", "1", "5000", "1500"].map(text);
+    [identity, head, era, seal, floor, Value::Int(200), max_ttl, flags, waited]
 }
 
 #[test]
@@ -45,17 +46,24 @@ fn a_look_says_who_the_server_is_taken_for_and_what_is_asked_of_it() {
         Arg::Text(String::new()),
         Arg::Number(17),
         Arg::Number(60_000),
+        Arg::Number(0),
+        Arg::Number(0),
+        Arg::Number(0),
     ];
     assert_eq!(plain[3..], nothing);
     let all = args(Join::look(ttl).force(Some(77)).lost().orphaned().seal());
     assert_eq!(all[4..6], [Arg::Number(77), Arg::Text("slo".to_owned())]);
+    let waited = Duration::from_micros(2_999);
+    let told = args(Join::look(ttl).after(78).after(76).waited(Some((77, waited))));
+    let numbers = [78, 77, 2].map(Arg::Number);
+    assert_eq!(told[8..], numbers, "no longer than it was");
 }
 
 #[test]
 fn a_look_shows_a_marker_or_why_there_is_none_for_us() {
     let Ok(Looked::Marker(ready)) = looked(&told(1, fields(HEAD))) else { panic!("no marker") };
     let expected = Marker::new(true, Duration::from_secs(5), 200).above(100).in_era(77).sealed(1);
-    assert_eq!(ready.marker(), expected);
+    assert_eq!(ready.marker(), expected.waited(Duration::from_millis(1_500)));
     let Ok(Looked::Marker(joining)) = looked(&told(0, fields(""))) else { panic!("no marker") };
     assert!(!joining.marker().ready);
     let other = looked(&told(-5, [text("other/5")]));
@@ -65,7 +73,7 @@ fn a_look_shows_a_marker_or_why_there_is_none_for_us() {
 
 #[test]
 fn a_marker_with_a_field_of_another_form_is_none() {
-    for place in 0..8 {
+    for place in 0..9 {
         let mut broken = fields(HEAD);
         broken[place] = Value::Nil;
         let looked = looked(&told(1, broken));

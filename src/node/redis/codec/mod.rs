@@ -4,6 +4,7 @@
 //! and whatever no script of ours says is [`NodeError::Unexpected`]: it must never panic over one, and never take it for
 //! a grant.
 
+mod holder;
 mod joining;
 mod votes;
 
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use redis::Value;
 
 pub(super) use self::{
+    holder::{ask_holder, told_holder},
     joining::{Looked, Process, admit, admitted, look, looked},
     votes::{
         acquire, acquire_classic, acquired, acquired_classic, confirm, confirmed, denial, extend,

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     node::NodeError,
-    protocol::{Command, Denial, FencingToken, Owner, Reply, Resource, validity},
+    protocol::{Command, Denial, FencingToken, Note, Owner, Reply, Resource, validity},
 };
 
 /// > "SET resource_name my_random_value NX PX 30000" (the Redis page)
@@ -75,16 +75,21 @@ pub(in crate::node::redis) fn acquire<'a>(
     ttl: Duration,
     hint: u64,
     latest: u64,
+    note: Option<&Note>,
 ) -> Script<'a> {
-    let args = List::Six([
+    let args = [
         Arg::Bytes(head.text()),
         Arg::Owner(owner),
         Arg::Number(validity::wire_millis(ttl)),
         Arg::Counter(digits(hint)),
         Arg::Number(latest),
         Arg::Number(u64::from(head.allows(hint))),
-    ]);
-    Script { source: &script::ACQUIRE, keys: with_own(resource), args }
+    ];
+    Script {
+        source: &script::ACQUIRE,
+        keys: with_own(resource),
+        args: noted(args, note, List::Six),
+    }
 }
 
 /// The reply to an acquire with this hint, and the head of the node's counters where that is told.
@@ -100,7 +105,10 @@ pub(in crate::node::redis) fn acquired(
     match told.as_mut_slice() {
         [Value::Int(1), _, counter, Value::BulkString(head)] => match count(counter) {
             None | Some(0) => Err(unexpected("a counter that is none")),
-            counter => Ok((Reply::Granted(counter.map(FencingToken::new)), Some(mem::take(head)))),
+            Some(counter) => match FencingToken::try_from(counter) {
+                Ok(token) => Ok((Reply::Granted(Some(token)), Some(mem::take(head)))),
+                Err(_) => Err(unexpected("a counter beyond the last token")),
+            },
         },
         [Value::Int(0), _, remaining @ Value::Int(_), holder @ ..] if holder.len() <= 1 => {
             let holder = holder.first_mut().map(mem::take);
@@ -135,17 +143,20 @@ pub(in crate::node::redis) fn restore<'a>(
     owner: Owner,
     ttl: Duration,
     latest: u64,
+    note: Option<&Note>,
 ) -> Script<'a> {
     let source: &Source =
         if identity.is_some() { &script::RESTORE } else { &script::RESTORE_CLASSIC };
-    let args = List::Four([
+    let args = [
         Arg::Bytes(identity.unwrap_or_default()),
         Arg::Owner(owner),
         Arg::Number(validity::wire_millis(ttl)),
         Arg::Number(if identity.is_some() { latest } else { 0 }),
-    ]);
+    ];
     let keys = keys_of_leases(identity.is_some(), std::iter::once(resource));
-    Script { source, keys, args }
+    // Nodes keep none in classic mode.
+    let note = note.filter(|_| identity.is_some());
+    Script { source, keys, args: noted(args, note, List::Four) }
 }
 
 pub(in crate::node::redis) fn restored(answer: &Answer) -> Result<Reply, NodeError> {
@@ -196,8 +207,16 @@ fn one_extended(answer: &Value) -> Result<Reply, NodeError> {
     }
 }
 
-pub(in crate::node::redis) fn release(resource: &Resource, owner: Owner) -> Script<'_> {
-    let (keys, args) = (List::One([resource.as_bytes()]), List::One([Arg::Owner(owner)]));
+pub(in crate::node::redis) fn release(
+    resource: &Resource,
+    owner: Owner,
+    keep: Option<Duration>,
+) -> Script<'_> {
+    let keys = List::One([resource.as_bytes()]);
+    let args = match keep {
+        None => List::One([Arg::Owner(owner)]),
+        Some(keep) => List::Two([Arg::Owner(owner), Arg::Number(validity::wire_millis(keep))]),
+    };
     Script { source: &script::RELEASE, keys, args }
 }
 
@@ -205,8 +224,21 @@ pub(in crate::node::redis) fn release(resource: &Resource, owner: Owner) -> Scri
 pub(in crate::node::redis) fn released(reply: &Value) -> Result<Reply, NodeError> {
     match reply {
         Value::Int(1) => Ok(Reply::Granted(None)),
-        Value::Int(0) => Ok(Reply::Denied(Denial::default())),
+        Value::Int(0) => Ok(Reply::Denied(Denial::gone())),
+        Value::Int(2) => Ok(Reply::Denied(Denial::default())),
         other => Err(unexpected(kind(other))),
+    }
+}
+
+/// Arguments with the note behind them, if there is one. Without it they need no memory of their own.
+fn noted<'a, const N: usize>(
+    args: [Arg<'a>; N],
+    note: Option<&Note>,
+    list: impl FnOnce([Arg<'a>; N]) -> List<Arg<'a>>,
+) -> List<Arg<'a>> {
+    match note {
+        None => list(args),
+        Some(note) => List::Many(args.into_iter().chain([Arg::Owned(note.to_bytes())]).collect()),
     }
 }
 
@@ -219,14 +251,14 @@ fn yes_or_no(answer: &Answer, token: Option<FencingToken>) -> Result<Reply, Node
 }
 
 /// The node's own keys, before that of the command.
-fn with_own(resource: &Resource) -> List<&[u8]> {
+pub(super) fn with_own(resource: &Resource) -> List<&[u8]> {
     let [node, counters, older] = OWN;
     List::Four([node, counters, older, resource.as_bytes()])
 }
 
 /// The keys of a script that extends or restores. Classic mode touches no other keys than the resources', whatever the
 /// user may do, and names the first of them in place of the node's own.
-fn keys_of_leases<'a>(
+pub(super) fn keys_of_leases<'a>(
     fenced: bool,
     resources: impl Iterator<Item = &'a Resource> + Clone,
 ) -> List<&'a [u8]> {

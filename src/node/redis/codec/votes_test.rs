@@ -1,6 +1,7 @@
 //! Every form in which a vote is asked for, and every form of its reply.
 
 use super::*;
+use crate::protocol::Label;
 
 const HEAD: &str = "77.1/abc/0/0 0000000000000200 0000000000000150";
 const NOW: i64 = 1_795_170_000_123_456;
@@ -47,26 +48,34 @@ fn a_counter_is_written_with_sixteen_digits() {
 #[test]
 fn an_acquire_is_asked_for_under_the_head_that_its_round_knew() {
     let (head, resource, ttl) = (head(), resource(), Duration::from_micros(9_999_500));
-    let script = acquire(&head, &resource, owner(), ttl, 180, 5);
+    let script = acquire(&head, &resource, owner(), ttl, 180, 5, None);
     assert_eq!(script.keys, [OWN[0], OWN[1], OWN[2], b"r"]);
     let within = Arg::Number(1);
     let counter = Arg::Counter(*b"0000000000000180");
     let (ttl, latest) = (Arg::Number(10_000), Arg::Number(5));
     let head_text = Arg::Bytes(HEAD.as_bytes());
     assert_eq!(script.args, [head_text, Arg::Owner(owner()), ttl, counter, latest, within]);
-    let above = acquire(&head, &resource, owner(), Duration::ZERO, 201, 0);
+    let above = acquire(&head, &resource, owner(), Duration::ZERO, 201, 0, None);
     assert_eq!(above.args.last(), Some(&Arg::Number(0)), "the node has to look at its numbers");
 }
 
 #[test]
 fn a_script_goes_out_by_its_digest_or_in_full_with_the_same_arguments() {
     let resource = resource();
-    let script = release(&resource, owner());
+    let script = release(&resource, owner(), None);
     let (by_digest, in_full) = (wire(|to| script.evalsha(to)), wire(|to| script.eval(to)));
     let rest = [b"1".to_vec(), b"r".to_vec(), owner().to_hex().to_vec()];
     assert_eq!((&by_digest[0][..], &by_digest[2..]), (&b"EVALSHA"[..], &rest[..]));
     assert_eq!((&in_full[0][..], &in_full[2..]), (&b"EVAL"[..], &rest[..]));
     assert_eq!(in_full[1], script::RELEASE.text().as_bytes());
+}
+
+#[test]
+fn a_release_that_keeps_the_key_says_for_how_long_in_milliseconds_rounded_up() {
+    let resource = resource();
+    let keep = release(&resource, owner(), Some(Duration::from_micros(1_500_001)));
+    assert_eq!(keep.args, [Arg::Owner(owner()), Arg::Number(1501)]);
+    assert_eq!(release(&resource, owner(), None).args, [Arg::Owner(owner())]);
 }
 
 #[test]
@@ -81,9 +90,26 @@ fn arguments_are_written_as_the_scripts_read_them() {
         [b"77.1/abc/0/0".to_vec(), hex.to_vec(), b"0000000000000042".to_vec()]
     );
     let second = Duration::from_secs(1);
-    let restore = restore(Some(b"abc/0/0"), &resource, owner(), second, 9);
+    let restore = restore(Some(b"abc/0/0"), &resource, owner(), second, 9, None);
     let args = [b"abc/0/0".to_vec(), hex.to_vec(), b"1000".to_vec(), b"9".to_vec()];
     assert_eq!(wire(|to| restore.evalsha(to))[7..], args);
+}
+
+#[test]
+fn a_note_stands_behind_the_other_arguments_and_never_in_classic_mode() {
+    let note = Note::new(42, Label::new("web-1").unwrap());
+    let (head, resource, second) = (head(), resource(), Duration::from_secs(1));
+    let with = |note| acquire(&head, &resource, owner(), second, 180, 5, note).args;
+    let (plain, noted) = (with(None), with(Some(&note)));
+    assert!(matches!(plain, List::Six(_)), "no memory of its own");
+    assert_eq!(plain[..], noted[..6]);
+    assert_eq!(noted[6..], [Arg::Owned(b"0000000000000042web-1".to_vec())]);
+    let with = |identity, note| restore(identity, &resource, owner(), second, 9, note).args;
+    let (plain, noted) = (with(Some(b"abc/0/0"), None), with(Some(b"abc/0/0"), Some(&note)));
+    assert!(matches!(plain, List::Four(_)), "no memory of its own");
+    assert_eq!(plain[..], noted[..4]);
+    assert_eq!(noted[4..], [Arg::Owned(note.to_bytes())]);
+    assert_eq!(with(None, Some(&note)).len(), 4);
 }
 
 #[test]
@@ -94,7 +120,7 @@ fn extensions_travel_together_and_classic_ones_touch_no_key_of_the_nodes() {
         ttl: Duration::from_secs(1),
         fenced: false,
     };
-    let release = Command::Release { resource: resource(), owner: owner() };
+    let release = Command::Release { resource: resource(), owner: owner(), keep: None };
     let commands = [extension("a"), release, extension("b")];
     let pair = [Arg::Owner(owner()), Arg::Number(1000)];
     let fenced = extend(Some(b"abc/0/0"), &commands);
@@ -106,7 +132,7 @@ fn extensions_travel_together_and_classic_ones_touch_no_key_of_the_nodes() {
     assert_eq!(classic.args[0], Arg::Bytes(b""));
     assert!(std::ptr::eq(classic.source, &raw const *script::EXTEND_CLASSIC));
     let resource = resource();
-    let classic = restore(None, &resource, owner(), Duration::from_secs(1), 9);
+    let classic = restore(None, &resource, owner(), Duration::from_secs(1), 9, None);
     assert_eq!(*classic.keys, [b"r"; 4]);
     assert_eq!(classic.args[3], Arg::Number(0), "it reads no clock");
     assert!(std::ptr::eq(classic.source, &raw const *script::RESTORE_CLASSIC));
@@ -159,7 +185,8 @@ fn yes_and_no_are_one_and_zero() {
     assert_eq!(restored(&told(1, [])), Ok(Reply::Granted(None)));
     assert_eq!(restored(&told(0, [])), no());
     assert_eq!(released(&Value::Int(1)), Ok(Reply::Granted(None)));
-    assert_eq!(released(&Value::Int(0)), no());
+    assert_eq!(released(&Value::Int(0)), Ok(Reply::Denied(Denial::gone())));
+    assert_eq!(released(&Value::Int(2)), no());
     assert_eq!(acquired_classic(&Value::Okay), Ok(true));
     assert_eq!(acquired_classic(&Value::Nil), Ok(false));
 }

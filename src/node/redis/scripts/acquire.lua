@@ -1,6 +1,6 @@
 -- Takes the lock if it is free, and raises the resource's counter, to the client's hint where that is above it.
 -- KEYS[4] the resource. ARGV: the head that the client has cached, owner, ttl in ms, hint (16 digits), latest node time
--- in us (0: none), and 1 if that head says next_floor < hint <= high_water. Answers: `now` granted, the counter is the
+-- in us (0: none), 1 if that head says next_floor < hint <= high_water, and the note of a holder with a label. Answers: `now` granted, the counter is the
 -- hint; {1, now, counter, head} granted; {0, now, remaining ms, holder or nil} denied; {-1, now} the node is in another
 -- state; {-3, now} too late; {-4, now} the counters are at their end.
 local resource, owner, ttl = KEYS[4], ARGV[2], ARGV[3]
@@ -18,7 +18,7 @@ if not redis.call('SET', resource, owner, 'NX', 'PX', ttl) then
     -- granted it to: keys of other libraries look the same, and may live longer.
     local longest = tonumber(redis.call('HGET', NODE, 'max_ttl'))
     entry = entry or redis.call('HGET', OLDER, resource)
-    if remaining > longest and entry and string.sub(entry, 17) == holder then
+    if remaining > longest and entry and string.sub(entry, 17, 48) == holder then
       redis.call('PEXPIRE', resource, longest)
       remaining = longest
     end
@@ -29,7 +29,7 @@ end
 -- Fast path: the counter becomes the hint. The older generation need not be read, since it has none above next_floor.
 local counter = entry and tonumber(string.sub(entry, 1, 16))
 if is_cached and ARGV[6] == '1' and (not entry or counter and counter < hint) then
-  redis.call('HSET', COUNTERS, resource, ARGV[4] .. owner)
+  redis.call('HSET', COUNTERS, resource, ARGV[4] .. owner .. (ARGV[7] or ''))
   return now
 end
 
@@ -43,7 +43,7 @@ if counter >= NUMBERS_END then
   redis.call('DEL', resource)
   return {-4, now}
 end
-redis.call('HSET', COUNTERS, resource, digits(counter) .. owner)
+redis.call('HSET', COUNTERS, resource, digits(counter) .. owner .. (ARGV[7] or ''))
 if counter > high_water then -- it runs half a minute ahead, so that it is seldom written
   head = raise_high_water(etag, math.max(counter, math.min(hint + AHEAD / 2, now + AHEAD)), next_floor)
 end

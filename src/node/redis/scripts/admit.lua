@@ -10,7 +10,7 @@ local wall = math.min(tonumber(ARGV[4]), now + 2 * AHEAD)
 floor = digits(math.max(tonumber(ARGV[3]), wall, tonumber(floor or 0), tonumber(high_water or 0)))
 era = string.format('%.0f', math.max(now, tonumber(era) + 1))
 redis.call('HSET', NODE, 'state', 'ready', 'era', era, 'seal', '0', 'floor', floor, 'next_floor', floor,
-  'high_water', floor, 'rotated_at', time[1], 'older', '0', 'flags', '')
+  'high_water', floor, 'rotated_at', time[1], 'older', '0', 'flags', '', 'waited', '')
 local run_id, rest = string.match(identity, '^(%w+)(/.*)$')
 redis.call('UNLINK', COUNTERS, OLDER)
 local etag = era .. '.0/' .. string.sub(run_id, 1, 8) .. rest

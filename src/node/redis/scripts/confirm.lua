@@ -12,7 +12,9 @@ local counter = entry and tonumber(string.sub(entry, 1, 16))
 if value_of(resource) ~= owner or not counter or counter > token then
   return {0, now}
 end
-redis.call('HSET', COUNTERS, resource, ARGV[3] .. owner)
+-- With the note that it has left, if the entry is its own.
+local note = string.sub(entry, 17, 48) == owner and string.sub(entry, 49) or ''
+redis.call('HSET', COUNTERS, resource, ARGV[3] .. owner .. note)
 if token > high_water then
   raise_high_water(etag, token, next_floor)
 end

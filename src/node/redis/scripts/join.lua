@@ -1,10 +1,13 @@
 -- Reads the marker, and drops counters that were not used for long. ARGV run_id, database, fleet, longest ttl in ms,
 -- era that must join again (0: none), any of the letters s (seal a node that is ready), l (one that joins again by
--- force has lost data), o (one that is joining did so while a majority had forgotten), a random number, and for how
--- many ms a counter that is not used is kept at least.
--- {1, now, identity, head, era, seal, floor, high_water, longest ttl, flags} ready; {0, ...} the same, joining, the
--- flags k (it kept its data) and o; {-5, now, fleet} it belongs to another fleet; {-6, now} it is a replica.
-local run_id, database, fleet, max_ttl, force, letters, random, retention = unpack(ARGV)
+-- force has lost data, and does so also if it is joining), o (one that is joining did so while a majority had
+-- forgotten), a random number, for how many ms a counter that is not used is kept at least, an era that one which
+-- begins now must be above, an era of which the client knows how long the node has been joining in it (0: none), and
+-- for how many ms that is.
+-- {1, now, identity, head, era, seal, floor, high_water, longest ttl, flags, 0} ready; {0, ..., waited} the same,
+-- joining, the flags k (it kept its data) and o, and for how many ms at least; {-5, now, fleet} it belongs to another
+-- fleet; {-6, now} it is a replica.
+local run_id, database, fleet, max_ttl, force, letters, random, retention, after, waited_in, waited = unpack(ARGV)
 local function asked(letter)
   return string.find(letters, letter, 1, true)
 end
@@ -17,7 +20,7 @@ if not string.find(replication, 'role:master', 1, true) then
 end
 local of = string.sub(string.match(replication, 'master_replid2:(%x+)') or '', 1, 8)
 local names = {'identity', 'fleet', 'state', 'era', 'seal', 'max_ttl', 'floor', 'next_floor', 'high_water',
-  'rotated_at', 'older', 'flags'}
+  'rotated_at', 'older', 'flags', 'waited'}
 local marker = {}
 for index, value in ipairs(redis.call('HMGET', NODE, unpack(names))) do
   marker[names[index]] = value
@@ -56,11 +59,13 @@ local ready = marker.state == 'ready' and same and whole and tonumber(marker.era
 -- An operator may admit a node that is joining: docs/operating.md says how.
 local approved = marker.state == 'approved' and same
 local joining = marker.state == 'joining' and same
-if not joining and (not ready or marker.era == force) then
+local again = marker.era == force and (ready or joining and asked('l'))
+if again or not joining and not ready then
   -- Its clock jumped, and nothing else: no vote of before counts any more, and its high-water mark is the last word.
   marker.flags = ready and not asked('l') and 'k' or ''
   -- The random part tells eras apart also where a node is emptied while its clock stands still.
-  marker.era = string.format('%.0f', math.max(now, (tonumber(marker.era) or 0) + 1) + tonumber(random))
+  local newest = math.max(tonumber(marker.era) or 0, tonumber(after))
+  marker.era = string.format('%.0f', math.max(now, newest + 1) + tonumber(random))
   marker.seal = '0'
   redis.call('UNLINK', COUNTERS, OLDER)
   if approved then
@@ -71,12 +76,24 @@ if not joining and (not ready or marker.era == force) then
   ready = approved
   write('identity', identity, 'fleet', fleet, 'state', ready and 'ready' or 'joining', 'era', marker.era, 'seal', '0',
     'floor', marker.floor, 'next_floor', marker.next_floor, 'high_water', marker.high_water, 'rotated_at', time[1],
-    'older', '0', 'flags', marker.flags)
-  marker.rotated_at = time[1]
+    'older', '0', 'flags', marker.flags, 'waited', '')
+  marker.rotated_at, marker.waited = time[1], ''
 end
 if asked('o') and not ready and not string.find(marker.flags or '', 'o', 1, true) then
   marker.flags = (marker.flags or '') .. 'o'
   write('flags', marker.flags)
+end
+
+-- For how long it has been joining, as the clients have counted it: the longest time that one has told. It stands there
+-- with its era, since what begins a new one may be a script that does not know of this field.
+local has_waited = 0
+if not ready then
+  local era, ms = string.match(marker.waited or '', '^(%d+) (%d+)$')
+  has_waited = era == marker.era and math.min(tonumber(ms), NUMBERS_END) or 0
+  if waited_in == marker.era and tonumber(waited) > has_waited then
+    has_waited = math.min(tonumber(waited), NUMBERS_END)
+    write('waited', marker.era .. ' ' .. string.format('%.0f', has_waited))
+  end
 end
 
 if tonumber(max_ttl) > (tonumber(marker.max_ttl) or 0) then
@@ -103,4 +120,4 @@ if ready then
   end
 end
 return {ready and 1 or 0, now, identity, ready and head() or '', marker.era, marker.seal, marker.floor,
-  marker.high_water, marker.max_ttl, marker.flags or ''}
+  marker.high_water, marker.max_ttl, marker.flags or '', string.format('%.0f', has_waited)}

@@ -1,17 +1,22 @@
-//! The builder: nodes, settings, and the runtime to run on.
+//! The builder: settings, and the runtime to run on.
 //!
-//! It collects, checks once, and starts. What each setting is for is said here, and nowhere else.
+//! It collects, checks once, and starts. What each setting is for is said here, and nowhere else; `nodes` says what a
+//! node may be given as.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+mod env;
+mod nodes;
+
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     config::{Config, ConfigError},
     engine::Engine,
     error::ConnectError,
-    node::{Node, NodeSpec, Spec},
-    protocol::AdmissionPolicy,
+    node::NodeSpec,
+    protocol::{AdmissionPolicy, Label},
     redlock::Redlock,
-    runtime::{Runtime, TokioRuntime, block_on},
+    runtime::{Runtime, TokioRuntime, block_on, process_label},
+    settings::Settings,
 };
 
 impl Redlock {
@@ -37,12 +42,12 @@ impl Redlock {
     /// # Errors
     ///
     /// As for [`connect`](Redlock::connect).
-    pub fn connect_blocking<I>(nodes: I) -> Result<Self, ConnectError>
+    pub fn blocking_connect<I>(nodes: I) -> Result<Self, ConnectError>
     where
         I: IntoIterator,
         I::Item: Into<NodeSpec>,
     {
-        Self::builder().nodes(nodes).connect_blocking()
+        Self::builder().nodes(nodes).blocking_connect()
     }
 
     /// Settings to choose, before connecting.
@@ -76,29 +81,11 @@ pub struct Builder {
     runtime: Option<Arc<dyn Runtime>>,
     #[cfg(feature = "redis")]
     tls: crate::node::redis::TlsSettings,
+    #[cfg(feature = "redis")]
+    credentials: Option<crate::node::redis::CredentialSource>,
 }
 
 impl Builder {
-    /// Adds a node: a URL, a [`MemoryNode`](crate::node::MemoryNode), or any other [`Node`].
-    ///
-    /// A quorum is floor(N/2)+1 of the nodes configured here. One node works and tolerates no failure;
-    /// three tolerate one, five two. An even count tolerates no more than the odd one below it. Two are
-    /// refused, because both would be needed. Every process must configure the same nodes.
-    pub fn node(mut self, node: impl Into<NodeSpec>) -> Self {
-        self.nodes.push(node.into());
-        self
-    }
-
-    /// Adds nodes: see [`node`](Builder::node).
-    pub fn nodes<I>(mut self, nodes: I) -> Self
-    where
-        I: IntoIterator,
-        I::Item: Into<NodeSpec>,
-    {
-        self.nodes.extend(nodes.into_iter().map(Into::into));
-        self
-    }
-
     /// The lifetime of a lease, where the request does not say another. Default 10 s, from 10 ms to `max_ttl`,
     /// in classic mode to a day.
     ///
@@ -196,6 +183,34 @@ impl Builder {
         self
     }
 
+    /// What the leases of this handle are known by to whoever asks for [`Redlock::holder`], such as `host/pid/name`: any
+    /// bytes, 1 to 128. By default there is none.
+    ///
+    /// The nodes keep it beside the fencing counter of each resource, with the time of the grant by this process's wall
+    /// clock: up to 144 bytes more for each acquire and, on each node, for each resource, until its counter is dropped
+    /// ([`counter_retention`](Builder::counter_retention)). A lease that is held for longer than that is held on without a
+    /// label. Renewals keep it, and a node that lost the lease's key gets it back together with the key. Without a label
+    /// nothing is sent or kept. In classic mode nodes keep none.
+    ///
+    /// Nothing is decided by it, and everybody who can read the nodes can read it: no secrets.
+    pub fn label(mut self, label: impl AsRef<[u8]>) -> Self {
+        let label = label.as_ref();
+        self.config.label = Label::new(label).map(Some).ok_or(label.len());
+        self
+    }
+
+    /// A [`label`](Builder::label) that tells this process from others: `host/pid/program`, the last cut where it is long.
+    pub fn label_process(self) -> Self {
+        self.label(process_label())
+    }
+
+    /// Takes over what these settings name, and leaves the rest as it is: see [`Settings`] for their form. A setting is
+    /// what it was set to last, whether by this or by a method of its own.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.config.apply(settings);
+        self
+    }
+
     /// The certificate authority of `rediss://` nodes, in PEM, instead of the system's.
     #[cfg(feature = "tls-rustls")]
     pub fn tls_ca(mut self, pem: impl AsRef<[u8]>) -> Self {
@@ -266,8 +281,36 @@ impl Builder {
         self
     }
 
+    /// Connecting fails unless every node is ready or in quarantine. By default a quorum is enough, and the log warns of
+    /// the others at once and every minute.
+    ///
+    /// For those who want to know at a deployment that a node is misspelt or was forgotten. A service that starts while
+    /// a node is down does not start then. [`build`](Builder::build) does not wait, and so does not ask for it.
+    pub const fn require_all_nodes(mut self) -> Self {
+        self.config.require_all_nodes = true;
+        self
+    }
+
+    /// Waits also while too few nodes can be reached: an acquire goes on until its deadline, as by
+    /// [`Acquire::wait_through_outages`](crate::Acquire::wait_through_outages), and [`connect`](Builder::connect) for as
+    /// long as `wait`, or the connect timeout if that is longer. By default an acquire reports an outage after a quarter
+    /// of its wait, and connecting at once.
+    ///
+    /// For services that start together with their Redis, as in a `compose.yaml`. A node that is refused ends the wait
+    /// of `connect`, since that does not mend itself. To wait not at all use [`build`](Builder::build).
+    pub const fn wait_through_outages(mut self) -> Self {
+        self.config.through_outages = true;
+        self
+    }
+
     /// Lets nodes vote at once, though they may have forgotten what they granted. A restart can then give two
     /// holders and repeat a token: only for throwaway nodes in development and tests.
+    ///
+    /// It lets them vote for everybody, not only for this process. So it is honoured only where a node is in this
+    /// process, or its server is on this machine (an address such as `127.0.0.1`, or a unix socket), or the server itself
+    /// says that it may be thrown away: `redis-cli -h HOST SET quorlock:throwaway yes`, in the database that the URL
+    /// names. Any other node is refused ([`Refusal::NotThrowaway`](crate::node::Refusal::NotThrowaway)). A tunnel that
+    /// ends on this machine looks like a server on it: never let one to production be open beside this setting.
     pub const fn danger_skip_quarantine(mut self) -> Self {
         self.config.admission = AdmissionPolicy::DangerSkip;
         self
@@ -304,13 +347,12 @@ impl Builder {
         self.config.validate()?;
         self.config.check_node_count(self.nodes.len())?;
         let nodes = self.open_nodes()?;
-        check_addresses(&nodes)?;
         // Last, so that a configuration that is refused starts no thread.
         let runtime = match self.runtime {
             Some(runtime) => runtime,
             None => {
                 let shared = TokioRuntime::shared();
-                Arc::new(shared.map_err(|error| ConfigError::Runtime { source: Arc::new(error) })?)
+                Arc::new(shared.map_err(|error| ConfigError::Runtime { error: Arc::new(error) })?)
             }
         };
         Ok(Redlock::new(Engine::start(self.config, nodes, runtime)))
@@ -322,7 +364,8 @@ impl Builder {
     /// # Errors
     ///
     /// [`ConnectError`]: a configuration that cannot work, nodes that must not vote, or no quorum that can
-    /// be reached. A minority that is merely down is no error.
+    /// be reached. A minority that is merely down is no error, unless [`require_all_nodes`](Builder::require_all_nodes)
+    /// says so; the log warns of it.
     ///
     /// # Cancel safety
     ///
@@ -336,41 +379,11 @@ impl Builder {
     /// # Errors
     ///
     /// As for [`connect`](Builder::connect), and [`ConnectError::WouldDeadlock`].
-    pub fn connect_blocking(self) -> Result<Redlock, ConnectError> {
+    pub fn blocking_connect(self) -> Result<Redlock, ConnectError> {
         let redlock = self.build()?;
         if redlock.runs_here() {
             return Err(ConnectError::WouldDeadlock);
         }
         block_on(redlock.connected())
     }
-
-    fn open_nodes(&self) -> Result<Vec<Arc<dyn Node>>, ConfigError> {
-        self.nodes.iter().enumerate().map(|(index, spec)| self.open_node(index, spec)).collect()
-    }
-
-    fn open_node(&self, index: usize, spec: &NodeSpec) -> Result<Arc<dyn Node>, ConfigError> {
-        match &spec.0 {
-            Spec::Node(node) => Ok(Arc::clone(node)),
-            #[cfg(feature = "redis")]
-            Spec::Url(url) => {
-                let address = crate::node::redis::Address::parse(url, &self.tls)
-                    .map_err(|source| ConfigError::Address { index, source })?;
-                Ok(Arc::new(crate::node::redis::RedisNode::new(address)))
-            }
-            #[cfg(not(feature = "redis"))]
-            Spec::Url(_) => Err(ConfigError::RedisFeatureMissing { index }),
-        }
-    }
-}
-
-fn check_addresses(nodes: &[Arc<dyn Node>]) -> Result<(), ConfigError> {
-    let mut seen = HashMap::new();
-    for (second, node) in nodes.iter().enumerate() {
-        // Two names of one server pass here, and are found by its `run_id` once both are connected.
-        let address = node.status().address;
-        if let Some(first) = seen.insert(Arc::clone(&address), second) {
-            return Err(ConfigError::SameAddress { first, second, address });
-        }
-    }
-    Ok(())
 }

@@ -3,6 +3,8 @@
 //! It decides who shares a lease. An inner acquire asks no node, and its token is that of the lease: one that
 //! grew on re-entry would shut out the outer holder.
 
+mod request;
+
 use std::{
     collections::HashMap,
     fmt,
@@ -14,12 +16,14 @@ use std::{
     time::Duration,
 };
 
+pub use self::request::ReentrantAcquire;
 use crate::{
     acquire::Acquire,
     error::{AcquireError, ReleaseError},
     lease::{Lease, Release},
     lock::Lock,
     redlock::Redlock,
+    runtime::block_on,
 };
 
 /// The map is looked through for what is not needed any more no sooner than at this size.
@@ -31,13 +35,14 @@ const FEW: usize = 32;
 /// A clone is the same handle. Another handle waits like everybody else.
 ///
 /// ```
+/// # use std::time::Duration;
 /// # use quorlock::{Redlock, node::MemoryNode};
 /// # futures::executor::block_on(async {
 /// # let redlock = Redlock::connect([MemoryNode::new()]).await?;
 /// let worker = redlock.reentrant();
 /// let outer = worker.acquire("invoice:42").await?;
-/// let inner = worker.acquire("invoice:42").await?; // asks no node
-/// assert_eq!(outer.fencing_token(), inner.fencing_token());
+/// let inner = worker.acquire("invoice:42").wait(Duration::from_secs(1)).await?; // asks no node
+/// assert_eq!(outer.token(), inner.token());
 /// inner.release().await?; // the outer one still holds
 /// assert!(outer.is_valid());
 /// outer.release().await?; // now it is released on the nodes
@@ -81,45 +86,17 @@ impl Reentrant {
         Self { redlock, held: Arc::default() }
     }
 
-    /// Acquires `resource`, or shares the lease on it that this handle holds, with the builder's settings. A
-    /// lease that is lost, or has less left than the builder's `min_validity`, is not shared.
-    ///
-    /// Where the handle is acquiring it already, this waits for that, up to the builder's `wait` in all.
-    ///
-    /// # Errors
-    ///
-    /// [`AcquireError`], where this handle does not hold it and could not acquire it.
-    /// [`Contended`](AcquireError::Contended) without an answer of any node says that this handle's own first
-    /// acquire took too long, such as one whose future is kept and not polled.
-    ///
-    /// # Cancel safety
-    ///
-    /// As for [`AcquireFuture`](crate::AcquireFuture): whatever was set is released in the background.
-    pub async fn acquire(
-        &self,
-        resource: impl AsRef<[u8]>,
-    ) -> Result<ReentrantLease, AcquireError> {
+    /// A request for a lease on `resource` that this handle may hold already: then it is shared. See
+    /// [`ReentrantAcquire`] for the settings.
+    pub fn acquire(&self, resource: impl AsRef<[u8]>) -> ReentrantAcquire {
         let resource = resource.as_ref();
-        self.acquire_with(resource, self.redlock.acquire(resource)).await
+        ReentrantAcquire::new(self.clone(), resource, self.redlock.acquire(resource))
     }
 
     /// As [`acquire`](Reentrant::acquire), without waiting: not for other holders, nor for this handle.
-    ///
-    /// # Errors
-    ///
-    /// [`AcquireError`], where this handle does not hold it and could not acquire it.
-    /// [`Contended`](AcquireError::Contended) without an answer of any node says that this handle is acquiring
-    /// it at this moment.
-    ///
-    /// # Cancel safety
-    ///
-    /// As for [`AcquireFuture`](crate::AcquireFuture): whatever was set is released in the background.
-    pub async fn try_acquire(
-        &self,
-        resource: impl AsRef<[u8]>,
-    ) -> Result<ReentrantLease, AcquireError> {
+    pub fn try_acquire(&self, resource: impl AsRef<[u8]>) -> ReentrantAcquire {
         let resource = resource.as_ref();
-        self.acquire_with(resource, self.redlock.try_acquire(resource)).await
+        ReentrantAcquire::new(self.clone(), resource, self.redlock.try_acquire(resource))
     }
 
     async fn acquire_with(
@@ -128,7 +105,7 @@ impl Reentrant {
         mut request: Acquire,
     ) -> Result<ReentrantLease, AcquireError> {
         let slot = self.held().slot(resource);
-        if let Some(hold) = slot.share(request.least()) {
+        if let Some(hold) = slot.share(&request) {
             return Ok(ReentrantLease { hold, slot });
         }
         let turn = match slot.turn.try_lock() {
@@ -139,7 +116,7 @@ impl Reentrant {
             }
         };
         // Asked again under the turn: whoever had it may have acquired meanwhile.
-        let hold = match slot.share(request.least()) {
+        let hold = match slot.share(&request) {
             Some(hold) => hold,
             None => {
                 let hold = Hold::first(request.await?);
@@ -154,7 +131,7 @@ impl Reentrant {
     /// The handle's own first acquire is not over. No node has been asked.
     fn busy_with_itself(&self, waited: Duration) -> AcquireError {
         let nodes = self.redlock.not_asked();
-        AcquireError::Contended { waited, retry_after: None, nodes }
+        AcquireError::Contended { waited, expires_in: None, nodes }
     }
 
     fn held(&self) -> MutexGuard<'_, Slots> {
@@ -163,12 +140,19 @@ impl Reentrant {
 }
 
 impl Shared {
-    /// A share of the lease, if it can be shared by somebody who wants at least this much left.
-    fn share(&self, least: Duration) -> Option<Hold> {
+    /// A share of the lease, if that has as much left as the request wants.
+    fn share(&self, request: &Acquire) -> Option<Hold> {
         // The upgrade alone is no hold; the count in `another` is.
         let common = self.current().upgrade()?;
         let left = common.lease.check().ok()?;
-        if left.is_zero() || left < least { None } else { Hold::another(common) }
+        if left.is_zero() || left < request.least() {
+            return None;
+        }
+        let hold = Hold::another(common)?;
+        if let Some(least) = request.least_hold() {
+            hold.common.lease.hold_for(least);
+        }
+        Some(hold)
     }
 
     fn current(&self) -> MutexGuard<'_, Weak<Common>> {
@@ -273,6 +257,23 @@ impl ReentrantLease {
         drop((hold, slot));
         match last {
             Some(release) => release.await,
+            None => Ok(()),
+        }
+    }
+
+    /// [`release`](ReentrantLease::release), blocking this thread. No runtime is needed.
+    ///
+    /// # Errors
+    ///
+    /// As for [`release`](ReentrantLease::release), and [`ReleaseError::WouldDeadlock`] for the last holder.
+    pub fn blocking_release(self) -> Result<(), ReleaseError> {
+        let runs_here = self.hold.common.lease.runs_here();
+        let Self { mut hold, slot } = self;
+        let last = hold.give_up();
+        drop((hold, slot));
+        match last {
+            Some(_) if runs_here => Err(ReleaseError::WouldDeadlock),
+            Some(release) => block_on(release),
             None => Ok(()),
         }
     }

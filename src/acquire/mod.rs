@@ -1,7 +1,8 @@
-//! The request: which resource, for how long, how long to wait; and its three forms, awaited, blocking and
-//! scoped.
+//! The request: which resource, for how long, how long to wait; awaited, or blocked on.
 //!
 //! It checks what was asked for. Nothing is sent before it is first polled.
+
+mod run;
 
 use std::{
     fmt,
@@ -14,18 +15,21 @@ use std::{
 
 use futures::future::{Either, select};
 
+pub use self::run::Ran;
+
 use crate::{
     config::TtlError,
     engine::{AcquireSpec, Acquiring, Engine},
-    error::{AcquireError, RunError},
+    error::AcquireError,
     lease::Lease,
     protocol::{RenewalPolicy, Resource, ResourceError, WaitPolicy},
     runtime::block_on,
     shield::{Shield, shield},
+    telemetry::Caller,
 };
 
 /// A request for a lease, made by [`Redlock::acquire`](crate::Redlock::acquire). Await it, or call
-/// [`blocking`](Acquire::blocking) or [`run`](Acquire::run).
+/// [`blocking`](Acquire::blocking), [`run`](Acquire::run) or [`run_until_lost`](Acquire::run_until_lost).
 ///
 /// ```
 /// use std::time::Duration;
@@ -51,7 +55,9 @@ pub struct Acquire {
     ttl: Duration,
     min_validity: Duration,
     wait_policy: WaitPolicy,
+    through_outages: bool,
     renewal: RenewalPolicy,
+    hold_at_least: Option<Duration>,
 }
 
 impl Acquire {
@@ -62,7 +68,9 @@ impl Acquire {
             ttl: config.ttl,
             min_validity: config.min_validity,
             wait_policy,
+            through_outages: config.through_outages,
             renewal: config.renewal,
+            hold_at_least: None,
             engine,
         }
     }
@@ -81,7 +89,7 @@ impl Acquire {
     ///
     /// It is a deadline for new rounds: the last one may end up to one node timeout later. An outage, with
     /// too few nodes for a quorum, is borne for a quarter of the wait, and for one node timeout at least, and then
-    /// reported: waiting does not mend it.
+    /// reported: waiting does not mend it. [`wait_through_outages`](Acquire::wait_through_outages) waits all the same.
     ///
     /// Where this process has more acquires under way than the nodes answer, the rest wait in line, in the order in
     /// which they came, and that counts too. Whose turn has not come by the deadline gets
@@ -96,6 +104,17 @@ impl Acquire {
     /// sets no ttl holds for ever. An outage is borne for a quarter of the builder's `wait`.
     pub const fn wait_without_deadline(mut self) -> Self {
         self.wait_policy = WaitPolicy::Unlimited;
+        self
+    }
+
+    /// Goes on trying while too few nodes answer, until the deadline, and without one for ever. By default an outage is
+    /// reported after a quarter of the wait.
+    ///
+    /// For those who start together with their Redis, or would rather wait for it than handle an error. A wait that is
+    /// long hides an outage for as long from its caller; the log tells of it at once. A single round, as of
+    /// [`try_acquire`](crate::Redlock::try_acquire), does not wait for anything.
+    pub const fn wait_through_outages(mut self) -> Self {
+        self.through_outages = true;
         self
     }
 
@@ -139,6 +158,30 @@ impl Acquire {
         self
     }
 
+    /// Keeps others out for this long at least from when the lease is granted: one that is released, dropped or run to its
+    /// end before then is over for its holder, and the resource is free when the time is up. By default it is free at
+    /// once.
+    ///
+    /// It is for what must not happen twice in a row, such as a job that each host starts by its own clock: one that ends
+    /// in two seconds would be run again by a host that is three seconds late. ShedLock calls it
+    /// [`lockAtLeastFor`](https://github.com/lukas-krecan/ShedLock#annotations).
+    ///
+    /// It holds whatever becomes of this process. The ttl is raised to a little more than `least` where it is shorter, so
+    /// that the keys outlive a process that ends right after the grant (those of one that is killed stand for the ttl);
+    /// and a release tells the nodes to keep the key for what is left, with the allowance for drift, and nothing is
+    /// renewed any more. So others wait for at least `least` by the clock of this process, as long as no node's clock is
+    /// faster than it by more than the drift; and for at most `least` and that allowance, where the release arrives. It is
+    /// longer by what this machine slept, and up to the ttl where a node was not reached.
+    ///
+    /// It must be less than [`max_ttl`](crate::Builder::max_ttl), and somewhat so: that of a node that forgets decides
+    /// how long a node is kept from voting. With more, the error is [`AcquireError::HoldTooLong`]. An acquire that
+    /// fails, or whose future is dropped, keeps nobody out.
+    #[doc(alias = "lock_at_least_for")]
+    pub const fn hold_at_least(mut self, least: Duration) -> Self {
+        self.hold_at_least = Some(least);
+        self
+    }
+
     /// Acquires on this thread, blocking it. No runtime is needed, and it works inside any executor. Do not call it on
     /// a thread that an executor needs, nor with a runtime that runs on this very thread, as
     /// [`TokioRuntime::current`](crate::runtime::TokioRuntime::current) does: where that is noticed it is an error, and
@@ -154,51 +197,19 @@ impl Acquire {
         block_on(self.into_future())
     }
 
-    /// Runs `work` under a lease and releases it afterwards. When the lease is lost, `work` is dropped where it
-    /// stands.
-    ///
-    /// The result of `work` is returned whether or not the release was confirmed: what cannot be released
-    /// now is released in the background, or expires.
-    ///
-    /// ```
-    /// # use quorlock::{Redlock, node::MemoryNode};
-    /// # futures::executor::block_on(async {
-    /// # let redlock = Redlock::connect([MemoryNode::new()]).await?;
-    /// let sum = redlock.acquire("invoice:42").run(async |lease| {
-    ///     assert!(!lease.validity().is_zero());
-    ///     1 + 1
-    /// });
-    /// assert_eq!(sum.await?, 2);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// # }).unwrap();
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`RunError::Acquire`], and then `work` was not called; [`RunError::Lost`], and then it did not come to
-    /// its end.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops `work` where it stands, and releases in the background.
-    pub async fn run<T>(self, work: impl AsyncFnOnce(&Lease) -> T) -> Result<T, RunError> {
-        let lease = self.await?;
-        let result = {
-            let (work, lost) = (pin!(work(&lease)), pin!(lease.lost()));
-            // The loss is looked at first: work that is ready at the same moment may be too late.
-            match select(lost, work).await {
-                Either::Left((lost, _)) => return Err(lost.into()),
-                Either::Right((result, _)) => result,
-            }
-        };
-        // What was not confirmed goes on in the background, and the work is done all the same.
-        drop(lease.release().await);
-        Ok(result)
+    /// The least validity that is accepted.
+    pub(crate) fn least(&self) -> Duration {
+        self.min_validity.max(self.hold_at_least.unwrap_or_default())
     }
 
-    /// The least validity that is accepted.
-    pub(crate) const fn least(&self) -> Duration {
-        self.min_validity
+    /// How long others are to be kept out at least.
+    pub(crate) const fn least_hold(&self) -> Option<Duration> {
+        self.hold_at_least
+    }
+
+    /// Whether this thread must not wait for an answer, since it has to give it.
+    pub(crate) fn runs_here(&self) -> bool {
+        self.engine.runs_here()
     }
 
     /// Waits for something else first, as long as the request may wait at all; that time is taken off. The error
@@ -229,23 +240,44 @@ impl Acquire {
     }
 
     fn start(self) -> Result<Acquiring, AcquireError> {
+        let (ttl, min_validity) = self.times()?;
         let resource = self.resource?;
-        self.engine.config.check_ttl(self.ttl, self.min_validity).map_err(|error| {
+        let config = &self.engine.config;
+        config.check_ttl(ttl, min_validity).map_err(|error| {
             let (min, max) = match error {
                 TtlError::OutOfRange { min, max, .. } => (min, max),
                 TtlError::NothingLeft { drift, min_validity, .. } => {
-                    (drift.saturating_add(min_validity), self.engine.config.most_ttl())
+                    (drift.saturating_add(min_validity), config.most_ttl())
                 }
             };
-            AcquireError::Ttl { ttl: self.ttl, min_validity: self.min_validity, min, max }
+            AcquireError::Ttl { ttl, min_validity, min, max }
         })?;
         Ok(self.engine.acquire(AcquireSpec {
             resource,
-            ttl: self.ttl,
-            min_validity: self.min_validity,
+            ttl,
+            min_validity,
             wait_policy: self.wait_policy,
+            through_outages: self.through_outages,
             renewal: self.renewal,
+            caller: Caller::current(),
+            hold_at_least: self.hold_at_least,
         }))
+    }
+
+    /// The ttl and the least validity that are asked for. Where others are to be kept out for a while the grant must
+    /// promise that by itself, since this process may end right after it: so a quorum has keys that live for so long.
+    fn times(&self) -> Result<(Duration, Duration), AcquireError> {
+        let Some(hold) = self.hold_at_least else { return Ok((self.ttl, self.min_validity)) };
+        let (config, drift) = (&self.engine.config, self.engine.config.drift());
+        let max_ttl = config.most_ttl();
+        // The round takes a node timeout at most.
+        let round = config.node_timeout;
+        let max = max_ttl.saturating_sub(drift.of(max_ttl)).saturating_sub(round);
+        if hold > max {
+            return Err(AcquireError::HoldTooLong { hold, max, max_ttl });
+        }
+        let least = drift.ttl_for(hold.saturating_add(round)).min(max_ttl);
+        Ok((self.ttl.max(least), self.min_validity.max(hold)))
     }
 }
 
@@ -265,6 +297,7 @@ impl fmt::Debug for Acquire {
             .field("ttl", &self.ttl)
             .field("min_validity", &self.min_validity)
             .field("wait_policy", &self.wait_policy)
+            .field("hold_at_least", &self.hold_at_least)
             .finish_non_exhaustive()
     }
 }

@@ -2,34 +2,18 @@
 //!
 //! Method: both libraries on the same five real servers, in both directions, with each taking over after
 //! the other's release and after the other's expiry.
-#![cfg(feature = "redis")]
-#![allow(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    reason = "tests are free to"
-)]
 
 use std::time::Duration;
 
+use ::rslock::{Lock, LockError, LockManager};
 use quorlock::{Lease, Redlock, ReleaseError};
 use quorlock_harness::{Cluster, eventually};
-use rslock::{Lock, LockError, LockManager};
 
-const SECOND: Duration = Duration::from_secs(1);
-const SOON: Duration = Duration::from_secs(20);
+use super::{SECOND, SOON, quorlock};
 
 async fn both() -> (Cluster, Redlock, LockManager) {
     let cluster = Cluster::start(5);
-    let builder = Redlock::builder().nodes(cluster.urls()).node_timeout(2 * SECOND);
-    let quorlock = builder
-        .connect_timeout(10 * SECOND)
-        .max_ttl(60 * SECOND)
-        .danger_skip_quarantine()
-        .connect()
-        .await
-        .unwrap();
+    let quorlock = quorlock(&cluster).connect().await.unwrap();
     let mut rslock = LockManager::new(cluster.urls());
     rslock.set_retry(1, Duration::from_millis(1));
     (cluster, quorlock, rslock)

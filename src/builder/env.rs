@@ -1,0 +1,258 @@
+//! The builder from the environment: nodes and settings as variables.
+//!
+//! It names every variable that is wrong, and one that it does not know is wrong: a name that was mistyped must not leave
+//! a default in force without a word. It must never show a URL.
+
+use std::{env, ffi::OsString};
+
+use super::Builder;
+use crate::{
+    config::ConfigError,
+    error::ConnectError,
+    near::nearest,
+    redlock::Redlock,
+    settings::{self, Settings, SettingsError, WrongVariable},
+};
+
+/// What all variables begin with.
+const PREFIX: &str = "QUORLOCK_";
+/// The list of nodes.
+const NODES: &str = "QUORLOCK_NODES";
+
+impl Redlock {
+    /// Connects to the nodes that the environment names, with the settings that it names:
+    /// [`Builder::from_env`] without a change.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`]: as for [`Redlock::connect`], and [`ConfigError::Environment`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the connections. Nothing has been set on any node.
+    pub async fn from_env() -> Result<Self, ConnectError> {
+        Builder::from_env()?.connect().await
+    }
+}
+
+impl Builder {
+    /// A builder with the nodes and settings of the environment.
+    ///
+    /// `QUORLOCK_NODES` has the URLs of the nodes, with commas or blanks between them (a comma in a password is `%2C`).
+    /// `QUORLOCK_TTL=10s` and the like are the settings of [`Settings`], by their names in capitals. Every other
+    /// variable that begins with `QUORLOCK_` is an error, and so is one that is empty; those that Kubernetes sets for a
+    /// service of that name (`…_SERVICE_HOST`, `…_PORT_6379_TCP`) are passed over.
+    ///
+    /// ```
+    /// use quorlock::{Builder, ConfigError};
+    ///
+    /// // Where nothing is set.
+    /// let error = Builder::from_env().unwrap_err();
+    /// assert!(matches!(error, ConfigError::Environment { .. }));
+    /// assert!(error.to_string().contains("QUORLOCK_NODES: it is not set"), "{error}");
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::Environment`], which names all variables that are wrong, and says what is wrong with each.
+    pub fn from_env() -> Result<Self, ConfigError> {
+        Self::from_variables(env::vars_os())
+    }
+
+    fn from_variables(
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<Self, ConfigError> {
+        let (mut nodes, mut settings, mut wrong) = (Vec::new(), Settings::default(), Vec::new());
+        let mut has_nodes = false;
+        for (variable, value) in variables {
+            let variable = variable.to_string_lossy().into_owned();
+            let Some(name) = variable.strip_prefix(PREFIX) else { continue };
+            if of_a_service(name) {
+                continue;
+            }
+            has_nodes |= variable == NODES;
+            let read = match value.to_str().map(str::trim) {
+                None => Err("it is not UTF-8".to_owned()),
+                Some("") => Err("it is empty, give it a value or unset it".to_owned()),
+                Some(urls) if variable == NODES => read_nodes(urls, &mut nodes),
+                Some(value) => read_setting(name, value, &mut settings),
+            };
+            wrong.extend(read.err().map(|reason| WrongVariable::new(variable, reason)));
+        }
+        if !has_nodes {
+            let reason = "it is not set, write the URLs of the nodes, as in \
+                          `redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3`";
+            wrong.push(WrongVariable::new(NODES, reason));
+        }
+        if wrong.is_empty() {
+            return Ok(Self::default().nodes(nodes).settings(settings));
+        }
+        // The environment has no order.
+        wrong.sort_by(|a, b| a.variable.cmp(&b.variable));
+        Err(ConfigError::Environment { wrong: wrong.into() })
+    }
+}
+
+/// What Kubernetes, and links of Docker, set for a service of this name.
+fn of_a_service(name: &str) -> bool {
+    let is = |what: &str| name == what || name.ends_with(&format!("_{what}"));
+    let port = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_digit())
+            && (part.contains("_TCP") || part.contains("_UDP") || part.contains("_SCTP"))
+    };
+    is("SERVICE_HOST")
+        || is("SERVICE_PORT")
+        || is("PORT")
+        || name.contains("SERVICE_PORT_")
+        || name.split("PORT_").skip(1).any(port)
+}
+
+fn read_nodes(urls: &str, nodes: &mut Vec<String>) -> Result<(), String> {
+    let urls = urls.split(|c: char| c == ',' || c.is_whitespace());
+    nodes.extend(urls.filter(|url| !url.is_empty()).map(str::to_owned));
+    if nodes.is_empty() {
+        return Err("it names no node, write the URLs with commas between them".to_owned());
+    }
+    check_urls(nodes)
+}
+
+/// Here it can be said by which variable a URL came.
+#[cfg(feature = "redis")]
+fn check_urls(urls: &[String]) -> Result<(), String> {
+    let check = |(index, url): (usize, &String)| {
+        let error = crate::node::redis::Address::check(url).err()?;
+        Some(format!("node {index}: {error}"))
+    };
+    let wrong: Vec<String> = urls.iter().enumerate().filter_map(check).collect();
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
+}
+
+#[cfg(not(feature = "redis"))]
+const fn check_urls(_: &[String]) -> Result<(), String> {
+    Ok(())
+}
+
+fn read_setting(name: &str, value: &str, settings: &mut Settings) -> Result<(), String> {
+    let unknown = || {
+        let known =
+            || settings::NAMES.iter().map(|name| name.to_uppercase()).chain(["NODES".to_owned()]);
+        let (all, name) = (known().collect::<Vec<_>>(), name.to_uppercase());
+        match nearest(&name, all.iter().map(String::as_str)) {
+            Some(near) => format!("there is no such setting, did you mean `{PREFIX}{near}`?"),
+            None => format!(
+                "there is no such setting, known=`{PREFIX}{}`",
+                all.join(&format!("`, `{PREFIX}"))
+            ),
+        }
+    };
+    // Only capitals: a system may tell `quorlock_ttl` from `QUORLOCK_TTL`, and have both.
+    if name != name.to_uppercase() {
+        return Err(unknown());
+    }
+    settings.set(&name.to_lowercase(), value).map_err(|error| match error {
+        SettingsError::Unknown { .. } => unknown(),
+        SettingsError::Value { expected, value, .. } => {
+            format!("it must be {expected}, value=`{value}`")
+        }
+        other => other.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const URLS: &str = "redis://10.0.0.1,redis://10.0.0.2 redis://10.0.0.3\n";
+
+    fn read(variables: &[(&str, &str)]) -> Result<Builder, ConfigError> {
+        Builder::from_variables(variables.iter().map(|(name, value)| (name.into(), value.into())))
+    }
+
+    #[track_caller]
+    fn told(variables: &[(&str, &str)]) -> String {
+        read(variables).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn nodes_and_settings_are_read() {
+        let builder = read(&[
+            ("PATH", "/bin"),
+            (NODES, URLS),
+            ("QUORLOCK_TTL", "8s"),
+            ("QUORLOCK_MAX_HOLD", " 1h "),
+            ("QUORLOCK_FLEET", "billing"),
+            ("QUORLOCK_KEY_PREFIX", "app:"),
+            // Of a Service named `quorlock`, and of one named `quorlock-nodes`.
+            ("QUORLOCK_SERVICE_HOST", "10.0.0.9"),
+            ("QUORLOCK_PORT", "tcp://10.0.0.9:6379"),
+            ("QUORLOCK_PORT_6379_TCP_ADDR", "10.0.0.9"),
+            ("QUORLOCK_NODES_SERVICE_PORT_REDIS", "6379"),
+            ("QUORLOCK_NODES_PORT_6379_TCP", "tcp://10.0.0.9:6379"),
+        ]);
+        let builder = builder.unwrap();
+        assert_eq!(builder.nodes.len(), 3);
+        assert_eq!(builder.config.ttl, Duration::from_secs(8));
+        assert_eq!(builder.config.renewal.max_hold, Some(Duration::from_secs(3600)));
+        assert_eq!(
+            (&*builder.config.fleet, &*builder.config.key_prefix),
+            ("billing", &b"app:"[..])
+        );
+        let default = Builder::default().config;
+        assert_eq!(builder.config.wait, default.wait);
+    }
+
+    #[test]
+    fn every_variable_that_is_wrong_is_named() {
+        assert_eq!(
+            told(&[
+                ("QUORLOCK_TTL", "8"),
+                ("QUORLOCK_WIAT", "1s"),
+                ("QUORLOCK_wait", "1s"),
+                ("QUORLOCK_FLEET", ""),
+            ]),
+            "the environment cannot be used: \
+             QUORLOCK_FLEET: it is empty, give it a value or unset it; \
+             QUORLOCK_NODES: it is not set, write the URLs of the nodes, as in \
+             `redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3`; \
+             QUORLOCK_TTL: it must be a whole number and a unit (us, ms, s, m, h or d), as in `10s`, \
+             value=`8`; \
+             QUORLOCK_WIAT: there is no such setting, did you mean `QUORLOCK_WAIT`?; \
+             QUORLOCK_wait: there is no such setting, did you mean `QUORLOCK_WAIT`?"
+        );
+        let unknown = told(&[(NODES, URLS), ("QUORLOCK_PASSWORD", "hunter2")]);
+        assert!(
+            unknown.contains("QUORLOCK_PASSWORD: there is no such setting, known=`QUORLOCK_TTL`, ")
+        );
+        assert!(unknown.ends_with("`QUORLOCK_FLEET`, `QUORLOCK_NODES`"), "{unknown}");
+        assert!(!unknown.contains("hunter2"), "{unknown}");
+        assert!(told(&[(NODES, " , ")]).contains("QUORLOCK_NODES: it names no node"));
+        let twins = told(&[(NODES, URLS), ("QUORLOCK_NODE", "redis://10.0.0.4")]);
+        assert!(twins.ends_with("did you mean `QUORLOCK_NODES`?"), "{twins}");
+    }
+
+    #[cfg(feature = "redis")]
+    #[test]
+    fn urls_of_the_environment_are_judged_there_and_not_shown() {
+        assert_eq!(
+            told(&[(NODES, "redis://app:hun,ter2@10.0.0.1,redis://10.0.0.2,10.0.0.3:7401")]),
+            "the environment cannot be used: QUORLOCK_NODES: \
+             node 0: the port must be a number from 1 to 65535, write `redis://host:port`, with \
+             credentials `redis://user:password@host:port`, url=`redis://app:***`; \
+             node 1: the scheme is missing, write `redis://***@10.0.0.1`, url=`***@10.0.0.1`; \
+             node 3: the scheme is missing, write `redis://10.0.0.3:7401`, url=`10.0.0.3:7401`"
+        );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_value_that_is_no_text_is_named() {
+        use std::os::unix::ffi::OsStringExt;
+
+        let value = OsString::from_vec(vec![0xff]);
+        let variables = [(NODES.into(), URLS.into()), ("QUORLOCK_FLEET".into(), value)];
+        let error = Builder::from_variables(variables).unwrap_err().to_string();
+        assert!(error.ends_with("QUORLOCK_FLEET: it is not UTF-8"), "{error}");
+    }
+}

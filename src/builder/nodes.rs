@@ -1,0 +1,141 @@
+//! Which nodes: what a list of them may be made of, and that each of them can be one.
+//!
+//! It opens nothing that could fail later, and names every URL that is wrong, not only the first.
+
+use std::{collections::HashMap, sync::Arc};
+
+use super::Builder;
+use crate::{
+    config::ConfigError,
+    node::{Node, NodeSpec, Spec},
+};
+
+impl Builder {
+    /// Adds a node: a URL, a [`MemoryNode`](crate::node::MemoryNode), or any other [`Node`], by value or in an `Arc`.
+    /// Lists of several kinds are built by calling this for each; [`NodeSpec`] says what is accepted.
+    ///
+    /// A quorum is floor(N/2)+1 of the nodes configured here. One node works and tolerates no failure;
+    /// three tolerate one, five two. An even count tolerates no more than the odd one below it. Two are
+    /// refused, because both would be needed. Every process must configure the same nodes.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use quorlock::{Redlock, node::{MemoryNode, Node}};
+    ///
+    /// let shared: Arc<dyn Node> = Arc::new(MemoryNode::new());
+    /// let builder = Redlock::builder().node(shared).node(MemoryNode::new()).node("redis://10.0.0.1");
+    /// # drop(builder);
+    /// ```
+    pub fn node(mut self, node: impl Into<NodeSpec>) -> Self {
+        self.nodes.push(node.into());
+        self
+    }
+
+    /// Adds nodes: see [`node`](Builder::node). Any list or iterator of one kind of them: `["redis://…"]`, `&[&str]`,
+    /// `Vec<String>`, `&[MemoryNode]`, a `map`.
+    pub fn nodes<I>(mut self, nodes: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<NodeSpec>,
+    {
+        self.nodes.extend(nodes.into_iter().map(Into::into));
+        self
+    }
+
+    /// Asks for user and password of each URL node at every connect, for credentials that change: those of a secret
+    /// store, or tokens that expire. `give` is called with the address of the node, as [`Redlock::nodes`] shows it, and
+    /// takes the place of what the URL says. By default the URL says it.
+    ///
+    /// It is called for each node by itself, again for every attempt to connect, and has the connect timeout in all.
+    /// A failure, a panic or a hang of it is that node's failure, and it is asked again at the next attempt. What it
+    /// gives is shown nowhere. The text of its error is, as the reason why the node is down: keep secrets out of it.
+    ///
+    /// It runs on the engine's thread and must not block that: a lease could not be renewed meanwhile. Take a value
+    /// that something else keeps up to date, or fetch it asynchronously. With the default runtime, tokio's sockets and
+    /// timers work there.
+    ///
+    /// A connection stays authenticated when the password changes, since servers keep it, and this crate does not
+    /// authenticate it anew. Where a server ends it, because the user is gone or a token has expired, the next one asks
+    /// again at once (`docs/operating.md`, "Passwords that change").
+    ///
+    /// ```
+    /// use std::sync::{Arc, RwLock};
+    /// use quorlock::{Credentials, Redlock};
+    ///
+    /// // Written by whatever follows the secret store.
+    /// let current = Arc::new(RwLock::new("first".to_owned()));
+    ///
+    /// let seen = Arc::clone(&current);
+    /// let builder = Redlock::builder()
+    ///     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+    ///     .credentials(move |_address| {
+    ///         let password = seen.read().map(|password| password.clone());
+    ///         async move {
+    ///             let password = password.map_err(|_| "the secret is not there")?;
+    ///             Ok::<_, &str>(Credentials::new("app", password))
+    ///         }
+    ///     });
+    /// # drop(builder);
+    /// ```
+    ///
+    /// [`Redlock::nodes`]: crate::Redlock::nodes
+    #[cfg(feature = "redis")]
+    pub fn credentials<F, Fut, E>(mut self, give: F) -> Self
+    where
+        F: Fn(Arc<str>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<crate::Credentials, E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.credentials = Some(crate::node::redis::CredentialSource::new(give));
+        self
+    }
+
+    /// The nodes of the list, of which each is another one.
+    pub(super) fn open_nodes(&self) -> Result<Vec<Arc<dyn Node>>, ConfigError> {
+        let nodes = self.open_each()?;
+        check_addresses(&nodes)?;
+        Ok(nodes)
+    }
+
+    #[cfg(feature = "redis")]
+    fn open_each(&self) -> Result<Vec<Arc<dyn Node>>, ConfigError> {
+        use crate::node::redis::{Address, RedisNode, WrongAddress};
+
+        let mut nodes: Vec<Arc<dyn Node>> = Vec::with_capacity(self.nodes.len());
+        let mut wrong = Vec::new();
+        for (index, spec) in self.nodes.iter().enumerate() {
+            match &spec.0 {
+                Spec::Node(node) => nodes.push(Arc::clone(node)),
+                Spec::Url(url) => match Address::parse(url, &self.tls) {
+                    Ok(address) => {
+                        let address = address.with_credentials(self.credentials.clone());
+                        nodes.push(Arc::new(RedisNode::new(address)));
+                    }
+                    Err(error) => wrong.push(WrongAddress { index, error }),
+                },
+            }
+        }
+        if wrong.is_empty() { Ok(nodes) } else { Err(ConfigError::Address { wrong: wrong.into() }) }
+    }
+
+    #[cfg(not(feature = "redis"))]
+    fn open_each(&self) -> Result<Vec<Arc<dyn Node>>, ConfigError> {
+        let open = |(index, spec): (usize, &NodeSpec)| match &spec.0 {
+            Spec::Node(node) => Ok(Arc::clone(node)),
+            Spec::Url(_) => Err(ConfigError::RedisFeatureMissing { index }),
+        };
+        self.nodes.iter().enumerate().map(open).collect()
+    }
+}
+
+fn check_addresses(nodes: &[Arc<dyn Node>]) -> Result<(), ConfigError> {
+    let mut seen = HashMap::new();
+    for (second, node) in nodes.iter().enumerate() {
+        // Two names of one server pass here, and are found by its `run_id` once both are connected.
+        let address = node.status().address;
+        if let Some(first) = seen.insert(Arc::clone(&address), second) {
+            return Err(ConfigError::SameAddress { first, second, address });
+        }
+    }
+    Ok(())
+}

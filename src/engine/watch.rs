@@ -1,0 +1,189 @@
+//! Tells the log how the nodes are, and whether a quorum of them votes, as this process sees it.
+//!
+//! What is told, and when, `protocol::Watch` decides; here the nodes are looked at whenever one has changed, and when a
+//! line is due again. It decides nothing about locks, asks no node anything, holds no lock while it tells, and keeps no
+//! engine alive.
+
+use std::{
+    fmt,
+    mem::Discriminant,
+    pin::pin,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use futures::future::select;
+
+use super::Engine;
+use crate::{
+    node::{NodeState, NodeStatus, Refusal},
+    protocol::{AdmissionBlock, Manner, NodeId, Notice, Pacer, Timestamp, VoteBlock, Watch},
+    telemetry::{self, NodeShown},
+};
+
+/// What is told of one node, but for the details.
+#[derive(Clone, Debug, PartialEq)]
+enum Kind {
+    Votes,
+    /// Its first connection is being made, or it is being looked at.
+    Asked,
+    Quarantined,
+    HeldBack(AdmissionBlock),
+    Down,
+    Refused(Discriminant<Refusal>),
+}
+
+/// What happens again and again, and is told with a count.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Repeated {
+    Admitted(NodeId),
+    OwnClock,
+    ReleaseQueued(NodeId),
+    ReleaseGivenUp(NodeId),
+}
+
+/// Looks after what is told until the engine is gone.
+pub(super) async fn attend(engine: Weak<Engine>) {
+    let Some(fleet) = engine.upgrade().map(|engine| Arc::clone(&engine.fleet)) else { return };
+    let mut watched = Watched::default();
+    loop {
+        // Registered before the nodes are looked at, so that no change in between is missed; nor the end of the engine,
+        // which says that something has changed.
+        let mut changed = pin!(fleet.changed.notified());
+        changed.as_mut().enable();
+        let sleep = {
+            let Some(engine) = engine.upgrade() else { return };
+            watched.look(&engine).map(|at| engine.sleep_until(at))
+        };
+        match sleep {
+            Some(sleep) => drop(select(changed, sleep).await),
+            None => changed.await,
+        }
+    }
+}
+
+/// All that has been told.
+#[derive(Default)]
+struct Watched {
+    nodes: Vec<Watch<Kind>>,
+    /// Whether a quorum votes.
+    quorum: Watch<bool>,
+    had_quorum: bool,
+}
+
+impl Watched {
+    /// Looks at all nodes, and tells what there is to tell. Returns when something is to be told again.
+    fn look(&mut self, engine: &Engine) -> Option<Timestamp> {
+        let (statuses, now) = (engine.statuses(), engine.now());
+        self.nodes.resize_with(statuses.len(), Watch::default);
+        let mut kinds = Vec::with_capacity(statuses.len());
+        for (index, (watch, status)) in self.nodes.iter_mut().zip(&statuses).enumerate() {
+            let kind = kind(engine, NodeId::new(index), status);
+            if let Some(notice) = watch.handle(&kind, manner(engine, &kind), now) {
+                tell(NodeId::new(index), status, &kind, notice);
+            }
+            kinds.push(kind);
+        }
+        self.look_at_quorum(engine, &statuses, now);
+        let timeouts = self.nodes.iter().map(Watch::poll_timeout);
+        timeouts.chain([self.quorum.poll_timeout()]).flatten().min()
+    }
+
+    fn look_at_quorum(&mut self, engine: &Engine, statuses: &[NodeStatus], now: Timestamp) {
+        let votes = statuses.iter().filter(|status| status.state == NodeState::Ready).count();
+        let needed = engine.quorum.needed();
+        let there = votes >= needed;
+        let manner = match (there, self.had_quorum) {
+            (true, false) => Manner::Silent,
+            (true, true) => Manner::Once,
+            // Nodes that are looked at again, as when another one was admitted, do not vote for a moment.
+            (false, true) => Manner::Lasting(engine.config.node_timeout.saturating_mul(2)),
+            (false, false) => Manner::Lasting(engine.config.connect_timeout),
+        };
+        let notice = self.quorum.handle(&there, manner, now);
+        match notice {
+            Some(notice) if there => telemetry::quorum_back(votes, needed, notice.times),
+            Some(notice) if self.had_quorum => {
+                telemetry::quorum_lost(votes, needed, &Missing(statuses), notice);
+            }
+            Some(notice) => telemetry::no_quorum_yet(votes, needed, &Missing(statuses), notice),
+            None => {}
+        }
+        self.had_quorum |= there;
+    }
+}
+
+fn kind(engine: &Engine, node: NodeId, status: &NodeStatus) -> Kind {
+    match &status.state {
+        NodeState::Connecting => Kind::Asked,
+        NodeState::Ready => Kind::Votes,
+        NodeState::Quarantined { .. } => {
+            let block = engine.admission().may_vote(node, engine.steady());
+            match block {
+                Err(VoteBlock::HeldBack(block)) => Kind::HeldBack(block),
+                _ => Kind::Quarantined,
+            }
+        }
+        NodeState::Down { .. } => Kind::Down,
+        NodeState::Refused(refusal) => Kind::Refused(std::mem::discriminant(refusal)),
+    }
+}
+
+fn manner(engine: &Engine, kind: &Kind) -> Manner {
+    match kind {
+        Kind::Votes => Manner::Once,
+        Kind::Asked => Manner::Lasting(engine.config.connect_timeout),
+        _ => Manner::Lasting(Duration::ZERO),
+    }
+}
+
+fn tell(node: NodeId, status: &NodeStatus, kind: &Kind, notice: Notice) {
+    let shown = NodeShown { node, address: &status.address };
+    match (kind, &status.state) {
+        (Kind::HeldBack(block), _) => telemetry::node_held_back(shown, *block, notice),
+        (_, NodeState::Ready) => telemetry::node_votes(shown, status.version.as_deref(), notice),
+        (_, NodeState::Connecting) => telemetry::node_silent(shown, notice),
+        (_, NodeState::Quarantined { remaining }) => {
+            telemetry::node_quarantined(shown, *remaining, notice);
+        }
+        (_, NodeState::Down { reason }) => {
+            telemetry::node_down(shown, reason, status.failed_attempts, notice);
+        }
+        (_, NodeState::Refused(refusal)) => telemetry::node_refused(shown, refusal, notice),
+    }
+}
+
+/// The nodes that do not vote, and why, in one line.
+struct Missing<'a>(&'a [NodeStatus]);
+
+impl fmt::Display for Missing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes = self.0.iter().enumerate();
+        let missing = nodes.filter(|(_, status)| status.state != NodeState::Ready);
+        for (place, (index, status)) in missing.enumerate() {
+            let separator = if place == 0 { "" } else { "; " };
+            write!(f, "{separator}node {index} ({}): ", status.address)?;
+            match &status.state {
+                NodeState::Connecting => f.write_str("no answer yet")?,
+                NodeState::Ready => {}
+                NodeState::Quarantined { remaining } => {
+                    write!(f, "in quarantine for {remaining:?}")?;
+                }
+                NodeState::Down { reason } => write!(f, "down, {reason}")?,
+                NodeState::Refused(refusal) => write!(f, "refused, {refusal}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Engine {
+    /// Whether this is told now, and how often it has happened since it was told last.
+    pub(super) fn is_told(&self, what: Repeated) -> Option<u64> {
+        let now = self.now();
+        self.repeats.lock().handle(what, now)
+    }
+}
+
+/// What the engine keeps for [`Engine::is_told`].
+pub(super) type Repeats = Pacer<Repeated>;

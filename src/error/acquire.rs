@@ -1,0 +1,368 @@
+//! Why a resource was not acquired, and after which pause to try again.
+//!
+//! It must never call a node broken that waits out its quarantine, or a resource held of which nothing is known.
+
+use std::{fmt, time::Duration};
+
+use thiserror::Error;
+
+use super::{Reports, WOULD_DEADLOCK};
+use crate::{
+    config::{TTL, TooLong},
+    protocol::ResourceError,
+    text::rounded,
+};
+
+/// The bounds of a suggested pause. None is shorter than what a header in whole seconds can say.
+const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
+/// A resource may be released at any moment, however late its key would expire.
+const LONGEST_PAUSE_IF_HELD: Duration = Duration::from_secs(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
+/// Somebody has to see to the nodes, or they come back by themselves: nobody knows when.
+const PAUSE_IN_AN_OUTAGE: Duration = Duration::from_secs(5);
+
+/// Why a resource was not acquired.
+///
+/// Whatever a failed acquire had set on some nodes is being released in the background when this error is
+/// returned; what cannot be released expires after the ttl.
+///
+/// The text of each says all that there is to say, in one line: the cause, with what every node said, what is left on the
+/// nodes, and what to do. None has a `source()`.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum AcquireError {
+    /// Busy: somebody else holds the resource, or several asked at once and none got a quorum. Nothing of
+    /// ours stays on the nodes. Wait longer, or try again after [`suggested_pause`](AcquireError::suggested_pause).
+    #[error("{}", Contended { waited, expires_in, nodes })]
+    Contended {
+        /// How long the caller has waited.
+        waited: Duration,
+        /// When the key of the holder would expire, from now. A lease that is renewed expires later than that, and one
+        /// that is released is free earlier: it is no time to rely on. `None` where the holder set no ttl, or nothing
+        /// is known.
+        expires_in: Option<Duration>,
+        /// What each node said.
+        nodes: Reports,
+    },
+    /// Neither busy nor broken: a quorum would be there, but some of its nodes may have forgotten leases and do not vote
+    /// before their quarantine is over. It ends by itself. Nothing of ours stays on the nodes. An acquire waits for
+    /// that where it ends before its deadline, and says at once where it does not. Wait longer than `remaining`, or try
+    /// again then.
+    #[error("{}", Quarantined { waited, remaining, nodes })]
+    Quarantined {
+        /// How long the caller has waited.
+        waited: Duration,
+        /// When enough quarantines will be over for a quorum to vote, from now; earlier if another client has seen the
+        /// nodes for longer. Zero where they are over, and the nodes wait to be admitted, for which enough of the others
+        /// must answer.
+        remaining: Duration,
+        /// What each node said.
+        nodes: Reports,
+    },
+    /// Broken: so many nodes failed that nobody could acquire anything. What was set elsewhere is being
+    /// released. See to the nodes that the reports name; waiting alone does not help.
+    #[error(
+        "too few nodes answered: granted {granted} of {needed} needed; what was granted is being released; see to the \
+         nodes that failed, waiting alone does not mend them{}",
+        .nodes.after(": ")
+    )]
+    NoQuorum {
+        /// The nodes that granted.
+        granted: usize,
+        /// The nodes that were needed.
+        needed: usize,
+        /// What each node said.
+        nodes: Reports,
+    },
+    /// A quorum granted, so slowly that less than the minimum validity was left. It is being released. Use
+    /// a longer ttl, or look for what delays the nodes or this process.
+    #[error(
+        "a quorum granted too late, after {:?} of a ttl of {ttl:?}, which leaves less than the minimum validity of \
+         {min_validity:?}; it is being released; use a longer ttl, or see what delays the nodes or this process",
+        rounded(*elapsed)
+    )]
+    TooLate {
+        /// The ttl that was asked for.
+        ttl: Duration,
+        /// The time from before the first send to the reply that made the quorum.
+        elapsed: Duration,
+        /// The least validity that was accepted.
+        min_validity: Duration,
+    },
+    /// Busy, too, but with this process: it has more acquires under way than the nodes answer. The caller's time was up
+    /// before its turn came, or its round timed out while others of this process were answered. Nothing was sent that
+    /// stays, and nothing is known of the resource. Wait longer, start fewer acquires at once, or see what makes the
+    /// nodes slow.
+    #[error(
+        "this process has more acquires under way than the nodes answer: not done after {:?}, {waiting} others wait for \
+         their turn; nothing stays on the nodes, and nothing is known of the resource; wait longer, start fewer at once, \
+         or see what makes the nodes slow",
+        rounded(*waited)
+    )]
+    Crowded {
+        /// How long the caller has waited.
+        waited: Duration,
+        /// How many others were waiting for their turn.
+        waiting: usize,
+    },
+    /// The name cannot be a resource. Nothing was sent. The field says what is accepted.
+    #[error("the resource cannot be locked, and nothing was sent: {0}")]
+    Resource(ResourceError),
+    /// The ttl is out of range, or leaves nothing after drift and minimum validity. Nothing was sent.
+    /// Ask for a ttl between `min` and `max` that is longer than the minimum validity.
+    #[error("{}; nothing was sent", Ttl { ttl, min_validity, min, max })]
+    Ttl {
+        /// The ttl that was asked for.
+        ttl: Duration,
+        /// The minimum validity that was asked for.
+        min_validity: Duration,
+        /// The shortest ttl that is accepted.
+        min: Duration,
+        /// The longest ttl that is accepted.
+        max: Duration,
+    },
+    /// The lease cannot be held for as long as [`hold_at_least`](crate::Acquire::hold_at_least) says: its key must outlive
+    /// the process, so that its ttl must be longer, and `max_ttl` forbids that. Nothing was sent. Ask for `max` at most, or
+    /// raise [`Builder::max_ttl`](crate::Builder::max_ttl) in every process of the fleet, and with it the quarantine.
+    #[error(
+        "hold_at_least of {hold:?} needs a longer ttl than max_ttl, {max_ttl:?}, allows; nothing was sent; ask for {max:?} \
+         at most, or raise max_ttl in every process, and with it the quarantine"
+    )]
+    HoldTooLong {
+        /// What was asked for.
+        hold: Duration,
+        /// The longest that is accepted.
+        max: Duration,
+        /// The longest ttl.
+        max_ttl: Duration,
+    },
+    /// The [`Redlock`](crate::Redlock) has been closed. Nothing was sent, or it is being undone. Acquire before closing.
+    #[error(
+        "this redlock has been closed, by one of its clones perhaps; nothing stays on the nodes; acquire before closing, \
+         or connect another"
+    )]
+    Closed,
+    /// The runtime dropped the work, as one given by `Builder::runtime` may do when it ends. What had been
+    /// set expires after the ttl. Keep that runtime alive. In a process that was forked it says that this handle is
+    /// the parent's: build one there.
+    #[error(
+        "the runtime ended before the answer, or this process was forked; what was set expires after the ttl; keep the \
+         runtime alive, and connect in the process that acquires"
+    )]
+    RuntimeEnded,
+    /// The blocking form was called on the very thread that has to answer it. Nothing was sent. Await it there, or
+    /// block another thread.
+    #[error("{WOULD_DEADLOCK}; nothing was sent; await it instead, or block another thread")]
+    WouldDeadlock,
+}
+
+impl AcquireError {
+    /// A resource that somebody else holds, for a test of what is made of that: an answer 409, a later attempt.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use quorlock::AcquireError;
+    ///
+    /// let error = AcquireError::contended(Duration::from_secs(3));
+    /// assert!(error.is_contended());
+    /// assert_eq!(error.suggested_pause(), Some(Duration::from_secs(3)));
+    /// ```
+    pub fn contended(expires_in: impl Into<Option<Duration>>) -> Self {
+        let (waited, nodes) = (Duration::ZERO, Reports::default());
+        Self::Contended { waited, expires_in: expires_in.into(), nodes }
+    }
+
+    /// Too few nodes that vote already, for a test of what is made of that. A quorum can vote after `remaining`.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use quorlock::AcquireError;
+    ///
+    /// let error = AcquireError::quarantined(Duration::from_millis(11_200));
+    /// assert_eq!(error.suggested_pause(), Some(Duration::from_secs(12)));
+    /// ```
+    pub fn quarantined(remaining: Duration) -> Self {
+        Self::Quarantined { waited: Duration::ZERO, remaining, nodes: Reports::default() }
+    }
+
+    /// An outage of two of three nodes, for a test of what is made of that: an answer 503, an alarm.
+    ///
+    /// ```
+    /// use quorlock::AcquireError;
+    ///
+    /// let error = AcquireError::no_quorum();
+    /// assert!(!error.is_busy() && error.suggested_pause().is_some());
+    /// ```
+    pub fn no_quorum() -> Self {
+        Self::NoQuorum { granted: 1, needed: 2, nodes: Reports::default() }
+    }
+
+    /// One word for how an acquire ended, for a log.
+    pub(crate) const fn outcome(&self) -> &'static str {
+        match self {
+            Self::Contended { .. } => "contended",
+            Self::Quarantined { .. } => "quarantined",
+            Self::NoQuorum { .. } => "no_quorum",
+            Self::TooLate { .. } => "too_late",
+            Self::Crowded { .. } => "crowded",
+            Self::Resource(_) | Self::Ttl { .. } | Self::HoldTooLong { .. } => "refused",
+            Self::Closed => "closed",
+            Self::RuntimeEnded | Self::WouldDeadlock => "not_run",
+        }
+    }
+
+    /// Whether somebody else holds the resource: waiting or trying again helps.
+    pub const fn is_contended(&self) -> bool {
+        matches!(self, Self::Contended { .. })
+    }
+
+    /// Whether waiting or trying again helps, for whatever reason: somebody else holds the resource, or this process
+    /// has too much under way. Only [`is_contended`](AcquireError::is_contended) says that somebody else is at work.
+    pub const fn is_busy(&self) -> bool {
+        matches!(self, Self::Contended { .. } | Self::Crowded { .. })
+    }
+
+    /// A pause before the next attempt: what an answer to a request of others says in `Retry-After`. It is in whole
+    /// seconds, at least one and at most an hour; `None` where trying again never helps.
+    ///
+    /// | error | status | pause |
+    /// | --- | --- | --- |
+    /// | `Contended` | 409 | until the key in the way would expire, and at most 10 s, since it may be released before; 1 s where that is not known |
+    /// | `Crowded`, `TooLate` | 503 | 1 s |
+    /// | `Quarantined` | 503 | until a quorum can vote |
+    /// | `NoQuorum` | 503 | 5 s |
+    /// | all others | 500 | none: what is wrong stands in the program |
+    pub fn suggested_pause(&self) -> Option<Duration> {
+        let pause = match self {
+            Self::Contended { expires_in, .. } => {
+                expires_in.unwrap_or(SHORTEST_PAUSE).min(LONGEST_PAUSE_IF_HELD)
+            }
+            Self::Quarantined { remaining, .. } => *remaining,
+            Self::NoQuorum { .. } => PAUSE_IN_AN_OUTAGE,
+            Self::Crowded { .. } | Self::TooLate { .. } => SHORTEST_PAUSE,
+            Self::Resource(_)
+            | Self::Ttl { .. }
+            | Self::HoldTooLong { .. }
+            | Self::Closed
+            | Self::RuntimeEnded
+            | Self::WouldDeadlock => return None,
+        };
+        // Rounded up: whoever comes back a moment too early has waited in vain.
+        let part_of_a_second = u64::from(pause.subsec_nanos() > 0);
+        let whole = Duration::from_secs(pause.as_secs().saturating_add(part_of_a_second));
+        Some(whole.clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
+    }
+
+    /// What each node said in the last round, where there was one.
+    pub const fn nodes(&self) -> Option<&Reports> {
+        match self {
+            Self::Contended { nodes, .. }
+            | Self::Quarantined { nodes, .. }
+            | Self::NoQuorum { nodes, .. } => Some(nodes),
+            _ => None,
+        }
+    }
+}
+
+// Not by `#[from]`, which would make it a source.
+impl From<ResourceError> for AcquireError {
+    fn from(error: ResourceError) -> Self {
+        Self::Resource(error)
+    }
+}
+
+struct Contended<'a> {
+    waited: &'a Duration,
+    expires_in: &'a Option<Duration>,
+    nodes: &'a Reports,
+}
+
+impl fmt::Display for Contended<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let waited = rounded(*self.waited);
+        if self.nodes.none_was_asked() {
+            return write!(
+                f,
+                "another task is acquiring the resource by this Reentrant, and was not done after {waited:?}; no node \
+                 was asked; wait longer or try again",
+            );
+        }
+        f.write_str(if self.holders() > 1 {
+            "the resource is held by somebody else, or several asked for it at once"
+        } else {
+            "the resource is held by somebody else"
+        })?;
+        write!(
+            f,
+            ", and was not free within {waited:?}; nothing of this attempt stays on the nodes; "
+        )?;
+        f.write_str("wait longer or try again")?;
+        if let Some(expires_in) = self.expires_in {
+            write!(f, ", its key expires in {:?} unless it is renewed", rounded(*expires_in))?;
+        }
+        write!(f, "{}", self.nodes.after(": "))
+    }
+}
+
+impl Contended<'_> {
+    /// How many different values stand in the way.
+    fn holders(&self) -> usize {
+        let mut holders: Vec<_> = self.nodes.denials().map(|(_, denial)| &denial.holder).collect();
+        holders.sort_unstable();
+        holders.dedup();
+        holders.len()
+    }
+}
+
+struct Quarantined<'a> {
+    waited: &'a Duration,
+    remaining: &'a Duration,
+    nodes: &'a Reports,
+}
+
+impl fmt::Display for Quarantined<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { waited, remaining, nodes } = self;
+        f.write_str("a quorum would be there but for nodes in quarantine, which may have forgotten leases, ")?;
+        if remaining.is_zero() {
+            f.write_str(
+                "and whose quarantine is over, so that they vote as soon as enough of the others answer for them",
+            )?;
+        } else {
+            write!(f, "and can vote in {:?}", rounded(**remaining))?;
+        }
+        write!(
+            f,
+            "; gave up after {:?}, and nothing of this attempt stays on the nodes; wait longer or try again then \
+             (danger_skip_quarantine skips this on throwaway nodes){}",
+            rounded(**waited),
+            nodes.after(": ")
+        )
+    }
+}
+
+struct Ttl<'a> {
+    ttl: &'a Duration,
+    min_validity: &'a Duration,
+    min: &'a Duration,
+    max: &'a Duration,
+}
+
+impl fmt::Display for Ttl<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { ttl, min_validity, min, max } = self;
+        if ttl > max && **max == *TTL.end() {
+            write!(f, "the ttl of {ttl:?} is longer than the longest that is accepted, {max:?}")
+        } else if ttl > max {
+            TooLong { ttl: **ttl, max_ttl: **max }.fmt(f)
+        } else if *ttl < TTL.start() {
+            write!(f, "the ttl of {ttl:?} is shorter than the shortest that is accepted, {min:?}")
+        } else {
+            write!(
+                f,
+                "the ttl of {ttl:?} leaves no more than the minimum validity of {min_validity:?} after the allowance for \
+                 clocks; ask for a ttl of more than {min:?}, or for less validity"
+            )
+        }
+    }
+}

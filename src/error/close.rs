@@ -1,0 +1,89 @@
+//! What came of closing a handle, or of shutting a process down.
+//!
+//! It must never call a lease released that no quorum has confirmed.
+
+use thiserror::Error;
+
+use super::WOULD_DEADLOCK;
+
+/// [`Redlock::close`](crate::Redlock::close) has ended: nothing is under way any more.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Closed {
+    /// The leases that are still held, and keep others out until they are released, are dropped, or expire. Where this is
+    /// not zero at the end of a process, [`Redlock::shutdown`](crate::Redlock::shutdown) is what was meant.
+    pub held: usize,
+}
+
+/// Why [`Redlock::close`](crate::Redlock::close) did not see the end of everything. It is closed all the same.
+#[derive(Clone, Debug, Eq, Error, PartialEq)]
+#[non_exhaustive]
+pub enum CloseError {
+    /// `close_timeout` has passed. What is left on the nodes is still being released while the process lives, and
+    /// expires after the ttl. Close earlier, or raise `close_timeout`; where a node is down nothing needs to be done.
+    #[error(
+        "{unfinished} releases or rounds were still under way at close_timeout; they go on while the process lives, and \
+         what is left on the nodes expires after the ttl; close earlier, or raise close_timeout"
+    )]
+    Unfinished {
+        /// The operations that had not ended.
+        unfinished: usize,
+    },
+    /// The blocking form was called on the very thread that has to answer it. Await it there, or block another thread.
+    #[error(
+        "{WOULD_DEADLOCK}; it is closed all the same; await it instead, or block another thread"
+    )]
+    WouldDeadlock,
+}
+
+/// [`Redlock::shutdown`](crate::Redlock::shutdown) has ended: this process keeps nobody out any more, but for leases with
+/// [`hold_at_least`](crate::Acquire::hold_at_least).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Shutdown {
+    /// The leases that were released, each confirmed by a quorum.
+    pub released: usize,
+    /// The leases that had ended before: on too many nodes the key was gone. See what overlapped with whom.
+    pub gone: usize,
+    /// Operations on single nodes that had not ended after `close_timeout`, as where a minority is down. Their keys
+    /// expire, and keep nobody out.
+    pub unfinished: usize,
+}
+
+/// Why [`Redlock::shutdown`](crate::Redlock::shutdown) did not see the end of every lease. All of them are lost to their
+/// holders, and none is renewed.
+#[derive(Clone, Debug, Eq, Error, PartialEq)]
+#[non_exhaustive]
+pub enum ShutdownError {
+    /// `close_timeout` has passed. What was not confirmed is still being released while the process lives, and expires
+    /// after the ttl. Work that goes on under `run` keeps its key for so long at most. Raise `close_timeout`, see to the
+    /// nodes, or end the work when it is told that its lease is lost.
+    #[error(
+        "not all leases were released in close_timeout: {released} were, {gone} had ended before, {unconfirmed} are not \
+         confirmed, and work goes on under {working}; what is left on the nodes expires after the ttl, and others may have \
+         to wait until then; raise close_timeout, see to the nodes, or end work when its lease is lost"
+    )]
+    Unfinished {
+        /// The leases that were released, each confirmed by a quorum.
+        released: usize,
+        /// The leases that had ended before.
+        gone: usize,
+        /// The leases that no quorum has confirmed as released.
+        unconfirmed: usize,
+        /// The leases under which the work of a `run` has not ended.
+        working: usize,
+    },
+    /// The blocking form was called on the very thread that has to answer it. The leases are being released in the
+    /// background. Await it there, or block another thread.
+    #[error(
+        "{WOULD_DEADLOCK}; all leases are being released in the background; await it instead, or block another thread"
+    )]
+    WouldDeadlock,
+}
+
+/// A blocking form was called on the very thread that has to answer it, and has done nothing. Await it there, or block
+/// another thread.
+#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+#[error("{WOULD_DEADLOCK}; await it instead, or block another thread")]
+#[non_exhaustive]
+pub struct WouldDeadlock;

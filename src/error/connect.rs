@@ -1,0 +1,113 @@
+//! Why a connect did not come to its end, with how each node was.
+//!
+//! It must name every node that is in the way, and not only the first.
+
+use std::{fmt, sync::Arc};
+
+use thiserror::Error;
+
+use super::WOULD_DEADLOCK;
+use crate::{
+    config::ConfigError,
+    node::{NodeState, Refusal},
+    text::{self, Said},
+};
+
+/// Why [`Redlock::connect`](crate::Redlock::connect) gave up. Nothing is left on any node.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The configuration cannot work. Nothing has been connected. The field says what to change.
+    #[error("the configuration cannot be used, and nothing was connected: {0}")]
+    Config(ConfigError),
+    /// The blocking form was called on the very thread that has to answer it. Await it there, or block another thread.
+    #[error("{WOULD_DEADLOCK}; nothing was connected; await it instead, or block another thread")]
+    WouldDeadlock,
+    /// Nodes were reached that must not vote. Put them right, or build without waiting for the nodes. All others
+    /// have been tried too, so that all that must not vote are named, but for those that did not answer in time.
+    #[error(
+        "{} of {} nodes must not vote; nothing was locked or left there; do what is said of each, or use Builder::build, \
+         which does not wait for nodes: {nodes}",
+        .nodes.refused().count(), .nodes.0.len()
+    )]
+    Refused {
+        /// How each node is.
+        nodes: NodeStates,
+    },
+    /// A quorum could be reached and not all nodes, which `require_all_nodes` asks for. See to the nodes that are down,
+    /// whose addresses may be wrong, or connect without that setting.
+    #[error(
+        "not all nodes could be reached, as require_all_nodes asks for: {ready} of {needed}; nothing was locked or left \
+         there; see to those that are down and to their addresses, or connect without require_all_nodes: {nodes}"
+    )]
+    NotAllNodes {
+        /// The nodes that are ready.
+        ready: usize,
+        /// The nodes that are configured.
+        needed: usize,
+        /// How each node is.
+        nodes: NodeStates,
+    },
+    /// Too few nodes could be reached within the connect timeout. See to them, or build without waiting.
+    #[error(
+        "too few nodes could be reached within the connect timeout: {ready} of {needed} needed; nothing was locked or left \
+         there; see to those that are down and to their addresses, or use Builder::build, which does not wait for nodes: \
+         {nodes}"
+    )]
+    NoQuorum {
+        /// The nodes that are ready.
+        ready: usize,
+        /// The nodes that are needed.
+        needed: usize,
+        /// How each node is.
+        nodes: NodeStates,
+    },
+}
+
+// Not by `#[from]`, which would make it a source.
+impl From<ConfigError> for ConnectError {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(error)
+    }
+}
+
+/// How each node was when connecting gave up, printed in one line. Nodes that are alike are named together.
+///
+/// The default has no node, and a list of addresses and states can be collected into one: for tests.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct NodeStates(Box<[(Arc<str>, NodeState)]>);
+
+impl NodeStates {
+    /// The address of each node, and how it is, in the order of the configuration.
+    pub fn iter(&self) -> impl Iterator<Item = &(Arc<str>, NodeState)> {
+        self.0.iter()
+    }
+
+    /// The addresses of the nodes that must not vote, and why.
+    pub fn refused(&self) -> impl Iterator<Item = (&Arc<str>, &Refusal)> {
+        self.0.iter().filter_map(|(address, state)| match state {
+            NodeState::Refused(refusal) => Some((address, refusal)),
+            _ => None,
+        })
+    }
+}
+
+impl FromIterator<(Arc<str>, NodeState)> for NodeStates {
+    fn from_iter<I: IntoIterator<Item = (Arc<str>, NodeState)>>(states: I) -> Self {
+        Self(states.into_iter().collect())
+    }
+}
+
+impl fmt::Display for NodeStates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let said = |state: &NodeState| match state {
+            NodeState::Connecting => Said::plain("no answer yet"),
+            NodeState::Ready => Said::plain("ready"),
+            NodeState::Quarantined { remaining } => Said::lasting("in quarantine for", *remaining),
+            NodeState::Down { reason } => Said::plain(format_args!("down, {reason}")),
+            NodeState::Refused(refusal) => Said::plain(refusal),
+        };
+        let nodes = self.0.iter().enumerate();
+        text::write_said(f, nodes.map(|(index, (address, state))| (index, address, said(state))))
+    }
+}

@@ -1,0 +1,143 @@
+//! What can go wrong with a lease: its release, an extension, its loss, and the work under it.
+//!
+//! It must never say "held" of a key that is gone, or leave open whether the lease is over.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+use super::{AcquireError, Reports, WOULD_DEADLOCK};
+use crate::{protocol::LossReason, text::rounded};
+
+/// Why a release was not confirmed. The lease is over in every case.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum ReleaseError {
+    /// The lease had ended before: its key was gone, or somebody else's, on too many nodes. Nothing of ours
+    /// is left there. Check whether the work overlapped with somebody else's, and use a longer ttl.
+    #[error(
+        "the lease had ended before its release: released on {released}, and gone or somebody else's on too many nodes; \
+         nothing of it is left there; check whether the work overlapped with somebody else's, and use a longer ttl or \
+         renewal{}",
+        .nodes.after_release(": ")
+    )]
+    AlreadyEnded {
+        /// The nodes that deleted the key.
+        released: usize,
+        /// What each node said.
+        nodes: Reports,
+    },
+    /// Too few nodes confirmed. The release goes on in the background, and what cannot be reached expires
+    /// after the ttl. Nothing needs to be done; others may have to wait until then.
+    #[error(
+        "too few nodes confirmed the release: {released} of {needed} needed; it goes on in the background, and what \
+         cannot be reached expires after the ttl; nothing needs to be done, others may have to wait until then{}",
+        .nodes.after_release(": ")
+    )]
+    Unconfirmed {
+        /// The nodes that deleted the key.
+        released: usize,
+        /// The nodes that were needed.
+        needed: usize,
+        /// What each node said.
+        nodes: Reports,
+    },
+    /// [`Redlock::shutdown`](crate::Redlock::shutdown) has released the lease before, and reports whether that was
+    /// confirmed. Nothing needs to be done.
+    #[error(
+        "the lease was released by the shutdown of this process, which reports how that went; nothing needs to be done"
+    )]
+    ShutDown,
+    /// The runtime dropped the work. The key expires after the ttl. Keep that runtime alive. In a process that was
+    /// forked it says that the lease is the parent's, and nothing was sent.
+    #[error(
+        "the runtime ended before the release was answered, or this process was forked and the lease is its parent's; the \
+         key expires after the ttl; keep the runtime alive, and release in the process that acquired"
+    )]
+    RuntimeEnded,
+    /// The blocking form was called on the very thread that has to answer it. The release goes on in the background.
+    /// Await it there, or block another thread.
+    #[error(
+        "{WOULD_DEADLOCK}; the release goes on in the background; await it instead, or block another thread"
+    )]
+    WouldDeadlock,
+}
+
+/// A lease is over: somebody else may hold the resource now. Stop the work, and acquire anew. What is left on
+/// the nodes expires, or has been released.
+#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+#[error(
+    "the lease is lost, {reason}; what is left of it expires or is being released; stop the work, since somebody else may \
+     hold the resource now, and acquire anew"
+)]
+#[non_exhaustive]
+pub struct LeaseLost {
+    /// Why.
+    pub reason: LossReason,
+}
+
+impl LeaseLost {
+    /// A loss, as a test makes one.
+    pub const fn new(reason: LossReason) -> Self {
+        Self { reason }
+    }
+}
+
+/// The lease has no fencing token: the builder was told [`classic`](crate::Builder::classic), where nodes count nothing.
+/// Build without it, in every process; or let the store tell a repeat by something else than the token.
+#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+#[error(
+    "in classic mode a lease has no fencing token: build without `classic()`, in every process"
+)]
+#[non_exhaustive]
+pub struct NoToken;
+
+/// Why a lease was not extended.
+#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+#[non_exhaustive]
+pub enum ExtendError {
+    /// The lease is over. Stop the work, and acquire anew.
+    #[error(transparent)]
+    Lost(#[from] LeaseLost),
+    /// Too few nodes answered. The lease is as valid as before, and its key stays on the nodes. Try again
+    /// while there is time, or finish within what is left.
+    #[error(
+        "too few nodes answered the extension; the lease is as valid as before, for {:?} more, and its key stays; try again \
+         while there is time, or finish within that",
+        rounded(*validity)
+    )]
+    InDoubt {
+        /// What is left of the validity that was promised before.
+        validity: Duration,
+    },
+    /// The blocking form was called on the very thread that has to answer it. Nothing was sent. Await it there, or block
+    /// another thread.
+    #[error(
+        "{WOULD_DEADLOCK}; nothing was sent, and the lease is as valid as before; await it instead, or block another thread"
+    )]
+    WouldDeadlock,
+    /// The lease was held for as long as `max_hold` allows. Nothing was sent, and it is as valid as before.
+    /// Finish within what is left, or raise the limit.
+    #[error(
+        "the lease was held for as long as max_hold allows; nothing was sent, and it is as valid as before, for {:?} more; \
+         finish within that, split the work, or raise max_hold",
+        rounded(*validity)
+    )]
+    MaxHold {
+        /// What is left of the validity.
+        validity: Duration,
+    },
+}
+
+/// Why work under a lease did not come to its end. Its text is that of the error in it.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The resource was not acquired, and the work was not begun.
+    #[error(transparent)]
+    Acquire(#[from] AcquireError),
+    /// The lease was lost, and the work was dropped where it stood. What it had done by then is done; a
+    /// fencing token keeps late effects out.
+    #[error(transparent)]
+    Lost(#[from] LeaseLost),
+}

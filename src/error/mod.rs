@@ -1,0 +1,22 @@
+//! What can go wrong with each verb, with what every node said.
+//!
+//! It keeps two things apart that users must treat differently: *busy*, where waiting helps, and
+//! *broken*, where it does not. Each text is complete: it says the cause, with that of the cause, what is left behind,
+//! and what to do, in one line. So no error here has a `source()`: whoever prints the chain would read it twice.
+
+mod acquire;
+mod close;
+mod connect;
+mod lease;
+mod reports;
+
+pub use self::{
+    acquire::AcquireError,
+    close::{CloseError, Closed, Shutdown, ShutdownError, WouldDeadlock},
+    connect::{ConnectError, NodeStates},
+    lease::{ExtendError, LeaseLost, NoToken, ReleaseError, RunError},
+    reports::{NodeOutcome, NodeReport, Reports},
+};
+
+/// What is said wherever a blocking form is called on the thread that has to answer it.
+const WOULD_DEADLOCK: &str = "blocking here would stop the thread that has to answer it";

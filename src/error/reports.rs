@@ -1,0 +1,182 @@
+//! What each node said in a round, and how that reads in one line.
+//!
+//! It decides nothing. It must never say of a node what the node has not said: one that was not waited for is not
+//! accused, and a key that is gone is not held.
+
+use std::{fmt, sync::Arc};
+
+use crate::{
+    node::NodeError,
+    protocol::{Denial, NodeId, Reply},
+    text::{self, Said},
+};
+
+/// What one node said in a round.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum NodeOutcome {
+    /// It did what it was asked. In a failed acquire it is being undone.
+    Granted,
+    /// The resource is held by somebody else there, or (in a release) is not ours any more.
+    Denied(Denial),
+    /// It gave no usable answer.
+    Failed(NodeError),
+    /// It had not answered yet when the round ended, because its answer was not needed any more. That is no fault of
+    /// the node.
+    Unanswered,
+    /// It was not asked: in a release, because it certainly had nothing of ours; in an acquire, because this
+    /// process was busy with the resource itself.
+    NotAsked,
+}
+
+impl NodeOutcome {
+    /// What an answer amounts to.
+    pub(crate) fn of(result: Result<Reply, NodeError>) -> Self {
+        match result {
+            Ok(Reply::Granted(_)) => Self::Granted,
+            Ok(Reply::Denied(denial)) => Self::Denied(denial),
+            Err(error) => Self::Failed(error),
+        }
+    }
+
+    /// How it reads; `granted` is what the node has done where it did what it was asked.
+    fn said(&self, granted: &str) -> Said {
+        match self {
+            Self::Granted => Said::plain(granted),
+            Self::Denied(denial) => denied(denial),
+            Self::Failed(error) => error.said(),
+            Self::Unanswered => Said::plain("no answer yet"),
+            Self::NotAsked => Said::plain("not asked"),
+        }
+    }
+}
+
+fn denied(denial: &Denial) -> Said {
+    if denial.gone {
+        return Said::plain("its key is gone");
+    }
+    match (&denial.holder, denial.remaining) {
+        (Some(holder), Some(remaining)) => {
+            Said::lasting(format_args!("held by `{}` for", holder.escape_ascii()), remaining)
+        }
+        (Some(holder), None) => {
+            Said::plain(format_args!("held by `{}`, no expiry known", holder.escape_ascii()))
+        }
+        (None, Some(remaining)) => Said::lasting("held by somebody else for", remaining),
+        (None, None) => Said::plain("held by somebody else"),
+    }
+}
+
+/// One node's part in a failed round.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct NodeReport {
+    /// Its place in the configuration.
+    pub node: NodeId,
+    /// Its address, without credentials.
+    pub address: Arc<str>,
+    /// What it said.
+    pub outcome: NodeOutcome,
+}
+
+impl NodeReport {
+    /// A report, as a test makes one.
+    pub fn new(node: NodeId, address: impl Into<Arc<str>>, outcome: NodeOutcome) -> Self {
+        Self { node, address: address.into(), outcome }
+    }
+}
+
+impl fmt::Display for NodeReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_reports(f, std::slice::from_ref(self), "granted")
+    }
+}
+
+/// The reports of all nodes of a round, printed in one line. Nodes that said the same are named together.
+///
+/// The default has no report, and a list of reports can be collected into one: for tests.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Reports(Box<[NodeReport]>);
+
+impl Reports {
+    /// One report per configured node, in the order of the configuration.
+    pub fn iter(&self) -> impl Iterator<Item = &NodeReport> {
+        self.0.iter()
+    }
+
+    /// The reports of the nodes that failed.
+    pub fn failures(&self) -> impl Iterator<Item = (&NodeReport, &NodeError)> {
+        self.0.iter().filter_map(|report| match &report.outcome {
+            NodeOutcome::Failed(error) => Some((report, error)),
+            _ => None,
+        })
+    }
+
+    /// The reports of the nodes on which somebody else holds the resource; of a release, also of those on which its
+    /// key is gone.
+    pub fn denials(&self) -> impl Iterator<Item = (&NodeReport, &Denial)> {
+        self.0.iter().filter_map(|report| match &report.outcome {
+            NodeOutcome::Denied(denial) => Some((report, denial)),
+            _ => None,
+        })
+    }
+
+    /// Whom most of the nodes name that say that somebody else holds the resource, as it stands in their keys.
+    pub(crate) fn holder(&self) -> Option<String> {
+        let named = || self.denials().filter_map(|(_, denial)| denial.holder.as_deref());
+        let votes = |holder: &&[u8]| named().filter(|other| other == holder).count();
+        named().max_by_key(votes).map(|holder| holder.escape_ascii().to_string())
+    }
+
+    /// Whether no node was asked, and there is any.
+    pub(super) fn none_was_asked(&self) -> bool {
+        !self.0.is_empty() && self.iter().all(|report| report.outcome == NodeOutcome::NotAsked)
+    }
+
+    /// The end of a message: what each node said, if there is any.
+    pub(super) const fn after(&self, separator: &'static str) -> After<'_> {
+        After { reports: self, separator, granted: "granted" }
+    }
+
+    /// The same of a release.
+    pub(super) const fn after_release(&self, separator: &'static str) -> After<'_> {
+        After { reports: self, separator, granted: "released" }
+    }
+}
+
+impl FromIterator<NodeReport> for Reports {
+    fn from_iter<I: IntoIterator<Item = NodeReport>>(reports: I) -> Self {
+        Self(reports.into_iter().collect())
+    }
+}
+
+impl fmt::Display for Reports {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_reports(f, &self.0, "granted")
+    }
+}
+
+/// Reports behind a text.
+pub(super) struct After<'a> {
+    reports: &'a Reports,
+    separator: &'static str,
+    granted: &'static str,
+}
+
+impl fmt::Display for After<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.reports.0.is_empty() {
+            return Ok(());
+        }
+        f.write_str(self.separator)?;
+        write_reports(f, &self.reports.0, self.granted)
+    }
+}
+
+fn write_reports(f: &mut fmt::Formatter<'_>, reports: &[NodeReport], granted: &str) -> fmt::Result {
+    let said = |report: &NodeReport| report.outcome.said(granted);
+    text::write_said(
+        f,
+        reports.iter().map(|report| (report.node.index(), &report.address, said(report))),
+    )
+}

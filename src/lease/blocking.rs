@@ -1,0 +1,63 @@
+//! The blocking forms of what a holder waits for.
+//!
+//! Each is the asynchronous one, blocked on, and an error on the thread that would have to answer it.
+
+use std::time::Duration;
+
+use super::{Lease, LeaseSignal};
+use crate::{
+    error::{ExtendError, LeaseLost, WouldDeadlock},
+    protocol::LossReason,
+    runtime::block_on,
+};
+
+impl Lease {
+    /// [`lost`](Lease::lost), blocking this thread. No runtime is needed.
+    ///
+    /// # Errors
+    ///
+    /// [`WouldDeadlock`], unless the lease is lost already.
+    pub fn blocking_lost(&self) -> Result<LeaseLost, WouldDeadlock> {
+        self.signal().blocking_lost()
+    }
+
+    /// [`ending`](Lease::ending), blocking this thread. No runtime is needed.
+    ///
+    /// # Errors
+    ///
+    /// [`WouldDeadlock`], unless the lease is lost or about to be already.
+    pub fn blocking_ending(&self) -> Result<LossReason, WouldDeadlock> {
+        match self.is_ending() {
+            Some(reason) => Ok(reason),
+            None if self.held.engine.runs_here() => Err(WouldDeadlock),
+            None => Ok(block_on(self.ending())),
+        }
+    }
+
+    /// [`extend`](Lease::extend), blocking this thread. No runtime is needed.
+    ///
+    /// # Errors
+    ///
+    /// As for [`extend`](Lease::extend), and [`ExtendError::WouldDeadlock`].
+    pub fn blocking_extend(&self) -> Result<Duration, ExtendError> {
+        if self.held.engine.runs_here() {
+            return Err(ExtendError::WouldDeadlock);
+        }
+        block_on(self.extend())
+    }
+}
+
+impl LeaseSignal {
+    /// [`lost`](LeaseSignal::lost), blocking this thread. No runtime is needed.
+    ///
+    /// # Errors
+    ///
+    /// [`WouldDeadlock`], unless the lease is lost already.
+    pub fn blocking_lost(&self) -> Result<LeaseLost, WouldDeadlock> {
+        match self.check() {
+            Err(lost) => Ok(lost),
+            Ok(_) if self.grant.runs_here() => Err(WouldDeadlock),
+            Ok(_) => Ok(block_on(self.lost())),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! How a holder ends its lease: released now, or left to expire.
+//!
+//! It decides nothing; what is released, and where, is decided by the footprint.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use super::Lease;
+use crate::{engine::ReleaseAnswer, error::ReleaseError, runtime::block_on, shield::Shield};
+
+impl Lease {
+    /// Ends the lease now, so that others need not wait for the ttl; with
+    /// [`hold_at_least`](crate::Acquire::hold_at_least), so that they wait until that time is over and no longer.
+    ///
+    /// It returns when a quorum has confirmed; the other nodes are seen to in the background.
+    ///
+    /// # Errors
+    ///
+    /// [`ReleaseError`], which says whether the lease had ended before, or too few nodes confirmed. The
+    /// lease is over either way.
+    ///
+    /// # Cancel safety
+    ///
+    /// The release starts when this method is called, not when the future is polled, and dropping the
+    /// future does not stop it: only its result is lost.
+    #[doc(alias = "unlock")]
+    pub fn release(self) -> Release {
+        self.start_release()
+    }
+
+    /// Releases it for the last of several who hold it together.
+    pub(crate) fn start_release(&self) -> Release {
+        Release { answer: self.held.release().map_err(Some), shield: Shield::default() }
+    }
+
+    /// [`release`](Lease::release), blocking this thread. No runtime is needed.
+    ///
+    /// # Errors
+    ///
+    /// As for [`release`](Lease::release), and [`ReleaseError::WouldDeadlock`].
+    pub fn blocking_release(self) -> Result<(), ReleaseError> {
+        if self.held.engine.runs_here() {
+            // Dropping starts the release, for which nobody waits.
+            drop(self);
+            return Err(ReleaseError::WouldDeadlock);
+        }
+        block_on(self.release())
+    }
+
+    /// Ends the lease without releasing it: it is not renewed any more, and nothing is sent. The key keeps others out
+    /// until it expires, a ttl after it was granted or extended last. It is for work that must be left alone for a while
+    /// after a failure; where a time is known before, [`hold_at_least`](crate::Acquire::hold_at_least) says it.
+    ///
+    /// For the holder it is over at once. An extension that is under way may still count.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use quorlock::{Redlock, node::MemoryNode};
+    /// # futures::executor::block_on(async {
+    /// # let redlock = Redlock::connect([MemoryNode::new()]).await?;
+    /// let lease = redlock.acquire("invoice:42").ttl(Duration::from_secs(5)).await?;
+    /// lease.let_expire();
+    /// assert!(redlock.try_acquire("invoice:42").await.unwrap_err().is_contended());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    #[doc(alias = "leave")]
+    #[doc(alias = "forget")]
+    pub fn let_expire(self) {
+        self.held.let_expire();
+    }
+}
+
+/// A release under way, made by [`Lease::release`]. It works on any executor, and goes on when dropped.
+#[must_use = "await it to learn whether the release was confirmed"]
+#[derive(Debug)]
+pub struct Release {
+    /// Or why there is none; `None` once that has been told.
+    answer: Result<ReleaseAnswer, Option<ReleaseError>>,
+    shield: Shield,
+}
+
+impl Future for Release {
+    type Output = Result<(), ReleaseError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { answer, shield } = &mut *self;
+        match answer {
+            Ok(waiting) => shield.poll(Pin::new(waiting), cx).map(|result| {
+                *answer = Err(None);
+                result.unwrap_or(Err(ReleaseError::RuntimeEnded))
+            }),
+            Err(error) => Poll::Ready(Err(error.take().unwrap_or(ReleaseError::RuntimeEnded))),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! What is wrong with a URL, said so that it can be put right, and without what may be secret.
+
+use std::{fmt, sync::Arc};
+
+use thiserror::Error;
+
+use super::quote::quoted;
+
+/// Why a URL cannot be the address of a node. Nothing has been connected.
+///
+/// The text alone says which part is wrong and what to write instead. It quotes the URL without what may be secret:
+/// `***` stands for everything up to the last `@`, the user name included, for what follows `?` and `#`, and for what
+/// is no host, port or path and so may be part of a password.
+///
+/// ```
+/// # #[cfg(feature = "redis")] {
+/// use quorlock::Redlock;
+///
+/// let error = Redlock::builder().node("127.0.0.1:7401").build().unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "the address of node 0 cannot be used: the scheme is missing, write `redis://127.0.0.1:7401`, \
+///      url=`127.0.0.1:7401`"
+/// );
+/// # }
+/// ```
+#[derive(Clone, Debug, Eq, Error, PartialEq)]
+#[non_exhaustive]
+pub enum AddressError {
+    /// A part of it is wrong. The form is `redis://[user:password@]host[:port][/database]`, with special characters
+    /// of user name and password percent-encoded, or `unix:///path`.
+    #[error("{reason}, url=`{url}`")]
+    Invalid {
+        /// Which part.
+        part: UrlPart,
+        /// What is wrong with it, and what to write.
+        reason: Arc<str>,
+        /// The URL, without what may be secret.
+        url: Arc<str>,
+    },
+    /// It asks for TLS and the crate was built without. Enable the feature `tls-rustls-ring`
+    /// or `tls-rustls` of quorlock.
+    #[error(
+        "it asks for TLS, which is not compiled in, enable the feature `tls-rustls-ring` (or `tls-rustls`, and install a crypto provider), or write `redis://`, url=`{url}`"
+    )]
+    TlsFeatureMissing {
+        /// The URL, without what may be secret.
+        url: Arc<str>,
+    },
+    /// It asks for TLS by rustls and the process has no crypto provider. Install one, for instance with
+    /// `rustls::crypto::ring::default_provider().install_default()`, or enable the feature
+    /// `tls-rustls-ring`, which does that.
+    #[error(
+        "it asks for TLS, and rustls has no crypto provider, install one at start or enable the feature `tls-rustls-ring`, url=`{url}`"
+    )]
+    CryptoProviderMissing {
+        /// The URL, without what may be secret.
+        url: Arc<str>,
+    },
+    /// The certificates or the key given for TLS cannot be used. Pass PEM.
+    #[error("the TLS certificates cannot be used, pass PEM, reason=`{reason}`, url=`{url}`")]
+    Certificates {
+        /// What the TLS library said.
+        reason: Arc<str>,
+        /// The URL, without what may be secret.
+        url: Arc<str>,
+    },
+}
+
+impl AddressError {
+    pub(super) fn invalid(url: &str, part: UrlPart, reason: impl fmt::Display) -> Self {
+        let (reason, url) = (Arc::from(reason.to_string()), shown(url));
+        Self::Invalid { part, reason, url }
+    }
+
+    #[cfg(not(feature = "tls-rustls"))]
+    pub(super) fn tls_feature_missing(url: &str) -> Self {
+        Self::TlsFeatureMissing { url: shown(url) }
+    }
+
+    #[cfg(feature = "tls-rustls")]
+    pub(super) fn crypto_provider_missing(url: &str) -> Self {
+        Self::CryptoProviderMissing { url: shown(url) }
+    }
+
+    #[cfg(feature = "tls-rustls")]
+    pub(super) fn certificates(url: &str, reason: impl fmt::Display) -> Self {
+        Self::Certificates { reason: Arc::from(reason.to_string()), url: shown(url) }
+    }
+}
+
+fn shown(url: &str) -> Arc<str> {
+    Arc::from(quoted(url))
+}
+
+/// A part of a URL.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum UrlPart {
+    /// All of it: it is empty, or has characters that stand in no URL.
+    Whole,
+    /// What stands before `://`.
+    Scheme,
+    /// User name and password.
+    Credentials,
+    /// The name or address of the server.
+    Host,
+    /// The port.
+    Port,
+    /// The number of the database.
+    Database,
+    /// The path of a Unix socket.
+    Path,
+    /// What follows `?`.
+    Query,
+    /// What follows `#`.
+    Fragment,
+}
+
+/// A URL of a list that cannot be used.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct WrongAddress {
+    /// The place of the node in the list, counted from zero.
+    pub index: usize,
+    /// What is wrong with it.
+    pub error: AddressError,
+}
+
+impl fmt::Display for WrongAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "node {}: {}", self.index, self.error)
+    }
+}

@@ -1,0 +1,173 @@
+//! Where a server is: a URL, parsed once, with everything that can be known to be wrong said at once.
+//!
+//! It must never print a password.
+
+mod error;
+mod judge;
+mod quote;
+mod tls;
+
+use std::sync::Arc;
+
+use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
+
+pub use self::error::{AddressError, UrlPart, WrongAddress};
+use self::judge::Kind;
+pub(crate) use self::tls::TlsSettings;
+use super::credentials::CredentialSource;
+use crate::{
+    node::{NodeContext, NodeError},
+    protocol::Timestamp,
+};
+
+/// The address of one server, ready to connect to.
+pub(crate) struct Address {
+    client: Client,
+    display: Arc<str>,
+    credentials: Option<CredentialSource>,
+}
+
+impl Address {
+    pub(crate) fn parse(url: &str, tls: &TlsSettings) -> Result<Self, AddressError> {
+        let url = url.trim();
+        let kind = judged(url)?;
+        if kind == (Kind::Tcp { tls: true }) {
+            tls::require_tls(url)?;
+        }
+        // None of the library's texts, which may quote what they are about.
+        let unusable = || {
+            let reason =
+                "it cannot be used, write `redis://[user:password@]host[:port][/database]`";
+            AddressError::invalid(url, UrlPart::Whole, reason)
+        };
+        let parsed = redis::parse_redis_url(url).ok_or_else(unusable)?;
+        let info = parsed.into_connection_info().map_err(|_| unusable())?;
+        let encrypted = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
+        let display = Arc::from(display(info.addr()));
+        let info = tuned(info);
+        let client = if encrypted && tls.is_set() {
+            tls::build_tls(url, info, tls)?
+        } else {
+            Client::open(info).map_err(|_| unusable())?
+        };
+        Ok(Self { client, display, credentials: None })
+    }
+
+    /// What `parse` would say of the text alone.
+    pub(crate) fn check(url: &str) -> Result<(), AddressError> {
+        judged(url.trim()).map(drop)
+    }
+
+    /// The same, with credentials that are asked for at each connect.
+    pub(crate) fn with_credentials(self, credentials: Option<CredentialSource>) -> Self {
+        Self { credentials, ..self }
+    }
+
+    /// What to connect with, this time.
+    pub(super) async fn client(
+        &self,
+        context: &NodeContext,
+        deadline: Timestamp,
+    ) -> Result<Client, NodeError> {
+        match &self.credentials {
+            Some(source) => source.apply(&self.client, &self.display, context, deadline).await,
+            None => Ok(self.client.clone()),
+        }
+    }
+
+    /// Whether it is a unix socket, and so on this machine.
+    pub(super) fn is_unix(&self) -> bool {
+        matches!(self.client.get_connection_info().addr(), ConnectionAddr::Unix(_))
+    }
+
+    /// The number of the database.
+    pub(super) fn database(&self) -> i64 {
+        self.client.get_connection_info().redis_settings().db()
+    }
+
+    /// Host and port, or path: no credentials.
+    pub(crate) const fn display(&self) -> &Arc<str> {
+        &self.display
+    }
+}
+
+fn judged(url: &str) -> Result<Kind, AddressError> {
+    judge::judge(url).map_err(|(part, reason)| AddressError::invalid(url, part, reason))
+}
+
+fn display(address: &ConnectionAddr) -> String {
+    match address {
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+            if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+        }
+        ConnectionAddr::Unix(path) => format!("unix:{}", path.display()),
+        other => other.to_string(),
+    }
+}
+
+/// RESP3 tells of a closed connection without being asked; nodelay, because the default of redis 1.x is
+/// off and doubles the latency of small commands on a real network (redis-rs issue 2195).
+fn tuned(info: ConnectionInfo) -> ConnectionInfo {
+    use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
+    use std::time::Duration;
+
+    let keepalive = TcpKeepalive::new()
+        .with_time(Duration::from_secs(10))
+        .with_interval(Duration::from_secs(3));
+    let tcp = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
+    #[cfg(any(target_os = "linux", target_os = "android", target_os = "fuchsia"))]
+    let tcp = tcp.set_user_timeout(Duration::from_secs(10));
+    let settings = info
+        .redis_settings()
+        .clone()
+        .set_protocol(ProtocolVersion::RESP3)
+        .set_lib_name("quorlock", env!("CARGO_PKG_VERSION"));
+    info.set_tcp_settings(tcp).set_redis_settings(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every way to write that the connection is to be encrypted.
+    const ENCRYPTED: [&str; 6] = [
+        "rediss://10.0.0.1",
+        "valkeys://10.0.0.1",
+        "REDISS://10.0.0.1",
+        "Valkeys://10.0.0.1",
+        " rediss://10.0.0.1",
+        "\trediss://10.0.0.1\n",
+    ];
+
+    /// The library would take out the line break and encrypt.
+    #[test]
+    fn a_url_with_a_line_break_inside_is_refused_and_not_mended() {
+        let error = Address::parse("re\ndiss://10.0.0.1", &TlsSettings::default()).err();
+        assert!(matches!(error, Some(AddressError::Invalid { part: UrlPart::Whole, .. })));
+    }
+
+    #[cfg(not(feature = "tls-rustls"))]
+    #[test]
+    fn a_url_that_asks_for_tls_is_told_that_it_is_not_compiled_in() {
+        for url in ENCRYPTED {
+            let error = Address::parse(url, &TlsSettings::default()).err();
+            let missing = matches!(error, Some(AddressError::TlsFeatureMissing { .. }));
+            assert!(missing, "{url:?}: {error:?}");
+        }
+    }
+
+    /// An authority that is none is refused, which shows that it is not ignored.
+    #[cfg(feature = "tls-rustls-ring")]
+    #[test]
+    fn a_url_that_asks_for_tls_is_given_the_authority_however_it_is_written() {
+        let tls = TlsSettings { ca: Some(b"no PEM".to_vec()), identity: None };
+        for url in ENCRYPTED {
+            let error = Address::parse(url, &tls).err();
+            assert!(matches!(error, Some(AddressError::Certificates { .. })), "{url:?}: {error:?}");
+        }
+        assert!(rustls::crypto::CryptoProvider::get_default().is_some());
+        for url in ["redis://10.0.0.1", "VALKEY://10.0.0.1"] {
+            assert!(Address::parse(url, &tls).is_ok(), "{url}: it is not encrypted");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! A node as it stands in a configuration, and what it can be made of.
+//!
+//! It judges nothing: that is done when everything is known. It must never show a URL, which may carry a password.
+
+use std::{borrow::Cow, fmt, sync::Arc};
+
+use super::{MemoryNode, Node};
+
+/// A node as it stands in a configuration: a URL, or something that is a node already.
+///
+/// URLs are `redis://[user:password@]host[:port][/database]`, `rediss://` for TLS (with a TLS feature),
+/// and `unix:///path/to/socket`; `valkey://` and `valkeys://` mean the same. IPv6 addresses stand in
+/// brackets. Special characters of a user name and a password are percent-encoded. A socket's database, user and
+/// password stand in the query: `unix:///path/to/socket?db=3&user=app&pass=…`.
+///
+/// It is made of
+///
+/// - text of any kind that is a URL: `&str`, `String`, `Cow<str>`, `Box<str>`, `Arc<str>`, and references to them;
+/// - `url::Url`, with the feature `url`;
+/// - any [`Node`] by value, `Arc<dyn Node>`, an `Arc` of any `Node`, and references to these;
+/// - a [`MemoryNode`] by reference too, since a clone of it is the same node.
+///
+/// A client of the `redis` crate is none of them: its type would tie the versions of this crate to that one's, and it
+/// cannot be written down as a URL. Pass the URL that it was made of.
+///
+/// ```
+/// use std::sync::Arc;
+/// use quorlock::{Redlock, node::{MemoryNode, Node}};
+///
+/// let urls: &[&str] = &["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
+/// let from_slice = Redlock::builder().nodes(urls);
+/// let owned: Vec<String> = urls.iter().map(|url| url.to_string()).collect();
+/// let from_strings = Redlock::builder().nodes(&owned);
+/// let nodes: Vec<Arc<dyn Node>> = (0..3).map(|_| Arc::new(MemoryNode::new()) as _).collect();
+/// let from_nodes = Redlock::builder().nodes(&nodes);
+/// # drop((from_slice, from_strings, from_nodes));
+/// ```
+#[derive(Clone, Debug)]
+pub struct NodeSpec(pub(crate) Spec);
+
+#[derive(Clone)]
+pub(crate) enum Spec {
+    #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "refused at build"))]
+    Url(String),
+    Node(Arc<dyn Node>),
+}
+
+impl fmt::Debug for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            // A URL may carry a password.
+            Self::Url(_) => f.write_str("Url(..)"),
+            Self::Node(node) => node.fmt(f),
+        }
+    }
+}
+
+impl NodeSpec {
+    /// A node of any kind, shared with other users of it.
+    pub fn new(node: Arc<dyn Node>) -> Self {
+        Self(Spec::Node(node))
+    }
+
+    fn url(url: impl Into<String>) -> Self {
+        Self(Spec::Url(url.into()))
+    }
+}
+
+/// Text is a URL, in whatever form it is kept.
+macro_rules! from_text {
+    ($($text:ty)*) => {$(
+        impl From<$text> for NodeSpec {
+            fn from(url: $text) -> Self {
+                Self::url(&**url)
+            }
+        }
+    )*};
+}
+
+from_text! { &&str &String &Box<str> &Arc<str> &Cow<'_, str> }
+
+impl From<&str> for NodeSpec {
+    fn from(url: &str) -> Self {
+        Self::url(url)
+    }
+}
+
+impl From<String> for NodeSpec {
+    fn from(url: String) -> Self {
+        Self::url(url)
+    }
+}
+
+impl From<Box<str>> for NodeSpec {
+    fn from(url: Box<str>) -> Self {
+        Self::url(url)
+    }
+}
+
+impl From<Arc<str>> for NodeSpec {
+    fn from(url: Arc<str>) -> Self {
+        Self::url(&*url)
+    }
+}
+
+impl From<Cow<'_, str>> for NodeSpec {
+    fn from(url: Cow<'_, str>) -> Self {
+        Self::url(url)
+    }
+}
+
+#[cfg(feature = "url")]
+impl From<url::Url> for NodeSpec {
+    fn from(url: url::Url) -> Self {
+        Self::url(url)
+    }
+}
+
+#[cfg(feature = "url")]
+impl From<&url::Url> for NodeSpec {
+    fn from(url: &url::Url) -> Self {
+        Self::url(url.as_str())
+    }
+}
+
+impl<N: Node> From<N> for NodeSpec {
+    fn from(node: N) -> Self {
+        Self::new(Arc::new(node))
+    }
+}
+
+impl<N: Node> From<Arc<N>> for NodeSpec {
+    fn from(node: Arc<N>) -> Self {
+        Self::new(node)
+    }
+}
+
+impl<N: Node> From<&Arc<N>> for NodeSpec {
+    fn from(node: &Arc<N>) -> Self {
+        Self::new(Arc::<N>::clone(node))
+    }
+}
+
+impl From<Arc<dyn Node>> for NodeSpec {
+    fn from(node: Arc<dyn Node>) -> Self {
+        Self::new(node)
+    }
+}
+
+impl From<&Arc<dyn Node>> for NodeSpec {
+    fn from(node: &Arc<dyn Node>) -> Self {
+        Self::new(Arc::clone(node))
+    }
+}
+
+impl From<&MemoryNode> for NodeSpec {
+    fn from(node: &MemoryNode) -> Self {
+        Self::new(Arc::new(node.clone()))
+    }
+}

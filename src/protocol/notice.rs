@@ -1,0 +1,182 @@
+//! When a line is written to a log about something that lasts, or comes back: at once, and then once a minute with a
+//! count.
+//!
+//! It decides for the log, and nothing of locks. It must never let one line be told twice within a minute, however often
+//! what it tells of happens, nor keep silent for longer than that about a trouble that lasts.
+//!
+//! - [`Watch`] follows the state of one thing, such as a node. Each state has its own minute, so that a thing that goes
+//!   to and fro costs one line for each state and minute.
+//! - [`Pacer`] counts what happens again and again, such as a release that was not confirmed.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::{acquisition::WaitPolicy, time::Timestamp};
+
+/// How long a line is not told again.
+const EVERY: Duration = Duration::from_secs(60);
+
+/// A waiter says for whom it waits after this time, or after a quarter of its wait if that is less.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How a state is told.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[allow(clippy::exhaustive_enums, reason = "whoever watches says one of these")]
+pub enum Manner {
+    /// When it begins.
+    Once,
+    /// Not at all.
+    Silent,
+    /// When it has lasted for this time, and again every minute for as long as it lasts. Until then it counts for
+    /// nothing, and the state before it goes on.
+    Lasting(Duration),
+}
+
+/// What to tell of a state.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub struct Notice {
+    /// How often the state has begun since this was told last: zero where it has lasted since then.
+    pub times: u64,
+    /// For how long it has lasted, as far as it was seen.
+    pub lasted: Duration,
+}
+
+/// One thing that is looked at now and then, with what has been told of it.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Watch<S> {
+    /// What was seen last, and since when.
+    seen: Option<(S, Timestamp)>,
+    /// What counts, and since when.
+    state: Option<(S, Timestamp)>,
+    told: Vec<Told<S>>,
+    next: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+struct Told<S> {
+    state: S,
+    last: Option<Timestamp>,
+    /// How often it has begun since then.
+    begun: u64,
+}
+
+impl<S> Default for Watch<S> {
+    fn default() -> Self {
+        Self { seen: None, state: None, told: Vec::new(), next: None }
+    }
+}
+
+impl<S: Clone + PartialEq> Watch<S> {
+    /// The state in which it is seen at `now`, and how that is told. Returns what to tell of it, if that is now.
+    #[must_use]
+    pub fn handle(&mut self, state: &S, manner: Manner, now: Timestamp) -> Option<Notice> {
+        self.next = None;
+        let since = match &self.seen {
+            Some((seen, since)) if seen == state => *since,
+            _ => {
+                self.seen = Some((state.clone(), now));
+                now
+            }
+        };
+        let from = match manner {
+            Manner::Lasting(time) => since.saturating_add(time),
+            Manner::Once | Manner::Silent => since,
+        };
+        if now < from {
+            self.next = Some(from);
+            return None;
+        }
+        let new = self.state.as_ref().is_none_or(|(before, _)| before != state);
+        if new {
+            self.state = Some((state.clone(), since));
+        }
+        let told = self.told(state);
+        told.begun = told.begun.saturating_add(u64::from(new));
+        let wanted = match manner {
+            Manner::Silent => false,
+            Manner::Once => told.begun > 0,
+            Manner::Lasting(_) => true,
+        };
+        if !wanted {
+            return None;
+        }
+        let due = told.last.map_or(now, |last| last.saturating_add(EVERY));
+        if now < due {
+            self.next = Some(due);
+            return None;
+        }
+        told.last = Some(now);
+        let times = core::mem::take(&mut told.begun);
+        if let Manner::Lasting(_) = manner {
+            self.next = Some(now.saturating_add(EVERY));
+        }
+        // The state before may have gone on meanwhile.
+        let since = self.state.as_ref().map_or(now, |(_, since)| *since);
+        Some(Notice { times, lasted: now.saturating_since(since) })
+    }
+
+    /// When it has to be looked at again though nothing changes.
+    pub const fn poll_timeout(&self) -> Option<Timestamp> {
+        self.next
+    }
+
+    /// What counts as its state.
+    pub fn state(&self) -> Option<&S> {
+        self.state.as_ref().map(|(state, _)| state)
+    }
+
+    fn told(&mut self, state: &S) -> &mut Told<S> {
+        let place = self.told.iter().position(|told| told.state == *state);
+        let place = place.unwrap_or_else(|| {
+            self.told.push(Told { state: state.clone(), last: None, begun: 0 });
+            self.told.len() - 1
+        });
+        #[allow(clippy::indexing_slicing, reason = "it was found there, or put there")]
+        &mut self.told[place]
+    }
+}
+
+/// Keeps lines about what happens again and again from being told more than once a minute each.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Pacer<L> {
+    lines: Vec<(L, Timestamp, u64)>,
+}
+
+impl<L> Default for Pacer<L> {
+    fn default() -> Self {
+        Self { lines: Vec::new() }
+    }
+}
+
+impl<L: PartialEq> Pacer<L> {
+    /// It has happened at `now`. `Some` says to tell it, and how often it has happened since it was told last, this
+    /// time included.
+    #[must_use]
+    pub fn handle(&mut self, line: L, now: Timestamp) -> Option<u64> {
+        let Some((_, last, times)) = self.lines.iter_mut().find(|(known, ..)| *known == line)
+        else {
+            self.lines.push((line, now, 0));
+            return Some(1);
+        };
+        *times = times.saturating_add(1);
+        if now < last.saturating_add(EVERY) {
+            return None;
+        }
+        *last = now;
+        Some(core::mem::take(times))
+    }
+}
+
+/// When a waiter that began at `started` says for whom it waits, once; never where it waits for nobody.
+pub fn says_at(policy: WaitPolicy, started: Timestamp) -> Option<Timestamp> {
+    match policy {
+        WaitPolicy::OneRound => None,
+        WaitPolicy::For(wait) => Some(started.saturating_add(PATIENCE.min(wait / 4))),
+        WaitPolicy::Unlimited => Some(started.saturating_add(PATIENCE)),
+    }
+}
+
+#[cfg(test)]
+#[path = "notice_test.rs"]
+mod tests;

@@ -1,0 +1,96 @@
+//! What is wrong with settings that are given as text.
+//!
+//! A value is shown only where its name is known: behind another name anything may stand, a password as well.
+
+use std::{fmt, sync::Arc};
+
+use thiserror::Error;
+
+use super::NAMES;
+use crate::near::nearest;
+
+/// Why text is no [`Settings`](crate::Settings).
+#[derive(Clone, Debug, Eq, Error, PartialEq)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// There is no setting of this name.
+    #[error("there is no setting `{name}`, {hint}")]
+    Unknown {
+        /// The name, or `***` where it cannot be one.
+        name: Arc<str>,
+        /// The name that may have been meant, or all names.
+        hint: Arc<str>,
+    },
+    /// A word has no value: write `name=value`, without blanks.
+    #[error("`{word}` has no value, write `name=value`, as in `ttl=10s`, without blanks")]
+    NoValue {
+        /// The word, or `***` where it cannot be a name.
+        word: Arc<str>,
+    },
+    /// A value cannot be read.
+    #[error("`{name}` must be {expected}, value=`{value}`")]
+    Value {
+        /// The setting.
+        name: Arc<str>,
+        /// What it must be.
+        expected: &'static str,
+        /// What was given, with special characters escaped.
+        value: Arc<str>,
+    },
+    /// A setting is named twice.
+    #[error("`{name}` is given twice, leave one of them")]
+    Twice {
+        /// The setting.
+        name: Arc<str>,
+    },
+}
+
+impl SettingsError {
+    pub(super) fn unknown(name: &str) -> Self {
+        let hint = match nearest(name, NAMES.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("known=`{}`", NAMES.join("`, `")),
+        };
+        Self::Unknown { name: shown(name), hint: Arc::from(hint) }
+    }
+
+    pub(super) fn no_value(word: &str) -> Self {
+        Self::NoValue { word: shown(word) }
+    }
+
+    pub(super) fn value(name: &str, expected: &'static str, value: &str) -> Self {
+        Self::Value {
+            name: Arc::from(name),
+            expected,
+            value: Arc::from(value.escape_debug().to_string()),
+        }
+    }
+}
+
+/// What may be a name is shown, and a secret may not.
+fn shown(name: &str) -> Arc<str> {
+    let word = |c: char| c.is_ascii_lowercase() || c == '_';
+    Arc::from(if name.len() <= 24 && name.chars().all(word) { name } else { "***" })
+}
+
+/// A variable of the environment that cannot be used.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct WrongVariable {
+    /// Its name.
+    pub variable: Arc<str>,
+    /// What is wrong, and what to write.
+    pub reason: Arc<str>,
+}
+
+impl WrongVariable {
+    pub(crate) fn new(variable: impl Into<Arc<str>>, reason: impl fmt::Display) -> Self {
+        Self { variable: variable.into(), reason: Arc::from(reason.to_string()) }
+    }
+}
+
+impl fmt::Display for WrongVariable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.variable, self.reason)
+    }
+}

@@ -1,0 +1,287 @@
+//! Events for the `tracing` crate, and nothing without the feature: call sites carry no `cfg`.
+//!
+//! It must never log a password. A subscriber runs where the event is, which mostly is the engine thread:
+//! `docs/operating.md` says what it must not do, and which lines there are. It knows no type but those of `protocol`, so
+//! that every layer may tell of something here; what it shows of an error is the error's text.
+//!
+//! There is one function for each thing that happens. It takes all that can be said of it, so that whatever else is to
+//! be told of it, such as a metric, is told here. How often a line is told, `protocol/notice.rs` decides before.
+
+#![cfg_attr(not(feature = "tracing"), allow(unused_variables, clippy::missing_const_for_fn))]
+
+mod caller;
+
+use std::{fmt::Display, time::Duration};
+
+pub(crate) use self::caller::Caller;
+use crate::protocol::{
+    AdmissionBlock, FencingToken, LossReason, NodeId, Notice, Owner, Resource, RoundLoss,
+};
+
+/// Tells a subscriber of something: a level, and what its macro in `tracing` takes. A panic of the subscriber stays
+/// there. Without the feature none of the arguments is looked at.
+#[cfg(feature = "tracing")]
+macro_rules! event {
+    ($level:ident, $($event:tt)+) => {
+        crate::shield::shielded(|| {
+            tracing::event!(target: "quorlock", tracing::Level::$level, $($event)+);
+        })
+    };
+}
+#[cfg(not(feature = "tracing"))]
+macro_rules! event {
+    ($($event:tt)+) => {};
+}
+
+/// The same in the span of whoever asked for it.
+#[cfg(feature = "tracing")]
+macro_rules! event_for {
+    ($caller:expr, $level:ident, $($event:tt)+) => {
+        // Looked at before the subscriber is sought out.
+        if tracing::Level::$level <= tracing::level_filters::LevelFilter::current() {
+            crate::shield::shielded(|| $caller.tell(|parent| match parent {
+                Some(parent) => {
+                    tracing::event!(target: "quorlock", parent: parent, tracing::Level::$level, $($event)+);
+                }
+                None => tracing::event!(target: "quorlock", tracing::Level::$level, $($event)+),
+            }));
+        }
+    };
+}
+#[cfg(not(feature = "tracing"))]
+macro_rules! event_for {
+    ($($event:tt)+) => {};
+}
+
+/// Whether anybody may be listening.
+pub(crate) const IS_ON: bool = cfg!(feature = "tracing");
+
+/// A node, as it is shown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NodeShown<'a> {
+    pub(crate) node: NodeId,
+    pub(crate) address: &'a str,
+}
+
+/// What has been granted to somebody, as it is shown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held<'a> {
+    #[cfg_attr(not(feature = "tracing"), allow(dead_code, reason = "nobody is told"))]
+    pub(crate) caller: &'a Caller,
+    pub(crate) resource: &'a Resource,
+    pub(crate) owner: Owner,
+    /// None in classic mode.
+    pub(crate) token: Option<FencingToken>,
+}
+
+impl Held<'_> {
+    fn token(&self) -> Option<u64> {
+        self.token.map(FencingToken::get)
+    }
+}
+
+/// An acquire under way, as it is shown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    #[cfg_attr(not(feature = "tracing"), allow(dead_code, reason = "nobody is told"))]
+    pub(crate) caller: &'a Caller,
+    pub(crate) resource: &'a Resource,
+    /// The rounds that were lost before.
+    pub(crate) rounds: u32,
+    pub(crate) waited: Duration,
+}
+
+// Nodes, as `engine/watch.rs` sees them.
+
+/// A connection was made and checked.
+#[cfg(feature = "redis")]
+pub(crate) fn node_connected(node: NodeId, address: &str, version: &str) {
+    event!(TRACE, node = node.index(), address, version, "node connected");
+}
+
+/// One attempt to connect has failed.
+#[cfg(feature = "redis")]
+pub(crate) fn node_unreachable(node: NodeId, address: &str, reason: &str) {
+    event!(TRACE, node = node.index(), address, reason, "node unreachable");
+}
+
+/// This process counts its votes, from now on.
+pub(crate) fn node_votes(shown: NodeShown<'_>, version: Option<&str>, notice: Notice) {
+    let (NodeShown { node, address }, times) = (shown, notice.times);
+    event!(INFO, node = node.index(), address, version, times, "node votes");
+}
+
+pub(crate) fn node_down(shown: NodeShown<'_>, reason: &str, attempts: u64, notice: Notice) {
+    let (NodeShown { node, address }, Notice { times, lasted, .. }) = (shown, notice);
+    event!(WARN, node = node.index(), address, reason, attempts, times, ?lasted, "node down");
+}
+
+pub(crate) fn node_silent(shown: NodeShown<'_>, notice: Notice) {
+    let (NodeShown { node, address }, Notice { times, lasted, .. }) = (shown, notice);
+    event!(WARN, node = node.index(), address, times, ?lasted, "node does not answer yet");
+}
+
+pub(crate) fn node_refused(shown: NodeShown<'_>, refusal: &dyn Display, notice: Notice) {
+    let (NodeShown { node, address }, Notice { times, lasted, .. }) = (shown, notice);
+    event!(ERROR, node = node.index(), address, %refusal, times, ?lasted, "node refused");
+}
+
+pub(crate) fn node_quarantined(shown: NodeShown<'_>, quarantine: Duration, notice: Notice) {
+    let (NodeShown { node, address }, times) = (shown, notice.times);
+    event!(
+        WARN,
+        node = node.index(),
+        address,
+        ?quarantine,
+        times,
+        "node may have forgotten leases and does not vote yet; danger_skip_quarantine skips this on throwaway nodes"
+    );
+}
+
+pub(crate) fn node_held_back(shown: NodeShown<'_>, hold: AdmissionBlock, notice: Notice) {
+    let (NodeShown { node, address }, Notice { times, lasted, .. }) = (shown, notice);
+    event!(
+        WARN,
+        node = node.index(),
+        address,
+        ?hold,
+        times,
+        ?lasted,
+        "node cannot be admitted yet"
+    );
+}
+
+/// This process has admitted it.
+pub(crate) fn node_admitted(shown: NodeShown<'_>, floor: u64, times: u64) {
+    let NodeShown { node, address } = shown;
+    event!(INFO, node = node.index(), address, floor, times, "node admitted");
+}
+
+pub(crate) fn own_clock_jumped(times: u64) {
+    event!(WARN, times, "the clock of this process jumped against those of most nodes");
+}
+
+/// So few nodes vote that nothing can be acquired or renewed.
+pub(crate) fn quorum_lost(votes: usize, needed: usize, missing: &dyn Display, notice: Notice) {
+    let Notice { times, lasted, .. } = notice;
+    event!(WARN, votes, needed, %missing, times, ?lasted, "quorum lost");
+}
+
+/// There has been none yet in this process.
+pub(crate) fn no_quorum_yet(votes: usize, needed: usize, missing: &dyn Display, notice: Notice) {
+    let lasted = notice.lasted;
+    event!(WARN, votes, needed, %missing, ?lasted, "no quorum yet");
+}
+
+pub(crate) fn quorum_back(votes: usize, needed: usize, times: u64) {
+    event!(INFO, votes, needed, times, "quorum back");
+}
+
+// Acquires, rounds and leases.
+
+pub(crate) fn acquired(held: Held<'_>, rounds: u32, waited: Duration) {
+    let Held { resource, owner, .. } = held;
+    let token = held.token();
+    event_for!(held.caller, DEBUG, %resource, %owner, token, rounds, ?waited, "acquired");
+}
+
+/// An acquire has ended without a lease. `outcome` is one word for why.
+pub(crate) fn not_acquired(asked: Asked<'_>, outcome: &str, error: &dyn Display) {
+    let Asked { resource, rounds, waited, .. } = asked;
+    event_for!(asked.caller, DEBUG, %resource, outcome, rounds, ?waited, %error, "not acquired");
+}
+
+pub(crate) fn round_lost(asked: Asked<'_>, owner: Owner, loss: RoundLoss, granted: usize) {
+    let Asked { resource, rounds, waited, .. } = asked;
+    event_for!(
+        asked.caller,
+        TRACE,
+        %resource,
+        %owner,
+        ?loss,
+        granted,
+        rounds,
+        ?waited,
+        "round lost"
+    );
+}
+
+/// An acquire has waited for a while; `last` is what its last round has met. `times` counts the waiters for this resource that have come so far since this was
+/// told last; where that is `None` it has been told within the last minute.
+pub(crate) fn still_waiting(
+    asked: Asked<'_>,
+    holder: Option<&str>,
+    last: &dyn Display,
+    times: Option<u64>,
+) {
+    let Asked { resource, rounds, waited, .. } = asked;
+    if times.is_some() {
+        event_for!(
+            asked.caller,
+            INFO,
+            %resource,
+            holder,
+            rounds,
+            ?waited,
+            times,
+            %last,
+            "still waiting"
+        );
+    } else {
+        event_for!(
+            asked.caller,
+            DEBUG,
+            %resource,
+            holder,
+            rounds,
+            ?waited,
+            %last,
+            "still waiting"
+        );
+    }
+}
+
+pub(crate) fn released(held: Held<'_>, confirmed: usize) {
+    let Held { resource, owner, .. } = held;
+    let token = held.token();
+    event_for!(held.caller, DEBUG, %resource, %owner, token, confirmed, "released");
+}
+
+pub(crate) fn release_queued(shown: NodeShown<'_>, resource: &Resource, owner: Owner, times: u64) {
+    let NodeShown { node, address } = shown;
+    event!(WARN, node = node.index(), address, %resource, %owner, times, "release kept for later");
+}
+
+pub(crate) fn release_given_up(
+    shown: NodeShown<'_>,
+    resource: &Resource,
+    owner: Owner,
+    times: u64,
+) {
+    let NodeShown { node, address } = shown;
+    event!(
+        WARN,
+        node = node.index(),
+        address,
+        %resource,
+        %owner,
+        times,
+        "release given up, the key expires"
+    );
+}
+
+pub(crate) fn shutting_down(held: usize) {
+    event!(INFO, held, "shutting down, the leases that are held end");
+}
+
+pub(crate) fn lease_ending(held: Held<'_>, reason: LossReason) {
+    let Held { resource, owner, .. } = held;
+    let token = held.token();
+    event_for!(held.caller, WARN, %resource, %owner, token, %reason, "lease ends soon");
+}
+
+pub(crate) fn lease_lost(held: Held<'_>, reason: LossReason) {
+    let Held { resource, owner, .. } = held;
+    let token = held.token();
+    event_for!(held.caller, WARN, %resource, %owner, token, %reason, "lease lost");
+}

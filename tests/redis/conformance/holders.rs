@@ -1,0 +1,107 @@
+//! Who holds a resource, as one node says.
+
+use quorlock::{Holder, HolderError, Redlock, protocol::Sighting};
+use quorlock_harness::eventually;
+
+use super::{
+    super::{SOON, patient, plain},
+    conform, conform_in, released, state, try_it,
+};
+
+/// The answer in words: a remaining time in whole half minutes, rounded up.
+fn holder(redlock: &Redlock, resource: impl AsRef<[u8]>) -> String {
+    match redlock.blocking_holder(resource) {
+        Ok(Holder::Held(by)) => {
+            let left = by.remaining.map(|left| left.as_nanos().div_ceil(30_000_000_000) * 30);
+            let token = by.token.is_some();
+            let (value, owner) = (by.value.escape_ascii().to_string(), by.owner.is_some());
+            let (label, since) = (by.label, by.since.is_some());
+            format!(
+                "{value} owner {owner} label {label:?} since {since} left {left:?} token {token}"
+            )
+        }
+        Ok(Holder::Free) => "free".to_owned(),
+        Ok(Holder::Unclear { nodes }) => match &nodes[0].seen {
+            Ok(Sighting::Held(key)) => format!("unclear: {key:?}"),
+            Ok(Sighting::Free) => "unclear: free".to_owned(),
+            Err(error) => format!("unclear, sent: {}", error.sent()),
+        },
+        Ok(other) => format!("{other:?}"),
+        Err(HolderError::Resource(error)) => error.to_string(),
+        Err(other) => other.to_string(),
+    }
+}
+
+#[test]
+fn a_holder_is_named_with_its_label_and_token() {
+    for (builder, rest) in [
+        (plain().classic().label("web\n1"), "label None since false left Some(60) token false"),
+        (
+            patient().label("web\n1"),
+            r"label Some(Label(web\n1)) since true left Some(60) token true",
+        ),
+        (patient(), "label None since false left Some(60) token true"),
+    ] {
+        let named = format!("OWNER owner true {rest}");
+        conform_in(
+            &builder,
+            |_, redlock, seen| {
+                seen.push(holder(redlock, "r"));
+                let lease = try_it(redlock, "r").unwrap();
+                let owner = lease.owner().to_string();
+                seen.push(holder(redlock, "r").replace(&owner, "OWNER"));
+                // Whoever is denied leaves nothing.
+                drop(try_it(redlock, "r").unwrap_err());
+                futures::executor::block_on(lease.extend()).unwrap();
+                seen.push(holder(redlock, "r").replace(&owner, "OWNER"));
+                seen.push(released(lease).to_owned());
+                seen.push(holder(redlock, "r"));
+            },
+            &["free", &named, &named, "released", "free"],
+        );
+    }
+}
+
+#[test]
+fn keys_of_others_are_told_as_they_are() {
+    conform(
+        |node, redlock, seen| {
+            node.set(b"r", b"them\0", Some(45_000));
+            seen.push(holder(redlock, "r"));
+            node.set(b"r", b"", None);
+            seen.push(holder(redlock, "r"));
+            node.set(b"r", &[b'x'; 100], None);
+            seen.push(holder(redlock, "r").replace(&"x".repeat(64), "64 of them"));
+            // An entry of a lease that was says nothing of a key that another has set since.
+            let lease = try_it(redlock, "was").unwrap();
+            node.set(b"was", b"thief", None);
+            seen.push(holder(redlock, "was"));
+            drop(lease);
+            seen.push(holder(redlock, ""));
+        },
+        &[
+            "them\\x00 owner false label None since false left Some(60) token false",
+            " owner false label None since false left None token false",
+            "64 of them owner false label None since false left None token false",
+            "thief owner false label None since false left None token false",
+            "a resource needs a name of at least one byte",
+        ],
+    );
+}
+
+#[test]
+fn a_node_that_is_down_says_nothing_and_one_that_is_back_what_it_has() {
+    conform(
+        |node, redlock, seen| {
+            node.kill();
+            eventually("it is seen to be down", SOON, || state(redlock) == "down");
+            seen.push(holder(redlock, "r"));
+            node.restart();
+            eventually("it is back", 2 * SOON, || state(redlock) == "Ready");
+            seen.push(holder(redlock, "r"));
+            drop(redlock.blocking_close());
+            seen.push(format!("closed: {}", holder(redlock, "r")));
+        },
+        &["unclear, sent: false", "free", "closed: free"],
+    );
+}
