@@ -303,6 +303,26 @@ impl Engine {
             }
         }
     }
+
+    /// Waits until a quorum of nodes votes, or until `deadline`.
+    pub(crate) async fn voting(&self, deadline: Timestamp) {
+        let mut timeout = self.runtime.sleep_until(deadline);
+        while self.is_served() {
+            // Registered before the nodes are looked at, so that no change in between is missed.
+            let mut changed = std::pin::pin!(self.fleet.changed.notified());
+            changed.as_mut().enable();
+            let votes = |status: &NodeStatus| status.state == NodeState::Ready;
+            if self.statuses().iter().filter(|status| votes(status)).count() >= self.quorum.needed()
+            {
+                return;
+            }
+            if let futures::future::Either::Right(_) =
+                futures::future::select(changed, &mut timeout).await
+            {
+                return;
+            }
+        }
+    }
 }
 
 /// The pause after a panic of the runtime's. It does not keep the engine alive.

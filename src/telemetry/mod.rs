@@ -173,6 +173,25 @@ pub(crate) fn no_quorum_yet(votes: usize, needed: usize, missing: &dyn Display, 
     event!(WARN, votes, needed, %missing, ?lasted, "no quorum yet");
 }
 
+/// So many nodes are in quarantine that nobody can acquire: one line for all of them.
+pub(crate) fn nobody_votes(waiting: usize, nodes: usize, quarantine: Duration, notice: Notice) {
+    let Notice { times, lasted, .. } = notice;
+    event!(
+        WARN,
+        waiting,
+        nodes,
+        ?quarantine,
+        times,
+        ?lasted,
+        "{waiting} of {nodes} nodes are new or may have forgotten leases: nobody can acquire for up to {quarantine:.1?}, \
+         and acquires that may wait for longer do; danger_skip_quarantine skips this on throwaway nodes"
+    );
+}
+
+pub(crate) fn quarantine_over(votes: usize, needed: usize, times: u64) {
+    event!(INFO, votes, needed, times, "quarantine over, a quorum of nodes votes");
+}
+
 pub(crate) fn quorum_back(votes: usize, needed: usize, times: u64) {
     event!(INFO, votes, needed, times, "quorum back");
 }
