@@ -268,7 +268,7 @@ impl Redlock {
             return Ok(());
         }
         let states = statuses.into_iter().map(|status| (status.address, status.state));
-        Err(NotReady { waited, votes, needed, nodes: NodeStates(states.collect()) })
+        Err(NotReady { waited, votes, needed, nodes: states.collect() })
     }
 
     /// Waits until the nodes can be used, or says why they cannot.

@@ -65,7 +65,7 @@ impl Redlock {
 /// # futures::executor::block_on(async {
 /// let redlock = Redlock::builder()
 ///     .nodes([MemoryNode::new(), MemoryNode::new(), MemoryNode::new()])
-///     .ttl(Duration::from_secs(30))
+///     .ttl(Duration::from_secs(5))
 ///     .node_timeout(Duration::from_millis(50))
 ///     .connect()
 ///     .await?;
@@ -96,10 +96,11 @@ impl Builder {
         self
     }
 
-    /// How long an acquire waits while somebody else holds the resource, where the request does not say
-    /// otherwise. Default 10 s, any length.
+    /// How long an acquire waits while somebody else holds the resource, or nodes are in quarantine, where the request
+    /// does not say otherwise. Default 15 s, any length.
     ///
-    /// Too short, and callers fail just before the resource is free; too long, and they pile up.
+    /// Too short, and callers fail just before the resource is free, or a new deployment votes (1.1 times `max_ttl` and
+    /// two node timeouts); too long, and they pile up.
     pub const fn wait(mut self, wait: Duration) -> Self {
         self.config.wait = wait;
         self
@@ -225,7 +226,7 @@ impl Builder {
         self
     }
 
-    /// The longest ttl that any process of the fleet asks for. Default 30 s, from 10 ms to a day; a longer ttl
+    /// The longest ttl that any process of the fleet asks for. Default 10 s, from 10 ms to a day; a longer ttl
     /// is refused, except in classic mode, where nothing depends on it.
     ///
     /// A node that may have forgotten leases is kept from voting for a little longer than this. Too short,

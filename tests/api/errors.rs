@@ -82,7 +82,8 @@ async fn busy_and_broken_are_two_things() {
 #[tokio::test]
 async fn a_contended_error_says_when_to_try_again() {
     let nodes = fleet();
-    let redlock = Redlock::connect(&nodes).await.unwrap();
+    let builder = Redlock::builder().nodes(&nodes).max_ttl(Duration::from_secs(30));
+    let redlock = builder.connect().await.unwrap();
     let lease = redlock.acquire("r").ttl(Duration::from_secs(30)).await.unwrap();
     let busy = redlock.try_acquire("r").await.unwrap_err();
     let AcquireError::Contended { expires_in: Some(expires_in), .. } = busy else {
