@@ -45,7 +45,7 @@ fn the_first_acquire_of_a_new_deployment_is_granted_in_one_call_with_the_default
     let _turn = alone();
     let cluster = Cluster::start(3);
     let start = Instant::now();
-    let redlock = Redlock::builder().nodes(cluster.urls()).connect_blocking().unwrap();
+    let redlock = Redlock::builder().nodes(cluster.urls()).blocking_connect().unwrap();
     let lease = redlock.acquire("r").blocking().unwrap_or_else(|error| panic!("{error}"));
     let waited = start.elapsed();
     println!("the first grant with the defaults came after {waited:?}");
@@ -57,7 +57,7 @@ fn a_client_is_ready_when_a_quorum_votes_and_says_until_then_why_it_is_not() {
     let _turn = alone();
     let cluster = Cluster::start(3);
     let start = Instant::now();
-    let redlock = settings(&cluster, MAX_TTL).connect_blocking().unwrap();
+    let redlock = settings(&cluster, MAX_TTL).blocking_connect().unwrap();
     let error = redlock.blocking_ready(100 * MS).unwrap_err();
     assert_eq!((error.votes, error.needed, error.waited), (0, 2, 100 * MS));
     assert!(error.remaining().unwrap() <= quarantine(MAX_TTL));
@@ -67,7 +67,7 @@ fn a_client_is_ready_when_a_quorum_votes_and_says_until_then_why_it_is_not() {
     drop(redlock.ready(SOON));
     redlock.blocking_ready(SOON).unwrap();
     assert!(start.elapsed() >= quarantine(MAX_TTL), "{:?}", start.elapsed());
-    redlock.try_acquire("r").blocking().unwrap().release_blocking().unwrap();
+    redlock.try_acquire("r").blocking().unwrap().blocking_release().unwrap();
     cluster[0].kill();
     eventually("it is seen", SOON, || redlock.nodes()[0].state != NodeState::Ready);
     redlock.blocking_ready(Duration::ZERO).unwrap();

@@ -121,7 +121,7 @@ fn processes_whose_time_is_forgotten_get_nothing_admitted() {
 
 /// Of a client that comes and goes on from what another one has counted, on nodes of either kind.
 fn goes_on(restart: impl Fn(), spec: impl Fn() -> NodeSpec) {
-    let connect = || Redlock::builder().node(spec()).connect_blocking().unwrap();
+    let connect = || Redlock::builder().node(spec()).blocking_connect().unwrap();
     let remaining = |redlock: &Redlock| match redlock.nodes()[0].state {
         NodeState::Quarantined { remaining } => remaining,
         ref other => panic!("{other:?}"),
