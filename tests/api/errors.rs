@@ -259,7 +259,7 @@ fn configuration_errors() {
         ),
         (
             build(Redlock::builder().node(&node).ttl(Duration::ZERO)),
-            "ttl is 0ns and must be between 10ms and 30s",
+            "ttl is 0ns and must be between 10ms and 10s",
         ),
         (
             build(Redlock::builder().node(&node).node_timeout(Duration::MAX)),

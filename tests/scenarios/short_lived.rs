@@ -47,7 +47,7 @@ fn one_after_the_other(
     after_each: impl Fn(),
 ) -> Option<(usize, Duration)> {
     let began = Instant::now();
-    let ttl = ttl.map_or("-".to_owned(), |ttl| ttl.as_millis().to_string());
+    let ttl = ttl.map_or_else(|| "-".to_owned(), |ttl| ttl.as_millis().to_string());
     let orders = format!("{ttl} {}", cluster.urls().join(" "));
     for process in 1..=most {
         let born = Instant::now();
