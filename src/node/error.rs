@@ -188,9 +188,9 @@ impl NodeError {
 /// A quarantine, with what is left of it.
 fn quarantined(remaining: Duration) -> Said {
     if remaining.is_zero() {
-        return Said::plain("its quarantine is over, it waits to be admitted");
+        return Said::plain("its quarantine is over, and it waits to be admitted");
     }
-    Said::lasting("may have forgotten leases, in quarantine for", remaining)
+    Said::lasting("in quarantine for", remaining)
 }
 
 /// Without the Redis node the codes are those of somebody else's server.
@@ -243,7 +243,8 @@ pub enum Refusal {
     },
     /// The server rejected the user name or the password. Correct the URL.
     #[error(
-        "it rejected the user name or the password, correct them in the URL, special characters percent-encoded: {message}"
+        "it rejected the user name or the password ({}), correct them in the URL, special characters percent-encoded",
+        .message.trim_end_matches('.')
     )]
     WrongCredentials {
         /// What the server said.
@@ -251,7 +252,7 @@ pub enum Refusal {
     },
     /// The server wants a password, and the URL has none. Put it into the URL.
     #[error(
-        "it wants a password and the URL has none, write redis://:password@host:port or redis://user:password@host:port: {message}"
+        "it wants a password and the URL has none, write redis://:password@host:port or redis://user:password@host:port"
     )]
     PasswordMissing {
         /// What the server said.

@@ -70,9 +70,9 @@ async fn busy_and_broken_are_two_things() {
     assert!(!broken.is_contended() && !broken.is_busy());
     assert_eq!(
         shown(&broken, &nodes),
-        "too few nodes answered: granted 0 of 2 needed; what was granted is being released; see to \
-         the nodes that failed, waiting alone does not mend them: nodes 0, 1 (memory:0, memory:1): \
-         not connected: the node has been killed; node 2 (memory:2): no answer yet"
+        "too few nodes answered, granted 0 of 2 needed; what may have been set is being released; \
+         see to the nodes that failed, waiting alone does not mend them: nodes 0, 1 (memory:0, \
+         memory:1): not connected: the node has been killed; node 2 (memory:2): not asked"
     );
     let reports = broken.nodes().unwrap();
     assert_eq!((reports.denials().count(), reports.failures().count()), (0, 2));
@@ -210,9 +210,9 @@ async fn connect_and_close_errors() {
     let few = Redlock::connect(&nodes).await.unwrap_err();
     assert_eq!(
         shown(&few, &nodes),
-        "too few nodes could be reached within the connect timeout: 1 of 2 needed; nothing was \
-         locked or left there; see to those that are down and to their addresses, or use \
-         Builder::build, which does not wait for nodes: node 0 (memory:0): ready; nodes 1, 2 \
+        "1 of 2 needed nodes could be used within the connect timeout, and nothing was locked; see \
+         to the others and to their addresses, or use Builder::build, which does not wait for \
+         nodes: node 0 (memory:0): ready; nodes 1, 2 \
          (memory:1, memory:2): down, the node has been killed"
     );
     nodes.iter().for_each(MemoryNode::restart);
