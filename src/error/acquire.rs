@@ -325,20 +325,20 @@ impl fmt::Display for Quarantined<'_> {
         let Self { waited, remaining, nodes } = self;
         if remaining.is_zero() {
             f.write_str(
-                "no quorum can vote yet: nodes may have forgotten leases, their quarantine is over, and they vote as soon \
-                 as enough of the others answer for them",
+                "no quorum can vote yet: new or restarted nodes may have forgotten leases, their quarantine is over, and they vote once \
+                 enough of the others answer for them (or an operator admits them, with strict_admission)",
             )?;
         } else {
             write!(
                 f,
-                "a quorum can vote in {:?} and not before: nodes may have forgotten leases, and are in quarantine",
+                "no quorum can vote for another {:?}: new or restarted nodes may have forgotten leases, and are in quarantine",
                 rounded(**remaining)
             )?;
         }
         write!(
             f,
             "; gave up after {:?}, and nothing of this attempt stays on the nodes; wait longer or try again then \
-             (danger_skip_quarantine skips it on throwaway nodes){}",
+             (danger_skip_quarantine skips this on throwaway nodes){}",
             rounded(**waited),
             nodes.after(": ")
         )

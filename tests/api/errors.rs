@@ -100,13 +100,14 @@ async fn acquire_errors_that_send_nothing() {
     let empty = redlock.acquire("").await.unwrap_err();
     assert_eq!(
         shown(&empty, &nodes),
-        "the resource cannot be locked, and nothing was sent: a resource needs a name of at least \
-         one byte"
+        "the resource cannot be locked, and nothing was sent: it has no name, see whether a \
+         variable was never set"
     );
     let long = redlock.acquire(vec![b'x'; 65_537]).await.unwrap_err();
     assert_eq!(
         shown(&long, &nodes),
-        "the resource cannot be locked, and nothing was sent: a resource may have at most 65536 bytes, lock a digest of it instead, bytes=65537"
+        "the resource cannot be locked, and nothing was sent: its key has 65537 \
+         bytes, of at most 65536, lock a digest of it instead"
     );
     let ttl = redlock.acquire("r").ttl(Duration::from_millis(9)).await.unwrap_err();
     assert_eq!(

@@ -39,7 +39,7 @@ impl Found {
 
 /// What stands before a time that was measured.
 const MEASURED: [&str; 5] =
-    [" within ", " expires in ", " gave up after ", " can vote in ", " for "];
+    [" within ", " expires in ", " gave up after ", " for another ", " for "];
 
 /// A time as `{:?}` prints it: digits, and one of its units.
 fn time(text: &str) -> Option<usize> {

@@ -27,7 +27,7 @@ fn a_new_deployment_waits_the_quarantine_and_says_why() {
         .collect();
     assert!(remaining.iter().all(|left| !left.is_zero() && *left <= quarantine(MAX_TTL)));
     let error = redlock.try_acquire("r").blocking().unwrap_err();
-    assert!(matches!(error, AcquireError::NoQuorum { granted: 0, .. }), "{error}");
+    assert!(matches!(error, AcquireError::Quarantined { .. }), "{error}");
     let text = error.to_string();
     assert!(text.contains("quarantine") && text.contains("danger_skip_quarantine"), "{text}");
     let lease = redlock.acquire("r").wait(SOON).blocking().unwrap();
@@ -65,7 +65,7 @@ fn a_strict_fleet_admits_no_node_until_an_operator_says_so() {
     let start = Instant::now();
     while start.elapsed() < quarantine(MAX_TTL) * 2 {
         let error = strict.acquire("r").wait(100 * MS).blocking().unwrap_err();
-        assert!(matches!(error, AcquireError::NoQuorum { .. }), "{error}");
+        assert!(matches!(error, AcquireError::Quarantined { .. }), "{error}");
     }
     let over = |node: &quorlock::node::NodeStatus| {
         node.state == NodeState::Quarantined { remaining: Duration::ZERO }
