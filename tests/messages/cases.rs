@@ -50,13 +50,13 @@ fn patient() -> Builder {
 }
 
 fn refused(builder: Builder, cluster: &Cluster) -> Option<Found> {
-    Some(Found::on(builder.connect_blocking().expect_err("a mistake"), cluster))
+    Some(Found::on(builder.blocking_connect().expect_err("a mistake"), cluster))
 }
 
 fn not_built(builder: Builder) -> Option<Found> {
     let error = builder.clone().build().expect_err("a mistake").to_string();
     // The same comes out of `connect`, behind what it says itself.
-    let connecting = builder.connect_blocking().expect_err("a mistake").to_string();
+    let connecting = builder.blocking_connect().expect_err("a mistake").to_string();
     assert!(connecting.ends_with(&error), "{connecting}\n{error}");
     Some(Found::plain(connecting))
 }
@@ -193,7 +193,7 @@ fn empty_resource() -> Option<Found> {
 fn quarantine() -> Option<Found> {
     let cluster = Cluster::start(3);
     let builder = Redlock::builder().connect_timeout(Duration::from_secs(10));
-    let redlock = builder.nodes(cluster.urls()).connect_blocking().unwrap();
+    let redlock = builder.nodes(cluster.urls()).blocking_connect().unwrap();
     let waits = |state| matches!(state, NodeState::Quarantined { .. });
     eventually("all are in quarantine", SOON, || {
         redlock.nodes().into_iter().all(|node| waits(node.state))
@@ -247,18 +247,18 @@ fn released_too_late() -> Option<Found> {
     cluster[0].run(&["DEL", "r"]);
     cluster[1].run(&["SET", "r", "by hand"]);
     cluster[2].pause();
-    Some(Found::on(lease.release_blocking().unwrap_err(), &cluster))
+    Some(Found::on(lease.blocking_release().unwrap_err(), &cluster))
 }
 
 fn release_in_an_outage() -> Option<Found> {
     let (cluster, redlock) = three_connected();
     let lease = redlock.acquire("r").blocking().unwrap();
     all_but_one_killed(&cluster, &redlock);
-    Some(Found::on(lease.release_blocking().unwrap_err(), &cluster))
+    Some(Found::on(lease.blocking_release().unwrap_err(), &cluster))
 }
 
 fn closed() -> Option<Found> {
     let (cluster, redlock) = one();
-    redlock.close_blocking().unwrap();
+    redlock.blocking_close().unwrap();
     Some(Found::on(redlock.acquire("r").blocking().unwrap_err(), &cluster))
 }
