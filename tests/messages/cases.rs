@@ -11,7 +11,7 @@ use super::normal::Found;
 pub(crate) type Case = fn() -> Option<Found>;
 
 /// In the order of the file.
-pub(crate) const ALL: [(&str, Case); 25] = [
+pub(crate) const ALL: [(&str, Case); 33] = [
     ("wrong password", wrong_password),
     ("no password", no_password),
     ("wrong port", wrong_port),
@@ -22,10 +22,16 @@ pub(crate) const ALL: [(&str, Case); 25] = [
     ("eviction", eviction),
     ("the same address twice", same_address_twice),
     ("the same server by two addresses", same_server_twice),
+    ("a right is missing", right_missing),
     ("several nodes are bad", several_bad),
+    ("one node is down and all are required", one_down_of_all),
     ("two nodes", two_nodes),
     ("no scheme", no_scheme),
     ("a typo in the scheme", typo_in_the_scheme),
+    ("a port of 74011", port_too_large),
+    ("no port after the colon", no_port),
+    ("a database that is no number", database_abc),
+    ("two wrong URLs", two_wrong_urls),
     ("TLS without the feature", tls_without_the_feature),
     ("ttl too long, in the builder", ttl_of_the_builder),
     ("ttl too long, of a request", ttl_of_a_request),
@@ -34,9 +40,11 @@ pub(crate) const ALL: [(&str, Case); 25] = [
     ("outage", outage),
     ("contention", contention),
     ("contention with a key that never expires", contention_for_ever),
+    ("an extension in an outage", extension_in_an_outage),
     ("released too late", released_too_late),
     ("release in an outage", release_in_an_outage),
     ("closed", closed),
+    ("the holder of an empty resource", holder_of_nothing),
 ];
 
 const SOON: Duration = Duration::from_secs(20);
@@ -132,6 +140,21 @@ fn same_server_twice() -> Option<Found> {
     Some(found.and_port(proxy.port()))
 }
 
+fn right_missing() -> Option<Found> {
+    let cluster = Cluster::start(3);
+    let allow = ["ACL", "SETUSER", "app", "on", ">hunter2", "~*", "+@all", "-hget"];
+    cluster.iter().for_each(|server| drop(server.run(&allow)));
+    let url = |server: &Server| format!("redis://app:hunter2@127.0.0.1:{}", server.port());
+    refused(patient().nodes(cluster.iter().map(url)), &cluster)
+}
+
+fn one_down_of_all() -> Option<Found> {
+    let cluster = Cluster::start(3);
+    cluster[1].kill();
+    let builder = patient().connect_timeout(Duration::from_secs(1)).require_all_nodes();
+    refused(builder.nodes(cluster.urls()), &cluster)
+}
+
 fn several_bad() -> Option<Found> {
     let cluster = Cluster::start_with(5, |i, builder| match i {
         1 => builder.password("open sesame"),
@@ -157,6 +180,22 @@ fn no_scheme() -> Option<Found> {
 
 fn typo_in_the_scheme() -> Option<Found> {
     not_built(three("reds://app:hunter2@10.0.0.1"))
+}
+
+fn port_too_large() -> Option<Found> {
+    not_built(three("redis://10.0.0.1:74011"))
+}
+
+fn no_port() -> Option<Found> {
+    not_built(three("redis://10.0.0.1:"))
+}
+
+fn database_abc() -> Option<Found> {
+    not_built(three("redis://10.0.0.1/abc"))
+}
+
+fn two_wrong_urls() -> Option<Found> {
+    not_built(patient().nodes(["redis://10.0.0.1", "10.0.0.2", "redsi://:hunter2@10.0.0.3:6379"]))
 }
 
 #[cfg(not(feature = "tls-rustls"))]
@@ -240,6 +279,13 @@ fn contention_for_ever() -> Option<Found> {
     Some(Found::on(redlock.try_acquire("r").blocking().unwrap_err(), &cluster))
 }
 
+fn extension_in_an_outage() -> Option<Found> {
+    let (cluster, redlock) = three_connected();
+    let lease = redlock.acquire("r").blocking().unwrap();
+    all_but_one_killed(&cluster, &redlock);
+    Some(Found::on(lease.blocking_extend().unwrap_err(), &cluster))
+}
+
 fn released_too_late() -> Option<Found> {
     let (cluster, redlock) = three_connected();
     let lease = redlock.acquire("r").blocking().unwrap();
@@ -261,4 +307,9 @@ fn closed() -> Option<Found> {
     let (cluster, redlock) = one();
     redlock.blocking_close().unwrap();
     Some(Found::on(redlock.acquire("r").blocking().unwrap_err(), &cluster))
+}
+
+fn holder_of_nothing() -> Option<Found> {
+    let (cluster, redlock) = one();
+    Some(Found::on(redlock.blocking_holder("").unwrap_err(), &cluster))
 }
