@@ -15,20 +15,16 @@ use quorlock::{
 
 use super::fleet;
 
-/// Every error is one line: it starts in lower case or with a number, and ends without a full stop.
-fn assert_text(error: &(dyn Error + 'static)) {
+/// Every error is one line: it starts in lower case or with a number, and ends without a full stop. And all of it is in
+/// the text: a source would be left out by whoever prints the error alone, or be printed twice.
+fn assert_style(error: &(dyn Error + 'static)) {
     let text = error.to_string();
     let first = text.chars().next().expect("an empty message");
     assert!(!first.is_uppercase(), "{text}");
     assert!(!text.ends_with('.') && !text.contains('\n'), "{text}");
     assert!(!text.contains("secret"), "{text}");
     assert!(!format!("{error:?}").contains("secret"), "{error:?}");
-}
-
-/// And all of it is in the text: a source would be left out by whoever prints the error alone, or printed twice.
-fn assert_style(error: &(dyn Error + 'static)) {
-    assert_text(error);
-    assert!(error.source().is_none(), "{error} has a source");
+    assert!(error.source().is_none(), "{text} has a source");
 }
 
 /// The text of an error, in which the addresses of nodes in memory are replaced by their places.
@@ -82,7 +78,8 @@ async fn busy_and_broken_are_two_things() {
 #[tokio::test]
 async fn a_contended_error_says_when_to_try_again() {
     let nodes = fleet();
-    let redlock = Redlock::connect(&nodes).await.unwrap();
+    let builder = Redlock::builder().nodes(&nodes).max_ttl(Duration::from_secs(30));
+    let redlock = builder.connect().await.unwrap();
     let lease = redlock.acquire("r").ttl(Duration::from_secs(30)).await.unwrap();
     let busy = redlock.try_acquire("r").await.unwrap_err();
     let AcquireError::Contended { expires_in: Some(expires_in), .. } = busy else {
@@ -259,7 +256,7 @@ fn configuration_errors() {
         ),
         (
             build(Redlock::builder().node(&node).ttl(Duration::ZERO)),
-            "ttl is 0ns and must be between 10ms and 30s",
+            "ttl is 0ns and must be between 10ms and 10s",
         ),
         (
             build(Redlock::builder().node(&node).node_timeout(Duration::MAX)),
@@ -307,7 +304,7 @@ fn no_error_and_no_debug_output_shows_a_password() {
         let error = builder.build().expect_err(url);
         let ConfigError::Address { wrong } = &error else { panic!("{error:?}") };
         assert_eq!(wrong.iter().map(|wrong| wrong.index).collect::<Vec<_>>(), [0], "{error:?}");
-        assert_text(&error);
+        assert_style(&error);
     }
 }
 
@@ -363,6 +360,12 @@ fn node_errors_and_refusals() {
         Refusal::MissingRight { command: text(), message: text() },
         Refusal::WrongCredentials { message: text() },
         Refusal::PasswordMissing { message: text() },
+        Refusal::NoSuchDatabase { database: 99, message: text() },
+        Refusal::Sentinel,
+        Refusal::ProtectedMode { message: text() },
+        Refusal::MissingCommand { command: text(), message: text() },
+        Refusal::NotRedis { message: text() },
+        Refusal::NotThrowaway,
         Refusal::Cluster,
         Refusal::OtherFleet { other: text(), configured: text() },
         Refusal::TooOld { version: text() },
