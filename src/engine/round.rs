@@ -79,7 +79,7 @@ impl AcquireRound {
             round: Round::acquire(engine.quorum, spec, started),
             started,
             calls: Fanout::begun_at(engine, started),
-            outcomes: vec![NodeOutcome::Unanswered; engine.nodes.len()],
+            outcomes: vec![NodeOutcome::NotAsked; engine.nodes.len()],
             renewal: asked.renewal,
             caller: asked.caller.clone(),
             hold_at_least: asked.hold_at_least,
@@ -114,6 +114,10 @@ impl AcquireRound {
             self.footprint = footprint.map(|footprint| Arc::new(SharedFootprint::new(footprint)));
         }
         while let Some((node, command)) = self.round.poll_command() {
+            // A confirm follows a grant, which stands.
+            if let Some(outcome @ NodeOutcome::NotAsked) = self.outcomes.get_mut(node.index()) {
+                *outcome = NodeOutcome::Unanswered;
+            }
             self.calls.push(&self.engine, node, command);
         }
     }

@@ -137,8 +137,10 @@ fn any_bytes_are_a_name() {
             "released",
             "released",
             "granted",
-            "the resource cannot be locked",
-            "the resource cannot be locked",
+            "the resource cannot be locked, and nothing was sent: its key has 65537 bytes, of at most \
+             65536, lock a digest of it instead",
+            "the resource cannot be locked, and nothing was sent: it has no name, see whether a \
+             variable was never set",
         ],
     );
 }
