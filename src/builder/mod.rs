@@ -65,7 +65,7 @@ impl Redlock {
 /// # futures::executor::block_on(async {
 /// let redlock = Redlock::builder()
 ///     .nodes([MemoryNode::new(), MemoryNode::new(), MemoryNode::new()])
-///     .ttl(Duration::from_secs(30))
+///     .ttl(Duration::from_secs(5))
 ///     .node_timeout(Duration::from_millis(50))
 ///     .connect()
 ///     .await?;

@@ -6,11 +6,13 @@
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 
 use quorlock::{
-    AcquireError, Builder, Lease, LossReason, Redlock, node::NodeSpec, protocol::Drift,
+    AcquireError, Builder, Lease, LossReason, Redlock,
+    node::{MemoryNode, NodeSpec},
+    protocol::{Drift, Timestamp},
     runtime::Runtime,
 };
 
-use crate::fixture::{Fixture, MS, Manner, SECOND};
+use crate::fixture::{Fixture, MS, Machine, Manner, SECOND};
 
 const TTL: Duration = Duration::from_secs(10);
 const HOLD: Duration = Duration::from_secs(5);
@@ -203,4 +205,45 @@ fn a_lease_that_is_left_to_expire_is_not_renewed_and_stands_for_its_ttl() {
     let redlock = world.redlock.clone();
     let closed = world.machine.sim.block_on(async move { redlock.close().await });
     assert_eq!(closed.unwrap().held, 0);
+}
+
+/// A node whose clock is fast by less than the drift lets nobody in too early.
+#[test]
+fn nodes_whose_clocks_are_fast_keep_others_out_for_as_long() {
+    let machine = Machine::new();
+    let nodes: Vec<MemoryNode> = (0..3)
+        .map(|_| {
+            let clock = machine.clone();
+            MemoryNode::with_clock(move || {
+                let time = clock.sim.now().since_origin();
+                Timestamp::from_origin(time + time / 100)
+            })
+        })
+        .collect();
+    let redlock = |_| {
+        let builder = Redlock::builder().nodes(&nodes).ttl(TTL).max_ttl(TTL);
+        builder.runtime(Arc::new(machine.clone())).build().unwrap()
+    };
+    let [first, second] = [0, 1].map(redlock);
+    machine.pass(SECOND);
+    for passed in [Duration::ZERO, SECOND, 4 * SECOND] {
+        let request = first.acquire("r").hold_at_least(HOLD).into_future();
+        let lease = machine.sim.block_on(request).unwrap();
+        let since = machine.now().since_origin();
+        machine.pass(passed);
+        drop(lease);
+        let free = loop {
+            match machine.sim.block_on(second.try_acquire("r").into_future()) {
+                Ok(lease) => {
+                    let free = machine.now().since_origin() - since;
+                    machine.sim.block_on(lease.release()).unwrap();
+                    break free;
+                }
+                Err(error) => assert!(error.is_contended(), "{error}"),
+            }
+            machine.pass(MS);
+        };
+        is_held_as_asked(free, "fast clocks");
+    }
+    machine.sim.shut_down();
 }
