@@ -7,7 +7,7 @@ use std::{
     task::{Context, Waker},
 };
 
-use quorlock::Lease;
+use quorlock::{AcquireError, Lease};
 
 use super::*;
 
@@ -106,6 +106,29 @@ fn a_shutdown_that_is_dropped_at_any_step_releases_everything() {
             drop(shutdown);
             assert!(lease.check().is_err());
             fixture.assert_clean(&format!("{what}, dropped after {steps} steps"));
+        }
+    }
+}
+
+#[test]
+fn an_acquire_that_a_shutdown_overtakes_at_any_step_gives_nobody_a_lease() {
+    for steps in 0..40 {
+        for (fixture, what) in fixtures() {
+            let what = format!("{what}, after {steps} steps");
+            let mut acquire = fixture.redlock.acquire("r").into_future();
+            assert!(!poll(&mut acquire));
+            for _ in 0..steps {
+                fixture.runtime.step();
+            }
+            let mut shutdown = Box::pin(fixture.redlock.shutdown());
+            assert!(!poll(&mut shutdown), "{what}");
+            fixture.runtime.pass(100 * MS);
+            match fixture.runtime.block_on(acquire) {
+                Ok(lease) => assert!(lease.check().is_err(), "{what}: {lease:?}"),
+                Err(error) => assert!(matches!(error, AcquireError::Closed), "{what}: {error}"),
+            }
+            drop(shutdown);
+            fixture.assert_clean(&what);
         }
     }
 }

@@ -247,3 +247,22 @@ fn nodes_whose_clocks_are_fast_keep_others_out_for_as_long() {
     }
     machine.sim.shut_down();
 }
+
+#[test]
+fn a_release_that_is_sent_again_keeps_others_out_for_what_is_left() {
+    for (deaf, passed) in [(2, 500 * MS), (3, 500 * MS), (3, 3 * SECOND), (3, HOLD - 200 * MS)] {
+        let world = Fixture::new(TTL);
+        let second = other(&world);
+        let (lease, since) = held(&world);
+        world.pass(100 * MS);
+        world.nodes.iter().take(deaf).for_each(|node| node.set(Manner::Forgetful));
+        drop(lease);
+        world.pass(passed);
+        world.set_all(Manner::Sound);
+        world.pass(SECOND.min(HOLD - 150 * MS - passed));
+        assert!(world.nodes.iter().all(|node| node.has("r")), "{deaf}, {passed:?}");
+        let free = free_after(&world, &second, since);
+        // It may be sent again half a second after the node is sound again.
+        assert!((HOLD..HOLD + 600 * MS).contains(&free), "{deaf}, {passed:?}: free after {free:?}");
+    }
+}
