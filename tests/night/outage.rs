@@ -18,7 +18,7 @@ fn one_contended_acquire_under_a_three_node_outage_fits_on_a_screen() {
         let builder = Redlock::builder().nodes(cluster.urls()).ttl(2 * SECOND).max_ttl(2 * SECOND);
         builder.connect_timeout(10 * SECOND)
     };
-    connected(settings().danger_skip_quarantine()).close_blocking().unwrap();
+    connected(settings().danger_skip_quarantine()).blocking_close().unwrap();
     log.clear();
     let redlock = connected(settings());
     eventually("the nodes have been told of", SOON, || log.with(&["node votes"]).len() == 5);
@@ -38,14 +38,14 @@ fn one_contended_acquire_under_a_three_node_outage_fits_on_a_screen() {
     cluster.iter().take(3).for_each(Server::kill);
     eventually("the lease is lost", SOON, || held.check().is_err());
     assert_eq!(held.check().unwrap_err().reason, LossReason::RenewalFailed);
-    let (owner, token) = (held.owner().to_string(), held.fencing_token().unwrap());
+    let (owner, token) = (held.owner().to_string(), held.token().unwrap());
     drop(held);
     eventually("it is told", SOON, || !log.with(&["lease lost"]).is_empty());
     cluster.iter().take(3).for_each(Server::restart);
     let (second, _span) = waiter.join().unwrap();
     all_ready(&redlock);
     eventually("that is told too", SOON, || log.with(&["node votes"]).len() == 5 + 3);
-    second.release_blocking().unwrap();
+    second.blocking_release().unwrap();
     eventually("and the end", SOON, || !log.with(&["released", "refund"]).is_empty());
 
     let lines = log.lines().split_off(before);
@@ -85,7 +85,7 @@ fn a_node_that_was_never_reached_is_told_at_once_with_its_address_and_the_system
     let cluster = Cluster::start(2);
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let nodes = Redlock::builder().nodes(cluster.urls()).node(format!("redis://127.0.0.1:{port}"));
-    let redlock = nodes.danger_skip_quarantine().connect_blocking().unwrap();
+    let redlock = nodes.danger_skip_quarantine().blocking_connect().unwrap();
     let address = format!("127.0.0.1:{port}");
     eventually("it is told", SOON, || !log.with(&["node down", &address]).is_empty());
     // It is tried again and again, and that is counted and not told.
@@ -129,7 +129,7 @@ fn all_waiters_for_one_resource_say_so_and_one_line_is_for_everybody() {
         .map(|request| std::thread::spawn(move || request.blocking().map(drop)))
         .collect();
     eventually("all say so", SOON, || log.with(&["still waiting"]).len() >= 20);
-    held.release_blocking().unwrap();
+    held.blocking_release().unwrap();
     waiters.into_iter().for_each(|waiter| waiter.join().unwrap().unwrap());
     assert_eq!(log.with(&["INFO", "still waiting", "times=1"]).len(), 1, "{:#?}", log.lines());
     assert_eq!(log.with(&["still waiting"]).len(), 20, "each says it once");

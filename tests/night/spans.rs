@@ -17,7 +17,7 @@ use super::{Log, MS, SOON};
 
 fn connected() -> Redlock {
     let nodes = [(); 3].map(|()| MemoryNode::new());
-    Redlock::builder().nodes(&nodes).ttl(500 * MS).connect_blocking().unwrap()
+    Redlock::builder().nodes(&nodes).ttl(500 * MS).blocking_connect().unwrap()
 }
 
 /// The names of the spans that have been closed.
@@ -51,7 +51,7 @@ fn a_lease_keeps_no_span_open_and_its_events_go_on_without_it() {
         lease.check().unwrap();
         lease
     });
-    lease.release_blocking().unwrap();
+    lease.blocking_release().unwrap();
 }
 
 /// The span is that of the first poll, which may be another one than that in which the request was made.
@@ -76,7 +76,7 @@ fn the_span_is_that_in_which_it_was_first_polled() {
         let told = log.with(&["acquired"]);
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told[0].contains("polled") && !told[0].contains("made"), "{told:?}");
-        granted.unwrap().release_blocking().unwrap();
+        granted.unwrap().blocking_release().unwrap();
         eventually("the release is told there too", SOON, || {
             !log.with(&["polled", "released", "confirmed="]).is_empty()
         });
