@@ -132,7 +132,10 @@ fn kind(engine: &Engine, node: NodeId, status: &NodeStatus) -> Kind {
 fn manner(engine: &Engine, kind: &Kind) -> Manner {
     match kind {
         Kind::Votes => Manner::Once,
-        Kind::Asked => Manner::Lasting(engine.config.connect_timeout),
+        // The node itself says so at its connect timeout, if it can.
+        Kind::Asked => Manner::Lasting(
+            engine.config.connect_timeout.saturating_add(engine.config.node_timeout),
+        ),
         _ => Manner::Lasting(Duration::ZERO),
     }
 }
