@@ -277,6 +277,8 @@ impl Redlock {
         let waits = config.through_outages;
         let time =
             if waits { config.connect_timeout.max(config.wait) } else { config.connect_timeout };
+        // A little longer, so that a node that does not answer in its time can say so.
+        let time = time.saturating_add(config.node_timeout);
         let limit = self.engine.now().saturating_add(time);
         let needed = self.engine.quorum.needed();
         let required = if config.require_all_nodes { self.engine.quorum.nodes() } else { needed };

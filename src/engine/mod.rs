@@ -352,7 +352,10 @@ impl Drop for Engine {
     fn drop(&mut self) {
         // Whoever looks after this engine without keeping it alive learns that it is gone.
         self.fleet.attention.notify_one();
-        self.fleet.tell();
+        // In a process that was forked nobody is left to hear it, and another thread may have had a lock on the way.
+        if self.is_served() {
+            self.fleet.tell();
+        }
         self.renewals.wake_up();
         self.limits.wake_up();
         self.acquires.wake_up();

@@ -16,6 +16,7 @@ use super::{
     Engine, Grant, HeldGrant,
     fanout::{Fanout, Progress},
     footprint::{Released, SharedFootprint},
+    grant::Granted,
     resources::ResourceSlot,
     turns::Turn,
 };
@@ -220,8 +221,7 @@ impl AcquireRound {
         let grant = Grant::new(
             &self.engine,
             Arc::clone(resource),
-            spec.owner,
-            (self.round.token(), spec.note.clone()),
+            Granted { owner: spec.owner, token: self.round.token(), note: spec.note.clone() },
             lifecycle,
             Arc::clone(footprint),
             self.caller.clone(),

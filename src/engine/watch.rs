@@ -193,7 +193,10 @@ fn manner(engine: &Engine, kind: &Kind) -> Manner {
         // So long it may take until the others have said that they wait too.
         Kind::Quarantined => Manner::Lasting(engine.config.node_timeout),
         Kind::Votes => Manner::Once,
-        Kind::Asked => Manner::Lasting(engine.config.connect_timeout),
+        // The node itself says so at its connect timeout, if it can.
+        Kind::Asked => Manner::Lasting(
+            engine.config.connect_timeout.saturating_add(engine.config.node_timeout),
+        ),
         _ => Manner::Lasting(Duration::ZERO),
     }
 }

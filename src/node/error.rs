@@ -326,6 +326,15 @@ pub enum Refusal {
         /// What was seen.
         message: Arc<str>,
     },
+    /// It speaks no TLS, or its certificate or ours was not accepted. Correct the scheme or the port, give the authority by
+    /// `tls_ca` and a certificate by `tls_identity`, or renew the certificate.
+    #[error(
+        "TLS with it failed, see to its certificate, tls_ca and tls_identity, or write redis:// for a port without TLS, message=`{message}`"
+    )]
+    Tls {
+        /// What the TLS library said.
+        message: Arc<str>,
+    },
     /// `danger_skip_quarantine` lets a node vote for everybody that may have forgotten leases, and nothing says that this
     /// one may be thrown away: it is not on this machine. Leave that setting out, so that a new node waits its
     /// quarantine; or, if it really is for development, say so on the server: `SET quorlock:throwaway yes`.
