@@ -22,8 +22,10 @@ mod documentation {
     }
     page! {
         algorithm "algorithm.md" architecture "architecture.md" defaults "defaults.md"
-        errors "errors.md" fencing "fencing.md" operating "operating.md" patterns "patterns.md" safety "safety.md" testing "testing.md"
+        errors "errors.md" fencing "fencing.md" operating "operating.md" patterns "patterns.md" safety "safety.md"
     }
+    #[cfg(feature = "testing")]
+    page! { testing "testing.md" }
 }
 
 pub mod protocol;
