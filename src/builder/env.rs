@@ -1,4 +1,4 @@
-//! The builder from the environment: nodes and settings as variables.
+//! The builder from text: settings by their names, and nodes and settings as variables of the environment.
 //!
 //! It names every variable that is wrong, and one that it does not know is wrong: a name that was mistyped must not leave
 //! a default in force without a word. It must never show a URL.
@@ -7,7 +7,7 @@ use std::{env, ffi::OsString};
 
 use super::Builder;
 use crate::{
-    config::ConfigError,
+    config::{Config, ConfigError},
     error::ConnectError,
     near::nearest,
     redlock::Redlock,
@@ -36,6 +36,17 @@ impl Redlock {
 }
 
 impl Builder {
+    /// Takes over what these settings name, and leaves the rest as it is: see [`Settings`] for their form. A setting is
+    /// what it was set to last, whether by this or by a method of its own.
+    pub fn settings(mut self, mut settings: Settings) -> Self {
+        let label = settings.label.take();
+        apply(&mut self.config, settings);
+        match label {
+            Some(label) => self.label(label),
+            None => self,
+        }
+    }
+
     /// A builder with the nodes and settings of the environment.
     ///
     /// `QUORLOCK_NODES` has the URLs of the nodes, with commas or blanks between them (a comma in a password is `%2C`).
@@ -91,6 +102,45 @@ impl Builder {
         wrong.sort_by(|a, b| a.variable.cmp(&b.variable));
         Err(ConfigError::Environment { wrong: wrong.into() })
     }
+}
+
+fn apply(config: &mut Config, settings: Settings) {
+    fn put<T>(knob: &mut T, value: Option<T>) {
+        if let Some(value) = value {
+            *knob = value;
+        }
+    }
+    // Without `..`, so that none can be forgotten.
+    let Settings {
+        ttl,
+        max_ttl,
+        wait,
+        min_validity,
+        node_timeout,
+        connect_timeout,
+        close_timeout,
+        counter_retention,
+        max_hold,
+        key_prefix,
+        fleet,
+        // It can be wrong in itself, so that its own method takes it.
+        label: _,
+        require_all_nodes,
+        wait_through_outages,
+    } = settings;
+    put(&mut config.ttl, ttl);
+    put(&mut config.max_ttl, max_ttl);
+    put(&mut config.wait, wait);
+    put(&mut config.min_validity, min_validity);
+    put(&mut config.node_timeout, node_timeout);
+    put(&mut config.connect_timeout, connect_timeout);
+    put(&mut config.close_timeout, close_timeout);
+    put(&mut config.counter_retention, counter_retention);
+    put(&mut config.key_prefix, key_prefix.map(String::into_bytes));
+    put(&mut config.fleet, fleet);
+    put(&mut config.require_all_nodes, require_all_nodes);
+    put(&mut config.through_outages, wait_through_outages);
+    config.renewal.max_hold = max_hold.or(config.renewal.max_hold);
 }
 
 /// What Kubernetes, and links of Docker, set for a service of this name.
@@ -184,6 +234,8 @@ mod tests {
             ("QUORLOCK_MAX_HOLD", " 1h "),
             ("QUORLOCK_FLEET", "billing"),
             ("QUORLOCK_KEY_PREFIX", "app:"),
+            ("QUORLOCK_LABEL", "pod-7"),
+            ("QUORLOCK_REQUIRE_ALL_NODES", "true"),
             // Of a Service named `quorlock`, and of one named `quorlock-nodes`.
             ("QUORLOCK_SERVICE_HOST", "10.0.0.9"),
             ("QUORLOCK_PORT", "tcp://10.0.0.9:6379"),
@@ -199,6 +251,8 @@ mod tests {
             (&*builder.config.fleet, &*builder.config.key_prefix),
             ("billing", &b"app:"[..])
         );
+        assert!(builder.config.require_all_nodes && !builder.config.through_outages);
+        assert!(matches!(builder.config.label, Ok(Some(_))));
         let default = Builder::default().config;
         assert_eq!(builder.config.wait, default.wait);
     }
@@ -225,7 +279,10 @@ mod tests {
         assert!(
             unknown.contains("QUORLOCK_PASSWORD: there is no such setting, known=`QUORLOCK_TTL`, ")
         );
-        assert!(unknown.ends_with("`QUORLOCK_FLEET`, `QUORLOCK_NODES`"), "{unknown}");
+        assert!(
+            unknown.ends_with("`QUORLOCK_WAIT_THROUGH_OUTAGES`, `QUORLOCK_NODES`"),
+            "{unknown}"
+        );
         assert!(!unknown.contains("hunter2"), "{unknown}");
         assert!(told(&[(NODES, " , ")]).contains("QUORLOCK_NODES: it names no node"));
         let twins = told(&[(NODES, URLS), ("QUORLOCK_NODE", "redis://10.0.0.4")]);
