@@ -33,6 +33,15 @@ impl Redlock {
     pub async fn from_env() -> Result<Self, ConnectError> {
         Builder::from_env()?.connect().await
     }
+
+    /// [`from_env`](Redlock::from_env), blocking this thread. No runtime is needed.
+    ///
+    /// # Errors
+    ///
+    /// As for [`from_env`](Redlock::from_env), and [`ConnectError::WouldDeadlock`].
+    pub fn blocking_from_env() -> Result<Self, ConnectError> {
+        Builder::from_env()?.blocking_connect()
+    }
 }
 
 impl Builder {
