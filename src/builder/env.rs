@@ -199,7 +199,7 @@ fn read_setting(name: &str, value: &str, settings: &mut Settings) -> Result<(), 
         match nearest(&name, all.iter().map(String::as_str)) {
             Some(near) => format!("there is no such setting, did you mean `{PREFIX}{near}`?"),
             None => format!(
-                "there is no such setting, known=`{PREFIX}{}`",
+                "there is no such setting, there are `{PREFIX}{}`",
                 all.join(&format!("`, `{PREFIX}"))
             ),
         }
@@ -211,7 +211,7 @@ fn read_setting(name: &str, value: &str, settings: &mut Settings) -> Result<(), 
     settings.set(&name.to_lowercase(), value).map_err(|error| match error {
         SettingsError::Unknown { .. } => unknown(),
         SettingsError::Value { expected, value, .. } => {
-            format!("it must be {expected}, value=`{value}`")
+            format!("it is `{value}` and must be {expected}")
         }
         other => other.to_string(),
     })
@@ -279,14 +279,16 @@ mod tests {
              QUORLOCK_FLEET: it is empty, give it a value or unset it; \
              QUORLOCK_NODES: it is not set, write the URLs of the nodes, as in \
              `redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3`; \
-             QUORLOCK_TTL: it must be a whole number and a unit (us, ms, s, m, h or d), as in `10s`, \
-             value=`8`; \
+             QUORLOCK_TTL: it is `8` and must be a whole number and a unit (us, ms, s, m, h or d), as \
+             in `10s`; \
              QUORLOCK_WIAT: there is no such setting, did you mean `QUORLOCK_WAIT`?; \
              QUORLOCK_wait: there is no such setting, did you mean `QUORLOCK_WAIT`?"
         );
         let unknown = told(&[(NODES, URLS), ("QUORLOCK_PASSWORD", "hunter2")]);
         assert!(
-            unknown.contains("QUORLOCK_PASSWORD: there is no such setting, known=`QUORLOCK_TTL`, ")
+            unknown.contains(
+                "QUORLOCK_PASSWORD: there is no such setting, there are `QUORLOCK_TTL`, "
+            )
         );
         assert!(
             unknown.ends_with("`QUORLOCK_WAIT_THROUGH_OUTAGES`, `QUORLOCK_NODES`"),
@@ -304,10 +306,10 @@ mod tests {
         assert_eq!(
             told(&[(NODES, "redis://app:hun,ter2@10.0.0.1,redis://10.0.0.2,10.0.0.3:7401")]),
             "the environment cannot be used: QUORLOCK_NODES: \
-             node 0: the port must be a number from 1 to 65535, write `redis://host:port`, with \
-             credentials `redis://user:password@host:port`, url=`redis://app:***`; \
-             node 1: the scheme is missing, write `redis://***@10.0.0.1`, url=`***@10.0.0.1`; \
-             node 3: the scheme is missing, write `redis://10.0.0.3:7401`, url=`10.0.0.3:7401`"
+             node 0: in `redis://app:***` the port must be a number from 1 to 65535, write \
+             `redis://host:port`, with credentials `redis://user:password@host:port`; \
+             node 1: in `***@10.0.0.1` the scheme is missing, write `redis://***@10.0.0.1`; \
+             node 3: in `10.0.0.3:7401` the scheme is missing, write `redis://10.0.0.3:7401`"
         );
     }
 

@@ -38,7 +38,7 @@ macro_rules! settings {
         /// let error = "ttl=8".parse::<Settings>().unwrap_err();
         /// assert_eq!(
         ///     error.to_string(),
-        ///     "`ttl` must be a whole number and a unit (us, ms, s, m, h or d), as in `10s`, value=`8`"
+        ///     "`ttl` is `8` and must be a whole number and a unit (us, ms, s, m, h or d), as in `10s`"
         /// );
         /// # drop(redlock);
         /// # Ok(())
