@@ -16,7 +16,6 @@ use crate::{
     protocol::{AdmissionPolicy, Label},
     redlock::Redlock,
     runtime::{Runtime, TokioRuntime, block_on, process_label},
-    settings::Settings,
 };
 
 impl Redlock {
@@ -203,13 +202,6 @@ impl Builder {
     /// A [`label`](Builder::label) that tells this process from others: `host/pid/program`, the last cut where it is long.
     pub fn label_process(self) -> Self {
         self.label(process_label())
-    }
-
-    /// Takes over what these settings name, and leaves the rest as it is: see [`Settings`] for their form. A setting is
-    /// what it was set to last, whether by this or by a method of its own.
-    pub fn settings(mut self, settings: Settings) -> Self {
-        self.config.apply(settings);
-        self
     }
 
     /// The certificate authority of `rediss://` nodes, in PEM, instead of the system's.
