@@ -22,7 +22,7 @@ mod documentation {
     }
     page! {
         algorithm "algorithm.md" architecture "architecture.md" defaults "defaults.md"
-        errors "errors.md" fencing "fencing.md" operating "operating.md" patterns "patterns.md" safety "safety.md" testing "testing.md"
+        errors "errors.md" fencing "fencing.md" metrics "metrics.md" operating "operating.md" patterns "patterns.md" safety "safety.md" testing "testing.md"
     }
 }
 
