@@ -192,7 +192,7 @@ fn the_metrics_say_what_happens() {
     drop(other);
     exporter.is(r#"quorlock_releases_total{result="already_ended"}"#, 1.0);
     exporter.is("quorlock_leases_held{}", 1.0);
-    lease.release_blocking().unwrap();
+    lease.blocking_release().unwrap();
     exporter.is(r#"quorlock_releases_total{result="confirmed"}"#, 1.0);
     exporter.is("quorlock_leases_held{}", 0.0);
 
@@ -201,7 +201,7 @@ fn the_metrics_say_what_happens() {
     exporter.node_is(&addresses[2], "down");
     exporter.is(r#"quorlock_nodes_voting{fleet="default"}"#, 4.0);
     exporter.is(r#"quorlock_quorum{fleet="default"}"#, 1.0);
-    redlock.acquire(RESOURCE).blocking().unwrap().release_blocking().unwrap();
+    redlock.acquire(RESOURCE).blocking().unwrap().blocking_release().unwrap();
     exporter.is(r#"quorlock_acquires_total{outcome="acquired"}"#, 3.0);
     for killed in [0, 1] {
         cluster[killed].kill();
@@ -238,9 +238,9 @@ fn the_metrics_say_what_happens() {
     let since = std::time::Instant::now();
     eventually("it is renewed", SOON, || since.elapsed() > SECOND);
     lease.check().unwrap();
-    lease.release_blocking().unwrap();
+    lease.blocking_release().unwrap();
     cluster[0].kill();
     eventually("it is seen", SOON, || matches!(redlock.nodes()[0].state, NodeState::Down { .. }));
-    redlock.acquire(RESOURCE).blocking().unwrap().release_blocking().unwrap();
-    redlock.close_blocking().unwrap();
+    redlock.acquire(RESOURCE).blocking().unwrap().blocking_release().unwrap();
+    redlock.blocking_close().unwrap();
 }
