@@ -51,6 +51,18 @@ async fn work(redlock: Redlock, number: usize, until: Instant) {
     }
 }
 
+/// Holds one resource for as long as it can: its lease is renewed, and lost in an outage.
+async fn hold(redlock: Redlock, until: Instant) {
+    while Instant::now() < until {
+        if let Ok(lease) = redlock.acquire("job").await {
+            let left = until.saturating_duration_since(Instant::now());
+            if let Ok(lost) = tokio::time::timeout(left, lease.lost()).await {
+                println!("job: {lost}");
+            }
+        }
+    }
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     // Before the first connect, so that the recorder is told what each metric means.
@@ -73,8 +85,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let builder: Builder = Redlock::builder().nodes(nodes).ttl(Duration::from_secs(2));
     let redlock = builder.connect().await?;
-    let workers: Vec<_> =
+    let mut workers: Vec<_> =
         (0..12).map(|number| tokio::spawn(work(redlock.clone(), number, until))).collect();
+    workers.push(tokio::spawn(hold(redlock.clone(), until)));
     tokio::time::sleep(Duration::from_secs(seconds) / 2).await;
     memory[0].kill();
     for worker in workers {

@@ -146,6 +146,10 @@ fn the_metrics_say_what_happens() {
     let addresses: Vec<String> =
         redlock.nodes().iter().map(|node| node.address.to_string()).collect();
 
+    // From zero on, so that the first one is an increase.
+    exporter.is(r#"quorlock_leases_lost_total{reason="renewal_failed"}"#, 0.0);
+    exporter.is(r#"quorlock_acquires_total{outcome="no_quorum"}"#, 0.0);
+
     // Nodes and the quorum.
     for address in &addresses {
         exporter.node_is(address, "ready");

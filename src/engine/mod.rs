@@ -181,6 +181,7 @@ impl Engine {
             }));
         }
         telemetry::metrics::describe();
+        telemetry::metrics::begin();
         #[cfg(feature = "metrics")]
         {
             let weak = Arc::downgrade(&engine);

@@ -99,6 +99,35 @@ pub(crate) fn describe() {
     });
 }
 
+/// The series that have no node as a label, from zero on: of one that begins with its first increment, Prometheus counts
+/// no increase, and the first loss would go unseen.
+pub(crate) fn begin() {
+    #[cfg(feature = "metrics")]
+    {
+        let begin = |name: &'static str, key: &'static str, values: &[&'static str]| {
+            for value in values {
+                record!(counter.increment(0), name, key => *value);
+            }
+        };
+        let losses = [
+            LossReason::NotRenewed,
+            LossReason::RenewalFailed,
+            LossReason::Gone,
+            LossReason::MaxHold,
+            LossReason::NoHeartbeat,
+        ];
+        begin("quorlock_leases_lost_total", "reason", &losses.map(LossReason::name));
+        let outcomes = ["acquired", "contended", "quarantined", "no_quorum", "too_late", "crowded"];
+        begin("quorlock_acquires_total", "outcome", &outcomes);
+        let outcomes = ["won", "contended", "no_quorum", "too_late"];
+        begin("quorlock_rounds_total", "outcome", &outcomes);
+        begin("quorlock_renewals_total", "result", &["extended", "in_doubt", "lost"]);
+        let results = ["confirmed", "already_ended", "unconfirmed"];
+        begin("quorlock_releases_total", "result", &results);
+        record!(gauge.increment(0.0), "quorlock_leases_held");
+    }
+}
+
 pub(super) fn acquired(waited: Duration) {
     ended("acquired", waited);
 }
@@ -185,6 +214,9 @@ pub(crate) fn node(node: Labelled<'_>, state: &str, unconfirmed: usize, clock: O
         record!(gauge.set(is), "quorlock_node_state", node.with("state", other));
     }
     record!(gauge.set(as_f64(unconfirmed)), "quorlock_releases_unconfirmed", node.labels());
+    // From zero on, as above.
+    record!(counter.increment(0), "quorlock_releases_retried_total", node.labels());
+    record!(counter.increment(0), "quorlock_releases_given_up_total", node.labels());
     if let Some(clock) = clock {
         record!(gauge.set(clock), "quorlock_node_clock_offset_seconds", node.labels());
     }
