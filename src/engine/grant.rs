@@ -116,8 +116,7 @@ impl Grant {
     pub(super) fn new(
         engine: &Arc<Engine>,
         resource: Arc<ResourceSlot>,
-        owner: Owner,
-        (token, note): (Option<FencingToken>, Option<Note>),
+        (owner, token, note): (Owner, Option<FencingToken>, Option<Note>),
         lifecycle: Lifecycle,
         footprint: Arc<SharedFootprint>,
         caller: Caller,

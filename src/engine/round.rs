@@ -222,8 +222,7 @@ impl AcquireRound {
         let grant = Grant::new(
             &self.engine,
             Arc::clone(resource),
-            spec.owner,
-            (self.round.token(), spec.note.clone()),
+            (spec.owner, self.round.token(), spec.note.clone()),
             lifecycle,
             Arc::clone(footprint),
             self.caller.clone(),
