@@ -21,8 +21,8 @@ mod documentation {
         )*};
     }
     page! {
-        algorithm "algorithm.md" architecture "architecture.md" defaults "defaults.md"
-        errors "errors.md" fencing "fencing.md" operating "operating.md" patterns "patterns.md" safety "safety.md"
+        algorithm "algorithm.md" architecture "architecture.md" defaults "defaults.md" errors "errors.md"
+        fencing "fencing.md" metrics "metrics.md" operating "operating.md" patterns "patterns.md" safety "safety.md"
     }
     #[cfg(feature = "testing")]
     page! { testing "testing.md" }

@@ -8,6 +8,8 @@ mod admission;
 mod cleanup;
 mod fanout;
 mod footprint;
+#[cfg(feature = "metrics")]
+mod gauges;
 mod grant;
 mod held;
 mod holder;
@@ -49,7 +51,7 @@ use crate::{
     protocol::{Admission, AdmissionPolicy, NodeId, Quorum, RttEstimator, Timestamp},
     runtime::{Runtime, Task},
     shield::{persist, shielded},
-    telemetry,
+    telemetry::{self, metrics::Labelled},
 };
 
 /// How long work that must go on pauses after a panic of the runtime's.
@@ -178,6 +180,16 @@ impl Engine {
                 persist(begin, || after_panic(&weak)).await;
             }));
         }
+        telemetry::metrics::describe();
+        telemetry::metrics::begin();
+        #[cfg(feature = "metrics")]
+        {
+            let weak = Arc::downgrade(&engine);
+            engine.spawn_uncounted(async move {
+                let begin = || gauges::attend(Weak::clone(&weak));
+                persist(begin, || after_panic(&weak)).await;
+            });
+        }
         if telemetry::IS_ON {
             let weak = Arc::downgrade(&engine);
             // Where the runtime refuses it, nothing is told, and nothing else is lost.
@@ -236,6 +248,11 @@ impl Engine {
 
     fn slot(&self, node: NodeId) -> Option<&NodeSlot> {
         self.nodes.get(node.index())
+    }
+
+    /// A node, as its metrics are labelled.
+    fn labelled<'a>(&'a self, slot: &'a NodeSlot) -> Labelled<'a> {
+        Labelled { fleet: &self.config.fleet, address: &slot.address }
     }
 
     /// Runs a task on the runtime and counts it until it ends.

@@ -27,7 +27,7 @@ use crate::{
         Failure, Lifecycle, LostRound, NodeId, Owner, RenewalPolicy, Reply, Resource, Round,
         RoundLoss, RoundSpec, Timestamp, Verdict, WaitPolicy,
     },
-    telemetry::Caller,
+    telemetry::{Caller, metrics},
 };
 
 /// What a caller asked for, checked.
@@ -169,7 +169,9 @@ impl AcquireRound {
                 if result.is_ok()
                     && let Some(slot) = self.engine.slot(node)
                 {
-                    slot.round_trip.sample(now.saturating_since(self.started));
+                    let took = now.saturating_since(self.started);
+                    slot.round_trip.sample(took);
+                    metrics::round_trip(self.engine.labelled(slot), took);
                 }
                 let reply = result.clone().map_err(|error| error.failure());
                 self.note(node, result);
@@ -227,6 +229,7 @@ impl AcquireRound {
             self.caller.clone(),
             self.hold_at_least,
         );
+        metrics::lease_begun();
         grant.schedule(&self.engine);
         Some(grant)
     }
