@@ -16,6 +16,7 @@
 mod failover;
 mod lives_on;
 mod log;
+mod managed;
 mod other_locks;
 mod pair;
 mod planned;
