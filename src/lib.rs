@@ -22,7 +22,8 @@ mod documentation {
     }
     page! {
         algorithm "algorithm.md" architecture "architecture.md" defaults "defaults.md"
-        errors "errors.md" fencing "fencing.md" operating "operating.md" patterns "patterns.md" safety "safety.md" testing "testing.md"
+        errors "errors.md" fencing "fencing.md" interop "interop.md" managed "managed.md" one_redis "one-redis.md"
+        operating "operating.md" patterns "patterns.md" safety "safety.md" testing "testing.md"
     }
 }
 

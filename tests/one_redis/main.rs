@@ -14,6 +14,7 @@
 )]
 
 mod failover;
+mod kept;
 mod lives_on;
 mod log;
 mod managed;
