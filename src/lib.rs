@@ -22,7 +22,8 @@ mod documentation {
     }
     page! {
         algorithm "algorithm.md" architecture "architecture.md" defaults "defaults.md" errors "errors.md"
-        fencing "fencing.md" metrics "metrics.md" operating "operating.md" patterns "patterns.md" safety "safety.md"
+        fencing "fencing.md" interop "interop.md" managed "managed.md" metrics "metrics.md" one_redis "one-redis.md"
+        operating "operating.md" patterns "patterns.md" safety "safety.md"
     }
     #[cfg(feature = "testing")]
     page! { testing "testing.md" }
