@@ -11,7 +11,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let nodes: [MemoryNode; 3] = std::array::from_fn(|_| MemoryNode::new());
     let redlock = Redlock::blocking_connect(&nodes)?;
 
-    let lease = redlock.acquire("report").ttl(Duration::from_secs(30)).blocking()?;
+    let lease = redlock.acquire("report").blocking()?;
     println!("main holds it, validity={:?}", lease.validity());
 
     let outcome = thread::scope(|scope| {

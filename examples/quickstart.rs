@@ -2,9 +2,9 @@
 //!
 //!     cargo run --example quickstart
 //!
-//! The nodes are in this process. With `REDIS_URLS` set to a comma-separated list, the same locks are taken
-//! on those servers, and nothing is killed. An outcome that is not the expected one ends the program with a
-//! failure.
+//! The nodes are in this process. With `QUORLOCK_NODES` set to a comma-separated list of URLs, the same locks are taken
+//! on those servers, such as those of `compose.yaml`, and nothing is killed. An outcome that is not the expected one
+//! ends the program with a failure.
 
 use std::{error::Error, process::ExitCode, time::Duration};
 
@@ -14,9 +14,9 @@ type Outcome = Result<(), Box<dyn Error>>;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let outcome = match std::env::var("REDIS_URLS") {
-        Ok(urls) => on_servers(&urls).await,
-        Err(_) => on_embedded_nodes().await,
+    let outcome = match std::env::var_os("QUORLOCK_NODES") {
+        Some(_) => on_servers().await,
+        None => on_embedded_nodes().await,
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -27,8 +27,8 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn on_servers(urls: &str) -> Outcome {
-    let redlock = Redlock::connect(urls.split(',').map(str::trim)).await?;
+async fn on_servers() -> Outcome {
+    let redlock = Redlock::from_env().await?;
     for (index, node) in redlock.nodes().iter().enumerate() {
         let version = node.version.as_deref().unwrap_or("unknown version");
         println!("node {index} {}: {:?}, {version}", node.address, node.state);
@@ -72,7 +72,7 @@ async fn on_embedded_nodes() -> Outcome {
 }
 
 async fn acquire_and_release(redlock: &Redlock, when: &str) -> Outcome {
-    // Servers that nobody has seen before are in quarantine for about half a minute.
+    // Servers that nobody has seen before are in quarantine for eleven seconds.
     let lease = redlock.acquire("invoice:42").wait(Duration::from_secs(60)).await?;
     println!("{when}: acquired, validity={:?}, owner={}", lease.validity(), lease.owner());
 

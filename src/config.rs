@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::{
     protocol::{AdmissionPolicy, Backoff, Drift, Label, RenewalPolicy, Resource, WaitSettings},
-    settings::{Settings, WrongVariable},
+    settings::WrongVariable,
 };
 
 pub(crate) const TTL: RangeInclusive<Duration> =
@@ -89,40 +89,6 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Takes over what is set, and leaves the rest as it is.
-    pub(crate) fn apply(&mut self, settings: Settings) {
-        fn put<T>(knob: &mut T, value: Option<T>) {
-            if let Some(value) = value {
-                *knob = value;
-            }
-        }
-        // Without `..`, so that none can be forgotten.
-        let Settings {
-            ttl,
-            max_ttl,
-            wait,
-            min_validity,
-            node_timeout,
-            connect_timeout,
-            close_timeout,
-            counter_retention,
-            max_hold,
-            key_prefix,
-            fleet,
-        } = settings;
-        put(&mut self.ttl, ttl);
-        put(&mut self.max_ttl, max_ttl);
-        put(&mut self.wait, wait);
-        put(&mut self.min_validity, min_validity);
-        put(&mut self.node_timeout, node_timeout);
-        put(&mut self.connect_timeout, connect_timeout);
-        put(&mut self.close_timeout, close_timeout);
-        put(&mut self.counter_retention, counter_retention);
-        put(&mut self.key_prefix, key_prefix.map(String::into_bytes));
-        put(&mut self.fleet, fleet);
-        self.renewal.max_hold = max_hold.or(self.renewal.max_hold);
-    }
-
     /// What an acquisition counts with that bears an outage for the whole of its wait, or not.
     pub(crate) const fn wait_settings(&self, through_outages: bool) -> WaitSettings {
         let backoff = Backoff { min: self.retry_min, max: self.retry_max };

@@ -68,7 +68,9 @@ impl FenceGate {
 /// A holder came too late: somebody with a larger token has been here. Nothing was done. Stop the work, and
 /// acquire anew.
 #[derive(Clone, Copy, Eq, Error, PartialEq)]
-#[error("a later holder has been here, token={token}, largest={largest}")]
+#[error(
+    "a later holder has been here with the token {largest}, and this one is {token}; nothing was done; stop the work, and acquire anew"
+)]
 #[non_exhaustive]
 pub struct StaleToken {
     /// The token that was refused.

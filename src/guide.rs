@@ -11,11 +11,18 @@
 // it. The first definition of a name counts, and these stand before the page. `.ci/links` finds what is missing.
 
 macro_rules! pages {
-    ($($name:ident)*) => {$(
+    ($($name:ident $file:literal)*) => {$(
         #[doc = include_str!("guide/links.md")]
-        #[doc = include_str!(concat!("../docs/", stringify!($name), ".md"))]
+        #[doc = include_str!(concat!("../docs/", $file))]
         pub mod $name {}
     )*};
 }
 
-pages! { algorithm architecture defaults errors fencing operating patterns safety testing }
+pages! {
+    algorithm "algorithm.md" architecture "architecture.md" defaults "defaults.md" errors "errors.md"
+    fencing "fencing.md" interop "interop.md" managed "managed.md" metrics "metrics.md" one_redis "one-redis.md"
+    operating "operating.md" patterns "patterns.md" performance "performance.md" safety "safety.md"
+}
+
+#[cfg(any(not(doctest), feature = "testing"))]
+pages! { testing "testing.md" }

@@ -77,14 +77,25 @@ pub struct NodeSighting {
 #[non_exhaustive]
 pub enum HolderError {
     /// The name cannot be locked, so that nobody holds it. Nothing was sent.
-    #[error("this resource cannot be locked")]
-    Resource(#[from] ResourceError),
+    #[error("this resource cannot be locked, so that nobody holds it: {0}")]
+    Resource(ResourceError),
     /// The runtime has ended, or the process was forked since: make a new [`Redlock`](crate::Redlock).
-    #[error("the runtime of this redlock has ended, nobody can be asked")]
+    #[error(
+        "the runtime of this redlock has ended, or this process was forked; nothing was asked; connect another in the process that asks"
+    )]
     RuntimeEnded,
     /// The thread that would have to give the answer was about to wait for it.
-    #[error("this thread runs the engine, it would wait for itself: await it instead")]
+    #[error(
+        "blocking here would stop the thread that has to answer it; nothing was asked; await it instead, or block another thread"
+    )]
     WouldDeadlock,
+}
+
+// Not by `#[from]`, which would make it a source.
+impl From<ResourceError> for HolderError {
+    fn from(error: ResourceError) -> Self {
+        Self::Resource(error)
+    }
 }
 
 impl Holder {

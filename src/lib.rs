@@ -73,7 +73,7 @@ pub use self::{
     fence::{FenceGate, StaleToken},
     holder::{HeldBy, Holder, HolderError, NodeSighting},
     lease::{Lease, LeaseSignal, Release},
-    redlock::Redlock,
+    redlock::{NotReady, Redlock},
     reentrant::{Reentrant, ReentrantAcquire, ReentrantLease},
     settings::{Settings, SettingsError, WrongVariable},
 };

@@ -2,7 +2,7 @@
 //!
 //! It decides whether enough nodes are connected to begin with, and nothing of locks. A clone is the same fleet.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc, time::Duration};
 
 use futures::FutureExt;
 
@@ -218,12 +218,67 @@ impl Redlock {
         self.nodes().into_iter().enumerate().map(report).collect()
     }
 
+    /// Waits until a quorum of nodes votes, so that an acquire can be granted: after a start on new servers, or after a
+    /// majority may have forgotten leases, that takes a quarantine (with the defaults 11.2 s), and otherwise as long as it
+    /// takes to connect. Such as before a service reports that it is ready.
+    ///
+    /// Nothing needs it: an acquire waits through a quarantine by itself, if its own wait is long enough. It tells how
+    /// things are now, and promises nothing of what comes.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use quorlock::{Redlock, node::MemoryNode};
+    ///
+    /// # futures::executor::block_on(async {
+    /// let nodes = [MemoryNode::new(), MemoryNode::new(), MemoryNode::new()];
+    /// let redlock = Redlock::builder().nodes(nodes).build()?;
+    /// redlock.ready(Duration::from_secs(30)).await?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`NotReady`] when `limit` has passed first, or when the runtime that the engine runs in has ended. It says how
+    /// each node is. The nodes are connected to, and quarantines go on, all the same.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    pub async fn ready(&self, limit: Duration) -> Result<(), NotReady> {
+        let deadline = self.engine.now().saturating_add(limit);
+        shield(self.engine.voting(deadline)).await;
+        self.is_ready(limit)
+    }
+
+    /// [`ready`](Redlock::ready), blocking this thread. No runtime is needed. On the very thread that runs the engine it
+    /// does not wait, and says how it is.
+    ///
+    /// # Errors
+    ///
+    /// As for [`ready`](Redlock::ready).
+    pub fn blocking_ready(&self, limit: Duration) -> Result<(), NotReady> {
+        if self.runs_here() { self.is_ready(Duration::ZERO) } else { block_on(self.ready(limit)) }
+    }
+
+    fn is_ready(&self, waited: Duration) -> Result<(), NotReady> {
+        let (statuses, needed) = (self.nodes(), self.engine.quorum.needed());
+        let votes = statuses.iter().filter(|status| status.state == NodeState::Ready).count();
+        if votes >= needed {
+            return Ok(());
+        }
+        let states = statuses.into_iter().map(|status| (status.address, status.state));
+        Err(NotReady { waited, votes, needed, nodes: states.collect() })
+    }
+
     /// Waits until the nodes can be used, or says why they cannot.
     pub(crate) async fn connected(self) -> Result<Self, ConnectError> {
         let config = &self.engine.config;
         let waits = config.through_outages;
         let time =
             if waits { config.connect_timeout.max(config.wait) } else { config.connect_timeout };
+        // A little longer, so that a node that does not answer in its time can say so.
+        let time = time.saturating_add(config.node_timeout);
         let limit = self.engine.now().saturating_add(time);
         let needed = self.engine.quorum.needed();
         let required = if config.require_all_nodes { self.engine.quorum.nodes() } else { needed };
@@ -254,3 +309,54 @@ impl Redlock {
         })
     }
 }
+
+/// [`Redlock::ready`] ran out of time: too few nodes vote for anything to be acquired. Nothing is left on any node.
+/// Where quarantines are why, call it again with a longer limit; otherwise see to the nodes that are down or refused.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct NotReady {
+    /// For how long it has waited.
+    pub waited: Duration,
+    /// The nodes that vote.
+    pub votes: usize,
+    /// The nodes that are needed.
+    pub needed: usize,
+    /// How each node is.
+    pub nodes: NodeStates,
+}
+
+impl NotReady {
+    /// When quarantines that end by themselves will have ended on as many nodes as are missing, if those alone are why.
+    /// A node that votes before, or a process that is told of a longer ttl, makes it earlier or later.
+    #[must_use]
+    pub fn remaining(&self) -> Option<Duration> {
+        let wait = |(_, state): &(Arc<str>, NodeState)| match state {
+            NodeState::Quarantined { remaining } => Some(*remaining),
+            _ => None,
+        };
+        let mut waits: Vec<Duration> = self.nodes.iter().filter_map(wait).collect();
+        waits.sort_unstable();
+        waits.get(self.needed.checked_sub(self.votes)?.checked_sub(1)?).copied()
+    }
+}
+
+impl fmt::Display for NotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { waited, votes, needed, nodes } = self;
+        write!(f, "{votes} nodes vote after {waited:?}, and {needed} are needed for a lease; ")?;
+        match self.remaining() {
+            Some(remaining) if !remaining.is_zero() => write!(
+                f,
+                "the others may have forgotten leases, as new ones may, and enough of them vote in {remaining:.1?}: wait \
+                 for longer than that"
+            )?,
+            Some(_) => f.write_str(
+                "their quarantine is over, and they are held back until others can be asked",
+            )?,
+            None => f.write_str("see to the nodes that are not ready, and to their addresses")?,
+        }
+        write!(f, ": {nodes}")
+    }
+}
+
+impl std::error::Error for NotReady {}

@@ -88,6 +88,26 @@ async fn an_acquire_waits_for_a_first_one_that_is_not_polled_only_as_long_as_it_
 }
 
 #[tokio::test]
+async fn a_request_has_settings_of_its_own_and_a_shared_lease_keeps_its_own() {
+    let builder = Redlock::builder().ttl(10 * SECOND).max_ttl(20 * SECOND).wait(60 * SECOND);
+    let redlock = redlock(builder);
+    let (worker, stranger) = (redlock.reentrant(), redlock.reentrant());
+    let theirs = stranger.acquire("r").ttl(SECOND).without_renewal().await.unwrap();
+    assert_eq!(theirs.ttl(), SECOND);
+    let waited = Instant::now();
+    let busy = within(10 * SECOND, worker.acquire("r").wait(50 * MS)).await.unwrap_err();
+    assert!(busy.is_contended() && waited.elapsed() < 10 * SECOND, "{busy}");
+    let ours = within(20 * SECOND, worker.acquire("r").ttl(15 * SECOND)).await.unwrap();
+    assert!(theirs.check().is_err(), "it was not renewed");
+    let shared = worker.acquire("r").ttl(SECOND).max_hold(MS).without_renewal().await.unwrap();
+    assert_eq!((shared.owner(), shared.ttl()), (ours.owner(), 15 * SECOND));
+    shared.extend().await.unwrap();
+    // Not one that has less left than is asked for: the handle would have to acquire, and is in its own way.
+    let greedy = worker.try_acquire("r").ttl(20 * SECOND).min_validity(18 * SECOND).await;
+    assert!(greedy.unwrap_err().is_contended());
+}
+
+#[tokio::test]
 async fn the_wait_for_a_first_acquire_and_the_wait_for_others_are_one() {
     let redlock = redlock(Redlock::builder().wait(400 * MS).retry(MS, 5 * MS));
     let (worker, stranger) = (redlock.reentrant(), redlock.reentrant());

@@ -39,11 +39,11 @@ use crate::{
 /// # let redlock = Redlock::connect([MemoryNode::new()]).await?;
 /// let lease = redlock
 ///     .acquire("invoice:42")
-///     .ttl(Duration::from_secs(30))
+///     .ttl(Duration::from_secs(8))
 ///     .wait(Duration::from_secs(5))
-///     .min_validity(Duration::from_secs(20))
+///     .min_validity(Duration::from_secs(5))
 ///     .await?;
-/// assert!(lease.validity() >= Duration::from_secs(20));
+/// assert!(lease.validity() >= Duration::from_secs(5));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
 /// ```

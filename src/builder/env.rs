@@ -1,4 +1,4 @@
-//! The builder from the environment: nodes and settings as variables.
+//! The builder from text: settings by their names, and nodes and settings as variables of the environment.
 //!
 //! It names every variable that is wrong, and one that it does not know is wrong: a name that was mistyped must not leave
 //! a default in force without a word. It must never show a URL.
@@ -7,7 +7,7 @@ use std::{env, ffi::OsString};
 
 use super::Builder;
 use crate::{
-    config::ConfigError,
+    config::{Config, ConfigError},
     error::ConnectError,
     near::nearest,
     redlock::Redlock,
@@ -33,9 +33,29 @@ impl Redlock {
     pub async fn from_env() -> Result<Self, ConnectError> {
         Builder::from_env()?.connect().await
     }
+
+    /// [`from_env`](Redlock::from_env), blocking this thread. No runtime is needed.
+    ///
+    /// # Errors
+    ///
+    /// As for [`from_env`](Redlock::from_env), and [`ConnectError::WouldDeadlock`].
+    pub fn blocking_from_env() -> Result<Self, ConnectError> {
+        Builder::from_env()?.blocking_connect()
+    }
 }
 
 impl Builder {
+    /// Takes over what these settings name, and leaves the rest as it is: see [`Settings`] for their form. A setting is
+    /// what it was set to last, whether by this or by a method of its own.
+    pub fn settings(mut self, mut settings: Settings) -> Self {
+        let label = settings.label.take();
+        apply(&mut self.config, settings);
+        match label {
+            Some(label) => self.label(label),
+            None => self,
+        }
+    }
+
     /// A builder with the nodes and settings of the environment.
     ///
     /// `QUORLOCK_NODES` has the URLs of the nodes, with commas or blanks between them (a comma in a password is `%2C`).
@@ -93,6 +113,45 @@ impl Builder {
     }
 }
 
+fn apply(config: &mut Config, settings: Settings) {
+    fn put<T>(knob: &mut T, value: Option<T>) {
+        if let Some(value) = value {
+            *knob = value;
+        }
+    }
+    // Without `..`, so that none can be forgotten.
+    let Settings {
+        ttl,
+        max_ttl,
+        wait,
+        min_validity,
+        node_timeout,
+        connect_timeout,
+        close_timeout,
+        counter_retention,
+        max_hold,
+        key_prefix,
+        fleet,
+        // It can be wrong in itself, so that its own method takes it.
+        label: _,
+        require_all_nodes,
+        wait_through_outages,
+    } = settings;
+    put(&mut config.ttl, ttl);
+    put(&mut config.max_ttl, max_ttl);
+    put(&mut config.wait, wait);
+    put(&mut config.min_validity, min_validity);
+    put(&mut config.node_timeout, node_timeout);
+    put(&mut config.connect_timeout, connect_timeout);
+    put(&mut config.close_timeout, close_timeout);
+    put(&mut config.counter_retention, counter_retention);
+    put(&mut config.key_prefix, key_prefix.map(String::into_bytes));
+    put(&mut config.fleet, fleet);
+    put(&mut config.require_all_nodes, require_all_nodes);
+    put(&mut config.through_outages, wait_through_outages);
+    config.renewal.max_hold = max_hold.or(config.renewal.max_hold);
+}
+
 /// What Kubernetes, and links of Docker, set for a service of this name.
 fn of_a_service(name: &str) -> bool {
     let is = |what: &str| name == what || name.ends_with(&format!("_{what}"));
@@ -140,7 +199,7 @@ fn read_setting(name: &str, value: &str, settings: &mut Settings) -> Result<(), 
         match nearest(&name, all.iter().map(String::as_str)) {
             Some(near) => format!("there is no such setting, did you mean `{PREFIX}{near}`?"),
             None => format!(
-                "there is no such setting, known=`{PREFIX}{}`",
+                "there is no such setting, there are `{PREFIX}{}`",
                 all.join(&format!("`, `{PREFIX}"))
             ),
         }
@@ -152,7 +211,7 @@ fn read_setting(name: &str, value: &str, settings: &mut Settings) -> Result<(), 
     settings.set(&name.to_lowercase(), value).map_err(|error| match error {
         SettingsError::Unknown { .. } => unknown(),
         SettingsError::Value { expected, value, .. } => {
-            format!("it must be {expected}, value=`{value}`")
+            format!("it is `{value}` and must be {expected}")
         }
         other => other.to_string(),
     })
@@ -184,6 +243,8 @@ mod tests {
             ("QUORLOCK_MAX_HOLD", " 1h "),
             ("QUORLOCK_FLEET", "billing"),
             ("QUORLOCK_KEY_PREFIX", "app:"),
+            ("QUORLOCK_LABEL", "pod-7"),
+            ("QUORLOCK_REQUIRE_ALL_NODES", "true"),
             // Of a Service named `quorlock`, and of one named `quorlock-nodes`.
             ("QUORLOCK_SERVICE_HOST", "10.0.0.9"),
             ("QUORLOCK_PORT", "tcp://10.0.0.9:6379"),
@@ -199,6 +260,8 @@ mod tests {
             (&*builder.config.fleet, &*builder.config.key_prefix),
             ("billing", &b"app:"[..])
         );
+        assert!(builder.config.require_all_nodes && !builder.config.through_outages);
+        assert!(matches!(builder.config.label, Ok(Some(_))));
         let default = Builder::default().config;
         assert_eq!(builder.config.wait, default.wait);
     }
@@ -216,16 +279,21 @@ mod tests {
              QUORLOCK_FLEET: it is empty, give it a value or unset it; \
              QUORLOCK_NODES: it is not set, write the URLs of the nodes, as in \
              `redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3`; \
-             QUORLOCK_TTL: it must be a whole number and a unit (us, ms, s, m, h or d), as in `10s`, \
-             value=`8`; \
+             QUORLOCK_TTL: it is `8` and must be a whole number and a unit (us, ms, s, m, h or d), as \
+             in `10s`; \
              QUORLOCK_WIAT: there is no such setting, did you mean `QUORLOCK_WAIT`?; \
              QUORLOCK_wait: there is no such setting, did you mean `QUORLOCK_WAIT`?"
         );
         let unknown = told(&[(NODES, URLS), ("QUORLOCK_PASSWORD", "hunter2")]);
         assert!(
-            unknown.contains("QUORLOCK_PASSWORD: there is no such setting, known=`QUORLOCK_TTL`, ")
+            unknown.contains(
+                "QUORLOCK_PASSWORD: there is no such setting, there are `QUORLOCK_TTL`, "
+            )
         );
-        assert!(unknown.ends_with("`QUORLOCK_FLEET`, `QUORLOCK_NODES`"), "{unknown}");
+        assert!(
+            unknown.ends_with("`QUORLOCK_WAIT_THROUGH_OUTAGES`, `QUORLOCK_NODES`"),
+            "{unknown}"
+        );
         assert!(!unknown.contains("hunter2"), "{unknown}");
         assert!(told(&[(NODES, " , ")]).contains("QUORLOCK_NODES: it names no node"));
         let twins = told(&[(NODES, URLS), ("QUORLOCK_NODE", "redis://10.0.0.4")]);
@@ -238,10 +306,10 @@ mod tests {
         assert_eq!(
             told(&[(NODES, "redis://app:hun,ter2@10.0.0.1,redis://10.0.0.2,10.0.0.3:7401")]),
             "the environment cannot be used: QUORLOCK_NODES: \
-             node 0: the port must be a number from 1 to 65535, write `redis://host:port`, with \
-             credentials `redis://user:password@host:port`, url=`redis://app:***`; \
-             node 1: the scheme is missing, write `redis://***@10.0.0.1`, url=`***@10.0.0.1`; \
-             node 3: the scheme is missing, write `redis://10.0.0.3:7401`, url=`10.0.0.3:7401`"
+             node 0: in `redis://app:***` the port must be a number from 1 to 65535, write \
+             `redis://host:port`, with credentials `redis://user:password@host:port`; \
+             node 1: in `***@10.0.0.1` the scheme is missing, write `redis://***@10.0.0.1`; \
+             node 3: in `10.0.0.3:7401` the scheme is missing, write `redis://10.0.0.3:7401`"
         );
     }
 

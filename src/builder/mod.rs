@@ -16,7 +16,6 @@ use crate::{
     protocol::{AdmissionPolicy, Label},
     redlock::Redlock,
     runtime::{Runtime, TokioRuntime, block_on, process_label},
-    settings::Settings,
 };
 
 impl Redlock {
@@ -65,7 +64,7 @@ impl Redlock {
 /// # futures::executor::block_on(async {
 /// let redlock = Redlock::builder()
 ///     .nodes([MemoryNode::new(), MemoryNode::new(), MemoryNode::new()])
-///     .ttl(Duration::from_secs(30))
+///     .ttl(Duration::from_secs(5))
 ///     .node_timeout(Duration::from_millis(50))
 ///     .connect()
 ///     .await?;
@@ -96,10 +95,11 @@ impl Builder {
         self
     }
 
-    /// How long an acquire waits while somebody else holds the resource, where the request does not say
-    /// otherwise. Default 10 s, any length.
+    /// How long an acquire waits while somebody else holds the resource, or nodes are in quarantine, where the request
+    /// does not say otherwise. Default 15 s, any length.
     ///
-    /// Too short, and callers fail just before the resource is free; too long, and they pile up.
+    /// Too short, and callers fail just before the resource is free, or a new deployment votes (1.1 times `max_ttl` and
+    /// two node timeouts); too long, and they pile up.
     pub const fn wait(mut self, wait: Duration) -> Self {
         self.config.wait = wait;
         self
@@ -204,13 +204,6 @@ impl Builder {
         self.label(process_label())
     }
 
-    /// Takes over what these settings name, and leaves the rest as it is: see [`Settings`] for their form. A setting is
-    /// what it was set to last, whether by this or by a method of its own.
-    pub fn settings(mut self, settings: Settings) -> Self {
-        self.config.apply(settings);
-        self
-    }
-
     /// The certificate authority of `rediss://` nodes, in PEM, instead of the system's.
     #[cfg(feature = "tls-rustls")]
     pub fn tls_ca(mut self, pem: impl AsRef<[u8]>) -> Self {
@@ -225,7 +218,7 @@ impl Builder {
         self
     }
 
-    /// The longest ttl that any process of the fleet asks for. Default 30 s, from 10 ms to a day; a longer ttl
+    /// The longest ttl that any process of the fleet asks for. Default 10 s, from 10 ms to a day; a longer ttl
     /// is refused, except in classic mode, where nothing depends on it.
     ///
     /// A node that may have forgotten leases is kept from voting for a little longer than this. Too short,
@@ -358,7 +351,7 @@ impl Builder {
         Ok(Redlock::new(Engine::start(self.config, nodes, runtime)))
     }
 
-    /// Builds, and waits until every node has been tried, for the connect timeout at most, also where one has been
+    /// Builds, and waits until every node has been tried, for the connect timeout and a node timeout at most, also where one has been
     /// refused already.
     ///
     /// # Errors

@@ -70,10 +70,8 @@ impl Builder {
     ///     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
     ///     .credentials(move |_address| {
     ///         let password = seen.read().map(|password| password.clone());
-    ///         async move {
-    ///             let password = password.map_err(|_| "the secret is not there")?;
-    ///             Ok::<_, &str>(Credentials::new("app", password))
-    ///         }
+    ///         let given = password.map(|password| Credentials::new("app", password));
+    ///         std::future::ready(given.map_err(|_| "the secret is not there"))
     ///     });
     /// # drop(builder);
     /// ```

@@ -25,7 +25,7 @@ use crate::{
         Acquisition, GiveUp, LostRound, Next, NodeId, RoundLoss, Timestamp, TurnedAway, says_at,
     },
     runtime::Task,
-    telemetry::{self, Asked, Held},
+    telemetry::{self, Asked, Held, metrics},
 };
 
 /// An acquire under way, as its caller holds it. Dropping it gives up.
@@ -33,14 +33,47 @@ pub(crate) struct Acquiring {
     answer: oneshot::Receiver<Result<HeldGrant, AcquireError>>,
     /// Its place in the line, if it had to wait for its first round. Dropping it leaves the line.
     _place: Option<Place>,
+    /// Until it is answered, where it counts if it never is.
+    #[cfg(feature = "metrics")]
+    unanswered: Option<std::sync::Weak<Engine>>,
+}
+
+impl Acquiring {
+    fn new(
+        engine: &Arc<Engine>,
+        answer: oneshot::Receiver<Result<HeldGrant, AcquireError>>,
+        place: Option<Place>,
+    ) -> Self {
+        Self {
+            answer,
+            _place: place,
+            #[cfg(feature = "metrics")]
+            unanswered: Some(Arc::downgrade(engine)),
+        }
+    }
 }
 
 impl Future for Acquiring {
     type Output = Result<HeldGrant, AcquireError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let answer = Pin::new(&mut self.answer).poll(cx);
-        answer.map(|answer| answer.unwrap_or(Err(AcquireError::RuntimeEnded)))
+        let answer = ready!(Pin::new(&mut self.answer).poll(cx));
+        #[cfg(feature = "metrics")]
+        {
+            self.unanswered = None;
+        }
+        Poll::Ready(answer.unwrap_or(Err(AcquireError::RuntimeEnded)))
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl Drop for Acquiring {
+    fn drop(&mut self) {
+        let engine = self.unanswered.take().and_then(|engine| engine.upgrade());
+        // Where nobody serves it, as in a forked process, a recorder may wait for a thread that is not there.
+        if engine.is_some_and(|engine| engine.is_served()) {
+            metrics::acquire_abandoned();
+        }
     }
 }
 
@@ -209,7 +242,7 @@ impl Engine {
         let (answer, receiver) = oneshot::channel();
         if !self.is_served() {
             // The sender is dropped here, which the caller sees as `RuntimeEnded`.
-            return Acquiring { answer: receiver, _place: None };
+            return Acquiring::new(self, receiver, None);
         }
         let settings = self.config.wait_settings(asked.through_outages);
         let now = self.now();
@@ -231,7 +264,7 @@ impl Engine {
             }
         };
         let place = place.map(|place| Place { engine: Arc::clone(self), place });
-        Acquiring { answer: receiver, _place: place }
+        Acquiring::new(self, receiver, place)
     }
 
     /// Goes on with a request whose first round is lost, until it is answered.
@@ -290,7 +323,9 @@ impl Engine {
 
     /// Hands over what a round has won.
     fn won(self: &Arc<Self>, request: Request, round: &AcquireRound, now: Timestamp) {
-        self.round_trip.sample(now.saturating_since(round.started));
+        let took = now.saturating_since(round.started);
+        self.round_trip.sample(took);
+        metrics::round_won(took);
         let rounds = request.acquisition.lost_rounds().saturating_add(1);
         let waited = now.saturating_since(request.acquisition.started());
         let spec = round.round.spec();

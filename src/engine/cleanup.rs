@@ -24,7 +24,7 @@ use crate::{
         Command, NodeId, ReleaseOrder, Reply, Timestamp, UnconfirmedRelease, lateness::taken_for,
     },
     shield::persist,
-    telemetry::{self, NodeShown},
+    telemetry::{self, NodeShown, metrics},
 };
 
 /// The most releases that wait for one node; beyond it the oldest is given up, and its key expires.
@@ -155,6 +155,9 @@ impl Engine {
     }
 
     fn tell_queued(&self, node: NodeId, released: &Released) {
+        if let Some(slot) = self.slot(node) {
+            metrics::release_retried(self.labelled(slot));
+        }
         if let (Some(slot), Some(times)) =
             (self.slot(node), self.is_told(Repeated::ReleaseQueued(node)))
         {
@@ -164,6 +167,9 @@ impl Engine {
     }
 
     fn tell_given_up(&self, node: NodeId, released: &Released) {
+        if let Some(slot) = self.slot(node) {
+            metrics::release_given_up(self.labelled(slot));
+        }
         if let (Some(slot), Some(times)) =
             (self.slot(node), self.is_told(Repeated::ReleaseGivenUp(node)))
         {
@@ -214,6 +220,13 @@ impl Drop for Batch<'_> {
 impl PendingReleases {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock()
+    }
+
+    /// How many there are.
+    #[cfg(feature = "metrics")]
+    pub(super) fn len(&self) -> usize {
+        let queue = self.lock();
+        queue.due.len() + queue.later.len()
     }
 
     /// When the next one is due; `None` ends the work, since nothing is left.

@@ -112,12 +112,18 @@ pub(super) struct TickOutcome {
     pub(super) tell: Option<LeaseAction>,
 }
 
+/// What stands on the nodes for a grant.
+pub(super) struct Granted {
+    pub(super) owner: Owner,
+    pub(super) token: Option<FencingToken>,
+    pub(super) note: Option<Note>,
+}
+
 impl Grant {
     pub(super) fn new(
         engine: &Arc<Engine>,
         resource: Arc<ResourceSlot>,
-        owner: Owner,
-        (token, note): (Option<FencingToken>, Option<Note>),
+        Granted { owner, token, note }: Granted,
         lifecycle: Lifecycle,
         footprint: Arc<SharedFootprint>,
         caller: Caller,

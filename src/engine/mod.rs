@@ -8,6 +8,8 @@ mod admission;
 mod cleanup;
 mod fanout;
 mod footprint;
+#[cfg(feature = "metrics")]
+mod gauges;
 mod grant;
 mod held;
 mod holder;
@@ -49,7 +51,7 @@ use crate::{
     protocol::{Admission, AdmissionPolicy, NodeId, Quorum, RttEstimator, Timestamp},
     runtime::{Runtime, Task},
     shield::{persist, shielded},
-    telemetry,
+    telemetry::{self, metrics::Labelled},
 };
 
 /// How long work that must go on pauses after a panic of the runtime's.
@@ -178,6 +180,16 @@ impl Engine {
                 persist(begin, || after_panic(&weak)).await;
             }));
         }
+        telemetry::metrics::describe();
+        telemetry::metrics::begin();
+        #[cfg(feature = "metrics")]
+        {
+            let weak = Arc::downgrade(&engine);
+            engine.spawn_uncounted(async move {
+                let begin = || gauges::attend(Weak::clone(&weak));
+                persist(begin, || after_panic(&weak)).await;
+            });
+        }
         if telemetry::IS_ON {
             let weak = Arc::downgrade(&engine);
             // Where the runtime refuses it, nothing is told, and nothing else is lost.
@@ -236,6 +248,11 @@ impl Engine {
 
     fn slot(&self, node: NodeId) -> Option<&NodeSlot> {
         self.nodes.get(node.index())
+    }
+
+    /// A node, as its metrics are labelled.
+    fn labelled<'a>(&'a self, slot: &'a NodeSlot) -> Labelled<'a> {
+        Labelled { fleet: &self.config.fleet, address: &slot.address }
     }
 
     /// Runs a task on the runtime and counts it until it ends.
@@ -303,6 +320,26 @@ impl Engine {
             }
         }
     }
+
+    /// Waits until a quorum of nodes votes, or until `deadline`.
+    pub(crate) async fn voting(&self, deadline: Timestamp) {
+        let mut timeout = self.runtime.sleep_until(deadline);
+        while self.is_served() {
+            // Registered before the nodes are looked at, so that no change in between is missed.
+            let mut changed = std::pin::pin!(self.fleet.changed.notified());
+            changed.as_mut().enable();
+            let votes = |status: &NodeStatus| status.state == NodeState::Ready;
+            if self.statuses().iter().filter(|status| votes(status)).count() >= self.quorum.needed()
+            {
+                return;
+            }
+            if let futures::future::Either::Right(_) =
+                futures::future::select(changed, &mut timeout).await
+            {
+                return;
+            }
+        }
+    }
 }
 
 /// The pause after a panic of the runtime's. It does not keep the engine alive.
@@ -332,7 +369,10 @@ impl Drop for Engine {
     fn drop(&mut self) {
         // Whoever looks after this engine without keeping it alive learns that it is gone.
         self.fleet.attention.notify_one();
-        self.fleet.tell();
+        // In a process that was forked nobody is left to hear it, and another thread may have had a lock on the way.
+        if self.is_served() {
+            self.fleet.tell();
+        }
         self.renewals.wake_up();
         self.limits.wake_up();
         self.acquires.wake_up();

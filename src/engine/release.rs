@@ -29,7 +29,7 @@ use crate::{
         Command, Failure, FencingToken, NodeId, ReleaseOrder, Reply, RoundLoss, Tally, Timestamp,
         TurnedAway, Verdict,
     },
-    telemetry::{self, Caller, Held},
+    telemetry::{self, Caller, Held, metrics},
 };
 
 /// How long a release waits for a quorum, in line and after it: ten node timeouts, and at most a second unless one of
@@ -104,6 +104,11 @@ impl Engine {
             if tally.verdict() != Verdict::Pending && !releases.decided {
                 let held = Held { caller: &caller, resource: &resource, owner, token };
                 telemetry::released(held, tally.granted());
+                metrics::released(match (tally.verdict(), tally.loss()) {
+                    (Verdict::Won, _) => "confirmed",
+                    (_, Some(RoundLoss::NoQuorum)) => "unconfirmed",
+                    _ => "already_ended",
+                });
                 // Whoever pauses for it in this process need not wait for a node to say so.
                 if tally.verdict() == Verdict::Won && !is_kept {
                     slot.handle_freed();

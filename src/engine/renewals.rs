@@ -25,6 +25,7 @@ use crate::{
         TimerQueue, Timestamp, Verdict, Wakeup,
     },
     shield::{persist, shielded},
+    telemetry::metrics,
 };
 
 /// The leases that are held, by the time at which each wants to be looked at.
@@ -192,6 +193,7 @@ impl Renewal {
                 if !*told && tally.verdict() != Verdict::Pending {
                     *told = true;
                     let outcome = outcome(tally);
+                    metrics::renewed(outcome);
                     if let Some(action) = grant.extended(outcome, now) {
                         news.push((Arc::clone(grant), action));
                     }
@@ -226,6 +228,7 @@ impl Drop for Renewal {
         }
         for (grant, _) in batch.iter().zip(told).filter(|(_, told)| !**told) {
             // Also while a panic unwinds, where a second one would abort: the runtime's clock may be what has panicked.
+            metrics::renewed(ExtendOutcome::InDoubt);
             shielded(|| {
                 let due = grant.extended(ExtendOutcome::InDoubt, engine.now());
                 grant.schedule(engine);

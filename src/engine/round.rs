@@ -16,6 +16,7 @@ use super::{
     Engine, Grant, HeldGrant,
     fanout::{Fanout, Progress},
     footprint::{Released, SharedFootprint},
+    grant::Granted,
     resources::ResourceSlot,
     turns::Turn,
 };
@@ -26,7 +27,7 @@ use crate::{
         Failure, Lifecycle, LostRound, NodeId, Owner, RenewalPolicy, Reply, Resource, Round,
         RoundLoss, RoundSpec, Timestamp, Verdict, WaitPolicy,
     },
-    telemetry::Caller,
+    telemetry::{Caller, metrics},
 };
 
 /// What a caller asked for, checked.
@@ -79,7 +80,7 @@ impl AcquireRound {
             round: Round::acquire(engine.quorum, spec, started),
             started,
             calls: Fanout::begun_at(engine, started),
-            outcomes: vec![NodeOutcome::Unanswered; engine.nodes.len()],
+            outcomes: vec![NodeOutcome::NotAsked; engine.nodes.len()],
             renewal: asked.renewal,
             caller: asked.caller.clone(),
             hold_at_least: asked.hold_at_least,
@@ -114,6 +115,10 @@ impl AcquireRound {
             self.footprint = footprint.map(|footprint| Arc::new(SharedFootprint::new(footprint)));
         }
         while let Some((node, command)) = self.round.poll_command() {
+            // A confirm follows a grant, which stands.
+            if let Some(outcome @ NodeOutcome::NotAsked) = self.outcomes.get_mut(node.index()) {
+                *outcome = NodeOutcome::Unanswered;
+            }
             self.calls.push(&self.engine, node, command);
         }
     }
@@ -164,7 +169,9 @@ impl AcquireRound {
                 if result.is_ok()
                     && let Some(slot) = self.engine.slot(node)
                 {
-                    slot.round_trip.sample(now.saturating_since(self.started));
+                    let took = now.saturating_since(self.started);
+                    slot.round_trip.sample(took);
+                    metrics::round_trip(self.engine.labelled(slot), took);
                 }
                 let reply = result.clone().map_err(|error| error.failure());
                 self.note(node, result);
@@ -216,13 +223,13 @@ impl AcquireRound {
         let grant = Grant::new(
             &self.engine,
             Arc::clone(resource),
-            spec.owner,
-            (self.round.token(), spec.note.clone()),
+            Granted { owner: spec.owner, token: self.round.token(), note: spec.note.clone() },
             lifecycle,
             Arc::clone(footprint),
             self.caller.clone(),
             self.hold_at_least,
         );
+        metrics::lease_begun();
         grant.schedule(&self.engine);
         Some(grant)
     }

@@ -33,6 +33,16 @@ enum Kind {
     Refused(Discriminant<Refusal>),
 }
 
+/// What is told of all nodes together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fleet {
+    /// A quorum votes.
+    Votes,
+    /// One would, if it were not for quarantines, such as in a new deployment.
+    Waits,
+    Missing,
+}
+
 /// What happens again and again, and is told with a count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Repeated {
@@ -66,8 +76,7 @@ pub(super) async fn attend(engine: Weak<Engine>) {
 #[derive(Default)]
 struct Watched {
     nodes: Vec<Watch<Kind>>,
-    /// Whether a quorum votes.
-    quorum: Watch<bool>,
+    quorum: Watch<Fleet>,
     had_quorum: bool,
 }
 
@@ -76,33 +85,58 @@ impl Watched {
     fn look(&mut self, engine: &Engine) -> Option<Timestamp> {
         let (statuses, now) = (engine.statuses(), engine.now());
         self.nodes.resize_with(statuses.len(), Watch::default);
-        let mut kinds = Vec::with_capacity(statuses.len());
-        for (index, (watch, status)) in self.nodes.iter_mut().zip(&statuses).enumerate() {
-            let kind = kind(engine, NodeId::new(index), status);
-            if let Some(notice) = watch.handle(&kind, manner(engine, &kind), now) {
-                tell(NodeId::new(index), status, &kind, notice);
+        let kinds: Vec<Kind> = statuses
+            .iter()
+            .enumerate()
+            .map(|(index, status)| kind(engine, NodeId::new(index), status))
+            .collect();
+        let fleet = fleet(engine, &kinds);
+        let nodes = self.nodes.iter_mut().zip(&statuses).zip(&kinds).enumerate();
+        for (index, ((watch, status), kind)) in nodes {
+            // One line for all of them, where nobody can acquire.
+            let together = *kind == Kind::Quarantined && fleet == Fleet::Waits;
+            let manner = if together { Manner::Silent } else { manner(engine, kind) };
+            if let Some(notice) = watch.handle(kind, manner, now) {
+                tell(NodeId::new(index), status, kind, notice);
             }
-            kinds.push(kind);
         }
-        self.look_at_quorum(engine, &statuses, now);
+        self.look_at_quorum(engine, &statuses, fleet, now);
         let timeouts = self.nodes.iter().map(Watch::poll_timeout);
         timeouts.chain([self.quorum.poll_timeout()]).flatten().min()
     }
 
-    fn look_at_quorum(&mut self, engine: &Engine, statuses: &[NodeStatus], now: Timestamp) {
+    fn look_at_quorum(
+        &mut self,
+        engine: &Engine,
+        statuses: &[NodeStatus],
+        fleet: Fleet,
+        now: Timestamp,
+    ) {
         let votes = statuses.iter().filter(|status| status.state == NodeState::Ready).count();
         let needed = engine.quorum.needed();
         let there = votes >= needed;
-        let manner = match (there, self.had_quorum) {
-            (true, false) => Manner::Silent,
-            (true, true) => Manner::Once,
+        let waited = self.quorum.state() == Some(&Fleet::Waits);
+        let manner = match (fleet, self.had_quorum) {
+            (Fleet::Votes, false) if !waited => Manner::Silent,
+            (Fleet::Votes, _) => Manner::Once,
+            // All that are waiting are told of together.
+            (Fleet::Waits, _) => Manner::Lasting(engine.config.node_timeout),
             // Nodes that are looked at again, as when another one was admitted, do not vote for a moment.
-            (false, true) => Manner::Lasting(engine.config.node_timeout.saturating_mul(2)),
-            (false, false) => Manner::Lasting(engine.config.connect_timeout),
+            (Fleet::Missing, true) => Manner::Lasting(engine.config.node_timeout.saturating_mul(2)),
+            (Fleet::Missing, false) => Manner::Lasting(engine.config.connect_timeout),
         };
-        let notice = self.quorum.handle(&there, manner, now);
+        let notice = self.quorum.handle(&fleet, manner, now);
         match notice {
+            Some(notice) if there && waited => {
+                telemetry::quarantine_over(votes, needed, notice.times);
+            }
             Some(notice) if there => telemetry::quorum_back(votes, needed, notice.times),
+            Some(notice) if fleet == Fleet::Waits => {
+                let waits = waits(statuses);
+                let missing = needed.saturating_sub(votes).checked_sub(1);
+                let left = missing.and_then(|last| waits.get(last)).copied().unwrap_or_default();
+                telemetry::nobody_votes(waits.len(), statuses.len(), left, notice);
+            }
             Some(notice) if self.had_quorum => {
                 telemetry::quorum_lost(votes, needed, &Missing(statuses), notice);
             }
@@ -129,10 +163,40 @@ fn kind(engine: &Engine, node: NodeId, status: &NodeStatus) -> Kind {
     }
 }
 
+/// What the nodes come to. Those that are held back do not end their wait by themselves.
+fn fleet(engine: &Engine, kinds: &[Kind]) -> Fleet {
+    let needed = engine.quorum.needed();
+    let count = |of: Kind| kinds.iter().filter(|kind| **kind == of).count();
+    let votes = count(Kind::Votes);
+    if votes >= needed {
+        Fleet::Votes
+    } else if votes + count(Kind::Quarantined) >= needed {
+        Fleet::Waits
+    } else {
+        Fleet::Missing
+    }
+}
+
+/// For how long the nodes wait, the shortest first.
+fn waits(statuses: &[NodeStatus]) -> Vec<Duration> {
+    let wait = |status: &NodeStatus| match status.state {
+        NodeState::Quarantined { remaining } => Some(remaining),
+        _ => None,
+    };
+    let mut waits: Vec<Duration> = statuses.iter().filter_map(wait).collect();
+    waits.sort_unstable();
+    waits
+}
+
 fn manner(engine: &Engine, kind: &Kind) -> Manner {
     match kind {
+        // So long it may take until the others have said that they wait too.
+        Kind::Quarantined => Manner::Lasting(engine.config.node_timeout),
         Kind::Votes => Manner::Once,
-        Kind::Asked => Manner::Lasting(engine.config.connect_timeout),
+        // The node itself says so at its connect timeout, if it can.
+        Kind::Asked => Manner::Lasting(
+            engine.config.connect_timeout.saturating_add(engine.config.node_timeout),
+        ),
         _ => Manner::Lasting(Duration::ZERO),
     }
 }

@@ -62,7 +62,7 @@ pub enum AcquireError {
     /// Broken: so many nodes failed that nobody could acquire anything. What was set elsewhere is being
     /// released. See to the nodes that the reports name; waiting alone does not help.
     #[error(
-        "too few nodes answered: granted {granted} of {needed} needed; what was granted is being released; see to the \
+        "too few nodes answered, granted {granted} of {needed} needed; what may have been set is being released; see to the \
          nodes that failed, waiting alone does not mend them{}",
         .nodes.after(": ")
     )]
@@ -323,13 +323,17 @@ struct Quarantined<'a> {
 impl fmt::Display for Quarantined<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { waited, remaining, nodes } = self;
-        f.write_str("a quorum would be there but for nodes in quarantine, which may have forgotten leases, ")?;
         if remaining.is_zero() {
             f.write_str(
-                "and whose quarantine is over, so that they vote as soon as enough of the others answer for them",
+                "no quorum can vote yet: new or restarted nodes may have forgotten leases, their quarantine is over, and they vote once \
+                 enough of the others answer for them (or an operator admits them, with strict_admission)",
             )?;
         } else {
-            write!(f, "and can vote in {:?}", rounded(**remaining))?;
+            write!(
+                f,
+                "no quorum can vote for another {:?}: new or restarted nodes may have forgotten leases, and are in quarantine",
+                rounded(**remaining)
+            )?;
         }
         write!(
             f,

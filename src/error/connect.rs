@@ -26,8 +26,8 @@ pub enum ConnectError {
     /// Nodes were reached that must not vote. Put them right, or build without waiting for the nodes. All others
     /// have been tried too, so that all that must not vote are named, but for those that did not answer in time.
     #[error(
-        "{} of {} nodes must not vote; nothing was locked or left there; do what is said of each, or use Builder::build, \
-         which does not wait for nodes: {nodes}",
+        "{} of {} nodes must not vote, and nothing was locked; do what is said of each, or use Builder::build, which does \
+         not wait for nodes: {nodes}",
         .nodes.refused().count(), .nodes.0.len()
     )]
     Refused {
@@ -50,9 +50,8 @@ pub enum ConnectError {
     },
     /// Too few nodes could be reached within the connect timeout. See to them, or build without waiting.
     #[error(
-        "too few nodes could be reached within the connect timeout: {ready} of {needed} needed; nothing was locked or left \
-         there; see to those that are down and to their addresses, or use Builder::build, which does not wait for nodes: \
-         {nodes}"
+        "{ready} of {needed} needed nodes could be used within the connect timeout, and nothing was locked; see to \
+         the others and to their addresses, or use Builder::build, which does not wait for nodes: {nodes}"
     )]
     NoQuorum {
         /// The nodes that are ready.

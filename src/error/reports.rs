@@ -24,8 +24,8 @@ pub enum NodeOutcome {
     /// It had not answered yet when the round ended, because its answer was not needed any more. That is no fault of
     /// the node.
     Unanswered,
-    /// It was not asked: in a release, because it certainly had nothing of ours; in an acquire, because this
-    /// process was busy with the resource itself.
+    /// It was not asked: in a release, because it certainly had nothing of ours; in an acquire, because there was no
+    /// quorum without the nodes that failed, or this process was busy with the resource itself.
     NotAsked,
 }
 

@@ -35,7 +35,9 @@ pub enum NodeError {
     /// than the nodes answer, this node answers much later than the others, or not at all, or is slower than renewals
     /// and the undoing of rounds, which wait in no line. A connection on which nothing answers is given up and
     /// rebuilt; one on which late answers come is kept. See to the server.
-    #[error("too many commands to it are unanswered already")]
+    #[error(
+        "thousands of commands to it are unanswered already, see whether it is overloaded or stopped"
+    )]
     Overloaded,
     /// No reply came within the node timeout. The command may take effect later; a release follows it. See
     /// whether the server is overloaded or stopped, or raise the node timeout.
@@ -62,11 +64,11 @@ pub enum NodeError {
     /// The node is not in the state that was last seen of it: it has restarted or lost its data, or another node has
     /// been admitted meanwhile. It did not vote, and nothing is left there. It is looked at again at once, without
     /// your doing.
-    #[error("not admitted, or no longer in the state that was last seen of it")]
+    #[error("not admitted yet, or no longer as it was last seen, it is looked at again at once")]
     NotAdmitted,
     /// The round began before the node was looked at again, so that its vote would not count. Nothing is left
     /// there. The next round knows the node as it is now.
-    #[error("its state has changed since the round began")]
+    #[error("its state has changed since the round began, the next round knows it")]
     Outdated,
     /// The node is in quarantine, because it may have forgotten what it granted. Nothing was sent. Wait, or on
     /// throwaway nodes call `danger_skip_quarantine`.
@@ -89,7 +91,7 @@ pub enum NodeError {
     /// The node's clock jumped or stands still, so its vote does not count. What it may have set is released. If the
     /// node is to blame it is admitted anew; if the clocks of a majority have moved alike, it was ours. See to its
     /// clock.
-    #[error("its clock jumped or stands still, its vote does not count")]
+    #[error("its clock jumped or stands still, so that its vote does not count, see to its clock")]
     ClockJumped,
     /// Between question and answer the node lost its admission: its clock was seen to jump, its marker was gone, its
     /// data was exchanged, or another process was there. The answer may be from before that, and does not count; what
@@ -99,7 +101,7 @@ pub enum NodeError {
     /// The node's counters are at their end, which only somebody who wrote to its marker can have caused. Nothing is
     /// left there. `docs/operating.md` says how to begin anew.
     #[error(
-        "the node's fencing counters are at their end, somebody has written to `quorlock:node`"
+        "its fencing counters are at their end, which only somebody who wrote to `quorlock:node` can have caused, docs/operating.md says how to begin anew"
     )]
     CounterExhausted,
     /// The code of the node itself panicked: a custom `Node`, or a library that it uses. Whether a command took
@@ -188,9 +190,9 @@ impl NodeError {
 /// A quarantine, with what is left of it.
 fn quarantined(remaining: Duration) -> Said {
     if remaining.is_zero() {
-        return Said::plain("its quarantine is over, it waits to be admitted");
+        return Said::plain("its quarantine is over, and it waits to be admitted");
     }
-    Said::lasting("may have forgotten leases, in quarantine for", remaining)
+    Said::lasting("in quarantine for", remaining)
 }
 
 /// Without the Redis node the codes are those of somebody else's server.
@@ -243,7 +245,8 @@ pub enum Refusal {
     },
     /// The server rejected the user name or the password. Correct the URL.
     #[error(
-        "it rejected the user name or the password, correct them in the URL, special characters percent-encoded: {message}"
+        "it rejected the user name or the password ({}), correct them in the URL, special characters percent-encoded",
+        .message.trim_end_matches('.')
     )]
     WrongCredentials {
         /// What the server said.
@@ -251,7 +254,7 @@ pub enum Refusal {
     },
     /// The server wants a password, and the URL has none. Put it into the URL.
     #[error(
-        "it wants a password and the URL has none, write redis://:password@host:port or redis://user:password@host:port: {message}"
+        "it wants a password and the URL has none, write redis://:password@host:port or redis://user:password@host:port"
     )]
     PasswordMissing {
         /// What the server said.
@@ -284,9 +287,7 @@ pub enum Refusal {
     },
     /// The server has no such database. Correct the number at the end of the URL, or raise `databases` in the server's
     /// configuration.
-    #[error(
-        "it has no database {database}, correct the number at the end of the URL, message=`{message}`"
-    )]
+    #[error("it has no database {database} ({message}), correct the number at the end of the URL")]
     NoSuchDatabase {
         /// The number that the URL names.
         database: i64,
@@ -300,7 +301,7 @@ pub enum Refusal {
     /// (`requirepass`, or an ACL user), or bind it to an address that only its clients can reach and set
     /// `protected-mode no`.
     #[error(
-        "it is in protected mode and takes no connection from another machine, set a password on it, message=`{message}`"
+        "it is in protected mode and takes no connection from another machine, set a password on it: {message}"
     )]
     ProtectedMode {
         /// What the server said.
@@ -309,7 +310,7 @@ pub enum Refusal {
     /// It does not know a command that this crate needs: it has been renamed or switched off, or this is no Redis or
     /// Valkey server. Switch it on, or use another server.
     #[error(
-        "it does not know the command {command}, switch it on, or use a Redis or Valkey server that has it, message=`{message}`"
+        "it does not know the command {command}, switch it on, or use a Redis or Valkey server that has it: {message}"
     )]
     MissingCommand {
         /// The command.
@@ -319,10 +320,19 @@ pub enum Refusal {
     },
     /// What answers there does not speak the protocol of Redis. Correct the port; a port for TLS wants `rediss://`.
     #[error(
-        "what answers there is not a Redis server, correct the port, or write rediss:// for a port with TLS, message=`{message}`"
+        "what answers there is not a Redis server, correct the port, or write rediss:// for a port with TLS: {message}"
     )]
     NotRedis {
         /// What was seen.
+        message: Arc<str>,
+    },
+    /// It speaks no TLS, or its certificate or ours was not accepted. Correct the scheme or the port, give the authority by
+    /// `tls_ca` and a certificate by `tls_identity`, or renew the certificate.
+    #[error(
+        "TLS with it failed, see to its certificate, tls_ca and tls_identity, or write redis:// for a port without TLS, message=`{message}`"
+    )]
+    Tls {
+        /// What the TLS library said.
         message: Arc<str>,
     },
     /// `danger_skip_quarantine` lets a node vote for everybody that may have forgotten leases, and nothing says that this

@@ -17,6 +17,10 @@
 //!   command no more.
 //! - **F5** A release is given up for the time that has passed only when the key must have expired.
 //!
+//! A release may keep the key for a while instead of deleting it (`Command::Release`). To the footprint that is the
+//! same: the key is kept for no longer than a ttl, so that F5 counts as with an extension that arrives late, and one that
+//! is sent again when the while is over deletes.
+//!
 //! They are tested, each by name, in `tests/protocol/footprint.rs`, beside a world in which commands are lost, late, and
 //! executed behind others.
 

@@ -204,3 +204,38 @@ fn a_holder_extends_its_lease_up_to_max_hold() {
     };
     assert!(lease(hung).may_be_extended(at(8_000)), "to extend is a heartbeat");
 }
+
+#[test]
+fn a_lease_that_is_ended_keeps_the_first_reason_and_asks_for_nothing_more() {
+    let mut ended = lease(RenewalPolicy::default());
+    ended.handle_ended(LossReason::ShutDown);
+    assert_eq!((ended.lost(), ended.poll_timeout()), (Some(LossReason::ShutDown), None));
+    assert_eq!(ended.handle_timeout(at(3_000)), None);
+    assert_eq!(ended.handle_extension(ExtendOutcome::Extended(at(12_000)), at(3_000)), None);
+    assert_eq!((ended.deadline(), ended.handle_check(at(9_000))), (at(9_000), None));
+
+    let mut lost = lease(not_renewed());
+    assert_eq!(lost.handle_timeout(at(8_950)), Some(LeaseAction::Lose(LossReason::NotRenewed)));
+    lost.handle_ended(LossReason::ShutDown);
+    assert_eq!(lost.lost(), Some(LossReason::NotRenewed));
+}
+
+#[test]
+fn every_reason_has_a_name_and_a_text_of_its_own() {
+    let reasons = [
+        LossReason::NotRenewed,
+        LossReason::RenewalFailed,
+        LossReason::Gone,
+        LossReason::MaxHold,
+        LossReason::NoHeartbeat,
+        LossReason::Released,
+        LossReason::LeftToExpire,
+        LossReason::ShutDown,
+    ];
+    for (index, one) in reasons.iter().enumerate() {
+        assert!(one.name().chars().all(|char| char.is_ascii_lowercase() || char == '_'), "{one:?}");
+        for other in reasons.iter().skip(index + 1) {
+            assert!(one.name() != other.name() && format!("{one}") != format!("{other}"));
+        }
+    }
+}

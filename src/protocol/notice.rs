@@ -1,11 +1,11 @@
 //! When a line is written to a log about something that lasts, or comes back: at once, and then once a minute with a
 //! count.
 //!
-//! It decides for the log, and nothing of locks. It must never let one line be told twice within a minute, however often
-//! what it tells of happens, nor keep silent for longer than that about a trouble that lasts.
+//! It decides for the log, and nothing of locks. However often something happens, it must never let that be told more than
+//! once a minute for long, nor keep silent for longer than that about a trouble that lasts.
 //!
-//! - [`Watch`] follows the state of one thing, such as a node. Each state has its own minute, so that a thing that goes
-//!   to and fro costs one line for each state and minute.
+//! - [`Watch`] follows the state of one thing, such as a node. A state that begins is told at once, up to three times in a
+//!   row; then a thing that goes to and fro costs one line for each state and minute.
 //! - [`Pacer`] counts what happens again and again, such as a release that was not confirmed.
 
 use alloc::vec::Vec;
@@ -15,6 +15,10 @@ use super::{acquisition::WaitPolicy, time::Timestamp};
 
 /// How long a line is not told again.
 const EVERY: Duration = Duration::from_secs(60);
+
+/// How many lines more about a state that begins again are told before that, so that the end of a trouble is not told a
+/// minute late only because there was one before.
+const SPARE: u32 = 2;
 
 /// A waiter says for whom it waits after this time, or after a quarter of its wait if that is less.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -57,8 +61,33 @@ pub struct Watch<S> {
 struct Told<S> {
     state: S,
     last: Option<Timestamp>,
-    /// How often it has begun since then.
+    /// Up to when the lines that were told have used up the minutes, one each.
+    used_until: Timestamp,
+    /// How often it has begun since it was told.
     begun: u64,
+}
+
+impl<S> Told<S> {
+    const fn new(state: S) -> Self {
+        Self { state, last: None, used_until: Timestamp::ORIGIN, begun: 0 }
+    }
+
+    /// When it may be told.
+    fn due(&self) -> Timestamp {
+        let Some(last) = self.last else { return Timestamp::ORIGIN };
+        if self.begun == 0 {
+            return last.saturating_add(EVERY);
+        }
+        let spare = EVERY.saturating_mul(SPARE);
+        Timestamp::from_origin(self.used_until.since_origin().saturating_sub(spare))
+    }
+
+    /// It is told now. Returns how often it has begun since it was told before.
+    fn tell(&mut self, now: Timestamp) -> u64 {
+        self.last = Some(now);
+        self.used_until = self.used_until.max(now).saturating_add(EVERY);
+        core::mem::take(&mut self.begun)
+    }
 }
 
 impl<S> Default for Watch<S> {
@@ -94,20 +123,23 @@ impl<S: Clone + PartialEq> Watch<S> {
         let told = self.told(state);
         told.begun = told.begun.saturating_add(u64::from(new));
         let wanted = match manner {
-            Manner::Silent => false,
+            Manner::Silent => {
+                // Nor is it made up for when it would be told.
+                told.begun = 0;
+                false
+            }
             Manner::Once => told.begun > 0,
             Manner::Lasting(_) => true,
         };
         if !wanted {
             return None;
         }
-        let due = told.last.map_or(now, |last| last.saturating_add(EVERY));
+        let due = told.due();
         if now < due {
             self.next = Some(due);
             return None;
         }
-        told.last = Some(now);
-        let times = core::mem::take(&mut told.begun);
+        let times = told.tell(now);
         if let Manner::Lasting(_) = manner {
             self.next = Some(now.saturating_add(EVERY));
         }
@@ -129,7 +161,7 @@ impl<S: Clone + PartialEq> Watch<S> {
     fn told(&mut self, state: &S) -> &mut Told<S> {
         let place = self.told.iter().position(|told| told.state == *state);
         let place = place.unwrap_or_else(|| {
-            self.told.push(Told { state: state.clone(), last: None, begun: 0 });
+            self.told.push(Told::new(state.clone()));
             self.told.len() - 1
         });
         #[allow(clippy::indexing_slicing, reason = "it was found there, or put there")]

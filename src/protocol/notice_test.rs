@@ -55,8 +55,12 @@ fn what_goes_to_and_fro_is_counted_and_its_last_state_is_told() {
     let expected = [
         (0, "down", 1),
         (1, "up", 1),
-        (60, "down", 30),
-        (61, "up", 30),
+        (2, "down", 1),
+        (3, "up", 1),
+        (4, "down", 1),
+        (5, "up", 1),
+        (60, "down", 28),
+        (61, "up", 28),
         (120, "down", 30),
         (121, "up", 30),
     ];
@@ -66,6 +70,13 @@ fn what_goes_to_and_fro_is_counted_and_its_last_state_is_told() {
     assert_eq!(watch.poll_timeout(), Some(at(181)));
     let last = watch.handle(&"up", Manner::Once, at(181)).unwrap();
     assert_eq!((last.times, last.lasted), (5, 50 * SECOND));
+    // After some quiet minutes it may be told three times in a row again.
+    let mut told = 0;
+    for now in 1_000..1_030 {
+        let (state, manner) = if now % 2 == 0 { ("down", DOWN) } else { ("up", Manner::Once) };
+        told += u32::from(watch.handle(&state, manner, at(now)).is_some());
+    }
+    assert_eq!(told, 6);
 }
 
 #[test]
@@ -91,6 +102,7 @@ fn what_is_silent_is_not_told_and_counts_as_a_state() {
     assert!(watch.handle(&"up", Manner::Once, at(0)).is_some());
     assert_eq!(watch.handle(&"hidden", Manner::Silent, at(100)), None);
     assert_eq!(watch.poll_timeout(), None);
+    assert_eq!(watch.handle(&"hidden", Manner::Once, at(100)), None, "it has begun already");
     assert_eq!(watch.handle(&"up", Manner::Once, at(200)).unwrap().times, 1, "it is up again");
 }
 

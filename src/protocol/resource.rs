@@ -112,13 +112,17 @@ pub enum ResourceError {
 impl fmt::Display for ResourceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Empty => write!(f, "a resource needs a name of at least one byte"),
+            Self::Empty => write!(f, "it has no name, see whether a variable was never set"),
             Self::Reserved => {
-                write!(f, "keys that begin with `{}` are kept for the nodes", Resource::RESERVED)
+                write!(
+                    f,
+                    "keys that begin with `{}` are kept for the nodes, choose another name",
+                    Resource::RESERVED
+                )
             }
             Self::TooLong { bytes } => write!(
                 f,
-                "a resource may have at most {} bytes, lock a digest of it instead, bytes={bytes}",
+                "its key has {bytes} bytes, of at most {}, lock a digest of it instead",
                 Resource::MAX_BYTES
             ),
         }

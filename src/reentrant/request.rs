@@ -57,6 +57,7 @@ impl ReentrantAcquire {
         ttl(ttl: Duration)
         wait(wait: Duration)
         wait_without_deadline()
+        wait_through_outages()
         min_validity(min_validity: Duration)
         with_renewal()
         without_renewal()

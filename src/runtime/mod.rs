@@ -7,6 +7,8 @@ mod arrivals;
 mod blocking;
 mod clock;
 mod current;
+#[cfg(feature = "testing")]
+mod nudge;
 mod process;
 mod thread;
 mod tokio;

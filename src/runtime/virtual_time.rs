@@ -21,7 +21,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Runtime, Task, TokioRuntime, clock::system_wall_us};
+use super::{Runtime, Task, TokioRuntime, clock::system_wall_us, nudge::Nudge};
 use crate::{lock::Lock, protocol::Timestamp};
 
 /// A tokio runtime with one thread, and its clock. A clone is the same one.
@@ -43,6 +43,8 @@ struct Shared {
     /// How many random numbers have been drawn.
     drawn: AtomicU64,
     moving: Lock<Moving>,
+    /// Whether the runtime is the caller's, with other tasks than ours.
+    is_callers: bool,
 }
 
 /// Who moves the clock.
@@ -57,22 +59,22 @@ impl VirtualTime {
     /// The clock of the tokio runtime that the caller is in, if that has one thread. Otherwise, or outside of any, the
     /// one of a thread that is started.
     pub(crate) fn here_or_on_thread() -> std::io::Result<Self> {
-        TokioRuntime::current().map(Self::new).or_else(|_| Self::on_thread())
+        TokioRuntime::current().map(|host| Self::new(host, true)).or_else(|_| Self::on_thread())
     }
 
     /// The clock of a thread that is started. It ends when the last clone and the last task of it are gone.
     pub(crate) fn on_thread() -> std::io::Result<Self> {
-        TokioRuntime::dedicated().map(Self::new)
+        TokioRuntime::dedicated().map(|host| Self::new(host, false))
     }
 
-    fn new(host: TokioRuntime) -> Self {
+    fn new(host: TokioRuntime, is_callers: bool) -> Self {
         let origin = {
             let _entered = host.handle().enter();
             Instant::now()
         };
         let wall = Duration::from_micros(system_wall_us());
         let (drawn, moving) = (AtomicU64::new(0), Lock::default());
-        Self { shared: Arc::new(Shared { host, origin, wall, drawn, moving }) }
+        Self { shared: Arc::new(Shared { host, origin, wall, drawn, moving, is_callers }) }
     }
 
     /// Whether the caller is in a runtime whose clock is paused and is not this one: it would run ahead of this one
@@ -92,12 +94,7 @@ impl VirtualTime {
         let this = self.clone();
         self.spawn(Box::pin(async move {
             let mover = Mover::begin(&this);
-            let pass = async {
-                tokio::time::sleep(time).await;
-                // What was due then has only been woken. Tokio moves a clock no further while anything can run, so
-                // that one step more finds all of it done.
-                tokio::time::sleep(STEP).await;
-            };
+            let pass = this.pass(time);
             let passed = matches!(select(pin!(pass), pin!(done.closed())).await, Either::Left(_));
             drop(mover);
             if passed {
@@ -105,6 +102,31 @@ impl VirtualTime {
             }
         }));
         passed.await.is_ok()
+    }
+
+    /// Ends when so much time has passed, and what was due in it has been done. The clock is paused.
+    async fn pass(&self, time: Duration) {
+        let begun = Instant::now();
+        let mut pass = pin!(async {
+            tokio::time::sleep(time).await;
+            // What was due then has only been woken. Tokio moves a clock no further while anything can run, so that
+            // one step more finds all of it done.
+            tokio::time::sleep(STEP).await;
+        });
+        if !self.shared.is_callers {
+            // Nothing but the engine is there, which comes to rest.
+            return pass.await;
+        }
+        // With a thread of `spawn_blocking` at work tokio does not move the clock, nor with a task that never pauses.
+        let mut nudge = Nudge::start();
+        loop {
+            if let Either::Left(_) = select(pass.as_mut(), pin!(nudge.stuck())).await {
+                return;
+            }
+            let left = time.saturating_add(STEP).saturating_sub(begun.elapsed());
+            // Tokio's timers end at whole milliseconds since the runtime began, so that some of one may be left.
+            nudge.push(left.max(STEP)).await;
+        }
     }
 }
 

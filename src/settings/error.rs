@@ -28,7 +28,7 @@ pub enum SettingsError {
         word: Arc<str>,
     },
     /// A value cannot be read.
-    #[error("`{name}` must be {expected}, value=`{value}`")]
+    #[error("`{name}` is `{value}` and must be {expected}")]
     Value {
         /// The setting.
         name: Arc<str>,
@@ -49,7 +49,7 @@ impl SettingsError {
     pub(super) fn unknown(name: &str) -> Self {
         let hint = match nearest(name, NAMES.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("known=`{}`", NAMES.join("`, `")),
+            None => format!("there are `{}`", NAMES.join("`, `")),
         };
         Self::Unknown { name: shown(name), hint: Arc::from(hint) }
     }

@@ -18,9 +18,10 @@ macro_rules! settings {
         ///
         /// Names are those of the methods of [`Builder`](crate::Builder), which say what each is for: `ttl`, `max_ttl`,
         /// `wait`, `min_validity`, `node_timeout`, `connect_timeout`, `close_timeout`, `counter_retention`, `max_hold`,
-        /// `key_prefix` and `fleet`. Blanks stand between them, and none around the `=`. A duration is a whole number
-        /// and a unit of `us`, `ms`, `s`, `m`, `h` and `d`. What is not named is left as it is. What gives up safety,
-        /// `classic` and the `danger_` methods, has no name here: it stands in the code, where a reviewer sees it.
+        /// `key_prefix`, `fleet`, `label`, `require_all_nodes` and `wait_through_outages`. Blanks stand between them, and
+        /// none around the `=`. A duration is a whole number and a unit of `us`, `ms`, `s`, `m`, `h` and `d`; the last
+        /// two are `true` or `false`. What is not named is left as it is. What gives up safety, `classic` and the
+        /// `danger_` methods, has no name here: it stands in the code, where a reviewer sees it.
         ///
         /// [`Builder::settings`](crate::Builder::settings) applies it, and
         /// [`Builder::from_env`](crate::Builder::from_env) reads the same from the environment. Its `Display` is text
@@ -37,7 +38,7 @@ macro_rules! settings {
         /// let error = "ttl=8".parse::<Settings>().unwrap_err();
         /// assert_eq!(
         ///     error.to_string(),
-        ///     "`ttl` must be a whole number and a unit (us, ms, s, m, h or d), as in `10s`, value=`8`"
+        ///     "`ttl` is `8` and must be a whole number and a unit (us, ms, s, m, h or d), as in `10s`"
         /// );
         /// # drop(redlock);
         /// # Ok(())
@@ -81,6 +82,9 @@ settings! {
     max_hold: Duration,
     key_prefix: String,
     fleet: String,
+    label: String,
+    require_all_nodes: bool,
+    wait_through_outages: bool,
 }
 
 fn read<T: Value>(setting: &mut Option<T>, name: &str, text: &str) -> Result<(), SettingsError> {

@@ -59,6 +59,18 @@ impl Value for String {
     }
 }
 
+impl Value for bool {
+    const EXPECTED: &str = "`true` or `false`";
+
+    fn read(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+
+    fn write(&self) -> String {
+        self.to_string()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,7 @@
 #![cfg_attr(not(feature = "tracing"), allow(unused_variables, clippy::missing_const_for_fn))]
 
 mod caller;
+pub(crate) mod metrics;
 
 use std::{fmt::Display, time::Duration};
 
@@ -173,6 +174,25 @@ pub(crate) fn no_quorum_yet(votes: usize, needed: usize, missing: &dyn Display, 
     event!(WARN, votes, needed, %missing, ?lasted, "no quorum yet");
 }
 
+/// So many nodes are in quarantine that nobody can acquire: one line for all of them.
+pub(crate) fn nobody_votes(waiting: usize, nodes: usize, quarantine: Duration, notice: Notice) {
+    let Notice { times, lasted, .. } = notice;
+    event!(
+        WARN,
+        waiting,
+        nodes,
+        ?quarantine,
+        times,
+        ?lasted,
+        "{waiting} of {nodes} nodes are new or may have forgotten leases: nobody can acquire for up to {quarantine:.1?}, \
+         and acquires that may wait for longer do; danger_skip_quarantine skips this on throwaway nodes"
+    );
+}
+
+pub(crate) fn quarantine_over(votes: usize, needed: usize, times: u64) {
+    event!(INFO, votes, needed, times, "quarantine over, a quorum of nodes votes");
+}
+
 pub(crate) fn quorum_back(votes: usize, needed: usize, times: u64) {
     event!(INFO, votes, needed, times, "quorum back");
 }
@@ -180,18 +200,21 @@ pub(crate) fn quorum_back(votes: usize, needed: usize, times: u64) {
 // Acquires, rounds and leases.
 
 pub(crate) fn acquired(held: Held<'_>, rounds: u32, waited: Duration) {
+    metrics::acquired(waited);
     let Held { resource, owner, .. } = held;
     let token = held.token();
     event_for!(held.caller, DEBUG, %resource, %owner, token, rounds, ?waited, "acquired");
 }
 
 /// An acquire has ended without a lease. `outcome` is one word for why.
-pub(crate) fn not_acquired(asked: Asked<'_>, outcome: &str, error: &dyn Display) {
+pub(crate) fn not_acquired(asked: Asked<'_>, outcome: &'static str, error: &dyn Display) {
     let Asked { resource, rounds, waited, .. } = asked;
+    metrics::not_acquired(outcome, waited);
     event_for!(asked.caller, DEBUG, %resource, outcome, rounds, ?waited, %error, "not acquired");
 }
 
 pub(crate) fn round_lost(asked: Asked<'_>, owner: Owner, loss: RoundLoss, granted: usize) {
+    metrics::round_lost(loss);
     let Asked { resource, rounds, waited, .. } = asked;
     event_for!(
         asked.caller,
@@ -281,6 +304,7 @@ pub(crate) fn lease_ending(held: Held<'_>, reason: LossReason) {
 }
 
 pub(crate) fn lease_lost(held: Held<'_>, reason: LossReason) {
+    metrics::lease_lost(reason);
     let Held { resource, owner, .. } = held;
     let token = held.token();
     event_for!(held.caller, WARN, %resource, %owner, token, %reason, "lease lost");

@@ -259,9 +259,9 @@ impl Fleet {
     /// # tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(example());
     /// ```
     ///
-    /// In a tokio runtime with one thread the clock waits for all its tasks, and for what runs in `spawn_blocking`. So a
-    /// blocking acquire in there, which waits for the time to pass, and this would wait for each other: use a runtime
-    /// with several threads there.
+    /// In a tokio runtime with one thread the clock waits for all its tasks, and for what runs in `spawn_blocking`. Where
+    /// one of those does not come to rest within a fifth of a second of real time, as a blocking acquire that waits for
+    /// this very time to pass, the clock is moved all the same, in steps of 10 ms.
     ///
     /// # Panics
     ///

@@ -15,20 +15,16 @@ use quorlock::{
 
 use super::fleet;
 
-/// Every error is one line: it starts in lower case or with a number, and ends without a full stop.
-fn assert_text(error: &(dyn Error + 'static)) {
+/// Every error is one line: it starts in lower case or with a number, and ends without a full stop. And all of it is in
+/// the text: a source would be left out by whoever prints the error alone, or be printed twice.
+fn assert_style(error: &(dyn Error + 'static)) {
     let text = error.to_string();
     let first = text.chars().next().expect("an empty message");
     assert!(!first.is_uppercase(), "{text}");
     assert!(!text.ends_with('.') && !text.contains('\n'), "{text}");
     assert!(!text.contains("secret"), "{text}");
     assert!(!format!("{error:?}").contains("secret"), "{error:?}");
-}
-
-/// And all of it is in the text: a source would be left out by whoever prints the error alone, or printed twice.
-fn assert_style(error: &(dyn Error + 'static)) {
-    assert_text(error);
-    assert!(error.source().is_none(), "{error} has a source");
+    assert!(error.source().is_none(), "{text} has a source");
 }
 
 /// The text of an error, in which the addresses of nodes in memory are replaced by their places.
@@ -70,9 +66,9 @@ async fn busy_and_broken_are_two_things() {
     assert!(!broken.is_contended() && !broken.is_busy());
     assert_eq!(
         shown(&broken, &nodes),
-        "too few nodes answered: granted 0 of 2 needed; what was granted is being released; see to \
-         the nodes that failed, waiting alone does not mend them: nodes 0, 1 (memory:0, memory:1): \
-         not connected: the node has been killed; node 2 (memory:2): no answer yet"
+        "too few nodes answered, granted 0 of 2 needed; what may have been set is being released; \
+         see to the nodes that failed, waiting alone does not mend them: nodes 0, 1 (memory:0, \
+         memory:1): not connected: the node has been killed; node 2 (memory:2): not asked"
     );
     let reports = broken.nodes().unwrap();
     assert_eq!((reports.denials().count(), reports.failures().count()), (0, 2));
@@ -82,7 +78,8 @@ async fn busy_and_broken_are_two_things() {
 #[tokio::test]
 async fn a_contended_error_says_when_to_try_again() {
     let nodes = fleet();
-    let redlock = Redlock::connect(&nodes).await.unwrap();
+    let builder = Redlock::builder().nodes(&nodes).max_ttl(Duration::from_secs(30));
+    let redlock = builder.connect().await.unwrap();
     let lease = redlock.acquire("r").ttl(Duration::from_secs(30)).await.unwrap();
     let busy = redlock.try_acquire("r").await.unwrap_err();
     let AcquireError::Contended { expires_in: Some(expires_in), .. } = busy else {
@@ -100,13 +97,14 @@ async fn acquire_errors_that_send_nothing() {
     let empty = redlock.acquire("").await.unwrap_err();
     assert_eq!(
         shown(&empty, &nodes),
-        "the resource cannot be locked, and nothing was sent: a resource needs a name of at least \
-         one byte"
+        "the resource cannot be locked, and nothing was sent: it has no name, see whether a \
+         variable was never set"
     );
     let long = redlock.acquire(vec![b'x'; 65_537]).await.unwrap_err();
     assert_eq!(
         shown(&long, &nodes),
-        "the resource cannot be locked, and nothing was sent: a resource may have at most 65536 bytes, lock a digest of it instead, bytes=65537"
+        "the resource cannot be locked, and nothing was sent: its key has 65537 \
+         bytes, of at most 65536, lock a digest of it instead"
     );
     let ttl = redlock.acquire("r").ttl(Duration::from_millis(9)).await.unwrap_err();
     assert_eq!(
@@ -210,9 +208,9 @@ async fn connect_and_close_errors() {
     let few = Redlock::connect(&nodes).await.unwrap_err();
     assert_eq!(
         shown(&few, &nodes),
-        "too few nodes could be reached within the connect timeout: 1 of 2 needed; nothing was \
-         locked or left there; see to those that are down and to their addresses, or use \
-         Builder::build, which does not wait for nodes: node 0 (memory:0): ready; nodes 1, 2 \
+        "1 of 2 needed nodes could be used within the connect timeout, and nothing was locked; see \
+         to the others and to their addresses, or use Builder::build, which does not wait for \
+         nodes: node 0 (memory:0): ready; nodes 1, 2 \
          (memory:1, memory:2): down, the node has been killed"
     );
     nodes.iter().for_each(MemoryNode::restart);
@@ -258,7 +256,7 @@ fn configuration_errors() {
         ),
         (
             build(Redlock::builder().node(&node).ttl(Duration::ZERO)),
-            "ttl is 0ns and must be between 10ms and 30s",
+            "ttl is 0ns and must be between 10ms and 10s",
         ),
         (
             build(Redlock::builder().node(&node).node_timeout(Duration::MAX)),
@@ -306,7 +304,7 @@ fn no_error_and_no_debug_output_shows_a_password() {
         let error = builder.build().expect_err(url);
         let ConfigError::Address { wrong } = &error else { panic!("{error:?}") };
         assert_eq!(wrong.iter().map(|wrong| wrong.index).collect::<Vec<_>>(), [0], "{error:?}");
-        assert_text(&error);
+        assert_style(&error);
     }
 }
 
@@ -362,6 +360,12 @@ fn node_errors_and_refusals() {
         Refusal::MissingRight { command: text(), message: text() },
         Refusal::WrongCredentials { message: text() },
         Refusal::PasswordMissing { message: text() },
+        Refusal::NoSuchDatabase { database: 99, message: text() },
+        Refusal::Sentinel,
+        Refusal::ProtectedMode { message: text() },
+        Refusal::MissingCommand { command: text(), message: text() },
+        Refusal::NotRedis { message: text() },
+        Refusal::NotThrowaway,
         Refusal::Cluster,
         Refusal::OtherFleet { other: text(), configured: text() },
         Refusal::TooOld { version: text() },

@@ -16,7 +16,8 @@ const DURATIONS: [&str; 9] = [
     "counter_retention",
     "max_hold",
 ];
-const TEXTS: [&str; 2] = ["key_prefix", "fleet"];
+const TEXTS: [&str; 3] = ["key_prefix", "fleet", "label"];
+const FLAGS: [&str; 2] = ["require_all_nodes", "wait_through_outages"];
 
 #[track_caller]
 fn told(text: &str) -> String {
@@ -28,14 +29,18 @@ fn wrong_settings_say_what_is_wrong_and_what_to_write() {
     assert_eq!(told("tll=10s"), "there is no setting `tll`, did you mean `ttl`?");
     assert_eq!(
         told("password=hunter2"),
-        "there is no setting `password`, known=`ttl`, `max_ttl`, `wait`, `min_validity`, \
+        "there is no setting `password`, there are `ttl`, `max_ttl`, `wait`, `min_validity`, \
          `node_timeout`, `connect_timeout`, `close_timeout`, `counter_retention`, `max_hold`, \
-         `key_prefix`, `fleet`"
+         `key_prefix`, `fleet`, `label`, `require_all_nodes`, `wait_through_outages`"
     );
-    let duration = "must be a whole number and a unit (us, ms, s, m, h or d), as in `10s`";
-    assert_eq!(told("wait=1s ttl=10"), format!("`ttl` {duration}, value=`10`"));
-    assert_eq!(told("ttl=1.5s"), format!("`ttl` {duration}, value=`1.5s`"));
-    assert_eq!(told("fleet="), "`fleet` must be text without blanks, value=``");
+    let duration = "and must be a whole number and a unit (us, ms, s, m, h or d), as in `10s`";
+    assert_eq!(told("wait=1s ttl=10"), format!("`ttl` is `10` {duration}"));
+    assert_eq!(told("ttl=1.5s"), format!("`ttl` is `1.5s` {duration}"));
+    assert_eq!(
+        told("require_all_nodes=yes"),
+        "`require_all_nodes` is `yes` and must be `true` or `false`"
+    );
+    assert_eq!(told("fleet="), "`fleet` is `` and must be text without blanks");
     assert_eq!(told("ttl=1s ttl=1s"), "`ttl` is given twice, leave one of them");
     assert_eq!(
         told("ttl = 10s"),
@@ -106,6 +111,7 @@ fn written() -> impl Strategy<Value = Vec<String>> {
     let mut each: Vec<BoxedStrategy<String>> =
         DURATIONS.map(|name| duration(name).boxed()).to_vec();
     each.extend(TEXTS.map(|name| text(name).boxed()));
+    each.extend(FLAGS.map(|name| any::<bool>().prop_map(move |on| format!("{name}={on}")).boxed()));
     each.prop_flat_map(|all| {
         let count = all.len();
         proptest::sample::subsequence(all, 0..=count).prop_shuffle()
@@ -132,7 +138,7 @@ proptest! {
         let text = format!("{name}={value}");
         match text.parse::<Settings>() {
             Ok(settings) => prop_assert_eq!(&settings.to_string().parse::<Settings>().unwrap(), &settings),
-            Err(SettingsError::Value { name, .. }) => prop_assert!(DURATIONS.contains(&&*name)),
+            Err(SettingsError::Value { name, .. }) => prop_assert!(DURATIONS.contains(&&*name) || FLAGS.contains(&&*name)),
             Err(error) => {
                 let shown = format!("{error} {error:?}");
                 prop_assert!(!shown.contains(&value), "{}: {}", text, shown);

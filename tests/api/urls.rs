@@ -29,7 +29,7 @@ fn each_wrong_url_is_told_which_part_is_wrong_and_what_to_write() {
                   `#` as %23 and `@` as %40";
     let no_host = "the host is missing, write `redis://host:port`, with credentials \
                    `redis://user:password@host:port`";
-    let blank = "there is a blank or a control character in it, take it out (in a password write a \
+    let blank = "there is a blank or a control character, take it out (in a password write a \
                  blank as %20), and give each URL by itself";
     let no_number = "the port must be a number from 1 to 65535, write `redis://host:port`, with \
                      credentials `redis://user:password@host:port`";
@@ -204,15 +204,15 @@ fn each_wrong_url_is_told_which_part_is_wrong_and_what_to_write() {
         (
             "redis://10.0.0.1?timeout=5",
             Query,
-            "a parameter `timeout` is not known, leave it out, and set on the builder what it sets, \
-             known=`protocol`",
+            "there is a parameter `timeout` beside the known ones (`protocol`), leave it out, and set on \
+             the builder what it is to set",
             "redis://10.0.0.1?***",
         ),
         (
             "redis://10.0.0.1?hunter2",
             Query,
-            "a parameter is not known, leave it out, and set on the builder what it sets, \
-             known=`protocol`",
+            "there is a parameter beside the known ones (`protocol`), leave it out, and set on \
+             the builder what it is to set",
             "redis://10.0.0.1?***",
         ),
         (
@@ -246,7 +246,8 @@ fn each_wrong_url_is_told_which_part_is_wrong_and_what_to_write() {
     ];
     let mut wrong = String::new();
     for (url, part, reason, shown) in cases {
-        let expected = (part, format!("{reason}, url=`{shown}`"));
+        let text = if shown.is_empty() { reason.into() } else { format!("in `{shown}` {reason}") };
+        let expected = (part, text);
         let was = told(url);
         if was != expected {
             writeln!(wrong, "{url:?}\n  is told {was:?}\n  and not {expected:?}").unwrap();
@@ -262,10 +263,9 @@ fn every_wrong_url_of_a_list_is_named() {
     assert_eq!(
         error.to_string(),
         "the addresses of 2 nodes cannot be used: \
-         node 0: the port is missing after `:`, write it, or leave out the `:` for 6379, \
-         url=`redis://10.0.0.1:`; \
-         node 2: the database must be a number, as in `redis://host/3`, \
-         url=`redis://***@10.0.0.3/x`"
+         node 0: in `redis://10.0.0.1:` the port is missing after `:`, write it, or leave out the `:` \
+         for 6379; \
+         node 2: in `redis://***@10.0.0.3/x` the database must be a number, as in `redis://host/3`"
     );
     let ConfigError::Address { wrong } = error else { unreachable!() };
     assert_eq!(wrong.iter().map(|wrong| wrong.index).collect::<Vec<_>>(), [0, 2]);
@@ -300,9 +300,9 @@ fn a_url_for_tls_without_the_feature_names_it() {
     let error = Redlock::builder().node("rediss://app:hunter2@10.0.0.1").build().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the address of node 0 cannot be used: it asks for TLS, which is not compiled in, enable \
-         the feature `tls-rustls-ring` (or `tls-rustls`, and install a crypto provider), or write \
-         `redis://`, url=`rediss://***@10.0.0.1`"
+        "the address of node 0 cannot be used: `rediss://***@10.0.0.1` asks for TLS, which is not \
+         compiled in, enable the feature `tls-rustls-ring` of quorlock (or `tls-rustls`, and install \
+         a crypto provider), or write `redis://`"
     );
 }
 

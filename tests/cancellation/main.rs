@@ -14,6 +14,7 @@
 )]
 
 mod acquire;
+mod holds;
 mod node;
 mod pending;
 mod release;

@@ -68,6 +68,11 @@ impl<W: Fn(Event)> Worker<W> {
                 Err(AcquireError::NoQuorum { .. } | AcquireError::Crowded { .. }) => {
                     self.count(Count::NoQuorum);
                 }
+                Err(AcquireError::Quarantined { remaining, .. }) => {
+                    self.count(Count::NoQuorum);
+                    // It is said at once where it cannot end in time.
+                    std::thread::sleep(remaining.min(100 * MS));
+                }
                 Err(AcquireError::TooLate { .. }) => self.count(Count::TooLate),
                 Err(other) => panic!("{other}"),
             }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorlock::{Redlock, node::MemoryNode};
+use quorlock::{LossReason, Redlock, ReleaseError, node::MemoryNode};
 
 use super::{SOON, tokio_threads};
 
@@ -31,7 +31,38 @@ fn block_everywhere(nodes: &[MemoryNode]) {
     assert!(redlock.try_acquire("r").blocking().unwrap_err().is_contended());
     lease.blocking_release().unwrap();
     drop(redlock.acquire("r").blocking().unwrap());
-    redlock.blocking_close().unwrap();
+
+    let short = redlock.acquire("r").ttl(Duration::from_millis(200)).without_renewal();
+    let short = short.blocking().unwrap();
+    assert!(short.blocking_extend().unwrap() > Duration::from_millis(100));
+    assert_eq!(short.blocking_ending(), Ok(LossReason::NotRenewed));
+    assert_eq!(short.blocking_lost().unwrap().reason, LossReason::NotRenewed);
+    assert_eq!(short.signal().blocking_lost(), short.blocking_lost());
+    drop(short);
+
+    let ran = redlock.acquire("r").blocking_run(|lease| {
+        let busy = redlock.try_acquire("r").blocking().unwrap_err();
+        (lease.token(), busy.is_contended())
+    });
+    let ran = ran.unwrap();
+    assert!(ran.output.0.is_ok() && ran.output.1 && ran.lost.is_none());
+    let short = redlock.acquire("r").ttl(Duration::from_millis(50)).without_renewal();
+    let ran = short.blocking_run(|lease| lease.blocking_lost().unwrap()).unwrap();
+    assert_eq!(ran.lost, Some(ran.output));
+
+    let worker = redlock.reentrant();
+    let outer = worker.acquire("r").ttl(Duration::from_secs(5)).blocking().unwrap();
+    let inner = worker.try_acquire("r").blocking().unwrap();
+    assert_eq!((inner.owner(), inner.ttl()), (outer.owner(), Duration::from_secs(5)));
+    inner.blocking_release().unwrap();
+    outer.check().unwrap();
+    outer.blocking_release().unwrap();
+
+    let held = redlock.acquire("r").blocking().unwrap();
+    assert_eq!(redlock.blocking_close().unwrap().held, 1);
+    assert_eq!(redlock.blocking_shutdown().unwrap().released, 1);
+    assert_eq!(held.blocking_lost().unwrap().reason, LossReason::ShutDown);
+    assert!(matches!(held.blocking_release(), Err(ReleaseError::ShutDown)));
 }
 
 /// Runs it there, on a thread of its own, so that a hang fails too.

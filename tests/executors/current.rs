@@ -9,6 +9,7 @@ use std::{
 
 use quorlock::{
     AcquireError, Builder, CloseError, ConnectError, ExtendError, Lease, Redlock, ReleaseError,
+    ShutdownError,
     node::MemoryNode,
     protocol::LossReason,
     runtime::{CurrentRuntimeError, Runtime, TokioRuntime},
@@ -293,7 +294,21 @@ fn the_blocking_form_on_the_thread_itself_is_an_error_and_does_not_hang() {
         let redlock = connect_here(&nodes).await;
         let refused = redlock.acquire("r").blocking().unwrap_err();
         assert!(matches!(refused, AcquireError::WouldDeadlock), "{refused}");
+        let worker = redlock.reentrant();
+        let refused = worker.acquire("r").blocking().unwrap_err();
+        assert!(matches!(refused, AcquireError::WouldDeadlock), "{refused}");
+        let refused = redlock.acquire("r").blocking_run(|_| ()).unwrap_err();
+        assert!(matches!(refused, AcquireError::WouldDeadlock), "{refused}");
+        let shared = worker.acquire("shared").await.unwrap();
+        let another = worker.acquire("shared").await.unwrap();
+        another.blocking_release().unwrap();
+        let refused = shared.blocking_release().unwrap_err();
+        assert!(matches!(refused, ReleaseError::WouldDeadlock), "{refused}");
         let lease = redlock.acquire("r").await.unwrap();
+        assert_eq!(lease.blocking_extend(), Err(ExtendError::WouldDeadlock));
+        assert!(lease.blocking_ending().is_err() && lease.blocking_lost().is_err());
+        assert!(lease.signal().blocking_lost().is_err());
+        lease.check().unwrap();
         let refused = lease.blocking_release().unwrap_err();
         assert!(matches!(refused, ReleaseError::WouldDeadlock), "{refused}");
         eventually_here("it is released all the same", || nodes.keys() == 0).await;
@@ -308,6 +323,15 @@ fn the_blocking_form_on_the_thread_itself_is_an_error_and_does_not_hang() {
         assert!(matches!(redlock.acquire("r").await.unwrap_err(), AcquireError::Closed));
         redlock.close().await.unwrap();
         redlock.blocking_close().unwrap();
+        redlock.blocking_shutdown().unwrap();
+
+        let redlock = connect_here(&nodes).await;
+        let held = redlock.acquire("r").await.unwrap();
+        assert_eq!(redlock.blocking_shutdown(), Err(ShutdownError::WouldDeadlock));
+        // What is known already is said anywhere.
+        assert_eq!(held.blocking_lost().unwrap().reason, LossReason::ShutDown);
+        assert_eq!(held.blocking_ending(), Ok(LossReason::ShutDown));
+        assert_eq!(redlock.shutdown().await.unwrap().released, 1);
     });
     assert_eq!(nodes.keys(), 0);
 }

@@ -13,9 +13,11 @@
 )]
 
 mod fixture;
+mod holds;
 mod hostile;
 mod panicking_wakers;
 mod panics;
 mod refused_tasks;
+mod shutdown;
 mod times;
 mod wakers;

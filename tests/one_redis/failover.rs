@@ -69,12 +69,13 @@ async fn a_replica_that_missed_the_last_grants_gives_one_holder_and_rising_token
     // What a log has of it, in this order.
     let address = pair.address();
     let said = [
-        log::first(failed, &[&address, "node lost"]),
+        log::first(failed, &[&address, "node down"]),
         log::first(failed, &[&address, "forgotten leases"]),
         log::first(failed, &["missed:held", "lease lost"]),
         log::first(failed, &[&address, "node admitted"]),
     ];
     assert!(said.is_sorted_by_key(|(at, _)| *at), "{said:#?}");
+    log::first(failed, &[&address, "quorum lost"]);
     for (at, line) in said {
         println!("{:>8.3} s {line}", (at - failed).as_secs_f64());
     }

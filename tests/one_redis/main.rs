@@ -14,8 +14,10 @@
 )]
 
 mod failover;
+mod kept;
 mod lives_on;
 mod log;
+mod managed;
 mod other_locks;
 mod pair;
 mod planned;

@@ -1,4 +1,5 @@
-//! Goal: controls. The schedule of `failover.rs` gives two holders to a plain `SET NX PX`, and to `rlock`.
+//! Goal: controls. The schedule of `failover.rs` gives two holders to a plain `SET NX PX`, and to `rlock`. As long as
+//! nothing fails, `rlock` and this crate exclude each other.
 //!
 //! Method: the same pair, replication cut, the master killed. Both holders are asked whether they hold at the same
 //! instant: the key of each stands, or its library says so.
@@ -8,7 +9,7 @@ use std::time::Duration;
 use quorlock_harness::redis;
 use rlock::{AcquireOptions, LeaseState, async_lock::RLock};
 
-use super::{Pair, SECOND};
+use super::{Pair, SECOND, SOON, client};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -58,4 +59,17 @@ async fn rlock_has_two_holders() {
         (LeaseState::Active, LeaseState::Active),
         "both are told that they hold it"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rlock_and_quorlock_keep_each_other_out() {
+    let pair = Pair::start();
+    let (quorlock, rlock) = (client(&pair).await, RLock::new(pair.url()).await.unwrap());
+    let lease = quorlock.acquire("both").await.unwrap();
+    assert!(rlock.try_acquire_mutex("both").await.unwrap().is_none());
+    lease.release().await.unwrap();
+    let mut guard = rlock.try_acquire_mutex("both").await.unwrap().expect("it is free");
+    assert!(quorlock.try_acquire("both").await.unwrap_err().is_contended());
+    guard.release().await.unwrap();
+    quorlock.acquire("both").wait(SOON).await.unwrap().release().await.unwrap();
 }

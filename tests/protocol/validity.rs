@@ -4,7 +4,7 @@
 //! over durations up to the largest, beside an oracle in 128-bit nanoseconds that cannot overflow.
 
 use proptest::prelude::*;
-use quorlock::protocol::validity::{deadline, left, wire_millis};
+use quorlock::protocol::validity::{deadline, kept_for, left, wire_millis};
 
 use super::*;
 use quorlock::protocol::Drift;
@@ -34,6 +34,35 @@ fn drifts() -> impl Strategy<Value = Drift> {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_ttl_for_a_promise_keeps_it_and_is_the_shortest_but_for_nanoseconds(
+        promised in 0..=1_000_000_000_000_000u64, per_mille in 0..=Drift::MAX_PER_MILLE, fixed in 0..=2_000_000_000u64,
+    ) {
+        let promised = Duration::from_nanos(promised);
+        let drift = Drift::new(per_mille, Duration::from_nanos(fixed));
+        let ttl = drift.ttl_for(promised);
+        prop_assert!(ttl - drift.of(ttl) >= promised);
+        let shorter = ttl.saturating_sub(Duration::from_nanos(4));
+        prop_assert!(ttl.is_zero() || shorter.saturating_sub(drift.of(shorter)) < promised || promised.is_zero());
+    }
+
+    #[test]
+    fn no_ttl_is_too_short_for_a_promise_of_any_size(promised in durations(), drift in drifts()) {
+        let ttl = drift.ttl_for(promised);
+        prop_assert!(ttl.saturating_sub(drift.of(ttl)) >= promised || ttl >= Duration::from_nanos(u64::MAX));
+    }
+
+    #[test]
+    fn a_node_whose_clock_is_fast_by_the_drift_keeps_a_key_for_what_is_left(
+        left in 0..=1_000_000_000_000_000u64, per_mille in 0..=Drift::MAX_PER_MILLE,
+    ) {
+        let (left, drift) = (Duration::from_nanos(left), Drift::new(per_mille, Duration::ZERO));
+        let kept = kept_for(left, drift);
+        // A clock that is ahead by a share of p shows what was kept after 1 / (1 + p) of it.
+        let passed = kept.as_nanos() * 1000 / (1000 + u128::from(per_mille));
+        prop_assert!(passed >= left.as_nanos());
+    }
 
     #[test]
     fn never_more_than_ttl_minus_elapsed_minus_drift(

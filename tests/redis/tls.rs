@@ -3,7 +3,10 @@
 //!
 //! Method: real servers with the certificates of an authority that lives as long as the test.
 
-use quorlock::{Builder, ConnectError, Redlock};
+use quorlock::{
+    Builder, ConnectError, Redlock,
+    node::{NodeState, Refusal},
+};
 use quorlock_harness::{Cluster, Server, TestCa};
 
 use super::{MS, SECOND, SOON, chain, connected, no_key_within, patient};
@@ -12,11 +15,16 @@ fn encrypted(cluster: &Cluster) -> Builder {
     patient().nodes(cluster.iter().map(Server::tls_url))
 }
 
-/// The text of a connect that must fail because of TLS.
+/// The text of a connect that must fail because of TLS, on every node.
 fn refused(builder: Builder) -> String {
     let error = builder.connect_timeout(3 * SECOND).blocking_connect().unwrap_err();
-    assert!(matches!(error, ConnectError::NoQuorum { ready: 0, .. }), "{error:?}");
-    chain(&error)
+    let ConnectError::Refused { nodes } = &error else { panic!("{error:?}") };
+    for (_, state) in nodes.iter() {
+        assert!(matches!(state, NodeState::Refused(Refusal::Tls { .. })), "{error:?}");
+    }
+    let text = chain(&error);
+    println!("{text}");
+    text
 }
 
 fn lock_and_release(redlock: &Redlock, cluster: &Cluster) {
@@ -77,6 +85,16 @@ fn a_client_certificate_is_sent_where_one_is_required() {
     let stranger = TestCa::new();
     let strange = trusting().tls_identity(stranger.client_cert_pem(), stranger.client_key_pem());
     refused(strange.node_timeout(100 * MS));
+}
+
+#[test]
+fn a_port_without_tls_is_named() {
+    let ca = TestCa::new();
+    let cluster = Cluster::start(3);
+    let urls = cluster.iter().map(|server| server.url().replacen("redis", "rediss", 1));
+    let builder = patient().nodes(urls).tls_ca(ca.ca_pem()).connect_timeout(SECOND);
+    let text = chain(&builder.blocking_connect().unwrap_err());
+    assert!(text.contains("as of a port without TLS: write redis://"), "{text}");
 }
 
 #[test]

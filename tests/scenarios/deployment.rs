@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use quorlock::{AcquireError, node::NodeState};
+use quorlock::{AcquireError, Redlock, node::NodeState};
 use quorlock_harness::{Cluster, eventually};
 
 use super::{MS, SECOND, SOON, all_ready, alone, quarantine, ready, settings, token};
@@ -27,7 +27,7 @@ fn a_new_deployment_waits_the_quarantine_and_says_why() {
         .collect();
     assert!(remaining.iter().all(|left| !left.is_zero() && *left <= quarantine(MAX_TTL)));
     let error = redlock.try_acquire("r").blocking().unwrap_err();
-    assert!(matches!(error, AcquireError::NoQuorum { granted: 0, .. }), "{error}");
+    assert!(matches!(error, AcquireError::Quarantined { .. }), "{error}");
     let text = error.to_string();
     assert!(text.contains("quarantine") && text.contains("danger_skip_quarantine"), "{text}");
     let lease = redlock.acquire("r").wait(SOON).blocking().unwrap();
@@ -37,6 +37,45 @@ fn a_new_deployment_waits_the_quarantine_and_says_why() {
     assert!(waited < quarantine(MAX_TTL) + 2 * SECOND, "{waited:?}");
     all_ready(&redlock);
     assert!(token(&lease) > 1_700_000_000_000_000, "counters begin at the wall clock");
+}
+
+/// Nothing is set but the nodes.
+#[test]
+fn the_first_acquire_of_a_new_deployment_is_granted_in_one_call_with_the_defaults() {
+    let _turn = alone();
+    let cluster = Cluster::start(3);
+    let start = Instant::now();
+    let redlock = Redlock::builder().nodes(cluster.urls()).blocking_connect().unwrap();
+    let lease = redlock.acquire("r").blocking().unwrap_or_else(|error| panic!("{error}"));
+    let waited = start.elapsed();
+    println!("the first grant with the defaults came after {waited:?}");
+    assert!(lease.is_valid() && waited >= quarantine(10 * SECOND), "{waited:?}");
+}
+
+#[test]
+fn a_client_is_ready_when_a_quorum_votes_and_says_until_then_why_it_is_not() {
+    let _turn = alone();
+    let cluster = Cluster::start(3);
+    let start = Instant::now();
+    let redlock = settings(&cluster, MAX_TTL).blocking_connect().unwrap();
+    let error = redlock.blocking_ready(100 * MS).unwrap_err();
+    assert_eq!((error.votes, error.needed, error.waited), (0, 2, 100 * MS));
+    assert!(error.remaining().unwrap() <= quarantine(MAX_TTL));
+    let text = error.to_string();
+    assert!(text.contains("wait for longer") && text.contains("quarantine"), "{text}");
+    // One that is not waited for to its end changes nothing.
+    drop(redlock.ready(SOON));
+    redlock.blocking_ready(SOON).unwrap();
+    assert!(start.elapsed() >= quarantine(MAX_TTL), "{:?}", start.elapsed());
+    redlock.try_acquire("r").blocking().unwrap().blocking_release().unwrap();
+    cluster[0].kill();
+    eventually("it is seen", SOON, || redlock.nodes()[0].state != NodeState::Ready);
+    redlock.blocking_ready(Duration::ZERO).unwrap();
+    cluster[1].kill();
+    eventually("it is seen", SOON, || redlock.nodes()[1].state != NodeState::Ready);
+    let error = redlock.blocking_ready(100 * MS).unwrap_err();
+    assert_eq!((error.votes, error.remaining()), (1, None));
+    assert!(error.to_string().contains("see to the nodes"), "{error}");
 }
 
 #[test]
@@ -65,7 +104,8 @@ fn a_strict_fleet_admits_no_node_until_an_operator_says_so() {
     let start = Instant::now();
     while start.elapsed() < quarantine(MAX_TTL) * 2 {
         let error = strict.acquire("r").wait(100 * MS).blocking().unwrap_err();
-        assert!(matches!(error, AcquireError::NoQuorum { .. }), "{error}");
+        assert!(matches!(error, AcquireError::Quarantined { .. }), "{error}");
+        std::thread::sleep(10 * MS);
     }
     let over = |node: &quorlock::node::NodeStatus| {
         node.state == NodeState::Quarantined { remaining: Duration::ZERO }

@@ -105,6 +105,7 @@ impl Arena {
                 Err(
                     AcquireError::Contended { .. }
                     | AcquireError::NoQuorum { .. }
+                    | AcquireError::Quarantined { .. }
                     | AcquireError::TooLate { .. },
                 ) => {
                     self.refused.fetch_add(1, Ordering::Relaxed);

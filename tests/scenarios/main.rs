@@ -23,6 +23,7 @@ mod deployment;
 mod fields;
 mod grants;
 mod guard;
+mod held;
 mod identity;
 mod idle;
 mod joining;
@@ -44,6 +45,7 @@ mod rights;
 mod rolling;
 mod scripts;
 mod short_lived;
+mod shutdown;
 mod tokens;
 
 use std::{

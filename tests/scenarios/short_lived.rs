@@ -11,8 +11,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use quorlock::Redlock;
-use quorlock_harness::{Cluster, Companion};
+use quorlock::{
+    Redlock,
+    node::{MemoryNode, NodeSpec, NodeState},
+};
+use quorlock_harness::{Cluster, Companion, Server};
 
 use super::{MARKER, SECOND, alone, quarantine};
 
@@ -44,7 +47,7 @@ fn one_after_the_other(
     after_each: impl Fn(),
 ) -> Option<(usize, Duration)> {
     let began = Instant::now();
-    let ttl = ttl.map_or("-".to_owned(), |ttl| ttl.as_millis().to_string());
+    let ttl = ttl.map_or_else(|| "-".to_owned(), |ttl| ttl.as_millis().to_string());
     let orders = format!("{ttl} {}", cluster.urls().join(" "));
     for process in 1..=most {
         let born = Instant::now();
@@ -114,4 +117,41 @@ fn processes_whose_time_is_forgotten_get_nothing_admitted() {
     };
     let test = "short_lived::processes_whose_time_is_forgotten_get_nothing_admitted";
     assert_eq!(one_after_the_other(test, &cluster, Some(2 * SECOND), SECOND, 10, forget), None);
+}
+
+/// Of a client that comes and goes on from what another one has counted, on nodes of either kind.
+fn goes_on(restart: impl Fn(), spec: impl Fn() -> NodeSpec) {
+    let connect = || Redlock::builder().node(spec()).blocking_connect().unwrap();
+    let remaining = |redlock: &Redlock| match redlock.nodes()[0].state {
+        NodeState::Quarantined { remaining } => remaining,
+        ref other => panic!("{other:?}"),
+    };
+    let whole = quarantine(10 * SECOND);
+    restart();
+    let first = connect();
+    let began = Instant::now();
+    while remaining(&first) > whole - 2 * SECOND {
+        std::thread::sleep(SECOND / 20);
+    }
+    drop(first);
+    let left = remaining(&connect());
+    let passed = began.elapsed();
+    println!("{left:?} are left after {passed:?}");
+    assert!(left < whole - SECOND, "{left:?} are left");
+    assert!(left >= whole - passed - SECOND / 10, "{left:?} are left after {passed:?}");
+    restart();
+    let left = remaining(&connect());
+    assert!(left > whole - SECOND, "{left:?} are left, though it has forgotten again");
+}
+
+#[test]
+fn who_comes_later_goes_on_from_what_was_counted_on_a_server() {
+    let server = Server::start();
+    goes_on(|| server.restart_empty(), || NodeSpec::from(server.url()));
+}
+
+#[test]
+fn who_comes_later_goes_on_from_what_was_counted_on_a_node_in_memory() {
+    let node = MemoryNode::new();
+    goes_on(|| node.restart(), || NodeSpec::from(&node));
 }

@@ -61,6 +61,29 @@ fn on_another_thread_of_a_runtime_with_one() {
     paused(test());
 }
 
+/// Tokio moves no clock while such a thread is at work, and this one waits for the clock.
+#[test]
+fn who_waits_on_another_thread_of_a_runtime_with_one_is_not_waited_for() {
+    let test = async || {
+        let fleet = Fleet::new(5);
+        let redlock = fleet.redlock();
+        let _other = fleet.hold("r").await;
+        let lease = redlock.acquire("kept").await.unwrap();
+        let lost = redlock.acquire("lost").without_renewal().await.unwrap();
+        let waits = tokio::task::spawn_blocking(move || {
+            redlock.acquire("r").wait(20 * SECOND).blocking().unwrap_err()
+        });
+        fleet.advance(21 * SECOND).await;
+        lease.check().unwrap();
+        assert!(lost.check().is_err());
+        assert!(waits.await.unwrap().is_contended());
+    };
+    let began = std::time::Instant::now();
+    one_thread(test());
+    paused(test());
+    assert!(began.elapsed() < 20 * SECOND, "{:?}", began.elapsed());
+}
+
 #[test]
 fn on_the_thread_itself_they_say_so() {
     one_thread(async {

@@ -126,14 +126,19 @@ fn tasks_of_a_runtime_with_one_thread_have_run_when_the_clock_has_been_moved() {
 
 #[test]
 fn a_lease_is_renewed_for_hours() {
-    everywhere(async |fleet: Fleet| {
+    let renewed = async |fleet: Fleet, time: Duration| {
         let redlock = fleet.redlock();
         let lease = redlock.acquire("r").await.unwrap();
-        fleet.advance(6 * 3600 * SECOND).await;
+        fleet.advance(time).await;
         assert!(lease.check().unwrap() > 6 * SECOND);
         assert!(fleet.redlock().try_acquire("r").await.unwrap_err().is_contended());
         lease.release().await.unwrap();
-    });
+    };
+    everywhere(async |fleet: Fleet| renewed(fleet, 3600 * SECOND).await);
+    let began = Instant::now();
+    paused(async { renewed(Fleet::new(5), 8 * 3600 * SECOND).await });
+    println!("eight hours: {:?}", began.elapsed());
+    assert!(began.elapsed() < 20 * SECOND);
 }
 
 /// An advance that is polled once, and not waited for.
@@ -144,7 +149,8 @@ async fn abandoned(fleet: &Fleet) {
 
 #[test]
 fn an_advance_that_is_abandoned_leaves_the_clock_where_it_is() {
-    everywhere(async |fleet: Fleet| {
+    let test = async || {
+        let fleet = Fleet::new(5);
         let redlock = fleet.redlock();
         let lease = redlock.acquire("r").without_renewal().await.unwrap();
         for _ in 0..3 {
@@ -157,6 +163,19 @@ fn an_advance_that_is_abandoned_leaves_the_clock_where_it_is() {
         fleet.advance(5 * SECOND).await;
         lease.check().unwrap();
         fleet.advance(5 * SECOND).await;
+        assert!(lease.check().is_err());
+    };
+    paused(test());
+    one_thread(test());
+    // On another thread it may have got anywhere before it is dropped. It must be of use afterwards.
+    everywhere(async |fleet: Fleet| {
+        let redlock = fleet.redlock();
+        for _ in 0..10 {
+            abandoned(&fleet).await;
+            redlock.acquire("r").await.unwrap().release().await.unwrap();
+        }
+        let lease = redlock.acquire("r").without_renewal().await.unwrap();
+        fleet.advance(10 * SECOND).await;
         assert!(lease.check().is_err());
     });
 }
@@ -175,6 +194,24 @@ fn a_clock_that_was_not_paused_goes_on_when_it_has_been_moved() {
         assert!(moved >= 60 * SECOND + 30 * MS && moved < 90 * SECOND, "{moved:?}");
     };
     one_thread(test);
+}
+
+#[test]
+fn a_task_that_never_rests_does_not_stop_the_clock() {
+    let test = async || {
+        let fleet = Fleet::new(5);
+        let lease = fleet.redlock().acquire("r").await.unwrap();
+        let restless = tokio::spawn(async {
+            loop {
+                tokio::task::yield_now().await;
+            }
+        });
+        fleet.advance(10 * SECOND).await;
+        lease.check().unwrap();
+        restless.abort();
+    };
+    paused(test());
+    one_thread(test());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! quorlock beside a bare fan-out, rslock and redlock, on five real servers in one run.
+//! quorlock beside a bare fan-out, rslock and redlock, on five real servers in one run; and beside rlock, on one.
 //!
 //! The contenders take turns in short blocks, so that whatever else the machine does hits all alike.
 //! Only ratios within one run mean anything; absolute times say how fast the machine was that minute.
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     };
     let started = Instant::now();
     println!(
-        "five redis-servers and their clients on one machine with {} processors{}",
+        "redis-servers and their clients on one machine with {} processors{}",
         thread::available_parallelism().map_or(1, usize::from),
         if options.quick { ", a quick run" } else { "" },
     );

@@ -8,8 +8,8 @@ const USAGE: &str = "\
 usage: cargo run --release -p quorlock-compare -- [--quick] [--runs N] [--only SCENARIO,..] [--contenders NAME,..]
   --quick     shorter turns and fewer of them
   --runs      all of it N times, and in the end the median of the runs for each number and each ratio
-  scenarios:  sequential, current, tasks, hung, dead
-  contenders: floor-caller, floor-thread, quorlock, classic, quorlock-current, classic-current, rslock, redlock";
+  scenarios:  sequential, current, tasks, hung, dead, one, one-tasks
+  contenders: floor-caller, floor-thread, quorlock, classic, quorlock-current, classic-current, rslock, redlock, rlock";
 
 /// The scenarios by name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -19,11 +19,25 @@ pub(crate) enum Scenario {
     Tasks,
     Hung,
     Dead,
+    One,
+    OneTasks,
 }
 
 impl Scenario {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Sequential, Self::Current, Self::Tasks, Self::Hung, Self::Dead];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Sequential,
+        Self::Current,
+        Self::Tasks,
+        Self::Hung,
+        Self::Dead,
+        Self::One,
+        Self::OneTasks,
+    ];
+
+    /// How many servers it has.
+    pub(crate) const fn nodes(self) -> usize {
+        if matches!(self, Self::One | Self::OneTasks) { 1 } else { 5 }
+    }
 
     pub(crate) const fn title(self) -> &'static str {
         match self {
@@ -32,6 +46,8 @@ impl Scenario {
             Self::Tasks => "256 tasks on 256 resources",
             Self::Hung => "one of five nodes hung (SIGSTOP)",
             Self::Dead => "one of five nodes dead (SIGKILL)",
+            Self::One => "one server",
+            Self::OneTasks => "one server, 256 tasks on 256 resources",
         }
     }
 
@@ -43,6 +59,8 @@ impl Scenario {
             Self::Tasks => "tasks",
             Self::Hung => "hung",
             Self::Dead => "dead",
+            Self::One => "one",
+            Self::OneTasks => "one-tasks",
         }
     }
 }

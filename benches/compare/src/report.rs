@@ -66,7 +66,7 @@ struct Shape {
 impl Shape {
     fn of(scenario: Scenario) -> Self {
         Self {
-            tasks: scenario == Scenario::Tasks,
+            tasks: matches!(scenario, Scenario::Tasks | Scenario::OneTasks),
             cpu: !matches!(scenario, Scenario::Hung | Scenario::Dead),
         }
     }
@@ -120,7 +120,7 @@ impl Shape {
 
 const fn nodes(phase: Phase) -> &'static str {
     match phase {
-        Phase::Healthy => "5 well",
+        Phase::Healthy => "all well",
         Phase::Faulty => "4 of 5",
     }
 }

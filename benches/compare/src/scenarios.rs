@@ -1,4 +1,4 @@
-//! What is measured, and in which order: five fresh servers for each scenario, all contenders connected
+//! What is measured, and in which order: fresh servers for each scenario, all contenders connected
 //! before the first measurement, then turns.
 
 use std::{
@@ -17,7 +17,6 @@ use crate::{
     stats::{Phase, Row},
 };
 
-const NODES: usize = 5;
 const TASKS: usize = 256;
 
 /// Unmeasured pairs at the start of each turn, which find caches and branch predictors as the contender
@@ -38,7 +37,13 @@ struct Entrant {
 fn takes_part(kind: Kind, scenario: Scenario) -> bool {
     match kind {
         // It blocks a thread for each pair and opens ten connections: there is nothing to learn.
-        Kind::Redlock => !matches!(scenario, Scenario::Current | Scenario::Tasks),
+        Kind::Redlock => {
+            matches!(scenario, Scenario::Sequential | Scenario::Hung | Scenario::Dead)
+        }
+        // Their quorum is that of five.
+        Kind::FloorCaller | Kind::FloorThread => scenario.nodes() == 5,
+        // It knows of one server.
+        Kind::Rlock => scenario.nodes() == 1,
         // Elsewhere the runtime has many threads.
         Kind::QuorlockCurrent | Kind::ClassicCurrent => scenario == Scenario::Current,
         _ => true,
@@ -47,9 +52,9 @@ fn takes_part(kind: Kind, scenario: Scenario) -> bool {
 
 /// Runs one scenario from the start of its servers to their end, in the runtime that it is called in.
 pub(crate) async fn run(scenario: Scenario, options: Options) -> Measured {
-    let cluster = tokio::task::spawn_blocking(|| Cluster::start(NODES))
+    let cluster = tokio::task::spawn_blocking(move || Cluster::start(scenario.nodes()))
         .await
-        .expect("five servers that start");
+        .expect("servers that start");
     let cluster = Arc::new(cluster);
     let mut entrants = Vec::new();
     for &kind in options.contenders.iter().filter(|kind| takes_part(**kind, scenario)) {
@@ -58,21 +63,21 @@ pub(crate) async fn run(scenario: Scenario, options: Options) -> Measured {
     }
     let mut quiet = Quiet::new(Arc::clone(&cluster));
     let rows = match scenario {
-        Scenario::Sequential | Scenario::Current => {
+        Scenario::Sequential | Scenario::Current | Scenario::One => {
             warm(&mut entrants, options.warming()).await;
             let turns = options.sequential();
             take_turns(&mut entrants, turns, scenario, Phase::Healthy, &mut quiet).await
         }
-        Scenario::Tasks => many_tasks(&entrants, &options, &mut quiet).await,
+        Scenario::Tasks | Scenario::OneTasks => many_tasks(&entrants, &options, &mut quiet).await,
         Scenario::Hung | Scenario::Dead => {
             warm(&mut entrants, options.warming()).await;
             let turns = options.faulty();
             let mut rows =
                 take_turns(&mut entrants, turns, scenario, Phase::Healthy, &mut quiet).await;
             if scenario == Scenario::Hung {
-                cluster[NODES - 1].pause();
+                cluster[scenario.nodes() - 1].pause();
             } else {
-                cluster[NODES - 1].kill();
+                cluster[scenario.nodes() - 1].kill();
             }
             entrants.retain(|entrant| entrant.kind != Kind::Redlock);
             warm(&mut entrants, options.settling()).await;

@@ -10,6 +10,7 @@ use crate::{
     engine::{Engine, footprint::Released, held::Outcomes},
     error::ReleaseError,
     protocol::LossReason,
+    telemetry::metrics,
 };
 
 impl Grant {
@@ -65,19 +66,24 @@ impl Grant {
         engine: &Engine,
         reason: Option<LossReason>,
     ) -> Result<(Released, Option<Arc<Outcomes>>), ReleaseError> {
-        let (key, place, ended) = {
+        let (key, place, held, ended) = {
             let mut state = self.state();
             if std::mem::replace(&mut state.released, true) {
                 // Nobody but a shutdown releases what somebody else holds.
                 return Err(ReleaseError::ShutDown);
             }
+            let held = matches!(state.lifecycle.lost(), None | Some(LossReason::ShutDown));
             if let Some(reason) = reason {
                 state.lifecycle.handle_ended(reason);
                 self.footprint.lock().handle_over();
             }
             let ended = (self.released(&state), state.report.clone());
-            (state.scheduled.take(), state.place.take(), ended)
+            (state.scheduled.take(), state.place.take(), held, ended)
         };
+        // One that was lost was counted when that was told.
+        if held {
+            metrics::lease_given_back();
+        }
         if let Some(key) = key {
             engine.cancel(key);
         }

@@ -293,3 +293,45 @@ impl Entry {
         Denial::new(Some(shown), remaining)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const LOOK: Join = Join::look(SECOND);
+
+    fn told(store: &mut Store, era: u64, waited: Duration) -> Duration {
+        store.join(LOOK.waited(Some((era, waited)))).waited
+    }
+
+    #[test]
+    fn it_keeps_the_longest_wait_that_it_was_told_of_in_its_era() {
+        let mut store = Store::in_life(1);
+        let era = store.join(LOOK).era;
+        for (tells, kept) in [(0, 0), (2, 2), (1, 2), (5, 5)] {
+            assert_eq!(told(&mut store, era, tells * SECOND), kept * SECOND);
+            assert_eq!(told(&mut store, era + 1, 60 * SECOND), kept * SECOND, "of another era");
+        }
+        assert_eq!(told(&mut store, era, Duration::from_micros(5_999_999)).as_millis(), 5_999);
+        assert!(store.admit(era, Floor::default(), 0));
+        let ready = store.join(LOOK);
+        assert_eq!(told(&mut store, ready.era, 60 * SECOND), Duration::ZERO, "it is ready");
+        let again = store.join(LOOK.force(Some(ready.era)));
+        assert!(!again.ready && again.kept && again.waited.is_zero());
+        assert_eq!(Store::in_life(2).join(LOOK).waited, Duration::ZERO);
+    }
+
+    #[test]
+    fn one_that_is_joining_begins_anew_if_its_data_went_back_and_for_no_other_reason() {
+        let mut store = Store::in_life(1);
+        let era = store.join(LOOK).era;
+        assert_eq!(told(&mut store, era, SECOND), SECOND);
+        for join in [LOOK.force(Some(era)), LOOK.force(Some(era + 1)).lost()] {
+            assert_eq!(store.join(join).era, era);
+        }
+        let again = store.join(LOOK.force(Some(era)).lost().after(era + 40));
+        assert!(!again.ready && again.era > era + 40 && again.waited.is_zero());
+        assert!(!store.admit(era, Floor::default(), 0), "whoever has waited before comes late");
+    }
+}

@@ -57,6 +57,9 @@ pub(super) fn of_connect(error: &RedisError, database: i64) -> NodeError {
             NodeError::Refused(Refusal::NoSuchDatabase { database, message: message() })
         }
         _ if says("SELECT is not allowed in cluster mode") => NodeError::Refused(Refusal::Cluster),
+        (ErrorKind::Io, _) if is_of_tls(&error.to_string()) => {
+            NodeError::Refused(Refusal::Tls { message: Arc::from(error.to_string()) })
+        }
         (_, Some("DENIED")) => NodeError::Refused(Refusal::ProtectedMode { message: message() }),
         (ErrorKind::Parse, _) => {
             // What the parser expected fills lines, and says nothing to whoever has the wrong port.
@@ -76,6 +79,17 @@ pub(super) fn of_connect(error: &RedisError, database: i64) -> NodeError {
             other => other,
         },
     }
+}
+
+/// Whether this is what the TLS library says of a handshake that will fail again.
+fn is_of_tls(text: &str) -> bool {
+    const SAYS: [&str; 4] = [
+        "invalid peer certificate",
+        "received fatal alert",
+        "received corrupt message",
+        "peer is incompatible",
+    ];
+    SAYS.iter().any(|says| text.contains(says))
 }
 
 /// The same of a command by which a new connection is checked, and without which the node is of no use.

@@ -75,7 +75,7 @@ impl AsyncDNSResolver for Resolver {
         Box::pin(async move {
             let found = lookup.await;
             let addresses = found.as_deref().map_or(0, ipv4);
-            let local = found.as_deref().is_ok_and(|found| are_local(found));
+            let local = found.as_deref().is_ok_and(are_local);
             let refusal = (addresses > 1).then_some(Refusal::SeveralAddresses { addresses });
             {
                 let mut state = self.state();

@@ -140,7 +140,8 @@ async fn connect(
     let exchanges = Arc::new(Exchanges::default());
     let (at_end, seen) = (Arc::clone(&down), Arc::clone(&exchanges));
     let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(context.connect_timeout()))
+        // The limit below has the words for it.
+        .set_connection_timeout(None)
         // The engine has a limit of its own, and a late reply is a sign of life that must be heard.
         .set_response_timeout(None)
         .set_pipeline_buffer_size(signs::MOST_UNANSWERED)
@@ -168,7 +169,12 @@ async fn connect(
     let (link, identity) = match select(attempt, context.runtime().sleep_until(deadline)).await {
         Either::Left((result, _)) => result?,
         Either::Right(((), _)) => {
-            let reason = Arc::from("no answer within the connect timeout");
+            // A server without TLS waits for the end of a line, and so for ever.
+            let reason = Arc::from(if node.address.is_encrypted() {
+                "no answer within the connect timeout, as of a port without TLS: write redis:// for one"
+            } else {
+                "no answer within the connect timeout"
+            });
             return Err(NodeError::NotConnected { reason });
         }
     };

@@ -402,7 +402,7 @@ impl World {
 /// What has come of one random schedule.
 fn run(seed: u64, flaw: Flaw) -> World {
     let mut world = World::new(seed, flaw);
-    let goes_back = seed % 3 == 0;
+    let goes_back = seed.is_multiple_of(3);
     let crowd = [1, 2, 5][usize::try_from(seed % 3).unwrap()];
     // Who has seen a node for long knows more of it than those who have just come.
     if goes_back {

@@ -84,7 +84,7 @@ fn keys_of_others_are_told_as_they_are() {
             " owner false label None since false left None token false",
             "64 of them owner false label None since false left None token false",
             "thief owner false label None since false left None token false",
-            "a resource needs a name of at least one byte",
+            "it has no name, see whether a variable was never set",
         ],
     );
 }

@@ -6,7 +6,7 @@ use quorlock::{node::MemoryNode, protocol::Timestamp};
 use quorlock_harness::{Server, connected, eventually};
 
 use super::{
-    super::{MS, Monitor, SOON, patient},
+    super::{MS, Monitor, SECOND, SOON, patient},
     acquired, conform, extended, released, try_it,
 };
 
@@ -33,6 +33,43 @@ fn grant_denial_and_release() {
             "released",
             "None",
             "granted",
+        ],
+    );
+}
+
+#[test]
+fn a_release_that_keeps_others_out_cuts_the_life_of_its_owners_key_and_of_no_other() {
+    conform(
+        |node, redlock, seen| {
+            let held = |name: &str| {
+                let request = redlock.try_acquire(name).ttl(60 * SECOND);
+                request.hold_at_least(20 * SECOND).blocking().unwrap()
+            };
+            let lease = held("r");
+            let owner = lease.owner().to_string();
+            seen.push(acquired(&try_it(redlock, "r")).replace(&owner, "OWNER"));
+            seen.push(released(lease).to_owned());
+            seen.push(acquired(&try_it(redlock, "r")).replace(&owner, "OWNER"));
+
+            let gone = held("gone");
+            node.set(b"gone", b"", Some(1));
+            eventually("it expires", SOON, || node.get(b"gone").is_none());
+            seen.push(released(gone).to_owned());
+            seen.push(format!("{:?}", node.get(b"gone")));
+
+            let taken = held("taken");
+            node.set(b"taken", b"thief", Some(50_000));
+            seen.push(released(taken).to_owned());
+            seen.push(acquired(&try_it(redlock, "taken")));
+        },
+        &[
+            "held by Some(\"OWNER\") for up to 60 s",
+            "released",
+            "held by Some(\"OWNER\") for up to 30 s",
+            "already ended",
+            "None",
+            "already ended",
+            "held by Some(\"thief\") for up to 60 s",
         ],
     );
 }
@@ -137,8 +174,10 @@ fn any_bytes_are_a_name() {
             "released",
             "released",
             "granted",
-            "the resource cannot be locked",
-            "the resource cannot be locked",
+            "the resource cannot be locked, and nothing was sent: its key has 65537 bytes, of at most \
+             65536, lock a digest of it instead",
+            "the resource cannot be locked, and nothing was sent: it has no name, see whether a \
+             variable was never set",
         ],
     );
 }

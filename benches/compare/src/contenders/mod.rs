@@ -4,6 +4,7 @@ mod floor;
 mod pair;
 mod quorlock;
 mod redlock;
+mod rlock;
 mod rslock;
 
 use std::str::FromStr;
@@ -21,10 +22,11 @@ pub(crate) enum Kind {
     ClassicCurrent,
     Rslock,
     Redlock,
+    Rlock,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::FloorCaller,
         Self::FloorThread,
         Self::Quorlock,
@@ -33,6 +35,7 @@ impl Kind {
         Self::ClassicCurrent,
         Self::Rslock,
         Self::Redlock,
+        Self::Rlock,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -45,6 +48,7 @@ impl Kind {
             Self::ClassicCurrent => "classic (caller's runtime)",
             Self::Rslock => "rslock 0.10",
             Self::Redlock => "redlock 2.0",
+            Self::Rlock => "rlock 0.2",
         }
     }
 
@@ -59,6 +63,7 @@ impl Kind {
             Self::ClassicCurrent => "classic-current",
             Self::Rslock => "rslock",
             Self::Redlock => "redlock",
+            Self::Rlock => "rlock",
         }
     }
 
@@ -76,6 +81,7 @@ impl Kind {
             }
             Self::Rslock => Box::new(rslock::Rslock::connect(urls)),
             Self::Redlock => Box::new(redlock::Redlock::connect(urls)),
+            Self::Rlock => Box::new(rlock::Rlock::connect(urls).await),
         }
     }
 }

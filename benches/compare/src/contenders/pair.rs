@@ -24,7 +24,7 @@ pub(crate) struct Pair {
 /// A pair, or what went wrong.
 pub(crate) type Outcome = Result<Pair, String>;
 
-/// A connected client of five servers.
+/// A connected client of the servers.
 pub(crate) trait Contender: Send + Sync {
     /// Acquires `resource` and releases it.
     fn pair<'a>(&'a self, resource: &'a str) -> BoxFuture<'a, Outcome>;

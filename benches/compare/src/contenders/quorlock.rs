@@ -27,7 +27,7 @@ pub(super) fn here(builder: Builder) -> Builder {
 
 impl Quorlock {
     pub(super) async fn connect(builder: Builder) -> Self {
-        Self { redlock: builder.connect().await.expect("five servers that may vote") }
+        Self { redlock: builder.connect().await.expect("servers that may vote") }
     }
 }
 

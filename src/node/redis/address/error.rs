@@ -19,8 +19,8 @@ use super::quote::quoted;
 /// let error = Redlock::builder().node("127.0.0.1:7401").build().unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
-///     "the address of node 0 cannot be used: the scheme is missing, write `redis://127.0.0.1:7401`, \
-///      url=`127.0.0.1:7401`"
+///     "the address of node 0 cannot be used: in `127.0.0.1:7401` the scheme is missing, write \
+///      `redis://127.0.0.1:7401`"
 /// );
 /// # }
 /// ```
@@ -29,7 +29,7 @@ use super::quote::quoted;
 pub enum AddressError {
     /// A part of it is wrong. The form is `redis://[user:password@]host[:port][/database]`, with special characters
     /// of user name and password percent-encoded, or `unix:///path`.
-    #[error("{reason}, url=`{url}`")]
+    #[error("{}", placed(.url, .reason))]
     Invalid {
         /// Which part.
         part: UrlPart,
@@ -41,7 +41,7 @@ pub enum AddressError {
     /// It asks for TLS and the crate was built without. Enable the feature `tls-rustls-ring`
     /// or `tls-rustls` of quorlock.
     #[error(
-        "it asks for TLS, which is not compiled in, enable the feature `tls-rustls-ring` (or `tls-rustls`, and install a crypto provider), or write `redis://`, url=`{url}`"
+        "`{url}` asks for TLS, which is not compiled in, enable the feature `tls-rustls-ring` of quorlock (or `tls-rustls`, and install a crypto provider), or write `redis://`"
     )]
     TlsFeatureMissing {
         /// The URL, without what may be secret.
@@ -51,14 +51,14 @@ pub enum AddressError {
     /// `rustls::crypto::ring::default_provider().install_default()`, or enable the feature
     /// `tls-rustls-ring`, which does that.
     #[error(
-        "it asks for TLS, and rustls has no crypto provider, install one at start or enable the feature `tls-rustls-ring`, url=`{url}`"
+        "`{url}` asks for TLS, and rustls has no crypto provider, install one at start or enable the feature `tls-rustls-ring` of quorlock"
     )]
     CryptoProviderMissing {
         /// The URL, without what may be secret.
         url: Arc<str>,
     },
     /// The certificates or the key given for TLS cannot be used. Pass PEM.
-    #[error("the TLS certificates cannot be used, pass PEM, reason=`{reason}`, url=`{url}`")]
+    #[error("the TLS certificates for `{url}` cannot be used, pass PEM: {reason}")]
     Certificates {
         /// What the TLS library said.
         reason: Arc<str>,
@@ -87,6 +87,11 @@ impl AddressError {
     pub(super) fn certificates(url: &str, reason: impl fmt::Display) -> Self {
         Self::Certificates { reason: Arc::from(reason.to_string()), url: shown(url) }
     }
+}
+
+fn placed(url: &str, reason: &str) -> String {
+    // Of an empty one there is nothing to quote.
+    if url.is_empty() { reason.to_owned() } else { format!("in `{url}` {reason}") }
 }
 
 fn shown(url: &str) -> Arc<str> {

@@ -39,7 +39,7 @@ pub(super) fn judge(url: &str) -> Result<Kind, Fault> {
         return fault(UrlPart::Whole, "the URL is empty, write `redis://host:port`");
     }
     if url.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        let reason = "there is a blank or a control character in it, take it out (in a password \
+        let reason = "there is a blank or a control character, take it out (in a password \
                       write a blank as %20), and give each URL by itself";
         return fault(UrlPart::Whole, reason);
     }
@@ -289,8 +289,8 @@ fn unknown_parameter(name: &str, pair: &str, known: &[&str]) -> Fault {
     let name = if named { format!(" `{name}`") } else { String::new() };
     let known = known.join("`, `");
     let reason = format!(
-        "a parameter{name} is not known, leave it out, and set on the builder what it sets, \
-         known=`{known}`"
+        "there is a parameter{name} beside the known ones (`{known}`), leave it out, and set on the \
+         builder what it is to set"
     );
     (UrlPart::Query, reason)
 }

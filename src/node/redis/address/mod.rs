@@ -80,6 +80,11 @@ impl Address {
         matches!(self.client.get_connection_info().addr(), ConnectionAddr::Unix(_))
     }
 
+    /// Whether TLS is spoken with it.
+    pub(in crate::node::redis) fn is_encrypted(&self) -> bool {
+        matches!(self.client.get_connection_info().addr(), ConnectionAddr::TcpTls { .. })
+    }
+
     /// The number of the database.
     pub(super) fn database(&self) -> i64 {
         self.client.get_connection_info().redis_settings().db()

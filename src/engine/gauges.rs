@@ -1,0 +1,76 @@
+//! Shows a recorder of metrics how the nodes are, whenever one has changed, and every few seconds.
+//!
+//! It decides nothing, asks no node anything, holds no lock while it tells, and keeps no engine alive.
+
+use std::{
+    pin::pin,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use futures::future::select;
+
+use super::{Engine, turns::Line};
+use crate::{
+    node::{ClockOffset, NodeState, NodeStatus},
+    telemetry::metrics::{self, Labelled},
+};
+
+/// How often the nodes are looked at where none says that it has changed: quarantines end, clocks drift, lines grow.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// Looks after the gauges until the engine is gone, and then shows that it sees no node any more.
+pub(super) async fn attend(engine: Weak<Engine>) {
+    let Some((fleet, name, addresses)) = engine.upgrade().map(|engine| {
+        let addresses: Vec<_> = engine.addresses().map(Arc::clone).collect();
+        (Arc::clone(&engine.fleet), engine.config.fleet.clone(), addresses)
+    }) else {
+        return;
+    };
+    loop {
+        // Registered before the nodes are looked at, so that no change in between is missed.
+        let mut changed = pin!(fleet.changed.notified());
+        changed.as_mut().enable();
+        let Some(engine) = engine.upgrade() else { break };
+        show(&engine);
+        let sleep = engine.sleep_until(engine.now().saturating_add(INTERVAL));
+        drop(engine);
+        select(changed, sleep).await;
+    }
+    for address in &addresses {
+        metrics::node(Labelled { fleet: &name, address }, "", 0, None);
+    }
+    metrics::quorum(&name, 0, 1, 0);
+}
+
+fn show(engine: &Engine) {
+    let fleet = &engine.config.fleet;
+    let statuses = engine.statuses();
+    for (slot, status) in engine.nodes.iter().zip(&statuses) {
+        metrics::node(
+            engine.labelled(slot),
+            state(status),
+            slot.pending.len(),
+            status.clock.map(seconds),
+        );
+    }
+    let voting = statuses.iter().filter(|status| status.state == NodeState::Ready).count();
+    metrics::quorum(fleet, voting, engine.quorum.needed(), engine.waiting(Line::Acquires));
+}
+
+const fn state(status: &NodeStatus) -> &'static str {
+    match status.state {
+        NodeState::Connecting => "connecting",
+        NodeState::Ready => "ready",
+        NodeState::Quarantined { .. } => "quarantined",
+        NodeState::Down { .. } => "down",
+        NodeState::Refused(_) => "refused",
+    }
+}
+
+const fn seconds(offset: ClockOffset) -> f64 {
+    match offset {
+        ClockOffset::Ahead(by) => by.as_secs_f64(),
+        ClockOffset::Behind(by) => -by.as_secs_f64(),
+    }
+}

@@ -1,0 +1,315 @@
+//! The mistakes, each made as a user makes it.
+
+use std::{net::TcpListener, time::Duration};
+
+use quorlock::{Builder, Redlock, node::NodeState};
+use quorlock_harness::{Cluster, Proxy, Server, connected, eventually};
+
+use super::normal::Found;
+
+/// A mistake and what it says; `None` where this build cannot make it.
+pub(crate) type Case = fn() -> Option<Found>;
+
+/// In the order of the file.
+pub(crate) const ALL: [(&str, Case); 33] = [
+    ("wrong password", wrong_password),
+    ("no password", no_password),
+    ("wrong port", wrong_port),
+    ("unknown host", unknown_host),
+    ("database 99", database_99),
+    ("replica", replica),
+    ("cluster mode", cluster_mode),
+    ("eviction", eviction),
+    ("the same address twice", same_address_twice),
+    ("the same server by two addresses", same_server_twice),
+    ("a right is missing", right_missing),
+    ("several nodes are bad", several_bad),
+    ("one node is down and all are required", one_down_of_all),
+    ("two nodes", two_nodes),
+    ("no scheme", no_scheme),
+    ("a typo in the scheme", typo_in_the_scheme),
+    ("a port of 74011", port_too_large),
+    ("no port after the colon", no_port),
+    ("a database that is no number", database_abc),
+    ("two wrong URLs", two_wrong_urls),
+    ("TLS without the feature", tls_without_the_feature),
+    ("ttl too long, in the builder", ttl_of_the_builder),
+    ("ttl too long, of a request", ttl_of_a_request),
+    ("empty resource", empty_resource),
+    ("quarantine", quarantine),
+    ("outage", outage),
+    ("contention", contention),
+    ("contention with a key that never expires", contention_for_ever),
+    ("an extension in an outage", extension_in_an_outage),
+    ("released too late", released_too_late),
+    ("release in an outage", release_in_an_outage),
+    ("closed", closed),
+    ("the holder of an empty resource", holder_of_nothing),
+];
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// As a first try, but that a busy machine gets more time.
+fn patient() -> Builder {
+    Redlock::builder()
+        .node_timeout(Duration::from_secs(2))
+        .connect_timeout(Duration::from_secs(10))
+        .danger_skip_quarantine()
+}
+
+fn refused(builder: Builder, cluster: &Cluster) -> Option<Found> {
+    Some(Found::on(builder.blocking_connect().expect_err("a mistake"), cluster))
+}
+
+fn not_built(builder: Builder) -> Option<Found> {
+    let error = builder.clone().build().expect_err("a mistake").to_string();
+    // The same comes out of `connect`, behind what it says itself.
+    let connecting = builder.blocking_connect().expect_err("a mistake").to_string();
+    assert!(connecting.ends_with(&error), "{connecting}\n{error}");
+    Some(Found::plain(connecting))
+}
+
+fn wrong_password() -> Option<Found> {
+    let cluster = Cluster::start_with(3, |_, builder| builder.password("open sesame"));
+    let urls = cluster.iter().map(|server| format!("redis://:hunter2@127.0.0.1:{}", server.port()));
+    refused(patient().nodes(urls), &cluster)
+}
+
+fn no_password() -> Option<Found> {
+    let cluster = Cluster::start_with(3, |_, builder| builder.password("open sesame"));
+    let urls = cluster.iter().map(|server| format!("redis://127.0.0.1:{}", server.port()));
+    refused(patient().nodes(urls), &cluster)
+}
+
+/// All of them, as where the ports of another environment were copied.
+fn wrong_port() -> Option<Found> {
+    let cluster = Cluster::start(3);
+    cluster.iter().for_each(Server::kill);
+    refused(patient().connect_timeout(Duration::from_secs(1)).nodes(cluster.urls()), &cluster)
+}
+
+fn unknown_host() -> Option<Found> {
+    let cluster = Cluster::start(1);
+    let urls = [cluster[0].url(), "redis://lock-b.invalid".into(), "redis://lock-c.invalid".into()];
+    refused(patient().nodes(urls), &cluster)
+}
+
+fn database_99() -> Option<Found> {
+    let cluster = Cluster::start(3);
+    let urls = cluster.urls().into_iter().map(|url| format!("{url}/99"));
+    refused(patient().connect_timeout(Duration::from_secs(1)).nodes(urls), &cluster)
+}
+
+fn replica() -> Option<Found> {
+    let cluster = Cluster::start(3);
+    cluster[2].run(&["REPLICAOF", "127.0.0.1", &cluster[0].port().to_string()]);
+    refused(patient().nodes(cluster.urls()), &cluster)
+}
+
+fn cluster_mode() -> Option<Found> {
+    let cluster = Cluster::start_with(3, |_, builder| {
+        // The one that it would choose itself may be above all ports that there are.
+        let bus = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        builder.arg("cluster-enabled", "yes").arg("cluster-port", &bus.to_string())
+    });
+    refused(patient().nodes(cluster.urls()), &cluster)
+}
+
+fn eviction() -> Option<Found> {
+    let cluster = Cluster::start_with(3, |_, builder| {
+        builder.arg("maxmemory", "100mb").arg("maxmemory-policy", "allkeys-lru")
+    });
+    refused(patient().nodes(cluster.urls()), &cluster)
+}
+
+fn same_address_twice() -> Option<Found> {
+    not_built(patient().nodes([
+        "redis://10.0.0.1",
+        "redis://10.0.0.2:6379",
+        "redis://10.0.0.1:6379/1",
+    ]))
+}
+
+fn same_server_twice() -> Option<Found> {
+    let cluster = Cluster::start(2);
+    // Its second address is always the later one.
+    let proxy = Proxy::start(cluster[0].port());
+    proxy.delay(Duration::from_millis(100));
+    let urls = cluster.urls().into_iter().chain([proxy.url()]);
+    let found = refused(patient().nodes(urls), &cluster)?;
+    Some(found.and_port(proxy.port()))
+}
+
+fn right_missing() -> Option<Found> {
+    let cluster = Cluster::start(3);
+    let allow = ["ACL", "SETUSER", "app", "on", ">hunter2", "~*", "+@all", "-hget"];
+    cluster.iter().for_each(|server| drop(server.run(&allow)));
+    let url = |server: &Server| format!("redis://app:hunter2@127.0.0.1:{}", server.port());
+    refused(patient().nodes(cluster.iter().map(url)), &cluster)
+}
+
+fn one_down_of_all() -> Option<Found> {
+    let cluster = Cluster::start(3);
+    cluster[1].kill();
+    let builder = patient().connect_timeout(Duration::from_secs(1)).require_all_nodes();
+    refused(builder.nodes(cluster.urls()), &cluster)
+}
+
+fn several_bad() -> Option<Found> {
+    let cluster = Cluster::start_with(5, |i, builder| match i {
+        1 => builder.password("open sesame"),
+        3 => builder.arg("maxmemory", "100mb").arg("maxmemory-policy", "volatile-ttl"),
+        _ => builder,
+    });
+    cluster[2].run(&["REPLICAOF", "127.0.0.1", &cluster[0].port().to_string()]);
+    let url = |server: &Server| format!("redis://127.0.0.1:{}", server.port());
+    refused(patient().nodes(cluster.iter().map(url)), &cluster)
+}
+
+fn two_nodes() -> Option<Found> {
+    not_built(patient().nodes(["redis://10.0.0.1", "redis://10.0.0.2"]))
+}
+
+fn three(first: &str) -> Builder {
+    patient().nodes([first, "redis://10.0.0.2", "redis://10.0.0.3"])
+}
+
+fn no_scheme() -> Option<Found> {
+    not_built(three("127.0.0.1:7401"))
+}
+
+fn typo_in_the_scheme() -> Option<Found> {
+    not_built(three("reds://app:hunter2@10.0.0.1"))
+}
+
+fn port_too_large() -> Option<Found> {
+    not_built(three("redis://10.0.0.1:74011"))
+}
+
+fn no_port() -> Option<Found> {
+    not_built(three("redis://10.0.0.1:"))
+}
+
+fn database_abc() -> Option<Found> {
+    not_built(three("redis://10.0.0.1/abc"))
+}
+
+fn two_wrong_urls() -> Option<Found> {
+    not_built(patient().nodes(["redis://10.0.0.1", "10.0.0.2", "redsi://:hunter2@10.0.0.3:6379"]))
+}
+
+#[cfg(not(feature = "tls-rustls"))]
+fn tls_without_the_feature() -> Option<Found> {
+    not_built(three("rediss://app:hunter2@10.0.0.1"))
+}
+
+#[cfg(feature = "tls-rustls")]
+fn tls_without_the_feature() -> Option<Found> {
+    None
+}
+
+fn ttl_of_the_builder() -> Option<Found> {
+    not_built(patient().node("redis://10.0.0.1").ttl(Duration::from_secs(60)))
+}
+
+fn one() -> (Cluster, Redlock) {
+    let cluster = Cluster::start(1);
+    let redlock = connected(patient().nodes(cluster.urls()));
+    (cluster, redlock)
+}
+
+fn ttl_of_a_request() -> Option<Found> {
+    let (cluster, redlock) = one();
+    let error = redlock.acquire("r").ttl(Duration::from_secs(60)).blocking().unwrap_err();
+    Some(Found::on(error, &cluster))
+}
+
+fn empty_resource() -> Option<Found> {
+    let (cluster, redlock) = one();
+    Some(Found::on(redlock.acquire("").blocking().unwrap_err(), &cluster))
+}
+
+fn quarantine() -> Option<Found> {
+    let cluster = Cluster::start(3);
+    let builder = Redlock::builder().connect_timeout(Duration::from_secs(10));
+    let redlock = builder.nodes(cluster.urls()).blocking_connect().unwrap();
+    let waits = |state| matches!(state, NodeState::Quarantined { .. });
+    eventually("all are in quarantine", SOON, || {
+        redlock.nodes().into_iter().all(|node| waits(node.state))
+    });
+    let error = redlock.acquire("r").wait(Duration::from_secs(5)).blocking().unwrap_err();
+    Some(Found::on(error, &cluster))
+}
+
+/// Kills all but the first of three, and waits until that is known.
+fn all_but_one_killed(cluster: &Cluster, redlock: &Redlock) {
+    cluster.iter().skip(1).for_each(Server::kill);
+    eventually("they are known to be down", SOON, || {
+        let refuses = |state: &NodeState| matches!(state, NodeState::Down { reason } if reason.contains("refused"));
+        redlock.nodes()[1..].iter().all(|node| refuses(&node.state))
+    });
+}
+
+fn three_connected() -> (Cluster, Redlock) {
+    let cluster = Cluster::start(3);
+    let redlock = connected(patient().nodes(cluster.urls()));
+    (cluster, redlock)
+}
+
+fn outage() -> Option<Found> {
+    let (cluster, redlock) = three_connected();
+    all_but_one_killed(&cluster, &redlock);
+    Some(Found::on(redlock.try_acquire("r").blocking().unwrap_err(), &cluster))
+}
+
+fn contention() -> Option<Found> {
+    let (cluster, redlock) = three_connected();
+    let other = connected(patient().nodes(cluster.urls()));
+    let _lease = other.acquire("r").blocking().unwrap();
+    eventually("all three have it", SOON, || cluster.locks_left().len() == 3);
+    // The third is never among the first two that answer.
+    cluster[2].pause();
+    Some(Found::on(redlock.try_acquire("r").blocking().unwrap_err(), &cluster))
+}
+
+fn contention_for_ever() -> Option<Found> {
+    let (cluster, redlock) = three_connected();
+    cluster.iter().take(2).for_each(|server| drop(server.run(&["SET", "r", "by hand"])));
+    cluster[2].pause();
+    Some(Found::on(redlock.try_acquire("r").blocking().unwrap_err(), &cluster))
+}
+
+fn extension_in_an_outage() -> Option<Found> {
+    let (cluster, redlock) = three_connected();
+    let lease = redlock.acquire("r").blocking().unwrap();
+    all_but_one_killed(&cluster, &redlock);
+    Some(Found::on(lease.blocking_extend().unwrap_err(), &cluster))
+}
+
+fn released_too_late() -> Option<Found> {
+    let (cluster, redlock) = three_connected();
+    let lease = redlock.acquire("r").blocking().unwrap();
+    eventually("all three have it", SOON, || cluster.locks_left().len() == 3);
+    cluster[0].run(&["DEL", "r"]);
+    cluster[1].run(&["SET", "r", "by hand"]);
+    cluster[2].pause();
+    Some(Found::on(lease.blocking_release().unwrap_err(), &cluster))
+}
+
+fn release_in_an_outage() -> Option<Found> {
+    let (cluster, redlock) = three_connected();
+    let lease = redlock.acquire("r").blocking().unwrap();
+    all_but_one_killed(&cluster, &redlock);
+    Some(Found::on(lease.blocking_release().unwrap_err(), &cluster))
+}
+
+fn closed() -> Option<Found> {
+    let (cluster, redlock) = one();
+    redlock.blocking_close().unwrap();
+    Some(Found::on(redlock.acquire("r").blocking().unwrap_err(), &cluster))
+}
+
+fn holder_of_nothing() -> Option<Found> {
+    let (cluster, redlock) = one();
+    Some(Found::on(redlock.blocking_holder("").unwrap_err(), &cluster))
+}

@@ -1,0 +1,107 @@
+//! Outages that last, and nodes that come and go, for hours of virtual time.
+
+use std::{future::IntoFuture, sync::Arc};
+
+use quorlock::{Redlock, node::MemoryNode, runtime::Runtime as _};
+use quorlock_harness::SimRuntime;
+use tracing::Level;
+
+use super::{Log, MS, SECOND};
+
+const MINUTES: usize = 60;
+
+/// Five nodes in virtual time, whose log is told at `level`.
+fn five(level: Level, test: impl FnOnce(&SimRuntime, &[MemoryNode], &Redlock)) -> Vec<String> {
+    let log = Log::default();
+    tracing::subscriber::with_default(log.subscriber(level), || {
+        let runtime = SimRuntime::new(1);
+        let node = |_| {
+            let clock = runtime.clone();
+            MemoryNode::with_clock(move || clock.now())
+        };
+        let nodes: Vec<MemoryNode> = (0..5).map(node).collect();
+        let redlock = Redlock::builder()
+            .nodes(&nodes)
+            .ttl(200 * MS)
+            .max_ttl(200 * MS)
+            .runtime(Arc::new(runtime.clone()))
+            .build()
+            .unwrap();
+        runtime.pass(SECOND);
+        test(&runtime, &nodes, &redlock);
+        runtime.shut_down();
+    });
+    log.lines()
+}
+
+fn count(lines: &[String], word: &str) -> usize {
+    lines.iter().filter(|line| line.contains(word)).count()
+}
+
+#[test]
+fn an_outage_of_an_hour_is_told_once_a_minute_with_the_time_that_it_has_lasted() {
+    let lines = five(Level::INFO, |runtime, nodes, redlock| {
+        nodes[..3].iter().for_each(MemoryNode::kill);
+        let end = runtime.now().saturating_add(3600 * SECOND);
+        while runtime.now() < end {
+            // Somebody tries all the time, which is no line of its own.
+            let request = redlock.acquire("r").wait(500 * MS);
+            runtime.block_on(request.into_future()).unwrap_err();
+            runtime.pass(500 * MS);
+        }
+        nodes[..3].iter().for_each(MemoryNode::restart);
+        runtime.pass(10 * SECOND);
+    });
+    println!(
+        "{} lines, of which the last are\n{}",
+        lines.len(),
+        lines[lines.len() - 14..].join("\n")
+    );
+    assert_eq!(count(&lines, "quorum lost"), MINUTES + 1);
+    for node in 0..3 {
+        let told = lines.iter().filter(|line| line.contains(&format!("node={node} ")));
+        let told: Vec<&String> = told.filter(|line| line.contains("node down")).collect();
+        assert_eq!(told.len(), MINUTES + 1);
+        assert!(told[0].contains("times=1 lasted=0ns"), "{}", told[0]);
+        assert!(told[2].contains("times=0 lasted=120"), "it is the same outage: {}", told[2]);
+    }
+    assert_eq!(count(&lines, "quorum back"), 1);
+    assert_eq!(count(&lines, "node votes"), 5 + 3);
+    // The start, three nodes and the quorum in each minute, and the end: each is put in quarantine, admitted and votes.
+    assert_eq!(lines.len(), 5 + 4 * (MINUTES + 1) + 3 * 3 + 1);
+}
+
+#[test]
+fn a_node_that_comes_and_goes_for_an_hour_costs_a_few_lines_a_minute_and_is_counted() {
+    let lines = five(Level::DEBUG, |runtime, nodes, _| {
+        for _ in 0..MINUTES * 60 {
+            nodes[1].kill();
+            runtime.pass(200 * MS);
+            nodes[1].restart();
+            runtime.pass(800 * MS);
+        }
+    });
+    println!(
+        "{} lines, of which the last are\n{}",
+        lines.len(),
+        lines[lines.len() - 8..].join("\n")
+    );
+    // Down, in quarantine, admitted, and voting.
+    assert!(lines.len() <= 5 + 4 * (MINUTES + 3), "{}", lines.len());
+    let down: Vec<&String> = lines.iter().filter(|line| line.contains("node down")).collect();
+    assert!(down.len() >= MINUTES - 1, "{}", down.len());
+    assert!(down[5].contains("times=60 ") || down[5].contains("times=61 "), "{}", down[5]);
+    assert_eq!(count(&lines, "quorum"), 0, "the others voted all the time");
+}
+
+#[test]
+fn nothing_is_told_of_nodes_that_are_well() {
+    let lines = five(Level::INFO, |runtime, _, redlock| {
+        for _ in 0..100 {
+            let lease = runtime.block_on(redlock.acquire("r").into_future()).unwrap();
+            runtime.block_on(lease.release()).unwrap();
+            runtime.pass(60 * SECOND);
+        }
+    });
+    assert_eq!((lines.len(), count(&lines, "node votes")), (5, 5), "{lines:#?}");
+}
