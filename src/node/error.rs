@@ -243,9 +243,9 @@ pub enum Refusal {
         /// What the server said.
         message: Arc<str>,
     },
-    /// The server rejected the user name or the password. Correct the URL.
+    /// The server rejected the user name or the password. Correct the URL, or what `Builder::credentials` gives.
     #[error(
-        "it rejected the user name or the password ({}), correct them in the URL, special characters percent-encoded",
+        "it rejected the user name or the password ({}), correct them in the URL, special characters percent-encoded, or in what Builder::credentials gives",
         .message.trim_end_matches('.')
     )]
     WrongCredentials {
