@@ -2,9 +2,10 @@
 //!
 //! | you want to | read |
 //! | --- | --- |
-//! | use it | [fencing], [patterns], [errors] |
-//! | run it | [operating], [defaults] |
-//! | trust it | [safety], [algorithm], [testing] |
+//! | use it | [fencing], [patterns], [errors], [testing] |
+//! | configure it | [settings], [defaults] |
+//! | run it | [operating], [metrics], [one_redis], [managed], [interop] |
+//! | trust it | [safety], [algorithm], [performance], [testing] |
 //! | change it | [architecture] |
 
 // `guide/links.md` says where the pages lead, seen from here. Each page ends with the same names, for the files beside
@@ -22,6 +23,7 @@ pages! {
     algorithm "algorithm.md" architecture "architecture.md" defaults "defaults.md" errors "errors.md"
     fencing "fencing.md" interop "interop.md" managed "managed.md" metrics "metrics.md" one_redis "one-redis.md"
     operating "operating.md" patterns "patterns.md" performance "performance.md" safety "safety.md"
+    settings "settings.md"
 }
 
 #[cfg(any(not(doctest), feature = "testing"))]
