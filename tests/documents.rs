@@ -110,6 +110,63 @@ fn every_file_of_a_test_that_a_document_names_is_there() {
     assert!(named > 50, "only {named} were found, which proves nothing");
 }
 
+/// The errors of a source, each as the words of which one must stand in the page: an enum's variants, or a struct's name.
+fn errors(source: &str) -> Vec<(String, String)> {
+    let mut errors = Vec::new();
+    let mut of: Option<String> = None;
+    let mut is_error = false;
+    let word =
+        |text: &str| -> String { text.chars().take_while(|c| c.is_alphanumeric()).collect() };
+    for line in source.lines() {
+        if line.starts_with("#[derive(") {
+            is_error = line.contains("Error");
+        } else if let Some(name) = line.strip_prefix("pub enum ").filter(|_| is_error) {
+            of = Some(word(name));
+        } else if let Some(name) = line.strip_prefix("pub struct ").filter(|_| is_error) {
+            errors.push((word(name), word(name)));
+        } else if line == "}" {
+            (of, is_error) = (None, false);
+        } else if let (Some(of), Some(variant)) = (&of, line.strip_prefix("    "))
+            && variant.starts_with(char::is_uppercase)
+        {
+            errors.push((of.clone(), word(variant)));
+        }
+    }
+    errors
+}
+
+fn sources(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut found = Vec::new();
+    for path in entries {
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(fs::read_to_string(path).unwrap());
+        }
+    }
+    found
+}
+
+#[test]
+fn every_error_has_a_row_in_its_page() {
+    let page = read("docs/errors.md").unwrap();
+    let quoted = quoted(&page);
+    let sources = sources(&root().join("src"));
+    let errors: Vec<(String, String)> = sources.iter().flat_map(|source| errors(source)).collect();
+    let stands = |of: &str, variant: &str| {
+        let full = format!("{of}::{variant}");
+        quoted.iter().any(|it| *it == full || *it == variant)
+    };
+    let missing: Vec<String> = errors
+        .iter()
+        .filter(|(of, variant)| !stands(of, variant))
+        .map(|(of, variant)| format!("{of}::{variant}"))
+        .collect();
+    assert!(missing.is_empty(), "docs/errors.md says nothing of\n{}", missing.join("\n"));
+    assert!(errors.len() > 70, "only {} were found, which proves nothing", errors.len());
+}
+
 #[test]
 fn what_is_not_there_is_found() {
     let here = "tests/documents.rs";
@@ -124,5 +181,8 @@ fn what_is_not_there_is_found() {
     assert!(missing(here).is_some());
     assert!(has_test("#[tokio::test]\nasync fn a() {}", "a"));
     assert!(!has_test("#[cfg(test)]\nfn a() {}", "a"));
+    let source = "#[derive(Error)]\npub enum E {\n    A,\n    B {\n        c: D,\n    },\n}\npub enum F {\n    G,\n}";
+    let pair = |variant: &str| ("E".to_owned(), variant.to_owned());
+    assert_eq!(errors(source), [pair("A"), pair("B")]);
     assert_eq!(quoted("`a` b `c`\n```text\n`d`\n```\n`e`"), ["a", "c", "e"]);
 }

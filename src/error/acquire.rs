@@ -231,6 +231,7 @@ impl AcquireError {
     /// | `Crowded`, `TooLate` | 503 | 1 s |
     /// | `Quarantined` | 503 | until a quorum can vote |
     /// | `NoQuorum` | 503 | 5 s |
+    /// | `Closed`, `RuntimeEnded` | 503 | none: this process is about to end |
     /// | all others | 500 | none: what is wrong stands in the program |
     pub fn suggested_pause(&self) -> Option<Duration> {
         let pause = match self {

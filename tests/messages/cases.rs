@@ -11,7 +11,7 @@ use super::normal::Found;
 pub(crate) type Case = fn() -> Option<Found>;
 
 /// In the order of the file.
-pub(crate) const ALL: [(&str, Case); 33] = [
+pub(crate) const ALL: [(&str, Case); 35] = [
     ("wrong password", wrong_password),
     ("no password", no_password),
     ("wrong port", wrong_port),
@@ -35,6 +35,7 @@ pub(crate) const ALL: [(&str, Case); 33] = [
     ("TLS without the feature", tls_without_the_feature),
     ("ttl too long, in the builder", ttl_of_the_builder),
     ("ttl too long, of a request", ttl_of_a_request),
+    ("hold_at_least too long", hold_too_long),
     ("empty resource", empty_resource),
     ("quarantine", quarantine),
     ("outage", outage),
@@ -43,6 +44,7 @@ pub(crate) const ALL: [(&str, Case); 33] = [
     ("an extension in an outage", extension_in_an_outage),
     ("released too late", released_too_late),
     ("release in an outage", release_in_an_outage),
+    ("released by a shutdown", released_by_a_shutdown),
     ("closed", closed),
     ("the holder of an empty resource", holder_of_nothing),
 ];
@@ -224,6 +226,12 @@ fn ttl_of_a_request() -> Option<Found> {
     Some(Found::on(error, &cluster))
 }
 
+fn hold_too_long() -> Option<Found> {
+    let (cluster, redlock) = one();
+    let request = redlock.acquire("r").hold_at_least(Duration::from_secs(60));
+    Some(Found::on(request.blocking().unwrap_err(), &cluster))
+}
+
 fn empty_resource() -> Option<Found> {
     let (cluster, redlock) = one();
     Some(Found::on(redlock.acquire("").blocking().unwrap_err(), &cluster))
@@ -300,6 +308,13 @@ fn release_in_an_outage() -> Option<Found> {
     let (cluster, redlock) = three_connected();
     let lease = redlock.acquire("r").blocking().unwrap();
     all_but_one_killed(&cluster, &redlock);
+    Some(Found::on(lease.blocking_release().unwrap_err(), &cluster))
+}
+
+fn released_by_a_shutdown() -> Option<Found> {
+    let (cluster, redlock) = one();
+    let lease = redlock.acquire("r").blocking().unwrap();
+    redlock.blocking_shutdown().unwrap();
     Some(Found::on(lease.blocking_release().unwrap_err(), &cluster))
 }
 

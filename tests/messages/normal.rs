@@ -38,8 +38,15 @@ impl Found {
 }
 
 /// What stands before a time that was measured.
-const MEASURED: [&str; 5] =
-    [" within ", " expires in ", " gave up after ", " for another ", " for "];
+const MEASURED: [&str; 7] = [
+    " within ",
+    " expires in ",
+    " gave up after ",
+    " for another ",
+    "` for ",
+    " in quarantine for ",
+    " as before, for ",
+];
 
 /// A time as `{:?}` prints it: digits, and one of its units.
 fn time(text: &str) -> Option<usize> {
