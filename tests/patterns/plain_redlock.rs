@@ -49,7 +49,7 @@ async fn a_restarted_node_does_not_vote_here() {
     cluster[1].restart_empty();
     cluster[2].restart_empty();
     let error = b.acquire("r").wait(2 * SECOND).await.unwrap_err();
-    assert!(matches!(error, AcquireError::NoQuorum { .. }), "{error}");
+    assert!(matches!(error, AcquireError::Quarantined { .. }), "{error}");
     let says = |part: &str| assert!(error.to_string().contains(part), "{part}: {error}");
     says("danger_skip_quarantine skips this on throwaway nodes");
     first.check().expect("the first still holds");
