@@ -46,6 +46,12 @@ impl Mark {
     pub const fn new(era: u64, seal: u64) -> Self {
         Self { era, seal }
     }
+
+    /// Whether it is of an earlier era than that, which was seen of the same process. No node begins an era of 2^53 or
+    /// more: what others have written into a marker makes no era look older.
+    pub const fn is_before(self, seen: u64) -> bool {
+        self.era < seen && seen < 1 << 53
+    }
 }
 
 /// One command to one node. Each is executed at most once: nothing below the core may send it again.

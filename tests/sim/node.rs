@@ -28,6 +28,8 @@ pub(crate) enum Bug {
     GrantsBlindly,
     /// It confirms releases without deleting anything.
     KeepsReleased,
+    /// When it forgets, it says that it has been joining for as long as once before.
+    KeepsWaits,
 }
 
 /// The server, which all clients share.
@@ -115,6 +117,15 @@ impl SimServer {
             }
             _ => self.memory.call(command),
         }
+    }
+
+    fn look(&self, join: Join) -> NodeFuture<Marker> {
+        let keeps = self.shared.lock().unwrap().bug == Bug::KeepsWaits;
+        let marker = self.memory.join(join);
+        let once = Duration::from_secs(60);
+        Box::pin(
+            async move { marker.await.map(|told| if keeps { told.waited(once) } else { told }) },
+        )
     }
 
     /// The delay of one message, and whether it gets lost.
@@ -243,7 +254,7 @@ impl Node for SimNode {
     }
 
     fn join(&self, join: Join) -> NodeFuture<Marker> {
-        self.send(move |server| server.memory.join(join))
+        self.send(move |server| server.look(join))
     }
 
     fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {

@@ -59,6 +59,20 @@ fn servers_that_restart_empty_at_once_break_exclusion_without_the_quarantine() {
 }
 
 #[test]
+fn servers_that_keep_a_wait_of_before_they_forgot_break_exclusion() {
+    let setup = Setup { bug: Bug::KeepsWaits, bugged: 5, ..RESTARTS };
+    assert!(violations(setup).any(|seen| matches!(seen, Violation::Overlap { .. })));
+}
+
+#[test]
+fn the_same_servers_break_nothing_with_clients_that_come_and_go() {
+    let setup = Setup { short_lives: true, ..RESTARTS };
+    let seen: Vec<_> =
+        violations(setup).filter(|seen| !matches!(seen, Violation::NotLive { .. })).collect();
+    assert_eq!(seen, []);
+}
+
+#[test]
 fn the_same_servers_break_nothing_with_the_quarantine() {
     // Nobody may get anything for a while, so liveness is not asked for.
     let setup = Setup { mode: Mode::Fenced, ..RESTARTS };

@@ -69,6 +69,11 @@ fn no_seed_does_where_one_quarantine_follows_another() {
 }
 
 #[test]
+fn no_seed_does_where_no_client_lives_long() {
+    run_all(Setup::SHORT_LIVED, "no_seed_does_where_no_client");
+}
+
+#[test]
 fn no_seed_of_plain_redlock_breaks_exclusion_or_leaves_anything() {
     run_all(Setup::CLASSIC, "no_seed_of");
 }

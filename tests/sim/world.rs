@@ -56,6 +56,8 @@ pub(crate) struct Setup {
     pub(crate) spared: Duration,
     /// ...but for this share of the kills.
     pub(crate) reckless: f64,
+    /// A client is another process every few requests, and none of them lives as long as a quarantine.
+    pub(crate) short_lives: bool,
 }
 
 impl Setup {
@@ -70,7 +72,12 @@ impl Setup {
         // Every client counts the quarantine of 22 s from when it first met the server, which may be late.
         spared: Duration::from_secs(60),
         reckless: 0.0,
+        short_lives: false,
     };
+
+    /// Processes that come and go, and wait out quarantines together.
+    pub(crate) const SHORT_LIVED: Self =
+        Self { short_lives: true, longest_ttl: Duration::from_secs(2), ..Self::BUSY };
 
     /// Short leases, so that one quarantine follows another, and now and then a majority forgets.
     pub(crate) const BUSY: Self = Self {
@@ -132,8 +139,9 @@ pub(crate) fn run(seed: u64, setup: Setup) -> Outcome {
             SimServer::new(index, runtime.clone(), rate, bug)
         })
         .collect();
-    let redlocks: Vec<Redlock> = (0..clients)
-        .map(|client| {
+    let connect = {
+        let (servers, runtime) = (servers.clone(), runtime.clone());
+        move |client: usize| {
             let fleet = if setup.apart { client * nodes } else { 0 };
             let nodes = servers[fleet..fleet + nodes].iter();
             let builder = Redlock::builder();
@@ -151,19 +159,31 @@ pub(crate) fn run(seed: u64, setup: Setup) -> Outcome {
                 .runtime(Arc::new(runtime.clone()))
                 .build()
                 .unwrap()
-        })
-        .collect();
+        }
+    };
+    // Where lives are short there is nobody from the beginning to the end.
+    let lasting = if setup.short_lives { 0 } else { clients };
+    let mut redlocks: Vec<Redlock> = (0..lasting).map(&connect).collect();
     let record = Arc::new(Mutex::new(Record { clients_running: clients, ..Record::default() }));
     let world = World { runtime, servers, record };
-    for (client, redlock) in redlocks.iter().enumerate() {
+    for client in 0..clients {
         let (runtime, record) = (world.runtime.clone(), Arc::clone(&world.record));
-        let redlock = redlock.clone();
+        let (redlock, connect) = (redlocks.get(client).cloned(), connect.clone());
         world.runtime.spawn(Box::pin(async move {
-            live(client, setup, &redlock, &runtime, &record).await;
+            let lives = if redlock.is_some() { 1 } else { 5 };
+            for _ in 0..lives {
+                let redlock = redlock.clone().unwrap_or_else(|| connect(client));
+                live(client, setup, REQUESTS / lives, &redlock, &runtime, &record).await;
+                if setup.short_lives {
+                    drop(redlock.close().await);
+                    runtime.note(format_args!("client {client} has ended"));
+                }
+            }
             record.lock().unwrap().clients_running -= 1;
         }));
     }
     world.torment(setup, nodes);
+    redlocks.extend((lasting..clients).map(connect));
     let verdict = world.judge(setup, &redlocks);
     let record = world.record.lock().unwrap();
     let outcome = Outcome {
@@ -179,16 +199,20 @@ pub(crate) fn run(seed: u64, setup: Setup) -> Outcome {
     outcome
 }
 
+/// So often a client asks for something.
+const REQUESTS: usize = 15;
+
 /// One client: it acquires, holds, extends, gives up, drops and releases at random.
 async fn live(
     client: usize,
     setup: Setup,
+    requests: usize,
     redlock: &Redlock,
     runtime: &SimRuntime,
     record: &Mutex<Record>,
 ) {
     let ttls = [100 * MS, 300 * MS, SECOND, setup.longest_ttl];
-    for _ in 0..15 {
+    for _ in 0..requests {
         runtime.sleep(Duration::from_micros(runtime.below(20_000))).await;
         let resource = ["a", "b"][usize::try_from(runtime.below(2)).unwrap()];
         let ttl = ttls[usize::try_from(runtime.below(4)).unwrap()];

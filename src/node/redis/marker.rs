@@ -102,7 +102,7 @@ impl CachedMarker {
     pub(super) fn is_older_than(&self, mark: Mark, high_water: u64) -> bool {
         let same = self.mark.era == mark.era;
         let fell = self.mark.seal < mark.seal || self.high_water() < high_water;
-        self.mark.era < mark.era || self.ready && same && fell
+        self.mark.is_before(mark.era) || self.ready && same && fell
     }
 
     /// The head for a command of a round that knew this of the node.
@@ -221,6 +221,8 @@ mod tests {
         assert!(older(Mark::new(78, 0), 0), "it was in a later era already");
         assert!(!known(false).is_older_than(Mark::new(77, 9), 900), "it does not vote anyway");
         assert!(known(false).is_older_than(Mark::new(78, 0), 0), "it was admitted since");
+        let written = Mark::new(1 << 53, 0);
+        assert!(!known(false).is_older_than(written, 0) && !known(true).is_older_than(written, 0));
     }
 
     #[test]

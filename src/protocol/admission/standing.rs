@@ -151,7 +151,7 @@ impl NodeRecord {
             marker.ready && before.era == marker.era && fell
         });
         // One that is joining in an older era may have been ready since, and its wait is of before that.
-        if fell || marker.era < self.newest {
+        if fell || marker.mark().is_before(self.newest) {
             self.lapse();
             return false;
         }

@@ -118,3 +118,13 @@ fn m9_a_node_that_is_joining_in_an_older_era_than_was_seen_joins_again() {
         }
     }
 }
+
+/// Otherwise whatever the node says after that would be older, and it would join again and again.
+#[test]
+fn m9_an_era_that_others_have_written_into_a_marker_makes_no_other_look_older() {
+    let mut hand = with_one_joining(3);
+    assert!(hand.admission.handle_marker(node(0), joining(1 << 53), hand.now()));
+    assert!(hand.admission.handle_marker(node(0), joining(7), hand.now()));
+    assert_eq!(remains(&hand), QUARANTINE);
+    assert!(!hand.admission.handle_marker(node(0), joining(6), hand.now()));
+}

@@ -64,7 +64,8 @@ if again or not joining and not ready then
   -- Its clock jumped, and nothing else: no vote of before counts any more, and its high-water mark is the last word.
   marker.flags = ready and not asked('l') and 'k' or ''
   -- The random part tells eras apart also where a node is emptied while its clock stands still.
-  local newest = math.max(tonumber(marker.era) or 0, tonumber(after))
+  after = tonumber(after) < NUMBERS_END and tonumber(after) or 0
+  local newest = math.max(tonumber(marker.era) or 0, after)
   marker.era = string.format('%.0f', math.max(now, newest + 1) + tonumber(random))
   marker.seal = '0'
   redis.call('UNLINK', COUNTERS, OLDER)
