@@ -97,16 +97,20 @@ fn has_locks_of_its_own(settings: Builder, report: &Path) {
 }
 
 /// What a child finds of its parent's: nothing of it works, and it says so.
-fn is_told_that_its_parents_are_of_no_use(redlock: &Redlock, leases: [Lease; 2]) {
+fn is_told_that_its_parents_are_of_no_use(redlock: &Redlock, leases: [Lease; 3]) {
     let refused = redlock.try_acquire("other").blocking().unwrap_err();
     assert!(matches!(refused, AcquireError::RuntimeEnded), "{refused}");
-    let [lease, dropped] = leases;
+    let [lease, dropped, left] = leases;
     drop(dropped);
+    left.let_expire();
     let refused = futures::executor::block_on(lease.extend()).unwrap_err();
     assert!(matches!(refused, ExtendError::InDoubt { .. }), "{refused}");
     let refused = lease.blocking_release().unwrap_err();
     assert!(matches!(refused, ReleaseError::RuntimeEnded), "{refused}");
     drop(redlock.blocking_close());
+    // Nor does it end what its parent holds.
+    let ended = redlock.blocking_shutdown().unwrap();
+    assert_eq!((ended.released, ended.gone), (0, 0));
 }
 
 #[test]
@@ -115,7 +119,8 @@ fn a_child_has_locks_of_its_own_and_leaves_its_parents_alone() {
     let redlock = settings(&cluster).blocking_connect().unwrap();
     let kept = redlock.acquire("parent").blocking().unwrap();
     // The child releases and drops its copies of these, which must not reach the nodes.
-    let copied = ["released", "dropped"].map(|name| redlock.acquire(name).blocking().unwrap());
+    let copied =
+        ["released", "dropped", "left"].map(|name| redlock.acquire(name).blocking().unwrap());
     let copied = Arc::new(Mutex::new(Some(copied)));
     let runtime = TokioRuntime::shared().unwrap();
     // From now on a generator in this process would have a state, and the child a copy of it.
@@ -139,13 +144,14 @@ fn a_child_has_locks_of_its_own_and_leaves_its_parents_alone() {
     assert!(drawn != before && drawn != runtime.random(), "drawn in both processes");
     // The parent's engine goes on, and its leases hold.
     futures::executor::block_on(kept.extend()).unwrap();
-    let [first, second] = copied.lock().unwrap().take().unwrap();
+    let [first, second, third] = copied.lock().unwrap().take().unwrap();
     futures::executor::block_on(first.extend()).unwrap();
     futures::executor::block_on(second.extend()).unwrap();
+    futures::executor::block_on(third.extend()).unwrap();
     let other = redlock.try_acquire("other").blocking().unwrap();
-    let owners = [&kept, &first, &second, &other].map(|lease| lease.owner().to_string());
+    let owners = [&kept, &first, &second, &third, &other].map(|lease| lease.owner().to_string());
     assert!(!owners.contains(&fs::read_to_string(owner).unwrap()));
-    for lease in [kept, first, second, other] {
+    for lease in [kept, first, second, third, other] {
         lease.blocking_release().unwrap();
     }
     redlock.blocking_close().unwrap();
@@ -230,13 +236,13 @@ fn a_child_of_a_process_with_one_thread_for_everything_is_told_at_once() {
         let redlock = settings(&cluster).runtime(current.clone()).connect().await.unwrap();
         let kept = redlock.acquire("parent").await.unwrap();
         let mut copied = Vec::new();
-        for name in ["dropped here", "released here", "released", "dropped"] {
+        for name in ["left here", "dropped here", "released here", "left", "released", "dropped"] {
             copied.push(redlock.acquire(name).await.unwrap());
         }
         let copied = Mutex::new(copied);
         let leases = || {
             let mut copied = copied.lock().unwrap();
-            [copied.pop().unwrap(), copied.pop().unwrap()]
+            [(); 3].map(|()| copied.pop().unwrap())
         };
         let elsewhere = leases();
         let (copy, settings) = (redlock.clone(), settings(&cluster));
@@ -259,7 +265,7 @@ fn a_child_of_a_process_with_one_thread_for_everything_is_told_at_once() {
         assert_eq!(in_a_child(first, child), Ending::Well);
         // The parent's engine goes on, and its leases hold.
         kept.check().unwrap();
-        for name in ["parent", "released", "dropped", "released here", "dropped here"] {
+        for name in ["parent", "released", "dropped", "left", "released here", "left here"] {
             assert!(redlock.try_acquire(name).await.unwrap_err().is_contended(), "{name}");
         }
         kept.release().await.unwrap();
