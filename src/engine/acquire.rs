@@ -3,6 +3,7 @@
 //! It runs beside the caller, who may go away at any moment: whatever has been set by then is released here.
 
 use std::{
+    fmt::Display,
     future::{Future, poll_fn},
     pin::{Pin, pin},
     sync::Arc,
@@ -152,8 +153,13 @@ impl Request {
         let says = self.says_at.take_if(|at| now >= *at);
         let Some(last) = self.last.as_ref().filter(|_| says.is_some()) else { return };
         let holder = last.nodes().and_then(Reports::holder);
+        // Without the advice that the error gives, which is for the end of the wait.
+        let met: &dyn Display = match last.nodes() {
+            Some(nodes) => nodes,
+            None => last,
+        };
         let times = self.resource.handle_waiter(now);
-        telemetry::still_waiting(self.shown(now), holder.as_deref(), last, times);
+        telemetry::still_waiting(self.shown(now), holder.as_deref(), met, times);
     }
 
     /// As it is shown in a log.

@@ -48,9 +48,9 @@ pub enum ConnectError {
         /// How each node is.
         nodes: NodeStates,
     },
-    /// Too few nodes could be reached within the connect timeout. See to them, or build without waiting.
+    /// Too few nodes could be reached within the connect timeout, or within `wait` by `wait_through_outages`. See to them, or build without waiting.
     #[error(
-        "{ready} of {needed} needed nodes could be used within the connect timeout, and nothing was locked; see to \
+        "{ready} of {needed} needed nodes could be used in time, and nothing was locked; see to \
          the others and to their addresses, or use Builder::build, which does not wait for nodes: {nodes}"
     )]
     NoQuorum {

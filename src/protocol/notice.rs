@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub enum Manner {
     /// When it begins.
     Once,
-    /// Not at all.
+    /// Not at all: something else tells of it, and it counts as told.
     Silent,
     /// When it has lasted for this time, and again every minute for as long as it lasts. Until then it counts for
     /// nothing, and the state before it goes on.
@@ -124,8 +124,8 @@ impl<S: Clone + PartialEq> Watch<S> {
         told.begun = told.begun.saturating_add(u64::from(new));
         let wanted = match manner {
             Manner::Silent => {
-                // Nor is it made up for when it would be told.
-                told.begun = 0;
+                // So that it is not made up for when it would be told.
+                (told.begun, told.last) = (0, Some(now));
                 false
             }
             Manner::Once => told.begun > 0,

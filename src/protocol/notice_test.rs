@@ -103,6 +103,9 @@ fn what_is_silent_is_not_told_and_counts_as_a_state() {
     assert_eq!(watch.handle(&"hidden", Manner::Silent, at(100)), None);
     assert_eq!(watch.poll_timeout(), None);
     assert_eq!(watch.handle(&"hidden", Manner::Once, at(100)), None, "it has begun already");
+    assert_eq!(watch.handle(&"hidden", DOWN, at(110)), None, "it has been told of elsewhere");
+    assert_eq!(watch.poll_timeout(), Some(at(160)));
+    assert_eq!(watch.handle(&"hidden", Manner::Silent, at(120)), None);
     assert_eq!(watch.handle(&"up", Manner::Once, at(200)).unwrap().times, 1, "it is up again");
 }
 

@@ -208,7 +208,7 @@ async fn connect_and_close_errors() {
     let few = Redlock::connect(&nodes).await.unwrap_err();
     assert_eq!(
         shown(&few, &nodes),
-        "1 of 2 needed nodes could be used within the connect timeout, and nothing was locked; see \
+        "1 of 2 needed nodes could be used in time, and nothing was locked; see \
          to the others and to their addresses, or use Builder::build, which does not wait for \
          nodes: node 0 (memory:0): ready; nodes 1, 2 \
          (memory:1, memory:2): down, the node has been killed"
