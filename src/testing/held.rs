@@ -58,6 +58,7 @@ impl Held {
                 votes.denied,
                 votes.needed,
             );
+            assert!(time.serves(), "the runtime in which the fleet was made has ended");
             time.sleep_until(time.now().saturating_add(PAUSE)).await;
         }
     }

@@ -75,6 +75,7 @@ fn a_minority_that_hangs_costs_nothing() {
     paused(async {
         let fleet = Fleet::new(5);
         let redlock = fleet.redlock();
+        drop(redlock.acquire("r").await.unwrap());
         fleet.stop([1, 3]);
         let began = tokio::time::Instant::now();
         for _ in 0..20 {
@@ -86,6 +87,7 @@ fn a_minority_that_hangs_costs_nothing() {
     });
     everywhere(async |fleet: Fleet| {
         let redlock = fleet.redlock();
+        drop(redlock.acquire("before").await.unwrap());
         fleet.stop([1, 3]);
         let lease = redlock.acquire("r").await.unwrap();
         fleet.advance(60 * SECOND).await;
@@ -102,6 +104,7 @@ fn a_minority_that_hangs_costs_nothing() {
 fn a_majority_that_hangs_is_an_outage_after_the_node_timeout() {
     everywhere(async |fleet: Fleet| {
         let redlock = fleet.redlock();
+        redlock.acquire("r").await.unwrap().release().await.unwrap();
         fleet.stop(0..3);
         let broken = redlock.try_acquire("r").await.unwrap_err();
         assert!(!broken.is_contended(), "{broken}");
@@ -116,6 +119,7 @@ fn a_node_that_failed_while_it_hung_has_executed_nothing_of_what_it_was_asked() 
     paused(async {
         let fleet = Fleet::new(5);
         let redlock = fleet.redlock();
+        redlock.acquire("before").await.unwrap().release().await.unwrap();
         fleet.stop(0);
         let lease = redlock.acquire("r").await.unwrap();
         fleet.fail(0);
@@ -149,6 +153,31 @@ fn somebody_else_holds_as_a_client_would() {
         drop(other);
         let after = redlock.acquire("r").await.unwrap().token().unwrap();
         assert!(after > token);
+    });
+}
+
+/// Also where its nodes began from different counters.
+#[test]
+fn tokens_rise_over_somebody_elses() {
+    // At one moment, so that no clock makes them rise.
+    paused(async {
+        let fleet = Fleet::new(5);
+        let redlock = fleet.redlock();
+        redlock.acquire("other").await.unwrap().release().await.unwrap();
+        fleet.fail(0..2);
+        let first = redlock.acquire("r").await.unwrap();
+        let mut last = first.token().unwrap();
+        first.release().await.unwrap();
+        fleet.restore(0..2);
+        fleet.fail(3..5);
+        let other = fleet.hold("r").await;
+        assert!(other.token() > last);
+        last = other.token();
+        drop(other);
+        fleet.restore(3..5);
+        fleet.fail(2);
+        let next = redlock.acquire("r").await.unwrap().token().unwrap();
+        assert!(next > last, "{next:?}, {last:?}");
     });
 }
 

@@ -124,6 +124,41 @@ fn tasks_of_a_runtime_with_one_thread_have_run_when_the_clock_has_been_moved() {
     one_thread(test);
 }
 
+/// At the very last moment, and however many turns it takes.
+#[test]
+fn what_is_due_at_the_end_has_been_done() {
+    let test = async || {
+        let fleet = Fleet::new(5);
+        let _redlock = fleet.redlock();
+        let done = Arc::new(AtomicBool::new(false));
+        let does = Arc::clone(&done);
+        let due = TokioInstant::now() + 5 * SECOND;
+        let work = tokio::spawn(async move {
+            tokio::time::sleep_until(due).await;
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            does.store(true, Ordering::SeqCst);
+        });
+        fleet.advance(due - TokioInstant::now()).await;
+        assert!(done.load(Ordering::SeqCst));
+        work.await.unwrap();
+    };
+    paused(test());
+    one_thread(test());
+}
+
+#[test]
+fn tokens_go_with_the_time() {
+    everywhere(async |fleet: Fleet| {
+        let redlock = fleet.redlock();
+        let before = redlock.acquire("r").await.unwrap().token().unwrap().get();
+        fleet.advance(600 * SECOND).await;
+        let after = redlock.acquire("r").await.unwrap().token().unwrap().get();
+        assert!(after - before >= 600_000_000, "{before}, {after}");
+    });
+}
+
 #[test]
 fn a_lease_is_renewed_for_hours() {
     let renewed = async |fleet: Fleet, time: Duration| {
@@ -224,9 +259,13 @@ fn two_who_move_the_clock_at_once_move_it_once() {
         lease.check().unwrap();
         fleet.advance(5 * SECOND).await;
         assert!(lease.check().is_err());
+        // The first to end leaves it to the other.
+        tokio::join!(fleet.advance(60 * SECOND), fleet.advance(SECOND));
     };
+    let began = Instant::now();
     paused(both());
     one_thread(both());
+    assert!(began.elapsed() < 20 * SECOND, "{:?}", began.elapsed());
 }
 
 #[test]
@@ -296,7 +335,7 @@ fn a_fleet_of_another_clock_is_not_used_where_time_is_paused() {
 
 #[test]
 fn a_fleet_ends_with_the_runtime_that_it_was_made_in() {
-    let (fleet, redlock, lease) = one_thread(async {
+    let (fleet, redlock, lease) = paused(async {
         let fleet = Fleet::new(3);
         let redlock = fleet.redlock();
         let lease = redlock.acquire("r").await.unwrap();
@@ -308,6 +347,12 @@ fn a_fleet_ends_with_the_runtime_that_it_was_made_in() {
         fleet.blocking_advance(SECOND);
     }));
     let message = moved.unwrap_err().downcast::<&str>().unwrap();
+    assert!(message.contains("has ended"), "{message}");
+    // Nobody waits for a clock that stands still for ever.
+    let held = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        drop(fleet.blocking_hold("r"));
+    }));
+    let message = held.unwrap_err().downcast::<&str>().unwrap();
     assert!(message.contains("has ended"), "{message}");
     drop(lease);
     drop(redlock);
