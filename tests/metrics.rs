@@ -227,6 +227,14 @@ fn the_metrics_say_what_happens() {
         assert!(documented.contains(&format!("`{name}`")), "{name} is not in docs/metrics.md");
     }
 
+    // What the dashboard asks for is there, too.
+    let dashboard = include_str!("../docs/grafana.json");
+    for words in dashboard.split("quorlock_").skip(1) {
+        let end = words.find(|c: char| !(c.is_ascii_lowercase() || c == '_')).unwrap();
+        let name = format!("quorlock_{}", words[..end].trim_end_matches("_bucket"));
+        assert!(documented.contains(&format!("`{name}`")), "{name} is in the dashboard alone");
+    }
+
     // Whoever has gone away sees no node.
     drop(redlock);
     exporter.is(r#"quorlock_quorum{fleet="default"}"#, 0.0);

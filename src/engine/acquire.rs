@@ -40,6 +40,10 @@ pub(crate) struct Acquiring {
 }
 
 impl Acquiring {
+    #[cfg_attr(
+        not(feature = "metrics"),
+        allow(unused_variables, clippy::missing_const_for_fn, reason = "nobody counts")
+    )]
     fn new(
         engine: &Arc<Engine>,
         answer: oneshot::Receiver<Result<HeldGrant, AcquireError>>,

@@ -6,7 +6,7 @@
 
 #![cfg_attr(
     not(feature = "metrics"),
-    allow(unused_variables, clippy::missing_const_for_fn, reason = "nobody counts")
+    allow(unused_variables, dead_code, clippy::missing_const_for_fn, reason = "nobody counts")
 )]
 
 use std::{sync::Arc, time::Duration};
