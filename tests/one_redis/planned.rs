@@ -9,7 +9,7 @@ use std::time::Instant;
 use quorlock::node::{NodeState, Refusal};
 
 use super::{
-    MS, Pair, SECOND, SOON, TTL, client,
+    MS, Pair, QUARANTINE, SECOND, SOON, TTL, client,
     pair::{follow, promote},
     soon, state, token,
     workers::{hold, one_at_a_time},
@@ -75,4 +75,27 @@ async fn the_old_master_comes_back_and_takes_over_again() {
         lease.release().await.unwrap();
     }
     assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
+}
+
+/// The promoted one dies within its quarantine, and the other one takes over with all that was noted of it, the time
+/// that has been waited included. It was another server that waited.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_failover_within_the_quarantine_begins_it_anew() {
+    let pair = Pair::start();
+    let a = client(&pair).await;
+    pair.fail_over();
+    soon("it is in quarantine", || matches!(state(&a), NodeState::Quarantined { .. })).await;
+    pair.master.restart();
+    follow(&pair.master, pair.replica.port());
+    // Late in it, if nothing is slow.
+    let nearly =
+        |state| matches!(state, NodeState::Quarantined { remaining } if remaining < TTL / 4);
+    soon("it is nearly over", || nearly(state(&a))).await;
+    pair.replica.kill();
+    promote(&pair.master);
+    pair.lead_to(&pair.master);
+    let began = Instant::now();
+    let lease = a.acquire("anew").wait(SOON).wait_through_outages().await.unwrap();
+    assert!(began.elapsed() >= QUARANTINE - 100 * MS, "{:?}", began.elapsed());
+    lease.release().await.unwrap();
 }
