@@ -121,7 +121,7 @@ fn open(database: &PathBuf) -> rusqlite::Result<Connection> {
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     tracing_subscriber::fmt().with_writer(io::stderr).init(); // says why it waits, and for how long
-    let database = PathBuf::from(env::var("DATABASE").unwrap_or("invoices.sqlite".into()));
+    let database = PathBuf::from(env::var("DATABASE").unwrap_or_else(|_| "invoices.sqlite".into()));
     open(&database)?.execute_batch(SCHEMA)?;
     open(&database)?.execute("INSERT OR IGNORE INTO invoice (id) VALUES (42)", [])?;
 
@@ -130,7 +130,7 @@ async fn main() -> Result<(), Failure> {
     let service = Arc::new(Service { redlock: redlock.clone(), database, bank });
     let router = Router::new().route("/invoices/{id}/payment", post(pay)).with_state(service);
 
-    let listen = env::var("LISTEN").unwrap_or("127.0.0.1:8080".into());
+    let listen = env::var("LISTEN").unwrap_or_else(|_| "127.0.0.1:8080".into());
     let listener = TcpListener::bind(listen).await?;
     println!("listening on {}", listener.local_addr()?);
     let ended = async { drop(signal::ctrl_c().await) };
