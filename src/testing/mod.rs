@@ -229,7 +229,7 @@ impl Fleet {
     }
 
     /// Restarts nodes without their data, whatever state they are in. They have forgotten what they granted, so that
-    /// they wait a quarantine before they vote again; a minute is enough with the default settings.
+    /// they wait a quarantine before they vote again, 11.2 s with the default settings.
     ///
     /// # Panics
     ///

@@ -71,6 +71,18 @@ fn a_majority_that_has_forgotten_votes_after_its_quarantine() {
 }
 
 #[test]
+fn a_quarantine_can_be_waited_for() {
+    everywhere(async |fleet: Fleet| {
+        let redlock = fleet.redlock();
+        fleet.restart(..);
+        redlock.ready(MS).await.unwrap_err();
+        let (ready, ()) = tokio::join!(redlock.ready(QUARANTINE), fleet.advance(QUARANTINE));
+        ready.unwrap();
+        drop(redlock.try_acquire("r").await.unwrap());
+    });
+}
+
+#[test]
 fn a_minority_that_hangs_costs_nothing() {
     paused(async {
         let fleet = Fleet::new(5);
