@@ -1,4 +1,4 @@
-//! Shows a recorder of metrics how the nodes are, whenever one has changed, and every few seconds.
+//! Shows a recorder of metrics how the nodes are, whenever one has changed, and every ten seconds.
 //!
 //! It decides nothing, asks no node anything, holds no lock while it tells, and keeps no engine alive.
 
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// How often the nodes are looked at where none says that it has changed: quarantines end, clocks drift, lines grow.
-const INTERVAL: Duration = Duration::from_secs(2);
+const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Looks after the gauges until the engine is gone, and then shows that it sees no node any more.
 pub(super) async fn attend(engine: Weak<Engine>) {
