@@ -179,7 +179,7 @@ fn a_wait_of_before_the_node_was_admitted_is_not_believed_by_whoever_has_seen_it
         marker().get("state").is_some_and(|state| state == "joining")
     });
     let mut joining = marker();
-    let waited = format!("{} 3600000", joining["era"]);
+    let waited = format!("{} 3600000 1", joining["era"]);
     joining.insert("waited".to_owned(), waited);
     for client in [&first, &second] {
         all_ready(client);

@@ -126,12 +126,21 @@ fn tell(node: &Node, era: &str, ms: u64) -> Seen {
     node.look_telling(&look, HOUR_MS, Tell { waited: Some((era, ms)), ..Tell::default() })
 }
 
+/// By the node's own clock, which cuts what it is told.
+fn joined_long_ago(node: &Node, era: &str) {
+    node.mark(&[("waited", &format!("{era} 0 1"))]);
+}
+
 #[test]
 fn a_node_keeps_the_longest_wait_that_it_was_told_of_in_its_era() {
     let node = Node::admitted();
     assert_eq!(tell(&node, ERA, 5_000).waited, 0, "it is not joining");
     let first = node.join(ERA);
     assert_eq!((first.ready, first.waited), (false, 0));
+    // Its own clock cuts what it is told.
+    let waited = tell(&node, &first.era, 60_000).waited;
+    assert!(waited < 10_000, "{waited} ms, of a client whose clock has jumped");
+    joined_long_ago(&node, &first.era);
     let waits = [(0, 0), (1_500, 1_500), (900, 1_500), (1_500, 1_500), (7_000, 7_000)];
     for (told, kept) in waits {
         assert_eq!(tell(&node, &first.era, told).waited, kept, "{told}");
@@ -142,6 +151,7 @@ fn a_node_keeps_the_longest_wait_that_it_was_told_of_in_its_era() {
     node.mark(&[("identity", "that/0/00000000")]);
     let second = tell(&node, &first.era, 60_000);
     assert!(!second.ready && second.era != first.era && second.waited == 0, "{second:?}");
+    joined_long_ago(&node, &second.era);
     assert_eq!(tell(&node, &second.era, 3_000).waited, 3_000);
     assert!(node.admit(&second.era));
     let ready = node.join("0");
@@ -154,15 +164,16 @@ fn a_node_keeps_the_longest_wait_that_it_was_told_of_in_its_era() {
 fn a_wait_counts_in_the_era_that_stands_beside_it_and_in_no_other() {
     let node = Node::admitted();
     let era = node.join(ERA).era;
-    let foreign = ["42 60000", "60000", "", "abc", &format!("{era} 1e9"), &format!("{era}0 60000")]
-        .map(str::to_owned);
+    let foreign =
+        ["42 60000 1", "60000", "", "abc", &format!("{era} 1e9 1"), &format!("{era}0 60000 1")]
+            .map(str::to_owned);
     for waited in foreign {
         node.mark(&[("waited", &waited)]);
         assert_eq!(node.join("0").waited, 0, "{waited}");
     }
-    node.mark(&[("waited", &format!("{era} 99999999999999999999999"))]);
+    node.mark(&[("waited", &format!("{era} 99999999999999999999999 1"))]);
     assert_eq!(node.join("0").waited, 1 << 53, "a number that is still one");
-    node.mark(&[("waited", &format!("{era} 2500"))]);
+    node.mark(&[("waited", &format!("{era} 2500 1"))]);
     assert_eq!(node.join("0").waited, 2_500);
 }
 
@@ -171,6 +182,7 @@ fn a_wait_counts_in_the_era_that_stands_beside_it_and_in_no_other() {
 fn a_node_that_is_joining_begins_anew_if_its_data_went_back_and_for_no_other_reason() {
     let node = Node::admitted();
     let era = node.join(ERA).era;
+    joined_long_ago(&node, &era);
     assert_eq!(tell(&node, &era, 2_000).waited, 2_000);
     let forced = |era: &str, letters: &str, after: u64| {
         let look = ["this", "0", "test/1", "60000", era, letters, "0"];

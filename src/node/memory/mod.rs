@@ -332,7 +332,8 @@ impl Node for MemoryNode {
     }
 
     fn join(&self, join: Join) -> NodeFuture<Marker> {
-        let joined = self.running().map(|mut state| state.store.join(join));
+        let now = self.now();
+        let joined = self.running().map(|mut state| state.store.join(join, now));
         Box::pin(std::future::ready(joined))
     }
 

@@ -38,6 +38,9 @@ pub(super) struct Store {
     orphaned: bool,
     /// For how long it has been joining in this era, as the longest that a client has told it.
     waited: Duration,
+    /// When it was first looked at in this era, by its own clock. That counts nothing, and cuts what it is told by a
+    /// client whose clock has just jumped.
+    joined: Option<Timestamp>,
     pub(super) ready: bool,
 }
 
@@ -240,7 +243,7 @@ impl Store {
     }
 
     /// Reads the marker, and raises the longest ttl.
-    pub(super) fn join(&mut self, join: Join) -> Marker {
+    pub(super) fn join(&mut self, join: Join, now: Timestamp) -> Marker {
         self.max_ttl = self.max_ttl.max(join.max_ttl);
         if (self.ready || join.lost) && join.force == Some(self.era) {
             self.ready = false;
@@ -248,11 +251,13 @@ impl Store {
             self.begin_era();
             self.kept = !join.lost;
         }
+        let passed = now.saturating_since(*self.joined.get_or_insert(now));
         if let Some((era, waited)) = join.waited
             && !self.ready
             && era == self.era
         {
-            self.waited = self.waited.max(Duration::from_millis(validity::whole_millis(waited)));
+            let told = validity::whole_millis(waited.min(passed));
+            self.waited = self.waited.max(Duration::from_millis(told));
         }
         self.orphaned |= join.orphaned && !self.ready;
         if self.ready && join.seal {
@@ -265,7 +270,8 @@ impl Store {
 
     fn begin_era(&mut self) {
         self.era += 1;
-        (self.seal, self.kept, self.orphaned, self.waited) = (0, false, false, Duration::ZERO);
+        (self.seal, self.kept, self.orphaned) = (0, false, false);
+        (self.waited, self.joined) = (Duration::ZERO, None);
     }
 
     /// Lets the node vote.
@@ -300,37 +306,42 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
     const LOOK: Join = Join::look(SECOND);
+    const START: Timestamp = Timestamp::ORIGIN;
 
     fn told(store: &mut Store, era: u64, waited: Duration) -> Duration {
-        store.join(LOOK.waited(Some((era, waited)))).waited
+        let late = START.saturating_add(100 * SECOND);
+        store.join(LOOK.waited(Some((era, waited))), late).waited
     }
 
     #[test]
     fn it_keeps_the_longest_wait_that_it_was_told_of_in_its_era() {
         let mut store = Store::in_life(1);
-        let era = store.join(LOOK).era;
+        let era = store.join(LOOK, START).era;
         for (tells, kept) in [(0, 0), (2, 2), (1, 2), (5, 5)] {
             assert_eq!(told(&mut store, era, tells * SECOND), kept * SECOND);
             assert_eq!(told(&mut store, era + 1, 60 * SECOND), kept * SECOND, "of another era");
         }
         assert_eq!(told(&mut store, era, Duration::from_micros(5_999_999)).as_millis(), 5_999);
+        let soon = START.saturating_add(6 * SECOND);
+        let all = store.join(LOOK.waited(Some((era, 60 * SECOND))), soon).waited;
+        assert_eq!(all, 6 * SECOND, "no longer than its own clock says");
         assert!(store.admit(era, Floor::default(), 0));
-        let ready = store.join(LOOK);
+        let ready = store.join(LOOK, START);
         assert_eq!(told(&mut store, ready.era, 60 * SECOND), Duration::ZERO, "it is ready");
-        let again = store.join(LOOK.force(Some(ready.era)));
+        let again = store.join(LOOK.force(Some(ready.era)), START);
         assert!(!again.ready && again.kept && again.waited.is_zero());
-        assert_eq!(Store::in_life(2).join(LOOK).waited, Duration::ZERO);
+        assert_eq!(Store::in_life(2).join(LOOK, START).waited, Duration::ZERO);
     }
 
     #[test]
     fn one_that_is_joining_begins_anew_if_its_data_went_back_and_for_no_other_reason() {
         let mut store = Store::in_life(1);
-        let era = store.join(LOOK).era;
+        let era = store.join(LOOK, START).era;
         assert_eq!(told(&mut store, era, SECOND), SECOND);
         for join in [LOOK.force(Some(era)), LOOK.force(Some(era + 1)).lost()] {
-            assert_eq!(store.join(join).era, era);
+            assert_eq!(store.join(join, START).era, era);
         }
-        let again = store.join(LOOK.force(Some(era)).lost().after(era + 40));
+        let again = store.join(LOOK.force(Some(era)).lost().after(era + 40), START);
         assert!(!again.ready && again.era > era + 40 && again.waited.is_zero());
         assert!(!store.admit(era, Floor::default(), 0), "whoever has waited before comes late");
     }

@@ -125,7 +125,8 @@ pub struct Join {
     /// it then says of its counters is final for those rounds.
     pub seal: bool,
     /// For how long at the least the node has been joining in this era, if the client has seen it do so. The node keeps the
-    /// longest that it was told, for its present era only.
+    /// longest that it was told, for its present era only, and no longer than has passed by its own clock: a client whose
+    /// clock has just jumped sees that in the answer.
     pub waited: Option<(u64, Duration)>,
 }
 

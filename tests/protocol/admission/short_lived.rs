@@ -4,7 +4,8 @@
 //! in. Method: true time; clients that come and go, each with a steady clock of its own that runs up to a tenth fast, and
 //! a wall clock that is stepped; nodes that restart, are flushed, whose clocks are stepped, and whose data goes back to
 //! what it was while they were joining. The clients run production's visits. Flaws that are planted in the nodes, or in
-//! what the clients read, must be found out. `QUORLOCK_SCHEDULES` sets how many schedules are tried.
+//! what the clients read, must be found out. (These nodes do not cut what they are told by their own clocks, as real
+//! ones do, so that all rests on the clients.) `QUORLOCK_SCHEDULES` sets how many schedules are tried.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

@@ -85,15 +85,20 @@ if asked('o') and not ready and not string.find(marker.flags or '', 'o', 1, true
   write('flags', marker.flags)
 end
 
--- For how long it has been joining, as the clients have counted it: the longest time that one has told. It stands there
--- with its era, since what begins a new one may be a script that does not know of this field.
+-- For how long it has been joining, as the clients have counted it: the longest time that one has told, but no longer than
+-- our clock says. It counts nothing, and cuts what a client tells whose clock has just jumped: that one sees the jump only
+-- in the answer to this. It stands there with its era, since what begins a new one may be a script that does not know of
+-- this field, and with our time when the era was first seen here.
 local has_waited = 0
 if not ready then
-  local era, ms = string.match(marker.waited or '', '^(%d+) (%d+)$')
-  has_waited = era == marker.era and math.min(tonumber(ms), NUMBERS_END) or 0
-  if waited_in == marker.era and tonumber(waited) > has_waited then
-    has_waited = math.min(tonumber(waited), NUMBERS_END)
-    write('waited', marker.era .. ' ' .. string.format('%.0f', has_waited))
+  local era, ms, since = string.match(marker.waited or '', '^(%d+) (%d+) (%d+)$')
+  local known = era == marker.era
+  since = known and tonumber(since) or now
+  has_waited = known and math.min(tonumber(ms), NUMBERS_END) or 0
+  local told = waited_in == marker.era and math.min(tonumber(waited), (now - since) / 1000) or 0
+  if told > has_waited or not known then
+    has_waited = math.floor(math.max(told, has_waited))
+    write('waited', string.format('%s %.0f %.0f', marker.era, has_waited, since))
   end
 end
 
