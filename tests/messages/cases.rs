@@ -11,7 +11,7 @@ use super::normal::Found;
 pub(crate) type Case = fn() -> Option<Found>;
 
 /// In the order of the file.
-pub(crate) const ALL: [(&str, Case); 35] = [
+pub(crate) const ALL: [(&str, Case); 38] = [
     ("wrong password", wrong_password),
     ("no password", no_password),
     ("wrong port", wrong_port),
@@ -47,6 +47,9 @@ pub(crate) const ALL: [(&str, Case); 35] = [
     ("released by a shutdown", released_by_a_shutdown),
     ("closed", closed),
     ("the holder of an empty resource", holder_of_nothing),
+    ("kept for longer than max_ttl allows", held_too_long),
+    ("a token in classic mode", classic_token),
+    ("a shutdown in an outage", shutdown_in_an_outage),
 ];
 
 const SOON: Duration = Duration::from_secs(20);
@@ -327,4 +330,24 @@ fn closed() -> Option<Found> {
 fn holder_of_nothing() -> Option<Found> {
     let (cluster, redlock) = one();
     Some(Found::on(redlock.blocking_holder("").unwrap_err(), &cluster))
+}
+
+fn held_too_long() -> Option<Found> {
+    let (cluster, redlock) = one();
+    let request = redlock.acquire("r").hold_at_least(Duration::from_secs(60));
+    Some(Found::on(request.blocking().unwrap_err(), &cluster))
+}
+
+fn classic_token() -> Option<Found> {
+    let cluster = Cluster::start(1);
+    let redlock = connected(patient().nodes(cluster.urls()).classic());
+    let lease = redlock.acquire("r").blocking().unwrap();
+    Some(Found::on(lease.token().unwrap_err(), &cluster))
+}
+
+fn shutdown_in_an_outage() -> Option<Found> {
+    let (cluster, redlock) = three_connected();
+    let _lease = redlock.acquire("r").blocking().unwrap();
+    all_but_one_killed(&cluster, &redlock);
+    Some(Found::on(redlock.blocking_shutdown().unwrap_err(), &cluster))
 }

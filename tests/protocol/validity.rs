@@ -53,6 +53,16 @@ proptest! {
         prop_assert!(ttl.saturating_sub(drift.of(ttl)) >= promised || ttl >= Duration::from_nanos(u64::MAX));
     }
 
+    /// So a key that is kept never outlives the longest ttl, by which nodes are kept from voting.
+    #[test]
+    fn a_key_is_kept_for_no_longer_than_the_ttl_that_was_asked_for_its_sake(
+        promised in 0..=1_000_000_000_000_000u64, per_mille in 0..=Drift::MAX_PER_MILLE, fixed in 0..=2_000_000_000u64,
+    ) {
+        let promised = Duration::from_nanos(promised);
+        let drift = Drift::new(per_mille, Duration::from_nanos(fixed));
+        prop_assert!(kept_for(promised, drift) <= drift.ttl_for(promised));
+    }
+
     #[test]
     fn a_node_whose_clock_is_fast_by_the_drift_keeps_a_key_for_what_is_left(
         left in 0..=1_000_000_000_000_000u64, per_mille in 0..=Drift::MAX_PER_MILLE,
