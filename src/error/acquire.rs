@@ -46,8 +46,8 @@ pub enum AcquireError {
     },
     /// Neither busy nor broken: a quorum would be there, but some of its nodes may have forgotten leases and do not vote
     /// before their quarantine is over. It ends by itself. Nothing of ours stays on the nodes. An acquire waits for
-    /// that where it ends before its deadline, and says at once where it does not. Wait longer than `remaining`, or try
-    /// again then.
+    /// that up to its deadline, and what it sees of the nodes meanwhile counts for those that come after it. Wait longer
+    /// than `remaining`, or try again.
     #[error("{}", Quarantined { waited, remaining, nodes })]
     Quarantined {
         /// How long the caller has waited.
@@ -338,7 +338,7 @@ impl fmt::Display for Quarantined<'_> {
         }
         write!(
             f,
-            "; gave up after {:?}, and nothing of this attempt stays on the nodes; wait longer or try again then \
+            "; gave up after {:?}, and nothing of this attempt stays on the nodes; wait longer or try again \
              (danger_skip_quarantine skips this on throwaway nodes){}",
             rounded(**waited),
             nodes.after(": ")

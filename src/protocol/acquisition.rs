@@ -15,7 +15,8 @@
 //!   a quarter of the shortest configured one.
 //! - **W6** Who runs out of time in line is told what its rounds have found, where they found the resource held.
 //! - **W7** Where a quorum would be there but for nodes in quarantine, that is the answer, and when it will be there. It is
-//!   waited for where that is before the deadline; where it is not, it is said at once.
+//!   waited for up to the deadline, also where it ends later: another client may have seen the nodes for longer, and what
+//!   this one sees of them meanwhile counts for those that come after it.
 //!
 //! They are tested, each by name, in `tests/protocol/acquisition.rs`.
 
@@ -244,9 +245,7 @@ impl Acquisition {
             return Next::Again { look_until, at };
         }
         let bearable = self.is_bearable(at);
-        // Where slow nodes alone would have made the quorum, they may do so in the next round.
-        let in_vain = !lost.overrun && self.quorum_at.is_some_and(|at| !self.lasts_until(at));
-        if bearable && !in_vain && self.lasts_until(at) {
+        if bearable && self.lasts_until(at) {
             return Next::Again { look_until: None, at };
         }
         // Its time went by in line, or its round in a crowd: that does not show that the nodes are broken.

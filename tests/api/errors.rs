@@ -442,14 +442,14 @@ async fn a_quarantine_is_an_answer_of_its_own_and_no_outage() {
     let redlock = builder.connect().await.unwrap();
     redlock.acquire("r").await.unwrap().release().await.unwrap();
     nodes.iter().take(2).for_each(MemoryNode::restart);
-    // It cannot end in time, so that it is said without waiting for that.
+    // It cannot end in time, and is waited for all the same: others may have seen the nodes for longer.
     let early = redlock.acquire("r").wait(second / 2).await.unwrap_err();
     let AcquireError::Quarantined { waited, remaining, nodes: reports } = &early else {
         panic!("{early:?}")
     };
-    assert!(*waited < second / 2 && *remaining > second / 2, "{early:?}");
+    assert!(*waited >= second / 4 && !remaining.is_zero(), "{early:?}");
     assert_eq!(reports.failures().count(), 2, "{early:?}");
-    assert_eq!(early.suggested_pause().map(|pause| pause.as_secs()), Some(2), "{early:?}");
+    assert_eq!(early.suggested_pause().map(|pause| pause.as_secs()), Some(1), "{early:?}");
     assert!(!early.is_busy() && !early.is_contended());
     let at_once = redlock.try_acquire("r").await.unwrap_err();
     assert!(matches!(at_once, AcquireError::Quarantined { .. }), "{at_once:?}");

@@ -65,14 +65,11 @@ impl<W: Fn(Event)> Worker<W> {
                 Ok(lease) => self.hold(resource, asked, lease, register.as_mut()),
                 Err(AcquireError::Contended { .. }) => self.count(Count::Contended),
                 // Whoever goes on after a stop finds what it had begun too late.
-                Err(AcquireError::NoQuorum { .. } | AcquireError::Crowded { .. }) => {
-                    self.count(Count::NoQuorum);
-                }
-                Err(AcquireError::Quarantined { remaining, .. }) => {
-                    self.count(Count::NoQuorum);
-                    // It is said at once where it cannot end in time.
-                    std::thread::sleep(remaining.min(100 * MS));
-                }
+                Err(
+                    AcquireError::NoQuorum { .. }
+                    | AcquireError::Quarantined { .. }
+                    | AcquireError::Crowded { .. },
+                ) => self.count(Count::NoQuorum),
                 Err(AcquireError::TooLate { .. }) => self.count(Count::TooLate),
                 Err(other) => panic!("{other}"),
             }

@@ -295,17 +295,18 @@ const fn quarantined(remaining: u32) -> Next {
 }
 
 #[test]
-fn w7_a_quarantine_is_waited_for_where_it_ends_before_the_deadline_and_said_at_once_where_not() {
-    for (policy, after, waited_for) in [
-        (WaitPolicy::For(800 * MS), 789, true),
-        (WaitPolicy::For(800 * MS), 790, false),
-        (WaitPolicy::For(800 * MS), 5_000, false),
-        (WaitPolicy::Unlimited, 1 << 30, true),
-        (WaitPolicy::OneRound, 0, false),
+fn w7_a_quarantine_is_waited_for_up_to_the_deadline_also_where_it_ends_later() {
+    for (policy, now, after, waited_for) in [
+        (WaitPolicy::For(800 * MS), 10, 789, true),
+        (WaitPolicy::For(800 * MS), 10, 5_000, true),
+        (WaitPolicy::For(800 * MS), 799, 5_000, false),
+        (WaitPolicy::For(800 * MS), 799, 0, false),
+        (WaitPolicy::Unlimited, 10, 1 << 30, true),
+        (WaitPolicy::OneRound, 10, 0, false),
     ] {
-        let next = lost(&mut new(policy), waits(0, after), QUIET, 10);
-        let expected = if waited_for { again(at(11)) } else { quarantined(after) };
-        assert_eq!(next, expected, "{policy:?}, {after} ms");
+        let next = lost(&mut new(policy), waits(0, after), QUIET, now);
+        let expected = if waited_for { again(at(now + 1)) } else { quarantined(after) };
+        assert_eq!(next, expected, "{policy:?} at {now}, {after} ms");
     }
 }
 
@@ -327,7 +328,7 @@ fn w7_that_it_is_a_quarantine_is_the_answer_whenever_that_is_given() {
     assert_eq!(late(&acquisition, 110), Next::GiveUp(GiveUp::LastRound));
     let mut acquisition = new(WaitPolicy::For(800 * MS));
     assert_eq!(lost(&mut acquisition, held(0), QUIET, 10), again(at(11)));
-    assert_eq!(lost(&mut acquisition, waits(11, 5_000), QUIET, 20), quarantined(5_000));
+    assert_eq!(lost(&mut acquisition, waits(790, 5_000), QUIET, 799), quarantined(5_000));
     // The nodes that answered said that it is held, or that it came too late: that is known for certain.
     for loss in [RoundLoss::Contended, RoundLoss::TooLate] {
         let told = LostRound { loss, ..waits(0, 5_000) };
