@@ -55,7 +55,9 @@ impl<W: Fn(Event)> Worker<W> {
             let resource = if rand::random_ratio(1, 5) { rand::random_range(1..=IDLE) } else { 0 };
             let asked = now();
             // Half of the leases are renewed, where they are held for that long.
-            let request = self.client.acquire(name(resource)).wait(2 * SECOND);
+            // Some are not ready to wait for as long as a quarantine lasts.
+            let wait = if rand::random_ratio(1, 4) { 100 * MS } else { 2 * SECOND };
+            let request = self.client.acquire(name(resource)).wait(wait);
             let request = if rand::random() {
                 request.without_renewal()
             } else {
