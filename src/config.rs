@@ -232,7 +232,7 @@ pub enum ConfigError {
     /// Two nodes have a quorum of two, so either of them failing stops every lock: that is less than
     /// one node gives. Name three, or one, or call `danger_allow_two_nodes`.
     #[error(
-        "two nodes are less available than one, since both are needed, name three, or one (danger_allow_two_nodes accepts them)"
+        "two nodes are less available than one, since both are needed, name three, or one (Builder::danger_allow_two_nodes accepts them)"
     )]
     TwoNodes,
     /// More nodes than any quorum gains from; each costs a command per acquire. Name five.

@@ -338,8 +338,9 @@ impl fmt::Display for Quarantined<'_> {
         }
         write!(
             f,
-            "; gave up after {:?}, and nothing of this attempt stays on the nodes; wait longer or try again \
-             (danger_skip_quarantine skips this on throwaway nodes){}",
+            "; gave up after {:?}, and nothing of this attempt stays on the nodes; wait longer or try again; \
+             a process that ends at once calls Redlock::ready first, or the next one meets the same \
+             (Builder::danger_skip_quarantine skips this on throwaway nodes){}",
             rounded(**waited),
             nodes.after(": ")
         )

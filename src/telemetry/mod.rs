@@ -135,7 +135,7 @@ pub(crate) fn node_quarantined(shown: NodeShown<'_>, quarantine: Duration, notic
         address,
         ?quarantine,
         times,
-        "node may have forgotten leases and does not vote yet; danger_skip_quarantine skips this on throwaway nodes"
+        "node may have forgotten leases and does not vote yet; Builder::danger_skip_quarantine skips this on throwaway nodes"
     );
 }
 
@@ -185,7 +185,7 @@ pub(crate) fn nobody_votes(waiting: usize, nodes: usize, quarantine: Duration, n
         times,
         ?lasted,
         "{waiting} of {nodes} nodes are new or may have forgotten leases: nobody can acquire for up to {quarantine:.1?}, \
-         and acquires that may wait for longer do; danger_skip_quarantine skips this on throwaway nodes"
+         and acquires that may wait for longer do; Builder::danger_skip_quarantine skips this on throwaway nodes"
     );
 }
 

@@ -243,7 +243,7 @@ fn configuration_errors() {
         (
             build(Redlock::builder().nodes(&fleet()[..2])),
             "two nodes are less available than one, since both are needed, name three, or one \
-             (danger_allow_two_nodes accepts them)",
+             (Builder::danger_allow_two_nodes accepts them)",
         ),
         (
             build(Redlock::builder().nodes((0..33).map(|_| MemoryNode::new()))),
