@@ -40,7 +40,7 @@ pub enum Holder {
 }
 
 /// A holder that a quorum names.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct HeldBy {
     /// The value of the key, at most 64 bytes of it: of a lease of this crate its owner in hex, and otherwise whatever
@@ -159,6 +159,20 @@ impl fmt::Display for HeldBy {
         }
         Left(self.remaining).fmt(f)?;
         self.token.map_or(Ok(()), |token| write!(f, ", token={token}"))
+    }
+}
+
+impl fmt::Debug for HeldBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { value, owner, label, since, remaining, token } = self;
+        f.debug_struct("HeldBy")
+            .field("value", &format_args!("\"{}\"", value.escape_ascii()))
+            .field("owner", owner)
+            .field("label", label)
+            .field("since", since)
+            .field("remaining", remaining)
+            .field("token", token)
+            .finish()
     }
 }
 

@@ -4,7 +4,7 @@
 //! quorum of all nodes: such a key may be what is left of a lease that is over.
 
 use alloc::{boxed::Box, vec::Vec};
-use core::time::Duration;
+use core::{fmt, time::Duration};
 
 use super::{fencing::FencingToken, note::Note, owner::Owner, round::Quorum};
 
@@ -19,7 +19,7 @@ pub enum Sighting {
 }
 
 /// A key as it stands on one node, with what the node noted when it granted it.
-#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+#[derive(Clone, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct KeyHolder {
     /// The value of the key, at most 64 bytes of it: the owner of a quorlock lease, or whatever another program wrote.
@@ -44,6 +44,27 @@ impl KeyHolder {
     pub fn granted(mut self, counter: Option<FencingToken>, note: Option<Note>) -> Self {
         (self.counter, self.note) = (counter, note);
         self
+    }
+}
+
+impl fmt::Debug for KeyHolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { value, remaining, counter, note } = self;
+        f.debug_struct("KeyHolder")
+            .field("value", &value.as_deref().map(Readable))
+            .field("remaining", remaining)
+            .field("counter", counter)
+            .field("note", note)
+            .finish()
+    }
+}
+
+/// The value of a key as text in `Debug`, where a list of numbers could not be compared with an owner in the log.
+struct Readable<'a>(&'a [u8]);
+
+impl fmt::Debug for Readable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.0.escape_ascii())
     }
 }
 

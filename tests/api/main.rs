@@ -102,6 +102,25 @@ async fn every_future_can_be_spawned() {
     tokio::spawn(async move { closing.close().await }).await.unwrap().unwrap();
 }
 
+/// Whoever prints a holder by `{:?}` can look for the owner in the log, as with `{}`.
+#[test]
+fn a_holder_is_readable_in_debug_too() {
+    let nodes = [MemoryNode::new(), MemoryNode::new(), MemoryNode::new()];
+    let redlock = Redlock::blocking_connect(&nodes).unwrap();
+    let lease = redlock.acquire("r").blocking().unwrap();
+    let certain = format!("{:?}", redlock.blocking_holder("r").unwrap());
+    let value = format!("value: \"{}\"", lease.owner());
+    assert!(certain.contains(&value), "{certain}");
+    // An acquire is over with the first two.
+    while nodes[2].get("r").is_none() {
+        std::thread::yield_now();
+    }
+    nodes[0].kill();
+    nodes[1].kill();
+    let unclear = format!("{:?}", redlock.blocking_holder("r").unwrap());
+    assert!(unclear.contains(&format!("value: Some(\"{}\")", lease.owner())), "{unclear}");
+}
+
 #[tokio::test]
 async fn the_defaults_are_what_the_builder_says() {
     let nodes = fleet();
