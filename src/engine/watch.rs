@@ -135,7 +135,8 @@ impl Watched {
                 let waits = waits(statuses);
                 let missing = needed.saturating_sub(votes).checked_sub(1);
                 let left = missing.and_then(|last| waits.get(last)).copied().unwrap_or_default();
-                telemetry::nobody_votes(waits.len(), statuses.len(), left, notice);
+                let max_ttl = engine.admission().longest();
+                telemetry::nobody_votes(waits.len(), statuses.len(), left, max_ttl, notice);
             }
             Some(notice) if self.had_quorum => {
                 telemetry::quorum_lost(votes, needed, &Missing(statuses), notice);

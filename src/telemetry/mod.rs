@@ -174,14 +174,22 @@ pub(crate) fn no_quorum_yet(votes: usize, needed: usize, missing: &dyn Display, 
     event!(WARN, votes, needed, %missing, ?lasted, "no quorum yet");
 }
 
-/// So many nodes are in quarantine that nobody can acquire: one line for all of them.
-pub(crate) fn nobody_votes(waiting: usize, nodes: usize, quarantine: Duration, notice: Notice) {
+/// So many nodes are in quarantine that nobody can acquire: one line for all of them. `max_ttl` is that of the fleet,
+/// since another process may have told the nodes a longer one than this process has, and so made them wait for longer.
+pub(crate) fn nobody_votes(
+    waiting: usize,
+    nodes: usize,
+    quarantine: Duration,
+    max_ttl: Duration,
+    notice: Notice,
+) {
     let Notice { times, lasted, .. } = notice;
     event!(
         WARN,
         waiting,
         nodes,
         ?quarantine,
+        ?max_ttl,
         times,
         ?lasted,
         "{waiting} of {nodes} nodes are new or may have forgotten leases: nobody can acquire for up to {quarantine:.1?}, \

@@ -39,6 +39,30 @@ fn count(lines: &[String], word: &str) -> usize {
 }
 
 #[test]
+fn a_quarantine_says_which_max_ttl_it_is_that_long_for() {
+    for raised in [None, Some(2 * SECOND)] {
+        let lines = five(Level::INFO, |runtime, nodes, _redlock| {
+            if let Some(max_ttl) = raised {
+                // A process that was configured otherwise, and is gone again.
+                let other = Redlock::builder().nodes(nodes).ttl(SECOND).max_ttl(max_ttl);
+                let other = other.runtime(Arc::new(runtime.clone())).build().unwrap();
+                // Nodes are looked at every ten seconds.
+                runtime.pass(11 * SECOND);
+                drop(other);
+            }
+            nodes[..3].iter().for_each(MemoryNode::kill);
+            runtime.pass(SECOND);
+            nodes[..3].iter().for_each(MemoryNode::restart);
+            runtime.pass(10 * SECOND);
+        });
+        let found: Vec<&String> =
+            lines.iter().filter(|line| line.contains("nobody can acquire for up to")).collect();
+        let max_ttl = format!("max_ttl={:?}", raised.unwrap_or(200 * MS));
+        assert!(found.len() == 1 && found[0].contains(&max_ttl), "{max_ttl}: {found:#?}");
+    }
+}
+
+#[test]
 fn an_outage_of_an_hour_is_told_once_a_minute_with_the_time_that_it_has_lasted() {
     let lines = five(Level::INFO, |runtime, nodes, redlock| {
         nodes[..3].iter().for_each(MemoryNode::kill);
