@@ -38,7 +38,8 @@ impl Default for RenewalPolicy {
 pub enum LossReason {
     /// Its time is up, and it is not renewed.
     NotRenewed,
-    /// Its time is up, and renewing it failed: too few nodes answered in time.
+    /// Its time is up, and renewing it failed: too few nodes answered in time, or this process
+    /// stood still, so that nothing was sent or no answer was taken.
     RenewalFailed,
     /// Too many nodes said that the key is gone, or somebody else's.
     Gone,
@@ -74,7 +75,7 @@ impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NotRenewed => "its time is up, and it is not renewed",
-            Self::RenewalFailed => "its time is up, and too few nodes answered the renewals",
+            Self::RenewalFailed => "its time is up, and too few nodes answered the renewals, or this process stood still",
             Self::Gone => "too many nodes no longer have its key",
             Self::MaxHold => "it was held for as long as max_hold allows",
             Self::NoHeartbeat => "the worker gave no heartbeat",

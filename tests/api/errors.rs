@@ -415,6 +415,9 @@ fn a_test_can_make_the_errors_that_a_service_answers_with() {
     assert_eq!(nodes.to_string(), "node 1 (b:6379): held by somebody else for 1s");
     let states: NodeStates = [(text("a:6379"), NodeState::Connecting)].into_iter().collect();
     assert_style(&ConnectError::Refused { nodes: states });
+    // Nodes that are well are not blamed for a process that was stopped.
+    let renewal = LeaseLost::new(LossReason::RenewalFailed);
+    assert!(shown(&renewal, &[]).contains("renewals, or this process stood still"), "{renewal}");
     let lost = RunError::from(LeaseLost::new(LossReason::Gone));
     assert_eq!(
         shown(&lost, &[]),
