@@ -41,8 +41,14 @@ pub(crate) use self::{
     round::AcquireSpec,
 };
 use self::{
-    cleanup::PendingReleases, held::HeldLeases, limits::Limits, renewals::Renewals,
-    resources::Resources, shield::Shielded, turns::Turns, watch::Repeats,
+    cleanup::PendingReleases,
+    held::HeldLeases,
+    limits::Limits,
+    renewals::Renewals,
+    resources::Resources,
+    shield::Shielded,
+    turns::Turns,
+    watch::{Repeats, Waiters},
 };
 use crate::{
     config::Config,
@@ -76,6 +82,7 @@ pub(crate) struct Engine {
     active: Activity,
     /// What happens again and again, and when it was told.
     repeats: Lock<Repeats>,
+    waiters: Lock<Waiters>,
     closed: AtomicBool,
     /// Tells those who pause that it is closed.
     closing: Notify,
@@ -169,6 +176,7 @@ impl Engine {
             releases,
             active: Activity::default(),
             repeats: Lock::default(),
+            waiters: Lock::new(watch::waiters()),
             closed: AtomicBool::new(false),
             closing: Notify::new(),
         });
