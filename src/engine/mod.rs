@@ -329,24 +329,26 @@ impl Engine {
         }
     }
 
-    /// Waits until a quorum of nodes votes, or until `deadline`.
-    pub(crate) async fn voting(&self, deadline: Timestamp) {
+    /// Waits until a quorum of nodes votes, or until `deadline`, and says how the nodes are then; nothing once nobody
+    /// runs the engine any more.
+    pub(crate) async fn voting(&self, deadline: Timestamp) -> Option<Vec<NodeStatus>> {
         let mut timeout = self.runtime.sleep_until(deadline);
         while self.is_served() {
             // Registered before the nodes are looked at, so that no change in between is missed.
             let mut changed = std::pin::pin!(self.fleet.changed.notified());
             changed.as_mut().enable();
-            let votes = |status: &NodeStatus| status.state == NodeState::Ready;
-            if self.statuses().iter().filter(|status| votes(status)).count() >= self.quorum.needed()
-            {
-                return;
+            let statuses = self.statuses();
+            let votes = |status: &&NodeStatus| status.state == NodeState::Ready;
+            if statuses.iter().filter(votes).count() >= self.quorum.needed() {
+                return Some(statuses);
             }
             if let futures::future::Either::Right(_) =
                 futures::future::select(changed, &mut timeout).await
             {
-                return;
+                return self.is_served().then(|| self.statuses());
             }
         }
+        None
     }
 }
 
