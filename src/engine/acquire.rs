@@ -75,7 +75,11 @@ impl Drop for Acquiring {
         let engine = self.unanswered.take().and_then(|engine| engine.upgrade());
         // Where nobody serves it, as in a forked process, a recorder may wait for a thread that is not there.
         if engine.is_some_and(|engine| engine.is_served()) {
-            metrics::acquire_abandoned();
+            self.answer.close();
+            // What has been answered is counted by its answer.
+            if self.answer.try_recv().is_err() {
+                metrics::acquire_abandoned();
+            }
         }
     }
 }
