@@ -230,6 +230,54 @@ fn every_error_has_a_row_in_its_page() {
     assert!(errors.len() > 70, "only {} were found, which proves nothing", errors.len());
 }
 
+/// The events of a source: of each the text, as far as it is always the same and comes before any advice, and the names
+/// of its fields.
+fn events(source: &str) -> Vec<(String, Vec<String>)> {
+    let calls = source.split("event").skip(1).filter_map(|rest| {
+        let (_, call) = rest.strip_prefix("_for").unwrap_or(rest).split_once("!(")?;
+        let (call, _) = call.split_once(");")?;
+        let (fields, text) = call.split_once('"')?;
+        Some((fields, text.split(['"', ';']).next()?))
+    });
+    let event = |(fields, text): (&str, &str)| {
+        let text = text.split(['{', '}', '\\']).max_by_key(|piece| piece.len()).unwrap();
+        let name = |field: &str| {
+            field.split('=').next().unwrap().trim().trim_start_matches(['?', '%']).to_owned()
+        };
+        let is_field = |name: &String| {
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+        };
+        (text.trim().to_owned(), fields.split(',').map(name).filter(is_field).collect())
+    };
+    calls.map(event).collect()
+}
+
+#[test]
+fn every_event_has_a_row_with_its_fields() {
+    let source = read("src/telemetry/mod.rs").unwrap();
+    let page = read("docs/operating.md").unwrap();
+    let (_, table) = page.split_once("### What is logged").unwrap();
+    // What stands before are the macros.
+    let (_, source) = source.split_once("// Nodes, as").unwrap();
+    let events = events(source);
+    let mut wrong = Vec::new();
+    for (text, fields) in &events {
+        let mut rows = table.lines().filter(|line| line.split('|').count() == 6);
+        let Some(row) = rows.find(|row| row.split('|').nth(2).unwrap().contains(text)) else {
+            wrong.push(format!("{text}: no row"));
+            continue;
+        };
+        let named: Vec<&str> = row.split('|').nth(3).unwrap().split(',').map(str::trim).collect();
+        // Those of the level for developers are named alone.
+        let missing = fields.iter().filter(|field| !named.contains(&field.as_str()));
+        wrong.extend(
+            missing.filter(|_| !row.starts_with("| trace")).map(|field| format!("{text}: {field}")),
+        );
+    }
+    assert!(wrong.is_empty(), "docs/operating.md\n{}", wrong.join("\n"));
+    assert!(events.len() > 22, "only {} were found, which proves nothing", events.len());
+}
+
 #[test]
 fn what_is_not_there_is_found() {
     let here = "tests/documents.rs";
@@ -247,6 +295,11 @@ fn what_is_not_there_is_found() {
     let source = "#[derive(Error)]\npub enum E {\n    A,\n    B {\n        c: D,\n    },\n}\npub enum F {\n    G,\n}";
     let pair = |variant: &str| ("E".to_owned(), variant.to_owned());
     assert_eq!(errors(source), [pair("A"), pair("B")]);
+    let source = "event!(WARN, a = b.c(), ?d, \"one\");\nevent_for!(held.caller, INFO, %e, \"{n} of two; no\");";
+    let told = |text: &str, fields: &[&str]| {
+        (text.to_owned(), fields.iter().copied().map(str::to_owned).collect::<Vec<_>>())
+    };
+    assert_eq!(events(source), [told("one", &["a", "d"]), told("of two", &["e"])]);
     let list = "  a.rs  one\n  b/\n    c.rs  two   (c_test.rs)\n    d/e.rs  three\n  f.rs  four";
     assert_eq!(listed(list), ["a.rs", "b/c.rs", "b/c_test.rs", "b/d/e.rs", "f.rs"]);
     assert_eq!(quoted("`a` b `c`\n```text\n`d`\n```\n`e`"), ["a", "c", "e"]);
