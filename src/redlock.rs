@@ -239,16 +239,17 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`NotReady`] when `limit` has passed first, or when the runtime that the engine runs in has ended. It says how
-    /// each node is. The nodes are connected to, and quarantines go on, all the same.
+    /// [`NotReady`] when `limit` has passed first, or at once where the runtime that the engine runs in has ended. It says
+    /// how each node is. The nodes are connected to, and quarantines go on, all the same.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future changes nothing.
     pub async fn ready(&self, limit: Duration) -> Result<(), NotReady> {
-        let deadline = self.engine.now().saturating_add(limit);
-        shield(self.engine.voting(deadline)).await;
-        self.is_ready(limit)
+        let begun = self.engine.now();
+        let statuses = shield(self.engine.voting(begun.saturating_add(limit))).await;
+        // A timer ends a little later.
+        self.is_ready(self.engine.now().saturating_since(begun).min(limit), statuses)
     }
 
     /// [`ready`](Redlock::ready), blocking this thread. No runtime is needed. On the very thread that runs the engine it
@@ -258,17 +259,26 @@ impl Redlock {
     ///
     /// As for [`ready`](Redlock::ready).
     pub fn blocking_ready(&self, limit: Duration) -> Result<(), NotReady> {
-        if self.runs_here() { self.is_ready(Duration::ZERO) } else { block_on(self.ready(limit)) }
+        if self.runs_here() {
+            return self.is_ready(Duration::ZERO, Some(self.nodes()));
+        }
+        block_on(self.ready(limit))
     }
 
-    fn is_ready(&self, waited: Duration) -> Result<(), NotReady> {
-        let (statuses, needed) = (self.nodes(), self.engine.quorum.needed());
+    /// Whether enough of these nodes vote; of none, where nobody runs the engine.
+    fn is_ready(
+        &self,
+        waited: Duration,
+        statuses: Option<Vec<NodeStatus>>,
+    ) -> Result<(), NotReady> {
+        let (needed, runtime_ended) = (self.engine.quorum.needed(), statuses.is_none());
+        let statuses = statuses.unwrap_or_default();
         let votes = statuses.iter().filter(|status| status.state == NodeState::Ready).count();
         if votes >= needed {
             return Ok(());
         }
         let states = statuses.into_iter().map(|status| (status.address, status.state));
-        Err(NotReady { waited, votes, needed, nodes: states.collect() })
+        Err(NotReady { waited, votes, needed, runtime_ended, nodes: states.collect() })
     }
 
     /// Waits until the nodes can be used, or says why they cannot.
@@ -321,7 +331,9 @@ pub struct NotReady {
     pub votes: usize,
     /// The nodes that are needed.
     pub needed: usize,
-    /// How each node is.
+    /// The runtime that the engine runs in has ended, or this process was forked: no time is long enough.
+    pub runtime_ended: bool,
+    /// How each node is; none where the runtime has ended.
     pub nodes: NodeStates,
 }
 
@@ -342,7 +354,13 @@ impl NotReady {
 
 impl fmt::Display for NotReady {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { waited, votes, needed, nodes } = self;
+        let Self { waited, votes, needed, runtime_ended, nodes } = self;
+        if *runtime_ended {
+            return f.write_str(
+                "nobody runs the engine any more, since its runtime has ended or this process was forked; nothing can be \
+                 acquired by this handle, make another one",
+            );
+        }
         write!(f, "{votes} nodes vote after {waited:?}, and {needed} are needed for a lease; ")?;
         match self.remaining() {
             Some(remaining) if !remaining.is_zero() => write!(

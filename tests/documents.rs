@@ -1,4 +1,4 @@
-//! The documents name tests, and these are there.
+//! The documents name tests and files, and these are there.
 //!
 //! Goal: a table that says which test shows what cannot rot when a test is moved or renamed. Method: the names are
 //! read from the text and looked for in the files. What a test shows is for a reader to judge.
@@ -135,17 +135,80 @@ fn errors(source: &str) -> Vec<(String, String)> {
     errors
 }
 
-fn sources(folder: &Path) -> Vec<String> {
+/// All files below a folder, in order.
+fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut found = Vec::new();
-    for path in entries {
-        if path.is_dir() {
-            found.extend(sources(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(fs::read_to_string(path).unwrap());
-        }
-    }
+    let below = |path: PathBuf| if path.is_dir() { files(&path) } else { vec![path] };
+    let mut found: Vec<PathBuf> = entries.flat_map(below).collect();
+    found.sort();
     found
+}
+
+fn sources(folder: &Path) -> Vec<String> {
+    let is_source = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "rs");
+    files(folder)
+        .iter()
+        .filter(|path| is_source(path))
+        .map(fs::read_to_string)
+        .map(Result::unwrap)
+        .collect()
+}
+
+/// The files that the list of the architecture names, below `src/`: the first word of a line, under the folders that its
+/// blanks say, and what stands in brackets at its end.
+fn listed(list: &str) -> Vec<String> {
+    let mut folders: Vec<&str> = Vec::new();
+    let mut found = Vec::new();
+    for line in list.lines() {
+        let depth = (line.len() - line.trim_start().len()) / 2 - 1;
+        let name = line.split_whitespace().next().unwrap();
+        folders.truncate(depth);
+        if let Some(folder) = name.strip_suffix('/') {
+            folders.push(folder);
+            continue;
+        }
+        let place =
+            |name: &str| folders.iter().copied().chain([name]).collect::<Vec<_>>().join("/");
+        let path = place(name);
+        let beside =
+            path.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
+        let named = line.strip_suffix(".rs)").and_then(|line| line.rsplit_once('('));
+        found.extend(named.map(|(_, name)| format!("{beside}{name}.rs")));
+        found.push(path);
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn the_architecture_lists_every_file_of_the_source_and_no_other() {
+    let page = read("docs/architecture.md").unwrap();
+    let (_, list) = page.split_once("```text\nsrc/\n").expect("the list of files");
+    let (list, _) = list.split_once("```").unwrap();
+    let src = root().join("src");
+    let there: Vec<String> = files(&src)
+        .iter()
+        .map(|path| path.strip_prefix(&src).unwrap().to_str().unwrap().replace('\\', "/"))
+        .collect();
+    let listed = listed(list);
+    let without = |all: &[String], others: &[String]| -> Vec<String> {
+        all.iter().filter(|path| !others.contains(path)).cloned().collect()
+    };
+    assert_eq!(without(&there, &listed), [""; 0], "these are not in the list");
+    assert_eq!(without(&listed, &there), [""; 0], "these are not there");
+    assert!(there.len() > 150, "only {} were found, which proves nothing", there.len());
+}
+
+#[test]
+fn the_architecture_has_a_row_for_each_layer_in_the_order_that_is_checked() {
+    let checks = read(".ci/layers").unwrap();
+    let layers = checks.lines().find_map(|line| line.strip_prefix("layers=\"")).unwrap();
+    let layers: Vec<&str> = layers.trim_end_matches('"').split(' ').collect();
+    let page = read("docs/architecture.md").unwrap();
+    let (_, table) = page.split_once("\n## Layers\n").unwrap();
+    let (table, _) = table.split_once("\n## ").unwrap();
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    assert_eq!(rows.collect::<Vec<_>>(), layers);
 }
 
 #[test]
@@ -167,6 +230,54 @@ fn every_error_has_a_row_in_its_page() {
     assert!(errors.len() > 70, "only {} were found, which proves nothing", errors.len());
 }
 
+/// The events of a source: of each the text, as far as it is always the same and comes before any advice, and the names
+/// of its fields.
+fn events(source: &str) -> Vec<(String, Vec<String>)> {
+    let calls = source.split("event").skip(1).filter_map(|rest| {
+        let (_, call) = rest.strip_prefix("_for").unwrap_or(rest).split_once("!(")?;
+        let (call, _) = call.split_once(");")?;
+        let (fields, text) = call.split_once('"')?;
+        Some((fields, text.split(['"', ';']).next()?))
+    });
+    let event = |(fields, text): (&str, &str)| {
+        let text = text.split(['{', '}', '\\']).max_by_key(|piece| piece.len()).unwrap();
+        let name = |field: &str| {
+            field.split('=').next().unwrap().trim().trim_start_matches(['?', '%']).to_owned()
+        };
+        let is_field = |name: &String| {
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+        };
+        (text.trim().to_owned(), fields.split(',').map(name).filter(is_field).collect())
+    };
+    calls.map(event).collect()
+}
+
+#[test]
+fn every_event_has_a_row_with_its_fields() {
+    let source = read("src/telemetry/mod.rs").unwrap();
+    let page = read("docs/operating.md").unwrap();
+    let (_, table) = page.split_once("### What is logged").unwrap();
+    // What stands before are the macros.
+    let (_, source) = source.split_once("// Nodes, as").unwrap();
+    let events = events(source);
+    let mut wrong = Vec::new();
+    for (text, fields) in &events {
+        let mut rows = table.lines().filter(|line| line.split('|').count() == 6);
+        let Some(row) = rows.find(|row| row.split('|').nth(2).unwrap().contains(text)) else {
+            wrong.push(format!("{text}: no row"));
+            continue;
+        };
+        let named: Vec<&str> = row.split('|').nth(3).unwrap().split(',').map(str::trim).collect();
+        // Those of the level for developers are named alone.
+        let missing = fields.iter().filter(|field| !named.contains(&field.as_str()));
+        wrong.extend(
+            missing.filter(|_| !row.starts_with("| trace")).map(|field| format!("{text}: {field}")),
+        );
+    }
+    assert!(wrong.is_empty(), "docs/operating.md\n{}", wrong.join("\n"));
+    assert!(events.len() > 22, "only {} were found, which proves nothing", events.len());
+}
+
 #[test]
 fn what_is_not_there_is_found() {
     let here = "tests/documents.rs";
@@ -184,5 +295,12 @@ fn what_is_not_there_is_found() {
     let source = "#[derive(Error)]\npub enum E {\n    A,\n    B {\n        c: D,\n    },\n}\npub enum F {\n    G,\n}";
     let pair = |variant: &str| ("E".to_owned(), variant.to_owned());
     assert_eq!(errors(source), [pair("A"), pair("B")]);
+    let source = "event!(WARN, a = b.c(), ?d, \"one\");\nevent_for!(held.caller, INFO, %e, \"{n} of two; no\");";
+    let told = |text: &str, fields: &[&str]| {
+        (text.to_owned(), fields.iter().copied().map(str::to_owned).collect::<Vec<_>>())
+    };
+    assert_eq!(events(source), [told("one", &["a", "d"]), told("of two", &["e"])]);
+    let list = "  a.rs  one\n  b/\n    c.rs  two   (c_test.rs)\n    d/e.rs  three\n  f.rs  four";
+    assert_eq!(listed(list), ["a.rs", "b/c.rs", "b/c_test.rs", "b/d/e.rs", "f.rs"]);
     assert_eq!(quoted("`a` b `c`\n```text\n`d`\n```\n`e`"), ["a", "c", "e"]);
 }

@@ -207,6 +207,17 @@ fn the_metrics_say_what_happens() {
     exporter.is(r#"quorlock_quorum{fleet="default"}"#, 1.0);
     redlock.acquire(RESOURCE).blocking().unwrap().blocking_release().unwrap();
     exporter.is(r#"quorlock_acquires_total{outcome="acquired"}"#, 3.0);
+    {
+        let mut granted = pin!(redlock.acquire(RESOURCE).into_future());
+        let polled = granted.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(matches!(polled, Poll::Pending));
+        exporter.is(r#"quorlock_acquires_total{outcome="acquired"}"#, 4.0);
+        // Until the answer is on its way, too.
+        std::thread::sleep(100 * MS);
+    }
+    exporter.is(r#"quorlock_releases_total{result="confirmed"}"#, 3.0);
+    let abandoned = exporter.value(r#"quorlock_acquires_total{outcome="abandoned"}"#);
+    assert_eq!(abandoned, Some(1.0), "each is counted once");
     for killed in [0, 1] {
         cluster[killed].kill();
         exporter.node_is(&addresses[killed], "down");

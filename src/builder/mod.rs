@@ -351,8 +351,8 @@ impl Builder {
         Ok(Redlock::new(Engine::start(self.config, nodes, runtime)))
     }
 
-    /// Builds, and waits until every node has been tried, for the connect timeout and a node timeout at most, also where one has been
-    /// refused already.
+    /// Builds, and waits until every node has been tried, for the connect timeout and a node timeout at most, also where one
+    /// has been refused already.
     ///
     /// # Errors
     ///

@@ -48,7 +48,8 @@ impl Builder {
     ///
     /// It is called for each node by itself, again for every attempt to connect, and has the connect timeout in all.
     /// A failure, a panic or a hang of it is that node's failure, and it is asked again at the next attempt. What it
-    /// gives is shown nowhere. The text of its error is, as the reason why the node is down: keep secrets out of it.
+    /// gives is shown nowhere. The text of its error, or of its panic, is, as the reason why the node is down: keep secrets
+    /// out of it.
     ///
     /// It runs on the engine's thread and must not block that: a lease could not be renewed meanwhile. Take a value
     /// that something else keeps up to date, or fetch it asynchronously. With the default runtime, tokio's sockets and

@@ -2,31 +2,29 @@
 //!
 //! It runs beside the caller, who may go away at any moment: whatever has been set by then is released here.
 
+mod request;
+
 use std::{
-    fmt::Display,
     future::{Future, poll_fn},
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, ready},
-    time::Duration,
 };
 
 use futures::future::{Either, select};
 use tokio::sync::oneshot;
 
+use self::request::Request;
 use super::{
     Counted, Engine, HeldGrant,
-    resources::ResourceSlot,
-    round::{AcquireRound, AcquireSpec, Answer},
+    round::{AcquireRound, AcquireSpec},
     turns::{Line, Place, Turn},
 };
 use crate::{
-    error::{AcquireError, NodeOutcome, NodeReport, Reports},
-    protocol::{
-        Acquisition, GiveUp, LostRound, Next, NodeId, RoundLoss, Timestamp, TurnedAway, says_at,
-    },
+    error::AcquireError,
+    protocol::{Acquisition, Next, NodeId, RoundLoss, Timestamp, TurnedAway, says_at},
     runtime::Task,
-    telemetry::{self, Asked, Held, metrics},
+    telemetry::{self, Held, metrics},
 };
 
 /// An acquire under way, as its caller holds it. Dropping it gives up.
@@ -77,102 +75,11 @@ impl Drop for Acquiring {
         let engine = self.unanswered.take().and_then(|engine| engine.upgrade());
         // Where nobody serves it, as in a forked process, a recorder may wait for a thread that is not there.
         if engine.is_some_and(|engine| engine.is_served()) {
-            metrics::acquire_abandoned();
-        }
-    }
-}
-
-/// A request with what decides on it, and with what the nodes have said.
-struct Request {
-    asked: AcquireSpec,
-    resource: Arc<ResourceSlot>,
-    acquisition: Acquisition,
-    answer: Answer,
-    /// The last round, as it is reported.
-    last: Option<AcquireError>,
-    /// What the nodes said when the resource was found held last.
-    found_held: Option<Reports>,
-    /// When it says for whom it waits; nothing once it has.
-    says_at: Option<Timestamp>,
-}
-
-impl Request {
-    /// Begins, or says why not. No node has been asked.
-    fn start(self, engine: &Arc<Engine>, turn: Result<Turn, TurnedAway>) {
-        match turn {
-            Ok(turn) => {
-                engine.spawn_uncounted(Acquire::new(engine, self, turn));
+            self.answer.close();
+            // What has been answered is counted by its answer.
+            if self.answer.try_recv().is_err() {
+                metrics::acquire_abandoned();
             }
-            Err(reason) => self.turned_away(engine, reason),
-        }
-    }
-
-    /// Whether a round may be begun for it.
-    fn may_begin(&self, engine: &Engine) -> bool {
-        !engine.is_closed() && !self.answer.is_closed()
-    }
-
-    /// Says why not, if anybody still wants to know.
-    fn not_begun(self, engine: &Engine) {
-        if engine.is_closed() {
-            self.give_up(engine, GiveUp::Closed);
-        }
-    }
-
-    fn turned_away(self, engine: &Engine, reason: TurnedAway) {
-        let give_up = self.acquisition.handle_turned_away(reason, engine.now());
-        self.give_up(engine, give_up);
-    }
-
-    /// Answers why it was not acquired.
-    fn give_up(mut self, engine: &Engine, give_up: GiveUp) {
-        let now = engine.now();
-        let waited = now.saturating_since(self.acquisition.started());
-        let waiting = engine.waiting(Line::Acquires);
-        let crowded = AcquireError::Crowded { waited, waiting };
-        let error = match (give_up, self.last.take(), self.found_held.take()) {
-            (GiveUp::Closed, ..) => AcquireError::Closed,
-            (GiveUp::LastRound, Some(error), _) => error,
-            (GiveUp::FoundHeld { free_after }, _, Some(nodes)) => {
-                AcquireError::Contended { waited, expires_in: free_after, nodes }
-            }
-            (GiveUp::Quarantined { remaining }, Some(AcquireError::NoQuorum { nodes, .. }), _) => {
-                AcquireError::Quarantined { waited, remaining, nodes }
-            }
-            (GiveUp::Quarantined { .. }, Some(error), _) => error,
-            (
-                GiveUp::Crowded
-                | GiveUp::LastRound
-                | GiveUp::Quarantined { .. }
-                | GiveUp::FoundHeld { .. },
-                ..,
-            ) => crowded,
-        };
-        telemetry::not_acquired(self.shown(now), error.outcome(), &error);
-        let _ = self.answer.send(Err(error));
-    }
-
-    /// Says for what and for whom it waits, once, after a while.
-    fn say_for_whom(&mut self, now: Timestamp) {
-        let says = self.says_at.take_if(|at| now >= *at);
-        let Some(last) = self.last.as_ref().filter(|_| says.is_some()) else { return };
-        let holder = last.nodes().and_then(Reports::holder);
-        // Without the advice that the error gives, which is for the end of the wait.
-        let met: &dyn Display = match last.nodes() {
-            Some(nodes) => nodes,
-            None => last,
-        };
-        let times = self.resource.handle_waiter(now);
-        telemetry::still_waiting(self.shown(now), holder.as_deref(), met, times);
-    }
-
-    /// As it is shown in a log.
-    fn shown(&self, now: Timestamp) -> Asked<'_> {
-        Asked {
-            caller: &self.asked.caller,
-            resource: &self.asked.resource,
-            rounds: self.acquisition.lost_rounds(),
-            waited: now.saturating_since(self.acquisition.started()),
         }
     }
 }
@@ -191,6 +98,18 @@ struct Acquire {
     /// Closing waits for it.
     #[allow(dead_code, reason = "it counts until it is dropped")]
     counted: Counted,
+}
+
+impl Request {
+    /// Begins, or says why not. No node has been asked.
+    fn start(self, engine: &Arc<Engine>, turn: Result<Turn, TurnedAway>) {
+        match turn {
+            Ok(turn) => {
+                engine.spawn_uncounted(Acquire::new(engine, self, turn));
+            }
+            Err(reason) => self.turned_away(engine, reason),
+        }
+    }
 }
 
 impl Acquire {
@@ -308,7 +227,7 @@ impl Engine {
                 Next::Again { look_until, at } => (look_until, at),
                 Next::GiveUp(give_up) => return request.give_up(&self, give_up),
             };
-            request.say_for_whom(now);
+            request.say_for_whom(&self, now);
             if let Some(until) = look_until
                 && let Either::Left(_) =
                     select(pin!(request.answer.closed()), pin!(self.look_ended(until))).await
@@ -356,32 +275,6 @@ impl Engine {
             } else {
                 Err(AcquireError::Closed)
             }));
-        }
-    }
-
-    /// A lost round, as it is reported.
-    fn error(
-        &self,
-        round: &AcquireRound,
-        lost: LostRound,
-        nodes: Reports,
-        waited: Duration,
-    ) -> AcquireError {
-        let spec = round.round.spec();
-        match lost.loss {
-            RoundLoss::TooLate => AcquireError::TooLate {
-                ttl: spec.ttl,
-                elapsed: self.now().saturating_since(lost.begun),
-                min_validity: spec.min_validity,
-            },
-            RoundLoss::NoQuorum => AcquireError::NoQuorum {
-                granted: round.round.granted(),
-                needed: self.quorum.needed(),
-                nodes,
-            },
-            RoundLoss::Contended | RoundLoss::Abandoned => {
-                AcquireError::Contended { waited, expires_in: lost.free_after, nodes }
-            }
         }
     }
 
@@ -436,16 +329,5 @@ impl Engine {
     fn random_byte(&self) -> u8 {
         let [byte, ..] = self.runtime.random();
         byte
-    }
-
-    /// One report per node.
-    pub(super) fn reports(&self, outcomes: &[NodeOutcome]) -> Reports {
-        let report =
-            |(index, (slot, outcome)): (usize, (&super::NodeSlot, &NodeOutcome))| NodeReport {
-                node: NodeId::new(index),
-                address: Arc::clone(&slot.address),
-                outcome: outcome.clone(),
-            };
-        self.nodes.iter().zip(outcomes).enumerate().map(report).collect()
     }
 }

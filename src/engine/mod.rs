@@ -41,8 +41,14 @@ pub(crate) use self::{
     round::AcquireSpec,
 };
 use self::{
-    cleanup::PendingReleases, held::HeldLeases, limits::Limits, renewals::Renewals,
-    resources::Resources, shield::Shielded, turns::Turns, watch::Repeats,
+    cleanup::PendingReleases,
+    held::HeldLeases,
+    limits::Limits,
+    renewals::Renewals,
+    resources::Resources,
+    shield::Shielded,
+    turns::Turns,
+    watch::{Repeats, Waiters},
 };
 use crate::{
     config::Config,
@@ -76,6 +82,7 @@ pub(crate) struct Engine {
     active: Activity,
     /// What happens again and again, and when it was told.
     repeats: Lock<Repeats>,
+    waiters: Lock<Waiters>,
     closed: AtomicBool,
     /// Tells those who pause that it is closed.
     closing: Notify,
@@ -169,6 +176,7 @@ impl Engine {
             releases,
             active: Activity::default(),
             repeats: Lock::default(),
+            waiters: Lock::new(watch::waiters()),
             closed: AtomicBool::new(false),
             closing: Notify::new(),
         });
@@ -321,24 +329,26 @@ impl Engine {
         }
     }
 
-    /// Waits until a quorum of nodes votes, or until `deadline`.
-    pub(crate) async fn voting(&self, deadline: Timestamp) {
+    /// Waits until a quorum of nodes votes, or until `deadline`, and says how the nodes are then; nothing once nobody
+    /// runs the engine any more.
+    pub(crate) async fn voting(&self, deadline: Timestamp) -> Option<Vec<NodeStatus>> {
         let mut timeout = self.runtime.sleep_until(deadline);
         while self.is_served() {
             // Registered before the nodes are looked at, so that no change in between is missed.
             let mut changed = std::pin::pin!(self.fleet.changed.notified());
             changed.as_mut().enable();
-            let votes = |status: &NodeStatus| status.state == NodeState::Ready;
-            if self.statuses().iter().filter(|status| votes(status)).count() >= self.quorum.needed()
-            {
-                return;
+            let statuses = self.statuses();
+            let votes = |status: &&NodeStatus| status.state == NodeState::Ready;
+            if statuses.iter().filter(votes).count() >= self.quorum.needed() {
+                return Some(statuses);
             }
             if let futures::future::Either::Right(_) =
                 futures::future::select(changed, &mut timeout).await
             {
-                return;
+                return self.is_served().then(|| self.statuses());
             }
         }
+        None
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use crate::{
     lock::Lock,
-    protocol::{NodeId, Pacer, Quorum, Resource, Timestamp},
+    protocol::{NodeId, Quorum, Resource},
 };
 
 /// The map is looked through for what nobody has any more no sooner than at this size.
@@ -41,8 +41,6 @@ pub(super) struct ResourceSlot {
     /// The nodes that have said that the key is gone, since that was a quorum last.
     gone_from: Lock<Vec<NodeId>>,
     freed: Notify,
-    /// Keeps many who wait for it from filling a log.
-    waiters: Lock<Pacer<()>>,
 }
 
 impl Resources {
@@ -66,7 +64,6 @@ impl Resources {
             home: Arc::clone(self),
             gone_from: Lock::default(),
             freed: Notify::new(),
-            waiters: Lock::default(),
         });
         by_name.slots.insert(name.clone(), Arc::downgrade(&slot));
         slot
@@ -97,11 +94,6 @@ impl ResourceSlot {
     /// Ends when the key is gone from a quorum, for one of those who wait for that.
     pub(super) async fn freed(&self) {
         self.freed.notified().await;
-    }
-
-    /// Somebody has waited for it for a while. How many have since that was told last, if it is told now.
-    pub(super) fn handle_waiter(&self, now: Timestamp) -> Option<u64> {
-        self.waiters.lock().handle((), now)
     }
 
     fn handle_gone(&self, node: NodeId) {

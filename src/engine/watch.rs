@@ -17,7 +17,9 @@ use futures::future::select;
 use super::Engine;
 use crate::{
     node::{NodeState, NodeStatus, Refusal},
-    protocol::{AdmissionBlock, Manner, NodeId, Notice, Pacer, Timestamp, VoteBlock, Watch},
+    protocol::{
+        AdmissionBlock, Manner, NodeId, Notice, Pacer, Resource, Timestamp, VoteBlock, Watch,
+    },
     telemetry::{self, NodeShown},
 };
 
@@ -248,7 +250,23 @@ impl Engine {
         let now = self.now();
         self.repeats.lock().handle(what, now)
     }
+
+    /// Somebody has waited for a resource for a while. How many have since that was told last, if it is told now.
+    pub(super) fn is_waiter_told(&self, resource: &Resource, now: Timestamp) -> Option<u64> {
+        self.waiters.lock().handle(resource.clone(), now)
+    }
 }
 
 /// What the engine keeps for [`Engine::is_told`].
 pub(super) type Repeats = Pacer<Repeated>;
+
+/// What it keeps for [`Engine::is_waiter_told`]. It belongs to no resource: one that is asked for again and again has
+/// nobody who waits for it in between.
+pub(super) type Waiters = Pacer<Resource>;
+
+/// For how many resources it is told in a minute that somebody waits. More fit on no screen.
+const WAITED_FOR: usize = 20;
+
+pub(super) const fn waiters() -> Waiters {
+    Pacer::of_at_most(WAITED_FOR)
+}

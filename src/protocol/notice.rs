@@ -6,7 +6,8 @@
 //!
 //! - [`Watch`] follows the state of one thing, such as a node. A state that begins is told at once, up to three times in a
 //!   row; then a thing that goes to and fro costs one line for each state and minute.
-//! - [`Pacer`] counts what happens again and again, such as a release that was not confirmed.
+//! - [`Pacer`] counts what happens again and again, such as a release that was not confirmed, and limits how many such
+//!   things are told where there is no end of them.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -173,11 +174,22 @@ impl<S: Clone + PartialEq> Watch<S> {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Pacer<L> {
     lines: Vec<(L, Timestamp, u64)>,
+    /// How many different ones are told in a minute.
+    most: usize,
 }
 
 impl<L> Default for Pacer<L> {
     fn default() -> Self {
-        Self { lines: Vec::new() }
+        Self::of_at_most(usize::MAX)
+    }
+}
+
+impl<L> Pacer<L> {
+    /// For lines that may be about anything, such as a resource: in a minute so many different ones are told, and as
+    /// many are remembered.
+    #[must_use]
+    pub const fn of_at_most(most: usize) -> Self {
+        Self { lines: Vec::new(), most }
     }
 }
 
@@ -188,8 +200,7 @@ impl<L: PartialEq> Pacer<L> {
     pub fn handle(&mut self, line: L, now: Timestamp) -> Option<u64> {
         let Some((_, last, times)) = self.lines.iter_mut().find(|(known, ..)| *known == line)
         else {
-            self.lines.push((line, now, 0));
-            return Some(1);
+            return self.handle_first(line, now);
         };
         *times = times.saturating_add(1);
         if now < last.saturating_add(EVERY) {
@@ -197,6 +208,20 @@ impl<L: PartialEq> Pacer<L> {
         }
         *last = now;
         Some(core::mem::take(times))
+    }
+
+    /// It is not known, and takes the place of the one that was told the longest ago if there is no other.
+    fn handle_first(&mut self, line: L, now: Timestamp) -> Option<u64> {
+        if self.lines.len() < self.most {
+            self.lines.push((line, now, 0));
+            return Some(1);
+        }
+        let oldest = self.lines.iter_mut().min_by_key(|(_, last, _)| *last)?;
+        if now < oldest.1.saturating_add(EVERY) {
+            return None;
+        }
+        *oldest = (line, now, 0);
+        Some(1)
     }
 }
 

@@ -120,6 +120,20 @@ fn what_happens_again_and_again_is_told_once_a_minute_with_a_count() {
 }
 
 #[test]
+fn of_what_has_no_end_so_many_are_told_in_a_minute_and_remembered() {
+    let mut pacer = Pacer::of_at_most(2);
+    let told: Vec<u64> = (0..100).filter(|number| pacer.handle(*number, at(0)).is_some()).collect();
+    assert_eq!(told, [0, 1]);
+    assert_eq!(pacer.handle(0, at(30)), None);
+    // A place is free when what was told there may be told again.
+    assert_eq!(pacer.handle(7, at(59)), None);
+    assert_eq!(pacer.handle(0, at(60)), Some(2), "it was there twice since");
+    assert_eq!(pacer.handle(7, at(61)), Some(1), "in the place of 1");
+    assert_eq!(pacer.handle(1, at(62)), None);
+    assert_eq!(Pacer::of_at_most(0).handle(0, at(0)), None);
+}
+
+#[test]
 fn a_waiter_says_for_whom_it_waits_after_a_second_or_a_quarter_of_its_wait() {
     let says = |policy| says_at(policy, at(7)).map(|says| says.saturating_since(at(7)));
     assert_eq!(says(WaitPolicy::OneRound), None);

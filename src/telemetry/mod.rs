@@ -237,8 +237,9 @@ pub(crate) fn round_lost(asked: Asked<'_>, owner: Owner, loss: RoundLoss, grante
     );
 }
 
-/// An acquire has waited for a while; `last` is what its last round has met. `times` counts the waiters for this resource that have come so far since this was
-/// told last; where that is `None` it has been told within the last minute.
+/// An acquire has waited for a while; `last` is what its last round has met. `times` counts the waiters for this resource
+/// that have come so far since this was told last; where that is `None` it has been told within the last minute, or of
+/// enough other resources.
 pub(crate) fn still_waiting(
     asked: Asked<'_>,
     holder: Option<&str>,

@@ -1,10 +1,14 @@
 //! What a list of nodes can be made of.
 
-use std::{borrow::Cow, sync::Arc};
+#[cfg(feature = "redis")]
+use std::borrow::Cow;
+use std::sync::Arc;
 
+#[cfg(feature = "redis")]
+use quorlock::node::NodeSpec;
 use quorlock::{
     Builder, Redlock,
-    node::{MemoryNode, Node, NodeSpec},
+    node::{MemoryNode, Node},
 };
 
 /// The addresses of the nodes, in their order.

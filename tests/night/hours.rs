@@ -2,7 +2,8 @@
 
 use std::{future::IntoFuture, sync::Arc};
 
-use quorlock::{Redlock, node::MemoryNode, runtime::Runtime as _};
+use futures::future::join_all;
+use quorlock::{Lease, Redlock, node::MemoryNode, runtime::Runtime as _};
 use quorlock_harness::SimRuntime;
 use tracing::Level;
 
@@ -130,4 +131,42 @@ fn nothing_is_told_of_nodes_that_are_well() {
         }
     });
     assert_eq!((lines.len(), count(&lines, "node votes")), (5, 5), "{lines:#?}");
+}
+
+/// Another process that holds all of these.
+fn other(runtime: &SimRuntime, nodes: &[MemoryNode], resources: &[String]) -> Vec<Lease> {
+    let other = Redlock::builder().nodes(nodes).ttl(200 * MS).max_ttl(200 * MS);
+    let other = other.runtime(Arc::new(runtime.clone())).build().unwrap();
+    runtime.pass(SECOND);
+    let acquire = |name: &String| runtime.block_on(other.acquire(name).into_future()).unwrap();
+    resources.iter().map(acquire).collect()
+}
+
+#[test]
+fn who_asks_again_and_again_for_a_minute_is_told_of_once() {
+    let lines = five(Level::INFO, |runtime, nodes, redlock| {
+        let _held = other(runtime, nodes, &["r".to_owned()]);
+        let end = runtime.now().saturating_add(600 * SECOND);
+        // As a loop of a service does it: nobody waits for the resource in between.
+        while runtime.now() < end {
+            let request = redlock.acquire("r").wait(4 * SECOND);
+            assert!(runtime.block_on(request.into_future()).unwrap_err().is_contended());
+            runtime.pass(SECOND);
+        }
+    });
+    let told: Vec<&String> = lines.iter().filter(|line| line.contains("still waiting")).collect();
+    assert!((10..=11).contains(&told.len()), "{} lines\n{}", told.len(), told[0]);
+    assert!(told[3].contains("times=12 ") || told[3].contains("times=13 "), "{}", told[3]);
+}
+
+#[test]
+fn a_crowd_that_waits_for_as_many_resources_does_not_fill_the_log() {
+    let lines = five(Level::INFO, |runtime, nodes, redlock| {
+        let resources: Vec<String> = (0..500).map(|number| format!("r{number}")).collect();
+        let _held = other(runtime, nodes, &resources);
+        let request = |name| redlock.acquire(name).wait(5 * SECOND).into_future();
+        let all = runtime.block_on(join_all(resources.iter().map(request)));
+        assert!(all.into_iter().all(|refused| refused.unwrap_err().is_busy()));
+    });
+    assert_eq!(count(&lines, "still waiting"), 20);
 }
