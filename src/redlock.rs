@@ -284,12 +284,9 @@ impl Redlock {
     /// Waits until the nodes can be used, or says why they cannot.
     pub(crate) async fn connected(self) -> Result<Self, ConnectError> {
         let config = &self.engine.config;
-        let waits = config.through_outages;
-        let time =
-            if waits { config.connect_timeout.max(config.wait) } else { config.connect_timeout };
+        let begun = self.engine.now();
         // A little longer, so that a node that does not answer in its time can say so.
-        let time = time.saturating_add(config.node_timeout);
-        let limit = self.engine.now().saturating_add(time);
+        let limit = |time: Duration| begun.saturating_add(time).saturating_add(config.node_timeout);
         let needed = self.engine.quorum.needed();
         let required = if config.require_all_nodes { self.engine.quorum.nodes() } else { needed };
         // A quarantine ends by itself, and those who acquire meanwhile are told of it.
@@ -301,9 +298,11 @@ impl Redlock {
             statuses.iter().any(|status| matches!(status.state, NodeState::Refused(_)))
         };
         // What is refused does not mend itself.
-        let enough =
-            |statuses: &[NodeStatus]| !waits || refused(statuses) || usable(statuses) >= required;
-        let statuses = shield(self.engine.connected(limit, enough)).await;
+        let enough = |statuses: &[NodeStatus]| refused(statuses) || usable(statuses) >= required;
+        let mut statuses = shield(self.engine.tried(limit(config.connect_timeout))).await;
+        if config.through_outages && !enough(&statuses) {
+            statuses = shield(self.engine.seen(limit(config.wait), enough)).await;
+        }
         let (ready, refused) = (usable(&statuses), refused(&statuses));
         if ready >= required && !refused {
             return Ok(self);

@@ -298,12 +298,22 @@ impl Engine {
         }
     }
 
-    /// Ends when it is known of every node how its first connection ended, and whether it may vote, and that is
-    /// `enough`; or at `deadline`.
-    pub(crate) async fn connected(
+    /// Ends when it is known of every node how its first connection ended, and whether it may vote; or at `deadline`.
+    pub(crate) async fn tried(&self, deadline: Timestamp) -> Vec<NodeStatus> {
+        // One whose quarantine is over is about to be admitted, unless it is held back.
+        let settled = |status: &NodeStatus| match status.state {
+            NodeState::Connecting => false,
+            NodeState::Quarantined { remaining } => !remaining.is_zero(),
+            _ => true,
+        };
+        self.seen(deadline, |statuses| statuses.iter().all(settled)).await
+    }
+
+    /// Ends when the nodes are as `wanted`, or at `deadline`.
+    pub(crate) async fn seen(
         &self,
         deadline: Timestamp,
-        enough: impl Fn(&[NodeStatus]) -> bool,
+        wanted: impl Fn(&[NodeStatus]) -> bool,
     ) -> Vec<NodeStatus> {
         let mut timeout = self.runtime.sleep_until(deadline);
         loop {
@@ -312,13 +322,7 @@ impl Engine {
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
             let statuses = self.statuses();
-            // One whose quarantine is over is about to be admitted.
-            let settled = |status: &NodeStatus| match status.state {
-                NodeState::Connecting => false,
-                NodeState::Quarantined { remaining } => !remaining.is_zero(),
-                _ => true,
-            };
-            if statuses.iter().all(settled) && enough(&statuses) {
+            if wanted(&statuses) {
                 return statuses;
             }
             if let futures::future::Either::Right(_) =

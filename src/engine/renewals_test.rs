@@ -20,7 +20,7 @@ fn engine() -> Arc<Engine> {
     let config = Config { ttl: TTL, max_ttl: TTL, ..Config::default() };
     let engine = Engine::start(config, nodes, Arc::new(TokioRuntime::dedicated().unwrap()));
     let deadline = engine.now().saturating_add(Duration::from_secs(10));
-    block_on(engine.connected(deadline, |_| true));
+    block_on(engine.tried(deadline));
     engine
 }
 

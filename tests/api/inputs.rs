@@ -87,3 +87,27 @@ async fn nodes_come_by_value_by_reference_and_shared() {
         assert!(other.try_acquire("r").await.unwrap_err().is_contended());
     }
 }
+
+/// Held back until an operator admits them, nodes can be reached all the same.
+#[test]
+fn nodes_that_are_held_back_are_waited_for_no_longer_with_outages_than_without() {
+    use std::time::{Duration, Instant};
+
+    use quorlock::node::NodeState;
+
+    const TTL: Duration = Duration::from_millis(200);
+    let nodes = [(); 3].map(|()| MemoryNode::new());
+    nodes.iter().for_each(MemoryNode::restart);
+    let builder = || Redlock::builder().nodes(&nodes).ttl(TTL).max_ttl(TTL).strict_admission();
+    let first = builder().build().unwrap();
+    let over = NodeState::Quarantined { remaining: Duration::ZERO };
+    quorlock_harness::eventually("their quarantine is over", Duration::from_secs(20), || {
+        first.nodes().iter().all(|node| node.state == over)
+    });
+    // So that a client tells the nodes for how long they have waited; where it does not, less is shown here.
+    std::thread::sleep(Duration::from_secs(2));
+    let began = Instant::now();
+    let second = builder().wait(Duration::from_secs(15)).wait_through_outages();
+    drop(second.blocking_connect().unwrap());
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+}
