@@ -23,6 +23,11 @@ fn noted(owner: &str) -> Option<String> {
     Some(format!("{owner}{NOTE}"))
 }
 
+/// With a counter that is not of the owner's grant.
+fn restored(owner: &str) -> Option<String> {
+    Some(format!("{owner}r{NOTE}"))
+}
+
 #[test]
 fn it_stands_behind_the_owner_by_either_path() {
     let node = Node::admitted();
@@ -80,9 +85,17 @@ fn a_restore_leaves_it_again_and_moves_no_counter() {
     assert_eq!(node.entry().as_deref(), Some(B), "nothing is set where there is a key");
     node.expire();
     assert_eq!(node.restored_with(A, NOTE), 1);
-    assert_eq!((node.counter(), node.entry()), (Some(waiter), noted(A)));
+    assert_eq!((node.counter(), node.entry()), (Some(waiter), restored(A)));
     node.expire();
-    assert_eq!(node.granted(Ask::of(B)), waiter + 1);
+    assert_eq!(node.restored_with(A, NOTE), 1, "once more");
+    assert_eq!((node.counter(), node.entry()), (Some(waiter), restored(A)));
+    assert!(node.confirmed(CONFIRM, A, waiter + 1), "then it is its own");
+    assert_eq!((node.counter(), node.entry()), (Some(waiter + 1), noted(A)));
+    node.expire();
+    assert_eq!(node.restored_with(A, NOTE), 1, "and stays that where only the key was gone");
+    assert_eq!((node.counter(), node.entry()), (Some(waiter + 1), noted(A)));
+    node.expire();
+    assert_eq!(node.granted(Ask::of(B)), waiter + 2);
 }
 
 /// A node that has forgotten has no counter for the resource: it is at the floor, and is so still.
@@ -91,7 +104,7 @@ fn a_restore_where_there_is_no_counter_leaves_it_at_the_floor() {
     let node = Node::admitted();
     node.mark(&[("floor", "5000"), ("next_floor", "5000"), ("high_water", "6000")]);
     assert_eq!(node.restored_with(A, NOTE), 1);
-    assert_eq!((node.counter(), node.entry()), (Some(5000), noted(A)));
+    assert_eq!((node.counter(), node.entry()), (Some(5000), restored(A)));
     assert_eq!(node.marked("high_water"), 6000);
     assert!(!node.confirmed(CONFIRM, B, 5001), "it is not the key's owner");
     node.expire();

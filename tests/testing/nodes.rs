@@ -1,6 +1,6 @@
 //! What becomes of nodes that fail, hang, come back and forget, and of somebody else who holds.
 
-use quorlock::{AcquireError, node::NodeState, testing::Fleet};
+use quorlock::{AcquireError, Holder, node::NodeState, testing::Fleet};
 
 use super::{MS, QUARANTINE, SECOND, everywhere, paused};
 
@@ -67,6 +67,52 @@ fn a_majority_that_has_forgotten_votes_after_its_quarantine() {
         assert!(lease.check().is_err(), "nobody knows of it any more");
         let after = redlock.acquire("r").await.unwrap().token().ok();
         assert!(after > before, "{after:?}, {before:?}");
+    });
+}
+
+/// A restored node has no counter of the lease: what it goes on from is nobody's token.
+#[test]
+fn the_token_that_is_told_of_a_holder_is_its_own_also_where_its_key_was_restored() {
+    paused(async {
+        let fleet = Fleet::new(3);
+        let redlock = fleet.builder().label("web-1").connect().await.unwrap();
+        let lease = redlock.acquire("r").await.unwrap();
+        // Of another resource, and higher: the floor of whoever forgets is above that.
+        drop(redlock.acquire("s").await.unwrap());
+        for node in [0, 1] {
+            fleet.restart(node);
+            tokio::time::sleep(QUARANTINE + 10 * SECOND).await;
+        }
+        lease.check().unwrap();
+        let Holder::Held(by) = redlock.holder("r").await.unwrap() else { panic!("not certain") };
+        assert_eq!(by.owner, Some(lease.owner()));
+        assert!(by.token.is_none_or(|token| Ok(token) == lease.token()), "{by}, {lease:?}");
+        assert_eq!(by.label.unwrap().as_bytes(), b"web-1");
+    });
+}
+
+/// A quarantine that outlasts the wait says nothing of the others: one that is cut off for a moment votes when it is back.
+#[test]
+fn a_node_that_is_back_in_a_moment_is_waited_for_while_another_is_in_quarantine() {
+    paused(async {
+        let fleet = Fleet::new(3);
+        let redlock = fleet.redlock();
+        drop(redlock.acquire("r").await.unwrap());
+        fleet.restart(0);
+        tokio::time::sleep(SECOND).await;
+        fleet.fail(1);
+        let back = async {
+            tokio::time::sleep(200 * MS).await;
+            fleet.restore(1);
+        };
+        let (acquired, ()) = tokio::join!(redlock.acquire("r").wait(5 * SECOND), back);
+        drop(acquired.unwrap());
+        // Where it does not come back, the quarantine is the answer in the end.
+        fleet.fail(1);
+        let began = tokio::time::Instant::now();
+        let error = redlock.acquire("r").wait(5 * SECOND).await.unwrap_err();
+        assert!(matches!(error, AcquireError::Quarantined { .. }), "{error}");
+        assert!(began.elapsed() > 4 * SECOND, "{:?}", began.elapsed());
     });
 }
 

@@ -50,6 +50,8 @@ struct Counter {
     value: u64,
     owner: Owner,
     note: Option<Note>,
+    /// The key of its owner was restored here, and the value is not of its grant.
+    restored: bool,
 }
 
 #[derive(Debug)]
@@ -119,8 +121,11 @@ impl Store {
                 self.set(&resource, owner, ttl, now);
                 if let Some(note) = note.filter(|_| fenced) {
                     // The note is left again, and the counter stays where it is.
-                    let value = self.counter(&resource).unwrap_or(self.floor);
-                    let counter = Counter { value, owner, note: Some(note) };
+                    let before = self.fences.get(resource.as_bytes());
+                    let value = before.map_or(self.floor, |before| before.value);
+                    let restored =
+                        before.is_none_or(|before| before.restored || before.owner != owner);
+                    let counter = Counter { value, owner, note: Some(note), restored };
                     self.fences.insert(resource.as_bytes().to_vec(), counter);
                 }
                 Ok(Reply::Granted(None))
@@ -172,7 +177,7 @@ impl Store {
                 if fence > FencingToken::MAX.get() {
                     return Err(NodeError::CounterExhausted);
                 }
-                self.raise(resource, Counter { value: fence, owner, note });
+                self.raise(resource, Counter { value: fence, owner, note, restored: false });
                 Some(FencingToken::new(fence))
             }
         };
@@ -199,7 +204,7 @@ impl Store {
         // With the note that it has left, if the counter was raised for it.
         let before = self.fences.get(resource.as_bytes()).filter(|before| before.owner == owner);
         let note = before.and_then(|before| before.note.clone());
-        self.raise(resource, Counter { value: token.get(), owner, note });
+        self.raise(resource, Counter { value: token.get(), owner, note, restored: false });
         Reply::Granted(Some(token))
     }
 
@@ -230,7 +235,8 @@ impl Store {
         let counter = self.fences.get(resource.as_bytes()).filter(|_| fenced);
         Ok(Sighting::Held(match counter.filter(|counter| seen.owner() == Some(counter.owner)) {
             Some(counter) => {
-                seen.granted(Some(FencingToken::new(counter.value)), counter.note.clone())
+                let token = (!counter.restored).then(|| FencingToken::new(counter.value));
+                seen.granted(token, counter.note.clone())
             }
             None => seen,
         }))

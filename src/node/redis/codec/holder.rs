@@ -57,13 +57,17 @@ pub(in crate::node::redis) fn told_holder(answer: &Answer) -> Result<Sighting, N
     }))
 }
 
-/// Sixteen digits of the counter, the owner, and the note of one with a label; nothing of another owner's.
+/// Sixteen digits of the counter, the owner, and the note of one with a label; nothing of another owner's. With an `r`
+/// before the note the key was restored, and the counter is not that of its own grant.
 fn granted_to(owner: &[u8], entry: &[u8]) -> Option<(Option<FencingToken>, Option<Note>)> {
     let (digits, rest) = entry.split_at_checked(16)?;
     let note = rest.strip_prefix(owner)?;
     // As long as an owner is, so that no shorter value is taken for the beginning of one.
     if owner.len() != 32 {
         return None;
+    }
+    if let Some(note) = note.strip_prefix(b"r") {
+        return Some((None, Note::read(note)));
     }
     let counter = std::str::from_utf8(digits).ok()?.parse().ok().filter(|counter| *counter > 0);
     Some((counter.map(FencingToken::new), Note::read(note)))
@@ -119,6 +123,9 @@ mod tests {
         let noted = holder(OWNER, text(entry));
         assert_eq!((noted.counter, noted.note), (Some(FencingToken::new(42)), Some(note)));
         assert_eq!(noted.value.as_deref(), Some(OWNER.as_bytes()));
+        let restored = holder(OWNER, text(format!("0000000000000042{OWNER}r0000000000000007r")));
+        let note = Note::new(7, Label::new("r").unwrap());
+        assert_eq!((restored.counter, restored.note), (None, Some(note)), "of another's grant");
     }
 
     #[test]

@@ -12,8 +12,8 @@ local counter = entry and tonumber(string.sub(entry, 1, 16))
 if value_of(resource) ~= owner or not counter or counter > token then
   return {0, now}
 end
--- With the note that it has left, if the entry is its own.
-local note = string.sub(entry, 17, 48) == owner and string.sub(entry, 49) or ''
+-- With the note that it has left, if the entry is its own; no longer one of a restore.
+local note = string.sub(entry, 17, 48) == owner and string.match(entry, '^r?(.*)$', 49) or ''
 redis.call('HSET', COUNTERS, resource, ARGV[3] .. owner .. note)
 if token > high_water then
   raise_high_water(etag, token, next_floor)

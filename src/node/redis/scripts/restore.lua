@@ -10,12 +10,14 @@ if now > tonumber(ARGV[4]) then
 end
 if redis.call('SET', KEYS[4], ARGV[2], 'NX', 'PX', ARGV[3]) then
   if ARGV[5] then
-    -- The note is left again, and the counter stays where it is: where there is none, that is at the floor.
+    -- The note is left again, and the counter stays where it is: where there is none, that is at the floor. An `r` before
+    -- the note says that the counter is not of this owner's grant.
     local entry = redis.call('HGET', COUNTERS, KEYS[4]) or redis.call('HGET', OLDER, KEYS[4])
       or redis.call('HGET', NODE, 'floor')
     local counter = string.match(entry or '', SIXTEEN_DIGITS)
     if counter then
-      redis.call('HSET', COUNTERS, KEYS[4], counter .. ARGV[2] .. ARGV[5])
+      local is_own = string.sub(entry, 17, 48) == ARGV[2] and string.sub(entry, 49, 49) ~= 'r'
+      redis.call('HSET', COUNTERS, KEYS[4], counter .. ARGV[2] .. (is_own and '' or 'r') .. ARGV[5])
     end
   end
   return {1, now}
