@@ -174,7 +174,8 @@ impl Grant {
     /// Work begins that ends when the lease is lost, and then gives it back.
     pub(crate) fn begin_work(&self) -> Result<(), LeaseLost> {
         let mut state = self.state();
-        if state.released {
+        // A shutdown that has ended it goes on to release it, since there was no work.
+        if state.released || state.report.is_some() {
             return Err(state.over());
         }
         state.has_work = true;

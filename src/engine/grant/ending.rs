@@ -20,6 +20,8 @@ impl Grant {
         if !engine.is_served() {
             return Err(ReleaseError::RuntimeEnded);
         }
+        // From before it is out of the list: a shutdown that waits for both finds one of them.
+        let _counted = engine.count();
         let (released, report) = self.end(engine, None)?;
         let answer = engine.release(
             released,
@@ -33,8 +35,13 @@ impl Grant {
     }
 
     /// Ends it without a release: the keys that stand expire. A restore that is under way is undone all the same.
-    pub(super) fn let_expire(&self, engine: &Engine) {
-        if engine.is_served() && self.end(engine, Some(LossReason::LeftToExpire)).is_ok() {
+    pub(super) fn let_expire(&self, engine: &Arc<Engine>) {
+        if !engine.is_served() {
+            return;
+        }
+        // Its end wakes a shutdown that waits until none is held.
+        let _counted = engine.count();
+        if self.end(engine, Some(LossReason::LeftToExpire)).is_ok() {
             self.changed.notify_waiters();
         }
     }
