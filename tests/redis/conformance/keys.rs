@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use quorlock::{node::MemoryNode, protocol::Timestamp};
+use quorlock::{Lease, NodeOutcome, ReleaseError, node::MemoryNode, protocol::Timestamp};
 use quorlock_harness::{Server, connected, eventually};
 
 use super::{
@@ -71,6 +71,37 @@ fn a_release_that_keeps_others_out_cuts_the_life_of_its_owners_key_and_of_no_oth
             "already ended",
             "held by Some(\"thief\") for up to 60 s",
         ],
+    );
+}
+
+fn too_late(lease: Lease) -> NodeOutcome {
+    match lease.blocking_release() {
+        Err(ReleaseError::AlreadyEnded { nodes, .. }) => {
+            nodes.iter().next().unwrap().outcome.clone()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A key that is gone is not told as somebody else's, nor the other way round.
+#[test]
+fn a_release_that_comes_too_late_says_what_became_of_the_key() {
+    conform(
+        |node, redlock, seen| {
+            for (value, left) in [(&b"thief"[..], Some(50_000)), (b"", Some(1))] {
+                let lease = redlock.try_acquire("r").without_renewal().blocking().unwrap();
+                node.set(b"r", value, left);
+                if value.is_empty() {
+                    eventually("it expires", SOON, || node.get(b"r").is_none());
+                }
+                let outcome = too_late(lease);
+                let NodeOutcome::Denied(denial) = &outcome else { panic!("{outcome:?}") };
+                seen.push(format!("gone: {}", denial.gone));
+                node.set(b"r", b"", Some(1));
+                eventually("it is free", SOON, || node.get(b"r").is_none());
+            }
+        },
+        &["gone: false", "gone: true"],
     );
 }
 
