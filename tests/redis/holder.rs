@@ -7,13 +7,17 @@
 use std::{
     io::{BufRead, BufReader},
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, SystemTime},
 };
 
-use quorlock::{HeldBy, Holder, Redlock, node::NodeState};
+use quorlock::{
+    HeldBy, Holder, Redlock,
+    node::{MemoryNode, Node, NodeCall, NodeContext, NodeFuture, NodeSpec, NodeState, NodeStatus},
+    protocol::{Command, Floor, Join, Marker, Resource, Sighting},
+};
 use quorlock_harness::{Cluster, Companion, connected, eventually};
 
 use super::{MS, SECOND, SOON, connect, is_down, patient};
@@ -93,6 +97,49 @@ fn the_holder_is_named_in_another_process() {
     assert!(!parts[0].is_empty() && !parts[2].is_empty(), "{label}");
     other.end(SOON);
     eventually("it is free", SOON, || matches!(asking.blocking_holder("r"), Ok(Holder::Free)));
+}
+
+/// A node in memory that has never been looked at, and answers all else.
+#[derive(Debug)]
+struct NotLookedAt(MemoryNode);
+
+impl Node for NotLookedAt {
+    fn start(&self, context: NodeContext) {
+        self.0.start(context);
+    }
+
+    fn call(&self, command: Command) -> NodeCall {
+        self.0.call(command)
+    }
+
+    fn holder(&self, resource: Resource, fenced: bool) -> NodeFuture<Sighting> {
+        self.0.holder(resource, fenced)
+    }
+
+    fn join(&self, _: Join) -> NodeFuture<Marker> {
+        Box::pin(std::future::pending())
+    }
+
+    fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
+        self.0.admit(era, floor)
+    }
+
+    fn status(&self) -> NodeStatus {
+        self.0.status()
+    }
+}
+
+/// Whether it may have forgotten is not known then, or its clock may have jumped, and its keys be gone with that.
+#[test]
+fn what_a_node_says_counts_only_where_it_may_vote() {
+    let nodes = [(); 3].map(|()| MemoryNode::new());
+    let holder = Redlock::blocking_connect(&nodes).unwrap();
+    let specs = nodes.clone().map(|node| NodeSpec::new(Arc::new(NotLookedAt(node))));
+    let asking = Redlock::builder().nodes(specs).build().unwrap();
+    for _lease in [None, Some(holder.acquire("r").blocking().unwrap())] {
+        let said = asking.blocking_holder("r").unwrap();
+        assert!(matches!(said, Holder::Unclear { .. }), "{said}");
+    }
 }
 
 /// Whoever was named held the resource at some time between the question and the answer.
