@@ -147,6 +147,9 @@ fn a_node_keeps_the_longest_wait_that_it_was_told_of_in_its_era() {
         assert_eq!(tell(&node, ERA, 60_000).waited, kept, "of another era");
         assert_eq!(node.join("0").waited, kept, "whoever comes is told");
     }
+    // Whatever is told, it is cut, and what is answered can be read.
+    let waited = tell(&node, &first.era, u64::MAX).waited;
+    assert!((60_000..=node.now_us() / 1000).contains(&waited), "{waited}");
     // It forgets, or is admitted and has to join again: what it waited before counts no more.
     node.mark(&[("identity", "that/0/00000000")]);
     let second = tell(&node, &first.era, 60_000);
