@@ -12,6 +12,8 @@
     reason = "tests are free to"
 )]
 
+#[cfg(feature = "redis")]
+mod crowd;
 mod hours;
 #[cfg(feature = "redis")]
 mod outage;
