@@ -90,4 +90,5 @@ const fn kind(value: &Value) -> &'static str {
 }
 
 #[cfg(test)]
+#[path = "garbage_test.rs"]
 mod garbage;
