@@ -18,7 +18,7 @@ use quorlock::{
     node::{MemoryNode, Node, NodeCall, NodeContext, NodeFuture, NodeSpec, NodeState, NodeStatus},
     protocol::{Command, Floor, Join, Marker, Resource, Sighting},
 };
-use quorlock_harness::{Cluster, Companion, connected, eventually};
+use quorlock_harness::{Cluster, Companion, Server, connected, eventually};
 
 use super::{MS, SECOND, SOON, connect, is_down, patient};
 
@@ -231,4 +231,34 @@ fn a_majority_that_has_forgotten_does_not_call_it_free() {
     eventually("they are quarantined", SOON, quarantined);
     let unclear = asking.blocking_holder("r").unwrap();
     assert!(matches!(unclear, Holder::Unclear { .. }), "{unclear}");
+}
+
+/// What others have written may be of any size. Only as much of it is sent as tells who it is.
+#[test]
+fn a_value_and_a_counter_of_any_size_are_not_sent() {
+    const MANY: usize = 32 << 20;
+    let cluster = Cluster::start(3);
+    let asking = connect(&cluster);
+    let large = "0".repeat(MANY);
+    for server in cluster.iter() {
+        server.set("r", &large, Some(600_000));
+        server.run(&["HSET", "quorlock:counters", "r", &large]);
+    }
+    let sent = |server: &Server| -> usize {
+        let redis::Value::BulkString(text) = server.run(&["INFO", "stats"]) else {
+            panic!("no text")
+        };
+        let text = String::from_utf8(text).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("total_net_output_bytes:"));
+        line.unwrap().parse().unwrap()
+    };
+    let before: Vec<usize> = cluster.iter().map(sent).collect();
+    let by = held(&asking);
+    assert_eq!((by.owner, by.token, by.label), (None, None, None));
+    let error = asking.try_acquire("r").blocking().unwrap_err();
+    assert!(error.is_contended(), "{error}");
+    for (server, before) in cluster.iter().zip(before) {
+        let after = sent(server) - before;
+        assert!(after < 1 << 20, "{after} bytes");
+    }
 }

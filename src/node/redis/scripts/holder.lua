@@ -5,4 +5,5 @@ local entry = false
 if ARGV[1] ~= '' then
   entry = redis.call('HGET', COUNTERS, KEYS[4]) or redis.call('HGET', OLDER, KEYS[4])
 end
-return {1, now, redis.call('PTTL', KEYS[4]), value_of(KEYS[4]), entry}
+-- The longest entry of ours has 193 bytes: others may have put anything there.
+return {1, now, redis.call('PTTL', KEYS[4]), value_of(KEYS[4]), entry and string.sub(entry, 1, 194)}
