@@ -54,7 +54,7 @@ use crate::{
     config::Config,
     lock::Lock,
     node::{Fleet, Node, NodeContext, NodeError, NodeSettings, NodeState, NodeStatus},
-    protocol::{Admission, AdmissionPolicy, NodeId, Quorum, RttEstimator, Timestamp},
+    protocol::{Admission, AdmissionPolicy, ClientId, NodeId, Quorum, RttEstimator, Timestamp},
     runtime::{Runtime, Task},
     shield::{persist, shielded},
     telemetry::{self, metrics::Labelled},
@@ -101,7 +101,7 @@ struct NodeSlot {
 }
 
 /// What the nodes are told of the configuration.
-fn node_settings(config: &Config, nodes: usize) -> NodeSettings {
+fn node_settings(config: &Config, nodes: usize, client: ClientId) -> NodeSettings {
     NodeSettings {
         skips_quarantine: config.admission == AdmissionPolicy::DangerSkip,
         connect_timeout: config.connect_timeout,
@@ -111,6 +111,7 @@ fn node_settings(config: &Config, nodes: usize) -> NodeSettings {
         counter_retention: config.counter_retention,
         fleet: Arc::from(format!("{}/{nodes}", config.fleet)),
         key_prefix: config.key_prefix.clone(),
+        client,
     }
 }
 
@@ -129,7 +130,9 @@ impl Engine {
         runtime: Arc<dyn Runtime>,
     ) -> Arc<Self> {
         let fleet = Arc::new(Fleet::default());
-        let settings = Arc::new(node_settings(&config, nodes.len()));
+        let [a, b, c, d, e, f, g, h, ..] = runtime.random();
+        let client = ClientId::new([a, b, c, d, e, f, g, h]);
+        let settings = Arc::new(node_settings(&config, nodes.len(), client));
         for (index, node) in nodes.iter().enumerate() {
             node.start(NodeContext::new(
                 NodeId::new(index),

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use crate::{
     lock::Lock,
-    protocol::{NodeId, Resource, Timestamp},
+    protocol::{ClientId, LineHint, NodeId, Resource, Timestamp},
     runtime::Runtime,
     shield::shielded,
 };
@@ -34,6 +34,8 @@ pub(crate) struct NodeSettings {
     /// What the names of all resources begin with.
     #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "only a server has rights"))]
     pub(crate) key_prefix: Vec<u8>,
+    /// Who this is in the lines on the nodes.
+    pub(crate) client: ClientId,
 }
 
 /// What a [`Node`](super::Node) is given when it starts.
@@ -125,9 +127,23 @@ impl NodeContext {
         self.fleet.free(self.id, resource);
     }
 
+    /// Who this client is in the lines on the nodes.
+    pub fn client(&self) -> ClientId {
+        self.settings.client
+    }
+
+    /// Tells what this node says of the line for `resource`.
+    ///
+    /// It is a hint, as [`freed`](NodeContext::freed): it may come late, twice, or be wrong, and who waits tries again by
+    /// itself. Call it under no lock of the node's.
+    pub fn line(&self, resource: &Resource, hint: LineHint) {
+        self.fleet.line(self.id, resource, hint);
+    }
+
     /// A way to tell of these things that does not keep the fleet alive.
     pub(crate) fn watcher(&self) -> Watcher {
-        Watcher { id: self.id, fleet: Arc::downgrade(&self.fleet) }
+        let (id, client) = (self.id, self.settings.client);
+        Watcher { id, client, fleet: Arc::downgrade(&self.fleet) }
     }
 
     /// Claims the identity of a server for this node: `run_id` in Redis, anything unique per process. Keep what is
@@ -195,6 +211,7 @@ impl fmt::Debug for Claim {
 #[derive(Clone, Debug)]
 pub(crate) struct Watcher {
     id: NodeId,
+    client: ClientId,
     fleet: Weak<Fleet>,
 }
 
@@ -217,10 +234,25 @@ impl Watcher {
             fleet.free(self.id, resource);
         }
     }
+
+    /// Who is told.
+    pub(crate) const fn client(&self) -> ClientId {
+        self.client
+    }
+
+    /// As [`NodeContext::line`].
+    pub(crate) fn line(&self, resource: &Resource, hint: LineHint) {
+        if let Some(fleet) = self.fleet.upgrade() {
+            fleet.line(self.id, resource, hint);
+        }
+    }
 }
 
 /// Hears that a key is gone on a node.
 type FreedListener = Box<dyn Fn(NodeId, &Resource) + Send + Sync>;
+
+/// Hears what a node says of a line.
+type LineListener = Box<dyn Fn(NodeId, &Resource, LineHint) + Send + Sync>;
 
 /// What the nodes of one `Redlock` share.
 #[derive(Default)]
@@ -231,6 +263,8 @@ pub(crate) struct Fleet {
     pub(crate) attention: Notify,
     /// Nothing happens while there is none.
     on_freed: OnceLock<FreedListener>,
+    /// The same.
+    on_line: OnceLock<LineListener>,
 }
 
 impl Fleet {
@@ -254,6 +288,20 @@ impl Fleet {
     fn free(&self, node: NodeId, resource: &Resource) {
         if let Some(listener) = self.on_freed.get() {
             shielded(|| listener(node, resource));
+        }
+    }
+
+    /// Calls `listener` for each thing that a node says of a line, in the same way.
+    pub(crate) fn on_line(
+        &self,
+        listener: impl Fn(NodeId, &Resource, LineHint) + Send + Sync + 'static,
+    ) {
+        let _ = self.on_line.set(Box::new(listener));
+    }
+
+    fn line(&self, node: NodeId, resource: &Resource, hint: LineHint) {
+        if let Some(listener) = self.on_line.get() {
+            shielded(|| listener(node, resource, hint));
         }
     }
 

@@ -5,7 +5,7 @@ use futures::executor::block_on;
 use super::*;
 use crate::{
     node::{MemoryNode, Node},
-    protocol::{Command, Mark, Owner, Reply},
+    protocol::{ClientId, Command, Mark, Owner, Reply},
     runtime::Task,
 };
 
@@ -51,6 +51,7 @@ fn context(id: usize, clock: &Arc<Clock>, fleet: &Arc<Fleet>) -> NodeContext {
         counter_retention: Duration::from_secs(3600),
         fleet: Arc::from("default/3"),
         key_prefix: Vec::new(),
+        client: ClientId::new([u8::try_from(id).unwrap(); 8]),
     };
     let runtime = Arc::clone(clock) as Arc<dyn Runtime>;
     NodeContext::new(NodeId::new(id), runtime, Arc::clone(fleet), Arc::new(settings))
@@ -99,7 +100,8 @@ fn listening() -> (Arc<Fleet>, Freed, MemoryNode) {
 fn acquire(node: &MemoryNode, resource: &Resource, owner: Owner) {
     let (resource, mark) = (resource.clone(), Mark::default());
     let ttl = Duration::from_secs(60);
-    let acquire = Command::Acquire { resource, owner, ttl, hint: None, mark, note: None };
+    let acquire =
+        Command::Acquire { resource, owner, ttl, hint: None, mark, note: None, stand: None };
     assert_eq!(block_on(node.call(acquire)), Ok(Reply::Granted(None)));
 }
 

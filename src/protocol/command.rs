@@ -3,7 +3,14 @@
 use alloc::boxed::Box;
 use core::{fmt, time::Duration};
 
-use super::{fencing::FencingToken, note::Note, owner::Owner, resource::Resource, time::Timestamp};
+use super::{
+    fencing::FencingToken,
+    line::{ClientId, Stand},
+    note::Note,
+    owner::Owner,
+    resource::Resource,
+    time::Timestamp,
+};
 
 /// One of the configured nodes, by its place in the configuration, counted from zero.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -73,6 +80,9 @@ pub enum Command {
         mark: Mark,
         /// What a node that counts keeps beside the counter, for people to read.
         note: Option<Note>,
+        /// What is said of a place in the line. Without it the client knows of no line, stands in none, and overtakes
+        /// nobody either. A node that has no line leaves it alone.
+        stand: Option<Stand>,
     },
     /// Raise the counter of `resource` to `token`, if the key's value is `owner` and the counter is not
     /// above the token.
@@ -186,16 +196,38 @@ pub struct Denial {
     pub remaining: Option<Duration>,
     /// Whether the node said that there is no such key at all, to an extension or a release.
     pub gone: bool,
+    /// The key is free, and this client is the first in the line for it.
+    pub behind: Option<ClientId>,
+    /// The node's clock, in microseconds, where it has a line.
+    pub at: Option<u64>,
+    /// How many stand in the line before the client that asked, where that one stands there too.
+    pub rank: Option<u32>,
 }
 
 impl Denial {
     /// A denial by `holder` for `remaining`.
     pub const fn new(holder: Option<Box<[u8]>>, remaining: Option<Duration>) -> Self {
-        Self { holder, remaining, gone: false }
+        Self { holder, remaining, gone: false, behind: None, at: None, rank: None }
     }
 
     /// A denial because there is no such key any more.
     pub const fn gone() -> Self {
-        Self { holder: None, remaining: None, gone: true }
+        let mut denial = Self::new(None, None);
+        denial.gone = true;
+        denial
+    }
+
+    /// A denial because `head` is the first in the line for a key that is free.
+    pub const fn behind(head: ClientId) -> Self {
+        let mut denial = Self::new(None, None);
+        denial.behind = Some(head);
+        denial
+    }
+
+    /// The same by a node that has a line, whose clock shows `at`: so many stand there before the client that asked.
+    #[must_use]
+    pub const fn in_line(mut self, at: u64, rank: Option<u32>) -> Self {
+        (self.at, self.rank) = (Some(at), rank);
+        self
     }
 }

@@ -46,7 +46,8 @@ impl Noting {
         let (resource, owner) = (Resource::new("r").unwrap(), Owner::from_random([7; 16]));
         let release = Command::Release { resource: resource.clone(), owner, keep: None };
         let hint = Some(HINT);
-        let acquire = Command::Acquire { resource, owner, ttl: MS, hint, mark, note: None };
+        let acquire =
+            Command::Acquire { resource, owner, ttl: MS, hint, mark, note: None, stand: None };
         let reply = block_on(self.memory.call(acquire)).unwrap();
         block_on(self.memory.call(release)).unwrap();
         let Reply::Granted(Some(token)) = reply else { panic!("{reply:?}") };

@@ -178,8 +178,15 @@ impl ScriptedNode {
             let owner = Owner::from_random([index; 16]);
             let (resource, hint) = (resource.clone(), Some(u64::MAX));
             let release = Command::Release { resource: resource.clone(), owner, keep: None };
-            let acquire =
-                Command::Acquire { resource, owner, ttl: 10 * MS, hint, mark, note: None };
+            let acquire = Command::Acquire {
+                resource,
+                owner,
+                ttl: 10 * MS,
+                hint,
+                mark,
+                note: None,
+                stand: None,
+            };
             for command in [acquire, release] {
                 futures::executor::block_on(self.memory.call(command)).unwrap();
             }

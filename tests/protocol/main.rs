@@ -119,6 +119,7 @@ fn acquires(nodes: impl IntoIterator<Item = usize>) -> Vec<(NodeId, Command)> {
         hint: None,
         mark: Mark::default(),
         note: None,
+        stand: None,
     };
     nodes.into_iter().map(|index| (node(index), command.clone())).collect()
 }

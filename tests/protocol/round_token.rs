@@ -35,6 +35,7 @@ fn fenced(nodes: usize) -> Round {
         hint: Some(10),
         mark: Mark::default(),
         note: None,
+        stand: None,
     };
     let asked: Vec<_> = (0..nodes).map(|index| (node(index), command.clone())).collect();
     assert_eq!(drain(&mut round), asked, "all nodes get the same hint");

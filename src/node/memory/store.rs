@@ -85,7 +85,7 @@ impl Store {
         wall_us: u64,
     ) -> Result<Reply, NodeError> {
         match command {
-            Command::Acquire { resource, owner, ttl, hint, mark, note } => {
+            Command::Acquire { resource, owner, ttl, hint, mark, note, .. } => {
                 if hint.is_some() {
                     self.still_in(mark)?;
                 }

@@ -21,7 +21,7 @@ pub(super) fn execute(session: Arc<Session>, command: Command) -> NodeCall {
         Command::Acquire { resource, owner, ttl, hint: None, .. } => {
             Box::pin(acquire_classic(session, resource, owner, ttl))
         }
-        Command::Acquire { resource, owner, ttl, hint: Some(hint), mark, note } => {
+        Command::Acquire { resource, owner, ttl, hint: Some(hint), mark, note, .. } => {
             let asked = Asked { resource, owner, ttl, note };
             Box::pin(acquire(session, asked, hint, mark))
         }

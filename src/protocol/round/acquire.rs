@@ -15,6 +15,7 @@ use crate::protocol::{
     command::{Cause, Command, Failure, Mark, NodeId, Reply},
     fencing::FencingToken,
     footprint::Footprint,
+    line::Stand,
     note::Note,
     owner::Owner,
     resource::Resource,
@@ -42,6 +43,8 @@ pub struct RoundSpec {
     pub marks: Box<[Mark]>,
     /// What the holder leaves beside its key, where it wants to be known.
     pub note: Option<Note>,
+    /// What is said of the client's place in the line, the same to all nodes.
+    pub stand: Option<Stand>,
 }
 
 impl RoundSpec {
@@ -56,6 +59,7 @@ impl RoundSpec {
             hint: None,
             marks: Box::default(),
             note: None,
+            stand: None,
         }
     }
 
@@ -293,6 +297,7 @@ impl Round {
             hint: *hint,
             mark: self.spec.mark(node),
             note: note.clone(),
+            stand: self.spec.stand,
         };
         self.votes.set(node, Vote::Waiting);
         self.commands.push_back((node, acquire));
