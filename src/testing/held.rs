@@ -78,8 +78,15 @@ impl Held {
             let Some(marker) = ask(node.join(Join::look(Duration::ZERO))) else { continue };
             let Key { resource, owner } = key.clone();
             let (ttl, mark) = (ttl.unwrap_or(TTL), marker.mark());
-            match ask(node.call(Command::Acquire { resource, owner, ttl, hint, mark, note: None }))
-            {
+            match ask(node.call(Command::Acquire {
+                resource,
+                owner,
+                ttl,
+                hint,
+                count: 1,
+                mark,
+                note: None,
+            })) {
                 Some(Reply::Granted(Some(token))) => tokens.push((node, mark, token)),
                 Some(Reply::Denied(_)) => votes.denied += 1,
                 _ => {}

@@ -178,8 +178,15 @@ impl ScriptedNode {
             let owner = Owner::from_random([index; 16]);
             let (resource, hint) = (resource.clone(), Some(u64::MAX));
             let release = Command::Release { resource: resource.clone(), owner, keep: None };
-            let acquire =
-                Command::Acquire { resource, owner, ttl: 10 * MS, hint, mark, note: None };
+            let acquire = Command::Acquire {
+                resource,
+                owner,
+                ttl: 10 * MS,
+                hint,
+                count: 1,
+                mark,
+                note: None,
+            };
             for command in [acquire, release] {
                 futures::executor::block_on(self.memory.call(command)).unwrap();
             }
@@ -290,6 +297,10 @@ impl Node for ScriptedNode {
 
     fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
         self.memory.admit(era, floor)
+    }
+
+    fn counts_ranges(&self) -> bool {
+        self.memory.counts_ranges()
     }
 
     fn status(&self) -> NodeStatus {
