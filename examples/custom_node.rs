@@ -66,6 +66,11 @@ impl Node for ChannelNode {
         never_forgets(join)
     }
 
+    // An acquire takes as many fencing tokens as are asked for: see `Server::execute`.
+    fn counts_ranges(&self) -> bool {
+        true
+    }
+
     fn status(&self) -> NodeStatus {
         NodeStatus::new(Arc::clone(&self.address), NodeState::Ready)
     }
@@ -94,7 +99,7 @@ impl Server {
         Ok(match command {
             // This server never forgets, so that it need not be told what a round knew of it (the mark); and it keeps no
             // notes of holders.
-            Command::Acquire { resource, owner, ttl, hint, .. } => {
+            Command::Acquire { resource, owner, ttl, hint, count, .. } => {
                 if let Some((holder, expires)) = self.keys.get(resource.as_bytes()) {
                     let holder = holder.clone().into_boxed_slice();
                     let remaining = expires.saturating_duration_since(now);
@@ -102,10 +107,11 @@ impl Server {
                 }
                 let name = resource.as_bytes().to_vec();
                 self.keys.insert(name.clone(), (owner.to_hex().to_vec(), now + ttl));
-                // A fencing token: above every one before it. Without a hint (classic mode) none is wanted.
+                // So many fencing tokens, all above every one before them, of which the last is told. Without a hint
+                // (classic mode) none is wanted.
                 let token = hint.map(|hint| {
                     let counter = self.counters.entry(name).or_default();
-                    *counter = hint.max(*counter + 1);
+                    *counter = hint.max(*counter + count);
                     FencingToken::new(*counter)
                 });
                 Reply::Granted(token)

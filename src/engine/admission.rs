@@ -11,7 +11,7 @@ use std::{
 use super::{Engine, NodeSlot};
 use crate::{
     node::{NodeError, NodeState},
-    protocol::{Admission, Ballot, Mark, NodeId, VoteBlock},
+    protocol::{Admission, Ballot, Mark, NodeId, Round, VoteBlock},
 };
 
 impl Engine {
@@ -61,10 +61,20 @@ impl Engine {
         })
     }
 
-    /// The hint of an acquire; none in classic mode.
-    pub(super) fn hint(&self) -> Option<u64> {
+    /// The hint of an acquire of so many tokens; none in classic mode.
+    pub(super) fn hint(&self, count: u64) -> Option<u64> {
         let wall_us = self.runtime.wall_us();
-        (!self.config.classic).then(|| self.admission().hint(wall_us))
+        (!self.config.classic).then(|| self.admission().hint(wall_us, count))
+    }
+
+    /// Takes note of the counter that a round has won. Only one above its hint says anything new.
+    pub(super) fn counted(&self, round: &Round) {
+        if let Some(tokens) = round.tokens()
+            && round.spec().hint.is_some_and(|hint| hint < tokens.last().get())
+        {
+            let wall_us = self.runtime.wall_us();
+            self.admission().handle_counter(tokens.last().get(), wall_us);
+        }
     }
 
     /// What is known of each node, for an acquire round that begins now.

@@ -69,6 +69,8 @@ pub(crate) struct Engine {
     pub(crate) config: Config,
     pub(crate) quorum: Quorum,
     nodes: Box<[NodeSlot]>,
+    /// Whether every node counts ranges of tokens. Where one does not, each round asks for one token.
+    counts_ranges: bool,
     runtime: Arc<dyn Runtime>,
     fleet: Arc<Fleet>,
     round_trip: RttEstimator,
@@ -163,10 +165,12 @@ impl Engine {
         let turns = || Turns::new(config.node_timeout);
         let (acquires, releases) = (turns(), turns());
         let limits = Limits::new(Arc::clone(&runtime), config.node_timeout);
+        let nodes: Box<[NodeSlot]> = nodes.into_iter().map(slot).collect();
         let engine = Arc::new(Self {
             config,
             quorum,
-            nodes: nodes.into_iter().map(slot).collect(),
+            counts_ranges: nodes.iter().all(|slot| slot.node.counts_ranges()),
+            nodes,
             runtime,
             fleet,
             round_trip: RttEstimator::default(),

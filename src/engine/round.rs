@@ -38,6 +38,8 @@ pub(crate) struct AcquireSpec {
     pub(crate) ttl: Duration,
     pub(crate) min_validity: Duration,
     pub(crate) wait_policy: WaitPolicy,
+    /// How many fencing tokens a round asks for, where all nodes count them.
+    pub(crate) count: u64,
     pub(crate) through_outages: bool,
     pub(crate) renewal: RenewalPolicy,
     /// In which span it was asked for.
@@ -70,7 +72,8 @@ impl AcquireRound {
         let mut spec = RoundSpec::new(asked.resource.clone(), owner, asked.ttl);
         spec.drift = engine.config.drift();
         spec.min_validity = asked.min_validity;
-        spec.hint = engine.hint();
+        spec.count = if engine.counts_ranges { asked.count } else { 1 };
+        spec.hint = engine.hint(spec.count);
         spec.marks = engine.marks();
         spec.note = engine.note();
         // Read before the first send: validity counts from here.
@@ -229,6 +232,7 @@ impl AcquireRound {
             self.caller.clone(),
             self.hold_at_least,
         );
+        self.engine.counted(&self.round);
         metrics::lease_begun();
         grant.schedule(&self.engine);
         Some(grant)

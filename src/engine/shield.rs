@@ -48,6 +48,11 @@ impl Shielded {
         Answering::to(|| self.0.holder(resource, fenced))
     }
 
+    /// Whether it counts ranges of tokens; not where it panicked.
+    pub(super) fn counts_ranges(&self) -> bool {
+        caught(false, || self.0.counts_ranges()).unwrap_or(false)
+    }
+
     pub(super) fn reachable(&self) -> Result<(), NodeError> {
         caught(false, || self.0.reachable())?
     }

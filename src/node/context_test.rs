@@ -100,8 +100,16 @@ fn listening() -> (Arc<Fleet>, Freed, MemoryNode) {
 fn acquire(node: &MemoryNode, resource: &Resource, owner: Owner) {
     let (resource, mark) = (resource.clone(), Mark::default());
     let ttl = Duration::from_secs(60);
-    let acquire =
-        Command::Acquire { resource, owner, ttl, hint: None, mark, note: None, stand: None };
+    let acquire = Command::Acquire {
+        resource,
+        owner,
+        ttl,
+        hint: None,
+        count: 1,
+        mark,
+        note: None,
+        stand: None,
+    };
     assert_eq!(block_on(node.call(acquire)), Ok(Reply::Granted(None)));
 }
 

@@ -96,6 +96,13 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
         Box::pin(std::future::ready(Err(error)))
     }
 
+    /// Whether an acquire that asks for several fencing tokens (`Command::Acquire`, `count`) raises the counter by so
+    /// many. Where a node does not, which is the default, every acquire of the handle asks for one: tokens that one node
+    /// counts and another does not would be given twice. It is asked once, when the handle is built.
+    fn counts_ranges(&self) -> bool {
+        false
+    }
+
     /// Whether a command would be sent, without asking the node: the error that it would end with otherwise.
     /// A round that cannot be won is then not begun. By default it would.
     ///

@@ -73,9 +73,13 @@ pub enum Command {
         owner: Owner,
         /// The lifetime; [`wire_millis`](super::validity::wire_millis) says what goes on the wire.
         ttl: Duration,
-        /// Where there is one, the node raises the resource's counter to this, or by one, and answers with
-        /// it. Without one it counts nothing.
+        /// Where there is one, the node raises the resource's counter by `count`, or to this where that is more, and
+        /// answers with it. Without one it counts nothing.
         hint: Option<u64>,
+        /// How many tokens are asked for, 1 at least: those up to the counter that is answered. A node that raises its
+        /// counter by less breaks the order of tokens; one that takes no notice of this says so, by
+        /// `Node::counts_ranges`, and is asked for one.
+        count: u64,
         /// What the round knew of the node when it began. With a hint, a node that is not in it any more refuses.
         mark: Mark,
         /// What a node that counts keeps beside the counter, for people to read.

@@ -114,6 +114,65 @@ impl FromStr for FencingToken {
     }
 }
 
+/// The fencing tokens that a round has won. They belong to the leases that its owner has one after the other, each with
+/// the next one; those that are left over when the key is given back are never used.
+///
+/// Each is taken once. A clone counts on by itself, so that only one of the two may be taken from.
+///
+/// ```
+/// use quorlock::{FencingToken, protocol::TokenRange};
+///
+/// let mut tokens = TokenRange::ending_at(FencingToken::new(42), 3);
+/// assert_eq!((tokens.first().get(), tokens.last().get(), tokens.left()), (40, 42, 3));
+/// let taken: Vec<u64> = std::iter::from_fn(|| tokens.next()).map(FencingToken::get).collect();
+/// assert_eq!((taken, tokens.left()), (vec![40, 41, 42], 0));
+/// ```
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct TokenRange {
+    first: FencingToken,
+    last: FencingToken,
+    left: u64,
+}
+
+impl TokenRange {
+    /// The most tokens that a round asks for.
+    pub const MOST: u64 = 64;
+
+    /// So many tokens, of which this is the last.
+    pub const fn ending_at(last: FencingToken, count: u64) -> Self {
+        // A counter begins at zero, which is nobody's.
+        let left = if count < last.0 { count } else { last.0 };
+        let first = FencingToken(last.0.saturating_sub(left.saturating_sub(1)));
+        Self { first, last, left }
+    }
+
+    /// The smallest, whether or not it has been taken.
+    pub const fn first(&self) -> FencingToken {
+        self.first
+    }
+
+    /// The largest, whether or not it has been taken: the counter of the nodes that voted.
+    pub const fn last(&self) -> FencingToken {
+        self.last
+    }
+
+    /// How many have not been taken.
+    pub const fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// Takes the next one, in order.
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "an iterator's `last` would take them all, and its adapters would lose some"
+    )]
+    pub const fn next(&mut self) -> Option<FencingToken> {
+        let Some(left) = self.left.checked_sub(1) else { return None };
+        self.left = left;
+        Some(FencingToken(self.last.0.saturating_sub(left)))
+    }
+}
+
 /// What was read is no fencing token: a number from 0 to 2^53 - 1. Refuse the request that it came with.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]

@@ -59,7 +59,7 @@ pub use admission::{
     NodeClock, Sight, Standing, Visit, VisitStep, VoteBlock,
 };
 pub use command::{Cause, Command, Denial, Failure, Mark, NodeId, Reply};
-pub use fencing::{FencingToken, InvalidToken};
+pub use fencing::{FencingToken, InvalidToken, TokenRange};
 pub use footprint::{Footprint, ReleaseOrder, UnconfirmedRelease};
 pub use holder::{Finding, KeyHolder, Sighting};
 pub use lifecycle::{ExtendOutcome, LeaseAction, Lifecycle, LossReason, RenewalPolicy};

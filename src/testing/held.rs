@@ -83,6 +83,7 @@ impl Held {
                 owner,
                 ttl,
                 hint,
+                count: 1,
                 mark,
                 note: None,
                 stand: None,

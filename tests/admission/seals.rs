@@ -46,8 +46,16 @@ impl Noting {
         let (resource, owner) = (Resource::new("r").unwrap(), Owner::from_random([7; 16]));
         let release = Command::Release { resource: resource.clone(), owner, keep: None };
         let hint = Some(HINT);
-        let acquire =
-            Command::Acquire { resource, owner, ttl: MS, hint, mark, note: None, stand: None };
+        let acquire = Command::Acquire {
+            resource,
+            owner,
+            ttl: MS,
+            hint,
+            count: 1,
+            mark,
+            note: None,
+            stand: None,
+        };
         let reply = block_on(self.memory.call(acquire)).unwrap();
         block_on(self.memory.call(release)).unwrap();
         let Reply::Granted(Some(token)) = reply else { panic!("{reply:?}") };
@@ -77,6 +85,10 @@ impl Node for Noting {
         let event = Event::Admitted { node: self.index, known: floor.known };
         self.events.lock().unwrap().push(event);
         self.memory.admit(era, floor)
+    }
+
+    fn counts_ranges(&self) -> bool {
+        self.memory.counts_ranges()
     }
 
     fn status(&self) -> NodeStatus {

@@ -127,6 +127,10 @@ impl Node for Slow {
         self.memory.admit(era, floor)
     }
 
+    fn counts_ranges(&self) -> bool {
+        self.memory.counts_ranges()
+    }
+
     fn status(&self) -> NodeStatus {
         let mut status = self.memory.status();
         if self.plan().cut {

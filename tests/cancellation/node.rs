@@ -183,6 +183,7 @@ impl ScriptedNode {
                 owner,
                 ttl: 10 * MS,
                 hint,
+                count: 1,
                 mark,
                 note: None,
                 stand: None,
@@ -297,6 +298,10 @@ impl Node for ScriptedNode {
 
     fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
         self.memory.admit(era, floor)
+    }
+
+    fn counts_ranges(&self) -> bool {
+        self.memory.counts_ranges()
     }
 
     fn status(&self) -> NodeStatus {

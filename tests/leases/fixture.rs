@@ -254,6 +254,10 @@ impl Node for OddNode {
         self.memory.admit(era, floor)
     }
 
+    fn counts_ranges(&self) -> bool {
+        self.memory.counts_ranges()
+    }
+
     fn status(&self) -> NodeStatus {
         NodeStatus::new(Arc::from(format!("odd:{}", self.index)), NodeState::Ready)
     }

@@ -132,6 +132,10 @@ impl Node for Panicky {
         self.memory.reachable()
     }
 
+    fn counts_ranges(&self) -> bool {
+        self.memory.counts_ranges()
+    }
+
     fn status(&self) -> NodeStatus {
         assert_eq!(self.fires(Verb::Status), None, "scripted");
         self.memory.status()

@@ -117,6 +117,7 @@ fn acquires(nodes: impl IntoIterator<Item = usize>) -> Vec<(NodeId, Command)> {
         owner: owner(),
         ttl: TTL,
         hint: None,
+        count: 1,
         mark: Mark::default(),
         note: None,
         stand: None,

@@ -33,6 +33,7 @@ fn fenced(nodes: usize) -> Round {
         owner,
         ttl: TTL,
         hint: Some(10),
+        count: 1,
         mark: Mark::default(),
         note: None,
         stand: None,

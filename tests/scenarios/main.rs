@@ -39,6 +39,7 @@ mod own_clock;
 mod pending;
 mod prolonged;
 mod quarantines;
+mod ranges;
 mod restarts;
 mod restore;
 mod rights;

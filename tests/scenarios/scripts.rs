@@ -51,6 +51,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) owner: &'a str,
     pub(crate) ttl_ms: u64,
     pub(crate) hint: u64,
+    /// How many tokens.
+    pub(crate) count: u64,
     pub(crate) latest: u64,
     /// What the high-water mark was when the marker was looked at last; the one of now where this is none.
     pub(crate) high_water: Option<u64>,
@@ -59,9 +61,10 @@ pub(crate) struct Ask<'a> {
 }
 
 impl<'a> Ask<'a> {
-    /// For ten seconds, without a hint and without a deadline.
+    /// For ten seconds and one token, without a hint and without a deadline.
     pub(crate) fn of(owner: &'a str) -> Self {
-        Self { etag: ETAG, owner, ttl_ms: 10_000, hint: 0, latest: 0, high_water: None, note: None }
+        let (ttl_ms, hint, count, latest) = (10_000, 0, 1, 0);
+        Self { etag: ETAG, owner, ttl_ms, hint, count, latest, high_water: None, note: None }
     }
 }
 
@@ -203,8 +206,9 @@ impl Node {
         let high_water = ask.high_water.unwrap_or_else(|| marked("high_water"));
         let next_floor = marked("next_floor");
         let head = format!("{} {high_water:016} {next_floor:016}", ask.etag);
-        let within = u8::from(next_floor < ask.hint && ask.hint <= high_water).to_string();
-        let args = [&head, ask.owner, &ttl, &hint, &latest, &within];
+        let within = next_floor + ask.count <= ask.hint && ask.hint <= high_water;
+        let count = format!("{}{}", if within { "" } else { "-" }, ask.count);
+        let args = [&head, ask.owner, &ttl, &hint, &latest, &count];
         let args: Vec<&str> = args.into_iter().chain(ask.note).collect();
         match self.eval(ACQUIRE, &args) {
             Value::Array(answer) => answer,

@@ -265,6 +265,10 @@ impl Node for SimNode {
         self.server.era().map(drop).ok_or_else(not_connected)
     }
 
+    fn counts_ranges(&self) -> bool {
+        self.server.memory.counts_ranges()
+    }
+
     fn status(&self) -> NodeStatus {
         NodeStatus::new(Arc::from(format!("sim:{}", self.server.index)), NodeState::Ready)
     }

@@ -349,6 +349,10 @@ impl Node for MemoryNode {
         Box::pin(std::future::ready(seen))
     }
 
+    fn counts_ranges(&self) -> bool {
+        true
+    }
+
     fn reachable(&self) -> Result<(), NodeError> {
         let unreachable = self.state().mode.unreachable();
         unreachable.map_or(Ok(()), |reason| Err(NodeError::NotConnected { reason }))

@@ -85,12 +85,12 @@ impl Store {
         wall_us: u64,
     ) -> Result<Reply, NodeError> {
         match command {
-            Command::Acquire { resource, owner, ttl, hint, mark, note, .. } => {
+            Command::Acquire { resource, owner, ttl, hint, count, mark, note, .. } => {
                 if hint.is_some() {
                     self.still_in(mark)?;
                 }
                 let key = (&resource, owner, ttl, note);
-                self.acquire(key, hint, now, wall_us)
+                self.acquire(key, hint.map(|hint| (hint, count)), now, wall_us)
             }
             Command::Confirm { resource, owner, token, mark } => {
                 self.still_in(mark)?;
@@ -160,20 +160,20 @@ impl Store {
     fn acquire(
         &mut self,
         (resource, owner, ttl, note): (&Resource, Owner, Duration, Option<Note>),
-        hint: Option<u64>,
+        wanted: Option<(u64, u64)>,
         now: Timestamp,
         wall_us: u64,
     ) -> Result<Reply, NodeError> {
         if let Some(entry) = self.keys(now).get(resource.as_bytes()) {
             return Ok(Reply::Denied(entry.denial(now)));
         }
-        let token = match hint {
+        let token = match wanted {
             None => None,
-            Some(hint) => {
+            Some((hint, count)) => {
                 let hint = hint.min(wall_us.saturating_add(HINT_AHEAD_US));
                 let counter = self.counter(resource).unwrap_or(0);
-                // Above the counter and the floor, and as high as the hint, so that nodes agree at once.
-                let fence = hint.max(counter.max(self.floor).saturating_add(1));
+                // So many above the counter and the floor, and as high as the hint, so that nodes agree at once.
+                let fence = hint.max(counter.max(self.floor).saturating_add(count.max(1)));
                 if fence > FencingToken::MAX.get() {
                     return Err(NodeError::CounterExhausted);
                 }

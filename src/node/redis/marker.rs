@@ -54,9 +54,10 @@ impl Head {
         self.text.get(..self.etag_bytes).unwrap_or_default()
     }
 
-    /// Whether a hint is above what the generation before may hold, and not above all that is issued.
-    pub(super) const fn allows(&self, hint: u64) -> bool {
-        self.next_floor < hint && hint <= self.high_water
+    /// Whether so many tokens up to a hint are above what the generation before may hold, and not above all that is
+    /// issued.
+    pub(super) const fn allows(&self, hint: u64, count: u64) -> bool {
+        self.next_floor.saturating_add(count) <= hint && hint <= self.high_water
     }
 }
 
@@ -196,7 +197,10 @@ mod tests {
     fn a_hint_is_taken_as_it_is_between_the_two_numbers_of_the_head() {
         let ready = known(true);
         let head = ready.head_for(Mark::new(77, 1)).unwrap();
-        assert!(!head.allows(150) && head.allows(151) && head.allows(200) && !head.allows(201));
+        let allows = |hint, count| head.allows(hint, count);
+        assert!(!allows(150, 1) && allows(151, 1) && allows(200, 1) && !allows(201, 1));
+        assert!(!allows(153, 4) && allows(154, 4) && allows(200, 50) && !allows(200, 51));
+        assert!(!allows(201, 2) && !allows(200, u64::MAX));
     }
 
     #[test]

@@ -152,6 +152,10 @@ impl Node for RedisNode {
         self.with_session(|session| Box::pin(votes::who_holds(session, resource, fenced)))
     }
 
+    fn counts_ranges(&self) -> bool {
+        true
+    }
+
     fn reachable(&self) -> Result<(), NodeError> {
         self.shared.with_usable(|_| ())
     }

@@ -104,6 +104,8 @@ pub(super) enum Arg<'a> {
     Owner(Owner),
     /// In digits.
     Number(u64),
+    /// In digits, with a minus before them where it is negative.
+    Count(i64),
     /// In sixteen digits.
     Counter([u8; 16]),
     Text(String),
@@ -116,6 +118,7 @@ impl ToRedisArgs for Arg<'_> {
             Self::Owned(bytes) => out.write_arg(bytes),
             Self::Owner(owner) => out.write_arg(owner.to_hex().as_slice()),
             Self::Number(number) => number.write_redis_args(out),
+            Self::Count(number) => number.write_redis_args(out),
             Self::Counter(digits) => out.write_arg(digits),
             Self::Text(text) => out.write_arg(text.as_bytes()),
         }

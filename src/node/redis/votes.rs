@@ -7,7 +7,10 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::{join, join_all};
 
-use super::{codec, session::Session};
+use super::{
+    codec::{self, Wanted},
+    session::Session,
+};
 use crate::{
     node::{NodeCall, NodeError, NodeFuture},
     protocol::{
@@ -21,9 +24,9 @@ pub(super) fn execute(session: Arc<Session>, command: Command) -> NodeCall {
         Command::Acquire { resource, owner, ttl, hint: None, .. } => {
             Box::pin(acquire_classic(session, resource, owner, ttl))
         }
-        Command::Acquire { resource, owner, ttl, hint: Some(hint), mark, note, .. } => {
+        Command::Acquire { resource, owner, ttl, hint: Some(hint), count, mark, note, .. } => {
             let asked = Asked { resource, owner, ttl, note };
-            Box::pin(acquire(session, asked, hint, mark))
+            Box::pin(acquire(session, asked, Wanted { hint, count }, mark))
         }
         Command::Confirm { resource, owner, token, mark } => {
             Box::pin(confirm(session, resource, owner, token, mark))
@@ -100,7 +103,7 @@ async fn holder(session: &Session, resource: &Resource) -> Denial {
 async fn acquire(
     session: Arc<Session>,
     asked: Asked,
-    hint: u64,
+    wanted: Wanted,
     mark: Mark,
 ) -> Result<Reply, NodeError> {
     let Asked { resource, owner, ttl, note } = asked;
@@ -110,10 +113,10 @@ async fn acquire(
     let now = session.now();
     // Zero says that there is no limit: a clock that was never read cannot be compared with.
     let latest = session.latest(now).unwrap_or(0);
-    let script = || codec::acquire(head, &resource, owner, ttl, hint, latest, note.as_ref());
+    let script = || codec::acquire(head, &resource, owner, ttl, wanted, latest, note.as_ref());
     let answer = session.vote(script, now).await?;
-    let (reply, head) =
-        codec::acquired(answer, hint).map_err(|error| refused_under(&session, mark, error))?;
+    let (reply, head) = codec::acquired(answer, wanted.hint)
+        .map_err(|error| refused_under(&session, mark, error))?;
     if let Some(head) = head {
         session.raise(&head);
     }

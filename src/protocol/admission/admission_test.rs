@@ -125,26 +125,54 @@ fn another_era_begins_a_new_quarantine() {
 }
 
 #[test]
+fn a_hint_leaves_room_for_all_of_a_range_and_follows_a_counter_that_was_seen() {
+    let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
+    assert_eq!(fleet.hint(1_000, 64), 1_000);
+    assert_eq!(fleet.hint(1_000, 64), 1_064, "all of the range is above the hint before");
+    assert_eq!(fleet.hint(1_100, 64), 1_128, "although the clock is above that hint");
+    assert_eq!(fleet.hint(1_128, 1), 1_129);
+    assert_eq!(fleet.hint(1_300, 64), 1_300);
+    fleet.handle_counter(5_000, 1_300);
+    assert_eq!((fleet.hint(1_300, 64), fleet.hint(1_300, 1)), (5_064, 5_065));
+    fleet.handle_counter(4_000, 1_300);
+    assert_eq!(fleet.hint(1_300, 0), 5_066, "no hint is given twice");
+}
+
+#[test]
+fn a_hint_leads_by_counters_for_half_a_minute_at_most() {
+    let (mut fleet, most) = (fleet(AdmissionPolicy::Quarantine, 5), 30_000_000);
+    fleet.handle_counter(1_000 + most, 1_000);
+    assert_eq!(fleet.hint(1_000, 1), 1_000, "nodes would cut it, or count from elsewhere");
+    fleet.handle_counter(1_000 + most - 1, 1_000);
+    assert_eq!(fleet.hint(1_000, 1), 1_000 + most);
+    assert_eq!(fleet.hint(1_000, 1), 1_000, "and begins again at the clock");
+    // That of a floor is above it, and is followed by itself.
+    let floor = 1_000 + 2 * most;
+    assert!(fleet.handle_marker(node(1), Marker::new(true, TTL, 0).above(floor), at(0)));
+    assert_eq!((fleet.hint(1_000, 64), fleet.hint(1_000, 64)), (floor + 64, floor + 128));
+}
+
+#[test]
 fn a_hint_is_above_a_floor_that_is_a_little_ahead() {
     let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
-    assert_eq!(fleet.hint(1_000), 1_000);
-    assert_eq!(fleet.hint(1_000), 1_001, "and above the one before");
+    assert_eq!(fleet.hint(1_000, 1), 1_000);
+    assert_eq!(fleet.hint(1_000, 1), 1_001, "and above the one before");
     assert!(fleet.handle_marker(node(1), Marker::new(true, TTL, 0).above(5_000), at(0)));
-    assert_eq!(fleet.hint(1_000), 5_001);
-    assert_eq!(fleet.hint(5_000), 5_002);
-    assert_eq!(fleet.hint(5_001), 5_003);
-    assert_eq!(fleet.hint(6_000), 6_000);
+    assert_eq!(fleet.hint(1_000, 1), 5_001);
+    assert_eq!(fleet.hint(5_000, 1), 5_002);
+    assert_eq!(fleet.hint(5_001, 1), 5_003);
+    assert_eq!(fleet.hint(6_000, 1), 6_000);
     assert!(fleet.handle_marker(
         node(2),
         Marker::new(true, TTL, 0).above(1_000 + 120_000_000),
         at(0)
     ));
-    assert_eq!(fleet.hint(1_000), 1_000, "two minutes ahead is what a node cuts");
-    assert_eq!(fleet.hint(1_001), 1_000 + 120_000_000 + 1);
-    assert_eq!(fleet.hint(u64::MAX / 2), u64::MAX / 2);
-    assert_eq!(fleet.hint(6_000), 6_000, "a clock that was far ahead leaves nothing behind");
+    assert_eq!(fleet.hint(1_000, 1), 1_000, "two minutes ahead is what a node cuts");
+    assert_eq!(fleet.hint(1_001, 1), 1_000 + 120_000_000 + 1);
+    assert_eq!(fleet.hint(u64::MAX / 2, 1), u64::MAX / 2);
+    assert_eq!(fleet.hint(6_000, 1), 6_000, "a clock that was far ahead leaves nothing behind");
     assert!(fleet.handle_marker(node(2), Marker::new(true, TTL, 0).above(u64::MAX), at(0)));
-    assert_eq!(fleet.hint(1_000), 1_000, "nodes would cut it");
+    assert_eq!(fleet.hint(1_000, 1), 1_000, "nodes would cut it");
 }
 
 #[test]
@@ -179,7 +207,7 @@ fn what_is_heard_of_a_node_in_passing_does_not_change_its_standing() {
     let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
     fleet.handle_news(Marker::new(true, Duration::from_secs(100), 7).above(5_000).in_era(3));
     assert_eq!((fleet.standing(node(0)), fleet.era(node(0))), (Standing::Unknown, None));
-    assert_eq!((fleet.longest(), fleet.hint(1_000)), (Duration::from_secs(100), 5_001));
+    assert_eq!((fleet.longest(), fleet.hint(1_000, 1)), (Duration::from_secs(100), 5_001));
     assert!(fleet.handle_marker(node(0), Marker::new(true, TTL, 0).in_era(4), at(0)));
     fleet.handle_forgotten(node(0));
     assert_eq!(fleet.era(node(0)), Some(4), "what is forgotten is not in which era it was seen");

@@ -14,6 +14,10 @@ const TOKENS_AHEAD: u64 = 60_000_000;
 /// A hint may be this far ahead of the wall clock, to be above a floor.
 const HINT_AHEAD: u64 = 2 * TOKENS_AHEAD;
 
+/// What this client has hinted before, and counters that it has seen, may lead its hints so far ahead. Nodes cut a hint
+/// that is twice as far ahead, each by its own clock, and would then count to different numbers.
+const RUN_AHEAD: u64 = TOKENS_AHEAD / 2;
+
 /// What a fleet does about a node that may have forgotten.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
@@ -42,14 +46,26 @@ pub enum AdmissionBlock {
 }
 
 impl Admission {
-    /// The hint of an acquire at this wall clock, in microseconds. Where a node's floor is a little ahead of it, as
-    /// for a minute after a majority has forgotten, or what this client has hinted before is, a hint above that
-    /// spares a confirmation: nodes whose counters are all below it agree at once.
-    pub fn hint(&mut self, wall_us: u64) -> u64 {
+    /// The hint of an acquire of so many tokens at this wall clock, in microseconds. Where a node's floor is a little
+    /// ahead of it, as for a minute after a majority has forgotten, or what this client has hinted before or seen is, a
+    /// hint so many above that spares a confirmation: nodes whose counters are all below it agree at once.
+    ///
+    /// Counters run ahead of the clock where more than a million tokens a second are asked for of one resource. From half
+    /// a minute on the hint does not follow them. Nothing rests on it: nodes that have the same counter agree without.
+    pub fn hint(&mut self, wall_us: u64, count: u64) -> u64 {
         let above = self.floor.max(self.hinted);
-        let ahead = above.saturating_sub(wall_us);
-        self.hinted = if above >= wall_us && ahead < HINT_AHEAD { above + 1 } else { wall_us };
+        let next = above.saturating_add(count.max(1));
+        let is_cut = above.saturating_sub(wall_us) >= HINT_AHEAD
+            || self.hinted.saturating_sub(self.floor.max(wall_us)) >= RUN_AHEAD;
+        self.hinted = if next > wall_us && !is_cut { next } else { wall_us };
         self.hinted
+    }
+
+    /// Takes note of a counter that a quorum has agreed on: the next hint is above it.
+    pub fn handle_counter(&mut self, counter: u64, wall_us: u64) {
+        if counter.saturating_sub(wall_us) < RUN_AHEAD {
+            self.hinted = self.hinted.max(counter);
+        }
     }
 
     /// The floor for `node`, from the markers of the *other* nodes, sealed and read after it was marked as joining,

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::protocol::{
     command::{Cause, Command, Failure, Mark, NodeId, Reply},
-    fencing::FencingToken,
+    fencing::{FencingToken, TokenRange},
     footprint::Footprint,
     line::Stand,
     note::Note,
@@ -39,6 +39,9 @@ pub struct RoundSpec {
     pub min_validity: Duration,
     /// The client's wall clock in microseconds, the same for all nodes, where a fencing token is wanted.
     pub hint: Option<u64>,
+    /// How many fencing tokens are wanted, from 1 to [`TokenRange::MOST`]; others are cut. More than one only where
+    /// every node counts them.
+    pub count: u64,
     /// What is known of each node before the round begins, in their order, where a fencing token is wanted.
     pub marks: Box<[Mark]>,
     /// What the holder leaves beside its key, where it wants to be known.
@@ -57,6 +60,7 @@ impl RoundSpec {
             drift: Drift::default(),
             min_validity: Duration::ZERO,
             hint: None,
+            count: 1,
             marks: Box::default(),
             note: None,
             stand: None,
@@ -108,6 +112,8 @@ pub struct Round {
 impl Round {
     /// Begins at `now`, which must be read before the first command is sent.
     pub fn acquire(quorum: Quorum, spec: RoundSpec, now: Timestamp) -> Self {
+        let count = spec.count.clamp(1, TokenRange::MOST);
+        let spec = RoundSpec { count, ..spec };
         let mut round = Self {
             deadline: validity::deadline(now, spec.ttl, spec.drift),
             spec,
@@ -211,10 +217,16 @@ impl Round {
         self.deadline
     }
 
-    /// The fencing token of a round that was won with a hint. A round that was not won has none that may
-    /// be used.
+    /// The fencing tokens of a round that was won with a hint: so many as were asked for, up to the counter that a
+    /// quorum has agreed on. A round that was not won has none that may be used.
+    pub fn tokens(&self) -> Option<TokenRange> {
+        let agreed = self.token.filter(|_| self.verdict == Verdict::Won)?;
+        Some(TokenRange::ending_at(agreed, self.spec.count))
+    }
+
+    /// The first of them, which is that of the first lease.
     pub fn token(&self) -> Option<FencingToken> {
-        self.token.filter(|_| self.verdict == Verdict::Won)
+        self.tokens().map(|tokens| tokens.first())
     }
 
     /// What the round asked for.
@@ -289,12 +301,13 @@ impl Round {
     }
 
     fn ask(&mut self, node: NodeId) {
-        let RoundSpec { resource, owner, ttl, hint, note, .. } = &self.spec;
+        let RoundSpec { resource, owner, ttl, hint, count, note, .. } = &self.spec;
         let acquire = Command::Acquire {
             resource: resource.clone(),
             owner: *owner,
             ttl: *ttl,
             hint: *hint,
+            count: *count,
             mark: self.spec.mark(node),
             note: note.clone(),
             stand: self.spec.stand,

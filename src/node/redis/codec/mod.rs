@@ -16,8 +16,8 @@ pub(super) use self::{
     holder::{ask_holder, told_holder},
     joining::{Looked, Process, admit, admitted, look, looked},
     votes::{
-        acquire, acquire_classic, acquired, acquired_classic, confirm, confirmed, denial, extend,
-        extended, holder, release, released, remaining, restore, restored,
+        Wanted, acquire, acquire_classic, acquired, acquired_classic, confirm, confirmed, denial,
+        extend, extended, holder, release, released, remaining, restore, restored,
     },
 };
 use crate::{node::NodeError, protocol::FencingToken};

@@ -67,23 +67,33 @@ pub(in crate::node::redis) fn denial(
     Denial::new(holder, remaining)
 }
 
+/// The tokens that an acquire asks for.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::node::redis) struct Wanted {
+    pub(in crate::node::redis) hint: u64,
+    pub(in crate::node::redis) count: u64,
+}
+
 /// An acquire. `latest` is the node's time at which it has become useless; zero where the clock is not known yet.
 pub(in crate::node::redis) fn acquire<'a>(
     head: &'a Head,
     resource: &'a Resource,
     owner: Owner,
     ttl: Duration,
-    hint: u64,
+    Wanted { hint, count }: Wanted,
     latest: u64,
     note: Option<&Note>,
 ) -> Script<'a> {
+    // A negative number says that the node has to look at its own. What is no count asks for one.
+    let count = i64::try_from(count).unwrap_or(i64::MAX).max(1);
+    let allowed = head.allows(hint, count.unsigned_abs());
     let args = [
         Arg::Bytes(head.text()),
         Arg::Owner(owner),
         Arg::Number(validity::wire_millis(ttl)),
         Arg::Counter(digits(hint)),
         Arg::Number(latest),
-        Arg::Number(u64::from(head.allows(hint))),
+        Arg::Count(if allowed { count } else { -count }),
     ];
     Script {
         source: &script::ACQUIRE,

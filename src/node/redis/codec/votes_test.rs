@@ -38,6 +38,10 @@ fn wire(write: impl FnOnce(&mut Cmd)) -> Vec<Vec<u8>> {
     command.args_iter().map(argument).collect()
 }
 
+const fn one(hint: u64) -> Wanted {
+    Wanted { hint, count: 1 }
+}
+
 #[test]
 fn a_counter_is_written_with_sixteen_digits() {
     assert_eq!(&digits(0), b"0000000000000000");
@@ -48,15 +52,32 @@ fn a_counter_is_written_with_sixteen_digits() {
 #[test]
 fn an_acquire_is_asked_for_under_the_head_that_its_round_knew() {
     let (head, resource, ttl) = (head(), resource(), Duration::from_micros(9_999_500));
-    let script = acquire(&head, &resource, owner(), ttl, 180, 5, None);
+    let script = acquire(&head, &resource, owner(), ttl, one(180), 5, None);
     assert_eq!(script.keys, [OWN[0], OWN[1], OWN[2], b"r"]);
-    let within = Arg::Number(1);
+    let within = Arg::Count(1);
     let counter = Arg::Counter(*b"0000000000000180");
     let (ttl, latest) = (Arg::Number(10_000), Arg::Number(5));
     let head_text = Arg::Bytes(HEAD.as_bytes());
     assert_eq!(script.args, [head_text, Arg::Owner(owner()), ttl, counter, latest, within]);
-    let above = acquire(&head, &resource, owner(), Duration::ZERO, 201, 0, None);
-    assert_eq!(above.args.last(), Some(&Arg::Number(0)), "the node has to look at its numbers");
+    let above = acquire(&head, &resource, owner(), Duration::ZERO, one(201), 0, None);
+    assert_eq!(above.args.last(), Some(&Arg::Count(-1)), "the node has to look at its numbers");
+}
+
+/// The head says that counters of before are at most 150, and that none is above 200.
+#[test]
+fn a_count_goes_out_as_it_is_where_the_whole_range_is_new_and_issued_and_with_a_minus_elsewhere() {
+    let (head, resource) = (head(), resource());
+    let asked = |hint, count| {
+        let wanted = Wanted { hint, count };
+        let script = acquire(&head, &resource, owner(), Duration::ZERO, wanted, 0, None);
+        wire(|to| script.evalsha(to)).pop().map(|arg| String::from_utf8(arg).unwrap()).unwrap()
+    };
+    let cases = [(151, 1, "1"), (150, 1, "-1"), (200, 50, "50"), (200, 51, "-51"), (201, 2, "-2")];
+    for (hint, count, sent) in cases {
+        assert_eq!(asked(hint, count), sent);
+    }
+    assert_eq!(asked(180, 0), "1", "no node counts by nothing");
+    assert_eq!(asked(180, u64::MAX), format!("-{}", i64::MAX));
 }
 
 #[test]
@@ -99,7 +120,7 @@ fn arguments_are_written_as_the_scripts_read_them() {
 fn a_note_stands_behind_the_other_arguments_and_never_in_classic_mode() {
     let note = Note::new(42, Label::new("web-1").unwrap());
     let (head, resource, second) = (head(), resource(), Duration::from_secs(1));
-    let with = |note| acquire(&head, &resource, owner(), second, 180, 5, note).args;
+    let with = |note| acquire(&head, &resource, owner(), second, one(180), 5, note).args;
     let (plain, noted) = (with(None), with(Some(&note)));
     assert!(matches!(plain, List::Six(_)), "no memory of its own");
     assert_eq!(plain[..], noted[..6]);

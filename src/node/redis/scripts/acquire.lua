@@ -1,10 +1,11 @@
--- Takes the lock if it is free, and raises the resource's counter, to the client's hint where that is above it.
+-- Takes the lock if it is free, and raises the resource's counter by the count of tokens that the client wants, or to its
+-- hint where that is more. The tokens are the last ones up to the new counter.
 -- KEYS[4] the resource. ARGV: the head that the client has cached, owner, ttl in ms, hint (16 digits), latest node time
--- in us (0: none), 1 if that head says next_floor < hint <= high_water, and the note of a holder with a label. Answers: `now` granted, the counter is the
--- hint; {1, now, counter, head} granted; {0, now, remaining ms, holder or nil} denied; {-1, now} the node is in another
+-- in us (0: none), count, with a minus unless that head says next_floor + count <= hint <= high_water, and the note of a
+-- holder with a label. Answers: `now` granted, the counter is the hint; {1, now, counter, head} granted; {0, now, remaining ms, holder or nil} denied; {-1, now} the node is in another
 -- state; {-3, now} too late; {-4, now} the counters are at their end.
 local resource, owner, ttl = KEYS[4], ARGV[2], ARGV[3]
-local hint, latest = tonumber(ARGV[4]), tonumber(ARGV[5])
+local hint, latest, count = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local head, entry = unpack(redis.call('HMGET', COUNTERS, HEAD, resource))
 -- Fast path: if the client's cached head matches, the check would pass, and what it says of the hint holds here.
 local is_cached = head == ARGV[1]
@@ -28,7 +29,7 @@ end
 
 -- Fast path: the counter becomes the hint. The older generation need not be read, since it has none above next_floor.
 local counter = entry and tonumber(string.sub(entry, 1, 16))
-if is_cached and ARGV[6] == '1' and (not entry or counter and counter < hint) then
+if is_cached and count > 0 and (not entry or counter and counter + count <= hint) then
   redis.call('HSET', COUNTERS, resource, ARGV[4] .. owner .. (ARGV[7] or ''))
   return now
 end
@@ -38,7 +39,7 @@ local etag, high_water, next_floor = read_head(head)
 entry = entry or redis.call('HGET', OLDER, resource)
 counter = entry and math.min(tonumber(string.match(entry, SIXTEEN_DIGITS)) or high_water, high_water)
   or tonumber(redis.call('HGET', NODE, 'floor'))
-counter = math.max(counter + 1, math.min(hint, now + AHEAD))
+counter = math.max(counter + math.abs(count), math.min(hint, now + AHEAD))
 if counter >= NUMBERS_END then
   redis.call('DEL', resource)
   return {-4, now}
