@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use self::request::Request;
 use super::{
-    Counted, Engine, HeldGrant,
+    Counted, Engine, HeldTenure,
     round::{AcquireRound, AcquireSpec},
     turns::{Line, Place, Turn},
 };
@@ -29,7 +29,7 @@ use crate::{
 
 /// An acquire under way, as its caller holds it. Dropping it gives up.
 pub(crate) struct Acquiring {
-    answer: oneshot::Receiver<Result<HeldGrant, AcquireError>>,
+    answer: oneshot::Receiver<Result<HeldTenure, AcquireError>>,
     /// Its place in the line, if it had to wait for its first round. Dropping it leaves the line.
     _place: Option<Place>,
     /// Until it is answered, where it counts if it never is.
@@ -44,7 +44,7 @@ impl Acquiring {
     )]
     fn new(
         engine: &Arc<Engine>,
-        answer: oneshot::Receiver<Result<HeldGrant, AcquireError>>,
+        answer: oneshot::Receiver<Result<HeldTenure, AcquireError>>,
         place: Option<Place>,
     ) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl Acquiring {
 }
 
 impl Future for Acquiring {
-    type Output = Result<HeldGrant, AcquireError>;
+    type Output = Result<HeldTenure, AcquireError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = ready!(Pin::new(&mut self.answer).poll(cx));
@@ -268,7 +268,7 @@ impl Engine {
         // The caller is answered first, and the stragglers are waited for afterwards.
         if let Some(grant) = round.grant(&request.resource) {
             let registered = grant.register(self);
-            let held = HeldGrant::new(grant, Arc::clone(self));
+            let held = HeldTenure::new(grant.tenure(), Arc::clone(self));
             // A caller that is gone hands the grant back, and dropping it releases it.
             drop(request.answer.send(if registered {
                 Ok(held)

@@ -1,11 +1,13 @@
-//! A grant: what a round has won, its lifecycle, and who wants to know when it is lost.
+//! A grant: what a round has won, with its lifecycle; and the tenure of whoever holds it now.
 //!
-//! It carries what the lifecycle decides to those who wait. It is shared by the lease, its signals and the renewals, and
+//! A grant may serve several leases, one after the other: each has a [`Tenure`] of its own, and the owner, the keys, the
+//! deadline, the timers and the renewals are the grant's. It carries what the lifecycle decides to those who wait. It
 //! must never keep a lease alive that its holder has dropped, nor its engine. It decides under its lock and tells
 //! without it: a waker may do anything, such as drop the lease. The timers have a lock of their own, which is taken
 //! inside this one and never the other way round; so is that of the footprint.
 
 mod ending;
+mod tenure;
 
 use std::{
     fmt,
@@ -15,6 +17,8 @@ use std::{
 
 use tokio::sync::{Notify, oneshot};
 
+use self::tenure::Current;
+pub(crate) use self::tenure::{HeldTenure, Tenure};
 use super::{
     Engine,
     footprint::SharedFootprint,
@@ -28,7 +32,6 @@ use crate::{
         ExtendOutcome, FencingToken, LeaseAction, Lifecycle, LossReason, NodeId, Note, Owner,
         Resource, TimerKey, Timestamp, Wakeup, validity,
     },
-    shield::shield,
     telemetry::{self, Caller, Held},
 };
 
@@ -41,13 +44,10 @@ pub(crate) struct Grant {
     engine: Weak<Engine>,
     resource: Arc<ResourceSlot>,
     owner: Owner,
-    token: Option<FencingToken>,
+    /// Whether its leases have fencing tokens.
+    fenced: bool,
     note: Option<Note>,
     footprint: Arc<SharedFootprint>,
-    /// In which span it was asked for.
-    caller: Caller,
-    /// Up to when others are kept out, once a holder has it.
-    hold: Option<Timestamp>,
     state: Lock<State>,
     changed: Notify,
 }
@@ -59,49 +59,10 @@ struct State {
     warning: Option<LossReason>,
     /// It is given back.
     released: bool,
-    /// Up to when others are kept out at least, by the steady clock; from when its holder has it.
-    hold: Option<Timestamp>,
-    /// Work goes on under it that ends when it is lost, and then gives it back.
-    has_work: bool,
-    /// Of the shutdown that has ended it.
-    report: Option<Arc<Outcomes>>,
+    /// Whose time it is, or was last.
+    current: Current,
     /// Its place among the leases that are held.
     place: Option<HeldPlace>,
-}
-
-/// A grant in the hands of its one holder. Dropping it releases it in the background.
-pub(crate) struct HeldGrant {
-    pub(crate) grant: Arc<Grant>,
-    pub(crate) engine: Arc<Engine>,
-}
-
-impl HeldGrant {
-    pub(super) const fn new(grant: Arc<Grant>, engine: Arc<Engine>) -> Self {
-        Self { grant, engine }
-    }
-
-    /// Starts the release, once, if there is anybody to carry it out.
-    pub(crate) fn release(&self) -> Result<ReleaseAnswer, ReleaseError> {
-        self.grant.release(&self.engine)
-    }
-
-    /// Ends it without a release.
-    pub(crate) fn let_expire(&self) {
-        self.grant.let_expire(&self.engine);
-    }
-
-    /// Others are kept out for so long from now, whenever it is released.
-    pub(crate) fn hold_for(&self, least: Duration) {
-        let until = self.engine.steady().saturating_add(least);
-        let mut state = self.grant.state();
-        state.hold = state.hold.max(Some(until));
-    }
-}
-
-impl Drop for HeldGrant {
-    fn drop(&mut self) {
-        drop(self.release());
-    }
 }
 
 /// What has to be done for a grant whose time has come.
@@ -129,30 +90,24 @@ impl Grant {
         caller: Caller,
         hold_at_least: Option<Duration>,
     ) -> Arc<Self> {
-        let hold = hold_at_least.map(|least| engine.steady().saturating_add(least));
+        let keeps_until = hold_at_least.map(|least| engine.steady().saturating_add(least));
         let state = State {
             lifecycle,
             scheduled: None,
             warning: None,
             released: false,
-            hold: None,
-            has_work: false,
-            report: None,
+            current: Current::first(token, caller, keeps_until),
             place: None,
         };
-        let (state, changed) = (Lock::new(state), Notify::new());
-        let engine = Arc::downgrade(engine);
         Arc::new(Self {
-            engine,
+            engine: Arc::downgrade(engine),
             resource,
             owner,
-            token,
+            fenced: token.is_some(),
             note,
             footprint,
-            caller,
-            hold,
-            state,
-            changed,
+            state: Lock::new(state),
+            changed: Notify::new(),
         })
     }
 
@@ -164,22 +119,10 @@ impl Grant {
         state.place.is_some()
     }
 
-    /// Its holder has it. Before, nobody could work under it, so that nobody has to be kept out afterwards.
-    pub(crate) fn handle_taken(&self) {
-        if self.hold.is_some() {
-            self.state().hold = self.hold;
-        }
-    }
-
-    /// Work begins that ends when the lease is lost, and then gives it back.
-    pub(crate) fn begin_work(&self) -> Result<(), LeaseLost> {
-        let mut state = self.state();
-        // A shutdown that has ended it goes on to release it, since there was no work.
-        if state.released || state.report.is_some() {
-            return Err(state.over());
-        }
-        state.has_work = true;
-        Ok(())
+    /// The tenure of whoever holds it now, or did last.
+    pub(super) fn tenure(self: &Arc<Self>) -> Tenure {
+        let state = self.state();
+        Tenure::new(Arc::clone(self), state.current.number, state.current.token)
     }
 
     pub(crate) fn resource(&self) -> &Resource {
@@ -190,19 +133,14 @@ impl Grant {
         self.owner
     }
 
-    pub(crate) const fn token(&self) -> Option<FencingToken> {
-        self.token
+    /// Whether its leases have fencing tokens.
+    pub(super) const fn is_fenced(&self) -> bool {
+        self.fenced
     }
 
     /// What it leaves beside its key on the nodes.
     pub(super) const fn note(&self) -> Option<&Note> {
         self.note.as_ref()
-    }
-
-    /// As it is shown in a log.
-    fn held(&self) -> Held<'_> {
-        let (caller, resource) = (&self.caller, self.resource());
-        Held { caller, resource, owner: self.owner, token: self.token }
     }
 
     pub(super) const fn footprint(&self) -> &Arc<SharedFootprint> {
@@ -213,42 +151,28 @@ impl Grant {
         self.state().lifecycle.clone()
     }
 
+    /// Whether it lasts at this moment: it is neither given back nor lost.
+    pub(super) fn lasts(&self) -> bool {
+        self.check(None).is_ok()
+    }
+
     /// Reads the clock, and declares the lease lost if its time is up: the timer that should have said so may
-    /// have been stopped together with this process.
-    pub(crate) fn check(&self) -> Result<Duration, LeaseLost> {
+    /// have been stopped together with this process. Of the tenure with this number, or of the current one.
+    fn check(&self, number: Option<u64>) -> Result<Duration, LeaseLost> {
         let Some(now) = self.engine.upgrade().map(|engine| engine.now()) else {
             // The lease kept the engine. So it has been dropped, and that has released it, unless it was lost before.
-            return Err(self.state().over());
+            return Err(self.state().over(number));
         };
         let (result, action) = {
             let mut state = self.state();
             let action = if state.released { None } else { state.lifecycle.handle_check(now) };
             self.end_if_lost(action);
-            (state.result(now), action)
+            (state.result(number, now), action)
         };
         if let Some(action) = action {
             self.tell(action);
         }
         result
-    }
-
-    /// Why it is lost, or about to be.
-    pub(crate) fn is_ending(&self) -> Option<LossReason> {
-        self.lost().map(|lost| lost.reason).or_else(|| self.state().warning)
-    }
-
-    /// Whether this is the thread on which its engine runs.
-    pub(crate) fn runs_here(&self) -> bool {
-        self.engine.upgrade().is_some_and(|engine| engine.runs_here())
-    }
-
-    pub(crate) fn heartbeat(&self, now: Timestamp) {
-        self.state().lifecycle.handle_heartbeat(now);
-    }
-
-    /// Whether its holder may still extend it.
-    pub(crate) fn may_be_extended(&self, now: Timestamp) -> bool {
-        self.state().lifecycle.may_be_extended(now)
     }
 
     /// Decides what is due at `now`, after it has been taken out of the timers under this key. `None` says that the
@@ -274,7 +198,8 @@ impl Grant {
         Some(outcome)
     }
 
-    /// Takes the end of an extension, and returns what has to be told.
+    /// Takes the end of an extension, and returns what has to be told. It counts whoever holds the grant by now: what is
+    /// extended is the key on the nodes, which all its leases share.
     pub(super) fn extended(&self, outcome: ExtendOutcome, now: Timestamp) -> Option<LeaseAction> {
         let mut state = self.state();
         if state.released {
@@ -297,12 +222,23 @@ impl Grant {
 
     /// Tells those who wait, and the log. No lock may be held.
     pub(super) fn tell(&self, action: LeaseAction) {
+        // A grant that is lost, or about to be, is not handed on, so that this is still the tenure that it happened to.
+        let (token, caller) = {
+            let state = self.state();
+            (state.current.token, state.current.caller.clone())
+        };
+        let held = self.held(&caller, token);
         match action {
             LeaseAction::Extend => {}
-            LeaseAction::Warn(reason) => telemetry::lease_ending(self.held(), reason),
-            LeaseAction::Lose(reason) => telemetry::lease_lost(self.held(), reason),
+            LeaseAction::Warn(reason) => telemetry::lease_ending(held, reason),
+            LeaseAction::Lose(reason) => telemetry::lease_lost(held, reason),
         }
         self.changed.notify_waiters();
+    }
+
+    /// As it is shown in a log.
+    fn held<'a>(&'a self, caller: &'a Caller, token: Option<FencingToken>) -> Held<'a> {
+        Held { caller, resource: self.resource(), owner: self.owner, token }
     }
 
     /// Puts it among the timers by when its lifecycle wants to be asked, if it is not there for that time already.
@@ -341,44 +277,30 @@ impl Grant {
         lasts && self.footprint.lock().handle_restore_sent(node)
     }
 
-    /// Waits for its user until `wanted` says something.
-    pub(crate) async fn wait<T>(&self, wanted: impl Fn(&Self) -> Option<T>) -> T {
-        let found = async {
-            loop {
-                let changed = self.changed.notified();
-                let mut changed = std::pin::pin!(changed);
-                // Registered before it is looked at, so that no change in between is missed.
-                changed.as_mut().enable();
-                if let Some(found) = wanted(self) {
-                    return found;
-                }
-                changed.await;
-            }
-        };
-        shield(found).await
-    }
-
-    /// Why the lease is over, if it is.
-    pub(crate) fn lost(&self) -> Option<LeaseLost> {
-        self.check().err()
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
 }
 
 impl State {
-    fn result(&self, now: Timestamp) -> Result<Duration, LeaseLost> {
-        match self.lifecycle.lost() {
-            None if !self.released => Ok(validity::left(self.lifecycle.deadline(), now)),
-            _ => Err(self.over()),
+    fn result(&self, number: Option<u64>, now: Timestamp) -> Result<Duration, LeaseLost> {
+        let is_over = self.is_past(number) || self.released || self.lifecycle.lost().is_some();
+        if is_over {
+            return Err(self.over(number));
         }
+        Ok(validity::left(self.lifecycle.deadline(), now))
     }
 
-    /// Why a lease is over that does not hold any more.
-    fn over(&self) -> LeaseLost {
-        LeaseLost { reason: self.lifecycle.lost().unwrap_or(LossReason::Released) }
+    /// Whether the tenure with this number has ended while the grant went on.
+    fn is_past(&self, number: Option<u64>) -> bool {
+        number.is_some_and(|number| number != self.current.number)
+    }
+
+    /// Why a lease is over that does not hold any more. One whose grant has been handed on was released, and stays so
+    /// whatever becomes of the grant.
+    fn over(&self, number: Option<u64>) -> LeaseLost {
+        let lost = self.lifecycle.lost().filter(|_| !self.is_past(number));
+        LeaseLost { reason: lost.unwrap_or(LossReason::Released) }
     }
 }
 

@@ -129,7 +129,7 @@ impl Engine {
     /// Whether everything that was under way has ended.
     pub(crate) fn result_of_close(&self) -> Result<Closed, CloseError> {
         // One that is lost is not held, though nobody has dropped it yet.
-        let held = || self.held.all().iter().filter(|grant| grant.lost().is_none()).count();
+        let held = || self.held.all().iter().filter(|grant| grant.lasts()).count();
         match self.under_way() {
             0 => Ok(Closed { held: if self.is_served() { held() } else { 0 } }),
             unfinished => Err(CloseError::Unfinished { unfinished }),

@@ -37,7 +37,7 @@ use tokio::sync::Notify;
 
 pub(crate) use self::{
     acquire::Acquiring,
-    grant::{Grant, HeldGrant, ReleaseAnswer},
+    grant::{Grant, HeldTenure, ReleaseAnswer, Tenure},
     round::AcquireSpec,
 };
 use self::{

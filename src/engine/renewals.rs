@@ -261,7 +261,7 @@ fn extension(grant: &Grant) -> ExtendSpec {
     let lifecycle = grant.lifecycle();
     let mut spec = ExtendSpec::new(grant.resource().clone(), grant.owner(), lifecycle.ttl());
     spec.drift = lifecycle.drift();
-    spec.fenced = grant.token().is_some();
+    spec.fenced = grant.is_fenced();
     spec
 }
 

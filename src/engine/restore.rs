@@ -83,7 +83,7 @@ impl LostKey {
             owner: self.grant.owner(),
             ttl: self.ttl,
             until: self.until,
-            fenced: self.grant.token().is_some(),
+            fenced: self.grant.is_fenced(),
             note: self.grant.note().cloned(),
         }
     }

@@ -13,7 +13,7 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    Engine, Grant, HeldGrant,
+    Engine, Grant, HeldTenure,
     fanout::{Fanout, Progress},
     footprint::{Released, SharedFootprint},
     grant::Granted,
@@ -48,7 +48,7 @@ pub(crate) struct AcquireSpec {
     pub(crate) hold_at_least: Option<Duration>,
 }
 
-pub(super) type Answer = oneshot::Sender<Result<HeldGrant, AcquireError>>;
+pub(super) type Answer = oneshot::Sender<Result<HeldTenure, AcquireError>>;
 
 /// One round with its commands under way.
 pub(super) struct AcquireRound {

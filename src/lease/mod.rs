@@ -7,11 +7,11 @@ mod blocking;
 mod ending;
 mod signal;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, time::Duration};
 
 pub use self::{ending::Release, signal::LeaseSignal};
 use crate::{
-    engine::{Grant, HeldGrant},
+    engine::{HeldTenure, Tenure},
     error::{ExtendError, LeaseLost, NoToken},
     protocol::{ExtendOutcome, FencingToken, LossReason, Owner, Resource},
     shield::shield,
@@ -46,18 +46,18 @@ use crate::{
 #[must_use = "dropping a lease releases it at once"]
 #[clippy::has_significant_drop]
 pub struct Lease {
-    held: HeldGrant,
+    held: HeldTenure,
 }
 
 impl Lease {
-    pub(crate) fn new(held: HeldGrant) -> Self {
-        held.grant.handle_taken();
+    pub(crate) fn new(held: HeldTenure) -> Self {
+        held.tenure.handle_taken();
         Self { held }
     }
 
     /// Work begins that ends when the lease is lost.
     pub(crate) fn begin_work(&self) -> Result<(), LeaseLost> {
-        self.grant().begin_work()
+        self.tenure().begin_work()
     }
 
     /// Whether this thread must not wait for an answer, since it has to give it.
@@ -70,19 +70,19 @@ impl Lease {
         self.held.hold_for(least);
     }
 
-    fn grant(&self) -> &Arc<Grant> {
-        &self.held.grant
+    const fn tenure(&self) -> &Tenure {
+        &self.held.tenure
     }
 
     /// What is held: the key on the nodes, with the prefix where one is configured.
     pub fn resource(&self) -> &Resource {
-        self.grant().resource()
+        self.tenure().resource()
     }
 
     /// The value of the key on the nodes, unique to this lease. It is of use in logs, and to find the
     /// holder of a key.
     pub fn owner(&self) -> Owner {
-        self.grant().owner()
+        self.tenure().owner()
     }
 
     /// A number larger than that of every lease on this resource that was granted before this one was asked for. It is
@@ -94,13 +94,13 @@ impl Lease {
     /// [`NoToken`], in classic mode and nowhere else.
     #[doc(alias = "fencing_token")]
     pub fn token(&self) -> Result<FencingToken, NoToken> {
-        self.grant().token().ok_or(NoToken)
+        self.tenure().token().ok_or(NoToken)
     }
 
     /// The lifetime that was asked for.
     #[must_use]
     pub fn ttl(&self) -> Duration {
-        self.grant().lifecycle().ttl()
+        self.tenure().grant().lifecycle().ttl()
     }
 
     /// What is guaranteed to be left: ttl - elapsed - drift, measured from before the first send of the last
@@ -111,13 +111,13 @@ impl Lease {
     /// takes in mind.
     #[must_use]
     pub fn validity(&self) -> Duration {
-        self.grant().check().unwrap_or_default()
+        self.tenure().check().unwrap_or_default()
     }
 
     /// Whether there is validity left.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        self.grant().check().is_ok_and(|left| !left.is_zero())
+        self.tenure().check().is_ok_and(|left| !left.is_zero())
     }
 
     /// Reads the clock and says whether the lease still holds: the thing to call right before an effect. It
@@ -127,7 +127,7 @@ impl Lease {
     ///
     /// [`LeaseLost`], with the reason: stop the work.
     pub fn check(&self) -> Result<Duration, LeaseLost> {
-        self.grant().check()
+        self.tenure().check()
     }
 
     /// Ends when the lease is lost, with the reason: a little before its validity ends, whatever the nodes do
@@ -137,7 +137,7 @@ impl Lease {
     ///
     /// It may be dropped and called again; nothing is lost.
     pub async fn lost(&self) -> LeaseLost {
-        self.grant().wait(Grant::lost).await
+        self.tenure().wait(Tenure::lost).await
     }
 
     /// Ends when the lease is about to be lost: two thirds of its validity have passed without an extension. It
@@ -147,24 +147,24 @@ impl Lease {
     ///
     /// It may be dropped and called again; nothing is lost.
     pub async fn ending(&self) -> LossReason {
-        self.grant().wait(Grant::is_ending).await
+        self.tenure().wait(Tenure::is_ending).await
     }
 
     fn is_ending(&self) -> Option<LossReason> {
-        self.grant().is_ending()
+        self.tenure().is_ending()
     }
 
     /// A handle for those who want to know of the loss and do not hold the lease. It does not keep the lease
     /// alive, nor the connections to the nodes.
     #[must_use]
     pub fn signal(&self) -> LeaseSignal {
-        LeaseSignal::new(Arc::clone(self.grant()))
+        LeaseSignal::new(self.tenure().clone())
     }
 
     /// A sign that the work goes on, for a lease that was acquired with
     /// [`heartbeat_within`](crate::Acquire::heartbeat_within).
     pub fn heartbeat(&self) {
-        self.grant().heartbeat(self.held.engine.now());
+        self.tenure().heartbeat(self.held.engine.now());
     }
 
     /// Extends the lease by its ttl from now, and returns the validity that it then has. A renewed lease needs
@@ -185,13 +185,13 @@ impl Lease {
     #[doc(alias = "refresh")]
     #[doc(alias = "renew")]
     pub async fn extend(&self) -> Result<Duration, ExtendError> {
-        let left = self.grant().check()?;
-        if !self.grant().may_be_extended(self.held.engine.now()) {
+        let left = self.tenure().check()?;
+        if !self.tenure().may_be_extended(self.held.engine.now()) {
             return Err(ExtendError::MaxHold { validity: left });
         }
-        let extension = shield(self.held.engine.extend_now(self.grant())).await;
+        let extension = shield(self.held.engine.extend_now(self.tenure().grant())).await;
         // Read again: the time may have passed while the nodes were asked.
-        let left = self.grant().check()?;
+        let left = self.tenure().check()?;
         match extension {
             Some(ExtendOutcome::Extended(_)) => Ok(left),
             _ => Err(ExtendError::InDoubt { validity: left }),

@@ -2,10 +2,10 @@
 //!
 //! It only tells. It neither keeps a lease nor ends one, and keeps no connection open.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, time::Duration};
 
 use crate::{
-    engine::Grant,
+    engine::Tenure,
     error::{LeaseLost, NoToken},
     protocol::FencingToken,
 };
@@ -29,18 +29,18 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct LeaseSignal {
-    pub(super) grant: Arc<Grant>,
+    pub(super) tenure: Tenure,
 }
 
 impl LeaseSignal {
-    pub(super) const fn new(grant: Arc<Grant>) -> Self {
-        Self { grant }
+    pub(super) const fn new(tenure: Tenure) -> Self {
+        Self { tenure }
     }
 
     /// Whether the lease is over, by the clock of this moment.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.grant.lost().is_some()
+        self.tenure.lost().is_some()
     }
 
     /// Ends when the lease is over, with the reason.
@@ -49,7 +49,7 @@ impl LeaseSignal {
     ///
     /// It may be dropped and called again; nothing is lost.
     pub async fn lost(&self) -> LeaseLost {
-        self.grant.wait(Grant::lost).await
+        self.tenure.wait(Tenure::lost).await
     }
 
     /// Reads the clock and says whether the lease still holds, as [`Lease::check`](crate::Lease::check) does. It returns
@@ -59,14 +59,14 @@ impl LeaseSignal {
     ///
     /// [`LeaseLost`], with the reason: stop the work.
     pub fn check(&self) -> Result<Duration, LeaseLost> {
-        self.grant.check()
+        self.tenure.check()
     }
 
     /// What is guaranteed to be left, as of [`Lease::validity`](crate::Lease::validity). Zero means that somebody else
     /// may hold the resource.
     #[must_use]
     pub fn validity(&self) -> Duration {
-        self.grant.check().unwrap_or_default()
+        self.tenure.check().unwrap_or_default()
     }
 
     /// The lease's fencing token, as of [`Lease::token`](crate::Lease::token).
@@ -75,7 +75,7 @@ impl LeaseSignal {
     ///
     /// [`NoToken`], in classic mode and nowhere else.
     pub fn token(&self) -> Result<FencingToken, NoToken> {
-        self.grant.token().ok_or(NoToken)
+        self.tenure.token().ok_or(NoToken)
     }
 }
 

@@ -1,4 +1,5 @@
-//! How a grant ends other than by being lost: given back, left to expire, or ended because the process shuts down.
+//! How a grant ends other than by being lost: given back by its last holder, left to expire, or ended because the process
+//! shuts down.
 //!
 //! Each grant ends once, and is then in no list any more. It must never release what work still goes on under: that
 //! gives it back itself.
@@ -9,39 +10,45 @@ use super::{Grant, ReleaseAnswer, State};
 use crate::{
     engine::{Engine, footprint::Released, held::Outcomes},
     error::ReleaseError,
-    protocol::LossReason,
-    telemetry::metrics,
+    protocol::{FencingToken, LossReason},
+    telemetry::{Caller, metrics},
 };
+
+/// What is left to do for a grant that has ended.
+struct Ended {
+    released: Released,
+    token: Option<FencingToken>,
+    caller: Caller,
+    report: Option<Arc<Outcomes>>,
+}
 
 impl Grant {
     /// Starts the release, once, if there is anybody to carry it out.
-    pub(super) fn release(&self, engine: &Arc<Engine>) -> Result<ReleaseAnswer, ReleaseError> {
+    pub(super) fn release(
+        &self,
+        engine: &Arc<Engine>,
+        number: u64,
+    ) -> Result<ReleaseAnswer, ReleaseError> {
         // Asked before any lock is taken: in a forked process a thread that is not there may have it.
         if !engine.is_served() {
             return Err(ReleaseError::RuntimeEnded);
         }
         // From before it is out of the list: a shutdown that waits for both finds one of them.
         let _counted = engine.count();
-        let (released, report) = self.end(engine, None)?;
-        let answer = engine.release(
-            released,
-            Arc::clone(&self.resource),
-            self.token,
-            self.caller.clone(),
-            report,
-        );
+        let Ended { released, token, caller, report } = self.end(engine, number, None)?;
+        let answer = engine.release(released, Arc::clone(&self.resource), token, caller, report);
         self.changed.notify_waiters();
         Ok(answer)
     }
 
     /// Ends it without a release: the keys that stand expire. A restore that is under way is undone all the same.
-    pub(super) fn let_expire(&self, engine: &Arc<Engine>) {
+    pub(super) fn let_expire(&self, engine: &Arc<Engine>, number: u64) {
         if !engine.is_served() {
             return;
         }
         // Its end wakes a shutdown that waits until none is held.
         let _counted = engine.count();
-        if self.end(engine, Some(LossReason::LeftToExpire)).is_ok() {
+        if self.end(engine, number, Some(LossReason::LeftToExpire)).is_ok() {
             self.changed.notify_waiters();
         }
     }
@@ -49,21 +56,21 @@ impl Grant {
     /// Ends it because the process is shutting down. Where work goes on under it, that is told, and releases it when it
     /// has come to its end: others must not be let in before.
     pub(in crate::engine) fn shut_down(self: &Arc<Self>, engine: &Arc<Engine>) {
-        let has_work = {
+        let (number, has_work) = {
             let mut state = self.state();
-            if state.released || state.report.is_some() {
+            if state.released || state.current.report.is_some() {
                 return;
             }
-            state.report = Some(engine.held.end_one());
+            state.current.report = Some(engine.held.end_one());
             state.lifecycle.handle_ended(LossReason::ShutDown);
             self.footprint.lock().handle_over();
-            state.has_work
+            (state.current.number, state.current.has_work)
         };
         if has_work {
             self.schedule(engine);
             self.changed.notify_waiters();
         } else {
-            drop(self.release(engine));
+            drop(self.release(engine, number));
         }
     }
 
@@ -71,11 +78,13 @@ impl Grant {
     fn end(
         &self,
         engine: &Engine,
+        number: u64,
         reason: Option<LossReason>,
-    ) -> Result<(Released, Option<Arc<Outcomes>>), ReleaseError> {
+    ) -> Result<Ended, ReleaseError> {
         let (key, place, held, ended) = {
             let mut state = self.state();
-            if std::mem::replace(&mut state.released, true) {
+            // Of a tenure that is past nothing is left to be released.
+            if state.is_past(Some(number)) || std::mem::replace(&mut state.released, true) {
                 // Nobody but a shutdown releases what somebody else holds.
                 return Err(ReleaseError::ShutDown);
             }
@@ -84,7 +93,12 @@ impl Grant {
                 state.lifecycle.handle_ended(reason);
                 self.footprint.lock().handle_over();
             }
-            let ended = (self.released(&state), state.report.clone());
+            let ended = Ended {
+                released: self.released(&state),
+                token: state.current.token,
+                caller: state.current.caller.clone(),
+                report: state.current.report.clone(),
+            };
             (state.scheduled.take(), state.place.take(), held, ended)
         };
         // One that was lost was counted when that was told.
@@ -111,7 +125,7 @@ impl Grant {
             owner: self.owner,
             ttl: state.lifecycle.ttl(),
             footprint: Arc::clone(&self.footprint),
-            hold: state.hold,
+            hold: state.current.hold,
         }
     }
 }

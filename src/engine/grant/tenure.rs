@@ -1,0 +1,190 @@
+//! A tenure: one lease's time under a grant.
+//!
+//! It decides what a lease and its signals may be told of the grant: nothing once their time is over. A lease whose grant
+//! has been handed on is released for ever, whatever the next one does. It must never keep the grant from being handed
+//! on: whoever has a tenure has a number, and what is under way belongs to the grant.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use super::{Engine, Grant, Outcomes, ReleaseAnswer};
+use crate::{
+    error::{LeaseLost, ReleaseError},
+    protocol::{FencingToken, LossReason, Owner, Resource, Timestamp},
+    shield::shield,
+    telemetry::Caller,
+};
+
+/// What a grant knows of whose time it is. It stands under the lock of the grant.
+pub(super) struct Current {
+    /// Counted from zero under each grant.
+    pub(super) number: u64,
+    pub(super) token: Option<FencingToken>,
+    /// In which span it was asked for.
+    pub(super) caller: Caller,
+    /// Up to when others are kept out, once a holder has it.
+    pub(super) keeps_until: Option<Timestamp>,
+    /// Up to when others are kept out at least, by the steady clock; from when its holder has it.
+    pub(super) hold: Option<Timestamp>,
+    /// Work goes on under it that ends when it is lost, and then gives it back.
+    pub(super) has_work: bool,
+    /// Of the shutdown that has ended it.
+    pub(super) report: Option<Arc<Outcomes>>,
+}
+
+impl Current {
+    pub(super) const fn first(
+        token: Option<FencingToken>,
+        caller: Caller,
+        keeps_until: Option<Timestamp>,
+    ) -> Self {
+        let (number, hold, has_work, report) = (0, None, false, None);
+        Self { number, token, caller, keeps_until, hold, has_work, report }
+    }
+}
+
+/// A tenure, as its lease and the signals of that know it. It may be kept for as long as one likes.
+#[derive(Clone)]
+pub(crate) struct Tenure {
+    grant: Arc<Grant>,
+    number: u64,
+    token: Option<FencingToken>,
+}
+
+impl Tenure {
+    pub(super) const fn new(grant: Arc<Grant>, number: u64, token: Option<FencingToken>) -> Self {
+        Self { grant, number, token }
+    }
+
+    /// What it is a part of.
+    pub(crate) const fn grant(&self) -> &Arc<Grant> {
+        &self.grant
+    }
+
+    pub(crate) fn resource(&self) -> &Resource {
+        self.grant.resource()
+    }
+
+    pub(crate) fn owner(&self) -> Owner {
+        self.grant.owner()
+    }
+
+    pub(crate) const fn token(&self) -> Option<FencingToken> {
+        self.token
+    }
+
+    /// Its holder has it. Before, nobody could work under it, so that nobody has to be kept out afterwards.
+    pub(crate) fn handle_taken(&self) {
+        let mut state = self.grant.state();
+        if !state.is_past(Some(self.number)) {
+            state.current.hold = state.current.keeps_until;
+        }
+    }
+
+    /// Work begins that ends when the lease is lost, and then gives it back.
+    pub(crate) fn begin_work(&self) -> Result<(), LeaseLost> {
+        let mut state = self.grant.state();
+        // A shutdown that has ended it goes on to release it, since there was no work.
+        let number = Some(self.number);
+        if state.is_past(number) || state.released || state.current.report.is_some() {
+            return Err(state.over(number));
+        }
+        state.current.has_work = true;
+        Ok(())
+    }
+
+    /// Reads the clock, and says what is left, or why it is over.
+    pub(crate) fn check(&self) -> Result<Duration, LeaseLost> {
+        self.grant.check(Some(self.number))
+    }
+
+    /// Why the lease is over, if it is.
+    pub(crate) fn lost(&self) -> Option<LeaseLost> {
+        self.check().err()
+    }
+
+    /// Why it is lost, or about to be.
+    pub(crate) fn is_ending(&self) -> Option<LossReason> {
+        self.lost().map(|lost| lost.reason).or_else(|| self.grant.state().warning)
+    }
+
+    /// Whether this is the thread on which its engine runs.
+    pub(crate) fn runs_here(&self) -> bool {
+        self.grant.engine.upgrade().is_some_and(|engine| engine.runs_here())
+    }
+
+    pub(crate) fn heartbeat(&self, now: Timestamp) {
+        let mut state = self.grant.state();
+        if !state.is_past(Some(self.number)) {
+            state.lifecycle.handle_heartbeat(now);
+        }
+    }
+
+    /// Whether its holder may still extend it.
+    pub(crate) fn may_be_extended(&self, now: Timestamp) -> bool {
+        self.grant.state().lifecycle.may_be_extended(now)
+    }
+
+    /// Waits for its user until `wanted` says something.
+    pub(crate) async fn wait<T>(&self, wanted: impl Fn(&Self) -> Option<T>) -> T {
+        let found = async {
+            loop {
+                let changed = self.grant.changed.notified();
+                let mut changed = std::pin::pin!(changed);
+                // Registered before it is looked at, so that no change in between is missed.
+                changed.as_mut().enable();
+                if let Some(found) = wanted(self) {
+                    return found;
+                }
+                changed.await;
+            }
+        };
+        shield(found).await
+    }
+}
+
+/// A tenure in the hands of its one holder. Dropping it releases it in the background.
+pub(crate) struct HeldTenure {
+    pub(crate) tenure: Tenure,
+    pub(crate) engine: Arc<Engine>,
+}
+
+impl HeldTenure {
+    pub(in crate::engine) const fn new(tenure: Tenure, engine: Arc<Engine>) -> Self {
+        Self { tenure, engine }
+    }
+
+    /// Starts the release, once, if there is anybody to carry it out.
+    pub(crate) fn release(&self) -> Result<ReleaseAnswer, ReleaseError> {
+        self.tenure.grant.release(&self.engine, self.tenure.number)
+    }
+
+    /// Ends it without a release.
+    pub(crate) fn let_expire(&self) {
+        self.tenure.grant.let_expire(&self.engine, self.tenure.number);
+    }
+
+    /// Others are kept out for so long from now, whenever it is released.
+    pub(crate) fn hold_for(&self, least: Duration) {
+        let until = self.engine.steady().saturating_add(least);
+        let mut state = self.tenure.grant.state();
+        if !state.is_past(Some(self.tenure.number)) {
+            state.current.hold = state.current.hold.max(Some(until));
+        }
+    }
+}
+
+impl Drop for HeldTenure {
+    fn drop(&mut self) {
+        drop(self.release());
+    }
+}
+
+impl fmt::Debug for Tenure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tenure")
+            .field("resource", self.resource())
+            .field("number", &self.number)
+            .field("token", &self.token)
+            .finish_non_exhaustive()
+    }
+}
