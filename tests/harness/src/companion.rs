@@ -5,6 +5,7 @@
 
 use std::{
     ffi::OsStr,
+    io::Write as _,
     process::{ChildStdin, ChildStdout, Command, Stdio},
     time::Duration,
 };
@@ -58,6 +59,18 @@ impl Companion {
     /// What it prints, among it what the test runner says. To be taken once.
     pub fn output(&mut self) -> ChildStdout {
         self.process.take_stdout().expect("the output is taken once")
+    }
+
+    /// Writes a line to its input. One that has ended does not hear it.
+    pub fn say(&mut self, line: &str) {
+        if let Some(input) = &mut self.input {
+            let _ = input.write_all(format!("{line}\n").as_bytes());
+        }
+    }
+
+    /// SIGKILL, and waits until it is gone: the kernel has closed its connections by then.
+    pub fn kill(self) {
+        drop(self);
     }
 
     /// SIGSTOP, and waits until it has taken effect.

@@ -48,3 +48,24 @@ fn a_companion_stands_still_while_it_is_paused_and_ends_with_its_input() {
     assert!(status.ends_with(": 0"), "{status}");
     assert!(since.elapsed() < SOON);
 }
+
+/// Says each line that it reads, and then that it has ended.
+fn echo() {
+    std::io::stdin().lines().map_while(Result::ok).for_each(|line| println!("\necho {line}"));
+    println!("\necho ended");
+}
+
+#[test]
+fn a_companion_hears_what_it_is_told_and_says_nothing_once_it_is_killed() {
+    if std::env::var_os(ROLE).is_some() {
+        return echo();
+    }
+    let test = "a_companion_hears_what_it_is_told_and_says_nothing_once_it_is_killed";
+    let mut companion = Companion::start(test, ROLE, "1");
+    let mut output = BufReader::new(companion.output()).lines().map_while(Result::ok);
+    companion.say("one");
+    assert!(output.by_ref().any(|line| line == "echo one"), "it hears");
+    companion.kill();
+    let rest: Vec<String> = output.collect();
+    assert!(!rest.iter().any(|line| line == "echo ended"), "it has not come to its end: {rest:?}");
+}

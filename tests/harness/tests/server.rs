@@ -85,9 +85,16 @@ fn the_control_helpers_say_what_the_server_does() {
     assert!(server.keys().is_empty());
 
     let mut other = server.control();
-    assert_eq!(server.kill_clients(), 1);
+    // One that listens is no `normal` client any more.
+    let mut listens = server.control();
+    let mut channel = listens.as_pubsub();
+    channel.subscribe("channel").unwrap();
+    assert_eq!(server.kill_clients(), 2);
     assert!(redis::cmd("PING").exec(&mut other).is_err());
-    assert_eq!(server.command_calls("client|kill"), 1);
+    let gone = channel.get_message().unwrap_err();
+    assert!(gone.is_connection_dropped(), "{gone}");
+    drop(channel);
+    assert_eq!(server.command_calls("client|kill"), 2, "one for each kind");
     assert!(server.try_run(&["NOSUCH"]).is_err());
     assert!(server.log().contains("Ready to accept connections"));
 }

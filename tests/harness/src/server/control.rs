@@ -77,11 +77,15 @@ impl Server {
         self.ask::<()>(redis::cmd("FLUSHALL").arg("SYNC"));
     }
 
-    /// Closes every connection of every client but the one that asks, and says how many.
+    /// Closes every connection of every client but the one that asks, and says how many. A client that has subscribed
+    /// to a channel is of another type for the server, and is closed too.
     pub fn kill_clients(&self) -> u64 {
-        self.ask(
-            redis::cmd("CLIENT").arg("KILL").arg("TYPE").arg("normal").arg("SKIPME").arg("yes"),
-        )
+        let kill = |kind| {
+            let mut command = redis::cmd("CLIENT");
+            command.arg("KILL").arg("TYPE").arg(kind).arg("SKIPME").arg("yes");
+            self.ask::<u64>(&command)
+        };
+        kill("normal") + kill("pubsub")
     }
 
     /// How often a command was called since the process started, such as `set` or `client|kill`.
