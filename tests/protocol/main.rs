@@ -28,6 +28,7 @@ mod forgetting;
 mod invariants;
 mod model;
 mod quorum;
+mod ranges;
 mod round_acquire;
 mod round_extend;
 mod round_facts;
