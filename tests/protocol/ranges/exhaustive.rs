@@ -124,10 +124,10 @@ impl World {
                 into.push(next);
             }
         }
-        for index in 0..2 {
+        for (index, asked) in asked.into_iter().enumerate() {
             let Some(attempt) = self.attempt(index) else {
                 let number = u8::try_from(index).unwrap();
-                let begun = Attempt::begin(number, asked[index], self.has_won(1 - index));
+                let begun = Attempt::begin(number, asked, self.has_won(1 - index));
                 into.push(self.with(index, begun));
                 continue;
             };

@@ -227,18 +227,13 @@ impl World {
 
     fn wrong(&self, seed: u64) -> Option<String> {
         // Whole ranges, whatever has been used of them.
-        let won = |attempt: &Attempt| Some((attempt.began, attempt.won.clone()?));
-        let won: Vec<(usize, (usize, TokenRange))> = self.attempts.iter().filter_map(won).collect();
-        for (index, (began_a, (won_a, a))) in won.iter().enumerate() {
-            for (began_b, (won_b, b)) in &won[index + 1..] {
-                let (a_first, b_first) = (a.last() < b.first(), b.last() < a.first());
-                let rises = (a_first || won_a >= began_b) && (b_first || won_b >= began_a);
-                if !(a_first || b_first) || !rises {
-                    return Some(format!("seed {seed}: {a:?} and {b:?}"));
-                }
-            }
-        }
-        let tenure = |tenure: &Tenure| (tenure.began, (tenure.from, tenure.token));
+        let ends = |tokens: &TokenRange| [tokens.first(), tokens.last()].map(FencingToken::get);
+        let won = |attempt: &Attempt| {
+            let (won, tokens) = attempt.won.as_ref()?;
+            Some((attempt.began, (*won, ends(tokens))))
+        };
+        let won: Vec<_> = self.attempts.iter().filter_map(won).collect();
+        let tenure = |tenure: &Tenure| (tenure.began, (tenure.from, [tenure.token; 2]));
         let all: Vec<_> = self.tenures.iter().map(tenure).collect();
         let falls = self.tenures.iter().enumerate().any(|(index, tenure)| {
             let before = &self.tenures[..index];
@@ -246,7 +241,9 @@ impl World {
                 .iter()
                 .any(|other| other.process == tenure.process && other.token >= tenure.token)
         });
-        wrong_tokens(seed, &all).or_else(|| falls.then(|| format!("seed {seed}: {all:?} of one")))
+        wrong_tokens(seed, &won)
+            .or_else(|| wrong_tokens(seed, &all))
+            .or_else(|| falls.then(|| format!("seed {seed}: {all:?} of one")))
     }
 }
 
