@@ -1,7 +1,7 @@
 //! Tokens while nodes forget: rounds of several clients over nodes that lose everything, a minority at a time, and are
 //! admitted again by what the sealed others say.
 //!
-//! Goal: tokens are unique and rise, whatever is under way when a node forgets or is admitted; no time occurs in it, so
+//! Goal: tokens are unique and rise, one by one and in ranges, whatever is under way when a node forgets or is admitted; no time occurs in it, so
 //! that no clock can matter. Method: as in `schedules.rs`, with nodes that follow the rules of the admission and the
 //! production's own visits, in which nobody waits; nodes with a flaw must be found out by the same search.
 //! `QUORLOCK_SCHEDULES` sets how many schedules are tried.
@@ -29,6 +29,8 @@ enum Flaw {
     GrantsOutdated,
     /// A node is admitted with what the others said before it forgot.
     AskedEarly,
+    /// The high-water mark is raised to the first token of a range, and not to its last.
+    MarksTheFirst,
     /// None: but clocks jump, so that more nodes are joining than have lost their data.
     Jumps,
 }
@@ -54,11 +56,12 @@ impl Server {
             {
                 NOT_SENT
             }
-            Command::Acquire { owner, hint: Some(hint), .. } if self.holder.is_none() => {
+            Command::Acquire { owner, hint: Some(hint), count, .. } if self.holder.is_none() => {
                 self.holder = Some(owner);
-                let counter = hint.max(self.counter.unwrap_or(self.floor) + 1);
+                let counter = hint.max(self.counter.unwrap_or(self.floor) + count);
                 self.counter = Some(counter);
-                self.high = self.high.max(counter);
+                let unmarked = if flaw == Flaw::MarksTheFirst { count - 1 } else { 0 };
+                self.high = self.high.max(counter - unmarked);
                 Ok(Reply::Granted(Some(FencingToken::new(counter))))
             }
             Command::Confirm { mark, .. } if !knows(mark) && flaw != Flaw::ConfirmsOutdated => {
@@ -124,15 +127,16 @@ impl Server {
 struct Client {
     round: Round,
     began: usize,
-    won: Option<(usize, u64)>,
+    won: Option<(usize, [u64; 2])>,
     there: Vec<VecDeque<Command>>,
     back: Vec<VecDeque<Option<Answered>>>,
 }
 
 impl Client {
-    fn begin(random: [u8; 16], hint: u64, servers: &[Server], began: usize) -> Self {
-        let mut spec = RoundSpec::new(resource(), Owner::from_random(random), TTL);
-        spec.hint = Some(hint);
+    fn begin(random: u8, rng: &mut StdRng, servers: &[Server], began: usize) -> Self {
+        let mut spec = RoundSpec::new(resource(), Owner::from_random([random; 16]), TTL);
+        spec.hint = Some(rng.random_range(0..6));
+        spec.count = [1, 1, 2, 5][rng.random_range(0..4)];
         spec.marks = servers.iter().map(|server| server.mark).collect();
         let nodes = servers.len();
         let round = Round::acquire(Quorum::of(nodes), spec, start());
@@ -242,8 +246,8 @@ fn run(seed: u64, flaw: Flaw) -> (Option<String>, usize, usize) {
     let mut admissions = 0;
     for step in 0..250 {
         if clients.len() < ROUNDS && (clients.is_empty() || rng.random_bool(0.06)) {
-            let random = [u8::try_from(clients.len()).unwrap() + 1; 16];
-            clients.push(Client::begin(random, rng.random_range(0..6), &servers, step));
+            let random = u8::try_from(clients.len()).unwrap() + 1;
+            clients.push(Client::begin(random, &mut rng, &servers, step));
         }
         let node = rng.random_range(0..nodes);
         if rng.random_bool(0.06) {
@@ -287,8 +291,7 @@ fn run(seed: u64, flaw: Flaw) -> (Option<String>, usize, usize) {
             client.round.handle_reply(super::node(node), reply.unwrap_or(UNKNOWN), at(1));
             client.send();
             if client.won.is_none() && client.round.verdict() == Verdict::Won {
-                let token = client.round.token().expect("a token for a win with a hint");
-                client.won = Some((step, token.get()));
+                client.won = Some((step, won_tokens(&client.round)));
             }
         }
     }
@@ -311,7 +314,14 @@ fn tokens_are_unique_and_rise_while_minorities_forget() {
 
 #[test]
 fn nodes_that_forget_with_a_flaw_are_found_out() {
-    for flaw in [Flaw::Unsealed, Flaw::ConfirmsOutdated, Flaw::GrantsOutdated, Flaw::AskedEarly] {
+    let flaws = [
+        Flaw::Unsealed,
+        Flaw::ConfirmsOutdated,
+        Flaw::GrantsOutdated,
+        Flaw::AskedEarly,
+        Flaw::MarksTheFirst,
+    ];
+    for flaw in flaws {
         let found = (0..200_000).find_map(|seed| run(seed, flaw).0);
         println!("{flaw:?}: {found:?}");
         assert!(found.is_some(), "{flaw:?}: a search that finds nothing proves nothing");

@@ -68,7 +68,7 @@ impl Server {
 struct Client {
     round: Round,
     began: usize,
-    won: Option<(usize, u64)>,
+    won: Option<(usize, [u64; 2])>,
     /// Commands and replies under way, of each node.
     there: Vec<VecDeque<Command>>,
     back: Vec<VecDeque<Option<Answered>>>,
@@ -143,8 +143,7 @@ fn run(seed: u64, flaw: Flaw) -> (Option<String>, usize) {
             client.round.handle_reply(super::node(node), reply.unwrap_or(UNKNOWN), at(1));
             client.send();
             if client.won.is_none() && client.round.verdict() == Verdict::Won {
-                let token = client.round.token().expect("a token for a win with a hint");
-                client.won = Some((step, token.get()));
+                client.won = Some((step, won_tokens(&client.round)));
             }
         }
     }

@@ -34,7 +34,7 @@ fn run(seed: u64, flaw: Flaw) -> Outcome {
     for _ in 0..1_500 {
         world.act(&mut rng, &faults);
     }
-    let won: Vec<_> = world.won.iter().map(|won| (won.began, (won.step, won.token))).collect();
+    let won: Vec<_> = world.won.iter().map(|won| (won.began, (won.step, won.tokens))).collect();
     let mut wrong = world.wrong.clone().or_else(|| wrong_tokens(seed, &won));
     wrong = wrong.or_else(|| world.overlap().filter(|_| !jumps));
     if wrong.is_none() && seed.is_multiple_of(8) {
@@ -68,7 +68,13 @@ fn whatever_happens_to_nodes_and_clients_tokens_rise_leases_exclude_and_all_vote
 
 #[test]
 fn an_admission_with_a_flaw_is_found_out() {
-    let flaws = [Flaw::AdmittedInAnyEra, Flaw::LapsedCounts, Flaw::NoQuarantine, Flaw::Untold];
+    let flaws = [
+        Flaw::AdmittedInAnyEra,
+        Flaw::LapsedCounts,
+        Flaw::NoQuarantine,
+        Flaw::Untold,
+        Flaw::MarksTheFirst,
+    ];
     for flaw in flaws {
         let found = (0..50_000).find_map(|seed| run(seed, flaw).wrong);
         println!("{flaw:?}: {found:?}");

@@ -27,7 +27,7 @@ impl World {
         let Some(Letter { asked, sent, series }) = link.there.pop_front() else { return };
         let told = match asked {
             Asked::Vote(round, command, ballot) => {
-                Told::Vote(round, server.execute(&command, now), ballot)
+                Told::Vote(round, server.execute(&command, now, flaw), ballot)
             }
             Asked::Look(step, join) => Told::Marker(step, server.join(join, now, flaw)),
             Asked::Admit(step, era, floor) => {
@@ -93,11 +93,18 @@ impl World {
                 let verdict = attempt.round.verdict();
                 if pending && verdict == Verdict::Won {
                     attempt.won = true;
-                    let token = attempt.round.token().expect("a token for a win with a hint").get();
+                    let tokens = won_tokens(&attempt.round);
                     let until = attempt.round.deadline().since_origin().as_millis();
                     let until = if client.stalls { now } else { u64::try_from(until).unwrap() };
                     let owner = attempt.round.spec().owner;
-                    self.won.push(Won { began: attempt.began, step, token, at: now, until, owner });
+                    self.won.push(Won {
+                        began: attempt.began,
+                        step,
+                        tokens,
+                        at: now,
+                        until,
+                        owner,
+                    });
                 }
                 client.send_round(now);
                 if verdict == Verdict::Lost {

@@ -43,6 +43,8 @@ pub(crate) enum Flaw {
     NoQuarantine,
     /// Nodes that are joining are not told that a majority has forgotten.
     Untold,
+    /// The high-water mark of a node is raised to the first token of a range, and not to its last.
+    MarksTheFirst,
 }
 
 enum Asked {
@@ -95,12 +97,13 @@ struct Attempt {
     won: bool,
 }
 
-/// A round that was won: when it began, when it was won, with which token, and until when it held.
+/// A round that was won: when it began, when it was won, with which tokens, and until when it held.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Won {
     pub(crate) began: usize,
     pub(crate) step: usize,
-    pub(crate) token: u64,
+    /// The first and the last.
+    pub(crate) tokens: [u64; 2],
     at: u64,
     until: u64,
     owner: Owner,

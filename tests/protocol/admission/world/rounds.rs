@@ -73,6 +73,7 @@ impl World {
         let mut spec = RoundSpec::new(resource(), Owner::from_random(random), TTL);
         // As of wall clocks that differ and are far behind: tokens must not rest on them.
         spec.hint = Some(rng.random_range(0..1_000));
+        spec.count = [1, 1, 3, 64][rng.random_range(0..4)];
         spec.marks = client.admission.marks();
         let round = Round::acquire(Quorum::of(client.links.len()), spec, at);
         let until = if client.stalls { u64::MAX } else { now + 2 * TIMEOUT };

@@ -96,7 +96,7 @@ impl Server {
         (true, early)
     }
 
-    pub(super) fn execute(&mut self, command: &Command, now: u64) -> Answered {
+    pub(super) fn execute(&mut self, command: &Command, now: u64, flaw: Flaw) -> Answered {
         let clock = self.clock(now);
         if self.holder.is_some_and(|(_, expires)| expires <= clock) {
             self.holder = None;
@@ -106,11 +106,14 @@ impl Server {
             Command::Acquire { mark, .. } | Command::Confirm { mark, .. } if !knows(mark) => {
                 NOT_SENT
             }
-            Command::Acquire { owner, hint: Some(hint), ttl, .. } if self.holder.is_none() => {
+            Command::Acquire { owner, hint: Some(hint), ttl, count, .. }
+                if self.holder.is_none() =>
+            {
                 self.holder = Some((*owner, clock + u64::try_from(ttl.as_millis()).unwrap()));
-                let counter = (*hint).max(self.counter.unwrap_or(self.floor) + 1);
+                let counter = (*hint).max(self.counter.unwrap_or(self.floor) + count);
                 self.counter = Some(counter);
-                self.high = self.high.max(counter);
+                let unmarked = if flaw == Flaw::MarksTheFirst { count - 1 } else { 0 };
+                self.high = self.high.max(counter - unmarked);
                 Ok(Reply::Granted(Some(FencingToken::new(counter))))
             }
             Command::Confirm { owner, token, .. }
