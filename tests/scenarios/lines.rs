@@ -72,7 +72,7 @@ fn acquire(node: &Node, name: &str, says: Says<'_>) -> Answer {
     let head =
         format!("{ETAG} {:016} {:016}", node.marked("high_water"), node.marked("next_floor"));
     let hint = format!("{:016}", node.now_us());
-    let count = if says.several { "-64" } else { "0" };
+    let count = if says.several { "-64" } else { "-1" };
     let own = [MARKER, "quorlock:counters", "quorlock:older", RESOURCE, LINE];
     let owner = owner(name);
     let mut args = vec!["EVAL", ACQUIRE, "5"];

@@ -196,7 +196,8 @@ fn a_stand_is_said_behind_the_note_and_the_line_is_a_key_behind_the_others() {
     let (head, resource, second) = (head(), resource(), Duration::from_secs(1));
     let client = ClientId::new([0xab; 8]);
     let asked = |note, stand| {
-        let script = acquire(&head, &resource, owner(), second, 180, 5, note);
+        let script =
+            acquire(&head, &resource, owner(), second, Wanted { hint: 180, count: 1 }, 5, note);
         wire(|to| in_line(script, &resource, stand).evalsha(to))
     };
     let note = Note::new(42, Label::new("web-1").unwrap());

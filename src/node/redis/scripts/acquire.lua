@@ -2,8 +2,9 @@
 -- hint where that is more. The tokens are the last ones up to the new counter.
 -- KEYS[4] the resource. ARGV: the head that the client has cached, owner, ttl in ms, hint (16 digits), latest node time
 -- in us (0: none), count, with a minus unless that head says next_floor + count <= hint <= high_water, and the note of a
--- holder with a label. Answers: `now` granted, the counter is the hint; {1, now, counter, head} granted; {0, now, remaining ms, holder or nil} denied; {-1, now} the node is in another
--- state; {-3, now} too late; {-4, now} the counters are at their end.
+-- holder with a label. Answers: `now` granted, the counter is the hint; {1, now, counter, head} granted; {0, now,
+-- remaining ms, holder or nil} denied; {-1, now} the node is in another state; {-3, now} too late; {-4, now} the counters
+-- are at their end.
 -- KEYS[5] the line, where the client has one; ARGV[8] to ARGV[10] the client's name, its ticket or nothing, and a first one
 -- who did not come or nothing. Where there is a line, more is answered: {1, now, counter, head, how many wait}, and {0,
 -- now, remaining ms, holder or nil, who is first for a free key or nil, how many wait before the client or -1, 1 if the
@@ -69,7 +70,7 @@ if has_line then
     redis.pcall('ZREM', line, client)
   end
   waiting = redis.pcall('ZCARD', line)
-  if client and math.abs(tonumber(ARGV[6])) > 1 then
+  if client and math.abs(count) > 1 then
     redis.pcall('ZADD', line, '-1', client)
     live(line, math.max(LIFE, tonumber(ttl)))
   end
