@@ -142,8 +142,7 @@ impl NodeContext {
 
     /// A way to tell of these things that does not keep the fleet alive.
     pub(crate) fn watcher(&self) -> Watcher {
-        let (id, client) = (self.id, self.settings.client);
-        Watcher { id, client, fleet: Arc::downgrade(&self.fleet) }
+        Watcher::new(self.id, self.settings.client, &self.fleet)
     }
 
     /// Claims the identity of a server for this node: `run_id` in Redis, anything unique per process. Keep what is
@@ -216,6 +215,10 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
+    pub(crate) fn new(id: NodeId, client: ClientId, fleet: &Arc<Fleet>) -> Self {
+        Self { id, client, fleet: Arc::downgrade(fleet) }
+    }
+
     /// Whether there is anybody to tell still.
     pub(crate) fn is_needed(&self) -> bool {
         self.fleet.strong_count() > 0

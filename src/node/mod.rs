@@ -18,7 +18,7 @@ pub use self::{
     error::{NodeError, Refusal},
     memory::MemoryNode,
     spec::NodeSpec,
-    status::{ClockOffset, NodeState, NodeStatus},
+    status::{ClockOffset, LineState, NodeState, NodeStatus},
 };
 pub(crate) use self::{
     context::{Fleet, NodeSettings, Watcher},

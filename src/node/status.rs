@@ -27,6 +27,22 @@ pub enum NodeState {
     Refused(Refusal),
 }
 
+/// Whether whoever waits for a resource stands in a line on a node, and is woken by it.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum LineState {
+    /// It has not been connected yet, or does not say.
+    #[default]
+    Unknown,
+    /// Yes.
+    On,
+    /// No: whoever waits asks this node again and again. Locks work as with a line.
+    Off {
+        /// Why, for people to read.
+        reason: Arc<str>,
+    },
+}
+
 /// How one node is, as last seen.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
@@ -46,6 +62,8 @@ pub struct NodeStatus {
     pub failed_attempts: u64,
     /// The smoothed time of one command and its reply, once measured.
     pub round_trip: Option<Duration>,
+    /// Whether those who wait stand in a line there.
+    pub line: LineState,
     /// How its clock stands to ours, as of its last reply. An offset does no harm; one that changes does.
     pub clock: Option<ClockOffset>,
 }
@@ -83,6 +101,7 @@ impl NodeStatus {
             era: None,
             failed_attempts: 0,
             round_trip: None,
+            line: LineState::Unknown,
             clock: None,
         }
     }

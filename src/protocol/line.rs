@@ -157,4 +157,6 @@ pub enum LineHint {
     },
     /// This client has it, or has had it, and somebody has come to stand in the line for it.
     Wanted,
+    /// This client has it, and nobody stood in the line for it then.
+    Alone,
 }

@@ -106,6 +106,12 @@ pub(crate) fn node_unreachable(node: NodeId, address: &str, reason: &str) {
     event!(TRACE, node = node.index(), address, reason, "node unreachable");
 }
 
+/// Whoever waits for a resource is not woken by it. Said once.
+#[cfg(feature = "redis")]
+pub(crate) fn no_line(node: NodeId, address: &str, reason: &str) {
+    event!(INFO, node = node.index(), address, reason, "node without a line");
+}
+
 /// This process counts its votes, from now on.
 pub(crate) fn node_votes(shown: NodeShown<'_>, version: Option<&str>, notice: Notice) {
     let (NodeShown { node, address }, times) = (shown, notice.times);

@@ -29,6 +29,7 @@ mod idle;
 mod joining;
 mod late;
 mod lead;
+mod lines;
 mod loss;
 mod marked;
 mod neighbours;

@@ -1,10 +1,117 @@
-//! Goal: a name that a user has no right to costs a refusal, and nothing after it.
+//! Goal: a name that a user has no right to costs a refusal, and nothing after it; and rights that only those need who
+//! wait cost whoever lacks them nothing but to be woken.
 //!
-//! Method: real servers with a user that may touch some keys and no others.
+//! Method: real servers with a user that may touch some keys and no others, or may run some commands and no others.
 
-use quorlock::Redlock;
+use quorlock::{Redlock, node::LineState};
+use quorlock_harness::{
+    Cluster,
+    redis::{self, from_redis_value},
+};
 
 use super::{SECOND, admitted, ready};
+
+/// What `docs/operating.md` says that a user needs, and what it needs for the line.
+const RIGHTS: &str = "on >sesame ~lock:* ~quorlock:* resetchannels -@all +set +getrange +del +pttl +pexpire +hget +hmget \
+                      +hset +time +unlink +rename +eval +evalsha +info +client|tracking";
+const LINE: &str = "&quorlock:wake:* +exists +zadd +zrem +zcard +zrank +zrangebyscore +zremrangebyscore +publish \
+                    +subscribe +client|caching";
+
+fn grant(cluster: &Cluster, rights: &[&str]) {
+    for server in cluster {
+        let words = rights.iter().flat_map(|rights| rights.split_whitespace());
+        let command: Vec<&str> = ["ACL", "SETUSER", "app"].into_iter().chain(words).collect();
+        server.run(&command);
+        server.run(&["ACL", "LOG", "RESET"]);
+    }
+}
+
+fn client(cluster: &Cluster) -> Redlock {
+    let urls =
+        cluster.iter().map(|server| format!("redis://app:sesame@127.0.0.1:{}", server.port()));
+    let builder = Redlock::builder().nodes(urls).connect_timeout(10 * SECOND);
+    ready(builder.ttl(SECOND).max_ttl(SECOND))
+}
+
+fn lines(redlock: &Redlock) -> Vec<LineState> {
+    redlock.nodes().into_iter().map(|node| node.line).collect()
+}
+
+/// But for `CLIENT SETINFO`, which a later server knows and which the client library sends.
+#[track_caller]
+fn denied_nothing(cluster: &Cluster) {
+    for server in cluster {
+        let denied: Vec<redis::Value> = from_redis_value(server.run(&["ACL", "LOG"])).unwrap();
+        let of_ours = denied.iter().filter(|entry| !format!("{entry:?}").contains("setinfo"));
+        assert_eq!(of_ours.collect::<Vec<_>>(), [&redis::Value::Nil; 0]);
+    }
+}
+
+#[track_caller]
+fn works(redlock: &Redlock) {
+    for _ in 0..3 {
+        let lease = redlock.acquire("lock:r").blocking().unwrap();
+        assert!(redlock.try_acquire("lock:r").blocking().unwrap_err().is_contended());
+        lease.blocking_release().unwrap();
+    }
+}
+
+#[test]
+fn a_user_with_the_rights_for_the_line_has_one_and_denies_nothing() {
+    let cluster = admitted(3, SECOND);
+    grant(&cluster, &[RIGHTS, LINE]);
+    let redlock = client(&cluster);
+    assert_eq!(lines(&redlock), vec![LineState::On; 3]);
+    works(&redlock);
+    denied_nothing(&cluster);
+}
+
+#[test]
+fn a_user_without_one_of_them_has_no_line_and_locks_work_all_the_same() {
+    let cluster = admitted(1, SECOND);
+    for missing in LINE.split_whitespace() {
+        let rest: Vec<&str> = LINE.split_whitespace().filter(|right| *right != missing).collect();
+        grant(&cluster, &["reset", RIGHTS, &rest.join(" ")]);
+        let redlock = client(&cluster);
+        let [LineState::Off { reason }] = &lines(&redlock)[..] else {
+            panic!("{missing}: {:?}", lines(&redlock))
+        };
+        assert!(reason.starts_with("its ACL rules do not allow `"), "{missing}: {reason}");
+        works(&redlock);
+        denied_nothing(&cluster);
+        redlock.blocking_close().unwrap();
+    }
+}
+
+/// The keys of the lines alone are not to be touched: the name of the command would not tell.
+#[test]
+fn a_user_that_may_not_touch_the_keys_of_lines_has_none() {
+    let cluster = admitted(1, SECOND);
+    let keys = RIGHTS.replace("~quorlock:*", "~quorlock:node ~quorlock:counters ~quorlock:older");
+    grant(&cluster, &[&keys, LINE]);
+    let redlock = client(&cluster);
+    assert!(matches!(lines(&redlock)[..], [LineState::Off { .. }]), "{:?}", lines(&redlock));
+    works(&redlock);
+}
+
+#[test]
+fn a_right_to_the_line_that_is_taken_away_costs_one_round_at_most() {
+    let cluster = admitted(1, SECOND);
+    grant(&cluster, &[RIGHTS, LINE]);
+    let redlock = client(&cluster);
+    works(&redlock);
+    for taken in [
+        "-publish",
+        "-zcard",
+        "-exists",
+        "resetkeys ~lock:* ~quorlock:node ~quorlock:counters ~quorlock:older",
+    ] {
+        grant(&cluster, &[taken]);
+        let _ = redlock.try_acquire("lock:r").blocking();
+        works(&redlock);
+    }
+    assert!(matches!(lines(&redlock)[..], [LineState::Off { .. }]), "{:?}", lines(&redlock));
+}
 
 /// Nothing was set, so that there is nothing to be released.
 #[test]

@@ -16,7 +16,7 @@ macro_rules! script {
     };
 }
 
-pub(crate) const ACQUIRE: &str = script!("prelude.lua" "acquire.lua");
+pub(crate) const ACQUIRE: &str = script!("prelude.lua" "line.lua" "acquire.lua");
 pub(crate) const CONFIRM: &str = script!("prelude.lua" "confirm.lua");
 const HOLDER: &str = script!("prelude.lua" "admitted.lua" "holder.lua");
 const RESTORE: &str = script!("prelude.lua" "admitted.lua" "restore.lua");

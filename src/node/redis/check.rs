@@ -8,15 +8,16 @@
 use std::sync::Arc;
 
 use futures::future::{join, join_all};
-use redis::{Cmd, from_redis_value};
+use redis::{Cmd, aio::MultiplexedConnection, from_redis_value};
 
 use super::{
     errors,
     link::Link,
+    push,
     script::{self, OWN, THROWAWAY},
     signs::Room,
 };
-use crate::node::{NodeContext, NodeError, Refusal};
+use crate::node::{LineState, NodeContext, NodeError, Refusal};
 
 /// What `INFO` says of a server that may vote.
 #[derive(Debug)]
@@ -98,6 +99,47 @@ pub(super) async fn check(
         return Err(NodeError::Refused(Refusal::NotThrowaway));
     }
     Ok(identity)
+}
+
+/// Whether whoever waits may stand in a line on this server and is woken by it. It subscribes to the client's channel
+/// where that is so. In classic mode nothing but the resources' keys is touched.
+pub(super) async fn line(
+    link: &Link,
+    connection: &mut MultiplexedConnection,
+    context: &NodeContext,
+) -> Result<LineState, NodeError> {
+    if context.classic() {
+        return Ok(LineState::Off { reason: Arc::from("there is none in classic mode") });
+    }
+    let key = [script::LINE, &context.probe()].concat();
+    let channel = push::channel(context.client());
+    let ask = |command: &mut Cmd| {
+        command.arg("EVAL").arg(script::LINE_RIGHTS.text()).arg(0).arg(&key).arg(&channel);
+    };
+    let missing = link.send(Room::Others, ask).await;
+    let off = |why: &str| LineState::Off { reason: Arc::from(why) };
+    match missing.map(from_redis_value::<Option<String>>) {
+        Ok(Ok(None)) => {}
+        Ok(Ok(Some(command))) => {
+            return Ok(off(&format!("its ACL rules do not allow `{command}` for it")));
+        }
+        Ok(Err(error)) => return Ok(off(&error.to_string())),
+        Err(error) => return without_line(error),
+    }
+    match connection.subscribe(channel).await {
+        Ok(()) => Ok(LineState::On),
+        Err(error) => without_line(errors::of_command(&error)),
+    }
+}
+
+/// What a server refuses that is asked for a line costs the line, and nothing else.
+fn without_line(error: NodeError) -> Result<LineState, NodeError> {
+    match error {
+        NodeError::Rejected { .. } | NodeError::Unexpected { .. } => {
+            Ok(LineState::Off { reason: Arc::from(error.to_string()) })
+        }
+        error => Err(error),
+    }
 }
 
 /// Whether the server itself has to say that it may be thrown away. In classic mode there is no quarantine to skip.

@@ -22,7 +22,7 @@ mod votes;
 
 use std::{
     fmt,
-    sync::{Arc, MutexGuard},
+    sync::{Arc, MutexGuard, atomic::AtomicBool},
 };
 
 use tokio::sync::Notify;
@@ -35,7 +35,7 @@ pub(crate) use self::{
     address::{Address, TlsSettings},
     credentials::CredentialSource,
 };
-use super::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus};
+use super::{LineState, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus};
 use crate::{
     lock::Lock,
     protocol::{Command, Floor, Join, Marker, NodeClock, Reply, Resource, Sighting},
@@ -53,6 +53,8 @@ struct Shared {
     clock: Arc<Lock<NodeClock>>,
     /// Wakes the supervisor, to reconnect or to end.
     wake: Notify,
+    /// It has been said that it has no line. That is said once.
+    told_of_line: AtomicBool,
 }
 
 struct View {
@@ -61,6 +63,8 @@ struct View {
     session: Option<Arc<Session>>,
     /// The attempts to connect that have failed since there was a session.
     failed_attempts: u64,
+    /// Whether there is a line on the latest session.
+    line: LineState,
     closed: bool,
 }
 
@@ -71,6 +75,7 @@ impl RedisNode {
             version: None,
             session: None,
             failed_attempts: 0,
+            line: LineState::Unknown,
             closed: false,
         };
         Self {
@@ -79,6 +84,7 @@ impl RedisNode {
                 view: Lock::new(view),
                 clock: Arc::default(),
                 wake: Notify::new(),
+                told_of_line: AtomicBool::new(false),
             }),
         }
     }
@@ -176,6 +182,12 @@ impl Node for RedisNode {
         let mut status = NodeStatus::new(Arc::clone(self.shared.address.display()), state);
         status.version.clone_from(&view.version);
         status.failed_attempts = view.failed_attempts;
+        status.line = match &view.session {
+            Some(session) if view.line == LineState::On && !session.lines().are_on() => {
+                LineState::Off { reason: Arc::from("the user has lost a right to it") }
+            }
+            _ => view.line.clone(),
+        };
         status.clock = view.session.as_ref().and_then(|session| session.clock_offset());
         status.era = view.session.as_ref().and_then(|session| session.era());
         status.identity =

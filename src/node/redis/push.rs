@@ -2,14 +2,29 @@
 //!
 //! It decides what each kind of such a message means. It is called by the task that reads the connection, and must
 //! return at once. A message keeps its place among the replies of its connection; it may take a vote away, and no vote
-//! and no deadline may rest on one.
+//! and no deadline may rest on one. Anybody may have sent what comes by a channel.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use redis::{PushInfo, PushKind, Value};
 use tokio::sync::Notify;
 
-use super::signs::Down;
+use super::{script::WAKE, signs::Down};
+use crate::{
+    lock::Lock,
+    node::Watcher,
+    protocol::{ClientId, LineHint, Resource},
+};
+
+/// How many keys of other programs are tracked on one connection. Whoever waits for another one is told of its end by
+/// its next poll.
+const MOST_TRACKED: usize = 1024;
 
 /// How often a server has said, on one connection, that all its data was dropped or exchanged.
 #[derive(Debug, Default)]
@@ -34,62 +49,105 @@ impl Exchanges {
     }
 }
 
-/// Takes one message of the connection whose end `down` says.
-pub(super) fn handle(push: &PushInfo, down: &Down, exchanges: &Exchanges) {
-    match push.kind {
-        // From the library: the connection is closed. Without this it would be noticed at the next command.
-        PushKind::Disconnection => {
-            down.trip("the server closed the connection, or the network did");
-        }
-        // No key is tracked (`check` says so to the server), but it tells all the same when it drops all of them.
-        PushKind::Invalidate if push.data == [Value::Nil] => exchanges.add(),
-        // Messages and confirmations of channels, and keys that have changed. Nothing is subscribed to and no key is
-        // tracked, so these are not meant for us.
-        PushKind::Message
-        | PushKind::PMessage
-        | PushKind::SMessage
-        | PushKind::Subscribe
-        | PushKind::PSubscribe
-        | PushKind::SSubscribe
-        | PushKind::Unsubscribe
-        | PushKind::PUnsubscribe
-        | PushKind::SUnsubscribe
-        | PushKind::Invalidate => {}
-        // Of a later server, or a later library.
-        _ => {}
+/// The keys whose change the server is to tell of on one connection. It tells once of each.
+#[derive(Debug, Default)]
+pub(super) struct Tracked(Lock<HashSet<Resource>>);
+
+impl Tracked {
+    /// Whether the server has to be told to track it: it does not do so yet, and there is room for one more.
+    pub(super) fn add(&self, resource: &Resource) -> bool {
+        let mut tracked = self.0.lock();
+        tracked.len() < MOST_TRACKED && tracked.insert(resource.clone())
     }
+
+    /// It is tracked no more.
+    pub(super) fn remove(&self, resource: &Resource) -> bool {
+        self.0.lock().remove(resource)
+    }
+}
+
+/// Hears what is told on one connection.
+pub(super) struct Listener {
+    /// Says when the connection has ended.
+    pub(super) down: Arc<Down>,
+    pub(super) exchanges: Arc<Exchanges>,
+    pub(super) tracked: Arc<Tracked>,
+    /// Hears of lines.
+    pub(super) watcher: Watcher,
+}
+
+/// The channel on which a client is told of lines.
+pub(super) fn channel(client: ClientId) -> String {
+    format!("{WAKE}{client}")
+}
+
+impl Listener {
+    /// Takes one message.
+    pub(super) fn handle(&self, push: &PushInfo) {
+        match push.kind {
+            // From the library: the connection is closed. Without this it would be noticed at the next command.
+            PushKind::Disconnection => {
+                self.down.trip("the server closed the connection, or the network did");
+            }
+            // `check` has it tell when it drops all its keys.
+            PushKind::Invalidate if push.data == [Value::Nil] => self.exchanges.add(),
+            PushKind::Invalidate => self.handle_changed(&push.data),
+            PushKind::Message => self.handle_message(&push.data),
+            // Confirmations, and messages of channels that nothing here subscribes to.
+            PushKind::PMessage
+            | PushKind::SMessage
+            | PushKind::Subscribe
+            | PushKind::PSubscribe
+            | PushKind::SSubscribe
+            | PushKind::Unsubscribe
+            | PushKind::PUnsubscribe
+            | PushKind::SUnsubscribe => {}
+            // Of a later server, or a later library.
+            _ => {}
+        }
+    }
+
+    /// A key that was tracked is gone, or is another one.
+    fn handle_changed(&self, data: &[Value]) {
+        let [Value::Array(keys)] = data else { return };
+        for key in keys {
+            let Value::BulkString(key) = key else { continue };
+            if let Ok(resource) = Resource::new(key)
+                && self.tracked.remove(&resource)
+            {
+                self.watcher.line(&resource, LineHint::Next);
+            }
+        }
+    }
+
+    fn handle_message(&self, data: &[Value]) {
+        let [Value::BulkString(channel), Value::BulkString(message)] = data else { return };
+        let client = channel.strip_prefix(WAKE.as_bytes()).and_then(ClientId::from_hex);
+        if client != Some(self.watcher.client()) {
+            return;
+        }
+        if let Some((resource, hint)) = read(message) {
+            self.watcher.line(&resource, hint);
+        }
+    }
+}
+
+/// A message as the scripts write it: a letter, the first in the line where somebody else is that, and the resource.
+fn read(message: &[u8]) -> Option<(Resource, LineHint)> {
+    let (letter, rest) = message.split_first()?;
+    let (hint, name) = match letter {
+        b'n' => (LineHint::Next, rest),
+        b's' => {
+            let (head, name) = rest.split_at_checked(16)?;
+            (LineHint::StandBy { head: ClientId::from_hex(head)? }, name)
+        }
+        b'w' => (LineHint::Wanted, rest),
+        _ => return None,
+    };
+    // It takes no name that is longer than one may be.
+    Some((Resource::new(name).ok()?, hint))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_end_of_the_connection_ends_it() {
-        let (down, exchanges) = (Down::default(), Exchanges::default());
-        for kind in [
-            PushKind::Message,
-            PushKind::Subscribe,
-            PushKind::SUnsubscribe,
-            PushKind::Invalidate,
-            PushKind::Other("disconnection".to_owned()),
-        ] {
-            handle(&PushInfo { kind, data: Vec::new() }, &down, &exchanges);
-            assert!(!down.is_down());
-        }
-        handle(&PushInfo { kind: PushKind::Disconnection, data: Vec::new() }, &down, &exchanges);
-        assert!(down.is_down());
-        assert_eq!(exchanges.count(), 0);
-    }
-
-    #[test]
-    fn only_the_loss_of_all_keys_is_an_exchange() {
-        let (down, exchanges) = (Down::default(), Exchanges::default());
-        let key = Value::Array(vec![Value::BulkString(b"r".to_vec())]);
-        handle(&PushInfo { kind: PushKind::Invalidate, data: vec![key] }, &down, &exchanges);
-        assert_eq!(exchanges.count(), 0);
-        handle(&PushInfo { kind: PushKind::Invalidate, data: vec![Value::Nil] }, &down, &exchanges);
-        assert_eq!(exchanges.count(), 1);
-        assert!(!down.is_down());
-    }
-}
+#[path = "push_test.rs"]
+mod tests;

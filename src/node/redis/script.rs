@@ -2,12 +2,12 @@
 //!
 //! It decides which keys a script touches. The sources are files, reviewed as code.
 
-use std::{ops::Deref, sync::LazyLock};
+use std::{io::Write, ops::Deref, sync::LazyLock};
 
 use redis::{Cmd, RedisWrite, ToRedisArgs};
 
 use super::signs::Room;
-use crate::protocol::Owner;
+use crate::protocol::{ClientId, Owner, Resource};
 
 /// The node's own keys: its marker, the counters of this generation, and those of the one before. Names that begin
 /// like them are refused as resources.
@@ -15,6 +15,12 @@ pub(super) const OWN: [&[u8]; 3] = [b"quorlock:node", b"quorlock:counters", b"qu
 
 /// Says that a server may be thrown away, so that its quarantine may be skipped. Nothing here sets it.
 pub(super) const THROWAWAY: &[u8] = b"quorlock:throwaway";
+
+/// Before the name of a resource it is the key of the line for it.
+pub(super) const LINE: &[u8] = b"quorlock:line:";
+
+/// Before the name of a client it is the channel on which that is told of lines.
+pub(super) const WAKE: &str = "quorlock:wake:";
 
 /// A script, with its digest.
 #[derive(Debug)]
@@ -40,24 +46,27 @@ macro_rules! script {
     };
 }
 
-pub(super) static ACQUIRE: LazyLock<Source> = script!("prelude.lua" "acquire.lua");
+pub(super) static ACQUIRE: LazyLock<Source> = script!("prelude.lua" "line.lua" "acquire.lua");
 pub(super) static CONFIRM: LazyLock<Source> = script!("prelude.lua" "confirm.lua");
 pub(super) static EXTEND: LazyLock<Source> = script!("prelude.lua" "admitted.lua" "extend.lua");
 pub(super) static RESTORE: LazyLock<Source> = script!("prelude.lua" "admitted.lua" "restore.lua");
 pub(super) static EXTEND_CLASSIC: LazyLock<Source> = script!("classic.lua" "extend.lua");
 pub(super) static RESTORE_CLASSIC: LazyLock<Source> = script!("classic.lua" "restore.lua");
-pub(super) static RELEASE: LazyLock<Source> = script!("release.lua");
+pub(super) static RELEASE: LazyLock<Source> = script!("release.lua" "line.lua" "wake.lua");
 pub(super) static JOIN: LazyLock<Source> = script!("prelude.lua" "join.lua");
 pub(super) static ADMIT: LazyLock<Source> = script!("prelude.lua" "admit.lua");
 pub(super) static HOLDER: LazyLock<Source> = script!("prelude.lua" "admitted.lua" "holder.lua");
 pub(super) static HOLDER_CLASSIC: LazyLock<Source> = script!("classic.lua" "holder.lua");
 pub(super) static RIGHTS: LazyLock<Source> = script!("rights.lua");
+pub(super) static LINE_RIGHTS: LazyLock<Source> = script!("line_rights.lua");
 
 /// One call of a script, as a value.
 #[derive(Debug)]
 pub(super) struct Script<'a> {
     pub(super) source: &'static Source,
     pub(super) keys: List<&'a [u8]>,
+    /// The resource whose line is a key behind the others.
+    pub(super) line: Option<&'a Resource>,
     pub(super) args: List<Arg<'a>>,
 }
 
@@ -102,6 +111,8 @@ pub(super) enum Arg<'a> {
     Owned(Vec<u8>),
     /// In hex.
     Owner(Owner),
+    /// In hex.
+    Client(ClientId),
     /// In digits.
     Number(u64),
     /// In digits, with a minus before them where it is negative.
@@ -117,11 +128,23 @@ impl ToRedisArgs for Arg<'_> {
             Self::Bytes(bytes) => out.write_arg(bytes),
             Self::Owned(bytes) => out.write_arg(bytes),
             Self::Owner(owner) => out.write_arg(owner.to_hex().as_slice()),
+            Self::Client(client) => out.write_arg(client.to_hex().as_slice()),
             Self::Number(number) => number.write_redis_args(out),
             Self::Count(number) => number.write_redis_args(out),
             Self::Counter(digits) => out.write_arg(digits),
             Self::Text(text) => out.write_arg(text.as_bytes()),
         }
+    }
+}
+
+/// The key of the line for a resource. It is written in two parts, so that it needs no memory of its own.
+struct LineOf<'a>(&'a Resource);
+
+impl ToRedisArgs for LineOf<'_> {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        let mut key = out.writer_for_next_arg();
+        // It is written to memory, which does not fail.
+        let _ = key.write_all(LINE).and_then(|()| key.write_all(self.0.as_bytes()));
     }
 }
 
@@ -143,10 +166,13 @@ impl Script<'_> {
     }
 
     fn write(&self, command: &mut Cmd, verb: &str, script: &str) {
-        command.arg(verb).arg(script).arg(self.keys.len());
+        command.arg(verb).arg(script).arg(self.keys.len() + usize::from(self.line.is_some()));
         self.keys.iter().for_each(|key| {
             command.arg(*key);
         });
+        if let Some(resource) = self.line {
+            command.arg(LineOf(resource));
+        }
         self.args.iter().for_each(|arg| {
             command.arg(arg);
         });
@@ -161,7 +187,8 @@ mod tests {
     #[test]
     fn only_acquires_count_against_the_limit_of_acquires() {
         let room = |source| {
-            Script { source, keys: List::Many(Vec::new()), args: List::Many(Vec::new()) }.room()
+            let (keys, args) = (List::Many(Vec::new()), List::Many(Vec::new()));
+            Script { source, keys, line: None, args }.room()
         };
         assert_eq!(room(&ACQUIRE), Room::Acquires);
         for source in [
@@ -174,6 +201,7 @@ mod tests {
             &JOIN,
             &ADMIT,
             &RIGHTS,
+            &LINE_RIGHTS,
             &HOLDER,
             &HOLDER_CLASSIC,
         ] {

@@ -4,7 +4,10 @@
 //! jumped is an error. Nothing is sent a second time here, except a script that the server said it does not know.
 
 use std::{
-    sync::{Arc, MutexGuard},
+    sync::{
+        Arc, MutexGuard,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -15,13 +18,13 @@ use super::{
     errors,
     link::{Link, Sent},
     marker::CachedMarker,
-    push::Exchanges,
+    push::{Exchanges, Tracked},
     script::Script,
     signs::Room,
 };
 use crate::{
     lock::Lock,
-    node::{ClockOffset, NodeError},
+    node::{ClockOffset, NodeError, Watcher},
     protocol::{NodeClock, Timestamp, lateness::LATE},
     runtime::Runtime,
 };
@@ -36,6 +39,38 @@ pub(super) struct Session {
     node_timeout: Duration,
     /// What its marker said when it was last read on this connection, and after how many exchanges.
     known: Lock<Option<(u64, Arc<CachedMarker>)>>,
+    lines: Lines,
+}
+
+/// What a session has to do with the lines on its node.
+pub(super) struct Lines {
+    /// Whether the scripts look at them.
+    are_on: AtomicBool,
+    tracked: Arc<Tracked>,
+    watcher: Watcher,
+}
+
+impl Lines {
+    pub(super) const fn new(are_on: bool, tracked: Arc<Tracked>, watcher: Watcher) -> Self {
+        Self { are_on: AtomicBool::new(are_on), tracked, watcher }
+    }
+
+    pub(super) fn are_on(&self) -> bool {
+        self.are_on.load(Ordering::Relaxed)
+    }
+
+    /// The user has lost a right that they take.
+    pub(super) fn turn_off(&self) {
+        self.are_on.store(false, Ordering::Relaxed);
+    }
+
+    pub(super) fn tracked(&self) -> &Tracked {
+        &self.tracked
+    }
+
+    pub(super) const fn watcher(&self) -> &Watcher {
+        &self.watcher
+    }
 }
 
 impl Session {
@@ -46,8 +81,14 @@ impl Session {
         clock: Arc<Lock<NodeClock>>,
         exchanges: Arc<Exchanges>,
         node_timeout: Duration,
+        lines: Lines,
     ) -> Self {
-        Self { link, process, runtime, clock, exchanges, node_timeout, known: Lock::default() }
+        let known = Lock::default();
+        Self { link, process, runtime, clock, exchanges, node_timeout, known, lines }
+    }
+
+    pub(super) const fn lines(&self) -> &Lines {
+        &self.lines
     }
 
     pub(super) const fn link(&self) -> &Link {

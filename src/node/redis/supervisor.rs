@@ -3,7 +3,11 @@
 //! It decides how long to wait between attempts to connect. It never fails for good, not even by a panic of the client
 //! library or of the runtime, and nobody waits for it.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use futures::{
     FutureExt,
@@ -16,13 +20,13 @@ use super::{
     codec::Process,
     errors, joining,
     link::Link,
-    push::{self, Exchanges},
+    push::{Exchanges, Listener, Tracked},
     resolve::Resolver,
-    session::Session,
+    session::{Lines, Session},
     signs::{self, Down},
 };
 use crate::{
-    node::{Claim, NodeContext, NodeError, NodeState, Refusal},
+    node::{Claim, LineState, NodeContext, NodeError, NodeState, Refusal},
     protocol::Timestamp,
     shield::persist,
     telemetry,
@@ -138,7 +142,13 @@ async fn connect(
 ) -> Result<(Arc<Session>, Claim), NodeError> {
     let down = Arc::new(Down::default());
     let exchanges = Arc::new(Exchanges::default());
-    let (at_end, seen) = (Arc::clone(&down), Arc::clone(&exchanges));
+    let tracked = Arc::new(Tracked::default());
+    let listener = Listener {
+        down: Arc::clone(&down),
+        exchanges: Arc::clone(&exchanges),
+        tracked: Arc::clone(&tracked),
+        watcher: context.watcher(),
+    };
     let config = AsyncConnectionConfig::new()
         // The limit below has the words for it.
         .set_connection_timeout(None)
@@ -147,7 +157,7 @@ async fn connect(
         .set_pipeline_buffer_size(signs::MOST_UNANSWERED)
         .set_dns_resolver(resolver.clone())
         .set_push_sender(move |message: PushInfo| {
-            push::handle(&message, &at_end, &seen);
+            listener.handle(&message);
             Ok::<(), redis::aio::SendError>(())
         });
     let deadline: Timestamp = context.runtime().now().saturating_add(context.connect_timeout());
@@ -160,13 +170,17 @@ async fn connect(
                 Some(refusal) => NodeError::Refused(refusal),
                 None => errors::of_connect(&error, node.address.database()),
             })?;
+        let mut subscriber = connection.clone();
         let link = Link::new(connection, down, context);
         let local = node.address.is_unix() || resolver.is_local();
         let identity = check::check(&link, context, local).await?;
-        Ok((link, identity))
+        let line = check::line(&link, &mut subscriber, context).await?;
+        Ok((link, identity, line))
     };
     let attempt = std::pin::pin!(attempt);
-    let (link, identity) = match select(attempt, context.runtime().sleep_until(deadline)).await {
+    let (link, identity, line) = match select(attempt, context.runtime().sleep_until(deadline))
+        .await
+    {
         Either::Left((result, _)) => result?,
         Either::Right(((), _)) => {
             // A server without TLS waits for the end of a line, and so for ever.
@@ -196,11 +210,19 @@ async fn connect(
         Arc::clone(&node.clock),
         exchanges,
         context.node_timeout(),
+        Lines::new(line == LineState::On, tracked, context.watcher()),
     ));
+    if let LineState::Off { reason } = &line
+        && !context.classic()
+        && !node.told_of_line.swap(true, Ordering::Relaxed)
+    {
+        telemetry::no_line(context.id(), address, reason);
+    }
     {
         let mut view = node.view();
         view.state = NodeState::Ready;
         view.failed_attempts = 0;
+        view.line = line;
         view.version = Some(Arc::from(&*identity.version));
         view.session = Some(Arc::clone(&session));
     }

@@ -7,14 +7,17 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::{join, join_all};
 
+use redis::Value;
+
 use super::{
-    codec::{self, Wanted},
+    codec::{self, Acquired, Wanted},
     session::Session,
 };
 use crate::{
     node::{NodeCall, NodeError, NodeFuture},
     protocol::{
-        Command, Denial, FencingToken, Mark, Note, Owner, Reply, Resource, Sighting, Timestamp,
+        Command, Denial, FencingToken, LineHint, Mark, Note, Owner, Reply, Resource, Sighting,
+        Stand, Timestamp,
     },
 };
 
@@ -24,9 +27,9 @@ pub(super) fn execute(session: Arc<Session>, command: Command) -> NodeCall {
         Command::Acquire { resource, owner, ttl, hint: None, .. } => {
             Box::pin(acquire_classic(session, resource, owner, ttl))
         }
-        Command::Acquire { resource, owner, ttl, hint: Some(hint), count, mark, note, .. } => {
+        Command::Acquire { resource, owner, ttl, hint: Some(hint), count, mark, note, stand } => {
             let asked = Asked { resource, owner, ttl, note };
-            Box::pin(acquire(session, asked, Wanted { hint, count }, mark))
+            Box::pin(acquire(session, asked, Wanted { hint, count }, mark, stand))
         }
         Command::Confirm { resource, owner, token, mark } => {
             Box::pin(confirm(session, resource, owner, token, mark))
@@ -105,6 +108,7 @@ async fn acquire(
     asked: Asked,
     wanted: Wanted,
     mark: Mark,
+    stand: Option<Stand>,
 ) -> Result<Reply, NodeError> {
     let Asked { resource, owner, ttl, note } = asked;
     let known = session.ready()?;
@@ -113,14 +117,52 @@ async fn acquire(
     let now = session.now();
     // Zero says that there is no limit: a clock that was never read cannot be compared with.
     let latest = session.latest(now).unwrap_or(0);
-    let script = || codec::acquire(head, &resource, owner, ttl, wanted, latest, note.as_ref());
-    let answer = session.vote(script, now).await?;
-    let (reply, head) = codec::acquired(answer, wanted.hint)
+    let has_line = session.lines().are_on();
+    let script = || {
+        let script = codec::acquire(head, &resource, owner, ttl, wanted, latest, note.as_ref());
+        if has_line { codec::in_line(script, &resource, stand) } else { script }
+    };
+    let answer = session.vote(script, now).await.inspect_err(|error| forbidden(&session, error))?;
+    let Acquired { reply, head, others_wait, is_foreign } = codec::acquired(answer, wanted.hint)
         .map_err(|error| refused_under(&session, mark, error))?;
     if let Some(head) = head {
         session.raise(&head);
     }
+    if let Some(others_wait) = others_wait.filter(|_| stand.is_some()) {
+        let hint = if others_wait { LineHint::Wanted } else { LineHint::Alone };
+        session.lines().watcher().line(&resource, hint);
+    }
+    if is_foreign {
+        Box::pin(track(&session, &resource)).await;
+    }
     Ok(reply)
+}
+
+/// A right that is missing may be one to a line, taken away since the connection was checked. What comes next does without.
+fn forbidden(session: &Session, error: &NodeError) {
+    if matches!(error, NodeError::Rejected { code, .. } if &**code == "NOPERM") {
+        session.lines().turn_off();
+    }
+}
+
+/// Has the server tell when a key of another program's is gone or changed. Where it does not, the poll sees it.
+async fn track(session: &Session, resource: &Resource) {
+    let lines = session.lines();
+    if !lines.tracked().add(resource) {
+        return;
+    }
+    // The server tracks what the command reads that comes after the first. Should another thread have sent one between
+    // them, the server tells of keys that nobody asked for.
+    let (caching, read) = join(
+        session.send(|command| codec::track_next(command)),
+        session.send(|command| codec::first_byte(resource, command)),
+    )
+    .await;
+    let is_gone = matches!(&read, Ok(Value::BulkString(byte)) if byte.is_empty());
+    if (caching.is_err() || read.is_err() || is_gone) && lines.tracked().remove(resource) && is_gone
+    {
+        lines.watcher().line(resource, LineHint::Next);
+    }
 }
 
 async fn confirm(
@@ -205,5 +247,7 @@ async fn release(
     owner: Owner,
     keep: Option<Duration>,
 ) -> Result<Reply, NodeError> {
-    codec::released(&session.run(|| codec::release(&resource, owner, keep)).await?)
+    let has_line = session.lines().are_on();
+    let answer = session.run(|| codec::release(&resource, owner, keep, has_line)).await;
+    codec::released(&answer.inspect_err(|error| forbidden(&session, error))?)
 }

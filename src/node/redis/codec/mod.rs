@@ -16,8 +16,9 @@ pub(super) use self::{
     holder::{ask_holder, told_holder},
     joining::{Looked, Process, admit, admitted, look, looked},
     votes::{
-        Wanted, acquire, acquire_classic, acquired, acquired_classic, confirm, confirmed, denial,
-        extend, extended, holder, release, released, remaining, restore, restored,
+        Acquired, Wanted, acquire, acquire_classic, acquired, acquired_classic, confirm, confirmed,
+        denial, extend, extended, first_byte, holder, in_line, release, released, remaining,
+        restore, restored, track_next,
     },
 };
 use crate::{node::NodeError, protocol::FencingToken};

@@ -15,7 +15,9 @@ use super::{
 };
 use crate::{
     node::NodeError,
-    protocol::{Command, Denial, FencingToken, Note, Owner, Reply, Resource, validity},
+    protocol::{
+        ClientId, Command, Denial, FencingToken, Note, Owner, Reply, Resource, Stand, validity,
+    },
 };
 
 /// > "SET resource_name my_random_value NX PX 30000" (the Redis page)
@@ -47,6 +49,16 @@ pub(in crate::node::redis) fn holder(resource: &Resource, command: &mut Cmd) {
 /// Asks for how long a key lives still.
 pub(in crate::node::redis) fn remaining(resource: &Resource, command: &mut Cmd) {
     command.arg("PTTL").arg(resource.as_bytes());
+}
+
+/// Has the server track what the next command reads.
+pub(in crate::node::redis) fn track_next(command: &mut Cmd) {
+    command.arg("CLIENT").arg("CACHING").arg("YES");
+}
+
+/// Reads next to nothing of a key.
+pub(in crate::node::redis) fn first_byte(resource: &Resource, command: &mut Cmd) {
+    command.arg("GETRANGE").arg(resource.as_bytes()).arg(0).arg(0);
 }
 
 /// A denial from the value of a key and what it has left, as far as they were told. It may be gone by then, and it may
@@ -98,33 +110,94 @@ pub(in crate::node::redis) fn acquire<'a>(
     Script {
         source: &script::ACQUIRE,
         keys: with_own(resource),
+        line: None,
         args: noted(args, note, List::Six),
     }
 }
 
-/// The reply to an acquire with this hint, and the head of the node's counters where that is told.
-pub(in crate::node::redis) fn acquired(
-    answer: Answer,
-    hint: u64,
-) -> Result<(Reply, Option<Vec<u8>>), NodeError> {
+/// The same acquire of a client that knows of the line, and what it says of its place there.
+pub(in crate::node::redis) fn in_line<'a>(
+    mut acquire: Script<'a>,
+    resource: &'a Resource,
+    stand: Option<Stand>,
+) -> Script<'a> {
+    acquire.line = Some(resource);
+    if let Some(Stand { client, ticket, skip }) = stand {
+        let mut args = acquire.args.to_vec();
+        // They stand behind the note, whether there is one or not.
+        args.resize(7, Arg::Bytes(b""));
+        let ticket = ticket.map_or(Arg::Bytes(b""), |ticket| Arg::Number(ticket.get()));
+        let skip = skip.map_or(Arg::Bytes(b""), Arg::Client);
+        args.extend([Arg::Client(client), ticket, skip]);
+        acquire.args = List::Many(args);
+    }
+    acquire
+}
+
+/// What a node has answered to an acquire.
+#[derive(Debug, Eq, PartialEq)]
+pub(in crate::node::redis) struct Acquired {
+    pub(in crate::node::redis) reply: Reply,
+    /// The head of the node's counters, where that is told.
+    pub(in crate::node::redis) head: Option<Vec<u8>>,
+    /// Of what was granted: whether others wait in the line, where that is told.
+    pub(in crate::node::redis) others_wait: Option<bool>,
+    /// The client is the first in the line, and whoever holds the key does not wake it.
+    pub(in crate::node::redis) is_foreign: bool,
+}
+
+impl Acquired {
+    const fn with(reply: Reply) -> Self {
+        Self { reply, head: None, others_wait: None, is_foreign: false }
+    }
+}
+
+/// The reply to an acquire with this hint.
+pub(in crate::node::redis) fn acquired(answer: Answer, hint: u64) -> Result<Acquired, NodeError> {
     let mut told = match answer {
         // The common case: the counter is the hint.
-        Answer::AsAsked => return Ok((Reply::Granted(Some(FencingToken::new(hint))), None)),
+        Answer::AsAsked => {
+            return Ok(Acquired::with(Reply::Granted(Some(FencingToken::new(hint)))));
+        }
         Answer::Told(told) => told,
     };
     match told.as_mut_slice() {
-        [Value::Int(1), _, counter, Value::BulkString(head)] => match count(counter) {
-            None | Some(0) => Err(unexpected("a counter that is none")),
-            Some(counter) => match FencingToken::try_from(counter) {
-                Ok(token) => Ok((Reply::Granted(Some(token)), Some(mem::take(head)))),
-                Err(_) => Err(unexpected("a counter beyond the last token")),
-            },
-        },
+        [Value::Int(1), _, counter, Value::BulkString(head), waiting @ ..]
+            if waiting.len() <= 1 && waiting.iter().all(|waiting| count(waiting).is_some()) =>
+        {
+            let counter = match count(counter) {
+                None | Some(0) => return Err(unexpected("a counter that is none")),
+                Some(counter) => counter,
+            };
+            let Ok(token) = FencingToken::try_from(counter) else {
+                return Err(unexpected("a counter beyond the last token"));
+            };
+            let granted = Acquired::with(Reply::Granted(Some(token)));
+            let others_wait = waiting.first().and_then(count).map(|waiting| waiting > 0);
+            Ok(Acquired { head: Some(mem::take(head)), others_wait, ..granted })
+        }
         [Value::Int(0), _, remaining @ Value::Int(_), holder @ ..] if holder.len() <= 1 => {
             let holder = holder.first_mut().map(mem::take);
-            Ok((Reply::Denied(denial(holder, Some(remaining))), None))
+            Ok(Acquired::with(Reply::Denied(denial(holder, Some(remaining)))))
+        }
+        [Value::Int(0), at, remaining @ Value::Int(_), holder, first, before, is_foreign] => {
+            let denial = match read_client(first) {
+                Some(head) => Denial::behind(head),
+                None => denial(Some(mem::take(holder)), Some(remaining)),
+            };
+            let rank = count(before).and_then(|before| u32::try_from(before).ok());
+            let denial = denial.in_line(count(at).unwrap_or(0), rank);
+            let is_foreign = *is_foreign == Value::Int(1);
+            Ok(Acquired { is_foreign, ..Acquired::with(Reply::Denied(denial)) })
         }
         _ => Err(refusal(&Answer::Told(told))),
+    }
+}
+
+fn read_client(value: &Value) -> Option<ClientId> {
+    match value {
+        Value::BulkString(name) => ClientId::from_hex(name),
+        _ => None,
     }
 }
 
@@ -136,7 +209,7 @@ pub(in crate::node::redis) fn confirm<'a>(
 ) -> Script<'a> {
     let token = Arg::Counter(digits(token.get()));
     let args = List::Three([Arg::Bytes(head.etag()), Arg::Owner(owner), token]);
-    Script { source: &script::CONFIRM, keys: with_own(resource), args }
+    Script { source: &script::CONFIRM, keys: with_own(resource), line: None, args }
 }
 
 pub(in crate::node::redis) fn confirmed(
@@ -166,7 +239,7 @@ pub(in crate::node::redis) fn restore<'a>(
     let keys = keys_of_leases(identity.is_some(), std::iter::once(resource));
     // Nodes keep none in classic mode.
     let note = note.filter(|_| identity.is_some());
-    Script { source, keys, args: noted(args, note, List::Four) }
+    Script { source, keys, line: None, args: noted(args, note, List::Four) }
 }
 
 pub(in crate::node::redis) fn restored(answer: &Answer) -> Result<Reply, NodeError> {
@@ -192,7 +265,7 @@ pub(in crate::node::redis) fn extend<'a>(
         args.extend([Arg::Owner(owner), Arg::Number(validity::wire_millis(ttl))]);
     }
     let keys = keys_of_leases(identity.is_some(), extensions.map(|(resource, ..)| resource));
-    Script { source, keys, args: List::Many(args) }
+    Script { source, keys, line: None, args: List::Many(args) }
 }
 
 /// One answer for each of so many extensions.
@@ -221,13 +294,14 @@ pub(in crate::node::redis) fn release(
     resource: &Resource,
     owner: Owner,
     keep: Option<Duration>,
+    has_line: bool,
 ) -> Script<'_> {
     let keys = List::One([resource.as_bytes()]);
     let args = match keep {
         None => List::One([Arg::Owner(owner)]),
         Some(keep) => List::Two([Arg::Owner(owner), Arg::Number(validity::wire_millis(keep))]),
     };
-    Script { source: &script::RELEASE, keys, args }
+    Script { source: &script::RELEASE, keys, line: has_line.then_some(resource), args }
 }
 
 /// It tells no clock: that a key is gone is true whatever becomes of the node.

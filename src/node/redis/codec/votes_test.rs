@@ -1,7 +1,7 @@
 //! Every form in which a vote is asked for, and every form of its reply.
 
 use super::*;
-use crate::protocol::Label;
+use crate::protocol::{Label, Ticket};
 
 const HEAD: &str = "77.1/abc/0/0 0000000000000200 0000000000000150";
 const NOW: i64 = 1_795_170_000_123_456;
@@ -83,7 +83,7 @@ fn a_count_goes_out_as_it_is_where_the_whole_range_is_new_and_issued_and_with_a_
 #[test]
 fn a_script_goes_out_by_its_digest_or_in_full_with_the_same_arguments() {
     let resource = resource();
-    let script = release(&resource, owner(), None);
+    let script = release(&resource, owner(), None, false);
     let (by_digest, in_full) = (wire(|to| script.evalsha(to)), wire(|to| script.eval(to)));
     let rest = [b"1".to_vec(), b"r".to_vec(), owner().to_hex().to_vec()];
     assert_eq!((&by_digest[0][..], &by_digest[2..]), (&b"EVALSHA"[..], &rest[..]));
@@ -94,9 +94,9 @@ fn a_script_goes_out_by_its_digest_or_in_full_with_the_same_arguments() {
 #[test]
 fn a_release_that_keeps_the_key_says_for_how_long_in_milliseconds_rounded_up() {
     let resource = resource();
-    let keep = release(&resource, owner(), Some(Duration::from_micros(1_500_001)));
+    let keep = release(&resource, owner(), Some(Duration::from_micros(1_500_001)), false);
     assert_eq!(keep.args, [Arg::Owner(owner()), Arg::Number(1501)]);
-    assert_eq!(release(&resource, owner(), None).args, [Arg::Owner(owner())]);
+    assert_eq!(release(&resource, owner(), None, false).args, [Arg::Owner(owner())]);
 }
 
 #[test]
@@ -164,15 +164,24 @@ fn an_acquire_is_granted_with_the_counter_that_was_told_or_the_hint() {
     let granted = |token| Reply::Granted(Some(FencingToken::new(token)));
     let (answer, clock) = Answer::read(Value::Int(NOW)).unwrap();
     assert_eq!(clock, u64::try_from(NOW).ok());
-    assert_eq!(acquired(answer, 9), Ok((granted(9), None)));
+    assert_eq!(acquired(answer, 9), Ok(Acquired::with(granted(9))));
+    let with_head = |others_wait| Acquired {
+        head: Some(HEAD.into()),
+        others_wait,
+        ..Acquired::with(granted(12))
+    };
     let answer = told(1, [Value::Int(12), text(HEAD)]);
-    assert_eq!(acquired(answer, 9), Ok((granted(12), Some(HEAD.into()))));
+    assert_eq!(acquired(answer, 9), Ok(with_head(None)));
+    for (waiting, others_wait) in [(0, false), (1, true), (7, true)] {
+        let answer = told(1, [Value::Int(12), text(HEAD), Value::Int(waiting)]);
+        assert_eq!(acquired(answer, 9), Ok(with_head(Some(others_wait))));
+    }
 }
 
 #[test]
 fn an_acquire_is_denied_with_what_is_known_of_the_holder() {
     let denied = |rest: &[Value]| match acquired(told(0, rest.to_vec()), 9) {
-        Ok((Reply::Denied(denial), None)) => (denial.holder, denial.remaining),
+        Ok(Acquired { reply: Reply::Denied(denial), .. }) => (denial.holder, denial.remaining),
         other => panic!("{other:?}"),
     };
     let ms = Duration::from_millis;
@@ -180,6 +189,48 @@ fn an_acquire_is_denied_with_what_is_known_of_the_holder() {
     assert_eq!(denied(&[Value::Int(-1), text("x")]), (Some(Box::from(*b"x")), None));
     assert_eq!(denied(&[Value::Int(-2)]), (None, None));
     assert_eq!(denied(&[Value::Int(5), Value::Int(1)]), (None, Some(ms(5))));
+}
+
+#[test]
+fn a_stand_is_said_behind_the_note_and_the_line_is_a_key_behind_the_others() {
+    let (head, resource, second) = (head(), resource(), Duration::from_secs(1));
+    let client = ClientId::new([0xab; 8]);
+    let asked = |note, stand| {
+        let script =
+            acquire(&head, &resource, owner(), second, Wanted { hint: 180, count: 1 }, 5, note);
+        wire(|to| in_line(script, &resource, stand).evalsha(to))
+    };
+    let note = Note::new(42, Label::new("web-1").unwrap());
+    let unnamed = asked(None, None);
+    assert_eq!((&unnamed[2][..], &unnamed[7][..]), (&b"5"[..], &b"quorlock:line:r"[..]));
+    assert_eq!(unnamed.len(), 14, "six arguments, as without a line");
+    let named = asked(None, Some(Stand::named(client)));
+    assert_eq!(named[14..], [&b""[..], b"abababababababab", b"", b""]);
+    let other = ClientId::new([1; 8]);
+    let stand = Stand::with(client, Ticket::new(77)).skipping(Some(other));
+    let standing = asked(Some(&note), Some(stand));
+    let behind = [&b"0000000000000042web-1"[..], b"abababababababab", b"77", b"0101010101010101"];
+    assert_eq!(standing[14..], behind);
+    let release = release(&resource, owner(), None, true);
+    assert_eq!(wire(|to| release.evalsha(to))[2..5], [&b"2"[..], b"r", b"quorlock:line:r"]);
+}
+
+#[test]
+fn a_denial_by_a_node_with_a_line_tells_its_clock_and_the_place_there() {
+    let at = u64::try_from(NOW).unwrap();
+    let acquired = |rest: [Value; 5]| acquired(told(0, rest), 9).unwrap();
+    let held = |before, is_foreign| [Value::Int(5), text("x"), Value::Nil, before, is_foreign];
+    let denial = Denial::new(Some(Box::from(*b"x")), Some(Duration::from_millis(5)));
+    for (before, rank, is_foreign) in [(-1, None, 0), (0, Some(0), 1), (3, Some(3), 0)] {
+        let answer = acquired(held(Value::Int(before), Value::Int(is_foreign)));
+        let reply = Reply::Denied(denial.clone().in_line(at, rank));
+        assert_eq!(answer, Acquired { is_foreign: is_foreign == 1, ..Acquired::with(reply) });
+    }
+    let first = ClientId::new([0xab; 8]);
+    let behind =
+        [Value::Int(-2), Value::Nil, text("abababababababab"), Value::Int(1), Value::Int(0)];
+    let reply = Reply::Denied(Denial::behind(first).in_line(at, Some(1)));
+    assert_eq!(acquired(behind), Acquired::with(reply));
 }
 
 #[test]
