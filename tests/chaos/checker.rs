@@ -1,10 +1,17 @@
 //! Searches a history for two holders at once, for fencing tokens that repeat or fall, and for effects that
 //! the fenced register should have refused, or should have accepted.
 //!
+//! `overlaps` and `wrong_tokens` take the leases in any order, and sort them. `turns` is for long histories of one resource:
+//! each worker wrote its leases down one after the other, so that one merge and one pass are enough.
+//!
 //! A holder may act from its start up to, and not including, its end. The checker knows nothing of how
 //! the leases were made, and is itself tested with planted histories.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BinaryHeap},
+    time::Duration,
+};
 
 /// One lease, as its holder saw it, on one clock for all.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -101,6 +108,65 @@ fn wrong_tokens_of_one(history: &[Held]) -> Vec<(Held, Held)> {
     found
 }
 
+/// What is wrong in a history in which every lease must begin after all before have ended, with a token above theirs.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Turns {
+    /// Leases that were held at all.
+    pub(crate) leases: usize,
+    /// Those that have the owner of the one before: they were handed over inside a process.
+    pub(crate) handed_over: usize,
+    /// With the one before that was still held.
+    pub(crate) overlaps: Vec<(Held, Held)>,
+    /// With the one before that has the same token.
+    pub(crate) duplicates: Vec<(Held, Held)>,
+    /// With the one before that has a larger token.
+    pub(crate) falls: Vec<(Held, Held)>,
+}
+
+/// Looks at the leases of one resource in the order in which they began. It is stricter than `wrong_tokens`, which lets
+/// acquires that ran side by side have tokens in any order: whoever begins after another has ended was granted later, whenever
+/// it was asked for. One that was over before its holder saw it is left out: others may have come meanwhile.
+pub(crate) fn turns(history: &[Held]) -> Turns {
+    let mut workers: BTreeMap<usize, Vec<&Held>> = BTreeMap::new();
+    for held in history.iter().filter(|held| held.start < held.end) {
+        assert_eq!(held.resource, 0, "one resource");
+        let of_worker = workers.entry(held.worker).or_default();
+        assert!(of_worker.last().is_none_or(|last| last.start <= held.start), "in order: {held:?}");
+        of_worker.push(held);
+    }
+    let mut queues: Vec<_> = workers.into_values().map(Vec::into_iter).collect();
+    // As many entries as there are workers, however long the history is.
+    let mut heads: BinaryHeap<Reverse<(Duration, usize)>> = BinaryHeap::new();
+    let mut next: Vec<Option<&Held>> = queues.iter_mut().map(Iterator::next).collect();
+    let start = |held: &&Held| held.start;
+    heads.extend(
+        next.iter().enumerate().filter_map(|(i, held)| Some(Reverse((start(held.as_ref()?), i)))),
+    );
+    let mut found = Turns::default();
+    let (mut before, mut longest, mut highest): (Option<&Held>, Option<&Held>, Option<&Held>) =
+        Default::default();
+    while let Some(Reverse((_, index))) = heads.pop() {
+        let Some(held) = next[index].take() else { continue };
+        next[index] = queues[index].next();
+        heads.extend(next[index].as_ref().map(|held| Reverse((held.start, index))));
+
+        found.leases += 1;
+        found.handed_over += usize::from(before.is_some_and(|before| before.owner == held.owner));
+        before = Some(held);
+        let pair = |other: &Held| (other.clone(), held.clone());
+        found.overlaps.extend(longest.filter(|other| held.start < other.end).map(pair));
+        found.duplicates.extend(highest.filter(|other| held.token == other.token).map(pair));
+        found.falls.extend(highest.filter(|other| held.token < other.token).map(pair));
+        if longest.is_none_or(|other| other.end < held.end) {
+            longest = Some(held);
+        }
+        if highest.is_none_or(|other| other.token < held.token) {
+            highest = Some(held);
+        }
+    }
+    found
+}
+
 /// Accepted effects that were sent after one with a larger token had been answered, with that other one.
 pub(crate) fn stale(effects: &[Effect]) -> Vec<(Effect, Effect)> {
     each_resource(effects, |effect| effect.resource, stale_of_one)
@@ -110,7 +176,7 @@ fn stale_of_one(effects: &[Effect]) -> Vec<(Effect, Effect)> {
     let mut accepted: Vec<&Effect> = effects.iter().filter(|effect| effect.accepted).collect();
     // Looking at them from the largest token down, none may have been sent after one that stands earlier had been
     // answered. Of one token, all are compared before any is remembered.
-    accepted.sort_by_key(|effect| std::cmp::Reverse(effect.token));
+    accepted.sort_by_key(|effect| Reverse(effect.token));
     let mut found = Vec::new();
     let mut first: Option<&Effect> = None;
     for same in accepted.chunk_by(|a, b| a.token == b.token) {
@@ -182,6 +248,86 @@ mod tests {
     fn acquires_that_ran_side_by_side_may_get_tokens_in_any_order() {
         assert_eq!(wrong(&[fenced("a", 0, 4, 9), fenced("b", 3, 5, 8)]), []);
         assert_eq!(wrong(&[fenced("a", 0, 4, 9), fenced("b", 4, 5, 8)]), []);
+    }
+
+    /// One of its own worker, held for as long as it takes to the next.
+    fn turn(worker: usize, start: u64, end: u64, token: u64) -> Held {
+        let owner = format!("{worker}@{start}");
+        // All have asked at the beginning: they wait in line.
+        let asked = Duration::ZERO;
+        Held { worker, token: Some(token), asked, ..held(&owner, start, end) }
+    }
+
+    #[test]
+    fn turns_in_order_are_fine_however_the_workers_are_recorded() {
+        assert_eq!(turns(&[]), Turns::default());
+        let history =
+            [turn(1, 20, 30, 8), turn(0, 0, 10, 5), turn(1, 40, 50, 12), turn(0, 10, 20, 7)];
+        let mut sorted = history.clone();
+        sorted.sort_by_key(|held| held.worker);
+        for history in [&history, &sorted] {
+            assert_eq!(turns(history), Turns { leases: 4, ..Turns::default() });
+        }
+    }
+
+    #[test]
+    fn a_planted_fall_is_found_where_all_of_them_waited() {
+        let history =
+            [turn(0, 0, 10, 5), turn(1, 10, 20, 7), turn(2, 20, 30, 6), turn(0, 30, 40, 8)];
+        let found = turns(&history);
+        assert_eq!(found.falls, [(history[1].clone(), history[2].clone())]);
+        assert!(found.overlaps.is_empty() && found.duplicates.is_empty());
+        // They had asked before the others were granted, so that the other search says nothing.
+        assert_eq!(wrong(&history), []);
+    }
+
+    #[test]
+    fn a_planted_duplicate_and_a_planted_overlap_are_found() {
+        let history = [turn(0, 0, 10, 5), turn(1, 10, 20, 5), turn(2, 19, 30, 6)];
+        let found = turns(&history);
+        assert_eq!(found.duplicates, [(history[0].clone(), history[1].clone())]);
+        assert_eq!(found.overlaps, [(history[1].clone(), history[2].clone())]);
+        assert!(found.falls.is_empty());
+    }
+
+    #[test]
+    fn one_that_is_held_over_several_turns_overlaps_all_of_them() {
+        let history = [turn(0, 0, 100, 5), turn(1, 10, 20, 6), turn(2, 30, 40, 7)];
+        let found = turns(&history);
+        let pair = |index: usize| (history[0].clone(), history[index].clone());
+        assert_eq!(found.overlaps, [pair(1), pair(2)]);
+    }
+
+    #[test]
+    fn what_a_holder_saw_too_late_counts_for_nothing() {
+        // Granted before the other, and seen after it.
+        let late = turn(0, 20, 20, 5);
+        let found = turns(&[turn(1, 10, 15, 6), late]);
+        assert_eq!(found, Turns { leases: 1, ..Turns::default() });
+    }
+
+    #[test]
+    fn leases_of_one_owner_in_a_row_were_handed_over() {
+        let one = |held: Held| Held { owner: "one".to_owned(), ..held };
+        let history = [
+            one(turn(0, 0, 10, 5)),
+            one(turn(1, 10, 20, 6)),
+            turn(2, 20, 30, 7),
+            one(turn(3, 30, 40, 8)),
+        ];
+        assert_eq!(turns(&history).handed_over, 1);
+    }
+
+    #[test]
+    fn one_pass_is_enough_for_a_hundred_thousand() {
+        let history: Vec<Held> =
+            (0..100_000).map(|n| turn((n % 32) as usize, n * 10, n * 10 + 9, n + 1)).collect();
+        let mut planted = history.clone();
+        planted[70_000].token = Some(69_990);
+        planted[80_000].end += Duration::from_millis(2);
+        assert_eq!(turns(&history).leases, 100_000);
+        let found = turns(&planted);
+        assert_eq!((found.falls.len(), found.overlaps.len(), found.duplicates.len()), (1, 1, 0));
     }
 
     fn names(history: &[Held]) -> Vec<(String, String)> {

@@ -29,6 +29,8 @@ const PART: &str = "QUORLOCK_CHAOS_PART";
 
 /// Threads of a process: together they fight for the lock as those of other processes do.
 const THREADS: usize = 3;
+/// Those of one that is brisk.
+const BRISK_THREADS: usize = 4;
 
 /// Workers are numbered from this many times the number of their process on.
 const WORKERS: usize = 100;
@@ -42,6 +44,8 @@ pub(crate) struct Part {
     /// The longest ttl, or classic mode.
     pub(crate) max_ttl: Option<Duration>,
     pub(crate) careless: bool,
+    /// All want one resource, and let go of it at once; nothing is written to the register.
+    pub(crate) brisk: bool,
     /// By how many milliseconds its wall clock is ahead.
     pub(crate) wall_ahead: i64,
 }
@@ -49,14 +53,14 @@ pub(crate) struct Part {
 impl Part {
     fn to_text(&self, number: usize) -> String {
         let (ttl, max_ttl) = (self.ttl.as_millis(), self.max_ttl.map_or(0, |max| max.as_millis()));
-        let Self { register, careless, wall_ahead, .. } = self;
+        let Self { register, careless, brisk, wall_ahead, .. } = self;
         let nodes = self.nodes.join(",");
-        format!("{number} {ttl} {max_ttl} {careless} {wall_ahead} {register} {nodes}")
+        format!("{number} {ttl} {max_ttl} {careless} {brisk} {wall_ahead} {register} {nodes}")
     }
 
     fn from_text(text: &str) -> (usize, Self) {
         let words: Vec<&str> = text.split(' ').collect();
-        let [number, ttl, max_ttl, careless, wall_ahead, register, nodes] = words[..] else {
+        let [number, ttl, max_ttl, careless, brisk, wall_ahead, register, nodes] = words[..] else {
             panic!("no part: {text}")
         };
         let millis = |word: &str| Duration::from_millis(word.parse().unwrap());
@@ -66,6 +70,7 @@ impl Part {
             ttl: millis(ttl),
             max_ttl: Some(millis(max_ttl)).filter(|max_ttl| !max_ttl.is_zero()),
             careless: careless.parse().unwrap(),
+            brisk: brisk.parse().unwrap(),
             wall_ahead: wall_ahead.parse().unwrap(),
         };
         (number.parse().unwrap(), part)
@@ -90,8 +95,9 @@ impl Part {
                 number: number * WORKERS + thread,
                 orders: Orders {
                     ttl: self.ttl,
-                    register: Some(self.register.clone()),
+                    register: Some(self.register.clone()).filter(|_| !self.brisk),
                     careless: self.careless,
+                    brisk: self.brisk,
                 },
                 client: client.clone(),
                 // The runner may have begun a line.
@@ -100,7 +106,8 @@ impl Part {
             };
             std::thread::spawn(move || worker.work())
         };
-        let threads: Vec<_> = (0..THREADS).map(spawn).collect();
+        let threads = if self.brisk { BRISK_THREADS } else { THREADS };
+        let threads: Vec<_> = (0..threads).map(spawn).collect();
         std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
         stop.store(true, Ordering::Relaxed);
         threads.into_iter().for_each(|thread| thread.join().expect("a worker panicked"));
@@ -117,10 +124,17 @@ pub(crate) fn played_a_part() -> bool {
     true
 }
 
+/// One of them, and the thread that reads what it says.
+struct Process {
+    companion: Companion,
+    reader: JoinHandle<()>,
+}
+
 /// The processes at work.
 pub(crate) struct Fleet {
-    processes: Vec<Mutex<Companion>>,
-    readers: Vec<JoinHandle<()>>,
+    test: &'static str,
+    parts: Vec<Part>,
+    processes: Vec<Mutex<Option<Process>>>,
     record: Record,
     stopped: AtomicUsize,
     stopped_long: AtomicUsize,
@@ -128,24 +142,42 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     /// Starts one process for each part. `test` is the whole name of the test that calls this.
-    pub(crate) fn start(test: &str, parts: &[Part]) -> Self {
-        let record = Record::default();
-        let mut readers = Vec::new();
-        let start = |(number, part): (usize, &Part)| {
-            let mut process = Companion::start(test, PART, part.to_text(number));
-            let (record, output) = (record.clone(), BufReader::new(process.output()));
-            readers.push(std::thread::spawn(move || {
-                for line in output.lines().map_while(Result::ok) {
-                    if let Ok(event) = line.parse() {
-                        record.lock().take(event);
-                    }
-                }
-            }));
-            Mutex::new(process)
+    pub(crate) fn start(test: &'static str, parts: &[Part]) -> Self {
+        let (record, (stopped, stopped_long)) = (Record::default(), Default::default());
+        let mut fleet = Self {
+            test,
+            parts: parts.to_vec(),
+            processes: Vec::new(),
+            record,
+            stopped,
+            stopped_long,
         };
-        let processes = parts.iter().enumerate().map(start).collect();
-        let (stopped, stopped_long) = Default::default();
-        Self { processes, readers, record, stopped, stopped_long }
+        let launch = |number| Mutex::new(Some(fleet.launch(number)));
+        fleet.processes = (0..parts.len()).map(launch).collect();
+        fleet
+    }
+
+    fn launch(&self, number: usize) -> Process {
+        let mut companion = Companion::start(self.test, PART, self.parts[number].to_text(number));
+        let (record, output) = (self.record.clone(), BufReader::new(companion.output()));
+        let reader = std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                if let Ok(event) = line.parse() {
+                    record.lock().take(event);
+                }
+            }
+        });
+        Process { companion, reader }
+    }
+
+    /// Kills a process, and starts another in its place. What it held it has not released.
+    pub(crate) fn kill(&self, number: usize) {
+        let mut process = self.process(number);
+        let Process { companion, reader } = process.take().expect("one that lives");
+        companion.kill();
+        reader.join().unwrap();
+        self.record.lock().killed(number * WORKERS..(number + 1) * WORKERS);
+        *process = Some(self.launch(number));
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -161,15 +193,20 @@ impl Fleet {
         self.record.lock().latest.map(process_of)
     }
 
-    fn process(&self, number: usize) -> MutexGuard<'_, Companion> {
+    fn process(&self, number: usize) -> MutexGuard<'_, Option<Process>> {
         self.processes[number].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stops some processes, waits, and lets them go on.
     pub(crate) fn pause(&self, numbers: &[usize], long: bool, wait: impl FnOnce()) {
-        numbers.iter().for_each(|number| self.process(*number).pause());
+        let each = |work: fn(&mut Companion)| {
+            let one =
+                |number| work(&mut self.process(number).as_mut().expect("it lives").companion);
+            numbers.iter().copied().for_each(one);
+        };
+        each(Companion::pause);
         wait();
-        numbers.iter().for_each(|number| self.process(*number).resume());
+        each(Companion::resume);
         let counter = if long { &self.stopped_long } else { &self.stopped };
         counter.fetch_add(numbers.len(), Ordering::Relaxed);
     }
@@ -184,13 +221,16 @@ impl Fleet {
     #[track_caller]
     pub(crate) fn end(self) -> History {
         // All of them first: they wait for each other's leases.
-        (0..self.len()).for_each(|number| self.process(number).end_input());
+        let end =
+            |number| self.process(number).as_mut().map(|process| process.companion.end_input());
+        (0..self.len()).for_each(|number| end(number).expect("it lives"));
         for process in self.processes {
-            let status =
-                process.into_inner().unwrap_or_else(PoisonError::into_inner).end(30 * SECOND);
+            let process = process.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let Process { mut companion, reader } = process.expect("it lives");
+            let status = companion.end(30 * SECOND);
             assert!(status.ends_with(": 0"), "a process of workers ended with {status}");
+            reader.join().unwrap();
         }
-        self.readers.into_iter().for_each(|reader| reader.join().unwrap());
         std::mem::take(&mut *self.record.lock())
     }
 }
@@ -209,7 +249,8 @@ pub(crate) fn parts(
     max_ttl: Option<Duration>,
 ) -> Vec<Part> {
     let (nodes, register) = (nodes.to_vec(), register.url());
-    vec![Part { nodes, register, ttl, max_ttl, careless: false, wall_ahead: 0 }; processes]
+    let part = Part { nodes, register, ttl, max_ttl, careless: false, brisk: false, wall_ahead: 0 };
+    vec![part; processes]
 }
 
 #[cfg(test)]
@@ -224,10 +265,11 @@ mod tests {
             ttl: Duration::from_millis(500),
             max_ttl: Some(SECOND),
             careless: true,
+            brisk: true,
             wall_ahead: -20_000,
         };
         assert_eq!(Part::from_text(&part.to_text(4)), (4, part.clone()));
-        let classic = Part { max_ttl: None, ..part };
+        let classic = Part { max_ttl: None, brisk: false, ..part };
         assert_eq!(Part::from_text(&classic.to_text(0)), (0, classic));
     }
 }

@@ -20,6 +20,7 @@ mod checker;
 mod drops;
 mod faults;
 mod fleet;
+mod grants;
 mod links;
 mod majority;
 mod minority;

@@ -33,7 +33,7 @@ struct Mode {
 }
 
 /// Rages against one cluster, and judges what came of it.
-fn chaos(test: &str, mode: &Mode) {
+fn chaos(test: &'static str, mode: &Mode) {
     if fleet::played_a_part() {
         return;
     }

@@ -66,7 +66,7 @@ fn two_holders_at_once_are_found_where_nodes_that_forgot_vote_at_once() {
 
 /// The workers of the first process look at no clock and write past the fence. The process is stopped past the ttl
 /// of what it holds, over and over, so that it goes on as if nothing had happened while somebody else holds the lock.
-fn stopped_workers(test: &str, careless: bool) -> Option<(History, Verdict)> {
+fn stopped_workers(test: &'static str, careless: bool) -> Option<(History, Verdict)> {
     if fleet::played_a_part() {
         return None;
     }

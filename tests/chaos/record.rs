@@ -6,6 +6,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
+    ops::Range,
     str::FromStr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -39,8 +40,9 @@ const COUNTS: [Count; 5] =
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Event {
-    /// This worker holds a lease from now on.
-    Granted(usize),
+    /// A worker holds a lease from now on; the end is what it was promised by then.
+    Granted(Held),
+    /// The same, just before it is released.
     Held(Held),
     Effect(Effect),
     Count(Count),
@@ -54,20 +56,32 @@ pub(crate) struct History {
     pub(crate) granted: usize,
     /// The worker that was granted a lease last.
     pub(crate) latest: Option<usize>,
+    /// What each worker holds.
+    held_now: BTreeMap<usize, Held>,
     counts: BTreeMap<Count, usize>,
 }
 
 impl History {
     pub(crate) fn take(&mut self, event: Event) {
         match event {
-            Event::Granted(worker) => {
+            Event::Granted(held) => {
                 self.granted += 1;
-                self.latest = Some(worker);
+                self.latest = Some(held.worker);
+                self.held_now.insert(held.worker, held);
             }
-            Event::Held(held) => self.leases.push(held),
+            Event::Held(held) => {
+                self.held_now.remove(&held.worker);
+                self.leases.push(held);
+            }
             Event::Effect(effect) => self.effects.push(effect),
             Event::Count(count) => *self.counts.entry(count).or_default() += 1,
         }
+    }
+
+    /// These workers have been killed: what they held they have not released, and keep until it ends.
+    pub(crate) fn killed(&mut self, workers: Range<usize>) {
+        let killed: Vec<usize> = self.held_now.range(workers).map(|(worker, _)| *worker).collect();
+        self.leases.extend(killed.iter().filter_map(|worker| self.held_now.remove(worker)));
     }
 
     pub(crate) fn count(&self, count: Count) -> usize {
@@ -122,15 +136,20 @@ impl Record {
 /// Before each line, so that those of the test runner are not taken for one.
 const PREFIX: &str = "chaos-event";
 
+/// The digits of an owner.
+const OWNER: usize = 32;
+
+fn words(Held { owner, worker, resource, token, asked, start, end }: &Held) -> String {
+    let (token, [asked, start, end]) =
+        (token.unwrap_or(0), [asked, start, end].map(Duration::as_nanos));
+    format!("{worker} {resource} {token} {asked} {start} {end} {owner}")
+}
+
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Granted(worker) => write!(f, "{PREFIX} granted {worker}"),
-            Self::Held(Held { owner, worker, resource, token, asked, start, end }) => {
-                let (token, [asked, start, end]) =
-                    (token.unwrap_or(0), [asked, start, end].map(Duration::as_nanos));
-                write!(f, "{PREFIX} held {worker} {resource} {token} {asked} {start} {end} {owner}")
-            }
+            Self::Granted(held) => write!(f, "{PREFIX} granted {}", words(held)),
+            Self::Held(held) => write!(f, "{PREFIX} held {}", words(held)),
             Self::Effect(Effect { worker, resource, token, before, after, accepted, held }) => {
                 let [before, after] = [before, after].map(Duration::as_nanos);
                 write!(
@@ -151,9 +170,22 @@ impl FromStr for Event {
         let words: Vec<&str> = line.split(' ').collect();
         let time = |word: &str| word.parse().map(Duration::from_nanos).map_err(drop);
         match *words {
-            [PREFIX, "granted", worker] => worker.parse().map(Self::Granted).map_err(drop),
-            [PREFIX, "held", worker, resource, token, asked, start, end, owner] => {
-                Ok(Self::Held(Held {
+            [
+                PREFIX,
+                kind @ ("granted" | "held"),
+                worker,
+                resource,
+                token,
+                asked,
+                start,
+                end,
+                owner,
+            ] => {
+                // All owners are alike, so that half of one is seen.
+                if owner.len() != OWNER {
+                    return Err(());
+                }
+                let held = Held {
                     owner: owner.to_owned(),
                     worker: worker.parse().map_err(drop)?,
                     resource: resource.parse().map_err(drop)?,
@@ -161,7 +193,8 @@ impl FromStr for Event {
                     asked: time(asked)?,
                     start: time(start)?,
                     end: time(end)?,
-                }))
+                };
+                Ok(if kind == "held" { Self::Held(held) } else { Self::Granted(held) })
             }
             [PREFIX, "effect", worker, resource, token, before, after, accepted, held] => {
                 Ok(Self::Effect(Effect {
@@ -191,7 +224,7 @@ mod tests {
     fn an_event_survives_as_a_line_and_half_a_line_is_none() {
         let time = Duration::from_nanos;
         let held = Held {
-            owner: "0af".to_owned(),
+            owner: "0af1".repeat(OWNER / 4),
             worker: 7,
             resource: 1,
             token: Some(1_790_000_000_000_000),
@@ -209,15 +242,44 @@ mod tests {
             accepted: true,
             held: false,
         };
-        let held = [Event::Held(held), Event::Held(classic), Event::Granted(12)];
+        let held = [Event::Held(held.clone()), Event::Held(classic), Event::Granted(held)];
         let events = held.into_iter().chain([Event::Effect(effect)]);
         for event in events.chain(COUNTS.map(Event::Count)) {
             let line = event.to_string();
             assert_eq!(line.parse(), Ok(event));
             let shorter = line.rsplit_once(' ').unwrap().0;
             assert_eq!(shorter.parse::<Event>(), Err(()));
+            assert_eq!(line[..line.len() - 1].parse::<Event>(), Err(()), "of one that was killed");
             assert_eq!(line[1..].parse::<Event>(), Err(()));
         }
+    }
+
+    #[test]
+    fn whoever_is_killed_holds_what_he_has_until_it_ends() {
+        let held = |worker, end| Held {
+            owner: "0af1".repeat(OWNER / 4),
+            worker,
+            resource: 0,
+            token: Some(1),
+            asked: Duration::ZERO,
+            start: Duration::ZERO,
+            end: Duration::from_secs(end),
+        };
+        let mut history = History::default();
+        for event in [
+            Event::Granted(held(99, 5)),
+            Event::Granted(held(100, 6)),
+            Event::Granted(held(199, 7)),
+            Event::Granted(held(200, 8)),
+            Event::Held(held(100, 3)),
+        ] {
+            history.take(event);
+        }
+        assert_eq!((history.granted, history.latest), (4, Some(200)));
+        history.killed(100..200);
+        assert_eq!(history.leases, [held(100, 3), held(199, 7)]);
+        history.killed(0..300);
+        assert_eq!(history.leases.len(), 4);
     }
 
     #[test]

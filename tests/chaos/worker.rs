@@ -36,6 +36,8 @@ pub(crate) struct Orders {
     pub(crate) register: Option<String>,
     /// The planted bug: it looks at no clock, and its writes are not compared.
     pub(crate) careless: bool,
+    /// It wants the one resource alone, waits for it in line, and lets go of it at once.
+    pub(crate) brisk: bool,
 }
 
 pub(crate) struct Worker<W> {
@@ -52,11 +54,13 @@ impl<W: Fn(Event)> Worker<W> {
         let mut register = self.orders.register.as_deref().map(Register::open);
         while !self.stop.load(Ordering::Relaxed) {
             // Most want the same; the others are left alone for seconds, while nodes forget one after the other.
-            let resource = if rand::random_ratio(1, 5) { rand::random_range(1..=IDLE) } else { 0 };
+            let other = !self.orders.brisk && rand::random_ratio(1, 5);
+            let resource = if other { rand::random_range(1..=IDLE) } else { 0 };
             let asked = now();
             // Half of the leases are renewed, where they are held for that long.
             // Some are not ready to wait for as long as a quarantine lasts.
-            let wait = if rand::random_ratio(1, 4) { 100 * MS } else { 2 * SECOND };
+            let patient = self.orders.brisk || rand::random_ratio(3, 4);
+            let wait = if patient { 2 * SECOND } else { 100 * MS };
             let request = self.client.acquire(name(resource)).wait(wait);
             let request = if rand::random() {
                 request.without_renewal()
@@ -93,11 +97,13 @@ impl<W: Fn(Event)> Worker<W> {
         let start = now();
         // Read after the start, so that the sum never lies beyond the true end.
         let mut until = start + lease.validity();
-        (self.write_down)(Event::Granted(self.number));
-        let owner = lease.owner().to_string();
         let token = lease.token().ok().map(FencingToken::get);
+        let (owner, worker) = (lease.owner().to_string(), self.number);
+        let mut held = Held { owner, worker, resource, token, asked, start, end: until };
+        (self.write_down)(Event::Granted(held.clone()));
         let dice = rand::random::<u8>();
         let pause = match dice {
+            _ if self.orders.brisk => MS / 10,
             // Now and then it outlives its ttl, as a holder that hangs would, or one that is renewed.
             0..4 => self.orders.ttl + 50 * MS,
             4..32 => 30 * MS,
@@ -123,7 +129,6 @@ impl<W: Fn(Event)> Worker<W> {
                 let accepted = register.write(resource, token, !self.orders.careless);
                 let after = now();
                 let held = lease.check().is_ok();
-                let worker = self.number;
                 let effect = Effect { worker, resource, token, before, after, accepted, held };
                 (self.write_down)(Event::Effect(effect));
                 if !accepted {
@@ -135,18 +140,18 @@ impl<W: Fn(Event)> Worker<W> {
                 break;
             }
         }
-        let end = if self.orders.careless { now() } else { now().min(until) };
+        held.end = if self.orders.careless { now() } else { now().min(until) };
         if lost {
             self.count(Count::Lost);
         }
+        // Before the release: of one that is killed it must be known whether it can have released.
+        (self.write_down)(Event::Held(held));
         match dice % 4 {
             0 => drop(lease),
             1 => drop(lease.release()),
             _ if lease.blocking_release().is_err() => self.count(Count::ReleaseUnconfirmed),
             _ => {}
         }
-        let worker = self.number;
-        (self.write_down)(Event::Held(Held { owner, worker, resource, token, asked, start, end }));
     }
 }
 
@@ -170,7 +175,7 @@ impl Workload {
             let record = record.clone();
             let worker = Worker {
                 number,
-                orders: Orders { ttl, register: None, careless: false },
+                orders: Orders { ttl, register: None, careless: false, brisk: false },
                 client: clients[number % clients.len()].clone(),
                 write_down: move |event| record.lock().take(event),
                 stop: Arc::clone(&stop),

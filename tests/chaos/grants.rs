@@ -1,0 +1,101 @@
+//! Very many grants of one resource, while processes are killed and a minority of the
+//! nodes comes back empty: no token twice, none that falls, never two holders.
+//!
+//! `QUORLOCK_CHAOS_GRANTS` says how many.
+
+use std::{
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use quorlock_harness::{Cluster, Server, all_ready, eventually};
+
+use super::{
+    Defer, MAX_TTL, MS, QUARANTINE, RESOURCE, SECOND, SHORT_TTL, checker,
+    faults::{Fault, Scene, random},
+    fleet::{self, Fleet},
+};
+
+const PROCESSES: usize = 8;
+const NODES: usize = 5;
+
+#[test]
+fn many_grants_have_rising_tokens_and_one_holder_whoever_is_killed() {
+    let test = "grants::many_grants_have_rising_tokens_and_one_holder_whoever_is_killed";
+    if fleet::played_a_part() {
+        return;
+    }
+    let text = std::env::var("QUORLOCK_CHAOS_GRANTS").ok();
+    let wanted: usize = text.map_or(8_000, |text| text.parse().expect("a number of grants"));
+    let (cluster, unused) = (Cluster::start(NODES), Server::start());
+    let mut parts = fleet::parts(PROCESSES, &cluster.urls(), &unused, SHORT_TTL, Some(MAX_TTL));
+    parts.iter_mut().for_each(|part| part.brisk = true);
+    // Counters go on from wall clocks, and must not rest on them.
+    (parts[0].wall_ahead, parts[1].wall_ahead) = (20_000, -20_000);
+    let observer = parts[2].builder().blocking_connect().unwrap();
+    all_ready(&observer);
+    let fleet = Fleet::start(test, &parts);
+    eventually("the work has begun", 20 * SECOND, || fleet.record().granted() > 100);
+
+    let began = Instant::now();
+    let over = AtomicBool::new(false);
+    let (kills, restarts) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let scene = Scene::new(&cluster, SHORT_TTL, Duration::ZERO, QUARANTINE);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                // Every other time the one that holds the lock, or has just had it.
+                let latest = fleet.latest().filter(|_| random(2) == 0);
+                fleet.kill(latest.unwrap_or_else(|| random(PROCESSES)));
+                kills.fetch_add(1, Ordering::Relaxed);
+                thread::sleep(MS * u32::try_from(500 + random(2000)).unwrap());
+            }
+        });
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                // One or two forget, and nobody else does before they have been admitted again.
+                let first = random(NODES);
+                for node in first..=first + random(2) {
+                    scene.strike(Fault::EmptyRestart, node % NODES);
+                    restarts.fetch_add(1, Ordering::Relaxed);
+                }
+                thread::sleep(QUARANTINE);
+                all_ready(&observer);
+            }
+        });
+        // The other threads must end also when this one panics.
+        let _over = Defer(&over);
+        while fleet.record().granted() < wanted {
+            let granted = fleet.record().granted();
+            eventually("the work goes on", 30 * SECOND, || fleet.record().granted() > granted);
+        }
+    });
+    let took = began.elapsed();
+    let history = fleet.end();
+    let checked = Instant::now();
+    let found = checker::turns(&history.leases);
+    println!(
+        "{} grants in {took:?}, {} of them handed over inside a process; {} kills, {} empty restarts; checked in {:?}",
+        found.leases,
+        found.handed_over,
+        kills.load(Ordering::Relaxed),
+        restarts.load(Ordering::Relaxed),
+        checked.elapsed(),
+    );
+    println!("{history}");
+    assert!(found.duplicates.is_empty(), "a token twice: {:#?}", found.duplicates.first());
+    assert!(found.falls.is_empty(), "a token that falls: {:#?}", found.falls.first());
+    assert!(found.overlaps.is_empty(), "two holders at once: {:#?}", found.overlaps.first());
+    // What the looser searches say must agree.
+    assert!(checker::overlaps(&history.leases).is_empty());
+    assert!(checker::wrong_tokens(&history.leases).is_empty());
+    assert!(found.leases + 100 * PROCESSES > wanted, "{} of {wanted}", found.leases);
+    assert!(kills.load(Ordering::Relaxed) > 0 && restarts.load(Ordering::Relaxed) > 0);
+    assert!(history.workers_served() > 2 * PROCESSES, "{history}");
+
+    eventually("every key has gone", 20 * SECOND, || cluster.locks_left().is_empty());
+    let lease = observer.acquire(RESOURCE).blocking().expect("all is well again");
+    lease.blocking_release().unwrap();
+    observer.blocking_close().expect("nothing is left to be done");
+}
