@@ -98,7 +98,16 @@ impl World {
             let (resource, owner) = (resource(), owner());
             world.in_memory(
                 node,
-                Command::Acquire { resource, owner, ttl, hint, count: 1, mark, note: None },
+                Command::Acquire {
+                    resource,
+                    owner,
+                    ttl,
+                    hint,
+                    count: 1,
+                    mark,
+                    note: None,
+                    stand: None,
+                },
             );
             world.vanish(node);
         }
