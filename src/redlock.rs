@@ -9,13 +9,10 @@ use futures::FutureExt;
 use crate::{
     acquire::Acquire,
     engine::Engine,
-    error::{
-        CloseError, Closed, ConnectError, NodeOutcome, NodeReport, NodeStates, Reports, Shutdown,
-        ShutdownError,
-    },
+    error::{CloseError, Closed, ConnectError, NodeStates, Reports, Shutdown, ShutdownError},
     holder::{Holder, HolderError},
     node::{NodeState, NodeStatus},
-    protocol::{NodeId, WaitPolicy},
+    protocol::WaitPolicy,
     runtime::block_on,
     shield::shield,
 };
@@ -210,12 +207,7 @@ impl Redlock {
 
     /// The reports of a request for which no node was asked.
     pub(crate) fn not_asked(&self) -> Reports {
-        let report = |(index, status): (usize, NodeStatus)| NodeReport {
-            node: NodeId::new(index),
-            address: status.address,
-            outcome: NodeOutcome::NotAsked,
-        };
-        self.nodes().into_iter().enumerate().map(report).collect()
+        self.engine.not_asked()
     }
 
     /// Waits until a quorum of nodes votes, so that an acquire can be granted: after a start on new servers, or after a

@@ -166,13 +166,17 @@ fn the_metrics_say_what_happens() {
     let other = redlock.acquire("other").blocking().unwrap();
     exporter.is("quorlock_leases_held{}", 2.0);
     assert!(redlock.try_acquire(RESOURCE).blocking().unwrap_err().is_contended());
+    exporter.is(r#"quorlock_acquires_total{outcome="contended"}"#, 1.0);
+    exporter.is(r#"quorlock_rounds_total{outcome="contended"}"#, 0.0);
+    cluster.iter().for_each(|server| server.set("theirs", "another program's", None));
+    assert!(redlock.try_acquire("theirs").blocking().unwrap_err().is_contended());
     {
         let mut abandoned = pin!(redlock.acquire(RESOURCE).into_future());
         let polled = abandoned.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         assert!(matches!(polled, Poll::Pending));
     }
     exporter.is(r#"quorlock_acquires_total{outcome="acquired"}"#, 2.0);
-    exporter.is(r#"quorlock_acquires_total{outcome="contended"}"#, 1.0);
+    exporter.is(r#"quorlock_acquires_total{outcome="contended"}"#, 2.0);
     exporter.is(r#"quorlock_acquires_total{outcome="abandoned"}"#, 1.0);
     exporter.is(r#"quorlock_acquire_wait_seconds_count{outcome="acquired"}"#, 2.0);
     exporter.is(r#"quorlock_rounds_total{outcome="won"}"#, 2.0);

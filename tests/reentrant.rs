@@ -76,8 +76,10 @@ async fn a_try_does_not_wait_for_a_first_acquire_of_the_same_owner() {
 
 #[tokio::test]
 async fn an_acquire_waits_for_a_first_one_that_is_not_polled_only_as_long_as_it_may_wait() {
-    let redlock = redlock(Redlock::builder().wait(50 * MS));
-    let (worker, stranger) = (redlock.reentrant(), redlock.reentrant());
+    let nodes: Vec<MemoryNode> = (0..3).map(|_| MemoryNode::new()).collect();
+    let on_them = |builder: Builder| builder.nodes(&nodes).blocking_connect().unwrap();
+    let worker = on_them(Redlock::builder().wait(50 * MS)).reentrant();
+    let stranger = on_them(Redlock::builder());
     let _theirs = stranger.acquire("r").await.unwrap();
     let mut first = worker.acquire("r").into_future();
     begin(&mut first);

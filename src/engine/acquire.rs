@@ -1,59 +1,42 @@
-//! One acquire from its first round to its answer: it carries out what `protocol::Acquisition` decides.
+//! One acquire as its caller and its task have it: from its place in line to the verdict of its first round.
 //!
-//! It runs beside the caller, who may go away at any moment: whatever has been set by then is released here.
+//! It runs beside the caller, who may go away at any moment: whatever has been set by then is released here. What follows
+//! a lost round stands in `rounds`, who stands where in `line`.
 
 mod request;
+mod rounds;
 
 use std::{
-    future::{Future, poll_fn},
-    pin::{Pin, pin},
+    future::Future,
+    pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
 };
 
-use futures::future::{Either, select};
 use tokio::sync::oneshot;
 
-use self::request::Request;
+pub(super) use self::request::{Met, Request, Said};
+use self::rounds::Step;
 use super::{
     Counted, Engine, HeldTenure,
+    line::Standing,
     round::{AcquireRound, AcquireSpec},
-    turns::{Line, Place, Turn},
+    turns::{Line, Turn},
 };
 use crate::{
     error::AcquireError,
-    protocol::{Acquisition, Next, NodeId, RoundLoss, Timestamp, TurnedAway, says_at},
+    protocol::{Acquisition, Timestamp, TurnedAway, says_at},
     runtime::Task,
-    telemetry::{self, Held, metrics},
+    telemetry::metrics,
 };
 
 /// An acquire under way, as its caller holds it. Dropping it gives up.
 pub(crate) struct Acquiring {
     answer: oneshot::Receiver<Result<HeldTenure, AcquireError>>,
-    /// Its place in the line, if it had to wait for its first round. Dropping it leaves the line.
-    _place: Option<Place>,
-    /// Until it is answered, where it counts if it never is.
-    #[cfg(feature = "metrics")]
-    unanswered: Option<std::sync::Weak<Engine>>,
-}
-
-impl Acquiring {
-    #[cfg_attr(
-        not(feature = "metrics"),
-        allow(unused_variables, clippy::missing_const_for_fn, reason = "nobody counts")
-    )]
-    fn new(
-        engine: &Arc<Engine>,
-        answer: oneshot::Receiver<Result<HeldTenure, AcquireError>>,
-        place: Option<Place>,
-    ) -> Self {
-        Self {
-            answer,
-            _place: place,
-            #[cfg(feature = "metrics")]
-            unanswered: Some(Arc::downgrade(engine)),
-        }
-    }
+    /// Its place in the line of the resource, until it is answered.
+    standing: Option<Standing>,
+    /// Whether it counts if it is never answered.
+    unanswered: bool,
 }
 
 impl Future for Acquiring {
@@ -61,20 +44,18 @@ impl Future for Acquiring {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = ready!(Pin::new(&mut self.answer).poll(cx));
-        #[cfg(feature = "metrics")]
-        {
-            self.unanswered = None;
-        }
+        self.unanswered = false;
+        self.standing = None;
         Poll::Ready(answer.unwrap_or(Err(AcquireError::RuntimeEnded)))
     }
 }
 
-#[cfg(feature = "metrics")]
 impl Drop for Acquiring {
     fn drop(&mut self) {
-        let engine = self.unanswered.take().and_then(|engine| engine.upgrade());
+        let Some(standing) = self.standing.take() else { return };
+        standing.leave();
         // Where nobody serves it, as in a forked process, a recorder may wait for a thread that is not there.
-        if engine.is_some_and(|engine| engine.is_served()) {
+        if self.unanswered && cfg!(feature = "metrics") && standing.engine.is_served() {
             self.answer.close();
             // What has been answered is counted by its answer.
             if self.answer.try_recv().is_err() {
@@ -101,6 +82,22 @@ struct Acquire {
 }
 
 impl Request {
+    /// It is the head of its line: it begins when it has a turn among all acquires of the process.
+    pub(super) fn ask(self, engine: &Arc<Engine>, now: Timestamp) {
+        if let Some(turn) = engine.take_turn(Line::Acquires, now) {
+            return self.start(engine, Ok(turn));
+        }
+        let deadline = self.acquisition.turn_deadline();
+        let slot = Arc::clone(&self.resource);
+        let place = self.place();
+        let of_start = Arc::clone(engine);
+        let start = Box::new(move |turn| self.start(&of_start, turn));
+        let turn = engine.wait_for_turn(Line::Acquires, deadline, start);
+        if let (Some(place), Some(turn)) = (place, turn) {
+            slot.handle_turn_waited_for(place, turn);
+        }
+    }
+
     /// Begins, or says why not. No node has been asked.
     fn start(self, engine: &Arc<Engine>, turn: Result<Turn, TurnedAway>) {
         match turn {
@@ -109,6 +106,11 @@ impl Request {
             }
             Err(reason) => self.turned_away(engine, reason),
         }
+    }
+
+    /// It is the head of its line, and its first round is not to begin before `until`.
+    pub(super) fn pause_first(self, engine: &Arc<Engine>, until: Timestamp) {
+        engine.spawn(Arc::clone(engine).go_on(self, Step::Pause(until)));
     }
 }
 
@@ -127,7 +129,7 @@ impl Acquire {
     fn begin(&mut self, turn: Turn) {
         let Some(request) = self.request.as_ref() else { return };
         if request.may_begin(&self.engine) {
-            self.first_round = Some(AcquireRound::begin(&self.engine, &request.asked, turn));
+            self.first_round = Some(AcquireRound::begin(&self.engine, request, turn));
         } else if let Some(request) = self.request.take() {
             request.not_begun(&self.engine);
         }
@@ -139,7 +141,8 @@ impl Acquire {
         }
         let Some(request) = self.request.take() else { return Poll::Ready(()) };
         if let Some(lost) = self.first_round.take_if(|round| !round.is_won()) {
-            self.again = Some(Box::pin(Arc::clone(&self.engine).acquire_again(request, lost)));
+            let step = Step::Decided(lost);
+            self.again = Some(Box::pin(Arc::clone(&self.engine).go_on(request, step)));
         } else if let Some(won) = &mut self.first_round {
             let now = won.decided_at();
             self.engine.won(request, won, now);
@@ -166,168 +169,22 @@ impl Future for Acquire {
 }
 
 impl Engine {
-    /// Starts to acquire, or waits in line for that; the answer comes through the channel.
+    /// Takes its place in the line of its resource, and asks the nodes where there is none; the answer comes through the
+    /// channel.
     pub(crate) fn acquire(self: &Arc<Self>, asked: AcquireSpec) -> Acquiring {
         let (answer, receiver) = oneshot::channel();
+        let mut acquiring = Acquiring { answer: receiver, standing: None, unanswered: true };
         if !self.is_served() {
             // The sender is dropped here, which the caller sees as `RuntimeEnded`.
-            return Acquiring::new(self, receiver, None);
+            return acquiring;
         }
         let settings = self.config.wait_settings(asked.through_outages);
         let now = self.now();
         let acquisition = Acquisition::new(settings, asked.wait_policy, now);
         let resource = self.resources.slot(&asked.resource);
         let says_at = says_at(asked.wait_policy, now);
-        let (last, found_held) = (None, None);
-        let request = Request { asked, resource, acquisition, answer, last, found_held, says_at };
-        let place = match self.take_turn(Line::Acquires, now) {
-            Some(turn) => {
-                request.start(self, Ok(turn));
-                None
-            }
-            None => {
-                let deadline = request.acquisition.turn_deadline();
-                let engine = Arc::clone(self);
-                let start = Box::new(move |turn| request.start(&engine, turn));
-                self.wait_for_turn(Line::Acquires, deadline, start)
-            }
-        };
-        let place = place.map(|place| Place { engine: Arc::clone(self), place });
-        Acquiring::new(self, receiver, place)
-    }
-
-    /// Goes on with a request whose first round is lost, until it is answered.
-    async fn acquire_again(self: Arc<Self>, mut request: Request, mut round: AcquireRound) {
-        loop {
-            let now = round.decided_at();
-            let Some(lost) = round.lost() else {
-                self.won(request, &round, now);
-                return round.settle().await;
-            };
-            let (owner, granted) = (round.round.spec().owner, round.round.granted());
-            telemetry::round_lost(request.shown(now), owner, lost.loss, granted);
-            let reports = round.reports();
-            if !matches!(lost.loss, RoundLoss::NoQuorum | RoundLoss::TooLate) {
-                request.found_held = Some(reports.clone());
-            }
-            let waited = now.saturating_since(request.acquisition.started());
-            request.last = Some(self.error(&round, lost, reports, waited));
-            // In a task of its own: the next round must not wait for stragglers, nor the releases for the pause.
-            self.spawn(round.settle());
-
-            let traffic = self.traffic(Line::Acquires);
-            let next = request.acquisition.handle_lost_round(
-                lost,
-                traffic,
-                self.round_trip.round_trip(),
-                self.random_byte(),
-                now,
-            );
-            let (look_until, at) = match next {
-                Next::Again { look_until, at } => (look_until, at),
-                Next::GiveUp(give_up) => return request.give_up(&self, give_up),
-            };
-            request.say_for_whom(&self, now);
-            if let Some(until) = look_until
-                && let Either::Left(_) =
-                    select(pin!(request.answer.closed()), pin!(self.look_ended(until))).await
-            {
-                return;
-            }
-            if !self.pause_before_round(&mut request, at).await {
-                return;
-            }
-            let turn = match self.next_turn(&mut request).await {
-                Some(Ok(turn)) => turn,
-                Some(Err(reason)) => return request.turned_away(&self, reason),
-                None => return,
-            };
-            if !request.may_begin(&self) {
-                return request.not_begun(&self);
-            }
-            round = AcquireRound::begin(&self, &request.asked, turn);
-            poll_fn(|cx| round.poll_decided(&mut request.answer, cx)).await;
-        }
-    }
-
-    /// Hands over what a round has won.
-    fn won(self: &Arc<Self>, request: Request, round: &AcquireRound, now: Timestamp) {
-        let took = now.saturating_since(round.started);
-        self.round_trip.sample(took);
-        metrics::round_won(took);
-        let rounds = request.acquisition.lost_rounds().saturating_add(1);
-        let waited = now.saturating_since(request.acquisition.started());
-        let spec = round.round.spec();
-        let held = Held {
-            caller: &request.asked.caller,
-            resource: &spec.resource,
-            owner: spec.owner,
-            token: round.round.token(),
-        };
-        telemetry::acquired(held, rounds, waited);
-        // The caller is answered first, and the stragglers are waited for afterwards.
-        if let Some(grant) = round.grant(&request.resource) {
-            let registered = grant.register(self);
-            let held = HeldTenure::new(grant.tenure(), Arc::clone(self));
-            // A caller that is gone hands the grant back, and dropping it releases it.
-            drop(request.answer.send(if registered {
-                Ok(held)
-            } else {
-                Err(AcquireError::Closed)
-            }));
-        }
-    }
-
-    /// Ends when the nodes have been looked at again, so that a quorum may vote, or at `until`.
-    async fn look_ended(&self, until: Timestamp) {
-        let mut limit = self.runtime.sleep_until(until);
-        loop {
-            // Made before the nodes are looked at: from then on no change is missed.
-            let changed = pin!(self.fleet.changed.notified());
-            let nodes = (0..self.nodes.len()).map(NodeId::new);
-            if nodes.filter(|node| self.may_vote(*node).is_ok()).count() >= self.quorum.needed() {
-                return;
-            }
-            if let Either::Right(_) = select(changed, &mut limit).await {
-                return;
-            }
-        }
-    }
-
-    /// Pauses until `at`, or until the key is gone, or no more rounds are begun. False says that the caller is gone.
-    async fn pause_before_round(&self, request: &mut Request, at: Timestamp) -> bool {
-        let (closing, freed) = (pin!(self.closing()), pin!(request.resource.freed()));
-        let pause = select(self.runtime.sleep_until(at), select(closing, freed));
-        matches!(select(pin!(request.answer.closed()), pause).await, Either::Right(_))
-    }
-
-    /// A turn for another round. It is at the end of the line: many who wait for one resource must not keep all others
-    /// from theirs. `None` says that the caller is gone.
-    async fn next_turn(
-        self: &Arc<Self>,
-        request: &mut Request,
-    ) -> Option<Result<Turn, TurnedAway>> {
-        let now = self.now();
-        if !request.acquisition.may_begin(now) {
-            return Some(Err(TurnedAway::Late));
-        }
-        if let Some(turn) = self.take_turn(Line::Acquires, now) {
-            return Some(Ok(turn));
-        }
-        let (give, given) = oneshot::channel();
-        // Where nobody takes it, it is given back by being dropped.
-        let start = Box::new(move |turn| drop(give.send(turn)));
-        let deadline = request.acquisition.turn_deadline();
-        let place = self.wait_for_turn(Line::Acquires, deadline, start);
-        let _place = place.map(|place| Place { engine: Arc::clone(self), place });
-        match select(pin!(request.answer.closed()), given).await {
-            Either::Left(_) => None,
-            Either::Right((turn, _)) => Some(turn.unwrap_or(Err(TurnedAway::Closed))),
-        }
-    }
-
-    fn random_byte(&self) -> u8 {
-        let [byte, ..] = self.runtime.random();
-        byte
+        let request = Request::new(asked, Arc::clone(&resource), acquisition, answer, says_at);
+        acquiring.standing = self.join(&resource, request, now);
+        acquiring
     }
 }

@@ -23,6 +23,7 @@ use super::{
     Engine,
     footprint::SharedFootprint,
     held::{HeldPlace, Outcomes},
+    renewals::Timed,
     resources::ResourceSlot,
 };
 use crate::{
@@ -30,7 +31,7 @@ use crate::{
     lock::Lock,
     protocol::{
         ExtendOutcome, FencingToken, LeaseAction, Lifecycle, LossReason, NodeId, Note, Owner,
-        Resource, TimerKey, Timestamp, Wakeup, validity,
+        Place, Resource, TimerKey, Timestamp, Wakeup, validity,
     },
     telemetry::{self, Caller, Held},
 };
@@ -48,6 +49,8 @@ pub(crate) struct Grant {
     fenced: bool,
     note: Option<Note>,
     footprint: Arc<SharedFootprint>,
+    /// Under which place of the line it was won.
+    station: Option<Place>,
     state: Lock<State>,
     changed: Notify,
 }
@@ -78,13 +81,14 @@ pub(super) struct Granted {
     pub(super) owner: Owner,
     pub(super) token: Option<FencingToken>,
     pub(super) note: Option<Note>,
+    pub(super) station: Option<Place>,
 }
 
 impl Grant {
     pub(super) fn new(
         engine: &Arc<Engine>,
         resource: Arc<ResourceSlot>,
-        Granted { owner, token, note }: Granted,
+        Granted { owner, token, note, station }: Granted,
         lifecycle: Lifecycle,
         footprint: Arc<SharedFootprint>,
         caller: Caller,
@@ -106,6 +110,7 @@ impl Grant {
             fenced: token.is_some(),
             note,
             footprint,
+            station,
             state: Lock::new(state),
             changed: Notify::new(),
         })
@@ -151,9 +156,9 @@ impl Grant {
         self.state().lifecycle.clone()
     }
 
-    /// Whether it lasts at this moment: it is neither given back nor lost.
-    pub(super) fn lasts(&self) -> bool {
-        self.check(None).is_ok()
+    /// What is left of it at this moment, or why it is over.
+    pub(super) fn left(&self) -> Result<Duration, LeaseLost> {
+        self.check(None)
     }
 
     /// Reads the clock, and declares the lease lost if its time is up: the timer that should have said so may
@@ -234,6 +239,16 @@ impl Grant {
             LeaseAction::Lose(reason) => telemetry::lease_lost(held, reason),
         }
         self.changed.notify_waiters();
+        if let LeaseAction::Lose(_) = action {
+            self.make_room();
+        }
+    }
+
+    /// It is over and handed to nobody: whoever is first in line may ask the nodes. No lock may be held.
+    fn make_room(&self) {
+        if let (Some(place), Some(engine)) = (self.station, self.engine.upgrade()) {
+            engine.station_over(&self.resource, place);
+        }
     }
 
     /// As it is shown in a log.
@@ -253,7 +268,8 @@ impl Grant {
             match (state.scheduled.take(), next) {
                 (old, Some(at)) => {
                     let slack = state.lifecycle.slack();
-                    let (key, wakeup) = engine.schedule(self, old, at, slack);
+                    let timed = Timed::Grant(Arc::downgrade(self));
+                    let (key, wakeup) = engine.schedule(timed, old, at, slack);
                     state.scheduled = Some(key);
                     wakeup
                 }

@@ -129,7 +129,7 @@ impl Engine {
     /// Whether everything that was under way has ended.
     pub(crate) fn result_of_close(&self) -> Result<Closed, CloseError> {
         // One that is lost is not held, though nobody has dropped it yet.
-        let held = || self.held.all().iter().filter(|grant| grant.lasts()).count();
+        let held = || self.held.all().iter().filter(|grant| grant.left().is_ok()).count();
         match self.under_way() {
             0 => Ok(Closed { held: if self.is_served() { held() } else { 0 } }),
             unfinished => Err(CloseError::Unfinished { unfinished }),
@@ -174,6 +174,7 @@ impl Engine {
             // Only the line of the acquires: releases still go out, and those in line count as under way.
             self.closing.notify_waiters();
             self.close_line(Line::Acquires);
+            self.close_lines();
         }
     }
 

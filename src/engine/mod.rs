@@ -14,6 +14,7 @@ mod grant;
 mod held;
 mod holder;
 mod limits;
+mod line;
 mod release;
 mod renewals;
 mod resources;

@@ -189,7 +189,7 @@ impl AskedRelease {
             let _ = answer.send(Err(ReleaseError::Unconfirmed {
                 released: 0,
                 needed: engine.quorum.needed(),
-                nodes: engine.reports(&vec![NodeOutcome::NotAsked; engine.nodes.len()]),
+                nodes: engine.not_asked(),
             }));
         }
         let engine_of_start = Arc::clone(engine);

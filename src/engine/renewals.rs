@@ -1,4 +1,5 @@
-//! Keeps all held leases of a `Redlock`: one queue of times, one task, and renewals that travel together.
+//! Keeps all held leases of a `Redlock`: one queue of times, one task, and renewals that travel together. Those who wait in
+//! line have their deadlines in the same queue.
 //!
 //! It carries out what each lease's lifecycle and the timers decide. It must never wake a waiter, log or spawn while it
 //! holds a lock: a waker may do anything, such as drop the lease.
@@ -15,14 +16,15 @@ use tokio::sync::{Notify, oneshot};
 use super::{
     Engine, Grant, after_panic,
     fanout::{Fanout, Progress},
+    resources::ResourceSlot,
     restore::LostKey,
 };
 use crate::{
     lock::Lock,
     node::NodeError,
     protocol::{
-        Command, ExtendOutcome, ExtendSpec, LeaseAction, NodeId, Reply, RoundLoss, Tally, TimerKey,
-        TimerQueue, Timestamp, Verdict, Wakeup,
+        Command, ExtendOutcome, ExtendSpec, LeaseAction, NodeId, Place, Reply, RoundLoss, Tally,
+        TimerKey, TimerQueue, Timestamp, Verdict, Wakeup,
     },
     shield::{persist, shielded},
     telemetry::metrics,
@@ -31,9 +33,17 @@ use crate::{
 /// The leases that are held, by the time at which each wants to be looked at.
 #[derive(Debug, Default)]
 pub(super) struct Renewals {
-    timers: Lock<TimerQueue<Weak<Grant>>>,
+    timers: Lock<TimerQueue<Timed>>,
     /// Wakes the task, because something is due earlier than what it sleeps for.
     wake: Arc<Notify>,
+}
+
+/// What wants to be looked at at a time.
+#[derive(Debug)]
+pub(super) enum Timed {
+    Grant(Weak<Grant>),
+    /// Who has this place in the line of that resource.
+    Waiter(Weak<ResourceSlot>, Place),
 }
 
 impl Renewals {
@@ -41,25 +51,25 @@ impl Renewals {
         self.wake.notify_one();
     }
 
-    fn timers(&self) -> MutexGuard<'_, TimerQueue<Weak<Grant>>> {
+    fn timers(&self) -> MutexGuard<'_, TimerQueue<Timed>> {
         self.timers.lock()
     }
 }
 
 impl Engine {
-    /// Looks at a lease at `at`, and no longer when the key `old` says. It may be called under the lock of
-    /// the lease; what it returns is for [`wake`](Engine::wake), which may not.
+    /// Looks at a grant, or at one who waits, at `at`, and no longer when the key `old` says. It may be called under the
+    /// lock of the grant or the line; what it returns is for [`wake`](Engine::wake), which may not.
     pub(super) fn schedule(
         &self,
-        grant: &Arc<Grant>,
+        timed: Timed,
         old: Option<TimerKey>,
         at: Timestamp,
         slack: Duration,
     ) -> (TimerKey, Wakeup) {
-        self.renewals.timers().schedule(old, at, slack, Arc::downgrade(grant))
+        self.renewals.timers().schedule(old, at, slack, timed)
     }
 
-    /// Looks no longer at the lease that has this key. It may be called under the lock of the lease.
+    /// Looks no longer at what has this key. It may be called under the lock of the grant or the line.
     pub(super) fn cancel(&self, key: TimerKey) {
         // Dropped without the lock: it may be the last that is left of the grant.
         let entry = self.renewals.timers().cancel(key);
@@ -72,15 +82,19 @@ impl Engine {
             Wakeup::Silent => {}
             Wakeup::Wake => self.renewals.wake.notify_one(),
             Wakeup::Start => {
-                let shift = Shift { engine: Arc::downgrade(self), ended: false };
-                let wake = Arc::clone(&self.renewals.wake);
-                self.spawn_uncounted(async move {
-                    let engine = Weak::clone(&shift.engine);
-                    persist(|| attend(&engine, &wake), || after_panic(&engine)).await;
-                    shift.end();
-                });
+                self.begin_shift(false);
             }
         }
+    }
+
+    fn begin_shift(self: &Arc<Self>, is_second: bool) {
+        let shift = Shift { engine: Arc::downgrade(self), is_second, ended: false };
+        let wake = Arc::clone(&self.renewals.wake);
+        self.spawn_uncounted(async move {
+            let engine = Weak::clone(&shift.engine);
+            persist(|| attend(&engine, &wake), || after_panic(&engine)).await;
+            shift.end();
+        });
     }
 
     /// Sees to everything that is due, and says when to look again.
@@ -88,7 +102,16 @@ impl Engine {
         let now = self.now();
         let (mut renewals, mut news) = (Vec::new(), Vec::new());
         let due = self.renewals.timers().take_due(now);
-        for (key, grant) in due {
+        for (key, timed) in due {
+            let grant = match timed {
+                Timed::Grant(grant) => grant,
+                Timed::Waiter(slot, place) => {
+                    if let Some(slot) = slot.upgrade() {
+                        self.handle_waiter_due(&slot, place, now);
+                    }
+                    continue;
+                }
+            };
             // Timers due within 2 ms come along, so that a loss may be told that much early. A lease that is over, or
             // gone, or that has another key by now, drops out here.
             let Some(grant) = grant.upgrade() else { continue };
@@ -105,7 +128,7 @@ impl Engine {
         let mut renewals = renewals.into_iter().peekable();
         while renewals.peek().is_some() {
             let batch: Vec<Arc<Grant>> =
-                renewals.by_ref().take(TimerQueue::<Weak<Grant>>::batch()).collect();
+                renewals.by_ref().take(TimerQueue::<Timed>::batch()).collect();
             let renewal = Renewal::new(self, batch);
             // It is not counted as under way: closing need not wait for it, since the leases are still held.
             self.spawn_uncounted(renewal.extend(None));
@@ -281,9 +304,11 @@ fn tell_all(news: Vec<(Arc<Grant>, LeaseAction)>) {
 }
 
 /// The time of the renewals' task at work. When it ends in any other way than by having nothing left to do, as when the
-/// runtime drops the task, the next lease starts another one.
+/// runtime drops the task, another one is started, once. Where that fails too, whoever waits in line learns that nobody
+/// is left who could wake them, and the next lease starts another one.
 struct Shift {
     engine: Weak<Engine>,
+    is_second: bool,
     ended: bool,
 }
 
@@ -295,10 +320,14 @@ impl Shift {
 
 impl Drop for Shift {
     fn drop(&mut self) {
-        if !self.ended
-            && let Some(engine) = self.engine.upgrade()
-        {
-            engine.renewals.timers().abandon();
+        let Some(engine) = self.engine.upgrade().filter(|_| !self.ended) else { return };
+        if self.is_second || !engine.is_served() {
+            if let Some(mut timers) = engine.renewals.timers.try_lock() {
+                timers.abandon();
+            }
+            engine.abandon_lines();
+        } else {
+            engine.begin_shift(true);
         }
     }
 }

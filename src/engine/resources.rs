@@ -11,6 +11,7 @@ use std::{
 
 use tokio::sync::Notify;
 
+use super::line::Line;
 use crate::{
     lock::Lock,
     protocol::{NodeId, Quorum, Resource},
@@ -41,6 +42,8 @@ pub(super) struct ResourceSlot {
     /// The nodes that have said that the key is gone, since that was a quorum last.
     gone_from: Lock<Vec<NodeId>>,
     freed: Notify,
+    /// Who waits for it here.
+    pub(super) line: Lock<Line>,
 }
 
 impl Resources {
@@ -64,9 +67,25 @@ impl Resources {
             home: Arc::clone(self),
             gone_from: Lock::default(),
             freed: Notify::new(),
+            line: Lock::default(),
         });
         by_name.slots.insert(name.clone(), Arc::downgrade(&slot));
         slot
+    }
+
+    /// All that are wanted or held here.
+    pub(super) fn all(&self) -> Vec<Arc<ResourceSlot>> {
+        self.by_name.lock().slots.values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// The same without waiting for a lock: none where somebody has it.
+    pub(super) fn try_all(&self) -> Vec<Arc<ResourceSlot>> {
+        let by_name = self.by_name.try_lock();
+        by_name
+            .iter()
+            .flat_map(|by_name| by_name.slots.values())
+            .filter_map(Weak::upgrade)
+            .collect()
     }
 
     /// A node says that the key of a resource is gone there.

@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 
 use super::{
     Engine, Grant, HeldTenure,
+    acquire::Request,
     fanout::{Fanout, Progress},
     footprint::{Released, SharedFootprint},
     grant::Granted,
@@ -24,7 +25,7 @@ use crate::{
     error::{AcquireError, NodeOutcome, Reports},
     node::NodeError,
     protocol::{
-        Failure, Lifecycle, LostRound, NodeId, Owner, RenewalPolicy, Reply, Resource, Round,
+        Failure, Lifecycle, LostRound, NodeId, Owner, Place, RenewalPolicy, Reply, Resource, Round,
         RoundLoss, RoundSpec, Timestamp, Verdict, WaitPolicy,
     },
     telemetry::{Caller, metrics},
@@ -67,7 +68,8 @@ pub(super) struct AcquireRound {
 
 impl AcquireRound {
     /// Reads the clock, and then sends.
-    pub(super) fn begin(engine: &Arc<Engine>, asked: &AcquireSpec, mut turn: Turn) -> Self {
+    pub(super) fn begin(engine: &Arc<Engine>, request: &Request, mut turn: Turn) -> Self {
+        let asked = &request.asked;
         let owner = Owner::from_random(engine.runtime.random());
         let mut spec = RoundSpec::new(asked.resource.clone(), owner, asked.ttl);
         spec.drift = engine.config.drift();
@@ -78,6 +80,7 @@ impl AcquireRound {
         spec.note = engine.note();
         // Read before the first send: validity counts from here.
         let started = engine.now();
+        let _several = request.head.as_ref().is_some_and(|head| head.begin_round(started));
         turn.begin(started);
         let mut round = Self {
             round: Round::acquire(engine.quorum, spec, started),
@@ -218,7 +221,11 @@ impl AcquireRound {
     }
 
     /// What it has won; `None` where it has not.
-    pub(super) fn grant(&self, resource: &Arc<ResourceSlot>) -> Option<Arc<Grant>> {
+    pub(super) fn grant(
+        &self,
+        resource: &Arc<ResourceSlot>,
+        station: Option<Place>,
+    ) -> Option<Arc<Grant>> {
         let footprint = self.footprint.as_ref().filter(|_| self.is_won())?;
         let spec = self.round.spec();
         let lifecycle =
@@ -226,7 +233,12 @@ impl AcquireRound {
         let grant = Grant::new(
             &self.engine,
             Arc::clone(resource),
-            Granted { owner: spec.owner, token: self.round.token(), note: spec.note.clone() },
+            Granted {
+                owner: spec.owner,
+                token: self.round.token(),
+                note: spec.note.clone(),
+                station,
+            },
             lifecycle,
             Arc::clone(footprint),
             self.caller.clone(),

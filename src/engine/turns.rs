@@ -237,6 +237,11 @@ impl Engine {
         }
     }
 
+    /// Leaves the line of the acquires.
+    pub(super) fn leave_turns(self: &Arc<Self>, place: u64) {
+        drop(Place { engine: Arc::clone(self), place });
+    }
+
     /// How many wait in a line.
     pub(super) fn waiting(&self, line: Line) -> usize {
         self.turns(line).lock().waiting.len()

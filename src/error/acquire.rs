@@ -281,6 +281,16 @@ struct Contended<'a> {
 impl fmt::Display for Contended<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let waited = rounded(*self.waited);
+        if let Some(owner) = self.nodes.held_here() {
+            write!(f, "another lease of this process has the resource, held by `{owner}`")?;
+            if let Some(left) = self.expires_in {
+                write!(f, " for {:?} unless it is renewed", rounded(*left))?;
+            }
+            return write!(
+                f,
+                ", and was not free within {waited:?}; no node was asked; wait longer or try again",
+            );
+        }
         if self.nodes.none_was_asked() {
             return write!(
                 f,

@@ -7,7 +7,7 @@ use std::{fmt, sync::Arc};
 
 use crate::{
     node::NodeError,
-    protocol::{Denial, NodeId, Reply},
+    protocol::{Denial, NodeId, Owner, Reply},
     text::{self, Said},
 };
 
@@ -96,17 +96,21 @@ impl fmt::Display for NodeReport {
 ///
 /// The default has no report, and a list of reports can be collected into one: for tests.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Reports(Box<[NodeReport]>);
+pub struct Reports {
+    nodes: Box<[NodeReport]>,
+    /// Whose lease is in the way, where that is one of this process.
+    held_here: Option<Owner>,
+}
 
 impl Reports {
     /// One report per configured node, in the order of the configuration.
     pub fn iter(&self) -> impl Iterator<Item = &NodeReport> {
-        self.0.iter()
+        self.nodes.iter()
     }
 
     /// The reports of the nodes that failed.
     pub fn failures(&self) -> impl Iterator<Item = (&NodeReport, &NodeError)> {
-        self.0.iter().filter_map(|report| match &report.outcome {
+        self.nodes.iter().filter_map(|report| match &report.outcome {
             NodeOutcome::Failed(error) => Some((report, error)),
             _ => None,
         })
@@ -115,7 +119,7 @@ impl Reports {
     /// The reports of the nodes on which somebody else holds the resource; of a release, also of those on which its
     /// key is gone.
     pub fn denials(&self) -> impl Iterator<Item = (&NodeReport, &Denial)> {
-        self.0.iter().filter_map(|report| match &report.outcome {
+        self.nodes.iter().filter_map(|report| match &report.outcome {
             NodeOutcome::Denied(denial) => Some((report, denial)),
             _ => None,
         })
@@ -123,14 +127,30 @@ impl Reports {
 
     /// Whom most of the nodes name that say that somebody else holds the resource, as it stands in their keys.
     pub(crate) fn holder(&self) -> Option<String> {
+        if let Some(owner) = self.held_here {
+            return Some(owner.to_string());
+        }
         let named = || self.denials().filter_map(|(_, denial)| denial.holder.as_deref());
         let votes = |holder: &&[u8]| named().filter(|other| other == holder).count();
         named().max_by_key(votes).map(|holder| holder.escape_ascii().to_string())
     }
 
+    /// The owner of the lease in the way, where that is one of the same [`Redlock`](crate::Redlock). No node was asked
+    /// then: that would have told nothing else.
+    #[must_use]
+    pub const fn held_here(&self) -> Option<Owner> {
+        self.held_here
+    }
+
+    /// The same reports, of a resource that this process holds itself.
+    pub(crate) fn of_lease_here(mut self, owner: Owner) -> Self {
+        self.held_here = Some(owner);
+        self
+    }
+
     /// Whether no node was asked, and there is any.
     pub(super) fn none_was_asked(&self) -> bool {
-        !self.0.is_empty() && self.iter().all(|report| report.outcome == NodeOutcome::NotAsked)
+        !self.nodes.is_empty() && self.iter().all(|report| report.outcome == NodeOutcome::NotAsked)
     }
 
     /// The end of a message: what each node said, if there is any.
@@ -146,13 +166,13 @@ impl Reports {
 
 impl FromIterator<NodeReport> for Reports {
     fn from_iter<I: IntoIterator<Item = NodeReport>>(reports: I) -> Self {
-        Self(reports.into_iter().collect())
+        Self { nodes: reports.into_iter().collect(), held_here: None }
     }
 }
 
 impl fmt::Display for Reports {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_reports(f, &self.0, "granted")
+        write_reports(f, &self.nodes, "granted")
     }
 }
 
@@ -165,11 +185,11 @@ pub(super) struct After<'a> {
 
 impl fmt::Display for After<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.reports.0.is_empty() {
+        if self.reports.nodes.is_empty() {
             return Ok(());
         }
         f.write_str(self.separator)?;
-        write_reports(f, &self.reports.0, self.granted)
+        write_reports(f, &self.reports.nodes, self.granted)
     }
 }
 

@@ -17,6 +17,8 @@
 //! - **W7** Where a quorum would be there but for nodes in quarantine, that is the answer, and when it will be there. It is
 //!   waited for up to the deadline, also where it ends later: another client may have seen the nodes for longer, and what
 //!   this one sees of them meanwhile counts for those that come after it.
+//! - **W8** Who waits behind another request for the same resource is told of an outage by that one's rounds, as by its
+//!   own: after a quarter of its own wait, counted from when it came at the earliest.
 //!
 //! They are tested, each by name, in `tests/protocol/acquisition.rs`.
 
@@ -93,7 +95,7 @@ impl LostRound {
     }
 
     /// Whether it found the resource held.
-    const fn found_held(&self) -> bool {
+    pub const fn found_held(&self) -> bool {
         !matches!(self.loss, RoundLoss::NoQuorum | RoundLoss::TooLate)
     }
 }
@@ -163,6 +165,7 @@ pub struct Acquisition {
     started: Timestamp,
     lost_rounds: u32,
     last: Option<LostRound>,
+    next_round: Timestamp,
     /// Since when too few nodes have answered.
     broken_since: Option<Timestamp>,
     /// When a quorum will vote, where the last round was lost by quarantines alone.
@@ -181,6 +184,7 @@ impl Acquisition {
             started,
             lost_rounds: 0,
             last: None,
+            next_round: started,
             broken_since: None,
             quorum_at: None,
             waited_for_turn: false,
@@ -191,6 +195,11 @@ impl Acquisition {
     /// When it was made.
     pub const fn started(&self) -> Timestamp {
         self.started
+    }
+
+    /// When the next round would begin, whether or not it does: the end of the pause behind the last one.
+    pub const fn next_round(&self) -> Timestamp {
+        self.next_round
     }
 
     /// The rounds that were lost so far.
@@ -223,22 +232,18 @@ impl Acquisition {
         now: Timestamp,
     ) -> Next {
         self.lost_rounds = self.lost_rounds.saturating_add(1);
-        self.last = Some(lost);
+        self.handle_known(lost, now);
         self.waited_for_turn |= lost.waited_for_turn;
-        let held = lost.found_held();
-        if held {
-            self.found_held = Some(lost.free_after.map(|after| now.saturating_add(after)));
-        }
         self.broken_since = self.broken_since(&lost, traffic);
-        let quorum_after = lost.quorum_after.filter(|_| lost.loss == RoundLoss::NoQuorum);
-        self.quorum_at = quorum_after.map(|after| now.saturating_add(after));
 
         let Backoff { min, .. } = self.settings.backoff;
         let pause = self.settings.backoff.pause(self.lost_rounds, round_trip, random);
         // Expiry is known in advance, and nothing is gained by trying again just before it.
-        let pause = lost.free_after.filter(|_| held).map_or(pause, |expiry| pause.min(expiry));
+        let pause =
+            lost.free_after.filter(|_| lost.found_held()).map_or(pause, |expiry| pause.min(expiry));
         // A key that expires this moment must not make the pause zero: the nodes would be asked without one.
         let at = now.saturating_add(pause.max(min / 4));
+        self.next_round = at;
 
         if self.policy == WaitPolicy::OneRound && self.may_look_again(&lost, now) {
             let look_until = Some(now.saturating_add(self.settings.node_timeout));
@@ -248,14 +253,56 @@ impl Acquisition {
         if bearable && self.lasts_until(at) {
             return Next::Again { look_until: None, at };
         }
+        Next::GiveUp(self.verdict(&lost, bearable, traffic, now))
+    }
+
+    /// What a round for the same resource has said, at `at`: one of another request, since when nothing else is known.
+    pub fn handle_known(&mut self, lost: LostRound, at: Timestamp) {
+        self.last = Some(lost);
+        if lost.found_held() {
+            self.found_held = Some(lost.free_after.map(|after| at.saturating_add(after)));
+        }
+        let quorum_after = lost.quorum_after.filter(|_| lost.loss == RoundLoss::NoQuorum);
+        self.quorum_at = quorum_after.map(|after| at.saturating_add(after));
+    }
+
+    /// A round of the one who asks for all who wait for the resource was lost, which is known at `now`; that one goes on
+    /// at `next`. It says what to tell this one, where that does not go on.
+    pub fn handle_shared_round(
+        &mut self,
+        lost: LostRound,
+        traffic: Traffic,
+        next: Timestamp,
+        now: Timestamp,
+    ) -> Option<GiveUp> {
+        self.handle_known(lost, now);
+        self.waited_for_turn |= lost.waited_for_turn;
+        self.broken_since = self.broken_since(&lost, traffic);
+        let bearable = self.is_bearable(next);
+        let goes_on = match self.policy {
+            WaitPolicy::OneRound => self.may_look_again(&lost, now),
+            // Its deadline is not that of the one who asks, and it pauses for nothing: it waits up to the end.
+            WaitPolicy::For(_) | WaitPolicy::Unlimited => bearable && self.lasts_until(now),
+        };
+        (!goes_on).then(|| self.verdict(&lost, bearable, traffic, now))
+    }
+
+    /// What to tell after a lost round that was the last.
+    fn verdict(
+        &self,
+        lost: &LostRound,
+        bearable: bool,
+        traffic: Traffic,
+        now: Timestamp,
+    ) -> GiveUp {
         // Its time went by in line, or its round in a crowd: that does not show that the nodes are broken.
         let in_a_crowd = traffic.answered >= lost.begun && traffic.crowded >= lost.begun;
         let slow = self.waited_for_turn && bearable || in_a_crowd;
-        Next::GiveUp(if lost.loss == RoundLoss::NoQuorum && lost.overrun && slow {
+        if lost.loss == RoundLoss::NoQuorum && lost.overrun && slow {
             self.out_of_time(now)
         } else {
             self.last_round(now)
-        })
+        }
     }
 
     /// There will be no turn for it.
@@ -306,7 +353,8 @@ impl Acquisition {
         if lost.loss != RoundLoss::NoQuorum || lost.quarantined {
             return None;
         }
-        let since = self.broken_since.unwrap_or(lost.begun);
+        // Of a round that began before this one came, no more counts than it has waited for.
+        let since = self.broken_since.unwrap_or(lost.begun).max(self.started);
         // Where others have been answered meanwhile, the nodes are slow, and not gone.
         Some(if lost.overrun { since.max(traffic.answered) } else { since })
     }

@@ -127,6 +127,8 @@ pub struct Lifecycle {
     granted: Timestamp,
     deadline: Timestamp,
     extend_at: Option<Timestamp>,
+    /// An extension that was asked for here is under way, whose end plans the next.
+    extending: bool,
     last_heartbeat: Timestamp,
     warned: bool,
     failing: bool,
@@ -150,6 +152,7 @@ impl Lifecycle {
             granted: started,
             deadline,
             extend_at: None,
+            extending: false,
             last_heartbeat: started,
             warned: false,
             failing: false,
@@ -187,6 +190,15 @@ impl Lifecycle {
         let warn_at = (!self.warned).then(|| self.warn_at());
         let next = [self.extend_at, warn_at].into_iter().flatten().fold(self.lose_at(), Ord::min);
         Some(next)
+    }
+
+    /// Whether it certainly holds at `now`, and is not about to be lost: no warning is due, and the last extension has not
+    /// failed.
+    pub fn is_sound(&self, now: Timestamp) -> bool {
+        self.lost.is_none()
+            && !self.warned
+            && !self.failing
+            && now < self.warn_at().min(self.lose_at())
     }
 
     /// How much before [`poll_timeout`](Lifecycle::poll_timeout) that may be seen to, where other leases are
@@ -227,7 +239,10 @@ impl Lifecycle {
         if self.extend_at.is_some_and(|at| now >= at) {
             self.extend_at = None;
             match self.limit(now) {
-                None => return Some(LeaseAction::Extend),
+                None => {
+                    self.extending = true;
+                    return Some(LeaseAction::Extend);
+                }
                 // A worker that hangs may come back to life.
                 Some(LossReason::NoHeartbeat) => {
                     self.extend_at = Some(self.retry_at(now));
@@ -251,6 +266,7 @@ impl Lifecycle {
         extension: ExtendOutcome,
         now: Timestamp,
     ) -> Option<LeaseAction> {
+        self.extending = false;
         if self.lost.is_some() {
             return None;
         }
@@ -280,6 +296,23 @@ impl Lifecycle {
                 None
             }
         }
+    }
+
+    /// Another holder has it from `now` on, who has asked for this. Its limits count from here. The deadline stays as it
+    /// is, and so does an extension that is under way. `ttl` must not be shorter than before: an extension by less than
+    /// what is left would shorten the life of the keys.
+    ///
+    /// True says that it wants to be asked again at another time than before, or with another slack.
+    pub fn handle_tenure(&mut self, ttl: Duration, renewal: RenewalPolicy, now: Timestamp) -> bool {
+        let changed = (ttl, renewal) != (self.ttl, self.renewal);
+        (self.ttl, self.renewal) = (ttl.max(self.ttl), renewal);
+        (self.granted, self.last_heartbeat) = (now, now);
+        if changed && !self.extending {
+            self.plan(now);
+        } else if !renewal.renew {
+            self.extend_at = None;
+        }
+        changed
     }
 
     /// It is ended by other means than its time or its nodes. One that is lost keeps its reason.

@@ -29,13 +29,15 @@
 //!   `Lost` yields one more release to that node.
 //! - **P6** Every node is sent at most one acquire per round, and one owner serves one round.
 //!
-//! Those of the admission, **M1** to **M8**, are stated there. All are tested, each by name, in `tests/protocol`.
+//! Those of the line of a resource in the process, **L1** to **L6**, stand in `queue`, those of hand-overs, **H1** to
+//! **H5**, in `handover`. Those of the admission, **M1** to **M8**, are stated there. All are tested, each by name, in `tests/protocol`.
 
 mod acquisition;
 mod admission;
 mod command;
 mod fencing;
 mod footprint;
+mod handover;
 mod holder;
 pub mod lateness;
 mod lifecycle;
@@ -44,6 +46,7 @@ mod note;
 mod notice;
 mod owner;
 mod pace;
+mod queue;
 mod resource;
 mod round;
 mod time;
@@ -61,6 +64,7 @@ pub use admission::{
 pub use command::{Cause, Command, Denial, Failure, Mark, NodeId, Reply};
 pub use fencing::{FencingToken, InvalidToken, TokenRange};
 pub use footprint::{Footprint, ReleaseOrder, UnconfirmedRelease};
+pub use handover::{MOST_IN_A_ROW, NotHandedOn, Offer, OthersWait, Row, Wanted, turn as turn_of};
 pub use holder::{Finding, KeyHolder, Sighting};
 pub use lifecycle::{ExtendOutcome, LeaseAction, Lifecycle, LossReason, RenewalPolicy};
 pub use line::{ClientId, InvalidClientId, LineHint, Stand, Ticket};
@@ -68,6 +72,7 @@ pub use note::{Label, Note};
 pub use notice::{Manner, Notice, Pacer, Watch, says_at};
 pub use owner::{InvalidOwner, Owner};
 pub use pace::{Backoff, RttEstimator};
+pub use queue::{Place, Queue, Station};
 pub use resource::{Resource, ResourceError};
 pub use round::{ExtendSpec, Quorum, Round, RoundLoss, RoundSpec, Tally, Verdict};
 pub use time::Timestamp;

@@ -180,6 +180,11 @@ impl OddNode {
         self.memory.set(key, "", Some(Duration::ZERO));
     }
 
+    /// Sets a key, as another program would that holds it.
+    pub(crate) fn hold(&self, key: &str) {
+        self.memory.set(key, "another program's", None);
+    }
+
     /// The extensions that were sent to it.
     pub(crate) fn extensions(&self) -> usize {
         self.extended.load(Ordering::Relaxed)

@@ -50,12 +50,17 @@ fn a_waker_that_panics_ends_no_task_of_the_engine_that_answers_it() {
         });
         world.pass(10 * MS);
         ended(extended).unwrap();
-        // Two more, of which one is refused and one gives up.
-        let busy = begin(world.redlock.try_acquire("r").into_future());
-        let late = begin(world.redlock.acquire("r").wait(50 * MS).into_future());
+        // More, of which one is refused and one gives up: behind a lease of this process, and behind another program.
+        let behind = begin(world.redlock.acquire("r").wait(50 * MS).into_future());
+        world.nodes.iter().for_each(|node| node.hold("theirs"));
+        let busy = begin(world.redlock.try_acquire("theirs").into_future());
+        let shares = begin(world.redlock.try_acquire("theirs").into_future());
+        let late = begin(world.redlock.acquire("theirs").wait(50 * MS).into_future());
+        let also_late = begin(world.redlock.acquire("theirs").wait(50 * MS).into_future());
         world.pass(100 * MS);
-        assert!(ended(busy).unwrap_err().is_contended());
-        assert!(ended(late).unwrap_err().is_contended());
+        for refused in [behind, busy, shares, late, also_late] {
+            assert!(ended(refused).unwrap_err().is_contended());
+        }
         let released = begin(Arc::into_inner(lease).unwrap().release());
         world.pass(10 * MS);
         ended(released).unwrap();
@@ -68,8 +73,9 @@ fn a_waker_that_panics_costs_no_other_close_its_end() {
     watched(|| {
         let world = Fixture::new(SECOND);
         let _held = world.acquire("r");
-        let waiting = world.redlock.acquire("r").wait(100 * MS).into_future();
-        let _waiting = begin(waiting);
+        let _behind = begin(world.redlock.acquire("r").wait(100 * MS).into_future());
+        world.nodes.iter().for_each(|node| node.hold("theirs"));
+        let _waiting = begin(world.redlock.acquire("theirs").wait(100 * MS).into_future());
         world.pass(MS);
         let closes = [(); 3].map(|()| {
             let redlock = world.redlock.clone();

@@ -1,4 +1,4 @@
-//! When to try again and when to give up: W1 to W7, each by name.
+//! When to try again and when to give up: W1 to W8, each by name.
 //!
 //! Goal: each invariant is pinned by the smallest case that shows it. Method: a few lost rounds by hand, at the times at
 //! which the decision turns. `acquisition_histories.rs` has the same invariants over random rounds.
@@ -382,4 +382,35 @@ fn w2_a_pause_that_lasts_too_long_ends_in_no_round() {
     assert!(with(WaitPolicy::Unlimited).may_begin(at(1_000_000)));
     // Its second round waits for the nodes to be looked at, which has a limit of its own.
     assert!(with(WaitPolicy::OneRound).may_begin(at(300)));
+}
+
+#[test]
+fn w8_an_outage_that_another_one_has_met_is_told_after_a_quarter_of_the_own_wait() {
+    let policies = [(WaitPolicy::For(SETTINGS.wait), 1_000), (WaitPolicy::For(100 * MS), 100)];
+    for (policy, bearable) in policies {
+        let mut acquisition = new(policy);
+        let mut shared =
+            |lost, next, now| acquisition.handle_shared_round(lost, QUIET, at(next), at(now));
+        // The round began before this one came, which counts no earlier than that.
+        let before = LostRound { begun: Timestamp::ORIGIN, ..broken(0) };
+        assert_eq!(shared(before, bearable - 1, 1), None);
+        assert_eq!(shared(broken(5), bearable - 1, 20), None);
+        assert_eq!(shared(broken(5), bearable, 20), Some(GiveUp::LastRound));
+    }
+    // A round that a quorum answered ends it, also one of another.
+    let mut acquisition = new(WaitPolicy::Unlimited);
+    assert_eq!(acquisition.handle_shared_round(broken(0), QUIET, at(10), at(1)), None);
+    assert_eq!(acquisition.handle_shared_round(held(500), QUIET, at(510), at(501)), None);
+    assert_eq!(acquisition.handle_shared_round(broken(600), QUIET, at(1_500), at(601)), None);
+    // One that asks for it bears it.
+    let settings = WaitSettings { through_outages: true, ..SETTINGS };
+    let mut patient = Acquisition::new(settings, WaitPolicy::Unlimited, start());
+    assert_eq!(patient.handle_shared_round(broken(0), QUIET, at(90_000), at(80_000)), None);
+    // A request for one round gets what it finds, and one whose time is up what the last one has found.
+    let mut single = new(WaitPolicy::OneRound);
+    assert_eq!(single.handle_shared_round(held(0), QUIET, at(9), at(1)), Some(GiveUp::LastRound));
+    let mut late = new(WaitPolicy::For(10 * MS));
+    assert_eq!(late.handle_shared_round(held(0), QUIET, at(50), at(9)), None);
+    assert_eq!(late.handle_shared_round(held(0), QUIET, at(50), at(10)), Some(GiveUp::LastRound));
+    assert_eq!(late.lost_rounds(), 0, "they were not its own");
 }

@@ -8,30 +8,83 @@ use std::{fmt::Display, sync::Arc, time::Duration};
 use crate::{
     engine::{
         Engine, NodeSlot,
+        line::Head,
         resources::ResourceSlot,
         round::{AcquireRound, AcquireSpec, Answer},
         turns::Line,
     },
     error::{AcquireError, NodeOutcome, NodeReport, Reports},
-    protocol::{Acquisition, GiveUp, LostRound, NodeId, RoundLoss, Timestamp, TurnedAway},
-    telemetry::{self, Asked},
+    protocol::{
+        Acquisition, GiveUp, LostRound, NodeId, Owner, Place, Resource, RoundLoss, Timestamp,
+        TurnedAway,
+    },
+    telemetry::{self, Asked, Caller},
 };
 
 /// A request with what decides on it, and with what the nodes have said.
-pub(super) struct Request {
-    pub(super) asked: AcquireSpec,
-    pub(super) resource: Arc<ResourceSlot>,
-    pub(super) acquisition: Acquisition,
+pub(in crate::engine) struct Request {
+    pub(in crate::engine) asked: AcquireSpec,
+    pub(in crate::engine) resource: Arc<ResourceSlot>,
+    pub(in crate::engine) acquisition: Acquisition,
     pub(super) answer: Answer,
-    /// The last round, as it is reported.
-    pub(super) last: Option<AcquireError>,
+    /// What the last round has met.
+    last: Option<Arc<Met>>,
     /// What the nodes said when the resource was found held last.
-    pub(super) found_held: Option<Reports>,
+    found_held: Option<Arc<Met>>,
     /// When it says for whom it waits; nothing once it has.
-    pub(super) says_at: Option<Timestamp>,
+    pub(in crate::engine) says_at: Option<Timestamp>,
+    /// While it asks the nodes for all who wait for the resource here. Dropped behind the answer: whoever is next begins
+    /// when this one has been told.
+    pub(in crate::engine) head: Option<Head>,
+}
+
+/// What a lost round has met, for the one that it was begun for and for all who wait behind that.
+pub(in crate::engine) struct Met {
+    pub(super) error: AcquireError,
+    pub(in crate::engine) lost: LostRound,
+    /// When that was known.
+    pub(in crate::engine) at: Timestamp,
+}
+
+impl Met {
+    /// As it is told to one who has waited for so long.
+    fn told(&self, waited: Duration) -> AcquireError {
+        let mut error = self.error.clone();
+        if let AcquireError::Contended { waited: said, .. } = &mut error {
+            *said = waited;
+        }
+        error
+    }
+}
+
+/// For what and for whom somebody waits, to be told without a lock.
+pub(in crate::engine) struct Said {
+    caller: Caller,
+    resource: Resource,
+    rounds: u32,
+    waited: Duration,
+    /// Whose lease is in the way, where that is one of this process.
+    holder: Option<Owner>,
+    last: Option<Arc<Met>>,
 }
 
 impl Request {
+    pub(super) const fn new(
+        asked: AcquireSpec,
+        resource: Arc<ResourceSlot>,
+        acquisition: Acquisition,
+        answer: Answer,
+        says_at: Option<Timestamp>,
+    ) -> Self {
+        let (last, found_held, head) = (None, None, None);
+        Self { asked, resource, acquisition, answer, last, found_held, says_at, head }
+    }
+
+    /// Its place in the line of the resource, where it is the head.
+    pub(super) fn place(&self) -> Option<Place> {
+        self.head.as_ref().map(Head::place)
+    }
+
     /// Whether a round may be begun for it.
     pub(super) fn may_begin(&self, engine: &Engine) -> bool {
         !engine.is_closed() && !self.answer.is_closed()
@@ -44,51 +97,75 @@ impl Request {
         }
     }
 
-    pub(super) fn turned_away(self, engine: &Engine, reason: TurnedAway) {
+    /// A round for its resource was lost, its own or that of the head of the line.
+    pub(in crate::engine) fn handle_met(&mut self, met: &Arc<Met>) {
+        self.last = Some(Arc::clone(met));
+        if met.lost.found_held() {
+            self.found_held = Some(Arc::clone(met));
+        }
+    }
+
+    pub(in crate::engine) fn turned_away(self, engine: &Engine, reason: TurnedAway) {
         let give_up = self.acquisition.handle_turned_away(reason, engine.now());
         self.give_up(engine, give_up);
     }
 
     /// Answers why it was not acquired.
-    pub(super) fn give_up(mut self, engine: &Engine, give_up: GiveUp) {
+    pub(in crate::engine) fn give_up(self, engine: &Engine, give_up: GiveUp) {
         let now = engine.now();
         let waited = now.saturating_since(self.acquisition.started());
-        let waiting = engine.waiting(Line::Acquires);
-        let crowded = AcquireError::Crowded { waited, waiting };
-        let error = match (give_up, self.last.take(), self.found_held.take()) {
-            (GiveUp::Closed, ..) => AcquireError::Closed,
-            (GiveUp::LastRound, Some(error), _) => error,
-            (GiveUp::FoundHeld { free_after }, _, Some(nodes)) => {
-                AcquireError::Contended { waited, expires_in: free_after, nodes }
-            }
-            (GiveUp::Quarantined { remaining }, Some(AcquireError::NoQuorum { nodes, .. }), _) => {
-                AcquireError::Quarantined { waited, remaining, nodes }
-            }
-            (GiveUp::Quarantined { .. }, Some(error), _) => error,
-            (
-                GiveUp::Crowded
-                | GiveUp::LastRound
-                | GiveUp::Quarantined { .. }
-                | GiveUp::FoundHeld { .. },
-                ..,
-            ) => crowded,
+        let crowded = || {
+            let waiting = engine.waiting(Line::Acquires);
+            AcquireError::Crowded { waited, waiting }
         };
+        let found = || self.found_held.as_ref().and_then(|met| met.error.nodes()).cloned();
+        let last = || self.last.as_ref().map(|met| met.told(waited));
+        let error = match give_up {
+            GiveUp::Closed => AcquireError::Closed,
+            GiveUp::LastRound => last().unwrap_or_else(crowded),
+            GiveUp::FoundHeld { free_after } => found().map_or_else(crowded, |nodes| {
+                AcquireError::Contended { waited, expires_in: free_after, nodes }
+            }),
+            GiveUp::Quarantined { remaining } => match last() {
+                Some(AcquireError::NoQuorum { nodes, .. }) => {
+                    AcquireError::Quarantined { waited, remaining, nodes }
+                }
+                Some(error) => error,
+                None => crowded(),
+            },
+            GiveUp::Crowded => crowded(),
+        };
+        self.refuse(error, now);
+    }
+
+    /// Answers that a lease of this process holds the resource, for so long as is known.
+    pub(in crate::engine) fn held_here(self, engine: &Engine, owner: Owner, left: Duration) {
+        let now = engine.now();
+        let waited = now.saturating_since(self.acquisition.started());
+        let nodes = engine.not_asked().of_lease_here(owner);
+        self.refuse(AcquireError::Contended { waited, expires_in: Some(left), nodes }, now);
+    }
+
+    fn refuse(self, error: AcquireError, now: Timestamp) {
         telemetry::not_acquired(self.shown(now), error.outcome(), &error);
         let _ = self.answer.send(Err(error));
     }
 
-    /// Says for what and for whom it waits, once, after a while.
-    pub(super) fn say_for_whom(&mut self, engine: &Engine, now: Timestamp) {
-        let says = self.says_at.take_if(|at| now >= *at);
-        let Some(last) = self.last.as_ref().filter(|_| says.is_some()) else { return };
-        let holder = last.nodes().and_then(Reports::holder);
-        // Without the advice that the error gives, which is for the end of the wait.
-        let met: &dyn Display = match last.nodes() {
-            Some(nodes) => nodes,
-            None => last,
-        };
-        let times = engine.is_waiter_told(self.resource.name(), now);
-        telemetry::still_waiting(self.shown(now), holder.as_deref(), met, times);
+    /// For what and for whom it waits, once, after a while.
+    pub(in crate::engine) fn says_for_whom(
+        &mut self,
+        holder: Option<Owner>,
+        now: Timestamp,
+    ) -> Option<Said> {
+        self.says_at.take_if(|at| now >= *at)?;
+        Some(Said {
+            caller: self.asked.caller.clone(),
+            resource: self.asked.resource.clone(),
+            rounds: self.acquisition.lost_rounds(),
+            waited: now.saturating_since(self.acquisition.started()),
+            holder,
+            last: self.last.clone(),
+        })
     }
 
     /// As it is shown in a log.
@@ -99,6 +176,26 @@ impl Request {
             rounds: self.acquisition.lost_rounds(),
             waited: now.saturating_since(self.acquisition.started()),
         }
+    }
+}
+
+impl Said {
+    /// Tells it. No lock may be held.
+    pub(in crate::engine) fn tell(&self, engine: &Engine, now: Timestamp) {
+        let Self { caller, resource, rounds, waited, holder, last } = self;
+        let asked = Asked { caller, resource, rounds: *rounds, waited: *waited };
+        let nodes = last.as_ref().and_then(|met| met.error.nodes());
+        let named = holder.map(|owner| owner.to_string());
+        // Without the advice that the error gives, which is for the end of the wait.
+        let met: &dyn Display = match (holder, nodes, last) {
+            (Some(_), ..) => &"held by another lease of this process",
+            (None, Some(nodes), _) => nodes,
+            (None, None, Some(met)) => &met.error,
+            (None, None, None) => &"the first in line here has not been answered yet",
+        };
+        let holder = named.or_else(|| nodes.and_then(Reports::holder));
+        let times = engine.is_waiter_told(resource, now);
+        telemetry::still_waiting(asked, holder.as_deref(), met, times);
     }
 }
 
@@ -127,6 +224,11 @@ impl Engine {
                 AcquireError::Contended { waited, expires_in: lost.free_after, nodes }
             }
         }
+    }
+
+    /// Of a request for which no node was asked.
+    pub(crate) fn not_asked(&self) -> Reports {
+        self.reports(&vec![NodeOutcome::NotAsked; self.nodes.len()])
     }
 
     /// One report per node.

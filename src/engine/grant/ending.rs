@@ -38,6 +38,8 @@ impl Grant {
         let Ended { released, token, caller, report } = self.end(engine, number, None)?;
         let answer = engine.release(released, Arc::clone(&self.resource), token, caller, report);
         self.changed.notify_waiters();
+        // Behind the release, which the next round follows on every connection.
+        self.make_room();
         Ok(answer)
     }
 
@@ -50,6 +52,7 @@ impl Grant {
         let _counted = engine.count();
         if self.end(engine, number, Some(LossReason::LeftToExpire)).is_ok() {
             self.changed.notify_waiters();
+            self.make_room();
         }
     }
 

@@ -1,0 +1,202 @@
+//! What the head of a line does between its rounds, and what follows when one is won.
+//!
+//! It carries out what `protocol::Acquisition` decides, and tells those who wait behind it what its rounds have found.
+
+use std::{future::poll_fn, pin::pin, sync::Arc};
+
+use futures::future::{Either, select};
+use tokio::sync::oneshot;
+
+use super::Request;
+use crate::{
+    engine::{
+        Engine, HeldTenure,
+        acquire::Met,
+        line::Head,
+        round::AcquireRound,
+        turns::{Line, Place, Turn},
+    },
+    error::AcquireError,
+    protocol::{LostRound, Next, NodeId, Timestamp, TurnedAway},
+    telemetry::{self, Held, metrics},
+};
+
+/// Where a head goes on.
+pub(super) enum Step {
+    /// Behind a round that is decided.
+    Decided(AcquireRound),
+    /// In a pause, up to this time.
+    Pause(Timestamp),
+}
+
+impl Engine {
+    /// Goes on with a request until it is answered.
+    pub(super) async fn go_on(self: Arc<Self>, mut request: Request, mut step: Step) {
+        loop {
+            let (look_until, at) = match step {
+                Step::Pause(at) => {
+                    // No longer than it may wait at all.
+                    let deadline = request.acquisition.turn_deadline();
+                    (None, deadline.map_or(at, |deadline| at.min(deadline)))
+                }
+                Step::Decided(mut round) => {
+                    let now = round.decided_at();
+                    let Some(lost) = round.lost() else {
+                        self.won(request, &round, now);
+                        return round.settle().await;
+                    };
+                    match self.lost(&mut request, round, lost, now) {
+                        Next::Again { look_until, at } => (look_until, at),
+                        Next::GiveUp(give_up) => return request.give_up(&self, give_up),
+                    }
+                }
+            };
+            if let Some(until) = look_until
+                && let Either::Left(_) =
+                    select(pin!(request.answer.closed()), pin!(self.look_ended(until))).await
+            {
+                return;
+            }
+            if !self.pause_before_round(&mut request, at).await {
+                return;
+            }
+            let turn = match self.next_turn(&mut request).await {
+                Some(Ok(turn)) => turn,
+                Some(Err(reason)) => return request.turned_away(&self, reason),
+                None => return,
+            };
+            if !request.may_begin(&self) {
+                return request.not_begun(&self);
+            }
+            let mut round = AcquireRound::begin(&self, &request, turn);
+            poll_fn(|cx| round.poll_decided(&mut request.answer, cx)).await;
+            step = Step::Decided(round);
+        }
+    }
+
+    /// Takes a lost round, tells those behind of it, and says what follows.
+    fn lost(
+        self: &Arc<Self>,
+        request: &mut Request,
+        round: AcquireRound,
+        lost: LostRound,
+        now: Timestamp,
+    ) -> Next {
+        let (owner, granted) = (round.round.spec().owner, round.round.granted());
+        telemetry::round_lost(request.shown(now), owner, lost.loss, granted);
+        let reports = round.reports();
+        let waited = now.saturating_since(request.acquisition.started());
+        let error = self.error(&round, lost, reports, waited);
+        let met = Arc::new(Met { error, lost, at: now });
+        request.handle_met(&met);
+        // In a task of its own: the next round must not wait for stragglers, nor the releases for the pause.
+        self.spawn(round.settle());
+
+        let traffic = self.traffic(Line::Acquires);
+        let next = request.acquisition.handle_lost_round(
+            lost,
+            traffic,
+            self.round_trip.round_trip(),
+            self.random_byte(),
+            now,
+        );
+        if let Some(head) = &request.head {
+            head.lose(met, request.acquisition.next_round(), traffic);
+        }
+        if let Next::Again { .. } = next
+            && let Some(said) = request.says_for_whom(None, now)
+        {
+            said.tell(self, now);
+        }
+        next
+    }
+
+    /// Hands over what a round has won.
+    pub(super) fn won(
+        self: &Arc<Self>,
+        mut request: Request,
+        round: &AcquireRound,
+        now: Timestamp,
+    ) {
+        let took = now.saturating_since(round.started);
+        self.round_trip.sample(took);
+        metrics::round_won(took);
+        let rounds = request.acquisition.lost_rounds().saturating_add(1);
+        let waited = now.saturating_since(request.acquisition.started());
+        let head = request.head.take();
+        let Some(grant) = round.grant(&request.resource, head.as_ref().map(Head::place)) else {
+            return;
+        };
+        let tenure = grant.tenure();
+        let spec = round.round.spec();
+        let held = Held {
+            caller: &request.asked.caller,
+            resource: &spec.resource,
+            owner: spec.owner,
+            token: tenure.token(),
+        };
+        telemetry::acquired(held, rounds, waited);
+        let registered = grant.register(self);
+        let sharing = head.map(|head| head.win(&grant));
+        let held = HeldTenure::new(tenure, Arc::clone(self));
+        // The caller is answered first, and the stragglers are waited for afterwards. A caller that is gone hands the
+        // grant back: dropping it hands it on to the next in line, or releases it.
+        drop(request.answer.send(if registered { Ok(held) } else { Err(AcquireError::Closed) }));
+        if let Some(sharing) = sharing.filter(|sharing| !sharing.is_empty()) {
+            self.refuse_held_here(sharing, &grant);
+        }
+    }
+
+    /// Ends when the nodes have been looked at again, so that a quorum may vote, or at `until`.
+    async fn look_ended(&self, until: Timestamp) {
+        let mut limit = self.runtime.sleep_until(until);
+        loop {
+            // Made before the nodes are looked at: from then on no change is missed.
+            let changed = pin!(self.fleet.changed.notified());
+            let nodes = (0..self.nodes.len()).map(NodeId::new);
+            if nodes.filter(|node| self.may_vote(*node).is_ok()).count() >= self.quorum.needed() {
+                return;
+            }
+            if let Either::Right(_) = select(changed, &mut limit).await {
+                return;
+            }
+        }
+    }
+
+    /// Pauses until `at`, or until the key is gone, or no more rounds are begun. False says that the caller is gone.
+    async fn pause_before_round(&self, request: &mut Request, at: Timestamp) -> bool {
+        let (closing, freed) = (pin!(self.closing()), pin!(request.resource.freed()));
+        let pause = select(self.runtime.sleep_until(at), select(closing, freed));
+        matches!(select(pin!(request.answer.closed()), pause).await, Either::Right(_))
+    }
+
+    /// A turn for another round. It is at the end of the line: many who wait for one resource must not keep all others
+    /// from theirs. `None` says that the caller is gone.
+    async fn next_turn(
+        self: &Arc<Self>,
+        request: &mut Request,
+    ) -> Option<Result<Turn, TurnedAway>> {
+        let now = self.now();
+        if !request.acquisition.may_begin(now) {
+            return Some(Err(TurnedAway::Late));
+        }
+        if let Some(turn) = self.take_turn(Line::Acquires, now) {
+            return Some(Ok(turn));
+        }
+        let (give, given) = oneshot::channel();
+        // Where nobody takes it, it is given back by being dropped.
+        let start = Box::new(move |turn| drop(give.send(turn)));
+        let deadline = request.acquisition.turn_deadline();
+        let place = self.wait_for_turn(Line::Acquires, deadline, start);
+        let _place = place.map(|place| Place { engine: Arc::clone(self), place });
+        match select(pin!(request.answer.closed()), given).await {
+            Either::Left(_) => None,
+            Either::Right((turn, _)) => Some(turn.unwrap_or(Err(TurnedAway::Closed))),
+        }
+    }
+
+    fn random_byte(&self) -> u8 {
+        let [byte, ..] = self.runtime.random();
+        byte
+    }
+}

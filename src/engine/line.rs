@@ -1,0 +1,187 @@
+//! The line of a resource in this process: who waits for it here, who of them asks the nodes, and who gets it next.
+//!
+//! It carries out what `protocol::Queue` decides. Only the head of a line has a task and speaks to the nodes; whoever
+//! waits behind it is an entry, with one among the timers for its deadline. Whoever is told anything is told without the
+//! lock of the line, since a waker may do anything; that lock is taken inside that of a grant, and around that of the
+//! timers, and never the other way round. A head that ends in whatever way, by a panic too, makes room for the next.
+
+mod heads;
+mod join;
+mod late;
+
+use std::{
+    fmt,
+    sync::{Arc, MutexGuard, Weak},
+    time::Duration,
+};
+
+pub(super) use self::heads::Head;
+use super::{
+    Engine, Grant,
+    acquire::{Met, Request},
+    resources::ResourceSlot,
+};
+use crate::protocol::{GiveUp, OthersWait, Place, Queue, Station, TimerKey, Timestamp};
+
+/// For how long a resource that was waited for here is taken for one that will be waited for again.
+const LATELY: Duration = Duration::from_secs(1);
+
+/// What is known of one resource in this process. It stands under a lock of its own.
+#[derive(Default)]
+pub(super) struct Line {
+    queue: Queue<Box<Waiter>>,
+    /// What is held here, or was last.
+    grant: Weak<Grant>,
+    /// Somebody starts heads already.
+    starting: bool,
+    /// The head is in a round.
+    in_round: bool,
+    /// What the last round has met that was lost, until one is won.
+    met: Option<Arc<Met>>,
+    /// When the head wants to begin its next round.
+    next_round: Timestamp,
+    /// Which place the head has in the line of all acquires, while it waits there for its first turn.
+    turn: Option<(Place, u64)>,
+    /// When somebody stood in line here last.
+    waited_for: Option<Timestamp>,
+    /// Whether other processes wait.
+    others: OthersWait,
+}
+
+/// One who waits in line, or for what a round finds.
+pub(super) struct Waiter {
+    request: Request,
+    timer: Option<TimerKey>,
+    /// What it is told, where it waits in vain.
+    in_vain: Option<GiveUp>,
+}
+
+impl Line {
+    /// What a round is to be asked to win: a token for each lease that may follow, where one is likely to.
+    pub(super) fn is_wanted_here(&self, now: Timestamp) -> bool {
+        let lately = |at: Timestamp| now.saturating_since(at) < LATELY;
+        !self.queue.is_empty() || self.waited_for.is_some_and(lately)
+    }
+
+    pub(super) const fn others(&self) -> OthersWait {
+        self.others
+    }
+
+    pub(super) const fn queue(&mut self) -> &mut Queue<Box<Waiter>> {
+        &mut self.queue
+    }
+}
+
+impl Waiter {
+    /// When it wants to be looked at.
+    fn at(&self) -> Option<Timestamp> {
+        let deadline = self.request.acquisition.turn_deadline();
+        [deadline, self.request.says_at].into_iter().flatten().min()
+    }
+}
+
+/// A place in a line, as whoever awaits the answer has it.
+pub(super) struct Standing {
+    pub(super) engine: Arc<Engine>,
+    pub(super) slot: Arc<ResourceSlot>,
+    pub(super) place: Place,
+}
+
+impl Standing {
+    /// Leaves the line, from wherever in it.
+    pub(super) fn leave(&self) {
+        let Self { engine, slot, place } = self;
+        // In a process that was forked a thread that is not there may have the lock.
+        let line = if engine.is_served() { Some(slot.line()) } else { slot.try_line() };
+        let Some(mut line) = line else { return };
+        let left = line.queue.leave(*place);
+        let turn = line.turn.take_if(|(head, _)| left.is_none() && head == place);
+        drop(line);
+        if let Some(Waiter { timer: Some(timer), .. }) = left.as_deref() {
+            engine.cancel(*timer);
+        }
+        // What waited is dropped behind the locks.
+        drop(left);
+        if let Some((_, turn)) = turn {
+            engine.leave_turns(turn);
+        }
+    }
+}
+
+impl Engine {
+    /// What was won under this place is over, and handed to nobody: whoever is first in line asks the nodes.
+    pub(super) fn station_over(self: &Arc<Self>, slot: &Arc<ResourceSlot>, place: Place) {
+        let is_this = slot.line().queue.handle_over(place);
+        if is_this {
+            self.next_head(slot);
+        }
+    }
+
+    /// Turns away all who wait for any resource. Whoever comes from now on sees that it is closed.
+    pub(super) fn close_lines(&self) {
+        for slot in self.resources.all() {
+            let all = slot.line().queue.take_all();
+            for waiter in all {
+                self.answer(waiter, |request, _| request.give_up(self, GiveUp::Closed));
+            }
+        }
+    }
+
+    /// Nobody runs the engine any more: whoever waits learns that by being dropped. No lock is waited for, since a
+    /// process that was forked has only one of the threads.
+    pub(super) fn abandon_lines(&self) {
+        for slot in self.resources.try_all() {
+            let all = slot.try_line().map(|mut line| line.queue.take_all());
+            drop(all);
+        }
+    }
+
+    /// Those who wanted to know what a round finds are told that it was won here.
+    pub(super) fn refuse_held_here(&self, all: Vec<Box<Waiter>>, grant: &Grant) {
+        let left = grant.left().unwrap_or_default();
+        for waiter in all {
+            self.answer(waiter, |request, _| request.held_here(self, grant.owner(), left));
+        }
+    }
+
+    /// Answers a request that has been taken out of a line. No lock may be held.
+    fn answer(&self, waiter: Box<Waiter>, answer: impl FnOnce(Request, Option<GiveUp>)) {
+        let Waiter { request, timer, in_vain } = *waiter;
+        if let Some(timer) = timer {
+            self.cancel(timer);
+        }
+        answer(request, in_vain);
+    }
+}
+
+impl ResourceSlot {
+    pub(super) fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock()
+    }
+
+    /// Notes for which turn the head waits, so that it leaves that line too when its caller goes away.
+    pub(super) fn handle_turn_waited_for(&self, place: Place, turn: u64) {
+        let mut line = self.line();
+        if line.queue.station() == Station::Asked(place) && !line.in_round {
+            line.turn = Some((place, turn));
+        }
+    }
+
+    fn try_line(&self) -> Option<MutexGuard<'_, Line>> {
+        self.line.try_lock()
+    }
+}
+
+impl fmt::Debug for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Line")
+            .field("waiting", &self.queue.len())
+            .field("station", &self.queue.station())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Who holds a resource here, where somebody does.
+pub(super) fn held_here(line: &Line) -> Option<Arc<Grant>> {
+    matches!(line.queue.station(), Station::Held(_)).then(|| line.grant.upgrade()).flatten()
+}

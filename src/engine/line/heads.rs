@@ -1,0 +1,153 @@
+//! The head of a line: who speaks to the nodes for all who wait behind it.
+//!
+//! It decides who is told of what the head's round has found. There is one head at a time, and the next begins when it
+//! ends, in whatever way: its guard is dropped with its request. Heads are started in a loop and not by each other: a
+//! runtime that refuses every task would otherwise end a thousand of them inside each other.
+
+use std::sync::Arc;
+
+use super::{Line, Waiter};
+use crate::{
+    engine::{
+        Engine, Grant,
+        acquire::{Met, Request},
+        resources::ResourceSlot,
+    },
+    protocol::{Place, Timestamp, Traffic},
+    shield::shielded,
+};
+
+/// Who has it asks the nodes for a resource. Dropping it makes room for the next.
+pub(in crate::engine) struct Head {
+    engine: Arc<Engine>,
+    slot: Arc<ResourceSlot>,
+    place: Place,
+    has_won: bool,
+}
+
+impl Head {
+    pub(super) fn new(engine: &Arc<Engine>, slot: &Arc<ResourceSlot>, place: Place) -> Self {
+        Self { engine: Arc::clone(engine), slot: Arc::clone(slot), place, has_won: false }
+    }
+
+    pub(in crate::engine) const fn place(&self) -> Place {
+        self.place
+    }
+
+    /// A round begins; says how many tokens it is to ask for: one for each lease that it is likely to serve.
+    pub(in crate::engine) fn begin_round(&self, now: Timestamp) -> bool {
+        let mut line = self.slot.line();
+        line.in_round = true;
+        line.turn = None;
+        line.is_wanted_here(now)
+    }
+
+    /// It has won. Those who wanted to know what its round finds are told that the resource is held here.
+    pub(in crate::engine) fn win(mut self, grant: &Arc<Grant>) -> Vec<Box<Waiter>> {
+        self.has_won = true;
+        let mut line = self.slot.line();
+        line.queue.handle_won(self.place);
+        line.grant = Arc::downgrade(grant);
+        (line.in_round, line.met) = (false, None);
+        line.queue.take_sharing()
+    }
+
+    /// Its round is lost, and it goes on at `next`. Those behind who wait in vain, by what it has met, are answered.
+    pub(in crate::engine) fn lose(&self, met: Arc<Met>, next: Timestamp, traffic: Traffic) {
+        let in_vain = {
+            let mut line = self.slot.line();
+            let Line { queue, in_round, met: last, next_round, .. } = &mut *line;
+            *in_round = false;
+            *next_round = next;
+            let in_vain = queue.take_out(|waiter| {
+                let request = &mut waiter.request;
+                request.handle_met(&met);
+                waiter.in_vain =
+                    request.acquisition.handle_shared_round(met.lost, traffic, next, met.at);
+                waiter.in_vain.is_some()
+            });
+            *last = Some(met);
+            in_vain
+        };
+        for waiter in in_vain {
+            self.engine.answer(waiter, |request, in_vain| {
+                if let Some(give_up) = in_vain {
+                    request.give_up(&self.engine, give_up);
+                }
+            });
+        }
+    }
+}
+
+impl Drop for Head {
+    fn drop(&mut self) {
+        if self.has_won {
+            return;
+        }
+        let Self { engine, slot, place, .. } = self;
+        if !engine.is_served() {
+            // Nobody is left who could be the next.
+            engine.abandon_lines();
+            return;
+        }
+        {
+            let mut line = slot.line();
+            if line.queue.handle_over(*place) {
+                (line.in_round, line.turn) = (false, None);
+            }
+        }
+        // It may be dropped by a panic, and a second one would end the process.
+        shielded(|| engine.next_head(slot));
+    }
+}
+
+impl Engine {
+    /// Starts who is next to ask the nodes for this resource, if anybody is.
+    pub(in crate::engine) fn next_head(self: &Arc<Self>, slot: &Arc<ResourceSlot>) {
+        let mut starting = Starting { slot, ended: true };
+        loop {
+            let (place, waiter, pause_until) = {
+                let mut line = slot.line();
+                if starting.ended && line.starting {
+                    // Whoever is at it sees what has changed.
+                    return;
+                }
+                let next = line.queue.next_to_ask();
+                line.starting = next.is_some();
+                starting.ended = next.is_none();
+                let Some((place, waiter)) = next else { return };
+                let pause_until = line.met.is_some().then_some(line.next_round);
+                (place, waiter, pause_until)
+            };
+            let Waiter { mut request, timer, .. } = *waiter;
+            if let Some(timer) = timer {
+                self.cancel(timer);
+            }
+            request.head = Some(Head::new(self, slot, place));
+            shielded(|| self.begin(request, pause_until));
+        }
+    }
+
+    /// A request that is the head of its line begins: with a round, or with what is left of the pause of the head before.
+    pub(super) fn begin(self: &Arc<Self>, request: Request, pause_until: Option<Timestamp>) {
+        let now = self.now();
+        match pause_until.filter(|until| *until > now) {
+            Some(until) => request.pause_first(self, until),
+            None => request.ask(self, now),
+        }
+    }
+}
+
+/// Somebody starts heads. When that comes to a bad end, the next one goes on with it.
+struct Starting<'a> {
+    slot: &'a ResourceSlot,
+    ended: bool,
+}
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.slot.line().starting = false;
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Who comes to a line: the first asks the nodes, the others wait.
+//!
+//! It decides what a request for one round gets without asking: where the resource is held here it is told so, where the
+//! head pauses what the head has found last, and where a round is under way what that finds. None of them sends anything,
+//! nor stands before anybody.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{Head, Standing, Waiter, held_here};
+use crate::{
+    engine::{
+        Engine, Grant,
+        acquire::{Met, Request},
+        renewals::Timed,
+        resources::ResourceSlot,
+    },
+    protocol::{GiveUp, Place, Timestamp, TurnedAway, WaitPolicy, Wakeup},
+};
+
+/// What becomes of a request that has come.
+enum Joined {
+    /// It is the head.
+    Asks(Place, Request),
+    /// It waits.
+    Waits(Place, Wakeup),
+    /// It does not wait, and this lease of the process is in its way.
+    Held(Arc<Grant>, Request),
+    /// It does not wait, and others do, who have found this.
+    Known(Arc<Met>, Request),
+    /// No more are begun.
+    Closed(Request),
+}
+
+impl Engine {
+    /// Takes its place, or begins at once; `None` says that it has been answered.
+    pub(in crate::engine) fn join(
+        self: &Arc<Self>,
+        slot: &Arc<ResourceSlot>,
+        mut request: Request,
+        now: Timestamp,
+    ) -> Option<Standing> {
+        loop {
+            match self.joined(slot, request, now) {
+                Joined::Asks(place, mut asks) => {
+                    asks.head = Some(Head::new(self, slot, place));
+                    asks.ask(self, now);
+                    return Some(self.standing(slot, place));
+                }
+                Joined::Waits(place, wakeup) => {
+                    // Without the lock: it may spawn a task on a runtime that is the user's code.
+                    self.wake(wakeup);
+                    return Some(self.standing(slot, place));
+                }
+                Joined::Held(grant, refused) => {
+                    if let Ok(left) = grant.left() {
+                        refused.held_here(self, grant.owner(), left);
+                        return None;
+                    }
+                    // Its time is up, which has just been told: somebody may ask.
+                    request = refused;
+                }
+                Joined::Known(met, mut refused) => {
+                    refused.handle_met(&met);
+                    refused.acquisition.handle_known(met.lost, met.at);
+                    refused.turned_away(self, TurnedAway::Late);
+                    return None;
+                }
+                Joined::Closed(refused) => {
+                    refused.give_up(self, GiveUp::Closed);
+                    return None;
+                }
+            }
+        }
+    }
+
+    fn joined(
+        self: &Arc<Self>,
+        slot: &Arc<ResourceSlot>,
+        mut request: Request,
+        now: Timestamp,
+    ) -> Joined {
+        let mut line = slot.line();
+        // Asked under the lock: whoever closes looks through the lines afterwards.
+        if self.is_closed() {
+            return Joined::Closed(request);
+        }
+        if let Some(place) = line.queue.ask() {
+            return Joined::Asks(place, request);
+        }
+        let is_single = request.asked.wait_policy == WaitPolicy::OneRound;
+        if is_single && let Some(grant) = held_here(&line) {
+            return Joined::Held(grant, request);
+        }
+        if let Some(met) = &line.met {
+            if is_single && !line.in_round && met.lost.found_held() {
+                return Joined::Known(Arc::clone(met), request);
+            }
+            request.handle_met(met);
+            request.acquisition.handle_known(met.lost, met.at);
+        }
+        let waiter = Box::new(Waiter { request, timer: None, in_vain: None });
+        let at = waiter.at();
+        let place = if is_single { line.queue.share(waiter) } else { line.queue.stand(waiter) };
+        if !is_single {
+            line.waited_for = line.waited_for.max(Some(now));
+        }
+        let Some(at) = at else { return Joined::Waits(place, Wakeup::Silent) };
+        let timed = Timed::Waiter(Arc::downgrade(slot), place);
+        let (key, wakeup) = self.schedule(timed, None, at, Duration::ZERO);
+        if let Some(waiter) = line.queue.get_mut(place) {
+            waiter.timer = Some(key);
+        }
+        Joined::Waits(place, wakeup)
+    }
+
+    fn standing(self: &Arc<Self>, slot: &Arc<ResourceSlot>, place: Place) -> Standing {
+        Standing { engine: Arc::clone(self), slot: Arc::clone(slot), place }
+    }
+}

@@ -1,0 +1,174 @@
+//! A grant that is handed on: H1 to H5, each by name, and random rows.
+//!
+//! Goal: no lease begins under a grant that may not hold, with a token that is not its own, or for longer than others may
+//! be kept waiting. Method: one row at the moments at which the decision turns.
+
+use quorlock::protocol::{
+    Drift, ExtendOutcome, FencingToken, LeaseAction, Lifecycle, LossReason, MOST_IN_A_ROW,
+    NotHandedOn, Offer, OthersWait, RenewalPolicy, Row, TokenRange, Wanted, turn_of,
+};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+
+use super::*;
+
+const MS: Duration = Duration::from_millis(1);
+const TURN: Duration = Duration::from_millis(10);
+const WANTED: Wanted = Wanted { ttl: TTL, min_validity: Duration::ZERO };
+
+/// Of a grant that was won at the start.
+fn lifecycle() -> Lifecycle {
+    let deadline = start().saturating_add(TTL - Drift::default().of(TTL));
+    Lifecycle::new(start(), deadline, TTL, Drift::default(), RenewalPolicy::default())
+}
+
+const fn offer(lifecycle: &Lifecycle, now: Timestamp) -> Offer<'_> {
+    Offer { lifecycle, is_kept: false, others: OthersWait::Unknown, turn: TURN, now }
+}
+
+fn tokens(last: u64, count: u64) -> Option<TokenRange> {
+    Some(TokenRange::ending_with(FencingToken::new(last), count))
+}
+
+const fn token(number: u64) -> Option<FencingToken> {
+    Some(FencingToken::new(number))
+}
+
+#[test]
+fn h1_tokens_are_those_of_the_range_in_order_and_each_is_used_once() {
+    let lifecycle = lifecycle();
+    let (mut row, first) = Row::begin(tokens(103, 4), start());
+    assert_eq!(first, token(100));
+    for number in 101..=103 {
+        assert_eq!(row.next(&offer(&lifecycle, at(1)), WANTED), Ok(token(number)));
+    }
+    assert_eq!(row.next(&offer(&lifecycle, at(1)), WANTED), Err(NotHandedOn::Tokens));
+    assert_eq!(row.leases(), 4);
+    // Of one token nothing is left.
+    let (mut row, first) = Row::begin(tokens(7, 1), start());
+    assert_eq!(first, token(7));
+    assert_eq!(row.next(&offer(&lifecycle, at(1)), WANTED), Err(NotHandedOn::Tokens));
+    // In classic mode there are none.
+    let (mut row, first) = Row::begin(None, start());
+    assert_eq!((first, row.next(&offer(&lifecycle, at(1)), WANTED)), (None, Ok(None)));
+}
+
+#[test]
+fn h2_a_grant_that_is_lost_or_about_to_be_is_not_handed_on() {
+    let next = |lifecycle: &Lifecycle, now| {
+        let (mut row, _) = Row::begin(None, now);
+        row.next(&offer(lifecycle, now), WANTED)
+    };
+    let ending = Err(NotHandedOn::Ending);
+    let mut over = lifecycle();
+    over.handle_ended(LossReason::ShutDown);
+    assert_eq!(next(&over, at(1)), ending);
+    // Its renewal is in doubt.
+    let mut doubtful = lifecycle();
+    assert_eq!(doubtful.handle_timeout(at(3_400)), Some(LeaseAction::Extend));
+    assert_eq!(next(&doubtful, at(3_400)), Ok(None), "it is under way");
+    doubtful.handle_extension(ExtendOutcome::InDoubt, at(3_500));
+    assert_eq!(next(&doubtful, at(3_500)), ending);
+    doubtful.handle_extension(ExtendOutcome::Extended(at(13_000)), at(3_600));
+    assert_eq!(next(&doubtful, at(3_600)), Ok(None), "and now it is not");
+    // The warning is due, whether or not it has been told.
+    assert_eq!(next(&lifecycle(), at(6_700)), ending);
+    // Half of 9898 ms must be left.
+    assert_eq!(next(&lifecycle(), at(4_949)), Ok(None));
+    assert_eq!(next(&lifecycle(), at(4_950)), Err(NotHandedOn::TooLittleLeft));
+    // And what was asked for at least.
+    let least = |left, now| {
+        let (mut row, _) = Row::begin(None, now);
+        row.next(&offer(&lifecycle(), now), Wanted { min_validity: left, ..WANTED })
+    };
+    assert_eq!(least(9_000 * MS, at(898)), Ok(None));
+    assert_eq!(least(9_000 * MS, at(899)), Err(NotHandedOn::TooLittleLeft));
+    // Half of a longer ttl, too.
+    let longer = |ttl| {
+        let (mut row, _) = Row::begin(None, start());
+        row.next(&offer(&lifecycle(), start()), Wanted { ttl, ..WANTED })
+    };
+    assert_eq!(longer(2 * TTL - 200 * MS), Ok(None));
+    assert_eq!(longer(2 * TTL + 10 * MS), Err(NotHandedOn::TooLittleLeft));
+}
+
+#[test]
+fn h3_keys_that_live_for_longer_than_was_asked_for_serve_nobody() {
+    let (mut row, _) = Row::begin(None, start());
+    let wanted = Wanted { ttl: TTL - MS, ..WANTED };
+    assert_eq!(row.next(&offer(&lifecycle(), at(1)), wanted), Err(NotHandedOn::Shorter));
+    assert_eq!(row.next(&offer(&lifecycle(), at(1)), WANTED), Ok(None));
+}
+
+#[test]
+fn h4_while_others_wait_or_may_the_row_ends_after_a_turn_and_after_64_leases_in_any_case() {
+    let lifecycle = lifecycle();
+    let next =
+        |row: &mut Row, others, now| row.next(&Offer { others, ..offer(&lifecycle, now) }, WANTED);
+    for others in [OthersWait::Unknown, OthersWait::Somebody] {
+        let (mut row, _) = Row::begin(tokens(1_000, 64), start());
+        assert!(next(&mut row, others, at(9)).is_ok());
+        assert_eq!(next(&mut row, others, at(10)), Err(NotHandedOn::Turn));
+        assert!(next(&mut row, OthersWait::Nobody, at(10)).is_ok(), "nobody is kept waiting");
+    }
+    for others in [OthersWait::Unknown, OthersWait::Nobody, OthersWait::Somebody] {
+        for tokens in [None, tokens(1_000, 64), tokens(1_000, 100)] {
+            let (mut row, _) = Row::begin(tokens, start());
+            let handed_on = std::iter::from_fn(|| next(&mut row, others, at(1)).ok()).count();
+            assert_eq!(handed_on as u64, MOST_IN_A_ROW - 1);
+            assert_eq!(next(&mut row, others, at(1)), Err(NotHandedOn::Turn));
+        }
+    }
+    assert_eq!([None, Some(MS / 10), Some(2 * MS)].map(turn_of), [TURN, TURN, 40 * MS]);
+}
+
+#[test]
+fn h5_what_keeps_others_out_keeps_out_those_of_this_process() {
+    let lifecycle = lifecycle();
+    let (mut row, _) = Row::begin(None, start());
+    let kept = Offer { is_kept: true, ..offer(&lifecycle, at(1)) };
+    assert_eq!(row.next(&kept, WANTED), Err(NotHandedOn::Kept));
+    assert_eq!(row.next(&offer(&lifecycle, at(1)), WANTED), Ok(None));
+}
+
+/// Leases of random length, renewals that succeed or do not, holders with wishes of their own.
+#[test]
+fn random_rows_begin_no_lease_that_a_new_round_would_not_have_been_as_good_for() {
+    let mut handed_on = 0;
+    for seed in 0..2_000 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let mut lifecycle = lifecycle();
+        let count = random.random_range(1..=64);
+        let (mut row, first) = Row::begin(tokens(5_000, count), start());
+        let (mut last, mut now, mut ttl) = (first.unwrap(), start(), TTL);
+        assert_eq!(last.get(), 5_001 - count);
+        loop {
+            now = now.saturating_add(Duration::from_micros(random.random_range(0..400_000)));
+            while let Some(action) = lifecycle.handle_timeout(now) {
+                if action == LeaseAction::Extend && random.random_bool(0.7) {
+                    let deadline = now.saturating_add(ttl - Drift::default().of(ttl));
+                    lifecycle.handle_extension(ExtendOutcome::Extended(deadline), now);
+                }
+            }
+            let wanted = Wanted {
+                ttl: Duration::from_millis(random.random_range(9_500..12_000)),
+                min_validity: Duration::from_millis(random.random_range(0..9_000)),
+            };
+            let others = [OthersWait::Unknown, OthersWait::Nobody][random.random_range(0..2)];
+            let offer = Offer { others, turn: 300 * MS, ..offer(&lifecycle, now) };
+            let Ok(token) = row.next(&offer, wanted) else { break };
+            handed_on += 1;
+            let token = token.unwrap();
+            assert!(token > last && token.get() <= 5_000, "{seed}");
+            last = token;
+            let left = lifecycle.deadline().saturating_since(now);
+            assert!(lifecycle.lost().is_none() && left >= wanted.min_validity, "{seed}");
+            assert!(wanted.ttl >= ttl && left >= wanted.ttl.mul_f64(0.48), "{seed}");
+            let deadline = lifecycle.deadline();
+            lifecycle.handle_tenure(wanted.ttl, RenewalPolicy::default(), now);
+            assert_eq!(lifecycle.deadline(), deadline, "a hand-over moves no deadline");
+            ttl = wanted.ttl;
+        }
+    }
+    println!("{handed_on} hand-overs");
+    assert!(handed_on > 1_000);
+}
