@@ -257,7 +257,6 @@ impl Acquire {
             ttl,
             min_validity,
             wait_policy: self.wait_policy,
-            count: 1,
             through_outages: self.through_outages,
             renewal: self.renewal,
             caller: Caller::current(),

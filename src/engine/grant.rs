@@ -7,6 +7,7 @@
 //! inside this one and never the other way round; so is that of the footprint.
 
 mod ending;
+mod handing;
 mod tenure;
 
 use std::{
@@ -31,13 +32,19 @@ use crate::{
     lock::Lock,
     protocol::{
         ExtendOutcome, FencingToken, LeaseAction, Lifecycle, LossReason, NodeId, Note, Owner,
-        Place, Resource, TimerKey, Timestamp, Wakeup, validity,
+        Place, Resource, Row, TimerKey, Timestamp, Wakeup, validity,
     },
     telemetry::{self, Caller, Held},
 };
 
-/// Ends with how a release went.
-pub(crate) type ReleaseAnswer = oneshot::Receiver<Result<(), ReleaseError>>;
+/// How a release goes.
+#[derive(Debug)]
+pub(crate) enum ReleaseAnswer {
+    /// The next lease has begun under the grant: nothing is to be confirmed.
+    HandedOn,
+    /// Ends with how it went.
+    Asked(oneshot::Receiver<Result<(), ReleaseError>>),
+}
 
 /// A resource that is held, or was.
 pub(crate) struct Grant {
@@ -64,6 +71,8 @@ struct State {
     released: bool,
     /// Whose time it is, or was last.
     current: Current,
+    /// How often it has been handed on, and may be.
+    row: Row,
     /// Its place among the leases that are held.
     place: Option<HeldPlace>,
 }
@@ -81,6 +90,7 @@ pub(super) struct Granted {
     pub(super) owner: Owner,
     pub(super) token: Option<FencingToken>,
     pub(super) note: Option<Note>,
+    pub(super) row: Row,
     pub(super) station: Option<Place>,
 }
 
@@ -88,7 +98,7 @@ impl Grant {
     pub(super) fn new(
         engine: &Arc<Engine>,
         resource: Arc<ResourceSlot>,
-        Granted { owner, token, note, station }: Granted,
+        Granted { owner, token, note, row, station }: Granted,
         lifecycle: Lifecycle,
         footprint: Arc<SharedFootprint>,
         caller: Caller,
@@ -101,6 +111,7 @@ impl Grant {
             warning: None,
             released: false,
             current: Current::first(token, caller, keeps_until),
+            row,
             place: None,
         };
         Arc::new(Self {

@@ -20,8 +20,9 @@ use super::{
     Engine, Grant,
     acquire::{Met, Request},
     resources::ResourceSlot,
+    round::AcquireSpec,
 };
-use crate::protocol::{GiveUp, OthersWait, Place, Queue, Station, TimerKey, Timestamp};
+use crate::protocol::{GiveUp, OthersWait, Place, Queue, Station, TimerKey, Timestamp, Wanted};
 
 /// For how long a resource that was waited for here is taken for one that will be waited for again.
 const LATELY: Duration = Duration::from_secs(1);
@@ -38,8 +39,8 @@ pub(super) struct Line {
     in_round: bool,
     /// What the last round has met that was lost, until one is won.
     met: Option<Arc<Met>>,
-    /// When the head wants to begin its next round.
-    next_round: Timestamp,
+    /// Before when no head begins a round.
+    not_before: Option<Timestamp>,
     /// Which place the head has in the line of all acquires, while it waits there for its first turn.
     turn: Option<(Place, u64)>,
     /// When somebody stood in line here last.
@@ -57,22 +58,50 @@ pub(super) struct Waiter {
 }
 
 impl Line {
-    /// What a round is to be asked to win: a token for each lease that may follow, where one is likely to.
-    pub(super) fn is_wanted_here(&self, now: Timestamp) -> bool {
-        let lately = |at: Timestamp| now.saturating_since(at) < LATELY;
+    /// Whether somebody waits for it here, or has lately. A resource that nobody waits for is asked for as ever: it costs
+    /// no more tokens than leases.
+    fn is_wanted_here(&self, engine: &Engine) -> bool {
+        let lately = |at: Timestamp| engine.now().saturating_since(at) < LATELY;
         !self.queue.is_empty() || self.waited_for.is_some_and(lately)
     }
+}
 
+impl Line {
+    /// Whether nobody stands in line for what is held under this place.
+    pub(super) fn is_deserted(&self, station: Place) -> bool {
+        self.queue.first(station).is_none()
+    }
+
+    /// What the first in line asks for; an error where its time is up.
+    pub(super) fn wanted_next(&self, station: Place, now: Timestamp) -> Option<Result<Wanted, ()>> {
+        let waiter = self.queue.first(station)?;
+        let deadline = waiter.request.acquisition.turn_deadline();
+        let asked = waiter.asked();
+        let wanted = Wanted { ttl: asked.ttl, min_validity: asked.min_validity };
+        Some(if deadline.is_none_or(|deadline| now < deadline) { Ok(wanted) } else { Err(()) })
+    }
+
+    /// Takes out the first in line.
+    pub(super) fn hand_on(&mut self, station: Place) -> Option<Box<Waiter>> {
+        self.queue.hand_on(station).map(|(_, waiter)| waiter)
+    }
+
+    /// Whether other processes wait, as far as the nodes have said.
     pub(super) const fn others(&self) -> OthersWait {
         self.others
     }
 
-    pub(super) const fn queue(&mut self) -> &mut Queue<Box<Waiter>> {
-        &mut self.queue
+    /// The next head begins no round before then.
+    pub(super) fn rest_until(&mut self, until: Timestamp) {
+        self.not_before = self.not_before.max(Some(until));
     }
 }
 
 impl Waiter {
+    pub(super) const fn asked(&self) -> &AcquireSpec {
+        &self.request.asked
+    }
+
     /// When it wants to be looked at.
     fn at(&self) -> Option<Timestamp> {
         let deadline = self.request.acquisition.turn_deadline();
@@ -144,8 +173,14 @@ impl Engine {
         }
     }
 
+    /// One whose time was up when a grant might have been handed on to it.
+    pub(super) fn turn_away_late_waiter(&self, waiter: Box<Waiter>, grant: &Grant) {
+        let left = grant.left().unwrap_or_default();
+        self.answer(waiter, |request, _| request.held_here(self, grant.owner(), left));
+    }
+
     /// Answers a request that has been taken out of a line. No lock may be held.
-    fn answer(&self, waiter: Box<Waiter>, answer: impl FnOnce(Request, Option<GiveUp>)) {
+    pub(super) fn answer(&self, waiter: Box<Waiter>, answer: impl FnOnce(Request, Option<GiveUp>)) {
         let Waiter { request, timer, in_vain } = *waiter;
         if let Some(timer) = timer {
             self.cancel(timer);

@@ -30,7 +30,6 @@ fn acquire(engine: &Arc<Engine>, resource: &str) -> Lease {
         ttl: TTL,
         min_validity: Duration::ZERO,
         wait_policy: WaitPolicy::For(Duration::from_secs(10)),
-        count: 1,
         through_outages: false,
         renewal: RenewalPolicy::default(),
         caller: Caller::default(),

@@ -18,6 +18,7 @@ use super::{
     fanout::{Fanout, Progress},
     footprint::{Released, SharedFootprint},
     grant::Granted,
+    line::Head,
     resources::ResourceSlot,
     turns::Turn,
 };
@@ -25,8 +26,8 @@ use crate::{
     error::{AcquireError, NodeOutcome, Reports},
     node::NodeError,
     protocol::{
-        Failure, Lifecycle, LostRound, NodeId, Owner, Place, RenewalPolicy, Reply, Resource, Round,
-        RoundLoss, RoundSpec, Timestamp, Verdict, WaitPolicy,
+        Failure, Lifecycle, LostRound, MOST_IN_A_ROW, NodeId, Owner, Place, RenewalPolicy, Reply,
+        Resource, Round, RoundLoss, RoundSpec, Row, Timestamp, Verdict, WaitPolicy,
     },
     telemetry::{Caller, metrics},
 };
@@ -39,8 +40,6 @@ pub(crate) struct AcquireSpec {
     pub(crate) ttl: Duration,
     pub(crate) min_validity: Duration,
     pub(crate) wait_policy: WaitPolicy,
-    /// How many fencing tokens a round asks for, where all nodes count them.
-    pub(crate) count: u64,
     pub(crate) through_outages: bool,
     pub(crate) renewal: RenewalPolicy,
     /// In which span it was asked for.
@@ -74,13 +73,13 @@ impl AcquireRound {
         let mut spec = RoundSpec::new(asked.resource.clone(), owner, asked.ttl);
         spec.drift = engine.config.drift();
         spec.min_validity = asked.min_validity;
-        spec.count = if engine.counts_ranges { asked.count } else { 1 };
+        let several = request.head.as_ref().is_some_and(Head::begin_round);
+        spec.count = if several && engine.counts_ranges { MOST_IN_A_ROW } else { 1 };
         spec.hint = engine.hint(spec.count);
         spec.marks = engine.marks();
         spec.note = engine.note();
         // Read before the first send: validity counts from here.
         let started = engine.now();
-        let _several = request.head.as_ref().is_some_and(|head| head.begin_round(started));
         turn.begin(started);
         let mut round = Self {
             round: Round::acquire(engine.quorum, spec, started),
@@ -230,15 +229,11 @@ impl AcquireRound {
         let spec = self.round.spec();
         let lifecycle =
             Lifecycle::new(self.started, self.round.deadline(), spec.ttl, spec.drift, self.renewal);
+        let (row, token) = Row::begin(self.round.tokens(), self.started);
         let grant = Grant::new(
             &self.engine,
             Arc::clone(resource),
-            Granted {
-                owner: spec.owner,
-                token: self.round.token(),
-                note: spec.note.clone(),
-                station,
-            },
+            Granted { owner: spec.owner, token, note: spec.note.clone(), row, station },
             lifecycle,
             Arc::clone(footprint),
             self.caller.clone(),

@@ -89,7 +89,11 @@ impl Future for Release {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { answer, shield } = &mut *self;
         match answer {
-            Ok(waiting) => shield.poll(Pin::new(waiting), cx).map(|result| {
+            Ok(ReleaseAnswer::HandedOn) => {
+                *answer = Err(None);
+                Poll::Ready(Ok(()))
+            }
+            Ok(ReleaseAnswer::Asked(waiting)) => shield.poll(Pin::new(waiting), cx).map(|result| {
                 *answer = Err(None);
                 result.unwrap_or(Err(ReleaseError::RuntimeEnded))
             }),

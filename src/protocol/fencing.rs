@@ -185,27 +185,3 @@ impl fmt::Display for InvalidToken {
 }
 
 impl core::error::Error for InvalidToken {}
-
-/// The tokens that a round has won, in order. Its leases take one each.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct TokenRange {
-    next: FencingToken,
-    last: FencingToken,
-}
-
-impl TokenRange {
-    /// The range of `count` tokens that ends with `last`.
-    pub const fn ending_with(last: FencingToken, count: u64) -> Self {
-        let next = FencingToken(last.0.saturating_sub(count.saturating_sub(1)));
-        Self { next, last }
-    }
-
-    /// Takes the next one.
-    pub fn next(&mut self) -> Option<FencingToken> {
-        let next = self.next;
-        (next <= self.last).then(|| {
-            self.next = FencingToken(next.0 + 1);
-            next
-        })
-    }
-}

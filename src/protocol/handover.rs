@@ -17,6 +17,7 @@
 //!   by them.
 //! - **H4** While others wait, or may wait, a grant is handed on at most 63 times, and not once its row has lasted for a
 //!   turn. While nobody does, the range is the bound.
+//!   Who then asks again rests for a moment where it is not known whether others wait, so that they may come in between.
 //! - **H5** What keeps others out for a while keeps out those of this process, too.
 //!
 //! They are tested, each by name, in `tests/protocol/handover.rs`.
@@ -99,6 +100,19 @@ pub enum NotHandedOn {
 /// For how long a process may hand a grant on while others wait: 20 round trips, and 10 ms at least.
 pub fn turn(round_trip: Option<Duration>) -> Duration {
     round_trip.map_or(SHORTEST_TURN, |trip| trip.saturating_mul(ROUND_TRIPS).max(SHORTEST_TURN))
+}
+
+/// How long those of this process rest before they ask for a grant that has been given back because others may wait:
+/// about an eighth of a turn, by the fraction of a millisecond that the clock shows. Where the nodes know who waits they
+/// see to that.
+pub fn rest(why: NotHandedOn, others: OthersWait, turn: Duration, now: Timestamp) -> Duration {
+    match (why, others) {
+        (NotHandedOn::Turn | NotHandedOn::Tokens, OthersWait::Unknown) => {
+            let share = now.since_origin().subsec_micros() % 1000;
+            (turn / 16).saturating_add((turn / 8).saturating_mul(share) / 1000)
+        }
+        _ => Duration::ZERO,
+    }
 }
 
 /// The leases of one grant, one after the other.

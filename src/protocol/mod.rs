@@ -64,7 +64,9 @@ pub use admission::{
 pub use command::{Cause, Command, Denial, Failure, Mark, NodeId, Reply};
 pub use fencing::{FencingToken, InvalidToken, TokenRange};
 pub use footprint::{Footprint, ReleaseOrder, UnconfirmedRelease};
-pub use handover::{MOST_IN_A_ROW, NotHandedOn, Offer, OthersWait, Row, Wanted, turn as turn_of};
+pub use handover::{
+    MOST_IN_A_ROW, NotHandedOn, Offer, OthersWait, Row, Wanted, rest, turn as turn_of,
+};
 pub use holder::{Finding, KeyHolder, Sighting};
 pub use lifecycle::{ExtendOutcome, LeaseAction, Lifecycle, LossReason, RenewalPolicy};
 pub use line::{ClientId, InvalidClientId, LineHint, Stand, Ticket};

@@ -122,7 +122,7 @@ pub(crate) fn begin() {
         let outcomes = ["won", "contended", "no_quorum", "too_late"];
         begin("quorlock_rounds_total", "outcome", &outcomes);
         begin("quorlock_renewals_total", "result", &["extended", "in_doubt", "lost"]);
-        let results = ["confirmed", "already_ended", "unconfirmed"];
+        let results = ["confirmed", "handed_on", "already_ended", "unconfirmed"];
         begin("quorlock_releases_total", "result", &results);
         record!(gauge.increment(0.0), "quorlock_leases_held");
     }
@@ -188,7 +188,7 @@ pub(crate) fn renewed(outcome: ExtendOutcome) {
     record!(counter.increment(1), "quorlock_renewals_total", "result" => result);
 }
 
-/// A release is decided: by a quorum, because the lease was over already, or not at all.
+/// A release is decided: by a quorum, by a hand-over, because the lease was over already, or not at all.
 pub(crate) fn released(result: &'static str) {
     record!(counter.increment(1), "quorlock_releases_total", "result" => result);
 }

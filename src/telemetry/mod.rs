@@ -285,6 +285,13 @@ pub(crate) fn released(held: Held<'_>, confirmed: usize) {
     event_for!(held.caller, DEBUG, %resource, %owner, token, confirmed, "released");
 }
 
+/// A lease was released, and the next one of this process has begun under its grant.
+pub(crate) fn handed_on(held: Held<'_>) {
+    let Held { resource, owner, .. } = held;
+    let token = held.token();
+    event_for!(held.caller, DEBUG, %resource, %owner, token, handed_on = true, "released");
+}
+
 pub(crate) fn release_queued(shown: NodeShown<'_>, resource: &Resource, owner: Owner, times: u64) {
     let NodeShown { node, address } = shown;
     event!(WARN, node = node.index(), address, %resource, %owner, times, "release kept for later");

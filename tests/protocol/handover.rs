@@ -26,7 +26,7 @@ const fn offer(lifecycle: &Lifecycle, now: Timestamp) -> Offer<'_> {
 }
 
 fn tokens(last: u64, count: u64) -> Option<TokenRange> {
-    Some(TokenRange::ending_with(FencingToken::new(last), count))
+    Some(TokenRange::ending_at(FencingToken::new(last), count))
 }
 
 const fn token(number: u64) -> Option<FencingToken> {

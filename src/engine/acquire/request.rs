@@ -7,7 +7,7 @@ use std::{fmt::Display, sync::Arc, time::Duration};
 
 use crate::{
     engine::{
-        Engine, NodeSlot,
+        Engine, HeldTenure, NodeSlot,
         line::Head,
         resources::ResourceSlot,
         round::{AcquireRound, AcquireSpec, Answer},
@@ -144,6 +144,11 @@ impl Request {
         let waited = now.saturating_since(self.acquisition.started());
         let nodes = engine.not_asked().of_lease_here(owner);
         self.refuse(AcquireError::Contended { waited, expires_in: Some(left), nodes }, now);
+    }
+
+    /// Answers that it has been granted; where its caller has gone, that is dropped.
+    pub(in crate::engine) fn grant(self, held: HeldTenure) {
+        drop(self.answer.send(Ok(held)));
     }
 
     fn refuse(self, error: AcquireError, now: Timestamp) {

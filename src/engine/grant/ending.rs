@@ -25,13 +25,16 @@ struct Ended {
 impl Grant {
     /// Starts the release, once, if there is anybody to carry it out.
     pub(super) fn release(
-        &self,
+        self: &Arc<Self>,
         engine: &Arc<Engine>,
         number: u64,
     ) -> Result<ReleaseAnswer, ReleaseError> {
         // Asked before any lock is taken: in a forked process a thread that is not there may have it.
         if !engine.is_served() {
             return Err(ReleaseError::RuntimeEnded);
+        }
+        if self.hand_on(engine, number) {
+            return Ok(ReleaseAnswer::HandedOn);
         }
         // From before it is out of the list: a shutdown that waits for both finds one of them.
         let _counted = engine.count();
@@ -40,7 +43,7 @@ impl Grant {
         self.changed.notify_waiters();
         // Behind the release, which the next round follows on every connection.
         self.make_room();
-        Ok(answer)
+        Ok(ReleaseAnswer::Asked(answer))
     }
 
     /// Ends it without a release: the keys that stand expire. A restore that is under way is undone all the same.

@@ -34,12 +34,12 @@ impl Head {
         self.place
     }
 
-    /// A round begins; says how many tokens it is to ask for: one for each lease that it is likely to serve.
-    pub(in crate::engine) fn begin_round(&self, now: Timestamp) -> bool {
+    /// A round begins; says whether it is to ask for several tokens, one for each lease that is likely to follow.
+    pub(in crate::engine) fn begin_round(&self) -> bool {
         let mut line = self.slot.line();
         line.in_round = true;
         line.turn = None;
-        line.is_wanted_here(now)
+        line.is_wanted_here(&self.engine)
     }
 
     /// It has won. Those who wanted to know what its round finds are told that the resource is held here.
@@ -48,7 +48,7 @@ impl Head {
         let mut line = self.slot.line();
         line.queue.handle_won(self.place);
         line.grant = Arc::downgrade(grant);
-        (line.in_round, line.met) = (false, None);
+        (line.in_round, line.met, line.not_before) = (false, None, None);
         line.queue.take_sharing()
     }
 
@@ -56,9 +56,9 @@ impl Head {
     pub(in crate::engine) fn lose(&self, met: Arc<Met>, next: Timestamp, traffic: Traffic) {
         let in_vain = {
             let mut line = self.slot.line();
-            let Line { queue, in_round, met: last, next_round, .. } = &mut *line;
+            let Line { queue, in_round, met: last, not_before, .. } = &mut *line;
             *in_round = false;
-            *next_round = next;
+            *not_before = Some(next);
             let in_vain = queue.take_out(|waiter| {
                 let request = &mut waiter.request;
                 request.handle_met(&met);
@@ -116,8 +116,7 @@ impl Engine {
                 line.starting = next.is_some();
                 starting.ended = next.is_none();
                 let Some((place, waiter)) = next else { return };
-                let pause_until = line.met.is_some().then_some(line.next_round);
-                (place, waiter, pause_until)
+                (place, waiter, line.not_before)
             };
             let Waiter { mut request, timer, .. } = *waiter;
             if let Some(timer) = timer {
