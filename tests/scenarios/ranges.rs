@@ -192,6 +192,7 @@ fn a_server_and_a_node_in_memory_count_the_same_ranges() {
             let hint = (counter + rng.random_range(0..140)).saturating_sub(60);
             if let Some(raised) = pair.acquire(number, hint, count) {
                 assert!(ranges.is_empty() || raised >= counter + count);
+                assert!(pair.server.marked("high_water") >= raised);
                 ranges.push(TokenRange::ending_at(FencingToken::new(raised), count));
                 (counter, holder) = (raised, Some(number));
                 // Only now, since a counter that is not used for two generations is dropped, and its floor is higher.
@@ -204,6 +205,7 @@ fn a_server_and_a_node_in_memory_count_the_same_ranges() {
                 let token = counter + rng.random_range(0..3) - 1;
                 let by = if rng.random_bool(0.8) { held_by } else { number.wrapping_add(1) };
                 if pair.confirm(by, token) {
+                    assert!(pair.server.marked("high_water") >= token);
                     counter = token;
                 }
             }
