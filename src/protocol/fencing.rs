@@ -28,7 +28,8 @@
 use alloc::string::{String, ToString};
 use core::{fmt, str::FromStr};
 
-/// A number larger than that of every lease on the resource that was granted before this one was asked for. A store
+/// A number larger than that of every lease on the resource that was granted before this one was asked for. (One that its
+/// process has handed on from the lease before counts as asked for when that grant was: `docs/safety.md`.) A store
 /// that refuses a token smaller than the largest it has seen cannot be written to by a holder before that one.
 ///
 /// Tokens of one resource are unique, and there are gaps; those of acquires that overlap have no order. Tokens of
