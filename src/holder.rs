@@ -55,7 +55,8 @@ pub struct HeldBy {
     pub since: Option<SystemTime>,
     /// For how long it holds at most, as the nodes say, if it is not renewed. `None` if its key has no end.
     pub remaining: Option<Duration>,
-    /// Its fencing token, where a quorum of the nodes says so.
+    /// Its fencing token, where a quorum of the nodes says so. Where several leases of one process follow each other under
+    /// one grant, it is the last token of that grant: nobody whom it is handed on to has a larger one.
     pub token: Option<FencingToken>,
 }
 

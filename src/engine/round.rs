@@ -284,3 +284,7 @@ impl AcquireRound {
         self.engine.reports(&self.outcomes)
     }
 }
+
+#[cfg(test)]
+#[path = "round_test.rs"]
+mod tests;

@@ -1,22 +1,25 @@
 //! Fencing tokens: unique, rising numbers for the leases of a resource, without consensus.
 //!
-//! It decides what a token is. Which hint a client sends, `admission` decides; how a quorum agrees on a token, `round`:
-//! at a node, atomically, h being the hint and f the resource's counter,
+//! It decides what a token is, and in which order those of a grant are taken. Which hint a client sends, `admission`
+//! decides; how a quorum agrees on a token, `round`: at a node, atomically, h being the hint, n the count of tokens that are
+//! wanted, and f the resource's counter,
 //!
 //! ```text
-//! acquire(owner, h):  if the lock is absent: f := max(f + 1, h); lock := owner; reply Granted(f)   else Denied
-//! confirm(owner, T):  if lock = owner and f <= T: f := T; reply Granted                           else Denied
+//! acquire(owner, h, n):  if the lock is absent: f := max(f + n, h); lock := owner; reply Granted(f)   else Denied
+//! confirm(owner, T):     if lock = owner and f <= T: f := T; reply Granted                           else Denied
 //! ```
 //!
 //! The client takes T, the largest f of a quorum of grants. A node votes when its f was exactly T, or its
-//! confirm was granted; a quorum of votes wins.
+//! confirm was granted; a quorum of votes wins the tokens T - n + 1 to T.
 //!
-//! **Why it holds.** f never falls, and every grant at a node raises it. Right after a vote for (owner, T)
-//! at a node, lock = owner and f = T. If A's vote at a node comes before B's, B's acquire ran in between, so
-//! T(B) > T(A). Two quorums share a node. So tokens are unique, and a grant that returned before another
-//! acquire began has the smaller token, under any delay, loss, reordering, duplication, pause or clock, as
-//! long as no node loses f. The guard `f <= T` is what makes it true: without it there are schedules of 18
-//! steps that give two holders one token (`tests/scenarios/guard.rs` replays them).
+//! **Why it holds.** f never falls, and every grant at a node raises it by its n. Right after a vote for (owner, T)
+//! at a node, lock = owner and f = T. If A's vote at a node comes before B's, B's acquire ran in between: it found
+//! T(A) or more, so that T(B) - n(B) >= T(A), and B's first token is above A's last. Two quorums share a node. So
+//! tokens are unique, and those of a grant that returned before another acquire began are smaller, under any delay,
+//! loss, reordering, duplication, pause or clock, as long as no node loses f. What was taken of a range does not
+//! matter, nor whether its key still stands. But every node has to count by the same n: any may be the one that two
+//! quorums share. The guard `f <= T` is what makes it true: without it there are schedules of 18 steps that give two
+//! holders one token (`tests/scenarios/guard.rs` replays them).
 //!
 //! A key that is restored for a held lease is no vote, and changes no counter. It is restored only after its
 //! round was won, so that whatever that round counted as a vote found the key as its acquire had set it. A
@@ -25,7 +28,8 @@
 use alloc::string::{String, ToString};
 use core::{fmt, str::FromStr};
 
-/// A number larger than that of every lease on the resource that was granted before this one was asked for. A store
+/// A number larger than that of every lease on the resource that was granted before this one was asked for. (One that its
+/// process has handed on from the lease before counts as asked for when that grant was: `docs/safety.md`.) A store
 /// that refuses a token smaller than the largest it has seen cannot be written to by a holder before that one.
 ///
 /// Tokens of one resource are unique, and there are gaps; those of acquires that overlap have no order. Tokens of

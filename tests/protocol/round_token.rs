@@ -4,7 +4,7 @@
 //! counter or by confirming it, and only a quorum of votes wins. Method: command lists, as in
 //! `round_acquire.rs`.
 
-use quorlock::protocol::{FencingToken, RoundLoss, Verdict};
+use quorlock::protocol::{FencingToken, RoundLoss, TokenRange, Verdict};
 
 use super::*;
 
@@ -256,4 +256,34 @@ fn a_counter_that_no_clock_explains_is_outvoted() {
     round.handle_reply(node(1), granted(10 + 9 * day), at(1));
     round.handle_reply(node(2), granted(10), at(1));
     assert_eq!((round.verdict(), round.token()), (Verdict::Lost, None));
+}
+
+#[test]
+fn a_round_wins_so_many_tokens_as_it_asked_for_up_to_the_counter_that_is_agreed() {
+    for (wanted, count) in [(0, 1), (1, 1), (3, 3), (64, 64), (65, 64), (u64::MAX, 64)] {
+        let mut spec = RoundSpec::new(resource(), owner(), TTL);
+        (spec.hint, spec.count) = (Some(10), wanted);
+        let mut round = Round::acquire(Quorum::of(3), spec, start());
+        let asked = |(_, command)| match command {
+            Command::Acquire { count, .. } => count,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(drain(&mut round).into_iter().map(asked).collect::<Vec<_>>(), [count; 3]);
+        round.handle_reply(node(2), granted(100), at(1));
+        round.handle_reply(node(0), granted(90), at(1));
+        assert_eq!(drain(&mut round), confirms([0], 100), "the end of the range is agreed on");
+        assert_eq!((round.tokens(), round.token()), (None, None), "nothing is won yet");
+        round.handle_reply(node(0), granted(100), at(1));
+        let mut tokens = round.tokens().unwrap();
+        assert_eq!([tokens.first(), tokens.last()], [token(101 - count), token(100)]);
+        assert_eq!(round.token(), Some(tokens.first()), "that of the first lease");
+        let all: Vec<_> = std::iter::from_fn(|| tokens.next()).map(FencingToken::get).collect();
+        assert_eq!(all, (101 - count..=100).collect::<Vec<_>>());
+        assert_eq!((tokens.left(), tokens.next()), (0, None));
+        assert_eq!([tokens.first(), tokens.last()], [token(101 - count), token(100)]);
+    }
+    // A node that answers with less than it was asked for has not counted: there is no token zero.
+    let tokens = TokenRange::ending_at(token(2), 64);
+    assert_eq!((tokens.first().get(), tokens.left()), (1, 2));
+    assert_eq!(TokenRange::ending_at(token(0), 3).next(), None);
 }

@@ -71,6 +71,33 @@ fn a_confirm_raises_the_counter_to_the_end_of_the_range() {
     assert!(!node.confirmed(CONFIRM, "b", 11));
 }
 
+/// What a majority says of its counters is above the end of every range, whichever of them made the vote.
+#[test]
+fn a_node_that_has_forgotten_goes_on_above_the_end_of_every_range() {
+    // Counters above what is written ahead of hints, so that the mark is as high as the counter and no higher; and hints far
+    // behind, as of a broken clock, so that counters are all that keeps tokens in order.
+    let base = 40_000_000;
+    let nodes = [(); 3].map(|()| Node::admitted());
+    nodes.iter().for_each(|node| node.set_counter(base));
+    let ask = |owner| Ask { hint: 7, count: 64, ..Ask::of(owner) };
+    let first = [nodes[0].granted(ask("a")), nodes[1].granted(ask("a"))];
+    assert_eq!(first, [base + 64; 2], "a quorum for 64 tokens");
+    nodes[0].expire();
+    let behind = [nodes[0].granted(ask("b")), nodes[2].granted(ask("b"))];
+    assert_eq!(behind, [base + 128, base + 64]);
+    assert!(nodes[2].confirmed(CONFIRM, "b", base + 128), "and for the next 64");
+    // The node at which both votes were cast restarts empty. The others are sealed, and say what they know.
+    nodes[0].server.flush();
+    let era = nodes[0].join("0").era;
+    let sealed = [1, 2].map(|node: usize| nodes[node].join("0").high_water);
+    assert_eq!(sealed, [base + 64, base + 128], "the ends of the ranges that they voted for");
+    assert!(nodes[0].admit_above(&era, &sealed[1].to_string(), "0"));
+    let etag = nodes[0].join("0").etag;
+    nodes[2].expire();
+    let next = [nodes[0].granted(Ask { etag: &etag, ..ask("c") }), nodes[2].granted(ask("c"))];
+    assert_eq!(next, [base + 192; 2], "64 more, all above what was won before");
+}
+
 /// A server and a node in memory that are sent the same.
 struct Pair {
     server: Node,
@@ -165,6 +192,7 @@ fn a_server_and_a_node_in_memory_count_the_same_ranges() {
             let hint = (counter + rng.random_range(0..140)).saturating_sub(60);
             if let Some(raised) = pair.acquire(number, hint, count) {
                 assert!(ranges.is_empty() || raised >= counter + count);
+                assert!(pair.server.marked("high_water") >= raised);
                 ranges.push(TokenRange::ending_at(FencingToken::new(raised), count));
                 (counter, holder) = (raised, Some(number));
                 // Only now, since a counter that is not used for two generations is dropped, and its floor is higher.
@@ -177,6 +205,7 @@ fn a_server_and_a_node_in_memory_count_the_same_ranges() {
                 let token = counter + rng.random_range(0..3) - 1;
                 let by = if rng.random_bool(0.8) { held_by } else { number.wrapping_add(1) };
                 if pair.confirm(by, token) {
+                    assert!(pair.server.marked("high_water") >= token);
                     counter = token;
                 }
             }

@@ -5,8 +5,10 @@
 //! and those of one grant rise. Method: the rules of a node, written down a second time, in `server.rs`; all orders of all
 //! messages of two rounds on three nodes in `exhaustive.rs`; random schedules of more in `schedules.rs`, where a node in
 //! memory has to give every answer that the rules give. Each of the flaws below must be found out by one of the two.
+//! `rates.rs` has no schedule: only more tokens than a clock has microseconds.
 
 mod exhaustive;
+mod rates;
 mod schedules;
 mod server;
 

@@ -27,7 +27,7 @@ impl World {
         let Some(Letter { asked, sent, series }) = link.there.pop_front() else { return };
         let told = match asked {
             Asked::Vote(round, command, ballot) => {
-                Told::Vote(round, server.execute(&command, now, flaw), ballot)
+                Told::Vote(round, server.execute(&command, now), ballot)
             }
             Asked::Look(step, join) => Told::Marker(step, server.join(join, now, flaw)),
             Asked::Admit(step, era, floor) => {
@@ -135,7 +135,9 @@ impl World {
     pub(crate) fn overlap(&self) -> Option<String> {
         for (index, a) in self.won.iter().enumerate() {
             for b in &self.won[index + 1..] {
-                if a.at < b.until && b.at < a.until {
+                // One that was over when it was won holds at no time.
+                let held = |won: &Won| won.at < won.until;
+                if held(a) && held(b) && a.at < b.until && b.at < a.until {
                     return Some(format!("{a:?} and {b:?} hold at once"));
                 }
             }

@@ -43,8 +43,6 @@ pub(crate) enum Flaw {
     NoQuarantine,
     /// Nodes that are joining are not told that a majority has forgotten.
     Untold,
-    /// The high-water mark of a node is raised to the first token of a range, and not to its last.
-    MarksTheFirst,
 }
 
 enum Asked {

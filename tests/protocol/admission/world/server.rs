@@ -96,7 +96,7 @@ impl Server {
         (true, early)
     }
 
-    pub(super) fn execute(&mut self, command: &Command, now: u64, flaw: Flaw) -> Answered {
+    pub(super) fn execute(&mut self, command: &Command, now: u64) -> Answered {
         let clock = self.clock(now);
         if self.holder.is_some_and(|(_, expires)| expires <= clock) {
             self.holder = None;
@@ -112,8 +112,7 @@ impl Server {
                 self.holder = Some((*owner, clock + u64::try_from(ttl.as_millis()).unwrap()));
                 let counter = (*hint).max(self.counter.unwrap_or(self.floor) + count);
                 self.counter = Some(counter);
-                let unmarked = if flaw == Flaw::MarksTheFirst { count - 1 } else { 0 };
-                self.high = self.high.max(counter - unmarked);
+                self.high = self.high.max(counter);
                 Ok(Reply::Granted(Some(FencingToken::new(counter))))
             }
             Command::Confirm { owner, token, .. }
