@@ -18,8 +18,9 @@ mod scenarios;
 mod settle;
 mod stats;
 mod targets;
+mod waiting;
 
-use std::{process::ExitCode, thread, time::Instant};
+use std::{fs, process::ExitCode, thread, time::Instant};
 
 use tokio::runtime::Builder;
 
@@ -27,7 +28,11 @@ use options::{Options, Scenario};
 use results::Measured;
 
 fn main() -> ExitCode {
-    let options = match Options::parse(std::env::args().skip(1)) {
+    let args: Vec<_> = std::env::args().skip(1).collect();
+    if let Some(part) = waiting::part(&args) {
+        return waiting::serve(part);
+    }
+    let options = match Options::parse(args.into_iter()) {
         Ok(options) => options,
         Err(message) => {
             eprintln!("{message}");
@@ -40,7 +45,7 @@ fn main() -> ExitCode {
         thread::available_parallelism().map_or(1, usize::from),
         if options.quick { ", a quick run" } else { "" },
     );
-    let mut results = Vec::new();
+    let (mut results, mut waits) = (Vec::new(), waiting::Rows::default());
     for run in 1..=options.runs {
         if options.runs > 1 {
             println!("\nrun {run} of {}", options.runs);
@@ -50,14 +55,32 @@ fn main() -> ExitCode {
             print!("{}", report::table(&[&measured]));
             results.push(measured);
         }
+        for case in &options.waits {
+            let rows = waiting::run(*case, &options.waiters, options.quick, run);
+            let rows = waiting::Rows(rows);
+            print!("{}", waiting::table(&rows, *case, 1));
+            waits.0.extend(rows.0);
+        }
     }
     if options.runs > 1 {
         for scenario in &options.scenarios {
             let runs: Vec<_> = results.iter().filter(|run| run.scenario == *scenario).collect();
             print!("{}", report::table(&runs));
         }
+        for case in &options.waits {
+            print!("{}", waiting::table(&waits, *case, options.runs));
+        }
     }
-    print!("{}", targets::summary(&results));
+    if !results.is_empty() {
+        print!("{}", targets::summary(&results));
+    }
+    print!("{}", waiting::summary(&waits));
+    if let Some(path) = &options.json
+        && let Err(error) = fs::write(path, waits.to_json())
+    {
+        eprintln!("{}: {error}", path.display());
+        return ExitCode::FAILURE;
+    }
     println!("\ntook {:.0} s", started.elapsed().as_secs_f64());
     ExitCode::SUCCESS
 }
