@@ -19,7 +19,7 @@ impl Stage {
     pub(super) fn over(&self, who: Who, row: &mut Row, spread: &mut Spread) -> Result<(), String> {
         let mut workers = self.workers(who)?;
         let resource = self.resource(who);
-        let (long, most) = if self.quick { (1500, 150) } else { (6000, 600) };
+        let (long, most) = if self.quick { (2500, 150) } else { (10_000, 600) };
         let until = Instant::now() + Duration::from_millis(long);
         // Slot 0 is in the first process, slot 1 in the last.
         let process = |slot: usize| slot * (self.case.layout(who).processes - 1);
@@ -32,8 +32,8 @@ impl Stage {
         for round in 0..most + UNMEASURED {
             let other = 1 - holder;
             workers[process(other)].take(other, &resource)?;
-            // So that nobody's pauses go in step with the releases.
-            std::thread::sleep(Duration::from_micros(3000 + (round as u64 * 7919) % 8000));
+            // From 10 to 50 ms, so that nobody's pauses go in step with the releases.
+            std::thread::sleep(Duration::from_micros(10_000 + (round as u64 * 7919) % 40_000));
             let (called, _) = workers[process(holder)].give(holder, PATIENCE)?;
             let (_, got) = workers[process(other)].got(other, PATIENCE)?;
             if round >= UNMEASURED {
