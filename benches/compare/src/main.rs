@@ -12,6 +12,7 @@ mod columns;
 mod contenders;
 mod cpu;
 mod options;
+mod plots;
 mod report;
 mod results;
 mod scenarios;
@@ -40,6 +41,10 @@ fn main() -> ExitCode {
         }
     };
     let started = Instant::now();
+    if let Some(path) = &options.from {
+        let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()));
+        return finish(&options, text.and_then(|text| waiting::Rows::from_json(&text)));
+    }
     println!(
         "redis-servers and their clients on one machine with {} processors{}",
         thread::available_parallelism().map_or(1, usize::from),
@@ -75,14 +80,33 @@ fn main() -> ExitCode {
         print!("{}", targets::summary(&results));
     }
     print!("{}", waiting::summary(&waits));
-    if let Some(path) = &options.json
-        && let Err(error) = fs::write(path, waits.to_json())
-    {
-        eprintln!("{}: {error}", path.display());
-        return ExitCode::FAILURE;
-    }
+    let code = finish(&options, Ok(waits));
     println!("\ntook {:.0} s", started.elapsed().as_secs_f64());
-    ExitCode::SUCCESS
+    code
+}
+
+/// Writes the results of waiting and draws them, where that is asked for.
+fn finish(options: &Options, rows: Result<waiting::Rows, String>) -> ExitCode {
+    let write = || {
+        let rows = rows?;
+        if let Some(path) = &options.json {
+            fs::write(path, rows.to_json())
+                .map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        if let Some(path) = &options.plots {
+            let drawn = plots::draw(&rows, path);
+            let drawn = drawn.map_err(|error| format!("{}: {error}", path.display()))?;
+            println!("\n{}: {}", path.display(), drawn.join(", "));
+        }
+        Ok::<(), String>(())
+    };
+    match write() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Runs a scenario in a runtime of its own, which ends with it: nothing goes on in the next one.

@@ -9,11 +9,13 @@ use crate::{
 
 const USAGE: &str = "\
 usage: cargo run --release -p quorlock-compare -- [--quick] [--runs N] [--only SCENARIO,..]
-         [--contenders NAME,..] [--json FILE]
+         [--contenders NAME,..] [--json FILE] [--plots DIRECTORY] [--from FILE]
   --quick     shorter turns and fewer of them
   --runs      all of it N times, and in the end the median of the runs for each number and each ratio
   --only      these scenarios; `waiting` is all of the second line, `pairs` all of the first
   --json      writes what was measured of waiting to this file
+  --plots     draws it into this directory, as SVG
+  --from      measures nothing, and draws what --json has written
   scenarios:  sequential, current, tasks, hung, dead, one, one-tasks
               over-tasks, over-clients, over-processes, hot-tasks, hot-clients, hot-processes, spread, waking, queue,
               behind, linger
@@ -95,6 +97,10 @@ pub(crate) struct Options {
     pub(crate) waiters: Vec<Who>,
     /// Where the results of waiting go.
     pub(crate) json: Option<PathBuf>,
+    /// Where they are drawn.
+    pub(crate) plots: Option<PathBuf>,
+    /// Where they are taken from, instead of a measurement.
+    pub(crate) from: Option<PathBuf>,
 }
 
 impl Options {
@@ -107,6 +113,8 @@ impl Options {
             waits: Case::ALL.to_vec(),
             waiters: Who::ALL.to_vec(),
             json: None,
+            plots: None,
+            from: None,
         };
         while let Some(arg) = args.next() {
             match arg.as_str() {
@@ -122,6 +130,8 @@ impl Options {
                 }
                 "--contenders" => (options.contenders, options.waiters) = lists(args.next())?,
                 "--json" => options.json = Some(args.next().ok_or(USAGE)?.into()),
+                "--plots" => options.plots = Some(args.next().ok_or(USAGE)?.into()),
+                "--from" => options.from = Some(args.next().ok_or(USAGE)?.into()),
                 "--help" | "-h" => return Err(USAGE.to_owned()),
                 other => return Err(format!("unknown argument {other}\n{USAGE}")),
             }

@@ -40,7 +40,7 @@ impl Stage {
     pub(super) fn hot(&self, who: Who, row: &mut Row, seen: &mut Seen) -> Result<(), String> {
         let layout = self.case.layout(who);
         let mut workers = self.workers(who)?;
-        let long = Duration::from_millis(if self.quick { 1200 } else { 3000 });
+        let long = Duration::from_millis(if self.quick { 2000 } else { 4000 });
         let (from, until) = window(Duration::from_millis(300), long);
         let order = Order::Hot(Hot {
             tasks: layout.tasks,

@@ -44,7 +44,9 @@ pub(crate) fn run(case: Case, contenders: &[Who], quick: bool, number: usize) ->
     };
     let mut entrants: Vec<_> = contenders.iter().filter(takes_part).map(new).collect();
     let turns = match case {
-        Case::Queue | Case::Behind => 1,
+        // They have few long turns anyway.
+        Case::Queue | Case::Behind | Case::Linger => 1,
+        _ if quick => 1,
         _ => 2,
     };
     for _ in 0..turns {

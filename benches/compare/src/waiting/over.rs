@@ -19,7 +19,7 @@ impl Stage {
     pub(super) fn over(&self, who: Who, row: &mut Row, spread: &mut Spread) -> Result<(), String> {
         let mut workers = self.workers(who)?;
         let resource = self.resource(who);
-        let (long, most) = if self.quick { (2500, 150) } else { (10_000, 600) };
+        let (long, most) = if self.quick { (4000, 200) } else { (10_000, 500) };
         let until = Instant::now() + Duration::from_millis(long);
         // Slot 0 is in the first process, slot 1 in the last.
         let process = |slot: usize| slot * (self.case.layout(who).processes - 1);
