@@ -12,14 +12,16 @@ mod columns;
 mod contenders;
 mod cpu;
 mod options;
+mod plots;
 mod report;
 mod results;
 mod scenarios;
 mod settle;
 mod stats;
 mod targets;
+mod waiting;
 
-use std::{process::ExitCode, thread, time::Instant};
+use std::{fs, process::ExitCode, thread, time::Instant};
 
 use tokio::runtime::Builder;
 
@@ -27,7 +29,11 @@ use options::{Options, Scenario};
 use results::Measured;
 
 fn main() -> ExitCode {
-    let options = match Options::parse(std::env::args().skip(1)) {
+    let args: Vec<_> = std::env::args().skip(1).collect();
+    if let Some(part) = waiting::part(&args) {
+        return waiting::serve(part);
+    }
+    let options = match Options::parse(args.into_iter()) {
         Ok(options) => options,
         Err(message) => {
             eprintln!("{message}");
@@ -35,12 +41,16 @@ fn main() -> ExitCode {
         }
     };
     let started = Instant::now();
+    if let Some(path) = &options.from {
+        let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()));
+        return finish(&options, text.and_then(|text| waiting::Rows::from_json(&text)));
+    }
     println!(
         "redis-servers and their clients on one machine with {} processors{}",
         thread::available_parallelism().map_or(1, usize::from),
         if options.quick { ", a quick run" } else { "" },
     );
-    let mut results = Vec::new();
+    let (mut results, mut waits) = (Vec::new(), waiting::Rows::default());
     for run in 1..=options.runs {
         if options.runs > 1 {
             println!("\nrun {run} of {}", options.runs);
@@ -50,16 +60,53 @@ fn main() -> ExitCode {
             print!("{}", report::table(&[&measured]));
             results.push(measured);
         }
+        for case in &options.waits {
+            let rows = waiting::run(*case, &options.waiters, options.quick, run);
+            let rows = waiting::Rows(rows);
+            print!("{}", waiting::table(&rows, *case, 1));
+            waits.0.extend(rows.0);
+        }
     }
     if options.runs > 1 {
         for scenario in &options.scenarios {
             let runs: Vec<_> = results.iter().filter(|run| run.scenario == *scenario).collect();
             print!("{}", report::table(&runs));
         }
+        for case in &options.waits {
+            print!("{}", waiting::table(&waits, *case, options.runs));
+        }
     }
-    print!("{}", targets::summary(&results));
+    if !results.is_empty() {
+        print!("{}", targets::summary(&results));
+    }
+    print!("{}", waiting::summary(&waits));
+    let code = finish(&options, Ok(waits));
     println!("\ntook {:.0} s", started.elapsed().as_secs_f64());
-    ExitCode::SUCCESS
+    code
+}
+
+/// Writes the results of waiting and draws them, where that is asked for.
+fn finish(options: &Options, rows: Result<waiting::Rows, String>) -> ExitCode {
+    let write = || {
+        let rows = rows?;
+        if let Some(path) = &options.json {
+            fs::write(path, rows.to_json())
+                .map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        if let Some(path) = &options.plots {
+            let drawn = plots::draw(&rows, path);
+            let drawn = drawn.map_err(|error| format!("{}: {error}", path.display()))?;
+            println!("\n{}: {}", path.display(), drawn.join(", "));
+        }
+        Ok::<(), String>(())
+    };
+    match write() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Runs a scenario in a runtime of its own, which ends with it: nothing goes on in the next one.

@@ -1,15 +1,26 @@
 //! What to run and for how long: the scenarios, the arguments, and the counts that follow from them.
 
-use std::{str::FromStr, time::Duration};
+use std::{path::PathBuf, str::FromStr, time::Duration};
 
-use crate::contenders::Kind;
+use crate::{
+    contenders::Kind,
+    waiting::{Case, Who},
+};
 
 const USAGE: &str = "\
-usage: cargo run --release -p quorlock-compare -- [--quick] [--runs N] [--only SCENARIO,..] [--contenders NAME,..]
+usage: cargo run --release -p quorlock-compare -- [--quick] [--runs N] [--only SCENARIO,..]
+         [--contenders NAME,..] [--json FILE] [--plots DIRECTORY] [--from FILE]
   --quick     shorter turns and fewer of them
   --runs      all of it N times, and in the end the median of the runs for each number and each ratio
+  --only      these scenarios; `waiting` is all of the second line, `pairs` all of the first
+  --json      writes what was measured of waiting to this file
+  --plots     draws it into this directory, as SVG
+  --from      measures nothing, and draws what --json has written
   scenarios:  sequential, current, tasks, hung, dead, one, one-tasks
-  contenders: floor-caller, floor-thread, quorlock, classic, quorlock-current, classic-current, rslock, redlock, rlock";
+              over-tasks, over-clients, over-processes, hot-tasks, hot-clients, hot-processes, spread, waking, queue,
+              behind, linger
+  contenders: floor-caller, floor-thread, quorlock, classic, quorlock-current, classic-current, rslock, redlock, rlock
+              local, floor, quorlock, linger, classic, rslock, redlock, node-redlock";
 
 /// The scenarios by name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -81,6 +92,15 @@ pub(crate) struct Options {
     pub(crate) runs: usize,
     pub(crate) scenarios: Vec<Scenario>,
     pub(crate) contenders: Vec<Kind>,
+    /// The scenarios of waiting, and who takes part in those.
+    pub(crate) waits: Vec<Case>,
+    pub(crate) waiters: Vec<Who>,
+    /// Where the results of waiting go.
+    pub(crate) json: Option<PathBuf>,
+    /// Where they are drawn.
+    pub(crate) plots: Option<PathBuf>,
+    /// Where they are taken from, instead of a measurement.
+    pub(crate) from: Option<PathBuf>,
 }
 
 impl Options {
@@ -90,13 +110,28 @@ impl Options {
             runs: 1,
             scenarios: Scenario::ALL.to_vec(),
             contenders: Kind::ALL.to_vec(),
+            waits: Case::ALL.to_vec(),
+            waiters: Who::ALL.to_vec(),
+            json: None,
+            plots: None,
+            from: None,
         };
         while let Some(arg) = args.next() {
             match arg.as_str() {
                 "--quick" => options.quick = true,
                 "--runs" => options.runs = count(args.next())?,
-                "--only" => options.scenarios = list(args.next())?,
-                "--contenders" => options.contenders = list(args.next())?,
+                "--only" => {
+                    let names = args.next();
+                    (options.scenarios, options.waits) = match names.as_deref() {
+                        Some("pairs") => (Scenario::ALL.to_vec(), Vec::new()),
+                        Some("waiting") => (Vec::new(), Case::ALL.to_vec()),
+                        _ => lists(names)?,
+                    };
+                }
+                "--contenders" => (options.contenders, options.waiters) = lists(args.next())?,
+                "--json" => options.json = Some(args.next().ok_or(USAGE)?.into()),
+                "--plots" => options.plots = Some(args.next().ok_or(USAGE)?.into()),
+                "--from" => options.from = Some(args.next().ok_or(USAGE)?.into()),
                 "--help" | "-h" => return Err(USAGE.to_owned()),
                 other => return Err(format!("unknown argument {other}\n{USAGE}")),
             }
@@ -143,10 +178,17 @@ fn count(value: Option<String>) -> Result<usize, String> {
     count.ok_or_else(|| format!("{value} is not a number of runs\n{USAGE}"))
 }
 
-fn list<T: FromStr>(value: Option<String>) -> Result<Vec<T>, String> {
+/// Names of two kinds; one may be of both.
+fn lists<A: FromStr, B: FromStr>(value: Option<String>) -> Result<(Vec<A>, Vec<B>), String> {
     let value = value.ok_or(USAGE)?;
-    value
-        .split(',')
-        .map(|name| name.parse().map_err(|_| format!("unknown name {name}\n{USAGE}")))
-        .collect()
+    let (mut first, mut second) = (Vec::new(), Vec::new());
+    for name in value.split(',') {
+        let (a, b) = (name.parse(), name.parse());
+        if a.is_err() && b.is_err() {
+            return Err(format!("unknown name {name}\n{USAGE}"));
+        }
+        first.extend(a.ok());
+        second.extend(b.ok());
+    }
+    Ok((first, second))
 }

@@ -35,14 +35,14 @@ const RELEASE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 
 /// One connection to each server, with the script loaded.
-struct Fleet {
+pub(crate) struct Fleet {
     connections: Vec<MultiplexedConnection>,
     script: String,
     owners: AtomicU64,
 }
 
 impl Fleet {
-    async fn connect(urls: Vec<String>) -> Arc<Self> {
+    pub(crate) async fn connect(urls: Vec<String>) -> Arc<Self> {
         let script = Script::new(RELEASE);
         let mut connections = Vec::new();
         for url in urls {
@@ -64,6 +64,17 @@ impl Fleet {
         }
         let script = script.get_hash().to_owned();
         Arc::new(Self { connections, script, owners: AtomicU64::new(1) })
+    }
+
+    /// Takes the lock in the calling task, and says as whom.
+    pub(crate) async fn acquire(&self, resource: &str) -> Result<String, String> {
+        let owner = self.owner();
+        self.set(resource, &owner).here().await.map(|()| owner)
+    }
+
+    /// Gives it back in the calling task.
+    pub(crate) async fn release(&self, resource: &str, owner: &str) -> Result<(), String> {
+        self.delete(resource, owner).here().await
     }
 
     /// A value as long as a UUID in hex, and unique among those that use these servers at one time.
@@ -150,12 +161,9 @@ impl CallerFloor {
 
 impl Contender for CallerFloor {
     fn pair<'a>(&'a self, resource: &'a str) -> BoxFuture<'a, Outcome> {
-        let acquire = async move {
-            let owner = self.fleet.owner();
-            self.fleet.set(resource, &owner).here().await.map(|()| owner)
-        };
+        let acquire = self.fleet.acquire(resource);
         let release =
-            move |owner: String| async move { self.fleet.delete(resource, &owner).here().await };
+            move |owner: String| async move { self.fleet.release(resource, &owner).await };
         Box::pin(timed(acquire, release))
     }
 }

@@ -9,7 +9,11 @@ mod rslock;
 
 use std::str::FromStr;
 
-pub(crate) use self::pair::{Contender, Outcome};
+pub(crate) use self::{
+    floor::Fleet,
+    pair::{Contender, Outcome, TTL},
+    quorlock::{classic, fenced},
+};
 
 /// The contenders by name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -10,7 +10,7 @@ use std::{
 use futures::future::BoxFuture;
 
 /// The ttl of every lease.
-pub(super) const TTL: Duration = Duration::from_secs(10);
+pub(crate) const TTL: Duration = Duration::from_secs(10);
 
 /// One acquire and one release that both succeeded.
 #[derive(Clone, Copy, Debug)]

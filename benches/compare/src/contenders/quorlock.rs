@@ -12,11 +12,11 @@ pub(super) struct Quorlock {
 }
 
 /// As by default. The servers are new, so that the quarantine would only be waited for.
-pub(super) fn fenced(urls: &[String]) -> Builder {
+pub(crate) fn fenced(urls: &[String]) -> Builder {
     Redlock::builder().nodes(urls).danger_skip_quarantine()
 }
 
-pub(super) fn classic(urls: &[String]) -> Builder {
+pub(crate) fn classic(urls: &[String]) -> Builder {
     Redlock::builder().nodes(urls).classic()
 }
 
