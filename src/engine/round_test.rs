@@ -79,13 +79,16 @@ fn asked(counts: [Counts; 3]) -> [u64; 3] {
         ttl: MINUTE,
         min_validity: Duration::ZERO,
         wait_policy: WaitPolicy::For(MINUTE),
-        count: 64,
         through_outages: false,
         renewal: RenewalPolicy::default(),
         caller: Caller::default(),
         hold_at_least: None,
     };
-    drop(block_on(engine.acquire(spec)).unwrap());
+    let first = block_on(engine.acquire(spec.clone())).unwrap();
+    // The round of one who waits behind another wants enough for more of them.
+    let second = engine.acquire(spec);
+    drop(first);
+    drop(block_on(second).unwrap());
     last.map(|last| last.load(Ordering::Relaxed))
 }
 
