@@ -19,7 +19,7 @@ pub(super) use self::request::{Met, Request, Said};
 use self::rounds::Step;
 use super::{
     Counted, Engine, HeldTenure,
-    line::Standing,
+    line::{Pause, Standing},
     round::{AcquireRound, AcquireSpec},
     turns::{Line, Turn},
 };
@@ -108,9 +108,15 @@ impl Request {
         }
     }
 
-    /// It is the head of its line, and its first round is not to begin before `until`.
-    pub(super) fn pause_first(self, engine: &Arc<Engine>, until: Timestamp) {
-        engine.spawn(Arc::clone(engine).go_on(self, Step::Pause(until)));
+    /// It is the head of its line by now: it begins with a pause, or asks.
+    pub(super) fn begin(self, engine: &Arc<Engine>, first: Pause) {
+        let now = engine.now();
+        match first {
+            Pause::UntilFree(until) | Pause::Rest(until) if until > now => {
+                engine.spawn(Arc::clone(engine).go_on(self, Step::Pause(first)));
+            }
+            _ => self.ask(engine, now),
+        }
     }
 }
 

@@ -39,14 +39,25 @@ pub(super) struct Line {
     in_round: bool,
     /// What the last round has met that was lost, until one is won.
     met: Option<Arc<Met>>,
-    /// Before when no head begins a round.
-    not_before: Option<Timestamp>,
+    /// What the next head does before its first round.
+    first: Pause,
     /// Which place the head has in the line of all acquires, while it waits there for its first turn.
     turn: Option<(Place, u64)>,
     /// When somebody stood in line here last.
     waited_for: Option<Timestamp>,
     /// Whether other processes wait.
     others: OthersWait,
+}
+
+/// What a head does before its first round.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum Pause {
+    #[default]
+    None,
+    /// It goes on with the pause of the head before, which ends when the key is gone.
+    UntilFree(Timestamp),
+    /// It leaves the resource to others until then, whether or not it is free.
+    Rest(Timestamp),
 }
 
 /// One who waits in line, or for what a round finds.
@@ -91,9 +102,9 @@ impl Line {
         self.others
     }
 
-    /// The next head begins no round before then.
-    pub(super) fn rest_until(&mut self, until: Timestamp) {
-        self.not_before = self.not_before.max(Some(until));
+    /// The next head leaves the resource to others until then.
+    pub(super) const fn rest_until(&mut self, until: Timestamp) {
+        self.first = Pause::Rest(until);
     }
 }
 
@@ -166,6 +177,7 @@ impl Engine {
     }
 
     /// Those who wanted to know what a round finds are told that it was won here.
+    #[allow(clippy::vec_box, reason = "as they stood in line")]
     pub(super) fn refuse_held_here(&self, all: Vec<Box<Waiter>>, grant: &Grant) {
         let left = grant.left().unwrap_or_default();
         for waiter in all {

@@ -160,6 +160,7 @@ pub(crate) struct OddNode {
     manner: Arc<Mutex<Manner>>,
     batches: Arc<Mutex<Vec<usize>>>,
     extended: Arc<AtomicUsize>,
+    sent: Arc<AtomicUsize>,
 }
 
 impl OddNode {
@@ -190,6 +191,11 @@ impl OddNode {
         self.extended.load(Ordering::Relaxed)
     }
 
+    /// The commands that were sent to it.
+    pub(crate) fn sent(&self) -> usize {
+        self.sent.load(Ordering::Relaxed)
+    }
+
     /// How many extensions each message carried.
     pub(crate) fn batches(&self) -> Vec<usize> {
         self.batches.lock().unwrap().clone()
@@ -203,6 +209,7 @@ impl Node for OddNode {
 
     fn call(&self, command: Command) -> NodeCall {
         let this = self.clone();
+        this.sent.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
             let forgetful = *this.manner.lock().unwrap() == Manner::Forgetful;
             if forgetful && matches!(command, Command::Release { .. }) {
@@ -296,6 +303,7 @@ impl Fixture {
                 manner: Arc::new(Mutex::new(Manner::Sound)),
                 batches: Arc::default(),
                 extended: Arc::default(),
+                sent: Arc::default(),
             }
         };
         let nodes: Vec<OddNode> = (0..3).map(node).collect();
@@ -315,6 +323,11 @@ impl Fixture {
 
     pub(crate) fn request(&self, request: Acquire) -> Lease {
         self.machine.sim.block_on(request.into_future()).unwrap()
+    }
+
+    /// The commands that were sent to any node.
+    pub(crate) fn sent(&self) -> usize {
+        self.nodes.iter().map(OddNode::sent).sum()
     }
 
     pub(crate) fn set_all(&self, manner: Manner) {

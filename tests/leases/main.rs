@@ -13,8 +13,10 @@
 )]
 
 mod fixture;
+mod handover;
 mod holds;
 mod hostile;
+mod line;
 mod panicking_wakers;
 mod panics;
 mod refused_tasks;

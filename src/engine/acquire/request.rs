@@ -85,6 +85,11 @@ impl Request {
         self.head.as_ref().map(Head::place)
     }
 
+    /// A time, or that up to which it may wait at all.
+    pub(super) fn within(&self, at: Timestamp) -> Timestamp {
+        self.acquisition.turn_deadline().map_or(at, |deadline| at.min(deadline))
+    }
+
     /// Whether a round may be begun for it.
     pub(super) fn may_begin(&self, engine: &Engine) -> bool {
         !engine.is_closed() && !self.answer.is_closed()

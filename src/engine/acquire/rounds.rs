@@ -12,7 +12,7 @@ use crate::{
     engine::{
         Engine, HeldTenure,
         acquire::Met,
-        line::Head,
+        line::{Head, Pause},
         round::AcquireRound,
         turns::{Line, Place, Turn},
     },
@@ -22,23 +22,23 @@ use crate::{
 };
 
 /// Where a head goes on.
+#[allow(clippy::large_enum_variant, reason = "one at a time, in a task of its own")]
 pub(super) enum Step {
     /// Behind a round that is decided.
     Decided(AcquireRound),
-    /// In a pause, up to this time.
-    Pause(Timestamp),
+    /// Before its first round.
+    Pause(Pause),
 }
 
 impl Engine {
     /// Goes on with a request until it is answered.
     pub(super) async fn go_on(self: Arc<Self>, mut request: Request, mut step: Step) {
         loop {
-            let (look_until, at) = match step {
-                Step::Pause(at) => {
-                    // No longer than it may wait at all.
-                    let deadline = request.acquisition.turn_deadline();
-                    (None, deadline.map_or(at, |deadline| at.min(deadline)))
-                }
+            let (look_until, at, rests) = match step {
+                // No longer than it may wait at all.
+                Step::Pause(Pause::UntilFree(at)) => (None, request.within(at), false),
+                Step::Pause(Pause::Rest(at)) => (None, request.within(at), true),
+                Step::Pause(Pause::None) => (None, Timestamp::ORIGIN, false),
                 Step::Decided(mut round) => {
                     let now = round.decided_at();
                     let Some(lost) = round.lost() else {
@@ -46,7 +46,7 @@ impl Engine {
                         return round.settle().await;
                     };
                     match self.lost(&mut request, round, lost, now) {
-                        Next::Again { look_until, at } => (look_until, at),
+                        Next::Again { look_until, at } => (look_until, at, false),
                         Next::GiveUp(give_up) => return request.give_up(&self, give_up),
                     }
                 }
@@ -57,7 +57,7 @@ impl Engine {
             {
                 return;
             }
-            if !self.pause_before_round(&mut request, at).await {
+            if !self.pause_before_round(&mut request, at, rests).await {
                 return;
             }
             let turn = match self.next_turn(&mut request).await {
@@ -163,9 +163,17 @@ impl Engine {
         }
     }
 
-    /// Pauses until `at`, or until the key is gone, or no more rounds are begun. False says that the caller is gone.
-    async fn pause_before_round(&self, request: &mut Request, at: Timestamp) -> bool {
-        let (closing, freed) = (pin!(self.closing()), pin!(request.resource.freed()));
+    /// Pauses until `at`, or until the key is gone, unless it rests, or no more rounds are begun. False says that the caller
+    /// is gone.
+    async fn pause_before_round(&self, request: &mut Request, at: Timestamp, rests: bool) -> bool {
+        let resource = Arc::clone(&request.resource);
+        let freed = async {
+            if rests {
+                std::future::pending::<()>().await;
+            }
+            resource.freed().await;
+        };
+        let (closing, freed) = (pin!(self.closing()), pin!(freed));
         let pause = select(self.runtime.sleep_until(at), select(closing, freed));
         matches!(select(pin!(request.answer.closed()), pause).await, Either::Right(_))
     }

@@ -6,13 +6,9 @@
 
 use std::sync::Arc;
 
-use super::{Line, Waiter};
+use super::{Line, Pause, Waiter};
 use crate::{
-    engine::{
-        Engine, Grant,
-        acquire::{Met, Request},
-        resources::ResourceSlot,
-    },
+    engine::{Engine, Grant, acquire::Met, resources::ResourceSlot},
     protocol::{Place, Timestamp, Traffic},
     shield::shielded,
 };
@@ -43,12 +39,13 @@ impl Head {
     }
 
     /// It has won. Those who wanted to know what its round finds are told that the resource is held here.
+    #[allow(clippy::vec_box, reason = "as they stood in line")]
     pub(in crate::engine) fn win(mut self, grant: &Arc<Grant>) -> Vec<Box<Waiter>> {
         self.has_won = true;
         let mut line = self.slot.line();
         line.queue.handle_won(self.place);
         line.grant = Arc::downgrade(grant);
-        (line.in_round, line.met, line.not_before) = (false, None, None);
+        (line.in_round, line.met, line.first) = (false, None, Pause::None);
         line.queue.take_sharing()
     }
 
@@ -56,9 +53,9 @@ impl Head {
     pub(in crate::engine) fn lose(&self, met: Arc<Met>, next: Timestamp, traffic: Traffic) {
         let in_vain = {
             let mut line = self.slot.line();
-            let Line { queue, in_round, met: last, not_before, .. } = &mut *line;
+            let Line { queue, in_round, met: last, first, .. } = &mut *line;
             *in_round = false;
-            *not_before = Some(next);
+            *first = Pause::UntilFree(next);
             let in_vain = queue.take_out(|waiter| {
                 let request = &mut waiter.request;
                 request.handle_met(&met);
@@ -106,7 +103,7 @@ impl Engine {
     pub(in crate::engine) fn next_head(self: &Arc<Self>, slot: &Arc<ResourceSlot>) {
         let mut starting = Starting { slot, ended: true };
         loop {
-            let (place, waiter, pause_until) = {
+            let (place, waiter, first) = {
                 let mut line = slot.line();
                 if starting.ended && line.starting {
                     // Whoever is at it sees what has changed.
@@ -116,23 +113,14 @@ impl Engine {
                 line.starting = next.is_some();
                 starting.ended = next.is_none();
                 let Some((place, waiter)) = next else { return };
-                (place, waiter, line.not_before)
+                (place, waiter, line.first)
             };
             let Waiter { mut request, timer, .. } = *waiter;
             if let Some(timer) = timer {
                 self.cancel(timer);
             }
             request.head = Some(Head::new(self, slot, place));
-            shielded(|| self.begin(request, pause_until));
-        }
-    }
-
-    /// A request that is the head of its line begins: with a round, or with what is left of the pause of the head before.
-    pub(super) fn begin(self: &Arc<Self>, request: Request, pause_until: Option<Timestamp>) {
-        let now = self.now();
-        match pause_until.filter(|until| *until > now) {
-            Some(until) => request.pause_first(self, until),
-            None => request.ask(self, now),
+            shielded(|| request.begin(self, first));
         }
     }
 }
