@@ -34,11 +34,17 @@ impl Engine {
     /// Goes on with a request until it is answered.
     pub(super) async fn go_on(self: Arc<Self>, mut request: Request, mut step: Step) {
         loop {
-            let (look_until, at, rests) = match step {
+            let (look_until, at) = match step {
                 // No longer than it may wait at all.
-                Step::Pause(Pause::UntilFree(at)) => (None, request.within(at), false),
-                Step::Pause(Pause::Rest(at)) => (None, request.within(at), true),
-                Step::Pause(Pause::None) => (None, Timestamp::ORIGIN, false),
+                Step::Pause(Pause::UntilFree(at)) => (None, request.within(at)),
+                Step::Pause(Pause::Rest(until)) => {
+                    let until = request.within(until);
+                    if !self.rest(&mut request, until).await {
+                        return;
+                    }
+                    (None, until)
+                }
+                Step::Pause(Pause::None) => (None, Timestamp::ORIGIN),
                 Step::Decided(mut round) => {
                     let now = round.decided_at();
                     let Some(lost) = round.lost() else {
@@ -46,7 +52,7 @@ impl Engine {
                         return round.settle().await;
                     };
                     match self.lost(&mut request, round, lost, now) {
-                        Next::Again { look_until, at } => (look_until, at, false),
+                        Next::Again { look_until, at } => (look_until, at),
                         Next::GiveUp(give_up) => return request.give_up(&self, give_up),
                     }
                 }
@@ -57,7 +63,7 @@ impl Engine {
             {
                 return;
             }
-            if !self.pause_before_round(&mut request, at, rests).await {
+            if !self.pause_before_round(&mut request, at).await {
                 return;
             }
             let turn = match self.next_turn(&mut request).await {
@@ -163,19 +169,18 @@ impl Engine {
         }
     }
 
-    /// Pauses until `at`, or until the key is gone, unless it rests, or no more rounds are begun. False says that the caller
-    /// is gone.
-    async fn pause_before_round(&self, request: &mut Request, at: Timestamp, rests: bool) -> bool {
-        let resource = Arc::clone(&request.resource);
-        let freed = async {
-            if rests {
-                std::future::pending::<()>().await;
-            }
-            resource.freed().await;
-        };
-        let (closing, freed) = (pin!(self.closing()), pin!(freed));
+    /// Pauses until `at`, or until the key is gone, or no more rounds are begun. False says that the caller is gone.
+    async fn pause_before_round(&self, request: &mut Request, at: Timestamp) -> bool {
+        let (closing, freed) = (pin!(self.closing()), pin!(request.resource.freed()));
         let pause = select(self.runtime.sleep_until(at), select(closing, freed));
         matches!(select(pin!(request.answer.closed()), pause).await, Either::Right(_))
+    }
+
+    /// Leaves the resource to others until then, whether or not it is free. False says that the caller is gone.
+    async fn rest(&self, request: &mut Request, until: Timestamp) -> bool {
+        let closing = pin!(self.closing());
+        let rest = select(self.runtime.sleep_until(until), closing);
+        matches!(select(pin!(request.answer.closed()), rest).await, Either::Right(_))
     }
 
     /// A turn for another round. It is at the end of the line: many who wait for one resource must not keep all others
