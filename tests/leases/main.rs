@@ -17,6 +17,7 @@ mod holds;
 mod hostile;
 mod panicking_wakers;
 mod panics;
+mod ranges;
 mod refused_tasks;
 mod shutdown;
 mod times;
