@@ -2,8 +2,8 @@
 //!
 //! Goal: the tokens of all tenures are unique, those of one process rise, and a tenure that began before a round has a
 //! smaller token than any under what that round wins. Method: two or three processes with two to four rounds between them
-//! on three or five nodes; single messages, in order on each connection, some of them lost or doubled; keys that vanish, releases,
-//! restores of whatever was won, however late. A tenure begins whenever its process believes that it holds the resource,
+//! on three or five nodes; single messages, in order on each connection, some of them lost or doubled; keys that vanish,
+//! releases, restores of whatever was won, however late. A tenure begins whenever its process believes that it holds the resource,
 //! also where the key is long gone. Every answer is compared with that of a node in memory.
 
 use std::collections::VecDeque;
