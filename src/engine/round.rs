@@ -284,7 +284,3 @@ impl AcquireRound {
         self.engine.reports(&self.outcomes)
     }
 }
-
-#[cfg(test)]
-#[path = "round_test.rs"]
-mod tests;

@@ -19,6 +19,7 @@ mod hostile;
 mod line;
 mod panicking_wakers;
 mod panics;
+mod ranges;
 mod refused_tasks;
 mod shutdown;
 mod times;

@@ -9,6 +9,7 @@ mod extensions;
 mod holders;
 mod keys;
 mod outages;
+mod ranges;
 
 use std::time::Duration;
 

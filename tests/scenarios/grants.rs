@@ -1,12 +1,12 @@
 //! Goal: of many grants, fought over by many clients while a minority of the nodes loses everything again and
 //! again, no two have the same token, and tokens rise in the order of real time.
 //!
-//! Method: eight clients and a handful of resources. Every grant is recorded with the moments at which its acquire
+//! Method: eight clients, each of two threads that hand leases over to each other, and a handful of resources. Every grant is recorded with the moments at which its acquire
 //! began and its result returned; the history is checked afterwards, and the checker is tested first.
 //! `QUORLOCK_GRANTS` sets how many grants there are.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -14,12 +14,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use quorlock::{AcquireError, Redlock};
+use quorlock::{AcquireError, Owner, Redlock};
 use quorlock_harness::{Cluster, eventually};
 
 use super::{MS, SOON, admitted, all_ready, alone, ready, settings, token};
 
 const CLIENTS: usize = 8;
+/// In each client, after the same resources.
+const THREADS: usize = 2;
 const RESOURCES: usize = 4;
 const MAX_TTL: Duration = Duration::from_millis(600);
 /// However few grants are asked for.
@@ -29,8 +31,16 @@ const LEAST_LOSSES: usize = 4;
 struct Grant {
     resource: usize,
     token: u64,
+    /// Leases of one owner follow each other under one grant of the nodes.
+    owner: Option<Owner>,
     began: Duration,
     returned: Duration,
+}
+
+/// How many leases have the owner of one before.
+fn handed_over(history: &[Grant]) -> usize {
+    let owners: BTreeSet<_> = history.iter().map(|grant| grant.owner).collect();
+    history.len() - owners.len()
 }
 
 /// What is wrong with a history: tokens given twice, and tokens smaller than one that had been returned before.
@@ -63,6 +73,7 @@ fn the_checker_sees_what_it_must_see() {
     let grant = |resource, token, began, returned| Grant {
         resource,
         token,
+        owner: None,
         began: Duration::from_millis(began),
         returned: Duration::from_millis(returned),
     };
@@ -93,7 +104,8 @@ impl Arena {
             match redlock.acquire(format!("r{resource}")).wait(50 * MS).blocking() {
                 Ok(lease) => {
                     let returned = self.began.elapsed();
-                    let grant = Grant { resource, token: token(&lease), began, returned };
+                    let (token, owner) = (token(&lease), Some(lease.owner()));
+                    let grant = Grant { resource, token, owner, began, returned };
                     self.history.lock().unwrap().push(grant);
                     self.granted.fetch_add(1, Ordering::Relaxed);
                     // Some are only dropped.
@@ -154,8 +166,10 @@ fn tokens_are_unique_and_rise_while_a_minority_loses_everything() {
     let mut losses = 0;
     std::thread::scope(|scope| {
         for (index, client) in clients.iter().enumerate() {
-            let arena = &arena;
-            scope.spawn(move || arena.fight(index, client));
+            for _ in 0..THREADS {
+                let arena = &arena;
+                scope.spawn(move || arena.fight(index, client));
+            }
         }
         let _over = Over(&arena.over);
         while arena.granted.load(Ordering::Relaxed) < wanted || losses < LEAST_LOSSES {
@@ -168,13 +182,14 @@ fn tokens_are_unique_and_rise_while_a_minority_loses_everything() {
     let history = arena.history.into_inner().unwrap();
     let took = arena.began.elapsed();
     let (twice, regressed) = violations(&history);
+    let handed_over = handed_over(&history);
     println!(
-        "{} grants by {CLIENTS} clients on {RESOURCES} resources in {took:?}, {} refused, {losses} times a \
-         minority lost everything: {twice} duplicate tokens, {regressed} regressions",
+        "{} grants by {CLIENTS} clients on {RESOURCES} resources in {took:?}, {handed_over} of them handed over, {} refused, \
+         {losses} times a minority lost everything: {twice} duplicate tokens, {regressed} regressions",
         history.len(),
         arena.refused.into_inner(),
     );
-    assert!(history.len() >= wanted);
+    assert!(history.len() >= wanted && handed_over > wanted / 20, "{handed_over} handed over");
     assert_eq!((twice, regressed), (0, 0));
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Goal: the tokens of all tenures are unique, those of one process rise, and a tenure that began before a round has a
 //! smaller token than any under what that round wins. Method: two or three processes with two to four rounds between them
-//! on three or five nodes; single messages, in order on each connection, some of them lost or doubled; keys that vanish, releases,
-//! restores of whatever was won, however late. A tenure begins whenever its process believes that it holds the resource,
+//! on three or five nodes; single messages, in order on each connection, some of them lost or doubled; keys that vanish,
+//! releases, restores of whatever was won, however late. A tenure begins whenever its process believes that it holds the resource,
 //! also where the key is long gone. Every answer is compared with that of a node in memory.
 
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use futures::FutureExt as _;
 use quorlock::{
     node::{MemoryNode, Node as _},
-    protocol::{Join, Verdict},
+    protocol::{Drift, Join, Lifecycle, Offer, OthersWait, RenewalPolicy, Row, Verdict, Wanted},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
@@ -22,6 +22,8 @@ struct Attempt {
     round: Round,
     began: usize,
     won: Option<(usize, TokenRange)>,
+    /// Its tenures, once the first has begun.
+    row: Option<Row>,
     /// Commands under way to each node, and whether their reply comes back; and replies under way.
     there: Vec<VecDeque<(Command, bool)>>,
     back: Vec<VecDeque<Option<Answered>>>,
@@ -39,6 +41,15 @@ impl Attempt {
         let RoundSpec { resource, owner, ttl, .. } = self.round.spec().clone();
         Command::Restore { resource, owner, ttl, until: start(), fenced: true, note: None }
     }
+}
+
+/// The grant is handed on, by a process that takes it to hold: no time passes here.
+fn next(row: &mut Row) -> Option<FencingToken> {
+    let (drift, policy) = (Drift::default(), RenewalPolicy::default());
+    let lifecycle = Lifecycle::new(start(), at(9_000), TTL, drift, policy);
+    let (others, turn, now) = (OthersWait::Nobody, TTL, start());
+    let offer = Offer { lifecycle: &lifecycle, is_kept: false, others, turn, now };
+    row.next(&offer, Wanted { ttl: TTL, min_validity: Duration::ZERO }).ok().flatten()
 }
 
 #[derive(Clone, Copy)]
@@ -68,7 +79,7 @@ struct World {
     memory: Vec<MemoryNode>,
     attempts: Vec<Attempt>,
     /// The attempt of each process that is not over, and what it has not used of its grants before.
-    processes: Vec<(Option<usize>, Vec<TokenRange>)>,
+    processes: Vec<(Option<usize>, Vec<Row>)>,
     tenures: Vec<Tenure>,
     outcome: Outcome,
 }
@@ -147,7 +158,7 @@ impl World {
         spec.marks = vec![self.mark; nodes].into();
         let round = Round::acquire(Quorum::of(nodes), spec, start());
         let (there, back) = (vec![VecDeque::new(); nodes], vec![VecDeque::new(); nodes]);
-        let mut attempt = Attempt { round, began: step, won: None, there, back };
+        let mut attempt = Attempt { round, began: step, won: None, row: None, there, back };
         attempt.send();
         self.processes[process].0 = Some(self.attempts.len());
         self.attempts.push(attempt);
@@ -160,7 +171,7 @@ impl World {
         let attempt = &mut self.attempts[current];
         let spec = attempt.round.spec();
         let (resource, owner) = (spec.resource.clone(), spec.owner);
-        let Some((_, tokens)) = &mut attempt.won else {
+        let Some((_, range)) = &attempt.won else {
             if attempt.round.verdict() == Verdict::Lost {
                 self.processes[process].0 = None;
             } else if rng.random_bool(0.02) {
@@ -170,13 +181,17 @@ impl World {
             return;
         };
         let older = &mut self.processes[process].1;
-        let older = older.iter_mut().find(|tokens| tokens.left() > 0);
-        let tokens = match older.filter(|_| flaw == Flaw::OldRange && rng.random_bool(0.5)) {
-            Some(older) => older,
-            None => tokens,
+        let older = older.iter_mut().find(|row| flaw == Flaw::OldRange && row.leases() < 3);
+        let token = match (older.filter(|_| rng.random_bool(0.5)), &mut attempt.row) {
+            (Some(row), _) | (None, Some(row)) => next(row),
+            (None, none) => {
+                let (row, first) = Row::begin(Some(range.clone()), start());
+                *none = Some(row);
+                first
+            }
         };
         let ends = rng.random_bool(0.2);
-        if let Some(token) = tokens.next().filter(|_| !ends) {
+        if let Some(token) = token.filter(|_| !ends) {
             let stands = self.servers.iter().filter(|server| server.holder == Some(owner)).count();
             self.outcome.stale += usize::from(2 * stands < nodes);
             let (began, token) = (attempt.began, token.get());
@@ -187,9 +202,9 @@ impl World {
             let (resource, owner) = (resource.clone(), owner);
             there.push_back((Command::Release { resource, owner, keep: None }, false));
         }
-        let left = tokens.clone();
+        let left = attempt.row.clone();
         self.processes[process].0 = None;
-        self.processes[process].1.push(left);
+        self.processes[process].1.extend(left);
     }
 
     /// A message arrives, one way or the other.
