@@ -270,6 +270,11 @@ impl Waiter {
         self.called.map_or(self.limit, |called| self.limit.min(called.max(self.earliest)))
     }
 
+    /// With what it stands in the line, where it does.
+    pub const fn ticket(&self) -> Option<Ticket> {
+        self.ticket
+    }
+
     /// Whether it stands in the line.
     pub const fn is_standing(&self) -> bool {
         self.ticket.is_some()
