@@ -196,13 +196,18 @@ mod tests {
 
     use super::*;
 
+    fn resources() -> Arc<Resources> {
+        let clock = Arc::new(crate::engine::stand::tests::Clock::default());
+        Resources::new(Quorum::of(3), ClientId::new([1; 8]), clock)
+    }
+
     fn name() -> Resource {
         Resource::new("r").unwrap()
     }
 
     #[test]
     fn there_is_one_object_for_as_long_as_somebody_has_it() {
-        let resources = Resources::new(Quorum::of(3), ClientId::new([1; 8]));
+        let resources = resources();
         let (one, two) = (resources.slot(&name()), resources.slot(&name()));
         assert!(Arc::ptr_eq(&one, &two));
         drop(one);
@@ -214,7 +219,7 @@ mod tests {
     /// In a process that was forked it may never be free.
     #[test]
     fn to_give_one_up_waits_for_no_lock_and_what_stays_is_forgotten_later() {
-        let resources = Resources::new(Quorum::of(3), ClientId::new([1; 8]));
+        let resources = resources();
         let name = |number: usize| Resource::new(number.to_string()).unwrap();
         let slots: Vec<_> = (0..FEW).map(|number| resources.slot(&name(number))).collect();
         let locked = resources.by_name.lock();
@@ -227,7 +232,7 @@ mod tests {
 
     #[test]
     fn one_who_waits_is_told_when_a_quorum_of_nodes_has_lost_the_key() {
-        let resources = Resources::new(Quorum::of(3), ClientId::new([1; 8]));
+        let resources = resources();
         let slot = resources.slot(&name());
         let told = || slot.freed().now_or_never().is_some();
         resources.handle_gone(NodeId::new(0), &name());

@@ -161,3 +161,7 @@ impl Known {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "stand_test.rs"]
+pub(super) mod tests;
