@@ -5,6 +5,7 @@
 
 mod request;
 mod rounds;
+mod waiting;
 
 use std::{
     future::Future,

@@ -22,7 +22,7 @@ use super::{
     resources::ResourceSlot,
     round::AcquireSpec,
 };
-use crate::protocol::{GiveUp, OthersWait, Place, Queue, Station, TimerKey, Timestamp, Wanted};
+use crate::protocol::{GiveUp, Place, Queue, Station, TimerKey, Timestamp, Wanted};
 
 /// For how long a resource that was waited for here is taken for one that will be waited for again.
 const LATELY: Duration = Duration::from_secs(1);
@@ -45,8 +45,6 @@ pub(super) struct Line {
     turn: Option<(Place, u64)>,
     /// When somebody stood in line here last.
     waited_for: Option<Timestamp>,
-    /// Whether other processes wait.
-    others: OthersWait,
 }
 
 /// What a head does before its first round.
@@ -95,11 +93,6 @@ impl Line {
     /// Takes out the first in line.
     pub(super) fn hand_on(&mut self, station: Place) -> Option<Box<Waiter>> {
         self.queue.hand_on(station).map(|(_, waiter)| waiter)
-    }
-
-    /// Whether other processes wait, as far as the nodes have said.
-    pub(super) const fn others(&self) -> OthersWait {
-        self.others
     }
 
     /// The next head leaves the resource to others until then.

@@ -21,6 +21,7 @@ mod resources;
 mod restore;
 mod round;
 mod shield;
+mod stand;
 mod turns;
 mod visit;
 mod watch;
@@ -158,10 +159,14 @@ impl Engine {
             config.longest_ttl(),
             config.node_timeout.saturating_mul(2),
         );
-        let resources = Resources::new(quorum);
+        let resources = Resources::new(quorum, client, Arc::clone(&runtime));
         // The resources alone: a listener that kept the engine would keep itself, since the engine keeps the fleet.
         let told = Arc::clone(&resources);
         fleet.on_freed(move |node, resource| told.handle_gone(node, resource));
+        let told = Arc::clone(&resources);
+        fleet.on_line(move |node, resource, hint| told.handle_hint(node, resource, hint));
+        let told = Arc::clone(&resources);
+        fleet.on_connected(move |node| told.handle_connection(node));
         let fenced = !config.classic;
         let turns = || Turns::new(config.node_timeout);
         let (acquires, releases) = (turns(), turns());
@@ -188,6 +193,7 @@ impl Engine {
             closed: AtomicBool::new(false),
             closing: Notify::new(),
         });
+        engine.resources.belong_to(&engine);
         if fenced {
             // Not counted as under way, and without a hold on the engine: it goes on for as long as that lives.
             let weak = Arc::downgrade(&engine);

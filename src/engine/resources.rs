@@ -6,15 +6,16 @@
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, Weak},
+    sync::{Arc, OnceLock, Weak},
 };
 
 use tokio::sync::Notify;
 
-use super::line::Line;
+use super::{Engine, line::Line, stand::OnNodes};
 use crate::{
     lock::Lock,
-    protocol::{NodeId, Quorum, Resource},
+    protocol::{ClientId, LineHint, NodeId, Quorum, Resource},
+    runtime::Runtime,
 };
 
 /// The map is looked through for what nobody has any more no sooner than at this size.
@@ -24,6 +25,10 @@ const FEW: usize = 32;
 #[derive(Debug)]
 pub(super) struct Resources {
     quorum: Quorum,
+    client: ClientId,
+    runtime: Arc<dyn Runtime>,
+    /// Carries out what is left to be done for a resource that nobody has to do with any more.
+    engine: OnceLock<Weak<Engine>>,
     by_name: Lock<ByName>,
 }
 
@@ -44,11 +49,19 @@ pub(super) struct ResourceSlot {
     freed: Notify,
     /// Who waits for it here.
     pub(super) line: Lock<Line>,
+    /// The place of this process in the lines on the nodes.
+    on_nodes: OnNodes,
 }
 
 impl Resources {
-    pub(super) fn new(quorum: Quorum) -> Arc<Self> {
-        Arc::new(Self { quorum, by_name: Lock::default() })
+    pub(super) fn new(quorum: Quorum, client: ClientId, runtime: Arc<dyn Runtime>) -> Arc<Self> {
+        let (engine, by_name) = (OnceLock::new(), Lock::default());
+        Arc::new(Self { quorum, client, runtime, engine, by_name })
+    }
+
+    /// Says whose they are, once.
+    pub(super) fn belong_to(&self, engine: &Arc<Engine>) {
+        let _ = self.engine.set(Arc::downgrade(engine));
     }
 
     /// The object of a resource, which is made where there is none.
@@ -68,6 +81,7 @@ impl Resources {
             gone_from: Lock::default(),
             freed: Notify::new(),
             line: Lock::default(),
+            on_nodes: OnNodes::new(self.client, self.quorum, Arc::clone(&self.runtime)),
         });
         by_name.slots.insert(name.clone(), Arc::downgrade(&slot));
         slot
@@ -98,7 +112,30 @@ impl Resources {
     }
 }
 
+impl Resources {
+    /// The connection to a node is there again.
+    pub(super) fn handle_connection(&self, node: NodeId) {
+        for slot in self.all() {
+            slot.on_nodes.handle_connection(node);
+        }
+    }
+
+    /// A node tells of the line for a resource.
+    pub(super) fn handle_hint(&self, node: NodeId, name: &Resource, hint: LineHint) {
+        // As above.
+        let slot = self.by_name.lock().slots.get(name).cloned();
+        if let Some(slot) = slot.and_then(|slot| slot.upgrade()) {
+            slot.on_nodes.handle_hint(node, hint);
+        }
+    }
+}
+
 impl ResourceSlot {
+    /// The place of this process in the lines on the nodes.
+    pub(super) const fn on_nodes(&self) -> &OnNodes {
+        &self.on_nodes
+    }
+
     pub(super) const fn name(&self) -> &Resource {
         &self.name
     }
@@ -137,6 +174,13 @@ impl Drop for ResourceSlot {
         if by_name.slots.get(&self.name).is_some_and(|slot| slot.strong_count() == 0) {
             by_name.slots.remove(&self.name);
         }
+        drop(by_name);
+        if let Some((client, ticket)) = self.on_nodes.leave()
+            && let Some(engine) = self.home.engine.get().and_then(Weak::upgrade)
+            && engine.is_served()
+        {
+            engine.leave_line(self.name.clone(), client, ticket);
+        }
     }
 }
 
@@ -152,13 +196,18 @@ mod tests {
 
     use super::*;
 
+    fn resources() -> Arc<Resources> {
+        let clock = Arc::new(crate::engine::stand::tests::Clock::default());
+        Resources::new(Quorum::of(3), ClientId::new([1; 8]), clock)
+    }
+
     fn name() -> Resource {
         Resource::new("r").unwrap()
     }
 
     #[test]
     fn there_is_one_object_for_as_long_as_somebody_has_it() {
-        let resources = Resources::new(Quorum::of(3));
+        let resources = resources();
         let (one, two) = (resources.slot(&name()), resources.slot(&name()));
         assert!(Arc::ptr_eq(&one, &two));
         drop(one);
@@ -170,7 +219,7 @@ mod tests {
     /// In a process that was forked it may never be free.
     #[test]
     fn to_give_one_up_waits_for_no_lock_and_what_stays_is_forgotten_later() {
-        let resources = Resources::new(Quorum::of(3));
+        let resources = resources();
         let name = |number: usize| Resource::new(number.to_string()).unwrap();
         let slots: Vec<_> = (0..FEW).map(|number| resources.slot(&name(number))).collect();
         let locked = resources.by_name.lock();
@@ -183,7 +232,7 @@ mod tests {
 
     #[test]
     fn one_who_waits_is_told_when_a_quorum_of_nodes_has_lost_the_key() {
-        let resources = Resources::new(Quorum::of(3));
+        let resources = resources();
         let slot = resources.slot(&name());
         let told = || slot.freed().now_or_never().is_some();
         resources.handle_gone(NodeId::new(0), &name());

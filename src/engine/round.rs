@@ -80,6 +80,7 @@ impl AcquireRound {
         spec.note = engine.note();
         // Read before the first send: validity counts from here.
         let started = engine.now();
+        spec.stand = request.resource.on_nodes().begin_round(spec.count > 1, started);
         turn.begin(started);
         let mut round = Self {
             round: Round::acquire(engine.quorum, spec, started),
@@ -278,6 +279,11 @@ impl AcquireRound {
             hold: None,
         };
         self.engine.release_ordered(released, orders);
+    }
+
+    /// What each node has said.
+    pub(super) fn outcomes(&self) -> &[NodeOutcome] {
+        &self.outcomes
     }
 
     pub(super) fn reports(&self) -> Reports {

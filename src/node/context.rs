@@ -140,6 +140,12 @@ impl NodeContext {
         self.fleet.line(self.id, resource, hint);
     }
 
+    /// Tells that what this node says of lines was not heard up to now, since it has a new connection: whoever waits there
+    /// asks once.
+    pub fn connected(&self) {
+        self.fleet.connected(self.id);
+    }
+
     /// A way to tell of these things that does not keep the fleet alive.
     pub(crate) fn watcher(&self) -> Watcher {
         Watcher::new(self.id, self.settings.client, &self.fleet)
@@ -257,6 +263,9 @@ type FreedListener = Box<dyn Fn(NodeId, &Resource) + Send + Sync>;
 /// Hears what a node says of a line.
 type LineListener = Box<dyn Fn(NodeId, &Resource, LineHint) + Send + Sync>;
 
+/// Hears that a node has a new connection.
+type ConnectionListener = Box<dyn Fn(NodeId) + Send + Sync>;
+
 /// What the nodes of one `Redlock` share.
 #[derive(Default)]
 pub(crate) struct Fleet {
@@ -268,6 +277,8 @@ pub(crate) struct Fleet {
     on_freed: OnceLock<FreedListener>,
     /// The same.
     on_line: OnceLock<LineListener>,
+    /// The same.
+    on_connected: OnceLock<ConnectionListener>,
 }
 
 impl Fleet {
@@ -305,6 +316,17 @@ impl Fleet {
     fn line(&self, node: NodeId, resource: &Resource, hint: LineHint) {
         if let Some(listener) = self.on_line.get() {
             shielded(|| listener(node, resource, hint));
+        }
+    }
+
+    /// Calls `listener` for each new connection of a node, in the same way.
+    pub(crate) fn on_connected(&self, listener: impl Fn(NodeId) + Send + Sync + 'static) {
+        let _ = self.on_connected.set(Box::new(listener));
+    }
+
+    fn connected(&self, node: NodeId) {
+        if let Some(listener) = self.on_connected.get() {
+            shielded(|| listener(node));
         }
     }
 

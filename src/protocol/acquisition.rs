@@ -19,6 +19,8 @@
 //!   this one sees of them meanwhile counts for those that come after it.
 //! - **W8** Who waits behind another request for the same resource is told of an outage by that one's rounds, as by its
 //!   own: after a quarter of its own wait, counted from when it came at the earliest.
+//! - **W9** Who waits in the lines on the nodes begins the next round when [`Waiter`](super::Waiter) says so, in place of
+//!   a pause, and waits there up to the deadline.
 //!
 //! They are tested, each by name, in `tests/protocol/acquisition.rs`.
 
@@ -77,6 +79,8 @@ pub struct LostRound {
     pub free_after: Option<Duration>,
     /// It had to wait for its turn.
     pub waited_for_turn: bool,
+    /// When the next round begins by the lines on the nodes, where the client stands there.
+    pub in_line: Option<Timestamp>,
 }
 
 impl LostRound {
@@ -91,7 +95,15 @@ impl LostRound {
             quorum_after: round.quorum_after(),
             free_after: round.free_after(),
             waited_for_turn,
+            in_line: None,
         })
+    }
+
+    /// The same of a client that waits in the lines on the nodes: by them the next round begins at this time.
+    #[must_use]
+    pub const fn in_line(mut self, at: Option<Timestamp>) -> Self {
+        self.in_line = at;
+        self
     }
 
     /// Whether it found the resource held.
@@ -207,6 +219,14 @@ impl Acquisition {
         self.lost_rounds
     }
 
+    /// Up to when it waits, where it says so.
+    fn deadline(&self) -> Option<Timestamp> {
+        match self.policy {
+            WaitPolicy::For(wait) => Some(self.started.saturating_add(wait)),
+            WaitPolicy::OneRound | WaitPolicy::Unlimited => None,
+        }
+    }
+
     /// Up to when it waits for a turn; `None` for as long as it takes.
     pub fn turn_deadline(&self) -> Option<Timestamp> {
         match self.policy {
@@ -243,6 +263,14 @@ impl Acquisition {
             lost.free_after.filter(|_| lost.found_held()).map_or(pause, |expiry| pause.min(expiry));
         // A key that expires this moment must not make the pause zero: the nodes would be asked without one.
         let at = now.saturating_add(pause.max(min / 4));
+        // It is woken as soon as there is something to be had, and waits for that as long as it may.
+        if let Some(in_line) = lost.in_line.filter(|_| lost.loss == RoundLoss::Contended)
+            && self.lasts_until(now)
+        {
+            let at = self.deadline().map_or(in_line, |deadline| in_line.min(deadline));
+            self.next_round = at;
+            return Next::Again { look_until: None, at };
+        }
         self.next_round = at;
 
         if self.policy == WaitPolicy::OneRound && self.may_look_again(&lost, now) {

@@ -5,7 +5,7 @@ use core::{fmt, time::Duration};
 
 use super::{
     fencing::FencingToken,
-    line::{ClientId, Stand},
+    line::{ClientId, Stand, Ticket},
     note::Note,
     owner::Owner,
     resource::Resource,
@@ -135,6 +135,15 @@ pub enum Command {
         owner: Owner,
         /// Where there is one, the key is not deleted: it stands in everybody's way for so long.
         keep: Option<Duration>,
+    },
+    /// Give up a place in the line for `resource`. It is no vote, and a node without a line has nothing to do.
+    Leave {
+        /// The key.
+        resource: Resource,
+        /// Who stood in the line.
+        client: ClientId,
+        /// With this ticket: a place that was taken since stays.
+        ticket: Ticket,
     },
 }
 

@@ -37,6 +37,7 @@ fn round(loss: RoundLoss, begun: u64) -> LostRound {
         quorum_after: None,
         free_after: None,
         waited_for_turn: false,
+        in_line: None,
     }
 }
 
@@ -370,6 +371,7 @@ fn a_round_that_is_not_lost_has_nothing_to_say() {
         quorum_after: None,
         free_after: Some(TTL),
         waited_for_turn: true,
+        in_line: None,
     };
     assert_eq!(lost, expected, "no node failed, so that none but those in quarantine did");
 }
@@ -413,4 +415,26 @@ fn w8_an_outage_that_another_one_has_met_is_told_after_a_quarter_of_the_own_wait
     assert_eq!(late.handle_shared_round(held(0), QUIET, at(50), at(9)), None);
     assert_eq!(late.handle_shared_round(held(0), QUIET, at(50), at(10)), Some(GiveUp::LastRound));
     assert_eq!(late.lost_rounds(), 0, "they were not its own");
+}
+
+#[test]
+fn w9_who_stands_in_line_waits_there_for_as_long_as_the_line_says_and_up_to_the_deadline() {
+    let lost = |begun| held(begun).in_line(Some(at(1_400)));
+    let next = |policy, lost| {
+        let mut acquisition = Acquisition::new(SETTINGS, policy, at(0));
+        acquisition.handle_lost_round(lost, Traffic::default(), None, 0, at(10))
+    };
+    let again = |millis| Next::Again { look_until: None, at: at(millis) };
+    assert_eq!(next(WaitPolicy::Unlimited, lost(0)), again(1_400));
+    assert_eq!(next(WaitPolicy::For(Duration::from_secs(5)), lost(0)), again(1_400));
+    // Its pause would end after the deadline, and it can be woken before.
+    assert_eq!(next(WaitPolicy::For(300 * MS), lost(0)), again(300));
+    assert_eq!(next(WaitPolicy::For(10 * MS), lost(0)), Next::GiveUp(GiveUp::LastRound));
+    assert_eq!(next(WaitPolicy::OneRound, lost(0)), Next::GiveUp(GiveUp::LastRound));
+    // Only of a resource that is held, or free for somebody else, do the nodes tell anything.
+    for loss in [RoundLoss::NoQuorum, RoundLoss::TooLate] {
+        let told = LostRound { in_line: Some(at(1_400)), ..round(loss, 0) };
+        let untold = round(loss, 0);
+        assert_eq!(next(WaitPolicy::Unlimited, told), next(WaitPolicy::Unlimited, untold));
+    }
 }

@@ -76,6 +76,7 @@ fn history() -> impl Strategy<Value = Vec<Past>> {
                 quorum_after,
                 free_after,
                 waited_for_turn,
+                in_line: None,
             };
             let past = Past { lost: facts, traffic, round_trip, random, now, line };
             now = now.saturating_add(line);

@@ -27,6 +27,7 @@ mod footprint_world;
 mod forgetting;
 mod handover;
 mod invariants;
+mod line;
 mod model;
 mod queue;
 mod quorum;

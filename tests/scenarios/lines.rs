@@ -22,6 +22,11 @@ const RELEASE: &str = concat!(
     include_str!("../../src/node/redis/scripts/wake.lua"),
 );
 
+const LEAVE: &str = concat!(
+    include_str!("../../src/node/redis/scripts/line.lua"),
+    include_str!("../../src/node/redis/scripts/leave.lua"),
+);
+
 const LINE: &str = "quorlock:line:r";
 
 /// Clients, in the order of their names.
@@ -248,6 +253,37 @@ fn a_first_one_that_is_named_as_missing_is_dropped_and_comes_back_to_its_place()
     assert_eq!(acquire(&node, C, named(A)), Answer::Behind(B.to_owned()));
     assert_eq!(standing(&node), [B, C]);
     assert_eq!(acquire(&node, A, Says::stands(A, "100")), Answer::Granted { waiting: Some(2) });
+}
+
+#[test]
+fn who_leaves_makes_room_for_the_next_and_takes_no_other_place_away() {
+    let node = Node::admitted();
+    let (b, c) = (Ear::of(&node, B), Ear::of(&node, C));
+    for (client, ticket) in [(A, "100"), (B, "1795170000123456"), (C, "1795170000123457")] {
+        node.server.run(&["ZADD", LINE, ticket, client]);
+    }
+    let leave = |client: &str, ticket: &str| {
+        let left = node.server.run(&["EVAL", LEAVE, "2", RESOURCE, LINE, client, ticket]);
+        assert_eq!(left, Value::Int(1));
+    };
+    leave(A, "99");
+    leave("dddddddddddddddd", "100");
+    assert_eq!(standing(&node), [A, B, C], "a place that was taken since");
+    leave(A, "100");
+    b.hears("nr");
+    c.hears(&format!("s{B}r"));
+    assert_eq!(
+        acquire(&node, B, Says::stands(B, "1795170000123456")),
+        Answer::Granted { waiting: Some(1) }
+    );
+    leave(C, "1795170000123457");
+    assert_eq!(standing(&node), [""; 0]);
+    c.hears_nothing();
+    for put in [&["SET", LINE, "x"][..], &["LPUSH", LINE, "x"]] {
+        node.server.del(LINE);
+        node.server.run(put);
+        leave(A, "100");
+    }
 }
 
 #[test]

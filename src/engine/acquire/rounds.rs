@@ -51,6 +51,7 @@ impl Engine {
                         self.won(request, &round, now);
                         return round.settle().await;
                     };
+                    let lost = self.stand_in_line(&request, &round, lost, now);
                     match self.lost(&mut request, round, lost, now) {
                         Next::Again { look_until, at } => (look_until, at),
                         Next::GiveUp(give_up) => return request.give_up(&self, give_up),
@@ -133,6 +134,7 @@ impl Engine {
         let Some(grant) = round.grant(&request.resource, head.as_ref().map(Head::place)) else {
             return;
         };
+        request.resource.on_nodes().handle_won();
         let tenure = grant.tenure();
         let spec = round.round.spec();
         let held = Held {
@@ -167,13 +169,6 @@ impl Engine {
                 return;
             }
         }
-    }
-
-    /// Pauses until `at`, or until the key is gone, or no more rounds are begun. False says that the caller is gone.
-    async fn pause_before_round(&self, request: &mut Request, at: Timestamp) -> bool {
-        let (closing, freed) = (pin!(self.closing()), pin!(request.resource.freed()));
-        let pause = select(self.runtime.sleep_until(at), select(closing, freed));
-        matches!(select(pin!(request.answer.closed()), pause).await, Either::Right(_))
     }
 
     /// Leaves the resource to others until then, whether or not it is free. False says that the caller is gone.

@@ -62,7 +62,7 @@ impl Grant {
                 let offer = Offer {
                     lifecycle: &state.lifecycle,
                     is_kept: state.current.hold.is_some_and(|until| until > steady),
-                    others: line.others(),
+                    others: self.resource.on_nodes().others_wait(),
                     turn,
                     now,
                 };

@@ -130,6 +130,7 @@ impl Store {
                 }
                 Ok(Reply::Granted(None))
             }
+            Command::Leave { .. } => Ok(Reply::Granted(None)),
             Command::Release { resource, owner, keep } => {
                 let keys = self.keys(now);
                 let Some(entry) = keys.get_mut(resource.as_bytes()) else {

@@ -53,6 +53,7 @@ fn scripts(classic: bool) -> impl Iterator<Item = impl FnMut(&mut Cmd)> {
             &script::CONFIRM,
             &script::EXTEND,
             &script::RESTORE,
+            &script::LEAVE,
         ]
     };
     texts.into_iter().map(|script| {

@@ -53,6 +53,7 @@ pub(super) static RESTORE: LazyLock<Source> = script!("prelude.lua" "admitted.lu
 pub(super) static EXTEND_CLASSIC: LazyLock<Source> = script!("classic.lua" "extend.lua");
 pub(super) static RESTORE_CLASSIC: LazyLock<Source> = script!("classic.lua" "restore.lua");
 pub(super) static RELEASE: LazyLock<Source> = script!("release.lua" "line.lua" "wake.lua");
+pub(super) static LEAVE: LazyLock<Source> = script!("line.lua" "leave.lua");
 pub(super) static JOIN: LazyLock<Source> = script!("prelude.lua" "join.lua");
 pub(super) static ADMIT: LazyLock<Source> = script!("prelude.lua" "admit.lua");
 pub(super) static HOLDER: LazyLock<Source> = script!("prelude.lua" "admitted.lua" "holder.lua");
@@ -198,6 +199,7 @@ mod tests {
             &EXTEND_CLASSIC,
             &RESTORE_CLASSIC,
             &RELEASE,
+            &LEAVE,
             &JOIN,
             &ADMIT,
             &RIGHTS,

@@ -228,5 +228,6 @@ async fn connect(
     }
     telemetry::node_connected(context.id(), address, &identity.version);
     context.changed();
+    context.connected();
     Ok((session, claim))
 }

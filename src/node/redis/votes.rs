@@ -16,8 +16,8 @@ use super::{
 use crate::{
     node::{NodeCall, NodeError, NodeFuture},
     protocol::{
-        Command, Denial, FencingToken, LineHint, Mark, Note, Owner, Reply, Resource, Sighting,
-        Stand, Timestamp,
+        ClientId, Command, Denial, FencingToken, LineHint, Mark, Note, Owner, Reply, Resource,
+        Sighting, Stand, Ticket, Timestamp,
     },
 };
 
@@ -44,6 +44,9 @@ pub(super) fn execute(session: Arc<Session>, command: Command) -> NodeCall {
         }
         Command::Release { resource, owner, keep } => {
             Box::pin(release(session, resource, owner, keep))
+        }
+        Command::Leave { resource, client, ticket } => {
+            Box::pin(leave(session, resource, client, ticket))
         }
     }
 }
@@ -250,4 +253,17 @@ async fn release(
     let has_line = session.lines().are_on();
     let answer = session.run(|| codec::release(&resource, owner, keep, has_line)).await;
     codec::released(&answer.inspect_err(|error| forbidden(&session, error))?)
+}
+
+async fn leave(
+    session: Arc<Session>,
+    resource: Resource,
+    client: ClientId,
+    ticket: Ticket,
+) -> Result<Reply, NodeError> {
+    if session.lines().are_on() {
+        let answer = session.run(|| codec::leave(&resource, client, ticket)).await;
+        return codec::released(&answer.inspect_err(|error| forbidden(&session, error))?);
+    }
+    Ok(Reply::Granted(None))
 }

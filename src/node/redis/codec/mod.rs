@@ -17,7 +17,7 @@ pub(super) use self::{
     joining::{Looked, Process, admit, admitted, look, looked},
     votes::{
         Acquired, Wanted, acquire, acquire_classic, acquired, acquired_classic, confirm, confirmed,
-        denial, extend, extended, first_byte, holder, in_line, release, released, remaining,
+        denial, extend, extended, first_byte, holder, in_line, leave, release, released, remaining,
         restore, restored, track_next,
     },
 };

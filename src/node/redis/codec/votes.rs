@@ -16,7 +16,8 @@ use super::{
 use crate::{
     node::NodeError,
     protocol::{
-        ClientId, Command, Denial, FencingToken, Note, Owner, Reply, Resource, Stand, validity,
+        ClientId, Command, Denial, FencingToken, Note, Owner, Reply, Resource, Stand, Ticket,
+        validity,
     },
 };
 
@@ -302,6 +303,17 @@ pub(in crate::node::redis) fn release(
         Some(keep) => List::Two([Arg::Owner(owner), Arg::Number(validity::wire_millis(keep))]),
     };
     Script { source: &script::RELEASE, keys, line: has_line.then_some(resource), args }
+}
+
+/// It is answered as a release that has done what it was asked.
+pub(in crate::node::redis) fn leave(
+    resource: &Resource,
+    client: ClientId,
+    ticket: Ticket,
+) -> Script<'_> {
+    let keys = List::One([resource.as_bytes()]);
+    let args = List::Two([Arg::Client(client), Arg::Number(ticket.get())]);
+    Script { source: &script::LEAVE, keys, line: Some(resource), args }
 }
 
 /// It tells no clock: that a key is gone is true whatever becomes of the node.

@@ -1,0 +1,108 @@
+//! How whoever asks the nodes for a resource waits between two rounds: in the lines on the nodes, and where there are too
+//! few of them for the pause that `protocol::Acquisition` says.
+//!
+//! A wait ends early when the caller goes away, the engine is closed, or the resource is released in this process.
+
+use std::{
+    future::{pending, poll_fn},
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+};
+
+use futures::future::{Either, select};
+
+use super::Request;
+use crate::{
+    engine::{
+        Engine,
+        fanout::{Fanout, Progress},
+        round::AcquireRound,
+        stand::Lost,
+    },
+    protocol::{
+        ClientId, Command, LostRound, NodeId, Resource, RoundLoss, Ticket, Timestamp, WaitPolicy,
+    },
+};
+
+impl Engine {
+    /// A lost round, with when the next one begins by the lines on the nodes.
+    pub(super) fn stand_in_line(
+        &self,
+        request: &Request,
+        round: &AcquireRound,
+        lost: LostRound,
+        now: Timestamp,
+    ) -> LostRound {
+        // Who asks once does not stand there.
+        if lost.loss != RoundLoss::Contended || request.asked.wait_policy == WaitPolicy::OneRound {
+            return lost;
+        }
+        let [random, ..] = self.runtime.random();
+        let round_trip = self.round_trip.round_trip();
+        let shown = Lost { outcomes: round.outcomes(), round_trip, random, now };
+        lost.in_line(request.resource.on_nodes().handle_lost(&shown))
+    }
+
+    /// Pauses until `at`, or until the nodes or this process have told that there is something to be had. False says that
+    /// the caller is gone.
+    pub(super) async fn pause_before_round(&self, request: &mut Request, at: Timestamp) -> bool {
+        let slot = Arc::clone(&request.resource);
+        let (mut closing, mut freed) = (pin!(self.closing()), pin!(slot.freed()));
+        loop {
+            let now = self.now();
+            let in_line = slot.on_nodes().next_round(now);
+            if in_line.is_some_and(|next| next <= now) {
+                // What is undone of the round before is sent first, by a task that another one begins.
+                yield_once().await;
+                yield_once().await;
+                return !request.answer.is_closed();
+            }
+            // The one that has lost it may be another than this one, where both wait here.
+            let until = in_line.map_or(at, |next| next.min(at));
+            let moved = pin!(async {
+                if in_line.is_some() { slot.on_nodes().moved().await } else { pending().await }
+            });
+            let over = select(closing.as_mut(), freed.as_mut());
+            let pause = select(self.runtime.sleep_until(until), select(over, moved));
+            match select(pin!(request.answer.closed()), pause).await {
+                Either::Left(_) => return false,
+                Either::Right((Either::Right((Either::Right(_), _)), _)) => {}
+                Either::Right(_) => return true,
+            }
+        }
+    }
+
+    /// Gives up a place in the lines on the nodes, for which nobody waits here any more. Nobody waits for it to be done:
+    /// without it, whoever is next has to find out that the first one does not come.
+    pub(in crate::engine) fn leave_line(
+        self: &Arc<Self>,
+        resource: Resource,
+        client: ClientId,
+        ticket: Ticket,
+    ) {
+        let engine = Arc::clone(self);
+        self.spawn(async move {
+            let mut calls = Fanout::new(&engine);
+            for node in (0..engine.nodes.len()).map(NodeId::new) {
+                let resource = resource.clone();
+                calls.push(&engine, node, Command::Leave { resource, client, ticket });
+            }
+            while let Progress::Answered(_) = calls.progress(&engine).await {}
+        });
+    }
+}
+
+/// Lets the tasks run that have just been begun.
+async fn yield_once() {
+    let mut yielded = false;
+    poll_fn(|cx| {
+        if yielded {
+            return Poll::Ready(());
+        }
+        yielded = true;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

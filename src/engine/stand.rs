@@ -1,0 +1,167 @@
+//! The place of this process in the lines on the nodes, for one resource: what its next round says, when that begins, and
+//! what the nodes have told of others.
+//!
+//! It carries out what `protocol::Waiter` decides, and no verdict, vote or deadline rests on any of it. It is kept with the
+//! resource, so that whoever asks next for this process asks from the same place. What the nodes tell comes in on the
+//! task that reads a connection, and is dealt with there and then.
+
+use std::{
+    sync::{Arc, MutexGuard},
+    time::Duration,
+};
+
+use tokio::sync::Notify;
+
+use crate::{
+    error::NodeOutcome,
+    lock::Lock,
+    protocol::{
+        ClientId, LineAnswer, LineHint, NodeId, OthersWait, Quorum, Stand, Ticket, Timestamp,
+        Waiter,
+    },
+    runtime::Runtime,
+};
+
+/// The place of one process in the lines for one resource.
+pub(super) struct OnNodes {
+    runtime: Arc<dyn Runtime>,
+    known: Lock<Known>,
+    /// Tells whoever waits with it that the time of the next round has moved.
+    moved: Notify,
+}
+
+struct Known {
+    client: ClientId,
+    quorum: Quorum,
+    /// Nothing while nobody waits.
+    waiter: Option<Box<Waiter>>,
+    /// What each node has said of others since the last round began.
+    others: Vec<(NodeId, bool)>,
+}
+
+/// What a lost round has shown.
+pub(super) struct Lost<'a> {
+    pub(super) outcomes: &'a [NodeOutcome],
+    pub(super) round_trip: Option<Duration>,
+    pub(super) random: u8,
+    pub(super) now: Timestamp,
+}
+
+impl OnNodes {
+    pub(super) fn new(client: ClientId, quorum: Quorum, runtime: Arc<dyn Runtime>) -> Self {
+        let known = Known { client, quorum, waiter: None, others: Vec::new() };
+        Self { runtime, known: Lock::new(known), moved: Notify::new() }
+    }
+
+    /// A round begins: what it says. One that asks for several tokens says its name, to be told of those who come.
+    pub(super) fn begin_round(&self, several: bool, now: Timestamp) -> Option<Stand> {
+        let mut known = self.known();
+        known.others.clear();
+        match &mut known.waiter {
+            Some(waiter) => Some(waiter.begin_round(now)),
+            None => several.then_some(Stand::named(known.client)),
+        }
+    }
+
+    /// A round was won: the nodes have taken the client out of the line.
+    pub(super) fn handle_won(&self) {
+        self.known().waiter = None;
+    }
+
+    /// A round was lost by others' keys, or by others who are first, and the request goes on. When the next one begins if
+    /// nothing is told; `None` where too few nodes have a line.
+    pub(super) fn handle_lost(&self, lost: &Lost<'_>) -> Option<Timestamp> {
+        let mut known = self.known();
+        let (client, quorum) = (known.client, known.quorum);
+        let waiter = known.waiter.get_or_insert_with(|| Box::new(Waiter::new(client, quorum)));
+        let answers = lost.outcomes.iter().enumerate().filter_map(|(index, outcome)| {
+            let answer = match outcome {
+                NodeOutcome::Granted => LineAnswer::Granted,
+                NodeOutcome::Denied(denial) => LineAnswer::Denied(denial),
+                NodeOutcome::Failed(_) => LineAnswer::Failed,
+                NodeOutcome::Unanswered | NodeOutcome::NotAsked => return None,
+            };
+            Some((NodeId::new(index), answer))
+        });
+        let next = waiter.handle_lost_round(answers, &[], lost.round_trip, lost.random, lost.now);
+        if next.is_none() {
+            known.waiter = None;
+        }
+        next
+    }
+
+    /// When the next round begins, by what has been told so far; `None` for one who does not wait here.
+    pub(super) fn next_round(&self, now: Timestamp) -> Option<Timestamp> {
+        self.known().waiter.as_ref().map(|waiter| waiter.next_round(now))
+    }
+
+    /// Ends when that may have moved, for one of those who wait.
+    pub(super) async fn moved(&self) {
+        self.moved.notified().await;
+    }
+
+    /// A node has told something.
+    pub(super) fn handle_hint(&self, node: NodeId, hint: LineHint) {
+        let mut known = self.known();
+        match hint {
+            LineHint::Wanted => known.say_of_others(node, true),
+            LineHint::Alone => known.say_of_others(node, false),
+            LineHint::Next | LineHint::StandBy { .. } => {
+                let now = self.runtime.now();
+                let Some(waiter) = &mut known.waiter else { return };
+                let before = waiter.next_round(now);
+                waiter.handle_hint(node, hint, now);
+                if waiter.next_round(now) < before {
+                    self.moved.notify_one();
+                }
+            }
+        }
+    }
+
+    /// What a node has told may not have been heard.
+    pub(super) fn handle_connection(&self, node: NodeId) {
+        let mut known = self.known();
+        let Some(waiter) = &mut known.waiter else { return };
+        let [random, ..] = self.runtime.random();
+        waiter.handle_connection(node, random, self.runtime.now());
+        self.moved.notify_one();
+    }
+
+    /// Whether others wait, as far as the nodes have said since the last round began.
+    pub(super) fn others_wait(&self) -> OthersWait {
+        let known = self.known();
+        if known.others.iter().any(|(_, wait)| *wait) {
+            OthersWait::Somebody
+        } else if known.others.len() >= known.quorum.needed() {
+            OthersWait::Nobody
+        } else {
+            OthersWait::Unknown
+        }
+    }
+
+    /// Nobody waits here any more. The place that is to be given up, if there is one.
+    pub(super) fn leave(&self) -> Option<(ClientId, Ticket)> {
+        let mut known = self.known.try_lock()?;
+        let client = known.client;
+        let ticket = known.waiter.take()?.ticket()?;
+        Some((client, ticket))
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock()
+    }
+}
+
+impl Known {
+    /// Somebody who has come is not taken back by a node that was granted before.
+    fn say_of_others(&mut self, node: NodeId, wait: bool) {
+        match self.others.iter_mut().find(|(other, _)| *other == node) {
+            Some((_, waits)) => *waits |= wait,
+            None => self.others.push((node, wait)),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "stand_test.rs"]
+pub(super) mod tests;

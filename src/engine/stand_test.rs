@@ -1,0 +1,182 @@
+//! What a process says of itself in the lines, and what it makes of what it is told.
+
+use std::pin::pin;
+
+use futures::FutureExt;
+
+use super::*;
+use crate::{
+    protocol::{Denial, Owner},
+    runtime::Task,
+};
+
+/// A time that is set by hand.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Clock(Lock<Duration>);
+
+impl Clock {
+    fn pass(&self, time: Duration) {
+        *self.0.lock() += time;
+    }
+}
+
+impl Runtime for Clock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_origin(*self.0.lock())
+    }
+
+    fn wall_us(&self) -> u64 {
+        0
+    }
+
+    fn sleep_until(&self, _: Timestamp) -> Task {
+        Box::pin(std::future::pending())
+    }
+
+    fn spawn(&self, _: Task) {}
+
+    fn random(&self) -> [u8; 16] {
+        [0; 16]
+    }
+}
+
+const ME: ClientId = ClientId::new([7; 8]);
+const CLOCK_US: u64 = 1_795_170_000_000_000;
+
+struct World {
+    clock: Arc<Clock>,
+    on_nodes: OnNodes,
+}
+
+impl World {
+    fn new() -> Self {
+        let clock = Arc::new(Clock::default());
+        let runtime = Arc::clone(&clock) as Arc<dyn Runtime>;
+        Self { clock, on_nodes: OnNodes::new(ME, Quorum::of(3), runtime) }
+    }
+
+    /// A round that three nodes have denied, which have a line or not.
+    fn lose(&self, have_lines: bool) -> Option<Timestamp> {
+        let holder = Owner::from_random([1; 16]).to_hex();
+        let denied = |ahead: u64| {
+            let denial = Denial::new(Some(Box::from(holder)), Some(Duration::from_secs(10)));
+            NodeOutcome::Denied(if have_lines {
+                denial.in_line(CLOCK_US + ahead, Some(0))
+            } else {
+                denial
+            })
+        };
+        let outcomes = [denied(9), denied(1), denied(5)];
+        self.on_nodes.handle_lost(&Lost {
+            outcomes: &outcomes,
+            round_trip: None,
+            random: 0,
+            now: self.clock.now(),
+        })
+    }
+
+    fn begin_round(&self) -> Option<Stand> {
+        self.on_nodes.begin_round(false, self.clock.now())
+    }
+
+    fn is_told(&self) -> bool {
+        self.on_nodes.moved().now_or_never().is_some()
+    }
+
+    fn tell(&self, node: usize, hint: LineHint) {
+        self.on_nodes.handle_hint(NodeId::new(node), hint);
+    }
+}
+
+#[test]
+fn who_has_not_waited_says_nothing_but_with_several_tokens_its_name() {
+    let world = World::new();
+    assert_eq!(world.begin_round(), None);
+    let several = world.on_nodes.begin_round(true, world.clock.now());
+    assert_eq!(several, Some(Stand::named(ME)));
+    assert_eq!(world.on_nodes.leave(), None);
+}
+
+#[test]
+fn after_a_lost_round_it_stands_there_at_once_and_goes_on_until_it_has_won_or_left() {
+    let world = World::new();
+    assert_eq!(world.begin_round(), None);
+    assert_eq!(world.lose(true), Some(world.clock.now()));
+    let ticket = Ticket::new(CLOCK_US + 5);
+    for _ in 0..2 {
+        assert_eq!(world.begin_round(), Some(Stand::with(ME, ticket)));
+        let next = world.lose(true).unwrap();
+        assert!(next > world.clock.now());
+        assert_eq!(world.on_nodes.next_round(world.clock.now()), Some(next));
+    }
+    assert_eq!(world.on_nodes.leave(), Some((ME, ticket)));
+    assert_eq!((world.on_nodes.leave(), world.begin_round()), (None, None));
+    world.lose(true);
+    world.on_nodes.handle_won();
+    assert_eq!((world.on_nodes.leave(), world.begin_round()), (None, None));
+}
+
+#[test]
+fn where_nodes_have_no_line_it_stands_in_none() {
+    let world = World::new();
+    assert_eq!(world.begin_round(), None);
+    assert_eq!(world.lose(false), None);
+    assert_eq!(world.on_nodes.next_round(world.clock.now()), None);
+    assert_eq!(world.begin_round(), None);
+    world.tell(0, LineHint::Next);
+    world.on_nodes.handle_connection(NodeId::new(0));
+    assert!(!world.is_told());
+}
+
+#[test]
+fn a_quorum_of_wake_ups_moves_the_next_round_to_now() {
+    let world = World::new();
+    world.lose(true);
+    world.begin_round();
+    world.lose(true);
+    world.clock.pass(Duration::from_millis(500));
+    let mut moved = pin!(world.on_nodes.moved());
+    assert!(moved.as_mut().now_or_never().is_none());
+    world.tell(0, LineHint::Next);
+    world.tell(0, LineHint::Next);
+    assert!(moved.as_mut().now_or_never().is_none());
+    world.tell(2, LineHint::Next);
+    assert!(moved.now_or_never().is_some());
+    let now = world.clock.now();
+    assert!(world.on_nodes.next_round(now).unwrap() <= now);
+}
+
+#[test]
+fn a_new_connection_makes_it_ask_soon() {
+    let world = World::new();
+    world.lose(true);
+    world.begin_round();
+    let before = world.lose(true).unwrap();
+    world.on_nodes.handle_connection(NodeId::new(1));
+    assert!(world.is_told());
+    assert!(world.on_nodes.next_round(world.clock.now()).unwrap() < before);
+}
+
+#[test]
+fn whether_others_wait_is_what_the_nodes_have_said_since_the_last_round_began() {
+    let world = World::new();
+    let others = || world.on_nodes.others_wait();
+    assert_eq!(others(), OthersWait::Unknown);
+    world.tell(0, LineHint::Alone);
+    world.tell(0, LineHint::Alone);
+    assert_eq!(others(), OthersWait::Unknown, "one node is no quorum");
+    world.tell(1, LineHint::Alone);
+    assert_eq!(others(), OthersWait::Nobody);
+    world.tell(1, LineHint::Wanted);
+    assert_eq!(others(), OthersWait::Somebody);
+    world.tell(1, LineHint::Alone);
+    assert_eq!(
+        others(),
+        OthersWait::Somebody,
+        "what was granted before says nothing of who came since"
+    );
+    world.begin_round();
+    assert_eq!(others(), OthersWait::Unknown);
+    world.tell(2, LineHint::Wanted);
+    assert_eq!(others(), OthersWait::Somebody);
+}

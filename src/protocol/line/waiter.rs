@@ -1,0 +1,450 @@
+//! One client that waits in the lines on the nodes for one resource: what its next round says, and when it begins.
+//!
+//! It decides by what its lost rounds have been answered, by what the nodes tell, and by the time. It begins no round
+//! itself, reads no clock and draws no random number. Nothing that it is told may do more than begin a round, which
+//! asks all nodes as any other does.
+//!
+//! **One place for each client.** The ticket stands for the client and not for one of those who wait in it: where the
+//! head of the line here gives up, the next one goes on with the same place, which was waited for without a break.
+//! Anything else would send a client to the end again and again because somebody in it was impatient. Once the resource
+//! is granted, or nobody waits for it here any more, the place is over, and the next one begins at the end.
+//!
+//! # Invariants
+//!
+//! - **L1** The ticket is chosen once, by the nodes' clocks and never by our own, and every round says the same one.
+//! - **L2** Wake-ups begin a round when a quorum of nodes has told of a free key, each node counted once for a round. If
+//!   this client is not the first on a quorum, the first has its grace before.
+//! - **L3** A head is named as one that did not come after it has been the first before a free key for a grace; then it
+//!   has a new one. The client never names itself.
+//! - **L4** Whatever is told or lost, a round begins within a poll, and the first in the line begins one when the keys in
+//!   the way will have expired on a quorum.
+//! - **L5** Wake-ups that lead to no grant, and rounds that find neither a holder nor another first in the line, are
+//!   followed by rounds ever later, up to a limit that is small beside a poll.
+//! - **L6** Where fewer than a quorum of nodes have a line, it says so, and the pauses are those of a client without one.
+//!
+//! They are tested, each by name, in `tests/protocol/line.rs`.
+
+use alloc::{boxed::Box, vec, vec::Vec};
+use core::time::Duration;
+
+use super::{ClientId, LineHint, Stand, Ticket};
+use crate::protocol::{
+    command::{Denial, NodeId},
+    round::Quorum,
+    time::Timestamp,
+};
+
+/// For how long the first in the line is waited for, at the least. It is two round trips where those take longer.
+const GRACE: Duration = Duration::from_millis(2);
+
+/// The shortest time after which one who has heard nothing asks again. The longest is half as much more.
+const POLL: Duration = Duration::from_secs(1);
+
+/// How often the pause after wake-ups in vain is doubled.
+const VAIN: u32 = 3;
+
+/// How often the pause is doubled after rounds that found neither a holder nor another first.
+const UNCLEAR: u32 = 5;
+
+/// Further behind than this is far.
+const FAR: u32 = 1_000;
+
+/// What a node has answered in a round, as far as a line is concerned.
+#[derive(Clone, Copy, Debug)]
+#[allow(clippy::exhaustive_enums, reason = "whoever pumps it must know all of them")]
+pub enum LineAnswer<'a> {
+    /// It has granted. The client has no place in its line any more.
+    Granted,
+    /// It has denied.
+    Denied(&'a Denial),
+    /// It has given no answer, and wakes nobody.
+    Failed,
+}
+
+/// What is known of one node.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+struct NodeView {
+    /// Whether it has a line, once it has shown that.
+    has_line: Option<bool>,
+    /// What it has told since the last round began.
+    hint: Option<LineHint>,
+    answer: Answer,
+}
+
+/// What a node has answered in the last round.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+enum Answer {
+    #[default]
+    None,
+    Granted,
+    /// The key is free, and this one is the first.
+    Behind(ClientId),
+    Held {
+        holder: Option<Box<[u8]>>,
+        /// When the key ends.
+        until: Option<Timestamp>,
+    },
+    Failed,
+}
+
+/// The first in the line, who has not come yet.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+struct First {
+    client: ClientId,
+    /// Since when it is known to be the first before a free key.
+    since: Timestamp,
+}
+
+/// One client that waits in the lines on the nodes for one resource, from its first round to its grant.
+///
+/// Before each round call [`begin_round`](Waiter::begin_round), and say what it returns in all acquires of the round.
+/// After a lost one call [`handle_lost_round`](Waiter::handle_lost_round), then pass on what the nodes tell, and begin
+/// the next round at [`next_round`](Waiter::next_round), which every call may have moved.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Waiter {
+    client: ClientId,
+    quorum: Quorum,
+    ticket: Option<Ticket>,
+    nodes: Vec<NodeView>,
+    first: Option<First>,
+    /// How many stand before it, as seen in its last round.
+    rank: Option<u32>,
+    round_trip: Option<Duration>,
+    random: u8,
+    /// The last round was begun by wake-ups.
+    awakened: bool,
+    /// How many such rounds were lost.
+    in_vain: u32,
+    /// How many rounds in a row have found neither a holder nor another first, before the last one.
+    unclear: u32,
+    /// The first before that.
+    before: Option<ClientId>,
+    /// Wake-ups begin no round before this.
+    earliest: Timestamp,
+    /// When the last round was lost; `None` while one is under way.
+    lost_at: Option<Timestamp>,
+    /// When the next round begins if nothing is told.
+    limit: Timestamp,
+    /// When it begins by what was told.
+    called: Option<Timestamp>,
+}
+
+impl Waiter {
+    /// A client that has not asked yet.
+    pub fn new(client: ClientId, quorum: Quorum) -> Self {
+        Self {
+            client,
+            quorum,
+            ticket: None,
+            nodes: vec![NodeView::default(); quorum.nodes()],
+            first: None,
+            rank: None,
+            round_trip: None,
+            random: 0,
+            awakened: false,
+            in_vain: 0,
+            unclear: 0,
+            before: None,
+            earliest: Timestamp::ORIGIN,
+            lost_at: None,
+            limit: Timestamp::ORIGIN,
+            called: None,
+        }
+    }
+
+    /// Stands in the line from its first round on, as one does who knows that others wait. `clocks` are the nodes' clocks
+    /// in microseconds, as far as they are known.
+    pub fn stand(&mut self, clocks: &[Option<u64>]) {
+        if self.ticket.is_none() {
+            self.ticket = median(clocks.iter().copied().flatten().collect()).map(Ticket::new);
+        }
+    }
+
+    /// A round begins now, and says this.
+    pub fn begin_round(&mut self, now: Timestamp) -> Stand {
+        let grace = self.grace();
+        let late = self.first.take_if(|first| now.saturating_since(first.since) >= grace);
+        self.awakened = self.told(|hint| hint == LineHint::Next) >= self.quorum.needed();
+        for node in &mut self.nodes {
+            node.hint = None;
+            node.answer = Answer::None;
+        }
+        (self.lost_at, self.called) = (None, None);
+        Stand {
+            client: self.client,
+            ticket: self.ticket,
+            skip: late.map(|first| first.client).filter(|_| self.ticket.is_some()),
+        }
+    }
+
+    /// The round was lost, which is known at `now`, by these answers. `clocks` are the nodes' clocks in microseconds, as
+    /// far as they are known, by place; those in the answers count before them. `round_trip` is the measured one;
+    /// `random` any byte, by which those who wait part.
+    ///
+    /// Returns when the next round begins if nothing is told until then. `None` says that too few nodes have a line to
+    /// wait for what they tell.
+    pub fn handle_lost_round<'a>(
+        &mut self,
+        answers: impl IntoIterator<Item = (NodeId, LineAnswer<'a>)>,
+        clocks: &[Option<u64>],
+        round_trip: Option<Duration>,
+        random: u8,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        (self.round_trip, self.random) = (round_trip, random);
+        let mut clocks: Vec<Option<u64>> =
+            (0..self.nodes.len()).map(|node| clocks.get(node).copied().flatten()).collect();
+        let mut ranks = Vec::new();
+        for (node, answer) in answers {
+            if let Some(clock) = clocks.get_mut(node.index()) {
+                *clock = match answer {
+                    LineAnswer::Denied(denial) => denial.at.or(*clock),
+                    LineAnswer::Granted => *clock,
+                    // Not every client knows the clock of one that does not answer.
+                    LineAnswer::Failed => None,
+                };
+            }
+            if let LineAnswer::Denied(denial) = answer {
+                ranks.extend(denial.rank);
+            }
+            self.note(node, answer, now);
+        }
+        ranks.sort_unstable();
+        let seen_by = ranks.len().min(self.quorum.needed());
+        self.rank = seen_by.checked_sub(1).and_then(|index| ranks.get(index).copied());
+        if self.awakened {
+            self.earliest = now.saturating_add(self.doubled(self.in_vain.min(VAIN)));
+            self.in_vain = self.in_vain.saturating_add(1);
+        }
+        self.lost_at = Some(now);
+        self.unclear = self.unclear.saturating_add(1);
+        let stood = self.is_standing();
+        self.stand(&clocks);
+        self.settle(now);
+        if !stood && self.is_standing() {
+            // It says so at once: whoever comes later is to come after it.
+            self.limit = now;
+        }
+        self.has_lines().then(|| self.next_round(now))
+    }
+
+    /// A node has answered after its round was lost.
+    pub fn handle_late_answer(&mut self, node: NodeId, answer: LineAnswer<'_>, now: Timestamp) {
+        if self.lost_at.is_some_and(|lost_at| lost_at < self.limit) {
+            self.note(node, answer, now);
+            self.settle(now);
+        }
+    }
+
+    /// A node tells of the line.
+    pub fn handle_hint(&mut self, node: NodeId, hint: LineHint, now: Timestamp) {
+        // Who does not stand in the line yet is told of a place that it had before.
+        if self.ticket.is_none() {
+            return;
+        }
+        let hint = match hint {
+            LineHint::StandBy { head } if head == self.client => LineHint::Next,
+            hint => hint,
+        };
+        if !matches!(hint, LineHint::Next | LineHint::StandBy { .. }) {
+            return;
+        }
+        let Some(view) = self.nodes.get_mut(node.index()) else { return };
+        view.hint = Some(hint);
+        self.heed(now);
+    }
+
+    /// The connection to a node was lost, or is there again. What it told meanwhile was not heard, and the client's
+    /// place there may be gone, so that it asks soon. `random` is any byte.
+    pub fn handle_connection(&mut self, node: NodeId, random: u8, now: Timestamp) {
+        let Some(view) = self.nodes.get_mut(node.index()) else { return };
+        view.hint = None;
+        self.call(now.saturating_add(spread(self.grace(), random)));
+    }
+
+    /// When the next round begins: now, where one is under way.
+    pub fn next_round(&self, now: Timestamp) -> Timestamp {
+        if self.lost_at.is_none() {
+            return now;
+        }
+        self.called.map_or(self.limit, |called| self.limit.min(called.max(self.earliest)))
+    }
+
+    /// With what it stands in the line, where it does.
+    pub const fn ticket(&self) -> Option<Ticket> {
+        self.ticket
+    }
+
+    /// Whether it stands in the line.
+    pub const fn is_standing(&self) -> bool {
+        self.ticket.is_some()
+    }
+
+    /// How many clients stand before it, as last seen.
+    pub const fn rank(&self) -> Option<u32> {
+        self.rank
+    }
+
+    /// For how long the first in the line is waited for.
+    pub fn grace(&self) -> Duration {
+        self.round_trip.map_or(GRACE, |trip| trip.saturating_mul(2).max(GRACE))
+    }
+
+    /// Who is the first before a free key, where that is waited for.
+    pub fn first(&self) -> Option<ClientId> {
+        self.first.map(|first| first.client)
+    }
+
+    fn note(&mut self, node: NodeId, answer: LineAnswer<'_>, now: Timestamp) {
+        let Some(view) = self.nodes.get_mut(node.index()) else { return };
+        view.answer = match answer {
+            LineAnswer::Granted => Answer::Granted,
+            LineAnswer::Failed => Answer::Failed,
+            LineAnswer::Denied(denial) => {
+                view.has_line = Some(denial.at.is_some());
+                match denial.behind.filter(|head| *head != self.client) {
+                    Some(head) => Answer::Behind(head),
+                    None => Answer::Held {
+                        holder: denial.holder.clone(),
+                        until: denial.remaining.map(|left| now.saturating_add(left)),
+                    },
+                }
+            }
+        };
+    }
+
+    /// Plans the next round by what was answered, and by what has been told meanwhile.
+    fn settle(&mut self, now: Timestamp) {
+        let grace = self.grace();
+        let poll = POLL.saturating_add(POLL.saturating_mul(u32::from(self.random)) / 510);
+        let Some(lost_at) = self.lost_at else { return };
+        // Those behind leave it to the first, and come one after the other where that one does not.
+        let place = self.rank.unwrap_or(0).min(FAR);
+        self.limit = if self.is_held() {
+            self.first = None;
+            self.unclear = 0;
+            let after = grace.saturating_mul(place * 2 + 1) / 2;
+            let poll = lost_at.saturating_add(poll);
+            self.free_at(lost_at).map_or(poll, |at| poll.min(at.saturating_add(after)))
+        } else {
+            let heads = self.nodes.iter().filter_map(|node| match node.answer {
+                Answer::Behind(head) => Some(head),
+                _ => None,
+            });
+            let first = most_named(heads);
+            self.first = self.keep_first(first, now);
+            if first.is_some() && first != self.before {
+                self.unclear = 1;
+            }
+            self.before = first.or(self.before);
+            let times = self.unclear.saturating_sub(1).min(UNCLEAR);
+            let soon = self.doubled(times).saturating_mul(place.max(1));
+            lost_at.saturating_add(spread(soon, self.random).min(poll))
+        };
+        self.heed(now);
+    }
+
+    /// Plans the next round by what the nodes have told.
+    fn heed(&mut self, now: Timestamp) {
+        let next = self.told(|hint| hint == LineHint::Next);
+        let stand_by = self.told(|hint| matches!(hint, LineHint::StandBy { .. }));
+        let called = if next >= self.quorum.needed() {
+            now
+        } else if next + stand_by >= self.quorum.needed() {
+            let heads = self.nodes.iter().filter_map(|node| match node.hint {
+                Some(LineHint::StandBy { head }) => Some(head),
+                _ => None,
+            });
+            self.first = self.keep_first(most_named(heads), now);
+            let since = self.first.map_or(now, |first| first.since);
+            since.saturating_add(self.grace())
+        } else {
+            return;
+        };
+        self.call(called);
+    }
+
+    fn call(&mut self, at: Timestamp) {
+        self.called = Some(self.called.map_or(at, |before| before.min(at)));
+    }
+
+    /// A grace, doubled so many times.
+    fn doubled(&self, times: u32) -> Duration {
+        self.grace().saturating_mul(1u32.checked_shl(times).unwrap_or(u32::MAX))
+    }
+
+    /// The first in the line, who is waited for since it was known to be that.
+    fn keep_first(&self, client: Option<ClientId>, now: Timestamp) -> Option<First> {
+        let client = client?;
+        let before = self.first.filter(|first| first.client == client);
+        Some(before.unwrap_or(First { client, since: now }))
+    }
+
+    /// Whether one holder has the key on a quorum, or wherever a node has answered.
+    fn is_held(&self) -> bool {
+        let mut holders = self.nodes.iter().filter_map(|node| match &node.answer {
+            Answer::Held { holder, .. } => Some(holder),
+            _ => None,
+        });
+        let free = |node: &&NodeView| matches!(node.answer, Answer::Granted | Answer::Behind(_));
+        let is_free_nowhere = !self.nodes.iter().any(|node| free(&node));
+        let Some(one) = holders.clone().next() else { return false };
+        let most = holders
+            .clone()
+            .map(|holder| holders.clone().filter(|other| *other == holder).count())
+            .max();
+        most.unwrap_or(0) >= self.quorum.needed() || is_free_nowhere && holders.all(|h| h == one)
+    }
+
+    /// When the keys in the way will have ended on a quorum.
+    fn free_at(&self, now: Timestamp) -> Option<Timestamp> {
+        let mut ends: Vec<Timestamp> = self
+            .nodes
+            .iter()
+            .filter_map(|node| match node.answer {
+                Answer::Granted | Answer::Behind(_) => Some(now),
+                Answer::Held { until, .. } => until,
+                Answer::None | Answer::Failed => None,
+            })
+            .collect();
+        ends.sort_unstable();
+        let unknown = self.nodes.iter().filter(|node| node.answer == Answer::None).count();
+        if ends.len() + unknown < self.quorum.needed() {
+            return None;
+        }
+        // A node that has not answered yet is taken for as late as the last of the others.
+        ends.get(self.quorum.needed().min(ends.len()).checked_sub(1)?).copied()
+    }
+
+    /// Whether a quorum of nodes may tell.
+    fn has_lines(&self) -> bool {
+        let tells =
+            |node: &&NodeView| node.has_line != Some(false) && node.answer != Answer::Failed;
+        self.nodes.iter().filter(tells).count() >= self.quorum.needed()
+    }
+
+    fn told(&self, what: impl Fn(LineHint) -> bool) -> usize {
+        self.nodes.iter().filter_map(|node| node.hint).filter(|hint| what(*hint)).count()
+    }
+}
+
+/// The client that is named most often; of several the smallest, so that all who see the same name the same.
+fn most_named(clients: impl Iterator<Item = ClientId>) -> Option<ClientId> {
+    let mut clients: Vec<ClientId> = clients.collect();
+    clients.sort_unstable();
+    let runs = clients.chunk_by(|a, b| a == b);
+    let longest = runs.max_by_key(|run| (run.len(), core::cmp::Reverse(run.first().copied())));
+    longest.and_then(|run| run.first().copied())
+}
+
+/// The one in the middle, the lower of two.
+fn median(mut numbers: Vec<u64>) -> Option<u64> {
+    numbers.sort_unstable();
+    let middle = numbers.len().checked_sub(1)? / 2;
+    numbers.get(middle).copied()
+}
+
+/// Between once and twice that, by the fraction `random` of 255.
+fn spread(base: Duration, random: u8) -> Duration {
+    base.saturating_add(base.saturating_mul(u32::from(random)) / 255)
+}

@@ -1,0 +1,351 @@
+//! One client that waits in the lines on the nodes: what its rounds say, and when they begin.
+//!
+//! Goal: L1 to L6, each by name. Method: answers, hints and times in, the stand of a round and the time of the next
+//! one out. What comes of many such clients and nodes together is in `tests/waits_model`.
+
+use quorlock::protocol::{ClientId, LineAnswer, LineHint, Stand, Ticket, Waiter};
+
+use super::*;
+
+const MS: Duration = Duration::from_millis(1);
+const ME: ClientId = ClientId::new([5; 8]);
+const OTHER: ClientId = ClientId::new([6; 8]);
+const THIRD: ClientId = ClientId::new([7; 8]);
+const STAND_BY: LineHint = LineHint::StandBy { head: OTHER };
+
+/// Held by one holder, for a minute, as seen by a node at this time; so many stand before.
+fn held_at(clock: u64, rank: u32) -> Denial {
+    let holder = Some(b"other".as_slice().into());
+    Denial::new(holder, Some(Duration::from_secs(60))).in_line(clock, Some(rank))
+}
+
+fn held(rank: u32) -> Denial {
+    held_at(1_000, rank)
+}
+
+fn behind(head: ClientId) -> Denial {
+    Denial::behind(head).in_line(1_000, Some(1))
+}
+
+struct World(Waiter);
+
+impl World {
+    fn new(nodes: usize) -> Self {
+        Self(Waiter::new(ME, Quorum::of(nodes)))
+    }
+
+    /// One of five nodes that stands in the line, in its second round, before which nobody stands.
+    fn standing() -> Self {
+        let mut world = Self::new(5);
+        world.0.begin_round(at(0));
+        assert_eq!(world.lost(&[held(0), held(0), held(0)], 1), Some(at(1)));
+        world.0.begin_round(at(1));
+        world
+    }
+
+    /// The same, waiting since 2 ms.
+    fn waiting() -> Self {
+        let mut world = Self::standing();
+        assert_eq!(world.lost(&[held(0), held(0), held(0)], 2), Some(at(1_002)));
+        world
+    }
+
+    /// The round is lost by these denials of the first nodes.
+    fn lost(&mut self, denials: &[Denial], millis: u64) -> Option<Timestamp> {
+        let answers = denials.iter().map(LineAnswer::Denied).enumerate();
+        self.answered(answers.map(|(index, answer)| (index, answer)), millis, 0)
+    }
+
+    fn answered<'a>(
+        &mut self,
+        answers: impl Iterator<Item = (usize, LineAnswer<'a>)>,
+        millis: u64,
+        random: u8,
+    ) -> Option<Timestamp> {
+        let answers = answers.map(|(index, answer)| (node(index), answer));
+        self.0.handle_lost_round(answers, &[], None, random, at(millis))
+    }
+
+    fn told(&mut self, nodes: impl IntoIterator<Item = usize>, hint: LineHint, millis: u64) {
+        for index in nodes {
+            self.0.handle_hint(node(index), hint, at(millis));
+        }
+    }
+
+    fn next(&self) -> Timestamp {
+        self.0.next_round(at(2))
+    }
+}
+
+#[test]
+fn l1_the_ticket_is_the_median_of_the_nodes_clocks_and_stays() {
+    let mut world = World::new(5);
+    assert_eq!(world.0.begin_round(at(0)), Stand::named(ME));
+    let denials = [held_at(900, 0), held_at(5_000_000, 0), held_at(1_100, 0)];
+    assert_eq!(world.lost(&denials, 1), Some(at(1)), "it stands there at once");
+    let stand = Stand::with(ME, Ticket::new(1_100));
+    assert_eq!(world.0.begin_round(at(1)), stand);
+    for (round, clock) in [(2, 7), (1_500, 9_000_000)] {
+        world.lost(&[held_at(clock, 0), held_at(clock, 0), held_at(clock, 0)], round);
+        assert_eq!(world.0.begin_round(at(round + 1)), stand);
+    }
+    world.0.stand(&[Some(3); 5]);
+    assert_eq!(world.0.begin_round(at(9_000)), stand);
+}
+
+#[test]
+fn l1_clocks_that_are_known_count_so_that_it_does_not_matter_who_answers_first() {
+    // Seconds apart. The nodes that have answered tell the time by themselves; one that fails counts for nobody.
+    let clocks = [10, 20, 30, 40, 50].map(|seconds| Some(seconds * 1_000_000));
+    let ticket = |heard: [usize; 3], failed: &[usize]| {
+        let mut world = World::new(5);
+        world.0.begin_round(at(0));
+        let denials = heard.map(|index| (index, held_at(clocks[index].unwrap() + 7, 0)));
+        let heard = denials.iter().map(|(index, denial)| (*index, LineAnswer::Denied(denial)));
+        let failed = failed.iter().map(|index| (*index, LineAnswer::Failed));
+        let answers = heard.chain(failed).map(|(index, answer)| (node(index), answer));
+        world.0.handle_lost_round(answers, &clocks, None, 0, at(1));
+        world.0.begin_round(at(1)).ticket.unwrap().get() / 1_000_000
+    };
+    assert_eq!([ticket([0, 1, 2], &[]), ticket([2, 3, 4], &[]), ticket([0, 3, 4], &[])], [30; 3]);
+    assert_eq!([ticket([0, 1, 2], &[4]), ticket([1, 2, 3], &[4])], [20; 2], "the lower of two");
+}
+
+#[test]
+fn l1_one_who_knows_that_others_wait_stands_there_from_its_first_round() {
+    let mut world = World::new(3);
+    world.0.stand(&[None; 3]);
+    assert!(!world.0.is_standing());
+    world.0.stand(&[Some(9), None, Some(11)]);
+    assert_eq!(world.0.begin_round(at(0)), Stand::with(ME, Ticket::new(9)));
+}
+
+#[test]
+fn l2_a_quorum_of_wake_ups_begins_a_round_each_node_counted_once() {
+    let mut world = World::waiting();
+    world.told([0, 0, 0, 3, 3], LineHint::Next, 50);
+    assert_eq!(world.next(), at(1_002));
+    world.told([4], LineHint::Next, 51);
+    assert_eq!(world.next(), at(51));
+    // Those of the round before count no more.
+    world.0.begin_round(at(51));
+    world.lost(&[held(0), held(0), held(0)], 52);
+    world.told([0, 3], LineHint::Next, 53);
+    assert_eq!(world.next(), at(1_052));
+}
+
+#[test]
+fn l2_what_is_told_while_a_round_is_under_way_counts_for_the_next() {
+    let mut world = World::standing();
+    world.told([0, 1, 2], LineHint::Next, 1);
+    assert_eq!(world.lost(&[held(0), held(0), held(0)], 3), Some(at(1)));
+}
+
+#[test]
+fn l2_who_is_second_on_a_quorum_gives_the_first_its_grace() {
+    let mut world = World::waiting();
+    world.told([0, 1], STAND_BY, 50);
+    assert_eq!(world.next(), at(1_002));
+    world.told([2], STAND_BY, 51);
+    assert_eq!(world.next(), at(53));
+    // Where the lines differ, too few have woken it to go at once.
+    let mut world = World::waiting();
+    world.told([0, 1], LineHint::Next, 50);
+    world.told([2], STAND_BY, 51);
+    assert_eq!((world.next(), world.0.first()), (at(53), Some(OTHER)));
+    world.told([2], LineHint::Next, 52);
+    assert_eq!(world.next(), at(52));
+    // As one who names this client itself wakes it.
+    let mut world = World::waiting();
+    world.told([0, 1, 2], LineHint::StandBy { head: ME }, 50);
+    assert_eq!((world.next(), world.0.first()), (at(50), None));
+}
+
+#[test]
+fn l2_a_place_that_it_had_before_wakes_nobody_and_what_holders_are_told_neither() {
+    let mut world = World::new(3);
+    world.0.begin_round(at(0));
+    world.told(0..3, LineHint::Next, 0);
+    world.lost(&[held(0), held(0)], 1);
+    world.0.begin_round(at(1));
+    let limit = world.lost(&[held(0), held(0)], 2);
+    assert_eq!(limit, Some(at(1_002)));
+    world.told(0..3, LineHint::Wanted, 3);
+    world.told([9], LineHint::Next, 3);
+    assert_eq!(world.next(), at(1_002));
+}
+
+#[test]
+fn l3_a_head_is_named_when_it_has_had_its_grace_and_then_has_a_new_one() {
+    let skip = |world: &mut World, millis| world.0.begin_round(at(millis)).skip;
+    let mut world = World::waiting();
+    world.told([0, 1, 2], STAND_BY, 50);
+    assert_eq!(skip(&mut world, 52), Some(OTHER));
+    // It has come back in the meantime, and is the first again.
+    assert_eq!(world.lost(&[behind(OTHER), behind(OTHER), behind(OTHER)], 53), Some(at(55)));
+    assert_eq!(skip(&mut world, 54), None, "before its grace is over");
+    world.lost(&[behind(OTHER), behind(OTHER), behind(OTHER)], 54);
+    assert_eq!(skip(&mut world, 55), Some(OTHER), "it is the first since 53 ms");
+    // Another one is the first now.
+    world.lost(&[behind(THIRD), behind(OTHER), behind(THIRD)], 56);
+    assert_eq!(world.0.first(), Some(THIRD));
+    assert_eq!(skip(&mut world, 57), None);
+    world.lost(&[behind(OTHER), behind(OTHER), behind(THIRD)], 57);
+    assert_eq!(skip(&mut world, 58), None, "that one has just become the first");
+    // It holds the resource now.
+    world.lost(&[held(1), held(1), held(1)], 58);
+    assert_eq!(skip(&mut world, 90), None);
+}
+
+#[test]
+fn l3_the_grace_is_two_round_trips_where_they_take_longer() {
+    let mut world = World::standing();
+    let denials = [behind(OTHER), behind(OTHER), behind(OTHER)];
+    let answers = denials.iter().enumerate().map(|(index, d)| (node(index), LineAnswer::Denied(d)));
+    let next = world.0.handle_lost_round(answers, &[], Some(5 * MS), 0, at(2));
+    assert_eq!(next, Some(at(12)));
+    assert_eq!(world.0.begin_round(at(11)).skip, None);
+}
+
+#[test]
+fn l3_the_client_never_names_itself_and_names_nobody_before_it_stands_there() {
+    let mut world = World::standing();
+    world.lost(&[behind(ME), behind(ME), behind(ME)], 2);
+    assert_eq!(world.0.begin_round(at(100)).skip, None);
+    let mut world = World::new(3);
+    world.0.begin_round(at(0));
+    // Denied without a clock, so that it has no ticket.
+    world.lost(&[Denial::behind(OTHER), Denial::behind(OTHER)], 1);
+    let stand = world.0.begin_round(at(100));
+    assert_eq!((stand.ticket, stand.skip), (None, None));
+}
+
+#[test]
+fn l3_those_far_behind_wait_longer_for_a_head_that_does_not_come() {
+    let mut world = World::standing();
+    let behind = Denial::behind(OTHER).in_line(1, Some(7));
+    assert_eq!(world.lost(&[behind.clone(), behind.clone(), behind], 2), Some(at(16)));
+}
+
+#[test]
+fn l4_a_poll_follows_whatever_is_told_and_a_spread_parts_those_who_wait() {
+    for (random, limit) in [(0, 1_002), (255, 1_502)] {
+        let mut world = World::standing();
+        let denials = [held(3), held(3), held(3)];
+        let answers = denials.iter().map(LineAnswer::Denied).enumerate();
+        assert_eq!(world.answered(answers, 2, random), Some(at(limit)));
+        world.told([0, 1], LineHint::Next, 700);
+        assert_eq!(world.next(), at(limit));
+    }
+}
+
+#[test]
+fn l4_the_first_comes_when_the_keys_end_on_a_quorum_and_the_others_after_it() {
+    let ends = |millis: u64, rank| {
+        let holder = Some(b"other".as_slice().into());
+        Denial::new(holder, Some(Duration::from_millis(millis))).in_line(1, Some(rank))
+    };
+    let mut world = World::standing();
+    assert_eq!(world.lost(&[ends(50, 0), ends(70, 0), ends(60, 0)], 2), Some(at(73)));
+    // What others answer later counts.
+    world.0.handle_late_answer(node(3), LineAnswer::Denied(&ends(40, 0)), at(2));
+    assert_eq!(world.next(), at(63));
+    let mut world = World::standing();
+    assert_eq!(world.lost(&[ends(70, 2), ends(70, 2), ends(70, 2)], 2), Some(at(77)));
+    // A key that never ends is waited for by polls, also where another one ends: too few are left.
+    let never = Denial::new(Some(b"other".as_slice().into()), None).in_line(1, Some(0));
+    let mut world = World::standing();
+    let denials = [never.clone(), never.clone(), ends(70, 0), never];
+    assert_eq!(world.lost(&denials, 2), Some(at(1_002)));
+}
+
+#[test]
+fn l4_where_nobody_has_it_on_a_quorum_it_asks_again_soon_and_not_where_one_has() {
+    let mut world = World::standing();
+    let two = Denial::new(Some(b"two".as_slice().into()), Some(TTL)).in_line(1, Some(0));
+    assert_eq!(world.lost(&[held(0), two.clone(), held(0)], 2), Some(at(4)), "two of them collide");
+    let mut world = World::standing();
+    let answers = [LineAnswer::Granted, LineAnswer::Granted];
+    let held = [held(0), held(0), held(0)];
+    let all = || answers.into_iter().chain(held.iter().map(LineAnswer::Denied)).enumerate();
+    assert_eq!(world.answered(all(), 2, 0), Some(at(1_002)), "it misses two nodes");
+    let mut world = World::standing();
+    assert_eq!(world.answered(all().take(4), 2, 0), Some(at(4)), "it may be about to lose");
+    // The fifth node has the key of the same one after all.
+    world.0.handle_late_answer(node(4), LineAnswer::Denied(&held[0]), at(2));
+    assert_eq!(world.next(), at(1_002));
+}
+
+#[test]
+fn l4_a_connection_that_was_lost_or_is_back_makes_it_ask_soon() {
+    let mut world = World::waiting();
+    world.told([0, 1], LineHint::Next, 99);
+    world.0.handle_connection(node(1), 255, at(100));
+    assert_eq!(world.next(), at(104));
+    // What it has told before does not count any more.
+    world.told([2], LineHint::Next, 100);
+    assert_eq!(world.next(), at(104));
+}
+
+#[test]
+fn l5_wake_ups_in_vain_are_followed_ever_later() {
+    let mut world = World::waiting();
+    let mut millis = 100;
+    world.told(0..5, LineHint::Next, millis);
+    assert_eq!(world.next(), at(millis));
+    for pause in [2, 4, 8, 16, 16, 16] {
+        world.0.begin_round(at(millis));
+        world.lost(&[held(0), held(0), held(0)], millis);
+        world.told(0..5, LineHint::Next, millis);
+        assert_eq!(world.next(), at(millis + pause), "after {millis} ms");
+        millis += pause;
+    }
+    // One who is woken after a while need not wait.
+    world.0.begin_round(at(millis));
+    world.lost(&[held(0), held(0), held(0)], millis);
+    world.told(0..5, LineHint::Next, millis + 20);
+    assert_eq!(world.next(), at(millis + 20));
+}
+
+#[test]
+fn l5_rounds_that_find_nothing_new_are_followed_ever_later() {
+    let others = |holders: [u8; 3]| {
+        holders.map(|holder| Denial::new(Some(Box::new([holder])), None).in_line(1, Some(0)))
+    };
+    let mut world = World::standing();
+    let mut millis = 2;
+    let mut lost = |denials: &[Denial]| {
+        let next = world.lost(denials, millis).unwrap().saturating_since(at(millis));
+        millis += 100;
+        world.0.begin_round(at(millis));
+        next.as_millis()
+    };
+    assert_eq!([0; 7].map(|_| lost(&others([1, 2, 3]))), [2, 4, 8, 16, 32, 64, 64]);
+    let heads = [OTHER, THIRD, OTHER, OTHER, OTHER];
+    let paused = heads.map(|head| lost(&[behind(head), behind(head), behind(head)]));
+    assert_eq!(paused, [2, 2, 2, 4, 8], "another first is something new");
+    assert_eq!(lost(&others([1, 1, 1])), 1_000);
+    assert_eq!(lost(&others([1, 2, 3])), 2, "there was a holder");
+}
+
+#[test]
+fn l6_too_few_lines_are_said_and_what_a_node_shows_later_counts() {
+    let lineless = || Denial::new(Some(b"other".as_slice().into()), Some(TTL));
+    let mut world = World::new(5);
+    world.0.begin_round(at(0));
+    assert_eq!(world.lost(&[lineless(), held(0), lineless()], 1), Some(at(1)));
+    world.0.begin_round(at(1));
+    assert_eq!(world.lost(&[lineless(), held(0), lineless()], 2), Some(at(1_002)));
+    world.0.begin_round(at(3));
+    assert_eq!(world.lost(&[lineless(), held(0), lineless(), lineless()], 4), None);
+    // One that fails tells nothing, and has a line again when it answers.
+    let mut world = World::standing();
+    let (all, failed) = ([held(0), held(0)], [LineAnswer::Failed, LineAnswer::Failed]);
+    let answers = || all.iter().map(LineAnswer::Denied);
+    assert_eq!(world.answered(answers().chain(failed).enumerate(), 2, 0), Some(at(1_002)));
+    world.0.begin_round(at(3));
+    let three = answers().take(1).chain(failed).chain([LineAnswer::Failed]);
+    assert_eq!(world.answered(three.enumerate(), 4, 0), None);
+    world.0.begin_round(at(5));
+    assert_eq!(world.lost(&[held(0), held(0), held(0)], 6), Some(at(1_006)));
+}
