@@ -5,7 +5,7 @@ use futures::executor::block_on;
 use super::*;
 use crate::{
     node::{MemoryNode, Node},
-    protocol::{ClientId, Command, Mark, Owner, Reply},
+    protocol::{ClientId, Command, Join, LineHint, Mark, Owner, Reply, Stand, Ticket},
     runtime::Task,
 };
 
@@ -157,4 +157,70 @@ fn a_listener_that_panics_or_is_missing_costs_the_release_nothing() {
     acquire(&node, &resource, owner);
     assert_eq!(block_on(node.call(release(&resource, owner))), Ok(Reply::Granted(None)));
     assert_eq!(freed.lock().len(), 1);
+}
+
+/// What one client hears of the line.
+type Heard = Arc<Lock<Vec<LineHint>>>;
+
+/// A client of this number, connected to a node, and what it hears.
+fn connected(node: &MemoryNode, number: u8) -> (Arc<Fleet>, Heard) {
+    let (fleet, heard) = (Arc::new(Fleet::default()), Heard::default());
+    let (listener, looked_at) = (Arc::clone(&heard), node.clone());
+    fleet.on_line(move |id, resource, hint| {
+        // It would hang here if it were told under the node's lock.
+        assert!(looked_at.reachable().is_ok() && resource.as_bytes() == b"r");
+        assert_eq!(id.index(), usize::from(number), "by its own number of the node");
+        listener.lock().push(hint);
+    });
+    node.start(context(usize::from(number), &Arc::default(), &fleet));
+    (fleet, heard)
+}
+
+fn wait_in_line(node: &MemoryNode, number: u8, owner: Owner) -> Reply {
+    let mark = block_on(node.join(Join::look(Duration::ZERO))).unwrap().mark();
+    let stand = Some(Stand::with(ClientId::new([number; 8]), Ticket::new(u64::from(number))));
+    block_on(node.call(Command::Acquire {
+        resource: Resource::new("r").unwrap(),
+        owner,
+        ttl: Duration::from_secs(60),
+        hint: Some(1),
+        count: 1,
+        mark,
+        note: None,
+        stand,
+    }))
+    .unwrap()
+}
+
+#[test]
+fn a_node_in_memory_tells_the_first_in_its_line_and_has_the_second_stand_by() {
+    let node = MemoryNode::new();
+    let (two, heard_by_two) = connected(&node, 2);
+    let (_one, heard_by_one) = connected(&node, 1);
+    let owner = |number| Owner::from_random([number; 16]);
+    assert!(matches!(wait_in_line(&node, 0, owner(0)), Reply::Granted(Some(_))));
+    for number in [2, 1] {
+        let reply = wait_in_line(&node, number, owner(number));
+        let Reply::Denied(denial) = reply else { panic!("{reply:?}") };
+        assert!(denial.at.is_some() && denial.rank == Some(0) && denial.holder.is_some());
+    }
+    block_on(node.call(release(&Resource::new("r").unwrap(), owner(0)))).unwrap();
+    let head = ClientId::new([1; 8]);
+    assert_eq!(*heard_by_one.lock(), [LineHint::Next]);
+    assert_eq!(*heard_by_two.lock(), [LineHint::StandBy { head }]);
+    let Reply::Denied(denial) = wait_in_line(&node, 2, owner(2)) else { panic!("it is second") };
+    assert_eq!((denial.behind, denial.rank, denial.holder), (Some(head), Some(1), None));
+    assert!(matches!(wait_in_line(&node, 1, owner(1)), Reply::Granted(_)));
+    assert_eq!(heard_by_one.lock().last(), Some(&LineHint::Wanted));
+    // One whose connections have ended hears nothing, and is forgotten at once.
+    let (three, heard_by_three) = connected(&node, 3);
+    wait_in_line(&node, 3, owner(3));
+    drop(two);
+    node.pause();
+    let mut call = node.call(release(&Resource::new("r").unwrap(), owner(1)));
+    let mut nobody = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(call.as_mut().poll(&mut nobody).is_pending() && heard_by_three.lock().is_empty());
+    node.resume();
+    assert_eq!(*heard_by_three.lock(), [LineHint::Next], "when it was executed");
+    drop(three);
 }

@@ -69,7 +69,10 @@ pub use handover::{
 };
 pub use holder::{Finding, KeyHolder, Sighting};
 pub use lifecycle::{ExtendOutcome, LeaseAction, Lifecycle, LossReason, RenewalPolicy};
-pub use line::{ClientId, InvalidClientId, LineAnswer, LineHint, Stand, Ticket, Waiter};
+pub use line::{
+    ClientId, Entered, InvalidClientId, LineAnswer, LineHint, LineNews, NodeLine, Stand, Ticket,
+    Waiter,
+};
 pub use note::{Label, Note};
 pub use notice::{Manner, Notice, Pacer, Watch, says_at};
 pub use owner::{InvalidOwner, Owner};

@@ -28,6 +28,7 @@ mod forgetting;
 mod handover;
 mod invariants;
 mod line;
+mod line_book;
 mod model;
 mod queue;
 mod quorum;

@@ -17,7 +17,10 @@ use self::store::{Entry, Store};
 use super::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus, Watcher};
 use crate::{
     lock::Lock,
-    protocol::{Command, Floor, Join, Marker, Reply, Resource, Sighting, Timestamp},
+    protocol::{
+        ClientId, Command, Floor, Join, LineHint, LineNews, Marker, Reply, Resource, Sighting,
+        Timestamp,
+    },
     runtime,
 };
 
@@ -192,7 +195,7 @@ impl MemoryNode {
 
     fn set_mode(&self, mode: Mode) {
         let now = self.now();
-        let (mut executed, mut forgotten, mut freed) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut executed, mut forgotten, mut news) = (Vec::new(), Vec::new(), Vec::new());
         let watchers = {
             let mut state = self.state();
             state.mode = mode;
@@ -204,9 +207,9 @@ impl MemoryNode {
                 }
                 Mode::Running => {
                     for (command, answer) in std::mem::take(&mut state.queue) {
-                        let (reply, key) = state.execute(command, now);
+                        let (reply, told) = state.execute(command, now);
                         executed.push((answer, reply));
-                        freed.extend(key);
+                        news.extend(told);
                     }
                 }
                 // What it had not read yet never arrives.
@@ -223,7 +226,7 @@ impl MemoryNode {
             let _ = answer.send(reply);
         }
         watchers.iter().for_each(Watcher::changed);
-        tell_freed(&watchers, &freed);
+        news.iter().for_each(|news| news.tell(&watchers));
     }
 
     fn address(&self) -> String {
@@ -253,25 +256,50 @@ impl MemoryNode {
 }
 
 impl State {
-    /// Executes a command. If that was a release of a key that was there, it is also said which one is gone.
+    /// Executes a command, and returns what is to be told because of it, once the node's lock is free.
     fn execute(
         &mut self,
         command: Command,
         now: Timestamp,
-    ) -> (Result<Reply, NodeError>, Option<Resource>) {
-        let released = match &command {
-            Command::Release { resource, keep: None, .. } => Some(resource.clone()),
-            _ => None,
+    ) -> (Result<Reply, NodeError>, Option<News>) {
+        let (resource, may_free) = match &command {
+            Command::Acquire { resource, .. } => (Some(resource.clone()), false),
+            Command::Release { resource, keep, .. } => (Some(resource.clone()), keep.is_none()),
+            Command::Confirm { .. } | Command::Extend { .. } | Command::Restore { .. } => {
+                (None, false)
+            }
         };
-        let reply = self.store.execute(command, now, wall_us(now));
-        let freed = released.filter(|_| matches!(reply, Ok(Reply::Granted(_))));
-        (reply, freed)
+        let watchers = &self.watchers;
+        let hears = |client: ClientId| {
+            watchers.iter().any(|watcher| watcher.client() == client && watcher.is_needed())
+        };
+        let mut line = LineNews::new(&hears);
+        let reply = self.store.execute(command, now, wall_us(now), &mut line);
+        let told = line.into_told();
+        let is_freed = may_free && matches!(reply, Ok(Reply::Granted(_)));
+        let news = resource.filter(|_| is_freed || !told.is_empty());
+        (reply, news.map(|resource| News { resource, is_freed, told }))
     }
 }
 
-fn tell_freed(watchers: &[Watcher], freed: &[Resource]) {
-    for resource in freed {
-        watchers.iter().for_each(|watcher| watcher.freed(resource));
+/// What is told of a resource.
+struct News {
+    resource: Resource,
+    /// Its key is gone.
+    is_freed: bool,
+    told: Vec<(ClientId, LineHint)>,
+}
+
+impl News {
+    fn tell(&self, watchers: &[Watcher]) {
+        for (client, hint) in &self.told {
+            for watcher in watchers.iter().filter(|watcher| watcher.client() == *client) {
+                watcher.line(&self.resource, *hint);
+            }
+        }
+        if self.is_freed {
+            watchers.iter().for_each(|watcher| watcher.freed(&self.resource));
+        }
     }
 }
 
@@ -304,12 +332,12 @@ impl Node for MemoryNode {
                 let mut state = this.state();
                 match state.mode {
                     Mode::Running => {
-                        let (reply, freed) = state.execute(command, now);
-                        let Some(freed) = freed else { return reply };
+                        let (reply, news) = state.execute(command, now);
+                        let Some(news) = news else { return reply };
                         let watchers = state.watchers.clone();
                         // Without the lock, as above.
                         drop(state);
-                        tell_freed(&watchers, &[freed]);
+                        news.tell(&watchers);
                         return reply;
                     }
                     mode @ (Mode::Disconnected | Mode::Killed) => {

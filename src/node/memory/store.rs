@@ -7,8 +7,8 @@ use std::{collections::HashMap, time::Duration};
 use crate::{
     node::NodeError,
     protocol::{
-        Command, Denial, FencingToken, Floor, Join, KeyHolder, Mark, Marker, Note, Owner, Reply,
-        Resource, Sighting, Timestamp, validity,
+        Command, Denial, Entered, FencingToken, Floor, Join, KeyHolder, LineNews, Mark, Marker,
+        NodeLine, Note, Owner, Reply, Resource, Sighting, Stand, Timestamp, validity,
     },
 };
 
@@ -25,6 +25,8 @@ pub(super) struct Store {
     /// Counters are kept for ever here, whatever the retention, so that there is one generation of them, and the floor
     /// stays.
     fences: HashMap<Vec<u8>, Counter>,
+    /// Who waits. Where a resource is not there, nobody does.
+    lines: HashMap<Resource, NodeLine>,
     floor: u64,
     high_water: u64,
     max_ttl: Duration,
@@ -60,6 +62,9 @@ pub(super) struct Entry {
     pub(super) expires: Option<Timestamp>,
 }
 
+/// A key that is to be set: its name, owner, lifetime and note.
+type Wanted<'a> = (&'a Resource, Owner, Duration, Option<Note>);
+
 impl Store {
     /// A store that has never had another life, so that it has nothing to have forgotten.
     pub(super) fn new_and_ready() -> Self {
@@ -83,14 +88,15 @@ impl Store {
         command: Command,
         now: Timestamp,
         wall_us: u64,
+        news: &mut LineNews<'_>,
     ) -> Result<Reply, NodeError> {
         match command {
-            Command::Acquire { resource, owner, ttl, hint, count, mark, note, .. } => {
-                if hint.is_some() {
-                    self.still_in(mark)?;
-                }
+            Command::Acquire { resource, owner, ttl, hint, count, mark, note, stand } => {
                 let key = (&resource, owner, ttl, note);
-                self.acquire(key, hint.map(|hint| (hint, count)), now, wall_us)
+                // Classic mode has no line.
+                let Some(hint) = hint else { return self.acquire(key, None, now, wall_us) };
+                self.still_in(mark)?;
+                self.acquire_in_line(key, (hint, count), stand, now, wall_us, news)
             }
             Command::Confirm { resource, owner, token, mark } => {
                 self.still_in(mark)?;
@@ -143,6 +149,7 @@ impl Store {
                     Some(keep) => entry.expires = Some(now.saturating_add(wire(keep))),
                     None => drop(keys.remove(resource.as_bytes())),
                 }
+                self.in_line(&resource, now, |line| line.release(now, news));
                 Ok(Reply::Granted(None))
             }
         }
@@ -158,9 +165,53 @@ impl Store {
         if mark == Mark::new(self.era, self.seal) { Ok(()) } else { Err(NodeError::NotAdmitted) }
     }
 
+    /// Looks into the line of a resource, and forgets it where it is empty then.
+    fn in_line<T>(
+        &mut self,
+        resource: &Resource,
+        now: Timestamp,
+        look: impl FnOnce(&mut NodeLine) -> T,
+    ) -> T {
+        let mut line = self.lines.remove(resource).unwrap_or_default();
+        let seen = look(&mut line);
+        if !line.is_empty(now) {
+            self.lines.insert(resource.clone(), line);
+        }
+        seen
+    }
+
+    fn acquire_in_line(
+        &mut self,
+        key: Wanted<'_>,
+        counted: (u64, u64),
+        stand: Option<Stand>,
+        now: Timestamp,
+        wall_us: u64,
+        news: &mut LineNews<'_>,
+    ) -> Result<Reply, NodeError> {
+        let (resource, _, ttl, _) = key;
+        let is_free = !self.keys(now).contains_key(resource.as_bytes());
+        let entered = self.in_line(resource, now, |line| line.enter(stand, is_free, now, news));
+        let reply = match entered {
+            Entered { first: Some(first), .. } => Reply::Denied(Denial::behind(first)),
+            _ => self.acquire(key, Some(counted), now, wall_us)?,
+        };
+        let (_, count) = counted;
+        Ok(match reply {
+            Reply::Granted(token) => {
+                self.in_line(resource, now, |line| line.grant(&entered, count, ttl, now, news));
+                Reply::Granted(token)
+            }
+            Reply::Denied(denial) => {
+                let rank = self.in_line(resource, now, |line| line.deny(&entered, news));
+                Reply::Denied(denial.in_line(clock_us(now), rank))
+            }
+        })
+    }
+
     fn acquire(
         &mut self,
-        (resource, owner, ttl, note): (&Resource, Owner, Duration, Option<Note>),
+        (resource, owner, ttl, note): Wanted<'_>,
         wanted: Option<(u64, u64)>,
         now: Timestamp,
         wall_us: u64,
@@ -293,6 +344,11 @@ impl Store {
         }
         joining
     }
+}
+
+/// The clock by which those who wait have their order.
+fn clock_us(now: Timestamp) -> u64 {
+    u64::try_from(now.since_origin().as_micros()).unwrap_or(u64::MAX)
 }
 
 fn wire(ttl: Duration) -> Duration {

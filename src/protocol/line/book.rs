@@ -1,0 +1,243 @@
+//! The line of one resource on one node: who stands there, who is let in, and who is told.
+//!
+//! It decides as the scripts of a Redis node do, and `tests/redis/conformance` compares the two. It lets nobody in by
+//! itself: a node asks it who is first before it sets a key that is free, and never sets one that is not.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec::Vec,
+};
+use core::time::Duration;
+
+use super::{ClientId, LineHint, Stand, Ticket};
+use crate::protocol::time::Timestamp;
+
+/// For how long a line is kept after the last one has stood in it.
+const LIFE: Duration = Duration::from_secs(4);
+
+/// As many are looked at for one who can be told.
+const FEW: usize = 16;
+
+/// With more than these it is left alone until they are gone.
+const MOST: usize = 10_000;
+
+/// Where the holder of several tokens stands, before all who wait.
+const HOLDER: i64 = -1;
+
+/// Whom a node can tell, and what it has to tell them once it has let go of its own locks.
+pub struct LineNews<'a> {
+    hears: &'a dyn Fn(ClientId) -> bool,
+    told: Vec<(ClientId, LineHint)>,
+}
+
+impl<'a> LineNews<'a> {
+    /// Nothing so far. `hears` says whether a client is connected: one that is not is forgotten.
+    pub const fn new(hears: &'a dyn Fn(ClientId) -> bool) -> Self {
+        Self { hears, told: Vec::new() }
+    }
+
+    /// What is to be told to whom, in this order.
+    pub fn into_told(self) -> Vec<(ClientId, LineHint)> {
+        self.told
+    }
+
+    fn tell(&mut self, client: ClientId, hint: LineHint) -> bool {
+        let hears = (self.hears)(client);
+        if hears {
+            self.told.push((client, hint));
+        }
+        hears
+    }
+}
+
+impl core::fmt::Debug for LineNews<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("LineNews").field("told", &self.told).finish_non_exhaustive()
+    }
+}
+
+/// The line of one resource on one node. One that is empty is as good as none.
+///
+/// An acquire [`enter`](NodeLine::enter)s it, and is then [`grant`](NodeLine::grant)ed or [`den`](NodeLine::deny)ied. A
+/// release of a key that was there is told by [`release`](NodeLine::release).
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct NodeLine {
+    scores: BTreeMap<ClientId, i64>,
+    order: BTreeSet<(i64, ClientId)>,
+    until: Timestamp,
+}
+
+/// An acquire in the line.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Entered {
+    /// The key is free, and this one is let in before the client that asks.
+    pub first: Option<ClientId>,
+    /// Where there is a line for it: who asks, and whether it stands there since now.
+    asks: Option<Asks>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Asks {
+    stand: Option<Stand>,
+    is_new: bool,
+}
+
+impl NodeLine {
+    /// An acquire comes. Who waits takes its place; where the key is free, the first is told so, and the next one to
+    /// stand by.
+    pub fn enter(
+        &mut self,
+        stand: Option<Stand>,
+        is_free: bool,
+        now: Timestamp,
+        news: &mut LineNews<'_>,
+    ) -> Entered {
+        self.expire(now);
+        if self.order.len() > MOST || stand.is_none() && self.order.is_empty() {
+            return Entered::default();
+        }
+        let mut is_new = false;
+        if let Some(Stand { client, ticket: Some(ticket), .. }) = stand {
+            is_new = self.put(client, score(ticket));
+            self.live(LIFE, now);
+        }
+        let (client, missing) = match stand {
+            Some(stand) => (Some(stand.client), stand.skip),
+            None => (None, None),
+        };
+        let first = if is_free { self.wake(client, missing, news) } else { None };
+        Entered { first, asks: Some(Asks { stand, is_new }) }
+    }
+
+    /// It is denied. Returns how many stand before the client, where that waits; holders that can give the resource back
+    /// are told that it does.
+    pub fn deny(&mut self, entered: &Entered, news: &mut LineNews<'_>) -> Option<u32> {
+        let Asks { stand, is_new } = entered.asks?;
+        let Stand { client, ticket: Some(_), .. } = stand? else { return None };
+        let holders: Vec<ClientId> = self.holders().take(FEW).collect();
+        let place = self.order.iter().position(|(_, other)| *other == client);
+        let before = place.map(|place| place.saturating_sub(holders.len()));
+        // Told again by the first, should it not have been heard.
+        if is_new || before == Some(0) {
+            for holder in holders {
+                if !news.tell(holder, LineHint::Wanted) {
+                    self.remove(holder);
+                }
+            }
+        }
+        before.and_then(|before| u32::try_from(before).ok())
+    }
+
+    /// It is granted, with so many tokens, for `ttl`. The client is told whether others wait, and waits no more.
+    pub fn grant(
+        &mut self,
+        entered: &Entered,
+        count: u64,
+        ttl: Duration,
+        now: Timestamp,
+        news: &mut LineNews<'_>,
+    ) {
+        let Some(Asks { stand, .. }) = entered.asks else { return };
+        self.remove_holders();
+        let Some(Stand { client, .. }) = stand else { return };
+        self.remove(client);
+        let is_alone = self.order.is_empty();
+        // It is an answer, and needs no channel.
+        news.told.push((client, if is_alone { LineHint::Alone } else { LineHint::Wanted }));
+        if count > 1 {
+            self.put(client, HOLDER);
+            self.live(LIFE.max(ttl), now);
+        }
+    }
+
+    /// A key was deleted by its owner, or given a new end.
+    pub fn release(&mut self, now: Timestamp, news: &mut LineNews<'_>) {
+        self.expire(now);
+        if self.order.len() <= MOST {
+            self.remove_holders();
+            self.wake(None, None, news);
+        }
+    }
+
+    /// Whether nobody stands there, nor holds the resource with more than one token.
+    pub fn is_empty(&self, now: Timestamp) -> bool {
+        self.order.is_empty() || now >= self.until
+    }
+
+    /// Those who wait, in order.
+    pub fn waiting(&self) -> impl Iterator<Item = ClientId> + '_ {
+        self.order.range((0, ClientId::new([0; 8]))..).map(|(_, client)| *client)
+    }
+
+    /// The first who can be told that the key is free, and the next one to stand by; nobody where `client` is before
+    /// that. The first is forgotten if it is `missing`.
+    fn wake(
+        &mut self,
+        client: Option<ClientId>,
+        missing: Option<ClientId>,
+        news: &mut LineNews<'_>,
+    ) -> Option<ClientId> {
+        let waiting: Vec<ClientId> = self.waiting().take(FEW).collect();
+        let mut first = None;
+        for (place, waiter) in waiting.into_iter().enumerate() {
+            if Some(waiter) == client {
+                return first;
+            }
+            if place == 0 && Some(waiter) == missing {
+                self.remove(waiter);
+                continue;
+            }
+            let hint = first.map_or(LineHint::Next, |head| LineHint::StandBy { head });
+            if !news.tell(waiter, hint) {
+                self.remove(waiter);
+            } else if first.is_some() {
+                return first;
+            } else {
+                first = Some(waiter);
+            }
+        }
+        first
+    }
+
+    fn holders(&self) -> impl Iterator<Item = ClientId> + '_ {
+        self.order.range(..(0, ClientId::new([0; 8]))).map(|(_, client)| *client)
+    }
+
+    fn remove_holders(&mut self) {
+        let holders: Vec<ClientId> = self.holders().collect();
+        for holder in holders {
+            self.remove(holder);
+        }
+    }
+
+    /// Whether it was not there before.
+    fn put(&mut self, client: ClientId, score: i64) -> bool {
+        let before = self.scores.insert(client, score);
+        if let Some(before) = before {
+            self.order.remove(&(before, client));
+        }
+        self.order.insert((score, client));
+        before.is_none()
+    }
+
+    fn remove(&mut self, client: ClientId) {
+        if let Some(score) = self.scores.remove(&client) {
+            self.order.remove(&(score, client));
+        }
+    }
+
+    fn live(&mut self, life: Duration, now: Timestamp) {
+        self.until = self.until.max(now.saturating_add(life));
+    }
+
+    fn expire(&mut self, now: Timestamp) {
+        if self.is_empty(now) {
+            *self = Self::default();
+        }
+    }
+}
+
+fn score(ticket: Ticket) -> i64 {
+    i64::try_from(ticket.get()).unwrap_or(i64::MAX)
+}

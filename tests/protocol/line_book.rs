@@ -1,0 +1,212 @@
+//! The line of one resource on one node: who is let in, and who is told.
+//!
+//! Goal: what the scripts of a Redis node do, step by step, where no server is needed. Method: acquires and releases in,
+//! who is first and who is told out. `tests/redis/conformance` compares nodes in memory with real servers.
+
+use quorlock::protocol::{ClientId, LineHint, LineNews, NodeLine, Stand, Ticket};
+
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn client(number: u8) -> ClientId {
+    ClientId::new([number; 8])
+}
+
+fn waits(number: u8, ticket: u64) -> Option<Stand> {
+    Some(Stand::with(client(number), Ticket::new(ticket)))
+}
+
+const fn stand_by(head: ClientId) -> LineHint {
+    LineHint::StandBy { head }
+}
+
+/// A line, and the key beside it.
+#[derive(Default)]
+struct Node {
+    line: NodeLine,
+    is_held: bool,
+    /// Those who are not connected.
+    gone: Vec<ClientId>,
+    told: Vec<(ClientId, LineHint)>,
+}
+
+/// What an acquire comes to.
+#[derive(Debug, Eq, PartialEq)]
+enum Came {
+    Granted,
+    Behind(u8, Option<u32>),
+    Held(Option<u32>),
+}
+
+impl Node {
+    fn acquire_of(&mut self, stand: Option<Stand>, count: u64, millis: u64) -> Came {
+        let gone = self.gone.clone();
+        let hears = |client| !gone.contains(&client);
+        let mut news = LineNews::new(&hears);
+        let entered = self.line.enter(stand, !self.is_held, at(millis), &mut news);
+        let came = if let Some(first) = entered.first {
+            Came::Behind(first.to_hex()[1] - b'0', self.line.deny(&entered, &mut news))
+        } else if self.is_held {
+            Came::Held(self.line.deny(&entered, &mut news))
+        } else {
+            self.line.grant(&entered, count, 10 * SECOND, at(millis), &mut news);
+            self.is_held = true;
+            Came::Granted
+        };
+        self.told = news.into_told();
+        came
+    }
+
+    fn acquire(&mut self, stand: Option<Stand>, millis: u64) -> Came {
+        self.acquire_of(stand, 1, millis)
+    }
+
+    fn release(&mut self, millis: u64) -> Vec<(ClientId, LineHint)> {
+        self.is_held = false;
+        let gone = self.gone.clone();
+        let hears = |client| !gone.contains(&client);
+        let mut news = LineNews::new(&hears);
+        self.line.release(at(millis), &mut news);
+        news.into_told()
+    }
+
+    fn waiting(&self) -> Vec<ClientId> {
+        self.line.waiting().collect()
+    }
+}
+
+/// Held by somebody, while 1 to `last` wait in this order.
+fn held_before(last: u8) -> Node {
+    let mut node = Node { is_held: true, ..Node::default() };
+    for number in 1..=last {
+        let before = Some(u32::from(number) - 1);
+        assert_eq!(node.acquire(waits(number, u64::from(number)), 0), Came::Held(before));
+    }
+    node
+}
+
+#[test]
+fn the_first_is_let_in_and_nobody_else() {
+    let mut node = held_before(3);
+    assert_eq!(
+        node.release(1),
+        [(client(1), LineHint::Next), (client(2), stand_by(client(1)))],
+        "one is woken, and one stands by"
+    );
+    for stand in [None, Some(Stand::named(client(9)))] {
+        assert_eq!(node.acquire(stand, 2), Came::Behind(1, None), "{stand:?}");
+        assert_eq!(node.told, [(client(1), LineHint::Next), (client(2), stand_by(client(1)))]);
+    }
+    assert_eq!(node.acquire(waits(3, 3), 2), Came::Behind(1, Some(2)));
+    assert_eq!(node.acquire(waits(1, 1), 2), Came::Granted);
+    assert_eq!(node.waiting(), [client(2), client(3)]);
+    assert_eq!(node.told, [(client(1), LineHint::Wanted)], "others wait");
+}
+
+#[test]
+fn without_a_line_there_is_nothing_to_tell() {
+    let mut node = Node::default();
+    assert_eq!(node.acquire(None, 0), Came::Granted);
+    assert!(node.told.is_empty());
+    assert_eq!(node.acquire(None, 0), Came::Held(None));
+    assert_eq!(node.acquire(Some(Stand::named(client(1))), 0), Came::Held(None));
+    assert!(node.release(1).is_empty() && node.line.is_empty(at(1)));
+    assert_eq!(node.acquire(Some(Stand::named(client(1))), 1), Came::Granted);
+    assert_eq!(node.told, [(client(1), LineHint::Alone)]);
+}
+
+#[test]
+fn tickets_make_the_order_and_names_that_of_equal_ones() {
+    let mut node = Node { is_held: true, ..Node::default() };
+    for (number, ticket) in [(3, 20), (5, 10), (4, 10), (2, 30)] {
+        node.acquire(waits(number, ticket), 0);
+    }
+    assert_eq!(node.waiting(), [4, 5, 3, 2].map(client));
+    // A ticket that is said again replaces the one before.
+    node.acquire(waits(2, 5), 0);
+    assert_eq!(node.waiting(), [2, 4, 5, 3].map(client));
+}
+
+#[test]
+fn who_does_not_hear_is_forgotten_and_the_next_one_is_woken_at_once() {
+    let mut node = held_before(4);
+    node.gone = vec![client(1), client(3)];
+    let told = [(client(2), LineHint::Next), (client(4), stand_by(client(2)))];
+    assert_eq!(node.release(1), told);
+    assert_eq!(node.waiting(), [client(2), client(4)]);
+    node.gone = vec![client(2), client(4)];
+    assert_eq!(node.acquire(None, 2), Came::Granted, "nobody is there");
+}
+
+#[test]
+fn a_head_that_is_named_is_dropped_and_has_its_old_place_when_it_comes_back() {
+    let mut node = held_before(3);
+    node.release(1);
+    let named =
+        |number, head| waits(number, u64::from(number)).map(|s| s.skipping(Some(client(head))));
+    // Only the first is dropped.
+    assert_eq!(node.acquire(named(3, 2), 2), Came::Behind(1, Some(2)));
+    assert_eq!(node.waiting(), [1, 2, 3].map(client));
+    assert_eq!(node.acquire(named(3, 1), 2), Came::Behind(2, Some(1)));
+    assert_eq!(node.told, [(client(2), LineHint::Next)]);
+    assert_eq!(node.acquire(named(3, 2), 3), Came::Granted);
+    assert_eq!(node.acquire(waits(1, 1), 4), Came::Held(Some(0)));
+    // One who does not stand there may name it too.
+    let mut node = held_before(1);
+    node.release(1);
+    let named = Some(Stand::named(client(9)).skipping(Some(client(1))));
+    assert_eq!(node.acquire(named, 2), Came::Granted);
+}
+
+#[test]
+fn the_holder_of_several_tokens_is_told_of_those_who_come() {
+    let mut node = Node::default();
+    assert_eq!(node.acquire_of(Some(Stand::named(client(9))), 64, 0), Came::Granted);
+    assert_eq!(node.acquire(waits(1, 1), 1), Came::Held(Some(0)));
+    assert_eq!(node.told, [(client(9), LineHint::Wanted)]);
+    assert_eq!(node.acquire(waits(2, 2), 1), Came::Held(Some(1)));
+    assert_eq!(node.told, [(client(9), LineHint::Wanted)], "another one");
+    for (number, told) in [(2, 0), (1, 1), (1, 1)] {
+        node.acquire(waits(number, u64::from(number)), 1);
+        assert_eq!(node.told.len(), told, "the first tells it again");
+    }
+    assert_eq!(node.acquire(Some(Stand::named(client(3))), 1), Came::Held(None));
+    assert!(node.told.is_empty(), "one who does not wait");
+    assert_eq!(node.release(2)[0], (client(1), LineHint::Next), "it is not woken itself");
+    assert_eq!(node.waiting(), [client(1), client(2)]);
+    // One that is not there any more is forgotten.
+    let mut node = Node::default();
+    node.acquire_of(Some(Stand::named(client(9))), 64, 0);
+    node.gone = vec![client(9)];
+    node.acquire(waits(1, 1), 1);
+    node.gone.clear();
+    node.acquire(waits(2, 2), 1);
+    assert!(node.told.is_empty());
+}
+
+#[test]
+fn it_is_kept_for_four_seconds_after_the_last_one_has_stood_there() {
+    let mut node = held_before(2);
+    node.acquire(waits(2, 2), 1_000);
+    assert_eq!(node.acquire(waits(2, 2), 4_999), Came::Held(Some(1)));
+    assert_eq!(node.acquire(waits(3, 3), 8_999), Came::Held(Some(0)), "all are forgotten");
+    // As long as its holder has the key, where that is longer.
+    let mut node = Node::default();
+    node.acquire_of(Some(Stand::named(client(9))), 2, 0);
+    node.acquire(waits(1, 1), 9_999);
+    assert_eq!(node.told, [(client(9), LineHint::Wanted)]);
+}
+
+#[test]
+fn a_crowd_beyond_all_measure_is_left_alone() {
+    let mut node = Node { is_held: true, ..Node::default() };
+    let stand =
+        |number: u64| Some(Stand::with(ClientId::new(number.to_be_bytes()), Ticket::new(number)));
+    for number in 0..=10_000 {
+        node.acquire(stand(number), 0);
+    }
+    node.is_held = false;
+    assert_eq!(node.acquire(stand(10_001), 0), Came::Granted);
+    assert_eq!(node.release(0), []);
+}
