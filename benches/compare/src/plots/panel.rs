@@ -69,6 +69,7 @@ pub(super) fn ranges(
 ) -> f64 {
     let scale = Scale::around(times, LEFT, WIDTH - 140.0);
     svg.text((16.0, top + 16.0), "title", Anchor::Start, title);
+    svg.text((WIDTH - 16.0, top + 16.0), "soft", Anchor::End, "median · p99");
     let (mut y, first) = (top + 40.0, top + 26.0);
     scale.grid(svg, first, ROW.mul_add(count(rows), first));
     for (who, p50, p99) in rows {
@@ -132,7 +133,7 @@ pub(super) fn curves(
     for (number, (who, curve)) in rows.iter().enumerate() {
         let whole = count(curve) - 1.0;
         let height = |at: usize| HIGH.mul_add(1.0 - count(&curve[..at]) / whole, first);
-        let points = curve.iter().enumerate();
+        let points = curve.iter().enumerate().step_by(2);
         svg.curve(*who, points.map(|(at, wait)| (scale.at(*wait), height(at))));
         let y = ROW.mul_add(count(&rows[..number]), first + 8.0);
         svg.bar(*who, (scale.right + 14.0, y - 4.0), (12.0, 8.0));

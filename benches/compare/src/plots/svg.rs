@@ -12,7 +12,7 @@ pub(super) const WIDTH: f64 = 760.0;
 const STYLE: &str = "\
 text{font:12px system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif;fill:#1f2328}
 .title{font-weight:600;font-size:13px}.soft{fill:#59636e}.page{fill:#fff}
-.grid{stroke:#d8dee4;stroke-width:1}.curve{fill:none;stroke-width:2}.range{stroke-width:3;stroke-opacity:.55}
+.grid{stroke:#d8dee4;stroke-width:1}.curve{fill:none;stroke-width:2}.best{stroke-width:6;stroke-opacity:.5}.range{stroke-width:3;stroke-opacity:.55}
 @media(prefers-color-scheme:dark){text{fill:#e6edf3}.soft{fill:#9198a1}.page{fill:#0d1117}.grid{stroke:#30363d}}";
 
 /// Where a text stands beside its point.
@@ -77,7 +77,10 @@ impl Svg {
         for (x, y) in points {
             let _ = write!(path, "{}{x:.1} {y:.1}", if path.is_empty() { "M" } else { "L" });
         }
-        let _ = writeln!(self.body, r#"<path class="curve" stroke="{}" d="{path}"/>"#, colour(who));
+        // What waiting can be at best is seen behind those that are as good.
+        let class = if who == Who::Local { "curve best" } else { "curve" };
+        let _ =
+            writeln!(self.body, r#"<path class="{class}" stroke="{}" d="{path}"/>"#, colour(who));
     }
 
     /// The whole drawing. `what` is for those who do not see it.

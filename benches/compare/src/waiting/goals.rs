@@ -69,8 +69,8 @@ const GOALS: [(&str, Of, Goal); 21] = [
     ("1,000 waiters: overtaken", (Case::Queue, QUORLOCK, "out_of_order", None), AtMost(0.0)),
     ("1,000 waiters: served", (Case::Queue, QUORLOCK, "served", None), AtLeast(1000.0)),
     (
-        "a waiter: commands per node and second",
-        (Case::Behind, QUORLOCK, "commands_1", None),
+        "a waiter: commands per second at the worst node",
+        (Case::Behind, QUORLOCK, "commands_1_worst", None),
         AtMost(1.0),
     ),
     (

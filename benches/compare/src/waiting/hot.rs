@@ -92,7 +92,7 @@ impl Seen {
         self.grants += by_process.iter().sum::<f64>();
         add(&mut self.by_task, by_task);
         add(&mut self.by_process, by_process);
-        self.sent += after.sent(before, who);
+        self.sent += after.sent(before, who).iter().sum::<f64>();
         self.pushed += after.pushed(before);
         self.run += after.run(before);
         for (name, value) in reports.iter().flat_map(|report| &report.numbers) {

@@ -32,7 +32,7 @@ impl Stage {
         if who == Who::Local {
             return Ok(());
         }
-        let sent = self.per_node(after.sent(&before, who));
+        let sent = self.per_node(after.sent(&before, who).iter().sum());
         row.put("commands", pairs.map(|pairs| sent / pairs));
         // The fan-out has one process, and its other cannot be waited for.
         let last = workers.len() - 1;

@@ -3,9 +3,12 @@
 use std::{
     collections::VecDeque,
     io::{BufRead as _, BufReader, Write as _},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
-    sync::mpsc::{self, Receiver},
+    sync::{
+        OnceLock,
+        mpsc::{self, Receiver},
+    },
     time::{Duration, Instant},
 };
 
@@ -176,23 +179,35 @@ impl Drop for Worker {
     }
 }
 
-/// The command of a process with node-redlock, which `tests/interop/install` installs where Node is.
+/// The command of a process with node-redlock.
 fn node(clients: usize, urls: &[String]) -> Result<Command, String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    static MODULES: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    // A registry that does not answer is waited for once.
+    let modules = MODULES.get_or_init(installed).as_ref().map_err(Clone::clone)?;
+    let mut command = Command::new("node");
+    command
+        .env("NODE_MODULES", modules)
+        .arg(root().join("benches/compare/workers/node_redlock.mjs"));
+    command.arg(clients.to_string()).arg(urls.join(","));
+    Ok(command)
+}
+
+/// Where node-redlock is, which `tests/interop/install` installs where Node is.
+fn installed() -> Result<PathBuf, String> {
     let directory = std::env::current_exe()
         .ok()
         .and_then(|program| Some(program.ancestors().nth(2)?.join("tmp/interop")))
         .ok_or("the target directory is not found")?;
     let mut install = Command::new("bash");
-    install.arg(root.join("tests/interop/install")).arg("node-redlock").arg(&directory);
+    install.arg(root().join("tests/interop/install")).arg("node-redlock").arg(&directory);
     let output = install.output().map_err(|error| error.to_string())?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        return Err(said.lines().last().unwrap_or("it cannot be installed").to_owned());
+    if output.status.success() {
+        return Ok(directory.join("node-redlock"));
     }
-    let mut command = Command::new("node");
-    command.env("NODE_MODULES", directory.join("node-redlock"));
-    command.arg(root.join("benches/compare/workers/node_redlock.mjs"));
-    command.arg(clients.to_string()).arg(urls.join(","));
-    Ok(command)
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    Err(format!("skipped: {}", said.lines().last().unwrap_or("it cannot be installed")))
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }

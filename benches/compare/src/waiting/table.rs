@@ -44,7 +44,9 @@ const QUEUE: &[Column] = &[
 
 const BEHIND: &[Column] = &[
     ("commands_1", "1 waiter", 2),
+    ("commands_1_worst", "worst node", 2),
     ("commands_10", "10 waiters", 2),
+    ("commands_10_worst", "worst node", 2),
     ("commands_holder", "holder alone", 2),
 ];
 
