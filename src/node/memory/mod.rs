@@ -263,7 +263,9 @@ impl State {
         now: Timestamp,
     ) -> (Result<Reply, NodeError>, Option<News>) {
         let (resource, may_free) = match &command {
-            Command::Acquire { resource, .. } => (Some(resource.clone()), false),
+            Command::Acquire { resource, .. } | Command::Leave { resource, .. } => {
+                (Some(resource.clone()), false)
+            }
             Command::Release { resource, keep, .. } => (Some(resource.clone()), keep.is_none()),
             Command::Confirm { .. } | Command::Extend { .. } | Command::Restore { .. } => {
                 (None, false)

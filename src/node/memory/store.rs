@@ -136,7 +136,11 @@ impl Store {
                 }
                 Ok(Reply::Granted(None))
             }
-            Command::Leave { .. } => Ok(Reply::Granted(None)),
+            Command::Leave { resource, client, ticket } => {
+                let is_free = !self.keys(now).contains_key(resource.as_bytes());
+                self.in_line(&resource, now, |line| line.leave(client, ticket, is_free, now, news));
+                Ok(Reply::Granted(None))
+            }
             Command::Release { resource, owner, keep } => {
                 let keys = self.keys(now);
                 let Some(entry) = keys.get_mut(resource.as_bytes()) else {

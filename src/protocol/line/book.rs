@@ -160,6 +160,25 @@ impl NodeLine {
         }
     }
 
+    /// One waits no more that had this ticket: a place that it has taken since stays. Where the key is free, whoever is
+    /// next is woken.
+    pub fn leave(
+        &mut self,
+        client: ClientId,
+        ticket: Ticket,
+        is_free: bool,
+        now: Timestamp,
+        news: &mut LineNews<'_>,
+    ) {
+        self.expire(now);
+        if self.order.len() <= MOST && self.scores.get(&client) == Some(&score(ticket)) {
+            self.remove(client);
+            if is_free {
+                self.wake(None, None, news);
+            }
+        }
+    }
+
     /// Whether nobody stands there, nor holds the resource with more than one token.
     pub fn is_empty(&self, now: Timestamp) -> bool {
         self.order.is_empty() || now >= self.until
