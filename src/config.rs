@@ -57,6 +57,7 @@ pub(crate) struct Config {
     pub(crate) label: Result<Option<Label>, usize>,
     pub(crate) require_all_nodes: bool,
     pub(crate) through_outages: bool,
+    pub(crate) linger: Duration,
 }
 
 impl Default for Config {
@@ -84,6 +85,7 @@ impl Default for Config {
             label: Ok(None),
             require_all_nodes: false,
             through_outages: false,
+            linger: Duration::ZERO,
         }
     }
 }

@@ -58,6 +58,7 @@ pub struct Acquire {
     through_outages: bool,
     renewal: RenewalPolicy,
     hold_at_least: Option<Duration>,
+    linger: Duration,
 }
 
 impl Acquire {
@@ -71,6 +72,7 @@ impl Acquire {
             through_outages: config.through_outages,
             renewal: config.renewal,
             hold_at_least: None,
+            linger: config.linger,
             engine,
         }
     }
@@ -182,6 +184,37 @@ impl Acquire {
         self
     }
 
+    /// Keeps the resource for this process for up to `linger` after the release, unless somebody waits for it, so that the
+    /// next acquire here takes it without asking the nodes, and has a new token all the same. By default it is given back
+    /// at once; the builder's [`linger`](crate::Builder::linger) is for all requests.
+    ///
+    /// It is for one process that uses the same resource over and over. Nobody holds a lease meanwhile. Other clients of
+    /// this crate get it when they ask, where the nodes tell of them (`docs/one-redis.md` and `docs/operating.md` say what
+    /// that needs); any other client waits for `linger` at most, and where this process is killed for the ttl, as behind a
+    /// holder. It is given back before [`close`](crate::Redlock::close) and [`shutdown`](crate::Redlock::shutdown)
+    /// return.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use quorlock::{Redlock, node::MemoryNode};
+    /// # futures::executor::block_on(async {
+    /// # let redlock = Redlock::connect([MemoryNode::new()]).await?;
+    /// let mut last = None;
+    /// for _ in 0..10 {
+    ///     let lease = redlock.acquire("spool").linger(Duration::from_secs(1)).await?;
+    ///     assert!(Some(lease.token()?) > last);
+    ///     last = Some(lease.token()?);
+    ///     lease.release().await?; // the nodes hear of the last one alone
+    /// }
+    /// redlock.close().await?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    pub const fn linger(mut self, linger: Duration) -> Self {
+        self.linger = linger;
+        self
+    }
+
     /// Acquires on this thread, blocking it. No runtime is needed, and it works inside any executor. Do not call it on
     /// a thread that an executor needs, nor with a runtime that runs on this very thread, as
     /// [`TokioRuntime::current`](crate::runtime::TokioRuntime::current) does: where that is noticed it is an error, and
@@ -261,6 +294,7 @@ impl Acquire {
             renewal: self.renewal,
             caller: Caller::current(),
             hold_at_least: self.hold_at_least,
+            linger: self.linger,
         }))
     }
 

@@ -257,6 +257,13 @@ impl Builder {
         self
     }
 
+    /// For how long a resource that nobody here waits for is kept behind its last release, where the request does not say
+    /// otherwise: see [`Acquire::linger`](crate::Acquire::linger). Default: not at all.
+    pub const fn linger(mut self, linger: Duration) -> Self {
+        self.config.linger = linger;
+        self
+    }
+
     /// Plain Redlock: `SET NX PX` without fencing tokens and without admission, for nodes on which this crate must
     /// keep nothing but the locks, and for comparison. Releases and extensions are scripts all the same, so that it
     /// needs `EVAL` and `EVALSHA`. A node that restarts without its data votes at once, so that two holders are

@@ -8,6 +8,7 @@
 
 mod ending;
 mod handing;
+mod lingering;
 mod tenure;
 
 use std::{
@@ -73,6 +74,8 @@ struct State {
     current: Current,
     /// How often it has been handed on, and may be.
     row: Row,
+    /// While it is nobody's, up to when it is kept so.
+    lingers_until: Option<Timestamp>,
     /// Its place among the leases that are held.
     place: Option<HeldPlace>,
 }
@@ -83,6 +86,8 @@ pub(super) struct TickOutcome {
     pub(super) extend: bool,
     /// What has to be told, once no lock is held.
     pub(super) tell: Option<LeaseAction>,
+    /// It is kept as nobody's no longer.
+    pub(super) give_back: bool,
 }
 
 /// What stands on the nodes for a grant.
@@ -91,6 +96,7 @@ pub(super) struct Granted {
     pub(super) token: Option<FencingToken>,
     pub(super) note: Option<Note>,
     pub(super) row: Row,
+    pub(super) linger: Duration,
     pub(super) station: Option<Place>,
 }
 
@@ -98,20 +104,23 @@ impl Grant {
     pub(super) fn new(
         engine: &Arc<Engine>,
         resource: Arc<ResourceSlot>,
-        Granted { owner, token, note, row, station }: Granted,
+        Granted { owner, token, note, row, linger, station }: Granted,
         lifecycle: Lifecycle,
         footprint: Arc<SharedFootprint>,
         caller: Caller,
         hold_at_least: Option<Duration>,
     ) -> Arc<Self> {
         let keeps_until = hold_at_least.map(|least| engine.steady().saturating_add(least));
+        let mut current = Current::first(token, caller, keeps_until);
+        current.linger = linger;
         let state = State {
             lifecycle,
             scheduled: None,
             warning: None,
             released: false,
-            current: Current::first(token, caller, keeps_until),
+            current,
             row,
+            lingers_until: None,
             place: None,
         };
         Arc::new(Self {
@@ -199,7 +208,7 @@ impl Grant {
             return None;
         }
         state.scheduled = None;
-        let mut outcome = TickOutcome { extend: false, tell: None };
+        let mut outcome = TickOutcome { extend: false, tell: None, give_back: false };
         while let Some(action) = state.lifecycle.handle_timeout(now) {
             match action {
                 LeaseAction::Extend => outcome.extend = true,
@@ -211,6 +220,10 @@ impl Grant {
             }
         }
         self.end_if_lost(outcome.tell);
+        if let Some(until) = state.lingers_until {
+            outcome.give_back = until <= now || outcome.tell.is_some();
+            outcome.tell = None;
+        }
         Some(outcome)
     }
 
@@ -241,6 +254,10 @@ impl Grant {
         // A grant that is lost, or about to be, is not handed on, so that this is still the tenure that it happened to.
         let (token, caller) = {
             let state = self.state();
+            if state.lingers_until.is_some() {
+                // Nobody has lost anything. It is given back when its timer comes.
+                return;
+            }
             (state.current.token, state.current.caller.clone())
         };
         let held = self.held(&caller, token);
@@ -271,7 +288,7 @@ impl Grant {
     pub(super) fn schedule(self: &Arc<Self>, engine: &Arc<Engine>) {
         let wakeup = {
             let mut state = self.state();
-            let next = if state.released { None } else { state.lifecycle.poll_timeout() };
+            let next = if state.released { None } else { state.next() };
             // Also where both are none, as after a release.
             if state.scheduled.map(TimerKey::at) == next {
                 return;
@@ -310,6 +327,11 @@ impl Grant {
 }
 
 impl State {
+    /// When it wants to be looked at.
+    fn next(&self) -> Option<Timestamp> {
+        [self.lifecycle.poll_timeout(), self.lingers_until].into_iter().flatten().min()
+    }
+
     fn result(&self, number: Option<u64>, now: Timestamp) -> Result<Duration, LeaseLost> {
         let is_over = self.is_past(number) || self.released || self.lifecycle.lost().is_some();
         if is_over {

@@ -120,8 +120,11 @@ impl Outcomes {
 
 impl Engine {
     /// Refuses new acquires and waits for everything that is under way.
-    pub(crate) async fn close(&self) -> Result<Closed, CloseError> {
+    pub(crate) async fn close(self: &Arc<Self>) -> Result<Closed, CloseError> {
         self.refuse_acquires();
+        if self.is_served() {
+            self.give_back_all_kept();
+        }
         self.all_ended(|| self.under_way() == 0).await;
         self.result_of_close()
     }

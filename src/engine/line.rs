@@ -35,6 +35,8 @@ pub(super) struct Line {
     grant: Weak<Grant>,
     /// Somebody starts heads already.
     starting: bool,
+    /// What is held here as nobody's.
+    kept: Option<Arc<Grant>>,
     /// The head is in a round.
     in_round: bool,
     /// What the last round has met that was lost, until one is won.
@@ -88,6 +90,22 @@ impl Line {
         let asked = waiter.asked();
         let wanted = Wanted { ttl: asked.ttl, min_validity: asked.min_validity };
         Some(if deadline.is_none_or(|deadline| now < deadline) { Ok(wanted) } else { Err(()) })
+    }
+
+    /// Keeps what is nobody's for whoever comes next.
+    pub(super) fn keep(&mut self, grant: Arc<Grant>) {
+        self.kept = Some(grant);
+    }
+
+    /// What is kept, for one who takes it or gives it back.
+    pub(super) const fn take_kept(&mut self) -> Option<Arc<Grant>> {
+        self.kept.take()
+    }
+
+    /// This one is not kept any more.
+    pub(super) fn forget(&mut self, grant: &Grant) {
+        // Whoever calls has it too, so that it is not dropped under the lock.
+        drop(self.kept.take_if(|kept| std::ptr::eq(Arc::as_ptr(kept), grant)));
     }
 
     /// Takes out the first in line.
@@ -205,6 +223,11 @@ impl ResourceSlot {
         if line.queue.station() == Station::Asked(place) && !line.in_round {
             line.turn = Some((place, turn));
         }
+    }
+
+    /// What is kept, without waiting for a lock.
+    pub(super) fn try_take_kept(&self) -> Option<Arc<Grant>> {
+        self.try_line()?.take_kept()
     }
 
     fn try_line(&self) -> Option<MutexGuard<'_, Line>> {

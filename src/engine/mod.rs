@@ -4,6 +4,7 @@
 //! command travels, `node` does.
 
 mod acquire;
+mod activity;
 mod admission;
 mod cleanup;
 mod fanout;
@@ -30,7 +31,7 @@ use std::{
     future::Future,
     sync::{
         Arc, Weak,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
@@ -43,6 +44,7 @@ pub(crate) use self::{
     round::AcquireSpec,
 };
 use self::{
+    activity::{Activity, Counted},
     cleanup::PendingReleases,
     held::HeldLeases,
     limits::Limits,
@@ -117,13 +119,6 @@ fn node_settings(config: &Config, nodes: usize, client: ClientId) -> NodeSetting
         key_prefix: config.key_prefix.clone(),
         client,
     }
-}
-
-/// Counts the tasks under way, so that closing can wait for them.
-#[derive(Debug, Default)]
-struct Activity {
-    tasks: AtomicUsize,
-    ended: Notify,
 }
 
 impl Engine {
@@ -292,12 +287,6 @@ impl Engine {
         shielded(|| self.runtime.spawn(Box::pin(task)));
     }
 
-    /// Counts something as under way until it is dropped.
-    fn count(self: &Arc<Self>) -> Counted {
-        self.active.tasks.fetch_add(1, Ordering::AcqRel);
-        Counted { engine: Arc::clone(self) }
-    }
-
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
@@ -379,20 +368,6 @@ async fn after_panic(engine: &Weak<Engine>) {
     }
 }
 
-struct Counted {
-    engine: Arc<Engine>,
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        let active = &self.engine.active;
-        // Whoever closes looks at the count after it has registered, so that telling the last end is enough.
-        if active.tasks.fetch_sub(1, Ordering::AcqRel) == 1 {
-            active.ended.notify_waiters();
-        }
-    }
-}
-
 impl Drop for Engine {
     fn drop(&mut self) {
         // Whoever looks after this engine without keeping it alive learns that it is gone.
@@ -401,6 +376,7 @@ impl Drop for Engine {
         if self.is_served() {
             self.fleet.tell();
         }
+        self.abandon_kept();
         self.renewals.wake_up();
         self.limits.wake_up();
         self.acquires.wake_up();

@@ -116,6 +116,10 @@ impl Engine {
             // gone, or that has another key by now, drops out here.
             let Some(grant) = grant.upgrade() else { continue };
             let Some(outcome) = grant.tick(key, now.max(key.at())) else { continue };
+            if outcome.give_back {
+                grant.give_back(self);
+                continue;
+            }
             // Before anybody is told: whatever follows from that must find the lease in its place.
             grant.schedule(self);
             if let Some(action) = outcome.tell {

@@ -34,6 +34,7 @@ fn acquire(engine: &Arc<Engine>, resource: &str) -> Lease {
         renewal: RenewalPolicy::default(),
         caller: Caller::default(),
         hold_at_least: None,
+        linger: Duration::ZERO,
     };
     Lease::new(block_on(engine.acquire(asked)).unwrap())
 }

@@ -46,6 +46,8 @@ pub(crate) struct AcquireSpec {
     pub(crate) caller: Caller,
     /// How long others are kept out at least, also where it is released before.
     pub(crate) hold_at_least: Option<Duration>,
+    /// For how long the grant is kept behind it as nobody's.
+    pub(crate) linger: Duration,
 }
 
 pub(super) type Answer = oneshot::Sender<Result<HeldTenure, AcquireError>>;
@@ -60,6 +62,7 @@ pub(super) struct AcquireRound {
     renewal: RenewalPolicy,
     caller: Caller,
     hold_at_least: Option<Duration>,
+    linger: Duration,
     /// From the verdict on, when others have to do with it too.
     footprint: Option<Arc<SharedFootprint>>,
     turn: Turn,
@@ -74,6 +77,7 @@ impl AcquireRound {
         spec.drift = engine.config.drift();
         spec.min_validity = asked.min_validity;
         let several = request.head.as_ref().is_some_and(Head::begin_round);
+        let several = several || !asked.linger.is_zero();
         spec.count = if several && engine.counts_ranges { MOST_IN_A_ROW } else { 1 };
         spec.hint = engine.hint(spec.count);
         spec.marks = engine.marks();
@@ -90,6 +94,7 @@ impl AcquireRound {
             renewal: asked.renewal,
             caller: asked.caller.clone(),
             hold_at_least: asked.hold_at_least,
+            linger: asked.linger,
             footprint: None,
             turn,
             engine: Arc::clone(engine),
@@ -234,7 +239,14 @@ impl AcquireRound {
         let grant = Grant::new(
             &self.engine,
             Arc::clone(resource),
-            Granted { owner: spec.owner, token, note: spec.note.clone(), row, station },
+            Granted {
+                owner: spec.owner,
+                token,
+                note: spec.note.clone(),
+                row,
+                linger: self.linger,
+                station,
+            },
             lifecycle,
             Arc::clone(footprint),
             self.caller.clone(),

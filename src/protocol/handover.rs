@@ -170,6 +170,11 @@ impl Row {
         Ok(token)
     }
 
+    /// Whether another lease may follow, as far as its tokens go, and how many there have been.
+    pub fn has_next(&self) -> bool {
+        self.leases < MOST_IN_A_ROW && self.tokens.as_ref().is_none_or(|tokens| tokens.left() > 0)
+    }
+
     /// How many leases there have been.
     pub const fn leases(&self) -> u64 {
         self.leases

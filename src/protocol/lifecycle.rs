@@ -177,6 +177,11 @@ impl Lifecycle {
         self.ttl
     }
 
+    /// Whether it is renewed.
+    pub const fn renews(&self) -> bool {
+        self.renewal.renew
+    }
+
     /// The allowance for clock rates that an extension counts with.
     pub const fn drift(&self) -> Drift {
         self.drift

@@ -64,6 +64,7 @@ impl ReentrantAcquire {
         max_hold(max_hold: Duration)
         heartbeat_within(interval: Duration)
         hold_at_least(least: Duration)
+        linger(linger: Duration)
     }
 
     /// Acquires or shares on this thread, blocking it, as [`Acquire::blocking`] does.

@@ -17,7 +17,7 @@ macro_rules! settings {
         /// Settings as text, for a configuration file or a command line: `ttl=10s wait=15s fleet=billing`.
         ///
         /// Names are those of the methods of [`Builder`](crate::Builder), which say what each is for: `ttl`, `max_ttl`,
-        /// `wait`, `min_validity`, `node_timeout`, `connect_timeout`, `close_timeout`, `counter_retention`, `max_hold`,
+        /// `wait`, `min_validity`, `node_timeout`, `connect_timeout`, `close_timeout`, `counter_retention`, `max_hold`, `linger`,
         /// `key_prefix`, `fleet`, `label`, `require_all_nodes` and `wait_through_outages`. Blanks stand between them, and
         /// none around the `=`. A duration is a whole number and a unit of `us`, `ms`, `s`, `m`, `h` and `d`; the last
         /// two are `true` or `false`. What is not named is left as it is. What gives up safety, `classic` and the
@@ -80,6 +80,7 @@ settings! {
     close_timeout: Duration,
     counter_retention: Duration,
     max_hold: Duration,
+    linger: Duration,
     key_prefix: String,
     fleet: String,
     label: String,

@@ -292,6 +292,13 @@ pub(crate) fn handed_on(held: Held<'_>) {
     event_for!(held.caller, DEBUG, %resource, %owner, token, handed_on = true, "released");
 }
 
+/// A lease was released, and its grant is kept for a while for this process.
+pub(crate) fn kept(held: Held<'_>) {
+    let Held { resource, owner, .. } = held;
+    let token = held.token();
+    event_for!(held.caller, DEBUG, %resource, %owner, token, kept = true, "released");
+}
+
 pub(crate) fn release_queued(shown: NodeShown<'_>, resource: &Resource, owner: Owner, times: u64) {
     let NodeShown { node, address } = shown;
     event!(WARN, node = node.index(), address, %resource, %owner, times, "release kept for later");

@@ -17,6 +17,7 @@ mod handover;
 mod holds;
 mod hostile;
 mod line;
+mod linger;
 mod panicking_wakers;
 mod panics;
 mod ranges;

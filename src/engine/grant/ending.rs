@@ -15,11 +15,11 @@ use crate::{
 };
 
 /// What is left to do for a grant that has ended.
-struct Ended {
-    released: Released,
-    token: Option<FencingToken>,
-    caller: Caller,
-    report: Option<Arc<Outcomes>>,
+pub(super) struct Ended {
+    pub(super) released: Released,
+    pub(super) token: Option<FencingToken>,
+    pub(super) caller: Caller,
+    pub(super) report: Option<Arc<Outcomes>>,
 }
 
 impl Grant {
@@ -62,6 +62,8 @@ impl Grant {
     /// Ends it because the process is shutting down. Where work goes on under it, that is told, and releases it when it
     /// has come to its end: others must not be let in before.
     pub(in crate::engine) fn shut_down(self: &Arc<Self>, engine: &Arc<Engine>) {
+        // What is nobody's is given back, and is no lease that ends.
+        self.give_back(engine);
         let (number, has_work) = {
             let mut state = self.state();
             if state.released || state.current.report.is_some() {
@@ -81,7 +83,7 @@ impl Grant {
     }
 
     /// Takes it out of all lists, once. What is returned says what is to be released.
-    fn end(
+    pub(super) fn end(
         &self,
         engine: &Engine,
         number: u64,
@@ -94,7 +96,10 @@ impl Grant {
                 // Nobody but a shutdown releases what somebody else holds.
                 return Err(ReleaseError::ShutDown);
             }
+            // One that was kept was given back before.
+            let lingered = state.lingers_until.take().is_some();
             let held = matches!(state.lifecycle.lost(), None | Some(LossReason::ShutDown));
+            let held = held && !lingered;
             if let Some(reason) = reason {
                 state.lifecycle.handle_ended(reason);
                 self.footprint.lock().handle_over();

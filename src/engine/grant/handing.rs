@@ -14,7 +14,7 @@ use std::{mem, sync::Arc};
 use super::{Grant, HeldTenure, Tenure, tenure::Current};
 use crate::{
     engine::{Engine, line::Waiter},
-    protocol::{FencingToken, Offer, Timestamp, rest, turn_of},
+    protocol::{FencingToken, Offer, Timestamp, rest},
     telemetry::{self, Held, metrics},
 };
 
@@ -22,6 +22,8 @@ use crate::{
 enum Offered {
     /// It is the current tenure of this one, with this number and token; and whose it was before.
     To(Next, Current),
+    /// Nobody is in line, and it is kept; and whose it was before.
+    Kept(Current),
     /// It goes back to the nodes.
     ToNobody,
 }
@@ -34,16 +36,16 @@ struct Next {
 }
 
 impl Grant {
-    /// Hands it on to the first in line, if there is one and it will do for that one. Then the tenure with this number is
-    /// over, and nothing is to be released.
+    /// Hands it on to the first in line, if there is one and it will do for that one, or keeps it where that was asked for.
+    /// Then the tenure with this number is over, and nothing is to be released.
     pub(super) fn hand_on(self: &Arc<Self>, engine: &Arc<Engine>, number: u64) -> bool {
         let Some(station) = self.station else { return false };
-        if self.resource.line().is_deserted(station) {
+        let lingers = !self.state().current.linger.is_zero();
+        if !lingers && self.resource.line().is_deserted(station) {
             return false;
         }
         // Read before any lock is taken: it is code of the user's, which may panic.
         let (now, steady) = (engine.now(), engine.steady());
-        let turn = turn_of(engine.round_trip.round_trip());
         let mut late = Vec::new();
         let (offered, changed) = {
             let mut guard = self.state();
@@ -53,12 +55,18 @@ impl Grant {
             }
             let mut line = self.resource.line();
             let offered = loop {
-                let Some(wanted) = line.wanted_next(station, now) else { break Offered::ToNobody };
+                let Some(wanted) = line.wanted_next(station, now) else {
+                    let is_free = state.current.hold.is_none_or(|until| until <= steady);
+                    let kept =
+                        is_free.then(|| self.linger(engine, state, &mut line, now)).flatten();
+                    break kept.map_or(Offered::ToNobody, Offered::Kept);
+                };
                 // Its time is up, or its caller is about to leave the line.
                 let Ok(wanted) = wanted else {
                     late.extend(line.hand_on(station));
                     continue;
                 };
+                let turn = self.turn(engine, state, line.others());
                 let offer = Offer {
                     lifecycle: &state.lifecycle,
                     is_kept: state.current.hold.is_some_and(|until| until > steady),
@@ -79,6 +87,7 @@ impl Grant {
                 let keeps_until = asked.hold_at_least.map(|least| steady.saturating_add(least));
                 let mut current = Current::first(token, asked.caller.clone(), keeps_until);
                 current.number = number.wrapping_add(1);
+                current.linger = asked.linger;
                 let next = Next { waiter, number: current.number, token };
                 break Offered::To(next, mem::replace(&mut state.current, current));
             };
@@ -88,7 +97,7 @@ impl Grant {
                     let asked = next.waiter.asked();
                     state.lifecycle.handle_tenure(asked.ttl, asked.renewal, now)
                 }
-                Offered::ToNobody => false,
+                Offered::Kept(_) | Offered::ToNobody => false,
             };
             // Its timer is of another time, or may come along at another.
             let old = if changed { state.scheduled.take() } else { None };
@@ -103,6 +112,14 @@ impl Grant {
                     self.schedule(engine);
                 }
                 self.begin_tenure(engine, next, &before, now);
+                true
+            }
+            Offered::Kept(before) => {
+                metrics::released("kept");
+                metrics::lease_given_back();
+                telemetry::kept(self.held(&before.caller, before.token));
+                self.changed.notify_waiters();
+                self.schedule_its_end(engine);
                 true
             }
             Offered::ToNobody => false,

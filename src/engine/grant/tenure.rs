@@ -27,6 +27,8 @@ pub(super) struct Current {
     pub(super) hold: Option<Timestamp>,
     /// Work goes on under it that ends when it is lost, and then gives it back.
     pub(super) has_work: bool,
+    /// For how long the grant is kept behind it as nobody's.
+    pub(super) linger: Duration,
     /// Of the shutdown that has ended it.
     pub(super) report: Option<Arc<Outcomes>>,
 }
@@ -38,7 +40,8 @@ impl Current {
         keeps_until: Option<Timestamp>,
     ) -> Self {
         let (number, hold, has_work, report) = (0, None, false, None);
-        Self { number, token, caller, keeps_until, hold, has_work, report }
+        let linger = Duration::ZERO;
+        Self { number, token, caller, keeps_until, hold, has_work, linger, report }
     }
 }
 

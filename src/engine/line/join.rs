@@ -23,6 +23,8 @@ enum Joined {
     Asks(Place, Request),
     /// It waits.
     Waits(Place, Wakeup),
+    /// It takes what is kept as nobody's.
+    Takes(Arc<Grant>, Request),
     /// It does not wait, and this lease of the process is in its way.
     Held(Arc<Grant>, Request),
     /// It does not wait, and others do, who have found this.
@@ -51,6 +53,11 @@ impl Engine {
                     self.wake(wakeup);
                     return Some(self.standing(slot, place));
                 }
+                Joined::Takes(grant, taking) => match grant.resume(self, taking, now) {
+                    None => return None,
+                    // It would not do, and has been given back.
+                    Some(asks) => request = asks,
+                },
                 Joined::Held(grant, refused) => {
                     if let Ok(left) = grant.left() {
                         refused.held_here(self, grant.owner(), left);
@@ -86,6 +93,11 @@ impl Engine {
         }
         if let Some(place) = line.queue.ask() {
             return Joined::Asks(place, request);
+        }
+        if line.queue.is_empty()
+            && let Some(kept) = line.take_kept()
+        {
+            return Joined::Takes(kept, request);
         }
         let is_single = request.asked.wait_policy == WaitPolicy::OneRound;
         if is_single && let Some(grant) = held_here(&line) {
