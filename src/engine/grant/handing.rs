@@ -66,11 +66,12 @@ impl Grant {
                     late.extend(line.hand_on(station));
                     continue;
                 };
-                let turn = self.turn(engine, state, line.others());
+                let others = self.resource.on_nodes().others_wait();
+                let turn = self.turn(engine, state, others);
                 let offer = Offer {
                     lifecycle: &state.lifecycle,
                     is_kept: state.current.hold.is_some_and(|until| until > steady),
-                    others: self.resource.on_nodes().others_wait(),
+                    others,
                     turn,
                     now,
                 };

@@ -32,7 +32,7 @@ impl Grant {
             && !engine.is_closed()
             && self.station.is_some()
             && state.current.report.is_none()
-            && line.others() != OthersWait::Somebody
+            && self.resource.on_nodes().others_wait() != OthersWait::Somebody
             && state.row.has_next()
             && state.lifecycle.is_sound(now);
         if !may {
@@ -74,7 +74,7 @@ impl Grant {
     ) -> Option<Request> {
         let asked = &request.asked;
         let keeps_until = asked.hold_at_least.map(|least| engine.steady().saturating_add(least));
-        let others = self.resource.line().others();
+        let others = self.resource.on_nodes().others_wait();
         let resumed = {
             let mut guard = self.state();
             let state = &mut *guard;
