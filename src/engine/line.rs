@@ -64,6 +64,8 @@ pub(super) enum Pause {
 pub(super) struct Waiter {
     request: Request,
     timer: Option<TimerKey>,
+    /// Its time is up, and it waits for what the round finds that is under way.
+    shares: bool,
     /// What it is told, where it waits in vain.
     in_vain: Option<GiveUp>,
 }
@@ -204,7 +206,7 @@ impl Engine {
 
     /// Answers a request that has been taken out of a line. No lock may be held.
     pub(super) fn answer(&self, waiter: Box<Waiter>, answer: impl FnOnce(Request, Option<GiveUp>)) {
-        let Waiter { request, timer, in_vain } = *waiter;
+        let Waiter { request, timer, in_vain, .. } = *waiter;
         if let Some(timer) = timer {
             self.cancel(timer);
         }

@@ -126,6 +126,12 @@ impl Resources {
         let slot = self.by_name.lock().slots.get(name).cloned();
         if let Some(slot) = slot.and_then(|slot| slot.upgrade()) {
             slot.on_nodes.handle_hint(node, hint);
+            // Somebody has come for what nobody here has. It is a hint, and nothing is lost where it was wrong.
+            if hint == LineHint::Wanted
+                && let Some(engine) = self.engine.get().and_then(Weak::upgrade)
+            {
+                engine.give_back_kept(&slot);
+            }
         }
     }
 }

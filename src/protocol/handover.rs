@@ -102,14 +102,12 @@ pub fn turn(round_trip: Option<Duration>) -> Duration {
     round_trip.map_or(SHORTEST_TURN, |trip| trip.saturating_mul(ROUND_TRIPS).max(SHORTEST_TURN))
 }
 
-/// How long those of this process rest before they ask for a grant that has been given back because others may wait:
-/// about an eighth of a turn, by the fraction of a millisecond that the clock shows. Where the nodes know who waits they
-/// see to that.
-pub fn rest(why: NotHandedOn, others: OthersWait, turn: Duration, now: Timestamp) -> Duration {
+/// How long those of this process rest before they ask for a grant that has been given back because others may wait: about
+/// an eighth of a turn, by the fraction `random` of 255. Where the nodes know who waits they see to that.
+pub fn rest(why: NotHandedOn, others: OthersWait, turn: Duration, random: u8) -> Duration {
     match (why, others) {
         (NotHandedOn::Turn | NotHandedOn::Tokens, OthersWait::Unknown) => {
-            let share = now.since_origin().subsec_micros() % 1000;
-            (turn / 16).saturating_add((turn / 8).saturating_mul(share) / 1000)
+            (turn / 16).saturating_add((turn / 8).saturating_mul(u32::from(random)) / 255)
         }
         _ => Duration::ZERO,
     }

@@ -161,6 +161,8 @@ pub(crate) struct OddNode {
     batches: Arc<Mutex<Vec<usize>>>,
     extended: Arc<AtomicUsize>,
     sent: Arc<AtomicUsize>,
+    /// Whether it keeps a line of those who wait.
+    lines: Arc<AtomicBool>,
 }
 
 impl OddNode {
@@ -207,8 +209,11 @@ impl Node for OddNode {
         self.memory.start(context);
     }
 
-    fn call(&self, command: Command) -> NodeCall {
+    fn call(&self, mut command: Command) -> NodeCall {
         let this = self.clone();
+        if let Command::Acquire { stand, .. } = &mut command {
+            *stand = stand.take().filter(|_| this.lines.load(Ordering::Relaxed));
+        }
         this.sent.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
             let forgetful = *this.manner.lock().unwrap() == Manner::Forgetful;
@@ -216,7 +221,13 @@ impl Node for OddNode {
                 return std::future::pending().await;
             }
             if !matches!(command, Command::Extend { .. }) {
-                return this.memory.call(command).await;
+                let mut reply = this.memory.call(command).await;
+                if let Ok(Reply::Denied(denial)) = &mut reply
+                    && !this.lines.load(Ordering::Relaxed)
+                {
+                    (denial.at, denial.rank, denial.behind) = (None, None, None);
+                }
+                return reply;
             }
             this.extended.fetch_add(1, Ordering::Relaxed);
             let manner = *this.manner.lock().unwrap();
@@ -304,6 +315,7 @@ impl Fixture {
                 batches: Arc::default(),
                 extended: Arc::default(),
                 sent: Arc::default(),
+                lines: Arc::default(),
             }
         };
         let nodes: Vec<OddNode> = (0..3).map(node).collect();
@@ -323,6 +335,20 @@ impl Fixture {
 
     pub(crate) fn request(&self, request: Acquire) -> Lease {
         self.machine.sim.block_on(request.into_future()).unwrap()
+    }
+
+    /// From now on the nodes keep lines of those who wait.
+    pub(crate) fn keep_lines(&self) {
+        self.nodes.iter().for_each(|node| node.lines.store(true, Ordering::Relaxed));
+    }
+
+    /// Another process on the same nodes.
+    pub(crate) fn other_process(&self, settings: impl FnOnce(Builder) -> Builder) -> Redlock {
+        let nodes = self.nodes.iter().map(|node| NodeSpec::new(Arc::new(node.clone())));
+        let builder = Redlock::builder().nodes(nodes).runtime(Arc::new(self.machine.clone()));
+        let redlock = settings(builder).build().unwrap();
+        self.pass(MS);
+        redlock
     }
 
     /// The commands that were sent to any node.

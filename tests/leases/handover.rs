@@ -196,6 +196,32 @@ fn a_row_ends_after_a_turn_and_those_who_may_wait_elsewhere_get_a_moment() {
 }
 
 #[test]
+fn where_the_nodes_say_that_nobody_else_waits_a_row_goes_on_and_ends_when_somebody_comes() {
+    let world = world();
+    world.keep_lines();
+    let mut held = hot(&world);
+    let owner = held.owner();
+    let mut waiting: Vec<AcquireFuture> = (0..40).map(|_| waiter(&world, 60 * SECOND)).collect();
+    let mut next = waiting.iter_mut();
+    for future in next.by_ref().take(30) {
+        world.pass(2 * MS);
+        drop(held);
+        held = got(future).unwrap();
+        assert_eq!(held.owner(), owner);
+    }
+    let other = world.other_process(|builder| builder.ttl(TTL).max_ttl(TTL));
+    let mut theirs = other.acquire("r").wait(60 * SECOND).into_future();
+    assert!(poll(&mut theirs).is_pending());
+    world.pass(20 * MS);
+    drop(held);
+    world.pass(10 * MS);
+    let theirs = got(&mut theirs).unwrap();
+    drop(theirs);
+    world.pass(10 * MS);
+    assert_ne!(got(next.next().unwrap()).unwrap().owner(), owner);
+}
+
+#[test]
 fn whoever_is_kept_out_by_hold_at_least_is_kept_out_in_this_process_too() {
     let world = world();
     drop(hot(&world));

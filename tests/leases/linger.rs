@@ -220,3 +220,19 @@ fn a_renewal_in_doubt_keeps_it_from_lingering_and_from_being_taken() {
     world.set_all(Manner::Sound);
     drop(world.acquire("r"));
 }
+
+#[test]
+fn it_is_given_back_at_once_when_another_process_asks_where_the_nodes_tell() {
+    let world = Fixture::with(TTL, |builder| builder.linger(5 * TTL));
+    world.keep_lines();
+    drop(world.acquire("r"));
+    world.pass(SECOND);
+    assert_eq!(keys(&world), 3);
+    // Nobody else waits, so that it lingers for as long as it may.
+    drop(at_once(world.redlock.acquire("r")));
+    let other = world.other_process(|builder| builder.ttl(TTL).max_ttl(TTL));
+    let mut theirs = other.acquire("r").wait(60 * SECOND).into_future();
+    assert!(poll(&mut theirs).is_pending());
+    world.pass(10 * MS);
+    got(&mut theirs).unwrap().check().unwrap();
+}

@@ -46,7 +46,7 @@ fn an_acquire_dropped_on_servers_that_do_not_have_the_script_leaves_nothing() {
             }
             let mut acquire = redlock.acquire("r").ttl(60 * SECOND).into_future();
             let polled = Pin::new(&mut acquire).poll(&mut Context::from_waker(Waker::noop()));
-            assert!(polled.is_pending());
+            assert!(polled.is_pending(), "{round} {flushed} {polled:?}");
             std::thread::sleep(std::time::Duration::from_micros(round * 20));
             drop(acquire);
             redlock.try_acquire("another").blocking().unwrap().blocking_release().unwrap();

@@ -33,8 +33,7 @@ pub(in crate::engine) struct Request {
     found_held: Option<Arc<Met>>,
     /// When it says for whom it waits; nothing once it has.
     pub(in crate::engine) says_at: Option<Timestamp>,
-    /// While it asks the nodes for all who wait for the resource here. Dropped behind the answer: whoever is next begins
-    /// when this one has been told.
+    /// While it asks the nodes for all who wait for the resource here.
     pub(in crate::engine) head: Option<Head>,
 }
 
@@ -156,8 +155,10 @@ impl Request {
         drop(self.answer.send(Ok(held)));
     }
 
-    fn refuse(self, error: AcquireError, now: Timestamp) {
+    fn refuse(mut self, error: AcquireError, now: Timestamp) {
         telemetry::not_acquired(self.shown(now), error.outcome(), &error);
+        // Before its caller is told, who may ask again at once, and must not be taken for one who comes behind it.
+        drop(self.head.take());
         let _ = self.answer.send(Err(error));
     }
 

@@ -17,7 +17,7 @@ use crate::{
         turns::{Line, Place, Turn},
     },
     error::AcquireError,
-    protocol::{LostRound, Next, NodeId, Timestamp, TurnedAway},
+    protocol::{LostRound, Next, NodeId, RoundLoss, Timestamp, TurnedAway},
     telemetry::{self, Held, metrics},
 };
 
@@ -107,7 +107,8 @@ impl Engine {
             self.random_byte(),
             now,
         );
-        if let Some(head) = &request.head {
+        // One that its caller gave up has found nothing.
+        if let Some(head) = request.head.as_ref().filter(|_| lost.loss != RoundLoss::Abandoned) {
             head.lose(met, request.acquisition.next_round(), traffic);
         }
         if let Next::Again { .. } = next
@@ -203,7 +204,7 @@ impl Engine {
         }
     }
 
-    fn random_byte(&self) -> u8 {
+    pub(in crate::engine) fn random_byte(&self) -> u8 {
         let [byte, ..] = self.runtime.random();
         byte
     }

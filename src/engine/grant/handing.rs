@@ -9,12 +9,12 @@
 //! heartbeat of the one before finds its number past, whatever it had read. So no two holders are told at once that the
 //! lease is theirs, and an effect of the holder before that still comes is refused by its older token.
 
-use std::{mem, sync::Arc};
+use std::{mem, sync::Arc, time::Duration};
 
 use super::{Grant, HeldTenure, Tenure, tenure::Current};
 use crate::{
     engine::{Engine, line::Waiter},
-    protocol::{FencingToken, Offer, Timestamp, rest},
+    protocol::{FencingToken, NotHandedOn, Offer, OthersWait, Timestamp, rest},
     telemetry::{self, Held, metrics},
 };
 
@@ -25,7 +25,7 @@ enum Offered {
     /// Nobody is in line, and it is kept; and whose it was before.
     Kept(Current),
     /// It goes back to the nodes.
-    ToNobody,
+    ToNobody(Option<(NotHandedOn, OthersWait, Duration)>),
 }
 
 /// Who has the grant from now on.
@@ -59,7 +59,7 @@ impl Grant {
                     let is_free = state.current.hold.is_none_or(|until| until <= steady);
                     let kept =
                         is_free.then(|| self.linger(engine, state, &mut line, now)).flatten();
-                    break kept.map_or(Offered::ToNobody, Offered::Kept);
+                    break kept.map_or(Offered::ToNobody(None), Offered::Kept);
                 };
                 // Its time is up, or its caller is about to leave the line.
                 let Ok(wanted) = wanted else {
@@ -77,13 +77,9 @@ impl Grant {
                 };
                 let token = match state.row.next(&offer, wanted) {
                     Ok(token) => token,
-                    Err(why) => {
-                        let pause = rest(why, offer.others, turn, now);
-                        line.rest_until(now.saturating_add(pause));
-                        break Offered::ToNobody;
-                    }
+                    Err(why) => break Offered::ToNobody(Some((why, others, turn))),
                 };
-                let Some(waiter) = line.hand_on(station) else { break Offered::ToNobody };
+                let Some(waiter) = line.hand_on(station) else { break Offered::ToNobody(None) };
                 let asked = waiter.asked();
                 let keeps_until = asked.hold_at_least.map(|least| steady.saturating_add(least));
                 let mut current = Current::first(token, asked.caller.clone(), keeps_until);
@@ -98,7 +94,7 @@ impl Grant {
                     let asked = next.waiter.asked();
                     state.lifecycle.handle_tenure(asked.ttl, asked.renewal, now)
                 }
-                Offered::Kept(_) | Offered::ToNobody => false,
+                Offered::Kept(_) | Offered::ToNobody(_) => false,
             };
             // Its timer is of another time, or may come along at another.
             let old = if changed { state.scheduled.take() } else { None };
@@ -123,12 +119,30 @@ impl Grant {
                 self.schedule_its_end(engine);
                 true
             }
-            Offered::ToNobody => false,
+            Offered::ToNobody(why) => {
+                self.let_others_in(engine, why, now);
+                false
+            }
         };
         for waiter in late {
             engine.turn_away_late_waiter(waiter, self);
         }
         handed_on
+    }
+
+    /// Whoever is next here leaves the resource to others for a moment, where that is why it is given back.
+    fn let_others_in(
+        &self,
+        engine: &Engine,
+        why: Option<(NotHandedOn, OthersWait, Duration)>,
+        now: Timestamp,
+    ) {
+        let Some((why, others, turn)) = why else { return };
+        // The same for all, so that nothing is drawn in vain.
+        if !rest(why, others, turn, u8::MAX).is_zero() {
+            let pause = rest(why, others, turn, engine.random_byte());
+            self.resource.line().rest_until(now.saturating_add(pause));
+        }
     }
 
     /// Tells of a tenure that has begun, and of the one before. No lock may be held.

@@ -110,7 +110,7 @@ impl Engine {
             request.handle_met(met);
             request.acquisition.handle_known(met.lost, met.at);
         }
-        let waiter = Box::new(Waiter { request, timer: None, in_vain: None });
+        let waiter = Box::new(Waiter { request, timer: None, shares: false, in_vain: None });
         let at = waiter.at();
         let place = if is_single { line.queue.share(waiter) } else { line.queue.stand(waiter) };
         if !is_single {

@@ -49,7 +49,7 @@ impl Engine {
     fn waiter_due(self: &Arc<Self>, slot: &Arc<ResourceSlot>, place: Place, now: Timestamp) -> Due {
         let mut line = slot.line();
         let holder = held_here(&line);
-        let in_round = line.in_round;
+        let waits_for_turn = line.turn.is_some();
         let Some(waiter) = line.queue.get_mut(place) else { return Due::Nothing };
         waiter.timer = None;
         let request = &mut waiter.request;
@@ -57,9 +57,14 @@ impl Engine {
         if is_late {
             let told = request.acquisition.handle_turned_away(TurnedAway::Late, now);
             let knows_nothing = holder.is_none() && told == GiveUp::Crowded;
-            if in_round && knows_nothing {
+            // Where the head does not wait for its turn there is no crowd: it asks, or is about to.
+            if knows_nothing && !waits_for_turn && !std::mem::replace(&mut waiter.shares, true) {
+                let at = now.saturating_add(self.config.node_timeout);
+                let timed = Timed::Waiter(Arc::downgrade(slot), place);
+                let (key, wakeup) = self.schedule(timed, None, at, Duration::ZERO);
+                waiter.timer = Some(key);
                 line.queue.share_instead(place);
-                return Due::Nothing;
+                return Due::Waits(None, wakeup);
             }
             return line
                 .queue
