@@ -62,7 +62,7 @@ mod text;
 
 #[cfg(feature = "tokio")]
 pub use self::{
-    acquire::{Acquire, AcquireFuture, Ran},
+    acquire::{Acquire, AcquireFuture, PlaceInLine, Ran},
     builder::Builder,
     config::ConfigError,
     error::{

@@ -3,6 +3,7 @@
 //! It checks what was asked for. Nothing is sent before it is first polled.
 
 mod run;
+mod standing;
 
 use std::{
     fmt,
@@ -15,7 +16,7 @@ use std::{
 
 use futures::future::{Either, select};
 
-pub use self::run::Ran;
+pub use self::{run::Ran, standing::PlaceInLine};
 
 use crate::{
     config::TtlError,

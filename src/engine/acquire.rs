@@ -20,7 +20,7 @@ pub(super) use self::request::{Met, Request, Said};
 use self::rounds::Step;
 use super::{
     Counted, Engine, HeldTenure,
-    line::{Pause, Standing},
+    line::{Ahead, Pause, Standing},
     round::{AcquireRound, AcquireSpec},
     turns::{Line, Turn},
 };
@@ -38,6 +38,13 @@ pub(crate) struct Acquiring {
     standing: Option<Standing>,
     /// Whether it counts if it is never answered.
     unanswered: bool,
+}
+
+impl Acquiring {
+    /// How many come before it, and who holds the resource as last seen, while it stands in line.
+    pub(crate) fn standing(&self) -> Option<(Ahead, Option<String>)> {
+        self.standing.as_ref()?.look()
+    }
 }
 
 impl Future for Acquiring {

@@ -71,6 +71,16 @@ pub(super) struct Waiter {
 }
 
 impl Line {
+    /// How many come before this place: those in line, and who asks for them.
+    fn ahead(&self, place: Place) -> Option<usize> {
+        match (self.queue.ahead(place), self.queue.station()) {
+            (Some(ahead), Station::Asked(_)) => Some(ahead.saturating_add(1)),
+            (Some(ahead), _) => Some(ahead),
+            (None, Station::Asked(head)) if head == place => Some(0),
+            (None, _) => None,
+        }
+    }
+
     /// Whether somebody waits for it here, or has lately. A resource that nobody waits for is asked for as ever: it costs
     /// no more tokens than leases.
     fn is_wanted_here(&self, engine: &Engine) -> bool {
@@ -140,7 +150,33 @@ pub(super) struct Standing {
     pub(super) place: Place,
 }
 
+/// Where somebody stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ahead {
+    /// How many requests of this process come before it.
+    pub(crate) here: usize,
+    /// How many other clients do, as last seen on the nodes.
+    pub(crate) elsewhere: Option<u32>,
+}
+
 impl Standing {
+    /// How many come before it, and who holds the resource as last seen; `None` where it does not stand in line.
+    pub(super) fn look(&self) -> Option<(Ahead, Option<String>)> {
+        if !self.engine.is_served() {
+            return None;
+        }
+        let elsewhere = self.slot.on_nodes().rank();
+        let (here, holder, met) = {
+            let line = self.slot.line();
+            (line.ahead(self.place)?, held_here(&line), line.met.clone())
+        };
+        let holder = match holder {
+            Some(grant) => Some(grant.owner().to_string()),
+            None => met.and_then(|met| met.holder()),
+        };
+        Some((Ahead { here, elsewhere }, holder))
+    }
+
     /// Leaves the line, from wherever in it.
     pub(super) fn leave(&self) {
         let Self { engine, slot, place } = self;

@@ -127,6 +127,11 @@ impl OnNodes {
         self.moved.notify_one();
     }
 
+    /// How many clients stood before this one when a round was denied last, where it stands in the lines.
+    pub(super) fn rank(&self) -> Option<u32> {
+        self.known().waiter.as_ref()?.rank()
+    }
+
     /// Whether others wait, as far as the nodes have said since the last round began.
     pub(super) fn others_wait(&self) -> OthersWait {
         let known = self.known();

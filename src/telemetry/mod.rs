@@ -243,12 +243,14 @@ pub(crate) fn round_lost(asked: Asked<'_>, owner: Owner, loss: RoundLoss, grante
     );
 }
 
-/// An acquire has waited for a while; `last` is what its last round has met. `times` counts the waiters for this resource
+/// An acquire has waited for a while; `last` is what its last round has met, or that of the one who asks for it. So many
+/// come before it here, and elsewhere as last seen. `times` counts the waiters for this resource
 /// that have come so far since this was told last; where that is `None` it has been told within the last minute, or of
 /// enough other resources.
 pub(crate) fn still_waiting(
     asked: Asked<'_>,
     holder: Option<&str>,
+    (ahead, elsewhere): (usize, Option<u32>),
     last: &dyn Display,
     times: Option<u64>,
 ) {
@@ -259,6 +261,8 @@ pub(crate) fn still_waiting(
             INFO,
             %resource,
             holder,
+            ahead,
+            elsewhere,
             rounds,
             ?waited,
             times,
@@ -271,6 +275,8 @@ pub(crate) fn still_waiting(
             DEBUG,
             %resource,
             holder,
+            ahead,
+            elsewhere,
             rounds,
             ?waited,
             %last,

@@ -254,6 +254,10 @@ impl Node for ScriptedNode {
     fn start(&self, _context: NodeContext) {}
 
     fn call(&self, command: Command) -> NodeCall {
+        // It has no owner, and sets and deletes no key.
+        if let Command::Leave { .. } = &command {
+            return self.memory.call(command);
+        }
         let this = self.clone();
         Box::pin(async move {
             let (before, at) = this.note(&command);

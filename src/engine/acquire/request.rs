@@ -8,7 +8,7 @@ use std::{fmt::Display, sync::Arc, time::Duration};
 use crate::{
     engine::{
         Engine, HeldTenure, NodeSlot,
-        line::Head,
+        line::{Ahead, Head},
         resources::ResourceSlot,
         round::{AcquireRound, AcquireSpec, Answer},
         turns::Line,
@@ -46,6 +46,11 @@ pub(in crate::engine) struct Met {
 }
 
 impl Met {
+    /// Whom the nodes name that hold the resource.
+    pub(in crate::engine) fn holder(&self) -> Option<String> {
+        self.error.nodes().and_then(Reports::holder)
+    }
+
     /// As it is told to one who has waited for so long.
     fn told(&self, waited: Duration) -> AcquireError {
         let mut error = self.error.clone();
@@ -64,6 +69,7 @@ pub(in crate::engine) struct Said {
     waited: Duration,
     /// Whose lease is in the way, where that is one of this process.
     holder: Option<Owner>,
+    ahead: Ahead,
     last: Option<Arc<Met>>,
 }
 
@@ -166,6 +172,7 @@ impl Request {
     pub(in crate::engine) fn says_for_whom(
         &mut self,
         holder: Option<Owner>,
+        ahead: Ahead,
         now: Timestamp,
     ) -> Option<Said> {
         self.says_at.take_if(|at| now >= *at)?;
@@ -175,6 +182,7 @@ impl Request {
             rounds: self.acquisition.lost_rounds(),
             waited: now.saturating_since(self.acquisition.started()),
             holder,
+            ahead,
             last: self.last.clone(),
         })
     }
@@ -193,7 +201,7 @@ impl Request {
 impl Said {
     /// Tells it. No lock may be held.
     pub(in crate::engine) fn tell(&self, engine: &Engine, now: Timestamp) {
-        let Self { caller, resource, rounds, waited, holder, last } = self;
+        let Self { caller, resource, rounds, waited, holder, ahead, last } = self;
         let asked = Asked { caller, resource, rounds: *rounds, waited: *waited };
         let nodes = last.as_ref().and_then(|met| met.error.nodes());
         let named = holder.map(|owner| owner.to_string());
@@ -204,9 +212,10 @@ impl Said {
             (None, None, Some(met)) => &met.error,
             (None, None, None) => &"the first in line here has not been answered yet",
         };
-        let holder = named.or_else(|| nodes.and_then(Reports::holder));
+        let holder = named.or_else(|| last.as_ref().and_then(|met| met.holder()));
         let times = engine.is_waiter_told(resource, now);
-        telemetry::still_waiting(asked, holder.as_deref(), met, times);
+        let ahead = (ahead.here, ahead.elsewhere);
+        telemetry::still_waiting(asked, holder.as_deref(), ahead, met, times);
     }
 }
 

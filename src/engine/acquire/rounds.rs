@@ -12,7 +12,7 @@ use crate::{
     engine::{
         Engine, HeldTenure,
         acquire::Met,
-        line::{Head, Pause},
+        line::{Ahead, Head, Pause},
         round::AcquireRound,
         turns::{Line, Place, Turn},
     },
@@ -111,8 +111,9 @@ impl Engine {
         if let Some(head) = request.head.as_ref().filter(|_| lost.loss != RoundLoss::Abandoned) {
             head.lose(met, request.acquisition.next_round(), traffic);
         }
+        let ahead = Ahead { here: 0, elsewhere: request.resource.on_nodes().rank() };
         if let Next::Again { .. } = next
-            && let Some(said) = request.says_for_whom(None, now)
+            && let Some(said) = request.says_for_whom(None, ahead, now)
         {
             said.tell(self, now);
         }

@@ -6,7 +6,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Waiter, held_here};
+use super::{Ahead, Waiter, held_here};
 use crate::{
     engine::{Engine, Grant, acquire::Said, renewals::Timed, resources::ResourceSlot},
     protocol::{GiveUp, Place, Timestamp, TurnedAway, Wakeup},
@@ -50,6 +50,7 @@ impl Engine {
         let mut line = slot.line();
         let holder = held_here(&line);
         let waits_for_turn = line.turn.is_some();
+        let here = line.ahead(place).unwrap_or_default();
         let Some(waiter) = line.queue.get_mut(place) else { return Due::Nothing };
         waiter.timer = None;
         let request = &mut waiter.request;
@@ -71,7 +72,8 @@ impl Engine {
                 .leave(place)
                 .map_or(Due::Nothing, |waiter| Due::InVain(waiter, holder));
         }
-        let said = request.says_for_whom(holder.map(|grant| grant.owner()), now);
+        let ahead = Ahead { here, elsewhere: slot.on_nodes().rank() };
+        let said = request.says_for_whom(holder.map(|grant| grant.owner()), ahead, now);
         // Timers that are due within a moment come along, and this one may have been one of them.
         let Some(at) = waiter.at() else { return Due::Waits(said, Wakeup::Silent) };
         let timed = Timed::Waiter(Arc::downgrade(slot), place);
