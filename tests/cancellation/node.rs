@@ -238,6 +238,13 @@ impl ScriptedNode {
         (before, at)
     }
 
+    /// It has told that an acquire has set nothing, such as since a key of the same client still stands there.
+    fn handle_denied(&self, owner: Owner) {
+        let mut log = self.log.lock().unwrap();
+        let acquires = log.sent.iter_mut().filter(|sent| sent.owner == owner);
+        acquires.filter(|sent| sent.what == Sort::Acquire).for_each(|sent| sent.harmless = true);
+    }
+
     /// Executes a command at its time, whether or not anybody still waits for the answer.
     async fn execute(self, command: Command, at: Timestamp) -> Result<Reply, NodeError> {
         let (answer, answered) = tokio::sync::oneshot::channel();
@@ -291,7 +298,17 @@ impl Node for ScriptedNode {
                 Behaviour::Jumped if matches!(command, Command::Restore { .. }) => {
                     this.execute(command, at).await.and(Err(NodeError::ClockJumped))
                 }
-                _ => this.execute(command, at).await,
+                _ => {
+                    let acquires = match &command {
+                        Command::Acquire { owner, .. } => Some(*owner),
+                        _ => None,
+                    };
+                    let reply = this.clone().execute(command, at).await;
+                    if let (Some(owner), Ok(Reply::Denied(_))) = (acquires, &reply) {
+                        this.handle_denied(owner);
+                    }
+                    reply
+                }
             }
         })
     }
