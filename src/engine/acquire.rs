@@ -110,6 +110,10 @@ impl Request {
     fn start(self, engine: &Arc<Engine>, turn: Result<Turn, TurnedAway>) {
         match turn {
             Ok(turn) => {
+                if turn.waited {
+                    // It waits for none any more.
+                    self.resource.line().handle_turn();
+                }
                 engine.spawn_uncounted(Acquire::new(engine, self, turn));
             }
             Err(reason) => self.turned_away(engine, reason),

@@ -120,6 +120,11 @@ impl Line {
         drop(self.kept.take_if(|kept| std::ptr::eq(Arc::as_ptr(kept), grant)));
     }
 
+    /// The head has its turn.
+    pub(super) const fn handle_turn(&mut self) {
+        self.turn = None;
+    }
+
     /// Takes out the first in line.
     pub(super) fn hand_on(&mut self, station: Place) -> Option<Box<Waiter>> {
         self.queue.hand_on(station).map(|(_, waiter)| waiter)

@@ -209,6 +209,11 @@ impl Acquisition {
         self.started
     }
 
+    /// Whether the lines on the nodes say when the next round begins: the last one was lost by others.
+    pub fn is_in_line(&self) -> bool {
+        self.last.is_some_and(|last| last.loss == RoundLoss::Contended && last.in_line.is_some())
+    }
+
     /// When the next round would begin, whether or not it does: the end of the pause behind the last one.
     pub const fn next_round(&self) -> Timestamp {
         self.next_round

@@ -48,10 +48,12 @@ impl Engine {
     /// the caller is gone.
     pub(super) async fn pause_before_round(&self, request: &mut Request, at: Timestamp) -> bool {
         let slot = Arc::clone(&request.resource);
+        // In an outage they say nothing, and without a pause the nodes that are left would be asked all the time.
+        let is_in_line = request.acquisition.is_in_line();
         let (mut closing, mut freed) = (pin!(self.closing()), pin!(slot.freed()));
         loop {
             let now = self.now();
-            let in_line = slot.on_nodes().next_round(now);
+            let in_line = slot.on_nodes().next_round(now).filter(|_| is_in_line);
             if in_line.is_some_and(|next| next <= now) {
                 // What is undone of the round before is sent first, by a task that another one begins.
                 yield_once().await;
