@@ -350,6 +350,16 @@ impl Acquisition {
         }
     }
 
+    /// Its time is up behind another request for the same resource, which does not wait for its turn: the rest of this
+    /// process is in nobody's way.
+    pub fn handle_late(&self, now: Timestamp) -> GiveUp {
+        if self.found_held.is_some() || self.last.is_none() {
+            self.out_of_time(now)
+        } else {
+            self.last_round(now)
+        }
+    }
+
     fn last_round(&self, now: Timestamp) -> GiveUp {
         self.quorum_at.map_or(GiveUp::LastRound, |at| {
             let remaining = at.saturating_since(now);

@@ -415,6 +415,15 @@ fn w8_an_outage_that_another_one_has_met_is_told_after_a_quarter_of_the_own_wait
     assert_eq!(late.handle_shared_round(held(0), QUIET, at(50), at(9)), None);
     assert_eq!(late.handle_shared_round(held(0), QUIET, at(50), at(10)), Some(GiveUp::LastRound));
     assert_eq!(late.lost_rounds(), 0, "they were not its own");
+    // Slow nodes are no crowd, where this process does not wait for its turn.
+    let mut behind = new(WaitPolicy::For(10 * MS));
+    assert_eq!(behind.handle_late(at(10)), GiveUp::Crowded, "nothing is known");
+    behind.handle_known(slow(0), at(5));
+    assert_eq!(behind.handle_turned_away(TurnedAway::Late, at(10)), GiveUp::Crowded);
+    assert_eq!(behind.handle_late(at(10)), GiveUp::LastRound);
+    behind.handle_known(held(6), at(8));
+    behind.handle_known(slow(8), at(9));
+    assert_eq!(behind.handle_late(at(10)), GiveUp::FoundHeld { free_after: None });
 }
 
 #[test]

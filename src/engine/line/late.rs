@@ -16,7 +16,7 @@ use crate::{
 enum Due {
     Nothing,
     Waits(Option<Said>, Wakeup),
-    InVain(Box<Waiter>, Option<Arc<Grant>>),
+    InVain(Box<Waiter>, GiveUp, Option<Arc<Grant>>),
 }
 
 impl Engine {
@@ -35,12 +35,12 @@ impl Engine {
                     said.tell(self, now);
                 }
             }
-            Due::InVain(waiter, holder) => {
+            Due::InVain(waiter, told, holder) => {
                 let held = holder.and_then(|grant| Some((grant.owner(), grant.left().ok()?)));
                 let Waiter { request, .. } = *waiter;
                 match held {
                     Some((owner, left)) => request.held_here(self, owner, left),
-                    None => request.turned_away(self, TurnedAway::Late),
+                    None => request.give_up(self, told),
                 }
             }
         }
@@ -56,7 +56,11 @@ impl Engine {
         let request = &mut waiter.request;
         let is_late = request.acquisition.turn_deadline().is_some_and(|deadline| deadline <= now);
         if is_late {
-            let told = request.acquisition.handle_turned_away(TurnedAway::Late, now);
+            let told = if waits_for_turn {
+                request.acquisition.handle_turned_away(TurnedAway::Late, now)
+            } else {
+                request.acquisition.handle_late(now)
+            };
             let knows_nothing = holder.is_none() && told == GiveUp::Crowded;
             // Where the head does not wait for its turn there is no crowd: it asks, or is about to.
             if knows_nothing && !waits_for_turn && !std::mem::replace(&mut waiter.shares, true) {
@@ -70,7 +74,7 @@ impl Engine {
             return line
                 .queue
                 .leave(place)
-                .map_or(Due::Nothing, |waiter| Due::InVain(waiter, holder));
+                .map_or(Due::Nothing, |waiter| Due::InVain(waiter, told, holder));
         }
         let ahead = Ahead { here, elsewhere: slot.on_nodes().rank() };
         let said = request.says_for_whom(holder.map(|grant| grant.owner()), ahead, now);
