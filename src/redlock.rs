@@ -48,7 +48,7 @@ impl Redlock {
     }
 
     /// A request for a lease on `resource`, which may be any bytes. It waits while somebody else holds it,
-    /// up to the request's deadline.
+    /// up to the request's deadline. Of those who wait in this process, whoever came first gets it first.
     ///
     /// See [`Acquire`] for the settings, [`AcquireFuture`](crate::AcquireFuture) for cancel safety, and
     /// [`AcquireError`](crate::AcquireError) for what can go wrong.
@@ -60,7 +60,9 @@ impl Redlock {
     }
 
     /// A request for a lease on `resource` that is one round: it asks every node once, and does not wait while
-    /// somebody else holds it.
+    /// somebody else holds it. It stands in no line, and overtakes nobody: where this process holds the resource it says so
+    /// at once, without asking, and where others of this process wait it is told what they have found, or what their
+    /// round finds that is under way.
     ///
     /// Two things can make it take longer, each for up to a node timeout. Where this process has more acquires under
     /// way than the nodes answer, it waits for its turn. And its round is begun again where nodes whose state had

@@ -94,6 +94,10 @@ impl Acquire {
     /// too few nodes for a quorum, is borne for a quarter of the wait, and for one node timeout at least, and then
     /// reported: waiting does not mend it. [`wait_through_outages`](Acquire::wait_through_outages) waits all the same.
     ///
+    /// Those of one process who wait for the same resource are served first come, first served: the first of them asks the
+    /// nodes, and a lease that is released goes to the next in line at once. [`AcquireFuture::standing`] says where one
+    /// stands. Who waits behind a lease of its own process sends nothing.
+    ///
     /// Where this process has more acquires under way than the nodes answer, the rest wait in line, in the order in
     /// which they came, and that counts too. Whose turn has not come by the deadline gets
     /// [`AcquireError::Crowded`]; a single round waits for its turn for one node timeout.

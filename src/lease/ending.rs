@@ -15,7 +15,10 @@ impl Lease {
     /// Ends the lease now, so that others need not wait for the ttl; with
     /// [`hold_at_least`](crate::Acquire::hold_at_least), so that they wait until that time is over and no longer.
     ///
-    /// It returns when a quorum has confirmed; the other nodes are seen to in the background.
+    /// It returns when a quorum has confirmed; the other nodes are seen to in the background. Where somebody waits for the
+    /// resource in this process, the next lease begins at once under the same grant, with a token of its own: then nothing is
+    /// sent, nothing need be confirmed, and it returns at once; and so it does where the grant lingers
+    /// ([`Acquire::linger`](crate::Acquire::linger)).
     ///
     /// # Errors
     ///
