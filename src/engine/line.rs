@@ -16,12 +16,7 @@ use std::{
 };
 
 pub(super) use self::heads::Head;
-use super::{
-    Engine, Grant,
-    acquire::{Met, Request},
-    resources::ResourceSlot,
-    round::AcquireSpec,
-};
+use super::{AcquireSpec, Engine, Grant, Met, Request, resources::ResourceSlot};
 use crate::protocol::{GiveUp, Place, Queue, Station, TimerKey, Timestamp, Wanted};
 
 /// For how long a resource that was waited for here is taken for one that will be waited for again.

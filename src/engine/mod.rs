@@ -44,10 +44,12 @@ pub(crate) use self::{
     round::AcquireSpec,
 };
 use self::{
+    acquire::{Met, Request, Said},
     activity::{Activity, Counted},
     cleanup::PendingReleases,
     held::HeldLeases,
     limits::Limits,
+    line::{Line, Waiter},
     renewals::Renewals,
     resources::Resources,
     shield::Shielded,

@@ -11,7 +11,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::{Engine, line::Line, stand::OnNodes};
+use super::{Engine, Line, stand::OnNodes};
 use crate::{
     lock::Lock,
     protocol::{ClientId, LineHint, NodeId, Quorum, Resource},

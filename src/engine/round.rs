@@ -13,8 +13,7 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    Engine, Grant, HeldTenure,
-    acquire::Request,
+    Engine, Grant, HeldTenure, Request,
     fanout::{Fanout, Progress},
     footprint::{Released, SharedFootprint},
     grant::Granted,

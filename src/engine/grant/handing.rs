@@ -13,7 +13,7 @@ use std::{mem, sync::Arc, time::Duration};
 
 use super::{Grant, HeldTenure, Tenure, tenure::Current};
 use crate::{
-    engine::{Engine, line::Waiter},
+    engine::{Engine, Waiter},
     protocol::{FencingToken, NotHandedOn, Offer, OthersWait, Timestamp, rest},
     telemetry::{self, Held, metrics},
 };

@@ -11,7 +11,7 @@ use futures::future::{join_all, select};
 
 use super::{Current, Grant, HeldTenure, State, Tenure, ending::Ended};
 use crate::{
-    engine::{Engine, NodeSlot, acquire::Request, line::Line, resources::ResourceSlot},
+    engine::{Engine, Line, NodeSlot, Request, resources::ResourceSlot},
     protocol::{Command, Offer, OthersWait, RenewalPolicy, Timestamp, Wanted, turn_of},
     shield::shielded,
     telemetry::{self, Caller, Held, metrics},

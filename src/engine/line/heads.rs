@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::{Line, Pause, Waiter};
 use crate::{
-    engine::{Engine, Grant, acquire::Met, resources::ResourceSlot},
+    engine::{Engine, Grant, Met, resources::ResourceSlot},
     protocol::{Place, Timestamp, Traffic},
     shield::shielded,
 };

@@ -8,12 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Head, Standing, Waiter, held_here};
 use crate::{
-    engine::{
-        Engine, Grant,
-        acquire::{Met, Request},
-        renewals::Timed,
-        resources::ResourceSlot,
-    },
+    engine::{Engine, Grant, Met, Request, renewals::Timed, resources::ResourceSlot},
     protocol::{GiveUp, Place, Timestamp, TurnedAway, WaitPolicy, Wakeup},
 };
 

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Ahead, Waiter, held_here};
 use crate::{
-    engine::{Engine, Grant, acquire::Said, renewals::Timed, resources::ResourceSlot},
+    engine::{Engine, Grant, Said, renewals::Timed, resources::ResourceSlot},
     protocol::{GiveUp, Place, Timestamp, TurnedAway, Wakeup},
 };
 
