@@ -157,14 +157,16 @@ async fn track(session: &Session, resource: &Resource) {
     // The server tracks what the command reads that comes after the first. Should another thread have sent one between
     // them, the server tells of keys that nobody asked for.
     let (caching, read) = join(
-        session.send(|command| codec::track_next(command)),
+        session.send(codec::track_next),
         session.send(|command| codec::first_byte(resource, command)),
     )
     .await;
     let is_gone = matches!(&read, Ok(Value::BulkString(byte)) if byte.is_empty());
-    if (caching.is_err() || read.is_err() || is_gone) && lines.tracked().remove(resource) && is_gone
-    {
-        lines.watcher().line(resource, LineHint::Next);
+    if caching.is_err() || read.is_err() || is_gone {
+        let was_tracked = lines.tracked().remove(resource);
+        if is_gone && was_tracked {
+            lines.watcher().line(resource, LineHint::Next);
+        }
     }
 }
 
