@@ -1,13 +1,14 @@
 //! What ends a lease or a client while a crowd waits: a shutdown, a close, and a hold that is not over yet.
 //!
-//! Requests are polled once before that. Whoever waits for what his own process holds need not be seen on the nodes.
+//! What is ended is a grant that could be handed on, with tokens for those in line: it was won while they waited. Requests are
+//! polled once before that. Whoever waits for what his own process holds need not be seen on the nodes.
 
 use std::{
     future::IntoFuture as _,
     time::{Duration, Instant},
 };
 
-use quorlock::{AcquireError, Lease, LossReason, Redlock};
+use quorlock::{Acquire, AcquireError, Lease, LossReason, Redlock};
 use quorlock_harness::{connected, eventually};
 
 use tokio::{runtime::Runtime, task::JoinHandle};
@@ -20,15 +21,33 @@ type Waiter = JoinHandle<Result<(Instant, Lease), AcquireError>>;
 const TTL: Duration = Duration::from_secs(20);
 const WAITERS: usize = 200;
 
-/// So many tasks of this runtime that wait, each polled once when this returns.
+/// A task of this runtime that waits.
+fn waits(runtime: &Runtime, request: Acquire) -> Waiter {
+    let request = request.into_future();
+    runtime.spawn(async { request.await.map(|lease| (Instant::now(), lease)) })
+}
+
+/// So many that wait, each polled once when this returns.
 fn waiters(runtime: &Runtime, redlock: &Redlock, count: usize) -> Vec<Waiter> {
-    let wait = || {
-        let request = redlock.acquire(RESOURCE).into_future();
-        runtime.spawn(async { request.await.map(|lease| (Instant::now(), lease)) })
-    };
-    let waiting = (0..count).map(|_| wait()).collect();
+    let waiting = (0..count).map(|_| waits(runtime, redlock.acquire(RESOURCE))).collect();
     runtime.block_on(tokio::task::yield_now());
     waiting
+}
+
+/// A lease of this request that was granted while so many waited behind it, and these.
+#[track_caller]
+fn crowded(
+    runtime: &Runtime,
+    redlock: &Redlock,
+    request: Acquire,
+    count: usize,
+) -> (Lease, Vec<Waiter>) {
+    let first = redlock.acquire(RESOURCE).blocking().unwrap();
+    let next = waits(runtime, request);
+    let waiting = waiters(runtime, redlock, count);
+    first.blocking_release().unwrap();
+    let (_, lease) = answers(runtime, vec![next]).pop().expect("one").unwrap();
+    (lease, waiting)
 }
 
 /// What each of them is told.
@@ -50,9 +69,8 @@ fn a_shutdown_tells_everybody_in_line_and_leaves_nothing() {
     let cluster = admitted(TTL);
     let redlock = connected(settings(&cluster.urls(), TTL));
     let other = connected(settings(&cluster.urls(), TTL));
-    let lease = redlock.acquire(RESOURCE).blocking().unwrap();
     let runtime = runtime();
-    let waiting = waiters(&runtime, &redlock, WAITERS);
+    let (lease, waiting) = crowded(&runtime, &redlock, redlock.acquire(RESOURCE), WAITERS);
     let began = Instant::now();
     let done = redlock.blocking_shutdown().unwrap();
     assert_eq!(done.released, 1, "{done:?}");
@@ -87,7 +105,7 @@ fn a_shutdown_of_those_who_wait_for_another_process_leaves_its_place_in_line() {
     }
     lease.check().unwrap();
     // Nobody stands there who would never come.
-    lines::stand(&cluster, 0);
+    lines::left(&cluster);
     lease.blocking_release().unwrap();
     other.blocking_close().unwrap();
     lines::nothing_left(&cluster);
@@ -99,9 +117,8 @@ fn a_close_tells_everybody_in_line_and_leaves_the_holder_alone() {
     let _turn = alone();
     let cluster = admitted(TTL);
     let redlock = connected(settings(&cluster.urls(), TTL));
-    let lease = redlock.acquire(RESOURCE).blocking().unwrap();
     let runtime = runtime();
-    let waiting = waiters(&runtime, &redlock, WAITERS);
+    let (lease, waiting) = crowded(&runtime, &redlock, redlock.acquire(RESOURCE), WAITERS);
     let closed = redlock.blocking_close().unwrap();
     assert_eq!(closed.held, 1, "{closed:?}");
     for answer in answers(&runtime, waiting) {
@@ -113,7 +130,7 @@ fn a_close_tells_everybody_in_line_and_leaves_the_holder_alone() {
     lines::nothing_left(&cluster);
 }
 
-/// It is released at once, and kept for others: for those of this process, and those of others.
+/// It is released at once, and kept for others: for those of this process, and those of another.
 #[test]
 fn nobody_in_line_gets_a_resource_before_its_least_hold_is_over() {
     let _turn = alone();
@@ -121,11 +138,16 @@ fn nobody_in_line_gets_a_resource_before_its_least_hold_is_over() {
     let redlock = connected(settings(&cluster.urls(), TTL));
     let other = connected(settings(&cluster.urls(), TTL));
     let (least, runtime) = (700 * MS, runtime());
-    for waiter in [&redlock, &other] {
-        let began = Instant::now();
-        let lease = redlock.acquire(RESOURCE).hold_at_least(least).blocking().unwrap();
+    for here in [true, false] {
+        let request = redlock.acquire(RESOURCE).hold_at_least(least);
+        let before = Instant::now();
+        let (lease, waiting) = if here {
+            crowded(&runtime, &redlock, request, 5)
+        } else {
+            let lease = request.blocking().unwrap();
+            (lease, waiters(&runtime, &other, 5))
+        };
         let granted = Instant::now();
-        let waiting = waiters(&runtime, waiter, 5);
         lease.blocking_release().unwrap();
         // One after the other: each lease is dropped as soon as it is told.
         let answers = runtime.block_on(async {
@@ -137,7 +159,7 @@ fn nobody_in_line_gets_a_resource_before_its_least_hold_is_over() {
             tokio::time::timeout(SOON, futures::future::join_all(times)).await.expect("all get it")
         });
         let first = *answers.iter().min().expect("some");
-        assert!(first - began >= least, "after {:?}", first - began);
+        assert!(first - before >= least, "here: {here}, after {:?}", first - before);
         assert!(first - granted <= least + POLL + ROOM, "after {:?}", first - granted);
         eventually("it is free", SOON, || cluster.locks_left().is_empty());
     }
@@ -153,14 +175,14 @@ fn nobody_in_line_gets_what_is_left_to_expire_before_it_has() {
     let cluster = admitted(TTL);
     let redlock = connected(settings(&cluster.urls(), TTL));
     let runtime = runtime();
+    let request = redlock.acquire(RESOURCE).ttl(SECOND).without_renewal();
+    let (lease, mut waiting) = crowded(&runtime, &redlock, request, 1);
     let began = Instant::now();
-    let lease = redlock.acquire(RESOURCE).ttl(SECOND).without_renewal().blocking().unwrap();
-    let waiting = waiters(&runtime, &redlock, 1);
     let left = lease.validity();
     assert!(left > SECOND / 4, "too busy a machine: {left:?}");
     let ends = Instant::now() + left;
     lease.let_expire();
-    let (granted, next) = answers(&runtime, waiting).pop().expect("one").unwrap();
+    let (granted, next) = answers(&runtime, vec![waiting.remove(0)]).pop().expect("one").unwrap();
     assert!(granted >= ends, "{:?} early", ends - granted);
     assert!(granted - began <= SECOND + POLL + ROOM, "{:?}", granted - began);
     next.blocking_release().unwrap();

@@ -7,7 +7,7 @@ use quorlock_harness::all_ready;
 use super::{
     GRACE, MS, POLL, ROOM, SECOND, admitted, alone, lines,
     process::now,
-    queue::{Lateness, Queue},
+    queue::{Lateness, Queue, expiry},
     settings,
 };
 
@@ -141,15 +141,7 @@ fn a_killed_holder_costs_its_ttl_and_one_poll_at_most() {
         let holder = queue.holder();
         queue.field.kill(holder);
         // From now on nobody extends it.
-        let mut expires: Vec<Duration> = cluster
-            .iter()
-            .map(|server| {
-                let left = server.pttl(super::RESOURCE).max(0);
-                now() + Duration::from_millis(left as u64)
-            })
-            .collect();
-        expires.sort();
-        let free = expires[cluster.len() / 2];
+        let free = expiry(&cluster);
         queue.order.pop_front();
         let passed = queue.next_grant();
         queue.has_got_it(passed.to);

@@ -1,5 +1,7 @@
 //! The lines as they stand on the nodes, read from outside.
 
+use std::time::Duration;
+
 use quorlock_harness::{Cluster, Server, eventually, redis};
 
 use super::SOON;
@@ -32,6 +34,15 @@ pub(crate) fn are(cluster: &Cluster, waiters: usize) -> bool {
 #[track_caller]
 pub(crate) fn stand(cluster: &Cluster, waiters: usize) {
     eventually(&format!("{waiters} stand in line"), SOON, || are(cluster, waiters));
+}
+
+/// A line lives for so long after the last one has stood in it.
+pub(crate) const LIFE: Duration = Duration::from_secs(4);
+
+/// Waits until nobody stands there any more: whoever leaves says so, and others need not wait for the end of the line.
+#[track_caller]
+pub(crate) fn left(cluster: &Cluster) {
+    eventually("nobody stands in line", LIFE / 2, || are(cluster, 0));
 }
 
 /// Removes the lines from all nodes, and says how many there were.

@@ -17,6 +17,7 @@ mod cost;
 mod crowd;
 mod cut;
 mod ends;
+mod fair;
 mod faults;
 mod field;
 mod lines;

@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use quorlock::{AcquireError, Redlock, protocol::FencingToken, runtime::TokioRuntime};
+use quorlock::{Acquire, AcquireError, Redlock, protocol::FencingToken, runtime::TokioRuntime};
 use quorlock_harness::connected;
 
 use super::{MS, RESOURCE, SOON, admitted, alone, lines, run_time, settings};
@@ -81,10 +81,16 @@ async fn for_a_while<T>(future: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout(time, some_polls).await.ok().flatten()
 }
 
+/// Now and then what it gets shall linger.
+fn request(redlock: &Redlock) -> Acquire {
+    let request = redlock.acquire(RESOURCE);
+    if rand::random_ratio(1, 4) { request.linger(rand::random_range(1..30) * MS) } else { request }
+}
+
 /// Acquires over and over; some are dropped while they wait.
 async fn task(redlock: Redlock, guarded: &Guarded, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
-        let request = redlock.acquire(RESOURCE).into_future();
+        let request = request(&redlock).into_future();
         if rand::random_ratio(1, 2) {
             match for_a_while(request).await {
                 Some(answer) => guarded.used(answer),
@@ -120,7 +126,7 @@ fn reentrant(redlock: &Redlock, guarded: &Guarded, stop: &AtomicBool) {
 /// So many threads with blocking requests.
 fn blocking(redlock: &Redlock, guarded: &Guarded, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
-        let request = redlock.acquire(RESOURCE);
+        let request = request(redlock);
         // Some have no patience.
         let request = if rand::random() { request.wait(5 * MS) } else { request };
         guarded.used(request.blocking());

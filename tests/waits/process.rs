@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `acquire ID` | waits for the resource, and holds it until it is told to release |
 //! | `release ID` | releases what that acquire got |
+//! | `linger ID MS` | takes it, and releases it at once, so that it lingers for so long |
 //! | `work TASKS HOLD_US` | so many tasks acquire, hold for so long and release, over and over |
 //!
 //! It says each thing that happens in a line, with the time of a clock that all processes of the machine share. It ends with
@@ -183,6 +184,14 @@ async fn play(part: Part, mut orders: mpsc::UnboundedReceiver<String>) {
                 let (tell, told) = oneshot::channel();
                 held.insert(id, tell);
                 tokio::task::spawn_local(hold(redlock.acquire(RESOURCE), id, told));
+            }
+            ["linger", id, time] => {
+                let id: usize = id.parse().unwrap();
+                let request = redlock.acquire(RESOURCE);
+                let request = request.linger(Duration::from_millis(time.parse().unwrap()));
+                let lease = acquire(request, id).await.expect("it is free");
+                lease.release().await.unwrap();
+                say(&Event::Ended { id, at: now() });
             }
             ["release", id] => {
                 let told = held.remove(&id.parse::<usize>().unwrap());

@@ -10,10 +10,10 @@ use std::{
     time::Duration,
 };
 
-use quorlock_harness::Cluster;
+use quorlock_harness::{Cluster, Server};
 
 use super::{
-    POLL,
+    POLL, RESOURCE,
     field::Field,
     lines, median,
     process::{Event, now},
@@ -215,6 +215,15 @@ impl<'a> Queue<'a> {
         self.field.end();
         lines::nothing_left(self.cluster);
     }
+}
+
+/// When the keys of the resource will have expired on a quorum, if nobody extends them.
+pub(crate) fn expiry(cluster: &Cluster) -> Duration {
+    let left = |server: &Server| u64::try_from(server.pttl(RESOURCE)).unwrap_or(0);
+    let mut expires: Vec<Duration> =
+        cluster.iter().map(|server| Duration::from_millis(left(server)) + now()).collect();
+    expires.sort();
+    expires[cluster.len() / 2]
 }
 
 /// How late grants were, without a fault and with one, by turns.
