@@ -226,6 +226,55 @@ fn a_child_of_a_process_whose_line_is_full_is_told_at_once() {
     assert_eq!((ending, ending_of_release), (Ending::Well, Ending::Well));
 }
 
+/// Those who wait for what this process holds, and those who wait for another. The child drops its copies of them all.
+#[test]
+fn a_child_of_a_process_with_waiters_in_line_leaves_them_in_their_places() {
+    use std::{
+        future::{Future, IntoFuture},
+        task::{Context, Waker},
+    };
+    const WAITERS: usize = 20;
+    let cluster = Cluster::start(3);
+    let redlock = settings(&cluster).wait(SOON).blocking_connect().unwrap();
+    let other = settings(&cluster).blocking_connect().unwrap();
+    for (resource, holder) in [("ours", &redlock), ("theirs", &other)] {
+        let held = holder.acquire(resource).blocking().unwrap();
+        let mut waiting: Vec<_> =
+            (0..WAITERS).map(|_| Box::pin(redlock.acquire(resource).into_future())).collect();
+        for future in &mut waiting {
+            assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+        let waiting = Arc::new(Mutex::new(Some(waiting)));
+        let (in_the_child, copy) = (Arc::clone(&waiting), redlock.clone());
+        let child = move || {
+            drop(in_the_child.lock().unwrap().take().unwrap());
+            let refused = copy.acquire(resource).blocking().unwrap_err();
+            assert!(matches!(refused, AcquireError::RuntimeEnded), "{refused}");
+        };
+        assert_eq!(in_a_child(|| (), child), Ending::Well, "{resource}");
+        held.check().unwrap();
+        let waiting = waiting.lock().unwrap().take().unwrap();
+        // They are served as if nothing had been, one after the other.
+        let (served, order) = mpsc::channel();
+        let waiting = waiting.into_iter().enumerate().map(|(number, future)| {
+            let served = served.clone();
+            async move {
+                let lease = future.await.unwrap();
+                served.send(number).unwrap();
+                lease.release().await.unwrap();
+            }
+        });
+        let waiting = futures::future::join_all(waiting);
+        held.blocking_release().unwrap();
+        futures::executor::block_on(waiting);
+        let order: Vec<usize> = order.try_iter().collect();
+        assert_eq!(order, (0..WAITERS).collect::<Vec<_>>(), "{resource}");
+    }
+    redlock.blocking_close().unwrap();
+    other.blocking_close().unwrap();
+    eventually("nothing is left", SOON, || cluster.locks_left().is_empty());
+}
+
 /// A runtime of the caller's, forked on the very thread that runs it.
 #[test]
 fn a_child_of_a_process_with_one_thread_for_everything_is_told_at_once() {

@@ -13,6 +13,7 @@
 )]
 
 mod foreign;
+mod line;
 mod others;
 mod rslock;
 

@@ -1,0 +1,100 @@
+//! What waiting costs the nodes, in commands that they have counted.
+
+use std::time::Duration;
+
+use quorlock::Redlock;
+use quorlock_harness::{Cluster, connected};
+
+use super::{RESOURCE, SOON, admitted, alone, lines, settings};
+
+const TTL: Duration = Duration::from_secs(20);
+
+/// Whatever a client sends while it is connected; what runs inside a script is not among it.
+const SENT: [&str; 6] = ["evalsha", "eval", "ping", "subscribe", "client|tracking", "hello"];
+
+/// The requests to each node so far.
+pub(crate) fn requests(cluster: &Cluster) -> Vec<u64> {
+    let sent = |server| SENT.iter().map(|command| calls(server, command)).sum();
+    cluster.iter().map(sent).collect()
+}
+
+fn calls(server: &quorlock_harness::Server, command: &str) -> u64 {
+    server.command_calls(command)
+}
+
+fn client(cluster: &Cluster) -> Redlock {
+    connected(settings(&cluster.urls(), TTL))
+}
+
+/// Tasks of one process pass it on among themselves: the nodes hear of a few of these turns.
+#[test]
+fn a_hand_over_inside_a_process_costs_no_command() {
+    let _turn = alone();
+    const TASKS: usize = 16;
+    const TURNS: usize = 50;
+    let cluster = admitted(TTL);
+    let redlock = client(&cluster);
+    let before = requests(&cluster);
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let task = || {
+            let redlock = redlock.clone();
+            tokio::spawn(async move {
+                for _ in 0..TURNS {
+                    redlock.acquire(RESOURCE).await.unwrap().release().await.unwrap();
+                }
+            })
+        };
+        let tasks: Vec<_> = (0..TASKS).map(|_| task()).collect();
+        for task in tasks {
+            tokio::time::timeout(3 * SOON, task).await.expect("in time").unwrap();
+        }
+    });
+    redlock.blocking_close().unwrap();
+    let more = requests(&cluster).into_iter().zip(before).map(|(now, before)| now - before);
+    let each = more.max().expect("nodes") as f64 / (TASKS * TURNS) as f64;
+    println!("{TASKS} tasks of one process: {each:.3} commands per grant and node");
+    assert!(each <= 0.2, "{each:.3}");
+    lines::nothing_left(&cluster);
+}
+
+/// One after the other, with nobody else there: two commands to each node, and none that only waiting needs.
+#[test]
+fn whoever_is_alone_pays_for_no_line() {
+    let _turn = alone();
+    const TIMES: u64 = 100;
+    let cluster = admitted(TTL);
+    let redlock = client(&cluster);
+    // The scripts are loaded with the first one.
+    redlock.acquire(RESOURCE).blocking().unwrap().blocking_release().unwrap();
+    redlock.acquire("other").blocking().unwrap().blocking_release().unwrap();
+    quorlock_harness::eventually("it has reached every node", SOON, || {
+        cluster.locks_left().is_empty()
+    });
+    let all =
+        |command: &str| cluster.iter().map(|server| calls(server, command)).collect::<Vec<_>>();
+    let names = ["evalsha", "eval", "set", "zadd", "publish", "subscribe", "exists"];
+    let before = names.map(all);
+    for _ in 0..TIMES {
+        redlock.acquire(RESOURCE).blocking().unwrap().blocking_release().unwrap();
+    }
+    redlock.blocking_close().unwrap();
+    let more: Vec<Vec<u64>> = names
+        .iter()
+        .zip(&before)
+        .map(|(name, before)| {
+            all(name).iter().zip(before).map(|(now, before)| now - before).collect()
+        })
+        .collect();
+    println!("{TIMES} acquires and releases: {:?}", names.iter().zip(&more).collect::<Vec<_>>());
+    let [evalsha, eval, set, zadd, publish, subscribe, exists] = &more[..] else { unreachable!() };
+    assert!(evalsha.iter().all(|calls| *calls == 2 * TIMES), "{evalsha:?}");
+    assert!(set.iter().all(|calls| *calls == TIMES), "{set:?}");
+    for none in [eval, zadd, publish, subscribe] {
+        assert!(none.iter().all(|calls| *calls == 0), "{more:?}");
+    }
+    // One look whether there is a line, at each end.
+    assert!(exists.iter().all(|calls| *calls <= 2 * TIMES), "{exists:?}");
+    lines::nothing_left(&cluster);
+}

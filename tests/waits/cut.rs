@@ -1,0 +1,125 @@
+//! Connections that are closed and lines that are lost while somebody waits: late by one poll at most, and nobody is lost.
+
+use std::{thread, time::Duration};
+
+use quorlock_harness::{Server, connected, eventually, redis};
+
+use super::{
+    POLL, ROOM, SECOND, SOON, admitted, alone, lines,
+    process::now,
+    queue::{Lateness, Queue},
+    settings,
+};
+
+const TIMES: usize = 8;
+const TTL: Duration = Duration::from_secs(20);
+
+/// Hand-overs with a fault right before each other one, of which each may be late by one poll.
+fn each_late_by_one_poll(what: &str, fault: impl Fn(&Queue<'_>)) {
+    let _turn = alone();
+    let cluster = admitted(TTL);
+    let mut queue = Queue::start(&cluster, cluster.urls(), 4, TTL);
+    let mut lateness = Lateness::default();
+    for _ in 0..TIMES {
+        let (former, late) = (queue.holder(), queue.pass());
+        lateness.normal.push(late);
+        queue.joins(former);
+        lines::stand(&cluster, 3);
+        fault(&queue);
+        let former = queue.holder();
+        lateness.faulty.push(queue.pass_anyhow());
+        queue.joins(former);
+        lines::stand(&cluster, 3);
+    }
+    println!("{what}: {lateness}");
+    lateness.assert_each_within(POLL + ROOM);
+    // Nobody is skipped for good.
+    queue.drain();
+}
+
+#[test]
+fn closed_connections_cost_one_poll_at_most() {
+    each_late_by_one_poll("CLIENT KILL of every connection", |queue| {
+        // All of them have come back since the last time, and the one that asks is there.
+        let connected = |server: &Server| {
+            let info = server.run(&["INFO", "clients"]);
+            let info: String = redis::from_redis_value(info).unwrap();
+            let line = info.lines().find_map(|line| line.strip_prefix("connected_clients:"));
+            line.unwrap().trim().parse::<usize>().unwrap()
+        };
+        eventually("all are connected", SOON, || {
+            queue.cluster.iter().all(|node| connected(node) > 4)
+        });
+        let closed: Vec<u64> = queue.cluster.iter().map(Server::kill_clients).collect();
+        assert!(closed.iter().all(|closed| *closed >= 4), "{closed:?}");
+    });
+}
+
+#[test]
+fn lines_that_are_removed_cost_one_poll_at_most() {
+    each_late_by_one_poll("DEL of every line", |queue| {
+        assert!(lines::remove(queue.cluster) >= 5, "there was a line on each node");
+    });
+}
+
+/// They stand in line again, by the tickets that they have.
+#[test]
+fn those_whose_lines_were_removed_stand_in_the_old_order_again() {
+    let _turn = alone();
+    let cluster = admitted(TTL);
+    let mut queue = Queue::start(&cluster, cluster.urls(), 5, TTL);
+    assert!(lines::remove(&cluster) >= 5);
+    lines::stand(&cluster, 4);
+    for _ in 0..4 {
+        queue.pass();
+    }
+    queue.drain();
+}
+
+/// Two of five nodes forget everything: the locks, the lines, and that they may vote.
+#[test]
+fn a_minority_that_is_flushed_costs_one_poll_at_most() {
+    let _turn = alone();
+    let ttl = SECOND;
+    let cluster = admitted(ttl);
+    let observer = connected(settings(&cluster.urls(), ttl));
+    let mut queue = Queue::start(&cluster, cluster.urls(), 4, ttl);
+    let mut lateness = Lateness::default();
+    for round in 0..TIMES / 2 {
+        let (former, late) = (queue.holder(), queue.pass());
+        lateness.normal.push(late);
+        queue.joins(former);
+        lines::stand(&cluster, 3);
+        [round % 5, (round + 1) % 5].into_iter().for_each(|node| cluster[node].flush());
+        let former = queue.holder();
+        lateness.faulty.push(queue.pass_anyhow());
+        queue.joins(former);
+        // They have noticed, and vote again after the quarantine.
+        thread::sleep(2 * SECOND);
+        quorlock_harness::all_ready(&observer);
+        lines::stand(&cluster, 3);
+    }
+    println!("FLUSHALL of two of five: {lateness}");
+    lateness.assert_each_within(POLL + ROOM);
+    queue.drain();
+}
+
+/// All nodes forget everything. The lease is lost, nobody may vote, and after the quarantine the next has it.
+#[test]
+fn a_flush_of_all_nodes_costs_a_quarantine_and_one_poll_at_most() {
+    let _turn = alone();
+    let ttl = SECOND;
+    let cluster = admitted(ttl);
+    let mut queue = Queue::start(&cluster, cluster.urls(), 4, ttl);
+    let flushed = now();
+    cluster.flush();
+    // A look every 500 ms finds it, and then the longest ttl, a tenth of it, and two node timeouts.
+    let quarantine = SECOND / 2 + ttl + ttl / 10 + SECOND;
+    queue.order.pop_front();
+    let passed = queue.next_grant();
+    let late = (passed.at - flushed).saturating_sub(quarantine);
+    println!("FLUSHALL of all: {:?} after it, {late:?} after the quarantine", passed.at - flushed);
+    assert!(late <= POLL + ROOM, "{late:?}");
+    queue.has_got_it(passed.to);
+    queue.drain();
+}

@@ -1,0 +1,89 @@
+//! Goal: whoever waits for a resource gets it in turn, and soon, whatever happens to those who stand before him, to those who
+//! hold it, to the nodes and to the connections.
+//!
+//! Method: five real servers, and waiters that are processes, which are killed and stopped; or many waiters in this one.
+//! How late a grant is, is compared with hand-overs without a fault in the same run, or with the longest pause between two
+//! polls; never with a speed. `QUORLOCK_WAITS_SECONDS` sets how long `mixed` goes on.
+#![cfg(feature = "redis")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "tests are free to"
+)]
+
+mod cost;
+mod crowd;
+mod cut;
+mod ends;
+mod fair;
+mod faults;
+mod field;
+mod lines;
+mod mixed;
+mod process;
+mod queue;
+mod rights;
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use quorlock::{Builder, Redlock};
+use quorlock_harness::{Cluster, connected};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+/// For what certainly happens, on however busy a machine.
+const SOON: Duration = Duration::from_secs(20);
+
+/// The longest pause between two polls of one who waits in line.
+const POLL: Duration = Duration::from_millis(1500);
+/// What a busy machine may add to a timer.
+const ROOM: Duration = SECOND;
+/// How long one who is woken in vain keeps up those behind him.
+const GRACE: Duration = Duration::from_millis(5);
+
+/// What all of them want.
+const RESOURCE: &str = "hot";
+
+/// Tests that measure time, and tests that load the machine, run one at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Settings with leases as long as `max_ttl` at most.
+fn settings(urls: &[String], max_ttl: Duration) -> Builder {
+    let builder = Redlock::builder().nodes(urls).ttl(max_ttl).max_ttl(max_ttl);
+    builder.wait(60 * SECOND).node_timeout(SECOND / 2).connect_timeout(10 * SECOND)
+}
+
+/// Makes new nodes ready at once, as if their deployment were long past.
+fn admit(urls: &[String], max_ttl: Duration) {
+    let redlock = connected(settings(urls, max_ttl).danger_skip_quarantine());
+    redlock.blocking_close().unwrap();
+}
+
+/// Five servers that have been admitted.
+fn admitted(max_ttl: Duration) -> Cluster {
+    let cluster = Cluster::start(5);
+    admit(&cluster.urls(), max_ttl);
+    cluster
+}
+
+/// For how long a load goes on: `QUORLOCK_WAITS_SECONDS`, or so many seconds.
+fn run_time(seconds: u64) -> Duration {
+    let text = std::env::var("QUORLOCK_WAITS_SECONDS").ok();
+    let given = text.map(|text| text.parse().expect("a number of seconds"));
+    Duration::from_secs(given.unwrap_or(seconds))
+}
+
+/// The value in the middle.
+fn median(times: &[Duration]) -> Duration {
+    let mut sorted = times.to_vec();
+    sorted.sort();
+    sorted[sorted.len() / 2]
+}
