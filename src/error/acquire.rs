@@ -31,8 +31,8 @@ const PAUSE_IN_AN_OUTAGE: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum AcquireError {
-    /// Busy: somebody else holds the resource, or several asked at once and none got a quorum. Nothing of
-    /// ours stays on the nodes. Wait longer, or try again after [`suggested_pause`](AcquireError::suggested_pause).
+    /// Busy: somebody else holds the resource, or several asked at once and none got a quorum; or another lease of this
+    /// process has it, which [`Reports::held_here`] says. Nothing of this attempt stays on the nodes. Wait longer, or try again after [`suggested_pause`](AcquireError::suggested_pause).
     #[error("{}", Contended { waited, expires_in, nodes })]
     Contended {
         /// How long the caller has waited.
