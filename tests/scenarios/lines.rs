@@ -16,7 +16,7 @@ use super::{
     scripts::{ACQUIRE, ETAG, Node, RESOURCE},
 };
 
-const RELEASE: &str = concat!(
+pub(crate) const RELEASE: &str = concat!(
     include_str!("../../src/node/redis/scripts/release.lua"),
     include_str!("../../src/node/redis/scripts/line.lua"),
     include_str!("../../src/node/redis/scripts/wake.lua"),
