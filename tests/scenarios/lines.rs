@@ -438,7 +438,7 @@ impl Twins {
             }
             let there: Vec<String> = standing(&self.node);
             let here: Vec<String> = self.line.waiting().map(|client| client.to_string()).collect();
-            let waiting = &there[there.len() - here.len()..];
+            let waiting = &there[there.len().saturating_sub(here.len())..];
             assert_eq!(waiting, here, "seed {}, step {step}", self.seed);
         }
         for (client, ear) in &self.ears {
