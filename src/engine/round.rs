@@ -83,7 +83,7 @@ impl AcquireRound {
         spec.note = engine.note();
         // Read before the first send: validity counts from here.
         let started = engine.now();
-        spec.stand = request.resource.on_nodes().begin_round(spec.count > 1, started);
+        spec.stand = request.resource.on_nodes().begin_round(spec.count > 1, spec.ttl, started);
         turn.begin(started);
         let mut round = Self {
             round: Round::acquire(engine.quorum, spec, started),
