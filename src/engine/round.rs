@@ -274,7 +274,8 @@ impl AcquireRound {
         }
     }
 
-    fn undo(&self) {
+    /// Sends the releases that have to follow what is known so far.
+    pub(super) fn undo(&self) {
         let Some(footprint) = &self.footprint else { return };
         let orders = footprint.orders();
         if orders.is_empty() {
