@@ -21,7 +21,10 @@ use quorlock::{
     Builder, Redlock,
     node::{LineState, MemoryNode, NodeSpec},
 };
-use quorlock_harness::{Cluster, eventually, redis::from_redis_value};
+use quorlock_harness::{
+    Cluster, eventually,
+    redis::{self, from_redis_value},
+};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -122,8 +125,7 @@ fn a_key_of_another_program_wakes_one_who_waits_when_it_is_deleted_or_expires() 
             Box::new(move || {
                 for url in urls {
                     let mut server = redis_of(&url);
-                    let _: u64 =
-                        quorlock_harness::redis::cmd("DEL").arg("r").query(&mut server).unwrap();
+                    let _: u64 = redis::cmd("DEL").arg("r").query(&mut server).unwrap();
                 }
             })
         },
@@ -138,8 +140,8 @@ fn a_key_of_another_program_wakes_one_who_waits_when_it_is_deleted_or_expires() 
     lease.blocking_release().unwrap();
 }
 
-fn redis_of(url: &str) -> quorlock_harness::redis::Connection {
-    quorlock_harness::redis::Client::open(url).unwrap().get_connection().unwrap()
+fn redis_of(url: &str) -> redis::Connection {
+    redis::Client::open(url).unwrap().get_connection().unwrap()
 }
 
 #[test]
@@ -157,5 +159,23 @@ fn whoever_gives_up_leaves_the_line() {
     });
     eventually("it has left", MINUTE / 20, || standing(&cluster) == [0; 3]);
     lease.blocking_release().unwrap();
-    holder.try_acquire("r").blocking().unwrap();
+    drop(holder.try_acquire("r").blocking().unwrap());
+}
+
+#[test]
+fn what_lingers_is_given_back_as_soon_as_another_client_stands_in_line() {
+    let cluster = Cluster::start(3);
+    let client = || builder(cluster.urls()).blocking_connect().unwrap();
+    let (holder, waiter) = (client(), client());
+    let mut took: Vec<Duration> = (0..9)
+        .map(|_| {
+            holder.acquire("r").linger(MINUTE).blocking().unwrap().blocking_release().unwrap();
+            assert!(cluster[0].get("r").is_some(), "it lingers");
+            let began = Instant::now();
+            waiter.acquire("r").blocking().unwrap().blocking_release().unwrap();
+            began.elapsed()
+        })
+        .collect();
+    took.sort();
+    assert!(took[4] < Duration::from_millis(200), "{took:?}");
 }

@@ -196,7 +196,8 @@ impl Acquire {
     /// It is for one process that uses the same resource over and over. Nobody holds a lease meanwhile. Other clients of
     /// this crate get it when they ask, where the nodes tell of them (`docs/one-redis.md` and `docs/operating.md` say what
     /// that needs); any other client waits for `linger` at most, and where this process is killed for the ttl, as behind a
-    /// holder. It is given back before [`close`](crate::Redlock::close) and [`shutdown`](crate::Redlock::shutdown)
+    /// holder. Nodes that tell of others do so for the ttl after it was won, and then it is kept for no longer than that; the
+    /// next acquire wins it anew. It is given back before [`close`](crate::Redlock::close) and [`shutdown`](crate::Redlock::shutdown)
     /// return.
     ///
     /// ```

@@ -4,9 +4,9 @@
 //! confirmed.
 
 use std::{
-    future::poll_fn,
+    future::{Future, poll_fn},
     sync::Arc,
-    task::{Poll, ready},
+    task::{Context, Poll, Waker, ready},
     time::Duration,
 };
 
@@ -153,7 +153,11 @@ impl Engine {
         while let Some((node, command)) = tally.poll_command() {
             releases.send(node, command);
         }
-        self.spawn(async move { while releases.next().await.is_some() {} });
+        // Sent here and now: the next round for this resource may begin at once, and must not overtake them.
+        let mut rest = Box::pin(async move { while releases.next().await.is_some() {} });
+        if rest.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            self.spawn(rest);
+        }
     }
 }
 

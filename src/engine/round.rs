@@ -83,7 +83,7 @@ impl AcquireRound {
         spec.note = engine.note();
         // Read before the first send: validity counts from here.
         let started = engine.now();
-        spec.stand = request.resource.on_nodes().begin_round(spec.count > 1, started);
+        spec.stand = request.resource.on_nodes().begin_round(spec.count > 1, spec.ttl, started);
         turn.begin(started);
         let mut round = Self {
             round: Round::acquire(engine.quorum, spec, started),
@@ -274,7 +274,8 @@ impl AcquireRound {
         }
     }
 
-    fn undo(&self) {
+    /// Sends the releases that have to follow what is known so far.
+    pub(super) fn undo(&self) {
         let Some(footprint) = &self.footprint else { return };
         let orders = footprint.orders();
         if orders.is_empty() {

@@ -22,6 +22,9 @@ use crate::{
     runtime::Runtime,
 };
 
+/// For how long a line lives on a node at the least: `node/redis/scripts/line.lua` and `protocol/line/book.rs` say so.
+const LINE_LIFE: Duration = Duration::from_secs(4);
+
 /// The place of one process in the lines for one resource.
 pub(super) struct OnNodes {
     runtime: Arc<dyn Runtime>,
@@ -37,6 +40,8 @@ struct Known {
     waiter: Option<Box<Waiter>>,
     /// What each node has said of others since the last round began.
     others: Vec<(NodeId, bool)>,
+    /// Up to when they say so of whoever comes.
+    heard_until: Timestamp,
 }
 
 /// What a lost round has shown.
@@ -49,14 +54,22 @@ pub(super) struct Lost<'a> {
 
 impl OnNodes {
     pub(super) fn new(client: ClientId, quorum: Quorum, runtime: Arc<dyn Runtime>) -> Self {
-        let known = Known { client, quorum, waiter: None, others: Vec::new() };
+        let heard_until = Timestamp::ORIGIN;
+        let known = Known { client, quorum, waiter: None, others: Vec::new(), heard_until };
         Self { runtime, known: Lock::new(known), moved: Notify::new() }
     }
 
-    /// A round begins: what it says. One that asks for several tokens says its name, to be told of those who come.
-    pub(super) fn begin_round(&self, several: bool, now: Timestamp) -> Option<Stand> {
+    /// A round begins: what it says. One that asks for several tokens says its name, to be told of those who come for as
+    /// long as its keys live unless they are prolonged.
+    pub(super) fn begin_round(
+        &self,
+        several: bool,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Option<Stand> {
         let mut known = self.known();
         known.others.clear();
+        known.heard_until = now.saturating_add(ttl.max(LINE_LIFE));
         match &mut known.waiter {
             Some(waiter) => Some(waiter.begin_round(now)),
             None => several.then_some(Stand::named(known.client)),
@@ -137,11 +150,19 @@ impl OnNodes {
         let known = self.known();
         if known.others.iter().any(|(_, wait)| *wait) {
             OthersWait::Somebody
-        } else if known.others.len() >= known.quorum.needed() {
+        } else if known.others.len() >= known.quorum.needed()
+            && self.runtime.now() < known.heard_until
+        {
             OthersWait::Nobody
         } else {
             OthersWait::Unknown
         }
+    }
+
+    /// Up to when the nodes tell of whoever comes to stand in line; `None` where they have no line to tell of.
+    pub(super) fn hears_until(&self) -> Option<Timestamp> {
+        let known = self.known();
+        (!known.others.is_empty()).then_some(known.heard_until)
     }
 
     /// Nobody waits here any more. The place that is to be given up, if there is one.

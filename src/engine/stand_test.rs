@@ -41,6 +41,7 @@ impl Runtime for Clock {
 }
 
 const ME: ClientId = ClientId::new([7; 8]);
+const TTL: Duration = Duration::from_secs(10);
 const CLOCK_US: u64 = 1_795_170_000_000_000;
 
 struct World {
@@ -76,7 +77,7 @@ impl World {
     }
 
     fn begin_round(&self) -> Option<Stand> {
-        self.on_nodes.begin_round(false, self.clock.now())
+        self.on_nodes.begin_round(false, TTL, self.clock.now())
     }
 
     fn is_told(&self) -> bool {
@@ -92,7 +93,7 @@ impl World {
 fn who_has_not_waited_says_nothing_but_with_several_tokens_its_name() {
     let world = World::new();
     assert_eq!(world.begin_round(), None);
-    let several = world.on_nodes.begin_round(true, world.clock.now());
+    let several = world.on_nodes.begin_round(true, TTL, world.clock.now());
     assert_eq!(several, Some(Stand::named(ME)));
     assert_eq!(world.on_nodes.leave(), None);
 }
@@ -161,12 +162,14 @@ fn a_new_connection_makes_it_ask_soon() {
 fn whether_others_wait_is_what_the_nodes_have_said_since_the_last_round_began() {
     let world = World::new();
     let others = || world.on_nodes.others_wait();
-    assert_eq!(others(), OthersWait::Unknown);
+    world.begin_round();
+    assert_eq!((others(), world.on_nodes.hears_until()), (OthersWait::Unknown, None));
     world.tell(0, LineHint::Alone);
     world.tell(0, LineHint::Alone);
     assert_eq!(others(), OthersWait::Unknown, "one node is no quorum");
     world.tell(1, LineHint::Alone);
     assert_eq!(others(), OthersWait::Nobody);
+    assert_eq!(world.on_nodes.hears_until(), Some(world.clock.now().saturating_add(TTL)));
     world.tell(1, LineHint::Wanted);
     assert_eq!(others(), OthersWait::Somebody);
     world.tell(1, LineHint::Alone);
@@ -178,5 +181,20 @@ fn whether_others_wait_is_what_the_nodes_have_said_since_the_last_round_began() 
     world.begin_round();
     assert_eq!(others(), OthersWait::Unknown);
     world.tell(2, LineHint::Wanted);
+    assert_eq!(others(), OthersWait::Somebody);
+}
+
+/// The holder's name stands on the nodes for as long as its keys would without a renewal.
+#[test]
+fn that_nobody_waits_is_believed_for_as_long_as_the_nodes_would_tell_of_somebody() {
+    let world = World::new();
+    let others = || world.on_nodes.others_wait();
+    world.begin_round();
+    (0..3).for_each(|node| world.tell(node, LineHint::Alone));
+    world.clock.pass(TTL - Duration::from_millis(1));
+    assert_eq!(others(), OthersWait::Nobody);
+    world.clock.pass(Duration::from_millis(1));
+    assert_eq!(others(), OthersWait::Unknown);
+    world.tell(0, LineHint::Wanted);
     assert_eq!(others(), OthersWait::Somebody);
 }

@@ -46,7 +46,7 @@ fn a_lost_round_leaves_no_key_on_a_node_that_has_restarted() {
 fn a_lost_round_leaves_no_key_on_a_node_whose_scripts_were_flushed() {
     a_lost_round_leaves_no_key(|cluster| {
         cluster[2].run(&["SCRIPT", "FLUSH"]);
-        let release = include_str!("../../src/node/redis/scripts/release.lua");
+        let release = crate::lines::RELEASE;
         cluster[2].run(&["SCRIPT", "LOAD", release]);
     });
 }
@@ -92,7 +92,7 @@ fn a_release_during_a_restore_leaves_no_key_on_a_node_that_knows_the_script() {
 fn a_release_during_a_restore_leaves_no_key_on_a_node_whose_scripts_were_flushed() {
     let in_full = a_release_during_a_restore_leaves_no_key(|cluster| {
         cluster[2].run(&["SCRIPT", "FLUSH"]);
-        let release = include_str!("../../src/node/redis/scripts/release.lua");
+        let release = crate::lines::RELEASE;
         cluster[2].run(&["SCRIPT", "LOAD", release]);
     });
     assert_eq!(in_full, 2, "the extension and the restore");

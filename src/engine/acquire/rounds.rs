@@ -96,6 +96,7 @@ impl Engine {
         let error = self.error(&round, lost, reports, waited);
         let met = Arc::new(Met { error, lost, at: now });
         request.handle_met(&met);
+        round.undo();
         // In a task of its own: the next round must not wait for stragglers, nor the releases for the pause.
         self.spawn(round.settle());
 

@@ -3,12 +3,7 @@
 //!
 //! A wait ends early when the caller goes away, the engine is closed, or the resource is released in this process.
 
-use std::{
-    future::{pending, poll_fn},
-    pin::pin,
-    sync::Arc,
-    task::Poll,
-};
+use std::{future::pending, pin::pin, sync::Arc};
 
 use futures::future::{Either, select};
 
@@ -55,9 +50,6 @@ impl Engine {
             let now = self.now();
             let in_line = slot.on_nodes().next_round(now).filter(|_| is_in_line);
             if in_line.is_some_and(|next| next <= now) {
-                // What is undone of the round before is sent first, by a task that another one begins.
-                yield_once().await;
-                yield_once().await;
                 return !request.answer.is_closed();
             }
             // The one that has lost it may be another than this one, where both wait here.
@@ -93,18 +85,4 @@ impl Engine {
             while let Progress::Answered(_) = calls.progress(&engine).await {}
         });
     }
-}
-
-/// Lets the tasks run that have just been begun.
-async fn yield_once() {
-    let mut yielded = false;
-    poll_fn(|cx| {
-        if yielded {
-            return Poll::Ready(());
-        }
-        yielded = true;
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }

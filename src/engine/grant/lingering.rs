@@ -38,6 +38,12 @@ impl Grant {
         if !may {
             return None;
         }
+        // Where the nodes tell of whoever comes, it is not kept for longer than they do.
+        let until = now.saturating_add(linger);
+        let until = self.resource.on_nodes().hears_until().map_or(until, |heard| until.min(heard));
+        if until <= now {
+            return None;
+        }
         // Limits of a lease that is over are nobody's.
         let renewal = RenewalPolicy { renew: state.lifecycle.renews(), ..RenewalPolicy::default() };
         let ttl = state.lifecycle.ttl();
@@ -45,7 +51,7 @@ impl Grant {
         let mut nobodys = Current::first(None, Caller::default(), None);
         nobodys.number = state.current.number.wrapping_add(1);
         nobodys.linger = linger;
-        state.lingers_until = Some(now.saturating_add(linger));
+        state.lingers_until = Some(until);
         line.keep(Arc::clone(self));
         Some(mem::replace(&mut state.current, nobodys))
     }

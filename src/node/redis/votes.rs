@@ -162,11 +162,12 @@ async fn track(session: &Session, resource: &Resource) {
     )
     .await;
     let is_gone = matches!(&read, Ok(Value::BulkString(byte)) if byte.is_empty());
-    if caching.is_err() || read.is_err() || is_gone {
-        let was_tracked = lines.tracked().remove(resource);
-        if is_gone && was_tracked {
-            lines.watcher().line(resource, LineHint::Next);
-        }
+    let is_tracked = caching.is_ok() && read.is_ok() && !is_gone;
+    if !is_tracked {
+        lines.tracked().remove(resource);
+    }
+    if is_gone {
+        lines.watcher().line(resource, LineHint::Next);
     }
 }
 
