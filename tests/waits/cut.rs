@@ -86,7 +86,7 @@ fn a_minority_that_is_flushed_costs_one_poll_at_most() {
     let mut queue = Queue::start(&cluster, cluster.urls(), 4, ttl);
     let mut lateness = Lateness::default();
     for round in 0..TIMES / 2 {
-        let (former, late) = (queue.holder(), queue.pass());
+        let (former, late) = (queue.holder(), queue.pass_anyhow());
         lateness.normal.push(late);
         queue.joins(former);
         lines::stand(&cluster, 3);
