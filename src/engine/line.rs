@@ -263,11 +263,6 @@ impl ResourceSlot {
         }
     }
 
-    /// What is kept, without waiting for a lock.
-    pub(super) fn try_take_kept(&self) -> Option<Arc<Grant>> {
-        self.try_line()?.take_kept()
-    }
-
     fn try_line(&self) -> Option<MutexGuard<'_, Line>> {
         self.line.try_lock()
     }

@@ -12,6 +12,7 @@
     reason = "tests are free to"
 )]
 
+mod adverse;
 mod fixture;
 mod handover;
 mod holds;
