@@ -170,6 +170,11 @@ impl<W> Queue<W> {
         self.station
     }
 
+    /// Whether nobody asks, holds or waits.
+    pub fn is_idle(&self) -> bool {
+        self.station == Station::Free && self.waiting.is_empty() && self.sharing.is_empty()
+    }
+
     /// Whether nobody stands in line.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()

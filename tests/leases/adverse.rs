@@ -230,3 +230,30 @@ fn what_is_taken_at_the_moment_that_it_is_given_back_is_renewed_and_lost_as_ever
     world.pass(TTL);
     assert_eq!(waker.woken(), 1, "it is told of the loss");
 }
+
+/// The place of a process in the lines on the nodes is over when nobody waits in it any more, though somebody still looks
+/// at a lease of before.
+#[test]
+fn whoever_comes_again_stands_behind_those_who_have_come_meanwhile() {
+    let world = Fixture::new(TTL);
+    let earlier = world.acquire("r");
+    let _looked_at = earlier.signal();
+    drop(earlier);
+    let [holds, waits] = [(); 2].map(|()| world.another());
+    let held = world.request(holds.acquire("r"));
+    // It stands in line, and its time is up.
+    let mut short = waiter(&world, 50 * MS);
+    world.pass(100 * MS);
+    assert!(got(&mut short).is_err());
+    let mut first = waits.acquire("r").wait(60 * SECOND).into_future();
+    assert!(poll(&mut first).is_pending());
+    world.pass(100 * MS);
+    let mut second = waiter(&world, 60 * SECOND);
+    world.pass(100 * MS);
+    drop(held);
+    world.pass(100 * MS);
+    assert!(poll(&mut second).is_pending(), "it has overtaken the other");
+    drop(got(&mut first).unwrap());
+    world.pass(100 * MS);
+    drop(got(&mut second).unwrap());
+}

@@ -13,6 +13,7 @@
 )]
 
 mod adverse;
+mod crowd;
 mod fixture;
 mod handover;
 mod holds;

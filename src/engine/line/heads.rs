@@ -87,14 +87,25 @@ impl Drop for Head {
             engine.abandon_lines();
             return;
         }
-        {
+        let left = {
             let mut line = slot.line();
             if line.queue.handle_over(*place) {
                 (line.in_round, line.turn) = (false, None);
             }
-        }
+            let is_idle = line.queue.is_idle();
+            if is_idle {
+                // Whoever comes next has not waited, and what was found by now is of no use to it.
+                line.met = None;
+            }
+            is_idle.then(|| slot.on_nodes().leave()).flatten()
+        };
         // It may be dropped by a panic, and a second one would end the process.
-        shielded(|| engine.next_head(slot));
+        shielded(|| {
+            if let Some((client, ticket)) = left {
+                engine.leave_line(slot.name().clone(), client, ticket);
+            }
+            engine.next_head(slot);
+        });
     }
 }
 
