@@ -25,6 +25,12 @@ use crate::{
 
 const TTL: Duration = Duration::from_secs(10);
 
+fn world() -> Fixture {
+    let world = Fixture::new(TTL);
+    world.keep_lines();
+    world
+}
+
 /// A waker that tries to acquire, and keeps what it gets.
 fn trying(world: &Fixture) -> (Arc<Hostile<impl Fn() + Send + Sync + 'static>>, Tries) {
     let (redlock, tries) = (world.redlock.clone(), Tries::default());
@@ -43,7 +49,7 @@ type Tries = Arc<Mutex<Vec<AcquireFuture>>>;
 fn whoever_learns_that_a_lease_is_over_may_ask_for_the_next_there_and_then() {
     watched(|| {
         for way in ["released", "left to expire", "lost", "found lost"] {
-            let world = Fixture::new(TTL);
+            let world = world();
             let lease = world.request(world.redlock.acquire("r").without_renewal());
             let (waker, tries) = trying(&world);
             let _waiting = wait(lease.signal(), &waker);
@@ -82,6 +88,7 @@ fn a_clock_that_panics_anywhere_in_a_release_keeps_nobody_waiting_behind_it() {
         for linger in [Duration::ZERO, 5 * SECOND] {
             for nth in 1.. {
                 let world = Fixture::with(TTL, |builder| builder.linger(linger));
+                world.keep_lines();
                 let lease = world.acquire("r");
                 // Three of them in line, which a single release cannot serve.
                 let mut next: Vec<AcquireFuture> =
@@ -112,7 +119,7 @@ fn a_clock_that_panics_anywhere_in_a_release_keeps_nobody_waiting_behind_it() {
 #[test]
 fn a_clock_that_panics_where_a_wait_ends_costs_no_lease_its_renewals() {
     for nth in 1.. {
-        let world = Fixture::new(TTL);
+        let world = world();
         let held = world.acquire("r");
         // Renewed with what is due a little before.
         let mut late = waiter(&world, 3200 * MS);
@@ -131,7 +138,7 @@ fn a_clock_that_panics_where_a_wait_ends_costs_no_lease_its_renewals() {
 
 #[test]
 fn whoever_is_handed_a_lease_behind_one_that_has_used_up_its_time_is_renewed() {
-    let world = Fixture::new(TTL);
+    let world = world();
     let asks = || world.redlock.acquire("r").max_hold(9 * SECOND).wait(60 * SECOND);
     let first = world.request(asks());
     let [mut second, mut third] = [(); 2].map(|()| asks().into_future());
@@ -206,6 +213,7 @@ fn what_is_taken_at_the_moment_that_it_is_given_back_is_renewed_and_lost_as_ever
             builder.linger(linger).runtime(Arc::new(Hooked { machine, hook }))
         })
     };
+    world.keep_lines();
     let lease = world.acquire("r");
     let (owner, released_at) = (lease.owner(), world.machine.now());
     drop(lease);
@@ -235,11 +243,11 @@ fn what_is_taken_at_the_moment_that_it_is_given_back_is_renewed_and_lost_as_ever
 /// at a lease of before.
 #[test]
 fn whoever_comes_again_stands_behind_those_who_have_come_meanwhile() {
-    let world = Fixture::new(TTL);
+    let world = world();
     let earlier = world.acquire("r");
     let _looked_at = earlier.signal();
     drop(earlier);
-    let [holds, waits] = [(); 2].map(|()| world.another());
+    let [holds, waits] = [(); 2].map(|()| world.other_process(|builder| builder));
     let held = world.request(holds.acquire("r"));
     // It stands in line, and its time is up.
     let mut short = waiter(&world, 50 * MS);

@@ -283,7 +283,7 @@ fn run(seed: u64) -> usize {
 
 #[test]
 fn in_a_crowd_that_does_this_and_that_all_are_served_and_nothing_is_left() {
-    let seeds = env::var("CROWD_SEEDS").map_or(20, |seeds| seeds.parse().unwrap());
+    let seeds = env::var("CROWD_SEEDS").map_or(12, |seeds| seeds.parse().unwrap());
     let first = env::var("CROWD_FIRST").map_or(0, |first| first.parse().unwrap());
     let mut grants = 0;
     for seed in first..first + seeds {

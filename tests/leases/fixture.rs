@@ -347,16 +347,6 @@ impl Fixture {
         Self { machine, nodes, redlock }
     }
 
-    /// Another process on the same nodes.
-    pub(crate) fn another(&self) -> Redlock {
-        let builder = Redlock::builder()
-            .nodes(self.nodes.iter().map(|node| NodeSpec::new(Arc::new(node.clone()))))
-            .runtime(Arc::new(self.machine.clone()));
-        let redlock = builder.build().unwrap();
-        self.machine.pass(MS);
-        redlock
-    }
-
     pub(crate) fn acquire(&self, resource: &str) -> Lease {
         self.request(self.redlock.acquire(resource))
     }
