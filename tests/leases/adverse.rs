@@ -265,3 +265,28 @@ fn whoever_comes_again_stands_behind_those_who_have_come_meanwhile() {
     world.pass(100 * MS);
     drop(got(&mut second).unwrap());
 }
+
+/// What a head's round has found counts for those behind it where it would for a round of their own.
+#[test]
+fn a_round_that_was_too_late_for_the_heads_ttl_is_no_answer_to_those_with_a_longer_one() {
+    let world = world();
+    world.nodes.iter().for_each(|node| node.hang());
+    let mut short = world
+        .redlock
+        .acquire("r")
+        .ttl(20 * MS)
+        .min_validity(15 * MS)
+        .wait(60 * SECOND)
+        .into_future();
+    assert!(poll(&mut short).is_pending());
+    world.pass(MS);
+    let mut long = world.redlock.try_acquire("r").into_future();
+    assert!(poll(&mut long).is_pending());
+    world.pass(9 * MS);
+    world.nodes.iter().for_each(|node| node.resume());
+    world.pass(500 * MS);
+    // The first has asked once more by then, and holds it.
+    let error = got(&mut long).unwrap_err();
+    let owner = got(&mut short).unwrap().owner();
+    assert_eq!(error.nodes().unwrap().held_here(), Some(owner), "{error}");
+}

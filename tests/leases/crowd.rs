@@ -13,6 +13,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
+    task::Poll,
     time::Duration,
 };
 
@@ -26,7 +27,10 @@ use quorlock::{
 use quorlock_harness::SimRuntime;
 use tokio::sync::oneshot;
 
-use crate::fixture::{MS, SECOND};
+use crate::{
+    fixture::{MS, SECOND},
+    line::{got, poll},
+};
 
 const TASKS: usize = 5;
 const TURNS: usize = 25;
@@ -229,20 +233,7 @@ impl Crowd {
 
 fn run(seed: u64) -> usize {
     let sim = SimRuntime::new(seed);
-    let memory: Vec<MemoryNode> = (0..3)
-        .map(|_| {
-            let clock = sim.clone();
-            MemoryNode::with_clock(move || clock.now())
-        })
-        .collect();
-    let connect = || {
-        let far = |memory: &MemoryNode| {
-            let arrives = Arc::new(Mutex::new(Timestamp::ORIGIN));
-            NodeSpec::new(Arc::new(Far { memory: memory.clone(), sim: sim.clone(), arrives }))
-        };
-        let builder = Redlock::builder().nodes(memory.iter().map(far)).max_ttl(LONGEST_TTL);
-        builder.runtime(Arc::new(sim.clone())).build().unwrap()
-    };
+    let (memory, connect) = fleet(&sim);
     let redlocks = [connect(), connect()];
     sim.pass(10 * MS);
     let crowd = Crowd {
@@ -279,6 +270,63 @@ fn run(seed: u64) -> usize {
     drop(redlocks);
     sim.shut_down();
     crowd.granted.lock().unwrap().grants
+}
+
+/// A fleet that takes its time, and processes on it.
+fn fleet(sim: &SimRuntime) -> (Vec<MemoryNode>, impl Fn() -> Redlock) {
+    let memory: Vec<MemoryNode> = (0..3)
+        .map(|_| {
+            let clock = sim.clone();
+            MemoryNode::with_clock(move || clock.now())
+        })
+        .collect();
+    let (nodes, sim) = (memory.clone(), sim.clone());
+    let connect = move || {
+        let far = |memory: &MemoryNode| {
+            let arrives = Arc::new(Mutex::new(Timestamp::ORIGIN));
+            NodeSpec::new(Arc::new(Far { memory: memory.clone(), sim: sim.clone(), arrives }))
+        };
+        let builder = Redlock::builder().nodes(nodes.iter().map(far)).max_ttl(LONGEST_TTL);
+        builder.runtime(Arc::new(sim.clone())).build().unwrap()
+    };
+    (memory, connect)
+}
+
+/// Its rounds find nobody who holds the resource, so that it keeps nobody from it.
+#[test]
+fn whoever_asks_for_less_than_a_round_trip_keeps_those_behind_it_from_nothing() {
+    let sim = SimRuntime::new(1);
+    let (_, connect) = fleet(&sim);
+    let redlock = connect();
+    sim.pass(10 * MS);
+    let ttl = 50 * MS;
+    // Almost all that the drift leaves of it, and so nothing for the round.
+    let least = ttl - 2 * MS - ttl / 100 - MS / 100;
+    let in_vain = || redlock.acquire("r").ttl(ttl).min_validity(least);
+    let mut first = [(); 2].map(|()| in_vain().wait_without_deadline().into_future());
+    first.iter_mut().for_each(|first| assert!(poll(first).is_pending()));
+    sim.pass(50 * MS);
+    for turn in 0..3 {
+        let mut single = redlock.try_acquire("r").into_future();
+        let mut behind = redlock.acquire("r").wait_without_deadline().into_future();
+        assert!(poll(&mut single).is_pending() && poll(&mut behind).is_pending(), "{turn}");
+        sim.pass(500 * MS);
+        // The one who asks once may find that the others are before it.
+        match poll(&mut single) {
+            Poll::Ready(Ok(lease)) => drop(lease),
+            Poll::Ready(Err(AcquireError::Contended { .. })) => {}
+            other => panic!("{turn}: {other:?}"),
+        }
+        sim.pass(500 * MS);
+        drop(got(&mut behind).unwrap());
+        assert!(first.iter_mut().all(|first| poll(first).is_pending()), "{turn}");
+    }
+    // They leave from where they are by now.
+    drop(first);
+    sim.pass(SECOND);
+    let shown = format!("{redlock:?}");
+    assert!(shown.contains("slots: {}"), "{shown}");
+    sim.shut_down();
 }
 
 #[test]
