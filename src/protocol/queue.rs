@@ -117,7 +117,8 @@ impl<W> Queue<W> {
 
     /// Leaves, from wherever it is. `None` says that it has been let in, or answered, before.
     pub fn leave(&mut self, place: Place) -> Option<W> {
-        let place = self.moved.remove(&place).unwrap_or(place);
+        let place = self.now_at(place);
+        self.forget(place);
         self.waiting.remove(&place).or_else(|| self.sharing.remove(&place))
     }
 

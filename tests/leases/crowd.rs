@@ -309,10 +309,11 @@ fn whoever_asks_for_less_than_a_round_trip_keeps_those_behind_it_from_nothing() 
     for turn in 0..3 {
         let mut single = redlock.try_acquire("r").into_future();
         let mut behind = redlock.acquire("r").wait_without_deadline().into_future();
-        assert!(poll(&mut single).is_pending() && poll(&mut behind).is_pending(), "{turn}");
+        let early = poll(&mut single);
+        assert!(poll(&mut behind).is_pending(), "{turn}");
         sim.pass(500 * MS);
-        // The one who asks once may find that the others are before it.
-        match poll(&mut single) {
+        // It may find what the others' rounds have left for a moment.
+        match if early.is_pending() { poll(&mut single) } else { early } {
             Poll::Ready(Ok(lease)) => drop(lease),
             Poll::Ready(Err(AcquireError::Contended { .. })) => {}
             other => panic!("{turn}: {other:?}"),

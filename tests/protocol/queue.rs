@@ -223,7 +223,7 @@ fn random_schedules_let_nobody_overtake_and_leave_nobody_behind() {
                         if let Some(stands) = stands {
                             model.station = None;
                             if random.random_bool(0.5) {
-                                assert!(queue.leave(place).is_some());
+                                assert!(queue.leave(stands).is_some());
                                 model.gone.extend([place, stands]);
                             } else {
                                 model.waiting.push(stands);
