@@ -266,10 +266,11 @@ impl Grant {
             LeaseAction::Warn(reason) => telemetry::lease_ending(held, reason),
             LeaseAction::Lose(reason) => telemetry::lease_lost(held, reason),
         }
-        self.changed.notify_waiters();
+        // Before anybody is told, who may ask for it at once.
         if let LeaseAction::Lose(_) = action {
             self.make_room();
         }
+        self.changed.notify_waiters();
     }
 
     /// It is over and handed to nobody: whoever is first in line may ask the nodes. No lock may be held.

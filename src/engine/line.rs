@@ -71,7 +71,7 @@ impl Line {
         match (self.queue.ahead(place), self.queue.station()) {
             (Some(ahead), Station::Asked(_)) => Some(ahead.saturating_add(1)),
             (Some(ahead), _) => Some(ahead),
-            (None, Station::Asked(head)) if head == place => Some(0),
+            (None, Station::Asked(head)) if head == self.queue.now_at(place) => Some(0),
             (None, _) => None,
         }
     }
@@ -138,8 +138,7 @@ impl Waiter {
 
     /// When it wants to be looked at.
     fn at(&self) -> Option<Timestamp> {
-        let deadline = self.request.acquisition.turn_deadline();
-        [deadline, self.request.says_at].into_iter().flatten().min()
+        self.request.at()
     }
 }
 
@@ -183,8 +182,9 @@ impl Standing {
         // In a process that was forked a thread that is not there may have the lock.
         let line = if engine.is_served() { Some(slot.line()) } else { slot.try_line() };
         let Some(mut line) = line else { return };
+        let now_at = line.queue.now_at(*place);
         let left = line.queue.leave(*place);
-        let turn = line.turn.take_if(|(head, _)| left.is_none() && head == place);
+        let turn = line.turn.take_if(|(head, _)| left.is_none() && *head == now_at);
         drop(line);
         if let Some(Waiter { timer: Some(timer), .. }) = left.as_deref() {
             engine.cancel(*timer);
@@ -261,11 +261,6 @@ impl ResourceSlot {
         if line.queue.station() == Station::Asked(place) && !line.in_round {
             line.turn = Some((place, turn));
         }
-    }
-
-    /// What is kept, without waiting for a lock.
-    pub(super) fn try_take_kept(&self) -> Option<Arc<Grant>> {
-        self.try_line()?.take_kept()
     }
 
     fn try_line(&self) -> Option<MutexGuard<'_, Line>> {

@@ -101,14 +101,13 @@ impl Engine {
     fn keep_all(self: &Arc<Self>) -> Option<Timestamp> {
         let now = self.now();
         let (mut renewals, mut news) = (Vec::new(), Vec::new());
+        let (mut kept, mut waiting) = (Vec::new(), Vec::new());
         let due = self.renewals.timers().take_due(now);
         for (key, timed) in due {
             let grant = match timed {
                 Timed::Grant(grant) => grant,
                 Timed::Waiter(slot, place) => {
-                    if let Some(slot) = slot.upgrade() {
-                        self.handle_waiter_due(&slot, place, now);
-                    }
+                    waiting.extend(slot.upgrade().map(|slot| (slot, place)));
                     continue;
                 }
             };
@@ -117,7 +116,7 @@ impl Engine {
             let Some(grant) = grant.upgrade() else { continue };
             let Some(outcome) = grant.tick(key, now.max(key.at())) else { continue };
             if outcome.give_back {
-                grant.give_back(self);
+                kept.push(grant);
                 continue;
             }
             // Before anybody is told: whatever follows from that must find the lease in its place.
@@ -138,6 +137,16 @@ impl Engine {
             self.spawn_uncounted(renewal.extend(None));
         }
         tell_all(news);
+        // The rest asks the runtime, which is code of the user's and may panic: each by itself, so that what is due beside
+        // it is seen to.
+        for grant in kept {
+            shielded(|| grant.give_back(self));
+            // It may have been taken just now.
+            grant.schedule(self);
+        }
+        for (slot, place) in waiting {
+            shielded(|| self.handle_waiter_due(&slot, place, now));
+        }
         self.renewals.timers().next_look(now)
     }
 

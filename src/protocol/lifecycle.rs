@@ -309,7 +309,9 @@ impl Lifecycle {
     ///
     /// True says that it wants to be asked again at another time than before, or with another slack.
     pub fn handle_tenure(&mut self, ttl: Duration, renewal: RenewalPolicy, now: Timestamp) -> bool {
-        let changed = (ttl, renewal) != (self.ttl, self.renewal);
+        // Where the limit of the one before was over, no renewal is planned any more.
+        let none_planned = renewal.renew && self.extend_at.is_none() && !self.extending;
+        let changed = (ttl, renewal) != (self.ttl, self.renewal) || none_planned;
         (self.ttl, self.renewal) = (ttl.max(self.ttl), renewal);
         (self.granted, self.last_heartbeat) = (now, now);
         if changed && !self.extending {

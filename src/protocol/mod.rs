@@ -29,7 +29,7 @@
 //!   `Lost` yields one more release to that node.
 //! - **P6** Every node is sent at most one acquire per round, and one owner serves one round.
 //!
-//! Those of the line of a resource in the process, **L1** to **L6**, stand in `queue`, those of hand-overs, **H1** to
+//! Those of the line of a resource in the process, **L1** to **L7**, stand in `queue`, those of hand-overs, **H1** to
 //! **H5**, in `handover`. Those of the admission, **M1** to **M8**, are stated there. All are tested, each by name, in `tests/protocol`.
 
 mod acquisition;

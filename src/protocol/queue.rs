@@ -21,6 +21,7 @@
 //!   round finds that is under way, or one of its own where there is nobody else left to ask.
 //! - **L6** What is said of a place that is not the one that asks or holds changes nothing: of a lease that was lost
 //!   before, or of a head that has gone already.
+//! - **L7** Who asks and stands back is behind all who stand in line, and may leave under the place that it came with.
 //!
 //! They are tested, each by name, in `tests/protocol/queue.rs`, beside random schedules.
 
@@ -52,12 +53,14 @@ pub struct Queue<W> {
     waiting: BTreeMap<Place, W>,
     /// Those who want to know what the round finds that is under way.
     sharing: BTreeMap<Place, W>,
+    /// Those who have stood back, by the places that they came with: which they have now.
+    moved: BTreeMap<Place, Place>,
 }
 
 impl<W> Default for Queue<W> {
     fn default() -> Self {
-        let (waiting, sharing) = (BTreeMap::new(), BTreeMap::new());
-        Self { station: Station::Free, next: 0, waiting, sharing }
+        let (waiting, sharing, moved) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { station: Station::Free, next: 0, waiting, sharing, moved }
     }
 }
 
@@ -80,6 +83,23 @@ impl<W> Queue<W> {
         place
     }
 
+    /// Who asks the nodes stands in line again, behind all others, who may ask from now on. It leaves under the place that
+    /// it came with, or under the one that is returned.
+    ///
+    /// # Errors
+    ///
+    /// The request, where nobody else stands in line, or this is not the one that asks.
+    pub fn stand_back(&mut self, asks: Place, request: W) -> Result<Place, W> {
+        if self.station != Station::Asked(asks) || self.waiting.is_empty() {
+            return Err(request);
+        }
+        self.station = Station::Free;
+        let place = self.stand(request);
+        let came_with = self.moved.iter().find(|(_, now)| **now == asks).map(|(came, _)| *came);
+        self.moved.insert(came_with.unwrap_or(asks), place);
+        Ok(place)
+    }
+
     /// Waits for what the round finds that is under way, or the next one.
     pub fn share(&mut self, request: W) -> Place {
         let place = self.place();
@@ -90,12 +110,15 @@ impl<W> Queue<W> {
     /// One who stands in line shares from now on what the round finds, under the same place: its time is up, and the
     /// round may end a little later. False where it stands there no more.
     pub fn share_instead(&mut self, place: Place) -> bool {
+        let place = self.now_at(place);
         let request = self.waiting.remove(&place);
         request.map(|request| self.sharing.insert(place, request)).is_some()
     }
 
     /// Leaves, from wherever it is. `None` says that it has been let in, or answered, before.
     pub fn leave(&mut self, place: Place) -> Option<W> {
+        let place = self.now_at(place);
+        self.forget(place);
         self.waiting.remove(&place).or_else(|| self.sharing.remove(&place))
     }
 
@@ -114,6 +137,7 @@ impl<W> Queue<W> {
         let is_this = self.station == Station::Asked(place);
         if is_this {
             self.station = Station::Held(place);
+            self.forget(place);
         }
         is_this
     }
@@ -124,6 +148,7 @@ impl<W> Queue<W> {
         let is_this = [Station::Asked(place), Station::Held(place)].contains(&self.station);
         if is_this {
             self.station = Station::Free;
+            self.forget(place);
         }
         is_this
     }
@@ -138,7 +163,9 @@ impl<W> Queue<W> {
         if self.station != Station::Held(held) {
             return None;
         }
-        self.waiting.pop_first()
+        let next = self.waiting.pop_first()?;
+        self.forget(next.0);
+        Some(next)
     }
 
     /// Takes out those who want to know what a round has found.
@@ -155,12 +182,14 @@ impl<W> Queue<W> {
                 .filter_map(|(place, request)| in_vain(request).then_some(*place))
                 .collect();
             out.extend(gone.iter().filter_map(|place| requests.remove(place)));
+            self.moved.retain(|_, now| !gone.contains(now));
         }
         out
     }
 
     /// Takes out everybody.
     pub fn take_all(&mut self) -> Vec<W> {
+        self.moved.clear();
         let waiting = mem::take(&mut self.waiting).into_values();
         waiting.chain(mem::take(&mut self.sharing).into_values()).collect()
     }
@@ -168,6 +197,11 @@ impl<W> Queue<W> {
     /// Who asks or holds.
     pub const fn station(&self) -> Station {
         self.station
+    }
+
+    /// Whether nobody asks, holds or waits.
+    pub fn is_idle(&self) -> bool {
+        self.station == Station::Free && self.waiting.is_empty() && self.sharing.is_empty()
     }
 
     /// Whether nobody stands in line.
@@ -182,15 +216,27 @@ impl<W> Queue<W> {
 
     /// How many stand in line before this place, where it stands there itself.
     pub fn ahead(&self, place: Place) -> Option<usize> {
+        let place = self.now_at(place);
         self.waiting.contains_key(&place).then(|| self.waiting.range(..place).count())
     }
 
     /// The request with this place, where it waits.
     pub fn get_mut(&mut self, place: Place) -> Option<&mut W> {
+        let place = self.now_at(place);
         match self.waiting.get_mut(&place) {
             Some(request) => Some(request),
             None => self.sharing.get_mut(&place),
         }
+    }
+
+    /// Which place one has that came with this.
+    pub fn now_at(&self, place: Place) -> Place {
+        self.moved.get(&place).copied().unwrap_or(place)
+    }
+
+    /// The one that has this place now is not here any more.
+    fn forget(&mut self, place: Place) {
+        self.moved.retain(|_, now| *now != place);
     }
 
     const fn place(&mut self) -> Place {

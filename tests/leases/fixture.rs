@@ -65,6 +65,13 @@ impl Machine {
         self.fuse.swap(0, Ordering::Relaxed) == 0
     }
 
+    /// Panics when it is asked for something for the `nth` time meanwhile. Says whether it was.
+    pub(crate) fn with_a_panic(&self, nth: usize, act: impl FnOnce()) -> bool {
+        self.fuse.store(nth, Ordering::Relaxed);
+        act();
+        self.fuse.swap(0, Ordering::Relaxed) == 0
+    }
+
     fn asked(&self) {
         let left = self.fuse.load(Ordering::Relaxed);
         self.fuse.store(left.saturating_sub(1), Ordering::Relaxed);
@@ -172,6 +179,10 @@ impl OddNode {
 
     pub(crate) fn hang(&self) {
         self.memory.pause();
+    }
+
+    pub(crate) fn resume(&self) {
+        self.memory.resume();
     }
 
     pub(crate) fn has(&self, key: &str) -> bool {
@@ -304,7 +315,14 @@ impl Fixture {
     }
 
     pub(crate) fn with(ttl: Duration, settings: impl FnOnce(Builder) -> Builder) -> Self {
-        let machine = Machine::new();
+        Self::on(Machine::new(), ttl, settings)
+    }
+
+    pub(crate) fn on(
+        machine: Machine,
+        ttl: Duration,
+        settings: impl FnOnce(Builder) -> Builder,
+    ) -> Self {
         let node = |index| {
             let clock = machine.clone();
             OddNode {

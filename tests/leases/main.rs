@@ -12,6 +12,8 @@
     reason = "tests are free to"
 )]
 
+mod adverse;
+mod crowd;
 mod fixture;
 mod handover;
 mod holds;

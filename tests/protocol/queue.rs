@@ -1,4 +1,4 @@
-//! Who waits for a resource in one process: L1 to L6, each by name, and random schedules beside a plain list.
+//! Who waits for a resource in one process: L1 to L7, each by name, and random schedules beside a plain list.
 //!
 //! Goal: no schedule of arrivals, departures, rounds and hand-overs lets anybody overtake, wedges the line, or leaves
 //! something behind. Method: each step is made on the queue and on a list that does the obvious; after each of them the
@@ -110,6 +110,30 @@ fn l6_what_is_said_of_another_place_changes_nothing() {
 }
 
 #[test]
+fn l7_who_stands_back_is_behind_all_others_and_leaves_from_there() {
+    let (mut queue, first) = asked();
+    assert_eq!(queue.stand_back(first, 7), Err(7), "nobody else is there");
+    let second = queue.stand(1);
+    let moved = queue.stand_back(first, 7).unwrap();
+    assert!(moved > second);
+    assert_eq!(queue.stand_back(first, 8), Err(8), "it does not ask any more");
+    assert_eq!((queue.ahead(first), queue.now_at(first)), (Some(1), moved));
+    // Once more, when it is let in, and the one before it stands back too.
+    assert_eq!(queue.next_to_ask(), Some((second, 1)));
+    let behind = queue.stand_back(second, 1).unwrap();
+    assert_eq!(queue.next_to_ask(), Some((moved, 7)));
+    let again = queue.stand_back(moved, 7).unwrap();
+    assert!(again > behind && queue.now_at(first) == again);
+    assert_eq!(queue.leave(first), Some(7));
+    assert_eq!((queue.leave(first), queue.leave(again)), (None, None));
+    // What is over is forgotten, whoever it was.
+    assert_eq!(queue.next_to_ask(), Some((behind, 1)));
+    assert!(queue.handle_over(behind));
+    assert_eq!(queue.now_at(second), second);
+    assert!(queue.is_idle());
+}
+
+#[test]
 fn whoever_waits_in_vain_is_taken_out_from_wherever_it_is() {
     let (mut queue, _) = asked();
     (0..10).for_each(|number| _ = queue.stand(number));
@@ -145,7 +169,7 @@ fn random_schedules_let_nobody_overtake_and_leave_nobody_behind() {
                     .collect();
                 all.choose(random).copied()
             };
-            match random.random_range(0..10) {
+            match random.random_range(0..11) {
                 0 | 1 => match queue.ask() {
                     Some(place) => {
                         assert!(
@@ -190,6 +214,21 @@ fn random_schedules_let_nobody_overtake_and_leave_nobody_behind() {
                     if let Some((place, _)) = model.station.take() {
                         assert!(queue.handle_over(place));
                         model.gone.push(place);
+                    }
+                }
+                10 => {
+                    if let Some((place, false)) = model.station {
+                        let stands = queue.stand_back(place, step).ok();
+                        assert_eq!(stands.is_some(), !model.waiting.is_empty(), "{seed} {step}");
+                        if let Some(stands) = stands {
+                            model.station = None;
+                            if random.random_bool(0.5) {
+                                assert!(queue.leave(stands).is_some());
+                                model.gone.extend([place, stands]);
+                            } else {
+                                model.waiting.push(stands);
+                            }
+                        }
                     }
                 }
                 8 => {

@@ -51,11 +51,15 @@ impl Met {
         self.error.nodes().and_then(Reports::holder)
     }
 
-    /// As it is told to one who has waited for so long.
-    fn told(&self, waited: Duration) -> AcquireError {
+    /// As it is told to one who has asked for this, and has waited for so long.
+    fn told(&self, asked: &AcquireSpec, waited: Duration) -> AcquireError {
         let mut error = self.error.clone();
-        if let AcquireError::Contended { waited: said, .. } = &mut error {
-            *said = waited;
+        match &mut error {
+            AcquireError::Contended { waited: said, .. } => *said = waited,
+            AcquireError::TooLate { ttl, min_validity, .. } => {
+                (*ttl, *min_validity) = (asked.ttl, asked.min_validity);
+            }
+            _ => {}
         }
         error
     }
@@ -95,6 +99,12 @@ impl Request {
         self.acquisition.turn_deadline().map_or(at, |deadline| at.min(deadline))
     }
 
+    /// When it wants to be looked at in line.
+    pub(in crate::engine) fn at(&self) -> Option<Timestamp> {
+        let deadline = self.acquisition.turn_deadline();
+        [deadline, self.says_at].into_iter().flatten().min()
+    }
+
     /// Whether a round may be begun for it.
     pub(super) fn may_begin(&self, engine: &Engine) -> bool {
         !engine.is_closed() && !self.answer.is_closed()
@@ -105,6 +115,14 @@ impl Request {
         if engine.is_closed() {
             self.give_up(engine, GiveUp::Closed);
         }
+    }
+
+    /// Whether a round that took as long would have been in time for it, which it was not for the head of the line.
+    pub(in crate::engine) fn is_in_time(&self, engine: &Engine, met: &Met) -> bool {
+        let AcquireSpec { ttl, min_validity, .. } = self.asked;
+        let took = met.at.saturating_since(met.lost.begun);
+        let left = ttl.saturating_sub(engine.config.drift().of(ttl)).saturating_sub(took);
+        met.lost.loss == RoundLoss::TooLate && !left.is_zero() && left >= min_validity
     }
 
     /// A round for its resource was lost, its own or that of the head of the line.
@@ -129,7 +147,7 @@ impl Request {
             AcquireError::Crowded { waited, waiting }
         };
         let found = || self.found_held.as_ref().and_then(|met| met.error.nodes()).cloned();
-        let last = || self.last.as_ref().map(|met| met.told(waited));
+        let last = || self.last.as_ref().map(|met| met.told(&self.asked, waited));
         let error = match give_up {
             GiveUp::Closed => AcquireError::Closed,
             GiveUp::LastRound => last().unwrap_or_else(crowded),

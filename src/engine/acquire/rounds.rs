@@ -53,6 +53,14 @@ impl Engine {
                     };
                     let lost = self.stand_in_line(&request, &round, lost, now);
                     match self.lost(&mut request, round, lost, now) {
+                        // Nobody holds it, and those behind may have asked for a longer ttl.
+                        Next::Again { look_until, at } if lost.loss == RoundLoss::TooLate => {
+                            match self.stand_back(request) {
+                                Some(asks) => request = asks,
+                                None => return,
+                            }
+                            (look_until, at)
+                        }
                         Next::Again { look_until, at } => (look_until, at),
                         Next::GiveUp(give_up) => return request.give_up(&self, give_up),
                     }

@@ -11,6 +11,7 @@ use crate::{
     engine::{Engine, footprint::Released, held::Outcomes},
     error::ReleaseError,
     protocol::{FencingToken, LossReason},
+    shield::shielded,
     telemetry::{Caller, metrics},
 };
 
@@ -20,6 +21,40 @@ pub(super) struct Ended {
     pub(super) token: Option<FencingToken>,
     pub(super) caller: Caller,
     pub(super) report: Option<Arc<Outcomes>>,
+}
+
+/// An end under way. Where the clock or a task of the user's runtime puts an end to that by a panic, the keys are left to
+/// expire: nobody would ever give it back, nor let those in who wait here.
+pub(super) struct Ending<'a> {
+    pub(super) grant: &'a Arc<Grant>,
+    pub(super) engine: &'a Arc<Engine>,
+    pub(super) step: Step,
+}
+
+/// How far it has come.
+pub(super) enum Step {
+    /// The tenure with this number still is the current one.
+    Offered(u64),
+    /// It is over, and those who wait here have not been let in.
+    Ended,
+    Done,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        let Self { grant, engine, step } = self;
+        let is_over = match *step {
+            Step::Offered(number) => {
+                grant.end(engine, number, Some(LossReason::LeftToExpire)).is_ok()
+            }
+            Step::Ended => true,
+            Step::Done => false,
+        };
+        if is_over {
+            // It may be a panic that drops it, and a second one would end the process.
+            shielded(|| grant.make_room());
+        }
+    }
 }
 
 impl Grant {
@@ -33,16 +68,21 @@ impl Grant {
         if !engine.is_served() {
             return Err(ReleaseError::RuntimeEnded);
         }
+        let mut ending = Ending { grant: self, engine, step: Step::Offered(number) };
         if self.hand_on(engine, number) {
+            ending.step = Step::Done;
             return Ok(ReleaseAnswer::HandedOn);
         }
         // From before it is out of the list: a shutdown that waits for both finds one of them.
         let _counted = engine.count();
+        ending.step = Step::Done;
         let Ended { released, token, caller, report } = self.end(engine, number, None)?;
+        ending.step = Step::Ended;
         let answer = engine.release(released, Arc::clone(&self.resource), token, caller, report);
+        // Behind the release, which the next round follows on every connection. Before anybody is told, who may ask at
+        // once.
+        drop(ending);
         self.changed.notify_waiters();
-        // Behind the release, which the next round follows on every connection.
-        self.make_room();
         Ok(ReleaseAnswer::Asked(answer))
     }
 
@@ -54,8 +94,8 @@ impl Grant {
         // Its end wakes a shutdown that waits until none is held.
         let _counted = engine.count();
         if self.end(engine, number, Some(LossReason::LeftToExpire)).is_ok() {
-            self.changed.notify_waiters();
             self.make_room();
+            self.changed.notify_waiters();
         }
     }
 

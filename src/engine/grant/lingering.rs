@@ -9,7 +9,10 @@ use std::{mem, sync::Arc, time::Duration};
 
 use futures::future::{join_all, select};
 
-use super::{Current, Grant, HeldTenure, State, Tenure, ending::Ended};
+use super::{
+    Current, Grant, HeldTenure, State, Tenure,
+    ending::{Ended, Ending, Step},
+};
 use crate::{
     engine::{Engine, Line, NodeSlot, Request, resources::ResourceSlot},
     protocol::{Command, Offer, OthersWait, RenewalPolicy, Timestamp, Wanted, turn_of},
@@ -76,10 +79,10 @@ impl Grant {
         self: &Arc<Self>,
         engine: &Arc<Engine>,
         request: Request,
+        keeps_until: Option<Timestamp>,
         now: Timestamp,
     ) -> Option<Request> {
         let asked = &request.asked;
-        let keeps_until = asked.hold_at_least.map(|least| engine.steady().saturating_add(least));
         let others = self.resource.on_nodes().others_wait();
         let resumed = {
             let mut guard = self.state();
@@ -144,18 +147,20 @@ impl Grant {
         let Some(Ended { released, token, caller, report }) = self.end_lingering(engine) else {
             return;
         };
+        let ending = Ending { grant: self, engine, step: Step::Ended };
         let slot = Arc::clone(&self.resource);
         drop(engine.release(released, slot, token, caller, report));
-        self.make_room();
+        drop(ending);
     }
 
     fn end_lingering(&self, engine: &Engine) -> Option<Ended> {
         let number = {
             let state = self.state();
             state.lingers_until?;
+            // Under the lock: what is kept there is what lingers now, and not what another holder has kept since.
+            self.resource.line().forget(self);
             state.current.number
         };
-        self.resource.line().forget(self);
         self.end(engine, number, None).ok()
     }
 }
@@ -178,9 +183,13 @@ impl Engine {
 
     /// The engine is gone: what is kept is released once, by a task that nobody waits for.
     pub(in crate::engine) fn abandon_kept(&mut self) {
+        if !self.is_served() {
+            return;
+        }
+        // Nothing is held up by a lock that somebody else has: it is had for a moment, and no user's code runs under it.
         let kept: Vec<Arc<Grant>> =
-            self.resources.try_all().iter().filter_map(|slot| slot.try_take_kept()).collect();
-        if kept.is_empty() || !self.is_served() {
+            self.resources.all().iter().filter_map(|slot| slot.line().take_kept()).collect();
+        if kept.is_empty() {
             return;
         }
         let nodes: Box<[NodeSlot]> = mem::take(&mut self.nodes);

@@ -4,12 +4,12 @@
 //! ends, in whatever way: its guard is dropped with its request. Heads are started in a loop and not by each other: a
 //! runtime that refuses every task would otherwise end a thousand of them inside each other.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{Line, Pause, Waiter};
 use crate::{
-    engine::{Engine, Grant, Met, resources::ResourceSlot},
-    protocol::{Place, Timestamp, Traffic},
+    engine::{Engine, Grant, Met, Request, renewals::Timed, resources::ResourceSlot},
+    protocol::{Place, RoundLoss, Timestamp, Traffic, Wakeup},
     shield::shielded,
 };
 
@@ -58,12 +58,18 @@ impl Head {
             *first = Pause::UntilFree(next);
             let in_vain = queue.take_out(|waiter| {
                 let request = &mut waiter.request;
+                if request.is_in_time(&self.engine, &met) {
+                    return false;
+                }
                 request.handle_met(&met);
                 waiter.in_vain =
                     request.acquisition.handle_shared_round(met.lost, traffic, next, met.at);
                 waiter.in_vain.is_some()
             });
-            *last = Some(met);
+            // Whether it is too late depends on what was asked for, and says nothing to those who come.
+            if met.lost.loss != RoundLoss::TooLate {
+                *last = Some(met);
+            }
             in_vain
         };
         for waiter in in_vain {
@@ -87,18 +93,60 @@ impl Drop for Head {
             engine.abandon_lines();
             return;
         }
-        {
+        let left = {
             let mut line = slot.line();
             if line.queue.handle_over(*place) {
                 (line.in_round, line.turn) = (false, None);
             }
-        }
+            let is_idle = line.queue.is_idle();
+            if is_idle {
+                // Whoever comes next has not waited, and what was found by now is of no use to it.
+                line.met = None;
+            }
+            is_idle.then(|| slot.on_nodes().leave()).flatten()
+        };
         // It may be dropped by a panic, and a second one would end the process.
-        shielded(|| engine.next_head(slot));
+        shielded(|| {
+            if let Some((client, ticket)) = left {
+                engine.leave_line(slot.name().clone(), client, ticket);
+            }
+            engine.next_head(slot);
+        });
     }
 }
 
 impl Engine {
+    /// A head whose rounds take too long for what it has asked for stands in line again, behind all others: nobody holds
+    /// the resource, and a round may do for them. It is returned where nobody else stands there.
+    pub(in crate::engine) fn stand_back(self: &Arc<Self>, mut request: Request) -> Option<Request> {
+        let Some(head) = request.head.take() else { return Some(request) };
+        let slot = Arc::clone(&head.slot);
+        let wakeup = {
+            let mut line = slot.line();
+            let at = request.at();
+            let waiter = Box::new(Waiter { request, timer: None, shares: false, in_vain: None });
+            match line.queue.stand_back(head.place, waiter) {
+                Ok(place) => at.map_or(Wakeup::Silent, |at| {
+                    let timed = Timed::Waiter(Arc::downgrade(&slot), place);
+                    let (key, wakeup) = self.schedule(timed, None, at, Duration::ZERO);
+                    if let Some(waiter) = line.queue.get_mut(place) {
+                        waiter.timer = Some(key);
+                    }
+                    wakeup
+                }),
+                Err(waiter) => {
+                    let Waiter { mut request, .. } = *waiter;
+                    request.head = Some(head);
+                    return Some(request);
+                }
+            }
+        };
+        // Without the lock, as the head is dropped: that lets in who is next.
+        self.wake(wakeup);
+        drop(head);
+        None
+    }
+
     /// Starts who is next to ask the nodes for this resource, if anybody is.
     pub(in crate::engine) fn next_head(self: &Arc<Self>, slot: &Arc<ResourceSlot>) {
         let mut starting = Starting { slot, ended: true };

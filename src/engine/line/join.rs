@@ -36,8 +36,12 @@ impl Engine {
         mut request: Request,
         now: Timestamp,
     ) -> Option<Standing> {
+        // Read before anything is taken: it is code of the user's, which may panic.
+        let least = request.asked.hold_at_least;
+        let keeps_until = least.map(|least| self.steady().saturating_add(least));
+        let mut over = None;
         loop {
-            match self.joined(slot, request, now) {
+            match self.joined(slot, request, over.as_ref(), now) {
                 Joined::Asks(place, mut asks) => {
                     asks.head = Some(Head::new(self, slot, place));
                     asks.ask(self, now);
@@ -48,18 +52,20 @@ impl Engine {
                     self.wake(wakeup);
                     return Some(self.standing(slot, place));
                 }
-                Joined::Takes(grant, taking) => match grant.resume(self, taking, now) {
-                    None => return None,
-                    // It would not do, and has been given back.
-                    Some(asks) => request = asks,
-                },
+                Joined::Takes(grant, taking) => {
+                    match grant.resume(self, taking, keeps_until, now) {
+                        None => return None,
+                        // It would not do, and has been given back.
+                        Some(asks) => request = asks,
+                    }
+                }
                 Joined::Held(grant, refused) => {
                     if let Ok(left) = grant.left() {
                         refused.held_here(self, grant.owner(), left);
                         return None;
                     }
-                    // Its time is up, which has just been told: somebody may ask.
-                    request = refused;
+                    // Its time is up: somebody may ask, or may in a moment, where this is called by whoever ends it.
+                    (request, over) = (refused, Some(grant));
                 }
                 Joined::Known(met, mut refused) => {
                     refused.handle_met(&met);
@@ -79,8 +85,10 @@ impl Engine {
         self: &Arc<Self>,
         slot: &Arc<ResourceSlot>,
         mut request: Request,
+        over: Option<&Arc<Grant>>,
         now: Timestamp,
     ) -> Joined {
+        let is_over = |grant: &Arc<Grant>| over.is_some_and(|over| Arc::ptr_eq(over, grant));
         let mut line = slot.line();
         // Asked under the lock: whoever closes looks through the lines afterwards.
         if self.is_closed() {
@@ -95,7 +103,7 @@ impl Engine {
             return Joined::Takes(kept, request);
         }
         let is_single = request.asked.wait_policy == WaitPolicy::OneRound;
-        if is_single && let Some(grant) = held_here(&line) {
+        if is_single && let Some(grant) = held_here(&line).filter(|grant| !is_over(grant)) {
             return Joined::Held(grant, request);
         }
         if let Some(met) = &line.met {

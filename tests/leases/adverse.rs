@@ -1,0 +1,292 @@
+//! Goal: what runs in the middle of a release, a hand-over or a loss, and what comes to a bad end there, keeps nobody
+//! who waits from being served, and no lease from being seen to.
+//!
+//! Method: virtual time; wakers and a runtime that do something inside the call that is tested.
+
+use std::{
+    fmt,
+    future::IntoFuture,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use quorlock::{
+    AcquireError, AcquireFuture, Lease,
+    protocol::Timestamp,
+    runtime::{Runtime, Task},
+};
+
+use crate::{
+    fixture::{Fixture, MS, Machine, SECOND, watched},
+    hostile::{Hostile, wait},
+    line::{got, poll, waiter},
+};
+
+const TTL: Duration = Duration::from_secs(10);
+
+fn world() -> Fixture {
+    let world = Fixture::new(TTL);
+    world.keep_lines();
+    world
+}
+
+/// A waker that tries to acquire, and keeps what it gets.
+fn trying(world: &Fixture) -> (Arc<Hostile<impl Fn() + Send + Sync + 'static>>, Tries) {
+    let (redlock, tries) = (world.redlock.clone(), Tries::default());
+    let kept = Arc::clone(&tries);
+    let waker = Hostile::new(move || {
+        let mut future = redlock.try_acquire("r").into_future();
+        let _ = poll(&mut future);
+        kept.lock().unwrap().push(future);
+    });
+    (waker, tries)
+}
+
+type Tries = Arc<Mutex<Vec<AcquireFuture>>>;
+
+#[test]
+fn whoever_learns_that_a_lease_is_over_may_ask_for_the_next_there_and_then() {
+    watched(|| {
+        for way in ["released", "left to expire", "lost", "found lost"] {
+            let world = world();
+            let lease = world.request(world.redlock.acquire("r").without_renewal());
+            let (waker, tries) = trying(&world);
+            let _waiting = wait(lease.signal(), &waker);
+            let lease = match way {
+                "released" => {
+                    drop(lease);
+                    None
+                }
+                "left to expire" => {
+                    lease.let_expire();
+                    None
+                }
+                "lost" => Some(lease),
+                _ => {
+                    world.machine.suspend(2 * TTL);
+                    assert!(lease.check().is_err());
+                    Some(lease)
+                }
+            };
+            world.pass(2 * TTL);
+            assert_eq!(waker.woken(), 1, "{way}");
+            let mut tries = tries.lock().unwrap();
+            let answer = poll(&mut tries[0]);
+            assert!(answer.is_ready(), "{way}");
+            drop((answer, lease));
+            drop(std::mem::take(&mut *tries));
+            drop(world.acquire("r"));
+        }
+    });
+}
+
+/// The keys may be left to expire then, but nobody's lease goes on, and those in line are served.
+#[test]
+fn a_clock_that_panics_anywhere_in_a_release_keeps_nobody_waiting_behind_it() {
+    watched(|| {
+        for linger in [Duration::ZERO, 5 * SECOND] {
+            for nth in 1.. {
+                let world = Fixture::with(TTL, |builder| builder.linger(linger));
+                world.keep_lines();
+                let lease = world.acquire("r");
+                // Three of them in line, which a single release cannot serve.
+                let mut next: Vec<AcquireFuture> =
+                    (0..3).map(|_| waiter(&world, 600 * SECOND)).collect();
+                let panicked = world.machine.with_a_panic(nth, || {
+                    let _ = catch_unwind(AssertUnwindSafe(|| drop(lease)));
+                });
+                let mut ended = 0;
+                for next in &mut next {
+                    world.pass(3 * TTL);
+                    match got(next) {
+                        Ok(lease) => drop(lease),
+                        // It was the one that was about to begin.
+                        Err(AcquireError::RuntimeEnded) => ended += 1,
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+                assert!(ended <= usize::from(panicked), "{nth}");
+                if !panicked {
+                    break;
+                }
+            }
+        }
+    });
+}
+
+/// One whose time is up in line is told so among the timers of all leases.
+#[test]
+fn a_clock_that_panics_where_a_wait_ends_costs_no_lease_its_renewals() {
+    for nth in 1.. {
+        let world = world();
+        let held = world.acquire("r");
+        // Renewed with what is due a little before.
+        let mut late = waiter(&world, 3200 * MS);
+        let mut more = waiter(&world, 3200 * MS);
+        world.pass(3195 * MS);
+        let panicked = world.machine.pass_with_a_panic(nth, 200 * MS);
+        world.pass(2 * TTL);
+        held.check().unwrap_or_else(|lost| panic!("{nth}: {lost}"));
+        assert!(poll(&mut late).is_ready() && poll(&mut more).is_ready(), "{nth}");
+        if !panicked {
+            assert!(nth > 3);
+            break;
+        }
+    }
+}
+
+#[test]
+fn whoever_is_handed_a_lease_behind_one_that_has_used_up_its_time_is_renewed() {
+    let world = world();
+    let asks = || world.redlock.acquire("r").max_hold(9 * SECOND).wait(60 * SECOND);
+    let first = world.request(asks());
+    let [mut second, mut third] = [(); 2].map(|()| asks().into_future());
+    assert!(poll(&mut second).is_pending() && poll(&mut third).is_pending());
+    drop(first);
+    world.pass(5 * MS);
+    let second = got(&mut second).unwrap();
+    // Extended at 3.3 and at 6.6 s, and at 9.9 s not any more.
+    world.pass(11 * SECOND);
+    let owner = second.owner();
+    drop(second);
+    let third = got(&mut third).unwrap();
+    assert_eq!(third.owner(), owner, "it is handed on");
+    world.pass(8 * SECOND);
+    third.check().unwrap();
+}
+
+/// The simulation's runtime, which does something when it is asked whether it serves.
+struct Hooked {
+    machine: Machine,
+    hook: Arc<Mutex<Hook>>,
+}
+
+type Hook = Option<(Timestamp, Box<dyn FnOnce() + Send>)>;
+
+impl Runtime for Hooked {
+    fn now(&self) -> Timestamp {
+        self.machine.now()
+    }
+
+    fn wall_us(&self) -> u64 {
+        self.machine.wall_us()
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> Task {
+        self.machine.sleep_until(at)
+    }
+
+    fn spawn(&self, task: Task) {
+        self.machine.spawn(task);
+    }
+
+    fn serves(&self) -> bool {
+        let now = self.machine.now();
+        let due = self.hook.lock().unwrap().take_if(|(at, _)| now >= *at);
+        if let Some((_, act)) = due {
+            act();
+        }
+        true
+    }
+
+    fn random(&self) -> [u8; 16] {
+        self.machine.random()
+    }
+}
+
+impl fmt::Debug for Hooked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hooked").finish_non_exhaustive()
+    }
+}
+
+/// Between the timer that finds that it has been kept for long enough, and what gives it back.
+#[test]
+fn what_is_taken_at_the_moment_that_it_is_given_back_is_renewed_and_lost_as_ever() {
+    let linger = 2 * SECOND;
+    let hook: Arc<Mutex<Hook>> = Arc::default();
+    let world = {
+        let hook = Arc::clone(&hook);
+        let machine = Machine::new();
+        Fixture::on(machine.clone(), TTL, |builder| {
+            builder.linger(linger).runtime(Arc::new(Hooked { machine, hook }))
+        })
+    };
+    world.keep_lines();
+    let lease = world.acquire("r");
+    let (owner, released_at) = (lease.owner(), world.machine.now());
+    drop(lease);
+    let taken: Arc<Mutex<Option<Lease>>> = Arc::default();
+    let act = {
+        let (redlock, taken) = (world.redlock.clone(), Arc::clone(&taken));
+        move || {
+            let mut future = redlock.try_acquire("r").into_future();
+            *taken.lock().unwrap() = Some(got(&mut future).unwrap());
+        }
+    };
+    *hook.lock().unwrap() = Some((released_at.saturating_add(linger), Box::new(act)));
+    world.pass(linger + 10 * MS);
+    let lease = taken.lock().unwrap().take().unwrap();
+    assert_eq!(lease.owner(), owner);
+    world.pass(3 * TTL);
+    lease.check().unwrap();
+    let signal = lease.signal();
+    let (waker, _tries) = trying(&world);
+    let _waiting = wait(signal, &waker);
+    world.nodes.iter().for_each(|node| node.delete("r"));
+    world.pass(TTL);
+    assert_eq!(waker.woken(), 1, "it is told of the loss");
+}
+
+/// The place of a process in the lines on the nodes is over when nobody waits in it any more, though somebody still looks
+/// at a lease of before.
+#[test]
+fn whoever_comes_again_stands_behind_those_who_have_come_meanwhile() {
+    let world = world();
+    let earlier = world.acquire("r");
+    let _looked_at = earlier.signal();
+    drop(earlier);
+    let [holds, waits] = [(); 2].map(|()| world.other_process(|builder| builder));
+    let held = world.request(holds.acquire("r"));
+    // It stands in line, and its time is up.
+    let mut short = waiter(&world, 50 * MS);
+    world.pass(100 * MS);
+    assert!(got(&mut short).is_err());
+    let mut first = waits.acquire("r").wait(60 * SECOND).into_future();
+    assert!(poll(&mut first).is_pending());
+    world.pass(100 * MS);
+    let mut second = waiter(&world, 60 * SECOND);
+    world.pass(100 * MS);
+    drop(held);
+    world.pass(100 * MS);
+    assert!(poll(&mut second).is_pending(), "it has overtaken the other");
+    drop(got(&mut first).unwrap());
+    world.pass(100 * MS);
+    drop(got(&mut second).unwrap());
+}
+
+/// What a head's round has found counts for those behind it where it would for a round of their own.
+#[test]
+fn a_round_that_was_too_late_for_the_heads_ttl_is_no_answer_to_those_with_a_longer_one() {
+    let world = world();
+    world.nodes.iter().for_each(|node| node.hang());
+    let mut short = world
+        .redlock
+        .acquire("r")
+        .ttl(20 * MS)
+        .min_validity(15 * MS)
+        .wait(60 * SECOND)
+        .into_future();
+    assert!(poll(&mut short).is_pending());
+    world.pass(MS);
+    let mut long = world.redlock.try_acquire("r").into_future();
+    assert!(poll(&mut long).is_pending());
+    world.pass(9 * MS);
+    world.nodes.iter().for_each(|node| node.resume());
+    world.pass(500 * MS);
+    // The first has asked once more by then, and holds it.
+    let error = got(&mut long).unwrap_err();
+    let owner = got(&mut short).unwrap().owner();
+    assert_eq!(error.nodes().unwrap().held_here(), Some(owner), "{error}");
+}
