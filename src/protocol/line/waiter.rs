@@ -40,8 +40,15 @@ const GRACE: Duration = Duration::from_millis(2);
 /// The shortest time after which one who has heard nothing asks again. The longest is half as much more.
 const POLL: Duration = Duration::from_secs(1);
 
-/// How often the pause after wake-ups in vain is doubled.
-const VAIN: u32 = 3;
+/// How often the pause after wake-ups in vain is doubled. It begins with a quarter of a grace, so that the second in the
+/// line, who waits for a whole one, does not come before the first.
+const VAIN: u32 = 6;
+
+/// Wake-ups in vain that are longer ago than this many graces do not count.
+const LONG_AGO: u32 = 50;
+
+/// Those who come so many places behind the first and find the resource free wait no longer than the last of them.
+const PATIENT: u32 = 3;
 
 /// How often the pause is doubled after rounds that found neither a holder nor another first.
 const UNCLEAR: u32 = 5;
@@ -87,12 +94,21 @@ enum Answer {
     Failed,
 }
 
+impl Answer {
+    const fn is_free(&self) -> bool {
+        matches!(self, Self::Granted | Self::Behind(_))
+    }
+}
+
 /// The first in the line, who has not come yet.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 struct First {
     client: ClientId,
     /// Since when it is known to be the first before a free key.
     since: Timestamp,
+    /// By what nodes have told, and not by what they have answered. That is news of a key that has just become free: the
+    /// same one may have been the first long before, and somebody else have had the key meanwhile.
+    is_told: bool,
 }
 
 /// One client that waits in the lines on the nodes for one resource, from its first round to its grant.
@@ -113,8 +129,8 @@ pub struct Waiter {
     random: u8,
     /// The last round was begun by wake-ups.
     awakened: bool,
-    /// How many such rounds were lost.
-    in_vain: u32,
+    /// How many such rounds were lost in a short time, and when the last of them was.
+    in_vain: (u32, Timestamp),
     /// How many rounds in a row have found neither a holder nor another first, before the last one.
     unclear: u32,
     /// The first before that.
@@ -142,7 +158,7 @@ impl Waiter {
             round_trip: None,
             random: 0,
             awakened: false,
-            in_vain: 0,
+            in_vain: (0, Timestamp::ORIGIN),
             unclear: 0,
             before: None,
             earliest: Timestamp::ORIGIN,
@@ -213,8 +229,11 @@ impl Waiter {
         let seen_by = ranks.len().min(self.quorum.needed());
         self.rank = seen_by.checked_sub(1).and_then(|index| ranks.get(index).copied());
         if self.awakened {
-            self.earliest = now.saturating_add(self.doubled(self.in_vain.min(VAIN)));
-            self.in_vain = self.in_vain.saturating_add(1);
+            let (before, last) = self.in_vain;
+            let is_new = now.saturating_since(last) > self.grace().saturating_mul(LONG_AGO);
+            let times = if is_new { 0 } else { before };
+            self.earliest = now.saturating_add(self.doubled(times.min(VAIN)) / 4);
+            self.in_vain = (times.saturating_add(1), now);
         }
         self.lost_at = Some(now);
         self.unclear = self.unclear.saturating_add(1);
@@ -275,6 +294,11 @@ impl Waiter {
         self.ticket
     }
 
+    /// Whether its last round was begun by the wake-ups of a quorum.
+    pub const fn is_awakened(&self) -> bool {
+        self.awakened
+    }
+
     /// Whether it stands in the line.
     pub const fn is_standing(&self) -> bool {
         self.ticket.is_some()
@@ -331,14 +355,17 @@ impl Waiter {
                 Answer::Behind(head) => Some(head),
                 _ => None,
             });
-            let first = most_named(heads);
-            self.first = self.keep_first(first, now);
+            // Where a node says that it is held, it may just have been granted.
+            let is_free = self.count(|answer| matches!(answer, Answer::Held { .. })) == 0
+                || self.count(Answer::is_free) >= self.quorum.needed();
+            let first = most_named(heads).filter(|_| is_free);
+            self.first = self.keep_first(first, false, now);
             if first.is_some() && first != self.before {
                 self.unclear = 1;
             }
             self.before = first.or(self.before);
             let times = self.unclear.saturating_sub(1).min(UNCLEAR);
-            let soon = self.doubled(times).saturating_mul(place.max(1));
+            let soon = self.doubled(times).saturating_mul(place.clamp(1, PATIENT));
             lost_at.saturating_add(spread(soon, self.random).min(poll))
         };
         self.heed(now);
@@ -355,7 +382,7 @@ impl Waiter {
                 Some(LineHint::StandBy { head }) => Some(head),
                 _ => None,
             });
-            self.first = self.keep_first(most_named(heads), now);
+            self.first = self.keep_first(most_named(heads), true, now);
             let since = self.first.map_or(now, |first| first.since);
             since.saturating_add(self.grace())
         } else {
@@ -374,10 +401,10 @@ impl Waiter {
     }
 
     /// The first in the line, who is waited for since it was known to be that.
-    fn keep_first(&self, client: Option<ClientId>, now: Timestamp) -> Option<First> {
+    fn keep_first(&self, client: Option<ClientId>, is_told: bool, now: Timestamp) -> Option<First> {
         let client = client?;
-        let before = self.first.filter(|first| first.client == client);
-        Some(before.unwrap_or(First { client, since: now }))
+        let before = self.first.filter(|first| (first.client, first.is_told) == (client, is_told));
+        Some(before.unwrap_or(First { client, since: now, is_told }))
     }
 
     /// Whether one holder has the key on a quorum, or wherever a node has answered.
@@ -386,8 +413,7 @@ impl Waiter {
             Answer::Held { holder, .. } => Some(holder),
             _ => None,
         });
-        let free = |node: &&NodeView| matches!(node.answer, Answer::Granted | Answer::Behind(_));
-        let is_free_nowhere = !self.nodes.iter().any(|node| free(&node));
+        let is_free_nowhere = self.count(Answer::is_free) == 0;
         let Some(one) = holders.clone().next() else { return false };
         let most = holders
             .clone()
@@ -408,7 +434,7 @@ impl Waiter {
             })
             .collect();
         ends.sort_unstable();
-        let unknown = self.nodes.iter().filter(|node| node.answer == Answer::None).count();
+        let unknown = self.count(|answer| *answer == Answer::None);
         if ends.len() + unknown < self.quorum.needed() {
             return None;
         }
@@ -421,6 +447,10 @@ impl Waiter {
         let tells =
             |node: &&NodeView| node.has_line != Some(false) && node.answer != Answer::Failed;
         self.nodes.iter().filter(tells).count() >= self.quorum.needed()
+    }
+
+    fn count(&self, what: impl Fn(&Answer) -> bool) -> usize {
+        self.nodes.iter().filter(|node| what(&node.answer)).count()
     }
 
     fn told(&self, what: impl Fn(LineHint) -> bool) -> usize {
