@@ -1,0 +1,37 @@
+//! Many clients that wait for one resource, in virtual time: the machines of the core as they are, with nodes, a network,
+//! clocks and processes that fail.
+//!
+//! Goal: whatever the lines on the nodes say, there is one valid holder at most, and its token is larger than those
+//! before (safety); everybody who waits gets the resource, and a failure costs what was promised (liveness); nobody is
+//! overtaken by one who came later, but after a failure (order). Method: `Round`, `Acquisition`, `Waiter` and `NodeLine`
+//! of production as events come, one seed for each run. Faults that are planted must be found by the same checks. What is
+//! measured is printed beside `figures::MODEL`, the same line written down a second time in another language.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "tests are free to"
+)]
+
+mod checker;
+mod client;
+mod faults;
+mod figures;
+mod liveness;
+mod network;
+mod node;
+mod order;
+mod planted;
+mod safety;
+mod setup;
+mod world;
+
+/// How many seeds each kind of run is tried with.
+fn seeds(quick: u64) -> std::ops::Range<u64> {
+    let set = std::env::var("QUORLOCK_LINE_SEEDS").ok();
+    0..set.map_or(quick, |seeds| seeds.parse().expect("a number of seeds"))
+}
