@@ -47,6 +47,9 @@ struct Known {
 /// What a lost round has shown.
 pub(super) struct Lost<'a> {
     pub(super) outcomes: &'a [NodeOutcome],
+    /// The nodes' clocks in microseconds, as far as they are known: a client whose ticket rested on those alone that have
+    /// answered first would come before others, or after them, by as much as the clocks are apart.
+    pub(super) clocks: &'a [Option<u64>],
     pub(super) round_trip: Option<Duration>,
     pub(super) random: u8,
     pub(super) now: Timestamp,
@@ -96,7 +99,8 @@ impl OnNodes {
             };
             Some((NodeId::new(index), answer))
         });
-        let next = waiter.handle_lost_round(answers, &[], lost.round_trip, lost.random, lost.now);
+        let next =
+            waiter.handle_lost_round(answers, lost.clocks, lost.round_trip, lost.random, lost.now);
         if next.is_none() {
             known.waiter = None;
         }

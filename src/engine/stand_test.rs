@@ -70,6 +70,7 @@ impl World {
         let outcomes = [denied(9), denied(1), denied(5)];
         self.on_nodes.handle_lost(&Lost {
             outcomes: &outcomes,
+            clocks: &[],
             round_trip: None,
             random: 0,
             now: self.clock.now(),

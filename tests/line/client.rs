@@ -5,7 +5,8 @@ use std::time::Duration;
 use quorlock::protocol::Backoff;
 use quorlock::protocol::{
     Acquisition, ClientId, Denial, LineAnswer, LostRound, Next, NodeId, Owner, Quorum, Resource,
-    Round, RoundSpec, RttEstimator, Stand, Timestamp, Traffic, WaitPolicy, WaitSettings, Waiter,
+    Round, RoundLoss, RoundSpec, RttEstimator, Stand, Timestamp, Traffic, WaitPolicy, WaitSettings,
+    Waiter,
 };
 
 use super::network::Link;
@@ -160,8 +161,10 @@ impl Client {
             said.filter_map(|(node, said)| Some((NodeId::new(node), said.as_ref()?.for_line())));
         let lost = LostRound::of(&asked.round, stamp(asked.begun), false).unwrap();
         let waiter = self.waiter.as_mut().unwrap();
-        let in_line = waiter.handle_lost_round(said, &clocks, trip, random, stamp(now));
-        self.limit = in_line.filter(|_| lines);
+        // As the engine does: what was lost by too few answers has nothing to do with the line.
+        let is_contended = lost.loss == RoundLoss::Contended;
+        let mut stand = || waiter.handle_lost_round(said, &clocks, trip, random, stamp(now));
+        self.limit = if is_contended && lines { stand() } else { None };
         let lost = lost.in_line(self.limit);
         let acquisition = self.acquisition.as_mut().unwrap();
         let next =

@@ -68,6 +68,10 @@ pub(crate) struct Setup {
     pub(crate) lines: bool,
     /// Clients stand in the line from their first round on.
     pub(crate) at_once: bool,
+    /// Clients know the clocks of nodes that have not answered, from before.
+    pub(crate) knows_clocks: bool,
+    /// They look at answers that come after a round is lost.
+    pub(crate) hears_late: bool,
     /// The lifetime of a lease, which nobody extends.
     pub(crate) ttl: Duration,
 }
@@ -101,6 +105,8 @@ impl Setup {
             bug: Bug::None,
             lines: true,
             at_once: false,
+            knows_clocks: true,
+            hears_late: true,
             ttl: Duration::from_millis(500),
         }
     }

@@ -11,7 +11,7 @@ use super::{
     checker::Checker,
     client::{After, Asked, Client, Doing, NODE_TIMEOUT, Said, stamp},
     figures::Figures,
-    network::{Agenda, Event, Fault, Who},
+    network::{Agenda, Event, Who},
     node::{Around, Node},
     setup::{Bug, HOLD, Setup},
 };
@@ -335,7 +335,8 @@ impl World {
         let after = asked.round.verdict();
         if is_first_answer {
             asked.answers[node] = Some(said.clone());
-            if is_last && before == Verdict::Lost && client.doing == Doing::Waiting {
+            let is_late = is_last && before == Verdict::Lost && client.doing == Doing::Waiting;
+            if is_late && self.setup.hears_late {
                 let waiter = client.waiter.as_mut().unwrap();
                 waiter.handle_late_answer(NodeId::new(node), said.for_line(), stamp(now));
             }
@@ -423,6 +424,9 @@ impl World {
             if answers.iter().filter(in_line).count() > client.links.len() / 2 {
                 self.checker.stands(who, now);
             }
+        }
+        if !self.setup.knows_clocks {
+            client.clocks.fill(None);
         }
         match client.lost(lines, random, now) {
             After::Waits => self.plan(who),

@@ -304,6 +304,17 @@ fn l4_a_connection_that_was_lost_or_is_back_makes_it_ask_soon() {
 }
 
 #[test]
+fn l4_a_round_that_was_lost_for_another_reason_is_not_followed_by_one_at_once() {
+    let mut world = World::waiting();
+    world.told([0, 1, 2], LineHint::Next, 3);
+    world.0.begin_round(at(3));
+    // Nobody says that it was lost, since no node has answered.
+    assert_eq!(world.0.next_round(at(200)), at(1_200));
+    world.told([0, 1, 2], LineHint::Next, 300);
+    assert_eq!(world.0.next_round(at(301)), at(300));
+}
+
+#[test]
 fn l5_wake_ups_in_vain_are_followed_ever_later() {
     let mut world = World::waiting();
     let mut millis = 100;

@@ -10,7 +10,7 @@ use futures::future::{Either, select};
 use super::Request;
 use crate::{
     engine::{
-        Engine,
+        Engine, NodeSlot,
         fanout::{Fanout, Progress},
         round::AcquireRound,
         stand::Lost,
@@ -35,7 +35,11 @@ impl Engine {
         }
         let [random, ..] = self.runtime.random();
         let round_trip = self.round_trip.round_trip();
-        let shown = Lost { outcomes: round.outcomes(), round_trip, random, now };
+        let steady = self.steady();
+        let clock = |slot: &NodeSlot| slot.node.clock().and_then(|clock| clock.at(steady));
+        let clocks: Vec<Option<u64>> = self.nodes.iter().map(clock).collect();
+        let outcomes = round.outcomes();
+        let shown = Lost { outcomes, clocks: &clocks, round_trip, random, now };
         lost.in_line(request.resource.on_nodes().handle_lost(&shown))
     }
 

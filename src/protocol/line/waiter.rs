@@ -281,12 +281,11 @@ impl Waiter {
         self.call(now.saturating_add(spread(self.grace(), random)));
     }
 
-    /// When the next round begins: now, where one is under way.
+    /// When the next round begins. Where the last one was not lost, or for a reason that has nothing to do with the line,
+    /// it is not for the line to say: that is long after now, unless something is told.
     pub fn next_round(&self, now: Timestamp) -> Timestamp {
-        if self.lost_at.is_none() {
-            return now;
-        }
-        self.called.map_or(self.limit, |called| self.limit.min(called.max(self.earliest)))
+        let limit = if self.lost_at.is_some() { self.limit } else { now.saturating_add(POLL) };
+        self.called.map_or(limit, |called| limit.min(called.max(self.earliest)))
     }
 
     /// With what it stands in the line, where it does.
