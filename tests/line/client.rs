@@ -74,6 +74,8 @@ pub(crate) struct Client {
     pub(crate) waiter: Option<Waiter>,
     /// When its next round begins: at this time, where no line says when.
     pub(crate) pause: Option<Timestamp>,
+    /// When it looks next whether its round is due.
+    pub(crate) looks: Option<Duration>,
     /// What the line has said, before anything was told.
     pub(crate) limit: Option<Timestamp>,
     /// Releases that no node has answered, to be sent again.
@@ -110,6 +112,7 @@ impl Client {
             acquisition: None,
             waiter: None,
             pause: None,
+            looks: None,
             limit: None,
             unreleased: Vec::new(),
             wants_since: Duration::ZERO,

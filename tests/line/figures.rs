@@ -118,10 +118,8 @@ fn they_are_those_of_the_model() {
         }
     };
     for (clients, name, model) in MODEL {
-        let setup = Setup::new(clients, 1).with(named(name)).lasting(Duration::from_secs(5));
+        let setup = Setup::new(clients, 1).with(named(name)).lasting(Duration::from_secs(2));
         println!("{clients:2} {name:7} model: {}", Row(model));
-        let at_once = run(Setup { at_once: true, ..setup }).figures;
-        println!("{clients:2} {name:7} at once: {at_once}");
         let ours = run(setup).figures;
         println!("{clients:2} {name:7} line: {ours}");
         let [rate, wait, jain, half, ..] = ours.all();

@@ -10,7 +10,7 @@ use quorlock::protocol::{
 };
 use rand::{Rng, rngs::StdRng, seq::IteratorRandom};
 
-use super::setup::Bug;
+use super::{client::Client, setup::Bug};
 
 pub(crate) struct Node {
     key: Option<(Owner, Timestamp)>,
@@ -30,7 +30,7 @@ pub(crate) struct Node {
 /// What a node can be asked with, beside the command.
 pub(crate) struct Around<'a> {
     pub(crate) hears: &'a dyn Fn(ClientId) -> bool,
-    pub(crate) clients: &'a [ClientId],
+    pub(crate) clients: &'a [Client],
     pub(crate) now: Duration,
     pub(crate) rng: &'a mut StdRng,
 }
@@ -100,6 +100,10 @@ impl Node {
                 Some(_) => Reply::Denied(Denial::default()),
                 None => Reply::Denied(Denial::gone()),
             },
+            Command::Leave { client, ticket, .. } => {
+                self.line.leave(*client, *ticket, self.key.is_none(), now, &mut news);
+                Reply::Granted(None)
+            }
             other => panic!("nobody sends {other:?}"),
         };
         let mut told = news.into_told();
@@ -141,7 +145,7 @@ impl Node {
             entered.first = None;
         }
         if is_free && around.rng.random_bool(self.lie) {
-            let anybody = around.clients.iter().copied().choose(around.rng);
+            let anybody = around.clients.iter().map(|client| client.id).choose(around.rng);
             entered.first = anybody.filter(|_| around.rng.random_bool(0.5));
         }
         let is_first = stand.is_some() && self.line.waiting().next() == stand.map(|s| s.client);

@@ -1,9 +1,10 @@
 //! The world: clients, nodes, what is under way between them, and what goes wrong.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use quorlock::protocol::{
-    ClientId, Command, Failure, LineHint, NodeId, Owner, Reply, Round, Stand, Verdict, WaitPolicy,
+    ClientId, Command, Failure, LineHint, NodeId, Owner, Reply, Resource, Round, Stand, Verdict,
+    WaitPolicy,
 };
 use rand::{Rng, RngCore, SeedableRng, rngs::StdRng, seq::IteratorRandom};
 
@@ -27,6 +28,7 @@ pub(crate) struct World {
     pub(super) agenda: Agenda,
     pub(super) nodes: Vec<Node>,
     pub(super) clients: Vec<Client>,
+    by_name: HashMap<ClientId, Who>,
     /// When the resource was given back last, where nobody has had it since.
     freed: Option<Duration>,
     pub(crate) checker: Checker,
@@ -97,6 +99,7 @@ impl World {
             agenda: Agenda::default(),
             nodes,
             clients: Vec::new(),
+            by_name: HashMap::new(),
             freed: None,
             checker: Checker::default(),
             figures,
@@ -124,6 +127,7 @@ impl World {
         {
             *clock = Some(i128::from(node.clock_us(self.now)) - self.now.as_micros() as i128);
         }
+        self.by_name.insert(client.id, who);
         self.clients.push(client);
         self.figures.grants.insert(who, 0);
         self.agenda.put(self.now + after, Event::Wants { who });
@@ -235,7 +239,7 @@ impl World {
             client.unreleased.push((node, owner));
         }
         if !(link.is_up && self.nodes[node].is_up) {
-            if !is_release {
+            if !is_release && !matches!(command, Command::Leave { .. }) {
                 let (life, reply) = (link.life, Err(Failure::NOT_SENT));
                 self.agenda.put(self.now, Event::Answered { who, node, life, owner, reply });
             }
@@ -251,20 +255,20 @@ impl World {
             return;
         }
         self.figures.commands += 1;
-        let clients = &self.clients;
-        let index = |id: ClientId| clients.iter().position(|client| client.id == id);
+        let (clients, by_name) = (&self.clients, &self.by_name);
+        let index = |id: ClientId| by_name.get(&id).copied();
         let hears = |id: ClientId| {
             index(id).is_some_and(|who| clients[who].alive && clients[who].links[node].is_up)
         };
-        let waiting: Vec<ClientId> =
-            clients.iter().rev().take(64).filter(|client| client.alive).map(|c| c.id).collect();
-        let mut around =
-            Around { hears: &hears, clients: &waiting, now: self.now, rng: &mut self.rng };
+        let mut around = Around { hears: &hears, clients, now: self.now, rng: &mut self.rng };
         let (reply, told) = self.nodes[node].execute(command, &mut around);
         let told: Vec<(Who, LineHint)> =
             told.into_iter().filter_map(|(id, hint)| Some((index(id)?, hint))).collect();
         for (whom, hint) in told {
             self.tell(whom, node, hint);
+        }
+        if matches!(command, Command::Leave { .. }) {
+            return;
         }
         let link = &mut self.clients[who].links[node];
         let at = link.answers(self.now, &mut self.rng);
@@ -430,26 +434,19 @@ impl World {
         }
         match client.lost(lines, random, now) {
             After::Waits => self.plan(who),
-            After::GaveUp => {
-                client.doing = Doing::Nothing;
-                (client.waiter, client.pause, client.limit) = (None, None, None);
-                self.figures.gave_up += 1;
-                self.checker.leaves(who);
-                let soon = self.random_time(Duration::from_millis(20));
-                self.agenda.put(now + soon, Event::Wants { who });
-            }
+            After::GaveUp => self.gives_up(who),
         }
     }
 
     /// Looks again when its next round is due.
     pub(super) fn plan(&mut self, who: Who) {
         let polls = self.setup.bug != Bug::WakesTheWrongAndNobodyPolls;
-        let client = &self.clients[who];
-        if client.doing != Doing::Waiting {
-            return;
-        }
-        if let Some(at) = client.next_round(polls, self.now) {
-            self.agenda.put(at.max(self.now), Event::Looks { who });
+        let client = &mut self.clients[who];
+        let next = client.next_round(polls, self.now).filter(|_| client.doing == Doing::Waiting);
+        // One that is planned already is not planned again.
+        if let Some(at) = next.map(|at| at.max(self.now)).filter(|at| client.looks != Some(*at)) {
+            client.looks = Some(at);
+            self.agenda.put(at, Event::Looks { who });
         }
     }
 
@@ -457,20 +454,35 @@ impl World {
         let polls = self.setup.bug != Bug::WakesTheWrongAndNobodyPolls;
         let now = self.now;
         let client = &mut self.clients[who];
+        client.looks = None;
         let is_due = client.next_round(polls, now).is_some_and(|at| at <= now);
         if client.doing != Doing::Waiting || !is_due {
-            return;
-        }
-        if client.acquisition.as_ref().unwrap().may_begin(stamp(now)) {
+            self.plan(who);
+        } else if client.acquisition.as_ref().unwrap().may_begin(stamp(now)) {
             self.begin(who);
         } else {
-            client.doing = Doing::Nothing;
-            (client.waiter, client.pause, client.limit) = (None, None, None);
-            self.figures.gave_up += 1;
-            self.checker.leaves(who);
-            let soon = self.random_time(Duration::from_millis(20));
-            self.agenda.put(now + soon, Event::Wants { who });
+            self.gives_up(who);
         }
+    }
+
+    /// It waits no more, and leaves the lines; it comes again after a while.
+    fn gives_up(&mut self, who: Who) {
+        let client = &mut self.clients[who];
+        client.doing = Doing::Nothing;
+        (client.pause, client.limit) = (None, None);
+        let ticket = client.waiter.take().and_then(|waiter| waiter.ticket());
+        let owner = client.rounds.last().unwrap().round.spec().owner;
+        if let Some(ticket) = ticket {
+            let (resource, client) = (Resource::new("r").unwrap(), client.id);
+            for node in 0..self.nodes.len() {
+                let resource = resource.clone();
+                self.send_one(who, node, owner, Command::Leave { resource, client, ticket });
+            }
+        }
+        self.figures.gave_up += 1;
+        self.checker.leaves(who);
+        let soon = self.random_time(Duration::from_millis(20));
+        self.agenda.put(self.now + soon, Event::Wants { who });
     }
 
     fn told(&mut self, who: Who, node: usize, hint: LineHint) {
@@ -492,7 +504,7 @@ impl World {
     }
 
     fn release(&mut self, who: Who, node: usize, owner: Owner) {
-        let resource = quorlock::protocol::Resource::new("r").unwrap();
+        let resource = Resource::new("r").unwrap();
         self.send_one(who, node, owner, Command::Release { resource, owner, keep: None });
     }
 
