@@ -4,6 +4,8 @@
 //! Method: the scripts, run by hand on a real server, with clients that hear or do not; beside the line of a node in
 //! memory, which has to do the same over random schedules.
 
+mod compared;
+
 use std::{
     sync::mpsc,
     thread,
