@@ -36,7 +36,7 @@ fn after_a_stopped_waiter_it_is_late_by_a_grace_and_that_one_comes_back() {
             let stops = Faults { stop_waiter: Some((every * MS, lasts * MS)), ..Faults::NONE };
             let setup = Setup::new(16, seed).with(stops).lasting(Duration::from_secs(4));
             let (latest, wait) = longest(setup);
-            assert!((2 * MS..4 * MS).contains(&latest), "seed {seed}: {latest:?}");
+            assert!((2 * MS..4 * MS).contains(&latest), "seed {seed}, {lasts}: {latest:?}");
             // It is served when it has gone on, with the place that it had.
             let back = (lasts + 60) * MS;
             assert!(wait > lasts * MS && wait < back, "seed {seed}: {wait:?}");
@@ -69,7 +69,8 @@ fn the_key_of_one_who_was_killed_costs_its_lifetime_and_those_who_wait_come_in_o
         let kills = Faults { kill_any: Some(700 * MS), ..Faults::NONE };
         let (latest, wait) =
             longest(Setup::new(16, seed).with(kills).lasting(Duration::from_secs(4)));
-        assert!(latest < 4 * MS, "seed {seed}: {latest:?} after a release");
+        // Where one was killed that had just been woken, too.
+        assert!(latest < (500 + 4) * MS, "seed {seed}: {latest:?} after a release");
         assert!(wait < (500 + 60) * MS, "seed {seed}: {wait:?}");
     }
 }

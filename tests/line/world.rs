@@ -29,6 +29,8 @@ pub(crate) struct World {
     pub(super) nodes: Vec<Node>,
     pub(super) clients: Vec<Client>,
     by_name: HashMap<ClientId, Who>,
+    /// Whether all that happens is printed, to see what has led to a failure.
+    is_traced: bool,
     /// When the resource was given back last, where nobody has had it since.
     freed: Option<Duration>,
     pub(crate) checker: Checker,
@@ -100,6 +102,7 @@ impl World {
             nodes,
             clients: Vec::new(),
             by_name: HashMap::new(),
+            is_traced: std::env::var_os("QUORLOCK_LINE_TRACE").is_some(),
             freed: None,
             checker: Checker::default(),
             figures,
@@ -153,6 +156,9 @@ impl World {
                 self.agenda.put(client.stopped, event);
                 return;
             }
+        }
+        if self.is_traced {
+            eprintln!("{:?} {event:?}", self.now);
         }
         match event {
             Event::Arrives { who, node, life, owner, command } => {

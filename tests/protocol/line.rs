@@ -214,6 +214,29 @@ fn l3_what_is_told_is_news_and_an_answer_of_before_does_not_count_for_it() {
 }
 
 #[test]
+fn l3_who_is_told_of_another_first_waits_for_that_one_and_no_longer_than_a_poll() {
+    let third = LineHint::StandBy { head: THIRD };
+    let mut world = World::waiting();
+    world.told([0, 1, 2], STAND_BY, 50);
+    world.told([0], third, 51);
+    assert_eq!(world.next(), at(52), "most still name the other one");
+    world.told([1], third, 51);
+    assert_eq!(world.next(), at(53));
+    assert_eq!(world.0.begin_round(at(53)).skip, Some(THIRD));
+    // What was planned by the answers would name nobody.
+    world.lost(&[behind(OTHER), behind(OTHER), behind(OTHER)], 54);
+    world.told([0, 1, 2], STAND_BY, 55);
+    assert_eq!(world.next(), at(57));
+    assert_eq!(world.0.begin_round(at(57)).skip, Some(OTHER));
+    world.lost(&[held(1), held(1), held(1)], 58);
+    for millis in 59..2_000 {
+        let head = if millis % 2 == 0 { OTHER } else { THIRD };
+        world.told(0..3, LineHint::StandBy { head }, millis);
+        assert!(world.next() <= at(1_058), "at {millis} ms");
+    }
+}
+
+#[test]
 fn l3_the_grace_is_two_round_trips_where_they_take_longer() {
     let mut world = World::standing();
     let denials = [behind(OTHER), behind(OTHER), behind(OTHER)];

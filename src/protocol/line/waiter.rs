@@ -139,7 +139,9 @@ pub struct Waiter {
     earliest: Timestamp,
     /// When the last round was lost; `None` while one is under way.
     lost_at: Option<Timestamp>,
-    /// When the next round begins if nothing is told.
+    /// When the next round begins at the latest, whatever is told.
+    poll: Timestamp,
+    /// When it begins if nothing is told.
     limit: Timestamp,
     /// When it begins by what was told.
     called: Option<Timestamp>,
@@ -163,6 +165,7 @@ impl Waiter {
             before: None,
             earliest: Timestamp::ORIGIN,
             lost_at: None,
+            poll: Timestamp::ORIGIN,
             limit: Timestamp::ORIGIN,
             called: None,
         }
@@ -339,16 +342,16 @@ impl Waiter {
     /// Plans the next round by what was answered, and by what has been told meanwhile.
     fn settle(&mut self, now: Timestamp) {
         let grace = self.grace();
-        let poll = POLL.saturating_add(POLL.saturating_mul(u32::from(self.random)) / 510);
         let Some(lost_at) = self.lost_at else { return };
+        let poll = POLL.saturating_add(POLL.saturating_mul(u32::from(self.random)) / 510);
+        self.poll = lost_at.saturating_add(poll);
         // Those behind leave it to the first, and come one after the other where that one does not.
         let place = self.rank.unwrap_or(0).min(FAR);
         self.limit = if self.is_held() {
             self.first = None;
             self.unclear = 0;
             let after = grace.saturating_mul(place * 2 + 1) / 2;
-            let poll = lost_at.saturating_add(poll);
-            self.free_at(lost_at).map_or(poll, |at| poll.min(at.saturating_add(after)))
+            self.free_at(lost_at).map_or(self.poll, |at| at.saturating_add(after))
         } else {
             let heads = self.nodes.iter().filter_map(|node| match node.answer {
                 Answer::Behind(head) => Some(head),
@@ -365,8 +368,9 @@ impl Waiter {
             self.before = first.or(self.before);
             let times = self.unclear.saturating_sub(1).min(UNCLEAR);
             let soon = self.doubled(times).saturating_mul(place.clamp(1, PATIENT));
-            lost_at.saturating_add(spread(soon, self.random).min(poll))
+            lost_at.saturating_add(spread(soon, self.random))
         };
+        self.limit = self.limit.min(self.poll);
         self.heed(now);
     }
 
@@ -374,20 +378,19 @@ impl Waiter {
     fn heed(&mut self, now: Timestamp) {
         let next = self.told(|hint| hint == LineHint::Next);
         let stand_by = self.told(|hint| matches!(hint, LineHint::StandBy { .. }));
-        let called = if next >= self.quorum.needed() {
-            now
+        if next >= self.quorum.needed() {
+            self.call(now);
         } else if next + stand_by >= self.quorum.needed() {
             let heads = self.nodes.iter().filter_map(|node| match node.hint {
                 Some(LineHint::StandBy { head }) => Some(head),
                 _ => None,
             });
             self.first = self.keep_first(most_named(heads), true, now);
+            // Instead of what was planned: a round before that could name nobody, and one after it would be late. Lines
+            // that name another one each time must not put it off for ever.
             let since = self.first.map_or(now, |first| first.since);
-            since.saturating_add(self.grace())
-        } else {
-            return;
-        };
-        self.call(called);
+            self.limit = since.saturating_add(self.grace()).min(self.poll);
+        }
     }
 
     fn call(&mut self, at: Timestamp) {
