@@ -1,7 +1,7 @@
 //! One client that waits in the lines on the nodes: what its rounds say, and when they begin.
 //!
-//! Goal: L1 to L6, each by name. Method: answers, hints and times in, the stand of a round and the time of the next
-//! one out. What comes of many such clients and nodes together is in `tests/waits_model`.
+//! Goal: T1 to T6, each by name. Method: answers, hints and times in, the stand of a round and the time of the next
+//! one out. What comes of many such clients and nodes together is in `tests/line`.
 
 use quorlock::protocol::{ClientId, LineAnswer, LineHint, Stand, Ticket, Waiter};
 
@@ -78,7 +78,7 @@ impl World {
 }
 
 #[test]
-fn l1_the_ticket_is_the_median_of_the_nodes_clocks_and_stays() {
+fn t1_the_ticket_is_the_median_of_the_nodes_clocks_and_stays() {
     let mut world = World::new(5);
     assert_eq!(world.0.begin_round(at(0)), Stand::named(ME));
     let denials = [held_at(900, 0), held_at(5_000_000, 0), held_at(1_100, 0)];
@@ -94,7 +94,7 @@ fn l1_the_ticket_is_the_median_of_the_nodes_clocks_and_stays() {
 }
 
 #[test]
-fn l1_clocks_that_are_known_count_so_that_it_does_not_matter_who_answers_first() {
+fn t1_clocks_that_are_known_count_so_that_it_does_not_matter_who_answers_first() {
     // Seconds apart. The nodes that have answered tell the time by themselves; one that fails counts for nobody.
     let clocks = [10, 20, 30, 40, 50].map(|seconds| Some(seconds * 1_000_000));
     let ticket = |heard: [usize; 3], failed: &[usize]| {
@@ -112,7 +112,7 @@ fn l1_clocks_that_are_known_count_so_that_it_does_not_matter_who_answers_first()
 }
 
 #[test]
-fn l1_one_who_knows_that_others_wait_stands_there_from_its_first_round() {
+fn t1_one_who_knows_that_others_wait_stands_there_from_its_first_round() {
     let mut world = World::new(3);
     world.0.stand(&[None; 3]);
     assert!(!world.0.is_standing());
@@ -121,7 +121,7 @@ fn l1_one_who_knows_that_others_wait_stands_there_from_its_first_round() {
 }
 
 #[test]
-fn l2_a_quorum_of_wake_ups_begins_a_round_each_node_counted_once() {
+fn t2_a_quorum_of_wake_ups_begins_a_round_each_node_counted_once() {
     let mut world = World::waiting();
     world.told([0, 0, 0, 3, 3], LineHint::Next, 50);
     assert_eq!(world.next(), at(1_002));
@@ -135,14 +135,14 @@ fn l2_a_quorum_of_wake_ups_begins_a_round_each_node_counted_once() {
 }
 
 #[test]
-fn l2_what_is_told_while_a_round_is_under_way_counts_for_the_next() {
+fn t2_what_is_told_while_a_round_is_under_way_counts_for_the_next() {
     let mut world = World::standing();
     world.told([0, 1, 2], LineHint::Next, 1);
     assert_eq!(world.lost(&[held(0), held(0), held(0)], 3), Some(at(1)));
 }
 
 #[test]
-fn l2_who_is_second_on_a_quorum_gives_the_first_its_grace() {
+fn t2_who_is_second_on_a_quorum_gives_the_first_its_grace() {
     let mut world = World::waiting();
     world.told([0, 1], STAND_BY, 50);
     assert_eq!(world.next(), at(1_002));
@@ -162,7 +162,7 @@ fn l2_who_is_second_on_a_quorum_gives_the_first_its_grace() {
 }
 
 #[test]
-fn l2_a_place_that_it_had_before_wakes_nobody_and_what_holders_are_told_neither() {
+fn t2_a_place_that_it_had_before_wakes_nobody_and_what_holders_are_told_neither() {
     let mut world = World::new(3);
     world.0.begin_round(at(0));
     world.told(0..3, LineHint::Next, 0);
@@ -176,7 +176,7 @@ fn l2_a_place_that_it_had_before_wakes_nobody_and_what_holders_are_told_neither(
 }
 
 #[test]
-fn l3_a_head_is_named_when_it_has_had_its_grace_and_then_has_a_new_one() {
+fn t3_a_head_is_named_when_it_has_had_its_grace_and_then_has_a_new_one() {
     let skip = |world: &mut World, millis| world.0.begin_round(at(millis)).skip;
     let mut world = World::waiting();
     world.told([0, 1, 2], STAND_BY, 50);
@@ -198,7 +198,7 @@ fn l3_a_head_is_named_when_it_has_had_its_grace_and_then_has_a_new_one() {
 }
 
 #[test]
-fn l3_what_is_told_is_news_and_an_answer_of_before_does_not_count_for_it() {
+fn t3_what_is_told_is_news_and_an_answer_of_before_does_not_count_for_it() {
     // The first for a key that is free, and a moment later somebody has it: not every node has said so.
     let mut world = World::standing();
     world.lost(&[behind(OTHER), behind(OTHER), behind(OTHER)], 2);
@@ -214,7 +214,7 @@ fn l3_what_is_told_is_news_and_an_answer_of_before_does_not_count_for_it() {
 }
 
 #[test]
-fn l3_who_is_told_of_another_first_waits_for_that_one_and_no_longer_than_a_poll() {
+fn t3_who_is_told_of_another_first_waits_for_that_one_and_no_longer_than_a_poll() {
     let third = LineHint::StandBy { head: THIRD };
     let mut world = World::waiting();
     world.told([0, 1, 2], STAND_BY, 50);
@@ -237,7 +237,7 @@ fn l3_who_is_told_of_another_first_waits_for_that_one_and_no_longer_than_a_poll(
 }
 
 #[test]
-fn l3_the_grace_is_two_round_trips_where_they_take_longer() {
+fn t3_the_grace_is_two_round_trips_where_they_take_longer() {
     let mut world = World::standing();
     let denials = [behind(OTHER), behind(OTHER), behind(OTHER)];
     let answers = denials.iter().enumerate().map(|(index, d)| (node(index), LineAnswer::Denied(d)));
@@ -247,7 +247,7 @@ fn l3_the_grace_is_two_round_trips_where_they_take_longer() {
 }
 
 #[test]
-fn l3_the_client_never_names_itself_and_names_nobody_before_it_stands_there() {
+fn t3_the_client_never_names_itself_and_names_nobody_before_it_stands_there() {
     let mut world = World::standing();
     world.lost(&[behind(ME), behind(ME), behind(ME)], 2);
     assert_eq!(world.0.begin_round(at(100)).skip, None);
@@ -260,14 +260,14 @@ fn l3_the_client_never_names_itself_and_names_nobody_before_it_stands_there() {
 }
 
 #[test]
-fn l3_those_far_behind_wait_longer_for_a_head_that_does_not_come() {
+fn t3_those_far_behind_wait_longer_for_a_head_that_does_not_come() {
     let mut world = World::standing();
     let behind = Denial::behind(OTHER).in_line(1, Some(7));
     assert_eq!(world.lost(&[behind.clone(), behind.clone(), behind], 2), Some(at(8)));
 }
 
 #[test]
-fn l4_a_poll_follows_whatever_is_told_and_a_spread_parts_those_who_wait() {
+fn t4_a_poll_follows_whatever_is_told_and_a_spread_parts_those_who_wait() {
     for (random, limit) in [(0, 1_002), (255, 1_502)] {
         let mut world = World::standing();
         let denials = [held(3), held(3), held(3)];
@@ -279,7 +279,7 @@ fn l4_a_poll_follows_whatever_is_told_and_a_spread_parts_those_who_wait() {
 }
 
 #[test]
-fn l4_the_first_comes_when_the_keys_end_on_a_quorum_and_the_others_after_it() {
+fn t4_the_first_comes_when_the_keys_end_on_a_quorum_and_the_others_after_it() {
     let ends = |millis: u64, rank| {
         let holder = Some(b"other".as_slice().into());
         Denial::new(holder, Some(Duration::from_millis(millis))).in_line(1, Some(rank))
@@ -299,7 +299,7 @@ fn l4_the_first_comes_when_the_keys_end_on_a_quorum_and_the_others_after_it() {
 }
 
 #[test]
-fn l4_where_nobody_has_it_on_a_quorum_it_asks_again_soon_and_not_where_one_has() {
+fn t4_where_nobody_has_it_on_a_quorum_it_asks_again_soon_and_not_where_one_has() {
     let mut world = World::standing();
     let two = Denial::new(Some(b"two".as_slice().into()), Some(TTL)).in_line(1, Some(0));
     assert_eq!(world.lost(&[held(0), two.clone(), held(0)], 2), Some(at(4)), "two of them collide");
@@ -316,7 +316,7 @@ fn l4_where_nobody_has_it_on_a_quorum_it_asks_again_soon_and_not_where_one_has()
 }
 
 #[test]
-fn l4_a_connection_that_was_lost_or_is_back_makes_it_ask_soon() {
+fn t4_a_connection_that_was_lost_or_is_back_makes_it_ask_soon() {
     let mut world = World::waiting();
     world.told([0, 1], LineHint::Next, 99);
     world.0.handle_connection(node(1), 255, at(100));
@@ -327,7 +327,7 @@ fn l4_a_connection_that_was_lost_or_is_back_makes_it_ask_soon() {
 }
 
 #[test]
-fn l4_a_round_that_was_lost_for_another_reason_is_not_followed_by_one_at_once() {
+fn t4_a_round_that_was_lost_for_another_reason_is_not_followed_by_one_at_once() {
     let mut world = World::waiting();
     world.told([0, 1, 2], LineHint::Next, 3);
     world.0.begin_round(at(3));
@@ -338,7 +338,7 @@ fn l4_a_round_that_was_lost_for_another_reason_is_not_followed_by_one_at_once() 
 }
 
 #[test]
-fn l5_wake_ups_in_vain_are_followed_ever_later() {
+fn t5_wake_ups_in_vain_are_followed_ever_later() {
     let mut world = World::waiting();
     let mut millis = 100;
     world.told(0..5, LineHint::Next, millis);
@@ -371,7 +371,7 @@ fn l5_wake_ups_in_vain_are_followed_ever_later() {
 }
 
 #[test]
-fn l5_rounds_that_find_nothing_new_are_followed_ever_later() {
+fn t5_rounds_that_find_nothing_new_are_followed_ever_later() {
     let others = |holders: [u8; 3]| {
         holders.map(|holder| Denial::new(Some(Box::new([holder])), None).in_line(1, Some(0)))
     };
@@ -392,7 +392,7 @@ fn l5_rounds_that_find_nothing_new_are_followed_ever_later() {
 }
 
 #[test]
-fn l6_too_few_lines_are_said_and_what_a_node_shows_later_counts() {
+fn t6_too_few_lines_are_said_and_what_a_node_shows_later_counts() {
     let lineless = || Denial::new(Some(b"other".as_slice().into()), Some(TTL));
     let mut world = World::new(5);
     world.0.begin_round(at(0));

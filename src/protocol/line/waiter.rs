@@ -11,16 +11,16 @@
 //!
 //! # Invariants
 //!
-//! - **L1** The ticket is chosen once, by the nodes' clocks and never by our own, and every round says the same one.
-//! - **L2** Wake-ups begin a round when a quorum of nodes has told of a free key, each node counted once for a round. If
+//! - **T1** The ticket is chosen once, by the nodes' clocks and never by our own, and every round says the same one.
+//! - **T2** Wake-ups begin a round when a quorum of nodes has told of a free key, each node counted once for a round. If
 //!   this client is not the first on a quorum, the first has its grace before.
-//! - **L3** A head is named as one that did not come after it has been the first before a free key for a grace; then it
+//! - **T3** A head is named as one that did not come after it has been the first before a free key for a grace; then it
 //!   has a new one. The client never names itself.
-//! - **L4** Whatever is told or lost, a round begins within a poll, and the first in the line begins one when the keys in
+//! - **T4** Whatever is told or lost, a round begins within a poll, and the first in the line begins one when the keys in
 //!   the way will have expired on a quorum.
-//! - **L5** Wake-ups that lead to no grant, and rounds that find neither a holder nor another first in the line, are
+//! - **T5** Wake-ups that lead to no grant, and rounds that find neither a holder nor another first in the line, are
 //!   followed by rounds ever later, up to a limit that is small beside a poll.
-//! - **L6** Where fewer than a quorum of nodes have a line, it says so, and the pauses are those of a client without one.
+//! - **T6** Where fewer than a quorum of nodes have a line, it says so, and the pauses are those of a client without one.
 //!
 //! They are tested, each by name, in `tests/protocol/line.rs`.
 
