@@ -4,12 +4,10 @@
 //! served; whether a lease is granted, and up to when it holds, is decided as if there were no line.
 
 mod book;
-mod waiter;
 
 use core::{fmt, str::FromStr};
 
 pub use book::{Entered, LineNews, NodeLine};
-pub use waiter::{LineAnswer, Waiter};
 
 /// One client in the line on the nodes: a process with its connections to all of them. It is drawn at random, and
 /// written as 16 lower-case hexadecimal digits.

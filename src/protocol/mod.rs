@@ -53,6 +53,7 @@ mod round;
 mod time;
 mod timers;
 pub mod validity;
+mod waiter;
 mod window;
 
 pub use acquisition::{
@@ -70,10 +71,7 @@ pub use handover::{
 };
 pub use holder::{Finding, KeyHolder, Sighting};
 pub use lifecycle::{ExtendOutcome, LeaseAction, Lifecycle, LossReason, RenewalPolicy};
-pub use line::{
-    ClientId, Entered, InvalidClientId, LineAnswer, LineHint, LineNews, NodeLine, Stand, Ticket,
-    Waiter,
-};
+pub use line::{ClientId, Entered, InvalidClientId, LineHint, LineNews, NodeLine, Stand, Ticket};
 pub use note::{Label, Note};
 pub use notice::{Manner, Notice, Pacer, Watch, says_at};
 pub use owner::{InvalidOwner, Owner};
@@ -84,4 +82,5 @@ pub use round::{ExtendSpec, Quorum, Round, RoundLoss, RoundSpec, Tally, Verdict}
 pub use time::Timestamp;
 pub use timers::{TimerKey, TimerQueue, Wakeup};
 pub use validity::Drift;
+pub use waiter::{LineAnswer, Waiter};
 pub use window::Window;

@@ -166,7 +166,7 @@ impl Client {
         let waiter = self.waiter.as_mut().unwrap();
         // As the engine does: what was lost by too few answers has nothing to do with the line.
         let is_contended = lost.loss == RoundLoss::Contended;
-        let mut stand = || waiter.handle_lost_round(said, &clocks, trip, random, stamp(now));
+        let stand = || waiter.handle_lost_round(said, &clocks, trip, random, stamp(now));
         self.limit = if is_contended && lines { stand() } else { None };
         let lost = lost.in_line(self.limit);
         let acquisition = self.acquisition.as_mut().unwrap();

@@ -53,7 +53,7 @@ impl World {
     /// The round is lost by these denials of the first nodes.
     fn lost(&mut self, denials: &[Denial], millis: u64) -> Option<Timestamp> {
         let answers = denials.iter().map(LineAnswer::Denied).enumerate();
-        self.answered(answers.map(|(index, answer)| (index, answer)), millis, 0)
+        self.answered(answers, millis, 0)
     }
 
     fn answered<'a>(

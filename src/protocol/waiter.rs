@@ -24,12 +24,16 @@
 //!
 //! They are tested, each by name, in `tests/protocol/line.rs`.
 
-use alloc::{boxed::Box, vec, vec::Vec};
+mod views;
+
+use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::{ClientId, LineHint, Stand, Ticket};
-use crate::protocol::{
-    command::{Denial, NodeId},
+pub use self::views::LineAnswer;
+use self::views::Views;
+use super::{
+    command::NodeId,
+    line::{ClientId, LineHint, Stand, Ticket},
     round::Quorum,
     time::Timestamp,
 };
@@ -56,50 +60,6 @@ const UNCLEAR: u32 = 5;
 /// Further behind than this is far.
 const FAR: u32 = 1_000;
 
-/// What a node has answered in a round, as far as a line is concerned.
-#[derive(Clone, Copy, Debug)]
-#[allow(clippy::exhaustive_enums, reason = "whoever pumps it must know all of them")]
-pub enum LineAnswer<'a> {
-    /// It has granted. The client has no place in its line any more.
-    Granted,
-    /// It has denied.
-    Denied(&'a Denial),
-    /// It has given no answer, and wakes nobody.
-    Failed,
-}
-
-/// What is known of one node.
-#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
-struct NodeView {
-    /// Whether it has a line, once it has shown that.
-    has_line: Option<bool>,
-    /// What it has told since the last round began.
-    hint: Option<LineHint>,
-    answer: Answer,
-}
-
-/// What a node has answered in the last round.
-#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
-enum Answer {
-    #[default]
-    None,
-    Granted,
-    /// The key is free, and this one is the first.
-    Behind(ClientId),
-    Held {
-        holder: Option<Box<[u8]>>,
-        /// When the key ends.
-        until: Option<Timestamp>,
-    },
-    Failed,
-}
-
-impl Answer {
-    const fn is_free(&self) -> bool {
-        matches!(self, Self::Granted | Self::Behind(_))
-    }
-}
-
 /// The first in the line, who has not come yet.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 struct First {
@@ -119,9 +79,8 @@ struct First {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Waiter {
     client: ClientId,
-    quorum: Quorum,
     ticket: Option<Ticket>,
-    nodes: Vec<NodeView>,
+    nodes: Views,
     first: Option<First>,
     /// How many stand before it, as seen in its last round.
     rank: Option<u32>,
@@ -152,9 +111,8 @@ impl Waiter {
     pub fn new(client: ClientId, quorum: Quorum) -> Self {
         Self {
             client,
-            quorum,
             ticket: None,
-            nodes: vec![NodeView::default(); quorum.nodes()],
+            nodes: Views::new(client, quorum),
             first: None,
             rank: None,
             round_trip: None,
@@ -183,11 +141,8 @@ impl Waiter {
     pub fn begin_round(&mut self, now: Timestamp) -> Stand {
         let grace = self.grace();
         let late = self.first.take_if(|first| now.saturating_since(first.since) >= grace);
-        self.awakened = self.told(|hint| hint == LineHint::Next) >= self.quorum.needed();
-        for node in &mut self.nodes {
-            node.hint = None;
-            node.answer = Answer::None;
-        }
+        self.awakened = self.nodes.wake();
+        self.nodes.begin_round();
         (self.lost_at, self.called) = (None, None);
         Stand {
             client: self.client,
@@ -211,8 +166,9 @@ impl Waiter {
         now: Timestamp,
     ) -> Option<Timestamp> {
         (self.round_trip, self.random) = (round_trip, random);
-        let mut clocks: Vec<Option<u64>> =
-            (0..self.nodes.len()).map(|node| clocks.get(node).copied().flatten()).collect();
+        let mut clocks: Vec<Option<u64>> = (0..self.nodes.quorum().nodes())
+            .map(|node| clocks.get(node).copied().flatten())
+            .collect();
         let mut ranks = Vec::new();
         for (node, answer) in answers {
             if let Some(clock) = clocks.get_mut(node.index()) {
@@ -226,10 +182,10 @@ impl Waiter {
             if let LineAnswer::Denied(denial) = answer {
                 ranks.extend(denial.rank);
             }
-            self.note(node, answer, now);
+            self.nodes.note(node, answer, now);
         }
         ranks.sort_unstable();
-        let seen_by = ranks.len().min(self.quorum.needed());
+        let seen_by = ranks.len().min(self.nodes.quorum().needed());
         self.rank = seen_by.checked_sub(1).and_then(|index| ranks.get(index).copied());
         if self.awakened {
             let (before, last) = self.in_vain;
@@ -247,13 +203,13 @@ impl Waiter {
             // It says so at once: whoever comes later is to come after it.
             self.limit = now;
         }
-        self.has_lines().then(|| self.next_round(now))
+        self.nodes.have_lines().then(|| self.next_round(now))
     }
 
     /// A node has answered after its round was lost.
     pub fn handle_late_answer(&mut self, node: NodeId, answer: LineAnswer<'_>, now: Timestamp) {
         if self.lost_at.is_some_and(|lost_at| lost_at < self.limit) {
-            self.note(node, answer, now);
+            self.nodes.note(node, answer, now);
             self.settle(now);
         }
     }
@@ -264,23 +220,15 @@ impl Waiter {
         if self.ticket.is_none() {
             return;
         }
-        let hint = match hint {
-            LineHint::StandBy { head } if head == self.client => LineHint::Next,
-            hint => hint,
-        };
-        if !matches!(hint, LineHint::Next | LineHint::StandBy { .. }) {
-            return;
+        if self.nodes.tell(node, hint) {
+            self.heed(now);
         }
-        let Some(view) = self.nodes.get_mut(node.index()) else { return };
-        view.hint = Some(hint);
-        self.heed(now);
     }
 
     /// The connection to a node was lost, or is there again. What it told meanwhile was not heard, and the client's
     /// place there may be gone, so that it asks soon. `random` is any byte.
     pub fn handle_connection(&mut self, node: NodeId, random: u8, now: Timestamp) {
-        let Some(view) = self.nodes.get_mut(node.index()) else { return };
-        view.hint = None;
+        self.nodes.forget_hint(node);
         self.call(now.saturating_add(spread(self.grace(), random)));
     }
 
@@ -321,24 +269,6 @@ impl Waiter {
         self.first.map(|first| first.client)
     }
 
-    fn note(&mut self, node: NodeId, answer: LineAnswer<'_>, now: Timestamp) {
-        let Some(view) = self.nodes.get_mut(node.index()) else { return };
-        view.answer = match answer {
-            LineAnswer::Granted => Answer::Granted,
-            LineAnswer::Failed => Answer::Failed,
-            LineAnswer::Denied(denial) => {
-                view.has_line = Some(denial.at.is_some());
-                match denial.behind.filter(|head| *head != self.client) {
-                    Some(head) => Answer::Behind(head),
-                    None => Answer::Held {
-                        holder: denial.holder.clone(),
-                        until: denial.remaining.map(|left| now.saturating_add(left)),
-                    },
-                }
-            }
-        };
-    }
-
     /// Plans the next round by what was answered, and by what has been told meanwhile.
     fn settle(&mut self, now: Timestamp) {
         let grace = self.grace();
@@ -347,20 +277,13 @@ impl Waiter {
         self.poll = lost_at.saturating_add(poll);
         // Those behind leave it to the first, and come one after the other where that one does not.
         let place = self.rank.unwrap_or(0).min(FAR);
-        self.limit = if self.is_held() {
+        self.limit = if self.nodes.are_held() {
             self.first = None;
             self.unclear = 0;
             let after = grace.saturating_mul(place * 2 + 1) / 2;
-            self.free_at(lost_at).map_or(self.poll, |at| at.saturating_add(after))
+            self.nodes.free_at(lost_at).map_or(self.poll, |at| at.saturating_add(after))
         } else {
-            let heads = self.nodes.iter().filter_map(|node| match node.answer {
-                Answer::Behind(head) => Some(head),
-                _ => None,
-            });
-            // Where a node says that it is held, it may just have been granted.
-            let is_free = self.count(|answer| matches!(answer, Answer::Held { .. })) == 0
-                || self.count(Answer::is_free) >= self.quorum.needed();
-            let first = most_named(heads).filter(|_| is_free);
+            let first = self.nodes.first_by_answers();
             self.first = self.keep_first(first, false, now);
             if first.is_some() && first != self.before {
                 self.unclear = 1;
@@ -376,16 +299,10 @@ impl Waiter {
 
     /// Plans the next round by what the nodes have told.
     fn heed(&mut self, now: Timestamp) {
-        let next = self.told(|hint| hint == LineHint::Next);
-        let stand_by = self.told(|hint| matches!(hint, LineHint::StandBy { .. }));
-        if next >= self.quorum.needed() {
+        if self.nodes.wake() {
             self.call(now);
-        } else if next + stand_by >= self.quorum.needed() {
-            let heads = self.nodes.iter().filter_map(|node| match node.hint {
-                Some(LineHint::StandBy { head }) => Some(head),
-                _ => None,
-            });
-            self.first = self.keep_first(most_named(heads), true, now);
+        } else if let Some(first) = self.nodes.stand_by() {
+            self.first = self.keep_first(first, true, now);
             // Instead of what was planned: a round before that could name nobody, and one after it would be late. Lines
             // that name another one each time must not put it off for ever.
             let since = self.first.map_or(now, |first| first.since);
@@ -408,65 +325,6 @@ impl Waiter {
         let before = self.first.filter(|first| (first.client, first.is_told) == (client, is_told));
         Some(before.unwrap_or(First { client, since: now, is_told }))
     }
-
-    /// Whether one holder has the key on a quorum, or wherever a node has answered.
-    fn is_held(&self) -> bool {
-        let mut holders = self.nodes.iter().filter_map(|node| match &node.answer {
-            Answer::Held { holder, .. } => Some(holder),
-            _ => None,
-        });
-        let is_free_nowhere = self.count(Answer::is_free) == 0;
-        let Some(one) = holders.clone().next() else { return false };
-        let most = holders
-            .clone()
-            .map(|holder| holders.clone().filter(|other| *other == holder).count())
-            .max();
-        most.unwrap_or(0) >= self.quorum.needed() || is_free_nowhere && holders.all(|h| h == one)
-    }
-
-    /// When the keys in the way will have ended on a quorum.
-    fn free_at(&self, now: Timestamp) -> Option<Timestamp> {
-        let mut ends: Vec<Timestamp> = self
-            .nodes
-            .iter()
-            .filter_map(|node| match node.answer {
-                Answer::Granted | Answer::Behind(_) => Some(now),
-                Answer::Held { until, .. } => until,
-                Answer::None | Answer::Failed => None,
-            })
-            .collect();
-        ends.sort_unstable();
-        let unknown = self.count(|answer| *answer == Answer::None);
-        if ends.len() + unknown < self.quorum.needed() {
-            return None;
-        }
-        // A node that has not answered yet is taken for as late as the last of the others.
-        ends.get(self.quorum.needed().min(ends.len()).checked_sub(1)?).copied()
-    }
-
-    /// Whether a quorum of nodes may tell.
-    fn has_lines(&self) -> bool {
-        let tells =
-            |node: &&NodeView| node.has_line != Some(false) && node.answer != Answer::Failed;
-        self.nodes.iter().filter(tells).count() >= self.quorum.needed()
-    }
-
-    fn count(&self, what: impl Fn(&Answer) -> bool) -> usize {
-        self.nodes.iter().filter(|node| what(&node.answer)).count()
-    }
-
-    fn told(&self, what: impl Fn(LineHint) -> bool) -> usize {
-        self.nodes.iter().filter_map(|node| node.hint).filter(|hint| what(*hint)).count()
-    }
-}
-
-/// The client that is named most often; of several the smallest, so that all who see the same name the same.
-fn most_named(clients: impl Iterator<Item = ClientId>) -> Option<ClientId> {
-    let mut clients: Vec<ClientId> = clients.collect();
-    clients.sort_unstable();
-    let runs = clients.chunk_by(|a, b| a == b);
-    let longest = runs.max_by_key(|run| (run.len(), core::cmp::Reverse(run.first().copied())));
-    longest.and_then(|run| run.first().copied())
 }
 
 /// The one in the middle, the lower of two.
