@@ -176,6 +176,18 @@ fn t2_a_place_that_it_had_before_wakes_nobody_and_what_holders_are_told_neither(
 }
 
 #[test]
+fn t2_one_who_stands_in_no_line_is_not_woken() {
+    let mut world = World::new(3);
+    world.0.begin_round(at(0));
+    let lineless = Denial::new(Some(b"other".as_slice().into()), Some(TTL));
+    assert_eq!(world.lost(&[lineless.clone(), lineless], 1), None);
+    let before = world.next();
+    world.told(0..3, LineHint::Next, 2);
+    assert_eq!((world.next(), world.0.is_standing()), (before, false));
+    assert!(before > at(2));
+}
+
+#[test]
 fn t3_a_head_is_named_when_it_has_had_its_grace_and_then_has_a_new_one() {
     let skip = |world: &mut World, millis| world.0.begin_round(at(millis)).skip;
     let mut world = World::waiting();
@@ -186,6 +198,8 @@ fn t3_a_head_is_named_when_it_has_had_its_grace_and_then_has_a_new_one() {
     assert_eq!(skip(&mut world, 54), None, "before its grace is over");
     world.lost(&[behind(OTHER), behind(OTHER), behind(OTHER)], 54);
     assert_eq!(skip(&mut world, 55), Some(OTHER), "it is the first since 53 ms");
+    world.lost(&[behind(OTHER), behind(OTHER), behind(OTHER)], 56);
+    assert_eq!(skip(&mut world, 57), None, "it was named, and has a new grace");
     // Another one is the first now.
     world.lost(&[behind(THIRD), behind(OTHER), behind(THIRD)], 56);
     assert_eq!(world.0.first(), Some(THIRD));

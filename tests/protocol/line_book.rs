@@ -175,6 +175,13 @@ fn the_holder_of_several_tokens_is_told_of_those_who_come() {
     assert!(node.told.is_empty(), "one who does not wait");
     assert_eq!(node.release(2)[0], (client(1), LineHint::Next), "it is not woken itself");
     assert_eq!(node.waiting(), [client(1), client(2)]);
+    // Its key has expired, and another one has it: it is not told any more.
+    let mut node = Node::default();
+    node.acquire_of(Some(Stand::named(client(9))), 64, 0);
+    node.is_held = false;
+    assert_eq!(node.acquire(Some(Stand::named(client(8))), 1), Came::Granted);
+    assert_eq!(node.acquire(waits(1, 1), 2), Came::Held(Some(0)));
+    assert!(node.told.is_empty(), "{:?}", node.told);
     // One that is not there any more is forgotten.
     let mut node = Node::default();
     node.acquire_of(Some(Stand::named(client(9))), 64, 0);
@@ -194,6 +201,7 @@ fn it_is_kept_for_four_seconds_after_the_last_one_has_stood_there() {
     // As long as its holder has the key, where that is longer.
     let mut node = Node::default();
     node.acquire_of(Some(Stand::named(client(9))), 2, 0);
+    node.acquire(waits(2, 2), 1_000);
     node.acquire(waits(1, 1), 9_999);
     assert_eq!(node.told, [(client(9), LineHint::Wanted)]);
 }
