@@ -218,3 +218,20 @@ fn a_crowd_beyond_all_measure_is_left_alone() {
     assert_eq!(node.acquire(stand(10_001), 0), Came::Granted);
     assert_eq!(node.release(0), []);
 }
+
+#[test]
+fn who_leaves_makes_room_for_the_next_and_takes_no_newer_place_away() {
+    let mut node = held_before(3);
+    node.release(1);
+    let mut leave = |number, ticket, is_free| {
+        let hears = |_| true;
+        let mut news = LineNews::new(&hears);
+        node.line.leave(client(number), Ticket::new(ticket), is_free, at(2), &mut news);
+        (news.into_told(), node.line.waiting().count())
+    };
+    assert_eq!(leave(1, 9, true), (vec![], 3), "it has another ticket now");
+    assert_eq!(leave(7, 7, true), (vec![], 3));
+    let told = vec![(client(2), LineHint::Next), (client(3), stand_by(client(2)))];
+    assert_eq!(leave(1, 1, true), (told, 2));
+    assert_eq!(leave(2, 2, false), (vec![], 1), "the key is held");
+}
