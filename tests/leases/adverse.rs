@@ -138,21 +138,22 @@ fn a_clock_that_panics_where_a_wait_ends_costs_no_lease_its_renewals() {
 
 #[test]
 fn whoever_is_handed_a_lease_behind_one_that_has_used_up_its_time_is_renewed() {
-    let world = world();
-    let asks = || world.redlock.acquire("r").max_hold(9 * SECOND).wait(60 * SECOND);
+    let world = Fixture::new(2 * SECOND);
+    world.keep_lines();
+    let asks = || world.redlock.acquire("r").max_hold(1900 * MS).wait(60 * SECOND);
     let first = world.request(asks());
     let [mut second, mut third] = [(); 2].map(|()| asks().into_future());
     assert!(poll(&mut second).is_pending() && poll(&mut third).is_pending());
     drop(first);
     world.pass(5 * MS);
     let second = got(&mut second).unwrap();
-    // Extended at 3.3 and at 6.6 s, and at 9.9 s not any more.
-    world.pass(11 * SECOND);
+    // Extended at 0.7 and at 1.3 s, and at 2 s not any more.
+    world.pass(2300 * MS);
     let owner = second.owner();
     drop(second);
     let third = got(&mut third).unwrap();
     assert_eq!(third.owner(), owner, "it is handed on");
-    world.pass(8 * SECOND);
+    world.pass(1500 * MS);
     third.check().unwrap();
 }
 
