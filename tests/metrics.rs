@@ -29,7 +29,7 @@ use metrics_exporter_prometheus::{
     Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
 };
 use quorlock::{Redlock, node::NodeState};
-use quorlock_harness::{Cluster, connected, eventually};
+use quorlock_harness::{Cluster, Server, connected, eventually};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -213,7 +213,10 @@ fn the_metrics_say_what_happens() {
     exporter.is(r#"quorlock_acquires_total{outcome="acquired"}"#, 3.0);
     {
         let mut granted = pin!(redlock.acquire(RESOURCE).into_future());
+        // Two of the four that are left do not answer meanwhile: it cannot be granted within its first poll.
+        cluster.iter().take(2).for_each(Server::pause);
         let polled = granted.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        cluster.iter().take(2).for_each(Server::resume);
         assert!(matches!(polled, Poll::Pending));
         exporter.is(r#"quorlock_acquires_total{outcome="acquired"}"#, 4.0);
         // Until the answer is on its way, too.
