@@ -24,13 +24,12 @@
 //!
 //! They are tested, each by name, in `tests/protocol/acquisition.rs`.
 
+mod lost;
+
 use core::time::Duration;
 
-use super::{
-    pace::Backoff,
-    round::{Round, RoundLoss},
-    time::Timestamp,
-};
+pub use self::lost::LostRound;
+use super::{pace::Backoff, round::RoundLoss, time::Timestamp};
 
 /// How long a caller waits.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -57,59 +56,6 @@ pub struct WaitSettings {
     pub backoff: Backoff,
     /// Whether an outage is borne for the whole of the wait.
     pub through_outages: bool,
-}
-
-/// What a lost round has said.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[allow(clippy::exhaustive_structs, reason = "plain facts; all of them matter")]
-pub struct LostRound {
-    /// Why it was lost.
-    pub loss: RoundLoss,
-    /// When it began.
-    pub begun: Timestamp,
-    /// A quorum might have answered, and was too slow.
-    pub overrun: bool,
-    /// Nodes whose state has changed would have made the difference.
-    pub outdated: bool,
-    /// Nodes in quarantine, or whose state has changed, would have made the difference.
-    pub quarantined: bool,
-    /// When enough quarantines will be over for a quorum to vote, where that is what it takes.
-    pub quorum_after: Option<Duration>,
-    /// When enough of the keys in the way will have expired.
-    pub free_after: Option<Duration>,
-    /// It had to wait for its turn.
-    pub waited_for_turn: bool,
-    /// When the next round begins by the lines on the nodes, where the client stands there.
-    pub in_line: Option<Timestamp>,
-}
-
-impl LostRound {
-    /// Of a round that began at `begun`; `None` while it is not lost.
-    pub fn of(round: &Round, begun: Timestamp, waited_for_turn: bool) -> Option<Self> {
-        Some(Self {
-            loss: round.loss()?,
-            begun,
-            overrun: round.is_overrun(),
-            outdated: round.is_outdated(),
-            quarantined: round.is_quarantined(),
-            quorum_after: round.quorum_after(),
-            free_after: round.free_after(),
-            waited_for_turn,
-            in_line: None,
-        })
-    }
-
-    /// The same of a client that waits in the lines on the nodes: by them the next round begins at this time.
-    #[must_use]
-    pub const fn in_line(mut self, at: Option<Timestamp>) -> Self {
-        self.in_line = at;
-        self
-    }
-
-    /// Whether it found the resource held.
-    pub const fn found_held(&self) -> bool {
-        !matches!(self.loss, RoundLoss::NoQuorum | RoundLoss::TooLate)
-    }
 }
 
 /// What the other rounds of this process have seen.

@@ -33,7 +33,7 @@ impl Engine {
         if lost.loss != RoundLoss::Contended || request.asked.wait_policy == WaitPolicy::OneRound {
             return lost;
         }
-        let [random, ..] = self.runtime.random();
+        let random = self.random_byte();
         let round_trip = self.round_trip.round_trip();
         let steady = self.steady();
         let clock = |slot: &NodeSlot| slot.node.clock().and_then(|clock| clock.at(steady));

@@ -3,6 +3,7 @@
 //! It decides what a server would decide, and nothing more. One suite of tests runs against it and
 //! against real servers, and fails where they differ (`tests/redis/conformance.rs`).
 
+mod news;
 mod store;
 
 use std::{
@@ -13,13 +14,15 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use self::store::{Entry, Store};
+use self::{
+    news::News,
+    store::{Entry, Store},
+};
 use super::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus, Watcher};
 use crate::{
     lock::Lock,
     protocol::{
-        ClientId, Command, Floor, Join, LineHint, LineNews, Marker, Reply, Resource, Sighting,
-        Timestamp,
+        ClientId, Command, Floor, Join, LineNews, Marker, Reply, Resource, Sighting, Timestamp,
     },
     runtime,
 };
@@ -281,27 +284,6 @@ impl State {
         let is_freed = may_free && matches!(reply, Ok(Reply::Granted(_)));
         let news = resource.filter(|_| is_freed || !told.is_empty());
         (reply, news.map(|resource| News { resource, is_freed, told }))
-    }
-}
-
-/// What is told of a resource.
-struct News {
-    resource: Resource,
-    /// Its key is gone.
-    is_freed: bool,
-    told: Vec<(ClientId, LineHint)>,
-}
-
-impl News {
-    fn tell(&self, watchers: &[Watcher]) {
-        for (client, hint) in &self.told {
-            for watcher in watchers.iter().filter(|watcher| watcher.client() == *client) {
-                watcher.line(&self.resource, *hint);
-            }
-        }
-        if self.is_freed {
-            watchers.iter().for_each(|watcher| watcher.freed(&self.resource));
-        }
     }
 }
 

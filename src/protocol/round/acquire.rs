@@ -3,74 +3,22 @@
 //! A round decides. It does not send, wait or look at a clock, and it stays alive after its verdict,
 //! because a command that timed out may still have taken effect.
 
-use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
+use alloc::{collections::VecDeque, vec::Vec};
 use core::time::Duration;
 
 use super::{
     RoundLoss,
     quorum::{Quorum, Verdict},
+    spec::RoundSpec,
     vote::{Vote, Votes},
 };
 use crate::protocol::{
-    command::{Cause, Command, Failure, Mark, NodeId, Reply},
+    command::{Cause, Command, Failure, NodeId, Reply},
     fencing::{FencingToken, TokenRange},
     footprint::Footprint,
-    line::Stand,
-    note::Note,
-    owner::Owner,
-    resource::Resource,
     time::Timestamp,
-    validity::{self, Drift},
+    validity,
 };
-
-/// What a round asks for.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-#[non_exhaustive]
-pub struct RoundSpec {
-    /// The key on the nodes.
-    pub resource: Resource,
-    /// The value, fresh for every acquire round.
-    pub owner: Owner,
-    /// The lifetime asked for.
-    pub ttl: Duration,
-    /// The allowance for clock rates.
-    pub drift: Drift,
-    /// A win with less than this left is no win.
-    pub min_validity: Duration,
-    /// The client's wall clock in microseconds, the same for all nodes, where a fencing token is wanted.
-    pub hint: Option<u64>,
-    /// How many fencing tokens are wanted, from 1 to [`TokenRange::MOST`]; others are cut. More than one only where
-    /// every node counts them.
-    pub count: u64,
-    /// What is known of each node before the round begins, in their order, where a fencing token is wanted.
-    pub marks: Box<[Mark]>,
-    /// What the holder leaves beside its key, where it wants to be known.
-    pub note: Option<Note>,
-    /// What is said of the client's place in the line, the same to all nodes.
-    pub stand: Option<Stand>,
-}
-
-impl RoundSpec {
-    /// A spec with the default drift, no minimum validity and no fencing token.
-    pub fn new(resource: Resource, owner: Owner, ttl: Duration) -> Self {
-        Self {
-            resource,
-            owner,
-            ttl,
-            drift: Drift::default(),
-            min_validity: Duration::ZERO,
-            hint: None,
-            count: 1,
-            marks: Box::default(),
-            note: None,
-            stand: None,
-        }
-    }
-
-    fn mark(&self, node: NodeId) -> Mark {
-        self.marks.get(node.index()).copied().unwrap_or_default()
-    }
-}
 
 /// One fan-out to all nodes.
 ///

@@ -6,13 +6,15 @@
 
 mod acquire;
 mod quorum;
+mod spec;
 mod tally;
 mod vote;
 
 pub(super) use self::vote::IMPLAUSIBLY_AHEAD;
 pub use self::{
-    acquire::{Round, RoundSpec},
+    acquire::Round,
     quorum::{Quorum, Verdict},
+    spec::RoundSpec,
     tally::{ExtendSpec, Tally},
 };
 
