@@ -28,8 +28,8 @@ pub struct RoundSpec {
     pub min_validity: Duration,
     /// The client's wall clock in microseconds, the same for all nodes, where a fencing token is wanted.
     pub hint: Option<u64>,
-    /// How many fencing tokens are wanted, from 1 to [`TokenRange::MOST`]; others are cut. More than one only where
-    /// every node counts them.
+    /// How many fencing tokens are wanted, from 1 to [`TokenRange::MOST`](crate::protocol::TokenRange::MOST); others are
+    /// cut. More than one only where every node counts them.
     pub count: u64,
     /// What is known of each node before the round begins, in their order, where a fencing token is wanted.
     pub marks: Box<[Mark]>,
