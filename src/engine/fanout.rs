@@ -145,6 +145,11 @@ impl<T> Fanout<T> {
         }
     }
 
+    /// An answer that had come by the time of the last one that was told.
+    pub(super) fn next_heard(&mut self) -> Option<Answer<T>> {
+        self.answered.pop_front()
+    }
+
     pub(super) async fn progress(&mut self, engine: &Engine) -> Progress<T> {
         std::future::poll_fn(|cx| self.poll_progress(engine, cx)).await
     }

@@ -5,7 +5,7 @@
 
 use std::{
     future::poll_fn,
-    sync::Arc,
+    sync::{Arc, Weak},
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -65,6 +65,24 @@ pub(super) struct AcquireRound {
     /// From the verdict on, when others have to do with it too.
     footprint: Option<Arc<SharedFootprint>>,
     turn: Turn,
+    /// Where its answers are to be told that come after it was lost, and its number there. It keeps no place in line.
+    line: (Weak<ResourceSlot>, u64),
+}
+
+/// A lost round that is heard out: what is still under way is not undone before it is answered. It ends with this.
+pub(super) struct HeardOut {
+    engine: Arc<Engine>,
+    released: Released,
+}
+
+impl Drop for HeardOut {
+    fn drop(&mut self) {
+        // Where nobody serves it, as in a forked process, its lock may be kept for ever.
+        if self.engine.is_served() {
+            self.released.footprint.lock().handle_heard_no_longer();
+            self.engine.release_unwatched(&self.released);
+        }
+    }
 }
 
 impl AcquireRound {
@@ -83,7 +101,9 @@ impl AcquireRound {
         spec.note = engine.note();
         // Read before the first send: validity counts from here.
         let started = engine.now();
-        spec.stand = request.resource.on_nodes().begin_round(spec.count > 1, spec.ttl, started);
+        let on_nodes = request.resource.on_nodes();
+        let (stand, number) = on_nodes.begin_round(spec.count > 1, spec.ttl, started);
+        spec.stand = stand;
         turn.begin(started);
         let mut round = Self {
             round: Round::acquire(engine.quorum, spec, started),
@@ -96,6 +116,7 @@ impl AcquireRound {
             linger: asked.linger,
             footprint: None,
             turn,
+            line: (Arc::downgrade(&request.resource), number),
             engine: Arc::clone(engine),
         };
         round.leave_out_unreachable();
@@ -146,6 +167,12 @@ impl AcquireRound {
                 Poll::Pending => return Poll::Pending,
             }
         }
+        // What has come together with the answer that decided it need not be undone where it is a denial.
+        while self.round.verdict() == Verdict::Lost
+            && let Some(answer) = self.calls.next_heard()
+        {
+            self.take(Progress::Answered(answer));
+        }
         match self.round.loss() {
             // What a caller has given up is under way all the same: it counts until it is answered.
             Some(RoundLoss::Abandoned) => {}
@@ -185,6 +212,7 @@ impl AcquireRound {
                 }
                 let reply = result.clone().map_err(|error| error.failure());
                 self.note(node, result);
+                self.tell_line(node);
                 self.handle_reply(node, reply, now);
             }
             // Every node has replied or failed by now, so the verdict is settled.
@@ -212,6 +240,17 @@ impl AcquireRound {
             footprint.lock().handle_acquire(node, &reply);
         }
         self.round.handle_reply(node, reply, now);
+    }
+
+    /// What is answered to a round that was lost is news for one who waits in the lines on the nodes.
+    fn tell_line(&self, node: NodeId) {
+        let (slot, number) = &self.line;
+        if self.round.verdict() == Verdict::Lost
+            && let Some(outcome) = self.outcomes.get(node.index())
+            && let Some(slot) = slot.upgrade()
+        {
+            slot.on_nodes().handle_late(*number, node, outcome);
+        }
     }
 
     fn note(&mut self, node: NodeId, result: Result<Reply, NodeError>) {
@@ -278,19 +317,33 @@ impl AcquireRound {
     pub(super) fn undo(&self) {
         let Some(footprint) = &self.footprint else { return };
         let orders = footprint.orders();
-        if orders.is_empty() {
-            return;
+        if !orders.is_empty() {
+            self.engine.release_ordered(self.released(footprint), orders);
         }
+    }
+
+    fn released(&self, footprint: &Arc<SharedFootprint>) -> Released {
         let spec = self.round.spec();
-        let released = Released {
+        Released {
             resource: spec.resource.clone(),
             owner: spec.owner,
             ttl: spec.ttl,
             footprint: Arc::clone(footprint),
             // Nobody has held it.
             hold: None,
-        };
-        self.engine.release_ordered(released, orders);
+        }
+    }
+
+    /// It was lost, and may be heard out: for as long as what is returned lives, nothing is undone that may yet be denied.
+    pub(super) fn hear_out(&self) -> Option<HeardOut> {
+        let footprint = self.footprint.as_ref()?;
+        footprint.lock().handle_heard_out();
+        Some(HeardOut { engine: Arc::clone(&self.engine), released: self.released(footprint) })
+    }
+
+    /// Whether it said with what its client stands in the line.
+    pub(super) fn stood(&self) -> bool {
+        self.round.spec().stand.is_some_and(|stand| stand.ticket.is_some())
     }
 
     /// What each node has said.

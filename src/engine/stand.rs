@@ -38,6 +38,8 @@ struct Known {
     quorum: Quorum,
     /// Nothing while nobody waits.
     waiter: Option<Box<Waiter>>,
+    /// How many rounds have begun, so that what is answered late is known to be of the last one.
+    rounds: u64,
     /// What each node has said of others since the last round began.
     others: Vec<(NodeId, bool)>,
     /// Up to when they say so of whoever comes.
@@ -58,25 +60,28 @@ pub(super) struct Lost<'a> {
 impl OnNodes {
     pub(super) fn new(client: ClientId, quorum: Quorum, runtime: Arc<dyn Runtime>) -> Self {
         let heard_until = Timestamp::ORIGIN;
-        let known = Known { client, quorum, waiter: None, others: Vec::new(), heard_until };
+        let (waiter, rounds, others) = (None, 0, Vec::new());
+        let known = Known { client, quorum, waiter, rounds, others, heard_until };
         Self { runtime, known: Lock::new(known), moved: Notify::new() }
     }
 
-    /// A round begins: what it says. One that asks for several tokens says its name, to be told of those who come for as
+    /// A round begins: what it says, and its number. One that asks for several tokens says its name, to be told of those who come for as
     /// long as its keys live unless they are prolonged.
     pub(super) fn begin_round(
         &self,
         several: bool,
         ttl: Duration,
         now: Timestamp,
-    ) -> Option<Stand> {
+    ) -> (Option<Stand>, u64) {
         let mut known = self.known();
         known.others.clear();
         known.heard_until = now.saturating_add(ttl.max(LINE_LIFE));
-        match &mut known.waiter {
+        known.rounds += 1;
+        let stand = match &mut known.waiter {
             Some(waiter) => Some(waiter.begin_round(now)),
             None => several.then_some(Stand::named(known.client)),
-        }
+        };
+        (stand, known.rounds)
     }
 
     /// A round was won: the nodes have taken the client out of the line.
@@ -90,21 +95,37 @@ impl OnNodes {
         let mut known = self.known();
         let (client, quorum) = (known.client, known.quorum);
         let waiter = known.waiter.get_or_insert_with(|| Box::new(Waiter::new(client, quorum)));
-        let answers = lost.outcomes.iter().enumerate().filter_map(|(index, outcome)| {
-            let answer = match outcome {
-                NodeOutcome::Granted => LineAnswer::Granted,
-                NodeOutcome::Denied(denial) => LineAnswer::Denied(denial),
-                NodeOutcome::Failed(_) => LineAnswer::Failed,
-                NodeOutcome::Unanswered | NodeOutcome::NotAsked => return None,
-            };
-            Some((NodeId::new(index), answer))
-        });
+        let answers = lost.outcomes.iter().enumerate();
+        let answers = answers
+            .filter_map(|(index, outcome)| Some((NodeId::new(index), said_of_line(outcome)?)));
         let next =
             waiter.handle_lost_round(answers, lost.clocks, lost.round_trip, lost.random, lost.now);
         if next.is_none() {
             known.waiter = None;
         }
         next
+    }
+
+    /// Whether the round that was lost just now may be heard out before it is undone.
+    pub(super) fn hears_out(&self) -> bool {
+        self.known().waiter.as_ref().is_some_and(|waiter| waiter.hears_out())
+    }
+
+    /// A node has answered a round after it was lost, the one of this number.
+    pub(super) fn handle_late(&self, number: u64, node: NodeId, outcome: &NodeOutcome) {
+        let mut known = self.known();
+        if known.rounds != number {
+            return;
+        }
+        let Some((waiter, answer)) = known.waiter.as_mut().zip(said_of_line(outcome)) else {
+            return;
+        };
+        let now = self.runtime.now();
+        let before = waiter.next_round(now);
+        waiter.handle_late_answer(node, answer, now);
+        if waiter.next_round(now) < before {
+            self.moved.notify_one();
+        }
     }
 
     /// When the next round begins, by what has been told so far; `None` for one who does not wait here.
@@ -179,6 +200,16 @@ impl OnNodes {
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock()
+    }
+}
+
+/// What a node has said, as far as its line is concerned.
+const fn said_of_line(outcome: &NodeOutcome) -> Option<LineAnswer<'_>> {
+    match outcome {
+        NodeOutcome::Granted => Some(LineAnswer::Granted),
+        NodeOutcome::Denied(denial) => Some(LineAnswer::Denied(denial)),
+        NodeOutcome::Failed(_) => Some(LineAnswer::Failed),
+        NodeOutcome::Unanswered | NodeOutcome::NotAsked => None,
     }
 }
 

@@ -78,7 +78,7 @@ impl World {
     }
 
     fn begin_round(&self) -> Option<Stand> {
-        self.on_nodes.begin_round(false, TTL, self.clock.now())
+        self.on_nodes.begin_round(false, TTL, self.clock.now()).0
     }
 
     fn is_told(&self) -> bool {
@@ -94,7 +94,7 @@ impl World {
 fn who_has_not_waited_says_nothing_but_with_several_tokens_its_name() {
     let world = World::new();
     assert_eq!(world.begin_round(), None);
-    let several = world.on_nodes.begin_round(true, TTL, world.clock.now());
+    let (several, _) = world.on_nodes.begin_round(true, TTL, world.clock.now());
     assert_eq!(several, Some(Stand::named(ME)));
     assert_eq!(world.on_nodes.leave(), None);
 }
@@ -146,6 +146,38 @@ fn a_quorum_of_wake_ups_moves_the_next_round_to_now() {
     assert!(moved.now_or_never().is_some());
     let now = world.clock.now();
     assert!(world.on_nodes.next_round(now).unwrap() <= now);
+}
+
+/// A node whose key ends earlier than those of the nodes that have answered before.
+#[test]
+fn what_is_answered_late_counts_for_its_own_round_and_for_no_other() {
+    let world = World::new();
+    world.lose(true);
+    let now = world.clock.now();
+    let (_, former) = world.on_nodes.begin_round(false, TTL, now);
+    world.lose(true);
+    let (_, last) = world.on_nodes.begin_round(false, TTL, now);
+    let soon = Duration::from_millis(300);
+    let denied = |holder: u8, ends| {
+        let holder = Owner::from_random([holder; 16]).to_hex();
+        let denial = Denial::new(Some(Box::from(holder)), Some(ends));
+        NodeOutcome::Denied(denial.in_line(CLOCK_US, Some(0)))
+    };
+    let outcomes = [denied(1, TTL), NodeOutcome::Unanswered, denied(1, soon)];
+    let clocks = [];
+    let lost = Lost { outcomes: &outcomes, clocks: &clocks, round_trip: None, random: 0, now };
+    let before = world.on_nodes.handle_lost(&lost).unwrap();
+    assert!(world.on_nodes.hears_out(), "two of three name one holder");
+    let next = || world.on_nodes.next_round(now).unwrap();
+    world.on_nodes.handle_late(former, NodeId::new(1), &denied(1, soon));
+    assert_eq!((next(), world.is_told()), (before, false), "it was of the round before");
+    world.on_nodes.handle_late(last, NodeId::new(1), &NodeOutcome::Unanswered);
+    assert_eq!((next(), world.is_told()), (before, false), "it says nothing");
+    world.on_nodes.handle_late(last, NodeId::new(1), &denied(1, soon));
+    assert!(next() < before && world.is_told());
+    world.on_nodes.handle_won();
+    world.on_nodes.handle_late(last, NodeId::new(1), &denied(1, soon));
+    assert!(!world.is_told());
 }
 
 #[test]

@@ -9,7 +9,8 @@
 //!   node has certainly not executed it.
 //! - **F2** At the end each node that is not clear is released on, and whatever may be executed behind that release is
 //!   followed: after a lost round by one more release, when an answer shows that the key may have been set; after a
-//!   lease was given back by F4.
+//!   lease was given back by F4. Of a lost round that is heard out, what is under way is released on when its answer
+//!   shows that, or the round is heard no longer.
 //! - **F3** A restore may be sent only while the grant lasts, one at a time to a node, and from then on the node is not
 //!   clear.
 //! - **F4** A release that finds nothing is not the last word where the command that sets the key may arrive behind it,
@@ -80,6 +81,8 @@ enum Phase {
     Over,
     /// The round was lost: everything is to be released, right behind the acquires.
     Lost,
+    /// The same, but what is under way is answered first.
+    HeardOut,
     /// The lease was given back: everything is to be released.
     GivenBack,
 }
@@ -118,6 +121,7 @@ impl Footprint {
 
     /// The node has answered the acquire, or its time is up. A second answer changes nothing.
     pub fn handle_acquire(&mut self, node: NodeId, reply: &Result<Reply, Failure>) {
+        let is_lost = self.is_lost();
         let Some(place) = self.places.get_mut(node.index()) else { return };
         if place.acquire != Trace::UnderWay {
             return;
@@ -128,8 +132,11 @@ impl Footprint {
             Err(Failure { sent: true, .. }) => Trace::MayLandLate,
         };
         // No order after `GivenBack`: its order said that the key may land late, so its release is repeated anyway (F4).
-        if self.phase == Phase::Lost && place.acquire != Trace::Nothing {
+        if is_lost && place.acquire != Trace::Nothing {
             self.order(node);
+        } else if place.is_clear() {
+            // One that has not been taken yet would find nothing.
+            self.orders.retain(|order| order.node != node);
         }
     }
 
@@ -175,6 +182,32 @@ impl Footprint {
         self.end(Phase::Lost);
     }
 
+    /// The round that was lost is heard out: the acquires under way are expected to be denied as well, and one that is
+    /// denied needs no release. Releases of these that have not been sent are not sent; what has been set is released
+    /// all the same, as soon as that is known.
+    pub fn handle_heard_out(&mut self) {
+        if self.phase != Phase::Lost {
+            return;
+        }
+        self.phase = Phase::HeardOut;
+        let is_under_way =
+            |place: Option<&Place>| place.is_some_and(|place| place.acquire == Trace::UnderWay);
+        self.orders.retain(|order| !is_under_way(self.places.get(order.node.index())));
+    }
+
+    /// It is heard no longer, since something else is to follow: what is still under way is to be released right behind.
+    pub fn handle_heard_no_longer(&mut self) {
+        if self.phase != Phase::HeardOut {
+            return;
+        }
+        self.phase = Phase::Lost;
+        for index in 0..self.places.len() {
+            if self.places.get(index).is_some_and(|place| place.acquire == Trace::UnderWay) {
+                self.order(NodeId::new(index));
+            }
+        }
+    }
+
     /// The lease is given back: all that may stand is to be released.
     pub fn handle_given_back(&mut self) {
         self.end(Phase::GivenBack);
@@ -198,7 +231,11 @@ impl Footprint {
 
     /// Whether everything is to be released, or has been.
     pub fn has_ended(&self) -> bool {
-        matches!(self.phase, Phase::Lost | Phase::GivenBack)
+        self.is_lost() || self.phase == Phase::GivenBack
+    }
+
+    const fn is_lost(&self) -> bool {
+        matches!(self.phase, Phase::Lost | Phase::HeardOut)
     }
 
     /// Whether certainly nothing stands there, and nothing will.

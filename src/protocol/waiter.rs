@@ -21,6 +21,8 @@
 //! - **T5** Wake-ups that lead to no grant, and rounds that find neither a holder nor another first in the line, are
 //!   followed by rounds ever later, up to a limit that is small beside a poll.
 //! - **T6** Where fewer than a quorum of nodes have a line, it says so, and the pauses are those of a client without one.
+//! - **T7** A lost round is heard out before it is undone only where one holder has the key on a quorum and no node has
+//!   granted or is free: then nothing of it is in anybody's way, and the next one is far away or is denied like it.
 //!
 //! They are tested, each by name, in `tests/protocol/line.rs`.
 
@@ -237,6 +239,12 @@ impl Waiter {
     pub fn next_round(&self, now: Timestamp) -> Timestamp {
         let limit = if self.lost_at.is_some() { self.limit } else { now.saturating_add(POLL) };
         self.called.map_or(limit, |called| limit.min(called.max(self.earliest)))
+    }
+
+    /// Whether the last round, which was lost, may be heard out before it is undone: a node that will deny needs no
+    /// release. It ends when the next round begins, unless that one only takes the place in the line.
+    pub fn hears_out(&self) -> bool {
+        self.lost_at.is_some() && self.nodes.is_in_nobodys_way()
     }
 
     /// With what it stands in the line, where it does.

@@ -14,6 +14,7 @@
 )]
 
 mod acquire;
+mod heard;
 mod holds;
 mod node;
 mod pending;

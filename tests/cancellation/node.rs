@@ -6,7 +6,7 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
     time::Duration,
 };
 
@@ -45,6 +45,8 @@ pub(crate) enum Behaviour {
     Panics,
     /// It executes one command after the other, each of which takes a quarter of a millisecond.
     Busy,
+    /// It is far away: it answers much later than the others, and in time.
+    Far,
 }
 
 impl Behaviour {
@@ -61,7 +63,7 @@ impl Behaviour {
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Sort {
+pub(crate) enum Sort {
     Acquire,
     Release,
     /// It changes nothing unless the key stands there already.
@@ -84,6 +86,7 @@ pub(crate) struct ScriptedNode {
     runtime: SimRuntime,
     memory: MemoryNode,
     log: Arc<Mutex<Log>>,
+    context: Arc<OnceLock<NodeContext>>,
 }
 
 #[derive(Default)]
@@ -98,6 +101,9 @@ struct Log {
 /// By how much a release may overtake an acquire: less than a node timeout, after which it is repeated.
 const OVERTAKEN_BY: Duration = crate::NODE_TIMEOUT.saturating_sub(Duration::from_millis(2));
 
+/// How far away a node is that is far away.
+pub(crate) const FAR: Duration = crate::NODE_TIMEOUT.saturating_sub(Duration::from_millis(3));
+
 const OTHER: &[u8] = b"another program";
 
 impl ScriptedNode {
@@ -108,7 +114,8 @@ impl ScriptedNode {
             memory.set("r", OTHER, None);
         }
         let behaviour = Arc::new(Mutex::new(behaviour));
-        Self { index, behaviour, runtime, memory, log: Arc::default() }
+        let (log, context) = (Arc::default(), Arc::default());
+        Self { index, behaviour, runtime, memory, log, context }
     }
 
     fn behaviour(&self) -> Behaviour {
@@ -119,6 +126,16 @@ impl ScriptedNode {
     pub(crate) fn turn(&self, behaviour: Behaviour) {
         *self.behaviour.lock().unwrap() = behaviour;
         self.begin();
+    }
+
+    /// The other program holds the resource here too.
+    pub(crate) fn deny(&self) {
+        self.memory.set("r", OTHER, None);
+    }
+
+    /// It tells that the resource is free here, whether or not it is.
+    pub(crate) fn tell_freed(&self) {
+        self.context.get().unwrap().freed(&Resource::new("r").unwrap());
     }
 
     /// The key of `resource` is gone, as by somebody's `DEL`.
@@ -199,6 +216,11 @@ impl ScriptedNode {
         self.log.lock().unwrap().sent.iter().filter(|sent| sent.what == Sort::Other).count()
     }
 
+    /// What was sent to it, in order.
+    pub(crate) fn sorts(&self) -> Vec<Sort> {
+        self.log.lock().unwrap().sent.iter().map(|sent| sent.what).collect()
+    }
+
     /// Everything that was sent to it.
     pub(crate) fn sent(&self) -> usize {
         self.log.lock().unwrap().sent.len()
@@ -224,7 +246,8 @@ impl ScriptedNode {
         if behaviour == Behaviour::Overtaken && what == Sort::Acquire {
             return (before, now.saturating_add(OVERTAKEN_BY));
         }
-        let mut at = now.saturating_add(MS);
+        let far = behaviour == Behaviour::Far;
+        let mut at = now.saturating_add(if far { FAR } else { MS });
         if behaviour == Behaviour::Slow {
             let frozen_until = *log.frozen_until.get_or_insert_with(|| now.saturating_add(35 * MS));
             at = at.max(frozen_until);
@@ -258,7 +281,9 @@ impl ScriptedNode {
 }
 
 impl Node for ScriptedNode {
-    fn start(&self, _context: NodeContext) {}
+    fn start(&self, context: NodeContext) {
+        let _ = self.context.set(context);
+    }
 
     fn call(&self, command: Command) -> NodeCall {
         // It has no owner, and sets and deletes no key.

@@ -128,6 +128,72 @@ fn f2_what_shows_after_the_end_that_the_key_may_have_been_set_is_released_again(
     }
 }
 
+/// Of nodes that have granted, denied, given no answer and none yet.
+fn lost_and_heard_out() -> Footprint {
+    let mut footprint = Footprint::new(6);
+    (0..6).for_each(|index| footprint.handle_acquire_sent(node(index)));
+    for (index, reply) in [GRANTED, denied(), UNKNOWN].iter().enumerate() {
+        footprint.handle_acquire(node(index), reply);
+    }
+    footprint.handle_lost();
+    footprint.handle_heard_out();
+    footprint
+}
+
+#[test]
+fn f2_a_round_that_is_heard_out_is_released_where_it_has_set_the_key_and_not_where_it_is_denied() {
+    let mut footprint = lost_and_heard_out();
+    assert_eq!(orders(&mut footprint), [(0, false), (2, true)], "what is under way is not");
+    assert!(footprint.has_ended());
+    let still = footprint.may_stand().map(|node| node.index()).collect::<Vec<_>>();
+    assert_eq!(still, [0, 2, 3, 4, 5], "and is not clear");
+    for (index, reply, ordered) in
+        [(3, denied(), vec![]), (4, GRANTED, vec![(4, false)]), (5, UNKNOWN, vec![(5, true)])]
+    {
+        footprint.handle_acquire(node(index), &reply);
+        assert_eq!(orders(&mut footprint), ordered, "{reply:?}");
+    }
+    footprint.handle_heard_no_longer();
+    assert_eq!(orders(&mut footprint), [], "everything was heard");
+}
+
+#[test]
+fn f2_what_is_under_way_in_a_round_that_is_heard_no_longer_is_released_at_once_and_followed() {
+    let mut footprint = lost_and_heard_out();
+    orders(&mut footprint);
+    footprint.handle_acquire(node(3), &denied());
+    footprint.handle_heard_no_longer();
+    assert_eq!(orders(&mut footprint), [(4, false), (5, false)], "right behind the acquires");
+    footprint.handle_heard_no_longer();
+    assert_eq!(orders(&mut footprint), [], "once");
+    footprint.handle_acquire(node(4), &UNKNOWN);
+    footprint.handle_acquire(node(5), &denied());
+    assert_eq!(orders(&mut footprint), [(4, true)]);
+    // Nothing else is heard out: neither a round that is open, nor a lease.
+    let mut open = answered(None);
+    open.handle_heard_out();
+    assert_eq!(ended(&mut open), [(0, false)]);
+    let mut lease = answered(None);
+    lease.handle_given_back();
+    lease.handle_heard_out();
+    assert_eq!(orders(&mut lease), [(0, true)]);
+}
+
+#[test]
+fn f2_an_order_that_was_not_taken_goes_when_the_node_turns_out_to_be_clear() {
+    for (reply, left) in [
+        (denied(), vec![(1, false)]),
+        (NOT_SENT, vec![(1, false)]),
+        (UNKNOWN, vec![(0, false), (1, false), (0, true)]),
+    ] {
+        let mut footprint = Footprint::new(2);
+        (0..2).for_each(|index| footprint.handle_acquire_sent(node(index)));
+        footprint.handle_lost();
+        footprint.handle_acquire(node(0), &reply);
+        assert_eq!(orders(&mut footprint), left, "{reply:?}");
+    }
+}
+
 #[test]
 fn f2_before_the_end_no_answer_releases_anything() {
     for reply in [GRANTED, UNKNOWN, denied(), NOT_SENT] {

@@ -9,6 +9,10 @@ pub(crate) enum Step {
     Win,
     /// The round is lost, or its caller is gone.
     Lose,
+    /// The round is lost, and there is time to hear what else is answered.
+    LoseAndHear,
+    /// There is no more.
+    HearNoLonger,
     /// The lease is lost.
     Over,
     /// It is released, or dropped.

@@ -99,10 +99,10 @@ impl World {
         let mut steps = vec![Step::Tick];
         let Budget { faults, unknown, restores, extensions, forgets, others, .. } = self.budget;
         steps.extend(match self.grant {
-            Grant::Asked => [Step::Win, Step::Lose].as_slice(),
+            Grant::Asked => [Step::Win, Step::Lose, Step::LoseAndHear].as_slice(),
             Grant::Held => [Step::Over, Step::End].as_slice(),
             Grant::Over => [Step::End].as_slice(),
-            Grant::Ended => [].as_slice(),
+            Grant::Ended => [Step::HearNoLonger].as_slice(),
         });
         for (at, server) in self.servers.iter().enumerate() {
             let mut add = |possible: bool, step: Step| steps.extend(possible.then_some(step));
@@ -164,18 +164,25 @@ impl World {
                 self.footprint.handle_over();
                 Some(())
             }
-            Step::Lose | Step::End => {
-                given(!ended && (step == Step::Lose) == (grant == Grant::Asked))?;
+            Step::HearNoLonger => {
+                let before = self.footprint.clone();
+                self.footprint.handle_heard_no_longer();
+                given(self.footprint != before)
+            }
+            Step::Lose | Step::LoseAndHear | Step::End => {
+                given(!ended && (step != Step::End) == (grant == Grant::Asked))?;
                 for (index, server) in self.servers.iter_mut().enumerate() {
                     if !std::mem::replace(&mut server.asked, true) {
                         self.footprint.handle_acquire_withdrawn(node(index));
                     }
                 }
                 self.grant = Grant::Ended;
-                if step == Step::Lose {
-                    self.footprint.handle_lost();
-                } else {
-                    self.footprint.handle_given_back();
+                match step {
+                    Step::End => self.footprint.handle_given_back(),
+                    _ => self.footprint.handle_lost(),
+                }
+                if step == Step::LoseAndHear {
+                    self.footprint.handle_heard_out();
                 }
                 Some(())
             }

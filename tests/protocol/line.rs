@@ -1,6 +1,6 @@
 //! One client that waits in the lines on the nodes: what its rounds say, and when they begin.
 //!
-//! Goal: T1 to T6, each by name. Method: answers, hints and times in, the stand of a round and the time of the next
+//! Goal: T1 to T7, each by name. Method: answers, hints and times in, the stand of a round and the time of the next
 //! one out. What comes of many such clients and nodes together is in `tests/line`.
 
 use quorlock::protocol::{ClientId, LineAnswer, LineHint, Stand, Ticket, Waiter};
@@ -425,4 +425,33 @@ fn t6_too_few_lines_are_said_and_what_a_node_shows_later_counts() {
     assert_eq!(world.answered(three.enumerate(), 4, 0), None);
     world.0.begin_round(at(5));
     assert_eq!(world.lost(&[held(0), held(0), held(0)], 6), Some(at(1_006)));
+}
+
+#[test]
+fn t7_a_round_is_heard_out_where_one_has_the_key_on_a_quorum_and_nothing_else_is_known() {
+    let other = Denial::new(Some(b"two".as_slice().into()), Some(TTL)).in_line(1, Some(0));
+    let (held, behind) = (held(0), behind(OTHER));
+    let denied = LineAnswer::Denied(&held);
+    let in_the_way = [LineAnswer::Granted, LineAnswer::Denied(&behind)];
+    let hears = |answers: &[LineAnswer<'_>]| {
+        let mut world = World::standing();
+        assert!(!world.0.hears_out(), "it is under way");
+        world.answered(answers.iter().copied().enumerate(), 2, 0);
+        let hears = world.0.hears_out();
+        world.0.begin_round(at(3));
+        assert!(!world.0.hears_out(), "the next one is under way");
+        hears
+    };
+    assert!(hears(&[denied, denied, denied]));
+    assert!(hears(&[denied, LineAnswer::Failed, denied, LineAnswer::Denied(&other), denied]));
+    assert!(!hears(&[denied, LineAnswer::Failed, LineAnswer::Failed, denied]), "two are no quorum");
+    assert!(!hears(&[denied, denied, LineAnswer::Denied(&other)]), "two collide");
+    for one in in_the_way {
+        assert!(!hears(&[denied, denied, denied, one]), "{one:?}: it is free there for somebody");
+    }
+    // So is the first one, by which it does not stand in the line yet.
+    let mut world = World::new(5);
+    world.0.begin_round(at(0));
+    world.lost(&[held.clone(), held.clone(), held], 1);
+    assert!(world.0.hears_out());
 }

@@ -22,6 +22,7 @@ mod faults;
 mod field;
 mod lines;
 mod mixed;
+mod polls;
 mod process;
 mod queue;
 mod rights;

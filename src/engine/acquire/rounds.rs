@@ -13,7 +13,7 @@ use crate::{
         Engine, HeldTenure,
         acquire::Met,
         line::{Ahead, Head, Pause},
-        round::AcquireRound,
+        round::{AcquireRound, HeardOut},
         turns::{Line, Place, Turn},
     },
     error::AcquireError,
@@ -33,7 +33,10 @@ pub(super) enum Step {
 impl Engine {
     /// Goes on with a request until it is answered.
     pub(super) async fn go_on(self: Arc<Self>, mut request: Request, mut step: Step) {
+        // Whatever ends this, they are heard no longer.
+        let mut heard_out: Vec<HeardOut> = Vec::new();
         loop {
+            let mut takes_place = false;
             let (look_until, at) = match step {
                 // No longer than it may wait at all.
                 Step::Pause(Pause::UntilFree(at)) => (None, request.within(at)),
@@ -48,10 +51,15 @@ impl Engine {
                 Step::Decided(mut round) => {
                     let now = round.decided_at();
                     let Some(lost) = round.lost() else {
+                        heard_out.clear();
                         self.won(request, &round, now);
                         return round.settle().await;
                     };
                     let lost = self.stand_in_line(&request, &round, lost, now);
+                    takes_place = !round.stood();
+                    if lost.in_line.is_some() && request.resource.on_nodes().hears_out() {
+                        heard_out.extend(round.hear_out());
+                    }
                     match self.lost(&mut request, round, lost, now) {
                         // Nobody holds it, and those behind may have asked for a longer ttl.
                         Next::Again { look_until, at } if lost.loss == RoundLoss::TooLate => {
@@ -74,6 +82,11 @@ impl Engine {
             }
             if !self.pause_before_round(&mut request, at).await {
                 return;
+            }
+            // What is under way must not be in the way of the next round. One that takes the place in line comes at once,
+            // and is denied as the one before it was.
+            if !takes_place {
+                heard_out.clear();
             }
             let turn = match self.next_turn(&mut request).await {
                 Some(Ok(turn)) => turn,

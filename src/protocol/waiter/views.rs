@@ -146,17 +146,32 @@ impl Views {
 
     /// Whether one holder has the key on a quorum, or wherever a node has answered.
     pub(super) fn are_held(&self) -> bool {
-        let mut holders = self.nodes.iter().filter_map(|node| match &node.answer {
+        let mut holders = self.holders();
+        let Some(one) = holders.next() else { return false };
+        let is_free_nowhere = self.count(Answer::is_free) == 0;
+        self.held_by_one() >= self.quorum.needed() || is_free_nowhere && holders.all(|h| h == one)
+    }
+
+    /// Whether one holder has the key on a quorum, and no node is free: what is under way will be denied as well.
+    pub(super) fn is_in_nobodys_way(&self) -> bool {
+        self.held_by_one() >= self.quorum.needed() && self.count(Answer::is_free) == 0
+    }
+
+    fn holders(&self) -> impl Iterator<Item = &Option<Box<[u8]>>> + Clone {
+        self.nodes.iter().filter_map(|node| match &node.answer {
             Answer::Held { holder, .. } => Some(holder),
             _ => None,
-        });
-        let is_free_nowhere = self.count(Answer::is_free) == 0;
-        let Some(one) = holders.clone().next() else { return false };
+        })
+    }
+
+    /// On how many nodes the one has the key that has it on most.
+    fn held_by_one(&self) -> usize {
+        let holders = self.holders();
         let most = holders
             .clone()
             .map(|holder| holders.clone().filter(|other| *other == holder).count())
             .max();
-        most.unwrap_or(0) >= self.quorum.needed() || is_free_nowhere && holders.all(|h| h == one)
+        most.unwrap_or(0)
     }
 
     /// When the keys in the way will have ended on a quorum.

@@ -1,0 +1,73 @@
+//! A round that was lost to one who has the resource, and of which a node that is far away has not answered yet.
+//!
+//! Goal: that node is not asked to delete what it is about to deny; and nothing of the round stands in the way of whatever
+//! comes next. Method: two nodes that deny at once, and one whose answer is on its way when the round is lost.
+
+use super::{
+    node::{FAR, Sort},
+    *,
+};
+use Sort::{Acquire, Release};
+
+const NEAR_AND_FAR: [Behaviour; 3] = [Behaviour::Denied, Behaviour::Denied, Behaviour::Far];
+
+/// Who waits has been denied twice, the second time as one who stands in the line, and the one that is far away has
+/// answered nothing yet.
+fn waiting(deny: bool) -> (Fixture, quorlock::runtime::Task) {
+    let fixture = Fixture::with(1, NEAR_AND_FAR, |nodes| {
+        if deny {
+            nodes[2].deny()
+        }
+    });
+    let redlock = fixture.redlock.clone();
+    let mut request: quorlock::runtime::Task = Box::pin(async move {
+        redlock.acquire("r").await.unwrap_err();
+    });
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(request.as_mut().poll(&mut cx).is_pending());
+    fixture.runtime.pass(FAR - 2 * MS);
+    assert_eq!(fixture.nodes[2].sorts(), [Acquire; 2], "it has been asked and not answered");
+    (fixture, request)
+}
+
+#[test]
+fn what_is_denied_late_is_not_released() {
+    let (fixture, request) = waiting(true);
+    fixture.runtime.pass(4 * MS);
+    assert_eq!(fixture.nodes[2].sorts(), [Acquire; 2], "both are denied by now");
+    fixture.runtime.block_on(request);
+    assert!(!fixture.nodes[2].sorts().contains(&Release));
+    fixture.assert_clean("denied late");
+}
+
+#[test]
+fn what_is_granted_late_is_released_when_that_is_known() {
+    let (fixture, request) = waiting(false);
+    fixture.runtime.pass(2 * MS);
+    assert_eq!(fixture.nodes[2].sorts(), [Acquire, Acquire, Release]);
+    // The round behind it was denied by the key of the first.
+    fixture.runtime.pass(MS);
+    assert_eq!(fixture.nodes[2].sorts(), [Acquire, Acquire, Release]);
+    fixture.runtime.block_on(request);
+    fixture.assert_clean("granted late");
+}
+
+#[test]
+fn a_caller_who_goes_away_has_it_released_at_once() {
+    let (fixture, request) = waiting(true);
+    drop(request);
+    fixture.runtime.pass(MS / 10);
+    assert_eq!(fixture.nodes[2].sorts(), [Acquire, Acquire, Release, Release]);
+    fixture.assert_clean("dropped");
+}
+
+/// Were it sent behind that one, the node would deny it for a key of this very client.
+#[test]
+fn the_next_round_is_sent_behind_the_releases_of_those_before() {
+    let (fixture, request) = waiting(true);
+    fixture.nodes[..2].iter().for_each(ScriptedNode::tell_freed);
+    fixture.runtime.pass(MS / 10);
+    assert_eq!(fixture.nodes[2].sorts(), [Acquire, Acquire, Release, Release, Acquire]);
+    fixture.runtime.block_on(request);
+    fixture.assert_clean("woken");
+}

@@ -1,0 +1,63 @@
+//! What one who waits costs the nodes while nothing happens.
+
+use std::{
+    future::IntoFuture as _,
+    thread,
+    time::{Duration, Instant},
+};
+
+use quorlock::Redlock;
+use quorlock_harness::{Cluster, connected};
+
+use super::{RESOURCE, SECOND, admitted, alone, cost::requests, lines, settings};
+
+/// With renewals that are few beside the polls.
+const TTL: Duration = Duration::from_secs(20);
+
+/// The most that any node was asked per second in so much time.
+fn rate(cluster: &Cluster, time: Duration) -> f64 {
+    let (before, began) = (requests(cluster), Instant::now());
+    thread::sleep(time);
+    let took = began.elapsed().as_secs_f64();
+    let more = requests(cluster).into_iter().zip(before).map(|(now, before)| now - before);
+    more.max().expect("nodes") as f64 / took
+}
+
+fn client(cluster: &Cluster) -> Redlock {
+    connected(settings(&cluster.urls(), TTL))
+}
+
+/// However many wait in one process: only its head speaks.
+#[test]
+fn one_who_waits_behind_a_renewed_lease_costs_a_command_per_node_and_second_at_most() {
+    let _turn = alone();
+    let cluster = admitted(TTL);
+    let holder = client(&cluster);
+    let lease = holder.acquire(RESOURCE).blocking().unwrap();
+    let idle = rate(&cluster, 3 * SECOND);
+    for (processes, tasks) in [(1, 1), (1, 200), (6, 1)] {
+        let clients: Vec<Redlock> = (0..processes).map(|_| client(&cluster)).collect();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let request = |number: usize| clients[number % processes].acquire(RESOURCE);
+        let waiting: Vec<_> = (0..processes * tasks)
+            .map(|number| runtime.spawn(request(number).into_future()))
+            .collect();
+        runtime.block_on(tokio::task::yield_now());
+        lines::stand(&cluster, processes);
+        let time = 8 * SECOND;
+        let each = (rate(&cluster, time) - idle) / processes as f64;
+        println!(
+            "{processes} processes with {tasks} waiters: {each:.2} commands per process, node and second beside {idle:.2}"
+        );
+        // One renewal more or less, in this time.
+        let room = 2.0 / time.as_secs_f64();
+        assert!(each <= 1.0 + room / processes as f64, "{each:.2}");
+        lease.check().unwrap();
+        waiting.iter().for_each(tokio::task::JoinHandle::abort);
+        for client in &clients {
+            client.blocking_shutdown().unwrap();
+        }
+    }
+    lease.blocking_release().unwrap();
+    lines::nothing_left(&cluster);
+}
