@@ -156,7 +156,7 @@ impl Node {
             return reply;
         }
         let denial = entered.first.map_or_else(|| self.held(now), Denial::behind);
-        let mut rank = self.line.deny(&entered, news);
+        let mut rank = self.line.deny(&entered, now, news);
         if around.rng.random_bool(self.lie) {
             rank = [None, Some(around.rng.random_range(0..5)), Some(u32::MAX)]
                 .into_iter()

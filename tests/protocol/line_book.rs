@@ -46,9 +46,9 @@ impl Node {
         let mut news = LineNews::new(&hears);
         let entered = self.line.enter(stand, !self.is_held, at(millis), &mut news);
         let came = if let Some(first) = entered.first {
-            Came::Behind(first.to_hex()[1] - b'0', self.line.deny(&entered, &mut news))
+            Came::Behind(first.to_hex()[1] - b'0', self.line.deny(&entered, at(millis), &mut news))
         } else if self.is_held {
-            Came::Held(self.line.deny(&entered, &mut news))
+            Came::Held(self.line.deny(&entered, at(millis), &mut news))
         } else {
             self.line.grant(&entered, count, 10 * SECOND, at(millis), &mut news);
             self.is_held = true;
@@ -96,7 +96,7 @@ fn the_first_is_let_in_and_nobody_else() {
     );
     for stand in [None, Some(Stand::named(client(9)))] {
         assert_eq!(node.acquire(stand, 2), Came::Behind(1, None), "{stand:?}");
-        assert_eq!(node.told, [(client(1), LineHint::Next), (client(2), stand_by(client(1)))]);
+        assert!(node.told.is_empty(), "they have been told");
     }
     assert_eq!(node.acquire(waits(3, 3), 2), Came::Behind(1, Some(2)));
     assert_eq!(node.acquire(waits(1, 1), 2), Came::Granted);
@@ -135,8 +135,42 @@ fn who_does_not_hear_is_forgotten_and_the_next_one_is_woken_at_once() {
     let told = [(client(2), LineHint::Next), (client(4), stand_by(client(2)))];
     assert_eq!(node.release(1), told);
     assert_eq!(node.waiting(), [client(2), client(4)]);
+    // Who comes anew knows nothing of who is on its way, and who has waited finds out.
     node.gone = vec![client(2), client(4)];
-    assert_eq!(node.acquire(None, 2), Came::Granted, "nobody is there");
+    assert_eq!(node.acquire(waits(5, 5), 2), Came::Behind(2, Some(2)));
+    assert_eq!(node.acquire(waits(5, 5), 4), Came::Granted, "nobody is there");
+}
+
+#[test]
+fn who_comes_anew_wakes_nobody_but_those_who_have_missed_a_poll() {
+    let woken = [(client(1), LineHint::Next), (client(2), stand_by(client(1)))];
+    for stand in [None, Some(Stand::named(client(9))), waits(9, 9)] {
+        let mut node = held_before(2);
+        assert_eq!(node.release(1), woken);
+        let behind = Came::Behind(1, stand.and_then(|stand| stand.ticket).map(|_| 2));
+        assert_eq!(node.acquire(stand, 1_600), behind);
+        assert!(node.told.is_empty(), "{stand:?}");
+        let mut node = held_before(2);
+        assert_eq!(node.release(1), woken);
+        assert_eq!(node.acquire(stand, 1_601), behind);
+        assert_eq!(node.told, woken, "{stand:?}");
+        // Where they are gone, it is let in.
+        let mut node = held_before(2);
+        node.release(1);
+        node.gone = vec![client(1), client(2)];
+        assert_eq!(node.acquire(stand, 1_601), Came::Granted, "{stand:?}");
+    }
+}
+
+#[test]
+fn who_stood_there_and_asks_again_wakes_the_first_that_may_not_have_heard() {
+    let mut node = held_before(3);
+    // The key has expired.
+    node.is_held = false;
+    assert_eq!(node.acquire(waits(3, 3), 1), Came::Behind(1, Some(2)));
+    assert_eq!(node.told, [(client(1), LineHint::Next), (client(2), stand_by(client(1)))]);
+    assert_eq!(node.acquire(waits(2, 2), 1), Came::Behind(1, Some(1)));
+    assert_eq!(node.told, [(client(1), LineHint::Next)]);
 }
 
 #[test]

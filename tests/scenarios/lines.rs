@@ -61,7 +61,8 @@ impl<'a> Says<'a> {
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Answer {
     Granted {
-        waiting: Option<i64>,
+        /// Whether others wait.
+        waiting: Option<bool>,
     },
     Held {
         before: i64,
@@ -95,8 +96,8 @@ fn acquire(node: &Node, name: &str, says: Says<'_>) -> Answer {
     };
     match &answer[..] {
         [Value::Int(1), _, _, _] => Answer::Granted { waiting: None },
-        [Value::Int(1), _, _, _, Value::Int(waiting)] => {
-            Answer::Granted { waiting: Some(*waiting) }
+        [Value::Int(1), _, _, _, Value::Int(waiting @ 0..=1)] => {
+            Answer::Granted { waiting: Some(*waiting == 1) }
         }
         [Value::Int(0), _, _, _, Value::Nil, Value::Int(before), Value::Int(foreign)] => {
             Answer::Held { before: *before, foreign: *foreign == 1 }
@@ -167,7 +168,8 @@ impl Ear {
 }
 
 const ALONE: Answer = Answer::Granted { waiting: None };
-const LAST: Answer = Answer::Granted { waiting: Some(0) };
+const LAST: Answer = Answer::Granted { waiting: Some(false) };
+const OTHERS: Answer = Answer::Granted { waiting: Some(true) };
 
 #[test]
 fn where_nobody_stands_an_acquire_is_answered_as_without_a_line() {
@@ -196,10 +198,10 @@ fn who_is_first_is_let_in_and_nobody_overtakes() {
     for says in [Says::default(), Says::named(C), Says::stands(B, "200"), Says::stands(C, "300")] {
         assert_eq!(acquire(&node, C, says), behind());
     }
-    assert_eq!(acquire(&node, A, Says::stands(A, "100")), Answer::Granted { waiting: Some(2) });
+    assert_eq!(acquire(&node, A, Says::stands(A, "100")), OTHERS);
     assert_eq!(standing(&node), [B, C]);
     release(&node, A);
-    assert_eq!(acquire(&node, B, Says::stands(B, "200")), Answer::Granted { waiting: Some(1) });
+    assert_eq!(acquire(&node, B, Says::stands(B, "200")), OTHERS);
     assert_eq!(standing(&node), [C]);
 }
 
@@ -239,9 +241,46 @@ fn who_finds_the_key_expired_and_is_not_first_wakes_the_first() {
     assert_eq!(acquire(&node, B, Says::stands(B, "200")), Answer::Behind(A.to_owned()));
     a.hears("nr");
     b.hears_nothing();
-    assert_eq!(acquire(&node, C, Says::default()), Answer::Behind(A.to_owned()));
+    assert_eq!(acquire(&node, C, Says::stands(C, "300")), Answer::Behind(A.to_owned()));
+    a.hears_nothing();
+    assert_eq!(acquire(&node, C, Says::stands(C, "300")), Answer::Behind(A.to_owned()));
     a.hears("nr");
     b.hears(&format!("s{A}r"));
+}
+
+#[test]
+fn who_comes_anew_wakes_nobody_who_has_been_woken_but_those_who_have_missed_a_poll() {
+    let node = Node::admitted();
+    let (a, b) = (Ear::of(&node, A), Ear::of(&node, B));
+    assert_eq!(acquire(&node, C, Says::default()), ALONE);
+    for (client, ticket) in [(A, "100"), (B, "200")] {
+        acquire(&node, client, Says::stands(client, ticket));
+    }
+    release(&node, C);
+    a.hears("nr");
+    b.hears(&format!("s{A}r"));
+    let anew = [Says::default(), Says::named(C), Says::stands(C, "300")];
+    for says in anew {
+        assert_eq!(acquire(&node, C, says), Answer::Behind(A.to_owned()));
+    }
+    a.hears_nothing();
+    b.hears_nothing();
+    for says in anew {
+        node.server.run(&["ZREM", LINE, C]);
+        // Everybody polls within 1.5 s, and has then 2.5 s left at the least.
+        node.server.run(&["PEXPIRE", LINE, "2399"]);
+        assert_eq!(acquire(&node, C, says), Answer::Behind(A.to_owned()));
+        a.hears("nr");
+        b.hears(&format!("s{A}r"));
+    }
+    node.server.run(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+    node.server.run(&["ZREM", LINE, C]);
+    node.server.run(&["PEXPIRE", LINE, "2399"]);
+    assert_eq!(
+        acquire(&node, C, Says::default()),
+        Answer::Granted { waiting: Some(false) },
+        "all have gone"
+    );
 }
 
 #[test]
@@ -256,7 +295,7 @@ fn a_first_one_that_is_named_as_missing_is_dropped_and_comes_back_to_its_place()
     assert_eq!(standing(&node), [A, B, C]);
     assert_eq!(acquire(&node, C, named(A)), Answer::Behind(B.to_owned()));
     assert_eq!(standing(&node), [B, C]);
-    assert_eq!(acquire(&node, A, Says::stands(A, "100")), Answer::Granted { waiting: Some(2) });
+    assert_eq!(acquire(&node, A, Says::stands(A, "100")), OTHERS);
 }
 
 #[test]
@@ -276,10 +315,7 @@ fn who_leaves_makes_room_for_the_next_and_takes_no_other_place_away() {
     leave(A, "100");
     b.hears("nr");
     c.hears(&format!("s{B}r"));
-    assert_eq!(
-        acquire(&node, B, Says::stands(B, "1795170000123456")),
-        Answer::Granted { waiting: Some(1) }
-    );
+    assert_eq!(acquire(&node, B, Says::stands(B, "1795170000123456")), OTHERS);
     leave(C, "1795170000123457");
     assert_eq!(standing(&node), [""; 0]);
     c.hears_nothing();
@@ -295,7 +331,7 @@ fn a_holder_of_several_tokens_hears_of_those_who_come() {
     let node = Node::admitted();
     let a = Ear::of(&node, A);
     assert_eq!(acquire(&node, A, Says { several: true, ..Says::named(A) }), LAST);
-    assert_eq!(standing(&node), [A]);
+    assert_eq!(standing(&node), [format!("!{A}")]);
     let ttl: i64 = from_redis_value(node.server.run(&["PTTL", LINE])).unwrap();
     assert!(ttl > 9_000, "as long as the key: {ttl} ms");
     let held = |before| Answer::Held { before, foreign: false };
@@ -493,23 +529,23 @@ impl Twins {
         let expected = self.of_line(|line, news| {
             let entered = line.enter(stand, is_free, now, news);
             if let Some(first) = entered.first {
-                let _ = line.deny(&entered, news);
+                let _ = line.deny(&entered, now, news);
                 return Answer::Behind(first.to_string());
             }
             if !is_free {
-                let before = line.deny(&entered, news).map_or(-1, i64::from);
+                let before = line.deny(&entered, now, news).map_or(-1, i64::from);
                 return Answer::Held { before, foreign: false };
             }
             // What the answer says is told by no channel.
             let hears = |_| true;
             let mut answer = LineNews::new(&hears);
             let waited = line.waiting().filter(|other| stand.is_none_or(|s| s.client != *other));
-            let waiting = i64::try_from(waited.count()).unwrap();
+            let waiting = waited.count() > 0;
             let knows = stand.is_some() || !line.is_empty(now);
             line.grant(&entered, if several { 64 } else { 1 }, ttl, now, &mut answer);
             let told = answer.into_told();
             if let Some(stand) = stand {
-                let hint = if waiting > 0 { LineHint::Wanted } else { LineHint::Alone };
+                let hint = if waiting { LineHint::Wanted } else { LineHint::Alone };
                 assert_eq!(told, [(stand.client, hint)]);
             }
             Answer::Granted { waiting: knows.then_some(waiting) }

@@ -14,7 +14,7 @@ use super::{SECOND, admitted, ready};
 /// What `docs/operating.md` says that a user needs, and what it needs for the line.
 const RIGHTS: &str = "on >sesame ~lock:* ~quorlock:* resetchannels -@all +set +getrange +del +pttl +pexpire +hget +hmget \
                       +hset +time +unlink +rename +eval +evalsha +info +client|tracking";
-const LINE: &str = "&quorlock:wake:* +exists +zadd +zrem +zcard +zrank +zrangebyscore +zremrangebyscore +publish \
+const LINE: &str = "&quorlock:wake:* +exists +zadd +zrem +zcard +zrank +zrange +zrangebyscore +publish \
                     +subscribe +client|caching";
 
 fn grant(cluster: &Cluster, rights: &[&str]) {

@@ -207,7 +207,7 @@ impl Store {
                 Reply::Granted(token)
             }
             Reply::Denied(denial) => {
-                let rank = self.in_line(resource, now, |line| line.deny(&entered, news));
+                let rank = self.in_line(resource, now, |line| line.deny(&entered, now, news));
                 Reply::Denied(denial.in_line(clock_us(now), rank))
             }
         })

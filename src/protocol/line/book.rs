@@ -12,17 +12,21 @@ use core::time::Duration;
 use super::{ClientId, LineHint, Stand, Ticket};
 use crate::protocol::time::Timestamp;
 
-/// For how long a line is kept after the last one has stood in it.
+/// For how long a line is kept after the last one has stood in it, or a little less: its end is not moved for each one
+/// who comes.
 const LIFE: Duration = Duration::from_secs(4);
+
+/// By so much less.
+const LITTLE: Duration = Duration::from_millis(100);
+
+/// What is left of that where all who stand there have missed a poll.
+const UNHEARD: Duration = Duration::from_millis(2_400);
 
 /// As many are looked at for one who can be told.
 const FEW: usize = 16;
 
 /// With more than these it is left alone until they are gone.
 const MOST: usize = 10_000;
-
-/// Where the holder of several tokens stands, before all who wait.
-const HOLDER: i64 = -1;
 
 /// Whom a node can tell, and what it has to tell them once it has let go of its own locks.
 pub struct LineNews<'a> {
@@ -62,8 +66,11 @@ impl core::fmt::Debug for LineNews<'_> {
 /// release of a key that was there is told by [`release`](NodeLine::release).
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct NodeLine {
+    /// Those who wait.
     scores: BTreeMap<ClientId, i64>,
     order: BTreeSet<(i64, ClientId)>,
+    /// The holder of several tokens, who is told of those who come.
+    holder: Option<ClientId>,
     until: Timestamp,
 }
 
@@ -84,8 +91,11 @@ struct Asks {
 }
 
 impl NodeLine {
-    /// An acquire comes. Who waits takes its place; where the key is free, the first is told so, and the next one to
-    /// stand by.
+    /// An acquire comes. Who waits behind others takes its place.
+    ///
+    /// Where the key is free, the first is on its way: whoever has released it has woken that one. So one who comes anew
+    /// tells nobody; who stood there before, and so has waited for long enough to ask again, or names one who did not
+    /// come, wakes the first and has the next one stand by.
     pub fn enter(
         &mut self,
         stand: Option<Stand>,
@@ -94,37 +104,53 @@ impl NodeLine {
         news: &mut LineNews<'_>,
     ) -> Entered {
         self.expire(now);
-        if self.order.len() > MOST || stand.is_none() && self.order.is_empty() {
+        if self.order.len() > MOST || stand.is_none() && self.is_empty(now) {
             return Entered::default();
-        }
-        let mut is_new = false;
-        if let Some(Stand { client, ticket: Some(ticket), .. }) = stand {
-            is_new = self.put(client, score(ticket));
-            self.live(LIFE, now);
         }
         let (client, missing) = match stand {
             Some(stand) => (Some(stand.client), stand.skip),
             None => (None, None),
         };
-        let first = if is_free { self.wake(client, missing, news) } else { None };
+        let is_first = |line: &Self| line.waiting().next().is_none_or(|one| Some(one) == client);
+        let mut is_new = false;
+        let mut stood = false;
+        if let Some(Stand { client, ticket: Some(ticket), .. }) = stand
+            && !is_first(self)
+        {
+            is_new = self.put(client, score(ticket));
+            stood = !is_new;
+        }
+        let first = if !is_free || is_first(self) {
+            None
+        } else if stood || missing.is_some() || self.left(now) < UNHEARD {
+            self.wake(client, missing, news)
+        } else {
+            self.waiting().next()
+        };
         Entered { first, asks: Some(Asks { stand, is_new }) }
     }
 
     /// It is denied. Returns how many stand before the client, where that waits; holders that can give the resource back
     /// are told that it does.
-    pub fn deny(&mut self, entered: &Entered, news: &mut LineNews<'_>) -> Option<u32> {
-        let Asks { stand, is_new } = entered.asks?;
-        let Stand { client, ticket: Some(_), .. } = stand? else { return None };
-        let holders: Vec<ClientId> = self.holders().take(FEW).collect();
-        let place = self.order.iter().position(|(_, other)| *other == client);
-        let before = place.map(|place| place.saturating_sub(holders.len()));
+    pub fn deny(
+        &mut self,
+        entered: &Entered,
+        now: Timestamp,
+        news: &mut LineNews<'_>,
+    ) -> Option<u32> {
+        let Asks { stand, mut is_new } = entered.asks?;
+        let Stand { client, ticket: Some(ticket), .. } = stand? else { return None };
+        if !self.scores.contains_key(&client) {
+            is_new = self.put(client, score(ticket));
+        }
+        self.live(LIFE, now);
+        let before = self.order.iter().position(|(_, other)| *other == client);
         // Told again by the first, should it not have been heard.
-        if is_new || before == Some(0) {
-            for holder in holders {
-                if !news.tell(holder, LineHint::Wanted) {
-                    self.remove(holder);
-                }
-            }
+        if let Some(holder) = self.holder.filter(|holder| *holder != client)
+            && (is_new || before == Some(0))
+            && !news.tell(holder, LineHint::Wanted)
+        {
+            self.holder = None;
         }
         before.and_then(|before| u32::try_from(before).ok())
     }
@@ -139,14 +165,14 @@ impl NodeLine {
         news: &mut LineNews<'_>,
     ) {
         let Some(Asks { stand, .. }) = entered.asks else { return };
-        self.remove_holders();
+        self.holder = None;
         let Some(Stand { client, .. }) = stand else { return };
         self.remove(client);
         let is_alone = self.order.is_empty();
         // It is an answer, and needs no channel.
         news.told.push((client, if is_alone { LineHint::Alone } else { LineHint::Wanted }));
         if count > 1 {
-            self.put(client, HOLDER);
+            self.holder = Some(client);
             self.live(LIFE.max(ttl), now);
         }
     }
@@ -155,7 +181,6 @@ impl NodeLine {
     pub fn release(&mut self, now: Timestamp, news: &mut LineNews<'_>) {
         self.expire(now);
         if self.order.len() <= MOST {
-            self.remove_holders();
             self.wake(None, None, news);
         }
     }
@@ -181,22 +206,23 @@ impl NodeLine {
 
     /// Whether nobody stands there, nor holds the resource with more than one token.
     pub fn is_empty(&self, now: Timestamp) -> bool {
-        self.order.is_empty() || now >= self.until
+        self.order.is_empty() && self.holder.is_none() || now >= self.until
     }
 
     /// Those who wait, in order.
     pub fn waiting(&self) -> impl Iterator<Item = ClientId> + '_ {
-        self.order.range((0, ClientId::new([0; 8]))..).map(|(_, client)| *client)
+        self.order.iter().map(|(_, client)| *client)
     }
 
-    /// The first who can be told that the key is free, and the next one to stand by; nobody where `client` is before
-    /// that. The first is forgotten if it is `missing`.
+    /// The first who can be told that the key is free, which no holder has any more, and the next one to stand by; nobody
+    /// where `client` is before that. The first is forgotten if it is `missing`.
     fn wake(
         &mut self,
         client: Option<ClientId>,
         missing: Option<ClientId>,
         news: &mut LineNews<'_>,
     ) -> Option<ClientId> {
+        self.holder = None;
         let waiting: Vec<ClientId> = self.waiting().take(FEW).collect();
         let mut first = None;
         for (place, waiter) in waiting.into_iter().enumerate() {
@@ -219,17 +245,6 @@ impl NodeLine {
         first
     }
 
-    fn holders(&self) -> impl Iterator<Item = ClientId> + '_ {
-        self.order.range(..(0, ClientId::new([0; 8]))).map(|(_, client)| *client)
-    }
-
-    fn remove_holders(&mut self) {
-        let holders: Vec<ClientId> = self.holders().collect();
-        for holder in holders {
-            self.remove(holder);
-        }
-    }
-
     /// Whether it was not there before.
     fn put(&mut self, client: ClientId, score: i64) -> bool {
         let before = self.scores.insert(client, score);
@@ -247,7 +262,13 @@ impl NodeLine {
     }
 
     fn live(&mut self, life: Duration, now: Timestamp) {
-        self.until = self.until.max(now.saturating_add(life));
+        if self.left(now).saturating_add(LITTLE) < life {
+            self.until = now.saturating_add(life);
+        }
+    }
+
+    fn left(&self, now: Timestamp) -> Duration {
+        self.until.saturating_since(now)
     }
 
     fn expire(&mut self, now: Timestamp) {

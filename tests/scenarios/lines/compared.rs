@@ -57,23 +57,23 @@ impl Memory {
         let mut news = LineNews::new(&hears);
         let entered = self.line.enter(stand, self.holder.is_none(), now, &mut news);
         let answer = if let Some(first) = entered.first {
-            self.line.deny(&entered, &mut news);
+            self.line.deny(&entered, now, &mut news);
             Answer::Behind(first.to_string())
         } else if self.holder.is_some() {
-            let before = self.line.deny(&entered, &mut news).map_or(-1, i64::from);
+            let before = self.line.deny(&entered, now, &mut news).map_or(-1, i64::from);
             Answer::Held { before, foreign: false }
         } else {
             self.holder = Some(name);
             let had_line = stand.is_some() || !self.line.is_empty(now);
             let count = if says.several { 64 } else { 1 };
             self.line.grant(&entered, count, Duration::from_secs(10), now, &mut news);
-            let waiting = self.line.waiting().count();
-            Answer::Granted { waiting: had_line.then(|| i64::try_from(waiting).unwrap()) }
+            let waiting = self.line.waiting().count() > 0;
+            Answer::Granted { waiting: had_line.then_some(waiting) }
         };
         let mut told = news.into_told();
         if stand.is_some() && matches!(answer, Answer::Granted { .. }) {
             // The scripts say in the answer whether others wait.
-            let waits = matches!(answer, Answer::Granted { waiting } if waiting != Some(0));
+            let waits = matches!(answer, Answer::Granted { waiting } if waiting != Some(false));
             let hint = if waits { LineHint::Wanted } else { LineHint::Alone };
             assert_eq!(told.pop(), Some((client(says.client), hint)));
         }

@@ -6,7 +6,7 @@
 -- remaining ms, holder or nil} denied; {-1, now} the node is in another state; {-3, now} too late; {-4, now} the counters
 -- are at their end.
 -- KEYS[5] the line, where the client has one; ARGV[8] to ARGV[10] the client's name, its ticket or nothing, and a first one
--- who did not come or nothing. Where there is a line, more is answered: {1, now, counter, head, how many wait}, and {0,
+-- who did not come or nothing. Where there is a line, more is answered: {1, now, counter, head, 1 if others wait}, and {0,
 -- now, remaining ms, holder or nil, who is first for a free key or nil, how many wait before the client or -1, 1 if the
 -- client is the first and the holder none of ours}.
 local resource, owner, ttl = KEYS[4], ARGV[2], ARGV[3]
@@ -14,24 +14,62 @@ local hint, latest, count = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[
 local head, entry = unpack(redis.call('HMGET', COUNTERS, HEAD, resource))
 -- Fast path: if the client's cached head matches, the check would pass, and what it says of the hint holds here.
 local is_cached = head == ARGV[1]
-if not is_cached and not is_later(head, ARGV[1]) then return {-1, now} end
+if not is_cached then
+  -- It must be of the same state, and not older. A high-water mark that has fallen is that of older data, such as a backup.
+  local etag, high_water = read_head(head)
+  local cached, cached_high_water = read_head(ARGV[1])
+  if not (etag and etag == cached and high_water >= cached_high_water) then return {-1, now} end
+end
 if latest > 0 and now > latest then return {-3, now} end
 
 -- Nobody overtakes those who wait in the line. Where there is none, this look is all that it costs.
-local line, client, ticket, first, is_new = KEYS[5], ARGV[8], ARGV[9]
-local has_line = line and (client or redis.pcall('EXISTS', line) ~= 0) and is_line(line)
+local line, client, ticket, missing = KEYS[5], ARGV[8], ARGV[9], ARGV[10]
+local seen = line and redis.pcall('ZRANGE', line, '0', FEW)
+local has_line = seen and not seen.err and (client or #seen > 0)
 local waits = has_line and client and ticket ~= ''
-if waits then
-  is_new = redis.pcall('ZADD', line, ticket, client)
-  has_line = type(is_new) == 'number'
-  live(line, LIFE)
+local holding, first, stands, others, is_new, rank, remaining
+local is_name, tell, wake, live
+if has_line then
+  is_name, tell, wake, live = of_line()
 end
-if has_line and redis.call('EXISTS', resource) == 0 then
-  first = wake(line, resource, client, ARGV[10])
+for look = 1, has_line and 2 or 0 do
+  if look == 2 then
+    -- A second one only where none of the entries is another client's.
+    if others or #seen < 3 then break end
+    seen = redis.pcall('ZRANGE', line, '0', MANY)
+  end
+  for place = 1, #seen do
+    local name = seen[place]
+    if name == client then
+      stands = true
+    elseif string.byte(name) == HOLDER then
+      holding = name
+    elseif not others and is_name(name) then
+      first, others = not stands and name or nil, true
+    end
+  end
+end
+if first then
+  if waits then
+    -- Its ticket may be an earlier one.
+    is_new, rank = redis.pcall('ZADD', line, ticket, client), redis.pcall('ZRANK', line, client)
+    if rank == (holding and 1 or 0) then
+      first = nil
+    end
+  end
+  remaining = first and redis.call('PTTL', resource)
+  -- Whoever has released it has woken the first, who is on its way. One who comes anew leaves it at that, unless all who
+  -- stand there have missed a poll.
+  if remaining == -2
+    and (is_new == 0 or missing and missing ~= '' or redis.pcall('PTTL', line) < UNHEARD) then
+    first = wake(line, resource, client, missing)
+    holding, others, rank = nil, nil, waits and redis.pcall('ZRANK', line, client)
+  end
 end
 
 if first or not redis.call('SET', resource, owner, 'NX', 'PX', ttl) then
-  local holder, remaining = value_of(resource), redis.call('PTTL', resource)
+  remaining = remaining or redis.call('PTTL', resource)
+  local holder = remaining ~= -2 and value_of(resource)
   if holder and remaining > tonumber(ttl) then
     -- Where our clock was set back, a lease that we granted is cut to the fleet's longest ttl. The entry says whom we
     -- granted it to: keys of other libraries look the same, and may live longer.
@@ -42,37 +80,53 @@ if first or not redis.call('SET', resource, owner, 'NX', 'PX', ttl) then
       remaining = longest
     end
   end
+  if waits then
+    if not rank and not stands then
+      is_new = redis.pcall('ZADD', line, ticket, client)
+    end
+    has_line = live(line, LIFE)
+    if not has_line and is_new == 1 then
+      redis.pcall('ZREM', line, client)
+    end
+  end
   if not line or client and not has_line then
     return {0, now, remaining, holder or nil}
   end
   local before, is_foreign = -1, 0
-  if has_line and waits then
-    local holders = redis.pcall('ZRANGEBYSCORE', line, HOLDERS, '(0', 'LIMIT', '0', FEW)
-    local rank = redis.pcall('ZRANK', line, client)
-    before = type(rank) == 'number' and math.max(rank - #holders, 0) or -1
+  if waits then
+    -- What stands before the holder and the first counts for those behind.
+    before = not rank and 0 or type(rank) == 'number' and math.max(rank - (holding and 1 or 0), 0) or -1
     -- Told again by the first, should it not have been heard.
-    for _, name in ipairs((is_new == 1 or before == 0) and holders or {}) do
-      tell(line, name, 'w' .. resource)
+    local name = holding and string.sub(holding, 2)
+    if name and name ~= client and (is_new == 1 or before == 0) then
+      tell(line, holding, name, 'w' .. resource)
     end
-    if before == 0 and not first then
+    if before == 0 and holder then
       entry = entry or redis.call('HGET', OLDER, resource)
       is_foreign = entry and string.sub(entry, 17, 48) == holder and 0 or 1
     end
   end
-  return {0, now, remaining, not first and holder, first or false, before, is_foreign}
+  return {0, now, remaining, holder or false, remaining == -2 and first or false, before, is_foreign}
 end
 
 -- Whoever has it waits no more. With several tokens it is to hear of those who come.
 local waiting
 if has_line then
-  redis.pcall('ZREMRANGEBYSCORE', line, HOLDERS, '(0')
-  if client then
+  if holding then
+    redis.pcall('ZREM', line, holding)
+  end
+  if client and (stands or rank or #seen > 2) then
     redis.pcall('ZREM', line, client)
   end
-  waiting = redis.pcall('ZCARD', line)
+  waiting = others and 1 or first == nil and redis.pcall('ZCARD', line) > 0 and 1 or 0
   if client and math.abs(count) > 1 then
-    redis.pcall('ZADD', line, '-1', client)
-    live(line, math.max(LIFE, tonumber(ttl)))
+    redis.pcall('ZADD', line, '-1', '!' .. client)
+    local life = math.max(LIFE, tonumber(ttl))
+    if #seen == 0 then
+      redis.pcall('PEXPIRE', line, life)
+    elseif not live(line, life) then
+      redis.pcall('ZREM', line, '!' .. client)
+    end
   end
 end
 

@@ -1,53 +1,72 @@
--- Stands before acquire, and behind a release that has freed a key. The line of a resource is a sorted set: the name of
--- a client, 16 hexadecimal digits, and its ticket in us. A holder of several tokens stands there too, below zero, so that
--- it is told when somebody comes. All this is advice, and nothing that is done for it may fail a script: what others have
--- put in its place, or in it, counts as if it were not there.
-local FIRST, LAST, HOLDERS = '0', '9007199254740991', '-9007199254740991' -- tickets
-local LIFE = 4000 -- ms that a line lives after the last one has stood in it
-local FEW = '16' -- as many are looked at
-local MOST = 10000 -- with more than these it is no line of ours
+-- Stands before acquire and leave, and behind a release that has freed a key. The line of a resource is a sorted set: the
+-- name of a client, 16 hexadecimal digits, and its ticket in us. A holder of several tokens stands before them all, below
+-- zero and with a `!` before its name, so that it is told when somebody comes. All this is advice, and nothing that is done
+-- for it may fail a script: what others have put in its place, or in it, counts as if it were not there.
+local LIFE = 4000 -- ms that a line lives after the last one has stood in it, or a little less
+local UNHEARD = 2400 -- ms of that which are left where all who stand there have missed a poll
+local FEW, MANY = '2', '15' -- the last place that is looked at: for a holder and the first two, and where that is not all
+local HOLDER = 33 -- the `!`
+local MOST = 10000 -- with more than these, and without an end, it is no line of ours
 
--- Whether it is a line, or may become one.
-local function is_line(line)
-  local size = redis.pcall('ZCARD', line)
-  return type(size) == 'number' and size <= MOST
-end
-
--- Tells a client, and forgets it where nobody hears: its connection is gone.
-local function tell(line, client, message)
-  if #client ~= 16 or string.find(client, '[^0-9a-f]') then
-    return false
+-- The functions of the line. Each call of a script makes its functions anew: these only where somebody stands there.
+local function of_line()
+  local function is_name(name)
+    return #name == 16 and not string.find(name, '[^0-9a-f]')
   end
-  local heard = redis.pcall('PUBLISH', 'quorlock:wake:' .. client, message)
-  if heard == 0 then
-    redis.pcall('ZREM', line, client)
-  end
-  return heard ~= 0
-end
 
--- The first of those who wait, who is told that the key is free; the next one is to stand by. Nothing where there is
--- none, or where that is `client`. The first is forgotten if it is `missing`.
-local function wake(line, resource, client, missing)
-  local first
-  for place, waiter in ipairs(redis.pcall('ZRANGEBYSCORE', line, FIRST, LAST, 'LIMIT', '0', FEW)) do
-    if waiter == client then
-      return first
-    elseif place == 1 and waiter == missing then
-      redis.pcall('ZREM', line, waiter)
-    elseif tell(line, waiter, first and 's' .. first .. resource or 'n' .. resource) then
-      if first then
+  -- Tells a client, and forgets its entry where nobody hears: its connection is gone.
+  local function tell(line, entry, client, message)
+    local heard = redis.pcall('PUBLISH', 'quorlock:wake:' .. client, message)
+    if heard == 0 then
+      redis.pcall('ZREM', line, entry)
+    end
+    return heard ~= 0
+  end
+
+  -- Tells the first of those who wait that the key is free, which no holder has any more, and the next one to stand by.
+  -- Returns the first; nothing where there is none, or where that is `client`. The first is forgotten if it is `missing`.
+  -- `seen` are the first few places, where they have been looked at.
+  local function wake(line, resource, client, missing, seen)
+    local first, last = nil, FEW
+    while true do
+      seen = seen or redis.pcall('ZRANGE', line, '0', last)
+      for place = 1, #seen do
+        local waiter = seen[place]
+        if waiter == client then
+          return first
+        elseif string.byte(waiter) == HOLDER then
+          redis.pcall('ZREM', line, waiter)
+        elseif waiter ~= first and is_name(waiter) then
+          if waiter == missing then
+            redis.pcall('ZREM', line, waiter)
+          elseif tell(line, waiter, waiter, first and 's' .. first .. resource or 'n' .. resource) then
+            if first then
+              return first
+            end
+            first = waiter
+          end
+          missing = nil
+        end
+      end
+      if #seen < 3 or last == MANY then
         return first
       end
-      first = waiter
+      seen, last = nil, MANY
     end
   end
-  return first
-end
 
--- Lets it live for so many ms at least.
-local function live(line, ms)
-  local left = redis.pcall('PTTL', line)
-  if type(left) == 'number' and left < ms then
-    redis.pcall('PEXPIRE', line, ms)
+  -- Lets it live for so many ms, or nearly so. Nothing where it is none of ours, which is left alone.
+  local function live(line, ms)
+    local left = redis.pcall('PTTL', line)
+    if type(left) ~= 'number' or left < 0 and redis.pcall('ZCARD', line) > MOST then
+      return nil
+    end
+    -- Not for each one who comes.
+    if left < ms - 100 then
+      redis.pcall('PEXPIRE', line, ms)
+    end
+    return true
   end
+
+  return is_name, tell, wake, live
 end

@@ -3,9 +3,8 @@
 -- and there they are run with what changes nothing.
 local key, channel = ARGV[1], ARGV[2]
 local commands = {
-  {'exists', key}, {'zcard', key}, {'zrank', key, ''}, {'zrangebyscore', key, '1', '0'}, {'pttl', key},
-  {'zadd', key, 'XX', '0', ''}, {'zrem', key, ''}, {'zremrangebyscore', key, '1', '0'}, {'pexpire', key, '1'},
-  {'publish', channel, ''},
+  {'exists', key}, {'zcard', key}, {'zrank', key, ''}, {'zrange', key, '1', '0'}, {'zrangebyscore', key, '1', '0'},
+  {'pttl', key}, {'zadd', key, 'XX', '0', ''}, {'zrem', key, ''}, {'pexpire', key, '1'}, {'publish', channel, ''},
 }
 local asked = {{'subscribe', channel}, {'client', 'caching', 'yes'}}
 for _, command in ipairs(commands) do

@@ -38,14 +38,6 @@ local function read_head(head)
   return etag, tonumber(high_water), tonumber(next_floor)
 end
 
--- Whether a head is of the same state as the one that a client has cached, and not older. A high-water mark that has
--- fallen is that of older data, such as a backup.
-local function is_later(head, cached)
-  local etag, high_water = read_head(head)
-  local cached_etag, cached_high_water = read_head(cached)
-  return etag and etag == cached_etag and high_water >= cached_high_water
-end
-
 local function raise_high_water(etag, high_water, next_floor)
   local head = etag .. ' ' .. digits(high_water) .. ' ' .. digits(next_floor)
   redis.call('HSET', NODE, 'high_water', digits(high_water))
