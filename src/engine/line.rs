@@ -17,7 +17,9 @@ use std::{
 
 pub(super) use self::heads::Head;
 use super::{AcquireSpec, Engine, Grant, Met, Request, resources::ResourceSlot};
-use crate::protocol::{GiveUp, Place, Queue, Station, TimerKey, Timestamp, Wanted};
+use crate::protocol::{
+    GiveUp, GivenBack, Place, Queue, Station, Stay, TimerKey, Timestamp, Wanted,
+};
 
 /// For how long a resource that was waited for here is taken for one that will be waited for again.
 const LATELY: Duration = Duration::from_secs(1);
@@ -42,6 +44,8 @@ pub(super) struct Line {
     turn: Option<(Place, u64)>,
     /// When somebody stood in line here last.
     waited_for: Option<Timestamp>,
+    /// For how long it has not been left to others.
+    stay: Stay,
 }
 
 /// What a head does before its first round.
@@ -123,6 +127,12 @@ impl Line {
     /// Takes out the first in line.
     pub(super) fn hand_on(&mut self, station: Place) -> Option<Box<Waiter>> {
         self.queue.hand_on(station).map(|(_, waiter)| waiter)
+    }
+
+    /// A grant goes back behind which somebody here is next. How long at most, and half as long at least, the next head is
+    /// to leave the resource to others.
+    pub(super) fn handle_given_back(&mut self, given_back: GivenBack) -> Option<Duration> {
+        self.stay.handle_given_back(given_back)
     }
 
     /// The next head leaves the resource to others until then.

@@ -15,9 +15,10 @@
 //!   the next one needs, half of its own ttl among it.
 //! - **H3** No key outlives what was asked for: a request with a shorter ttl than the keys were set with is not served
 //!   by them.
-//! - **H4** While others wait, or may wait, a grant is handed on at most 63 times, and not once its row has lasted for a
-//!   turn. While nobody does, the range is the bound.
-//!   Who then asks again rests for a moment where it is not known whether others wait, so that they may come in between.
+//! - **H4** A grant is handed on at most 63 times; while others wait, or may wait, not once its row has lasted for a turn,
+//!   and while nobody does, for 5 s. Whoever asks the nodes in this process behind it rests for a moment where hand-overs
+//!   have kept the resource from those of whom the nodes know nothing: for no longer than these would have had it free
+//!   without hand-overs, and for an eighth of the time at most, or an eightieth where nobody is known to wait.
 //! - **H5** What keeps others out for a while keeps out those of this process, too.
 //!
 //! They are tested, each by name, in `tests/protocol/handover.rs`.
@@ -39,6 +40,19 @@ const SHORTEST_TURN: Duration = Duration::from_millis(10);
 
 /// How many round trips such a time lasts at least: what giving it back costs must be small beside it.
 const ROUND_TRIPS: u32 = 20;
+
+/// The longest time for which a grant is handed on where nobody is known to wait. Of clients of other libraries the nodes
+/// know nothing.
+const LONGEST_ROW: Duration = Duration::from_secs(5);
+
+/// Where nobody is known to wait, this many leases are begun without a round before others are left a moment, ...
+const KEPT_FROM_NOBODY: u64 = 2 * (MOST_IN_A_ROW - 1);
+
+/// ... and the resource is had for so many turns.
+const TURNS_FROM_NOBODY: u32 = 25;
+
+/// The longest such moment: the shortest pause between two tries that other libraries have by default.
+const LONGEST_MOMENT: Duration = Duration::from_millis(50);
 
 /// Whether others than this process wait for a resource, as far as the nodes have said.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
@@ -97,20 +111,10 @@ pub enum NotHandedOn {
     TooLittleLeft,
 }
 
-/// For how long a process may hand a grant on while others wait: 20 round trips, and 10 ms at least.
-pub fn turn(round_trip: Option<Duration>) -> Duration {
-    round_trip.map_or(SHORTEST_TURN, |trip| trip.saturating_mul(ROUND_TRIPS).max(SHORTEST_TURN))
-}
-
-/// How long those of this process rest before they ask for a grant that has been given back because others may wait: about
-/// an eighth of a turn, by the fraction `random` of 255. Where the nodes know who waits they see to that.
-pub fn rest(why: NotHandedOn, others: OthersWait, turn: Duration, random: u8) -> Duration {
-    match (why, others) {
-        (NotHandedOn::Turn | NotHandedOn::Tokens, OthersWait::Unknown) => {
-            (turn / 16).saturating_add((turn / 8).saturating_mul(u32::from(random)) / 255)
-        }
-        _ => Duration::ZERO,
-    }
+/// For how long a process may hand a grant on while others wait: 20 round trips without load, and 10 ms at least. What
+/// slows a round trip down when many ask is no reason to keep them waiting for longer.
+pub fn turn(unloaded: Option<Duration>) -> Duration {
+    unloaded.map_or(SHORTEST_TURN, |trip| trip.saturating_mul(ROUND_TRIPS).max(SHORTEST_TURN))
 }
 
 /// The leases of one grant, one after the other.
@@ -147,8 +151,8 @@ impl Row {
         if is_kept {
             return Err(NotHandedOn::Kept);
         }
-        let is_over = now.saturating_since(self.since) >= turn;
-        if self.leases >= MOST_IN_A_ROW || is_over && others != OthersWait::Nobody {
+        let most = if others == OthersWait::Nobody { turn.max(LONGEST_ROW) } else { turn };
+        if self.leases >= MOST_IN_A_ROW || now.saturating_since(self.since) >= most {
             return Err(NotHandedOn::Turn);
         }
         if wanted.ttl < lifecycle.ttl() {
@@ -176,5 +180,67 @@ impl Row {
     /// How many leases there have been.
     pub const fn leases(&self) -> u64 {
         self.leases
+    }
+}
+
+/// For how long a process has had a resource, under one grant after the other, without leaving it to others.
+///
+/// Between two leases that are not handed on, the key is free for a moment, and whoever tries just then gets it. Those
+/// who stand in a line on the nodes are told; a client of another library, or one where the nodes keep no line, tries now
+/// and then, and a hand-over takes such a moment from it. They are left to it together, all those of one stay.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct Stay {
+    since: Option<Timestamp>,
+    /// How many leases have begun without a round.
+    kept: u64,
+}
+
+/// A grant that goes back to the nodes, while somebody of this process waits.
+#[derive(Clone, Copy, Debug)]
+#[allow(clippy::exhaustive_structs, reason = "plain facts; all of them matter")]
+pub struct GivenBack {
+    /// How many leases it has served.
+    pub leases: u64,
+    /// Whether other processes wait.
+    pub others: OthersWait,
+    /// For how long a grant may be handed on while they do: [`turn`].
+    pub turn: Duration,
+    /// The time.
+    pub now: Timestamp,
+}
+
+impl Stay {
+    /// A round of this process was won.
+    pub fn handle_won(&mut self, now: Timestamp) {
+        self.since.get_or_insert(now);
+    }
+
+    /// Others have had the resource, or might have.
+    pub const fn handle_left(&mut self) {
+        (self.since, self.kept) = (None, 0);
+    }
+
+    /// A grant goes back. How long at most whoever is next here leaves the resource to others before it asks for it again,
+    /// where it does; half of that is the least.
+    pub fn handle_given_back(&mut self, given_back: GivenBack) -> Option<Duration> {
+        let GivenBack { leases, others, turn, now } = given_back;
+        self.kept = self.kept.saturating_add(leases.saturating_sub(1));
+        let had = now.saturating_since(self.since.unwrap_or(now));
+        // What they would have had: as much as a round trip for each, as far as a turn says what that is.
+        let moments = u32::try_from(self.kept).unwrap_or(u32::MAX);
+        let moments = (turn / ROUND_TRIPS).saturating_mul(moments);
+        let moment = match others {
+            // The nodes see to that.
+            OthersWait::Somebody => Some(Duration::ZERO),
+            OthersWait::Unknown => (had >= turn).then_some(had / 8),
+            OthersWait::Nobody => {
+                let is_long = self.kept >= KEPT_FROM_NOBODY || had >= LONGEST_ROW;
+                let is_long = is_long && had >= turn.saturating_mul(TURNS_FROM_NOBODY);
+                is_long.then_some((had / 80).min(LONGEST_MOMENT))
+            }
+        };
+        let moment = moment?.min(moments);
+        self.handle_left();
+        (!moment.is_zero()).then_some(moment)
     }
 }

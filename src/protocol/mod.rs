@@ -67,7 +67,7 @@ pub use command::{Cause, Command, Denial, Failure, Mark, NodeId, Reply};
 pub use fencing::{FencingToken, InvalidToken, TokenRange};
 pub use footprint::{Footprint, ReleaseOrder, UnconfirmedRelease};
 pub use handover::{
-    MOST_IN_A_ROW, NotHandedOn, Offer, OthersWait, Row, Wanted, rest, turn as turn_of,
+    GivenBack, MOST_IN_A_ROW, NotHandedOn, Offer, OthersWait, Row, Stay, Wanted, turn as turn_of,
 };
 pub use holder::{Finding, KeyHolder, Sighting};
 pub use lifecycle::{ExtendOutcome, LeaseAction, Lifecycle, LossReason, RenewalPolicy};
@@ -75,7 +75,7 @@ pub use line::{ClientId, Entered, InvalidClientId, LineHint, LineNews, NodeLine,
 pub use note::{Label, Note};
 pub use notice::{Manner, Notice, Pacer, Watch, says_at};
 pub use owner::{InvalidOwner, Owner};
-pub use pace::{Backoff, RttEstimator};
+pub use pace::{Backoff, RttEstimator, UnloadedTrip};
 pub use queue::{Place, Queue, Station};
 pub use resource::{Resource, ResourceError};
 pub use round::{ExtendSpec, Quorum, Round, RoundLoss, RoundSpec, Tally, Verdict};

@@ -33,6 +33,37 @@ impl RttEstimator {
     }
 }
 
+/// The round trip without load: the smallest of late, as far as that is known from rounds alone.
+///
+/// What a round takes beyond it, it waits for others: for those of this process, or for the processes that share its
+/// machine. Whatever is to be long beside a round trip, and is waited for by others, rests on this one. The smoothed one
+/// begins with what the first rounds took while everybody connected, and one who asks seldom keeps that for long.
+#[derive(Debug, Default)]
+pub struct UnloadedTrip {
+    /// In nanoseconds; zero until the first sample.
+    least: AtomicU64,
+}
+
+impl UnloadedTrip {
+    /// Takes one sample: a smaller one at once, and of larger ones a sixty-fourth more each time, so that a network which
+    /// has become slower is learnt in a few hundred rounds, and a machine that is busy for a while is not taken for one.
+    /// Two at once may lose one, which does no harm.
+    pub fn sample(&self, elapsed: Duration) {
+        let sample = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let old = self.least.load(Ordering::Relaxed);
+        let risen = old.saturating_add(old / 64).saturating_add(1);
+        self.least.store(if old == 0 { sample } else { sample.min(risen) }, Ordering::Relaxed);
+    }
+
+    /// The smallest round trip of late, once there is one.
+    pub fn round_trip(&self) -> Option<Duration> {
+        match self.least.load(Ordering::Relaxed) {
+            0 => None,
+            nanos => Some(Duration::from_nanos(nanos)),
+        }
+    }
+}
+
 /// The bounds of the pauses between rounds.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[allow(clippy::exhaustive_structs, reason = "two bounds, with names")]
@@ -87,5 +118,31 @@ mod tests {
         assert_eq!(estimator.round_trip(), Some(9 * MS));
         estimator.sample(Duration::MAX);
         assert!(estimator.round_trip().is_some());
+    }
+
+    #[test]
+    fn the_trip_without_load_is_the_smallest_of_late() {
+        let unloaded = UnloadedTrip::default();
+        assert_eq!(unloaded.round_trip(), None);
+        // While everybody connects.
+        unloaded.sample(10 * MS);
+        unloaded.sample(30 * MS);
+        assert!((10 * MS..11 * MS).contains(&unloaded.round_trip().unwrap()));
+        unloaded.sample(MS / 4);
+        assert_eq!(unloaded.round_trip(), Some(MS / 4), "one is enough");
+        // One of sixteen is not held up.
+        for round in 0..1_000 {
+            unloaded.sample(if round % 16 == 0 { MS / 4 } else { 5 * MS });
+            assert!(unloaded.round_trip().unwrap() < MS / 3);
+        }
+        // The network has become slow.
+        let rounds = (0..).take_while(|_| {
+            unloaded.sample(50 * MS);
+            unloaded.round_trip() < Some(50 * MS)
+        });
+        assert!((300..400).contains(&rounds.count()));
+        unloaded.sample(Duration::MAX);
+        unloaded.sample(Duration::ZERO);
+        assert!(unloaded.round_trip() < Some(MS));
     }
 }

@@ -188,6 +188,12 @@ async fn rslock_gets_its_turns_beside_those_in_line_who_go_on_after_each() {
     a_barging("rslock", 2, rslock).await;
 }
 
+/// Its tasks pass it on among themselves, but not for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rslock_gets_its_turns_beside_a_process_that_passes_it_on_inside() {
+    a_barging("rslock", 1, rslock).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn node_redlock_gets_its_turns_beside_those_in_line_who_go_on_after_each() {
     a_barging("node-redlock", 2, node_redlock).await;

@@ -4,8 +4,9 @@
 //! be kept waiting. Method: one row at the moments at which the decision turns.
 
 use quorlock::protocol::{
-    Drift, ExtendOutcome, FencingToken, LeaseAction, Lifecycle, LossReason, MOST_IN_A_ROW,
-    NotHandedOn, Offer, OthersWait, RenewalPolicy, Row, TokenRange, Wanted, turn_of,
+    Drift, ExtendOutcome, FencingToken, GivenBack, LeaseAction, Lifecycle, LossReason,
+    MOST_IN_A_ROW, NotHandedOn, Offer, OthersWait, RenewalPolicy, Row, Stay, TokenRange, Wanted,
+    turn_of,
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
@@ -109,6 +110,8 @@ fn h4_while_others_wait_or_may_the_row_ends_after_a_turn_and_after_64_leases_in_
         assert!(next(&mut row, others, at(9)).is_ok());
         assert_eq!(next(&mut row, others, at(10)), Err(NotHandedOn::Turn));
         assert!(next(&mut row, OthersWait::Nobody, at(10)).is_ok(), "nobody is kept waiting");
+        assert!(next(&mut row, OthersWait::Nobody, at(4_900)).is_ok());
+        assert_eq!(next(&mut row, OthersWait::Nobody, at(5_000)), Err(NotHandedOn::Turn));
     }
     for others in [OthersWait::Unknown, OthersWait::Nobody, OthersWait::Somebody] {
         for tokens in [None, tokens(1_000, 64), tokens(1_000, 100)] {
@@ -119,6 +122,73 @@ fn h4_while_others_wait_or_may_the_row_ends_after_a_turn_and_after_64_leases_in_
         }
     }
     assert_eq!([None, Some(MS / 10), Some(2 * MS)].map(turn_of), [TURN, TURN, 40 * MS]);
+}
+
+/// One grant after the other, each with so many leases of this length: when others are left a moment, and how long.
+fn moments(others: OthersWait, leases: u64, held: Duration, grants: u32) -> Vec<(u64, Duration)> {
+    let (mut stay, mut now, mut moments) = (Stay::default(), start(), Vec::new());
+    for _ in 0..grants {
+        stay.handle_won(now);
+        now = now.saturating_add(held * u32::try_from(leases).unwrap());
+        if let Some(moment) = stay.handle_given_back(GivenBack { leases, others, turn: TURN, now })
+        {
+            moments.push((now.saturating_since(start()).as_millis() as u64, moment));
+            now = now.saturating_add(moment);
+        }
+    }
+    moments
+}
+
+#[test]
+fn h4_those_of_whom_the_nodes_know_nothing_are_left_the_moments_that_hand_overs_took_from_them() {
+    use OthersWait::{Nobody, Somebody, Unknown};
+    // Where it is not known whether they wait, a part of the turn.
+    assert_eq!(moments(Unknown, 5, 2 * MS, 1), [(10, 10 * MS / 8)]);
+    // One moment for each hand-over, of which there was one.
+    assert_eq!(moments(Unknown, 2, 8 * MS, 1), [(16, MS / 2)]);
+    // None has been taken from them where each lease had a round.
+    assert_eq!(moments(Unknown, 1, 30 * MS, 100), []);
+    assert_eq!(moments(Nobody, 1, 30 * MS, 300), []);
+    // Many short leases are no turn before it has lasted for as long.
+    let short = moments(Unknown, 64, MS / 50, 8);
+    assert_eq!(short, [(10, 10_240 * MS / 8_000)], "the eighth of 1.28 ms each");
+    // Those who wait in the lines on the nodes are next there.
+    assert_eq!(moments(Somebody, 64, 2 * MS, 10), []);
+    // Where nobody is known to wait: not for each hundredth hand-over, and a little.
+    assert_eq!(moments(Nobody, 64, 2 * MS, 3), [(256, 256 * MS / 80)]);
+    assert_eq!(moments(Nobody, 64, 30 * MS, 3), [(3_840, 48 * MS)]);
+    assert_eq!(moments(Nobody, 64, 70 * MS, 2), [(8_960, 50 * MS)], "the longest");
+    // With long leases as soon, and as long, as those would have had it.
+    assert_eq!(moments(Nobody, 5, 1_000 * MS, 1), [(5_000, 2 * MS)]);
+    let all: Duration = moments(Nobody, 64, 2 * MS, 1_000).iter().map(|(_, moment)| *moment).sum();
+    let share = all.as_secs_f64() / (128.0 + all.as_secs_f64());
+    assert!((0.01..0.0125).contains(&share), "{share}");
+}
+
+#[test]
+fn h4_once_others_have_had_it_a_stay_begins_anew() {
+    let after = |has_left: bool| {
+        let mut stay = Stay::default();
+        let given_back = |stay: &mut Stay, ms| {
+            let others = OthersWait::Nobody;
+            stay.handle_given_back(GivenBack { leases: 64, others, turn: TURN, now: at(ms) })
+        };
+        stay.handle_won(start());
+        assert_eq!(given_back(&mut stay, 200), None);
+        if has_left {
+            stay.handle_left();
+        }
+        stay.handle_won(at(200));
+        given_back(&mut stay, 400)
+    };
+    assert_eq!((after(false), after(true)), (Some(5 * MS), None));
+    // And where somebody stands in line it is left to that one.
+    let mut stay = Stay::default();
+    stay.handle_won(start());
+    let others = OthersWait::Somebody;
+    let given_back = GivenBack { leases: 500, others, turn: TURN, now: at(900) };
+    assert_eq!(stay.handle_given_back(given_back), None);
+    assert_eq!(stay, Stay::default());
 }
 
 #[test]

@@ -112,6 +112,9 @@ impl Engine {
     ) -> Next {
         let (owner, granted) = (round.round.spec().owner, round.round.granted());
         telemetry::round_lost(request.shown(now), owner, lost.loss, granted);
+        if lost.loss == RoundLoss::Contended {
+            self.unloaded.sample(now.saturating_since(lost.begun));
+        }
         let reports = round.reports();
         let waited = now.saturating_since(request.acquisition.started());
         let error = self.error(&round, lost, reports, waited);
@@ -151,6 +154,7 @@ impl Engine {
     ) {
         let took = now.saturating_since(round.started);
         self.round_trip.sample(took);
+        self.unloaded.sample(took);
         metrics::round_won(took);
         let rounds = request.acquisition.lost_rounds().saturating_add(1);
         let waited = now.saturating_since(request.acquisition.started());
@@ -169,7 +173,7 @@ impl Engine {
         };
         telemetry::acquired(held, rounds, waited);
         let registered = grant.register(self);
-        let sharing = head.map(|head| head.win(&grant));
+        let sharing = head.map(|head| head.win(&grant, now));
         let held = HeldTenure::new(tenure, Arc::clone(self));
         // The caller is answered first, and the stragglers are waited for afterwards. A caller that is gone hands the
         // grant back: dropping it hands it on to the next in line, or releases it.

@@ -14,7 +14,7 @@ use std::{mem, sync::Arc, time::Duration};
 use super::{Grant, HeldTenure, Tenure, tenure::Current};
 use crate::{
     engine::{Engine, Waiter},
-    protocol::{FencingToken, NotHandedOn, Offer, OthersWait, Timestamp, rest},
+    protocol::{FencingToken, GivenBack, Offer, Timestamp},
     telemetry::{self, Held, metrics},
 };
 
@@ -25,8 +25,11 @@ enum Offered {
     /// Nobody is in line, and it is kept; and whose it was before.
     Kept(Current),
     /// It goes back to the nodes.
-    ToNobody(Option<(NotHandedOn, OthersWait, Duration)>),
+    ToNobody(Option<Moment>),
 }
+
+/// For how long at most whoever is next here leaves the resource to others, and half as long at least.
+struct Moment(Duration);
 
 /// Who has the grant from now on.
 struct Next {
@@ -75,9 +78,10 @@ impl Grant {
                     turn,
                     now,
                 };
-                let token = match state.row.next(&offer, wanted) {
-                    Ok(token) => token,
-                    Err(why) => break Offered::ToNobody(Some((why, others, turn))),
+                let Ok(token) = state.row.next(&offer, wanted) else {
+                    let leases = state.row.leases();
+                    let given_back = GivenBack { leases, others, turn, now };
+                    break Offered::ToNobody(line.handle_given_back(given_back).map(Moment));
                 };
                 let Some(waiter) = line.hand_on(station) else { break Offered::ToNobody(None) };
                 let asked = waiter.asked();
@@ -119,8 +123,10 @@ impl Grant {
                 self.schedule_its_end(engine);
                 true
             }
-            Offered::ToNobody(why) => {
-                self.let_others_in(engine, why, now);
+            Offered::ToNobody(moment) => {
+                if let Some(moment) = moment {
+                    self.let_others_in(engine, moment, now);
+                }
                 false
             }
         };
@@ -130,19 +136,11 @@ impl Grant {
         handed_on
     }
 
-    /// Whoever is next here leaves the resource to others for a moment, where that is why it is given back.
-    fn let_others_in(
-        &self,
-        engine: &Engine,
-        why: Option<(NotHandedOn, OthersWait, Duration)>,
-        now: Timestamp,
-    ) {
-        let Some((why, others, turn)) = why else { return };
-        // The same for all, so that nothing is drawn in vain.
-        if !rest(why, others, turn, u8::MAX).is_zero() {
-            let pause = rest(why, others, turn, engine.random_byte());
-            self.resource.line().rest_until(now.saturating_add(pause));
-        }
+    /// Whoever is next here leaves the resource to others for a moment before it asks.
+    fn let_others_in(&self, engine: &Engine, Moment(most): Moment, now: Timestamp) {
+        let random = u32::from(engine.random_byte());
+        let moment = (most / 2).saturating_add((most / 2).saturating_mul(random) / 255);
+        self.resource.line().rest_until(now.saturating_add(moment));
     }
 
     /// Tells of a tenure that has begun, and of the one before. No lock may be held.

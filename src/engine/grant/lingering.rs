@@ -134,7 +134,7 @@ impl Grant {
     /// For how long it may go from one lease to the next while it is not known whether others wait: they wait for as long
     /// as was asked for at most.
     pub(super) fn turn(&self, engine: &Engine, state: &State, others: OthersWait) -> Duration {
-        let turn = turn_of(engine.round_trip.round_trip());
+        let turn = turn_of(engine.unloaded.round_trip());
         if others == OthersWait::Unknown { turn.max(state.current.linger) } else { turn }
     }
 

@@ -40,10 +40,11 @@ impl Head {
 
     /// It has won. Those who wanted to know what its round finds are told that the resource is held here.
     #[allow(clippy::vec_box, reason = "as they stood in line")]
-    pub(in crate::engine) fn win(mut self, grant: &Arc<Grant>) -> Vec<Box<Waiter>> {
+    pub(in crate::engine) fn win(mut self, grant: &Arc<Grant>, now: Timestamp) -> Vec<Box<Waiter>> {
         self.has_won = true;
         let mut line = self.slot.line();
         line.queue.handle_won(self.place);
+        line.stay.handle_won(now);
         line.grant = Arc::downgrade(grant);
         (line.in_round, line.met, line.first) = (false, None, Pause::None);
         line.queue.take_sharing()
@@ -53,7 +54,10 @@ impl Head {
     pub(in crate::engine) fn lose(&self, met: Arc<Met>, next: Timestamp, traffic: Traffic) {
         let in_vain = {
             let mut line = self.slot.line();
-            let Line { queue, in_round, met: last, first, .. } = &mut *line;
+            let Line { queue, in_round, met: last, first, stay, .. } = &mut *line;
+            if met.lost.found_held() {
+                stay.handle_left();
+            }
             *in_round = false;
             *first = Pause::UntilFree(next);
             let in_vain = queue.take_out(|waiter| {

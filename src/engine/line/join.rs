@@ -95,6 +95,8 @@ impl Engine {
             return Joined::Closed(request);
         }
         if let Some(place) = line.queue.ask() {
+            // It was nobody's here, so that others might have had it.
+            line.stay.handle_left();
             return Joined::Asks(place, request);
         }
         if line.queue.is_empty()
