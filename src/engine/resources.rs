@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use super::{Engine, Line, stand::OnNodes};
 use crate::{
     lock::Lock,
-    protocol::{ClientId, LineHint, NodeId, Quorum, Resource},
+    protocol::{ClientId, LineHint, NodeId, Patience, Quorum, Resource},
     runtime::Runtime,
 };
 
@@ -27,6 +27,8 @@ pub(super) struct Resources {
     quorum: Quorum,
     client: ClientId,
     runtime: Arc<dyn Runtime>,
+    /// Whom this process has passed over in the lines on the nodes.
+    patience: Arc<Lock<Patience>>,
     /// Carries out what is left to be done for a resource that nobody has to do with any more.
     engine: OnceLock<Weak<Engine>>,
     by_name: Lock<ByName>,
@@ -55,8 +57,8 @@ pub(super) struct ResourceSlot {
 
 impl Resources {
     pub(super) fn new(quorum: Quorum, client: ClientId, runtime: Arc<dyn Runtime>) -> Arc<Self> {
-        let (engine, by_name) = (OnceLock::new(), Lock::default());
-        Arc::new(Self { quorum, client, runtime, engine, by_name })
+        let (patience, engine, by_name) = (Arc::default(), OnceLock::new(), Lock::default());
+        Arc::new(Self { quorum, client, runtime, patience, engine, by_name })
     }
 
     /// Says whose they are, once.
@@ -81,7 +83,12 @@ impl Resources {
             gone_from: Lock::default(),
             freed: Notify::new(),
             line: Lock::default(),
-            on_nodes: OnNodes::new(self.client, self.quorum, Arc::clone(&self.runtime)),
+            on_nodes: OnNodes::new(
+                self.client,
+                self.quorum,
+                Arc::clone(&self.patience),
+                Arc::clone(&self.runtime),
+            ),
         });
         by_name.slots.insert(name.clone(), Arc::downgrade(&slot));
         slot

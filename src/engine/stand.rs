@@ -16,8 +16,8 @@ use crate::{
     error::NodeOutcome,
     lock::Lock,
     protocol::{
-        ClientId, LineAnswer, LineHint, NodeId, OthersWait, Quorum, Stand, Ticket, Timestamp,
-        Waiter,
+        ClientId, LineAnswer, LineHint, NodeId, OthersWait, Patience, Quorum, Stand, Ticket,
+        Timestamp, Waiter,
     },
     runtime::Runtime,
 };
@@ -28,6 +28,8 @@ const LINE_LIFE: Duration = Duration::from_secs(4);
 /// The place of one process in the lines for one resource.
 pub(super) struct OnNodes {
     runtime: Arc<dyn Runtime>,
+    /// Whom this process has passed over, for whatever resource.
+    patience: Arc<Lock<Patience>>,
     known: Lock<Known>,
     /// Tells whoever waits with it that the time of the next round has moved.
     moved: Notify,
@@ -58,11 +60,16 @@ pub(super) struct Lost<'a> {
 }
 
 impl OnNodes {
-    pub(super) fn new(client: ClientId, quorum: Quorum, runtime: Arc<dyn Runtime>) -> Self {
+    pub(super) fn new(
+        client: ClientId,
+        quorum: Quorum,
+        patience: Arc<Lock<Patience>>,
+        runtime: Arc<dyn Runtime>,
+    ) -> Self {
         let heard_until = Timestamp::ORIGIN;
         let (waiter, rounds, others) = (None, 0, Vec::new());
         let known = Known { client, quorum, waiter, rounds, others, heard_until };
-        Self { runtime, known: Lock::new(known), moved: Notify::new() }
+        Self { runtime, patience, known: Lock::new(known), moved: Notify::new() }
     }
 
     /// A round begins: what it says, and its number. One that asks for several tokens says its name, to be told of those who come for as
@@ -85,8 +92,11 @@ impl OnNodes {
     }
 
     /// A round was won: the nodes have taken the client out of the line.
-    pub(super) fn handle_won(&self) {
-        self.known().waiter = None;
+    pub(super) fn handle_won(&self, now: Timestamp) {
+        let waiter = self.known().waiter.take();
+        if let Some(late) = waiter.and_then(|waiter| waiter.passed_over()) {
+            self.patience.lock().pass_over(late, now);
+        }
     }
 
     /// A round was lost by others' keys, or by others who are first, and the request goes on. When the next one begins if
@@ -94,7 +104,9 @@ impl OnNodes {
     pub(super) fn handle_lost(&self, lost: &Lost<'_>) -> Option<Timestamp> {
         let mut known = self.known();
         let (client, quorum) = (known.client, known.quorum);
-        let waiter = known.waiter.get_or_insert_with(|| Box::new(Waiter::new(client, quorum)));
+        let waiter = known.waiter.get_or_insert_with(|| {
+            Box::new(Waiter::new(client, quorum).knowing(self.patience.lock().clone()))
+        });
         let answers = lost.outcomes.iter().enumerate();
         let answers = answers
             .filter_map(|(index, outcome)| Some((NodeId::new(index), said_of_line(outcome)?)));

@@ -53,7 +53,7 @@ impl World {
     fn new() -> Self {
         let clock = Arc::new(Clock::default());
         let runtime = Arc::clone(&clock) as Arc<dyn Runtime>;
-        Self { clock, on_nodes: OnNodes::new(ME, Quorum::of(3), runtime) }
+        Self { clock, on_nodes: OnNodes::new(ME, Quorum::of(3), Arc::default(), runtime) }
     }
 
     /// A round that three nodes have denied, which have a line or not.
@@ -114,7 +114,7 @@ fn after_a_lost_round_it_stands_there_at_once_and_goes_on_until_it_has_won_or_le
     assert_eq!(world.on_nodes.leave(), Some((ME, ticket)));
     assert_eq!((world.on_nodes.leave(), world.begin_round()), (None, None));
     world.lose(true);
-    world.on_nodes.handle_won();
+    world.on_nodes.handle_won(Timestamp::ORIGIN);
     assert_eq!((world.on_nodes.leave(), world.begin_round()), (None, None));
 }
 
@@ -175,7 +175,7 @@ fn what_is_answered_late_counts_for_its_own_round_and_for_no_other() {
     assert_eq!((next(), world.is_told()), (before, false), "it says nothing");
     world.on_nodes.handle_late(last, NodeId::new(1), &denied(1, soon));
     assert!(next() < before && world.is_told());
-    world.on_nodes.handle_won();
+    world.on_nodes.handle_won(now);
     world.on_nodes.handle_late(last, NodeId::new(1), &denied(1, soon));
     assert!(!world.is_told());
 }

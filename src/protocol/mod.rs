@@ -82,5 +82,5 @@ pub use round::{ExtendSpec, Quorum, Round, RoundLoss, RoundSpec, Tally, Verdict}
 pub use time::Timestamp;
 pub use timers::{TimerKey, TimerQueue, Wakeup};
 pub use validity::Drift;
-pub use waiter::{LineAnswer, Waiter};
+pub use waiter::{LineAnswer, Patience, Waiter};
 pub use window::Window;

@@ -11,11 +11,12 @@
 //!
 //! # Invariants
 //!
-//! - **T1** The ticket is chosen once, by the nodes' clocks and never by our own, and every round says the same one.
+//! - **T1** The ticket is chosen once, by the nodes' clocks and never by our own, and every round says the same one. Where
+//!   those clocks are set back behind it, it goes back as far, or all who come from then on would come before.
 //! - **T2** Wake-ups begin a round when a quorum of nodes has told of a free key, each node counted once for a round. If
 //!   this client is not the first on a quorum, the first has its grace before.
 //! - **T3** A head is named as one that did not come after it has been the first before a free key for a grace; then it
-//!   has a new one. The client never names itself.
+//!   has a new one. The client never names itself. One that it has passed over again and again has a longer grace.
 //! - **T4** Whatever is told or lost, a round begins within a poll, and the first in the line begins one when the keys in
 //!   the way will have expired on a quorum.
 //! - **T5** Wake-ups that lead to no grant, and rounds that find neither a holder nor another first in the line, are
@@ -26,13 +27,14 @@
 //!
 //! They are tested, each by name, in `tests/protocol/line.rs`.
 
+mod patience;
 mod views;
 
 use alloc::vec::Vec;
 use core::time::Duration;
 
-pub use self::views::LineAnswer;
 use self::views::Views;
+pub use self::{patience::Patience, views::LineAnswer};
 use super::{
     command::NodeId,
     line::{ClientId, LineHint, Stand, Ticket},
@@ -49,6 +51,9 @@ const POLL: Duration = Duration::from_secs(1);
 /// How often the pause after wake-ups in vain is doubled. It begins with a quarter of a grace, so that the second in the
 /// line, who waits for a whole one, does not come before the first.
 const VAIN: u32 = 6;
+
+/// A ticket that is ahead of the nodes' clocks by more than this is so because they were set back.
+const AHEAD: u64 = 100_000;
 
 /// Wake-ups in vain that are longer ago than this many graces do not count.
 const LONG_AGO: u32 = 50;
@@ -82,8 +87,14 @@ struct First {
 pub struct Waiter {
     client: ClientId,
     ticket: Option<Ticket>,
+    /// Since when it has it.
+    stands_since: Option<Timestamp>,
     nodes: Views,
     first: Option<First>,
+    /// For how long it is waited for.
+    patience: Patience,
+    /// The first whom the last round has named, unless a node has told that the key was free for this client by itself.
+    passes: Option<ClientId>,
     /// How many stand before it, as seen in its last round.
     rank: Option<u32>,
     round_trip: Option<Duration>,
@@ -114,8 +125,11 @@ impl Waiter {
         Self {
             client,
             ticket: None,
+            stands_since: None,
             nodes: Views::new(client, quorum),
             first: None,
+            patience: Patience::default(),
+            passes: None,
             rank: None,
             round_trip: None,
             random: 0,
@@ -131,6 +145,18 @@ impl Waiter {
         }
     }
 
+    /// The same of one that knows whom it has passed over before.
+    #[must_use]
+    pub fn knowing(self, patience: Patience) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// Who was passed over where its last round was won: named as one that did not come, while no node has told that it
+    /// has come and gone.
+    pub const fn passed_over(&self) -> Option<ClientId> {
+        self.passes
+    }
+
     /// Stands in the line from its first round on, as one does who knows that others wait. `clocks` are the nodes' clocks
     /// in microseconds, as far as they are known.
     pub fn stand(&mut self, clocks: &[Option<u64>]) {
@@ -141,16 +167,15 @@ impl Waiter {
 
     /// A round begins now, and says this.
     pub fn begin_round(&mut self, now: Timestamp) -> Stand {
-        let grace = self.grace();
+        let grace = self.first.map_or(Duration::ZERO, |first| self.grace_of(first.client));
         let late = self.first.take_if(|first| now.saturating_since(first.since) >= grace);
         self.awakened = self.nodes.wake();
+        let is_next = self.nodes.is_next_somewhere();
         self.nodes.begin_round();
         (self.lost_at, self.called) = (None, None);
-        Stand {
-            client: self.client,
-            ticket: self.ticket,
-            skip: late.map(|first| first.client).filter(|_| self.ticket.is_some()),
-        }
+        let skip = late.map(|first| first.client).filter(|_| self.ticket.is_some());
+        self.passes = skip.filter(|_| !is_next);
+        Stand { client: self.client, ticket: self.ticket, skip }
     }
 
     /// The round was lost, which is known at `now`, by these answers. `clocks` are the nodes' clocks in microseconds, as
@@ -193,13 +218,15 @@ impl Waiter {
             let (before, last) = self.in_vain;
             let is_new = now.saturating_since(last) > self.grace().saturating_mul(LONG_AGO);
             let times = if is_new { 0 } else { before };
-            self.earliest = now.saturating_add(self.doubled(times.min(VAIN)) / 4);
+            let pause = (self.doubled(times.min(VAIN)) / 4).min(POLL / 16);
+            self.earliest = now.saturating_add(pause);
             self.in_vain = (times.saturating_add(1), now);
         }
         self.lost_at = Some(now);
         self.unclear = self.unclear.saturating_add(1);
         let stood = self.is_standing();
         self.stand(&clocks);
+        self.follow(&clocks, now);
         self.settle(now);
         if !stood && self.is_standing() {
             // It says so at once: whoever comes later is to come after it.
@@ -223,6 +250,9 @@ impl Waiter {
             return;
         }
         if self.nodes.tell(node, hint) {
+            if self.nodes.is_next_somewhere() {
+                self.passes = None;
+            }
             self.heed(now);
         }
     }
@@ -272,9 +302,31 @@ impl Waiter {
         self.round_trip.map_or(GRACE, |trip| trip.saturating_mul(2).max(GRACE))
     }
 
+    /// For how long this one is waited for, where it is the first.
+    fn grace_of(&self, client: ClientId) -> Duration {
+        self.patience.of(client, self.grace())
+    }
+
     /// Who is the first before a free key, where that is waited for.
     pub fn first(&self) -> Option<ClientId> {
         self.first.map(|first| first.client)
+    }
+
+    /// Goes back with the nodes' clocks. By as much as it has waited it came before their time of now, and so do all others
+    /// who have waited, whose order stays.
+    fn follow(&mut self, clocks: &[Option<u64>], now: Timestamp) {
+        let Some(ticket) = self.ticket else { return };
+        let since = *self.stands_since.get_or_insert(now);
+        let known: Vec<u64> = clocks.iter().copied().flatten().collect();
+        if known.len() < self.nodes.quorum().needed() {
+            return;
+        }
+        if let Some(clock) =
+            median(known).filter(|clock| ticket.get() > clock.saturating_add(AHEAD))
+        {
+            let waited = u64::try_from(now.saturating_since(since).as_micros()).unwrap_or(u64::MAX);
+            self.ticket = Some(Ticket::new(clock.saturating_sub(waited)));
+        }
     }
 
     /// Plans the next round by what was answered, and by what has been told meanwhile.
@@ -313,8 +365,11 @@ impl Waiter {
             self.first = self.keep_first(first, true, now);
             // Instead of what was planned: a round before that could name nobody, and one after it would be late. Lines
             // that name another one each time must not put it off for ever.
-            let since = self.first.map_or(now, |first| first.since);
-            self.limit = since.saturating_add(self.grace()).min(self.poll);
+            let (since, grace) = match self.first {
+                Some(First { client, since, .. }) => (since, self.grace_of(client)),
+                None => (now, self.grace()),
+            };
+            self.limit = since.saturating_add(grace).min(self.poll);
         }
     }
 

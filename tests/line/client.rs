@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use quorlock::protocol::Backoff;
 use quorlock::protocol::{
-    Acquisition, ClientId, Denial, LineAnswer, LostRound, Next, NodeId, Owner, Quorum, Resource,
-    Round, RoundLoss, RoundSpec, RttEstimator, Stand, Timestamp, Traffic, WaitPolicy, WaitSettings,
-    Waiter,
+    Acquisition, ClientId, Denial, LineAnswer, LostRound, Next, NodeId, Owner, Patience, Quorum,
+    Resource, Round, RoundLoss, RoundSpec, RttEstimator, Stand, Timestamp, Traffic, WaitPolicy,
+    WaitSettings, Waiter,
 };
 
 use super::network::Link;
@@ -72,6 +72,8 @@ pub(crate) struct Client {
     pub(crate) rounds: Vec<Asked>,
     pub(crate) acquisition: Option<Acquisition>,
     pub(crate) waiter: Option<Waiter>,
+    /// Whom it has passed over.
+    pub(crate) patience: Patience,
     /// When its next round begins: at this time, where no line says when.
     pub(crate) pause: Option<Timestamp>,
     /// When it looks next whether its round is due.
@@ -111,6 +113,7 @@ impl Client {
             rounds: Vec::new(),
             acquisition: None,
             waiter: None,
+            patience: Patience::default(),
             pause: None,
             looks: None,
             limit: None,
@@ -132,7 +135,7 @@ impl Client {
         self.wants_since = now;
         self.acquisition = Some(Acquisition::new(SETTINGS, policy, stamp(now)));
         let quorum = Quorum::of(self.links.len());
-        self.waiter = Some(Waiter::new(self.id, quorum));
+        self.waiter = Some(Waiter::new(self.id, quorum).knowing(self.patience.clone()));
     }
 
     /// Begins a round, and says how.

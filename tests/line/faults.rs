@@ -25,6 +25,7 @@ impl World {
             (faults.flush, Fault::Flush),
             (faults.disconnect, Fault::Disconnect),
             (faults.restart, Fault::Restart),
+            (faults.set_back.map(|(every, _)| every), Fault::SetBack(0)),
         ];
         for (every, fault) in every {
             if let Some(every) = every {
@@ -104,6 +105,15 @@ impl World {
                 self.checker.all_fail();
                 self.agenda.put(self.now + AWAY, Event::Fault(Fault::Returns(node)));
                 faults.restart
+            }
+            Fault::SetBack(node) => {
+                let (every, seconds) = faults.set_back.unwrap_or_default();
+                self.nodes[node].set_back = 1_000_000 * seconds;
+                // Whoever is connected hears of it from its next answer.
+                if node + 1 < self.nodes.len() {
+                    self.agenda.put(self.now + every, Event::Fault(Fault::SetBack(node + 1)));
+                }
+                None
             }
             Fault::Returns(_) => None,
         };

@@ -74,3 +74,38 @@ fn the_key_of_one_who_was_killed_costs_its_lifetime_and_those_who_wait_come_in_o
         assert!(wait < (500 + 60) * MS, "seed {seed}: {wait:?}");
     }
 }
+
+/// The grace of those beside the nodes is shorter than the way of one who is far from them, and each of them has to find
+/// that out.
+#[test]
+fn one_who_is_far_from_the_nodes_gets_its_turns_among_those_who_are_near() {
+    for (far, seconds, least) in [(3, 5, 50), (30, 20, 25)] {
+        for seed in seeds(1) {
+            let setup = Setup::new(16, seed).with(Faults { far: far * MS, ..Faults::NONE });
+            let setup = setup.lasting(Duration::from_secs(seconds));
+            let outcome = run(setup);
+            outcome.assert_sound(&setup);
+            let (turns, all) = (outcome.figures.grants[&0], outcome.figures.granted());
+            let wait = outcome.figures.waits.iter().max().unwrap();
+            println!("{far} ms, seed {seed}: {turns} of {all} turns, {wait:?} at most");
+            assert!(turns > least && *wait < 6_000 * MS, "seed {seed}: {turns} of {all}, {wait:?}");
+        }
+    }
+}
+
+/// As an operator does who sets the clocks of servers right that were all fast, one after the other.
+#[test]
+fn where_the_clocks_of_the_nodes_are_set_back_those_who_wait_are_not_behind_all_who_come() {
+    for nodes in [5, 3, 1] {
+        for seed in seeds(1) {
+            let set_back = Some((300 * MS, 3_600));
+            let setup = Setup::new(8, seed).with(Faults { set_back, ..Faults::NONE });
+            let setup = Setup { nodes, ..setup.lasting(Duration::from_secs(6)) };
+            let outcome = run(setup);
+            outcome.assert_sound(&setup);
+            let wait = outcome.figures.waits.iter().max().unwrap();
+            println!("{nodes} nodes, seed {seed}: {wait:?} at most");
+            assert!(*wait < 1_600 * MS, "{nodes} nodes, seed {seed}: {wait:?}");
+        }
+    }
+}

@@ -74,6 +74,7 @@ pub(crate) enum Fault {
     Flush,
     Disconnect,
     Restart,
+    SetBack(usize),
     Returns(usize),
 }
 
@@ -128,23 +129,30 @@ pub(crate) struct Link {
     pub(crate) is_up: bool,
     /// Counts the connections: what was under way on one is not on the next.
     pub(crate) life: u64,
+    /// By how much each message is later than those of others.
+    pub(crate) far: Duration,
     there: Duration,
     back: Duration,
 }
 
 impl Link {
-    pub(crate) const NEW: Self =
-        Self { is_up: true, life: 0, there: Duration::ZERO, back: Duration::ZERO };
+    pub(crate) const NEW: Self = Self {
+        is_up: true,
+        life: 0,
+        far: Duration::ZERO,
+        there: Duration::ZERO,
+        back: Duration::ZERO,
+    };
 
     /// When a message arrives at the node that is sent now.
     pub(crate) fn sends(&mut self, now: Duration, rng: &mut StdRng) -> Duration {
-        self.there = (now + latency(rng)).max(self.there + Duration::from_nanos(1));
+        self.there = (now + self.far + latency(rng)).max(self.there + Duration::from_nanos(1));
         self.there
     }
 
     /// When a message arrives at the client that is sent now.
     pub(crate) fn answers(&mut self, now: Duration, rng: &mut StdRng) -> Duration {
-        self.back = (now + latency(rng)).max(self.back + Duration::from_nanos(1));
+        self.back = (now + self.far + latency(rng)).max(self.back + Duration::from_nanos(1));
         self.back
     }
 }

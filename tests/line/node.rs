@@ -20,6 +20,8 @@ pub(crate) struct Node {
     pub(crate) is_up: bool,
     /// By how many microseconds its clock is ahead.
     ahead: u64,
+    /// By how many microseconds what it tells was set back.
+    pub(crate) set_back: u64,
     /// By how many parts in a million it is fast.
     fast: i64,
     bug: Bug,
@@ -44,6 +46,7 @@ impl Node {
             has_line,
             is_up: true,
             ahead,
+            set_back: 0,
             fast,
             bug,
             lie,
@@ -51,8 +54,12 @@ impl Node {
         }
     }
 
-    /// Its clock, at this time of the world.
+    /// Its clock, at this time of the world, as it tells it.
     pub(crate) fn clock_us(&self, now: Duration) -> u64 {
+        self.expiry_us(now) - self.set_back
+    }
+
+    fn expiry_us(&self, now: Duration) -> u64 {
         let us = i128::try_from(now.as_micros()).unwrap();
         let own = us + us * i128::from(self.fast) / 1_000_000;
         u64::try_from(own).unwrap() + self.ahead
@@ -63,7 +70,7 @@ impl Node {
     }
 
     fn local(&self, now: Duration) -> Timestamp {
-        Timestamp::from_origin(Duration::from_micros(self.clock_us(now)))
+        Timestamp::from_origin(Duration::from_micros(self.expiry_us(now)))
     }
 
     pub(crate) fn execute(

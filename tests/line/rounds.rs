@@ -158,6 +158,9 @@ impl World {
         let (begun, until) = (asked.begun, asked.round.deadline().since_origin());
         let owner = asked.round.spec().owner;
         client.trip.sample(now - begun);
+        if let Some(late) = client.waiter.as_ref().unwrap().passed_over() {
+            client.patience.pass_over(late, stamp(now));
+        }
         client.doing = Doing::Holding;
         (client.waiter, client.pause, client.limit) = (None, None, None);
         self.figures.waits.push(now - client.wants_since);

@@ -33,6 +33,10 @@ pub(crate) struct Faults {
     pub(crate) lie: f64,
     /// Requests that wait for no longer than this.
     pub(crate) impatient: Option<Duration>,
+    /// The first client is so much further from all nodes than the others are, one way.
+    pub(crate) far: Duration,
+    /// The clock of the next node is set back by so many seconds; not that by which its keys expire.
+    pub(crate) set_back: Option<(Duration, u64)>,
 }
 
 /// What is wrong on purpose.
@@ -101,6 +105,8 @@ impl Setup {
                 garble: 0.0,
                 lie: 0.0,
                 impatient: None,
+                far: Duration::ZERO,
+                set_back: None,
             },
             bug: Bug::None,
             lines: true,
@@ -166,6 +172,7 @@ impl Faults {
                     lie: 0.05,
                     impatient: ms(50),
                     down: false,
+                    ..none
                 },
             ),
         ]

@@ -81,7 +81,8 @@ impl World {
         let faults = setup.faults;
         let mut nodes: Vec<Node> = (0..setup.nodes)
             .map(|_| {
-                let ahead = 1_000_000 * rng.random_range(0..=faults.apart);
+                let set_back = faults.set_back.map_or(0, |(_, seconds)| 1_000_000 * seconds);
+                let ahead = set_back + 1_000_000 * rng.random_range(0..=faults.apart);
                 let fast = rng.random_range(-faults.rates..=faults.rates);
                 Node::new(setup.lines, ahead, fast, setup.bug, faults.lie)
             })
@@ -120,6 +121,9 @@ impl World {
     pub(super) fn spawn(&mut self, after: Duration) {
         let who = self.clients.len();
         let mut client = Client::new(who, self.nodes.len());
+        if who == 0 {
+            client.links.iter_mut().for_each(|link| link.far = self.setup.faults.far);
+        }
         client.own_clock = self.rng.random_range(-5_000_000..=5_000_000);
         // It has looked at the nodes when it connected.
         for (clock, node) in

@@ -3,7 +3,7 @@
 //! Goal: T1 to T7, each by name. Method: answers, hints and times in, the stand of a round and the time of the next
 //! one out. What comes of many such clients and nodes together is in `tests/line`.
 
-use quorlock::protocol::{ClientId, LineAnswer, LineHint, Stand, Ticket, Waiter};
+use quorlock::protocol::{ClientId, LineAnswer, LineHint, Patience, Stand, Ticket, Waiter};
 
 use super::*;
 
@@ -109,6 +109,33 @@ fn t1_clocks_that_are_known_count_so_that_it_does_not_matter_who_answers_first()
     };
     assert_eq!([ticket([0, 1, 2], &[]), ticket([2, 3, 4], &[]), ticket([0, 3, 4], &[])], [30; 3]);
     assert_eq!([ticket([0, 1, 2], &[4]), ticket([1, 2, 3], &[4])], [20; 2], "the lower of two");
+}
+
+#[test]
+fn t1_where_the_nodes_clocks_are_set_back_it_goes_back_as_far_and_those_who_wait_keep_their_order()
+{
+    const HOUR: u64 = 3_600_000_000;
+    let us = |millis: u64| HOUR + 1_000 * millis;
+    let ticket = |came: u64, asks: u64, set_back: u64| {
+        let mut world = World::new(5);
+        world.0.begin_round(at(came - 1));
+        world.lost(&[held_at(us(came), 0), held_at(us(came), 0), held_at(us(came), 0)], came);
+        world.0.begin_round(at(came));
+        let clock = us(asks) - set_back;
+        world.lost(&[held_at(clock, 0), held_at(clock, 0), held_at(clock, 0)], asks);
+        world.0.begin_round(at(asks + 1)).ticket.unwrap().get()
+    };
+    // They ask in another order than they came in.
+    let (first, second) = (ticket(10, 1_300, HOUR), ticket(20, 1_020, HOUR));
+    assert_eq!((first, second), (us(10) - HOUR, us(20) - HOUR));
+    // By little, it stays; and by the clocks of a minority it is not judged.
+    assert_eq!(ticket(10, 11, 100_000), us(10));
+    let mut world = World::new(5);
+    world.0.begin_round(at(0));
+    world.lost(&[held_at(us(1), 0), held_at(us(1), 0), held_at(us(1), 0)], 1);
+    world.0.begin_round(at(1));
+    world.lost(&[held_at(1, 0), held_at(1, 0)], 2);
+    assert_eq!(world.0.begin_round(at(3)).ticket, Some(Ticket::new(us(1))));
 }
 
 #[test]
@@ -454,4 +481,86 @@ fn t7_a_round_is_heard_out_where_one_has_the_key_on_a_quorum_and_nothing_else_is
     world.0.begin_round(at(0));
     world.lost(&[held.clone(), held.clone(), held], 1);
     assert!(world.0.hears_out());
+}
+
+/// One whose way to the nodes is longer than the grace of those beside them would never get a turn.
+#[test]
+fn t3_one_that_was_passed_over_again_and_again_and_has_come_back_is_waited_for_longer() {
+    let grace = 2 * MS;
+    let mut patience = Patience::default();
+    let mut pass = |times: u64, from: u64| {
+        (0..times).for_each(|time| patience.pass_over(OTHER, at(from + time)));
+        (patience.of(OTHER, grace), patience.of(THIRD, grace))
+    };
+    // A process may be stopped now and then.
+    assert_eq!(pass(2, 0), (grace, grace));
+    assert_eq!(pass(1, 2), (16 * MS, grace));
+    assert_eq!(pass(1, 3), (128 * MS, grace));
+    assert_eq!(pass(1, 4), (256 * MS, grace), "and no longer");
+    assert_eq!(pass(1, 60_000), (grace, grace), "it does not come even then");
+    assert_eq!(pass(9, 60_000), (grace, grace), "and has no longer one for a minute");
+    assert_eq!(pass(3, 120_100), (16 * MS, grace), "after which it is as new");
+    assert_eq!(pass(0, 0).0, 16 * MS);
+    assert_eq!(patience.of(OTHER, Duration::from_secs(1)), Duration::from_secs(1));
+
+    let mut rare = Patience::default();
+    (0..9).for_each(|time| rare.pass_over(OTHER, at(11_000 * time)));
+    assert_eq!(rare.of(OTHER, grace), grace);
+
+    let mut world = World::waiting();
+    let known = |times: u64| {
+        let mut patience = Patience::default();
+        (0..times).for_each(|time| patience.pass_over(OTHER, at(time)));
+        patience
+    };
+    world.0 = world.0.knowing(known(3));
+    world.told([0, 1, 2], STAND_BY, 50);
+    assert_eq!(world.next(), at(66));
+    let mut early = world.0.clone();
+    assert_eq!(early.begin_round(at(65)).skip, None);
+    assert_eq!(world.0.begin_round(at(66)).skip, Some(OTHER));
+}
+
+#[test]
+fn t3_one_that_has_come_and_gone_meanwhile_was_not_passed_over() {
+    let named = || {
+        let mut world = World::waiting();
+        world.told([0, 1, 2], STAND_BY, 50);
+        assert_eq!(world.0.passed_over(), None);
+        assert_eq!(world.0.begin_round(at(52)).skip, Some(OTHER));
+        world
+    };
+    assert_eq!(named().0.passed_over(), Some(OTHER));
+    // Its release has told so, before this client's round reached that node.
+    let mut world = named();
+    world.told([3], LineHint::Next, 52);
+    assert_eq!(world.0.passed_over(), None);
+    let mut world = World::waiting();
+    world.told([0, 1, 2], STAND_BY, 50);
+    world.told([3], LineHint::Next, 51);
+    assert_eq!(world.0.begin_round(at(52)).skip, Some(OTHER));
+    assert_eq!(world.0.passed_over(), None);
+    // In the round after that it names nobody.
+    let mut world = named();
+    world.lost(&[held(0), held(0), held(0)], 53);
+    world.0.begin_round(at(54));
+    assert_eq!(world.0.passed_over(), None);
+}
+
+#[test]
+fn t5_the_pause_after_wake_ups_in_vain_is_small_beside_a_poll_however_far_the_nodes_are() {
+    let mut world = World::standing();
+    let mut now = 2;
+    for _ in 0..9 {
+        world.told([0, 1, 2], LineHint::Next, now);
+        world.0.begin_round(at(now));
+        let denials = [held(0), held(0), held(0)];
+        let answers = denials.iter().enumerate();
+        let answers = answers.map(|(index, denial)| (node(index), LineAnswer::Denied(denial)));
+        world.0.handle_lost_round(answers, &[], Some(60 * MS), 0, at(now + 60));
+        world.told([0, 1, 2], LineHint::Next, now + 61);
+        let next = world.0.next_round(at(now + 61));
+        assert!(next <= at(now + 60 + 63), "{next:?} after {now} ms");
+        now += 130;
+    }
 }

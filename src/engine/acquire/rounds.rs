@@ -162,7 +162,7 @@ impl Engine {
         let Some(grant) = round.grant(&request.resource, head.as_ref().map(Head::place)) else {
             return;
         };
-        request.resource.on_nodes().handle_won();
+        request.resource.on_nodes().handle_won(now);
         let tenure = grant.tenure();
         let spec = round.round.spec();
         let held = Held {

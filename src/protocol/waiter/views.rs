@@ -122,6 +122,11 @@ impl Views {
         self.told(|hint| hint == LineHint::Next) >= self.quorum.needed()
     }
 
+    /// Whether any node has told that.
+    pub(super) fn is_next_somewhere(&self) -> bool {
+        self.told(|hint| hint == LineHint::Next) > 0
+    }
+
     /// Whether a quorum has told that the key is free, so that the client may stand by, and who is the first by most of
     /// those that name another one.
     pub(super) fn stand_by(&self) -> Option<Option<ClientId>> {
