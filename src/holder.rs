@@ -103,8 +103,9 @@ impl Holder {
     /// Asks all nodes.
     pub(crate) async fn ask(engine: &Arc<Engine>, resource: &[u8]) -> Result<Self, HolderError> {
         let resource = Resource::behind(&engine.config.key_prefix, resource)?;
-        let seen = shield(engine.ask_who_holds(resource)).await;
-        let seen = seen.map_err(|_| HolderError::RuntimeEnded)?;
+        let seen = shield(engine.ask_who_holds(resource));
+        let seen = engine.process().awaits(seen).await;
+        let seen = seen.and_then(Result::ok).ok_or(HolderError::RuntimeEnded)?;
         let quorum = Quorum::of(seen.len());
         Ok(match Finding::of(quorum, seen.iter().filter_map(|seen| seen.as_ref().ok())) {
             Finding::Free => Self::Free,

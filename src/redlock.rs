@@ -13,7 +13,7 @@ use crate::{
     holder::{Holder, HolderError},
     node::{NodeState, NodeStatus},
     protocol::WaitPolicy,
-    runtime::block_on,
+    runtime::{Process, block_on},
     shield::shield,
 };
 
@@ -137,7 +137,8 @@ impl Redlock {
     ///
     /// It stays closed when the future is dropped, and what is under way goes on.
     pub async fn close(&self) -> Result<Closed, CloseError> {
-        shield(self.engine.close()).await
+        let closed = self.engine.process().awaits(shield(self.engine.close())).await;
+        closed.unwrap_or_else(|| self.engine.result_of_close())
     }
 
     /// [`close`](Redlock::close), blocking this thread. No runtime is needed.
@@ -186,7 +187,8 @@ impl Redlock {
     /// From its first poll on everything ends as described, also when the future is dropped. It may be called again, and
     /// reports on all leases that it has ended.
     pub async fn shutdown(&self) -> Result<Shutdown, ShutdownError> {
-        shield(self.engine.shutdown()).await
+        let ended = self.engine.process().awaits(shield(self.engine.shutdown())).await;
+        ended.unwrap_or_else(|| self.engine.result_of_shutdown())
     }
 
     /// [`shutdown`](Redlock::shutdown), blocking this thread. No runtime is needed.
@@ -208,6 +210,11 @@ impl Redlock {
     }
 
     /// The reports of a request for which no node was asked.
+    /// The process in which its answers are given.
+    pub(crate) fn process(&self) -> Process {
+        self.engine.process()
+    }
+
     pub(crate) fn not_asked(&self) -> Reports {
         self.engine.not_asked()
     }
@@ -241,7 +248,8 @@ impl Redlock {
     /// Dropping the future changes nothing.
     pub async fn ready(&self, limit: Duration) -> Result<(), NotReady> {
         let begun = self.engine.now();
-        let statuses = shield(self.engine.voting(begun.saturating_add(limit))).await;
+        let statuses = shield(self.engine.voting(begun.saturating_add(limit)));
+        let statuses = self.engine.process().awaits(statuses).await.flatten();
         // A timer ends a little later.
         self.is_ready(self.engine.now().saturating_since(begun).min(limit), statuses)
     }
@@ -277,6 +285,13 @@ impl Redlock {
 
     /// Waits until the nodes can be used, or says why they cannot.
     pub(crate) async fn connected(self) -> Result<Self, ConnectError> {
+        let (process, needed) = (self.process(), self.engine.quorum.needed());
+        let nodes = NodeStates::default();
+        let forked = ConnectError::NoQuorum { ready: 0, needed, nodes };
+        process.awaits(self.tried()).await.unwrap_or(Err(forked))
+    }
+
+    async fn tried(self) -> Result<Self, ConnectError> {
         let config = &self.engine.config;
         let begun = self.engine.now();
         // A little longer, so that a node that does not answer in its time can say so.

@@ -25,7 +25,8 @@ use std::{
 
 use fork::{Fork, fork, waitpid_nohang};
 use quorlock::{
-    AcquireError, Builder, ExtendError, Lease, Redlock, ReleaseError,
+    AcquireError, Builder, ConnectError, ExtendError, HolderError, Lease, LossReason, Redlock,
+    ReleaseError, RunError,
     runtime::{Runtime, TokioRuntime},
 };
 use quorlock_harness::{Cluster, eventually};
@@ -275,6 +276,245 @@ fn a_child_of_a_process_with_waiters_in_line_leaves_them_in_their_places() {
     eventually("nothing is left", SOON, || cluster.locks_left().is_empty());
 }
 
+/// A request that was under way in the parent is awaited in the child, where nobody answers it.
+#[test]
+fn a_child_that_awaits_a_request_of_its_parents_is_told_at_once() {
+    use std::{
+        future::{Future, IntoFuture},
+        task::{Context, Waker},
+    };
+    let cluster = Cluster::start(3);
+    let redlock = settings(&cluster).wait(SOON).blocking_connect().unwrap();
+    let held = redlock.acquire("r").blocking().unwrap();
+    let mut waiting = Box::pin(redlock.acquire("r").into_future());
+    assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    let waiting = Arc::new(Mutex::new(Some(waiting)));
+    let in_the_child = Arc::clone(&waiting);
+    let child = move || {
+        let waiting = in_the_child.lock().unwrap().take().unwrap();
+        let refused = futures::executor::block_on(waiting).unwrap_err();
+        assert!(matches!(refused, AcquireError::RuntimeEnded), "{refused}");
+    };
+    assert_eq!(in_a_child(|| (), child), Ending::Well);
+    held.blocking_release().unwrap();
+    let waiting = waiting.lock().unwrap().take().unwrap();
+    let lease = futures::executor::block_on(waiting).unwrap();
+    lease.blocking_release().unwrap();
+}
+
+/// Everything that can be awaited, begun in the parent and answered by nobody in the child: what is told, and what is not
+/// waited for when it is dropped.
+#[test]
+fn a_child_that_awaits_whatever_its_parent_has_begun_is_told_at_once() {
+    use futures::{FutureExt, future::BoxFuture};
+    use std::future::IntoFuture;
+
+    /// Whether this is what a child is told; a parent is told otherwise.
+    type Told = BoxFuture<'static, bool>;
+
+    fn polled(mut future: Told, what: &str) -> Told {
+        assert!((&mut future).now_or_never().is_none(), "{what}: nobody answers");
+        future
+    }
+
+    /// All of them, polled once.
+    fn begun(
+        redlock: &Redlock,
+        closed: &Redlock,
+        leases: Vec<Lease>,
+        settings: Builder,
+    ) -> Vec<(&'static str, Told)> {
+        let mut leases = leases.into_iter();
+        let mut lease = || leases.next().unwrap();
+        let (lost, ending, extended, released) = (lease(), lease(), lease(), lease());
+        let signal = lease();
+        let of_signal = signal.signal();
+        let ended = |error: AcquireError| matches!(error, AcquireError::RuntimeEnded);
+        let (one, [two, three]) = (redlock.clone(), [(); 2].map(|()| closed.clone()));
+        let (acquired, in_line, by_handle) = (redlock.acquire("a"), redlock.acquire("a"), redlock);
+        let by_handle = by_handle.reentrant().acquire("by handle");
+        let runs = redlock.acquire("run").run(async |_| ());
+        let begun: Vec<(&str, Told)> = vec![
+            ("acquire", Box::pin(acquired.into_future().map(move |told| told.is_err_and(ended)))),
+            ("in line", Box::pin(in_line.into_future().map(move |told| told.is_err_and(ended)))),
+            ("by handle", Box::pin(async move { by_handle.await.is_err_and(ended) })),
+            (
+                "run",
+                Box::pin(async move {
+                    matches!(runs.await, Err(RunError::Acquire(AcquireError::RuntimeEnded)))
+                }),
+            ),
+            ("lost", Box::pin(async move { lost.lost().await.reason == LossReason::Forked })),
+            ("ending", Box::pin(async move { ending.ending().await == LossReason::Forked })),
+            (
+                "signal",
+                Box::pin(async move {
+                    let told = of_signal.lost().await.reason == LossReason::Forked;
+                    drop(signal);
+                    told
+                }),
+            ),
+            (
+                "extend",
+                Box::pin(async move {
+                    matches!(
+                        extended.extend().await,
+                        Err(ExtendError::InDoubt { validity: Duration::ZERO })
+                    )
+                }),
+            ),
+            (
+                "release",
+                Box::pin(
+                    released.release().map(|told| matches!(told, Err(ReleaseError::RuntimeEnded))),
+                ),
+            ),
+            (
+                "holder",
+                Box::pin(async move {
+                    matches!(one.holder("held").await, Err(HolderError::RuntimeEnded))
+                }),
+            ),
+            (
+                "connect",
+                Box::pin(
+                    settings
+                        .connect()
+                        .map(|told| matches!(told, Err(ConnectError::NoQuorum { ready: 0, .. }))),
+                ),
+            ),
+            // What is under way is the parent's.
+            ("shutdown", Box::pin(async move { three.shutdown().await.is_err() })),
+            ("close", Box::pin(async move { two.close().await.is_err() })),
+        ];
+        begun.into_iter().map(|(what, future)| (what, polled(future, what))).collect()
+    }
+
+    let cluster = Cluster::start(3);
+    let redlock = settings(&cluster).wait(SOON).close_timeout(SOON).blocking_connect().unwrap();
+    let forever = settings(&Cluster::start(3)).build().unwrap();
+    let not_ready = forever.clone();
+    let ready = async move { not_ready.ready(SOON).await.is_err_and(|error| error.runtime_ended) };
+    // What is to be closed has a client of its own.
+    let closed = settings(&cluster).close_timeout(SOON).blocking_connect().unwrap();
+    let held = closed.acquire("closed").blocking().unwrap();
+    let names = ["lost", "ending", "extend", "release", "signal"];
+    let leases = names.map(|name| redlock.acquire(name).blocking().unwrap()).into();
+    cluster.iter().for_each(|server| server.pause());
+    let mut begun = begun(&redlock, &closed, leases, settings(&cluster));
+    begun.push(("ready", polled(Box::pin(ready), "ready")));
+    let begun = Arc::new(Mutex::new(Some(begun)));
+    for awaited in [true, false] {
+        let in_the_child = Arc::clone(&begun);
+        let child = move || {
+            for (what, future) in in_the_child.lock().unwrap().take().unwrap() {
+                if awaited {
+                    assert!(futures::executor::block_on(future), "{what}");
+                }
+            }
+        };
+        assert_eq!(in_a_child(|| (), child), Ending::Well, "awaited: {awaited}");
+    }
+    cluster.iter().for_each(|server| server.resume());
+    drop(forever);
+    for (what, future) in begun.lock().unwrap().take().unwrap() {
+        // These end with their leases, or never.
+        if !["lost", "ending", "signal", "ready"].contains(&what) {
+            assert!(!futures::executor::block_on(future), "{what}: it is no child");
+        }
+    }
+    drop(held);
+    redlock.blocking_close().unwrap();
+    eventually("nothing is left", SOON, || cluster.locks_left().is_empty());
+}
+
+/// The copies of those who wait are dropped in children, and one is awaited there, while other threads of the parent have
+/// locks all the time.
+#[test]
+fn children_of_a_busy_process_drop_its_requests_without_a_lock() {
+    use futures::FutureExt;
+    use std::future::IntoFuture;
+    const CHILDREN: usize = 250;
+    let cluster = Cluster::start(3);
+    let redlock = settings(&cluster).wait(3 * SOON).blocking_connect().unwrap();
+    let held = redlock.acquire("held").blocking().unwrap();
+    let mut waiting: Vec<_> = (0..20).map(|_| redlock.acquire("held").into_future()).collect();
+    for future in &mut waiting {
+        assert!(future.now_or_never().is_none());
+    }
+    let stopped = Arc::new(AtomicBool::new(false));
+    let busy = [(); 3].map(|()| {
+        let (redlock, stopped) = (redlock.clone(), Arc::clone(&stopped));
+        thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                // In line for what is held, and out of it again.
+                let mut passing = redlock.acquire("held").into_future();
+                assert!((&mut passing).now_or_never().is_none());
+                drop(redlock.acquire("hot").blocking().unwrap());
+            }
+        })
+    });
+    let waiting = Arc::new(Mutex::new(Some(waiting)));
+    for number in 0..CHILDREN {
+        let in_the_child = Arc::clone(&waiting);
+        let child = move || {
+            let mut waiting = in_the_child.lock().unwrap().take().unwrap();
+            let awaited = waiting.pop().unwrap();
+            drop(waiting);
+            let refused = futures::executor::block_on(awaited).unwrap_err();
+            assert!(matches!(refused, AcquireError::RuntimeEnded), "{refused}");
+        };
+        assert_eq!(in_a_child(|| (), child), Ending::Well, "child {number}");
+    }
+    stopped.store(true, Ordering::Relaxed);
+    busy.into_iter().for_each(|thread| thread.join().unwrap());
+    held.check().unwrap();
+    drop(waiting.lock().unwrap().take());
+    held.blocking_release().unwrap();
+    redlock.blocking_close().unwrap();
+    eventually("nothing is left", SOON, || cluster.locks_left().is_empty());
+}
+
+/// What lingers is the parent's: its child does not end it, and asks for it as everybody does.
+#[test]
+fn a_child_leaves_what_lingers_to_its_parent_and_asks_for_it() {
+    let cluster = Cluster::start(3);
+    let redlock = settings(&cluster).blocking_connect().unwrap();
+    let take = || redlock.acquire("r").linger(50 * SECOND).blocking().unwrap();
+    let first = take();
+    let (owner, token) = (first.owner(), first.token().unwrap());
+    first.blocking_release().unwrap();
+    assert!(cluster.locks_left().len() >= 2, "it is kept");
+    let copy = redlock.clone();
+    let child = move || {
+        let refused = copy.acquire("r").blocking().unwrap_err();
+        assert!(matches!(refused, AcquireError::RuntimeEnded), "{refused}");
+        drop(copy.blocking_close());
+        copy.blocking_shutdown().unwrap();
+    };
+    assert_eq!(in_a_child(|| (), child), Ending::Well);
+    // The child has given nothing back: the parent has it again without asking the nodes.
+    let next = take();
+    assert_eq!(next.owner(), owner);
+    assert!(next.token().unwrap() > token);
+    futures::executor::block_on(next.extend()).unwrap();
+    next.blocking_release().unwrap();
+
+    let builder = settings(&cluster);
+    let asks = move || {
+        let redlock = builder.blocking_connect().unwrap();
+        // The parent gives it back, long before it would end by itself.
+        let lease = redlock.acquire("r").wait(SOON / 2).blocking().unwrap();
+        assert!(lease.owner() != owner);
+        lease.blocking_release().unwrap();
+        redlock.blocking_close().unwrap();
+    };
+    assert_eq!(in_a_child(|| (), asks), Ending::Well);
+    take().blocking_release().unwrap();
+    redlock.blocking_close().unwrap();
+    eventually("nothing is left", SOON, || cluster.locks_left().is_empty());
+}
+
 /// A runtime of the caller's, forked on the very thread that runs it.
 #[test]
 fn a_child_of_a_process_with_one_thread_for_everything_is_told_at_once() {
@@ -321,7 +561,7 @@ fn a_child_of_a_process_with_one_thread_for_everything_is_told_at_once() {
     });
 }
 
-/// A child has one thread at first, and that is enough.
+/// A child has one thread at first, and that is enough, unless it is to have an engine thread.
 #[cfg(target_os = "linux")]
 #[test]
 fn one_thread_is_enough_for_everything() {
@@ -343,11 +583,10 @@ fn one_thread_is_enough_for_everything() {
             redlock.close().await.unwrap();
             assert_eq!(threads(), 1);
         });
+        // One of its own does need one, and here no other test has any.
+        let redlock = settings(&cluster).blocking_connect().unwrap();
+        assert!(threads() > 1);
+        drop(redlock);
     };
     assert_eq!(in_a_child(first, || ()), Ending::Well);
-    // The parent's own does need one.
-    let before = threads();
-    let redlock = settings(&cluster).blocking_connect().unwrap();
-    assert!(threads() > before);
-    drop(redlock);
 }

@@ -33,14 +33,22 @@ use crate::{
 
 /// An acquire under way, as its caller holds it. Dropping it gives up.
 pub(crate) struct Acquiring {
-    answer: oneshot::Receiver<Result<HeldTenure, AcquireError>>,
+    /// Until it is left to the parent of a process that was forked.
+    answer: Option<oneshot::Receiver<Result<HeldTenure, AcquireError>>>,
     /// Its place in the line of the resource, until it is answered.
     standing: Option<Standing>,
     /// Whether it counts if it is never answered.
     unanswered: bool,
+    /// It has been polled, and was not answered then.
+    has_waited: bool,
 }
 
 impl Acquiring {
+    /// Whether this process was forked since it took its place.
+    fn is_parents(&self) -> bool {
+        self.standing.as_ref().is_some_and(|standing| !standing.engine.process.is_here())
+    }
+
     /// How many come before it, and who holds the resource as last seen, while it stands in line.
     pub(crate) fn standing(&self) -> Option<(Ahead, Option<String>)> {
         self.standing.as_ref()?.look()
@@ -51,7 +59,15 @@ impl Future for Acquiring {
     type Output = Result<HeldTenure, AcquireError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let answer = ready!(Pin::new(&mut self.answer).poll(cx));
+        // Asked before the answer is looked at: what was granted in the parent is the parent's.
+        if self.has_waited && self.is_parents() {
+            return Poll::Ready(Err(AcquireError::RuntimeEnded));
+        }
+        self.has_waited = true;
+        let Some(answer) = &mut self.answer else {
+            return Poll::Ready(Err(AcquireError::RuntimeEnded));
+        };
+        let answer = ready!(Pin::new(answer).poll(cx));
         self.unanswered = false;
         self.standing = None;
         Poll::Ready(answer.unwrap_or(Err(AcquireError::RuntimeEnded)))
@@ -60,14 +76,21 @@ impl Future for Acquiring {
 
 impl Drop for Acquiring {
     fn drop(&mut self) {
+        if self.is_parents() {
+            // Its place and its channel are the parent's. To close the copy would wake a task that is not there, which
+            // takes a lock of its runtime.
+            std::mem::forget((self.standing.take(), self.answer.take()));
+        }
         let Some(standing) = self.standing.take() else { return };
         standing.leave();
         // Where nobody serves it, as in a forked process, a recorder may wait for a thread that is not there.
         if self.unanswered && cfg!(feature = "metrics") && standing.engine.is_served() {
-            self.answer.close();
             // What has been answered is counted by its answer.
-            if self.answer.try_recv().is_err() {
-                metrics::acquire_abandoned();
+            if let Some(answer) = &mut self.answer {
+                answer.close();
+                if answer.try_recv().is_err() {
+                    metrics::acquire_abandoned();
+                }
             }
         }
     }
@@ -191,7 +214,12 @@ impl Engine {
     /// channel.
     pub(crate) fn acquire(self: &Arc<Self>, asked: AcquireSpec) -> Acquiring {
         let (answer, receiver) = oneshot::channel();
-        let mut acquiring = Acquiring { answer: receiver, standing: None, unanswered: true };
+        let mut acquiring = Acquiring {
+            answer: Some(receiver),
+            standing: None,
+            unanswered: true,
+            has_waited: false,
+        };
         if !self.is_served() {
             // The sender is dropped here, which the caller sees as `RuntimeEnded`.
             return acquiring;

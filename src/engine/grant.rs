@@ -35,6 +35,7 @@ use crate::{
         ExtendOutcome, FencingToken, LeaseAction, Lifecycle, LossReason, NodeId, Note, Owner,
         Place, Resource, Row, TimerKey, Timestamp, Wakeup, validity,
     },
+    runtime::Process,
     telemetry::{self, Caller, Held},
 };
 
@@ -51,6 +52,8 @@ pub(crate) enum ReleaseAnswer {
 pub(crate) struct Grant {
     /// The lease keeps the engine alive. A signal that is kept does not, nor its connections.
     engine: Weak<Engine>,
+    /// The one in which anybody is told what becomes of it.
+    process: Process,
     resource: Arc<ResourceSlot>,
     owner: Owner,
     /// Whether its leases have fencing tokens.
@@ -125,6 +128,7 @@ impl Grant {
         };
         Arc::new(Self {
             engine: Arc::downgrade(engine),
+            process: engine.process,
             resource,
             owner,
             fenced: token.is_some(),

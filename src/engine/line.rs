@@ -189,7 +189,7 @@ impl Standing {
     /// Leaves the line, from wherever in it.
     pub(super) fn leave(&self) {
         let Self { engine, slot, place } = self;
-        // In a process that was forked a thread that is not there may have the lock.
+        // Where nobody serves it, whoever has the lock may have it for ever.
         let line = if engine.is_served() { Some(slot.line()) } else { slot.try_line() };
         let Some(mut line) = line else { return };
         let now_at = line.queue.now_at(*place);

@@ -63,7 +63,7 @@ use crate::{
     protocol::{
         Admission, AdmissionPolicy, ClientId, NodeId, Quorum, RttEstimator, Timestamp, UnloadedTrip,
     },
-    runtime::{Runtime, Task},
+    runtime::{Process, Runtime, Task},
     shield::{persist, shielded},
     telemetry::{self, metrics::Labelled},
 };
@@ -80,6 +80,8 @@ pub(crate) struct Engine {
     /// Whether every node counts ranges of tokens. Where one does not, each round asks for one token.
     counts_ranges: bool,
     runtime: Arc<dyn Runtime>,
+    /// The one in which its tasks go on.
+    process: Process,
     fleet: Arc<Fleet>,
     round_trip: RttEstimator,
     unloaded: UnloadedTrip,
@@ -178,6 +180,7 @@ impl Engine {
             counts_ranges: nodes.iter().all(|slot| slot.node.counts_ranges()),
             nodes,
             runtime,
+            process: Process::current(),
             fleet,
             round_trip: RttEstimator::default(),
             unloaded: UnloadedTrip::default(),
@@ -236,6 +239,11 @@ impl Engine {
     /// as a thread that there is in the parent process alone: nothing must be waited for.
     pub(crate) fn is_served(&self) -> bool {
         self.runtime.serves()
+    }
+
+    /// The process in which its answers are given.
+    pub(crate) const fn process(&self) -> Process {
+        self.process
     }
 
     /// Whether this is the thread that runs the tasks.

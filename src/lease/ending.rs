@@ -9,7 +9,12 @@ use std::{
 };
 
 use super::Lease;
-use crate::{engine::ReleaseAnswer, error::ReleaseError, runtime::block_on, shield::Shield};
+use crate::{
+    engine::ReleaseAnswer,
+    error::ReleaseError,
+    runtime::{Process, block_on},
+    shield::Shield,
+};
 
 impl Lease {
     /// Ends the lease now, so that others need not wait for the ttl; with
@@ -36,7 +41,8 @@ impl Lease {
 
     /// Releases it for the last of several who hold it together.
     pub(crate) fn start_release(&self) -> Release {
-        Release { answer: self.held.release().map_err(Some), shield: Shield::default() }
+        let (answer, process) = (self.held.release().map_err(Some), self.held.engine.process());
+        Release { answer, process, shield: Shield::default() }
     }
 
     /// [`release`](Lease::release), blocking this thread. No runtime is needed.
@@ -83,6 +89,8 @@ impl Lease {
 pub struct Release {
     /// Or why there is none; `None` once that has been told.
     answer: Result<ReleaseAnswer, Option<ReleaseError>>,
+    /// The one that is answered.
+    process: Process,
     shield: Shield,
 }
 
@@ -90,8 +98,11 @@ impl Future for Release {
     type Output = Result<(), ReleaseError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { answer, shield } = &mut *self;
+        let Self { answer, process, shield } = &mut *self;
         match answer {
+            Ok(ReleaseAnswer::Asked(_)) if !process.is_here() => {
+                Poll::Ready(Err(ReleaseError::RuntimeEnded))
+            }
             Ok(ReleaseAnswer::HandedOn) => {
                 *answer = Err(None);
                 Poll::Ready(Ok(()))

@@ -137,7 +137,7 @@ impl Lease {
     ///
     /// It may be dropped and called again; nothing is lost.
     pub async fn lost(&self) -> LeaseLost {
-        self.tenure().wait(Tenure::lost).await
+        self.tenure().when_lost().await
     }
 
     /// Ends when the lease is about to be lost: two thirds of its validity have passed without an extension. It
@@ -147,7 +147,7 @@ impl Lease {
     ///
     /// It may be dropped and called again; nothing is lost.
     pub async fn ending(&self) -> LossReason {
-        self.tenure().wait(Tenure::is_ending).await
+        self.tenure().wait(Tenure::is_ending).await.unwrap_or(LossReason::Forked)
     }
 
     fn is_ending(&self) -> Option<LossReason> {
@@ -189,7 +189,12 @@ impl Lease {
         if !self.tenure().may_be_extended(self.held.engine.now()) {
             return Err(ExtendError::MaxHold { validity: left });
         }
-        let extension = shield(self.held.engine.extend_now(self.tenure().grant())).await;
+        let engine = &self.held.engine;
+        let extension = shield(engine.extend_now(self.tenure().grant()));
+        let Some(extension) = engine.process().awaits(extension).await else {
+            // It is the parent's.
+            return Err(ExtendError::InDoubt { validity: Duration::ZERO });
+        };
         // Read again: the time may have passed while the nodes were asked.
         let left = self.tenure().check()?;
         match extension {

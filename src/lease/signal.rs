@@ -43,13 +43,14 @@ impl LeaseSignal {
         self.tenure.lost().is_some()
     }
 
-    /// Ends when the lease is over, with the reason.
+    /// Ends when the lease is over, with the reason. In a process that was forked it ends at once, with
+    /// [`LossReason::Forked`](crate::LossReason::Forked).
     ///
     /// # Cancel safety
     ///
     /// It may be dropped and called again; nothing is lost.
     pub async fn lost(&self) -> LeaseLost {
-        self.tenure.wait(Tenure::lost).await
+        self.tenure.when_lost().await
     }
 
     /// Reads the clock and says whether the lease still holds, as [`Lease::check`](crate::Lease::check) does. It returns

@@ -53,6 +53,8 @@ pub enum LossReason {
     LeftToExpire,
     /// The process is shutting down.
     ShutDown,
+    /// This process was forked from the one that holds it. It is the parent's, and nobody is told of it here.
+    Forked,
 }
 
 impl LossReason {
@@ -67,6 +69,7 @@ impl LossReason {
             Self::Released => "released",
             Self::LeftToExpire => "left_to_expire",
             Self::ShutDown => "shut_down",
+            Self::Forked => "forked",
         }
     }
 }
@@ -82,6 +85,7 @@ impl fmt::Display for LossReason {
             Self::Released => "its holder released it",
             Self::LeftToExpire => "its holder has left it to expire",
             Self::ShutDown => "the process is shutting down",
+            Self::Forked => "it is held by the process that this one was forked from",
         })
     }
 }

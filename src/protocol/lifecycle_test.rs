@@ -231,6 +231,7 @@ fn every_reason_has_a_name_and_a_text_of_its_own() {
         LossReason::Released,
         LossReason::LeftToExpire,
         LossReason::ShutDown,
+        LossReason::Forked,
     ];
     for (index, one) in reasons.iter().enumerate() {
         assert!(one.name().chars().all(|char| char.is_ascii_lowercase() || char == '_'), "{one:?}");

@@ -85,7 +85,11 @@ impl IntoFuture for ReentrantAcquire {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { self.handle.acquire_with(&self.resource, self.request).await })
+        Box::pin(async move {
+            let process = self.handle.redlock.process();
+            let acquiring = self.handle.acquire_with(&self.resource, self.request);
+            process.awaits(acquiring).await.unwrap_or(Err(AcquireError::RuntimeEnded))
+        })
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) use self::virtual_time::VirtualTime;
 pub(crate) use self::{
     blocking::block_on,
     clock::{system_now, system_wall_us},
-    process::process_label,
+    process::{Process, process_label},
 };
 pub use self::{current::CurrentRuntimeError, tokio::TokioRuntime};
 use crate::protocol::Timestamp;

@@ -1,31 +1,75 @@
 //! Which process this is: one that was forked has a copy of everything but the threads.
 //!
-//! It decides whether a lock may be waited for. It must never wait for one that only a thread of the parent's could
-//! give back.
+//! It decides whether a lock or an answer may be waited for. It must never wait for what only a thread of the parent's
+//! could give.
 
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Mutex, MutexGuard, PoisonError, TryLockError},
+    task::{Context, Poll},
+};
 
 use crate::protocol::Label;
 
 /// The process in which something was made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Process(u32);
+pub(crate) struct Process(u32);
 
 impl Process {
-    pub(super) fn current() -> Self {
+    pub(crate) fn current() -> Self {
         Self(std::process::id())
     }
 
     /// Whether it is this one, and not one that this was forked from. It asks the operating system, whose answer alone
     /// does not survive a fork.
-    pub(super) fn is_here(self) -> bool {
+    pub(crate) fn is_here(self) -> bool {
         self == Self::current()
+    }
+
+    /// Awaits something that this process alone can bring to its end: `None` says that it is awaited in one that was
+    /// forked since.
+    pub(crate) fn awaits<F: Future>(self, future: F) -> Here<F> {
+        Here { process: self, future: Some(Box::pin(future)) }
     }
 
     /// One that this is not.
     #[cfg(test)]
     pub(super) fn other() -> Self {
         Self(std::process::id().wrapping_add(1))
+    }
+}
+
+/// A future that ends in its process, or at once in another. In another it is neither polled nor dropped: it may take a
+/// lock to register with whoever would wake it, or to take its name off, and a thread of the parent's may have had that.
+#[derive(Debug)]
+pub(crate) struct Here<F> {
+    process: Process,
+    /// Until it has ended.
+    future: Option<Pin<Box<F>>>,
+}
+
+impl<F: Future> Future for Here<F> {
+    type Output = Option<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if !self.process.is_here() {
+            return Poll::Ready(None);
+        }
+        let Some(future) = &mut self.future else { return Poll::Ready(None) };
+        let output = std::task::ready!(future.as_mut().poll(cx));
+        self.future = None;
+        Poll::Ready(Some(output))
+    }
+}
+
+impl<F> Drop for Here<F> {
+    fn drop(&mut self) {
+        if let Some(future) = self.future.take()
+            && !self.process.is_here()
+        {
+            std::mem::forget(future);
+        }
     }
 }
 
@@ -59,5 +103,39 @@ pub(super) fn lock_here<T>(mutex: &Mutex<T>, process: Process) -> Option<MutexGu
         Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
         Err(TryLockError::WouldBlock) if !process.is_here() => None,
         Err(TryLockError::WouldBlock) => Some(mutex.lock().unwrap_or_else(PoisonError::into_inner)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::pending, task::Waker};
+
+    use super::*;
+
+    #[test]
+    fn what_another_process_would_have_to_end_ends_at_once_and_is_neither_polled_nor_dropped() {
+        struct Untouchable;
+
+        impl Future for Untouchable {
+            type Output = ();
+
+            fn poll(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<()> {
+                panic!("it was polled");
+            }
+        }
+
+        impl Drop for Untouchable {
+            fn drop(&mut self) {
+                panic!("it was dropped");
+            }
+        }
+
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut elsewhere = Process::other().awaits(Untouchable);
+        assert_eq!(Pin::new(&mut elsewhere).poll(&mut cx), Poll::Ready(None));
+        let mut here = Process::current().awaits(async { 7 });
+        assert_eq!(Pin::new(&mut here).poll(&mut cx), Poll::Ready(Some(7)));
+        let mut waits = Process::current().awaits(pending::<()>());
+        assert!(Pin::new(&mut waits).poll(&mut cx).is_pending());
     }
 }

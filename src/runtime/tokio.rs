@@ -168,7 +168,7 @@ impl Engine {
         };
         let (mut sleep, mut shield) = (pin!(sleep), Shield::default());
         poll_fn(|cx| {
-            if self.arrivals.has_ended() {
+            if !self.serves() {
                 Poll::Ready(())
             } else if self.is_here() {
                 sleep.as_mut().poll(cx)

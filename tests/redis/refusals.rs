@@ -10,32 +10,13 @@ use quorlock::{
     node::{NodeState, Refusal},
     protocol::ResourceError,
 };
-use quorlock_harness::{Cluster, Proxy, Server, eventually, ipv6_available};
+use quorlock_harness::{Cluster, Proxy, RIGHTS, Server, eventually, ipv6_available};
 
 use super::{MS, SECOND, SOON, chain, connected, patient, plain};
 
 /// The least rights of plain Redlock.
 const CLASSIC: [&str; 8] =
     ["+set", "+getrange", "+del", "+pttl", "+pexpire", "+eval", "+evalsha", "+info"];
-
-/// The same with fencing tokens and admission.
-const RIGHTS: [&str; 15] = [
-    "+set",
-    "+getrange",
-    "+del",
-    "+pttl",
-    "+pexpire",
-    "+eval",
-    "+evalsha",
-    "+info",
-    "+hget",
-    "+hmget",
-    "+hset",
-    "+time",
-    "+unlink",
-    "+rename",
-    "+client|tracking",
-];
 
 /// Both modes, each with its rights.
 fn modes() -> [(Builder, &'static [&'static str]); 2] {
@@ -66,11 +47,7 @@ fn works(redlock: &Redlock, resource: &str) {
 
 /// A user with these rights on `lock:*` and what stands beside it, and the URL with its password.
 fn acl_user(server: &Server, rights: &[&str]) -> String {
-    let mut command = vec!["ACL", "SETUSER", "app", "reset", "on", ">sesame"];
-    command.extend(["~lock:*", "~quorlock:*", "resetchannels", "-@all"]);
-    command.extend(rights);
-    server.run(&command);
-    format!("redis://app:sesame@127.0.0.1:{}", server.port())
+    server.user(["~lock:*", "~quorlock:*"].iter().chain(rights).copied())
 }
 
 #[test]

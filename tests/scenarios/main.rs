@@ -50,13 +50,10 @@ mod short_lived;
 mod shutdown;
 mod tokens;
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
 use quorlock::{Builder, Lease, Redlock, node::NodeState};
-use quorlock_harness::{Cluster, Server, all_ready, connected as ready, eventually};
+use quorlock_harness::{Cluster, Server, all_ready, alone, connected as ready, eventually};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -65,12 +62,6 @@ const SOON: Duration = Duration::from_secs(20);
 
 /// The key of a node's marker.
 const MARKER: &str = "quorlock:node";
-
-/// Tests that measure time, and tests that load the machine, run one at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Settings with leases as long as `ttl` at most.
 fn settings(cluster: &Cluster, ttl: Duration) -> Builder {
@@ -89,8 +80,7 @@ fn quarantine(ttl: Duration) -> Duration {
 
 /// Makes new nodes ready at once, as if their deployment were long past.
 fn admit(cluster: &Cluster, max_ttl: Duration) {
-    let redlock = ready(settings(cluster, max_ttl).danger_skip_quarantine());
-    redlock.blocking_close().unwrap();
+    quorlock_harness::admit(settings(cluster, max_ttl));
 }
 
 /// Servers that have been admitted.

@@ -2,12 +2,12 @@
 
 use std::{thread, time::Duration};
 
-use quorlock_harness::{Server, connected, eventually, redis};
+use quorlock_harness::{Server, all_ready, connected, eventually, redis};
 
 use super::{
-    POLL, ROOM, SECOND, SOON, admitted, alone, lines,
+    POLL, ROOM, SECOND, SOON, lines,
     process::now,
-    queue::{Lateness, Queue},
+    queue::{Queue, in_line},
     settings,
 };
 
@@ -16,25 +16,13 @@ const TTL: Duration = Duration::from_secs(20);
 
 /// Hand-overs with a fault right before each other one, of which each may be late by one poll.
 fn each_late_by_one_poll(what: &str, fault: impl Fn(&Queue<'_>)) {
-    let _turn = alone();
-    let cluster = admitted(TTL);
-    let mut queue = Queue::start(&cluster, cluster.urls(), 4, TTL);
-    let mut lateness = Lateness::default();
-    for _ in 0..TIMES {
-        let (former, late) = (queue.holder(), queue.pass());
-        lateness.normal.push(late);
-        queue.joins(former);
-        lines::stand(&cluster, 3);
-        fault(&queue);
-        let former = queue.holder();
-        lateness.faulty.push(queue.pass_anyhow());
-        queue.joins(former);
-        lines::stand(&cluster, 3);
-    }
-    println!("{what}: {lateness}");
-    lateness.assert_each_within(POLL + ROOM);
-    // Nobody is skipped for good.
-    queue.drain();
+    in_line(4, TTL, |queue| {
+        let lateness = queue.by_turns(what, TIMES, Queue::turn, |queue, _| {
+            fault(queue);
+            queue.turn_anyhow()
+        });
+        lateness.assert_each_within(POLL + ROOM);
+    });
 }
 
 #[test]
@@ -65,61 +53,51 @@ fn lines_that_are_removed_cost_one_poll_at_most() {
 /// They stand in line again, by the tickets that they have.
 #[test]
 fn those_whose_lines_were_removed_stand_in_the_old_order_again() {
-    let _turn = alone();
-    let cluster = admitted(TTL);
-    let mut queue = Queue::start(&cluster, cluster.urls(), 5, TTL);
-    assert!(lines::remove(&cluster) >= 5);
-    lines::stand(&cluster, 4);
-    for _ in 0..4 {
-        queue.pass();
-    }
-    queue.drain();
+    in_line(5, TTL, |queue| {
+        assert!(lines::remove(queue.cluster) >= 5);
+        queue.all_stand();
+        for _ in 0..4 {
+            queue.pass();
+        }
+    });
 }
 
 /// Two of five nodes forget everything: the locks, the lines, and that they may vote.
 #[test]
 fn a_minority_that_is_flushed_costs_one_poll_at_most() {
-    let _turn = alone();
     let ttl = SECOND;
-    let cluster = admitted(ttl);
-    let observer = connected(settings(&cluster.urls(), ttl));
-    let mut queue = Queue::start(&cluster, cluster.urls(), 4, ttl);
-    let mut lateness = Lateness::default();
-    for round in 0..TIMES / 2 {
-        let (former, late) = (queue.holder(), queue.pass_anyhow());
-        lateness.normal.push(late);
-        queue.joins(former);
-        lines::stand(&cluster, 3);
-        [round % 5, (round + 1) % 5].into_iter().for_each(|node| cluster[node].flush());
-        let former = queue.holder();
-        lateness.faulty.push(queue.pass_anyhow());
-        queue.joins(former);
-        // They have noticed, and vote again after the quarantine.
-        thread::sleep(2 * SECOND);
-        quorlock_harness::all_ready(&observer);
-        lines::stand(&cluster, 3);
-    }
-    println!("FLUSHALL of two of five: {lateness}");
-    lateness.assert_each_within(POLL + ROOM);
-    queue.drain();
+    in_line(4, ttl, |queue| {
+        let observer = connected(settings(&queue.cluster.urls(), ttl));
+        let fault = "FLUSHALL of two of five";
+        let lateness = queue.by_turns(fault, TIMES / 2, Queue::turn_anyhow, |queue, round| {
+            [round % 5, (round + 1) % 5].into_iter().for_each(|node| queue.cluster[node].flush());
+            let former = queue.holder();
+            let late = queue.pass_anyhow();
+            queue.joins(former);
+            // They have noticed, and vote again after the quarantine.
+            thread::sleep(2 * SECOND);
+            all_ready(&observer);
+            late
+        });
+        lateness.assert_each_within(POLL + ROOM);
+    });
 }
 
 /// All nodes forget everything. The lease is lost, nobody may vote, and after the quarantine the next has it.
 #[test]
 fn a_flush_of_all_nodes_costs_a_quarantine_and_one_poll_at_most() {
-    let _turn = alone();
     let ttl = SECOND;
-    let cluster = admitted(ttl);
-    let mut queue = Queue::start(&cluster, cluster.urls(), 4, ttl);
-    let flushed = now();
-    cluster.flush();
-    // A look every 500 ms finds it, and then the longest ttl, a tenth of it, and two node timeouts.
-    let quarantine = SECOND / 2 + ttl + ttl / 10 + SECOND;
-    queue.order.pop_front();
-    let passed = queue.next_grant();
-    let late = (passed.at - flushed).saturating_sub(quarantine);
-    println!("FLUSHALL of all: {:?} after it, {late:?} after the quarantine", passed.at - flushed);
-    assert!(late <= POLL + ROOM, "{late:?}");
-    queue.has_got_it(passed.to);
-    queue.drain();
+    in_line(4, ttl, |queue| {
+        let flushed = now();
+        queue.cluster.flush();
+        // A look every 500 ms finds it, and then the longest ttl, a tenth of it, and two node timeouts.
+        let quarantine = SECOND / 2 + ttl + ttl / 10 + SECOND;
+        queue.order.pop_front();
+        let passed = queue.next_grant();
+        let after = passed.at - flushed;
+        let late = after.saturating_sub(quarantine);
+        println!("FLUSHALL of all: {after:?} after it, {late:?} after the quarantine");
+        assert!(late <= POLL + ROOM, "{late:?}");
+        queue.has_got_it(passed.to);
+    });
 }

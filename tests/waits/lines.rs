@@ -1,10 +1,13 @@
 //! The lines as they stand on the nodes, read from outside.
 
-use std::time::Duration;
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 use quorlock_harness::{Cluster, Server, eventually, redis};
 
-use super::SOON;
+use super::{MS, SOON};
 
 /// Every line that there is.
 pub(crate) const LINES: &str = "quorlock:line:*";
@@ -58,7 +61,17 @@ pub(crate) fn remove(cluster: &Cluster) -> usize {
 /// Waits until nothing is left of locks and lines.
 #[track_caller]
 pub(crate) fn nothing_left(cluster: &Cluster) {
-    eventually("nothing is left", SOON, || {
-        cluster.locks_left().is_empty() && cluster.iter().all(|server| keys(server).is_empty())
-    });
+    let left = || {
+        let lines: Vec<Vec<String>> = cluster.iter().map(keys).collect();
+        (cluster.locks_left(), lines)
+    };
+    let is_empty = || {
+        let (locks, lines) = left();
+        locks.is_empty() && lines.iter().all(Vec::is_empty)
+    };
+    let deadline = Instant::now() + SOON;
+    while !is_empty() {
+        assert!(Instant::now() < deadline, "left: {:?}", left());
+        thread::sleep(MS);
+    }
 }

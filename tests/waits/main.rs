@@ -21,19 +21,17 @@ mod fair;
 mod faults;
 mod field;
 mod lines;
+mod linger;
 mod mixed;
 mod polls;
 mod process;
 mod queue;
 mod rights;
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
 use quorlock::{Builder, Redlock};
-use quorlock_harness::{Cluster, connected};
+use quorlock_harness::{Cluster, alone};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -50,28 +48,16 @@ const GRACE: Duration = Duration::from_millis(5);
 /// What all of them want.
 const RESOURCE: &str = "hot";
 
-/// Tests that measure time, and tests that load the machine, run one at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Settings with leases as long as `max_ttl` at most.
 fn settings(urls: &[String], max_ttl: Duration) -> Builder {
     let builder = Redlock::builder().nodes(urls).ttl(max_ttl).max_ttl(max_ttl);
     builder.wait(60 * SECOND).node_timeout(SECOND / 2).connect_timeout(10 * SECOND)
 }
 
-/// Makes new nodes ready at once, as if their deployment were long past.
-fn admit(urls: &[String], max_ttl: Duration) {
-    let redlock = connected(settings(urls, max_ttl).danger_skip_quarantine());
-    redlock.blocking_close().unwrap();
-}
-
 /// Five servers that have been admitted.
 fn admitted(max_ttl: Duration) -> Cluster {
     let cluster = Cluster::start(5);
-    admit(&cluster.urls(), max_ttl);
+    quorlock_harness::admit(settings(&cluster.urls(), max_ttl));
     cluster
 }
 

@@ -13,11 +13,21 @@ use std::{
 use quorlock_harness::{Cluster, Server};
 
 use super::{
-    POLL, RESOURCE,
+    POLL, RESOURCE, admitted, alone,
     field::Field,
     lines, median,
     process::{Event, now},
 };
+
+/// So many processes, of which the first holds and the others wait. What the test leaves of them is handed on to the end: nobody
+/// is skipped for good.
+pub(crate) fn in_line(processes: usize, ttl: Duration, test: impl FnOnce(&mut Queue<'_>)) {
+    let _turn = alone();
+    let cluster = admitted(ttl);
+    let mut queue = Queue::start(&cluster, cluster.urls(), processes, ttl);
+    test(&mut queue);
+    queue.drain();
+}
 
 /// How often one may be passed over while it waits, whatever happens.
 const PASSED_OVER: usize = 6;
@@ -200,6 +210,54 @@ impl<'a> Queue<'a> {
         assert!(ended >= told && at >= ended, "two holders: granted {:?} early", ended - at);
         self.has_got_it(to);
         at - ended
+    }
+
+    /// Everybody who waits stands in line.
+    #[track_caller]
+    pub(crate) fn all_stand(&self) {
+        lines::stand(self.cluster, self.order.len() - 1);
+    }
+
+    /// One more waits, and stands behind all others.
+    #[track_caller]
+    pub(crate) fn comes(&mut self, process: usize) {
+        self.joins(process);
+        self.all_stand();
+    }
+
+    /// The holder releases, the next gets it, and the former holder comes again: how late.
+    #[track_caller]
+    pub(crate) fn turn(&mut self) -> Duration {
+        let (former, late) = (self.holder(), self.pass());
+        self.comes(former);
+        late
+    }
+
+    /// The same where any of them may get it.
+    #[track_caller]
+    pub(crate) fn turn_anyhow(&mut self) -> Duration {
+        let (former, late) = (self.holder(), self.pass_anyhow());
+        self.comes(former);
+        late
+    }
+
+    /// So many turns without a fault, and behind each of them one with it.
+    #[track_caller]
+    pub(crate) fn by_turns(
+        &mut self,
+        fault: &str,
+        times: usize,
+        normal: impl Fn(&mut Self) -> Duration,
+        mut faulty: impl FnMut(&mut Self, usize) -> Duration,
+    ) -> Lateness {
+        let mut lateness = Lateness::default();
+        for round in 0..times {
+            lateness.normal.push(normal(self));
+            lateness.faulty.push(faulty(self, round));
+            self.all_stand();
+        }
+        println!("{fault}: {lateness}");
+        lateness
     }
 
     /// Hands it on until everybody has had it and nobody waits, and ends the processes.

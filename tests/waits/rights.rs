@@ -1,44 +1,48 @@
 //! Servers on which nobody may stand in line: whoever waits there polls, as he did before there was a line.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use quorlock_harness::{Cluster, Server};
+use quorlock::{
+    Acquire, AcquireError, Redlock,
+    node::{NodeState, NodeStatus},
+};
+use quorlock_harness::{
+    Cluster, RIGHTS, Server, admit, all_ready, alone, chain, connected, eventually,
+};
 
 use super::{
-    MS, POLL, ROOM, admit, alone,
+    MS, POLL, RESOURCE, ROOM, SECOND, SOON, admitted, lines,
     queue::{Lateness, Queue},
+    settings,
 };
 
 const TIMES: usize = 8;
 const TTL: Duration = Duration::from_secs(20);
 
-/// What locks need, and nothing that waiting needs.
-const RIGHTS: [&str; 15] = [
-    "+set",
-    "+getrange",
-    "+del",
-    "+pttl",
-    "+pexpire",
-    "+eval",
-    "+evalsha",
-    "+info",
-    "+hget",
-    "+hmget",
-    "+hset",
-    "+time",
-    "+unlink",
-    "+rename",
-    "+client|tracking",
+/// The keys of locks, and of their nodes.
+const KEYS: [&str; 4] = ["~hot", "~quorlock:node", "~quorlock:counters", "~quorlock:older"];
+
+/// What whoever waits needs besides, to stand in line and be woken.
+const LINE: [&str; 12] = [
+    "~quorlock:line:*",
+    "&quorlock:wake:*",
+    "+exists",
+    "+zadd",
+    "+zrem",
+    "+zcard",
+    "+zrank",
+    "+zrangebyscore",
+    "+zremrangebyscore",
+    "+publish",
+    "+subscribe",
+    "+client|caching",
 ];
+
+const TRACKING: &str = "+client|tracking";
 
 /// The address for a user who may lock, and not wait in line.
 fn without_line(server: &Server) -> String {
-    let mut command = vec!["ACL", "SETUSER", "app", "reset", "on", ">sesame", "~hot"];
-    command.extend(["~quorlock:node", "~quorlock:counters", "~quorlock:older", "resetchannels"]);
-    command.push("-@all");
-    command.extend(RIGHTS);
-    server.run(&command);
-    format!("redis://app:sesame@127.0.0.1:{}", server.port())
+    server.user(KEYS.into_iter().chain(RIGHTS))
 }
 
 /// Locks work as before, and waiters poll, in no order.
@@ -46,7 +50,7 @@ fn without_line(server: &Server) -> String {
 fn without_the_rights_to_wait_in_line_a_waiter_polls() {
     let _turn = alone();
     let cluster = Cluster::start(5);
-    admit(&cluster.urls(), TTL);
+    admit(settings(&cluster.urls(), TTL));
     let urls: Vec<String> = cluster.iter().map(without_line).collect();
     let mut queue = Queue::of_nobody(&cluster, urls, 4, TTL);
     queue.in_line = false;
@@ -68,7 +72,7 @@ fn without_the_rights_to_wait_in_line_a_waiter_polls() {
 fn a_minority_without_these_rights_costs_nothing() {
     let _turn = alone();
     let cluster = Cluster::start(5);
-    admit(&cluster.urls(), TTL);
+    admit(settings(&cluster.urls(), TTL));
     let url = |(node, server): (usize, &Server)| {
         if node % 2 == 1 { without_line(server) } else { server.url() }
     };
@@ -80,16 +84,93 @@ fn a_minority_without_these_rights_costs_nothing() {
             [(cluster.urls(), &mut lateness.normal), (some.clone(), &mut lateness.faulty)]
         {
             let mut queue = Queue::start(&cluster, urls, 4, TTL);
-            for _ in 0..TIMES {
-                let former = queue.holder();
-                // Where there is no line anybody may come first.
-                late.push(queue.pass_anyhow());
-                queue.joins(former);
-                super::lines::stand(&cluster, 3);
-            }
+            // Where there is no line anybody may come first.
+            late.extend((0..TIMES).map(|_| queue.turn_anyhow()));
             queue.drain();
         }
     }
     println!("two of five without rights: {lateness}");
     lateness.assert_within(5 * MS);
+}
+
+/// They do not vote any more, since they could not tell that their data was exchanged; the others do, and tell whose turn it is.
+#[test]
+fn a_minority_that_begins_to_refuse_tracking_costs_one_poll_at_most() {
+    let _turn = alone();
+    let ttl = 2 * SECOND;
+    let cluster = admitted(ttl);
+    let rights = || KEYS.into_iter().chain(RIGHTS).chain(LINE);
+    let urls: Vec<String> = cluster.iter().map(|server| server.user(rights())).collect();
+    let observer = connected(settings(&urls, ttl));
+    let mut queue = Queue::start(&cluster, urls, 4, ttl);
+    let fault = "two of five that refuse tracking";
+    let lateness = queue.by_turns(fault, TIMES / 2, Queue::turn_anyhow, |queue, round| {
+        let nodes = [round % 5, (round + 3) % 5].map(|node| &queue.cluster[node]);
+        for node in nodes {
+            node.user(rights().filter(|right| *right != TRACKING));
+            assert!(node.kill_clients() >= 4);
+        }
+        let former = queue.holder();
+        let late = queue.pass_anyhow();
+        let refused = |node: &NodeStatus| matches!(node.state, NodeState::Refused(_));
+        eventually("they are refused", SOON, || {
+            observer.nodes().iter().filter(|node| refused(node)).count() == nodes.len()
+        });
+        for node in nodes {
+            node.user(rights());
+        }
+        all_ready(&observer);
+        queue.joins(former);
+        late
+    });
+    lateness.assert_each_within(POLL + ROOM);
+    queue.drain();
+}
+
+/// A client that counts is refused, by name. In classic mode there is no line, and whoever waits asks again and again.
+#[test]
+fn where_all_servers_refuse_tracking_those_who_wait_poll_in_classic_mode() {
+    let _turn = alone();
+    let cluster = Cluster::start(5);
+    let rights = || KEYS.into_iter().chain(RIGHTS).chain(LINE).filter(|right| *right != TRACKING);
+    let urls: Vec<String> = cluster.iter().map(|server| server.user(rights())).collect();
+    let refused = settings(&urls, TTL).blocking_connect().expect_err("nobody may vote");
+    let text = chain(&refused);
+    assert!(text.contains("client|tracking"), "the command is named: {text}");
+
+    let clients = [(); 4].map(|()| connected(settings(&urls, TTL).classic()));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut late = Vec::new();
+    for turn in 0..TIMES {
+        let holder: &Redlock = &clients[turn % clients.len()];
+        let lease = holder.acquire(RESOURCE).blocking().unwrap();
+        let waiting: Vec<_> = clients
+            .iter()
+            .filter(|client| !std::ptr::eq(*client, holder))
+            .map(|client| runtime.spawn(passes_it_on(client.acquire(RESOURCE))))
+            .collect();
+        // They have asked, and found it held.
+        runtime.block_on(async { tokio::time::sleep(50 * MS).await });
+        let mut ended = Instant::now();
+        lease.blocking_release().unwrap();
+        let times = runtime.block_on(futures::future::try_join_all(waiting)).unwrap();
+        let mut times: Vec<(Instant, Instant)> = times.into_iter().map(Result::unwrap).collect();
+        times.sort();
+        for (granted, released) in times {
+            late.push(granted.saturating_duration_since(ended));
+            ended = released;
+        }
+    }
+    println!("without tracking, in classic mode: late by {late:?}");
+    assert!(late.iter().all(|late| *late <= POLL + ROOM), "{late:?}");
+    clients.iter().for_each(|client| drop(client.blocking_close()));
+    lines::nothing_left(&cluster);
+}
+
+/// When it was granted, and when it was given back.
+async fn passes_it_on(request: Acquire) -> Result<(Instant, Instant), AcquireError> {
+    let lease = request.await?;
+    let granted = Instant::now();
+    drop(lease.release().await);
+    Ok((granted, Instant::now()))
 }

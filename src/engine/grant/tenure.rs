@@ -127,8 +127,14 @@ impl Tenure {
         self.grant.state().lifecycle.may_be_extended(now)
     }
 
-    /// Waits for its user until `wanted` says something.
-    pub(crate) async fn wait<T>(&self, wanted: impl Fn(&Self) -> Option<T>) -> T {
+    /// Waits for its loss.
+    pub(crate) async fn when_lost(&self) -> LeaseLost {
+        let forked = LeaseLost { reason: LossReason::Forked };
+        self.wait(Self::lost).await.unwrap_or(forked)
+    }
+
+    /// Waits for its user until `wanted` says something; `None` in a process that was forked, where nobody would say it.
+    pub(crate) async fn wait<T>(&self, wanted: impl Fn(&Self) -> Option<T>) -> Option<T> {
         let found = async {
             loop {
                 let changed = self.grant.changed.notified();
@@ -141,7 +147,7 @@ impl Tenure {
                 changed.await;
             }
         };
-        shield(found).await
+        self.grant.process.awaits(shield(found)).await
     }
 }
 

@@ -25,8 +25,8 @@ pub use cluster::{Cluster, eventually};
 pub use companion::Companion;
 pub use ports::ipv6_available;
 pub use proxy::Proxy;
-pub use ready::{all_ready, chain, connected};
-pub use server::{Server, ServerBuilder};
+pub use ready::{admit, all_ready, alone, chain, connected};
+pub use server::{RIGHTS, Server, ServerBuilder};
 pub use tls::TestCa;
 pub use virtual_time::SimRuntime;
 

@@ -20,6 +20,25 @@ mod control;
 
 pub use builder::ServerBuilder;
 
+/// The commands that a user needs for locks with tokens, as a rule of an ACL names them.
+pub const RIGHTS: [&str; 15] = [
+    "+set",
+    "+getrange",
+    "+del",
+    "+pttl",
+    "+pexpire",
+    "+eval",
+    "+evalsha",
+    "+info",
+    "+hget",
+    "+hmget",
+    "+hset",
+    "+time",
+    "+unlink",
+    "+rename",
+    "+client|tracking",
+];
+
 const READY_WITHIN: Duration = Duration::from_secs(10);
 
 /// A real redis-server on a port of its own. It is killed when dropped.

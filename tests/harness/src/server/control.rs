@@ -20,6 +20,15 @@ impl Server {
         self.connect(TIMEOUT).unwrap_or_else(|error| self.refused("connect", &error))
     }
 
+    /// The address for a user `app` who has these rights and no others: patterns of keys and channels, and commands.
+    pub fn user<'a>(&self, rights: impl IntoIterator<Item = &'a str>) -> String {
+        let mut command = vec!["ACL", "SETUSER", "app", "reset", "on", ">sesame", "resetchannels"];
+        command.push("-@all");
+        command.extend(rights);
+        self.run(&command);
+        format!("redis://app:sesame@127.0.0.1:{}", self.port())
+    }
+
     /// Runs one command and panics where it fails.
     pub fn run(&self, command: &[&str]) -> Value {
         self.try_run(command).unwrap_or_else(|error| self.refused(&command.join(" "), &error))
