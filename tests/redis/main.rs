@@ -18,6 +18,7 @@ mod conformance;
 mod credentials;
 mod forgotten;
 mod holder;
+mod line_rights;
 mod links;
 mod markers;
 mod nodes;

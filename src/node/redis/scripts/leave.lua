@@ -4,7 +4,7 @@ local _, _, wake = of_line()
 for _, client in ipairs(redis.pcall('ZRANGEBYSCORE', KEYS[2], ARGV[2], ARGV[2], 'LIMIT', '0', '16')) do
   if client == ARGV[1] then
     redis.pcall('ZREM', KEYS[2], client)
-    if redis.call('EXISTS', KEYS[1]) == 0 then
+    if redis.pcall('EXISTS', KEYS[1]) == 0 then
       wake(KEYS[2], KEYS[1])
     end
   end
