@@ -45,6 +45,10 @@ use super::{
 /// For how long the first in the line is waited for, at the least. It is two round trips where those take longer.
 const GRACE: Duration = Duration::from_millis(2);
 
+/// For how long whoever is told to stand by waits for the first, at the least. Where the resource is given back before that,
+/// it is woken instead, and has asked nothing in between: that is a round less for each grant.
+const STAND_BY: Duration = Duration::from_millis(3);
+
 /// The shortest time after which one who has heard nothing asks again. The longest is half as much more.
 const POLL: Duration = Duration::from_secs(1);
 
@@ -369,7 +373,7 @@ impl Waiter {
                 Some(First { client, since, .. }) => (since, self.grace_of(client)),
                 None => (now, self.grace()),
             };
-            self.limit = since.saturating_add(grace).min(self.poll);
+            self.limit = since.saturating_add(grace.max(STAND_BY)).min(self.poll);
         }
     }
 

@@ -33,14 +33,18 @@ fn one_holder_rising_tokens_and_nobody_waits_for_ever_whatever_fails() {
 
 #[test]
 fn lines_that_are_nothing_but_lies_cost_time_and_nothing_else() {
+    let (mut runs, mut grants) = (0, 0);
     for seed in seeds(4) {
         let lies = Faults { lie: 1.0, garble: 0.9, lose: 0.1, ..Faults::NONE };
         let setup = crowd(seed).with(lies).lasting(Duration::from_secs(1));
         let outcome = run(setup);
         outcome.assert_sound(&setup);
         println!("lies: {}", outcome.figures);
-        assert!(outcome.figures.granted() > 10, "{setup:?}: {}", outcome.figures);
+        // How many of one run are late by a poll each time is chance.
+        assert!(outcome.figures.granted() > 3, "{setup:?}: {}", outcome.figures);
+        (runs, grants) = (runs + 1, grants + outcome.figures.granted());
     }
+    assert!(grants > 40 * runs, "{grants} grants in {runs} runs");
 }
 
 #[test]

@@ -174,12 +174,12 @@ fn t2_who_is_second_on_a_quorum_gives_the_first_its_grace() {
     world.told([0, 1], STAND_BY, 50);
     assert_eq!(world.next(), at(1_002));
     world.told([2], STAND_BY, 51);
-    assert_eq!(world.next(), at(53));
+    assert_eq!(world.next(), at(54));
     // Where the lines differ, too few have woken it to go at once.
     let mut world = World::waiting();
     world.told([0, 1], LineHint::Next, 50);
     world.told([2], STAND_BY, 51);
-    assert_eq!((world.next(), world.0.first()), (at(53), Some(OTHER)));
+    assert_eq!((world.next(), world.0.first()), (at(54), Some(OTHER)));
     world.told([2], LineHint::Next, 52);
     assert_eq!(world.next(), at(52));
     // As one who names this client itself wakes it.
@@ -260,20 +260,20 @@ fn t3_who_is_told_of_another_first_waits_for_that_one_and_no_longer_than_a_poll(
     let mut world = World::waiting();
     world.told([0, 1, 2], STAND_BY, 50);
     world.told([0], third, 51);
-    assert_eq!(world.next(), at(52), "most still name the other one");
+    assert_eq!(world.next(), at(53), "most still name the other one");
     world.told([1], third, 51);
-    assert_eq!(world.next(), at(53));
-    assert_eq!(world.0.begin_round(at(53)).skip, Some(THIRD));
+    assert_eq!(world.next(), at(54));
+    assert_eq!(world.0.begin_round(at(54)).skip, Some(THIRD));
     // What was planned by the answers would name nobody.
-    world.lost(&[behind(OTHER), behind(OTHER), behind(OTHER)], 54);
-    world.told([0, 1, 2], STAND_BY, 55);
-    assert_eq!(world.next(), at(57));
-    assert_eq!(world.0.begin_round(at(57)).skip, Some(OTHER));
-    world.lost(&[held(1), held(1), held(1)], 58);
-    for millis in 59..2_000 {
+    world.lost(&[behind(OTHER), behind(OTHER), behind(OTHER)], 55);
+    world.told([0, 1, 2], STAND_BY, 56);
+    assert_eq!(world.next(), at(59));
+    assert_eq!(world.0.begin_round(at(59)).skip, Some(OTHER));
+    world.lost(&[held(1), held(1), held(1)], 60);
+    for millis in 61..2_000 {
         let head = if millis % 2 == 0 { OTHER } else { THIRD };
         world.told(0..3, LineHint::StandBy { head }, millis);
-        assert!(world.next() <= at(1_058), "at {millis} ms");
+        assert!(world.next() <= at(1_060), "at {millis} ms");
     }
 }
 

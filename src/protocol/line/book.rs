@@ -87,7 +87,8 @@ pub struct Entered {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Asks {
     stand: Option<Stand>,
-    is_new: bool,
+    /// Whether it has come to stand there, or stood there before; nothing while it is the first anyhow.
+    is_new: Option<bool>,
 }
 
 impl NodeLine {
@@ -112,17 +113,15 @@ impl NodeLine {
             None => (None, None),
         };
         let is_first = |line: &Self| line.waiting().next().is_none_or(|one| Some(one) == client);
-        let mut is_new = false;
-        let mut stood = false;
+        let mut is_new = None;
         if let Some(Stand { client, ticket: Some(ticket), .. }) = stand
             && !is_first(self)
         {
-            is_new = self.put(client, score(ticket));
-            stood = !is_new;
+            is_new = Some(self.put(client, score(ticket)));
         }
         let first = if !is_free || is_first(self) {
             None
-        } else if stood || missing.is_some() || self.left(now) < UNHEARD {
+        } else if is_new == Some(false) || missing.is_some() || self.left(now) < UNHEARD {
             self.wake(client, missing, news)
         } else {
             self.waiting().next()
@@ -138,11 +137,9 @@ impl NodeLine {
         now: Timestamp,
         news: &mut LineNews<'_>,
     ) -> Option<u32> {
-        let Asks { stand, mut is_new } = entered.asks?;
+        let Asks { stand, is_new } = entered.asks?;
         let Stand { client, ticket: Some(ticket), .. } = stand? else { return None };
-        if !self.scores.contains_key(&client) {
-            is_new = self.put(client, score(ticket));
-        }
+        let is_new = is_new.unwrap_or_else(|| self.put(client, score(ticket)));
         self.live(LIFE, now);
         let before = self.order.iter().position(|(_, other)| *other == client);
         // Told again by the first, should it not have been heard.

@@ -81,8 +81,9 @@ if first or not redis.call('SET', resource, owner, 'NX', 'PX', ttl) then
     end
   end
   if waits then
-    if not rank and not stands then
+    if not rank then
       is_new = redis.pcall('ZADD', line, ticket, client)
+      rank = redis.pcall('ZRANK', line, client)
     end
     has_line = live(line, LIFE)
     if not has_line and is_new == 1 then
@@ -94,8 +95,7 @@ if first or not redis.call('SET', resource, owner, 'NX', 'PX', ttl) then
   end
   local before, is_foreign = -1, 0
   if waits then
-    -- What stands before the holder and the first counts for those behind.
-    before = not rank and 0 or type(rank) == 'number' and math.max(rank - (holding and 1 or 0), 0) or -1
+    before = type(rank) == 'number' and math.max(rank - (holding and 1 or 0), 0) or -1
     -- Told again by the first, should it not have been heard.
     local name = holding and string.sub(holding, 2)
     if name and name ~= client and (is_new == 1 or before == 0) then
