@@ -118,6 +118,12 @@ impl OnNodes {
         next
     }
 
+    /// A round was lost since nodes must be looked at first. When the next one begins once they have been, for one who
+    /// stands in the lines.
+    pub(super) fn handle_outdated(&self, random: u8, now: Timestamp) -> Option<Timestamp> {
+        self.known().waiter.as_mut()?.handle_outdated_round(random, now)
+    }
+
     /// Whether the round that was lost just now may be heard out before it is undone.
     pub(super) fn hears_out(&self) -> bool {
         self.known().waiter.as_ref().is_some_and(|waiter| waiter.hears_out())
@@ -175,6 +181,18 @@ impl OnNodes {
         let [random, ..] = self.runtime.random();
         waiter.handle_connection(node, random, self.runtime.now());
         self.moved.notify_one();
+    }
+
+    /// A node votes that did not before.
+    pub(super) fn handle_ready(&self, node: NodeId) {
+        let mut known = self.known();
+        let Some(waiter) = &mut known.waiter else { return };
+        let (now, [random, ..]) = (self.runtime.now(), self.runtime.random());
+        let before = waiter.next_round(now);
+        waiter.handle_ready(node, random, now);
+        if waiter.next_round(now) < before {
+            self.moved.notify_one();
+        }
     }
 
     /// How many clients stood before this one when a round was denied last, where it stands in the lines.

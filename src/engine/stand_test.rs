@@ -6,6 +6,7 @@ use futures::FutureExt;
 
 use super::*;
 use crate::{
+    node::NodeError,
     protocol::{Denial, Owner},
     runtime::Task,
 };
@@ -189,6 +190,25 @@ fn a_new_connection_makes_it_ask_soon() {
     world.on_nodes.handle_connection(NodeId::new(1));
     assert!(world.is_told());
     assert!(world.on_nodes.next_round(world.clock.now()).unwrap() < before);
+}
+
+#[test]
+fn a_node_that_votes_again_and_a_round_that_nodes_have_changed_for_make_it_ask_soon() {
+    let world = World::new();
+    world.on_nodes.handle_ready(NodeId::new(1));
+    assert_eq!(world.on_nodes.handle_outdated(0, world.clock.now()), None);
+    world.lose(true);
+    assert_eq!(world.on_nodes.handle_outdated(0, world.clock.now()), Some(world.clock.now()));
+    world.begin_round();
+    let before = world.lose(true).unwrap();
+    world.on_nodes.handle_ready(NodeId::new(1));
+    assert!(!world.is_told(), "it stands there");
+    let (now, outcomes) = (world.clock.now(), [NodeOutcome::Failed(NodeError::TimedOut)]);
+    let lost = Lost { outcomes: &outcomes, clocks: &[], round_trip: None, random: 0, now };
+    world.on_nodes.handle_lost(&lost);
+    world.on_nodes.handle_ready(NodeId::new(0));
+    assert!(world.is_told());
+    assert!(world.on_nodes.next_round(now).unwrap() < before);
 }
 
 #[test]
