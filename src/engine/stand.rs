@@ -72,8 +72,8 @@ impl OnNodes {
         Self { runtime, patience, known: Lock::new(known), moved: Notify::new() }
     }
 
-    /// A round begins: what it says, and its number. One that asks for several tokens says its name, to be told of those who come for as
-    /// long as its keys live unless they are prolonged.
+    /// A round begins: what it says, and its number. One that asks for several tokens says its name, to be told of those
+    /// who come for as long as its keys live unless they are prolonged.
     pub(super) fn begin_round(
         &self,
         several: bool,

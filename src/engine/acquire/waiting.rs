@@ -86,10 +86,22 @@ impl Engine {
         client: ClientId,
         ticket: Ticket,
     ) {
+        let all = (0..self.nodes.len()).map(NodeId::new).collect();
+        self.leave_lines(resource, client, ticket, all);
+    }
+
+    /// The same on these nodes alone.
+    pub(in crate::engine) fn leave_lines(
+        self: &Arc<Self>,
+        resource: Resource,
+        client: ClientId,
+        ticket: Ticket,
+        nodes: Vec<NodeId>,
+    ) {
         let engine = Arc::clone(self);
         self.spawn(async move {
             let mut calls = Fanout::new(&engine);
-            for node in (0..engine.nodes.len()).map(NodeId::new) {
+            for node in nodes {
                 let resource = resource.clone();
                 calls.push(&engine, node, Command::Leave { resource, client, ticket });
             }
