@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     fn resources() -> Arc<Resources> {
-        let clock = Arc::new(crate::engine::stand::tests::Clock::default());
+        let clock = Arc::new(crate::runtime::ByHand::default());
         Resources::new(Quorum::of(3), ClientId::new([1; 8]), clock)
     }
 

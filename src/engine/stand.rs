@@ -255,4 +255,4 @@ impl Known {
 
 #[cfg(test)]
 #[path = "stand_test.rs"]
-pub(super) mod tests;
+mod tests;

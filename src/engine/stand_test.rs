@@ -8,51 +8,21 @@ use super::*;
 use crate::{
     node::NodeError,
     protocol::{Denial, Owner},
-    runtime::Task,
+    runtime::ByHand,
 };
-
-/// A time that is set by hand.
-#[derive(Debug, Default)]
-pub(in crate::engine) struct Clock(Lock<Duration>);
-
-impl Clock {
-    fn pass(&self, time: Duration) {
-        *self.0.lock() += time;
-    }
-}
-
-impl Runtime for Clock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_origin(*self.0.lock())
-    }
-
-    fn wall_us(&self) -> u64 {
-        0
-    }
-
-    fn sleep_until(&self, _: Timestamp) -> Task {
-        Box::pin(std::future::pending())
-    }
-
-    fn spawn(&self, _: Task) {}
-
-    fn random(&self) -> [u8; 16] {
-        [0; 16]
-    }
-}
 
 const ME: ClientId = ClientId::new([7; 8]);
 const TTL: Duration = Duration::from_secs(10);
 const CLOCK_US: u64 = 1_795_170_000_000_000;
 
 struct World {
-    clock: Arc<Clock>,
+    clock: Arc<ByHand>,
     on_nodes: OnNodes,
 }
 
 impl World {
     fn new() -> Self {
-        let clock = Arc::new(Clock::default());
+        let clock = Arc::new(ByHand::default());
         let runtime = Arc::clone(&clock) as Arc<dyn Runtime>;
         Self { clock, on_nodes: OnNodes::new(ME, Quorum::of(3), Arc::default(), runtime) }
     }
