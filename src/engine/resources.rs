@@ -127,6 +127,13 @@ impl Resources {
         }
     }
 
+    /// A node votes that did not before, and may have forgotten who stands in its lines.
+    pub(super) fn handle_ready(&self, node: NodeId) {
+        for slot in self.all() {
+            slot.on_nodes.handle_ready(node);
+        }
+    }
+
     /// A node tells of the line for a resource.
     pub(super) fn handle_hint(&self, node: NodeId, name: &Resource, hint: LineHint) {
         // As above.
@@ -210,7 +217,7 @@ mod tests {
     use super::*;
 
     fn resources() -> Arc<Resources> {
-        let clock = Arc::new(crate::engine::stand::tests::Clock::default());
+        let clock = Arc::new(crate::runtime::ByHand::default());
         Resources::new(Quorum::of(3), ClientId::new([1; 8]), clock)
     }
 

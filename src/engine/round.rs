@@ -306,10 +306,30 @@ impl AcquireRound {
         loop {
             self.undo();
             if self.calls.is_empty() {
+                self.leave_where_denied();
                 return Poll::Ready(());
             }
             let progress = ready!(self.calls.poll_progress(&self.engine, cx));
             self.take(progress);
+        }
+    }
+
+    /// The nodes that have granted it have taken the client out of their lines. On those that have denied it, whoever comes
+    /// would wait for a client that does not.
+    fn leave_where_denied(&self) {
+        let spec = self.round.spec();
+        let Some((stand, ticket)) = spec.stand.and_then(|stand| Some((stand, stand.ticket?)))
+        else {
+            return;
+        };
+        let stands = |outcome: &NodeOutcome| matches!(outcome, NodeOutcome::Denied(denial) if denial.rank.is_some());
+        let nodes = self.outcomes.iter().enumerate();
+        let nodes: Vec<NodeId> = nodes
+            .filter(|(_, outcome)| self.is_won() && stands(outcome))
+            .map(|(index, _)| NodeId::new(index))
+            .collect();
+        if !nodes.is_empty() {
+            self.engine.leave_lines(spec.resource.clone(), stand.client, ticket, nodes);
         }
     }
 

@@ -72,8 +72,8 @@ impl OnNodes {
         Self { runtime, patience, known: Lock::new(known), moved: Notify::new() }
     }
 
-    /// A round begins: what it says, and its number. One that asks for several tokens says its name, to be told of those who come for as
-    /// long as its keys live unless they are prolonged.
+    /// A round begins: what it says, and its number. One that asks for several tokens says its name, to be told of those
+    /// who come for as long as its keys live unless they are prolonged.
     pub(super) fn begin_round(
         &self,
         several: bool,
@@ -116,6 +116,12 @@ impl OnNodes {
             known.waiter = None;
         }
         next
+    }
+
+    /// A round was lost since nodes must be looked at first. When the next one begins once they have been, for one who
+    /// stands in the lines.
+    pub(super) fn handle_outdated(&self, random: u8, now: Timestamp) -> Option<Timestamp> {
+        self.known().waiter.as_mut()?.handle_outdated_round(random, now)
     }
 
     /// Whether the round that was lost just now may be heard out before it is undone.
@@ -175,6 +181,18 @@ impl OnNodes {
         let [random, ..] = self.runtime.random();
         waiter.handle_connection(node, random, self.runtime.now());
         self.moved.notify_one();
+    }
+
+    /// A node votes that did not before.
+    pub(super) fn handle_ready(&self, node: NodeId) {
+        let mut known = self.known();
+        let Some(waiter) = &mut known.waiter else { return };
+        let (now, [random, ..]) = (self.runtime.now(), self.runtime.random());
+        let before = waiter.next_round(now);
+        waiter.handle_ready(node, random, now);
+        if waiter.next_round(now) < before {
+            self.moved.notify_one();
+        }
     }
 
     /// How many clients stood before this one when a round was denied last, where it stands in the lines.
@@ -237,4 +255,4 @@ impl Known {
 
 #[cfg(test)]
 #[path = "stand_test.rs"]
-pub(super) mod tests;
+mod tests;

@@ -6,52 +6,23 @@ use futures::FutureExt;
 
 use super::*;
 use crate::{
+    node::NodeError,
     protocol::{Denial, Owner},
-    runtime::Task,
+    runtime::ByHand,
 };
-
-/// A time that is set by hand.
-#[derive(Debug, Default)]
-pub(in crate::engine) struct Clock(Lock<Duration>);
-
-impl Clock {
-    fn pass(&self, time: Duration) {
-        *self.0.lock() += time;
-    }
-}
-
-impl Runtime for Clock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_origin(*self.0.lock())
-    }
-
-    fn wall_us(&self) -> u64 {
-        0
-    }
-
-    fn sleep_until(&self, _: Timestamp) -> Task {
-        Box::pin(std::future::pending())
-    }
-
-    fn spawn(&self, _: Task) {}
-
-    fn random(&self) -> [u8; 16] {
-        [0; 16]
-    }
-}
 
 const ME: ClientId = ClientId::new([7; 8]);
 const TTL: Duration = Duration::from_secs(10);
 const CLOCK_US: u64 = 1_795_170_000_000_000;
 
 struct World {
-    clock: Arc<Clock>,
+    clock: Arc<ByHand>,
     on_nodes: OnNodes,
 }
 
 impl World {
     fn new() -> Self {
-        let clock = Arc::new(Clock::default());
+        let clock = Arc::new(ByHand::default());
         let runtime = Arc::clone(&clock) as Arc<dyn Runtime>;
         Self { clock, on_nodes: OnNodes::new(ME, Quorum::of(3), Arc::default(), runtime) }
     }
@@ -189,6 +160,25 @@ fn a_new_connection_makes_it_ask_soon() {
     world.on_nodes.handle_connection(NodeId::new(1));
     assert!(world.is_told());
     assert!(world.on_nodes.next_round(world.clock.now()).unwrap() < before);
+}
+
+#[test]
+fn a_node_that_votes_again_and_a_round_that_nodes_have_changed_for_make_it_ask_soon() {
+    let world = World::new();
+    world.on_nodes.handle_ready(NodeId::new(1));
+    assert_eq!(world.on_nodes.handle_outdated(0, world.clock.now()), None);
+    world.lose(true);
+    assert_eq!(world.on_nodes.handle_outdated(0, world.clock.now()), Some(world.clock.now()));
+    world.begin_round();
+    let before = world.lose(true).unwrap();
+    world.on_nodes.handle_ready(NodeId::new(1));
+    assert!(!world.is_told(), "it stands there");
+    let (now, outcomes) = (world.clock.now(), [NodeOutcome::Failed(NodeError::TimedOut)]);
+    let lost = Lost { outcomes: &outcomes, clocks: &[], round_trip: None, random: 0, now };
+    world.on_nodes.handle_lost(&lost);
+    world.on_nodes.handle_ready(NodeId::new(0));
+    assert!(world.is_told());
+    assert!(world.on_nodes.next_round(now).unwrap() < before);
 }
 
 #[test]

@@ -26,11 +26,13 @@ use crate::{
 /// engine lives, and does not keep it alive.
 pub(super) async fn attend(engine: Weak<Engine>) {
     let Some(fleet) = engine.upgrade().map(|engine| Arc::clone(&engine.fleet)) else { return };
+    let mut voting = Vec::new();
     loop {
         let changed = fleet.attention.notified();
         let sleep = {
             let Some(engine) = engine.upgrade() else { return };
             let pause = engine.visit_nodes().await;
+            engine.tell_who_votes(&mut voting);
             engine.sleep_until(engine.now().saturating_add(pause))
         };
         select(pin!(changed), sleep).await;
@@ -57,6 +59,16 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// Tells whoever waits in line which nodes vote that did not after the visit before.
+    fn tell_who_votes(&self, voting: &mut Vec<NodeId>) {
+        let nodes = (0..self.nodes.len()).map(NodeId::new);
+        let votes: Vec<NodeId> = nodes.filter(|node| self.may_vote(*node).is_ok()).collect();
+        votes.iter().filter(|node| !voting.contains(node)).for_each(|node| {
+            self.resources.handle_ready(*node);
+        });
+        *voting = votes;
     }
 
     /// Looks at some nodes at once; those that fail are left out.

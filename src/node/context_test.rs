@@ -6,42 +6,12 @@ use super::*;
 use crate::{
     node::{MemoryNode, Node},
     protocol::{ClientId, Command, Join, LineHint, Mark, Owner, Reply, Stand, Ticket},
-    runtime::Task,
+    runtime::ByHand,
 };
-
-/// A time that is set by hand.
-#[derive(Debug, Default)]
-struct Clock(Lock<Duration>);
-
-impl Clock {
-    fn pass(&self, time: Duration) {
-        *self.0.lock() += time;
-    }
-}
-
-impl Runtime for Clock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_origin(*self.0.lock())
-    }
-
-    fn wall_us(&self) -> u64 {
-        0
-    }
-
-    fn sleep_until(&self, _: Timestamp) -> Task {
-        Box::pin(std::future::pending())
-    }
-
-    fn spawn(&self, _: Task) {}
-
-    fn random(&self) -> [u8; 16] {
-        [0; 16]
-    }
-}
 
 const NODE_TIMEOUT: Duration = Duration::from_millis(100);
 
-fn context(id: usize, clock: &Arc<Clock>, fleet: &Arc<Fleet>) -> NodeContext {
+fn context(id: usize, clock: &Arc<ByHand>, fleet: &Arc<Fleet>) -> NodeContext {
     let settings = NodeSettings {
         connect_timeout: Duration::from_secs(1),
         node_timeout: NODE_TIMEOUT,
@@ -59,7 +29,7 @@ fn context(id: usize, clock: &Arc<Clock>, fleet: &Arc<Fleet>) -> NodeContext {
 
 #[test]
 fn a_claim_keeps_other_nodes_out_until_the_rounds_of_its_connection_are_over() {
-    let clock = Arc::new(Clock::default());
+    let clock = Arc::new(ByHand::default());
     let fleet = Arc::new(Fleet::default());
     let (one, two) = (context(0, &clock, &fleet), context(1, &clock, &fleet));
     let (a, b) = (Arc::from("a:1"), Arc::from("b:1"));

@@ -20,7 +20,8 @@
 //! - **W8** Who waits behind another request for the same resource is told of an outage by that one's rounds, as by its
 //!   own: after a quarter of its own wait, counted from when it came at the earliest.
 //! - **W9** Who waits in the lines on the nodes begins the next round when [`Waiter`](super::Waiter) says so, in place of
-//!   a pause, and waits there up to the deadline.
+//!   a pause, and waits there up to the deadline. That goes for rounds that others have won, and for those that were lost
+//!   since nodes whose state has changed must be looked at first, which is waited for.
 //!
 //! They are tested, each by name, in `tests/protocol/acquisition.rs`.
 
@@ -157,7 +158,7 @@ impl Acquisition {
 
     /// Whether the lines on the nodes say when the next round begins: the last one was lost by others.
     pub fn is_in_line(&self) -> bool {
-        self.last.is_some_and(|last| last.loss == RoundLoss::Contended && last.in_line.is_some())
+        self.last.is_some_and(|last| last.next_in_line().is_some())
     }
 
     /// When the next round would begin, whether or not it does: the end of the pause behind the last one.
@@ -215,12 +216,12 @@ impl Acquisition {
         // A key that expires this moment must not make the pause zero: the nodes would be asked without one.
         let at = now.saturating_add(pause.max(min / 4));
         // It is woken as soon as there is something to be had, and waits for that as long as it may.
-        if let Some(in_line) = lost.in_line.filter(|_| lost.loss == RoundLoss::Contended)
-            && self.lasts_until(now)
-        {
-            let at = self.deadline().map_or(in_line, |deadline| in_line.min(deadline));
-            self.next_round = at;
-            return Next::Again { look_until: None, at };
+        if let Some(in_line) = lost.next_in_line().filter(|_| self.lasts_until(now)) {
+            let within = |at: Timestamp| self.deadline().map_or(at, |deadline| at.min(deadline));
+            let look_until = (lost.loss == RoundLoss::NoQuorum)
+                .then(|| within(now.saturating_add(self.settings.node_timeout)));
+            self.next_round = within(in_line);
+            return Next::Again { look_until, at: self.next_round };
         }
         self.next_round = at;
 

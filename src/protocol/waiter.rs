@@ -20,7 +20,8 @@
 //! - **T4** Whatever is told or lost, a round begins within a poll, and the first in the line begins one when the keys in
 //!   the way will have expired on a quorum.
 //! - **T5** Wake-ups that lead to no grant, and rounds that find neither a holder nor another first in the line, are
-//!   followed by rounds ever later, up to a limit that is small beside a poll.
+//!   followed by rounds ever later, up to a limit that is small beside a poll. The first that is lost since nodes must be
+//!   looked at is followed by another one at once.
 //! - **T6** Where fewer than a quorum of nodes have a line, it says so, and the pauses are those of a client without one.
 //! - **T7** A lost round is heard out before it is undone only where one holder has the key on a quorum and no node has
 //!   granted or is free: then nothing of it is in anybody's way, and the next one is far away or is denied like it.
@@ -67,6 +68,9 @@ const PATIENT: u32 = 3;
 
 /// How often the pause is doubled after rounds that found neither a holder nor another first.
 const UNCLEAR: u32 = 5;
+
+/// Who asks since a node votes again does so after as many graces, or up to twice that: all who wait there do.
+const READY: u32 = 3;
 
 /// Further behind than this is far.
 const FAR: u32 = 1_000;
@@ -239,6 +243,21 @@ impl Waiter {
         self.nodes.have_lines().then(|| self.next_round(now))
     }
 
+    /// The round was lost since nodes whose state has changed have to be looked at first: nothing is known of the line.
+    /// Returns when the next one begins once they have been: at once, if that has not happened just before. `None` says
+    /// that the client does not stand in the line.
+    pub fn handle_outdated_round(&mut self, random: u8, now: Timestamp) -> Option<Timestamp> {
+        self.ticket?;
+        self.random = random;
+        let soon = self.doubled(self.unclear.min(UNCLEAR)).saturating_sub(self.grace());
+        self.unclear = self.unclear.saturating_add(1);
+        self.lost_at = Some(now);
+        self.poll = now.saturating_add(POLL);
+        self.limit = now.saturating_add(spread(soon, random)).min(self.poll);
+        self.heed(now);
+        Some(self.next_round(now))
+    }
+
     /// A node has answered after its round was lost.
     pub fn handle_late_answer(&mut self, node: NodeId, answer: LineAnswer<'_>, now: Timestamp) {
         if self.lost_at.is_some_and(|lost_at| lost_at < self.limit) {
@@ -266,6 +285,14 @@ impl Waiter {
     pub fn handle_connection(&mut self, node: NodeId, random: u8, now: Timestamp) {
         self.nodes.forget_hint(node);
         self.call(now.saturating_add(spread(self.grace(), random)));
+    }
+
+    /// A node votes from now on that did not before. Unless the client stands in its line, the node lets in anybody, so
+    /// that the client asks soon. `random` is any byte.
+    pub fn handle_ready(&mut self, node: NodeId, random: u8, now: Timestamp) {
+        if self.ticket.is_some() && !self.nodes.stands_at(node) {
+            self.call(now.saturating_add(spread(self.grace().saturating_mul(READY), random)));
+        }
     }
 
     /// When the next round begins. Where the last one was not lost, or for a reason that has nothing to do with the line,

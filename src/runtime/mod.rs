@@ -5,6 +5,8 @@
 
 mod arrivals;
 mod blocking;
+#[cfg(test)]
+mod by_hand;
 mod clock;
 mod current;
 #[cfg(feature = "testing")]
@@ -18,6 +20,8 @@ mod wall;
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
+#[cfg(test)]
+pub(crate) use self::by_hand::ByHand;
 #[cfg(feature = "testing")]
 pub(crate) use self::virtual_time::VirtualTime;
 pub(crate) use self::{

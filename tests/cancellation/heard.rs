@@ -3,6 +3,8 @@
 //! Goal: that node is not asked to delete what it is about to deny; and nothing of the round stands in the way of whatever
 //! comes next. Method: two nodes that deny at once, and one whose answer is on its way when the round is lost.
 
+use std::future::IntoFuture as _;
+
 use super::{
     node::{FAR, Sort},
     *,
@@ -70,4 +72,29 @@ fn the_next_round_is_sent_behind_the_releases_of_those_before() {
     assert_eq!(fixture.nodes[2].sorts(), [Acquire, Acquire, Release, Release, Acquire]);
     fixture.runtime.block_on(request);
     fixture.assert_clean("woken");
+}
+
+/// Where it was granted, the node has taken it out of the line.
+#[test]
+fn whoever_has_won_leaves_the_line_of_a_node_that_has_denied_it() {
+    let fixture = Fixture::with(1, [Behaviour::Ok; 3], |nodes| {
+        nodes.iter().for_each(ScriptedNode::deny);
+    });
+    let redlock = fixture.redlock.clone();
+    let request = fixture.runtime.block_on(async move {
+        let mut request = redlock.acquire("r").into_future();
+        assert!(futures::poll!(&mut request).is_pending());
+        request
+    });
+    fixture.runtime.pass(4 * MS);
+    for node in &fixture.nodes[..2] {
+        node.forget("r");
+        node.tell_freed();
+    }
+    let lease = fixture.runtime.block_on(request).unwrap();
+    fixture.runtime.pass(2 * MS);
+    let left = fixture.nodes.iter().map(ScriptedNode::left).collect::<Vec<_>>();
+    assert_eq!(left, [0, 0, 1]);
+    drop(lease);
+    fixture.assert_clean("won on two of three");
 }

@@ -87,6 +87,8 @@ pub(crate) struct ScriptedNode {
     memory: MemoryNode,
     log: Arc<Mutex<Log>>,
     context: Arc<OnceLock<NodeContext>>,
+    /// Those who have left the line.
+    left: Arc<Mutex<usize>>,
 }
 
 #[derive(Default)]
@@ -114,8 +116,8 @@ impl ScriptedNode {
             memory.set("r", OTHER, None);
         }
         let behaviour = Arc::new(Mutex::new(behaviour));
-        let (log, context) = (Arc::default(), Arc::default());
-        Self { index, behaviour, runtime, memory, log, context }
+        let (log, context, left) = (Arc::default(), Arc::default(), Arc::default());
+        Self { index, behaviour, runtime, memory, log, context, left }
     }
 
     fn behaviour(&self) -> Behaviour {
@@ -221,6 +223,11 @@ impl ScriptedNode {
         self.log.lock().unwrap().sent.iter().map(|sent| sent.what).collect()
     }
 
+    /// How often a client has left its line.
+    pub(crate) fn left(&self) -> usize {
+        *self.left.lock().unwrap()
+    }
+
     /// Everything that was sent to it.
     pub(crate) fn sent(&self) -> usize {
         self.log.lock().unwrap().sent.len()
@@ -288,6 +295,7 @@ impl Node for ScriptedNode {
     fn call(&self, command: Command) -> NodeCall {
         // It has no owner, and sets and deletes no key.
         if let Command::Leave { .. } = &command {
+            *self.left.lock().unwrap() += 1;
             return self.memory.call(command);
         }
         let this = self.clone();

@@ -447,3 +447,25 @@ fn w9_who_stands_in_line_waits_there_for_as_long_as_the_line_says_and_up_to_the_
         assert_eq!(next(WaitPolicy::Unlimited, told), next(WaitPolicy::Unlimited, untold));
     }
 }
+
+#[test]
+fn w9_where_nodes_have_changed_they_are_looked_at_and_then_the_line_says_when() {
+    let changed = |loss| LostRound { outdated: true, in_line: Some(at(12)), ..round(loss, 0) };
+    let next = |policy, loss| {
+        let mut acquisition = Acquisition::new(SETTINGS, policy, at(0));
+        let next =
+            acquisition.handle_lost_round(changed(loss), Traffic::default(), None, 0, at(10));
+        (next, acquisition.is_in_line())
+    };
+    let look = |until, millis| Next::Again { look_until: Some(at(until)), at: at(millis) };
+    assert_eq!(next(WaitPolicy::Unlimited, RoundLoss::NoQuorum), (look(110, 12), true));
+    assert_eq!(next(WaitPolicy::For(50 * MS), RoundLoss::NoQuorum), (look(50, 12), true));
+    assert_eq!(next(WaitPolicy::For(11 * MS), RoundLoss::NoQuorum), (look(11, 11), true));
+    assert!(matches!(
+        next(WaitPolicy::For(10 * MS), RoundLoss::NoQuorum),
+        (Next::GiveUp(GiveUp::LastRound), _)
+    ));
+    // Others' keys need no look.
+    assert_eq!(next(WaitPolicy::Unlimited, RoundLoss::Contended), (again(at(12)), true));
+    assert!(!next(WaitPolicy::Unlimited, RoundLoss::TooLate).1);
+}

@@ -433,6 +433,50 @@ fn t5_rounds_that_find_nothing_new_are_followed_ever_later() {
 }
 
 #[test]
+fn t5_a_round_for_which_nodes_must_be_looked_at_is_followed_at_once_and_then_ever_later() {
+    let mut world = World::new(5);
+    world.0.begin_round(at(0));
+    assert_eq!(world.0.handle_outdated_round(0, at(0)), None, "it does not stand there");
+    let mut world = World::standing();
+    let pauses = [2, 3, 4, 5].map(|millis| {
+        let next = world.0.handle_outdated_round(0, at(millis)).unwrap();
+        assert_eq!(world.0.next_round(at(millis)), next);
+        world.0.begin_round(at(millis));
+        next.saturating_since(at(millis)).as_millis()
+    });
+    assert_eq!(pauses, [0, 2, 6, 14]);
+    world.lost(&[held(0), held(0), held(0)], 6);
+    world.0.begin_round(at(7));
+    assert_eq!(world.0.handle_outdated_round(0, at(7)), Some(at(7)), "there was a holder");
+    // It is woken as after any other round.
+    world.0.begin_round(at(8));
+    world.0.handle_outdated_round(0, at(9));
+    world.told([0, 1, 2], LineHint::Next, 10);
+    assert_eq!(world.0.next_round(at(10)), at(10));
+}
+
+#[test]
+fn t4_a_node_that_votes_again_is_asked_soon_by_whoever_does_not_stand_there() {
+    let waiting = || {
+        let mut world = World::standing();
+        let held = held(0);
+        let denied = LineAnswer::Denied(&held);
+        let answers = [denied, LineAnswer::Failed, denied, LineAnswer::Granted, denied];
+        world.answered(answers.into_iter().enumerate(), 2, 0);
+        assert_eq!(world.next(), at(1_002));
+        world
+    };
+    for (index, random, next) in [(1, 0, 106), (1, 255, 112), (3, 0, 106), (0, 0, 1_002)] {
+        let mut world = waiting();
+        world.0.handle_ready(node(index), random, at(100));
+        assert_eq!(world.next(), at(next), "node {index}, {random}");
+    }
+    let mut newcomer = World::new(5);
+    newcomer.0.handle_ready(node(1), 0, at(1));
+    assert_eq!(newcomer.0.next_round(at(1)), at(1_001), "it has no place to lose");
+}
+
+#[test]
 fn t6_too_few_lines_are_said_and_what_a_node_shows_later_counts() {
     let lineless = || Denial::new(Some(b"other".as_slice().into()), Some(TTL));
     let mut world = World::new(5);

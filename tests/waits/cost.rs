@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use quorlock::Redlock;
-use quorlock_harness::{Cluster, connected};
+use quorlock_harness::{Cluster, connected, eventually};
 
 use super::{RESOURCE, SOON, admitted, alone, lines, settings};
 
@@ -69,9 +69,7 @@ fn whoever_is_alone_pays_for_no_line() {
     // The scripts are loaded with the first one.
     redlock.acquire(RESOURCE).blocking().unwrap().blocking_release().unwrap();
     redlock.acquire("other").blocking().unwrap().blocking_release().unwrap();
-    quorlock_harness::eventually("it has reached every node", SOON, || {
-        cluster.locks_left().is_empty()
-    });
+    eventually("it has reached every node", SOON, || cluster.locks_left().is_empty());
     let all =
         |command: &str| cluster.iter().map(|server| calls(server, command)).collect::<Vec<_>>();
     let names = ["evalsha", "eval", "set", "zadd", "publish", "subscribe", "exists"];
@@ -96,5 +94,32 @@ fn whoever_is_alone_pays_for_no_line() {
     }
     // One look whether there is a line, at each end.
     assert!(exists.iter().all(|calls| *calls <= 2 * TIMES), "{exists:?}");
+    lines::nothing_left(&cluster);
+}
+
+/// Two of five have denied the round by which it got the resource, as a node does that is told of the release a little later.
+#[test]
+fn whoever_has_got_it_stands_in_no_line_any_more_also_where_a_node_has_denied_it() {
+    let _turn = alone();
+    let cluster = admitted(TTL);
+    let (holder, waiter) = (client(&cluster), client(&cluster));
+    let lease = holder.acquire(RESOURCE).blocking().unwrap();
+    let next = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| waiter.acquire(RESOURCE).blocking().unwrap());
+        lines::stand(&cluster, 1);
+        // It stands there, and somebody else has the key.
+        for denies in [&cluster[0], &cluster[4]] {
+            eventually("it stands there too", SOON, || !lines::keys(denies).is_empty());
+            denies.set(RESOURCE, "somebody else", None);
+        }
+        lease.blocking_release().unwrap();
+        waiting.join().unwrap()
+    });
+    // Long before the line would end by itself.
+    eventually("it has left", lines::LIFE / 2, || {
+        cluster.iter().all(|server| lines::keys(server).is_empty())
+    });
+    next.blocking_release().unwrap();
+    assert!(cluster[0].del(RESOURCE) && cluster[4].del(RESOURCE));
     lines::nothing_left(&cluster);
 }

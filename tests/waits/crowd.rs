@@ -8,8 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use quorlock::{AcquireFuture, Redlock, runtime::TokioRuntime};
+use quorlock::{AcquireFuture, Lease, Redlock, runtime::TokioRuntime};
 use quorlock_harness::{Cluster, Server};
+use tokio::sync::mpsc;
 
 use super::{SECOND, SOON, admitted, alone, lines, settings};
 
@@ -57,60 +58,71 @@ fn scripts(cluster: &Cluster) -> u64 {
     cluster.iter().map(|server: &Server| server.command_calls("evalsha")).sum()
 }
 
-#[test]
-fn a_thousand_waiters_are_served_in_the_order_in_which_they_came() {
-    let _turn = alone();
-    let cluster = admitted(TTL);
-    runtime().block_on(async {
-    let redlock = settings(&cluster.urls(), TTL).connect().await.unwrap();
-    redlock.ready(SOON).await.unwrap();
-    let lease = redlock.acquire(super::RESOURCE).await.unwrap();
-    let mut token = lease.token().unwrap();
-    let before = scripts(&cluster);
-    let waiting = waiters(&redlock, WAITERS).await;
-    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
-    for (number, future) in waiting.into_iter().enumerate() {
-        let tell = tell.clone();
-        tokio::spawn(async move {
-            let lease = future.await.unwrap_or_else(|error| panic!("waiter {number}: {error}"));
-            // Told before it is released, so that this order is that of the grants.
-            tell.send((number, lease.token().unwrap(), lease.owner())).unwrap();
-            drop(lease);
-        });
-    }
-    drop(tell);
-    let began = Instant::now();
-    drop(lease);
-    let (mut served, mut owners, mut last) = (Vec::new(), 0, None);
-    while let Some((number, next, owner)) = told.recv().await {
-        assert!(next > token, "{next} after {token}");
-        token = next;
-        owners += usize::from(last.replace(owner) != Some(owner));
-        served.push(number);
-    }
-    let (took, commands) = (began.elapsed(), scripts(&cluster) - before);
-    println!(
-        "{WAITERS} waiters in {took:?}, under {owners} grants of the nodes: {:.2} commands for each and node",
-        commands as f64 / (WAITERS * cluster.len()) as f64
-    );
-    in_order(&served, 0..WAITERS);
-    // 64 hand-overs for each, where nobody else waits.
-    assert!(owners <= WAITERS / 8, "{owners} grants for {WAITERS} waiters");
-    redlock.close().await.unwrap();
-    });
-    lines::nothing_left(&cluster);
-}
-
-/// From the middle, from both ends, and all that are left at once.
-#[test]
-fn those_who_stay_are_served_in_order_whoever_leaves() {
+/// A client that holds what all want; nothing is left when the test has ended.
+fn with_a_holder(test: impl AsyncFnOnce(&Cluster, &Redlock, Lease)) {
     let _turn = alone();
     let cluster = admitted(TTL);
     runtime().block_on(async {
         let redlock = settings(&cluster.urls(), TTL).connect().await.unwrap();
         redlock.ready(SOON).await.unwrap();
         let lease = redlock.acquire(super::RESOURCE).await.unwrap();
-        let mut waiting = waiters(&redlock, 300).await;
+        test(&cluster, &redlock, lease).await;
+        redlock.close().await.unwrap();
+    });
+    lines::nothing_left(&cluster);
+}
+
+/// Tasks that await these, say who they are while they hold, and give it back.
+fn served<T: Send + 'static>(
+    waiting: impl IntoIterator<Item = (usize, Pin<Box<AcquireFuture>>)>,
+    shown: fn(&Lease) -> T,
+) -> mpsc::UnboundedReceiver<(usize, T)> {
+    let (tell, told) = mpsc::unbounded_channel();
+    for (number, future) in waiting {
+        let tell = tell.clone();
+        tokio::spawn(async move {
+            let lease = future.await.unwrap_or_else(|error| panic!("waiter {number}: {error}"));
+            // Told before it is released, so that this order is that of the grants.
+            tell.send((number, shown(&lease))).ok().unwrap();
+            drop(lease);
+        });
+    }
+    told
+}
+
+#[test]
+fn a_thousand_waiters_are_served_in_the_order_in_which_they_came() {
+    with_a_holder(async |cluster, redlock, lease| {
+        let mut token = lease.token().unwrap();
+        let before = scripts(cluster);
+        let waiting = waiters(redlock, WAITERS).await;
+        let shown = |lease: &Lease| (lease.token().unwrap(), lease.owner());
+        let mut told = served(waiting.into_iter().enumerate(), shown);
+        let began = Instant::now();
+        drop(lease);
+        let (mut order, mut owners, mut last) = (Vec::new(), 0, None);
+        while let Some((number, (next, owner))) = told.recv().await {
+            assert!(next > token, "{next} after {token}");
+            token = next;
+            owners += usize::from(last.replace(owner) != Some(owner));
+            order.push(number);
+        }
+        let (took, commands) = (began.elapsed(), scripts(cluster) - before);
+        println!(
+            "{WAITERS} waiters in {took:?}, under {owners} grants of the nodes: {:.2} commands for each and node",
+            commands as f64 / (WAITERS * cluster.len()) as f64
+        );
+        in_order(&order, 0..WAITERS);
+        // 64 hand-overs for each, where nobody else waits.
+        assert!(owners <= WAITERS / 8, "{owners} grants for {WAITERS} waiters");
+    });
+}
+
+/// From the middle, from both ends, and all that are left at once.
+#[test]
+fn those_who_stay_are_served_in_order_whoever_leaves() {
+    with_a_holder(async |_, redlock, lease| {
+        let mut waiting = waiters(redlock, 300).await;
         // Every third leaves, those at the ends among them.
         let mut staying = Vec::new();
         for (number, future) in waiting.drain(..).enumerate().rev() {
@@ -118,25 +130,14 @@ fn those_who_stay_are_served_in_order_whoever_leaves() {
                 staying.push((number, future));
             }
         }
-        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
-        for (number, future) in staying {
-            let tell = tell.clone();
-            tokio::spawn(async move {
-                let lease = future.await.unwrap();
-                tell.send(number).unwrap();
-                drop(lease);
-            });
-        }
-        drop(tell);
+        let mut told = served(staying, |_| ());
         drop(lease);
-        let mut served = Vec::new();
-        while let Some(number) = told.recv().await {
-            served.push(number);
+        let mut order = Vec::new();
+        while let Some((number, ())) = told.recv().await {
+            order.push(number);
         }
-        in_order(&served, (0..300).filter(|number| number % 3 == 1));
-        redlock.close().await.unwrap();
+        in_order(&order, (0..300).filter(|number| number % 3 == 1));
     });
-    lines::nothing_left(&cluster);
 }
 
 /// The engine runs in a runtime of its own, so that its tasks can be counted.

@@ -5,7 +5,7 @@ use std::{thread, time::Duration};
 use quorlock_harness::{Cluster, admit, all_ready, connected};
 
 use super::{
-    GRACE, MS, POLL, ROOM, SECOND, alone,
+    GRACE, MS, POLL, ROOM, SECOND, alone, median,
     process::now,
     queue::{Queue, expiry, in_line},
     settings,
@@ -76,16 +76,20 @@ fn a_stopped_head_costs_one_grace_and_gets_its_turn() {
     });
 }
 
-/// It is stopped while nobody lets go, and goes on before anybody does: it has lost nothing.
+/// It is stopped while nobody lets go, and goes on before anybody does: it has lost nothing, though all the others have asked
+/// meanwhile, and it has once more.
 #[test]
 fn a_head_that_was_stopped_while_the_resource_was_held_is_still_the_first() {
     in_line(3, TTL, |queue| {
         let head = queue.head();
         queue.field.process(head).pause();
-        thread::sleep(SECOND);
+        thread::sleep(POLL + SECOND / 2);
         queue.field.process(head).resume();
+        // It asks at once, since it should have asked before.
+        thread::sleep(SECOND / 4);
         queue.all_stand();
         queue.pass();
+        assert_eq!(queue.holder(), head);
     });
 }
 
@@ -111,6 +115,8 @@ fn a_killed_holder_costs_its_ttl_and_one_poll_at_most() {
         }
         println!("a killed holder: late by {late:?} beyond the end of its keys");
         assert!(late.iter().all(|late| *late <= POLL + ROOM), "{late:?}");
+        // The first in line knows when they expire: polls alone would be late by half of one, by and large.
+        assert!(median(&late) <= POLL / 15, "nobody has looked at that time: {late:?}");
     });
 }
 

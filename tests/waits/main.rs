@@ -3,7 +3,7 @@
 //!
 //! Method: five real servers, and waiters that are processes, which are killed and stopped; or many waiters in this one.
 //! How late a grant is, is compared with hand-overs without a fault in the same run, or with the longest pause between two
-//! polls; never with a speed. `QUORLOCK_WAITS_SECONDS` sets how long `mixed` goes on.
+//! polls; never with a speed. `QUORLOCK_WAITS_SECONDS` sets how long `mixed` and `shares` go on.
 #![cfg(feature = "redis")]
 #![allow(
     clippy::disallowed_methods,
@@ -27,6 +27,7 @@ mod polls;
 mod process;
 mod queue;
 mod rights;
+mod shares;
 
 use std::time::Duration;
 
@@ -73,4 +74,23 @@ fn median(times: &[Duration]) -> Duration {
     let mut sorted = times.to_vec();
     sorted.sort();
     sorted[sorted.len() / 2]
+}
+
+/// The value below which `share` of the sorted times lie.
+fn quantile(sorted: &[Duration], share: f64) -> Duration {
+    sorted[((sorted.len() - 1) as f64 * share).round() as usize]
+}
+
+/// Jain's index of shares: 1 where all are equal, 1/n where one has everything.
+fn jain(shares: &[usize]) -> f64 {
+    let sum: f64 = shares.iter().map(|share| *share as f64).sum();
+    let squares: f64 = shares.iter().map(|share| (*share as f64).powi(2)).sum();
+    sum * sum / (shares.len() as f64 * squares)
+}
+
+#[test]
+fn the_index_of_fairness_is_one_for_equals_and_less_for_others() {
+    assert!((jain(&[7, 7, 7, 7]) - 1.0).abs() < 1e-9);
+    assert!((jain(&[9, 0, 0]) - 1.0 / 3.0).abs() < 1e-9);
+    assert!((jain(&[2, 1]) - 0.9).abs() < 1e-9);
 }

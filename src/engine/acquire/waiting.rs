@@ -30,17 +30,24 @@ impl Engine {
         now: Timestamp,
     ) -> LostRound {
         // Who asks once does not stand there.
-        if lost.loss != RoundLoss::Contended || request.asked.wait_policy == WaitPolicy::OneRound {
+        if request.asked.wait_policy == WaitPolicy::OneRound {
             return lost;
         }
-        let random = self.random_byte();
+        let (on_nodes, random) = (request.resource.on_nodes(), self.random_byte());
+        match lost.loss {
+            RoundLoss::Contended => {}
+            RoundLoss::NoQuorum if lost.outdated => {
+                return lost.in_line(on_nodes.handle_outdated(random, now));
+            }
+            RoundLoss::NoQuorum | RoundLoss::TooLate | RoundLoss::Abandoned => return lost,
+        }
         let round_trip = self.round_trip.round_trip();
         let steady = self.steady();
         let clock = |slot: &NodeSlot| slot.node.clock().and_then(|clock| clock.at(steady));
         let clocks: Vec<Option<u64>> = self.nodes.iter().map(clock).collect();
         let outcomes = round.outcomes();
         let shown = Lost { outcomes, clocks: &clocks, round_trip, random, now };
-        lost.in_line(request.resource.on_nodes().handle_lost(&shown))
+        lost.in_line(on_nodes.handle_lost(&shown))
     }
 
     /// Pauses until `at`, or until the nodes or this process have told that there is something to be had. False says that
@@ -79,10 +86,22 @@ impl Engine {
         client: ClientId,
         ticket: Ticket,
     ) {
+        let all = (0..self.nodes.len()).map(NodeId::new).collect();
+        self.leave_lines(resource, client, ticket, all);
+    }
+
+    /// The same on these nodes alone.
+    pub(in crate::engine) fn leave_lines(
+        self: &Arc<Self>,
+        resource: Resource,
+        client: ClientId,
+        ticket: Ticket,
+        nodes: Vec<NodeId>,
+    ) {
         let engine = Arc::clone(self);
         self.spawn(async move {
             let mut calls = Fanout::new(&engine);
-            for node in (0..engine.nodes.len()).map(NodeId::new) {
+            for node in nodes {
                 let resource = resource.clone();
                 calls.push(&engine, node, Command::Leave { resource, client, ticket });
             }

@@ -54,6 +54,15 @@ impl LostRound {
         self
     }
 
+    /// When the next round begins by the lines, where they say so: an outage has nothing to do with them.
+    pub(super) const fn next_in_line(&self) -> Option<Timestamp> {
+        match self.loss {
+            RoundLoss::Contended => self.in_line,
+            RoundLoss::NoQuorum if self.outdated => self.in_line,
+            RoundLoss::NoQuorum | RoundLoss::TooLate | RoundLoss::Abandoned => None,
+        }
+    }
+
     /// Whether it found the resource held.
     pub const fn found_held(&self) -> bool {
         !matches!(self.loss, RoundLoss::NoQuorum | RoundLoss::TooLate)

@@ -117,6 +117,12 @@ impl Views {
         }
     }
 
+    /// Whether the client stands in the line of a node, by what that has answered last.
+    pub(super) fn stands_at(&self, node: NodeId) -> bool {
+        let answer = self.nodes.get(node.index()).map(|node| &node.answer);
+        matches!(answer, Some(Answer::Held { .. } | Answer::Behind(_)))
+    }
+
     /// Whether a quorum has told that the client is the first before a free key.
     pub(super) fn wake(&self) -> bool {
         self.told(|hint| hint == LineHint::Next) >= self.quorum.needed()

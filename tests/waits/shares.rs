@@ -1,0 +1,71 @@
+//! Several processes with several tasks each, all of which want the same resource all the time: who gets how much.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use super::{
+    SECOND, SOON, admitted, alone, field::Field, jain, lines, process::Event, quantile, run_time,
+};
+
+const PROCESSES: usize = 8;
+const TASKS: usize = 4;
+const TTL: Duration = Duration::from_secs(10);
+
+#[test]
+fn processes_and_their_tasks_get_equal_shares() {
+    let _turn = alone();
+    let cluster = admitted(TTL);
+    let mut field = Field::start(PROCESSES, cluster.urls(), TTL);
+    // Held for 2 ms.
+    (0..PROCESSES).for_each(|process| field.process(process).say(&format!("work {TASKS} 2000")));
+    let settled = Instant::now() + SECOND;
+    let time = run_time(6);
+    let over = settled + time;
+    let mut grants: HashMap<(usize, usize), usize> = HashMap::new();
+    let mut ended: HashMap<(usize, usize), Duration> = HashMap::new();
+    let mut waits = Vec::new();
+    let mut token = 0;
+    while Instant::now() < over {
+        let heard = field.next_within(SOON).expect("the work goes on");
+        let counts = Instant::now() >= settled;
+        match heard.event {
+            Event::Granted { id, at, token: next } => {
+                token = token.max(next);
+                if counts {
+                    *grants.entry((heard.process, id)).or_default() += 1;
+                    waits.extend(ended.get(&(heard.process, id)).map(|ended| at - *ended));
+                }
+            }
+            Event::Ended { id, at } => {
+                ended.insert((heard.process, id), at);
+            }
+            Event::Failed { .. } => panic!("{heard:?}"),
+            _ => {}
+        }
+    }
+    field.end();
+    let of = |process, task| grants.get(&(process, task)).copied().unwrap_or(0);
+    let processes: Vec<usize> =
+        (0..PROCESSES).map(|process| (0..TASKS).map(|task| of(process, task)).sum()).collect();
+    let tasks: Vec<usize> =
+        (0..PROCESSES).flat_map(|process| (0..TASKS).map(move |task| of(process, task))).collect();
+    waits.sort();
+    let (all, by_process, by_task) =
+        (processes.iter().sum::<usize>(), jain(&processes), jain(&tasks));
+    println!(
+        "{PROCESSES} processes with {TASKS} tasks: {:.0} grants/s; Jain's index {by_process:.3} over processes, \
+         {by_task:.3} over tasks; waits p50 {:?}, p99 {:?}, {:?} at most; {processes:?}",
+        all as f64 / time.as_secs_f64(),
+        quantile(&waits, 0.5),
+        quantile(&waits, 0.99),
+        quantile(&waits, 1.0),
+    );
+    assert!(by_process >= 0.95, "{by_process:.3} over processes: {processes:?}");
+    assert!(by_task >= 0.9, "{by_task:.3} over tasks: {tasks:?}");
+    // Everybody has been served at least as often as he must by first come, first served, with room.
+    let least = tasks.iter().min().expect("tasks");
+    assert!(*least * 2 >= all / tasks.len(), "{tasks:?}");
+    lines::nothing_left(&cluster);
+}
