@@ -62,7 +62,8 @@ impl Redlock {
     /// A request for a lease on `resource` that is one round: it asks every node once, and does not wait while
     /// somebody else holds it. It stands in no line, and overtakes nobody: where this process holds the resource it says so
     /// at once, without asking, and where others of this process wait it is told what they have found, or what their
-    /// round finds that is under way.
+    /// round finds that is under way. Where another process waits for it the answer is `Contended`, also in the moment in
+    /// which it is free.
     ///
     /// Two things can make it take longer, each for up to a node timeout. Where this process has more acquires under
     /// way than the nodes answer, it waits for its turn. And its round is begun again where nodes whose state had

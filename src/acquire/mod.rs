@@ -87,7 +87,7 @@ impl Acquire {
         self
     }
 
-    /// How long to wait while somebody else holds the resource. The default is the builder's, 10 s; zero
+    /// How long to wait while somebody else holds the resource. The default is the builder's, 15 s; zero
     /// means one round, as of [`try_acquire`](crate::Redlock::try_acquire).
     ///
     /// It is a deadline for new rounds: the last one may end up to one node timeout later. An outage, with
@@ -97,6 +97,10 @@ impl Acquire {
     /// Those of one process who wait for the same resource are served first come, first served: the first of them asks the
     /// nodes, and a lease that is released goes to the next in line at once. [`AcquireFuture::standing`] says where one
     /// stands. Who waits behind a lease of its own process sends nothing.
+    ///
+    /// Between processes the nodes keep a line and wake who is next, in the order in which they came; whoever waits asks
+    /// every second or so beside that. Where they keep none, as in classic mode, it asks again after random pauses, in no
+    /// order (`docs/operating.md`, "Who waits").
     ///
     /// Where this process has more acquires under way than the nodes answer, the rest wait in line, in the order in
     /// which they came, and that counts too. Whose turn has not come by the deadline gets
@@ -194,9 +198,9 @@ impl Acquire {
     /// at once; the builder's [`linger`](crate::Builder::linger) is for all requests.
     ///
     /// It is for one process that uses the same resource over and over. Nobody holds a lease meanwhile. Other clients of
-    /// this crate get it when they ask, where the nodes tell of them (`docs/one-redis.md` and `docs/operating.md` say what
+    /// this crate that wait get it when they ask, where the nodes tell of them (`docs/operating.md`, "Who waits", says what
     /// that needs); any other client waits for `linger` at most, and where this process is killed for the ttl, as behind a
-    /// holder. Nodes that tell of others do so for the ttl after it was won, and then it is kept for no longer than that; the
+    /// holder. One that does not wait, as by [`try_acquire`](crate::Redlock::try_acquire), finds the resource held. Nodes that tell of others do so for the ttl after it was won, and then it is kept for no longer than that; the
     /// next acquire wins it anew. It is given back before [`close`](crate::Redlock::close) and [`shutdown`](crate::Redlock::shutdown)
     /// return.
     ///
@@ -349,7 +353,8 @@ impl fmt::Debug for Acquire {
 /// It may be dropped at any point. Before its first poll nothing has been sent; after that, whatever has
 /// been or still will be set on the nodes is released in the background, and costs others at most the
 /// time of that release, or the ttl on a node that cannot be reached. A lease that had been granted and
-/// not yet picked up is released too. The place among those who wait is lost.
+/// not yet picked up is released too. The place among those who wait is lost. One that is kept and not polled is not given
+/// up: it has the lease when its turn has come, and others are kept out until it is dropped.
 #[must_use = "a future does nothing until it is awaited"]
 pub struct AcquireFuture {
     state: State,

@@ -141,9 +141,9 @@ impl OnNodes {
         let now = self.runtime.now();
         let before = waiter.next_round(now);
         waiter.handle_late_answer(node, answer, now);
-        if waiter.next_round(now) < before {
-            self.moved.notify_one();
-        }
+        let is_earlier = waiter.next_round(now) < before;
+        drop(known);
+        self.tell_if(is_earlier);
     }
 
     /// When the next round begins, by what has been told so far; `None` for one who does not wait here.
@@ -167,9 +167,9 @@ impl OnNodes {
                 let Some(waiter) = &mut known.waiter else { return };
                 let before = waiter.next_round(now);
                 waiter.handle_hint(node, hint, now);
-                if waiter.next_round(now) < before {
-                    self.moved.notify_one();
-                }
+                let is_earlier = waiter.next_round(now) < before;
+                drop(known);
+                self.tell_if(is_earlier);
             }
         }
     }
@@ -180,7 +180,15 @@ impl OnNodes {
         let Some(waiter) = &mut known.waiter else { return };
         let [random, ..] = self.runtime.random();
         waiter.handle_connection(node, random, self.runtime.now());
-        self.moved.notify_one();
+        drop(known);
+        self.tell_if(true);
+    }
+
+    /// Tells one who waits here. No lock may be held: what wakes a task is the runtime's, which may run it there and then.
+    fn tell_if(&self, has_moved: bool) {
+        if has_moved {
+            self.moved.notify_one();
+        }
     }
 
     /// A node votes that did not before.

@@ -221,3 +221,44 @@ fn that_nobody_waits_is_believed_for_as_long_as_the_nodes_would_tell_of_somebody
     world.tell(0, LineHint::Wanted);
     assert_eq!(others(), OthersWait::Somebody);
 }
+
+/// As an executor may that runs a task where it is woken.
+#[test]
+fn whoever_is_woken_may_look_at_its_place_there_and_then() {
+    use std::{
+        sync::mpsc,
+        task::{Context, Poll, Wake, Waker},
+        thread,
+    };
+
+    struct Looks(Lock<Option<Arc<World>>>, mpsc::Sender<Option<u32>>);
+
+    impl Wake for Looks {
+        fn wake(self: Arc<Self>) {
+            if let Some(world) = self.0.lock().take() {
+                let _ = self.1.send(world.on_nodes.rank());
+            }
+        }
+    }
+
+    let wakes: [fn(&World); 2] = [
+        |world| (0..2).for_each(|node| world.tell(node, LineHint::Next)),
+        |world| world.on_nodes.handle_connection(NodeId::new(1)),
+    ];
+    for wakes in wakes {
+        let world = Arc::new(World::new());
+        world.begin_round();
+        world.lose(true);
+        world.begin_round();
+        world.lose(true);
+        let (send, seen) = mpsc::channel();
+        thread::spawn(move || {
+            let looks = Arc::new(Looks(Lock::new(Some(Arc::clone(&world))), send));
+            let mut moved = pin!(world.on_nodes.moved());
+            let waker = Waker::from(looks);
+            assert_eq!(moved.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Pending);
+            wakes(&world);
+        });
+        assert_eq!(seen.recv_timeout(Duration::from_secs(10)), Ok(Some(0)));
+    }
+}

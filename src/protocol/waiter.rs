@@ -19,9 +19,9 @@
 //!   has a new one. The client never names itself. One that it has passed over again and again has a longer grace.
 //! - **T4** Whatever is told or lost, a round begins within a poll, and the first in the line begins one when the keys in
 //!   the way will have expired on a quorum.
-//! - **T5** Wake-ups that lead to no grant, and rounds that find neither a holder nor another first in the line, are
-//!   followed by rounds ever later, up to a limit that is small beside a poll. The first that is lost since nodes must be
-//!   looked at is followed by another one at once.
+//! - **T5** Wake-ups that lead to no grant, and rounds that find neither a holder nor another first in the line, or a
+//!   holder whose key is about to end, are followed by rounds ever later, up to a limit that is small beside a poll. The
+//!   first that is lost since nodes must be looked at is followed by another one at once.
 //! - **T6** Where fewer than a quorum of nodes have a line, it says so, and the pauses are those of a client without one.
 //! - **T7** A lost round is heard out before it is undone only where one holder has the key on a quorum and no node has
 //!   granted or is free: then nothing of it is in anybody's way, and the next one is far away or is denied like it.
@@ -34,7 +34,7 @@ mod views;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use self::views::Views;
+use self::views::{Views, median};
 pub use self::{patience::Patience, views::LineAnswer};
 use super::{
     command::NodeId,
@@ -370,9 +370,14 @@ impl Waiter {
         let place = self.rank.unwrap_or(0).min(FAR);
         self.limit = if self.nodes.are_held() {
             self.first = None;
-            self.unclear = 0;
-            let after = grace.saturating_mul(place * 2 + 1) / 2;
-            self.nodes.free_at(lost_at).map_or(self.poll, |at| at.saturating_add(after))
+            let free_at = self.nodes.free_at(lost_at);
+            if free_at.is_none_or(|at| at > lost_at.saturating_add(grace)) {
+                self.unclear = 0;
+            }
+            // Keys that are about to end may be there again, and again.
+            let soon = self.doubled(self.unclear.saturating_sub(1).min(UNCLEAR)) / 2;
+            let after = soon.max(grace.saturating_mul(place * 2 + 1) / 2);
+            free_at.map_or(self.poll, |at| at.saturating_add(after))
         } else {
             let first = self.nodes.first_by_answers();
             self.first = self.keep_first(first, false, now);
@@ -419,13 +424,6 @@ impl Waiter {
         let before = self.first.filter(|first| (first.client, first.is_told) == (client, is_told));
         Some(before.unwrap_or(First { client, since: now, is_told }))
     }
-}
-
-/// The one in the middle, the lower of two.
-fn median(mut numbers: Vec<u64>) -> Option<u64> {
-    numbers.sort_unstable();
-    let middle = numbers.len().checked_sub(1)? / 2;
-    numbers.get(middle).copied()
 }
 
 /// Between once and twice that, by the fraction `random` of 255.

@@ -231,6 +231,12 @@ fn it_is_given_back_at_once_when_another_process_asks_where_the_nodes_tell() {
     // Nobody else waits, so that it lingers for as long as it may.
     drop(at_once(world.redlock.acquire("r")));
     let other = world.other_process(|builder| builder.ttl(TTL).max_ttl(TTL));
+    // One that does not wait is none of those who stand there.
+    let mut tries = other.try_acquire("r").into_future();
+    assert!(poll(&mut tries).is_pending());
+    world.pass(10 * MS);
+    assert!(got(&mut tries).unwrap_err().is_contended());
+    assert_eq!(keys(&world), 3);
     let mut theirs = other.acquire("r").wait(60 * SECOND).into_future();
     assert!(poll(&mut theirs).is_pending());
     world.pass(10 * MS);

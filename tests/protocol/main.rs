@@ -29,6 +29,7 @@ mod handover;
 mod invariants;
 mod line;
 mod line_book;
+mod line_odd;
 mod model;
 mod queue;
 mod quorum;

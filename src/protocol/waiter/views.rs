@@ -229,3 +229,10 @@ fn most_named(clients: impl Iterator<Item = ClientId>) -> Option<ClientId> {
     let longest = runs.max_by_key(|run| (run.len(), Reverse(run.first().copied())));
     longest.and_then(|run| run.first().copied())
 }
+
+/// The one in the middle, the lower of two.
+pub(super) fn median(mut numbers: Vec<u64>) -> Option<u64> {
+    numbers.sort_unstable();
+    let middle = numbers.len().checked_sub(1)? / 2;
+    numbers.get(middle).copied()
+}

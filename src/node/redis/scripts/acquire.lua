@@ -115,10 +115,12 @@ if has_line then
   if holding then
     redis.pcall('ZREM', line, holding)
   end
-  if client and (stands or rank or #seen > 2) then
-    redis.pcall('ZREM', line, client)
+  if client and (stands or rank or #seen > 2) and type(redis.pcall('ZREM', line, client)) ~= 'number' then
+    redis.pcall('DEL', line) -- it would seem to wait still
   end
-  waiting = others and 1 or first == nil and redis.pcall('ZCARD', line) > 0 and 1 or 0
+  -- What fails here must not: the key is set.
+  local size = first == nil and not others and redis.pcall('ZCARD', line)
+  waiting = (others or type(size) == 'number' and size > 0) and 1 or 0
   if client and math.abs(count) > 1 then
     redis.pcall('ZADD', line, '-1', '!' .. client)
     local life = math.max(LIFE, tonumber(ttl))

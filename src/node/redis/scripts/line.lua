@@ -14,13 +14,14 @@ local function of_line()
     return #name == 16 and not string.find(name, '[^0-9a-f]')
   end
 
-  -- Tells a client, and forgets its entry where nobody hears: its connection is gone.
+  -- Tells a client, and forgets its entry where nobody hears: its connection is gone. Where nothing may be told, nobody is
+  -- the first.
   local function tell(line, entry, client, message)
     local heard = redis.pcall('PUBLISH', 'quorlock:wake:' .. client, message)
     if heard == 0 then
       redis.pcall('ZREM', line, entry)
     end
-    return heard ~= 0
+    return type(heard) == 'number' and heard > 0
   end
 
   -- Tells the first of those who wait that the key is free, which no holder has any more, and the next one to stand by.
@@ -58,7 +59,8 @@ local function of_line()
   -- Lets it live for so many ms, or nearly so. Nothing where it is none of ours, which is left alone.
   local function live(line, ms)
     local left = redis.pcall('PTTL', line)
-    if type(left) ~= 'number' or left < 0 and redis.pcall('ZCARD', line) > MOST then
+    local size = left == -1 and redis.pcall('ZCARD', line) or 0
+    if type(left) ~= 'number' or type(size) ~= 'number' or size > MOST then
       return nil
     end
     -- Not for each one who comes.
