@@ -224,6 +224,7 @@ fn that_nobody_waits_is_believed_for_as_long_as_the_nodes_would_tell_of_somebody
 
 /// As an executor may that runs a task where it is woken.
 #[test]
+#[allow(clippy::disallowed_methods, reason = "a test that would hang otherwise")]
 fn whoever_is_woken_may_look_at_its_place_there_and_then() {
     use std::{
         sync::mpsc,

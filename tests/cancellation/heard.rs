@@ -81,11 +81,8 @@ fn whoever_has_won_leaves_the_line_of_a_node_that_has_denied_it() {
         nodes.iter().for_each(ScriptedNode::deny);
     });
     let redlock = fixture.redlock.clone();
-    let request = fixture.runtime.block_on(async move {
-        let mut request = redlock.acquire("r").into_future();
-        assert!(futures::poll!(&mut request).is_pending());
-        request
-    });
+    let mut request = redlock.acquire("r").into_future();
+    fixture.runtime.block_on(async { assert!(futures::poll!(&mut request).is_pending()) });
     fixture.runtime.pass(4 * MS);
     for node in &fixture.nodes[..2] {
         node.forget("r");
