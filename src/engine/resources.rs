@@ -120,7 +120,7 @@ impl Resources {
 }
 
 impl Resources {
-    /// The connection to a node is there again.
+    /// The connection to a node is there again, or is lost.
     pub(super) fn handle_connection(&self, node: NodeId) {
         for slot in self.all() {
             slot.on_nodes.handle_connection(node);

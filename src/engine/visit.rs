@@ -61,13 +61,15 @@ impl Engine {
         }
     }
 
-    /// Tells whoever waits in line which nodes vote that did not after the visit before.
+    /// Tells whoever waits in line which nodes vote that did not after the visit before, and which do not any more: those
+    /// wake nobody, and the ones that are left may be too few to.
     fn tell_who_votes(&self, voting: &mut Vec<NodeId>) {
         let nodes = (0..self.nodes.len()).map(NodeId::new);
         let votes: Vec<NodeId> = nodes.filter(|node| self.may_vote(*node).is_ok()).collect();
-        votes.iter().filter(|node| !voting.contains(node)).for_each(|node| {
-            self.resources.handle_ready(*node);
-        });
+        let come = votes.iter().filter(|node| !voting.contains(node));
+        come.for_each(|node| self.resources.handle_ready(*node));
+        let gone = voting.iter().filter(|node| !votes.contains(node));
+        gone.for_each(|node| self.resources.handle_connection(*node));
         *voting = votes;
     }
 
