@@ -5,17 +5,15 @@
 
 use quorlock::{Redlock, node::LineState};
 use quorlock_harness::{
-    Cluster,
+    Cluster, LINE_RIGHTS,
     redis::{self, from_redis_value},
 };
 
 use super::{SECOND, admitted, ready};
 
-/// What `docs/operating.md` says that a user needs, and what it needs for the line.
+/// What `docs/operating.md` says that a user needs.
 const RIGHTS: &str = "on >sesame ~lock:* ~quorlock:* resetchannels -@all +set +getrange +del +pttl +pexpire +hget +hmget \
                       +hset +time +unlink +rename +eval +evalsha +info +client|tracking";
-const LINE: &str = "&quorlock:wake:* +exists +zadd +zrem +zcard +zrank +zrange +zrangebyscore +publish \
-                    +subscribe +client|caching";
 
 fn grant(cluster: &Cluster, rights: &[&str]) {
     for server in cluster {
@@ -59,7 +57,7 @@ fn works(redlock: &Redlock) {
 #[test]
 fn a_user_with_the_rights_for_the_line_has_one_and_denies_nothing() {
     let cluster = admitted(3, SECOND);
-    grant(&cluster, &[RIGHTS, LINE]);
+    grant(&cluster, &[&[RIGHTS][..], &LINE_RIGHTS].concat());
     let redlock = client(&cluster);
     assert_eq!(lines(&redlock), vec![LineState::On; 3]);
     works(&redlock);
@@ -69,8 +67,8 @@ fn a_user_with_the_rights_for_the_line_has_one_and_denies_nothing() {
 #[test]
 fn a_user_without_one_of_them_has_no_line_and_locks_work_all_the_same() {
     let cluster = admitted(1, SECOND);
-    for missing in LINE.split_whitespace() {
-        let rest: Vec<&str> = LINE.split_whitespace().filter(|right| *right != missing).collect();
+    for missing in LINE_RIGHTS {
+        let rest: Vec<&str> = LINE_RIGHTS.into_iter().filter(|right| *right != missing).collect();
         grant(&cluster, &["reset", RIGHTS, &rest.join(" ")]);
         let redlock = client(&cluster);
         let [LineState::Off { reason }] = &lines(&redlock)[..] else {
@@ -88,7 +86,7 @@ fn a_user_without_one_of_them_has_no_line_and_locks_work_all_the_same() {
 fn a_user_that_may_not_touch_the_keys_of_lines_has_none() {
     let cluster = admitted(1, SECOND);
     let keys = RIGHTS.replace("~quorlock:*", "~quorlock:node ~quorlock:counters ~quorlock:older");
-    grant(&cluster, &[&keys, LINE]);
+    grant(&cluster, &[&[&*keys][..], &LINE_RIGHTS].concat());
     let redlock = client(&cluster);
     assert!(matches!(lines(&redlock)[..], [LineState::Off { .. }]), "{:?}", lines(&redlock));
     works(&redlock);
@@ -97,7 +95,7 @@ fn a_user_that_may_not_touch_the_keys_of_lines_has_none() {
 #[test]
 fn a_right_to_the_line_that_is_taken_away_costs_one_round_at_most() {
     let cluster = admitted(1, SECOND);
-    grant(&cluster, &[RIGHTS, LINE]);
+    grant(&cluster, &[&[RIGHTS][..], &LINE_RIGHTS].concat());
     let redlock = client(&cluster);
     works(&redlock);
     for taken in [

@@ -7,7 +7,7 @@ use quorlock::{
     node::{NodeState, NodeStatus},
 };
 use quorlock_harness::{
-    Cluster, RIGHTS, Server, admit, all_ready, alone, chain, connected, eventually,
+    Cluster, LINE_RIGHTS, RIGHTS, Server, admit, all_ready, alone, chain, connected, eventually,
 };
 
 use super::{
@@ -22,22 +22,7 @@ const TTL: Duration = Duration::from_secs(20);
 /// The keys of locks, and of their nodes.
 const KEYS: [&str; 4] = ["~hot", "~quorlock:node", "~quorlock:counters", "~quorlock:older"];
 
-/// What whoever waits needs besides, to stand in line and be woken.
-const LINE: [&str; 12] = [
-    "~quorlock:line:*",
-    "&quorlock:wake:*",
-    "+exists",
-    "+zadd",
-    "+zrem",
-    "+zcard",
-    "+zrank",
-    "+zrangebyscore",
-    "+zremrangebyscore",
-    "+publish",
-    "+subscribe",
-    "+client|caching",
-];
-
+const LINES: &str = "~quorlock:line:*";
 const TRACKING: &str = "+client|tracking";
 
 /// The address for a user who may lock, and not wait in line.
@@ -99,7 +84,7 @@ fn a_minority_that_begins_to_refuse_tracking_costs_one_poll_at_most() {
     let _turn = alone();
     let ttl = 2 * SECOND;
     let cluster = admitted(ttl);
-    let rights = || KEYS.into_iter().chain(RIGHTS).chain(LINE);
+    let rights = || KEYS.into_iter().chain([LINES]).chain(RIGHTS).chain(LINE_RIGHTS);
     let urls: Vec<String> = cluster.iter().map(|server| server.user(rights())).collect();
     let observer = connected(settings(&urls, ttl));
     let mut queue = Queue::start(&cluster, urls, 4, ttl);
@@ -132,7 +117,13 @@ fn a_minority_that_begins_to_refuse_tracking_costs_one_poll_at_most() {
 fn where_all_servers_refuse_tracking_those_who_wait_poll_in_classic_mode() {
     let _turn = alone();
     let cluster = Cluster::start(5);
-    let rights = || KEYS.into_iter().chain(RIGHTS).chain(LINE).filter(|right| *right != TRACKING);
+    let rights = || {
+        KEYS.into_iter()
+            .chain([LINES])
+            .chain(RIGHTS)
+            .chain(LINE_RIGHTS)
+            .filter(|right| *right != TRACKING)
+    };
     let urls: Vec<String> = cluster.iter().map(|server| server.user(rights())).collect();
     let refused = settings(&urls, TTL).blocking_connect().expect_err("nobody may vote");
     let text = chain(&refused);

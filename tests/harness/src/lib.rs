@@ -26,7 +26,7 @@ pub use companion::Companion;
 pub use ports::ipv6_available;
 pub use proxy::Proxy;
 pub use ready::{admit, all_ready, alone, chain, connected};
-pub use server::{RIGHTS, Server, ServerBuilder};
+pub use server::{LINE_RIGHTS, RIGHTS, Server, ServerBuilder};
 pub use tls::TestCa;
 pub use virtual_time::SimRuntime;
 

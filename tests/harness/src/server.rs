@@ -39,6 +39,21 @@ pub const RIGHTS: [&str; 15] = [
     "+client|tracking",
 ];
 
+/// What whoever waits needs besides, to stand in line and to be woken, beside the keys of lines.
+pub const LINE_RIGHTS: [&str; 11] = [
+    "&quorlock:wake:*",
+    "+exists",
+    "+zadd",
+    "+zrem",
+    "+zcard",
+    "+zrank",
+    "+zrange",
+    "+zrangebyscore",
+    "+publish",
+    "+subscribe",
+    "+client|caching",
+];
+
 const READY_WITHIN: Duration = Duration::from_secs(10);
 
 /// A real redis-server on a port of its own. It is killed when dropped.
