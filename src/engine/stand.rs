@@ -198,9 +198,9 @@ impl OnNodes {
         let (now, [random, ..]) = (self.runtime.now(), self.runtime.random());
         let before = waiter.next_round(now);
         waiter.handle_ready(node, random, now);
-        if waiter.next_round(now) < before {
-            self.moved.notify_one();
-        }
+        let is_earlier = waiter.next_round(now) < before;
+        drop(known);
+        self.tell_if(is_earlier);
     }
 
     /// How many clients stood before this one when a round was denied last, where it stands in the lines.

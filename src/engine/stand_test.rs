@@ -242,9 +242,13 @@ fn whoever_is_woken_may_look_at_its_place_there_and_then() {
         }
     }
 
-    let wakes: [fn(&World); 2] = [
+    let wakes: [fn(&World); 3] = [
         |world| (0..2).for_each(|node| world.tell(node, LineHint::Next)),
         |world| world.on_nodes.handle_connection(NodeId::new(1)),
+        |world| {
+            world.begin_round();
+            world.on_nodes.handle_ready(NodeId::new(1));
+        },
     ];
     for wakes in wakes {
         let world = Arc::new(World::new());
