@@ -27,7 +27,7 @@ local line, client, ticket, missing = KEYS[5], ARGV[8], ARGV[9], ARGV[10]
 local seen = line and redis.pcall('ZRANGE', line, '0', FEW)
 local has_line = seen and not seen.err and (client or #seen > 0)
 local waits = has_line and client and ticket ~= ''
-local holding, first, stands, others, is_new, rank, remaining
+local holding, first, stands, others, told, is_new, rank, remaining
 local is_name, tell, wake, live
 if has_line then
   is_name, tell, wake, live = of_line()
@@ -62,8 +62,8 @@ if first then
   -- stand there have missed a poll.
   if remaining == -2
     and (is_new == 0 or missing and missing ~= '' or redis.pcall('PTTL', line) < UNHEARD) then
-    first = wake(line, resource, client, missing)
-    holding, others, rank = nil, nil, waits and redis.pcall('ZRANK', line, client)
+    first, told = wake(line, resource, client, missing), true
+    holding, rank = nil, waits and redis.pcall('ZRANK', line, client)
   end
 end
 
@@ -80,7 +80,11 @@ if first or not redis.call('SET', resource, owner, 'NX', 'PX', ttl) then
       remaining = longest
     end
   end
-  if waits then
+  if waits and #seen == 0 then
+    is_new = redis.pcall('ZADD', line, ticket, client)
+    rank = is_new == 1 and 0
+    redis.pcall('PEXPIRE', line, LIFE)
+  elseif waits then
     if not rank then
       is_new = redis.pcall('ZADD', line, ticket, client)
       rank = redis.pcall('ZRANK', line, client)
@@ -119,8 +123,8 @@ if has_line then
     redis.pcall('DEL', line) -- it would seem to wait still
   end
   -- What fails here must not: the key is set.
-  local size = first == nil and not others and redis.pcall('ZCARD', line)
-  waiting = (others or type(size) == 'number' and size > 0) and 1 or 0
+  local size = told and redis.pcall('ZCARD', line) or others and 1 or 0
+  waiting = type(size) == 'number' and size > 0 and 1 or 0
   if client and math.abs(count) > 1 then
     redis.pcall('ZADD', line, '-1', '!' .. client)
     local life = math.max(LIFE, tonumber(ttl))
