@@ -23,7 +23,7 @@ use crate::{
     engine::{AcquireSpec, Acquiring, Engine},
     error::AcquireError,
     lease::Lease,
-    protocol::{RenewalPolicy, Resource, ResourceError, WaitPolicy},
+    protocol::{RenewalPolicy, Resource, ResourceError, Target, WaitPolicy},
     runtime::block_on,
     shield::{Shield, shield},
     telemetry::Caller,
@@ -284,7 +284,7 @@ impl Acquire {
 
     fn start(self) -> Result<Acquiring, AcquireError> {
         let (ttl, min_validity) = self.times()?;
-        let resource = self.resource?;
+        let target = Target::from(self.resource?);
         let config = &self.engine.config;
         config.check_ttl(ttl, min_validity).map_err(|error| {
             let (min, max) = match error {
@@ -296,7 +296,7 @@ impl Acquire {
             AcquireError::Ttl { ttl, min_validity, min, max }
         })?;
         Ok(self.engine.acquire(AcquireSpec {
-            resource,
+            target,
             ttl,
             min_validity,
             wait_policy: self.wait_policy,

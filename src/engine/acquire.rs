@@ -227,7 +227,7 @@ impl Engine {
         let settings = self.config.wait_settings(asked.through_outages);
         let now = self.now();
         let acquisition = Acquisition::new(settings, asked.wait_policy, now);
-        let resource = self.resources.slot(&asked.resource);
+        let resource = self.resources.slot(&asked.target);
         let says_at = says_at(asked.wait_policy, now);
         let request = Request::new(asked, Arc::clone(&resource), acquisition, answer, says_at);
         acquiring.standing = self.join(&resource, request, now);

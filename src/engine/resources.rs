@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use super::{Engine, Line, stand::OnNodes};
 use crate::{
     lock::Lock,
-    protocol::{ClientId, LineHint, NodeId, Patience, Quorum, Resource},
+    protocol::{ClientId, LineHint, NodeId, Patience, Quorum, Resource, Target},
     runtime::Runtime,
 };
 
@@ -37,14 +37,14 @@ pub(super) struct Resources {
 /// With some that nobody has any more, where the lock was not free when the last one gave it up.
 #[derive(Debug, Default)]
 struct ByName {
-    slots: HashMap<Resource, Weak<ResourceSlot>>,
+    slots: HashMap<Target, Weak<ResourceSlot>>,
     /// The size at which those are taken out that nobody has.
     prune_at: usize,
 }
 
-/// One resource that is wanted or held here.
+/// One target that is wanted or held here.
 pub(super) struct ResourceSlot {
-    name: Resource,
+    target: Target,
     home: Arc<Resources>,
     /// The nodes that have said that the key is gone, since that was a quorum last.
     gone_from: Lock<Vec<NodeId>>,
@@ -67,9 +67,9 @@ impl Resources {
     }
 
     /// The object of a resource, which is made where there is none.
-    pub(super) fn slot(self: &Arc<Self>, name: &Resource) -> Arc<ResourceSlot> {
+    pub(super) fn slot(self: &Arc<Self>, target: &Target) -> Arc<ResourceSlot> {
         let mut by_name = self.by_name.lock();
-        if let Some(slot) = by_name.slots.get(name).and_then(Weak::upgrade) {
+        if let Some(slot) = by_name.slots.get(target).and_then(Weak::upgrade) {
             return slot;
         }
         // Looked through only when it has doubled, it costs each acquire little however much is held.
@@ -78,7 +78,7 @@ impl Resources {
             by_name.prune_at = by_name.slots.len().saturating_mul(2).max(FEW);
         }
         let slot = Arc::new(ResourceSlot {
-            name: name.clone(),
+            target: target.clone(),
             home: Arc::clone(self),
             gone_from: Lock::default(),
             freed: Notify::new(),
@@ -90,7 +90,7 @@ impl Resources {
                 Arc::clone(&self.runtime),
             ),
         });
-        by_name.slots.insert(name.clone(), Arc::downgrade(&slot));
+        by_name.slots.insert(target.clone(), Arc::downgrade(&slot));
         slot
     }
 
@@ -112,7 +112,7 @@ impl Resources {
     /// A node says that the key of a resource is gone there.
     pub(super) fn handle_gone(&self, node: NodeId, name: &Resource) {
         // Upgraded without the lock: the last one to have it takes the lock when it drops it.
-        let slot = self.by_name.lock().slots.get(name).cloned();
+        let slot = self.by_name.lock().slots.get(&Target::One(name.clone())).cloned();
         if let Some(slot) = slot.and_then(|slot| slot.upgrade()) {
             slot.handle_gone(node);
         }
@@ -137,7 +137,7 @@ impl Resources {
     /// A node tells of the line for a resource.
     pub(super) fn handle_hint(&self, node: NodeId, name: &Resource, hint: LineHint) {
         // As above.
-        let slot = self.by_name.lock().slots.get(name).cloned();
+        let slot = self.by_name.lock().slots.get(&Target::One(name.clone())).cloned();
         if let Some(slot) = slot.and_then(|slot| slot.upgrade()) {
             slot.on_nodes.handle_hint(node, hint);
             // Somebody has come for what nobody here has. It is a hint, and nothing is lost where it was wrong.
@@ -156,8 +156,8 @@ impl ResourceSlot {
         &self.on_nodes
     }
 
-    pub(super) const fn name(&self) -> &Resource {
-        &self.name
+    pub(super) const fn target(&self) -> &Target {
+        &self.target
     }
 
     /// The key is gone from a quorum: one of those who pause need not pause any longer.
@@ -191,22 +191,22 @@ impl Drop for ResourceSlot {
         // A process that was forked drops its copies too, and in its parent another thread may have had the lock.
         let Some(mut by_name) = self.home.by_name.try_lock() else { return };
         // Another one may have been made in its place.
-        if by_name.slots.get(&self.name).is_some_and(|slot| slot.strong_count() == 0) {
-            by_name.slots.remove(&self.name);
+        if by_name.slots.get(&self.target).is_some_and(|slot| slot.strong_count() == 0) {
+            by_name.slots.remove(&self.target);
         }
         drop(by_name);
         if let Some((client, ticket)) = self.on_nodes.leave()
             && let Some(engine) = self.home.engine.get().and_then(Weak::upgrade)
             && engine.is_served()
         {
-            engine.leave_line(self.name.clone(), client, ticket);
+            engine.leave_line(&self.target, client, ticket);
         }
     }
 }
 
 impl fmt::Debug for ResourceSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ResourceSlot").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("ResourceSlot").field("target", &self.target).finish_non_exhaustive()
     }
 }
 
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn there_is_one_object_for_as_long_as_somebody_has_it() {
         let resources = resources();
-        let (one, two) = (resources.slot(&name()), resources.slot(&name()));
+        let (one, two) = (resources.slot(&name().into()), resources.slot(&name().into()));
         assert!(Arc::ptr_eq(&one, &two));
         drop(one);
         assert_eq!(resources.by_name.lock().slots.len(), 1);
@@ -241,19 +241,19 @@ mod tests {
     fn to_give_one_up_waits_for_no_lock_and_what_stays_is_forgotten_later() {
         let resources = resources();
         let name = |number: usize| Resource::new(number.to_string()).unwrap();
-        let slots: Vec<_> = (0..FEW).map(|number| resources.slot(&name(number))).collect();
+        let slots: Vec<_> = (0..FEW).map(|number| resources.slot(&name(number).into())).collect();
         let locked = resources.by_name.lock();
         drop(slots);
         assert_eq!(locked.slots.len(), FEW);
         drop(locked);
-        let _held = resources.slot(&name(FEW));
+        let _held = resources.slot(&name(FEW).into());
         assert_eq!(resources.by_name.lock().slots.len(), 1);
     }
 
     #[test]
     fn one_who_waits_is_told_when_a_quorum_of_nodes_has_lost_the_key() {
         let resources = resources();
-        let slot = resources.slot(&name());
+        let slot = resources.slot(&name().into());
         let told = || slot.freed().now_or_never().is_some();
         resources.handle_gone(NodeId::new(0), &name());
         resources.handle_gone(NodeId::new(0), &name());

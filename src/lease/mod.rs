@@ -76,7 +76,7 @@ impl Lease {
 
     /// What is held: the key on the nodes, with the prefix where one is configured.
     pub fn resource(&self) -> &Resource {
-        self.tenure().resource()
+        self.tenure().target().resource()
     }
 
     /// The value of the key on the nodes, unique to this lease. It is of use in logs, and to find the

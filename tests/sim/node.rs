@@ -13,7 +13,7 @@ use std::{
 
 use quorlock::{
     node::{MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus},
-    protocol::{Command, FencingToken, Floor, Join, Marker, Reply, Timestamp},
+    protocol::{Command, FencingToken, Floor, Granted, Join, Marker, Reply, Timestamp},
     runtime::Runtime,
 };
 use quorlock_harness::SimRuntime;
@@ -109,11 +109,11 @@ impl SimServer {
         match (bug, &command) {
             (Bug::GrantsBlindly, Command::Acquire { hint, .. }) => {
                 let token = hint.map(FencingToken::new);
-                Box::pin(ready(Ok(Reply::Granted(token))))
+                Box::pin(ready(Ok(Reply::Granted(token.into()))))
             }
             (Bug::GrantsBlindly, Command::Confirm { .. })
             | (Bug::KeepsReleased, Command::Release { .. }) => {
-                Box::pin(ready(Ok(Reply::Granted(None))))
+                Box::pin(ready(Ok(Reply::Granted(Granted::DONE))))
             }
             _ => self.memory.call(command),
         }

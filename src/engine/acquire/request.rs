@@ -15,7 +15,7 @@ use crate::{
     },
     error::{AcquireError, NodeOutcome, NodeReport, Reports},
     protocol::{
-        Acquisition, GiveUp, LostRound, NodeId, Owner, Place, Resource, RoundLoss, Timestamp,
+        Acquisition, GiveUp, LostRound, NodeId, Owner, Place, RoundLoss, Target, Timestamp,
         TurnedAway,
     },
     telemetry::{self, Asked, Caller},
@@ -68,7 +68,7 @@ impl Met {
 /// For what and for whom somebody waits, to be told without a lock.
 pub(in crate::engine) struct Said {
     caller: Caller,
-    resource: Resource,
+    target: Target,
     rounds: u32,
     waited: Duration,
     /// Whose lease is in the way, where that is one of this process.
@@ -196,7 +196,7 @@ impl Request {
         self.says_at.take_if(|at| now >= *at)?;
         Some(Said {
             caller: self.asked.caller.clone(),
-            resource: self.asked.resource.clone(),
+            target: self.asked.target.clone(),
             rounds: self.acquisition.lost_rounds(),
             waited: now.saturating_since(self.acquisition.started()),
             holder,
@@ -209,7 +209,7 @@ impl Request {
     pub(super) fn shown(&self, now: Timestamp) -> Asked<'_> {
         Asked {
             caller: &self.asked.caller,
-            resource: &self.asked.resource,
+            target: &self.asked.target,
             rounds: self.acquisition.lost_rounds(),
             waited: now.saturating_since(self.acquisition.started()),
         }
@@ -219,8 +219,8 @@ impl Request {
 impl Said {
     /// Tells it. No lock may be held.
     pub(in crate::engine) fn tell(&self, engine: &Engine, now: Timestamp) {
-        let Self { caller, resource, rounds, waited, holder, ahead, last } = self;
-        let asked = Asked { caller, resource, rounds: *rounds, waited: *waited };
+        let Self { caller, target, rounds, waited, holder, ahead, last } = self;
+        let asked = Asked { caller, target, rounds: *rounds, waited: *waited };
         let nodes = last.as_ref().and_then(|met| met.error.nodes());
         let named = holder.map(|owner| owner.to_string());
         // Without the advice that the error gives, which is for the end of the wait.
@@ -231,7 +231,7 @@ impl Said {
             (None, None, None) => &"the first in line here has not been answered yet",
         };
         let holder = named.or_else(|| last.as_ref().and_then(|met| met.holder()));
-        let times = engine.is_waiter_told(resource, now);
+        let times = engine.is_waiter_told(target.resource(), now);
         let ahead = (ahead.here, ahead.elsewhere);
         telemetry::still_waiting(asked, holder.as_deref(), ahead, met, times);
     }

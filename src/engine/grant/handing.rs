@@ -159,7 +159,7 @@ impl Grant {
         engine.answer(waiter, |request, _| {
             let held = Held {
                 caller: &request.asked.caller,
-                resource: self.resource(),
+                target: self.target(),
                 owner: self.owner,
                 token,
             };

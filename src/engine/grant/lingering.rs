@@ -119,12 +119,8 @@ impl Grant {
             self.schedule(engine);
         }
         metrics::lease_begun();
-        let held = Held {
-            caller: &request.asked.caller,
-            resource: self.resource(),
-            owner: self.owner,
-            token,
-        };
+        let held =
+            Held { caller: &request.asked.caller, target: self.target(), owner: self.owner, token };
         telemetry::acquired(held, 0, now.saturating_since(request.acquisition.started()));
         let tenure = Tenure::new(Arc::clone(self), number, token);
         request.grant(HeldTenure::new(tenure, Arc::clone(engine)));
@@ -197,8 +193,8 @@ impl Engine {
         for grant in kept {
             for order in grant.footprint.give_back() {
                 if let Some(slot) = nodes.get(order.node.index()) {
-                    let (resource, owner) = (grant.resource().clone(), grant.owner);
-                    calls.push(slot.node.call(Command::Release { resource, owner, keep: None }));
+                    let (target, owner) = (grant.target().clone(), grant.owner);
+                    calls.push(slot.node.call(Command::Release { target, owner, keep: None }));
                 }
             }
         }

@@ -266,10 +266,11 @@ impl State {
         now: Timestamp,
     ) -> (Result<Reply, NodeError>, Option<News>) {
         let (resource, may_free) = match &command {
-            Command::Acquire { resource, .. } | Command::Leave { resource, .. } => {
-                (Some(resource.clone()), false)
+            Command::Acquire { target, .. } => (Some(target.resource().clone()), false),
+            Command::Leave { resource, .. } => (Some(resource.clone()), false),
+            Command::Release { target, keep, .. } => {
+                (Some(target.resource().clone()), keep.is_none())
             }
-            Command::Release { resource, keep, .. } => (Some(resource.clone()), keep.is_none()),
             Command::Confirm { .. } | Command::Extend { .. } | Command::Restore { .. } => {
                 (None, false)
             }

@@ -7,8 +7,8 @@ use std::{collections::HashMap, time::Duration};
 use crate::{
     node::NodeError,
     protocol::{
-        Command, Denial, Entered, FencingToken, Floor, Join, KeyHolder, LineNews, Mark, Marker,
-        NodeLine, Note, Owner, Reply, Resource, Sighting, Stand, Timestamp, validity,
+        Command, Denial, Entered, FencingToken, Floor, Granted, Join, KeyHolder, LineNews, Mark,
+        Marker, NodeLine, Note, Owner, Reply, Resource, Sighting, Stand, Timestamp, validity,
     },
 };
 
@@ -91,40 +91,41 @@ impl Store {
         news: &mut LineNews<'_>,
     ) -> Result<Reply, NodeError> {
         match command {
-            Command::Acquire { resource, owner, ttl, hint, count, mark, note, stand } => {
-                let key = (&resource, owner, ttl, note);
+            Command::Acquire { target, owner, ttl, hint, count, mark, note, stand } => {
+                let key = (target.resource(), owner, ttl, note);
                 // Classic mode has no line.
                 let Some(hint) = hint else { return self.acquire(key, None, now, wall_us) };
                 self.still_in(mark)?;
                 self.acquire_in_line(key, (hint, count), stand, now, wall_us, news)
             }
-            Command::Confirm { resource, owner, token, mark } => {
+            Command::Confirm { target, owner, token, mark } => {
                 self.still_in(mark)?;
-                Ok(self.confirm(&resource, owner, token, now))
+                Ok(self.confirm(target.resource(), owner, token, now))
             }
-            Command::Extend { resource, owner, ttl, fenced } => {
+            Command::Extend { target, owner, ttl, fenced } => {
                 if fenced {
                     self.admitted()?;
                 }
                 let expires = Some(now.saturating_add(wire(ttl)));
-                Ok(match self.keys(now).get_mut(resource.as_bytes()) {
+                Ok(match self.keys(now).get_mut(target.resource().as_bytes()) {
                     Some(entry) if entry.value == owner.to_hex() => {
                         entry.expires = expires;
-                        Reply::Granted(None)
+                        Reply::Granted(Granted::DONE)
                     }
                     Some(_) => Reply::Denied(Denial::default()),
                     None => Reply::Denied(Denial::gone()),
                 })
             }
             // Like the end of an acquire, that of a restore is in a clock that this node does not know.
-            Command::Restore { resource, owner, ttl, until: _, fenced, note } => {
+            Command::Restore { target, owner, ttl, until: _, fenced, note } => {
+                let resource = target.resource();
                 if fenced {
                     self.admitted()?;
                 }
                 if self.keys(now).contains_key(resource.as_bytes()) {
                     return Ok(Reply::Denied(Denial::default()));
                 }
-                self.set(&resource, owner, ttl, now);
+                self.set(resource, owner, ttl, now);
                 if let Some(note) = note.filter(|_| fenced) {
                     // The note is left again, and the counter stays where it is.
                     let before = self.fences.get(resource.as_bytes());
@@ -134,14 +135,15 @@ impl Store {
                     let counter = Counter { value, owner, note: Some(note), restored };
                     self.fences.insert(resource.as_bytes().to_vec(), counter);
                 }
-                Ok(Reply::Granted(None))
+                Ok(Reply::Granted(Granted::DONE))
             }
             Command::Leave { resource, client, ticket } => {
                 let is_free = !self.keys(now).contains_key(resource.as_bytes());
                 self.in_line(&resource, now, |line| line.leave(client, ticket, is_free, now, news));
-                Ok(Reply::Granted(None))
+                Ok(Reply::Granted(Granted::DONE))
             }
-            Command::Release { resource, owner, keep } => {
+            Command::Release { target, owner, keep } => {
+                let resource = target.resource();
                 let keys = self.keys(now);
                 let Some(entry) = keys.get_mut(resource.as_bytes()) else {
                     return Ok(Reply::Denied(Denial::gone()));
@@ -153,8 +155,8 @@ impl Store {
                     Some(keep) => entry.expires = Some(now.saturating_add(wire(keep))),
                     None => drop(keys.remove(resource.as_bytes())),
                 }
-                self.in_line(&resource, now, |line| line.release(now, news));
-                Ok(Reply::Granted(None))
+                self.in_line(resource, now, |line| line.release(now, news));
+                Ok(Reply::Granted(Granted::DONE))
             }
         }
     }
@@ -202,9 +204,9 @@ impl Store {
         };
         let (_, count) = counted;
         Ok(match reply {
-            Reply::Granted(token) => {
+            Reply::Granted(granted) => {
                 self.in_line(resource, now, |line| line.grant(&entered, count, ttl, now, news));
-                Reply::Granted(token)
+                Reply::Granted(granted)
             }
             Reply::Denied(denial) => {
                 let rank = self.in_line(resource, now, |line| line.deny(&entered, now, news));
@@ -238,7 +240,7 @@ impl Store {
             }
         };
         self.set(resource, owner, ttl, now);
-        Ok(Reply::Granted(token))
+        Ok(Reply::Granted(token.into()))
     }
 
     fn confirm(
@@ -261,7 +263,7 @@ impl Store {
         let before = self.fences.get(resource.as_bytes()).filter(|before| before.owner == owner);
         let note = before.and_then(|before| before.note.clone());
         self.raise(resource, Counter { value: token.get(), owner, note, restored: false });
-        Reply::Granted(Some(token))
+        Reply::Granted(Granted::at(token))
     }
 
     fn counter(&self, resource: &Resource) -> Option<u64> {

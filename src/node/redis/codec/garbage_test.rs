@@ -7,7 +7,7 @@ use std::mem::discriminant;
 use redis::{PushKind, VerbatimFormat};
 
 use super::*;
-use crate::protocol::{FencingToken, Reply};
+use crate::protocol::{FencingToken, Granted, Reply};
 
 const NOW: i64 = 1_795_170_000_123_456;
 
@@ -105,7 +105,7 @@ fn no_reply_makes_it_panic_or_is_a_grant_that_no_script_has_said() {
                 ]
         );
         assert_eq!(is_granted(&acquired), counted || bare(&reply), "{reply:?}");
-        if let Ok(Reply::Granted(token)) = acquired {
+        if let Ok(Reply::Granted(Granted { token, .. })) = acquired {
             assert!(token.is_some_and(|token| token <= FencingToken::MAX), "{reply:?}");
             granted += 1;
         }

@@ -16,8 +16,8 @@ use super::{
 use crate::{
     node::NodeError,
     protocol::{
-        ClientId, Command, Denial, FencingToken, Note, Owner, Reply, Resource, Stand, Ticket,
-        validity,
+        ClientId, Command, Denial, FencingToken, Granted, Note, Owner, Reply, Resource, Stand,
+        Ticket, validity,
     },
 };
 
@@ -158,7 +158,7 @@ pub(in crate::node::redis) fn acquired(answer: Answer, hint: u64) -> Result<Acqu
     let mut told = match answer {
         // The common case: the counter is the hint.
         Answer::AsAsked => {
-            return Ok(Acquired::with(Reply::Granted(Some(FencingToken::new(hint)))));
+            return Ok(Acquired::with(Reply::Granted(Granted::at(FencingToken::new(hint)))));
         }
         Answer::Told(told) => told,
     };
@@ -173,7 +173,7 @@ pub(in crate::node::redis) fn acquired(answer: Answer, hint: u64) -> Result<Acqu
             let Ok(token) = FencingToken::try_from(counter) else {
                 return Err(unexpected("a counter beyond the last token"));
             };
-            let granted = Acquired::with(Reply::Granted(Some(token)));
+            let granted = Acquired::with(Reply::Granted(Granted::at(token)));
             let others_wait = waiting.first().and_then(count).map(|waiting| waiting > 0);
             Ok(Acquired { head: Some(mem::take(head)), others_wait, ..granted })
         }
@@ -257,7 +257,7 @@ pub(in crate::node::redis) fn extend<'a>(
         if identity.is_some() { &script::EXTEND } else { &script::EXTEND_CLASSIC };
     // The script reads owner and ttl by the place of the key, so that keys and arguments are made of one list.
     let extensions = commands.iter().filter_map(|command| match command {
-        Command::Extend { resource, owner, ttl, .. } => Some((resource, *owner, *ttl)),
+        Command::Extend { target, owner, ttl, .. } => Some((target.resource(), *owner, *ttl)),
         _ => None,
     });
     let mut args = Vec::with_capacity(2 * commands.len() + 1);
@@ -284,7 +284,7 @@ pub(in crate::node::redis) fn extended(
 
 fn one_extended(answer: &Value) -> Result<Reply, NodeError> {
     match answer {
-        Value::Int(1) => Ok(Reply::Granted(None)),
+        Value::Int(1) => Ok(Reply::Granted(Granted::DONE)),
         Value::Int(0) => Ok(Reply::Denied(Denial::gone())),
         Value::Int(2) => Ok(Reply::Denied(Denial::default())),
         other => Err(unexpected(kind(other))),
@@ -319,7 +319,7 @@ pub(in crate::node::redis) fn leave(
 /// It tells no clock: that a key is gone is true whatever becomes of the node.
 pub(in crate::node::redis) fn released(reply: &Value) -> Result<Reply, NodeError> {
     match reply {
-        Value::Int(1) => Ok(Reply::Granted(None)),
+        Value::Int(1) => Ok(Reply::Granted(Granted::DONE)),
         Value::Int(0) => Ok(Reply::Denied(Denial::gone())),
         Value::Int(2) => Ok(Reply::Denied(Denial::default())),
         other => Err(unexpected(kind(other))),
@@ -340,7 +340,7 @@ fn noted<'a, const N: usize>(
 
 fn yes_or_no(answer: &Answer, token: Option<FencingToken>) -> Result<Reply, NodeError> {
     match answer.told() {
-        [Value::Int(1), _] => Ok(Reply::Granted(token)),
+        [Value::Int(1), _] => Ok(Reply::Granted(token.into())),
         [Value::Int(0), _] => Ok(Reply::Denied(Denial::default())),
         _ => Err(refusal(answer)),
     }

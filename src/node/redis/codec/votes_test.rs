@@ -1,7 +1,7 @@
 //! Every form in which a vote is asked for, and every form of its reply.
 
 use super::*;
-use crate::protocol::{Label, Ticket};
+use crate::protocol::{Granted, Label, Ticket};
 
 const HEAD: &str = "77.1/abc/0/0 0000000000000200 0000000000000150";
 const NOW: i64 = 1_795_170_000_123_456;
@@ -136,12 +136,12 @@ fn a_note_stands_behind_the_other_arguments_and_never_in_classic_mode() {
 #[test]
 fn extensions_travel_together_and_classic_ones_touch_no_key_of_the_nodes() {
     let extension = |name: &str| Command::Extend {
-        resource: Resource::new(name).unwrap(),
+        target: Resource::new(name).unwrap().into(),
         owner: owner(),
         ttl: Duration::from_secs(1),
         fenced: false,
     };
-    let release = Command::Release { resource: resource(), owner: owner(), keep: None };
+    let release = Command::Release { target: resource().into(), owner: owner(), keep: None };
     let commands = [extension("a"), release, extension("b")];
     let pair = [Arg::Owner(owner()), Arg::Number(1000)];
     let fenced = extend(Some(b"abc/0/0"), &commands);
@@ -161,7 +161,7 @@ fn extensions_travel_together_and_classic_ones_touch_no_key_of_the_nodes() {
 
 #[test]
 fn an_acquire_is_granted_with_the_counter_that_was_told_or_the_hint() {
-    let granted = |token| Reply::Granted(Some(FencingToken::new(token)));
+    let granted = |token| Reply::Granted(Granted::at(FencingToken::new(token)));
     let (answer, clock) = Answer::read(Value::Int(NOW)).unwrap();
     assert_eq!(clock, u64::try_from(NOW).ok());
     assert_eq!(acquired(answer, 9), Ok(Acquired::with(granted(9))));
@@ -252,11 +252,11 @@ fn a_refusal_is_told_by_its_number_whatever_was_asked() {
 fn yes_and_no_are_one_and_zero() {
     let token = FencingToken::new(9);
     let no = || Ok(Reply::Denied(Denial::default()));
-    assert_eq!(confirmed(&told(1, []), token), Ok(Reply::Granted(Some(token))));
+    assert_eq!(confirmed(&told(1, []), token), Ok(Reply::Granted(Granted::at(token))));
     assert_eq!(confirmed(&told(0, []), token), no());
-    assert_eq!(restored(&told(1, [])), Ok(Reply::Granted(None)));
+    assert_eq!(restored(&told(1, [])), Ok(Reply::Granted(Granted::DONE)));
     assert_eq!(restored(&told(0, [])), no());
-    assert_eq!(released(&Value::Int(1)), Ok(Reply::Granted(None)));
+    assert_eq!(released(&Value::Int(1)), Ok(Reply::Granted(Granted::DONE)));
     assert_eq!(released(&Value::Int(0)), Ok(Reply::Denied(Denial::gone())));
     assert_eq!(released(&Value::Int(2)), no());
     assert_eq!(acquired_classic(&Value::Okay), Ok(true));
@@ -269,7 +269,7 @@ fn each_extension_has_an_answer_of_its_own() {
     let extended = extended(&told(1, answers), 4).unwrap();
     let gone = Reply::Denied(Denial::gone());
     let foreign = Reply::Denied(Denial::default());
-    assert_eq!(extended[..3], [Ok(Reply::Granted(None)), Ok(gone), Ok(foreign)]);
+    assert_eq!(extended[..3], [Ok(Reply::Granted(Granted::DONE)), Ok(gone), Ok(foreign)]);
     assert!(matches!(extended[3], Err(NodeError::Unexpected { .. })), "{extended:?}");
 }
 
@@ -286,7 +286,7 @@ fn classic_mode_tells_no_clock() {
     let reply = Value::Array([1, 0, 1].map(Value::Int).to_vec());
     let (answer, clock) = Answer::read(reply).unwrap();
     assert_eq!(clock, None);
-    assert_eq!(extended(&answer, 1), Ok(vec![Ok(Reply::Granted(None))]));
+    assert_eq!(extended(&answer, 1), Ok(vec![Ok(Reply::Granted(Granted::DONE))]));
     assert!(Answer::read(Value::Int(0)).is_err(), "only a script that reads it tells it alone");
 }
 
