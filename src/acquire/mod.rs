@@ -21,9 +21,9 @@ pub use self::{run::Ran, standing::PlaceInLine};
 use crate::{
     config::TtlError,
     engine::{AcquireSpec, Acquiring, Engine},
-    error::AcquireError,
+    error::{AcquireError, TogetherError},
     lease::Lease,
-    protocol::{RenewalPolicy, Resource, ResourceError, Target, WaitPolicy},
+    protocol::{RenewalPolicy, Resource, ResourceSet, Target, WaitPolicy},
     runtime::block_on,
     shield::{Shield, shield},
     telemetry::Caller,
@@ -52,7 +52,7 @@ use crate::{
 #[must_use = "a request does nothing until it is awaited, run or blocked on"]
 pub struct Acquire {
     engine: Arc<Engine>,
-    resource: Result<Resource, ResourceError>,
+    target: Result<Target, AcquireError>,
     ttl: Duration,
     min_validity: Duration,
     wait_policy: WaitPolicy,
@@ -64,9 +64,37 @@ pub struct Acquire {
 
 impl Acquire {
     pub(crate) fn new(engine: Arc<Engine>, resource: &[u8], wait_policy: WaitPolicy) -> Self {
+        let target = Resource::behind(&engine.config.key_prefix, resource).map(Target::from);
+        Self::of(engine, target.map_err(AcquireError::from), wait_policy)
+    }
+
+    /// Of several at once.
+    pub(crate) fn all<I>(engine: Arc<Engine>, resources: I, wait_policy: WaitPolicy) -> Self
+    where
+        I: IntoIterator<Item: AsRef<[u8]>>,
+    {
+        let prefix = &engine.config.key_prefix;
+        let resources = resources.into_iter().map(|name| Resource::behind(prefix, name));
+        let target = resources.collect::<Result<Vec<_>, _>>().map_err(AcquireError::from);
+        let target = target.and_then(|resources| {
+            let set = ResourceSet::new(resources).map_err(TogetherError::Set)?;
+            let target = Target::from(set);
+            if target.is_set() {
+                engine.may_take_sets()?;
+            }
+            Ok(target)
+        });
+        Self::of(engine, target, wait_policy)
+    }
+
+    fn of(
+        engine: Arc<Engine>,
+        target: Result<Target, AcquireError>,
+        wait_policy: WaitPolicy,
+    ) -> Self {
         let config = &engine.config;
         Self {
-            resource: Resource::behind(&config.key_prefix, resource),
+            target,
             ttl: config.ttl,
             min_validity: config.min_validity,
             wait_policy,
@@ -284,7 +312,7 @@ impl Acquire {
 
     fn start(self) -> Result<Acquiring, AcquireError> {
         let (ttl, min_validity) = self.times()?;
-        let target = Target::from(self.resource?);
+        let target = self.target?;
         let config = &self.engine.config;
         config.check_ttl(ttl, min_validity).map_err(|error| {
             let (min, max) = match error {
@@ -337,7 +365,7 @@ impl IntoFuture for Acquire {
 impl fmt::Debug for Acquire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Acquire")
-            .field("resource", &self.resource)
+            .field("target", &self.target)
             .field("ttl", &self.ttl)
             .field("min_validity", &self.min_validity)
             .field("wait_policy", &self.wait_policy)

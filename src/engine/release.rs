@@ -111,7 +111,7 @@ impl Engine {
                 });
                 // Whoever pauses for it in this process need not wait for a node to say so.
                 if tally.verdict() == Verdict::Won && !is_kept {
-                    slot.handle_freed();
+                    slot.handle_released();
                 }
                 if let Some(report) = &report {
                     report.note(&releases.result(&tally));

@@ -149,6 +149,20 @@ pub enum Command {
     },
 }
 
+impl Command {
+    /// What it is about, but for a place in a line.
+    pub const fn target(&self) -> Option<&Target> {
+        match self {
+            Self::Acquire { target, .. }
+            | Self::Confirm { target, .. }
+            | Self::Extend { target, .. }
+            | Self::Restore { target, .. }
+            | Self::Release { target, .. } => Some(target),
+            Self::Leave { .. } => None,
+        }
+    }
+}
+
 /// What one node answered. Where it gave no usable answer, there is a [`Failure`] in its place.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[allow(clippy::exhaustive_enums, reason = "yes or no; what is unknown is a failure")]
@@ -243,12 +257,22 @@ pub struct Denial {
     pub at: Option<u64>,
     /// How many stand in the line before the client that asked, where that one stands there too.
     pub rank: Option<u32>,
+    /// Of several resources that were asked for: which of them this says, by its place in the target. It is the one that is
+    /// in the way for longest.
+    pub which: Option<u8>,
 }
 
 impl Denial {
     /// A denial by `holder` for `remaining`.
     pub const fn new(holder: Option<Box<[u8]>>, remaining: Option<Duration>) -> Self {
-        Self { holder, remaining, gone: false, behind: None, at: None, rank: None }
+        Self { holder, remaining, gone: false, behind: None, at: None, rank: None, which: None }
+    }
+
+    /// The same, of the resource at this place of several that were asked for.
+    #[must_use]
+    pub const fn of(mut self, which: u8) -> Self {
+        self.which = Some(which);
+        self
     }
 
     /// A denial because there is no such key any more.

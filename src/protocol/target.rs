@@ -48,6 +48,12 @@ impl Target {
         }
     }
 
+    /// How many they are.
+    #[allow(clippy::len_without_is_empty, reason = "there is always one")]
+    pub fn len(&self) -> usize {
+        self.resources().len()
+    }
+
     /// Whether it covers this one.
     pub fn covers(&self, resource: &Resource) -> bool {
         match self {

@@ -3,7 +3,7 @@
 //! It decides the words, of the answer and of the log. Whether it goes on, `protocol::Acquisition` decides; the round it
 //! speaks of is over.
 
-use std::{fmt::Display, sync::Arc, time::Duration};
+use std::{cmp::Reverse, fmt::Display, sync::Arc, time::Duration};
 
 use crate::{
     engine::{
@@ -15,8 +15,8 @@ use crate::{
     },
     error::{AcquireError, NodeOutcome, NodeReport, Reports},
     protocol::{
-        Acquisition, GiveUp, LostRound, NodeId, Owner, Place, RoundLoss, Target, Timestamp,
-        TurnedAway,
+        Acquisition, GiveUp, LostRound, NodeId, Owner, Place, Resource, RoundLoss, Target,
+        Timestamp, TurnedAway,
     },
     telemetry::{self, Asked, Caller},
 };
@@ -152,7 +152,8 @@ impl Request {
             GiveUp::Closed => AcquireError::Closed,
             GiveUp::LastRound => last().unwrap_or_else(crowded),
             GiveUp::FoundHeld { free_after } => found().map_or_else(crowded, |nodes| {
-                AcquireError::Contended { waited, expires_in: free_after, nodes }
+                let resource = in_the_way(&self.asked.target, &nodes);
+                AcquireError::Contended { waited, expires_in: free_after, resource, nodes }
             }),
             GiveUp::Quarantined { remaining } => match last() {
                 Some(AcquireError::NoQuorum { nodes, .. }) => {
@@ -171,7 +172,10 @@ impl Request {
         let now = engine.now();
         let waited = now.saturating_since(self.acquisition.started());
         let nodes = engine.not_asked().of_lease_here(owner);
-        self.refuse(AcquireError::Contended { waited, expires_in: Some(left), nodes }, now);
+        let target = &self.asked.target;
+        let resource = target.is_set().then(|| target.resource().clone());
+        let expires_in = Some(left);
+        self.refuse(AcquireError::Contended { waited, expires_in, resource, nodes }, now);
     }
 
     /// Answers that it has been granted; where its caller has gone, that is dropped.
@@ -237,6 +241,14 @@ impl Said {
     }
 }
 
+/// Of several resources the one that most nodes name: of two that are named as often, the first in byte order.
+fn in_the_way(target: &Target, nodes: &Reports) -> Option<Resource> {
+    let named = || nodes.denials().filter_map(|(_, denial)| denial.which);
+    let votes = |which: &u8| named().filter(|other| other == which).count();
+    let which = named().max_by_key(|which| (votes(which), Reverse(*which)))?;
+    target.resources().get(usize::from(which)).cloned()
+}
+
 impl Engine {
     /// A lost round, as it is reported.
     pub(super) fn error(
@@ -259,7 +271,8 @@ impl Engine {
                 nodes,
             },
             RoundLoss::Contended | RoundLoss::Abandoned => {
-                AcquireError::Contended { waited, expires_in: lost.free_after, nodes }
+                let resource = in_the_way(&spec.target, &nodes);
+                AcquireError::Contended { waited, expires_in: lost.free_after, resource, nodes }
             }
         }
     }

@@ -69,7 +69,7 @@ impl Grant {
                     late.extend(line.hand_on(station));
                     continue;
                 };
-                let others = self.resource.on_nodes().others_wait();
+                let others = self.resource.others_wait();
                 let turn = self.turn(engine, state, others);
                 let offer = Offer {
                     lifecycle: &state.lifecycle,

@@ -35,7 +35,7 @@ impl Grant {
             && !engine.is_closed()
             && self.station.is_some()
             && state.current.report.is_none()
-            && self.resource.on_nodes().others_wait() != OthersWait::Somebody
+            && self.resource.others_wait() != OthersWait::Somebody
             && state.row.has_next()
             && state.lifecycle.is_sound(now);
         if !may {
@@ -83,7 +83,7 @@ impl Grant {
         now: Timestamp,
     ) -> Option<Request> {
         let asked = &request.asked;
-        let others = self.resource.on_nodes().others_wait();
+        let others = self.resource.others_wait();
         let resumed = {
             let mut guard = self.state();
             let state = &mut *guard;

@@ -113,7 +113,7 @@ async fn acquire(
     stand: Option<Stand>,
 ) -> Result<Reply, NodeError> {
     let Asked { target, owner, ttl, note } = asked;
-    let resource = target.resource();
+    let resources = target.resources();
     let known = session.ready()?;
     // A round that knew another state of the node than the session does now would be refused: it is not sent.
     let head = known.head_for(mark).ok_or_else(|| known.refusal())?;
@@ -122,8 +122,14 @@ async fn acquire(
     let latest = session.latest(now).unwrap_or(0);
     let has_line = session.lines().are_on();
     let script = || {
-        let script = codec::acquire(head, resource, owner, ttl, wanted, latest, note.as_ref());
-        if has_line { codec::in_line(script, resource, stand) } else { script }
+        let note = note.as_ref();
+        let script = match &target {
+            Target::One(resource) => {
+                codec::acquire(head, resource, owner, ttl, wanted, latest, note)
+            }
+            _ => codec::acquire_together(head, resources, owner, ttl, wanted, latest, note),
+        };
+        if has_line { codec::in_line(script, resources, stand) } else { script }
     };
     let answer = session.vote(script, now).await.inspect_err(|error| forbidden(&session, error))?;
     let Acquired { reply, head, others_wait, is_foreign } = codec::acquired(answer, wanted.hint)
@@ -133,12 +139,23 @@ async fn acquire(
     }
     if let Some(others_wait) = others_wait.filter(|_| stand.is_some()) {
         let hint = if others_wait { LineHint::Wanted } else { LineHint::Alone };
-        session.lines().watcher().line(resource, hint);
+        let watcher = session.lines().watcher();
+        resources.iter().for_each(|resource| watcher.line(resource, hint));
     }
-    if is_foreign {
+    if is_foreign && let Some(resource) = in_the_way(&target, &reply) {
         Box::pin(track(&session, resource)).await;
     }
     Ok(reply)
+}
+
+/// Which of the resources a denial speaks of.
+fn in_the_way<'a>(target: &'a Target, reply: &Reply) -> Option<&'a Resource> {
+    match reply {
+        Reply::Denied(Denial { which: Some(which), .. }) => {
+            target.resources().get(usize::from(*which))
+        }
+        _ => Some(target.resource()),
+    }
 }
 
 /// A right that is missing may be one to a line, taken away since the connection was checked. What comes next does without.
@@ -180,7 +197,7 @@ async fn confirm(
 ) -> Result<Reply, NodeError> {
     let known = session.ready()?;
     let head = known.head_for(mark).ok_or_else(|| known.refusal())?;
-    let script = || codec::confirm(head, target.resource(), owner, token);
+    let script = || codec::confirm(head, target.resources(), owner, token);
     let answer = session.vote(script, session.now()).await?;
     codec::confirmed(&answer, token).map_err(|error| refused_under(&session, mark, error))
 }
@@ -204,13 +221,13 @@ async fn restore(
     fenced: bool,
 ) -> Result<Reply, NodeError> {
     let Asked { target, owner, ttl, note } = asked;
-    let resource = target.resource();
+    let resources = target.resources();
     let now = session.now();
     // Here zero is always past by a node's clock, so that one which was never read restores nothing.
     let latest = session.latest_until(now, until).unwrap_or(0);
     let identity = if fenced { Some(session.identity()?) } else { None };
     let script =
-        || codec::restore(identity.as_deref(), resource, owner, ttl, latest, note.as_ref());
+        || codec::restore(identity.as_deref(), resources, owner, ttl, latest, note.as_ref());
     codec::restored(&session.vote(script, now).await?)
 }
 
@@ -245,7 +262,8 @@ async fn extend(
     let fenced = |command: &Command| matches!(command, Command::Extend { fenced: true, .. });
     let identity = if commands.iter().all(fenced) { Some(session.identity()?) } else { None };
     let script = || codec::extend(identity.as_deref(), &commands);
-    codec::extended(&session.vote(script, session.now()).await?, commands.len())
+    let answer = session.vote(script, session.now()).await?;
+    codec::extended(&answer, commands.iter().map(|command| command.target().map_or(0, Target::len)))
 }
 
 async fn release(
@@ -255,7 +273,7 @@ async fn release(
     keep: Option<Duration>,
 ) -> Result<Reply, NodeError> {
     let has_line = session.lines().are_on();
-    let answer = session.run(|| codec::release(target.resource(), owner, keep, has_line)).await;
+    let answer = session.run(|| codec::release(target.resources(), owner, keep, has_line)).await;
     codec::released(&answer.inspect_err(|error| forbidden(&session, error))?)
 }
 

@@ -16,9 +16,9 @@ pub(super) use self::{
     holder::{ask_holder, told_holder},
     joining::{Looked, Process, admit, admitted, look, looked},
     votes::{
-        Acquired, Wanted, acquire, acquire_classic, acquired, acquired_classic, confirm, confirmed,
-        denial, extend, extended, first_byte, holder, in_line, leave, release, released, remaining,
-        restore, restored, track_next,
+        Acquired, Wanted, acquire, acquire_classic, acquire_together, acquired, acquired_classic,
+        confirm, confirmed, denial, extend, extended, first_byte, holder, in_line, leave, release,
+        released, remaining, restore, restored, track_next,
     },
 };
 use crate::{node::NodeError, protocol::FencingToken};

@@ -2,7 +2,7 @@
 //!
 //! It decides which reply is a grant. It must never take one for a grant whose form it does not know in full.
 
-use std::{mem, time::Duration};
+use std::{mem, slice, time::Duration};
 
 use redis::{Cmd, Value};
 
@@ -110,23 +110,46 @@ pub(in crate::node::redis) fn acquire<'a>(
     ];
     Script {
         source: &script::ACQUIRE,
-        keys: with_own(resource),
-        line: None,
+        keys: with_own(slice::from_ref(resource)),
+        lines: &[],
         args: noted(args, note, List::Six),
+    }
+}
+
+/// An acquire of several resources, all or none. The rest is as for one.
+pub(in crate::node::redis) fn acquire_together<'a>(
+    head: &'a Head,
+    resources: &'a [Resource],
+    owner: Owner,
+    ttl: Duration,
+    wanted: Wanted,
+    latest: u64,
+    note: Option<&Note>,
+) -> Script<'a> {
+    let first =
+        resources.first().map(|first| acquire(head, first, owner, ttl, wanted, latest, None));
+    let mut args = first.map(|first| first.args.to_vec()).unwrap_or_default();
+    let note = note.map_or(Arg::Bytes(b""), |note| Arg::Owned(note.to_bytes()));
+    args.extend([Arg::Number(resources.len() as u64), note]);
+    Script {
+        source: &script::TOGETHER,
+        keys: with_own(resources),
+        lines: &[],
+        args: List::Many(args),
     }
 }
 
 /// The same acquire of a client that knows of the line, and what it says of its place there.
 pub(in crate::node::redis) fn in_line<'a>(
     mut acquire: Script<'a>,
-    resource: &'a Resource,
+    resources: &'a [Resource],
     stand: Option<Stand>,
 ) -> Script<'a> {
-    acquire.line = Some(resource);
+    acquire.lines = resources;
     if let Some(Stand { client, ticket, skip }) = stand {
         let mut args = acquire.args.to_vec();
         // They stand behind the note, whether there is one or not.
-        args.resize(7, Arg::Bytes(b""));
+        args.resize(if resources.len() > 1 { 8 } else { 7 }, Arg::Bytes(b""));
         let ticket = ticket.map_or(Arg::Bytes(b""), |ticket| Arg::Number(ticket.get()));
         let skip = skip.map_or(Arg::Bytes(b""), Arg::Client);
         args.extend([Arg::Client(client), ticket, skip]);
@@ -191,6 +214,31 @@ pub(in crate::node::redis) fn acquired(answer: Answer, hint: u64) -> Result<Acqu
             let is_foreign = *is_foreign == Value::Int(1);
             Ok(Acquired { is_foreign, ..Acquired::with(Reply::Denied(denial)) })
         }
+        // Of several resources, with the place of the one that is in the way, and whether all have a line.
+        [
+            Value::Int(0),
+            at,
+            remaining @ Value::Int(_),
+            holder,
+            first,
+            before,
+            is_foreign,
+            Value::Int(which),
+            is_lined,
+        ] => {
+            let mut denial = match read_client(first) {
+                Some(head) => Denial::behind(head),
+                None => denial(Some(mem::take(holder)), Some(remaining)),
+            };
+            // The script counts from one.
+            denial.which = which.checked_sub(1).and_then(|which| u8::try_from(which).ok());
+            if *is_lined == Value::Int(1) {
+                let rank = count(before).and_then(|before| u32::try_from(before).ok());
+                denial = denial.in_line(count(at).unwrap_or(0), rank);
+            }
+            let is_foreign = *is_foreign == Value::Int(1);
+            Ok(Acquired { is_foreign, ..Acquired::with(Reply::Denied(denial)) })
+        }
         _ => Err(refusal(&Answer::Told(told))),
     }
 }
@@ -204,13 +252,13 @@ fn read_client(value: &Value) -> Option<ClientId> {
 
 pub(in crate::node::redis) fn confirm<'a>(
     head: &'a Head,
-    resource: &'a Resource,
+    resources: &'a [Resource],
     owner: Owner,
     token: FencingToken,
 ) -> Script<'a> {
     let token = Arg::Counter(digits(token.get()));
     let args = List::Three([Arg::Bytes(head.etag()), Arg::Owner(owner), token]);
-    Script { source: &script::CONFIRM, keys: with_own(resource), line: None, args }
+    Script { source: &script::CONFIRM, keys: with_own(resources), lines: &[], args }
 }
 
 pub(in crate::node::redis) fn confirmed(
@@ -223,7 +271,7 @@ pub(in crate::node::redis) fn confirmed(
 /// A restore under the identity that the node was admitted as; with none in classic mode, which reads no clock either.
 pub(in crate::node::redis) fn restore<'a>(
     identity: Option<&'a [u8]>,
-    resource: &'a Resource,
+    resources: &'a [Resource],
     owner: Owner,
     ttl: Duration,
     latest: u64,
@@ -237,10 +285,10 @@ pub(in crate::node::redis) fn restore<'a>(
         Arg::Number(validity::wire_millis(ttl)),
         Arg::Number(if identity.is_some() { latest } else { 0 }),
     ];
-    let keys = keys_of_leases(identity.is_some(), std::iter::once(resource));
+    let keys = keys_of_leases(identity.is_some(), resources.iter());
     // Nodes keep none in classic mode.
     let note = note.filter(|_| identity.is_some());
-    Script { source, keys, line: None, args: noted(args, note, List::Four) }
+    Script { source, keys, lines: &[], args: noted(args, note, List::Four) }
 }
 
 pub(in crate::node::redis) fn restored(answer: &Answer) -> Result<Reply, NodeError> {
@@ -257,8 +305,11 @@ pub(in crate::node::redis) fn extend<'a>(
         if identity.is_some() { &script::EXTEND } else { &script::EXTEND_CLASSIC };
     // The script reads owner and ttl by the place of the key, so that keys and arguments are made of one list.
     let extensions = commands.iter().filter_map(|command| match command {
-        Command::Extend { target, owner, ttl, .. } => Some((target.resource(), *owner, *ttl)),
+        Command::Extend { target, owner, ttl, .. } => Some((target.resources(), *owner, *ttl)),
         _ => None,
+    });
+    let extensions = extensions.flat_map(|(resources, owner, ttl)| {
+        resources.iter().map(move |resource| (resource, owner, ttl))
     });
     let mut args = Vec::with_capacity(2 * commands.len() + 1);
     args.push(Arg::Bytes(identity.unwrap_or_default()));
@@ -266,20 +317,40 @@ pub(in crate::node::redis) fn extend<'a>(
         args.extend([Arg::Owner(owner), Arg::Number(validity::wire_millis(ttl))]);
     }
     let keys = keys_of_leases(identity.is_some(), extensions.map(|(resource, ..)| resource));
-    Script { source, keys, line: None, args: List::Many(args) }
+    Script { source, keys, lines: &[], args: List::Many(args) }
 }
 
-/// One answer for each of so many extensions.
+/// One answer for each extension, of so many keys.
 pub(in crate::node::redis) fn extended(
     answer: &Answer,
-    commands: usize,
+    keys: impl Iterator<Item = usize> + Clone,
 ) -> Result<Vec<Result<Reply, NodeError>>, NodeError> {
     match answer.told() {
-        [Value::Int(1), _, answers @ ..] if answers.len() == commands => {
-            Ok(answers.iter().map(one_extended).collect())
+        [Value::Int(1), _, answers @ ..] if answers.len() == keys.clone().sum() => {
+            let mut rest = answers;
+            let of_one = |keys| {
+                let (own, others) = rest.split_at_checked(keys)?;
+                rest = others;
+                Some(all_extended(own))
+            };
+            Ok(keys.map_while(of_one).collect())
         }
         _ => Err(refusal(answer)),
     }
+}
+
+/// Of several keys of one lease all must have been extended. A key that is somebody else's counts for more than one that is
+/// gone, which may be set again.
+fn all_extended(answers: &[Value]) -> Result<Reply, NodeError> {
+    let mut all = Reply::Granted(Granted::DONE);
+    for answer in answers {
+        match (one_extended(answer)?, &all) {
+            (Reply::Granted(_), _) => {}
+            (Reply::Denied(denial), Reply::Denied(before)) if denial.gone || !before.gone => {}
+            (denied, _) => all = denied,
+        }
+    }
+    Ok(all)
 }
 
 fn one_extended(answer: &Value) -> Result<Reply, NodeError> {
@@ -292,17 +363,25 @@ fn one_extended(answer: &Value) -> Result<Reply, NodeError> {
 }
 
 pub(in crate::node::redis) fn release(
-    resource: &Resource,
+    resources: &[Resource],
     owner: Owner,
     keep: Option<Duration>,
     has_line: bool,
 ) -> Script<'_> {
-    let keys = List::One([resource.as_bytes()]);
-    let args = match keep {
-        None => List::One([Arg::Owner(owner)]),
-        Some(keep) => List::Two([Arg::Owner(owner), Arg::Number(validity::wire_millis(keep))]),
-    };
-    Script { source: &script::RELEASE, keys, line: has_line.then_some(resource), args }
+    let lines = if has_line { resources } else { &[] };
+    let keep = keep.map(|keep| Arg::Number(validity::wire_millis(keep)));
+    if let [resource] = resources {
+        let keys = List::One([resource.as_bytes()]);
+        let args = match keep {
+            None => List::One([Arg::Owner(owner)]),
+            Some(keep) => List::Two([Arg::Owner(owner), keep]),
+        };
+        return Script { source: &script::RELEASE, keys, lines, args };
+    }
+    let keys = List::Many(resources.iter().map(Resource::as_bytes).collect());
+    let args = [Arg::Number(resources.len() as u64), Arg::Owner(owner)];
+    let args = List::Many(args.into_iter().chain(keep).collect());
+    Script { source: &script::RELEASE_TOGETHER, keys, lines, args }
 }
 
 /// It is answered as a release that has done what it was asked.
@@ -313,7 +392,7 @@ pub(in crate::node::redis) fn leave(
 ) -> Script<'_> {
     let keys = List::One([resource.as_bytes()]);
     let args = List::Two([Arg::Client(client), Arg::Number(ticket.get())]);
-    Script { source: &script::LEAVE, keys, line: Some(resource), args }
+    Script { source: &script::LEAVE, keys, lines: slice::from_ref(resource), args }
 }
 
 /// It tells no clock: that a key is gone is true whatever becomes of the node.
@@ -346,10 +425,13 @@ fn yes_or_no(answer: &Answer, token: Option<FencingToken>) -> Result<Reply, Node
     }
 }
 
-/// The node's own keys, before that of the command.
-pub(super) fn with_own(resource: &Resource) -> List<&[u8]> {
+/// The node's own keys, before those of the command.
+pub(super) fn with_own(resources: &[Resource]) -> List<&[u8]> {
     let [node, counters, older] = OWN;
-    List::Four([node, counters, older, resource.as_bytes()])
+    match resources {
+        [resource] => List::Four([node, counters, older, resource.as_bytes()]),
+        _ => List::Many(OWN.into_iter().chain(resources.iter().map(Resource::as_bytes)).collect()),
+    }
 }
 
 /// The keys of a script that extends or restores. Classic mode touches no other keys than the resources', whatever the
