@@ -14,9 +14,10 @@ for index = 1, size do
     else
       redis.call('DEL', resource)
     end
-    if line and redis.pcall('EXISTS', line) ~= 0 and is_line(line) then
-      redis.pcall('ZREMRANGEBYSCORE', line, HOLDERS, '(0')
-      wake(line, resource)
+    local seen = line and redis.pcall('ZRANGE', line, '0', FEW)
+    if seen and not seen.err and #seen > 0 then
+      local _, _, wake = of_line()
+      wake(line, resource, nil, nil, seen)
     end
   end
 end
