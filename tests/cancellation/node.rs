@@ -358,6 +358,10 @@ impl Node for ScriptedNode {
         self.memory.counts_ranges()
     }
 
+    fn takes_sets(&self) -> bool {
+        self.memory.takes_sets()
+    }
+
     fn status(&self) -> NodeStatus {
         NodeStatus::new(Arc::from(format!("scripted:{}", self.index)), NodeState::Ready)
     }

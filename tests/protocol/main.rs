@@ -40,6 +40,7 @@ mod round_facts;
 mod round_release;
 mod round_token;
 mod schedules;
+mod together;
 mod validity;
 
 use std::time::Duration;

@@ -269,6 +269,10 @@ impl Node for SimNode {
         self.server.memory.counts_ranges()
     }
 
+    fn takes_sets(&self) -> bool {
+        self.server.memory.takes_sets()
+    }
+
     fn status(&self) -> NodeStatus {
         NodeStatus::new(Arc::from(format!("sim:{}", self.server.index)), NodeState::Ready)
     }
