@@ -4,6 +4,7 @@
 
 mod run;
 mod standing;
+mod target;
 
 use std::{
     fmt,
@@ -21,9 +22,9 @@ pub use self::{run::Ran, standing::PlaceInLine};
 use crate::{
     config::TtlError,
     engine::{AcquireSpec, Acquiring, Engine},
-    error::{AcquireError, TogetherError},
+    error::AcquireError,
     lease::Lease,
-    protocol::{RenewalPolicy, Resource, ResourceSet, Target, WaitPolicy},
+    protocol::{RenewalPolicy, Target, WaitPolicy},
     runtime::block_on,
     shield::{Shield, shield},
     telemetry::Caller,
@@ -63,30 +64,6 @@ pub struct Acquire {
 }
 
 impl Acquire {
-    pub(crate) fn new(engine: Arc<Engine>, resource: &[u8], wait_policy: WaitPolicy) -> Self {
-        let target = Resource::behind(&engine.config.key_prefix, resource).map(Target::from);
-        Self::of(engine, target.map_err(AcquireError::from), wait_policy)
-    }
-
-    /// Of several at once.
-    pub(crate) fn all<I>(engine: Arc<Engine>, resources: I, wait_policy: WaitPolicy) -> Self
-    where
-        I: IntoIterator<Item: AsRef<[u8]>>,
-    {
-        let prefix = &engine.config.key_prefix;
-        let resources = resources.into_iter().map(|name| Resource::behind(prefix, name));
-        let target = resources.collect::<Result<Vec<_>, _>>().map_err(AcquireError::from);
-        let target = target.and_then(|resources| {
-            let set = ResourceSet::new(resources).map_err(TogetherError::Set)?;
-            let target = Target::from(set);
-            if target.is_set() {
-                engine.may_take_sets()?;
-            }
-            Ok(target)
-        });
-        Self::of(engine, target, wait_policy)
-    }
-
     fn of(
         engine: Arc<Engine>,
         target: Result<Target, AcquireError>,

@@ -1,7 +1,7 @@
 //! Every form in which a vote is asked for, and every form of its reply.
 
-use super::*;
-use crate::protocol::{Granted, Label, Ticket};
+use super::{super::acquiring::*, *};
+use crate::protocol::{Label, Stand};
 
 const HEAD: &str = "77.1/abc/0/0 0000000000000200 0000000000000150";
 const NOW: i64 = 1_795_170_000_123_456;
