@@ -38,7 +38,7 @@ for index = 1, size do
     if not wake then
       is_name, tell, wake, live = of_line()
     end
-    here.waits, here.is_empty = client and ticket ~= '', #seen == 0
+    here.waits = client and ticket ~= ''
     for look = 1, 2 do
       if look == 2 then
         if here.others or #seen < 3 then break end
@@ -66,8 +66,8 @@ for index = 1, size do
   local remaining = redis.call('PTTL', resource)
   if remaining == -2 and here.first
     and (here.is_new == 0 or missing and missing ~= '' or redis.pcall('PTTL', line) < UNHEARD) then
-    here.first = wake(line, resource, client, missing)
-    here.holding, here.others, here.rank = nil, nil, here.waits and redis.pcall('ZRANK', line, client)
+    here.first, here.told = wake(line, resource, client, missing), true
+    here.holding, here.rank = nil, here.waits and redis.pcall('ZRANK', line, client)
   end
   if remaining == -2 then
     behind = behind or here.first and index
@@ -95,8 +95,9 @@ if way or behind then
   for index = 1, size do
     local here, line = all[index], KEYS[3 + size + index]
     if here.waits then
-      if not here.rank and not here.stands then
+      if not here.rank then
         here.is_new = redis.pcall('ZADD', line, ticket, client)
+        here.rank = redis.pcall('ZRANK', line, client)
       end
       here.has_line = live(line, LIFE)
       if not here.has_line and here.is_new == 1 then
@@ -107,7 +108,7 @@ if way or behind then
       lined = 0
     elseif here.waits then
       local rank, holding = here.rank, here.holding
-      local ahead = not rank and 0 or type(rank) == 'number' and math.max(rank - (holding and 1 or 0), 0) or -1
+      local ahead = type(rank) == 'number' and math.max(rank - (holding and 1 or 0), 0) or -1
       local name = holding and string.sub(holding, 2)
       if name and name ~= client and (here.is_new == 1 or ahead == 0) then
         tell(line, holding, name, 'w' .. KEYS[3 + index])
@@ -154,11 +155,12 @@ for index = 1, size do
     if here.holding then
       redis.pcall('ZREM', line, here.holding)
     end
-    if client and (here.stands or here.rank or here.is_deep) then
-      redis.pcall('ZREM', line, client)
+    if client and (here.stands or here.rank or here.is_deep) and type(redis.pcall('ZREM', line, client)) ~= 'number' then
+      redis.pcall('DEL', line) -- it would seem to wait still
     end
-    local others = here.others or not here.is_empty and redis.pcall('ZCARD', line) > 0
-    waiting = math.max(waiting or 0, others and 1 or 0)
+    -- What fails here must not, as the first of the keys is set.
+    local others = here.told and redis.pcall('ZCARD', line) or here.others and 1 or 0
+    waiting = math.max(waiting or 0, type(others) == 'number' and others > 0 and 1 or 0)
     if client and math.abs(count) > 1 then
       redis.pcall('ZADD', line, '-1', '!' .. client)
       if not live(line, math.max(LIFE, tonumber(ttl))) then
