@@ -170,9 +170,8 @@ impl SimServer {
 /// The same command for one resource of several.
 fn of_one(command: &Command, place: usize) -> Option<Command> {
     let mut command = command.clone();
-    let target = match &mut command {
-        Command::Acquire { target, .. } | Command::Release { target, .. } => target,
-        _ => return None,
+    let (Command::Acquire { target, .. } | Command::Release { target, .. }) = &mut command else {
+        return None;
     };
     *target = target.resources().get(place)?.clone().into();
     Some(command)
