@@ -6,8 +6,8 @@ use std::{hint::black_box, time::Duration};
 
 use divan::Bencher;
 use quorlock::protocol::{
-    Denial, Failure, NodeId, Owner, Quorum, Reply, Resource, Round, RoundSpec, Tally, Timestamp,
-    Verdict,
+    Denial, Failure, Granted, NodeId, Owner, Quorum, Reply, Resource, Round, RoundSpec, Tally,
+    Timestamp, Verdict,
 };
 
 const NODES: usize = 5;
@@ -48,7 +48,7 @@ fn acquire(resource: Resource, reply: &Result<Reply, Failure>) -> Round {
 #[divan::bench]
 fn acquire_won(bencher: Bencher<'_, '_>) {
     bencher.with_inputs(resource).bench_values(|resource| {
-        let round = acquire(resource?, &Ok(Reply::Granted(None)));
+        let round = acquire(resource?, &Ok(Reply::Granted(Granted::DONE)));
         assert_eq!(round.verdict(), Verdict::Won);
         Some(round)
     });
@@ -74,7 +74,7 @@ fn release(bencher: Bencher<'_, '_>) {
         for index in 0..NODES {
             tally.handle_reply(
                 NodeId::new(index),
-                black_box(Ok(Reply::Granted(None))),
+                black_box(Ok(Reply::Granted(Granted::DONE))),
                 Timestamp::ORIGIN,
             );
         }

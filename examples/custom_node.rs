@@ -19,7 +19,7 @@ use quorlock::{
         Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeSpec, NodeState, NodeStatus,
         never_forgets,
     },
-    protocol::{Command, Denial, FencingToken, Join, Marker, Owner, Reply, Resource},
+    protocol::{Command, Denial, FencingToken, Granted, Join, Marker, Owner, Reply, Resource},
 };
 use tokio::sync::oneshot;
 
@@ -97,9 +97,12 @@ impl Server {
         let now = Instant::now();
         self.keys.retain(|_, (_, expires)| now < *expires);
         Ok(match command {
+            // A node that does not say that it takes sets is asked for one resource at a time.
+            //
             // This server never forgets, so that it need not be told what a round knew of it (the mark); and it keeps no
             // notes of holders.
-            Command::Acquire { resource, owner, ttl, hint, count, .. } => {
+            Command::Acquire { target, owner, ttl, hint, count, .. } => {
+                let resource = target.resource();
                 if let Some((holder, expires)) = self.keys.get(resource.as_bytes()) {
                     let holder = holder.clone().into_boxed_slice();
                     let remaining = expires.saturating_duration_since(now);
@@ -114,32 +117,35 @@ impl Server {
                     *counter = hint.max(*counter + count);
                     FencingToken::new(*counter)
                 });
-                Reply::Granted(token)
+                Reply::Granted(token.into())
             }
-            Command::Confirm { resource, owner, token, mark: _ } => {
-                let held = self.holds(&resource, owner);
+            Command::Confirm { target, owner, token, mark: _ } => {
+                let resource = target.resource();
+                let held = self.holds(resource, owner);
                 match self.counters.get_mut(resource.as_bytes()) {
                     // The guard against two holders with one token: a counter never falls.
                     Some(counter) if held && *counter <= token.get() => {
                         *counter = token.get();
-                        Reply::Granted(Some(token))
+                        Reply::Granted(Granted::at(token))
                     }
                     _ => Reply::Denied(Denial::default()),
                 }
             }
-            Command::Extend { resource, owner, ttl, .. } => {
-                let held = self.holds(&resource, owner);
+            Command::Extend { target, owner, ttl, .. } => {
+                let resource = target.resource();
+                let held = self.holds(resource, owner);
                 match self.keys.get_mut(resource.as_bytes()) {
                     Some((_, expires)) if held => {
                         *expires = now + ttl;
-                        Reply::Granted(None)
+                        Reply::Granted(Granted::DONE)
                     }
                     Some(_) => Reply::Denied(Denial::default()),
                     None => Reply::Denied(Denial::gone()),
                 }
             }
-            Command::Release { resource, owner, keep } => {
-                if !self.holds(&resource, owner) {
+            Command::Release { target, owner, keep } => {
+                let resource = target.resource();
+                if !self.holds(resource, owner) {
                     return Ok(Reply::Denied(Denial::default()));
                 }
                 match (keep, self.keys.get_mut(resource.as_bytes())) {
@@ -147,7 +153,7 @@ impl Server {
                     (Some(keep), Some((_, expires))) => *expires = now + keep,
                     _ => drop(self.keys.remove(resource.as_bytes())),
                 }
-                Reply::Granted(None)
+                Reply::Granted(Granted::DONE)
             }
             // This server never loses a key, so there is nothing to restore; and a command of a later version
             // had no effect either.

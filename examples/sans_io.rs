@@ -7,23 +7,23 @@
 use std::{error::Error, time::Duration};
 
 use quorlock::protocol::{
-    Command, Denial, Failure, NodeId, Owner, Quorum, Reply, Resource, Round, RoundSpec, Timestamp,
-    Verdict, validity,
+    Command, Denial, Failure, Granted, NodeId, Owner, Quorum, Reply, Resource, Round, RoundSpec,
+    Timestamp, Verdict, validity,
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("-- won at the third grant, with one node down and one that never answers");
     let mut round = begin([1; 16])?;
     tell(&mut round, 3, Err(Failure::NOT_SENT), 1);
-    tell(&mut round, 0, Ok(Reply::Granted(None)), 2);
-    tell(&mut round, 2, Ok(Reply::Granted(None)), 3);
-    tell(&mut round, 4, Ok(Reply::Granted(None)), 5);
+    tell(&mut round, 0, Ok(Reply::Granted(Granted::DONE)), 2);
+    tell(&mut round, 2, Ok(Reply::Granted(Granted::DONE)), 3);
+    tell(&mut round, 4, Ok(Reply::Granted(Granted::DONE)), 5);
     expect(&round, Verdict::Won)?;
     println!("   validity at 5 ms: {:?}", validity::left(round.deadline(), at(5)));
 
     println!("-- lost at the third denial; what was granted, or may yet be, is released");
     let mut round = begin([2; 16])?;
-    tell(&mut round, 0, Ok(Reply::Granted(None)), 1);
+    tell(&mut round, 0, Ok(Reply::Granted(Granted::DONE)), 1);
     for node in [1, 2, 3] {
         tell(&mut round, node, Ok(Reply::Denied(Denial::default())), 2);
     }
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("-- a quorum that comes after the ttl is no win");
     let mut round = begin([3; 16])?;
     for node in [0, 1, 2] {
-        tell(&mut round, node, Ok(Reply::Granted(None)), 10_000);
+        tell(&mut round, node, Ok(Reply::Granted(Granted::DONE)), 10_000);
     }
     expect(&round, Verdict::Lost)?;
     println!("   because: {:?}", round.loss());

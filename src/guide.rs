@@ -2,7 +2,7 @@
 //!
 //! | you want to | read |
 //! | --- | --- |
-//! | use it | [fencing], [patterns], [errors], [testing] |
+//! | use it | [kinds], [fencing], [patterns], [errors], [testing] |
 //! | configure it | [settings], [defaults] |
 //! | run it | [operating], [metrics], [one_redis], [managed], [interop] |
 //! | trust it | [safety], [algorithm], [performance], [testing] |
@@ -21,7 +21,7 @@ macro_rules! pages {
 
 pages! {
     algorithm "algorithm.md" architecture "architecture.md" defaults "defaults.md" errors "errors.md"
-    fencing "fencing.md" interop "interop.md" managed "managed.md" metrics "metrics.md" one_redis "one-redis.md"
+    fencing "fencing.md" interop "interop.md" kinds "kinds.md" managed "managed.md" metrics "metrics.md" one_redis "one-redis.md"
     operating "operating.md" patterns "patterns.md" performance "performance.md" safety "safety.md"
     settings "settings.md"
 }

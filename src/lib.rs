@@ -68,7 +68,7 @@ pub use self::{
     error::{
         AcquireError, CloseError, Closed, ConnectError, ExtendError, LeaseLost, NoToken,
         NodeOutcome, NodeReport, NodeStates, ReleaseError, Reports, RunError, Shutdown,
-        ShutdownError, WouldDeadlock,
+        ShutdownError, TogetherError, WouldDeadlock,
     },
     fence::{FenceGate, StaleToken},
     holder::{HeldBy, Holder, HolderError, NodeSighting},
@@ -81,4 +81,5 @@ pub use self::{
 pub use node::redis::{AddressError, Credentials, UrlPart, WrongAddress};
 pub use protocol::{
     FencingToken, InvalidOwner, InvalidToken, LossReason, Owner, Resource, ResourceError,
+    ResourceSetError,
 };

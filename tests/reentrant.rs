@@ -40,7 +40,7 @@ fn begin(future: &mut (impl Future<Output = Answer> + Unpin)) {
 #[track_caller]
 fn is_busy_with_itself(answer: &Answer) -> Duration {
     match answer {
-        Err(AcquireError::Contended { waited, expires_in: None, nodes }) => {
+        Err(AcquireError::Contended { waited, expires_in: None, nodes, .. }) => {
             assert!(nodes.iter().all(|report| report.outcome == NodeOutcome::NotAsked), "{nodes}");
             assert_eq!(nodes.iter().count(), 3);
             *waited

@@ -4,6 +4,7 @@
 
 mod run;
 mod standing;
+mod target;
 
 use std::{
     fmt,
@@ -23,7 +24,7 @@ use crate::{
     engine::{AcquireSpec, Acquiring, Engine},
     error::AcquireError,
     lease::Lease,
-    protocol::{RenewalPolicy, Resource, ResourceError, WaitPolicy},
+    protocol::{RenewalPolicy, Target, WaitPolicy},
     runtime::block_on,
     shield::{Shield, shield},
     telemetry::Caller,
@@ -52,7 +53,7 @@ use crate::{
 #[must_use = "a request does nothing until it is awaited, run or blocked on"]
 pub struct Acquire {
     engine: Arc<Engine>,
-    resource: Result<Resource, ResourceError>,
+    target: Result<Target, AcquireError>,
     ttl: Duration,
     min_validity: Duration,
     wait_policy: WaitPolicy,
@@ -63,10 +64,14 @@ pub struct Acquire {
 }
 
 impl Acquire {
-    pub(crate) fn new(engine: Arc<Engine>, resource: &[u8], wait_policy: WaitPolicy) -> Self {
+    fn of(
+        engine: Arc<Engine>,
+        target: Result<Target, AcquireError>,
+        wait_policy: WaitPolicy,
+    ) -> Self {
         let config = &engine.config;
         Self {
-            resource: Resource::behind(&config.key_prefix, resource),
+            target,
             ttl: config.ttl,
             min_validity: config.min_validity,
             wait_policy,
@@ -284,7 +289,7 @@ impl Acquire {
 
     fn start(self) -> Result<Acquiring, AcquireError> {
         let (ttl, min_validity) = self.times()?;
-        let resource = self.resource?;
+        let target = self.target?;
         let config = &self.engine.config;
         config.check_ttl(ttl, min_validity).map_err(|error| {
             let (min, max) = match error {
@@ -296,7 +301,7 @@ impl Acquire {
             AcquireError::Ttl { ttl, min_validity, min, max }
         })?;
         Ok(self.engine.acquire(AcquireSpec {
-            resource,
+            target,
             ttl,
             min_validity,
             wait_policy: self.wait_policy,
@@ -337,7 +342,7 @@ impl IntoFuture for Acquire {
 impl fmt::Debug for Acquire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Acquire")
-            .field("resource", &self.resource)
+            .field("target", &self.target)
             .field("ttl", &self.ttl)
             .field("min_validity", &self.min_validity)
             .field("wait_policy", &self.wait_policy)

@@ -25,7 +25,7 @@ use super::{
     turns::{Line, Turn},
 };
 use crate::{
-    error::AcquireError,
+    error::{AcquireError, TogetherError},
     protocol::{Acquisition, Timestamp, TurnedAway, says_at},
     runtime::Task,
     telemetry::metrics,
@@ -210,6 +210,19 @@ impl Future for Acquire {
 }
 
 impl Engine {
+    /// Why no more than one resource can be had at once, if that is so.
+    pub(crate) fn may_take_sets(&self) -> Result<(), TogetherError> {
+        if self.config.classic {
+            return Err(TogetherError::Classic);
+        }
+        match self.takes_no_sets.and_then(|node| Some((node, self.slot(node)?))) {
+            None => Ok(()),
+            Some((node, slot)) => {
+                Err(TogetherError::OneAtATime { node, address: Arc::clone(&slot.address) })
+            }
+        }
+    }
+
     /// Takes its place in the line of its resource, and asks the nodes where there is none; the answer comes through the
     /// channel.
     pub(crate) fn acquire(self: &Arc<Self>, asked: AcquireSpec) -> Acquiring {
@@ -227,7 +240,11 @@ impl Engine {
         let settings = self.config.wait_settings(asked.through_outages);
         let now = self.now();
         let acquisition = Acquisition::new(settings, asked.wait_policy, now);
-        let resource = self.resources.slot(&asked.resource);
+        let resource = self.resources.slot(&asked.target);
+        // What is kept here as nobody's would be in its way, and the nodes tell nobody of one who comes from here.
+        for other in self.resources.overlapping(&resource) {
+            self.give_back_kept(&other);
+        }
         let says_at = says_at(asked.wait_policy, now);
         let request = Request::new(asked, Arc::clone(&resource), acquisition, answer, says_at);
         acquiring.standing = self.join(&resource, request, now);

@@ -162,7 +162,7 @@ impl Engine {
             (self.slot(node), self.is_told(Repeated::ReleaseQueued(node)))
         {
             let shown = NodeShown { node, address: &slot.address };
-            telemetry::release_queued(shown, &released.resource, released.owner, times);
+            telemetry::release_queued(shown, &released.target, released.owner, times);
         }
     }
 
@@ -174,7 +174,7 @@ impl Engine {
             (self.slot(node), self.is_told(Repeated::ReleaseGivenUp(node)))
         {
             let shown = NodeShown { node, address: &slot.address };
-            telemetry::release_given_up(shown, &released.resource, released.owner, times);
+            telemetry::release_given_up(shown, &released.target, released.owner, times);
         }
     }
 
@@ -190,8 +190,8 @@ impl Engine {
         let sent = self.steady();
         // None has been answered yet, so that the numbers are the places in the batch.
         for (number, PendingRelease { released, .. }) in batch.open.iter().flatten().enumerate() {
-            let (resource, owner) = (released.resource.clone(), released.owner);
-            let release = Command::Release { resource, owner, keep: released.keep(self) };
+            let (target, owner) = (released.target.clone(), released.owner);
+            let release = Command::Release { target, owner, keep: released.keep(self) };
             calls.push_numbered(self, node, number, release);
         }
         while let Progress::Answered((_, answer)) = calls.progress(self).await {

@@ -11,7 +11,7 @@ use std::{
 use super::Engine;
 use crate::{
     lock::Lock,
-    protocol::{Footprint, Owner, ReleaseOrder, Resource, Timestamp, validity},
+    protocol::{Footprint, Owner, ReleaseOrder, Target, Timestamp, validity},
 };
 
 /// A footprint that several have to do with.
@@ -44,10 +44,10 @@ fn orders(footprint: &mut Footprint) -> Vec<ReleaseOrder> {
     std::iter::from_fn(|| footprint.poll_release()).collect()
 }
 
-/// Which key is to be deleted, or kept for a while, and where it may stand.
+/// Which keys are to be deleted, or kept for a while, and where it may stand.
 #[derive(Clone)]
 pub(super) struct Released {
-    pub(super) resource: Resource,
+    pub(super) target: Target,
     pub(super) owner: Owner,
     pub(super) ttl: Duration,
     pub(super) footprint: Arc<SharedFootprint>,

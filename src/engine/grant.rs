@@ -33,7 +33,7 @@ use crate::{
     lock::Lock,
     protocol::{
         ExtendOutcome, FencingToken, LeaseAction, Lifecycle, LossReason, NodeId, Note, Owner,
-        Place, Resource, Row, TimerKey, Timestamp, Wakeup, validity,
+        Place, Row, Target, TimerKey, Timestamp, Wakeup, validity,
     },
     runtime::Process,
     telemetry::{self, Caller, Held},
@@ -154,8 +154,8 @@ impl Grant {
         Tenure::new(Arc::clone(self), state.current.number, state.current.token)
     }
 
-    pub(crate) fn resource(&self) -> &Resource {
-        self.resource.name()
+    pub(crate) fn target(&self) -> &Target {
+        self.resource.target()
     }
 
     pub(crate) const fn owner(&self) -> Owner {
@@ -286,7 +286,7 @@ impl Grant {
 
     /// As it is shown in a log.
     fn held<'a>(&'a self, caller: &'a Caller, token: Option<FencingToken>) -> Held<'a> {
-        Held { caller, resource: self.resource(), owner: self.owner, token }
+        Held { caller, target: self.target(), owner: self.owner, token }
     }
 
     /// Puts it among the timers by when its lifecycle wants to be asked, if it is not there for that time already.
@@ -360,6 +360,6 @@ impl State {
 
 impl fmt::Debug for Grant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Grant").field("resource", self.resource()).finish_non_exhaustive()
+        f.debug_struct("Grant").field("target", self.target()).finish_non_exhaustive()
     }
 }

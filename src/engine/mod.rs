@@ -79,6 +79,8 @@ pub(crate) struct Engine {
     nodes: Box<[NodeSlot]>,
     /// Whether every node counts ranges of tokens. Where one does not, each round asks for one token.
     counts_ranges: bool,
+    /// The first node that does not take several resources at once.
+    takes_no_sets: Option<NodeId>,
     runtime: Arc<dyn Runtime>,
     /// The one in which its tasks go on.
     process: Process,
@@ -178,6 +180,7 @@ impl Engine {
             config,
             quorum,
             counts_ranges: nodes.iter().all(|slot| slot.node.counts_ranges()),
+            takes_no_sets: nodes.iter().position(|slot| !slot.node.takes_sets()).map(NodeId::new),
             nodes,
             runtime,
             process: Process::current(),

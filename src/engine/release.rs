@@ -95,14 +95,14 @@ impl Engine {
         } = asked;
         let is_kept = released.keep(&self).is_some();
         let mut tally = tally(&self, &released, &orders);
-        let (resource, owner) = (released.resource.clone(), released.owner);
+        let (target, owner) = (released.target.clone(), released.owner);
         let mut releases = Releases::new(&self, released, orders, started).with_turn(turn);
         while let Some((node, command)) = tally.poll_command() {
             releases.send(node, command);
         }
         loop {
             if tally.verdict() != Verdict::Pending && !releases.decided {
-                let held = Held { caller: &caller, resource: &resource, owner, token };
+                let held = Held { caller: &caller, target: &target, owner, token };
                 telemetry::released(held, tally.granted());
                 metrics::released(match (tally.verdict(), tally.loss()) {
                     (Verdict::Won, _) => "confirmed",
@@ -111,7 +111,7 @@ impl Engine {
                 });
                 // Whoever pauses for it in this process need not wait for a node to say so.
                 if tally.verdict() == Verdict::Won && !is_kept {
-                    slot.handle_freed();
+                    slot.handle_released();
                 }
                 if let Some(report) = &report {
                     report.note(&releases.result(&tally));
@@ -164,7 +164,7 @@ impl Engine {
 fn tally(engine: &Engine, released: &Released, orders: &[ReleaseOrder]) -> Tally {
     let nodes = orders.iter().map(|order| order.node);
     let keep = released.keep(engine);
-    Tally::release_keeping(engine.quorum, released.resource.clone(), released.owner, keep, nodes)
+    Tally::release_keeping(engine.quorum, released.target.clone(), released.owner, keep, nodes)
 }
 
 /// A release that somebody waits for, before its round.

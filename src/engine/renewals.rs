@@ -295,7 +295,7 @@ fn counted(
 
 fn extension(grant: &Grant) -> ExtendSpec {
     let lifecycle = grant.lifecycle();
-    let mut spec = ExtendSpec::new(grant.resource().clone(), grant.owner(), lifecycle.ttl());
+    let mut spec = ExtendSpec::new(grant.target().clone(), grant.owner(), lifecycle.ttl());
     spec.drift = lifecycle.drift();
     spec.fenced = grant.is_fenced();
     spec

@@ -26,7 +26,7 @@ fn engine() -> Arc<Engine> {
 
 fn acquire(engine: &Arc<Engine>, resource: &str) -> Lease {
     let asked = AcquireSpec {
-        resource: Resource::new(resource.as_bytes()).unwrap(),
+        target: Resource::new(resource.as_bytes()).unwrap().into(),
         ttl: TTL,
         min_validity: Duration::ZERO,
         wait_policy: WaitPolicy::For(Duration::from_secs(10)),

@@ -6,7 +6,10 @@
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, OnceLock, Weak},
+    sync::{
+        Arc, OnceLock, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use tokio::sync::Notify;
@@ -14,7 +17,7 @@ use tokio::sync::Notify;
 use super::{Engine, Line, stand::OnNodes};
 use crate::{
     lock::Lock,
-    protocol::{ClientId, LineHint, NodeId, Patience, Quorum, Resource},
+    protocol::{ClientId, LineHint, NodeId, OthersWait, Patience, Quorum, Resource, Target},
     runtime::Runtime,
 };
 
@@ -32,19 +35,23 @@ pub(super) struct Resources {
     /// Carries out what is left to be done for a resource that nobody has to do with any more.
     engine: OnceLock<Weak<Engine>>,
     by_name: Lock<ByName>,
+    /// Whether several resources were ever asked for at once: without that nothing is looked up that only sets need.
+    knows_sets: AtomicBool,
 }
 
 /// With some that nobody has any more, where the lock was not free when the last one gave it up.
 #[derive(Debug, Default)]
 struct ByName {
-    slots: HashMap<Resource, Weak<ResourceSlot>>,
+    slots: HashMap<Target, Weak<ResourceSlot>>,
+    /// Those of several resources, by each of these. Where none is asked for together with others, there are none.
+    sets: HashMap<Resource, Vec<Weak<ResourceSlot>>>,
     /// The size at which those are taken out that nobody has.
     prune_at: usize,
 }
 
-/// One resource that is wanted or held here.
+/// One target that is wanted or held here.
 pub(super) struct ResourceSlot {
-    name: Resource,
+    target: Target,
     home: Arc<Resources>,
     /// The nodes that have said that the key is gone, since that was a quorum last.
     gone_from: Lock<Vec<NodeId>>,
@@ -58,7 +65,8 @@ pub(super) struct ResourceSlot {
 impl Resources {
     pub(super) fn new(quorum: Quorum, client: ClientId, runtime: Arc<dyn Runtime>) -> Arc<Self> {
         let (patience, engine, by_name) = (Arc::default(), OnceLock::new(), Lock::default());
-        Arc::new(Self { quorum, client, runtime, patience, engine, by_name })
+        let knows_sets = AtomicBool::new(false);
+        Arc::new(Self { quorum, client, runtime, patience, engine, by_name, knows_sets })
     }
 
     /// Says whose they are, once.
@@ -67,18 +75,22 @@ impl Resources {
     }
 
     /// The object of a resource, which is made where there is none.
-    pub(super) fn slot(self: &Arc<Self>, name: &Resource) -> Arc<ResourceSlot> {
+    pub(super) fn slot(self: &Arc<Self>, target: &Target) -> Arc<ResourceSlot> {
         let mut by_name = self.by_name.lock();
-        if let Some(slot) = by_name.slots.get(name).and_then(Weak::upgrade) {
+        if let Some(slot) = by_name.slots.get(target).and_then(Weak::upgrade) {
             return slot;
         }
         // Looked through only when it has doubled, it costs each acquire little however much is held.
         if by_name.slots.len() >= by_name.prune_at {
             by_name.slots.retain(|_, slot| slot.strong_count() > 0);
+            by_name.sets.retain(|_, sets| {
+                sets.retain(|set| set.strong_count() > 0);
+                !sets.is_empty()
+            });
             by_name.prune_at = by_name.slots.len().saturating_mul(2).max(FEW);
         }
         let slot = Arc::new(ResourceSlot {
-            name: name.clone(),
+            target: target.clone(),
             home: Arc::clone(self),
             gone_from: Lock::default(),
             freed: Notify::new(),
@@ -90,8 +102,37 @@ impl Resources {
                 Arc::clone(&self.runtime),
             ),
         });
-        by_name.slots.insert(name.clone(), Arc::downgrade(&slot));
+        by_name.slots.insert(target.clone(), Arc::downgrade(&slot));
+        if target.is_set() {
+            self.knows_sets.store(true, Ordering::Relaxed);
+            for resource in target.resources() {
+                let sets = by_name.sets.entry(resource.clone()).or_default();
+                sets.push(Arc::downgrade(&slot));
+            }
+        }
         slot
+    }
+
+    /// All that cover a resource.
+    fn covering(&self, resource: &Resource) -> Vec<Weak<ResourceSlot>> {
+        self.by_name.lock().covering(resource).cloned().collect()
+    }
+
+    /// All others that have a resource in common with this one.
+    pub(super) fn overlapping(&self, slot: &ResourceSlot) -> Vec<Arc<ResourceSlot>> {
+        if !self.knows_sets.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        let by_name = self.by_name.lock();
+        let mut all: Vec<Weak<ResourceSlot>> = Vec::new();
+        for other in slot.target.resources().iter().flat_map(|one| by_name.covering(one)) {
+            if !is_slot(other, slot) && !all.iter().any(|known| known.ptr_eq(other)) {
+                all.push(other.clone());
+            }
+        }
+        // Upgraded without the lock: the last one to have it takes the lock when it drops it.
+        drop(by_name);
+        all.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// All that are wanted or held here.
@@ -112,8 +153,7 @@ impl Resources {
     /// A node says that the key of a resource is gone there.
     pub(super) fn handle_gone(&self, node: NodeId, name: &Resource) {
         // Upgraded without the lock: the last one to have it takes the lock when it drops it.
-        let slot = self.by_name.lock().slots.get(name).cloned();
-        if let Some(slot) = slot.and_then(|slot| slot.upgrade()) {
+        for slot in self.covering(name).iter().filter_map(Weak::upgrade) {
             slot.handle_gone(node);
         }
     }
@@ -137,8 +177,7 @@ impl Resources {
     /// A node tells of the line for a resource.
     pub(super) fn handle_hint(&self, node: NodeId, name: &Resource, hint: LineHint) {
         // As above.
-        let slot = self.by_name.lock().slots.get(name).cloned();
-        if let Some(slot) = slot.and_then(|slot| slot.upgrade()) {
+        for slot in self.covering(name).iter().filter_map(Weak::upgrade) {
             slot.on_nodes.handle_hint(node, hint);
             // Somebody has come for what nobody here has. It is a hint, and nothing is lost where it was wrong.
             if hint == LineHint::Wanted
@@ -150,14 +189,65 @@ impl Resources {
     }
 }
 
+impl ByName {
+    fn covering(&self, resource: &Resource) -> impl Iterator<Item = &Weak<ResourceSlot>> {
+        let one = self.slots.get(&Target::One(resource.clone()));
+        one.into_iter().chain(self.sets.get(resource).into_iter().flatten())
+    }
+
+    /// Forgets what nobody has any more.
+    fn forget(&mut self, target: &Target) {
+        self.slots.remove(target);
+        if target.is_set() {
+            for resource in target.resources() {
+                if let Some(sets) = self.sets.get_mut(resource) {
+                    sets.retain(|set| set.strong_count() > 0);
+                    if sets.is_empty() {
+                        self.sets.remove(resource);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn is_slot(weak: &Weak<ResourceSlot>, slot: &ResourceSlot) -> bool {
+    std::ptr::eq(weak.as_ptr(), slot)
+}
+
 impl ResourceSlot {
+    /// Whether others than those who stand in this line wait for it, as far as is known: other processes, or those of this
+    /// one who want, or have, something else that it has a resource in common with.
+    pub(super) fn others_wait(&self) -> OthersWait {
+        if self.is_shared() { OthersWait::Somebody } else { self.on_nodes.others_wait() }
+    }
+
+    /// Whether somebody here wants, or has, something else that it has a resource in common with.
+    fn is_shared(&self) -> bool {
+        if !self.home.knows_sets.load(Ordering::Relaxed) {
+            return false;
+        }
+        let by_name = self.home.by_name.lock();
+        let is_another = |other: &Weak<Self>| other.strong_count() > 0 && !is_slot(other, self);
+        self.target.resources().iter().any(|one| by_name.covering(one).any(is_another))
+    }
+
+    /// It has been released: whoever waits here for something that it has a resource in common with asks at once. On the
+    /// nodes they stand in its lines under the same name, and a grant has taken that out.
+    pub(super) fn handle_released(&self) {
+        self.handle_freed();
+        for other in self.home.overlapping(self) {
+            other.handle_freed();
+        }
+    }
+
     /// The place of this process in the lines on the nodes.
     pub(super) const fn on_nodes(&self) -> &OnNodes {
         &self.on_nodes
     }
 
-    pub(super) const fn name(&self) -> &Resource {
-        &self.name
+    pub(super) const fn target(&self) -> &Target {
+        &self.target
     }
 
     /// The key is gone from a quorum: one of those who pause need not pause any longer.
@@ -191,22 +281,22 @@ impl Drop for ResourceSlot {
         // A process that was forked drops its copies too, and in its parent another thread may have had the lock.
         let Some(mut by_name) = self.home.by_name.try_lock() else { return };
         // Another one may have been made in its place.
-        if by_name.slots.get(&self.name).is_some_and(|slot| slot.strong_count() == 0) {
-            by_name.slots.remove(&self.name);
+        if by_name.slots.get(&self.target).is_some_and(|slot| slot.strong_count() == 0) {
+            by_name.forget(&self.target);
         }
         drop(by_name);
         if let Some((client, ticket)) = self.on_nodes.leave()
             && let Some(engine) = self.home.engine.get().and_then(Weak::upgrade)
             && engine.is_served()
         {
-            engine.leave_line(self.name.clone(), client, ticket);
+            engine.leave_line(&self.target, client, ticket);
         }
     }
 }
 
 impl fmt::Debug for ResourceSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ResourceSlot").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("ResourceSlot").field("target", &self.target).finish_non_exhaustive()
     }
 }
 
@@ -228,7 +318,7 @@ mod tests {
     #[test]
     fn there_is_one_object_for_as_long_as_somebody_has_it() {
         let resources = resources();
-        let (one, two) = (resources.slot(&name()), resources.slot(&name()));
+        let (one, two) = (resources.slot(&name().into()), resources.slot(&name().into()));
         assert!(Arc::ptr_eq(&one, &two));
         drop(one);
         assert_eq!(resources.by_name.lock().slots.len(), 1);
@@ -241,19 +331,19 @@ mod tests {
     fn to_give_one_up_waits_for_no_lock_and_what_stays_is_forgotten_later() {
         let resources = resources();
         let name = |number: usize| Resource::new(number.to_string()).unwrap();
-        let slots: Vec<_> = (0..FEW).map(|number| resources.slot(&name(number))).collect();
+        let slots: Vec<_> = (0..FEW).map(|number| resources.slot(&name(number).into())).collect();
         let locked = resources.by_name.lock();
         drop(slots);
         assert_eq!(locked.slots.len(), FEW);
         drop(locked);
-        let _held = resources.slot(&name(FEW));
+        let _held = resources.slot(&name(FEW).into());
         assert_eq!(resources.by_name.lock().slots.len(), 1);
     }
 
     #[test]
     fn one_who_waits_is_told_when_a_quorum_of_nodes_has_lost_the_key() {
         let resources = resources();
-        let slot = resources.slot(&name());
+        let slot = resources.slot(&name().into());
         let told = || slot.freed().now_or_never().is_some();
         resources.handle_gone(NodeId::new(0), &name());
         resources.handle_gone(NodeId::new(0), &name());

@@ -79,7 +79,7 @@ impl Engine {
 impl LostKey {
     fn command(&self) -> Command {
         Command::Restore {
-            resource: self.grant.resource().clone(),
+            target: self.grant.target().clone(),
             owner: self.grant.owner(),
             ttl: self.ttl,
             until: self.until,

@@ -26,7 +26,7 @@ use crate::{
     node::NodeError,
     protocol::{
         Failure, Lifecycle, LostRound, MOST_IN_A_ROW, NodeId, Owner, Place, RenewalPolicy, Reply,
-        Resource, Round, RoundLoss, RoundSpec, Row, Timestamp, Verdict, WaitPolicy,
+        Round, RoundLoss, RoundSpec, Row, Target, Timestamp, Verdict, WaitPolicy,
     },
     telemetry::{Caller, metrics},
 };
@@ -34,8 +34,8 @@ use crate::{
 /// What a caller asked for, checked.
 #[derive(Clone, Debug)]
 pub(crate) struct AcquireSpec {
-    /// The key on the nodes.
-    pub(crate) resource: Resource,
+    /// What is to be held.
+    pub(crate) target: Target,
     pub(crate) ttl: Duration,
     pub(crate) min_validity: Duration,
     pub(crate) wait_policy: WaitPolicy,
@@ -90,7 +90,7 @@ impl AcquireRound {
     pub(super) fn begin(engine: &Arc<Engine>, request: &Request, mut turn: Turn) -> Self {
         let asked = &request.asked;
         let owner = Owner::from_random(engine.runtime.random());
-        let mut spec = RoundSpec::new(asked.resource.clone(), owner, asked.ttl);
+        let mut spec = RoundSpec::new(asked.target.clone(), owner, asked.ttl);
         spec.drift = engine.config.drift();
         spec.min_validity = asked.min_validity;
         let several = request.head.as_ref().is_some_and(Head::begin_round);
@@ -329,7 +329,7 @@ impl AcquireRound {
             .map(|(index, _)| NodeId::new(index))
             .collect();
         if !nodes.is_empty() {
-            self.engine.leave_lines(spec.resource.clone(), stand.client, ticket, nodes);
+            self.engine.leave_lines(&spec.target, stand.client, ticket, nodes);
         }
     }
 
@@ -345,7 +345,7 @@ impl AcquireRound {
     fn released(&self, footprint: &Arc<SharedFootprint>) -> Released {
         let spec = self.round.spec();
         Released {
-            resource: spec.resource.clone(),
+            target: spec.target.clone(),
             owner: spec.owner,
             ttl: spec.ttl,
             footprint: Arc::clone(footprint),

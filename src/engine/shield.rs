@@ -53,6 +53,11 @@ impl Shielded {
         caught(false, || self.0.counts_ranges()).unwrap_or(false)
     }
 
+    /// Whether it takes several resources at once; not where it panicked.
+    pub(super) fn takes_sets(&self) -> bool {
+        caught(false, || self.0.takes_sets()).unwrap_or(false)
+    }
+
     pub(super) fn reachable(&self) -> Result<(), NodeError> {
         caught(false, || self.0.reachable())?
     }

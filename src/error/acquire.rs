@@ -6,10 +6,10 @@ use std::{fmt, time::Duration};
 
 use thiserror::Error;
 
-use super::{Reports, WOULD_DEADLOCK};
+use super::{Reports, TogetherError, WOULD_DEADLOCK};
 use crate::{
     config::{TTL, TooLong},
-    protocol::ResourceError,
+    protocol::{Resource, ResourceError},
     text::rounded,
 };
 
@@ -33,10 +33,13 @@ const PAUSE_IN_AN_OUTAGE: Duration = Duration::from_secs(5);
 pub enum AcquireError {
     /// Busy: somebody else holds the resource, or several asked at once and none got a quorum; or another lease of this
     /// process has it, which [`Reports::held_here`] says. Nothing of this attempt stays on the nodes. Wait longer, or try again after [`suggested_pause`](AcquireError::suggested_pause).
-    #[error("{}", Contended { waited, expires_in, nodes })]
+    #[error("{}", Contended { waited, expires_in, resource, nodes })]
     Contended {
         /// How long the caller has waited.
         waited: Duration,
+        /// Of several resources that were asked for at once: the one that is in the way for longest, by most of the nodes
+        /// that say so.
+        resource: Option<Resource>,
         /// When the key of the holder would expire, from now. A lease that is renewed expires later than that, and one
         /// that is released is free earlier: it is no time to rely on. `None` where the holder set no ttl, or nothing
         /// is known.
@@ -108,6 +111,9 @@ pub enum AcquireError {
     /// The name cannot be a resource. Nothing was sent. The field says what is accepted.
     #[error("the resource cannot be locked, and nothing was sent: {0}")]
     Resource(ResourceError),
+    /// Several resources cannot be had at once. Nothing was sent. The field says why.
+    #[error("the resources cannot be locked at once, and nothing was sent: {0}")]
+    Together(TogetherError),
     /// The ttl is out of range, or leaves nothing after drift and minimum validity. Nothing was sent.
     /// Ask for a ttl between `min` and `max` that is longer than the minimum validity.
     #[error("{}; nothing was sent", Ttl { ttl, min_validity, min, max })]
@@ -169,7 +175,7 @@ impl AcquireError {
     /// ```
     pub fn contended(expires_in: impl Into<Option<Duration>>) -> Self {
         let (waited, nodes) = (Duration::ZERO, Reports::default());
-        Self::Contended { waited, expires_in: expires_in.into(), nodes }
+        Self::Contended { waited, expires_in: expires_in.into(), resource: None, nodes }
     }
 
     /// Too few nodes that vote already, for a test of what is made of that. A quorum can vote after `remaining`.
@@ -205,7 +211,9 @@ impl AcquireError {
             Self::NoQuorum { .. } => "no_quorum",
             Self::TooLate { .. } => "too_late",
             Self::Crowded { .. } => "crowded",
-            Self::Resource(_) | Self::Ttl { .. } | Self::HoldTooLong { .. } => "refused",
+            Self::Resource(_) | Self::Together(_) | Self::Ttl { .. } | Self::HoldTooLong { .. } => {
+                "refused"
+            }
             Self::Closed => "closed",
             Self::RuntimeEnded | Self::WouldDeadlock => "not_run",
         }
@@ -242,6 +250,7 @@ impl AcquireError {
             Self::NoQuorum { .. } => PAUSE_IN_AN_OUTAGE,
             Self::Crowded { .. } | Self::TooLate { .. } => SHORTEST_PAUSE,
             Self::Resource(_)
+            | Self::Together(_)
             | Self::Ttl { .. }
             | Self::HoldTooLong { .. }
             | Self::Closed
@@ -275,6 +284,7 @@ impl From<ResourceError> for AcquireError {
 struct Contended<'a> {
     waited: &'a Duration,
     expires_in: &'a Option<Duration>,
+    resource: &'a Option<Resource>,
     nodes: &'a Reports,
 }
 
@@ -282,7 +292,8 @@ impl fmt::Display for Contended<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let waited = rounded(*self.waited);
         if let Some(owner) = self.nodes.held_here() {
-            write!(f, "another lease of this process has the resource, held by `{owner}`")?;
+            let the = if self.resource.is_some() { "the resources" } else { "the resource" };
+            write!(f, "another lease of this process has {the}, held by `{owner}`")?;
             if let Some(left) = self.expires_in {
                 write!(f, " for {:?} unless it is renewed", rounded(*left))?;
             }
@@ -298,11 +309,13 @@ impl fmt::Display for Contended<'_> {
                  was asked; wait longer or try again",
             );
         }
-        f.write_str(if self.holders() > 1 {
-            "the resource is held by somebody else, or several asked for it at once"
-        } else {
-            "the resource is held by somebody else"
-        })?;
+        match self.resource {
+            Some(resource) => write!(f, "the resource `{resource}` is held by somebody else")?,
+            None => f.write_str("the resource is held by somebody else")?,
+        }
+        if self.holders() > 1 {
+            f.write_str(", or several asked for it at once")?;
+        }
         write!(
             f,
             ", and was not free within {waited:?}; nothing of this attempt stays on the nodes; "

@@ -9,6 +9,7 @@ mod close;
 mod connect;
 mod lease;
 mod reports;
+mod together;
 
 pub use self::{
     acquire::AcquireError,
@@ -16,6 +17,7 @@ pub use self::{
     connect::{ConnectError, NodeStates},
     lease::{ExtendError, LeaseLost, NoToken, ReleaseError, RunError},
     reports::{NodeOutcome, NodeReport, Reports},
+    together::TogetherError,
 };
 
 /// What is said wherever a blocking form is called on the thread that has to answer it.

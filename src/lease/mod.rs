@@ -74,9 +74,14 @@ impl Lease {
         &self.held.tenure
     }
 
-    /// What is held: the key on the nodes, with the prefix where one is configured.
+    /// What is held: the key on the nodes, with the prefix where one is configured. Of several, the first in byte order.
     pub fn resource(&self) -> &Resource {
-        self.tenure().resource()
+        self.tenure().target().resource()
+    }
+
+    /// All that is held, in byte order: one resource, but for a lease of [`acquire_all`](crate::Redlock::acquire_all).
+    pub fn resources(&self) -> &[Resource] {
+        self.tenure().target().resources()
     }
 
     /// The value of the key on the nodes, unique to this lease. It is of use in logs, and to find the

@@ -5,7 +5,7 @@ use futures::executor::block_on;
 use super::*;
 use crate::{
     node::{MemoryNode, Node},
-    protocol::{ClientId, Command, Join, LineHint, Mark, Owner, Reply, Stand, Ticket},
+    protocol::{ClientId, Command, Granted, Join, LineHint, Mark, Owner, Reply, Stand, Ticket},
     runtime::ByHand,
 };
 
@@ -71,7 +71,7 @@ fn acquire(node: &MemoryNode, resource: &Resource, owner: Owner) {
     let (resource, mark) = (resource.clone(), Mark::default());
     let ttl = Duration::from_secs(60);
     let acquire = Command::Acquire {
-        resource,
+        target: resource.into(),
         owner,
         ttl,
         hint: None,
@@ -80,11 +80,11 @@ fn acquire(node: &MemoryNode, resource: &Resource, owner: Owner) {
         note: None,
         stand: None,
     };
-    assert_eq!(block_on(node.call(acquire)), Ok(Reply::Granted(None)));
+    assert_eq!(block_on(node.call(acquire)), Ok(Reply::Granted(Granted::DONE)));
 }
 
 fn release(resource: &Resource, owner: Owner) -> Command {
-    Command::Release { resource: resource.clone(), owner, keep: None }
+    Command::Release { target: resource.clone().into(), owner, keep: None }
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_listener_that_panics_or_is_missing_costs_the_release_nothing() {
     }
     let (resource, owner) = (Resource::new("r").unwrap(), Owner::from_random([1; 16]));
     acquire(&node, &resource, owner);
-    assert_eq!(block_on(node.call(release(&resource, owner))), Ok(Reply::Granted(None)));
+    assert_eq!(block_on(node.call(release(&resource, owner))), Ok(Reply::Granted(Granted::DONE)));
     assert_eq!(freed.lock().len(), 1);
 }
 
@@ -150,7 +150,7 @@ fn wait_in_line(node: &MemoryNode, number: u8, owner: Owner) -> Reply {
     let mark = block_on(node.join(Join::look(Duration::ZERO))).unwrap().mark();
     let stand = Some(Stand::with(ClientId::new([number; 8]), Ticket::new(u64::from(number))));
     block_on(node.call(Command::Acquire {
-        resource: Resource::new("r").unwrap(),
+        target: Resource::new("r").unwrap().into(),
         owner,
         ttl: Duration::from_secs(60),
         hint: Some(1),
@@ -168,7 +168,10 @@ fn a_node_in_memory_tells_the_first_in_its_line_and_has_the_second_stand_by() {
     let (two, heard_by_two) = connected(&node, 2);
     let (_one, heard_by_one) = connected(&node, 1);
     let owner = |number| Owner::from_random([number; 16]);
-    assert!(matches!(wait_in_line(&node, 0, owner(0)), Reply::Granted(Some(_))));
+    assert!(matches!(
+        wait_in_line(&node, 0, owner(0)),
+        Reply::Granted(Granted { token: Some(_), .. })
+    ));
     for number in [2, 1] {
         let reply = wait_in_line(&node, number, owner(number));
         let Reply::Denied(denial) = reply else { panic!("{reply:?}") };

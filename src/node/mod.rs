@@ -103,6 +103,14 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
         false
     }
 
+    /// Whether a command may name several resources ([`Target::Set`](crate::protocol::Target::Set)): an acquire then sets all
+    /// of their keys or none, and makes all of their counters the one number that it answers with. Where a node of a handle
+    /// does not, which is the default, [`Redlock::acquire_all`](crate::Redlock::acquire_all) is refused. It is asked once,
+    /// when the handle is built.
+    fn takes_sets(&self) -> bool {
+        false
+    }
+
     /// Whether a command would be sent, without asking the node: the error that it would end with otherwise.
     /// A round that cannot be won is then not begun. By default it would.
     ///

@@ -9,6 +9,7 @@ use super::{
     note::Note,
     owner::Owner,
     resource::Resource,
+    target::Target,
     time::Timestamp,
 };
 
@@ -65,10 +66,10 @@ impl Mark {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Command {
-    /// Set the key of `resource` to `owner` for `ttl`, unless it exists in whatever form.
+    /// Set the keys of `target` to `owner` for `ttl`, unless one of them exists in whatever form.
     Acquire {
-        /// The key.
-        resource: Resource,
+        /// What is to be held: all of its keys.
+        target: Target,
         /// The value.
         owner: Owner,
         /// The lifetime; [`wire_millis`](super::validity::wire_millis) says what goes on the wire.
@@ -88,11 +89,10 @@ pub enum Command {
         /// nobody either. A node that has no line leaves it alone.
         stand: Option<Stand>,
     },
-    /// Raise the counter of `resource` to `token`, if the key's value is `owner` and the counter is not
-    /// above the token.
+    /// Raise the counters of `target` to `token`, if each key's value is `owner` and no counter is above the token.
     Confirm {
-        /// The key.
-        resource: Resource,
+        /// What is to be held: all of its keys.
+        target: Target,
         /// The value that it must have.
         owner: Owner,
         /// The token that a quorum is to agree on.
@@ -100,10 +100,11 @@ pub enum Command {
         /// As in the acquire that it follows, whatever has been learnt of the node since.
         mark: Mark,
     },
-    /// Let the key of `resource` live for `ttl` from now, if its value is `owner`. It is never made anew.
+    /// Let the keys of `target` live for `ttl` from now, where their value is `owner`. None is ever made anew. It is granted
+    /// only where all of them are the owner's.
     Extend {
-        /// The key.
-        resource: Resource,
+        /// What is to be held: all of its keys.
+        target: Target,
         /// The value that it must have.
         owner: Owner,
         /// The lifetime.
@@ -111,11 +112,11 @@ pub enum Command {
         /// Whether only a node that has been admitted may answer, as for every lease with a fencing token.
         fenced: bool,
     },
-    /// Set the key of `resource` to `owner` for `ttl` on a node that has lost it, unless it exists in whatever
-    /// form. It is sent for a lease that is held, and is no vote.
+    /// Set the keys of `target` to `owner` for `ttl` on a node that has lost them; one that exists, in whatever form, is
+    /// left as it is. It is sent for a lease that is held, and is no vote.
     Restore {
-        /// The key.
-        resource: Resource,
+        /// What is to be held: all of its keys.
+        target: Target,
         /// The value.
         owner: Owner,
         /// The lifetime.
@@ -127,10 +128,11 @@ pub enum Command {
         /// As in the acquire that it follows.
         note: Option<Note>,
     },
-    /// Delete the key of `resource` if its value is `owner`; or let it live for `keep` from now, and no longer.
+    /// Delete the keys of `target` whose value is `owner`; or let them live for `keep` from now, and no longer. It is granted
+    /// where that was done to all of them.
     Release {
-        /// The key.
-        resource: Resource,
+        /// What is to be held: all of its keys.
+        target: Target,
         /// The value that it must have.
         owner: Owner,
         /// Where there is one, the key is not deleted: it stands in everybody's way for so long.
@@ -147,16 +149,56 @@ pub enum Command {
     },
 }
 
+impl Command {
+    /// What it is about, but for a place in a line.
+    pub const fn target(&self) -> Option<&Target> {
+        match self {
+            Self::Acquire { target, .. }
+            | Self::Confirm { target, .. }
+            | Self::Extend { target, .. }
+            | Self::Restore { target, .. }
+            | Self::Release { target, .. } => Some(target),
+            Self::Leave { .. } => None,
+        }
+    }
+}
+
 /// What one node answered. Where it gave no usable answer, there is a [`Failure`] in its place.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[allow(clippy::exhaustive_enums, reason = "yes or no; what is unknown is a failure")]
 pub enum Reply {
-    /// The command took effect. An acquire with a hint is answered with the resource's counter; without one, it
-    /// is no vote.
-    Granted(Option<FencingToken>),
+    /// The command took effect.
+    Granted(Granted),
     /// The command certainly had no effect and never will: the key belongs to someone else, or (for
-    /// anything but an acquire) to nobody.
+    /// anything but an acquire) to nobody. Of several keys that are extended, restored or released, at least one does.
     Denied(Denial),
+}
+
+/// What a node says of what it has done.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub struct Granted {
+    /// The counter of what was acquired, or confirmed. An acquire with a hint is answered with it; without one, it is no
+    /// vote.
+    pub token: Option<FencingToken>,
+    /// Which of several slots was taken, where an acquire left the choice to the node.
+    pub slot: Option<u8>,
+}
+
+impl Granted {
+    /// Done, with nothing to tell beside.
+    pub const DONE: Self = Self { token: None, slot: None };
+
+    /// Done, and the counter is at this.
+    pub const fn at(token: FencingToken) -> Self {
+        Self { token: Some(token), ..Self::DONE }
+    }
+}
+
+impl From<Option<FencingToken>> for Granted {
+    fn from(token: Option<FencingToken>) -> Self {
+        Self { token, ..Self::DONE }
+    }
 }
 
 /// A node gave no usable answer. That is no denial: a command that timed out may still be executed later.
@@ -215,12 +257,22 @@ pub struct Denial {
     pub at: Option<u64>,
     /// How many stand in the line before the client that asked, where that one stands there too.
     pub rank: Option<u32>,
+    /// Of several resources that were asked for: which of them this says, by its place in the target. It is the one that is
+    /// in the way for longest.
+    pub which: Option<u8>,
 }
 
 impl Denial {
     /// A denial by `holder` for `remaining`.
     pub const fn new(holder: Option<Box<[u8]>>, remaining: Option<Duration>) -> Self {
-        Self { holder, remaining, gone: false, behind: None, at: None, rank: None }
+        Self { holder, remaining, gone: false, behind: None, at: None, rank: None, which: None }
+    }
+
+    /// The same, of the resource at this place of several that were asked for.
+    #[must_use]
+    pub const fn of(mut self, which: u8) -> Self {
+        self.which = Some(which);
+        self
     }
 
     /// A denial because there is no such key any more.

@@ -50,6 +50,7 @@ mod pace;
 mod queue;
 mod resource;
 mod round;
+mod target;
 mod time;
 mod timers;
 pub mod validity;
@@ -63,7 +64,7 @@ pub use admission::{
     Admission, AdmissionBlock, AdmissionNews, AdmissionPolicy, Ballot, Blame, Floor, Join, Marker,
     NodeClock, Sight, Standing, Visit, VisitStep, VoteBlock,
 };
-pub use command::{Cause, Command, Denial, Failure, Mark, NodeId, Reply};
+pub use command::{Cause, Command, Denial, Failure, Granted, Mark, NodeId, Reply};
 pub use fencing::{FencingToken, InvalidToken, TokenRange};
 pub use footprint::{Footprint, ReleaseOrder, UnconfirmedRelease};
 pub use handover::{
@@ -79,6 +80,7 @@ pub use pace::{Backoff, RttEstimator, UnloadedTrip};
 pub use queue::{Place, Queue, Station};
 pub use resource::{Resource, ResourceError};
 pub use round::{ExtendSpec, Quorum, Round, RoundLoss, RoundSpec, Tally, Verdict};
+pub use target::{ResourceSet, ResourceSetError, Target};
 pub use time::Timestamp;
 pub use timers::{TimerKey, TimerQueue, Wakeup};
 pub use validity::Drift;

@@ -131,7 +131,7 @@ impl Reentrant {
     /// The handle's own first acquire is not over. No node has been asked.
     fn busy_with_itself(&self, waited: Duration) -> AcquireError {
         let nodes = self.redlock.not_asked();
-        AcquireError::Contended { waited, expires_in: None, nodes }
+        AcquireError::Contended { waited, expires_in: None, resource: None, nodes }
     }
 
     fn held(&self) -> MutexGuard<'_, Slots> {

@@ -16,7 +16,7 @@ use std::{fmt::Display, time::Duration};
 
 pub(crate) use self::caller::Caller;
 use crate::protocol::{
-    AdmissionBlock, FencingToken, LossReason, NodeId, Notice, Owner, Resource, RoundLoss,
+    AdmissionBlock, FencingToken, LossReason, NodeId, Notice, Owner, RoundLoss, Target,
 };
 
 /// Tells a subscriber of something: a level, and what its macro in `tracing` takes. A panic of the subscriber stays
@@ -69,7 +69,7 @@ pub(crate) struct NodeShown<'a> {
 pub(crate) struct Held<'a> {
     #[cfg_attr(not(feature = "tracing"), allow(dead_code, reason = "nobody is told"))]
     pub(crate) caller: &'a Caller,
-    pub(crate) resource: &'a Resource,
+    pub(crate) target: &'a Target,
     pub(crate) owner: Owner,
     /// None in classic mode.
     pub(crate) token: Option<FencingToken>,
@@ -86,7 +86,7 @@ impl Held<'_> {
 pub(crate) struct Asked<'a> {
     #[cfg_attr(not(feature = "tracing"), allow(dead_code, reason = "nobody is told"))]
     pub(crate) caller: &'a Caller,
-    pub(crate) resource: &'a Resource,
+    pub(crate) target: &'a Target,
     /// The rounds that were lost before.
     pub(crate) rounds: u32,
     pub(crate) waited: Duration,
@@ -215,25 +215,25 @@ pub(crate) fn quorum_back(votes: usize, needed: usize, times: u64) {
 
 pub(crate) fn acquired(held: Held<'_>, rounds: u32, waited: Duration) {
     metrics::acquired(waited);
-    let Held { resource, owner, .. } = held;
+    let Held { target, owner, .. } = held;
     let token = held.token();
-    event_for!(held.caller, DEBUG, %resource, %owner, token, rounds, ?waited, "acquired");
+    event_for!(held.caller, DEBUG, resource = %target, %owner, token, rounds, ?waited, "acquired");
 }
 
 /// An acquire has ended without a lease. `outcome` is one word for why.
 pub(crate) fn not_acquired(asked: Asked<'_>, outcome: &'static str, error: &dyn Display) {
-    let Asked { resource, rounds, waited, .. } = asked;
+    let Asked { target, rounds, waited, .. } = asked;
     metrics::not_acquired(outcome, waited);
-    event_for!(asked.caller, DEBUG, %resource, outcome, rounds, ?waited, %error, "not acquired");
+    event_for!(asked.caller, DEBUG, resource = %target, outcome, rounds, ?waited, %error, "not acquired");
 }
 
 pub(crate) fn round_lost(asked: Asked<'_>, owner: Owner, loss: RoundLoss, granted: usize) {
     metrics::round_lost(loss);
-    let Asked { resource, rounds, waited, .. } = asked;
+    let Asked { target, rounds, waited, .. } = asked;
     event_for!(
         asked.caller,
         TRACE,
-        %resource,
+        resource = %target,
         %owner,
         ?loss,
         granted,
@@ -254,12 +254,12 @@ pub(crate) fn still_waiting(
     last: &dyn Display,
     times: Option<u64>,
 ) {
-    let Asked { resource, rounds, waited, .. } = asked;
+    let Asked { target, rounds, waited, .. } = asked;
     if times.is_some() {
         event_for!(
             asked.caller,
             INFO,
-            %resource,
+            resource = %target,
             holder,
             ahead,
             elsewhere,
@@ -273,7 +273,7 @@ pub(crate) fn still_waiting(
         event_for!(
             asked.caller,
             DEBUG,
-            %resource,
+            resource = %target,
             holder,
             ahead,
             elsewhere,
@@ -286,42 +286,37 @@ pub(crate) fn still_waiting(
 }
 
 pub(crate) fn released(held: Held<'_>, confirmed: usize) {
-    let Held { resource, owner, .. } = held;
+    let Held { target, owner, .. } = held;
     let token = held.token();
-    event_for!(held.caller, DEBUG, %resource, %owner, token, confirmed, "released");
+    event_for!(held.caller, DEBUG, resource = %target, %owner, token, confirmed, "released");
 }
 
 /// A lease was released, and the next one of this process has begun under its grant.
 pub(crate) fn handed_on(held: Held<'_>) {
-    let Held { resource, owner, .. } = held;
+    let Held { target, owner, .. } = held;
     let token = held.token();
-    event_for!(held.caller, DEBUG, %resource, %owner, token, handed_on = true, "released");
+    event_for!(held.caller, DEBUG, resource = %target, %owner, token, handed_on = true, "released");
 }
 
 /// A lease was released, and its grant is kept for a while for this process.
 pub(crate) fn kept(held: Held<'_>) {
-    let Held { resource, owner, .. } = held;
+    let Held { target, owner, .. } = held;
     let token = held.token();
-    event_for!(held.caller, DEBUG, %resource, %owner, token, kept = true, "released");
+    event_for!(held.caller, DEBUG, resource = %target, %owner, token, kept = true, "released");
 }
 
-pub(crate) fn release_queued(shown: NodeShown<'_>, resource: &Resource, owner: Owner, times: u64) {
+pub(crate) fn release_queued(shown: NodeShown<'_>, target: &Target, owner: Owner, times: u64) {
     let NodeShown { node, address } = shown;
-    event!(WARN, node = node.index(), address, %resource, %owner, times, "release kept for later");
+    event!(WARN, node = node.index(), address, resource = %target, %owner, times, "release kept for later");
 }
 
-pub(crate) fn release_given_up(
-    shown: NodeShown<'_>,
-    resource: &Resource,
-    owner: Owner,
-    times: u64,
-) {
+pub(crate) fn release_given_up(shown: NodeShown<'_>, target: &Target, owner: Owner, times: u64) {
     let NodeShown { node, address } = shown;
     event!(
         WARN,
         node = node.index(),
         address,
-        %resource,
+        resource = %target,
         %owner,
         times,
         "release given up, the key expires"
@@ -333,14 +328,14 @@ pub(crate) fn shutting_down(held: usize) {
 }
 
 pub(crate) fn lease_ending(held: Held<'_>, reason: LossReason) {
-    let Held { resource, owner, .. } = held;
+    let Held { target, owner, .. } = held;
     let token = held.token();
-    event_for!(held.caller, WARN, %resource, %owner, token, %reason, "lease ends soon");
+    event_for!(held.caller, WARN, resource = %target, %owner, token, %reason, "lease ends soon");
 }
 
 pub(crate) fn lease_lost(held: Held<'_>, reason: LossReason) {
     metrics::lease_lost(reason);
-    let Held { resource, owner, .. } = held;
+    let Held { target, owner, .. } = held;
     let token = held.token();
-    event_for!(held.caller, WARN, %resource, %owner, token, %reason, "lease lost");
+    event_for!(held.caller, WARN, resource = %target, %owner, token, %reason, "lease lost");
 }

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     node::{MemoryNode, Node},
-    protocol::{Command, FencingToken, Join, Owner, Quorum, Reply, Resource},
+    protocol::{Command, FencingToken, Granted, Join, Owner, Quorum, Reply, Resource},
     runtime::{Runtime, VirtualTime},
 };
 
@@ -79,7 +79,7 @@ impl Held {
             let Key { resource, owner } = key.clone();
             let (ttl, mark) = (ttl.unwrap_or(TTL), marker.mark());
             match ask(node.call(Command::Acquire {
-                resource,
+                target: resource.into(),
                 owner,
                 ttl,
                 hint,
@@ -88,7 +88,9 @@ impl Held {
                 note: None,
                 stand: None,
             })) {
-                Some(Reply::Granted(Some(token))) => tokens.push((node, mark, token)),
+                Some(Reply::Granted(Granted { token: Some(token), .. })) => {
+                    tokens.push((node, mark, token))
+                }
                 Some(Reply::Denied(_)) => votes.denied += 1,
                 _ => {}
             }
@@ -98,7 +100,7 @@ impl Held {
         for (node, mark, own) in tokens {
             if own < token {
                 let Key { resource, owner } = key.clone();
-                ask(node.call(Command::Confirm { resource, owner, token, mark }));
+                ask(node.call(Command::Confirm { target: resource.into(), owner, token, mark }));
             }
         }
         let (renewed, ended) = oneshot::channel();
@@ -139,7 +141,12 @@ async fn renew(
         }
         let extend = |node: &MemoryNode| {
             let Key { resource, owner } = key.clone();
-            ask(node.call(Command::Extend { resource, owner, ttl: TTL, fenced: true }))
+            ask(node.call(Command::Extend {
+                target: resource.into(),
+                owner,
+                ttl: TTL,
+                fenced: true,
+            }))
         };
         let replies: Vec<_> = nodes.iter().map(extend).collect();
         let granted = replies.iter().filter(|reply| matches!(reply, Some(Reply::Granted(_))));
@@ -151,7 +158,7 @@ async fn renew(
             if matches!(reply, Some(Reply::Denied(denial)) if denial.gone) {
                 let (Key { resource, owner }, until) = (key.clone(), time.now());
                 ask(node.call(Command::Restore {
-                    resource,
+                    target: resource.into(),
                     owner,
                     ttl: TTL,
                     until,
@@ -172,7 +179,7 @@ impl Drop for Held {
     fn drop(&mut self) {
         for node in self.nodes.iter() {
             let Key { resource, owner } = self.key.clone();
-            ask(node.call(Command::Release { resource, owner, keep: None }));
+            ask(node.call(Command::Release { target: resource.into(), owner, keep: None }));
         }
     }
 }

@@ -14,7 +14,7 @@ use quorlock::runtime::Runtime as _;
 use quorlock::{
     Redlock,
     node::{MemoryNode, Node, NodeCall, NodeContext, NodeFuture, NodeSpec, NodeState, NodeStatus},
-    protocol::{Command, FencingToken, Floor, Join, Marker, Owner, Reply, Resource},
+    protocol::{Command, FencingToken, Floor, Granted, Join, Marker, Owner, Reply, Resource},
 };
 use quorlock_harness::SimRuntime;
 
@@ -44,10 +44,10 @@ impl Noting {
     fn grant(&self) -> FencingToken {
         let mark = block_on(self.memory.join(Join::look(Duration::ZERO))).unwrap().mark();
         let (resource, owner) = (Resource::new("r").unwrap(), Owner::from_random([7; 16]));
-        let release = Command::Release { resource: resource.clone(), owner, keep: None };
+        let release = Command::Release { target: resource.clone().into(), owner, keep: None };
         let hint = Some(HINT);
         let acquire = Command::Acquire {
-            resource,
+            target: resource.into(),
             owner,
             ttl: MS,
             hint,
@@ -58,7 +58,7 @@ impl Noting {
         };
         let reply = block_on(self.memory.call(acquire)).unwrap();
         block_on(self.memory.call(release)).unwrap();
-        let Reply::Granted(Some(token)) = reply else { panic!("{reply:?}") };
+        let Reply::Granted(Granted { token: Some(token), .. }) = reply else { panic!("{reply:?}") };
         token
     }
 }

@@ -40,6 +40,8 @@ fn drop_on(fixture: &Fixture, steps: usize, request: Request, what: &str) -> boo
     let request = match request {
         Request::Try => fixture.redlock.try_acquire("r"),
         Request::Wait => fixture.redlock.acquire("r"),
+        Request::TryAll => fixture.redlock.try_acquire_all(SET),
+        Request::WaitForAll => fixture.redlock.acquire_all(SET),
     };
     let mut future = request.into_future();
     assert!(poll(&mut future).is_pending());
@@ -58,7 +60,12 @@ fn drop_on(fixture: &Fixture, steps: usize, request: Request, what: &str) -> boo
 enum Request {
     Try,
     Wait,
+    TryAll,
+    WaitForAll,
 }
+
+/// Where `r` is held by another program, the others are free.
+const SET: [&str; 3] = ["q", "r", "s"];
 
 /// Drops at every step until the caller has its answer, and once after that.
 fn drop_everywhere(request: Request, most: usize) -> usize {
@@ -89,7 +96,27 @@ fn a_waiting_acquire_dropped_at_every_step_leaves_nothing() {
 }
 
 #[test]
+fn a_round_for_several_resources_dropped_at_every_step_leaves_nothing() {
+    let cases = drop_everywhere(Request::TryAll, 200);
+    println!("{cases} cases");
+    assert!(cases > 343 * 5, "{cases}");
+}
+
+#[test]
+fn whoever_waits_for_several_resources_and_leaves_at_any_step_leaves_nothing() {
+    let cases = drop_everywhere(Request::WaitForAll, 200);
+    println!("{cases} cases");
+    assert!(cases > 343 * 5, "{cases}");
+}
+
+#[test]
 fn a_round_whose_counters_differ_dropped_at_every_step_leaves_nothing() {
+    for request in [Request::Try, Request::TryAll] {
+        drop_where_counters_differ(request);
+    }
+}
+
+fn drop_where_counters_differ(request: Request) {
     let mut confirming = 0;
     for (seed, behaviours) in combinations() {
         for steps in 0..200 {
@@ -97,7 +124,7 @@ fn a_round_whose_counters_differ_dropped_at_every_step_leaves_nothing() {
                 (0..).zip(nodes).for_each(|(number, node)| node.count(2 * number));
             });
             let what = format!("{behaviours:?} with other counters, seed {seed}");
-            let answered = drop_on(&fixture, steps, Request::Try, &what);
+            let answered = drop_on(&fixture, steps, request, &what);
             confirming += usize::from(fixture.nodes.iter().any(|node| node.confirms() > 0));
             if answered {
                 break;

@@ -196,9 +196,9 @@ impl ScriptedNode {
         for index in 0..=number {
             let owner = Owner::from_random([index; 16]);
             let (resource, hint) = (resource.clone(), Some(u64::MAX));
-            let release = Command::Release { resource: resource.clone(), owner, keep: None };
+            let release = Command::Release { target: resource.clone().into(), owner, keep: None };
             let acquire = Command::Acquire {
-                resource,
+                target: resource.into(),
                 owner,
                 ttl: 10 * MS,
                 hint,
@@ -356,6 +356,10 @@ impl Node for ScriptedNode {
 
     fn counts_ranges(&self) -> bool {
         self.memory.counts_ranges()
+    }
+
+    fn takes_sets(&self) -> bool {
+        self.memory.takes_sets()
     }
 
     fn status(&self) -> NodeStatus {

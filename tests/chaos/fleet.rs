@@ -21,7 +21,7 @@ use super::{
     record::{Event, History, Record},
     settings,
     wall::WrongWall,
-    worker::{Orders, Worker},
+    worker::{Orders, Wants, Worker},
 };
 
 /// The variable that tells a process its part.
@@ -44,8 +44,8 @@ pub(crate) struct Part {
     /// The longest ttl, or classic mode.
     pub(crate) max_ttl: Option<Duration>,
     pub(crate) careless: bool,
-    /// All want one resource, and let go of it at once; nothing is written to the register.
-    pub(crate) brisk: bool,
+    /// Where all want one resource, and let go of it at once, nothing is written to the register.
+    pub(crate) wants: Wants,
     /// By how many milliseconds its wall clock is ahead.
     pub(crate) wall_ahead: i64,
 }
@@ -53,14 +53,14 @@ pub(crate) struct Part {
 impl Part {
     fn to_text(&self, number: usize) -> String {
         let (ttl, max_ttl) = (self.ttl.as_millis(), self.max_ttl.map_or(0, |max| max.as_millis()));
-        let Self { register, careless, brisk, wall_ahead, .. } = self;
+        let Self { register, careless, wants, wall_ahead, .. } = self;
         let nodes = self.nodes.join(",");
-        format!("{number} {ttl} {max_ttl} {careless} {brisk} {wall_ahead} {register} {nodes}")
+        format!("{number} {ttl} {max_ttl} {careless} {wants:?} {wall_ahead} {register} {nodes}")
     }
 
     fn from_text(text: &str) -> (usize, Self) {
         let words: Vec<&str> = text.split(' ').collect();
-        let [number, ttl, max_ttl, careless, brisk, wall_ahead, register, nodes] = words[..] else {
+        let [number, ttl, max_ttl, careless, wants, wall_ahead, register, nodes] = words[..] else {
             panic!("no part: {text}")
         };
         let millis = |word: &str| Duration::from_millis(word.parse().unwrap());
@@ -70,7 +70,7 @@ impl Part {
             ttl: millis(ttl),
             max_ttl: Some(millis(max_ttl)).filter(|max_ttl| !max_ttl.is_zero()),
             careless: careless.parse().unwrap(),
-            brisk: brisk.parse().unwrap(),
+            wants: Wants::from_text(wants),
             wall_ahead: wall_ahead.parse().unwrap(),
         };
         (number.parse().unwrap(), part)
@@ -95,9 +95,9 @@ impl Part {
                 number: number * WORKERS + thread,
                 orders: Orders {
                     ttl: self.ttl,
-                    register: Some(self.register.clone()).filter(|_| !self.brisk),
+                    register: Some(self.register.clone()).filter(|_| self.wants != Wants::Brisk),
                     careless: self.careless,
-                    brisk: self.brisk,
+                    wants: self.wants,
                 },
                 client: client.clone(),
                 // The runner may have begun a line.
@@ -106,7 +106,7 @@ impl Part {
             };
             std::thread::spawn(move || worker.work())
         };
-        let threads = if self.brisk { BRISK_THREADS } else { THREADS };
+        let threads = if self.wants == Wants::Brisk { BRISK_THREADS } else { THREADS };
         let threads: Vec<_> = (0..threads).map(spawn).collect();
         std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
         stop.store(true, Ordering::Relaxed);
@@ -249,7 +249,8 @@ pub(crate) fn parts(
     max_ttl: Option<Duration>,
 ) -> Vec<Part> {
     let (nodes, register) = (nodes.to_vec(), register.url());
-    let part = Part { nodes, register, ttl, max_ttl, careless: false, brisk: false, wall_ahead: 0 };
+    let part =
+        Part { nodes, register, ttl, max_ttl, careless: false, wants: Wants::One, wall_ahead: 0 };
     vec![part; processes]
 }
 
@@ -265,11 +266,11 @@ mod tests {
             ttl: Duration::from_millis(500),
             max_ttl: Some(SECOND),
             careless: true,
-            brisk: true,
+            wants: Wants::Brisk,
             wall_ahead: -20_000,
         };
         assert_eq!(Part::from_text(&part.to_text(4)), (4, part.clone()));
-        let classic = Part { max_ttl: None, brisk: false, ..part };
+        let classic = Part { max_ttl: None, wants: Wants::Sets, ..part };
         assert_eq!(Part::from_text(&classic.to_text(0)), (0, classic));
     }
 }

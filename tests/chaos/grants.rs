@@ -15,6 +15,7 @@ use super::{
     Defer, MAX_TTL, MS, QUARANTINE, RESOURCE, SECOND, SHORT_TTL, checker,
     faults::{Fault, Scene, random},
     fleet::{self, Fleet},
+    worker::Wants,
 };
 
 const PROCESSES: usize = 8;
@@ -30,7 +31,7 @@ fn many_grants_have_rising_tokens_and_one_holder_whoever_is_killed() {
     let wanted: usize = text.map_or(40_000, |text| text.parse().expect("a number of grants"));
     let (cluster, unused) = (Cluster::start(NODES), Server::start());
     let mut parts = fleet::parts(PROCESSES, &cluster.urls(), &unused, SHORT_TTL, Some(MAX_TTL));
-    parts.iter_mut().for_each(|part| part.brisk = true);
+    parts.iter_mut().for_each(|part| part.wants = Wants::Brisk);
     // Counters go on from wall clocks, and must not rest on them.
     (parts[0].wall_ahead, parts[1].wall_ahead) = (20_000, -20_000);
     let observer = parts[2].builder().blocking_connect().unwrap();

@@ -13,6 +13,7 @@ use super::{
     record::{Count, History},
     run_time,
     verdict::Verdict,
+    worker::Wants,
 };
 
 /// Processes of clients.
@@ -30,6 +31,7 @@ struct Mode {
     time: Duration,
     /// Whether each kind has a turn however long that takes.
     each_kind: bool,
+    wants: Wants,
 }
 
 /// Rages against one cluster, and judges what came of it.
@@ -45,7 +47,7 @@ fn chaos(test: &'static str, mode: &Mode) {
     all_ready(&observer);
     for (process, part) in parts.iter_mut().enumerate() {
         part.nodes = links.urls(process).unwrap_or_else(|| cluster.urls());
-        part.wall_ahead = WALLS_AHEAD[process];
+        (part.wall_ahead, part.wants) = (WALLS_AHEAD[process], mode.wants);
     }
     let fleet = Fleet::start(test, &parts);
     eventually("the work has begun", 20 * SECOND, || fleet.record().granted() > 20);
@@ -111,6 +113,7 @@ fn any_fault_of_a_minority_of_five_leaves_one_holder_and_rising_tokens() {
         kinds: faults::chosen(&Fault::ALL),
         time: run_time(8),
         each_kind: true,
+        wants: Wants::One,
     };
     chaos(test, &mode);
 }
@@ -126,6 +129,23 @@ fn any_fault_of_one_of_three_leaves_one_holder_and_rising_tokens() {
         kinds: faults::chosen(&Fault::ALL),
         time: run_time(3),
         each_kind: false,
+        wants: Wants::One,
+    };
+    chaos(test, &mode);
+}
+
+/// Sets that overlap, in any order, beside leases on one resource of them. The checker looks at each resource by itself.
+#[test]
+fn any_fault_of_one_of_three_leaves_one_holder_of_each_of_several_resources() {
+    let test = "minority::any_fault_of_one_of_three_leaves_one_holder_of_each_of_several_resources";
+    let mode = Mode {
+        nodes: 3,
+        ttl: SHORT_TTL,
+        max_ttl: Some(MAX_TTL),
+        kinds: faults::chosen(&Fault::ALL),
+        time: run_time(6),
+        each_kind: false,
+        wants: Wants::Sets,
     };
     chaos(test, &mode);
 }
@@ -140,6 +160,7 @@ fn plain_redlock_has_one_holder_where_nodes_that_forget_stay_away() {
         kinds: faults::chosen(&Fault::classic()),
         time: run_time(3),
         each_kind: false,
+        wants: Wants::One,
     };
     chaos(test, &mode);
 }

@@ -12,7 +12,7 @@ use super::{
     record::History,
     settings,
     verdict::Verdict,
-    worker::Workload,
+    worker::{Wants, Workload},
 };
 
 const WORKERS: usize = 8;
@@ -66,13 +66,14 @@ fn two_holders_at_once_are_found_where_nodes_that_forgot_vote_at_once() {
 
 /// The workers of the first process look at no clock and write past the fence. The process is stopped past the ttl
 /// of what it holds, over and over, so that it goes on as if nothing had happened while somebody else holds the lock.
-fn stopped_workers(test: &'static str, careless: bool) -> Option<(History, Verdict)> {
+fn stopped_workers(test: &'static str, careless: bool, wants: Wants) -> Option<(History, Verdict)> {
     if fleet::played_a_part() {
         return None;
     }
     let (cluster, register) = (Cluster::start(3), Server::start());
     let mut parts = fleet::parts(3, &cluster.urls(), &register, SHORT_TTL, Some(MAX_TTL));
     parts[0].careless = careless;
+    parts.iter_mut().for_each(|part| part.wants = wants);
     let observer = parts[0].builder().blocking_connect().unwrap();
     all_ready(&observer);
     let fleet = Fleet::start(test, &parts);
@@ -100,7 +101,20 @@ fn stopped_workers(test: &'static str, careless: bool) -> Option<(History, Verdi
 #[test]
 fn workers_that_go_on_after_they_were_stopped_are_found() {
     let test = "planted::workers_that_go_on_after_they_were_stopped_are_found";
-    let Some((_, verdict)) = stopped_workers(test, true) else { return };
+    let Some((_, verdict)) = stopped_workers(test, true, Wants::One) else { return };
+    careless_workers_are_found(&verdict);
+}
+
+/// The same of those who hold several resources at once.
+#[test]
+fn workers_that_go_on_with_a_set_after_they_were_stopped_are_found() {
+    let test = "planted::workers_that_go_on_with_a_set_after_they_were_stopped_are_found";
+    let Some((_, verdict)) = stopped_workers(test, true, Wants::Sets) else { return };
+    careless_workers_are_found(&verdict);
+}
+
+#[track_caller]
+fn careless_workers_are_found(verdict: &Verdict) {
     assert!(!verdict.overlaps.is_empty(), "it held what was somebody else's");
     assert!(!verdict.stale.is_empty(), "it wrote behind somebody else");
     assert!(!verdict.falls.is_empty(), "and the register has it so");
@@ -115,7 +129,7 @@ fn workers_that_go_on_after_they_were_stopped_are_found() {
 #[test]
 fn workers_that_were_stopped_are_refused_and_know_that_they_lost() {
     let test = "planted::workers_that_were_stopped_are_refused_and_know_that_they_lost";
-    let Some((history, verdict)) = stopped_workers(test, false) else { return };
+    let Some((history, verdict)) = stopped_workers(test, false, Wants::One) else { return };
     verdict.assert_clean(&Strikes::default());
     assert!(history.refused_late() > 0, "nobody was late: {history}");
 }

@@ -57,7 +57,7 @@ pub(crate) struct History {
     /// The worker that was granted a lease last.
     pub(crate) latest: Option<usize>,
     /// What each worker holds.
-    held_now: BTreeMap<usize, Held>,
+    held_now: BTreeMap<(usize, usize), Held>,
     counts: BTreeMap<Count, usize>,
 }
 
@@ -67,10 +67,10 @@ impl History {
             Event::Granted(held) => {
                 self.granted += 1;
                 self.latest = Some(held.worker);
-                self.held_now.insert(held.worker, held);
+                self.held_now.insert((held.worker, held.resource), held);
             }
             Event::Held(held) => {
-                self.held_now.remove(&held.worker);
+                self.held_now.remove(&(held.worker, held.resource));
                 self.leases.push(held);
             }
             Event::Effect(effect) => self.effects.push(effect),
@@ -80,7 +80,8 @@ impl History {
 
     /// These workers have been killed: what they held they have not released, and keep until it ends.
     pub(crate) fn killed(&mut self, workers: Range<usize>) {
-        let killed: Vec<usize> = self.held_now.range(workers).map(|(worker, _)| *worker).collect();
+        let of = (workers.start, 0)..(workers.end, 0);
+        let killed: Vec<(usize, usize)> = self.held_now.range(of).map(|(key, _)| *key).collect();
         self.leases.extend(killed.iter().filter_map(|worker| self.held_now.remove(worker)));
     }
 

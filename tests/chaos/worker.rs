@@ -36,9 +36,47 @@ pub(crate) struct Orders {
     pub(crate) register: Option<String>,
     /// The planted bug: it looks at no clock, and its writes are not compared.
     pub(crate) careless: bool,
-    /// It wants the one resource alone, waits for it in line, and lets go of it at once.
-    pub(crate) brisk: bool,
+    pub(crate) wants: Wants,
 }
+
+/// What workers want.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Wants {
+    /// Most of them the same resource.
+    One,
+    /// All of them the one resource: they wait for it in line, and let go of it at once.
+    Brisk,
+    /// One, two or three at once of the same few.
+    Sets,
+}
+
+impl Wants {
+    const ALL: [Self; 3] = [Self::One, Self::Brisk, Self::Sets];
+
+    pub(crate) fn from_text(text: &str) -> Self {
+        Self::ALL.into_iter().find(|wants| format!("{wants:?}") == text).expect("what it wants")
+    }
+
+    /// The resources of the next lease.
+    fn next(self) -> Vec<usize> {
+        match self {
+            Self::Brisk => vec![0],
+            // Most want the same; the others are left alone for seconds, while nodes forget one after the other.
+            Self::One if rand::random_ratio(1, 5) => vec![rand::random_range(1..=IDLE)],
+            Self::One => vec![0],
+            Self::Sets => {
+                // In whatever order.
+                let mut all: Vec<usize> = (0..FEW).collect();
+                (0..FEW).for_each(|at| all.swap(at, rand::random_range(0..FEW)));
+                all.truncate(rand::random_range(1..=3));
+                all
+            }
+        }
+    }
+}
+
+/// From so many resources sets are made.
+const FEW: usize = 4;
 
 pub(crate) struct Worker<W> {
     pub(crate) number: usize,
@@ -53,22 +91,24 @@ impl<W: Fn(Event)> Worker<W> {
     pub(crate) fn work(&self) {
         let mut register = self.orders.register.as_deref().map(Register::open);
         while !self.stop.load(Ordering::Relaxed) {
-            // Most want the same; the others are left alone for seconds, while nodes forget one after the other.
-            let other = !self.orders.brisk && rand::random_ratio(1, 5);
-            let resource = if other { rand::random_range(1..=IDLE) } else { 0 };
+            let resources = self.orders.wants.next();
             let asked = now();
             // Half of the leases are renewed, where they are held for that long.
             // Some are not ready to wait for as long as a quarantine lasts.
-            let patient = self.orders.brisk || rand::random_ratio(3, 4);
+            let patient = self.orders.wants == Wants::Brisk || rand::random_ratio(3, 4);
             let wait = if patient { 2 * SECOND } else { 100 * MS };
-            let request = self.client.acquire(name(resource)).wait(wait);
+            let request = match *resources {
+                [one] => self.client.acquire(name(one)),
+                _ => self.client.acquire_all(resources.iter().map(|one| name(*one))),
+            };
+            let request = request.wait(wait);
             let request = if rand::random() {
                 request.without_renewal()
             } else {
                 request.max_hold(2 * self.orders.ttl)
             };
             match request.blocking() {
-                Ok(lease) => self.hold(resource, asked, lease, register.as_mut()),
+                Ok(lease) => self.hold(&resources, asked, lease, register.as_mut()),
                 Err(AcquireError::Contended { .. }) => self.count(Count::Contended),
                 // Whoever goes on after a stop finds what it had begun too late.
                 Err(
@@ -89,7 +129,7 @@ impl<W: Fn(Event)> Worker<W> {
     /// Holds a lease for a while and ends it in one of several ways.
     fn hold(
         &self,
-        resource: usize,
+        resources: &[usize],
         asked: Duration,
         lease: Lease,
         mut register: Option<&mut Register>,
@@ -99,11 +139,14 @@ impl<W: Fn(Event)> Worker<W> {
         let mut until = start + lease.validity();
         let token = lease.token().ok().map(FencingToken::get);
         let (owner, worker) = (lease.owner().to_string(), self.number);
-        let mut held = Held { owner, worker, resource, token, asked, start, end: until };
-        (self.write_down)(Event::Granted(held.clone()));
+        let held = |resource: &usize, end: Duration| {
+            let (owner, resource) = (owner.clone(), *resource);
+            Held { owner, worker, resource, token, asked, start, end }
+        };
+        resources.iter().for_each(|one| (self.write_down)(Event::Granted(held(one, until))));
         let dice = rand::random::<u8>();
         let pause = match dice {
-            _ if self.orders.brisk => MS / 10,
+            _ if self.orders.wants == Wants::Brisk => MS / 10,
             // Now and then it outlives its ttl, as a holder that hangs would, or one that is renewed.
             0..4 => self.orders.ttl + 50 * MS,
             4..32 => 30 * MS,
@@ -125,14 +168,18 @@ impl<W: Fn(Event)> Worker<W> {
             let left = work_ends.saturating_sub(now());
             std::thread::sleep(left.min(20 * MS));
             if let (Some(register), Some(token)) = (register.as_deref_mut(), token) {
-                let before = now();
-                let accepted = register.write(resource, token, !self.orders.careless);
-                let after = now();
-                let held = lease.check().is_ok();
-                let effect = Effect { worker, resource, token, before, after, accepted, held };
-                (self.write_down)(Event::Effect(effect));
-                if !accepted {
-                    lost |= !held;
+                let mut all_accepted = true;
+                for resource in resources.iter().copied() {
+                    let before = now();
+                    let accepted = register.write(resource, token, !self.orders.careless);
+                    let after = now();
+                    let held = lease.check().is_ok();
+                    let effect = Effect { worker, resource, token, before, after, accepted, held };
+                    (self.write_down)(Event::Effect(effect));
+                    all_accepted &= accepted;
+                    lost |= !accepted && !held;
+                }
+                if !all_accepted {
                     break;
                 }
             }
@@ -140,12 +187,12 @@ impl<W: Fn(Event)> Worker<W> {
                 break;
             }
         }
-        held.end = if self.orders.careless { now() } else { now().min(until) };
+        let end = if self.orders.careless { now() } else { now().min(until) };
         if lost {
             self.count(Count::Lost);
         }
         // Before the release: of one that is killed it must be known whether it can have released.
-        (self.write_down)(Event::Held(held));
+        resources.iter().for_each(|one| (self.write_down)(Event::Held(held(one, end))));
         match dice % 4 {
             0 => drop(lease),
             1 => drop(lease.release()),
@@ -175,7 +222,7 @@ impl Workload {
             let record = record.clone();
             let worker = Worker {
                 number,
-                orders: Orders { ttl, register: None, careless: false, brisk: false },
+                orders: Orders { ttl, register: None, careless: false, wants: Wants::One },
                 client: clients[number % clients.len()].clone(),
                 write_down: move |event| record.lock().take(event),
                 stop: Arc::clone(&stop),

@@ -90,6 +90,10 @@ impl Node for Far {
         self.memory.counts_ranges()
     }
 
+    fn takes_sets(&self) -> bool {
+        self.memory.takes_sets()
+    }
+
     fn status(&self) -> NodeStatus {
         self.memory.status()
     }

@@ -292,6 +292,10 @@ impl Node for OddNode {
         self.memory.counts_ranges()
     }
 
+    fn takes_sets(&self) -> bool {
+        self.memory.takes_sets()
+    }
+
     fn status(&self) -> NodeStatus {
         NodeStatus::new(Arc::from(format!("odd:{}", self.index)), NodeState::Ready)
     }

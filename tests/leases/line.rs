@@ -55,7 +55,7 @@ fn foreign(world: &Fixture, holds: bool) {
 
 fn contended(answer: Result<Lease, AcquireError>) -> (Duration, Option<Duration>, usize, bool) {
     match answer {
-        Err(AcquireError::Contended { waited, expires_in, nodes }) => {
+        Err(AcquireError::Contended { waited, expires_in, nodes, .. }) => {
             (waited, expires_in, nodes.denials().count(), nodes.held_here().is_some())
         }
         other => panic!("{other:?}"),

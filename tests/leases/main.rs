@@ -26,4 +26,5 @@ mod ranges;
 mod refused_tasks;
 mod shutdown;
 mod times;
+mod together;
 mod wakers;

@@ -136,6 +136,10 @@ impl Node for Panicky {
         self.memory.counts_ranges()
     }
 
+    fn takes_sets(&self) -> bool {
+        self.memory.takes_sets()
+    }
+
     fn status(&self) -> NodeStatus {
         assert_eq!(self.fires(Verb::Status), None, "scripted");
         self.memory.status()

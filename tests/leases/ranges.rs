@@ -12,7 +12,7 @@ use std::{
 };
 
 use quorlock::{
-    Redlock,
+    AcquireError, Redlock, TogetherError,
     node::{MemoryNode, Node, NodeCall, NodeContext, NodeFuture, NodeSpec, NodeStatus},
     protocol::{Command, Floor, Join, Marker},
 };
@@ -111,4 +111,19 @@ fn several_tokens_are_asked_for_where_all_nodes_count_them_and_one_where_any_doe
         let falls = tokens.windows(2).find(|pair| pair[0] >= pair[1]);
         assert_eq!(falls, None, "{counts:?}: whoever is later has the larger one");
     }
+}
+
+#[test]
+fn several_resources_at_once_are_refused_where_a_node_takes_one_at_a_time() {
+    let sound = || NodeSpec::new(Arc::new(MemoryNode::new()));
+    let most = Arc::new(AtomicU64::new(0));
+    let odd = Asked { memory: MemoryNode::new(), counts: Counts::Ranges, most: Arc::clone(&most) };
+    let redlock =
+        Redlock::blocking_connect([sound(), NodeSpec::new(Arc::new(odd)), sound()]).unwrap();
+    let refused = redlock.acquire_all(["a", "b"]).blocking().unwrap_err();
+    let AcquireError::Together(TogetherError::OneAtATime { node, .. }) = refused else {
+        panic!("{refused}")
+    };
+    assert_eq!((node.index(), most.load(Ordering::Relaxed)), (1, 0), "nothing was sent");
+    drop(redlock.acquire_all(["a", "a"]).blocking().unwrap());
 }

@@ -114,7 +114,12 @@ impl World {
 
     pub(super) fn release(&mut self, who: Who, node: usize, owner: Owner) {
         let resource = Resource::new("r").unwrap();
-        self.send_one(who, node, owner, Command::Release { resource, owner, keep: None });
+        self.send_one(
+            who,
+            node,
+            owner,
+            Command::Release { target: resource.into(), owner, keep: None },
+        );
     }
 
     pub(super) fn connected(&mut self, who: Who, node: usize, life: u64) {

@@ -5,8 +5,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use quorlock::protocol::{
-    ClientId, Command, Denial, FencingToken, LineHint, LineNews, NodeLine, Owner, Reply, Stand,
-    Timestamp,
+    ClientId, Command, Denial, FencingToken, Granted, LineHint, LineNews, NodeLine, Owner, Reply,
+    Stand, Timestamp,
 };
 use rand::{Rng, rngs::StdRng, seq::IteratorRandom};
 
@@ -91,7 +91,7 @@ impl Node {
                 let ours = self.key.is_some_and(|(holder, _)| holder == *owner);
                 if ours && self.counter <= token.get() {
                     self.counter = token.get();
-                    Reply::Granted(Some(*token))
+                    Reply::Granted(Granted::at(*token))
                 } else {
                     Reply::Denied(Denial::default())
                 }
@@ -102,14 +102,14 @@ impl Node {
                     if self.has_line {
                         self.line.release(now, &mut news);
                     }
-                    Reply::Granted(None)
+                    Reply::Granted(Granted::DONE)
                 }
                 Some(_) => Reply::Denied(Denial::default()),
                 None => Reply::Denied(Denial::gone()),
             },
             Command::Leave { client, ticket, .. } => {
                 self.line.leave(*client, *ticket, self.key.is_none(), now, &mut news);
-                Reply::Granted(None)
+                Reply::Granted(Granted::DONE)
             }
             other => panic!("nobody sends {other:?}"),
         };
@@ -188,6 +188,6 @@ impl Node {
     ) -> Reply {
         self.counter = hint.max(self.counter + count);
         self.key = Some((owner, now.saturating_add(ttl)));
-        Reply::Granted(Some(FencingToken::new(self.counter)))
+        Reply::Granted(Granted::at(FencingToken::new(self.counter)))
     }
 }

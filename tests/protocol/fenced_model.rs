@@ -31,7 +31,7 @@ const SAYINGS: [Said; 6] = [
 impl Said {
     fn reply(self) -> Answered {
         match self {
-            Self::Granted(counter) => Ok(Reply::Granted(counter.map(FencingToken::new))),
+            Self::Granted(counter) => Ok(Reply::Granted(counter.map(FencingToken::new).into())),
             Self::Denied => denied(),
             Self::Unknown => UNKNOWN,
             Self::NotSent => NOT_SENT,

@@ -9,7 +9,8 @@
 use std::collections::VecDeque;
 
 use quorlock::protocol::{
-    Admission, AdmissionPolicy, FencingToken, Floor, Join, Marker, Sight, Verdict, Visit, VisitStep,
+    Admission, AdmissionPolicy, FencingToken, Floor, Granted, Join, Marker, Sight, Verdict, Visit,
+    VisitStep,
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
@@ -62,7 +63,7 @@ impl Server {
                 self.counter = Some(counter);
                 let unmarked = if flaw == Flaw::MarksTheFirst { count - 1 } else { 0 };
                 self.high = self.high.max(counter - unmarked);
-                Ok(Reply::Granted(Some(FencingToken::new(counter))))
+                Ok(Reply::Granted(Granted::at(FencingToken::new(counter))))
             }
             Command::Confirm { mark, .. } if !knows(mark) && flaw != Flaw::ConfirmsOutdated => {
                 NOT_SENT
@@ -73,11 +74,11 @@ impl Server {
             {
                 self.counter = Some(token.get());
                 self.high = self.high.max(token.get());
-                Ok(Reply::Granted(Some(token)))
+                Ok(Reply::Granted(Granted::at(token)))
             }
             Command::Release { owner, .. } if self.holder == Some(owner) => {
                 self.holder = None;
-                Ok(Reply::Granted(None))
+                Ok(Reply::Granted(Granted::DONE))
             }
             _ => Ok(Reply::Denied(Denial::default())),
         }

@@ -40,13 +40,14 @@ mod round_facts;
 mod round_release;
 mod round_token;
 mod schedules;
+mod together;
 mod validity;
 
 use std::time::Duration;
 
 use quorlock::protocol::{
-    Command, Denial, Failure, FencingToken, Mark, NodeId, Owner, Quorum, Reply, Resource, Round,
-    RoundSpec, Tally, Timestamp,
+    Command, Denial, Failure, FencingToken, Granted, Mark, NodeId, Owner, Quorum, Reply, Resource,
+    Round, RoundSpec, Tally, Timestamp,
 };
 
 /// The lifetime that these tests ask for: with the default drift, 9898 ms of it are validity.
@@ -55,7 +56,7 @@ const TTL: Duration = Duration::from_secs(10);
 /// What a node says in place of a vote, or as one.
 type Answered = Result<Reply, Failure>;
 
-const GRANTED: Answered = Ok(Reply::Granted(None));
+const GRANTED: Answered = Ok(Reply::Granted(Granted::DONE));
 const UNKNOWN: Answered = Err(Failure::TIMED_OUT);
 const NOT_SENT: Answered = Err(Failure::NOT_SENT);
 
@@ -119,7 +120,7 @@ fn drain(round: &mut impl Commands) -> Vec<(NodeId, Command)> {
 
 fn acquires(nodes: impl IntoIterator<Item = usize>) -> Vec<(NodeId, Command)> {
     let command = Command::Acquire {
-        resource: resource(),
+        target: resource().into(),
         owner: owner(),
         ttl: TTL,
         hint: None,
@@ -132,7 +133,7 @@ fn acquires(nodes: impl IntoIterator<Item = usize>) -> Vec<(NodeId, Command)> {
 }
 
 fn releases(nodes: impl IntoIterator<Item = usize>) -> Vec<(NodeId, Command)> {
-    let command = Command::Release { resource: resource(), owner: owner(), keep: None };
+    let command = Command::Release { target: resource().into(), owner: owner(), keep: None };
     nodes.into_iter().map(|index| (node(index), command.clone())).collect()
 }
 

@@ -147,8 +147,8 @@ impl Pair {
             .take(input, in_time)
             .into_iter()
             .map(|index| {
-                let (resource, owner) = (spec.resource.clone(), spec.owner);
-                (node(index), Command::Release { resource, owner, keep: None })
+                let (target, owner) = (spec.target.clone(), spec.owner);
+                (node(index), Command::Release { target, owner, keep: None })
             })
             .collect();
 

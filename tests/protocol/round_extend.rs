@@ -2,7 +2,7 @@
 //!
 //! Goal: the quorum is of all configured nodes, whatever was won, and a failed extension takes nothing away.
 
-use quorlock::protocol::{ExtendSpec, FencingToken, RoundLoss, Verdict};
+use quorlock::protocol::{ExtendSpec, FencingToken, Granted, RoundLoss, Verdict};
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn extend(nodes: usize) -> Tally {
     spec.fenced = true;
     let mut round = Tally::extend(Quorum::of(nodes), spec, start());
     let (resource, owner) = (resource(), owner());
-    let command = Command::Extend { resource, owner, ttl: TTL, fenced: true };
+    let command = Command::Extend { target: resource.into(), owner, ttl: TTL, fenced: true };
     let asked: Vec<_> = (0..nodes).map(|index| (node(index), command.clone())).collect();
     assert_eq!(drain(&mut round), asked, "every node, each once");
     round
@@ -88,8 +88,8 @@ fn counters_in_the_answers_ask_nobody_to_confirm() {
     let round = after(
         3,
         &[
-            Ok(Reply::Granted(Some(FencingToken::new(7)))),
-            Ok(Reply::Granted(Some(FencingToken::new(9)))),
+            Ok(Reply::Granted(Granted::at(FencingToken::new(7)))),
+            Ok(Reply::Granted(Granted::at(FencingToken::new(9)))),
         ],
     );
     assert_eq!(round.verdict(), Verdict::Won);

@@ -6,7 +6,7 @@
 //! failed, where the reports went on saying that it had granted.
 
 use proptest::{collection::vec, option, prelude::*, sample::Index};
-use quorlock::protocol::{Cause, FencingToken, Quorum, RoundLoss, Verdict};
+use quorlock::protocol::{Cause, FencingToken, Granted, Quorum, RoundLoss, Verdict};
 
 use super::*;
 
@@ -179,7 +179,7 @@ fn failure(sent: impl Strategy<Value = bool>) -> impl Strategy<Value = Failure> 
 fn answer() -> impl Strategy<Value = Answered> {
     let remaining = option::of((0..5u32).prop_map(|millis| millis * MS));
     prop_oneof![
-        2 => (1..4u64).prop_map(|counter| Ok(Reply::Granted(Some(FencingToken::new(counter))))),
+        2 => (1..4u64).prop_map(|counter| Ok(Reply::Granted(Granted::at(FencingToken::new(counter))))),
         2 => remaining.prop_map(|remaining| Ok(Reply::Denied(Denial::new(None, remaining)))),
         3 => failure(any::<bool>()).prop_map(Err),
     ]
@@ -329,7 +329,7 @@ fn nodes_that_could_not_be_asked_count_also_behind_the_one_that_settled_it() {
 
 #[test]
 fn a_node_that_does_not_confirm_in_time_has_failed() {
-    let counter = |counter| Ok(Reply::Granted(Some(FencingToken::new(counter))));
+    let counter = |counter| Ok(Reply::Granted(Granted::at(FencingToken::new(counter))));
     let mut attempt = Attempt::begin(3, Some(1), &[]);
     attempt.answer(0, counter(5));
     attempt.answer(1, counter(3));

@@ -4,7 +4,7 @@
 //! counter or by confirming it, and only a quorum of votes wins. Method: command lists, as in
 //! `round_acquire.rs`.
 
-use quorlock::protocol::{FencingToken, RoundLoss, TokenRange, Verdict};
+use quorlock::protocol::{FencingToken, Granted, RoundLoss, TokenRange, Verdict};
 
 use super::*;
 
@@ -13,12 +13,12 @@ fn token(number: u64) -> FencingToken {
 }
 
 fn granted(counter: u64) -> Answered {
-    Ok(Reply::Granted(Some(token(counter))))
+    Ok(Reply::Granted(Granted::at(token(counter))))
 }
 
 fn confirms(nodes: impl IntoIterator<Item = usize>, number: u64) -> Vec<(NodeId, Command)> {
     let (resource, owner, token) = (resource(), owner(), token(number));
-    let command = Command::Confirm { resource, owner, token, mark: Mark::default() };
+    let command = Command::Confirm { target: resource.into(), owner, token, mark: Mark::default() };
     nodes.into_iter().map(|index| (node(index), command.clone())).collect()
 }
 
@@ -29,7 +29,7 @@ fn fenced(nodes: usize) -> Round {
     let mut round = Round::acquire(Quorum::of(nodes), spec, start());
     let (resource, owner) = (resource(), owner());
     let command = Command::Acquire {
-        resource,
+        target: resource.into(),
         owner,
         ttl: TTL,
         hint: Some(10),
@@ -190,18 +190,20 @@ fn a_grant_without_a_counter_is_no_vote_for_a_token() {
     let mut round = fenced(5);
     for index in 0..3 {
         assert_eq!(state(&round), OPEN);
-        round.handle_reply(node(index), Ok(Reply::Granted(None)), at(1));
+        round.handle_reply(node(index), Ok(Reply::Granted(Granted::DONE)), at(1));
     }
     assert_eq!(state(&round), CONTENDED);
     assert_eq!(drain(&mut round), releases(0..5));
 
     // One of them among others, before the token is chosen and after.
     let mut round = fenced(5);
-    for (index, reply) in [(0, Ok(Reply::Granted(None))), (1, granted(10)), (2, granted(10))] {
+    for (index, reply) in
+        [(0, Ok(Reply::Granted(Granted::DONE))), (1, granted(10)), (2, granted(10))]
+    {
         round.handle_reply(node(index), reply, at(1));
     }
     assert_eq!((drain(&mut round), state(&round)), (vec![], OPEN), "two votes are no quorum");
-    round.handle_reply(node(3), Ok(Reply::Granted(None)), at(1));
+    round.handle_reply(node(3), Ok(Reply::Granted(Granted::DONE)), at(1));
     assert_eq!(state(&round), OPEN);
     round.handle_reply(node(4), granted(10), at(1));
     assert_eq!(state(&round), (Verdict::Won, None, Some(10)));

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use quorlock::protocol::{FencingToken, Verdict};
+use quorlock::protocol::{FencingToken, Granted, Verdict};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::*;
@@ -40,25 +40,25 @@ impl Server {
             Command::Acquire { owner, hint: Some(hint), .. } if self.holder.is_none() => {
                 self.holder = Some(owner);
                 self.counter = hint.max(self.counter + 1);
-                Ok(Reply::Granted(Some(FencingToken::new(self.counter))))
+                Ok(Reply::Granted(Granted::at(FencingToken::new(self.counter))))
             }
             Command::Confirm { token, .. } if flaw == Flaw::Maximum => {
-                Ok(Reply::Granted(Some(token)))
+                Ok(Reply::Granted(Granted::at(token)))
             }
             Command::Confirm { owner, token, .. }
                 if flaw == Flaw::Blind
                     || self.holder == Some(owner) && self.counter <= token.get() =>
             {
                 self.counter = token.get();
-                Ok(Reply::Granted(Some(token)))
+                Ok(Reply::Granted(Granted::at(token)))
             }
             Command::Restore { owner, .. } if self.holder.is_none() => {
                 self.holder = Some(owner);
-                Ok(Reply::Granted(None))
+                Ok(Reply::Granted(Granted::DONE))
             }
             Command::Release { owner, .. } if self.holder == Some(owner) => {
                 self.holder = None;
-                Ok(Reply::Granted(None))
+                Ok(Reply::Granted(Granted::DONE))
             }
             _ => Ok(Reply::Denied(Denial::default())),
         }
@@ -86,8 +86,8 @@ impl Client {
     }
 
     fn restore(&self) -> Command {
-        let RoundSpec { resource, owner, ttl, .. } = self.round.spec().clone();
-        Command::Restore { resource, owner, ttl, until: start(), fenced: true, note: None }
+        let RoundSpec { target, owner, ttl, .. } = self.round.spec().clone();
+        Command::Restore { target, owner, ttl, until: start(), fenced: true, note: None }
     }
 
     fn send(&mut self) {

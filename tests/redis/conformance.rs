@@ -10,6 +10,7 @@ mod holders;
 mod keys;
 mod outages;
 mod ranges;
+mod together;
 
 use std::time::Duration;
 

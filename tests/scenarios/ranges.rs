@@ -138,7 +138,7 @@ impl Pair {
         let ttl = Duration::from_secs(10);
         let hint = Some(hint);
         let memory = self.tell(|resource, mark| Command::Acquire {
-            resource,
+            target: resource.into(),
             owner,
             ttl,
             hint,
@@ -148,7 +148,7 @@ impl Pair {
             stand: None,
         });
         let memory = match memory {
-            Reply::Granted(counter) => counter.map(FencingToken::get),
+            Reply::Granted(granted) => granted.token.map(FencingToken::get),
             Reply::Denied(_) => None,
         };
         assert_eq!(server, memory, "{count} up to {hint:?}");
@@ -159,7 +159,7 @@ impl Pair {
         let owner = owner(number);
         let server = self.server.confirmed(CONFIRM, &owner.to_string(), token);
         let memory = self.tell(|resource, mark| Command::Confirm {
-            resource,
+            target: resource.into(),
             owner,
             token: FencingToken::new(token),
             mark,

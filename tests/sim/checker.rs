@@ -82,10 +82,17 @@ pub(crate) fn check(history: &[Hold]) -> Result<(), Violation> {
         }
     }
     check_tokens(history)?;
-    let mut owners: Vec<_> = history.iter().map(|hold| &hold.owner).collect();
+    // A lease on several resources has one owner for all of them.
+    let mut owners: Vec<_> =
+        history.iter().map(|hold| (&hold.owner, &hold.resource, hold.client, hold.from)).collect();
     owners.sort();
-    match owners.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(Violation::OwnerUsedTwice { owner: pair[0].clone() }),
+    let is_twice = |pair: &[(&String, &String, usize, Timestamp)]| {
+        let ((one, of, client, from), (other, of_other, client_other, from_other)) =
+            (pair[0], pair[1]);
+        one == other && (of == of_other || (client, from) != (client_other, from_other))
+    };
+    match owners.windows(2).find(|pair| is_twice(pair)) {
+        Some(pair) => Err(Violation::OwnerUsedTwice { owner: pair[0].0.clone() }),
         None => Ok(()),
     }
 }

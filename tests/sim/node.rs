@@ -13,7 +13,7 @@ use std::{
 
 use quorlock::{
     node::{MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus},
-    protocol::{Command, FencingToken, Floor, Join, Marker, Reply, Timestamp},
+    protocol::{Command, FencingToken, Floor, Granted, Join, Marker, Reply, Target, Timestamp},
     runtime::Runtime,
 };
 use quorlock_harness::SimRuntime;
@@ -30,6 +30,10 @@ pub(crate) enum Bug {
     KeepsReleased,
     /// When it forgets, it says that it has been joining for as long as once before.
     KeepsWaits,
+    /// Where one resource of a set is held, it takes the others all the same.
+    TakesApart,
+    /// Of a set it releases the first alone.
+    ReleasesFirst,
 }
 
 /// The server, which all clients share.
@@ -109,14 +113,33 @@ impl SimServer {
         match (bug, &command) {
             (Bug::GrantsBlindly, Command::Acquire { hint, .. }) => {
                 let token = hint.map(FencingToken::new);
-                Box::pin(ready(Ok(Reply::Granted(token))))
+                Box::pin(ready(Ok(Reply::Granted(token.into()))))
             }
             (Bug::GrantsBlindly, Command::Confirm { .. })
             | (Bug::KeepsReleased, Command::Release { .. }) => {
-                Box::pin(ready(Ok(Reply::Granted(None))))
+                Box::pin(ready(Ok(Reply::Granted(Granted::DONE))))
+            }
+            (Bug::TakesApart, Command::Acquire { target, .. }) if target.is_set() => {
+                self.acquire_apart(command)
+            }
+            (Bug::ReleasesFirst, Command::Release { .. }) => {
+                self.memory.call(of_one(&command, 0).unwrap_or(command))
             }
             _ => self.memory.call(command),
         }
+    }
+
+    /// Takes a set, or whatever of it is free.
+    fn acquire_apart(&self, command: Command) -> NodeCall {
+        let memory = self.memory.clone();
+        Box::pin(async move {
+            let reply = memory.call(command.clone()).await?;
+            let of = command.target().map_or(0, Target::len);
+            for place in (0..of).filter(|_| matches!(reply, Reply::Denied(_))) {
+                drop(memory.call(of_one(&command, place).unwrap()).await);
+            }
+            Ok(reply)
+        })
     }
 
     fn look(&self, join: Join) -> NodeFuture<Marker> {
@@ -142,6 +165,16 @@ impl SimServer {
         let server = self.shared.lock().unwrap();
         server.up.then_some(server.era)
     }
+}
+
+/// The same command for one resource of several.
+fn of_one(command: &Command, place: usize) -> Option<Command> {
+    let mut command = command.clone();
+    let (Command::Acquire { target, .. } | Command::Release { target, .. }) = &mut command else {
+        return None;
+    };
+    *target = target.resources().get(place)?.clone().into();
+    Some(command)
 }
 
 /// One client's connection to a server.
@@ -267,6 +300,10 @@ impl Node for SimNode {
 
     fn counts_ranges(&self) -> bool {
         self.server.memory.counts_ranges()
+    }
+
+    fn takes_sets(&self) -> bool {
+        self.server.memory.takes_sets()
     }
 
     fn status(&self) -> NodeStatus {

@@ -80,3 +80,18 @@ fn the_same_servers_break_nothing_with_the_quarantine() {
         violations(setup).filter(|seen| !matches!(seen, Violation::NotLive { .. })).collect();
     assert_eq!(seen, []);
 }
+
+/// In worlds in which nothing is forgotten, so that nothing else can be wrong.
+const SETS: Setup = Setup { sets: true, ..Setup::SOUND };
+
+#[test]
+fn servers_that_take_a_part_of_a_set_are_seen() {
+    let setup = Setup { bug: Bug::TakesApart, bugged: 1, ..SETS };
+    assert!(violations(setup).any(|seen| matches!(seen, Violation::LeftBehind { .. })));
+}
+
+#[test]
+fn servers_that_release_a_part_of_a_set_are_seen() {
+    let setup = Setup { bug: Bug::ReleasesFirst, bugged: 1, ..SETS };
+    assert!(violations(setup).any(|seen| matches!(seen, Violation::LeftBehind { .. })));
+}

@@ -77,3 +77,8 @@ fn no_seed_does_where_no_client_lives_long() {
 fn no_seed_of_plain_redlock_breaks_exclusion_or_leaves_anything() {
     run_all(Setup::CLASSIC, "no_seed_of");
 }
+
+#[test]
+fn no_seed_of_sets_that_overlap_breaks_any_of_it() {
+    run_all(Setup::SETS, "no_seed_of_sets");
+}

@@ -58,6 +58,8 @@ pub(crate) struct Setup {
     pub(crate) reckless: f64,
     /// A client is another process every few requests, and none of them lives as long as a quarantine.
     pub(crate) short_lives: bool,
+    /// Clients want one, two or three resources at once, which overlap.
+    pub(crate) sets: bool,
 }
 
 impl Setup {
@@ -73,7 +75,11 @@ impl Setup {
         spared: Duration::from_secs(60),
         reckless: 0.0,
         short_lives: false,
+        sets: false,
     };
+
+    /// Several resources at once, where quarantines follow each other.
+    pub(crate) const SETS: Self = Self { sets: true, ..Self::BUSY };
 
     /// Processes that come and go, and wait out quarantines together.
     pub(crate) const SHORT_LIVED: Self =
@@ -214,9 +220,14 @@ async fn live(
     let ttls = [100 * MS, 300 * MS, SECOND, setup.longest_ttl];
     for _ in 0..requests {
         runtime.sleep(Duration::from_micros(runtime.below(20_000))).await;
-        let resource = ["a", "b"][usize::try_from(runtime.below(2)).unwrap()];
+        let resources = wanted(setup, runtime);
+        let resource = resources.join(" ");
         let ttl = ttls[usize::try_from(runtime.below(4)).unwrap()];
-        let request = redlock.acquire(resource).ttl(ttl).wait(runtime.below(300) as u32 * MS);
+        let request = match &*resources {
+            [one] => redlock.acquire(one),
+            all => redlock.acquire_all(all),
+        };
+        let request = request.ttl(ttl).wait(runtime.below(300) as u32 * MS);
         let request = if runtime.chance(0.3) { request.without_renewal() } else { request };
         let asked = runtime.now();
         let answer = if runtime.chance(0.2) {
@@ -260,8 +271,10 @@ async fn live(
         {
             let mut record = record.lock().unwrap();
             record.lost += usize::from(lost.is_some());
-            let resource = resource.to_owned();
-            record.history.push(Hold { client, resource, owner, token, asked, from, until });
+            record.history.extend(resources.iter().map(|resource| {
+                let (resource, owner) = ((*resource).to_owned(), owner.clone());
+                Hold { client, resource, owner, token, asked, from, until }
+            }));
         }
         let released = match runtime.below(3) {
             0 => {
@@ -276,6 +289,18 @@ async fn live(
         };
         runtime.note(format_args!("client {client} lets go of {resource}: {released:?}"));
     }
+}
+
+/// What a client wants next, in whatever order.
+fn wanted(setup: Setup, runtime: &SimRuntime) -> Vec<&'static str> {
+    if !setup.sets {
+        return vec![["a", "b"][usize::try_from(runtime.below(2)).unwrap()]];
+    }
+    let mut all = vec!["a", "b", "c"];
+    for _ in 0..runtime.below(3) {
+        all.swap_remove(usize::try_from(runtime.below(all.len() as u64)).unwrap());
+    }
+    all
 }
 
 fn lost_by(error: ExtendError) -> Option<LeaseLost> {
@@ -356,7 +381,7 @@ impl World {
         // What was left behind is being released: nobody has to wait for a ttl, and for a quarantine only
         // where a majority has forgotten.
         let wait = if setup.reckless > 0.0 { 6 } else { 2 };
-        for resource in ["a", "b"] {
+        for resource in ["a", "b", "c"].into_iter().take(if setup.sets { 3 } else { 2 }) {
             let request = redlocks[0].acquire(resource).wait(wait * SECOND);
             let answer = self.runtime.block_on(request.into_future());
             let resource = resource.to_owned();

@@ -28,6 +28,7 @@ mod process;
 mod queue;
 mod rights;
 mod shares;
+mod together;
 
 use std::time::Duration;
 

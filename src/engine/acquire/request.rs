@@ -3,7 +3,7 @@
 //! It decides the words, of the answer and of the log. Whether it goes on, `protocol::Acquisition` decides; the round it
 //! speaks of is over.
 
-use std::{fmt::Display, sync::Arc, time::Duration};
+use std::{cmp::Reverse, fmt::Display, sync::Arc, time::Duration};
 
 use crate::{
     engine::{
@@ -15,8 +15,8 @@ use crate::{
     },
     error::{AcquireError, NodeOutcome, NodeReport, Reports},
     protocol::{
-        Acquisition, GiveUp, LostRound, NodeId, Owner, Place, Resource, RoundLoss, Timestamp,
-        TurnedAway,
+        Acquisition, GiveUp, LostRound, NodeId, Owner, Place, Resource, RoundLoss, Target,
+        Timestamp, TurnedAway,
     },
     telemetry::{self, Asked, Caller},
 };
@@ -68,7 +68,7 @@ impl Met {
 /// For what and for whom somebody waits, to be told without a lock.
 pub(in crate::engine) struct Said {
     caller: Caller,
-    resource: Resource,
+    target: Target,
     rounds: u32,
     waited: Duration,
     /// Whose lease is in the way, where that is one of this process.
@@ -152,7 +152,8 @@ impl Request {
             GiveUp::Closed => AcquireError::Closed,
             GiveUp::LastRound => last().unwrap_or_else(crowded),
             GiveUp::FoundHeld { free_after } => found().map_or_else(crowded, |nodes| {
-                AcquireError::Contended { waited, expires_in: free_after, nodes }
+                let resource = in_the_way(&self.asked.target, &nodes);
+                AcquireError::Contended { waited, expires_in: free_after, resource, nodes }
             }),
             GiveUp::Quarantined { remaining } => match last() {
                 Some(AcquireError::NoQuorum { nodes, .. }) => {
@@ -171,7 +172,10 @@ impl Request {
         let now = engine.now();
         let waited = now.saturating_since(self.acquisition.started());
         let nodes = engine.not_asked().of_lease_here(owner);
-        self.refuse(AcquireError::Contended { waited, expires_in: Some(left), nodes }, now);
+        let target = &self.asked.target;
+        let resource = target.is_set().then(|| target.resource().clone());
+        let expires_in = Some(left);
+        self.refuse(AcquireError::Contended { waited, expires_in, resource, nodes }, now);
     }
 
     /// Answers that it has been granted; where its caller has gone, that is dropped.
@@ -196,7 +200,7 @@ impl Request {
         self.says_at.take_if(|at| now >= *at)?;
         Some(Said {
             caller: self.asked.caller.clone(),
-            resource: self.asked.resource.clone(),
+            target: self.asked.target.clone(),
             rounds: self.acquisition.lost_rounds(),
             waited: now.saturating_since(self.acquisition.started()),
             holder,
@@ -209,7 +213,7 @@ impl Request {
     pub(super) fn shown(&self, now: Timestamp) -> Asked<'_> {
         Asked {
             caller: &self.asked.caller,
-            resource: &self.asked.resource,
+            target: &self.asked.target,
             rounds: self.acquisition.lost_rounds(),
             waited: now.saturating_since(self.acquisition.started()),
         }
@@ -219,8 +223,8 @@ impl Request {
 impl Said {
     /// Tells it. No lock may be held.
     pub(in crate::engine) fn tell(&self, engine: &Engine, now: Timestamp) {
-        let Self { caller, resource, rounds, waited, holder, ahead, last } = self;
-        let asked = Asked { caller, resource, rounds: *rounds, waited: *waited };
+        let Self { caller, target, rounds, waited, holder, ahead, last } = self;
+        let asked = Asked { caller, target, rounds: *rounds, waited: *waited };
         let nodes = last.as_ref().and_then(|met| met.error.nodes());
         let named = holder.map(|owner| owner.to_string());
         // Without the advice that the error gives, which is for the end of the wait.
@@ -231,10 +235,18 @@ impl Said {
             (None, None, None) => &"the first in line here has not been answered yet",
         };
         let holder = named.or_else(|| last.as_ref().and_then(|met| met.holder()));
-        let times = engine.is_waiter_told(resource, now);
+        let times = engine.is_waiter_told(target.resource(), now);
         let ahead = (ahead.here, ahead.elsewhere);
         telemetry::still_waiting(asked, holder.as_deref(), ahead, met, times);
     }
+}
+
+/// Of several resources the one that most nodes name: of two that are named as often, the first in byte order.
+fn in_the_way(target: &Target, nodes: &Reports) -> Option<Resource> {
+    let named = || nodes.denials().filter_map(|(_, denial)| denial.which);
+    let votes = |which: &u8| named().filter(|other| other == which).count();
+    let which = named().max_by_key(|which| (votes(which), Reverse(*which)))?;
+    target.resources().get(usize::from(which)).cloned()
 }
 
 impl Engine {
@@ -259,7 +271,8 @@ impl Engine {
                 nodes,
             },
             RoundLoss::Contended | RoundLoss::Abandoned => {
-                AcquireError::Contended { waited, expires_in: lost.free_after, nodes }
+                let resource = in_the_way(&spec.target, &nodes);
+                AcquireError::Contended { waited, expires_in: lost.free_after, resource, nodes }
             }
         }
     }

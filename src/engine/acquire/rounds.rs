@@ -167,7 +167,7 @@ impl Engine {
         let spec = round.round.spec();
         let held = Held {
             caller: &request.asked.caller,
-            resource: &spec.resource,
+            target: &spec.target,
             owner: spec.owner,
             token: tenure.token(),
         };

@@ -16,7 +16,7 @@ use crate::{
         stand::Lost,
     },
     protocol::{
-        ClientId, Command, LostRound, NodeId, Resource, RoundLoss, Ticket, Timestamp, WaitPolicy,
+        ClientId, Command, LostRound, NodeId, RoundLoss, Target, Ticket, Timestamp, WaitPolicy,
     },
 };
 
@@ -82,28 +82,30 @@ impl Engine {
     /// without it, whoever is next has to find out that the first one does not come.
     pub(in crate::engine) fn leave_line(
         self: &Arc<Self>,
-        resource: Resource,
+        target: &Target,
         client: ClientId,
         ticket: Ticket,
     ) {
         let all = (0..self.nodes.len()).map(NodeId::new).collect();
-        self.leave_lines(resource, client, ticket, all);
+        self.leave_lines(target, client, ticket, all);
     }
 
     /// The same on these nodes alone.
     pub(in crate::engine) fn leave_lines(
         self: &Arc<Self>,
-        resource: Resource,
+        target: &Target,
         client: ClientId,
         ticket: Ticket,
         nodes: Vec<NodeId>,
     ) {
-        let engine = Arc::clone(self);
+        let (engine, target) = (Arc::clone(self), target.clone());
         self.spawn(async move {
             let mut calls = Fanout::new(&engine);
             for node in nodes {
-                let resource = resource.clone();
-                calls.push(&engine, node, Command::Leave { resource, client, ticket });
+                for resource in target.resources() {
+                    let resource = resource.clone();
+                    calls.push(&engine, node, Command::Leave { resource, client, ticket });
+                }
             }
             while let Progress::Answered(_) = calls.progress(&engine).await {}
         });

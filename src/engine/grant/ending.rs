@@ -172,7 +172,7 @@ impl Grant {
 
     fn released(&self, state: &State) -> Released {
         Released {
-            resource: self.resource().clone(),
+            target: self.target().clone(),
             owner: self.owner,
             ttl: state.lifecycle.ttl(),
             footprint: Arc::clone(&self.footprint),

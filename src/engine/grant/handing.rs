@@ -69,7 +69,7 @@ impl Grant {
                     late.extend(line.hand_on(station));
                     continue;
                 };
-                let others = self.resource.on_nodes().others_wait();
+                let others = self.resource.others_wait();
                 let turn = self.turn(engine, state, others);
                 let offer = Offer {
                     lifecycle: &state.lifecycle,
@@ -159,7 +159,7 @@ impl Grant {
         engine.answer(waiter, |request, _| {
             let held = Held {
                 caller: &request.asked.caller,
-                resource: self.resource(),
+                target: self.target(),
                 owner: self.owner,
                 token,
             };

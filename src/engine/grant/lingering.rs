@@ -35,7 +35,7 @@ impl Grant {
             && !engine.is_closed()
             && self.station.is_some()
             && state.current.report.is_none()
-            && self.resource.on_nodes().others_wait() != OthersWait::Somebody
+            && self.resource.others_wait() != OthersWait::Somebody
             && state.row.has_next()
             && state.lifecycle.is_sound(now);
         if !may {
@@ -83,7 +83,7 @@ impl Grant {
         now: Timestamp,
     ) -> Option<Request> {
         let asked = &request.asked;
-        let others = self.resource.on_nodes().others_wait();
+        let others = self.resource.others_wait();
         let resumed = {
             let mut guard = self.state();
             let state = &mut *guard;
@@ -119,12 +119,8 @@ impl Grant {
             self.schedule(engine);
         }
         metrics::lease_begun();
-        let held = Held {
-            caller: &request.asked.caller,
-            resource: self.resource(),
-            owner: self.owner,
-            token,
-        };
+        let held =
+            Held { caller: &request.asked.caller, target: self.target(), owner: self.owner, token };
         telemetry::acquired(held, 0, now.saturating_since(request.acquisition.started()));
         let tenure = Tenure::new(Arc::clone(self), number, token);
         request.grant(HeldTenure::new(tenure, Arc::clone(engine)));
@@ -197,8 +193,8 @@ impl Engine {
         for grant in kept {
             for order in grant.footprint.give_back() {
                 if let Some(slot) = nodes.get(order.node.index()) {
-                    let (resource, owner) = (grant.resource().clone(), grant.owner);
-                    calls.push(slot.node.call(Command::Release { resource, owner, keep: None }));
+                    let (target, owner) = (grant.target().clone(), grant.owner);
+                    calls.push(slot.node.call(Command::Release { target, owner, keep: None }));
                 }
             }
         }

@@ -9,7 +9,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use super::{Engine, Grant, Outcomes, ReleaseAnswer};
 use crate::{
     error::{LeaseLost, ReleaseError},
-    protocol::{FencingToken, LossReason, Owner, Resource, Timestamp},
+    protocol::{FencingToken, LossReason, Owner, Target, Timestamp},
     shield::shield,
     telemetry::Caller,
 };
@@ -63,8 +63,8 @@ impl Tenure {
         &self.grant
     }
 
-    pub(crate) fn resource(&self) -> &Resource {
-        self.grant.resource()
+    pub(crate) fn target(&self) -> &Target {
+        self.grant.target()
     }
 
     pub(crate) fn owner(&self) -> Owner {
@@ -191,7 +191,7 @@ impl Drop for HeldTenure {
 impl fmt::Debug for Tenure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tenure")
-            .field("resource", self.resource())
+            .field("target", self.target())
             .field("number", &self.number)
             .field("token", &self.token)
             .finish_non_exhaustive()

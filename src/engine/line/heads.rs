@@ -112,7 +112,7 @@ impl Drop for Head {
         // It may be dropped by a panic, and a second one would end the process.
         shielded(|| {
             if let Some((client, ticket)) = left {
-                engine.leave_line(slot.name().clone(), client, ticket);
+                engine.leave_line(slot.target(), client, ticket);
             }
             engine.next_head(slot);
         });

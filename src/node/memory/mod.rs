@@ -15,15 +15,13 @@ use std::{
 use tokio::sync::oneshot;
 
 use self::{
-    news::News,
+    news::{News, Telling},
     store::{Entry, Store},
 };
 use super::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus, Watcher};
 use crate::{
     lock::Lock,
-    protocol::{
-        ClientId, Command, Floor, Join, LineNews, Marker, Reply, Resource, Sighting, Timestamp,
-    },
+    protocol::{ClientId, Command, Floor, Join, Marker, Reply, Resource, Sighting, Timestamp},
     runtime,
 };
 
@@ -264,26 +262,14 @@ impl State {
         &mut self,
         command: Command,
         now: Timestamp,
-    ) -> (Result<Reply, NodeError>, Option<News>) {
-        let (resource, may_free) = match &command {
-            Command::Acquire { resource, .. } | Command::Leave { resource, .. } => {
-                (Some(resource.clone()), false)
-            }
-            Command::Release { resource, keep, .. } => (Some(resource.clone()), keep.is_none()),
-            Command::Confirm { .. } | Command::Extend { .. } | Command::Restore { .. } => {
-                (None, false)
-            }
-        };
+    ) -> (Result<Reply, NodeError>, Vec<News>) {
         let watchers = &self.watchers;
         let hears = |client: ClientId| {
             watchers.iter().any(|watcher| watcher.client() == client && watcher.is_needed())
         };
-        let mut line = LineNews::new(&hears);
-        let reply = self.store.execute(command, now, wall_us(now), &mut line);
-        let told = line.into_told();
-        let is_freed = may_free && matches!(reply, Ok(Reply::Granted(_)));
-        let news = resource.filter(|_| is_freed || !told.is_empty());
-        (reply, news.map(|resource| News { resource, is_freed, told }))
+        let mut news = Telling::new(&hears);
+        let reply = self.store.execute(command, now, wall_us(now), &mut news);
+        (reply, news.into_news())
     }
 }
 
@@ -317,11 +303,13 @@ impl Node for MemoryNode {
                 match state.mode {
                     Mode::Running => {
                         let (reply, news) = state.execute(command, now);
-                        let Some(news) = news else { return reply };
+                        if news.is_empty() {
+                            return reply;
+                        }
                         let watchers = state.watchers.clone();
                         // Without the lock, as above.
                         drop(state);
-                        news.tell(&watchers);
+                        news.iter().for_each(|news| news.tell(&watchers));
                         return reply;
                     }
                     mode @ (Mode::Disconnected | Mode::Killed) => {
@@ -359,6 +347,10 @@ impl Node for MemoryNode {
         let now = self.now();
         let seen = self.running().and_then(|mut state| state.store.holder(&resource, fenced, now));
         Box::pin(std::future::ready(seen))
+    }
+
+    fn takes_sets(&self) -> bool {
+        true
     }
 
     fn counts_ranges(&self) -> bool {

@@ -2,15 +2,15 @@
 
 use crate::{
     node::Watcher,
-    protocol::{ClientId, LineHint, Resource},
+    protocol::{ClientId, LineHint, LineNews, Resource},
 };
 
 /// What is told of a resource.
 pub(super) struct News {
-    pub(super) resource: Resource,
+    resource: Resource,
     /// Its key is gone.
-    pub(super) is_freed: bool,
-    pub(super) told: Vec<(ClientId, LineHint)>,
+    is_freed: bool,
+    told: Vec<(ClientId, LineHint)>,
 }
 
 impl News {
@@ -23,5 +23,42 @@ impl News {
         if self.is_freed {
             watchers.iter().for_each(|watcher| watcher.freed(&self.resource));
         }
+    }
+}
+
+/// The news of one command, as they come. Nobody has heard any of it yet.
+pub(super) struct Telling<'a> {
+    hears: &'a dyn Fn(ClientId) -> bool,
+    news: Vec<News>,
+}
+
+impl<'a> Telling<'a> {
+    /// `hears` says whether a client is connected.
+    pub(super) const fn new(hears: &'a dyn Fn(ClientId) -> bool) -> Self {
+        Self { hears, news: Vec::new() }
+    }
+
+    /// Notes what the line of a resource has to tell.
+    pub(super) fn of<T>(
+        &mut self,
+        resource: &Resource,
+        look: impl FnOnce(&mut LineNews<'_>) -> T,
+    ) -> T {
+        let mut line = LineNews::new(self.hears);
+        let seen = look(&mut line);
+        let told = line.into_told();
+        if !told.is_empty() {
+            self.news.push(News { resource: resource.clone(), is_freed: false, told });
+        }
+        seen
+    }
+
+    /// A key is gone.
+    pub(super) fn freed(&mut self, resource: Resource) {
+        self.news.push(News { resource, is_freed: true, told: Vec::new() });
+    }
+
+    pub(super) fn into_news(self) -> Vec<News> {
+        self.news
     }
 }

@@ -4,10 +4,14 @@
 
 use std::{collections::HashMap, time::Duration};
 
+mod votes;
+
+use self::votes::which;
+use super::news::Telling;
 use crate::{
     node::NodeError,
     protocol::{
-        Command, Denial, Entered, FencingToken, Floor, Join, KeyHolder, LineNews, Mark, Marker,
+        Command, Denial, FencingToken, Floor, Granted, Join, KeyHolder, LineNews, Mark, Marker,
         NodeLine, Note, Owner, Reply, Resource, Sighting, Stand, Timestamp, validity,
     },
 };
@@ -62,8 +66,8 @@ pub(super) struct Entry {
     pub(super) expires: Option<Timestamp>,
 }
 
-/// A key that is to be set: its name, owner, lifetime and note.
-type Wanted<'a> = (&'a Resource, Owner, Duration, Option<Note>);
+/// Keys that are to be set: their names, owner, lifetime and note.
+type Wanted<'a> = (&'a [Resource], Owner, Duration, Option<Note>);
 
 impl Store {
     /// A store that has never had another life, so that it has nothing to have forgotten.
@@ -88,74 +92,88 @@ impl Store {
         command: Command,
         now: Timestamp,
         wall_us: u64,
-        news: &mut LineNews<'_>,
+        news: &mut Telling<'_>,
     ) -> Result<Reply, NodeError> {
         match command {
-            Command::Acquire { resource, owner, ttl, hint, count, mark, note, stand } => {
-                let key = (&resource, owner, ttl, note);
+            Command::Acquire { target, owner, ttl, hint, count, mark, note, stand } => {
+                let key = (target.resources(), owner, ttl, note);
                 // Classic mode has no line.
                 let Some(hint) = hint else { return self.acquire(key, None, now, wall_us) };
                 self.still_in(mark)?;
                 self.acquire_in_line(key, (hint, count), stand, now, wall_us, news)
             }
-            Command::Confirm { resource, owner, token, mark } => {
+            Command::Confirm { target, owner, token, mark } => {
                 self.still_in(mark)?;
-                Ok(self.confirm(&resource, owner, token, now))
+                Ok(self.confirm(target.resources(), owner, token, now))
             }
-            Command::Extend { resource, owner, ttl, fenced } => {
+            Command::Extend { target, owner, ttl, fenced } => {
                 if fenced {
                     self.admitted()?;
                 }
                 let expires = Some(now.saturating_add(wire(ttl)));
-                Ok(match self.keys(now).get_mut(resource.as_bytes()) {
-                    Some(entry) if entry.value == owner.to_hex() => {
+                Ok(self.all_of(target.resources(), owner, now, |keys, resource| {
+                    if let Some(entry) = keys.get_mut(resource.as_bytes()) {
                         entry.expires = expires;
-                        Reply::Granted(None)
                     }
-                    Some(_) => Reply::Denied(Denial::default()),
-                    None => Reply::Denied(Denial::gone()),
-                })
+                }))
             }
             // Like the end of an acquire, that of a restore is in a clock that this node does not know.
-            Command::Restore { resource, owner, ttl, until: _, fenced, note } => {
+            Command::Restore { target, owner, ttl, until: _, fenced, note } => {
                 if fenced {
                     self.admitted()?;
                 }
-                if self.keys(now).contains_key(resource.as_bytes()) {
-                    return Ok(Reply::Denied(Denial::default()));
-                }
-                self.set(&resource, owner, ttl, now);
-                if let Some(note) = note.filter(|_| fenced) {
-                    // The note is left again, and the counter stays where it is.
-                    let before = self.fences.get(resource.as_bytes());
-                    let value = before.map_or(self.floor, |before| before.value);
-                    let restored =
-                        before.is_none_or(|before| before.restored || before.owner != owner);
-                    let counter = Counter { value, owner, note: Some(note), restored };
-                    self.fences.insert(resource.as_bytes().to_vec(), counter);
-                }
-                Ok(Reply::Granted(None))
+                Ok(self.restore((target.resources(), owner, ttl, note.filter(|_| fenced)), now))
             }
             Command::Leave { resource, client, ticket } => {
                 let is_free = !self.keys(now).contains_key(resource.as_bytes());
-                self.in_line(&resource, now, |line| line.leave(client, ticket, is_free, now, news));
-                Ok(Reply::Granted(None))
+                self.in_line(&resource, now, news, |line, news| {
+                    line.leave(client, ticket, is_free, now, news);
+                });
+                Ok(Reply::Granted(Granted::DONE))
             }
-            Command::Release { resource, owner, keep } => {
-                let keys = self.keys(now);
-                let Some(entry) = keys.get_mut(resource.as_bytes()) else {
-                    return Ok(Reply::Denied(Denial::gone()));
-                };
-                if entry.value != owner.to_hex() {
-                    return Ok(Reply::Denied(Denial::default()));
+            Command::Release { target, owner, keep } => {
+                let mut freed = Vec::new();
+                let reply = self.all_of(target.resources(), owner, now, |keys, resource| {
+                    match (keep, keys.get_mut(resource.as_bytes())) {
+                        (Some(keep), Some(entry)) => {
+                            entry.expires = Some(now.saturating_add(wire(keep)));
+                        }
+                        _ => drop(keys.remove(resource.as_bytes())),
+                    }
+                    freed.push(resource.clone());
+                });
+                for resource in freed {
+                    self.in_line(&resource, now, news, |line, news| line.release(now, news));
+                    if keep.is_none() {
+                        news.freed(resource);
+                    }
                 }
-                match keep {
-                    Some(keep) => entry.expires = Some(now.saturating_add(wire(keep))),
-                    None => drop(keys.remove(resource.as_bytes())),
-                }
-                self.in_line(&resource, now, |line| line.release(now, news));
-                Ok(Reply::Granted(None))
+                Ok(reply)
             }
+        }
+    }
+
+    /// Does something to those keys that are the owner's, and says whether all were.
+    fn all_of(
+        &mut self,
+        resources: &[Resource],
+        owner: Owner,
+        now: Timestamp,
+        mut act: impl FnMut(&mut HashMap<Vec<u8>, Entry>, &Resource),
+    ) -> Reply {
+        let (mut is_gone, mut is_foreign) = (false, false);
+        let keys = self.keys(now);
+        for resource in resources {
+            match keys.get(resource.as_bytes()) {
+                Some(entry) if entry.value == owner.to_hex() => act(keys, resource),
+                Some(_) => is_foreign = true,
+                None => is_gone = true,
+            }
+        }
+        match (is_foreign, is_gone) {
+            (true, _) => Reply::Denied(Denial::default()),
+            (false, true) => Reply::Denied(Denial::gone()),
+            (false, false) => Reply::Granted(Granted::DONE),
         }
     }
 
@@ -174,10 +192,11 @@ impl Store {
         &mut self,
         resource: &Resource,
         now: Timestamp,
-        look: impl FnOnce(&mut NodeLine) -> T,
+        news: &mut Telling<'_>,
+        look: impl FnOnce(&mut NodeLine, &mut LineNews<'_>) -> T,
     ) -> T {
         let mut line = self.lines.remove(resource).unwrap_or_default();
-        let seen = look(&mut line);
+        let seen = news.of(resource, |news| look(&mut line, news));
         if !line.is_empty(now) {
             self.lines.insert(resource.clone(), line);
         }
@@ -187,90 +206,48 @@ impl Store {
     fn acquire_in_line(
         &mut self,
         key: Wanted<'_>,
-        counted: (u64, u64),
+        (hint, count): (u64, u64),
         stand: Option<Stand>,
         now: Timestamp,
         wall_us: u64,
-        news: &mut LineNews<'_>,
+        news: &mut Telling<'_>,
     ) -> Result<Reply, NodeError> {
-        let (resource, _, ttl, _) = key;
-        let is_free = !self.keys(now).contains_key(resource.as_bytes());
-        let entered = self.in_line(resource, now, |line| line.enter(stand, is_free, now, news));
-        let reply = match entered {
-            Entered { first: Some(first), .. } => Reply::Denied(Denial::behind(first)),
-            _ => self.acquire(key, Some(counted), now, wall_us)?,
+        let (resources, _, ttl, _) = key;
+        let mut entered = Vec::with_capacity(resources.len());
+        for resource in resources {
+            let is_free = !self.keys(now).contains_key(resource.as_bytes());
+            entered.push(
+                self.in_line(resource, now, news, |line, news| {
+                    line.enter(stand, is_free, now, news)
+                }),
+            );
+        }
+        let first = entered.iter().enumerate().find_map(|(at, one)| Some((at, one.first?)));
+        let in_the_way = self.in_the_way(resources, now);
+        let reply = match (in_the_way, first) {
+            (None, Some((at, first))) => Reply::Denied(which(Denial::behind(first), at, resources)),
+            _ => self.acquire(key, Some((hint, count)), now, wall_us)?,
         };
-        let (_, count) = counted;
+        let of_each = resources.iter().zip(&entered);
         Ok(match reply {
-            Reply::Granted(token) => {
-                self.in_line(resource, now, |line| line.grant(&entered, count, ttl, now, news));
-                Reply::Granted(token)
+            Reply::Granted(granted) => {
+                for (resource, entered) in of_each {
+                    self.in_line(resource, now, news, |line, news| {
+                        line.grant(entered, count, ttl, now, news);
+                    });
+                }
+                Reply::Granted(granted)
             }
             Reply::Denied(denial) => {
-                let rank = self.in_line(resource, now, |line| line.deny(&entered, now, news));
+                let mut rank = None;
+                for (resource, entered) in of_each {
+                    let own = self
+                        .in_line(resource, now, news, |line, news| line.deny(entered, now, news));
+                    rank = rank.max(own);
+                }
                 Reply::Denied(denial.in_line(clock_us(now), rank))
             }
         })
-    }
-
-    fn acquire(
-        &mut self,
-        (resource, owner, ttl, note): Wanted<'_>,
-        wanted: Option<(u64, u64)>,
-        now: Timestamp,
-        wall_us: u64,
-    ) -> Result<Reply, NodeError> {
-        if let Some(entry) = self.keys(now).get(resource.as_bytes()) {
-            return Ok(Reply::Denied(entry.denial(now)));
-        }
-        let token = match wanted {
-            None => None,
-            Some((hint, count)) => {
-                let hint = hint.min(wall_us.saturating_add(HINT_AHEAD_US));
-                let counter = self.counter(resource).unwrap_or(0);
-                // So many above the counter and the floor, and as high as the hint, so that nodes agree at once.
-                let fence = hint.max(counter.max(self.floor).saturating_add(count.max(1)));
-                if fence > FencingToken::MAX.get() {
-                    return Err(NodeError::CounterExhausted);
-                }
-                self.raise(resource, Counter { value: fence, owner, note, restored: false });
-                Some(FencingToken::new(fence))
-            }
-        };
-        self.set(resource, owner, ttl, now);
-        Ok(Reply::Granted(token))
-    }
-
-    fn confirm(
-        &mut self,
-        resource: &Resource,
-        owner: Owner,
-        token: FencingToken,
-        now: Timestamp,
-    ) -> Reply {
-        let ours = self
-            .keys(now)
-            .get(resource.as_bytes())
-            .is_some_and(|entry| entry.value == owner.to_hex());
-        // The guard of the proof: without it two holders can get one token (`docs/algorithm.md`).
-        let behind = self.counter(resource).is_some_and(|counter| counter <= token.get());
-        if !(ours && behind) {
-            return Reply::Denied(Denial::default());
-        }
-        // With the note that it has left, if the counter was raised for it.
-        let before = self.fences.get(resource.as_bytes()).filter(|before| before.owner == owner);
-        let note = before.and_then(|before| before.note.clone());
-        self.raise(resource, Counter { value: token.get(), owner, note, restored: false });
-        Reply::Granted(Some(token))
-    }
-
-    fn counter(&self, resource: &Resource) -> Option<u64> {
-        self.fences.get(resource.as_bytes()).map(|counter| counter.value)
-    }
-
-    fn raise(&mut self, resource: &Resource, counter: Counter) {
-        self.high_water = self.high_water.max(counter.value);
-        self.fences.insert(resource.as_bytes().to_vec(), counter);
     }
 
     /// Who holds a key.

@@ -50,6 +50,8 @@ fn scripts(classic: bool) -> impl Iterator<Item = impl FnMut(&mut Cmd)> {
         vec![
             &script::RELEASE,
             &script::ACQUIRE,
+            &script::TOGETHER,
+            &script::RELEASE_TOGETHER,
             &script::CONFIRM,
             &script::EXTEND,
             &script::RESTORE,

@@ -158,6 +158,10 @@ impl Node for RedisNode {
         self.with_session(|session| Box::pin(votes::who_holds(session, resource, fenced)))
     }
 
+    fn takes_sets(&self) -> bool {
+        true
+    }
+
     fn counts_ranges(&self) -> bool {
         true
     }

@@ -47,12 +47,14 @@ macro_rules! script {
 }
 
 pub(super) static ACQUIRE: LazyLock<Source> = script!("prelude.lua" "line.lua" "acquire.lua");
+pub(super) static TOGETHER: LazyLock<Source> = script!("prelude.lua" "line.lua" "together.lua");
 pub(super) static CONFIRM: LazyLock<Source> = script!("prelude.lua" "confirm.lua");
 pub(super) static EXTEND: LazyLock<Source> = script!("prelude.lua" "admitted.lua" "extend.lua");
 pub(super) static RESTORE: LazyLock<Source> = script!("prelude.lua" "admitted.lua" "restore.lua");
 pub(super) static EXTEND_CLASSIC: LazyLock<Source> = script!("classic.lua" "extend.lua");
 pub(super) static RESTORE_CLASSIC: LazyLock<Source> = script!("classic.lua" "restore.lua");
 pub(super) static RELEASE: LazyLock<Source> = script!("release.lua" "line.lua" "wake.lua");
+pub(super) static RELEASE_TOGETHER: LazyLock<Source> = script!("line.lua" "release_together.lua");
 pub(super) static LEAVE: LazyLock<Source> = script!("line.lua" "leave.lua");
 pub(super) static JOIN: LazyLock<Source> = script!("prelude.lua" "join.lua");
 pub(super) static ADMIT: LazyLock<Source> = script!("prelude.lua" "admit.lua");
@@ -66,8 +68,8 @@ pub(super) static LINE_RIGHTS: LazyLock<Source> = script!("line_rights.lua");
 pub(super) struct Script<'a> {
     pub(super) source: &'static Source,
     pub(super) keys: List<&'a [u8]>,
-    /// The resource whose line is a key behind the others.
-    pub(super) line: Option<&'a Resource>,
+    /// The resources whose lines are keys behind the others.
+    pub(super) lines: &'a [Resource],
     pub(super) args: List<Arg<'a>>,
 }
 
@@ -163,17 +165,22 @@ impl Script<'_> {
     /// Whose limit it counts against.
     pub(super) fn room(&self) -> Room {
         // By address: each source is one static.
-        if std::ptr::eq(self.source, &raw const *ACQUIRE) { Room::Acquires } else { Room::Others }
+        let acquires = [&raw const *ACQUIRE, &raw const *TOGETHER];
+        if acquires.contains(&std::ptr::from_ref(self.source)) {
+            Room::Acquires
+        } else {
+            Room::Others
+        }
     }
 
     fn write(&self, command: &mut Cmd, verb: &str, script: &str) {
-        command.arg(verb).arg(script).arg(self.keys.len() + usize::from(self.line.is_some()));
+        command.arg(verb).arg(script).arg(self.keys.len() + self.lines.len());
         self.keys.iter().for_each(|key| {
             command.arg(*key);
         });
-        if let Some(resource) = self.line {
+        self.lines.iter().for_each(|resource| {
             command.arg(LineOf(resource));
-        }
+        });
         self.args.iter().for_each(|arg| {
             command.arg(arg);
         });
@@ -189,9 +196,9 @@ mod tests {
     fn only_acquires_count_against_the_limit_of_acquires() {
         let room = |source| {
             let (keys, args) = (List::Many(Vec::new()), List::Many(Vec::new()));
-            Script { source, keys, line: None, args }.room()
+            Script { source, keys, lines: &[], args }.room()
         };
-        assert_eq!(room(&ACQUIRE), Room::Acquires);
+        assert_eq!((room(&ACQUIRE), room(&TOGETHER)), (Room::Acquires, Room::Acquires));
         for source in [
             &CONFIRM,
             &EXTEND,
@@ -199,6 +206,7 @@ mod tests {
             &EXTEND_CLASSIC,
             &RESTORE_CLASSIC,
             &RELEASE,
+            &RELEASE_TOGETHER,
             &LEAVE,
             &JOIN,
             &ADMIT,

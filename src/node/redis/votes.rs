@@ -16,35 +16,33 @@ use super::{
 use crate::{
     node::{NodeCall, NodeError, NodeFuture},
     protocol::{
-        ClientId, Command, Denial, FencingToken, LineHint, Mark, Note, Owner, Reply, Resource,
-        Sighting, Stand, Ticket, Timestamp,
+        ClientId, Command, Denial, FencingToken, Granted, LineHint, Mark, Note, Owner, Reply,
+        Resource, Sighting, Stand, Target, Ticket, Timestamp,
     },
 };
 
 /// Sends one command and reads the answer.
 pub(super) fn execute(session: Arc<Session>, command: Command) -> NodeCall {
     match command {
-        Command::Acquire { resource, owner, ttl, hint: None, .. } => {
-            Box::pin(acquire_classic(session, resource, owner, ttl))
+        Command::Acquire { target, owner, ttl, hint: None, .. } => {
+            Box::pin(acquire_classic(session, target, owner, ttl))
         }
-        Command::Acquire { resource, owner, ttl, hint: Some(hint), count, mark, note, stand } => {
-            let asked = Asked { resource, owner, ttl, note };
+        Command::Acquire { target, owner, ttl, hint: Some(hint), count, mark, note, stand } => {
+            let asked = Asked { target, owner, ttl, note };
             Box::pin(acquire(session, asked, Wanted { hint, count }, mark, stand))
         }
-        Command::Confirm { resource, owner, token, mark } => {
-            Box::pin(confirm(session, resource, owner, token, mark))
+        Command::Confirm { target, owner, token, mark } => {
+            Box::pin(confirm(session, target, owner, token, mark))
         }
-        Command::Restore { resource, owner, ttl, until, fenced, note } => {
-            let asked = Asked { resource, owner, ttl, note };
+        Command::Restore { target, owner, ttl, until, fenced, note } => {
+            let asked = Asked { target, owner, ttl, note };
             Box::pin(restore(session, asked, until, fenced))
         }
         Command::Extend { .. } => {
             let batch = extend(session, vec![command]);
             Box::pin(async move { only(batch.await?) })
         }
-        Command::Release { resource, owner, keep } => {
-            Box::pin(release(session, resource, owner, keep))
-        }
+        Command::Release { target, owner, keep } => Box::pin(release(session, target, owner, keep)),
         Command::Leave { resource, client, ticket } => {
             Box::pin(leave(session, resource, client, ticket))
         }
@@ -67,16 +65,17 @@ pub(super) fn execute_many(
 
 async fn acquire_classic(
     session: Arc<Session>,
-    resource: Resource,
+    target: Target,
     owner: Owner,
     ttl: Duration,
 ) -> Result<Reply, NodeError> {
-    let answer = session.send(|to| codec::acquire_classic(&resource, owner, ttl, to)).await?;
+    let resource = target.resource();
+    let answer = session.send(|to| codec::acquire_classic(resource, owner, ttl, to)).await?;
     if codec::acquired_classic(&answer)? {
-        return Ok(Reply::Granted(None));
+        return Ok(Reply::Granted(Granted::DONE));
     }
     // It is larger than all the rest, and rare.
-    Ok(Reply::Denied(Box::pin(holder(&session, &resource)).await))
+    Ok(Reply::Denied(Box::pin(holder(&session, resource)).await))
 }
 
 /// Who holds the key of a resource.
@@ -92,7 +91,7 @@ pub(super) async fn who_holds(
 
 /// The key that is to be set.
 struct Asked {
-    resource: Resource,
+    target: Target,
     owner: Owner,
     ttl: Duration,
     note: Option<Note>,
@@ -113,7 +112,8 @@ async fn acquire(
     mark: Mark,
     stand: Option<Stand>,
 ) -> Result<Reply, NodeError> {
-    let Asked { resource, owner, ttl, note } = asked;
+    let Asked { target, owner, ttl, note } = asked;
+    let resources = target.resources();
     let known = session.ready()?;
     // A round that knew another state of the node than the session does now would be refused: it is not sent.
     let head = known.head_for(mark).ok_or_else(|| known.refusal())?;
@@ -122,8 +122,14 @@ async fn acquire(
     let latest = session.latest(now).unwrap_or(0);
     let has_line = session.lines().are_on();
     let script = || {
-        let script = codec::acquire(head, &resource, owner, ttl, wanted, latest, note.as_ref());
-        if has_line { codec::in_line(script, &resource, stand) } else { script }
+        let note = note.as_ref();
+        let script = match &target {
+            Target::One(resource) => {
+                codec::acquire(head, resource, owner, ttl, wanted, latest, note)
+            }
+            _ => codec::acquire_together(head, resources, owner, ttl, wanted, latest, note),
+        };
+        if has_line { codec::in_line(script, resources, stand) } else { script }
     };
     let answer = session.vote(script, now).await.inspect_err(|error| forbidden(&session, error))?;
     let Acquired { reply, head, others_wait, is_foreign } = codec::acquired(answer, wanted.hint)
@@ -133,12 +139,23 @@ async fn acquire(
     }
     if let Some(others_wait) = others_wait.filter(|_| stand.is_some()) {
         let hint = if others_wait { LineHint::Wanted } else { LineHint::Alone };
-        session.lines().watcher().line(&resource, hint);
+        let watcher = session.lines().watcher();
+        resources.iter().for_each(|resource| watcher.line(resource, hint));
     }
-    if is_foreign {
-        Box::pin(track(&session, &resource)).await;
+    if is_foreign && let Some(resource) = in_the_way(&target, &reply) {
+        Box::pin(track(&session, resource)).await;
     }
     Ok(reply)
+}
+
+/// Which of the resources a denial speaks of.
+fn in_the_way<'a>(target: &'a Target, reply: &Reply) -> Option<&'a Resource> {
+    match reply {
+        Reply::Denied(Denial { which: Some(which), .. }) => {
+            target.resources().get(usize::from(*which))
+        }
+        _ => Some(target.resource()),
+    }
 }
 
 /// A right that is missing may be one to a line, taken away since the connection was checked. What comes next does without.
@@ -173,14 +190,14 @@ async fn track(session: &Session, resource: &Resource) {
 
 async fn confirm(
     session: Arc<Session>,
-    resource: Resource,
+    target: Target,
     owner: Owner,
     token: FencingToken,
     mark: Mark,
 ) -> Result<Reply, NodeError> {
     let known = session.ready()?;
     let head = known.head_for(mark).ok_or_else(|| known.refusal())?;
-    let script = || codec::confirm(head, &resource, owner, token);
+    let script = || codec::confirm(head, target.resources(), owner, token);
     let answer = session.vote(script, session.now()).await?;
     codec::confirmed(&answer, token).map_err(|error| refused_under(&session, mark, error))
 }
@@ -203,13 +220,14 @@ async fn restore(
     until: Timestamp,
     fenced: bool,
 ) -> Result<Reply, NodeError> {
-    let Asked { resource, owner, ttl, note } = asked;
+    let Asked { target, owner, ttl, note } = asked;
+    let resources = target.resources();
     let now = session.now();
     // Here zero is always past by a node's clock, so that one which was never read restores nothing.
     let latest = session.latest_until(now, until).unwrap_or(0);
     let identity = if fenced { Some(session.identity()?) } else { None };
     let script =
-        || codec::restore(identity.as_deref(), &resource, owner, ttl, latest, note.as_ref());
+        || codec::restore(identity.as_deref(), resources, owner, ttl, latest, note.as_ref());
     codec::restored(&session.vote(script, now).await?)
 }
 
@@ -244,17 +262,18 @@ async fn extend(
     let fenced = |command: &Command| matches!(command, Command::Extend { fenced: true, .. });
     let identity = if commands.iter().all(fenced) { Some(session.identity()?) } else { None };
     let script = || codec::extend(identity.as_deref(), &commands);
-    codec::extended(&session.vote(script, session.now()).await?, commands.len())
+    let answer = session.vote(script, session.now()).await?;
+    codec::extended(&answer, commands.iter().map(|command| command.target().map_or(0, Target::len)))
 }
 
 async fn release(
     session: Arc<Session>,
-    resource: Resource,
+    target: Target,
     owner: Owner,
     keep: Option<Duration>,
 ) -> Result<Reply, NodeError> {
     let has_line = session.lines().are_on();
-    let answer = session.run(|| codec::release(&resource, owner, keep, has_line)).await;
+    let answer = session.run(|| codec::release(target.resources(), owner, keep, has_line)).await;
     codec::released(&answer.inspect_err(|error| forbidden(&session, error))?)
 }
 
@@ -268,5 +287,5 @@ async fn leave(
         let answer = session.run(|| codec::leave(&resource, client, ticket)).await;
         return codec::released(&answer.inspect_err(|error| forbidden(&session, error))?);
     }
-    Ok(Reply::Granted(None))
+    Ok(Reply::Granted(Granted::DONE))
 }

@@ -29,7 +29,7 @@ use crate::protocol::{
 ///
 /// ```
 /// use core::time::Duration;
-/// use quorlock::protocol::{NodeId, Owner, Quorum, Reply, Resource, Round, RoundSpec, Timestamp, Verdict};
+/// use quorlock::protocol::{Granted, NodeId, Owner, Quorum, Reply, Resource, Round, RoundSpec, Timestamp, Verdict};
 ///
 /// let spec = RoundSpec::new(Resource::new("r")?, Owner::from_random([7; 16]), Duration::from_secs(10));
 /// let start = Timestamp::ORIGIN;
@@ -37,8 +37,8 @@ use crate::protocol::{
 /// while let Some((_node, _command)) = round.poll_command() {} // send them
 ///
 /// let later = start.saturating_add(Duration::from_millis(1));
-/// round.handle_reply(NodeId::new(2), Ok(Reply::Granted(None)), later);
-/// round.handle_reply(NodeId::new(0), Ok(Reply::Granted(None)), later);
+/// round.handle_reply(NodeId::new(2), Ok(Reply::Granted(Granted::DONE)), later);
+/// round.handle_reply(NodeId::new(0), Ok(Reply::Granted(Granted::DONE)), later);
 /// assert_eq!(round.verdict(), Verdict::Won);
 /// # Ok::<(), quorlock::protocol::ResourceError>(())
 /// ```
@@ -85,9 +85,8 @@ impl Round {
     pub fn poll_command(&mut self) -> Option<(NodeId, Command)> {
         self.commands.pop_front().or_else(|| {
             let order = self.footprint.as_mut()?.poll_release()?;
-            let RoundSpec { resource, owner, .. } = &self.spec;
-            let release =
-                Command::Release { resource: resource.clone(), owner: *owner, keep: None };
+            let RoundSpec { target, owner, .. } = &self.spec;
+            let release = Command::Release { target: target.clone(), owner: *owner, keep: None };
             Some((order.node, release))
         })
     }
@@ -126,7 +125,7 @@ impl Round {
             (Vote::Confirming, Ok(Reply::Denied(_))) => Vote::Outvoted,
             // It has granted, so that the key stands there whatever became of the confirm.
             (Vote::Confirming, Err(failure)) => Vote::Failed(Failure { sent: true, ..failure }),
-            (_, Ok(Reply::Granted(fence))) => Vote::Granted(fence),
+            (_, Ok(Reply::Granted(granted))) => Vote::Granted(granted.token),
             (_, Ok(Reply::Denied(denial))) => Vote::Denied(denial.remaining),
             (_, Err(failure)) => Vote::Failed(failure),
         };
@@ -249,9 +248,9 @@ impl Round {
     }
 
     fn ask(&mut self, node: NodeId) {
-        let RoundSpec { resource, owner, ttl, hint, count, note, .. } = &self.spec;
+        let RoundSpec { target, owner, ttl, hint, count, note, .. } = &self.spec;
         let acquire = Command::Acquire {
-            resource: resource.clone(),
+            target: target.clone(),
             owner: *owner,
             ttl: *ttl,
             hint: *hint,
@@ -322,11 +321,11 @@ impl Round {
             match fence {
                 Some(fence) if fence == token => {}
                 Some(fence) if fence < token => {
-                    let RoundSpec { resource, owner, .. } = &self.spec;
-                    let (resource, owner) = (resource.clone(), *owner);
+                    let RoundSpec { target, owner, .. } = &self.spec;
+                    let (target, owner) = (target.clone(), *owner);
                     let mark = self.spec.mark(node);
                     self.votes.set(node, Vote::Confirming);
-                    let confirm = Command::Confirm { resource, owner, token, mark };
+                    let confirm = Command::Confirm { target, owner, token, mark };
                     self.commands.push_back((node, confirm));
                 }
                 // Above the token, or without a counter: a confirm could only be refused.

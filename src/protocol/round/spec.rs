@@ -8,7 +8,7 @@ use crate::protocol::{
     line::Stand,
     note::Note,
     owner::Owner,
-    resource::Resource,
+    target::Target,
     validity::Drift,
 };
 
@@ -16,8 +16,8 @@ use crate::protocol::{
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct RoundSpec {
-    /// The key on the nodes.
-    pub resource: Resource,
+    /// What is to be held.
+    pub target: Target,
     /// The value, fresh for every acquire round.
     pub owner: Owner,
     /// The lifetime asked for.
@@ -41,9 +41,9 @@ pub struct RoundSpec {
 
 impl RoundSpec {
     /// A spec with the default drift, no minimum validity and no fencing token.
-    pub fn new(resource: Resource, owner: Owner, ttl: Duration) -> Self {
+    pub fn new(target: impl Into<Target>, owner: Owner, ttl: Duration) -> Self {
         Self {
-            resource,
+            target: target.into(),
             owner,
             ttl,
             drift: Drift::default(),

@@ -13,7 +13,7 @@ use super::{
 use crate::protocol::{
     command::{Command, Failure, NodeId, Reply},
     owner::Owner,
-    resource::Resource,
+    target::Target,
     time::Timestamp,
     validity::{self, Drift},
 };
@@ -22,8 +22,8 @@ use crate::protocol::{
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct ExtendSpec {
-    /// The key on the nodes.
-    pub resource: Resource,
+    /// What is held.
+    pub target: Target,
     /// The value that it must have.
     pub owner: Owner,
     /// The lifetime from now.
@@ -36,8 +36,8 @@ pub struct ExtendSpec {
 
 impl ExtendSpec {
     /// An extension with the default drift, which any node may answer.
-    pub fn new(resource: Resource, owner: Owner, ttl: Duration) -> Self {
-        Self { resource, owner, ttl, drift: Drift::default(), fenced: false }
+    pub fn new(target: impl Into<Target>, owner: Owner, ttl: Duration) -> Self {
+        Self { target: target.into(), owner, ttl, drift: Drift::default(), fenced: false }
     }
 }
 
@@ -59,7 +59,7 @@ enum Count {
 /// ```
 /// use core::time::Duration;
 /// use quorlock::protocol::{
-///     ExtendSpec, NodeId, Owner, Quorum, Reply, Resource, Tally, Timestamp, Verdict,
+///     ExtendSpec, Granted, NodeId, Owner, Quorum, Reply, Resource, Tally, Timestamp, Verdict,
 /// };
 ///
 /// let owner = Owner::from_random([7; 16]);
@@ -68,8 +68,8 @@ enum Count {
 /// while let Some((_node, _command)) = tally.poll_command() {} // send them
 ///
 /// let later = Timestamp::ORIGIN.saturating_add(Duration::from_millis(1));
-/// tally.handle_reply(NodeId::new(2), Ok(Reply::Granted(None)), later);
-/// tally.handle_reply(NodeId::new(0), Ok(Reply::Granted(None)), later);
+/// tally.handle_reply(NodeId::new(2), Ok(Reply::Granted(Granted::DONE)), later);
+/// tally.handle_reply(NodeId::new(0), Ok(Reply::Granted(Granted::DONE)), later);
 /// assert_eq!(tally.verdict(), Verdict::Won);
 /// # Ok::<(), quorlock::protocol::ResourceError>(())
 /// ```
@@ -89,9 +89,9 @@ impl Tally {
     /// asked, and the quorum is of all of them; a lost one undoes nothing, because the validity that was promised before
     /// still runs.
     pub fn extend(quorum: Quorum, spec: ExtendSpec, now: Timestamp) -> Self {
-        let ExtendSpec { resource, owner, ttl, drift, fenced } = spec;
+        let ExtendSpec { target, owner, ttl, drift, fenced } = spec;
         let mut tally = Self::new(quorum, Some(validity::deadline(now, ttl, drift)));
-        let command = Command::Extend { resource, owner, ttl, fenced };
+        let command = Command::Extend { target, owner, ttl, fenced };
         tally.ask((0..quorum.nodes()).map(NodeId::new), &command);
         tally.settle(now);
         tally
@@ -102,23 +102,23 @@ impl Tally {
     /// The quorum is counted over all nodes: those not named count as having nothing to delete.
     pub fn release(
         quorum: Quorum,
-        resource: Resource,
+        target: impl Into<Target>,
         owner: Owner,
         held: impl IntoIterator<Item = NodeId>,
     ) -> Self {
-        Self::release_keeping(quorum, resource, owner, None, held)
+        Self::release_keeping(quorum, target, owner, None, held)
     }
 
     /// The same of a lease whose key is to stand for `keep` from now on, where that is something.
     pub fn release_keeping(
         quorum: Quorum,
-        resource: Resource,
+        target: impl Into<Target>,
         owner: Owner,
         keep: Option<Duration>,
         held: impl IntoIterator<Item = NodeId>,
     ) -> Self {
-        let mut tally = Self::new(quorum, None);
-        tally.ask(held, &Command::Release { resource, owner, keep });
+        let (target, mut tally) = (target.into(), Self::new(quorum, None));
+        tally.ask(held, &Command::Release { target, owner, keep });
         tally.settle(Timestamp::ORIGIN);
         tally
     }

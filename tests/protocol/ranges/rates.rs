@@ -86,7 +86,7 @@ impl Hot {
         self.last = tokens.last().get();
         let owner = round.spec().owner;
         for node in &self.nodes {
-            let command = Command::Release { resource: resource(), owner, keep: None };
+            let command = Command::Release { target: resource().into(), owner, keep: None };
             let _down = node.call(command).now_or_never().unwrap();
         }
     }

@@ -38,8 +38,8 @@ impl Attempt {
     }
 
     fn restore(&self) -> Command {
-        let RoundSpec { resource, owner, ttl, .. } = self.round.spec().clone();
-        Command::Restore { resource, owner, ttl, until: start(), fenced: true, note: None }
+        let RoundSpec { target, owner, ttl, .. } = self.round.spec().clone();
+        Command::Restore { target, owner, ttl, until: start(), fenced: true, note: None }
     }
 }
 
@@ -110,7 +110,7 @@ impl World {
             world.in_memory(
                 node,
                 Command::Acquire {
-                    resource,
+                    target: resource.into(),
                     owner,
                     ttl,
                     hint,
@@ -170,7 +170,7 @@ impl World {
         let Some(current) = self.processes[process].0 else { return };
         let attempt = &mut self.attempts[current];
         let spec = attempt.round.spec();
-        let (resource, owner) = (spec.resource.clone(), spec.owner);
+        let (target, owner) = (spec.target.clone(), spec.owner);
         let Some((_, range)) = &attempt.won else {
             if attempt.round.verdict() == Verdict::Lost {
                 self.processes[process].0 = None;
@@ -199,8 +199,8 @@ impl World {
             return;
         }
         for there in &mut attempt.there {
-            let (resource, owner) = (resource.clone(), owner);
-            there.push_back((Command::Release { resource, owner, keep: None }, false));
+            let (target, owner) = (target.clone(), owner);
+            there.push_back((Command::Release { target, owner, keep: None }, false));
         }
         let left = attempt.row.clone();
         self.processes[process].0 = None;

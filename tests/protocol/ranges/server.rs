@@ -1,6 +1,6 @@
 //! One node: a lock and a counter, by the rules of `fencing.rs`, and the flaws that it may have.
 
-use quorlock::protocol::FencingToken;
+use quorlock::protocol::{FencingToken, Granted};
 
 use super::*;
 
@@ -25,23 +25,23 @@ impl Server {
                 let counter = (*hint).max(self.counter + if by_one { 1 } else { *count });
                 let skipped = if flaw == Flaw::GoesOnFromTheFirst { count - 1 } else { 0 };
                 self.counter = counter - skipped;
-                Ok(Reply::Granted(Some(FencingToken::new(counter))))
+                Ok(Reply::Granted(Granted::at(FencingToken::new(counter))))
             }
             Command::Confirm { owner, token, .. }
                 if self.holder == Some(*owner)
                     && (self.counter <= token.get() || flaw == Flaw::NoGuard) =>
             {
                 self.counter = token.get();
-                Ok(Reply::Granted(Some(*token)))
+                Ok(Reply::Granted(Granted::at(*token)))
             }
             Command::Restore { owner, .. } if self.holder.is_none() => {
                 self.holder = Some(*owner);
                 let votes = flaw == Flaw::RestoreVotes;
-                Ok(Reply::Granted(votes.then(|| FencingToken::new(self.counter))))
+                Ok(Reply::Granted(votes.then(|| FencingToken::new(self.counter)).into()))
             }
             Command::Release { owner, .. } if self.holder == Some(*owner) => {
                 self.holder = None;
-                Ok(Reply::Granted(None))
+                Ok(Reply::Granted(Granted::DONE))
             }
             _ => Ok(Reply::Denied(Denial::default())),
         }

@@ -7,7 +7,7 @@ use std::mem::discriminant;
 use redis::{PushKind, VerbatimFormat};
 
 use super::*;
-use crate::protocol::{FencingToken, Reply};
+use crate::protocol::{FencingToken, Granted, Reply};
 
 const NOW: i64 = 1_795_170_000_123_456;
 
@@ -105,12 +105,13 @@ fn no_reply_makes_it_panic_or_is_a_grant_that_no_script_has_said() {
                 ]
         );
         assert_eq!(is_granted(&acquired), counted || bare(&reply), "{reply:?}");
-        if let Ok(Reply::Granted(token)) = acquired {
+        if let Ok(Reply::Granted(Granted { token, .. })) = acquired {
             assert!(token.is_some_and(|token| token <= FencingToken::MAX), "{reply:?}");
             granted += 1;
         }
         for count in 0..4 {
-            let Ok(extended) = extended(&answer, count) else { continue };
+            let keys = std::iter::repeat_n(1, count);
+            let Ok(extended) = extended(&answer, keys) else { continue };
             assert_eq!((&form[0], form.len()), (&Value::Int(1), count + 2), "{reply:?}");
             for (answer, told) in extended.iter().zip(&form[2..]) {
                 assert_eq!(is_granted(answer), *told == Value::Int(1), "{reply:?}");

@@ -26,7 +26,7 @@ pub(in crate::node::redis) fn ask_holder<'a>(
     let source: &Source =
         if identity.is_some() { &script::HOLDER } else { &script::HOLDER_CLASSIC };
     let keys = keys_of_leases(identity.is_some(), std::iter::once(resource));
-    Script { source, keys, line: None, args: List::One([Arg::Bytes(identity.unwrap_or_default())]) }
+    Script { source, keys, lines: &[], args: List::One([Arg::Bytes(identity.unwrap_or_default())]) }
 }
 
 pub(in crate::node::redis) fn told_holder(answer: &Answer) -> Result<Sighting, NodeError> {

@@ -61,7 +61,7 @@ pub(in crate::node::redis) fn look(process: &Process, join: Join, nonce: u32) ->
         Arg::Number(waited_in),
         Arg::Number(validity::whole_millis(waited)),
     ]);
-    Script { source: &script::JOIN, keys: List::Three(OWN), line: None, args }
+    Script { source: &script::JOIN, keys: List::Three(OWN), lines: &[], args }
 }
 
 pub(in crate::node::redis) fn looked(answer: &Answer) -> Result<Looked, NodeError> {
@@ -85,7 +85,7 @@ pub(in crate::node::redis) fn admit(identity: &[u8], era: u64, floor: Floor) -> 
         Arg::Number(floor.known),
         Arg::Number(floor.wall_us),
     ]);
-    Script { source: &script::ADMIT, keys: List::Three(OWN), line: None, args }
+    Script { source: &script::ADMIT, keys: List::Three(OWN), lines: &[], args }
 }
 
 /// Whether the node was joining, and may vote now.

@@ -4,6 +4,7 @@
 //! and whatever no script of ours says is [`NodeError::Unexpected`]: it must never panic over one, and never take it for
 //! a grant.
 
+mod acquiring;
 mod holder;
 mod joining;
 mod votes;
@@ -13,12 +14,12 @@ use std::sync::Arc;
 use redis::Value;
 
 pub(super) use self::{
+    acquiring::{Acquired, Wanted, acquire, acquire_together, acquired, in_line},
     holder::{ask_holder, told_holder},
     joining::{Looked, Process, admit, admitted, look, looked},
     votes::{
-        Acquired, Wanted, acquire, acquire_classic, acquired, acquired_classic, confirm, confirmed,
-        denial, extend, extended, first_byte, holder, in_line, leave, release, released, remaining,
-        restore, restored, track_next,
+        acquire_classic, acquired_classic, confirm, confirmed, denial, extend, extended,
+        first_byte, holder, leave, release, released, remaining, restore, restored, track_next,
     },
 };
 use crate::{node::NodeError, protocol::FencingToken};

@@ -1,8 +1,8 @@
-//! Votes: acquire, confirm, extend, restore and release, as scripts, and what is answered to them.
+//! Votes: confirm, extend, restore and release, as scripts, and what is answered to them; acquires of classic mode.
 //!
 //! It decides which reply is a grant. It must never take one for a grant whose form it does not know in full.
 
-use std::{mem, time::Duration};
+use std::{slice, time::Duration};
 
 use redis::{Cmd, Value};
 
@@ -11,12 +11,12 @@ use super::{
         marker::Head,
         script::{self, Arg, List, OWN, Script, Source},
     },
-    Answer, count, kind, refusal, unexpected,
+    Answer, kind, refusal, unexpected,
 };
 use crate::{
     node::NodeError,
     protocol::{
-        ClientId, Command, Denial, FencingToken, Note, Owner, Reply, Resource, Stand, Ticket,
+        ClientId, Command, Denial, FencingToken, Granted, Note, Owner, Reply, Resource, Ticket,
         validity,
     },
 };
@@ -80,137 +80,15 @@ pub(in crate::node::redis) fn denial(
     Denial::new(holder, remaining)
 }
 
-/// The tokens that an acquire asks for.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::node::redis) struct Wanted {
-    pub(in crate::node::redis) hint: u64,
-    pub(in crate::node::redis) count: u64,
-}
-
-/// An acquire. `latest` is the node's time at which it has become useless; zero where the clock is not known yet.
-pub(in crate::node::redis) fn acquire<'a>(
-    head: &'a Head,
-    resource: &'a Resource,
-    owner: Owner,
-    ttl: Duration,
-    Wanted { hint, count }: Wanted,
-    latest: u64,
-    note: Option<&Note>,
-) -> Script<'a> {
-    // A negative number says that the node has to look at its own. What is no count asks for one.
-    let count = i64::try_from(count).unwrap_or(i64::MAX).max(1);
-    let allowed = head.allows(hint, count.unsigned_abs());
-    let args = [
-        Arg::Bytes(head.text()),
-        Arg::Owner(owner),
-        Arg::Number(validity::wire_millis(ttl)),
-        Arg::Counter(digits(hint)),
-        Arg::Number(latest),
-        Arg::Count(if allowed { count } else { -count }),
-    ];
-    Script {
-        source: &script::ACQUIRE,
-        keys: with_own(resource),
-        line: None,
-        args: noted(args, note, List::Six),
-    }
-}
-
-/// The same acquire of a client that knows of the line, and what it says of its place there.
-pub(in crate::node::redis) fn in_line<'a>(
-    mut acquire: Script<'a>,
-    resource: &'a Resource,
-    stand: Option<Stand>,
-) -> Script<'a> {
-    acquire.line = Some(resource);
-    if let Some(Stand { client, ticket, skip }) = stand {
-        let mut args = acquire.args.to_vec();
-        // They stand behind the note, whether there is one or not.
-        args.resize(7, Arg::Bytes(b""));
-        let ticket = ticket.map_or(Arg::Bytes(b""), |ticket| Arg::Number(ticket.get()));
-        let skip = skip.map_or(Arg::Bytes(b""), Arg::Client);
-        args.extend([Arg::Client(client), ticket, skip]);
-        acquire.args = List::Many(args);
-    }
-    acquire
-}
-
-/// What a node has answered to an acquire.
-#[derive(Debug, Eq, PartialEq)]
-pub(in crate::node::redis) struct Acquired {
-    pub(in crate::node::redis) reply: Reply,
-    /// The head of the node's counters, where that is told.
-    pub(in crate::node::redis) head: Option<Vec<u8>>,
-    /// Of what was granted: whether others wait in the line, where that is told.
-    pub(in crate::node::redis) others_wait: Option<bool>,
-    /// The client is the first in the line, and whoever holds the key does not wake it.
-    pub(in crate::node::redis) is_foreign: bool,
-}
-
-impl Acquired {
-    const fn with(reply: Reply) -> Self {
-        Self { reply, head: None, others_wait: None, is_foreign: false }
-    }
-}
-
-/// The reply to an acquire with this hint.
-pub(in crate::node::redis) fn acquired(answer: Answer, hint: u64) -> Result<Acquired, NodeError> {
-    let mut told = match answer {
-        // The common case: the counter is the hint.
-        Answer::AsAsked => {
-            return Ok(Acquired::with(Reply::Granted(Some(FencingToken::new(hint)))));
-        }
-        Answer::Told(told) => told,
-    };
-    match told.as_mut_slice() {
-        [Value::Int(1), _, counter, Value::BulkString(head), waiting @ ..]
-            if waiting.len() <= 1 && waiting.iter().all(|waiting| count(waiting).is_some()) =>
-        {
-            let counter = match count(counter) {
-                None | Some(0) => return Err(unexpected("a counter that is none")),
-                Some(counter) => counter,
-            };
-            let Ok(token) = FencingToken::try_from(counter) else {
-                return Err(unexpected("a counter beyond the last token"));
-            };
-            let granted = Acquired::with(Reply::Granted(Some(token)));
-            let others_wait = waiting.first().and_then(count).map(|waiting| waiting > 0);
-            Ok(Acquired { head: Some(mem::take(head)), others_wait, ..granted })
-        }
-        [Value::Int(0), _, remaining @ Value::Int(_), holder @ ..] if holder.len() <= 1 => {
-            let holder = holder.first_mut().map(mem::take);
-            Ok(Acquired::with(Reply::Denied(denial(holder, Some(remaining)))))
-        }
-        [Value::Int(0), at, remaining @ Value::Int(_), holder, first, before, is_foreign] => {
-            let denial = match read_client(first) {
-                Some(head) => Denial::behind(head),
-                None => denial(Some(mem::take(holder)), Some(remaining)),
-            };
-            let rank = count(before).and_then(|before| u32::try_from(before).ok());
-            let denial = denial.in_line(count(at).unwrap_or(0), rank);
-            let is_foreign = *is_foreign == Value::Int(1);
-            Ok(Acquired { is_foreign, ..Acquired::with(Reply::Denied(denial)) })
-        }
-        _ => Err(refusal(&Answer::Told(told))),
-    }
-}
-
-fn read_client(value: &Value) -> Option<ClientId> {
-    match value {
-        Value::BulkString(name) => ClientId::from_hex(name),
-        _ => None,
-    }
-}
-
 pub(in crate::node::redis) fn confirm<'a>(
     head: &'a Head,
-    resource: &'a Resource,
+    resources: &'a [Resource],
     owner: Owner,
     token: FencingToken,
 ) -> Script<'a> {
     let token = Arg::Counter(digits(token.get()));
     let args = List::Three([Arg::Bytes(head.etag()), Arg::Owner(owner), token]);
-    Script { source: &script::CONFIRM, keys: with_own(resource), line: None, args }
+    Script { source: &script::CONFIRM, keys: with_own(resources), lines: &[], args }
 }
 
 pub(in crate::node::redis) fn confirmed(
@@ -223,7 +101,7 @@ pub(in crate::node::redis) fn confirmed(
 /// A restore under the identity that the node was admitted as; with none in classic mode, which reads no clock either.
 pub(in crate::node::redis) fn restore<'a>(
     identity: Option<&'a [u8]>,
-    resource: &'a Resource,
+    resources: &'a [Resource],
     owner: Owner,
     ttl: Duration,
     latest: u64,
@@ -237,10 +115,10 @@ pub(in crate::node::redis) fn restore<'a>(
         Arg::Number(validity::wire_millis(ttl)),
         Arg::Number(if identity.is_some() { latest } else { 0 }),
     ];
-    let keys = keys_of_leases(identity.is_some(), std::iter::once(resource));
+    let keys = keys_of_leases(identity.is_some(), resources.iter());
     // Nodes keep none in classic mode.
     let note = note.filter(|_| identity.is_some());
-    Script { source, keys, line: None, args: noted(args, note, List::Four) }
+    Script { source, keys, lines: &[], args: noted(args, note, List::Four) }
 }
 
 pub(in crate::node::redis) fn restored(answer: &Answer) -> Result<Reply, NodeError> {
@@ -257,8 +135,11 @@ pub(in crate::node::redis) fn extend<'a>(
         if identity.is_some() { &script::EXTEND } else { &script::EXTEND_CLASSIC };
     // The script reads owner and ttl by the place of the key, so that keys and arguments are made of one list.
     let extensions = commands.iter().filter_map(|command| match command {
-        Command::Extend { resource, owner, ttl, .. } => Some((resource, *owner, *ttl)),
+        Command::Extend { target, owner, ttl, .. } => Some((target.resources(), *owner, *ttl)),
         _ => None,
+    });
+    let extensions = extensions.flat_map(|(resources, owner, ttl)| {
+        resources.iter().map(move |resource| (resource, owner, ttl))
     });
     let mut args = Vec::with_capacity(2 * commands.len() + 1);
     args.push(Arg::Bytes(identity.unwrap_or_default()));
@@ -266,25 +147,45 @@ pub(in crate::node::redis) fn extend<'a>(
         args.extend([Arg::Owner(owner), Arg::Number(validity::wire_millis(ttl))]);
     }
     let keys = keys_of_leases(identity.is_some(), extensions.map(|(resource, ..)| resource));
-    Script { source, keys, line: None, args: List::Many(args) }
+    Script { source, keys, lines: &[], args: List::Many(args) }
 }
 
-/// One answer for each of so many extensions.
+/// One answer for each extension, of so many keys.
 pub(in crate::node::redis) fn extended(
     answer: &Answer,
-    commands: usize,
+    keys: impl Iterator<Item = usize> + Clone,
 ) -> Result<Vec<Result<Reply, NodeError>>, NodeError> {
     match answer.told() {
-        [Value::Int(1), _, answers @ ..] if answers.len() == commands => {
-            Ok(answers.iter().map(one_extended).collect())
+        [Value::Int(1), _, answers @ ..] if answers.len() == keys.clone().sum::<usize>() => {
+            let mut rest = answers;
+            let of_one = |keys| {
+                let (own, others) = rest.split_at_checked(keys)?;
+                rest = others;
+                Some(all_extended(own))
+            };
+            Ok(keys.map_while(of_one).collect())
         }
         _ => Err(refusal(answer)),
     }
 }
 
+/// Of several keys of one lease all must have been extended. A key that is somebody else's counts for more than one that is
+/// gone, which may be set again.
+fn all_extended(answers: &[Value]) -> Result<Reply, NodeError> {
+    let mut all = Reply::Granted(Granted::DONE);
+    for answer in answers {
+        match (one_extended(answer)?, &all) {
+            (Reply::Granted(_), _) => {}
+            (Reply::Denied(denial), Reply::Denied(before)) if denial.gone || !before.gone => {}
+            (denied, _) => all = denied,
+        }
+    }
+    Ok(all)
+}
+
 fn one_extended(answer: &Value) -> Result<Reply, NodeError> {
     match answer {
-        Value::Int(1) => Ok(Reply::Granted(None)),
+        Value::Int(1) => Ok(Reply::Granted(Granted::DONE)),
         Value::Int(0) => Ok(Reply::Denied(Denial::gone())),
         Value::Int(2) => Ok(Reply::Denied(Denial::default())),
         other => Err(unexpected(kind(other))),
@@ -292,17 +193,25 @@ fn one_extended(answer: &Value) -> Result<Reply, NodeError> {
 }
 
 pub(in crate::node::redis) fn release(
-    resource: &Resource,
+    resources: &[Resource],
     owner: Owner,
     keep: Option<Duration>,
     has_line: bool,
 ) -> Script<'_> {
-    let keys = List::One([resource.as_bytes()]);
-    let args = match keep {
-        None => List::One([Arg::Owner(owner)]),
-        Some(keep) => List::Two([Arg::Owner(owner), Arg::Number(validity::wire_millis(keep))]),
-    };
-    Script { source: &script::RELEASE, keys, line: has_line.then_some(resource), args }
+    let lines = if has_line { resources } else { &[] };
+    let keep = keep.map(|keep| Arg::Number(validity::wire_millis(keep)));
+    if let [resource] = resources {
+        let keys = List::One([resource.as_bytes()]);
+        let args = match keep {
+            None => List::One([Arg::Owner(owner)]),
+            Some(keep) => List::Two([Arg::Owner(owner), keep]),
+        };
+        return Script { source: &script::RELEASE, keys, lines, args };
+    }
+    let keys = List::Many(resources.iter().map(Resource::as_bytes).collect());
+    let args = [Arg::Number(resources.len() as u64), Arg::Owner(owner)];
+    let args = List::Many(args.into_iter().chain(keep).collect());
+    Script { source: &script::RELEASE_TOGETHER, keys, lines, args }
 }
 
 /// It is answered as a release that has done what it was asked.
@@ -313,13 +222,13 @@ pub(in crate::node::redis) fn leave(
 ) -> Script<'_> {
     let keys = List::One([resource.as_bytes()]);
     let args = List::Two([Arg::Client(client), Arg::Number(ticket.get())]);
-    Script { source: &script::LEAVE, keys, line: Some(resource), args }
+    Script { source: &script::LEAVE, keys, lines: slice::from_ref(resource), args }
 }
 
 /// It tells no clock: that a key is gone is true whatever becomes of the node.
 pub(in crate::node::redis) fn released(reply: &Value) -> Result<Reply, NodeError> {
     match reply {
-        Value::Int(1) => Ok(Reply::Granted(None)),
+        Value::Int(1) => Ok(Reply::Granted(Granted::DONE)),
         Value::Int(0) => Ok(Reply::Denied(Denial::gone())),
         Value::Int(2) => Ok(Reply::Denied(Denial::default())),
         other => Err(unexpected(kind(other))),
@@ -327,7 +236,7 @@ pub(in crate::node::redis) fn released(reply: &Value) -> Result<Reply, NodeError
 }
 
 /// Arguments with the note behind them, if there is one. Without it they need no memory of their own.
-fn noted<'a, const N: usize>(
+pub(super) fn noted<'a, const N: usize>(
     args: [Arg<'a>; N],
     note: Option<&Note>,
     list: impl FnOnce([Arg<'a>; N]) -> List<Arg<'a>>,
@@ -340,16 +249,19 @@ fn noted<'a, const N: usize>(
 
 fn yes_or_no(answer: &Answer, token: Option<FencingToken>) -> Result<Reply, NodeError> {
     match answer.told() {
-        [Value::Int(1), _] => Ok(Reply::Granted(token)),
+        [Value::Int(1), _] => Ok(Reply::Granted(token.into())),
         [Value::Int(0), _] => Ok(Reply::Denied(Denial::default())),
         _ => Err(refusal(answer)),
     }
 }
 
-/// The node's own keys, before that of the command.
-pub(super) fn with_own(resource: &Resource) -> List<&[u8]> {
+/// The node's own keys, before those of the command.
+pub(super) fn with_own(resources: &[Resource]) -> List<&[u8]> {
     let [node, counters, older] = OWN;
-    List::Four([node, counters, older, resource.as_bytes()])
+    match resources {
+        [resource] => List::Four([node, counters, older, resource.as_bytes()]),
+        _ => List::Many(OWN.into_iter().chain(resources.iter().map(Resource::as_bytes)).collect()),
+    }
 }
 
 /// The keys of a script that extends or restores. Classic mode touches no other keys than the resources', whatever the
@@ -365,7 +277,7 @@ pub(super) fn keys_of_leases<'a>(
 }
 
 /// A counter as it is stored: sixteen digits, which is enough for all below 2^53. A hint may be above that, and is cut.
-fn digits(counter: u64) -> [u8; 16] {
+pub(super) fn digits(counter: u64) -> [u8; 16] {
     let mut digits = [b'0'; 16];
     let mut rest = counter.min(FencingToken::MAX.get());
     // By hand, into an array: an acquire allocates nothing for its hint.

@@ -1,7 +1,7 @@
 //! Every form in which a vote is asked for, and every form of its reply.
 
-use super::*;
-use crate::protocol::{Label, Ticket};
+use super::{super::acquiring::*, *};
+use crate::protocol::{Label, Stand};
 
 const HEAD: &str = "77.1/abc/0/0 0000000000000200 0000000000000150";
 const NOW: i64 = 1_795_170_000_123_456;
@@ -83,7 +83,7 @@ fn a_count_goes_out_as_it_is_where_the_whole_range_is_new_and_issued_and_with_a_
 #[test]
 fn a_script_goes_out_by_its_digest_or_in_full_with_the_same_arguments() {
     let resource = resource();
-    let script = release(&resource, owner(), None, false);
+    let script = release(slice::from_ref(&resource), owner(), None, false);
     let (by_digest, in_full) = (wire(|to| script.evalsha(to)), wire(|to| script.eval(to)));
     let rest = [b"1".to_vec(), b"r".to_vec(), owner().to_hex().to_vec()];
     assert_eq!((&by_digest[0][..], &by_digest[2..]), (&b"EVALSHA"[..], &rest[..]));
@@ -94,15 +94,19 @@ fn a_script_goes_out_by_its_digest_or_in_full_with_the_same_arguments() {
 #[test]
 fn a_release_that_keeps_the_key_says_for_how_long_in_milliseconds_rounded_up() {
     let resource = resource();
-    let keep = release(&resource, owner(), Some(Duration::from_micros(1_500_001)), false);
+    let keep =
+        release(slice::from_ref(&resource), owner(), Some(Duration::from_micros(1_500_001)), false);
     assert_eq!(keep.args, [Arg::Owner(owner()), Arg::Number(1501)]);
-    assert_eq!(release(&resource, owner(), None, false).args, [Arg::Owner(owner())]);
+    assert_eq!(
+        release(slice::from_ref(&resource), owner(), None, false).args,
+        [Arg::Owner(owner())]
+    );
 }
 
 #[test]
 fn arguments_are_written_as_the_scripts_read_them() {
     let (head, resource) = (head(), resource());
-    let confirm = confirm(&head, &resource, owner(), FencingToken::new(42));
+    let confirm = confirm(&head, slice::from_ref(&resource), owner(), FencingToken::new(42));
     let confirm = wire(|to| confirm.evalsha(to));
     let hex = owner().to_hex();
     assert_eq!(confirm[2], b"4", "so many keys");
@@ -111,7 +115,7 @@ fn arguments_are_written_as_the_scripts_read_them() {
         [b"77.1/abc/0/0".to_vec(), hex.to_vec(), b"0000000000000042".to_vec()]
     );
     let second = Duration::from_secs(1);
-    let restore = restore(Some(b"abc/0/0"), &resource, owner(), second, 9, None);
+    let restore = restore(Some(b"abc/0/0"), slice::from_ref(&resource), owner(), second, 9, None);
     let args = [b"abc/0/0".to_vec(), hex.to_vec(), b"1000".to_vec(), b"9".to_vec()];
     assert_eq!(wire(|to| restore.evalsha(to))[7..], args);
 }
@@ -125,7 +129,9 @@ fn a_note_stands_behind_the_other_arguments_and_never_in_classic_mode() {
     assert!(matches!(plain, List::Six(_)), "no memory of its own");
     assert_eq!(plain[..], noted[..6]);
     assert_eq!(noted[6..], [Arg::Owned(b"0000000000000042web-1".to_vec())]);
-    let with = |identity, note| restore(identity, &resource, owner(), second, 9, note).args;
+    let with = |identity, note| {
+        restore(identity, slice::from_ref(&resource), owner(), second, 9, note).args
+    };
     let (plain, noted) = (with(Some(b"abc/0/0"), None), with(Some(b"abc/0/0"), Some(&note)));
     assert!(matches!(plain, List::Four(_)), "no memory of its own");
     assert_eq!(plain[..], noted[..4]);
@@ -136,12 +142,12 @@ fn a_note_stands_behind_the_other_arguments_and_never_in_classic_mode() {
 #[test]
 fn extensions_travel_together_and_classic_ones_touch_no_key_of_the_nodes() {
     let extension = |name: &str| Command::Extend {
-        resource: Resource::new(name).unwrap(),
+        target: Resource::new(name).unwrap().into(),
         owner: owner(),
         ttl: Duration::from_secs(1),
         fenced: false,
     };
-    let release = Command::Release { resource: resource(), owner: owner(), keep: None };
+    let release = Command::Release { target: resource().into(), owner: owner(), keep: None };
     let commands = [extension("a"), release, extension("b")];
     let pair = [Arg::Owner(owner()), Arg::Number(1000)];
     let fenced = extend(Some(b"abc/0/0"), &commands);
@@ -153,7 +159,8 @@ fn extensions_travel_together_and_classic_ones_touch_no_key_of_the_nodes() {
     assert_eq!(classic.args[0], Arg::Bytes(b""));
     assert!(std::ptr::eq(classic.source, &raw const *script::EXTEND_CLASSIC));
     let resource = resource();
-    let classic = restore(None, &resource, owner(), Duration::from_secs(1), 9, None);
+    let classic =
+        restore(None, slice::from_ref(&resource), owner(), Duration::from_secs(1), 9, None);
     assert_eq!(*classic.keys, [b"r"; 4]);
     assert_eq!(classic.args[3], Arg::Number(0), "it reads no clock");
     assert!(std::ptr::eq(classic.source, &raw const *script::RESTORE_CLASSIC));
@@ -161,7 +168,7 @@ fn extensions_travel_together_and_classic_ones_touch_no_key_of_the_nodes() {
 
 #[test]
 fn an_acquire_is_granted_with_the_counter_that_was_told_or_the_hint() {
-    let granted = |token| Reply::Granted(Some(FencingToken::new(token)));
+    let granted = |token| Reply::Granted(Granted::at(FencingToken::new(token)));
     let (answer, clock) = Answer::read(Value::Int(NOW)).unwrap();
     assert_eq!(clock, u64::try_from(NOW).ok());
     assert_eq!(acquired(answer, 9), Ok(Acquired::with(granted(9))));
@@ -198,7 +205,7 @@ fn a_stand_is_said_behind_the_note_and_the_line_is_a_key_behind_the_others() {
     let asked = |note, stand| {
         let script =
             acquire(&head, &resource, owner(), second, Wanted { hint: 180, count: 1 }, 5, note);
-        wire(|to| in_line(script, &resource, stand).evalsha(to))
+        wire(|to| in_line(script, slice::from_ref(&resource), stand).evalsha(to))
     };
     let note = Note::new(42, Label::new("web-1").unwrap());
     let unnamed = asked(None, None);
@@ -211,7 +218,7 @@ fn a_stand_is_said_behind_the_note_and_the_line_is_a_key_behind_the_others() {
     let standing = asked(Some(&note), Some(stand));
     let behind = [&b"0000000000000042web-1"[..], b"abababababababab", b"77", b"0101010101010101"];
     assert_eq!(standing[14..], behind);
-    let release = release(&resource, owner(), None, true);
+    let release = release(slice::from_ref(&resource), owner(), None, true);
     assert_eq!(wire(|to| release.evalsha(to))[2..5], [&b"2"[..], b"r", b"quorlock:line:r"]);
 }
 
@@ -244,7 +251,7 @@ fn a_refusal_is_told_by_its_number_whatever_was_asked() {
         assert_eq!(acquired(told(code, []), 9), Err(error.clone()));
         assert_eq!(confirmed(&told(code, []), FencingToken::new(9)), Err(error.clone()));
         assert_eq!(restored(&told(code, [])), Err(error.clone()));
-        assert_eq!(extended(&told(code, []), 1), Err(error.clone()));
+        assert_eq!(extended(&told(code, []), [1].into_iter()), Err(error.clone()));
     }
 }
 
@@ -252,11 +259,11 @@ fn a_refusal_is_told_by_its_number_whatever_was_asked() {
 fn yes_and_no_are_one_and_zero() {
     let token = FencingToken::new(9);
     let no = || Ok(Reply::Denied(Denial::default()));
-    assert_eq!(confirmed(&told(1, []), token), Ok(Reply::Granted(Some(token))));
+    assert_eq!(confirmed(&told(1, []), token), Ok(Reply::Granted(Granted::at(token))));
     assert_eq!(confirmed(&told(0, []), token), no());
-    assert_eq!(restored(&told(1, [])), Ok(Reply::Granted(None)));
+    assert_eq!(restored(&told(1, [])), Ok(Reply::Granted(Granted::DONE)));
     assert_eq!(restored(&told(0, [])), no());
-    assert_eq!(released(&Value::Int(1)), Ok(Reply::Granted(None)));
+    assert_eq!(released(&Value::Int(1)), Ok(Reply::Granted(Granted::DONE)));
     assert_eq!(released(&Value::Int(0)), Ok(Reply::Denied(Denial::gone())));
     assert_eq!(released(&Value::Int(2)), no());
     assert_eq!(acquired_classic(&Value::Okay), Ok(true));
@@ -266,17 +273,17 @@ fn yes_and_no_are_one_and_zero() {
 #[test]
 fn each_extension_has_an_answer_of_its_own() {
     let answers = [1, 0, 2, 7].map(Value::Int);
-    let extended = extended(&told(1, answers), 4).unwrap();
+    let extended = extended(&told(1, answers), [1; 4].into_iter()).unwrap();
     let gone = Reply::Denied(Denial::gone());
     let foreign = Reply::Denied(Denial::default());
-    assert_eq!(extended[..3], [Ok(Reply::Granted(None)), Ok(gone), Ok(foreign)]);
+    assert_eq!(extended[..3], [Ok(Reply::Granted(Granted::DONE)), Ok(gone), Ok(foreign)]);
     assert!(matches!(extended[3], Err(NodeError::Unexpected { .. })), "{extended:?}");
 }
 
 #[test]
 fn too_few_answers_to_extensions_are_none() {
     for count in [0, 1, 3] {
-        let answers = extended(&told(1, vec![Value::Int(1); count]), 2);
+        let answers = extended(&told(1, vec![Value::Int(1); count]), [1; 2].into_iter());
         assert!(matches!(answers, Err(NodeError::Unexpected { .. })), "{answers:?}");
     }
 }
@@ -286,7 +293,7 @@ fn classic_mode_tells_no_clock() {
     let reply = Value::Array([1, 0, 1].map(Value::Int).to_vec());
     let (answer, clock) = Answer::read(reply).unwrap();
     assert_eq!(clock, None);
-    assert_eq!(extended(&answer, 1), Ok(vec![Ok(Reply::Granted(None))]));
+    assert_eq!(extended(&answer, [1].into_iter()), Ok(vec![Ok(Reply::Granted(Granted::DONE))]));
     assert!(Answer::read(Value::Int(0)).is_err(), "only a script that reads it tells it alone");
 }
 

@@ -1,6 +1,7 @@
--- KEYS[4] the resource. ARGV identity, owner, ttl in ms, latest node time in us, and the note of a holder with a label
--- (never in classic mode, where `now` and the latest time are zero). Sets the key of a held lease on a node that lost
--- it. {1, now} set; {0, now} not, there is a key; {-3, now} too late.
+-- KEYS[4] and on: the resources of one lease. ARGV identity, owner, ttl in ms, latest node time in us, and the note of a
+-- holder with a label (never in classic mode, where `now` and the latest time are zero). Sets the keys of a held lease on a
+-- node that lost them. {1, now} set, and all stand; {0, now} not, none was missing, or one is somebody else's; {-3, now} too
+-- late.
 -- It is no vote, and so needs no look at the counter, which any waiter may have raised since. Votes are acquires and
 -- confirms. A restore is sent after its owner's round was won, so that whenever a vote of that round was counted, the
 -- key was there by the owner's own acquire. A confirm that is still under way may find the restored key; it is not
@@ -8,18 +9,27 @@
 if now > tonumber(ARGV[4]) then
   return {-3, now}
 end
-if redis.call('SET', KEYS[4], ARGV[2], 'NX', 'PX', ARGV[3]) then
+local missing = {}
+for index = 4, #KEYS do
+  if redis.call('PTTL', KEYS[index]) == -2 then
+    missing[#missing + 1] = KEYS[index]
+  elseif value_of(KEYS[index]) ~= ARGV[2] then
+    -- The node does not count for this lease while somebody else has one of its keys, and the others are in their way.
+    return {0, now}
+  end
+end
+for _, resource in ipairs(missing) do
+  redis.call('SET', resource, ARGV[2], 'PX', ARGV[3])
   if ARGV[5] then
     -- The note is left again, and the counter stays where it is: where there is none, that is at the floor. An `r` before
     -- the note says that the counter is not of this owner's grant.
-    local entry = redis.call('HGET', COUNTERS, KEYS[4]) or redis.call('HGET', OLDER, KEYS[4])
+    local entry = redis.call('HGET', COUNTERS, resource) or redis.call('HGET', OLDER, resource)
       or redis.call('HGET', NODE, 'floor')
     local counter = string.match(entry or '', SIXTEEN_DIGITS)
     if counter then
       local is_own = string.sub(entry, 17, 48) == ARGV[2] and string.sub(entry, 49, 49) ~= 'r'
-      redis.call('HSET', COUNTERS, KEYS[4], counter .. ARGV[2] .. (is_own and '' or 'r') .. ARGV[5])
+      redis.call('HSET', COUNTERS, resource, counter .. ARGV[2] .. (is_own and '' or 'r') .. ARGV[5])
     end
   end
-  return {1, now}
 end
-return {0, now}
+return {#missing > 0 and 1 or 0, now}

@@ -12,7 +12,7 @@ impl World {
         }
         let client = &mut self.clients[client];
         for node in 0..client.links.len() {
-            let command = Command::Release { resource: resource(), owner, keep: None };
+            let command = Command::Release { target: resource().into(), owner, keep: None };
             let asked =
                 Asked::Vote(client.rounds, command, client.admission.ballot(super::node(node)));
             client.send(node, asked, now);

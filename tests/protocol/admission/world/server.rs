@@ -113,7 +113,7 @@ impl Server {
                 let counter = (*hint).max(self.counter.unwrap_or(self.floor) + count);
                 self.counter = Some(counter);
                 self.high = self.high.max(counter);
-                Ok(Reply::Granted(Some(FencingToken::new(counter))))
+                Ok(Reply::Granted(Granted::at(FencingToken::new(counter))))
             }
             Command::Confirm { owner, token, .. }
                 if self.holder.is_some_and(|(holder, _)| holder == *owner)
@@ -121,13 +121,13 @@ impl Server {
             {
                 self.counter = Some(token.get());
                 self.high = self.high.max(token.get());
-                Ok(Reply::Granted(Some(*token)))
+                Ok(Reply::Granted(Granted::at(*token)))
             }
             Command::Release { owner, .. } => {
                 if self.holder.is_some_and(|(holder, _)| holder == *owner) {
                     self.holder = None;
                 }
-                Ok(Reply::Granted(None))
+                Ok(Reply::Granted(Granted::DONE))
             }
             _ => Ok(Reply::Denied(Denial::default())),
         }

@@ -1,0 +1,36 @@
+//! What a request is for: one resource, or several at once. Whatever is wrong with it is told when it is first polled.
+
+use std::sync::Arc;
+
+use super::Acquire;
+use crate::{
+    engine::Engine,
+    error::{AcquireError, TogetherError},
+    protocol::{Resource, ResourceSet, Target, WaitPolicy},
+};
+
+impl Acquire {
+    pub(crate) fn new(engine: Arc<Engine>, resource: &[u8], wait_policy: WaitPolicy) -> Self {
+        let target = Resource::behind(&engine.config.key_prefix, resource).map(Target::from);
+        Self::of(engine, target.map_err(AcquireError::from), wait_policy)
+    }
+
+    /// Of several at once.
+    pub(crate) fn all<I>(engine: Arc<Engine>, resources: I, wait_policy: WaitPolicy) -> Self
+    where
+        I: IntoIterator<Item: AsRef<[u8]>>,
+    {
+        let prefix = &engine.config.key_prefix;
+        let resources = resources.into_iter().map(|name| Resource::behind(prefix, name));
+        let target = resources.collect::<Result<Vec<_>, _>>().map_err(AcquireError::from);
+        let target = target.and_then(|resources| {
+            let set = ResourceSet::new(resources).map_err(TogetherError::Set)?;
+            let target = Target::from(set);
+            if target.is_set() {
+                engine.may_take_sets()?;
+            }
+            Ok(target)
+        });
+        Self::of(engine, target, wait_policy)
+    }
+}

@@ -1,0 +1,36 @@
+//! Why several resources cannot be had at once: what was asked for, or of whom.
+
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use super::AcquireError;
+use crate::protocol::{NodeId, ResourceSetError};
+
+/// Why several resources cannot be had at once.
+#[derive(Clone, Debug, Eq, Error, PartialEq)]
+#[non_exhaustive]
+pub enum TogetherError {
+    /// There is none, or there are too many. The field says what is accepted.
+    #[error("{0}")]
+    Set(ResourceSetError),
+    /// In classic mode each node sets one key with one command, so that a node might have some of them and not the others.
+    /// Leave out [`Builder::classic`](crate::Builder::classic).
+    #[error("in classic mode a node sets one key at a time, leave out Builder::classic")]
+    Classic,
+    /// A node of a user's does not take several keys in one step. Have it do so, and say so by
+    /// [`Node::takes_sets`](crate::node::Node::takes_sets).
+    #[error("{node} ({address}) takes one key at a time, see Node::takes_sets")]
+    OneAtATime {
+        /// The first of them.
+        node: NodeId,
+        /// Its address, without credentials.
+        address: Arc<str>,
+    },
+}
+
+impl From<TogetherError> for AcquireError {
+    fn from(error: TogetherError) -> Self {
+        Self::Together(error)
+    }
+}

@@ -1,0 +1,141 @@
+//! What sets keys and raises counters: an acquire, a confirmation, and a restore, which is no vote.
+//!
+//! All keys of a lease are set, or none, and their counters are one number.
+
+use super::{Counter, Entry, HINT_AHEAD_US, Store, Wanted};
+use crate::{
+    node::NodeError,
+    protocol::{Denial, FencingToken, Granted, Owner, Reply, Resource, Timestamp},
+};
+
+impl Store {
+    /// Of the keys that stand, the one that lives for longest.
+    pub(super) fn in_the_way(
+        &mut self,
+        resources: &[Resource],
+        now: Timestamp,
+    ) -> Option<(usize, Denial)> {
+        let keys = self.keys(now);
+        let mut longest: Option<(usize, &Entry)> = None;
+        for (at, resource) in resources.iter().enumerate() {
+            let Some(entry) = keys.get(resource.as_bytes()) else { continue };
+            // One without an end lives for longest; of several that are alike the first is named.
+            let lasts = |entry: &Entry| (entry.expires.is_none(), entry.expires);
+            if longest.is_none_or(|(_, other)| lasts(entry) > lasts(other)) {
+                longest = Some((at, entry));
+            }
+        }
+        longest.map(|(at, entry)| (at, entry.denial(now)))
+    }
+
+    pub(super) fn acquire(
+        &mut self,
+        (resources, owner, ttl, note): Wanted<'_>,
+        wanted: Option<(u64, u64)>,
+        now: Timestamp,
+        wall_us: u64,
+    ) -> Result<Reply, NodeError> {
+        if let Some((at, denial)) = self.in_the_way(resources, now) {
+            return Ok(Reply::Denied(which(denial, at, resources)));
+        }
+        let token = match wanted {
+            None => None,
+            Some((hint, count)) => {
+                let hint = hint.min(wall_us.saturating_add(HINT_AHEAD_US));
+                // All counters of a set become one number, above each of them.
+                let counters = resources.iter().filter_map(|resource| self.counter(resource));
+                let counter = counters.max().unwrap_or(0);
+                // So many above the counter and the floor, and as high as the hint, so that nodes agree at once.
+                let fence = hint.max(counter.max(self.floor).saturating_add(count.max(1)));
+                if fence > FencingToken::MAX.get() {
+                    return Err(NodeError::CounterExhausted);
+                }
+                for resource in resources {
+                    let note = note.clone();
+                    self.raise(resource, Counter { value: fence, owner, note, restored: false });
+                }
+                Some(FencingToken::new(fence))
+            }
+        };
+        for resource in resources {
+            self.set(resource, owner, ttl, now);
+        }
+        Ok(Reply::Granted(token.into()))
+    }
+
+    pub(super) fn confirm(
+        &mut self,
+        resources: &[Resource],
+        owner: Owner,
+        token: FencingToken,
+        now: Timestamp,
+    ) -> Reply {
+        for resource in resources {
+            let ours = self
+                .keys(now)
+                .get(resource.as_bytes())
+                .is_some_and(|entry| entry.value == owner.to_hex());
+            // The guard of the proof: without it two holders can get one token (`docs/algorithm.md`).
+            let behind = self.counter(resource).is_some_and(|counter| counter <= token.get());
+            if !(ours && behind) {
+                return Reply::Denied(Denial::default());
+            }
+        }
+        for resource in resources {
+            // With the note that it has left, if the counter was raised for it.
+            let before =
+                self.fences.get(resource.as_bytes()).filter(|before| before.owner == owner);
+            let note = before.and_then(|before| before.note.clone());
+            self.raise(resource, Counter { value: token.get(), owner, note, restored: false });
+        }
+        Reply::Granted(Granted::at(token))
+    }
+
+    pub(super) fn restore(
+        &mut self,
+        (resources, owner, ttl, note): Wanted<'_>,
+        now: Timestamp,
+    ) -> Reply {
+        let keys = self.keys(now);
+        let mut missing = Vec::new();
+        for resource in resources {
+            match keys.get(resource.as_bytes()) {
+                None => missing.push(resource),
+                Some(entry) if entry.value == owner.to_hex() => {}
+                Some(_) => return Reply::Denied(Denial::default()),
+            }
+        }
+        if missing.is_empty() {
+            return Reply::Denied(Denial::default());
+        }
+        for resource in missing {
+            self.set(resource, owner, ttl, now);
+            if let Some(note) = note.clone() {
+                // The note is left again, and the counter stays where it is.
+                let before = self.fences.get(resource.as_bytes());
+                let value = before.map_or(self.floor, |before| before.value);
+                let restored = before.is_none_or(|before| before.restored || before.owner != owner);
+                let counter = Counter { value, owner, note: Some(note), restored };
+                self.fences.insert(resource.as_bytes().to_vec(), counter);
+            }
+        }
+        Reply::Granted(Granted::DONE)
+    }
+
+    pub(super) fn counter(&self, resource: &Resource) -> Option<u64> {
+        self.fences.get(resource.as_bytes()).map(|counter| counter.value)
+    }
+
+    pub(super) fn raise(&mut self, resource: &Resource, counter: Counter) {
+        self.high_water = self.high_water.max(counter.value);
+        self.fences.insert(resource.as_bytes().to_vec(), counter);
+    }
+}
+
+/// Of several resources it is said which one is in the way.
+pub(super) fn which(denial: Denial, at: usize, resources: &[Resource]) -> Denial {
+    match u8::try_from(at) {
+        Ok(at) if resources.len() > 1 => denial.of(at),
+        _ => denial,
+    }
+}

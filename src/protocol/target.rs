@@ -1,0 +1,180 @@
+//! The target: what one lease covers on the nodes. A plain lease covers one resource.
+//!
+//! It decides what a set of resources is: which of them, each once, in an order that does not depend on who asked. A
+//! target of one resource must cost no more than that resource.
+
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use core::{fmt, slice};
+
+use super::resource::Resource;
+
+/// What a lease covers on the nodes: whatever is acquired, extended and released together, under one owner.
+///
+/// A clone is cheap.
+///
+/// ```
+/// use quorlock::protocol::{Resource, ResourceSet, Target};
+///
+/// let one = Target::from(Resource::new("a")?);
+/// assert_eq!(one.resources(), [Resource::new("a")?]);
+/// let names = ["b", "a", "b"].map(Resource::new);
+/// let set = ResourceSet::new(names.into_iter().collect::<Result<Vec<_>, _>>()?)?;
+/// assert_eq!(Target::from(set).resource(), &Resource::new("a")?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Target {
+    /// One resource.
+    One(Resource),
+    /// Several at once: all of them, or none.
+    Set(ResourceSet),
+}
+
+impl Target {
+    /// Its resource; of several, the first in byte order.
+    pub fn resource(&self) -> &Resource {
+        match self {
+            Self::One(resource) => resource,
+            Self::Set(set) => set.first(),
+        }
+    }
+
+    /// All of its resources, in byte order.
+    pub fn resources(&self) -> &[Resource] {
+        match self {
+            Self::One(resource) => slice::from_ref(resource),
+            Self::Set(set) => set.as_slice(),
+        }
+    }
+
+    /// How many they are.
+    #[allow(clippy::len_without_is_empty, reason = "there is always one")]
+    pub fn len(&self) -> usize {
+        self.resources().len()
+    }
+
+    /// Whether it covers this one.
+    pub fn covers(&self, resource: &Resource) -> bool {
+        match self {
+            Self::One(one) => one == resource,
+            Self::Set(set) => set.as_slice().binary_search(resource).is_ok(),
+        }
+    }
+
+    /// Whether it is several resources at once.
+    pub const fn is_set(&self) -> bool {
+        matches!(self, Self::Set(_))
+    }
+}
+
+impl From<Resource> for Target {
+    fn from(resource: Resource) -> Self {
+        Self::One(resource)
+    }
+}
+
+impl From<ResourceSet> for Target {
+    /// A set of one resource is that resource.
+    fn from(set: ResourceSet) -> Self {
+        match set.as_slice() {
+            [one] => Self::One(one.clone()),
+            _ => Self::Set(set),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, resource) in self.resources().iter().enumerate() {
+            let before = if index == 0 { "" } else { ", " };
+            write!(f, "{before}{resource}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Several resources, each once, in byte order: at least one, at most [`ResourceSet::MOST`].
+///
+/// ```
+/// use quorlock::protocol::{Resource, ResourceSet, ResourceSetError};
+///
+/// assert_eq!(ResourceSet::new([]), Err(ResourceSetError::Empty));
+/// let many = (0..33).map(|number| Resource::new(number.to_string()));
+/// let many = ResourceSet::new(many.collect::<Result<Vec<_>, _>>()?);
+/// assert_eq!(many, Err(ResourceSetError::TooMany { resources: 33 }));
+/// # Ok::<(), quorlock::protocol::ResourceError>(())
+/// ```
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct ResourceSet(Arc<Sorted>);
+
+/// Behind one thin pointer, so that a target is no larger than the name of one resource.
+#[derive(Debug, Eq, Hash, PartialEq)]
+struct Sorted {
+    first: Resource,
+    all: Box<[Resource]>,
+}
+
+impl ResourceSet {
+    /// The most resources of a set. A node sets all of their keys in one step, and answers nobody meanwhile.
+    pub const MOST: usize = 32;
+
+    /// Sorts them, and leaves out what is there twice.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceSetError::Empty`] for none at all, [`ResourceSetError::TooMany`] above [`ResourceSet::MOST`].
+    pub fn new(resources: impl IntoIterator<Item = Resource>) -> Result<Self, ResourceSetError> {
+        let mut all: Vec<Resource> = resources.into_iter().collect();
+        all.sort_unstable();
+        all.dedup();
+        let Some(first) = all.first().cloned() else { return Err(ResourceSetError::Empty) };
+        if all.len() > Self::MOST {
+            return Err(ResourceSetError::TooMany { resources: all.len() });
+        }
+        Ok(Self(Arc::new(Sorted { first, all: all.into_boxed_slice() })))
+    }
+
+    /// All of them, in byte order.
+    pub fn as_slice(&self) -> &[Resource] {
+        &self.0.all
+    }
+
+    /// The first in byte order.
+    pub fn first(&self) -> &Resource {
+        &self.0.first
+    }
+}
+
+/// Why resources cannot be a [`ResourceSet`]. Nothing has been sent.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum ResourceSetError {
+    /// There is none, which is nearly always a list that was never filled. Nothing is left on the nodes. Name what you
+    /// want to lock.
+    Empty,
+    /// There are more than [`ResourceSet::MOST`]. Nothing is left on the nodes. Lock one resource that stands for all of
+    /// them instead.
+    TooMany {
+        /// How many there are, each counted once.
+        resources: usize,
+    },
+}
+
+impl fmt::Display for ResourceSetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => write!(f, "there is no resource, see whether a list was never filled"),
+            Self::TooMany { resources } => write!(
+                f,
+                "there are {resources} resources, of at most {}, lock one that stands for all of them",
+                ResourceSet::MOST
+            ),
+        }
+    }
+}
+
+impl core::error::Error for ResourceSetError {}
+
+// A plain lease must not become dearer.
+const _: () = assert!(size_of::<Target>() == size_of::<Resource>());

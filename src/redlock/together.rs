@@ -1,0 +1,57 @@
+//! Requests for several resources at once.
+
+use std::sync::Arc;
+
+use super::Redlock;
+use crate::{acquire::Acquire, protocol::WaitPolicy};
+
+impl Redlock {
+    /// A request for one lease on several resources: all of them, or none. Each node takes all of their keys in one step, so
+    /// that it is one round trip as for one resource, and the lease has one fencing token, which is larger than that of every
+    /// lease before on any of them. Nothing is held while it waits, so that two who ask in another order do not wait for each
+    /// other. The order of the names, and a name that is there twice, make no difference.
+    ///
+    /// Name at once whatever you need at once: a lease that is asked for while its process holds another one waits as anybody
+    /// does, and two such processes wait for each other until one of them gives up.
+    ///
+    /// A set waits in the line of each of its resources, and is let in when all of them are free. Those who want one of them
+    /// alone go ahead meanwhile, so that a large set beside resources that are nearly always held may wait for long.
+    ///
+    /// ```
+    /// use quorlock::{Redlock, node::MemoryNode};
+    ///
+    /// # futures::executor::block_on(async {
+    /// # let redlock = Redlock::connect([MemoryNode::new()]).await?;
+    /// let lease = redlock.acquire_all(["account:7", "account:4"]).await?;
+    /// assert_eq!(lease.resources().len(), 2);
+    /// assert_eq!(lease.resource().as_bytes(), b"account:4");
+    /// let busy = redlock.try_acquire("account:7").await.unwrap_err();
+    /// assert!(busy.is_contended());
+    /// lease.release().await?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Awaited, those of [`acquire`](Redlock::acquire), and [`AcquireError::Together`](crate::AcquireError::Together): no
+    /// resource or more than 32, [`Builder::classic`](crate::Builder::classic), or a node of a user's that takes one at a time.
+    /// [`Contended`](crate::AcquireError::Contended) names the one that is in the way for longest.
+    #[doc(alias = "multilock")]
+    pub fn acquire_all<I>(&self, resources: I) -> Acquire
+    where
+        I: IntoIterator<Item: AsRef<[u8]>>,
+    {
+        let wait_policy = WaitPolicy::For(self.engine.config.wait);
+        Acquire::all(Arc::clone(&self.engine), resources, wait_policy)
+    }
+
+    /// A request for one lease on several resources that is one round, as [`try_acquire`](Redlock::try_acquire) is for one:
+    /// where one of them is held, none is taken.
+    pub fn try_acquire_all<I>(&self, resources: I) -> Acquire
+    where
+        I: IntoIterator<Item: AsRef<[u8]>>,
+    {
+        Acquire::all(Arc::clone(&self.engine), resources, WaitPolicy::OneRound)
+    }
+}

@@ -1,0 +1,179 @@
+//! Goal: a lease on several resources is one lease: one round trip, all of it or none, renewed, restored, handed on and
+//! released as one; and nothing of it is held while it waits.
+//!
+//! Method: virtual time, nodes that count what they are sent.
+
+use std::{future::IntoFuture, time::Duration};
+
+use quorlock::{AcquireError, AcquireFuture, Lease, Redlock};
+
+use crate::{
+    fixture::{Fixture, MS, SECOND},
+    line::{got, poll},
+};
+
+const TTL: Duration = Duration::from_secs(10);
+const SET: [&str; 3] = ["a", "b", "c"];
+
+fn all(world: &Fixture) -> Lease {
+    world.request(world.redlock.acquire_all(SET))
+}
+
+fn waits_for(redlock: &Redlock, names: &[&str]) -> AcquireFuture {
+    let mut future = redlock.acquire_all(names).wait(60 * SECOND).into_future();
+    assert!(poll(&mut future).is_pending());
+    future
+}
+
+/// On how many nodes each of them stands.
+fn standing(world: &Fixture) -> [usize; 3] {
+    SET.map(|name| world.nodes.iter().filter(|node| node.has(name)).count())
+}
+
+#[test]
+fn it_costs_as_many_commands_as_one_resource() {
+    let world = Fixture::new(TTL);
+    let sent = world.sent();
+    let lease = all(&world);
+    world.pass(MS);
+    assert_eq!((world.sent() - sent, standing(&world)), (3, [3; 3]));
+    world.pass(TTL);
+    lease.check().unwrap();
+    let renewals = world.nodes.iter().map(|node| node.extensions()).sum::<usize>();
+    assert_eq!(world.sent() - sent, 3 + renewals);
+    drop(lease);
+    world.pass(MS);
+    assert_eq!((world.sent() - sent, standing(&world)), (6 + renewals, [0; 3]));
+}
+
+#[test]
+fn nothing_is_held_while_it_waits() {
+    for lines in [false, true] {
+        let world = Fixture::new(TTL);
+        if lines {
+            world.keep_lines();
+        }
+        let (second, third) = (world.other_process(|it| it), world.other_process(|it| it));
+        let b = world.acquire("b");
+        let mut waiting = waits_for(&second, &SET);
+        world.pass(500 * MS);
+        assert!(poll(&mut waiting).is_pending());
+        assert_eq!(standing(&world), [0, 3, 0], "lines: {lines}");
+        // Others have what is free meanwhile, and the set has it when all of it is.
+        let mut a = third.acquire("a").wait(SECOND).into_future();
+        assert!(poll(&mut a).is_pending());
+        world.pass(100 * MS);
+        let a = got(&mut a).unwrap();
+        drop(b);
+        world.pass(100 * MS);
+        assert!(poll(&mut waiting).is_pending());
+        drop(a);
+        world.pass(200 * MS);
+        got(&mut waiting).unwrap().check().unwrap();
+    }
+}
+
+#[test]
+fn what_overlaps_here_is_asked_for_as_soon_as_it_is_released_here() {
+    for lines in [false, true] {
+        let world = Fixture::new(TTL);
+        if lines {
+            world.keep_lines();
+        }
+        let one = world.acquire("b");
+        let mut set = waits_for(&world.redlock, &SET);
+        world.pass(3 * SECOND);
+        drop(one);
+        world.pass(5 * MS);
+        let set = got(&mut set).unwrap();
+        let mut next = waits_for(&world.redlock, &["c"]);
+        let mut other = waits_for(&world.redlock, &["c", "d"]);
+        world.pass(3 * SECOND);
+        drop(set);
+        world.pass(5 * MS);
+        let (next, other) = (poll(&mut next), poll(&mut other));
+        assert!(next.is_ready() != other.is_ready(), "lines: {lines}");
+    }
+}
+
+#[test]
+fn it_is_handed_on_to_who_wants_the_same_and_lets_those_in_who_want_a_part_of_it() {
+    let world = Fixture::new(TTL);
+    let first = all(&world);
+    let mut second = waits_for(&world.redlock, &["c", "b", "a"]);
+    drop(first);
+    world.pass(5 * MS);
+    let mut lease = got(&mut second).unwrap();
+    let (owner, sent) = (lease.owner(), world.sent());
+    for _ in 0..3 {
+        let mut next = waits_for(&world.redlock, &SET);
+        let token = lease.token().unwrap();
+        drop(lease);
+        lease = got(&mut next).unwrap();
+        assert!(lease.owner() == owner && lease.token().unwrap() > token);
+    }
+    assert_eq!(world.sent(), sent, "without a command");
+    // One who wants a part of it is let in after a turn, which is 10 ms.
+    let mut part = waits_for(&world.redlock, &["b"]);
+    let mut turns = 0;
+    while poll(&mut part).is_pending() {
+        let mut next = waits_for(&world.redlock, &SET);
+        world.pass(MS);
+        drop(lease);
+        world.pass(MS);
+        turns += 1;
+        assert!(turns < 40, "it is kept out");
+        match poll(&mut next) {
+            std::task::Poll::Ready(next) => lease = next.unwrap(),
+            std::task::Poll::Pending => break,
+        }
+    }
+    println!("let in after {turns} turns");
+}
+
+#[test]
+fn what_is_kept_as_nobodys_is_given_back_for_a_set() {
+    let world = Fixture::with(TTL, |builder| builder.linger(5 * SECOND));
+    drop(world.acquire("b"));
+    world.pass(5 * MS);
+    assert_eq!(standing(&world), [0, 3, 0]);
+    let set = all(&world);
+    drop(set);
+    world.pass(5 * MS);
+    assert_eq!(standing(&world), [3; 3]);
+    let lease = world.acquire("c");
+    assert_eq!(lease.resources().len(), 1);
+}
+
+#[test]
+fn a_key_that_a_node_has_lost_is_set_again_and_the_node_counts_from_then_on() {
+    let world = Fixture::new(TTL);
+    let lease = all(&world);
+    world.nodes[0].delete("b");
+    world.pass(TTL);
+    assert_eq!(standing(&world), [3; 3]);
+    world.nodes[1].delete("a");
+    world.nodes[2].delete("c");
+    world.pass(TTL);
+    // A quorum had it no more, and that is a loss, though each key stood on two of three nodes.
+    assert!(lease.check().is_err());
+    drop(lease);
+    world.pass(MS);
+    assert_eq!(standing(&world), [0; 3]);
+}
+
+#[test]
+fn whoever_asks_once_is_told_which_of_them_is_in_the_way() {
+    let world = Fixture::new(TTL);
+    let other = world.other_process(|it| it);
+    let _held = world.acquire("b");
+    let mut once = other.try_acquire_all(SET).into_future();
+    assert!(poll(&mut once).is_pending());
+    world.pass(10 * MS);
+    let error = got(&mut once).unwrap_err();
+    let AcquireError::Contended { resource, expires_in, .. } = &error else { panic!("{error}") };
+    assert_eq!(resource.as_ref().unwrap().as_bytes(), b"b");
+    assert!(expires_in.is_some_and(|left| left > 9 * SECOND && left <= TTL));
+    assert!(error.to_string().starts_with("the resource `b` is held by somebody else"), "{error}");
+    assert_eq!(standing(&world), [0, 3, 0]);
+}

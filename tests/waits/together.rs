@@ -1,0 +1,112 @@
+//! Sets of resources that overlap, asked for in opposite orders: nobody waits for ever, nobody holds what another holds, and
+//! both sides have their share. A set beside those who want one resource of it alone.
+
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use quorlock::Redlock;
+
+use super::{MS, SECOND, admitted, alone, lines, run_time, settings};
+
+const TTL: Duration = Duration::from_secs(10);
+
+/// What one client has got.
+#[derive(Clone, Copy, Debug, Default)]
+struct Got {
+    leases: usize,
+    longest: Duration,
+}
+
+/// Each client has connections and a place in the lines of its own, and takes its resources over and over.
+fn contend(urls: &[String], wants: &[&[&str]], hold: Duration) -> Vec<Got> {
+    let names = ["a", "b", "c", "d"];
+    let held = names.map(|_| AtomicBool::new(false));
+    let tokens = names.map(|_| Mutex::new(0));
+    let over = AtomicBool::new(false);
+    let clients: Vec<Redlock> =
+        wants.iter().map(|_| settings(urls, TTL).blocking_connect().unwrap()).collect();
+    let all = AtomicUsize::new(0);
+    let got = thread::scope(|scope| {
+        let client = |(client, wants): (&Redlock, &[&str])| {
+            let (mut got, places): (Got, Vec<usize>) = (
+                Got::default(),
+                wants.iter().map(|name| names.iter().position(|it| it == name).unwrap()).collect(),
+            );
+            while !over.load(Ordering::Relaxed) {
+                let asked = Instant::now();
+                let lease = client.acquire_all(wants).wait(60 * SECOND).blocking().unwrap();
+                got.longest = got.longest.max(asked.elapsed());
+                let token = lease.token().unwrap().get();
+                for place in &places {
+                    assert!(!held[*place].swap(true, Ordering::SeqCst), "two holders");
+                    let before = std::mem::replace(&mut *tokens[*place].lock().unwrap(), token);
+                    assert!(before < token, "{} has had {before} before {token}", names[*place]);
+                }
+                thread::sleep(hold);
+                assert!(lease.check().is_ok());
+                places.iter().for_each(|place| held[*place].store(false, Ordering::SeqCst));
+                lease.blocking_release().unwrap();
+                got.leases += 1;
+                all.fetch_add(1, Ordering::Relaxed);
+            }
+            got
+        };
+        let threads: Vec<_> = clients
+            .iter()
+            .zip(wants.iter().copied())
+            .map(|it| scope.spawn(move || client(it)))
+            .collect();
+        thread::sleep(run_time(4));
+        over.store(true, Ordering::Relaxed);
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    clients.iter().for_each(|client| drop(client.blocking_close()));
+    got
+}
+
+fn jain(shares: &[usize]) -> f64 {
+    let sum: f64 = shares.iter().map(|share| *share as f64).sum();
+    let squares: f64 = shares.iter().map(|share| (*share as f64).powi(2)).sum();
+    sum * sum / (shares.len() as f64 * squares)
+}
+
+#[test]
+fn two_groups_whose_sets_overlap_share_what_both_want() {
+    let _turn = alone();
+    let cluster = admitted(TTL);
+    let (one, other): (&[&str], &[&str]) = (&["a", "b", "c"], &["d", "c", "b"]);
+    let got = contend(&cluster.urls(), &[one, other, one, other, one, other, one, other], MS);
+    let group = |first: usize| got.iter().skip(first).step_by(2).map(|got| got.leases).sum();
+    let groups: [usize; 2] = [group(0), group(1)];
+    let each: Vec<usize> = got.iter().map(|got| got.leases).collect();
+    let longest = got.iter().map(|got| got.longest).max().unwrap();
+    println!(
+        "leases {each:?}, groups {groups:?}, Jain {:.3} between them, {:.3} between all; longest wait {longest:?}",
+        jain(&groups),
+        jain(&each)
+    );
+    assert!(jain(&groups) >= 0.9, "{groups:?}");
+    assert!(each.iter().all(|leases| *leases > 0) && longest < 10 * SECOND, "{each:?} {longest:?}");
+    lines::nothing_left(&cluster);
+}
+
+/// The set has to find both free at once, which those who want one of them alone need not.
+#[test]
+fn a_set_is_served_beside_those_who_want_one_resource_of_it_alone() {
+    let _turn = alone();
+    let cluster = admitted(TTL);
+    // Holds that are short beside the time for which the first in a line is waited for, and long ones.
+    for hold in [MS, 20 * MS] {
+        let wants: [&[&str]; 5] = [&["a", "b"], &["a"], &["b"], &["a"], &["b"]];
+        let got = contend(&cluster.urls(), &wants, hold);
+        println!("held for {hold:?}: {got:?}");
+        assert!(got.iter().all(|got| got.leases > 0), "{got:?}");
+    }
+    lines::nothing_left(&cluster);
+}
