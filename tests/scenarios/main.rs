@@ -48,6 +48,7 @@ mod rolling;
 mod scripts;
 mod short_lived;
 mod shutdown;
+mod together;
 mod tokens;
 
 use std::time::Duration;
