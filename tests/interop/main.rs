@@ -16,6 +16,7 @@ mod foreign;
 mod line;
 mod others;
 mod rslock;
+mod together;
 
 use std::time::Duration;
 

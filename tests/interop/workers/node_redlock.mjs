@@ -15,7 +15,8 @@ const counter = connect(counterPort);
 const redlock = new Redlock(ports.map(connect), { retryCount: 0, automaticExtensionThreshold: 500 });
 redlock.on('error', () => {});
 
-const attempt = (ttl) => redlock.acquire([resource], ttl).catch(() => null);
+// Several at once, where they are named with commas between them.
+const attempt = (ttl) => redlock.acquire(resource.split(','), ttl).catch(() => null);
 const increment = async () => {
     const seen = Number(await counter.get('counter'));
     await sleep(1);
