@@ -118,21 +118,30 @@ impl Resources {
         self.by_name.lock().covering(resource).cloned().collect()
     }
 
-    /// All others that have a resource in common with this one.
-    pub(super) fn overlapping(&self, slot: &ResourceSlot) -> Vec<Arc<ResourceSlot>> {
+    /// All others that have a resource in common with this target.
+    pub(super) fn overlapping(&self, target: &Target) -> Vec<Arc<ResourceSlot>> {
         if !self.knows_sets.load(Ordering::Relaxed) {
             return Vec::new();
         }
         let by_name = self.by_name.lock();
         let mut all: Vec<Weak<ResourceSlot>> = Vec::new();
-        for other in slot.target.resources().iter().flat_map(|one| by_name.covering(one)) {
-            if !is_slot(other, slot) && !all.iter().any(|known| known.ptr_eq(other)) {
+        for other in target.resources().iter().flat_map(|one| by_name.covering(one)) {
+            if !all.iter().any(|known| known.ptr_eq(other)) {
                 all.push(other.clone());
             }
         }
         // Upgraded without the lock: the last one to have it takes the lock when it drops it.
         drop(by_name);
-        all.iter().filter_map(Weak::upgrade).collect()
+        let all = all.iter().filter_map(Weak::upgrade);
+        all.filter(|other| other.target != *target).collect()
+    }
+
+    /// On the nodes a process has one place in the line of a resource, whatever it wants it for. It has been given up or
+    /// served for this target, so that those take it again who want something else that has a resource in common with it.
+    pub(super) fn handle_place_gone(&self, target: &Target) {
+        for other in self.overlapping(target) {
+            other.on_nodes.handle_place_lost();
+        }
     }
 
     /// All that are wanted or held here.
@@ -236,7 +245,7 @@ impl ResourceSlot {
     /// nodes they stand in its lines under the same name, and a grant has taken that out.
     pub(super) fn handle_released(&self) {
         self.handle_freed();
-        for other in self.home.overlapping(self) {
+        for other in self.home.overlapping(&self.target) {
             other.handle_freed();
         }
     }

@@ -184,6 +184,19 @@ impl OnNodes {
         self.tell_if(true);
     }
 
+    /// Its place may have been taken out of the lines on all nodes: it asks soon, which takes it again.
+    pub(super) fn handle_place_lost(&self) {
+        let nodes = {
+            let known = self.known();
+            if known.waiter.is_none() {
+                return;
+            }
+            known.quorum.nodes()
+        };
+        // What was told until then may have been meant for whoever has taken it out.
+        (0..nodes).map(NodeId::new).for_each(|node| self.handle_connection(node));
+    }
+
     /// Tells one who waits here. No lock may be held: what wakes a task is the runtime's, which may run it there and then.
     fn tell_if(&self, has_moved: bool) {
         if has_moved {

@@ -177,3 +177,27 @@ fn whoever_asks_once_is_told_which_of_them_is_in_the_way() {
     assert!(error.to_string().starts_with("the resource `b` is held by somebody else"), "{error}");
     assert_eq!(standing(&world), [0, 3, 0]);
 }
+
+/// A process has one place in the line of a resource, whatever it wants it for: one of its requests that leaves must not
+/// take along the place of another.
+#[test]
+fn who_gives_up_a_set_does_not_take_the_place_of_those_who_want_a_part_of_it() {
+    for (leaves, stays) in [(&SET[..], &["b"][..]), (&["b"], &SET), (&["b", "x"], &["b", "y"])] {
+        let world = Fixture::new(TTL);
+        world.keep_lines();
+        let other = world.other_process(|it| it);
+        let mut held = other.acquire("b").into_future();
+        assert!(poll(&mut held).is_pending());
+        world.pass(5 * MS);
+        let held = got(&mut held).unwrap();
+        let mut staying = waits_for(&world.redlock, stays);
+        world.pass(3 * SECOND);
+        let leaving = waits_for(&world.redlock, leaves);
+        world.pass(100 * MS);
+        drop(leaving);
+        world.pass(50 * MS);
+        drop(held);
+        world.pass(20 * MS);
+        got(&mut staying).unwrap().check().unwrap();
+    }
+}

@@ -110,3 +110,37 @@ fn a_set_is_served_beside_those_who_want_one_resource_of_it_alone() {
     }
     lines::nothing_left(&cluster);
 }
+
+/// A process has one place in the line of a resource, whatever it wants it for: one of its requests that leaves must not
+/// take along the place of another, which would then ask with its next poll alone.
+#[test]
+fn who_gives_up_a_set_does_not_take_the_place_of_those_who_want_a_part_of_it() {
+    let _turn = alone();
+    let cluster = admitted(TTL);
+    let client = || settings(&cluster.urls(), TTL).blocking_connect().unwrap();
+    let (holder, waits) = (client(), client());
+    for (leaves, stays) in [(&["a", "b"][..], &["b"][..]), (&["b"], &["a", "b"])] {
+        let mut late = Vec::new();
+        for _ in 0..3 {
+            let held = holder.acquire("b").blocking().unwrap();
+            late.push(thread::scope(|scope| {
+                let staying = scope.spawn(|| {
+                    let lease = waits.acquire_all(stays).wait(60 * SECOND).blocking().unwrap();
+                    (Instant::now(), lease)
+                });
+                thread::sleep(100 * MS);
+                let leaving = waits.acquire_all(leaves).wait(100 * MS).blocking();
+                assert!(leaving.is_err());
+                thread::sleep(100 * MS);
+                let released = Instant::now();
+                held.blocking_release().unwrap();
+                let (got, lease) = staying.join().unwrap();
+                lease.blocking_release().unwrap();
+                got - released
+            }));
+        }
+        println!("{leaves:?} leaves, {stays:?} is granted behind the release by {late:?}");
+        // A poll comes after a second at the earliest.
+        assert!(late.iter().all(|late| *late < SECOND / 2), "{late:?}");
+    }
+}

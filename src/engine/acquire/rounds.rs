@@ -163,6 +163,7 @@ impl Engine {
             return;
         };
         request.resource.on_nodes().handle_won(now);
+        self.resources.handle_place_gone(request.resource.target());
         let tenure = grant.tenure();
         let spec = round.round.spec();
         let held = Held {

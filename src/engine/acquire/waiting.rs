@@ -88,6 +88,7 @@ impl Engine {
     ) {
         let all = (0..self.nodes.len()).map(NodeId::new).collect();
         self.leave_lines(target, client, ticket, all);
+        self.resources.handle_place_gone(target);
     }
 
     /// The same on these nodes alone.
