@@ -59,6 +59,8 @@ pub(crate) struct Grant {
     /// Whether its leases have fencing tokens.
     fenced: bool,
     note: Option<Note>,
+    /// For how long its keys stand beyond its ttl.
+    lock_delay: Duration,
     footprint: Arc<SharedFootprint>,
     /// Under which place of the line it was won.
     station: Option<Place>,
@@ -73,6 +75,8 @@ struct State {
     warning: Option<LossReason>,
     /// It is given back.
     released: bool,
+    /// Without a release: it was lost, and others are kept out for the lock-delay.
+    left: bool,
     /// Whose time it is, or was last.
     current: Current,
     /// How often it has been handed on, and may be.
@@ -100,6 +104,7 @@ pub(super) struct Granted {
     pub(super) note: Option<Note>,
     pub(super) row: Row,
     pub(super) linger: Duration,
+    pub(super) lock_delay: Duration,
     pub(super) station: Option<Place>,
 }
 
@@ -107,7 +112,7 @@ impl Grant {
     pub(super) fn new(
         engine: &Arc<Engine>,
         resource: Arc<ResourceSlot>,
-        Granted { owner, token, note, row, linger, station }: Granted,
+        Granted { owner, token, note, row, linger, lock_delay, station }: Granted,
         lifecycle: Lifecycle,
         footprint: Arc<SharedFootprint>,
         caller: Caller,
@@ -121,6 +126,7 @@ impl Grant {
             scheduled: None,
             warning: None,
             released: false,
+            left: false,
             current,
             row,
             lingers_until: None,
@@ -133,6 +139,7 @@ impl Grant {
             owner,
             fenced: token.is_some(),
             note,
+            lock_delay,
             footprint,
             station,
             state: Lock::new(state),
@@ -170,6 +177,16 @@ impl Grant {
     /// What it leaves beside its key on the nodes.
     pub(super) const fn note(&self) -> Option<&Note> {
         self.note.as_ref()
+    }
+
+    /// For how long its keys stand beyond its ttl.
+    pub(crate) const fn lock_delay(&self) -> Duration {
+        self.lock_delay
+    }
+
+    /// For how long a node keeps its key.
+    pub(super) fn key_life(&self) -> Duration {
+        validity::key_life(self.state().lifecycle.ttl(), self.lock_delay)
     }
 
     pub(super) const fn footprint(&self) -> &Arc<SharedFootprint> {
@@ -343,6 +360,12 @@ impl State {
             return Err(self.over(number));
         }
         Ok(validity::left(self.lifecycle.deadline(), now))
+    }
+
+    /// Whether it was lost under somebody's work, who has not said since that this is done.
+    fn is_lost_at_work(&self) -> bool {
+        let is_lost = self.lifecycle.lost().is_some_and(LossReason::is_loss);
+        is_lost && self.current.taken && (self.left || !self.released)
     }
 
     /// Whether the tenure with this number has ended while the grant went on.

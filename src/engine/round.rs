@@ -26,7 +26,7 @@ use crate::{
     node::NodeError,
     protocol::{
         Failure, Lifecycle, LostRound, MOST_IN_A_ROW, NodeId, Owner, Place, RenewalPolicy, Reply,
-        Round, RoundLoss, RoundSpec, Row, Target, Timestamp, Verdict, WaitPolicy,
+        Round, RoundLoss, RoundSpec, Row, Target, Timestamp, Verdict, WaitPolicy, Wanted,
     },
     telemetry::{Caller, metrics},
 };
@@ -47,6 +47,16 @@ pub(crate) struct AcquireSpec {
     pub(crate) hold_at_least: Option<Duration>,
     /// For how long the grant is kept behind it as nobody's.
     pub(crate) linger: Duration,
+    /// For how long the nodes keep the key beyond the ttl.
+    pub(crate) lock_delay: Duration,
+}
+
+impl AcquireSpec {
+    /// What it asks of a grant that is handed on to it.
+    pub(super) const fn wanted(&self) -> Wanted {
+        let Self { ttl, lock_delay, min_validity, .. } = *self;
+        Wanted { ttl, lock_delay, min_validity }
+    }
 }
 
 pub(super) type Answer = oneshot::Sender<Result<HeldTenure, AcquireError>>;
@@ -93,6 +103,7 @@ impl AcquireRound {
         let mut spec = RoundSpec::new(asked.target.clone(), owner, asked.ttl);
         spec.drift = engine.config.drift();
         spec.min_validity = asked.min_validity;
+        spec.lock_delay = asked.lock_delay;
         let several = request.head.as_ref().is_some_and(Head::begin_round);
         let several = several || !asked.linger.is_zero();
         spec.count = if several && engine.counts_ranges { MOST_IN_A_ROW } else { 1 };
@@ -283,6 +294,7 @@ impl AcquireRound {
                 note: spec.note.clone(),
                 row,
                 linger: self.linger,
+                lock_delay: spec.lock_delay,
                 station,
             },
             lifecycle,
@@ -347,7 +359,7 @@ impl AcquireRound {
         Released {
             target: spec.target.clone(),
             owner: spec.owner,
-            ttl: spec.ttl,
+            key_life: spec.key_life(),
             footprint: Arc::clone(footprint),
             // Nobody has held it.
             hold: None,

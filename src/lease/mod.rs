@@ -108,6 +108,13 @@ impl Lease {
         self.tenure().grant().lifecycle().ttl()
     }
 
+    /// For how long the nodes keep others out beyond what this lease promises: see
+    /// [`Acquire::lock_delay`](crate::Acquire::lock_delay).
+    #[must_use]
+    pub fn lock_delay(&self) -> Duration {
+        self.tenure().grant().lock_delay()
+    }
+
     /// What is guaranteed to be left: ttl - elapsed - drift, measured from before the first send of the last
     /// round that a quorum confirmed, on a clock that counts while the machine sleeps. Zero means that
     /// somebody else may hold the resource.

@@ -14,7 +14,7 @@
 //! - **H2** A grant is handed on only while it certainly holds: it is not lost, not about to be, and has as much left as
 //!   the next one needs, half of its own ttl among it.
 //! - **H3** No key outlives what was asked for: a request with a shorter ttl than the keys were set with is not served
-//!   by them.
+//!   by them; nor is one with another lock-delay.
 //! - **H4** A grant is handed on at most 63 times; while others wait, or may wait, not once its row has lasted for a turn,
 //!   and while nobody does, for 5 s. Whoever asks the nodes in this process behind it rests for a moment where hand-overs
 //!   have kept the resource from those of whom the nodes know nothing: for no longer than these would have had it free
@@ -71,8 +71,10 @@ pub enum OthersWait {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[allow(clippy::exhaustive_structs, reason = "plain facts; all of them matter")]
 pub struct Wanted {
-    /// The lifetime of its keys.
+    /// The lifetime that it asks for.
     pub ttl: Duration,
+    /// For how long its keys are to stand beyond that.
+    pub lock_delay: Duration,
     /// The least that must be left.
     pub min_validity: Duration,
 }
@@ -83,6 +85,8 @@ pub struct Wanted {
 pub struct Offer<'a> {
     /// The grant over time.
     pub lifecycle: &'a Lifecycle,
+    /// For how long its keys stand beyond its ttl.
+    pub lock_delay: Duration,
     /// Its holder has asked for others to be kept out for longer.
     pub is_kept: bool,
     /// Whether other processes wait.
@@ -107,6 +111,8 @@ pub enum NotHandedOn {
     Tokens,
     /// Its keys live for longer than was asked for.
     Shorter,
+    /// They stand beyond its end for another time than was asked for.
+    LockDelay,
     /// Too little is left of it.
     TooLittleLeft,
 }
@@ -144,7 +150,7 @@ impl Row {
         offer: &Offer<'_>,
         wanted: Wanted,
     ) -> Result<Option<FencingToken>, NotHandedOn> {
-        let Offer { lifecycle, is_kept, others, turn, now } = *offer;
+        let Offer { lifecycle, lock_delay, is_kept, others, turn, now } = *offer;
         if !lifecycle.is_sound(now) {
             return Err(NotHandedOn::Ending);
         }
@@ -157,6 +163,11 @@ impl Row {
         }
         if wanted.ttl < lifecycle.ttl() {
             return Err(NotHandedOn::Shorter);
+        }
+        // With a shorter one its promise would be broken; with a longer one others would be kept out for longer than was
+        // asked for.
+        if wanted.lock_delay != lock_delay {
+            return Err(NotHandedOn::LockDelay);
         }
         let left = validity::left(lifecycle.deadline(), now);
         let promised = wanted.ttl.saturating_sub(lifecycle.drift().of(wanted.ttl));

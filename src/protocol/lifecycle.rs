@@ -74,6 +74,21 @@ impl LossReason {
     }
 }
 
+impl LossReason {
+    /// Whether it came over the holder, whose work may still have an effect on its way: neither the holder nor this
+    /// process has ended the lease.
+    pub const fn is_loss(self) -> bool {
+        match self {
+            Self::NotRenewed
+            | Self::RenewalFailed
+            | Self::Gone
+            | Self::MaxHold
+            | Self::NoHeartbeat => true,
+            Self::Released | Self::LeftToExpire | Self::ShutDown => false,
+        }
+    }
+}
+
 impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

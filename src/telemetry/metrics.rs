@@ -122,7 +122,7 @@ pub(crate) fn begin() {
         let outcomes = ["won", "contended", "no_quorum", "too_late"];
         begin("quorlock_rounds_total", "outcome", &outcomes);
         begin("quorlock_renewals_total", "result", &["extended", "in_doubt", "lost"]);
-        let results = ["confirmed", "handed_on", "kept", "already_ended", "unconfirmed"];
+        let results = ["confirmed", "handed_on", "kept", "left", "already_ended", "unconfirmed"];
         begin("quorlock_releases_total", "result", &results);
         record!(gauge.increment(0.0), "quorlock_leases_held");
     }

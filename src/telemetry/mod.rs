@@ -305,6 +305,21 @@ pub(crate) fn kept(held: Held<'_>) {
     event_for!(held.caller, DEBUG, resource = %target, %owner, token, kept = true, "released");
 }
 
+/// A lease that was lost is over, and its keys are left to keep others out.
+pub(crate) fn left(held: Held<'_>, lock_delay: Duration) {
+    let Held { target, owner, .. } = held;
+    let token = held.token();
+    event_for!(
+        held.caller,
+        DEBUG,
+        resource = %target,
+        %owner,
+        token,
+        ?lock_delay,
+        "left for the lock-delay"
+    );
+}
+
 pub(crate) fn release_queued(shown: NodeShown<'_>, target: &Target, owner: Owner, times: u64) {
     let NodeShown { node, address } = shown;
     event!(WARN, node = node.index(), address, resource = %target, %owner, times, "release kept for later");

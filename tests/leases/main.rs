@@ -20,6 +20,7 @@ mod holds;
 mod hostile;
 mod line;
 mod linger;
+mod lock_delay;
 mod panicking_wakers;
 mod panics;
 mod ranges;
