@@ -34,6 +34,10 @@ pub(crate) enum Bug {
     TakesApart,
     /// Of a set it releases the first alone.
     ReleasesFirst,
+    /// It says that it has been joining for so long already: a quarantine that is cut by as much.
+    CutsQuarantines(Duration),
+    /// It keeps keys for so much less than it was told: a holder that counts with as much more than the nodes.
+    CutsKeys(Duration),
 }
 
 /// The server, which all clients share.
@@ -125,6 +129,16 @@ impl SimServer {
             (Bug::ReleasesFirst, Command::Release { .. }) => {
                 self.memory.call(of_one(&command, 0).unwrap_or(command))
             }
+            (Bug::CutsKeys(less), _) => {
+                let mut command = command;
+                if let Command::Acquire { ttl, .. }
+                | Command::Extend { ttl, .. }
+                | Command::Restore { ttl, .. } = &mut command
+                {
+                    *ttl = ttl.saturating_sub(less);
+                }
+                self.memory.call(command)
+            }
             _ => self.memory.call(command),
         }
     }
@@ -143,12 +157,16 @@ impl SimServer {
     }
 
     fn look(&self, join: Join) -> NodeFuture<Marker> {
-        let keeps = self.shared.lock().unwrap().bug == Bug::KeepsWaits;
+        let waited = match self.shared.lock().unwrap().bug {
+            Bug::KeepsWaits => Some(Duration::from_secs(60)),
+            Bug::CutsQuarantines(by) => Some(by),
+            _ => None,
+        };
         let marker = self.memory.join(join);
-        let once = Duration::from_secs(60);
-        Box::pin(
-            async move { marker.await.map(|told| if keeps { told.waited(once) } else { told }) },
-        )
+        Box::pin(async move {
+            let told = marker.await?;
+            Ok(waited.map_or(told.clone(), |waited| told.waited(waited)))
+        })
     }
 
     /// The delay of one message, and whether it gets lost.
