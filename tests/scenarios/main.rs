@@ -30,6 +30,7 @@ mod joining;
 mod late;
 mod lead;
 mod lines;
+mod lock_delay;
 mod loss;
 mod marked;
 mod neighbours;
