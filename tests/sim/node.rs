@@ -165,7 +165,7 @@ impl SimServer {
         let marker = self.memory.join(join);
         Box::pin(async move {
             let told = marker.await?;
-            Ok(waited.map_or(told.clone(), |waited| told.waited(waited)))
+            Ok(waited.map_or(told, |waited| told.waited(waited)))
         })
     }
 
