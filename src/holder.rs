@@ -128,7 +128,7 @@ impl HeldBy {
         let since = holder.note.as_ref().map(|note| note.since());
         Self {
             owner: holder.owner(),
-            label: holder.note.as_ref().map(|note| note.label().clone()),
+            label: holder.note.as_ref().and_then(|note| note.label().cloned()),
             since: since.and_then(|since| UNIX_EPOCH.checked_add(since)),
             remaining: holder.remaining,
             token: holder.counter,

@@ -62,6 +62,7 @@ pub struct Acquire {
     hold_at_least: Option<Duration>,
     linger: Duration,
     lock_delay: Duration,
+    alone: bool,
 }
 
 impl Acquire {
@@ -81,6 +82,7 @@ impl Acquire {
             hold_at_least: None,
             linger: config.linger,
             lock_delay: config.lock_delay,
+            alone: false,
             engine,
         }
     }
@@ -293,6 +295,18 @@ impl Acquire {
         block_on(self.into_future())
     }
 
+    /// It has a round of its own, is not handed on, and does not linger.
+    pub(crate) const fn alone(mut self) -> Self {
+        (self.alone, self.linger) = (true, Duration::ZERO);
+        self
+    }
+
+    /// The lease is lost to its holder so much before its validity ends.
+    pub(crate) const fn stop_within(mut self, time: Duration) -> Self {
+        self.renewal.stop_within = time;
+        self
+    }
+
     /// The least validity that is accepted.
     pub(crate) fn least(&self) -> Duration {
         self.min_validity.max(self.hold_at_least.unwrap_or_default())
@@ -363,6 +377,7 @@ impl Acquire {
             hold_at_least: self.hold_at_least,
             linger: self.linger,
             lock_delay: self.lock_delay,
+            alone: self.alone,
         }))
     }
 

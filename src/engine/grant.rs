@@ -58,9 +58,10 @@ pub(crate) struct Grant {
     owner: Owner,
     /// Whether its leases have fencing tokens.
     fenced: bool,
-    note: Option<Note>,
     /// For how long its keys stand beyond its ttl.
     lock_delay: Duration,
+    /// It is not handed on.
+    alone: bool,
     footprint: Arc<SharedFootprint>,
     /// Under which place of the line it was won.
     station: Option<Place>,
@@ -70,6 +71,8 @@ pub(crate) struct Grant {
 
 struct State {
     lifecycle: Lifecycle,
+    /// What it leaves beside its key.
+    note: Option<Note>,
     /// The place of this grant among the timers.
     scheduled: Option<TimerKey>,
     warning: Option<LossReason>,
@@ -105,6 +108,7 @@ pub(super) struct Granted {
     pub(super) row: Row,
     pub(super) linger: Duration,
     pub(super) lock_delay: Duration,
+    pub(super) alone: bool,
     pub(super) station: Option<Place>,
 }
 
@@ -112,7 +116,7 @@ impl Grant {
     pub(super) fn new(
         engine: &Arc<Engine>,
         resource: Arc<ResourceSlot>,
-        Granted { owner, token, note, row, linger, lock_delay, station }: Granted,
+        Granted { owner, token, note, row, linger, lock_delay, alone, station }: Granted,
         lifecycle: Lifecycle,
         footprint: Arc<SharedFootprint>,
         caller: Caller,
@@ -123,6 +127,7 @@ impl Grant {
         current.linger = linger;
         let state = State {
             lifecycle,
+            note,
             scheduled: None,
             warning: None,
             released: false,
@@ -138,8 +143,8 @@ impl Grant {
             resource,
             owner,
             fenced: token.is_some(),
-            note,
             lock_delay,
+            alone,
             footprint,
             station,
             state: Lock::new(state),
@@ -175,8 +180,13 @@ impl Grant {
     }
 
     /// What it leaves beside its key on the nodes.
-    pub(super) const fn note(&self) -> Option<&Note> {
-        self.note.as_ref()
+    pub(super) fn note(&self) -> Option<Note> {
+        self.state().note.clone()
+    }
+
+    /// From now on it leaves this beside its key, also where that is restored.
+    pub(super) fn set_note(&self, note: Note) {
+        self.state().note = Some(note);
     }
 
     /// For how long its keys stand beyond its ttl.

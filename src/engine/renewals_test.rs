@@ -36,6 +36,7 @@ fn acquire(engine: &Arc<Engine>, resource: &str) -> Lease {
         hold_at_least: None,
         linger: Duration::ZERO,
         lock_delay: Duration::ZERO,
+        alone: false,
     };
     Lease::new(block_on(engine.acquire(asked)).unwrap())
 }

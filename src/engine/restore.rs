@@ -85,7 +85,7 @@ impl LostKey {
             ttl: self.key_life,
             until: self.until,
             fenced: self.grant.is_fenced(),
-            note: self.grant.note().cloned(),
+            note: self.grant.note(),
         }
     }
 }

@@ -49,13 +49,15 @@ pub(crate) struct AcquireSpec {
     pub(crate) linger: Duration,
     /// For how long the nodes keep the key beyond the ttl.
     pub(crate) lock_delay: Duration,
+    /// It is to have a round of its own, and is not handed on.
+    pub(crate) alone: bool,
 }
 
 impl AcquireSpec {
     /// What it asks of a grant that is handed on to it.
     pub(super) const fn wanted(&self) -> Wanted {
-        let Self { ttl, lock_delay, min_validity, .. } = *self;
-        Wanted { ttl, lock_delay, min_validity }
+        let Self { ttl, lock_delay, min_validity, alone, .. } = *self;
+        Wanted { ttl, lock_delay, min_validity, alone }
     }
 }
 
@@ -72,6 +74,7 @@ pub(super) struct AcquireRound {
     caller: Caller,
     hold_at_least: Option<Duration>,
     linger: Duration,
+    alone: bool,
     /// From the verdict on, when others have to do with it too.
     footprint: Option<Arc<SharedFootprint>>,
     turn: Turn,
@@ -105,7 +108,7 @@ impl AcquireRound {
         spec.min_validity = asked.min_validity;
         spec.lock_delay = asked.lock_delay;
         let several = request.head.as_ref().is_some_and(Head::begin_round);
-        let several = several || !asked.linger.is_zero();
+        let several = (several || !asked.linger.is_zero()) && !asked.alone;
         spec.count = if several && engine.counts_ranges { MOST_IN_A_ROW } else { 1 };
         spec.hint = engine.hint(spec.count);
         spec.marks = engine.marks();
@@ -125,6 +128,7 @@ impl AcquireRound {
             caller: asked.caller.clone(),
             hold_at_least: asked.hold_at_least,
             linger: asked.linger,
+            alone: asked.alone,
             footprint: None,
             turn,
             line: (Arc::downgrade(&request.resource), number),
@@ -295,6 +299,7 @@ impl AcquireRound {
                 row,
                 linger: self.linger,
                 lock_delay: spec.lock_delay,
+                alone: self.alone,
                 station,
             },
             lifecycle,

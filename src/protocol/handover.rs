@@ -77,6 +77,8 @@ pub struct Wanted {
     pub lock_delay: Duration,
     /// The least that must be left.
     pub min_validity: Duration,
+    /// It is to have a round of its own, and so an owner.
+    pub alone: bool,
 }
 
 /// How a grant is when its holder gives it back.
@@ -89,6 +91,8 @@ pub struct Offer<'a> {
     pub lock_delay: Duration,
     /// Its holder has asked for others to be kept out for longer.
     pub is_kept: bool,
+    /// Its holder has asked for a round of its own.
+    pub alone: bool,
     /// Whether other processes wait.
     pub others: OthersWait,
     /// For how long hand-overs may go on while they do: [`turn`].
@@ -103,6 +107,8 @@ pub struct Offer<'a> {
 pub enum NotHandedOn {
     /// It is lost, or about to be.
     Ending,
+    /// One of the two has asked for a round of its own.
+    Alone,
     /// Others are to be kept out for a while.
     Kept,
     /// It has been handed on for as long, or as often, as others may be kept waiting for.
@@ -150,12 +156,15 @@ impl Row {
         offer: &Offer<'_>,
         wanted: Wanted,
     ) -> Result<Option<FencingToken>, NotHandedOn> {
-        let Offer { lifecycle, lock_delay, is_kept, others, turn, now } = *offer;
+        let Offer { lifecycle, lock_delay, is_kept, alone, others, turn, now } = *offer;
         if !lifecycle.is_sound(now) {
             return Err(NotHandedOn::Ending);
         }
         if is_kept {
             return Err(NotHandedOn::Kept);
+        }
+        if alone || wanted.alone {
+            return Err(NotHandedOn::Alone);
         }
         let most = if others == OthersWait::Nobody { turn.max(LONGEST_ROW) } else { turn };
         if self.leases >= MOST_IN_A_ROW || now.saturating_since(self.since) >= most {

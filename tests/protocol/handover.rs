@@ -15,7 +15,12 @@ use super::*;
 const MS: Duration = Duration::from_millis(1);
 const TURN: Duration = Duration::from_millis(10);
 const WANTED: Wanted =
-    Wanted { ttl: TTL, lock_delay: Duration::ZERO, min_validity: Duration::ZERO };
+    Wanted {
+    ttl: TTL,
+    lock_delay: Duration::ZERO,
+    min_validity: Duration::ZERO,
+    alone: false,
+};
 
 /// Of a grant that was won at the start.
 fn lifecycle() -> Lifecycle {
@@ -25,7 +30,8 @@ fn lifecycle() -> Lifecycle {
 
 const fn offer(lifecycle: &Lifecycle, now: Timestamp) -> Offer<'_> {
     let lock_delay = Duration::ZERO;
-    Offer { lifecycle, lock_delay, is_kept: false, others: OthersWait::Unknown, turn: TURN, now }
+    let (is_kept, alone, others) = (false, false, OthersWait::Unknown);
+    Offer { lifecycle, lock_delay, is_kept, alone, others, turn: TURN, now }
 }
 
 fn tokens(last: u64, count: u64) -> Option<TokenRange> {
@@ -105,6 +111,19 @@ fn h3_keys_that_stand_for_another_lock_delay_serve_nobody() {
     assert_eq!(next(TTL, Duration::ZERO), Err(NotHandedOn::LockDelay));
     assert_eq!(next(TTL, TTL + MS), Err(NotHandedOn::LockDelay));
     assert_eq!(next(TTL, TTL), Ok(None));
+}
+
+#[test]
+fn a_grant_of_its_own_is_neither_handed_on_nor_taken_over() {
+    let (mut row, _) = Row::begin(None, start());
+    let lifecycle = lifecycle();
+    let mut next = |of_grant, of_next| {
+        let offer = Offer { alone: of_grant, ..offer(&lifecycle, at(1)) };
+        row.next(&offer, Wanted { alone: of_next, ..WANTED })
+    };
+    assert_eq!(next(true, false), Err(NotHandedOn::Alone));
+    assert_eq!(next(false, true), Err(NotHandedOn::Alone));
+    assert_eq!(next(false, false), Ok(None));
 }
 
 #[test]
@@ -238,6 +257,7 @@ fn random_rows_begin_no_lease_that_a_new_round_would_not_have_been_as_good_for()
                 ttl: Duration::from_millis(random.random_range(9_500..12_000)),
                 lock_delay: Duration::ZERO,
                 min_validity: Duration::from_millis(random.random_range(0..9_000)),
+                alone: false,
             };
             let others = [OthersWait::Unknown, OthersWait::Nobody][random.random_range(0..2)];
             let offer = Offer { others, turn: 300 * MS, ..offer(&lifecycle, now) };

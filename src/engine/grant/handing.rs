@@ -74,6 +74,7 @@ impl Grant {
                 let offer = Offer {
                     lifecycle: &state.lifecycle,
                     lock_delay: self.lock_delay,
+                    alone: self.alone,
                     is_kept: state.current.hold.is_some_and(|until| until > steady),
                     others,
                     turn,

@@ -90,6 +90,7 @@ impl Grant {
             let offer = Offer {
                 lifecycle: &state.lifecycle,
                 lock_delay: self.lock_delay,
+                alone: self.alone,
                 is_kept: false,
                 others,
                 turn: self.turn(engine, state, others),

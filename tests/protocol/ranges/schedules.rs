@@ -57,7 +57,7 @@ fn next(row: &mut Row) -> Option<FencingToken> {
         now,
     };
     let (lock_delay, min_validity) = (Duration::ZERO, Duration::ZERO);
-    row.next(&offer, Wanted { ttl: TTL, lock_delay, min_validity }).ok().flatten()
+    row.next(&offer, Wanted { ttl: TTL, lock_delay, min_validity, alone: false }).ok().flatten()
 }
 
 #[derive(Clone, Copy)]
