@@ -7,13 +7,13 @@ mod blocking;
 mod ending;
 mod signal;
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 pub use self::{ending::Release, signal::LeaseSignal};
 use crate::{
-    engine::{HeldTenure, Tenure},
+    engine::{Engine, HeldTenure, Tenure},
     error::{ExtendError, LeaseLost, NoToken},
-    protocol::{ExtendOutcome, FencingToken, LossReason, Owner, Resource},
+    protocol::{ExtendOutcome, FencingToken, LossReason, Owner, Resource, Target},
     shield::shield,
 };
 
@@ -68,6 +68,19 @@ impl Lease {
     /// Others are kept out for so long from now, whenever it is released.
     pub(crate) fn hold_for(&self, least: Duration) {
         self.held.hold_for(least);
+    }
+
+    /// What it is a face of.
+    pub(crate) const fn held_tenure(&self) -> &Tenure {
+        self.tenure()
+    }
+
+    pub(crate) const fn engine(&self) -> &Arc<Engine> {
+        &self.held.engine
+    }
+
+    pub(crate) fn target(&self) -> &Target {
+        self.tenure().target()
     }
 
     const fn tenure(&self) -> &Tenure {

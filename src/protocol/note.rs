@@ -136,8 +136,7 @@ struct Noted {
 
 impl Note {
     /// The longest note, in bytes.
-    pub const MAX_BYTES: usize =
-        1 + 3 * DIGITS + LENGTH + Label::MAX_BYTES + LeaderText::MAX_BYTES;
+    pub const MAX_BYTES: usize = 1 + 3 * DIGITS + LENGTH + Label::MAX_BYTES + LeaderText::MAX_BYTES;
 
     /// A note of whoever holds since this time of its wall clock, in microseconds.
     pub fn new(since_us: u64, label: Label) -> Self {

@@ -15,12 +15,7 @@ use super::*;
 const MS: Duration = Duration::from_millis(1);
 const TURN: Duration = Duration::from_millis(10);
 const WANTED: Wanted =
-    Wanted {
-    ttl: TTL,
-    lock_delay: Duration::ZERO,
-    min_validity: Duration::ZERO,
-    alone: false,
-};
+    Wanted { ttl: TTL, lock_delay: Duration::ZERO, min_validity: Duration::ZERO, alone: false };
 
 /// Of a grant that was won at the start.
 fn lifecycle() -> Lifecycle {

@@ -5,7 +5,7 @@
 use super::{Counter, Entry, HINT_AHEAD_US, Store, Wanted};
 use crate::{
     node::NodeError,
-    protocol::{Denial, FencingToken, Granted, Owner, Reply, Resource, Timestamp},
+    protocol::{Denial, FencingToken, Granted, Note, Owner, Reply, Resource, Timestamp},
 };
 
 impl Store {
