@@ -24,7 +24,8 @@ impl Election {
     /// When the term is lost, `work` is dropped where it stands, before another candidate can lead; it is not polled once the
     /// lease is over, also not in a process that stood still. Where `work` returns an error it resigns and campaigns again a
     /// second later, behind others; the error goes to the log. Work that must not be dropped, or blocks its thread, stops by
-    /// itself when [`Lease::lost`](crate::Lease::lost) says so: give it time by [`stop_within`](Election::stop_within).
+    /// itself when [`Lease::lost`](crate::Lease::lost) says so: give it time by [`stop_within`](Election::stop_within). In a task
+    /// that is spawned `work` is an `async move |leadership|`, which owns what it captures.
     ///
     /// ```
     /// # use std::{convert::Infallible, future::pending};

@@ -16,7 +16,8 @@
 //! records beside the keys of one owner are of one term. Whether it leads still nobody can say: whoever takes orders compares
 //! terms.
 //!
-//! E2 is tested in `election_test.rs`, E1 and E4 in `tests/election`, on both kinds of node, E3 there in virtual time.
+//! E2 is tested in `election_test.rs`, the others by name in `tests/leases/election.rs`, and all of them, under faults, in
+//! `tests/sim` and `tests/chaos`.
 
 use alloc::vec::Vec;
 use core::time::Duration;

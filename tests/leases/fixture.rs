@@ -19,7 +19,7 @@ use quorlock::{
         MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeSpec, NodeState,
         NodeStatus,
     },
-    protocol::{Command, Floor, Join, Marker, Reply, Timestamp},
+    protocol::{Command, Floor, Join, Marker, Owner, Record, Reply, Resource, Sighting, Timestamp},
     runtime::{Runtime, Task},
 };
 use quorlock_harness::SimRuntime;
@@ -170,6 +170,8 @@ pub(crate) struct OddNode {
     sent: Arc<AtomicUsize>,
     /// Whether it keeps a line of those who wait.
     lines: Arc<AtomicBool>,
+    /// The records that it was sent, and for whom.
+    records: Arc<Mutex<Vec<(Owner, Record)>>>,
 }
 
 impl OddNode {
@@ -204,6 +206,11 @@ impl OddNode {
         self.extended.load(Ordering::Relaxed)
     }
 
+    /// The records of leaders that were sent to it, and for whom.
+    pub(crate) fn records(&self) -> Vec<(Owner, Record)> {
+        self.records.lock().unwrap().clone()
+    }
+
     /// The commands that were sent to it.
     pub(crate) fn sent(&self) -> usize {
         self.sent.load(Ordering::Relaxed)
@@ -226,6 +233,9 @@ impl Node for OddNode {
             *stand = stand.take().filter(|_| this.lines.load(Ordering::Relaxed));
         }
         this.sent.fetch_add(1, Ordering::Relaxed);
+        if let Command::Proclaim { owner, note, .. } = &command {
+            this.records.lock().unwrap().push((*owner, note.record().unwrap().clone()));
+        }
         Box::pin(async move {
             let forgetful = *this.manner.lock().unwrap() == Manner::Forgetful;
             if forgetful && matches!(command, Command::Release { .. }) {
@@ -288,6 +298,10 @@ impl Node for OddNode {
         self.memory.admit(era, floor)
     }
 
+    fn holder(&self, resource: Resource, fenced: bool) -> NodeFuture<Sighting> {
+        self.memory.holder(resource, fenced)
+    }
+
     fn counts_ranges(&self) -> bool {
         self.memory.counts_ranges()
     }
@@ -338,6 +352,7 @@ impl Fixture {
                 extended: Arc::default(),
                 sent: Arc::default(),
                 lines: Arc::default(),
+                records: Arc::default(),
             }
         };
         let nodes: Vec<OddNode> = (0..3).map(node).collect();

@@ -14,6 +14,7 @@
 
 mod adverse;
 mod crowd;
+mod election;
 mod fixture;
 mod handover;
 mod holds;

@@ -42,6 +42,7 @@ mod pending;
 mod prolonged;
 mod quarantines;
 mod ranges;
+mod records;
 mod restarts;
 mod restore;
 mod rights;
