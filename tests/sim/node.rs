@@ -13,7 +13,10 @@ use std::{
 
 use quorlock::{
     node::{MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus},
-    protocol::{Command, FencingToken, Floor, Granted, Join, Marker, Reply, Target, Timestamp},
+    protocol::{
+        Command, FencingToken, Floor, Granted, Join, LeaderText, Marker, Note, Record, Reply,
+        Resource, Sighting, Target, Timestamp,
+    },
     runtime::Runtime,
 };
 use quorlock_harness::SimRuntime;
@@ -38,6 +41,8 @@ pub(crate) enum Bug {
     CutsQuarantines(Duration),
     /// It keeps keys for so much less than it was told: a holder that counts with as much more than the nodes.
     CutsKeys(Duration),
+    /// It records a leader when it grants, and does not wait for the round to be won.
+    RecordsEarly,
 }
 
 /// The server, which all clients share.
@@ -138,6 +143,20 @@ impl SimServer {
                     *ttl = ttl.saturating_sub(less);
                 }
                 self.memory.call(command)
+            }
+            (Bug::RecordsEarly, Command::Acquire { target, owner, .. }) => {
+                let (target, owner, memory) = (target.clone(), *owner, self.memory.clone());
+                Box::pin(async move {
+                    let reply = memory.call(command).await?;
+                    if let Reply::Granted(granted) = &reply
+                        && let Some(term) = granted.token
+                    {
+                        let record = Record::new(term, 0, LeaderText::default());
+                        let note = Note::of_leader(0, None, record);
+                        drop(memory.call(Command::Proclaim { target, owner, note }).await);
+                    }
+                    Ok(reply)
+                })
             }
             _ => self.memory.call(command),
         }
@@ -310,6 +329,10 @@ impl Node for SimNode {
 
     fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
         self.send(move |server| server.memory.admit(era, floor))
+    }
+
+    fn holder(&self, resource: Resource, fenced: bool) -> NodeFuture<Sighting> {
+        self.send(move |server| server.memory.holder(resource, fenced))
     }
 
     fn reachable(&self) -> Result<(), NodeError> {

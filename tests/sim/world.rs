@@ -131,19 +131,19 @@ pub(crate) struct Outcome {
 }
 
 #[derive(Default)]
-struct Record {
+pub(crate) struct Record {
     history: Vec<Hold>,
     failures: usize,
     cancelled: usize,
     lost: usize,
     faults: usize,
-    clients_running: usize,
+    pub(crate) clients_running: usize,
 }
 
-struct World {
-    runtime: SimRuntime,
-    servers: Vec<SimServer>,
-    record: Arc<Mutex<Record>>,
+pub(crate) struct World {
+    pub(crate) runtime: SimRuntime,
+    pub(crate) servers: Vec<SimServer>,
+    pub(crate) record: Arc<Mutex<Record>>,
 }
 
 /// Runs one seed to its end.
@@ -337,7 +337,7 @@ fn lost_by(error: ExtendError) -> Option<LeaseLost> {
 impl World {
     /// Faults, one after another, until the clients have done their work. Any number of servers is stopped;
     /// see [`Setup`] for those that are killed.
-    fn torment(&self, setup: Setup, nodes: usize) {
+    pub(crate) fn torment(&self, setup: Setup, nodes: usize) {
         let mut back: Vec<(Timestamp, usize, bool)> = Vec::new();
         let mut kills: Vec<Timestamp> = Vec::new();
         while self.record.lock().unwrap().clients_running > 0 {
