@@ -62,7 +62,7 @@ impl Election {
             let leadership = match self.campaign().await {
                 Ok(leadership) => leadership,
                 Err(error) if error.passes() => {
-                    shield(self.rest()).await;
+                    self.rest().await;
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -94,7 +94,7 @@ impl Election {
                 Some(Err(error)) => {
                     telemetry::leader_failed(leadership.target(), leadership.term(), &error);
                     drop(leadership.resign().await);
-                    shield(self.rest()).await;
+                    self.rest().await;
                 }
             }
         }
@@ -143,8 +143,10 @@ impl Election {
         }
     }
 
-    fn rest(&self) -> impl Future<Output = ()> + Send + use<> {
-        self.engine.sleep_until(self.engine.now().saturating_add(REST))
+    /// In a process that was forked it ends at once, and so does the campaign that follows.
+    async fn rest(&self) {
+        let sleep = self.engine.sleep_until(self.engine.now().saturating_add(REST));
+        self.engine.process().awaits(shield(sleep)).await;
     }
 }
 

@@ -2,16 +2,16 @@
 //!
 //! It decides nothing. It must never be given up while work goes on under it that it knows of.
 
-use std::{fmt, ops::Deref, pin::pin, sync::Arc};
+use std::{fmt, ops::Deref, sync::Arc};
 
 use futures::future::{Either, select};
 
 use super::{ProclaimError, Shared};
 use crate::{
     engine::Proclamation,
-    error::ReleaseError,
+    error::{LeaseLost, ReleaseError},
     lease::{Lease, Release},
-    protocol::{FencingToken, LeaderText},
+    protocol::{FencingToken, LeaderText, LossReason},
     runtime::block_on,
     shield::shield,
 };
@@ -77,9 +77,11 @@ impl Leadership {
         let engine = self.lease.engine();
         let wait = engine.config.node_timeout.saturating_mul(WAITED_FOR);
         let limit = engine.sleep_until(engine.now().saturating_add(wait));
-        match shield(select(pin!(self.proclamation.confirmed(number)), limit)).await {
-            Either::Left((confirmed, _)) => confirmed.map_err(ProclaimError::Lost),
-            Either::Right(_) => Err(ProclaimError::Unconfirmed {
+        let heard = select(Box::pin(self.proclamation.confirmed(number)), limit);
+        match engine.process().awaits(shield(heard)).await {
+            None => Err(ProclaimError::Lost(LeaseLost { reason: LossReason::Forked })),
+            Some(Either::Left((confirmed, _))) => confirmed.map_err(ProclaimError::Lost),
+            Some(Either::Right(_)) => Err(ProclaimError::Unconfirmed {
                 told: self.proclamation.told(),
                 needed: engine.quorum.needed(),
             }),

@@ -94,8 +94,9 @@ impl Election {
             return Err(LeaderError::Classic);
         }
         let resource = self.resource().map_err(HolderError::from)?;
-        let seen = shield(self.engine.ask_who_holds(resource)).await;
-        let seen = seen.map_err(|_| HolderError::RuntimeEnded)?;
+        let seen = shield(self.engine.ask_who_holds(resource));
+        let seen = self.engine.process().awaits(seen).await;
+        let seen = seen.and_then(Result::ok).ok_or(HolderError::RuntimeEnded)?;
         let answers = seen.iter().filter_map(|seen| seen.as_ref().ok());
         Ok(match observation.handle_look(Look::of(self.engine.quorum, answers)) {
             Look::Nobody => Observed::Nobody,
@@ -157,7 +158,7 @@ impl Observer {
             if self.last.is_some() {
                 let engine: &Arc<Engine> = &self.election.engine;
                 let at = engine.now().saturating_add(self.election.pause());
-                shield(engine.sleep_until(at)).await;
+                engine.process().awaits(shield(engine.sleep_until(at))).await;
             }
             let seen = self.election.look(&mut self.observation).await?;
             if !self.last.as_ref().is_some_and(|last| last.is_same(&seen)) {

@@ -19,7 +19,9 @@ use super::{
 use crate::{
     error::LeaseLost,
     lock::Lock,
-    protocol::{Command, FencingToken, LeaderText, NodeId, Note, Record, Reply, Timestamp},
+    protocol::{
+        Command, FencingToken, LeaderText, LossReason, NodeId, Note, Record, Reply, Timestamp,
+    },
     shield::{persist, shield},
     telemetry,
 };
@@ -128,7 +130,9 @@ impl Proclamation {
         let lost = pin!(self.tenure.wait(Tenure::lost));
         match shield(select(pin!(told), lost)).await {
             Either::Left(_) => Ok(()),
-            Either::Right((lost, _)) => Err(lost),
+            Either::Right((lost, _)) => {
+                Err(lost.unwrap_or(LeaseLost { reason: LossReason::Forked }))
+            }
         }
     }
 

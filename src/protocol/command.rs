@@ -167,6 +167,7 @@ impl Command {
             | Self::Confirm { target, .. }
             | Self::Extend { target, .. }
             | Self::Restore { target, .. }
+            | Self::Proclaim { target, .. }
             | Self::Release { target, .. } => Some(target),
             Self::Leave { .. } => None,
         }

@@ -88,7 +88,7 @@ impl LossReason {
             | Self::Gone
             | Self::MaxHold
             | Self::NoHeartbeat => true,
-            Self::Released | Self::LeftToExpire | Self::ShutDown => false,
+            Self::Released | Self::LeftToExpire | Self::ShutDown | Self::Forked => false,
         }
     }
 }

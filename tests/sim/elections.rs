@@ -76,7 +76,7 @@ enum Violation {
     /// Nobody had won it, or says so.
     NobodyWon(Report),
     /// The observer had seen a larger one.
-    ReportFell(Report, Report),
+    ReportFell(Box<Report>, Box<Report>),
     /// Another had been elected behind it before anybody was asked.
     WasOver(Report, u64),
 }
@@ -108,7 +108,8 @@ fn check(history: &History) -> Result<(), Violation> {
         if let Some(before) = last.insert(report.observer, report)
             && before.term > report.term
         {
-            return Err(Violation::ReportFell(before.clone(), report.clone()));
+            let (before, report) = (Box::new(before.clone()), Box::new(report.clone()));
+            return Err(Violation::ReportFell(before, report));
         }
     }
     Ok(())

@@ -51,6 +51,7 @@ fn next(row: &mut Row) -> Option<FencingToken> {
     let offer = Offer {
         lifecycle: &lifecycle,
         lock_delay: Duration::ZERO,
+        alone: false,
         is_kept: false,
         others,
         turn,

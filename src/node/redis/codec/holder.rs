@@ -27,8 +27,8 @@ pub(in crate::node::redis) fn proclaim<'a>(
     let args = [Arg::Bytes(identity), Arg::Owner(owner), Arg::Owned(note.to_bytes())];
     Script {
         source: &script::PROCLAIM,
-        keys: with_own(resource),
-        line: None,
+        keys: with_own(std::slice::from_ref(resource)),
+        lines: &[],
         args: List::Three(args),
     }
 }
