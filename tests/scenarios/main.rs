@@ -20,6 +20,7 @@ mod cost;
 mod counters;
 mod delayed;
 mod deployment;
+mod elections;
 mod fields;
 mod grants;
 mod guard;
