@@ -20,8 +20,10 @@ use std::{
 use quorlock::{
     Builder, CampaignError, Election, ElectionHealth, Holder, LeaderError, Leadership, LossReason,
     Observed, ProclaimError, Redlock,
-    node::{MemoryNode, NodeSpec},
-    protocol::{Drift, LeaderText},
+    node::{MemoryNode, Node, NodeSpec},
+    protocol::{
+        Command, Drift, LeaderText, Mark, Note, Owner, Record, Reply, Resource, Sighting, Target,
+    },
     runtime::Runtime,
 };
 use quorlock_harness::SimRuntime;
@@ -393,6 +395,82 @@ fn a_node_that_lost_the_key_gets_the_record_with_it() {
     // The other two by themselves are no quorum of records without it.
     world.nodes[1].delete("r");
     assert_eq!(leader(&world, &election), (leadership.term().get(), "one".to_owned()));
+    let told = |node: usize| world.nodes[node].records().len();
+    assert_eq!([told(0), told(2)], [2, 1], "once more, with the key");
+}
+
+#[test]
+fn what_all_nodes_have_is_said_again_before_they_drop_it() {
+    let world = Fixture::with(TTL, |builder| builder.counter_retention(20 * SECOND));
+    let leadership = campaign(&world, &candidate(&world.redlock, "one"));
+    for times in 1..5 {
+        world.pass(MS);
+        assert!(world.nodes.iter().all(|node| node.records().len() == times), "{times}");
+        world.pass(5 * SECOND);
+    }
+    drop(leadership);
+}
+
+#[test]
+fn e1_nothing_is_recorded_of_a_term_that_is_over_when_its_winner_hears_of_it() {
+    let world = world();
+    let mut campaign = campaigning(&candidate(&world.redlock, "one"));
+    world.pass(10 * MS);
+    world.set_all(Manner::Refusing);
+    world.pass(TTL);
+    let Poll::Ready(Ok(leadership)) = poll(&mut campaign) else { panic!("elected") };
+    assert!(leadership.check().is_err());
+    world.pass(SECOND);
+    assert!(world.nodes.iter().all(|node| node.records().is_empty()));
+}
+
+#[test]
+fn what_is_won_too_late_to_stop_in_time_is_no_term() {
+    let world = world();
+    let mut campaign = campaigning(&candidate(&world.redlock, "one").stop_within(900 * MS));
+    // Its answers wait in a socket.
+    world.machine.suspend(1_200 * MS);
+    world.pass(2 * SECOND);
+    let Poll::Ready(Ok(leadership)) = poll(&mut campaign) else { panic!("elected") };
+    assert!(leadership.check().unwrap() > 900 * MS);
+}
+
+/// What a node in memory does with records; the script is looked at in `tests/scenarios/records.rs`.
+#[test]
+fn what_comes_late_gives_way_to_what_was_said_since() {
+    let node = MemoryNode::new();
+    let (owner, resource) = (Owner::from_random([7; 16]), Resource::new("r").unwrap());
+    let target = Target::from(resource.clone());
+    let acquire = Command::Acquire {
+        target: target.clone(),
+        owner,
+        ttl: TTL,
+        hint: Some(5),
+        count: 1,
+        mark: Mark::new(1, 0),
+        note: None,
+        stand: None,
+    };
+    let call = |command| futures::executor::block_on(node.call(command)).unwrap();
+    let Reply::Granted(granted) = call(acquire) else { panic!("granted") };
+    let record = |number, text: &str| {
+        Record::new(granted.token.unwrap(), number, LeaderText::new(text).unwrap())
+    };
+    let proclaim = |record| {
+        let note = Note::of_leader(5, None, record);
+        matches!(call(Command::Proclaim { target: target.clone(), owner, note }), Reply::Granted(_))
+    };
+    let stands = || {
+        let seen = futures::executor::block_on(node.holder(resource.clone(), true)).unwrap();
+        let Sighting::Held(key) = seen else { panic!("held") };
+        (key.counter, key.note.unwrap().record().unwrap().number)
+    };
+    for (number, is_taken, number_then) in
+        [(2, true, 2), (1, false, 2), (2, true, 2), (10, true, 10), (9, false, 10)]
+    {
+        assert_eq!(proclaim(record(number, "")), is_taken, "{number}");
+        assert_eq!(stands(), (granted.token, number_then));
+    }
 }
 
 #[test]

@@ -157,6 +157,8 @@ pub(crate) enum Manner {
     Jumping,
     /// It loses releases.
     Forgetful,
+    /// It takes so long for a restore.
+    SlowToRestore(Duration),
 }
 
 #[derive(Clone)]
@@ -206,7 +208,7 @@ impl OddNode {
         self.extended.load(Ordering::Relaxed)
     }
 
-    /// The records of leaders that were sent to it, and for whom.
+    /// The records of leaders that were sent to it, by themselves or with a restore, and for whom.
     pub(crate) fn records(&self) -> Vec<(Owner, Record)> {
         self.records.lock().unwrap().clone()
     }
@@ -233,13 +235,19 @@ impl Node for OddNode {
             *stand = stand.take().filter(|_| this.lines.load(Ordering::Relaxed));
         }
         this.sent.fetch_add(1, Ordering::Relaxed);
-        if let Command::Proclaim { owner, note, .. } = &command {
+        if let Command::Proclaim { owner, note, .. }
+        | Command::Restore { owner, note: Some(note), .. } = &command
+        {
             this.records.lock().unwrap().push((*owner, note.record().unwrap().clone()));
         }
         Box::pin(async move {
             let forgetful = *this.manner.lock().unwrap() == Manner::Forgetful;
             if forgetful && matches!(command, Command::Release { .. }) {
                 return std::future::pending().await;
+            }
+            let manner = *this.manner.lock().unwrap();
+            if let (Manner::SlowToRestore(time), Command::Restore { .. }) = (manner, &command) {
+                this.machine.sim.sleep(time).await;
             }
             if !matches!(command, Command::Extend { .. }) {
                 let mut reply = this.memory.call(command).await;
@@ -257,6 +265,7 @@ impl Node for OddNode {
                 | Manner::Terse
                 | Manner::Partial
                 | Manner::Jumping
+                | Manner::SlowToRestore(_)
                 | Manner::Forgetful => {}
                 Manner::Slow(time) => this.machine.sim.sleep(time).await,
                 Manner::Deaf => std::future::pending().await,
