@@ -426,11 +426,12 @@ fn e1_nothing_is_recorded_of_a_term_that_is_over_when_its_winner_hears_of_it() {
 
 #[test]
 fn what_is_won_too_late_to_stop_in_time_is_no_term() {
-    let world = world();
+    let world = Fixture::with(TTL, |builder| builder.node_timeout(3 * SECOND));
+    world.nodes.iter().for_each(|node| node.hang());
     let mut campaign = campaigning(&candidate(&world.redlock, "one").stop_within(900 * MS));
-    // Its answers wait in a socket.
-    world.machine.suspend(1_200 * MS);
-    world.pass(2 * SECOND);
+    world.pass(1_200 * MS);
+    world.nodes.iter().for_each(|node| node.resume());
+    world.pass(100 * MS);
     let Poll::Ready(Ok(leadership)) = poll(&mut campaign) else { panic!("elected") };
     assert!(leadership.check().unwrap() > 900 * MS);
 }
