@@ -7,7 +7,9 @@ use std::{fmt, ops::RangeInclusive, sync::Arc, time::Duration};
 use thiserror::Error;
 
 use crate::{
-    protocol::{AdmissionPolicy, Backoff, Drift, Label, RenewalPolicy, Resource, WaitSettings},
+    protocol::{
+        AdmissionPolicy, Backoff, Drift, Label, RenewalPolicy, Resource, WaitSettings, validity,
+    },
     settings::WrongVariable,
 };
 
@@ -58,6 +60,7 @@ pub(crate) struct Config {
     pub(crate) require_all_nodes: bool,
     pub(crate) through_outages: bool,
     pub(crate) linger: Duration,
+    pub(crate) lock_delay: Duration,
 }
 
 impl Default for Config {
@@ -86,6 +89,7 @@ impl Default for Config {
             require_all_nodes: false,
             through_outages: false,
             linger: Duration::ZERO,
+            lock_delay: Duration::ZERO,
         }
     }
 }
@@ -147,7 +151,24 @@ impl Config {
             TtlError::NothingLeft { ttl, drift, min_validity } => {
                 ConfigError::TtlTooShort { ttl, drift, min_validity }
             }
+        })?;
+        let (lock_delay, ttl) = (self.lock_delay, self.ttl);
+        self.check_lock_delay(ttl, lock_delay).map_err(|max_ttl| ConfigError::LockDelayTooLong {
+            lock_delay,
+            ttl,
+            max_ttl,
         })
+    }
+
+    /// Checks that no key stands for longer than a node that has forgotten it is kept from voting. The error is the
+    /// longest that one may stand.
+    pub(crate) fn check_lock_delay(
+        &self,
+        ttl: Duration,
+        lock_delay: Duration,
+    ) -> Result<(), Duration> {
+        let longest = self.most_ttl();
+        if validity::key_life(ttl, lock_delay) <= longest { Ok(()) } else { Err(longest) }
     }
 
     /// Checks the ttl and the minimum validity of one request, or of the configuration.
@@ -194,6 +215,25 @@ impl fmt::Display for TooLong {
              ttl is seldom needed; where it is, raise max_ttl alike in every process of the fleet, which makes a node that may \
              have forgotten leases wait a tenth longer than max_ttl before it votes",
             self.ttl, self.max_ttl
+        )
+    }
+}
+
+/// What is said of a ttl and a lock-delay that are longer than `max_ttl` together.
+pub(crate) struct LockDelayTooLong {
+    pub(crate) lock_delay: Duration,
+    pub(crate) ttl: Duration,
+    pub(crate) max_ttl: Duration,
+}
+
+impl fmt::Display for LockDelayTooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the ttl of {:?} and the lock_delay of {:?} are longer together than max_ttl, which is {:?}; a key stands for \
+             both, and a node that may have forgotten it is kept from voting for little more than max_ttl; ask for less, or \
+             raise max_ttl alike in every process of the fleet",
+            self.ttl, self.lock_delay, self.max_ttl
         )
     }
 }
@@ -316,6 +356,17 @@ pub enum ConfigError {
         drift: Duration,
         /// The minimum validity.
         min_validity: Duration,
+    },
+    /// The default ttl and the default lock-delay together are longer than `max_ttl`, for which a node that may have
+    /// forgotten a key is kept from voting. Ask for less of one of them, or raise `max_ttl`, which says what that costs.
+    #[error("{}", LockDelayTooLong { lock_delay: *lock_delay, ttl: *ttl, max_ttl: *max_ttl })]
+    LockDelayTooLong {
+        /// The default lock-delay.
+        lock_delay: Duration,
+        /// The default ttl.
+        ttl: Duration,
+        /// The longest that both together may be.
+        max_ttl: Duration,
     },
     /// The operating system gave no thread, or no event queue, for the engine. Raise its limits.
     #[error("the engine thread cannot be started, raise the limits of this process: {error}")]

@@ -12,7 +12,7 @@ use std::{
 use thiserror::Error;
 
 use crate::{
-    engine::Engine,
+    engine::{Engine, Sightings},
     node::NodeError,
     protocol::{
         FencingToken, Finding, KeyHolder, Label, NodeId, Owner, Quorum, Resource, ResourceError,
@@ -106,8 +106,13 @@ impl Holder {
         let seen = shield(engine.ask_who_holds(resource));
         let seen = engine.process().awaits(seen).await;
         let seen = seen.and_then(Result::ok).ok_or(HolderError::RuntimeEnded)?;
+        Ok(Self::of(engine, seen))
+    }
+
+    /// What these answers of all nodes say together.
+    pub(crate) fn of(engine: &Engine, seen: Sightings) -> Self {
         let quorum = Quorum::of(seen.len());
-        Ok(match Finding::of(quorum, seen.iter().filter_map(|seen| seen.as_ref().ok())) {
+        match Finding::of(quorum, seen.iter().filter_map(|seen| seen.as_ref().ok())) {
             Finding::Free => Self::Free,
             Finding::Held(holder) => Self::Held(HeldBy::of(holder)),
             Finding::Unclear => {
@@ -119,7 +124,7 @@ impl Holder {
                 });
                 Self::Unclear { nodes: nodes.collect() }
             }
-        })
+        }
     }
 }
 
@@ -128,7 +133,7 @@ impl HeldBy {
         let since = holder.note.as_ref().map(|note| note.since());
         Self {
             owner: holder.owner(),
-            label: holder.note.as_ref().map(|note| note.label().clone()),
+            label: holder.note.as_ref().and_then(|note| note.label().cloned()),
             since: since.and_then(|since| UNIX_EPOCH.checked_add(since)),
             remaining: holder.remaining,
             token: holder.counter,

@@ -28,6 +28,8 @@ mod builder;
 #[cfg(feature = "tokio")]
 mod config;
 #[cfg(feature = "tokio")]
+mod election;
+#[cfg(feature = "tokio")]
 mod engine;
 #[cfg(feature = "tokio")]
 mod error;
@@ -65,6 +67,10 @@ pub use self::{
     acquire::{Acquire, AcquireFuture, PlaceInLine, Ran},
     builder::Builder,
     config::ConfigError,
+    election::{
+        CampaignError, Election, ElectionHealth, LeaderError, Leadership, Observed, Observer,
+        ProclaimError,
+    },
     error::{
         AcquireError, CloseError, Closed, ConnectError, ExtendError, LeaseLost, NoToken,
         NodeOutcome, NodeReport, NodeStates, ReleaseError, Reports, RunError, Shutdown,
@@ -80,6 +86,6 @@ pub use self::{
 #[cfg(feature = "redis")]
 pub use node::redis::{AddressError, Credentials, UrlPart, WrongAddress};
 pub use protocol::{
-    FencingToken, InvalidOwner, InvalidToken, LossReason, Owner, Resource, ResourceError,
-    ResourceSetError,
+    FencingToken, InvalidOwner, InvalidToken, Leader, LeaderText, LossReason, Owner, Resource,
+    ResourceError, ResourceSetError,
 };

@@ -10,6 +10,7 @@ use futures::FutureExt;
 
 use crate::{
     acquire::Acquire,
+    election::Election,
     engine::Engine,
     error::{CloseError, Closed, ConnectError, NodeStates, Reports, Shutdown, ShutdownError},
     holder::{Holder, HolderError},
@@ -73,6 +74,14 @@ impl Redlock {
     #[doc(alias = "try_lock")]
     pub fn try_acquire(&self, resource: impl AsRef<[u8]>) -> Acquire {
         Acquire::new(Arc::clone(&self.engine), resource.as_ref(), WaitPolicy::OneRound)
+    }
+
+    /// An election of this name, which may be any bytes: campaign in it, lead, or look who does. It is one with the lock of
+    /// that name: whoever holds that keeps all candidates out.
+    ///
+    /// See [`Election`] for the settings and what may be done. Nothing is sent yet.
+    pub fn election(&self, name: impl AsRef<[u8]>) -> Election {
+        Election::new(Arc::clone(&self.engine), name.as_ref())
     }
 
     /// How each node is, as last seen, in the order of the configuration. Nothing is sent.

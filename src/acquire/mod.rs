@@ -61,6 +61,8 @@ pub struct Acquire {
     renewal: RenewalPolicy,
     hold_at_least: Option<Duration>,
     linger: Duration,
+    lock_delay: Duration,
+    alone: bool,
 }
 
 impl Acquire {
@@ -79,6 +81,8 @@ impl Acquire {
             renewal: config.renewal,
             hold_at_least: None,
             linger: config.linger,
+            lock_delay: config.lock_delay,
+            alone: false,
             engine,
         }
     }
@@ -230,6 +234,52 @@ impl Acquire {
         self
     }
 
+    /// Keeps others out for this long beyond what the holder believes: the nodes keep the key for ttl and `delay`, and the
+    /// lease ends after its ttl as ever. By default they do not; the builder's [`lock_delay`](crate::Builder::lock_delay)
+    /// is for all requests.
+    ///
+    /// It is for effects that are still on their way when the lease is lost, such as a write that a stopped process had
+    /// sent, where what they reach compares no fencing tokens. Where it does they are refused whenever they come, and no
+    /// delay is needed. Consul calls it
+    /// [`lock-delay`](https://developer.hashicorp.com/consul/docs/dynamic-app-config/sessions).
+    ///
+    /// | the lease ends by | others are kept out for |
+    /// | --- | --- |
+    /// | a loss by time, or the end of the process | `delay`, without the drift of ttl and `delay`, at least |
+    /// | a panic of the thread that drops it | `delay` |
+    /// | [`release`](Lease::release), also after a loss | nothing: it says that nothing is on its way |
+    /// | being dropped while it holds, [`shutdown`](crate::Redlock::shutdown), or an acquire that fails | nothing |
+    /// | keys that are gone from a quorum ([`Gone`](crate::LossReason::Gone)) | nothing |
+    ///
+    /// A lease that was lost is not released when it is dropped, nor at the end of [`run`](Acquire::run) and its like. It
+    /// holds for every client of these keys, other libraries among them, and in classic mode. Behind a crash others wait
+    /// for `delay` longer; what a denial says of the time left covers both.
+    ///
+    /// With the ttl it must not be longer than [`max_ttl`](crate::Builder::max_ttl), or the error is
+    /// [`AcquireError::LockDelayTooLong`]. A lease is handed on inside the process only to one that asks for the same.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use quorlock::{Redlock, node::MemoryNode};
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let redlock = Redlock::connect([MemoryNode::new()]).await?;
+    /// let (ttl, delay) = (Duration::from_millis(50), Duration::from_millis(200));
+    /// let request = || redlock.acquire("disk").ttl(ttl).lock_delay(delay).without_renewal();
+    /// let lease = request().await?;
+    /// lease.lost().await;
+    /// drop(lease); // its last write may be on its way
+    /// assert!(redlock.try_acquire("disk").await.unwrap_err().is_contended());
+    /// let next = request().await?;
+    /// next.release().await?;
+    /// redlock.try_acquire("disk").await?.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub const fn lock_delay(mut self, delay: Duration) -> Self {
+        self.lock_delay = delay;
+        self
+    }
+
     /// Acquires on this thread, blocking it. No runtime is needed, and it works inside any executor. Do not call it on
     /// a thread that an executor needs, nor with a runtime that runs on this very thread, as
     /// [`TokioRuntime::current`](crate::runtime::TokioRuntime::current) does: where that is noticed it is an error, and
@@ -243,6 +293,18 @@ impl Acquire {
             return Err(AcquireError::WouldDeadlock);
         }
         block_on(self.into_future())
+    }
+
+    /// It has a round of its own, is not handed on, and does not linger.
+    pub(crate) const fn alone(mut self) -> Self {
+        (self.alone, self.linger) = (true, Duration::ZERO);
+        self
+    }
+
+    /// The lease is lost to its holder so much before its validity ends.
+    pub(crate) const fn stop_within(mut self, time: Duration) -> Self {
+        self.renewal.stop_within = time;
+        self
     }
 
     /// The least validity that is accepted.
@@ -300,6 +362,10 @@ impl Acquire {
             };
             AcquireError::Ttl { ttl, min_validity, min, max }
         })?;
+        let lock_delay = self.lock_delay;
+        config
+            .check_lock_delay(ttl, lock_delay)
+            .map_err(|max_ttl| AcquireError::LockDelayTooLong { lock_delay, ttl, max_ttl })?;
         Ok(self.engine.acquire(AcquireSpec {
             target,
             ttl,
@@ -310,6 +376,8 @@ impl Acquire {
             caller: Caller::current(),
             hold_at_least: self.hold_at_least,
             linger: self.linger,
+            lock_delay: self.lock_delay,
+            alone: self.alone,
         }))
     }
 

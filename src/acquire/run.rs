@@ -111,7 +111,9 @@ impl Acquire {
         lease.begin_work().map_err(|_| AcquireError::Closed)?;
         let output = work(&lease, lease.signal()).await;
         let lost = lease.check().err();
-        drop(lease.release().await);
+        if lost.is_none() || lease.lock_delay().is_zero() {
+            drop(lease.release().await);
+        }
         Ok(Ran { output, lost })
     }
 
@@ -135,7 +137,9 @@ impl Acquire {
         lease.begin_work().map_err(|_| AcquireError::Closed)?;
         let output = work(&lease);
         let lost = lease.check().err();
-        drop(lease.blocking_release());
+        if lost.is_none() || lease.lock_delay().is_zero() {
+            drop(lease.blocking_release());
+        }
         Ok(Ran { output, lost })
     }
 }

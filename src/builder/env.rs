@@ -131,6 +131,7 @@ fn apply(config: &mut Config, settings: Settings) {
         counter_retention,
         max_hold,
         linger,
+        lock_delay,
         key_prefix,
         fleet,
         // It can be wrong in itself, so that its own method takes it.
@@ -147,6 +148,7 @@ fn apply(config: &mut Config, settings: Settings) {
     put(&mut config.close_timeout, close_timeout);
     put(&mut config.counter_retention, counter_retention);
     put(&mut config.linger, linger);
+    put(&mut config.lock_delay, lock_delay);
     put(&mut config.key_prefix, key_prefix.map(String::into_bytes));
     put(&mut config.fleet, fleet);
     put(&mut config.require_all_nodes, require_all_nodes);

@@ -264,6 +264,14 @@ impl Builder {
         self
     }
 
+    /// For how long the nodes keep others out beyond what a holder believes, where the request does not say otherwise: see
+    /// [`Acquire::lock_delay`](crate::Acquire::lock_delay). Default: not at all. With the ttl it must not be longer than
+    /// [`max_ttl`](Builder::max_ttl), and the defaults of those two are the same.
+    pub const fn lock_delay(mut self, delay: Duration) -> Self {
+        self.config.lock_delay = delay;
+        self
+    }
+
     /// Plain Redlock: `SET NX PX` without fencing tokens and without admission, for nodes on which this crate must
     /// keep nothing but the locks, and for comparison. Releases and extensions are scripts all the same, so that it
     /// needs `EVAL` and `EVALSHA`. A node that restarts without its data votes at once, so that two holders are

@@ -77,7 +77,7 @@ impl PendingRelease {
         let several = order.is_some_and(|order| order.several);
         let taken_for = taken_for(engine.config.node_timeout);
         let now = engine.steady();
-        let release = UnconfirmedRelease::new(now, released.ttl, taken_for, may_land_late);
+        let release = UnconfirmedRelease::new(now, released.key_life, taken_for, may_land_late);
         Self { released, release, several }
     }
 

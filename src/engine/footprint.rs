@@ -49,7 +49,8 @@ fn orders(footprint: &mut Footprint) -> Vec<ReleaseOrder> {
 pub(super) struct Released {
     pub(super) target: Target,
     pub(super) owner: Owner,
-    pub(super) ttl: Duration,
+    /// For how long a node keeps it.
+    pub(super) key_life: Duration,
     pub(super) footprint: Arc<SharedFootprint>,
     /// Up to when others are kept out all the same. By the steady clock, which may only run behind: never for less.
     pub(super) hold: Option<Timestamp>,

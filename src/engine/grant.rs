@@ -58,7 +58,10 @@ pub(crate) struct Grant {
     owner: Owner,
     /// Whether its leases have fencing tokens.
     fenced: bool,
-    note: Option<Note>,
+    /// For how long its keys stand beyond its ttl.
+    lock_delay: Duration,
+    /// It is not handed on.
+    alone: bool,
     footprint: Arc<SharedFootprint>,
     /// Under which place of the line it was won.
     station: Option<Place>,
@@ -68,11 +71,15 @@ pub(crate) struct Grant {
 
 struct State {
     lifecycle: Lifecycle,
+    /// What it leaves beside its key.
+    note: Option<Note>,
     /// The place of this grant among the timers.
     scheduled: Option<TimerKey>,
     warning: Option<LossReason>,
     /// It is given back.
     released: bool,
+    /// Without a release: it was lost, and others are kept out for the lock-delay.
+    left: bool,
     /// Whose time it is, or was last.
     current: Current,
     /// How often it has been handed on, and may be.
@@ -100,6 +107,8 @@ pub(super) struct Granted {
     pub(super) note: Option<Note>,
     pub(super) row: Row,
     pub(super) linger: Duration,
+    pub(super) lock_delay: Duration,
+    pub(super) alone: bool,
     pub(super) station: Option<Place>,
 }
 
@@ -107,7 +116,7 @@ impl Grant {
     pub(super) fn new(
         engine: &Arc<Engine>,
         resource: Arc<ResourceSlot>,
-        Granted { owner, token, note, row, linger, station }: Granted,
+        Granted { owner, token, note, row, linger, lock_delay, alone, station }: Granted,
         lifecycle: Lifecycle,
         footprint: Arc<SharedFootprint>,
         caller: Caller,
@@ -118,9 +127,11 @@ impl Grant {
         current.linger = linger;
         let state = State {
             lifecycle,
+            note,
             scheduled: None,
             warning: None,
             released: false,
+            left: false,
             current,
             row,
             lingers_until: None,
@@ -132,7 +143,8 @@ impl Grant {
             resource,
             owner,
             fenced: token.is_some(),
-            note,
+            lock_delay,
+            alone,
             footprint,
             station,
             state: Lock::new(state),
@@ -168,8 +180,23 @@ impl Grant {
     }
 
     /// What it leaves beside its key on the nodes.
-    pub(super) const fn note(&self) -> Option<&Note> {
-        self.note.as_ref()
+    pub(super) fn note(&self) -> Option<Note> {
+        self.state().note.clone()
+    }
+
+    /// From now on it leaves this beside its key, also where that is restored.
+    pub(super) fn set_note(&self, note: Note) {
+        self.state().note = Some(note);
+    }
+
+    /// For how long its keys stand beyond its ttl.
+    pub(crate) const fn lock_delay(&self) -> Duration {
+        self.lock_delay
+    }
+
+    /// For how long a node keeps its key.
+    pub(super) fn key_life(&self) -> Duration {
+        validity::key_life(self.state().lifecycle.ttl(), self.lock_delay)
     }
 
     pub(super) const fn footprint(&self) -> &Arc<SharedFootprint> {
@@ -343,6 +370,12 @@ impl State {
             return Err(self.over(number));
         }
         Ok(validity::left(self.lifecycle.deadline(), now))
+    }
+
+    /// Whether it was lost under somebody's work, who has not said since that this is done.
+    fn is_lost_at_work(&self) -> bool {
+        let is_lost = self.lifecycle.lost().is_some_and(LossReason::is_loss);
+        is_lost && self.current.taken && (self.left || !self.released)
     }
 
     /// Whether the tenure with this number has ended while the grant went on.

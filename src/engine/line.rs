@@ -98,8 +98,7 @@ impl Line {
     pub(super) fn wanted_next(&self, station: Place, now: Timestamp) -> Option<Result<Wanted, ()>> {
         let waiter = self.queue.first(station)?;
         let deadline = waiter.request.acquisition.turn_deadline();
-        let asked = waiter.asked();
-        let wanted = Wanted { ttl: asked.ttl, min_validity: asked.min_validity };
+        let wanted = waiter.asked().wanted();
         Some(if deadline.is_none_or(|deadline| now < deadline) { Ok(wanted) } else { Err(()) })
     }
 

@@ -7,6 +7,7 @@ mod acquire;
 mod activity;
 mod admission;
 mod cleanup;
+mod election;
 mod fanout;
 mod footprint;
 #[cfg(feature = "metrics")]
@@ -40,7 +41,9 @@ use tokio::sync::Notify;
 
 pub(crate) use self::{
     acquire::Acquiring,
+    election::Proclamation,
     grant::{Grant, HeldTenure, ReleaseAnswer, Tenure},
+    holder::Sightings,
     round::AcquireSpec,
 };
 use self::{

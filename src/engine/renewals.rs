@@ -248,9 +248,9 @@ impl Renewal {
         // Only now, when all have answered: before a quorum has confirmed it, a key that is gone is not set again.
         engine.restore(gone.into_iter().filter_map(|(lease, node)| {
             let (grant, tally) = (batch.get(lease)?, tallies.get(lease)?);
-            let (grant, ttl) = (Arc::clone(grant), grant.lifecycle().ttl());
+            let (grant, key_life) = (Arc::clone(grant), grant.key_life());
             let confirmed = tally.verdict() == Verdict::Won;
-            confirmed.then(|| LostKey { grant, node, ttl, until: tally.deadline() })
+            confirmed.then(|| LostKey { grant, node, key_life, until: tally.deadline() })
         }));
     }
 }
@@ -297,6 +297,7 @@ fn extension(grant: &Grant) -> ExtendSpec {
     let lifecycle = grant.lifecycle();
     let mut spec = ExtendSpec::new(grant.target().clone(), grant.owner(), lifecycle.ttl());
     spec.drift = lifecycle.drift();
+    spec.lock_delay = grant.lock_delay();
     spec.fenced = grant.is_fenced();
     spec
 }

@@ -35,6 +35,8 @@ fn acquire(engine: &Arc<Engine>, resource: &str) -> Lease {
         caller: Caller::default(),
         hold_at_least: None,
         linger: Duration::ZERO,
+        lock_delay: Duration::ZERO,
+        alone: false,
     };
     Lease::new(block_on(engine.acquire(asked)).unwrap())
 }

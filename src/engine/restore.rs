@@ -23,7 +23,8 @@ const MOST: usize = 32;
 pub(super) struct LostKey {
     pub(super) grant: Arc<Grant>,
     pub(super) node: NodeId,
-    pub(super) ttl: Duration,
+    /// For how long the node is to keep it.
+    pub(super) key_life: Duration,
     /// Up to when the lease has been confirmed.
     pub(super) until: Timestamp,
 }
@@ -72,7 +73,7 @@ impl Engine {
             error.failure()
         });
         grant.footprint().lock().handle_restore(lost.node, &reply);
-        self.release_unwatched(&grant.to_release());
+        self.release_unwatched(&grant.to_release(self));
     }
 }
 
@@ -81,10 +82,10 @@ impl LostKey {
         Command::Restore {
             target: self.grant.target().clone(),
             owner: self.grant.owner(),
-            ttl: self.ttl,
+            ttl: self.key_life,
             until: self.until,
             fenced: self.grant.is_fenced(),
-            note: self.grant.note().cloned(),
+            note: self.grant.note(),
         }
     }
 }

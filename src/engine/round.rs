@@ -26,7 +26,7 @@ use crate::{
     node::NodeError,
     protocol::{
         Failure, Lifecycle, LostRound, MOST_IN_A_ROW, NodeId, Owner, Place, RenewalPolicy, Reply,
-        Round, RoundLoss, RoundSpec, Row, Target, Timestamp, Verdict, WaitPolicy,
+        Round, RoundLoss, RoundSpec, Row, Target, Timestamp, Verdict, WaitPolicy, Wanted,
     },
     telemetry::{Caller, metrics},
 };
@@ -47,6 +47,18 @@ pub(crate) struct AcquireSpec {
     pub(crate) hold_at_least: Option<Duration>,
     /// For how long the grant is kept behind it as nobody's.
     pub(crate) linger: Duration,
+    /// For how long the nodes keep the key beyond the ttl.
+    pub(crate) lock_delay: Duration,
+    /// It is to have a round of its own, and is not handed on.
+    pub(crate) alone: bool,
+}
+
+impl AcquireSpec {
+    /// What it asks of a grant that is handed on to it.
+    pub(super) const fn wanted(&self) -> Wanted {
+        let Self { ttl, lock_delay, min_validity, alone, .. } = *self;
+        Wanted { ttl, lock_delay, min_validity, alone }
+    }
 }
 
 pub(super) type Answer = oneshot::Sender<Result<HeldTenure, AcquireError>>;
@@ -62,6 +74,7 @@ pub(super) struct AcquireRound {
     caller: Caller,
     hold_at_least: Option<Duration>,
     linger: Duration,
+    alone: bool,
     /// From the verdict on, when others have to do with it too.
     footprint: Option<Arc<SharedFootprint>>,
     turn: Turn,
@@ -93,8 +106,9 @@ impl AcquireRound {
         let mut spec = RoundSpec::new(asked.target.clone(), owner, asked.ttl);
         spec.drift = engine.config.drift();
         spec.min_validity = asked.min_validity;
+        spec.lock_delay = asked.lock_delay;
         let several = request.head.as_ref().is_some_and(Head::begin_round);
-        let several = several || !asked.linger.is_zero();
+        let several = (several || !asked.linger.is_zero()) && !asked.alone;
         spec.count = if several && engine.counts_ranges { MOST_IN_A_ROW } else { 1 };
         spec.hint = engine.hint(spec.count);
         spec.marks = engine.marks();
@@ -114,6 +128,7 @@ impl AcquireRound {
             caller: asked.caller.clone(),
             hold_at_least: asked.hold_at_least,
             linger: asked.linger,
+            alone: asked.alone,
             footprint: None,
             turn,
             line: (Arc::downgrade(&request.resource), number),
@@ -283,6 +298,8 @@ impl AcquireRound {
                 note: spec.note.clone(),
                 row,
                 linger: self.linger,
+                lock_delay: spec.lock_delay,
+                alone: self.alone,
                 station,
             },
             lifecycle,
@@ -347,7 +364,7 @@ impl AcquireRound {
         Released {
             target: spec.target.clone(),
             owner: spec.owner,
-            ttl: spec.ttl,
+            key_life: spec.key_life(),
             footprint: Arc::clone(footprint),
             // Nobody has held it.
             hold: None,

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::{Reports, TogetherError, WOULD_DEADLOCK};
 use crate::{
-    config::{TTL, TooLong},
+    config::{LockDelayTooLong, TTL, TooLong},
     protocol::{Resource, ResourceError},
     text::rounded,
 };
@@ -142,6 +142,21 @@ pub enum AcquireError {
         /// The longest ttl.
         max_ttl: Duration,
     },
+    /// The ttl and the [`lock_delay`](crate::Acquire::lock_delay) together are longer than `max_ttl`, for which a node that
+    /// may have forgotten a key is kept from voting. Nothing was sent. Ask for less of one of them, or raise
+    /// [`Builder::max_ttl`](crate::Builder::max_ttl) in every process of the fleet, and with it the quarantine.
+    #[error(
+        "{}; nothing was sent",
+        LockDelayTooLong { lock_delay: *lock_delay, ttl: *ttl, max_ttl: *max_ttl }
+    )]
+    LockDelayTooLong {
+        /// The lock-delay that was asked for.
+        lock_delay: Duration,
+        /// The ttl that was asked for.
+        ttl: Duration,
+        /// The longest that both together may be.
+        max_ttl: Duration,
+    },
     /// The [`Redlock`](crate::Redlock) has been closed. Nothing was sent, or it is being undone. Acquire before closing.
     #[error(
         "this redlock has been closed, by one of its clones perhaps; nothing stays on the nodes; acquire before closing, \
@@ -211,9 +226,11 @@ impl AcquireError {
             Self::NoQuorum { .. } => "no_quorum",
             Self::TooLate { .. } => "too_late",
             Self::Crowded { .. } => "crowded",
-            Self::Resource(_) | Self::Together(_) | Self::Ttl { .. } | Self::HoldTooLong { .. } => {
-                "refused"
-            }
+            Self::Resource(_)
+            | Self::Together(_)
+            | Self::Ttl { .. }
+            | Self::HoldTooLong { .. }
+            | Self::LockDelayTooLong { .. } => "refused",
             Self::Closed => "closed",
             Self::RuntimeEnded | Self::WouldDeadlock => "not_run",
         }
@@ -253,6 +270,7 @@ impl AcquireError {
             | Self::Together(_)
             | Self::Ttl { .. }
             | Self::HoldTooLong { .. }
+            | Self::LockDelayTooLong { .. }
             | Self::Closed
             | Self::RuntimeEnded
             | Self::WouldDeadlock => return None,

@@ -45,6 +45,11 @@ impl Lease {
         Release { answer, process, shield: Shield::default() }
     }
 
+    /// As dropping it does, for the last of several who hold it together.
+    pub(crate) fn let_go(&self) {
+        self.held.let_go();
+    }
+
     /// [`release`](Lease::release), blocking this thread. No runtime is needed.
     ///
     /// # Errors

@@ -7,13 +7,13 @@ mod blocking;
 mod ending;
 mod signal;
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 pub use self::{ending::Release, signal::LeaseSignal};
 use crate::{
-    engine::{HeldTenure, Tenure},
+    engine::{Engine, HeldTenure, Tenure},
     error::{ExtendError, LeaseLost, NoToken},
-    protocol::{ExtendOutcome, FencingToken, LossReason, Owner, Resource},
+    protocol::{ExtendOutcome, FencingToken, LossReason, Owner, Resource, Target},
     shield::shield,
 };
 
@@ -70,6 +70,19 @@ impl Lease {
         self.held.hold_for(least);
     }
 
+    /// What it is a face of.
+    pub(crate) const fn held_tenure(&self) -> &Tenure {
+        self.tenure()
+    }
+
+    pub(crate) const fn engine(&self) -> &Arc<Engine> {
+        &self.held.engine
+    }
+
+    pub(crate) fn target(&self) -> &Target {
+        self.tenure().target()
+    }
+
     const fn tenure(&self) -> &Tenure {
         &self.held.tenure
     }
@@ -106,6 +119,13 @@ impl Lease {
     #[must_use]
     pub fn ttl(&self) -> Duration {
         self.tenure().grant().lifecycle().ttl()
+    }
+
+    /// For how long the nodes keep others out beyond what this lease promises: see
+    /// [`Acquire::lock_delay`](crate::Acquire::lock_delay).
+    #[must_use]
+    pub fn lock_delay(&self) -> Duration {
+        self.tenure().grant().lock_delay()
     }
 
     /// What is guaranteed to be left: ttl - elapsed - drift, measured from before the first send of the last

@@ -138,6 +138,16 @@ pub enum Command {
         /// Where there is one, the key is not deleted: it stands in everybody's way for so long.
         keep: Option<Duration>,
     },
+    /// Keep `note`, with the record of a leader, beside the counter, if the key's value is `owner`, and nothing later of that
+    /// owner stands there. It is sent for a round that is won, and is no vote.
+    Proclaim {
+        /// What to do it on: one resource.
+        target: Target,
+        /// The value that it must have.
+        owner: Owner,
+        /// What the leader says.
+        note: Note,
+    },
     /// Give up a place in the line for `resource`. It is no vote, and a node without a line has nothing to do.
     Leave {
         /// The key.
@@ -157,6 +167,7 @@ impl Command {
             | Self::Confirm { target, .. }
             | Self::Extend { target, .. }
             | Self::Restore { target, .. }
+            | Self::Proclaim { target, .. }
             | Self::Release { target, .. } => Some(target),
             Self::Leave { .. } => None,
         }

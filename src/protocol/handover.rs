@@ -14,7 +14,7 @@
 //! - **H2** A grant is handed on only while it certainly holds: it is not lost, not about to be, and has as much left as
 //!   the next one needs, half of its own ttl among it.
 //! - **H3** No key outlives what was asked for: a request with a shorter ttl than the keys were set with is not served
-//!   by them.
+//!   by them; nor is one with another lock-delay.
 //! - **H4** A grant is handed on at most 63 times; while others wait, or may wait, not once its row has lasted for a turn,
 //!   and while nobody does, for 5 s. Whoever asks the nodes in this process behind it rests for a moment where hand-overs
 //!   have kept the resource from those of whom the nodes know nothing: for no longer than these would have had it free
@@ -71,10 +71,14 @@ pub enum OthersWait {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[allow(clippy::exhaustive_structs, reason = "plain facts; all of them matter")]
 pub struct Wanted {
-    /// The lifetime of its keys.
+    /// The lifetime that it asks for.
     pub ttl: Duration,
+    /// For how long its keys are to stand beyond that.
+    pub lock_delay: Duration,
     /// The least that must be left.
     pub min_validity: Duration,
+    /// It is to have a round of its own, and so an owner.
+    pub alone: bool,
 }
 
 /// How a grant is when its holder gives it back.
@@ -83,8 +87,12 @@ pub struct Wanted {
 pub struct Offer<'a> {
     /// The grant over time.
     pub lifecycle: &'a Lifecycle,
+    /// For how long its keys stand beyond its ttl.
+    pub lock_delay: Duration,
     /// Its holder has asked for others to be kept out for longer.
     pub is_kept: bool,
+    /// Its holder has asked for a round of its own.
+    pub alone: bool,
     /// Whether other processes wait.
     pub others: OthersWait,
     /// For how long hand-overs may go on while they do: [`turn`].
@@ -99,6 +107,8 @@ pub struct Offer<'a> {
 pub enum NotHandedOn {
     /// It is lost, or about to be.
     Ending,
+    /// One of the two has asked for a round of its own.
+    Alone,
     /// Others are to be kept out for a while.
     Kept,
     /// It has been handed on for as long, or as often, as others may be kept waiting for.
@@ -107,6 +117,8 @@ pub enum NotHandedOn {
     Tokens,
     /// Its keys live for longer than was asked for.
     Shorter,
+    /// They stand beyond its end for another time than was asked for.
+    LockDelay,
     /// Too little is left of it.
     TooLittleLeft,
 }
@@ -144,12 +156,15 @@ impl Row {
         offer: &Offer<'_>,
         wanted: Wanted,
     ) -> Result<Option<FencingToken>, NotHandedOn> {
-        let Offer { lifecycle, is_kept, others, turn, now } = *offer;
+        let Offer { lifecycle, lock_delay, is_kept, alone, others, turn, now } = *offer;
         if !lifecycle.is_sound(now) {
             return Err(NotHandedOn::Ending);
         }
         if is_kept {
             return Err(NotHandedOn::Kept);
+        }
+        if alone || wanted.alone {
+            return Err(NotHandedOn::Alone);
         }
         let most = if others == OthersWait::Nobody { turn.max(LONGEST_ROW) } else { turn };
         if self.leases >= MOST_IN_A_ROW || now.saturating_since(self.since) >= most {
@@ -157,6 +172,11 @@ impl Row {
         }
         if wanted.ttl < lifecycle.ttl() {
             return Err(NotHandedOn::Shorter);
+        }
+        // With a shorter one its promise would be broken; with a longer one others would be kept out for longer than was
+        // asked for.
+        if wanted.lock_delay != lock_delay {
+            return Err(NotHandedOn::LockDelay);
         }
         let left = validity::left(lifecycle.deadline(), now);
         let promised = wanted.ttl.saturating_sub(lifecycle.drift().of(wanted.ttl));

@@ -23,12 +23,16 @@ pub struct RenewalPolicy {
     pub max_hold: Option<Duration>,
     /// The longest time between two heartbeats of the worker; without one, the lease is not renewed.
     pub heartbeat_within: Option<Duration>,
+    /// So much before its validity ends the lease is lost to its holder, who needs that long to stop; half of what a grant
+    /// promises at most.
+    pub stop_within: Duration,
 }
 
 impl Default for RenewalPolicy {
     /// Renewed, without a limit.
     fn default() -> Self {
-        Self { renew: true, max_hold: None, heartbeat_within: None }
+        let stop_within = Duration::ZERO;
+        Self { renew: true, max_hold: None, heartbeat_within: None, stop_within }
     }
 }
 
@@ -70,6 +74,21 @@ impl LossReason {
             Self::LeftToExpire => "left_to_expire",
             Self::ShutDown => "shut_down",
             Self::Forked => "forked",
+        }
+    }
+}
+
+impl LossReason {
+    /// Whether it came over the holder, whose work may still have an effect on its way: neither the holder nor this
+    /// process has ended the lease.
+    pub const fn is_loss(self) -> bool {
+        match self {
+            Self::NotRenewed
+            | Self::RenewalFailed
+            | Self::Gone
+            | Self::MaxHold
+            | Self::NoHeartbeat => true,
+            Self::Released | Self::LeftToExpire | Self::ShutDown | Self::Forked => false,
         }
     }
 }
@@ -122,7 +141,8 @@ pub enum ExtendOutcome {
 ///                   retries, until the deadline                                validity is zero
 /// ```
 ///
-/// The thirds are those of what a grant promises: the ttl without its drift, which may be most of it.
+/// The thirds are those of what a grant promises: the ttl without its drift, which may be most of it. With a longer lead, as
+/// by `stop_within`, the warning comes earlier too.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Lifecycle {
     ttl: Duration,
@@ -380,15 +400,22 @@ impl Lifecycle {
     }
 
     /// The loss is told a little before the validity ends, so that it is known in time: a hundredth of the
-    /// ttl, between 2 and 50 ms, and a tenth of what is promised at most.
-    fn lose_at(&self) -> Timestamp {
+    /// ttl, between 2 and 50 ms, and a tenth of what is promised at most; or as long as the holder needs to stop.
+    fn lead(&self) -> Duration {
         let lead = (self.ttl / 100).clamp(Duration::from_millis(2), Duration::from_millis(50));
-        self.before_deadline(lead.min(self.promised() / 10))
+        let stop = self.renewal.stop_within.min(self.promised() / 2);
+        lead.min(self.promised() / 10).max(stop)
     }
 
-    /// The warning comes when two thirds of what is promised have passed without an extension.
+    fn lose_at(&self) -> Timestamp {
+        self.before_deadline(self.lead())
+    }
+
+    /// The warning comes when two thirds of what is promised have passed without an extension, and a while before the
+    /// loss.
     fn warn_at(&self) -> Timestamp {
-        self.before_deadline(self.promised() / 3)
+        let before_loss = self.lead().saturating_add(self.promised() / 20);
+        self.before_deadline(before_loss.max(self.promised() / 3))
     }
 
     fn before_deadline(&self, lead: Duration) -> Timestamp {

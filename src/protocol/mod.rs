@@ -36,6 +36,7 @@
 mod acquisition;
 mod admission;
 mod command;
+mod election;
 mod fencing;
 mod footprint;
 mod handover;
@@ -65,6 +66,7 @@ pub use admission::{
     NodeClock, Sight, Standing, Visit, VisitStep, VoteBlock,
 };
 pub use command::{Cause, Command, Denial, Failure, Granted, Mark, NodeId, Reply};
+pub use election::{Leader, Look, Observation};
 pub use fencing::{FencingToken, InvalidToken, TokenRange};
 pub use footprint::{Footprint, ReleaseOrder, UnconfirmedRelease};
 pub use handover::{
@@ -73,7 +75,7 @@ pub use handover::{
 pub use holder::{Finding, KeyHolder, Sighting};
 pub use lifecycle::{ExtendOutcome, LeaseAction, Lifecycle, LossReason, RenewalPolicy};
 pub use line::{ClientId, Entered, InvalidClientId, LineHint, LineNews, NodeLine, Stand, Ticket};
-pub use note::{Label, Note};
+pub use note::{Label, LeaderText, Note, Record};
 pub use notice::{Manner, Notice, Pacer, Watch, says_at};
 pub use owner::{InvalidOwner, Owner};
 pub use pace::{Backoff, RttEstimator, UnloadedTrip};

@@ -80,6 +80,12 @@ pub fn deadline(started: Timestamp, ttl: Duration, drift: Drift) -> Timestamp {
     started.saturating_add(ttl.saturating_sub(drift.of(ttl)))
 }
 
+/// For how long a node keeps a key whose lease lasts for `ttl`: for the lock-delay longer than its holder believes. No
+/// deadline counts with that.
+pub const fn key_life(ttl: Duration, lock_delay: Duration) -> Duration {
+    ttl.saturating_add(lock_delay)
+}
+
 /// What is left at `now` of a grant that ends at `deadline`.
 pub fn left(deadline: Timestamp, now: Timestamp) -> Duration {
     deadline.saturating_since(now)

@@ -188,16 +188,21 @@ impl Hold {
 
     /// Gives it up. The last one starts the release.
     fn give_up(&mut self) -> Option<Release> {
-        // Called by `release` and again by the drop after it, which must not count twice.
+        self.is_last().then(|| self.common.lease.start_release())
+    }
+
+    /// Counts it out, once: `release` calls this, and the drop after it again.
+    fn is_last(&mut self) -> bool {
         let given_up = std::mem::replace(&mut self.given_up, true);
-        let last = !given_up && self.common.holders.fetch_sub(1, Ordering::AcqRel) == 1;
-        last.then(|| self.common.lease.start_release())
+        !given_up && self.common.holders.fetch_sub(1, Ordering::AcqRel) == 1
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        drop(self.give_up());
+        if self.is_last() {
+            self.common.lease.let_go();
+        }
     }
 }
 

@@ -65,6 +65,7 @@ impl ReentrantAcquire {
         heartbeat_within(interval: Duration)
         hold_at_least(least: Duration)
         linger(linger: Duration)
+        lock_delay(delay: Duration)
     }
 
     /// Acquires or shares on this thread, blocking it, as [`Acquire::blocking`] does.

@@ -18,7 +18,7 @@ macro_rules! settings {
         ///
         /// Names are those of the methods of [`Builder`](crate::Builder), which say what each is for: `ttl`, `max_ttl`,
         /// `wait`, `min_validity`, `node_timeout`, `connect_timeout`, `close_timeout`, `counter_retention`, `max_hold`, `linger`,
-        /// `key_prefix`, `fleet`, `label`, `require_all_nodes` and `wait_through_outages`. Blanks stand between them, and
+        /// `lock_delay`, `key_prefix`, `fleet`, `label`, `require_all_nodes` and `wait_through_outages`. Blanks stand between them, and
         /// none around the `=`. A duration is a whole number and a unit of `us`, `ms`, `s`, `m`, `h` and `d`; the last
         /// two are `true` or `false`. What is not named is left as it is. What gives up safety, `classic` and the
         /// `danger_` methods, has no name here: it stands in the code, where a reviewer sees it.
@@ -81,6 +81,7 @@ settings! {
     counter_retention: Duration,
     max_hold: Duration,
     linger: Duration,
+    lock_delay: Duration,
     key_prefix: String,
     fleet: String,
     label: String,

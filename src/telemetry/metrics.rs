@@ -73,6 +73,11 @@ pub(crate) fn describe() {
         describe_gauge!("quorlock_leases_held", "Leases that are held");
         describe_counter!("quorlock_renewals_total", "Renewals and extensions, by result");
         describe_counter!("quorlock_leases_lost_total", "Leases that were lost, by reason");
+        describe_counter!("quorlock_terms_total", "Terms of elections won by candidates here");
+        describe_counter!(
+            "quorlock_leaders_wedged_total",
+            "Leaders whose work went on though their lease was over"
+        );
         describe_counter!("quorlock_releases_total", "Releases of leases, by result");
         describe_counter!(
             "quorlock_releases_retried_total",
@@ -122,8 +127,10 @@ pub(crate) fn begin() {
         let outcomes = ["won", "contended", "no_quorum", "too_late"];
         begin("quorlock_rounds_total", "outcome", &outcomes);
         begin("quorlock_renewals_total", "result", &["extended", "in_doubt", "lost"]);
-        let results = ["confirmed", "handed_on", "kept", "already_ended", "unconfirmed"];
+        let results = ["confirmed", "handed_on", "kept", "left", "already_ended", "unconfirmed"];
         begin("quorlock_releases_total", "result", &results);
+        record!(counter.increment(0), "quorlock_terms_total");
+        record!(counter.increment(0), "quorlock_leaders_wedged_total");
         record!(gauge.increment(0.0), "quorlock_leases_held");
     }
 }
@@ -176,6 +183,16 @@ pub(crate) fn lease_given_back() {
 pub(super) fn lease_lost(reason: LossReason) {
     record!(gauge.decrement(1.0), "quorlock_leases_held");
     record!(counter.increment(1), "quorlock_leases_lost_total", "reason" => reason.name());
+}
+
+/// A candidate of this process has been elected.
+pub(super) fn elected() {
+    record!(counter.increment(1), "quorlock_terms_total");
+}
+
+/// The work of a leader goes on though its lease is over.
+pub(super) fn leader_wedged() {
+    record!(counter.increment(1), "quorlock_leaders_wedged_total");
 }
 
 /// A renewal has ended, or an extension by the holder.

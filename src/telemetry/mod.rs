@@ -305,6 +305,44 @@ pub(crate) fn kept(held: Held<'_>) {
     event_for!(held.caller, DEBUG, resource = %target, %owner, token, kept = true, "released");
 }
 
+/// A candidate has been elected.
+pub(crate) fn elected(target: &Target, owner: Owner, term: FencingToken) {
+    metrics::elected();
+    event!(INFO, resource = %target, %owner, term = term.get(), "elected");
+}
+
+/// The work of a leader has returned an error.
+pub(crate) fn leader_failed(target: &Target, term: FencingToken, error: &dyn Display) {
+    event!(WARN, resource = %target, term = term.get(), %error, "the work of the leader failed");
+}
+
+/// The work of a leader goes on though its lease is over.
+pub(crate) fn leader_wedged(target: &Target, owner: Owner, term: FencingToken) {
+    metrics::leader_wedged();
+    event!(
+        WARN,
+        resource = %target,
+        %owner,
+        term = term.get(),
+        "the work of the leader goes on though its lease is over"
+    );
+}
+
+/// A lease that was lost is over, and its keys are left to keep others out.
+pub(crate) fn left(held: Held<'_>, lock_delay: Duration) {
+    let Held { target, owner, .. } = held;
+    let token = held.token();
+    event_for!(
+        held.caller,
+        DEBUG,
+        resource = %target,
+        %owner,
+        token,
+        ?lock_delay,
+        "left for the lock-delay"
+    );
+}
+
 pub(crate) fn release_queued(shown: NodeShown<'_>, target: &Target, owner: Owner, times: u64) {
     let NodeShown { node, address } = shown;
     event!(WARN, node = node.index(), address, resource = %target, %owner, times, "release kept for later");

@@ -98,6 +98,27 @@ async fn every_future_can_be_spawned() {
     assert!(tokio::spawn(run).await.unwrap().unwrap() > Duration::from_secs(9));
     assert_eq!(*held.lock().await, 1);
 
+    let election = redlock.election("scheduler");
+    let moved = Arc::clone(&held);
+    let leads = tokio::spawn(async move {
+        let work = async move |leadership: &quorlock::Leadership| {
+            *moved.lock().await += 1;
+            tokio::task::yield_now().await;
+            Ok::<_, &'static str>(leadership.term())
+        };
+        election.lead(work).await
+    });
+    leads.await.unwrap().unwrap();
+    let election = redlock.election("scheduler");
+    let campaigns = tokio::spawn(async move {
+        let leadership = election.campaign().await.unwrap();
+        leadership.proclaim("a").await.unwrap();
+        let mut observer = election.observe();
+        drop(observer.changed().await.unwrap().to_string());
+        leadership.resign().await.unwrap();
+    });
+    campaigns.await.unwrap();
+
     let closing = redlock.clone();
     tokio::spawn(async move { closing.close().await }).await.unwrap().unwrap();
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 use proptest::prelude::*;
 use quorlock::{Builder, Redlock, Settings, SettingsError, node::MemoryNode};
 
-const DURATIONS: [&str; 10] = [
+const DURATIONS: [&str; 11] = [
     "ttl",
     "max_ttl",
     "wait",
@@ -16,6 +16,7 @@ const DURATIONS: [&str; 10] = [
     "counter_retention",
     "max_hold",
     "linger",
+    "lock_delay",
 ];
 const TEXTS: [&str; 3] = ["key_prefix", "fleet", "label"];
 const FLAGS: [&str; 2] = ["require_all_nodes", "wait_through_outages"];
@@ -32,7 +33,7 @@ fn wrong_settings_say_what_is_wrong_and_what_to_write() {
         told("password=hunter2"),
         "there is no setting `password`, there are `ttl`, `max_ttl`, `wait`, `min_validity`, \
          `node_timeout`, `connect_timeout`, `close_timeout`, `counter_retention`, `max_hold`, \
-         `linger`, `key_prefix`, `fleet`, `label`, `require_all_nodes`, `wait_through_outages`"
+         `linger`, `lock_delay`, `key_prefix`, `fleet`, `label`, `require_all_nodes`, `wait_through_outages`"
     );
     let duration = "and must be a whole number and a unit (us, ms, s, m, h or d), as in `10s`";
     assert_eq!(told("wait=1s ttl=10"), format!("`ttl` is `10` {duration}"));

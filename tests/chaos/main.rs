@@ -18,6 +18,7 @@
 mod burst;
 mod checker;
 mod drops;
+mod elections;
 mod faults;
 mod fleet;
 mod grants;

@@ -19,7 +19,7 @@ use quorlock::{
         MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeSpec, NodeState,
         NodeStatus,
     },
-    protocol::{Command, Floor, Join, Marker, Reply, Timestamp},
+    protocol::{Command, Floor, Join, Marker, Owner, Record, Reply, Resource, Sighting, Timestamp},
     runtime::{Runtime, Task},
 };
 use quorlock_harness::SimRuntime;
@@ -157,6 +157,8 @@ pub(crate) enum Manner {
     Jumping,
     /// It loses releases.
     Forgetful,
+    /// It takes so long for a restore.
+    SlowToRestore(Duration),
 }
 
 #[derive(Clone)]
@@ -170,6 +172,8 @@ pub(crate) struct OddNode {
     sent: Arc<AtomicUsize>,
     /// Whether it keeps a line of those who wait.
     lines: Arc<AtomicBool>,
+    /// The records that it was sent, and for whom.
+    records: Arc<Mutex<Vec<(Owner, Record)>>>,
 }
 
 impl OddNode {
@@ -204,6 +208,11 @@ impl OddNode {
         self.extended.load(Ordering::Relaxed)
     }
 
+    /// The records of leaders that were sent to it, by themselves or with a restore, and for whom.
+    pub(crate) fn records(&self) -> Vec<(Owner, Record)> {
+        self.records.lock().unwrap().clone()
+    }
+
     /// The commands that were sent to it.
     pub(crate) fn sent(&self) -> usize {
         self.sent.load(Ordering::Relaxed)
@@ -226,10 +235,19 @@ impl Node for OddNode {
             *stand = stand.take().filter(|_| this.lines.load(Ordering::Relaxed));
         }
         this.sent.fetch_add(1, Ordering::Relaxed);
+        if let Command::Proclaim { owner, note, .. }
+        | Command::Restore { owner, note: Some(note), .. } = &command
+        {
+            this.records.lock().unwrap().push((*owner, note.record().unwrap().clone()));
+        }
         Box::pin(async move {
             let forgetful = *this.manner.lock().unwrap() == Manner::Forgetful;
             if forgetful && matches!(command, Command::Release { .. }) {
                 return std::future::pending().await;
+            }
+            let manner = *this.manner.lock().unwrap();
+            if let (Manner::SlowToRestore(time), Command::Restore { .. }) = (manner, &command) {
+                this.machine.sim.sleep(time).await;
             }
             if !matches!(command, Command::Extend { .. }) {
                 let mut reply = this.memory.call(command).await;
@@ -247,6 +265,7 @@ impl Node for OddNode {
                 | Manner::Terse
                 | Manner::Partial
                 | Manner::Jumping
+                | Manner::SlowToRestore(_)
                 | Manner::Forgetful => {}
                 Manner::Slow(time) => this.machine.sim.sleep(time).await,
                 Manner::Deaf => std::future::pending().await,
@@ -286,6 +305,10 @@ impl Node for OddNode {
 
     fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
         self.memory.admit(era, floor)
+    }
+
+    fn holder(&self, resource: Resource, fenced: bool) -> NodeFuture<Sighting> {
+        self.memory.holder(resource, fenced)
     }
 
     fn counts_ranges(&self) -> bool {
@@ -338,6 +361,7 @@ impl Fixture {
                 extended: Arc::default(),
                 sent: Arc::default(),
                 lines: Arc::default(),
+                records: Arc::default(),
             }
         };
         let nodes: Vec<OddNode> = (0..3).map(node).collect();

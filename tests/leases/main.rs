@@ -14,12 +14,14 @@
 
 mod adverse;
 mod crowd;
+mod election;
 mod fixture;
 mod handover;
 mod holds;
 mod hostile;
 mod line;
 mod linger;
+mod lock_delay;
 mod panicking_wakers;
 mod panics;
 mod ranges;

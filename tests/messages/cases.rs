@@ -11,7 +11,7 @@ use super::normal::Found;
 pub(crate) type Case = fn() -> Option<Found>;
 
 /// In the order of the file.
-pub(crate) const ALL: [(&str, Case); 38] = [
+pub(crate) const ALL: [(&str, Case); 39] = [
     ("wrong password", wrong_password),
     ("no password", no_password),
     ("wrong port", wrong_port),
@@ -36,6 +36,7 @@ pub(crate) const ALL: [(&str, Case); 38] = [
     ("ttl too long, in the builder", ttl_of_the_builder),
     ("ttl too long, of a request", ttl_of_a_request),
     ("hold_at_least too long", hold_too_long),
+    ("lock_delay too long, of a request", lock_delay_too_long),
     ("empty resource", empty_resource),
     ("quarantine", quarantine),
     ("outage", outage),
@@ -232,6 +233,12 @@ fn ttl_of_a_request() -> Option<Found> {
 fn hold_too_long() -> Option<Found> {
     let (cluster, redlock) = one();
     let request = redlock.acquire("r").hold_at_least(Duration::from_secs(60));
+    Some(Found::on(request.blocking().unwrap_err(), &cluster))
+}
+
+fn lock_delay_too_long() -> Option<Found> {
+    let (cluster, redlock) = one();
+    let request = redlock.acquire("r").lock_delay(Duration::from_secs(5));
     Some(Found::on(request.blocking().unwrap_err(), &cluster))
 }
 

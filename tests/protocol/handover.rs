@@ -14,7 +14,8 @@ use super::*;
 
 const MS: Duration = Duration::from_millis(1);
 const TURN: Duration = Duration::from_millis(10);
-const WANTED: Wanted = Wanted { ttl: TTL, min_validity: Duration::ZERO };
+const WANTED: Wanted =
+    Wanted { ttl: TTL, lock_delay: Duration::ZERO, min_validity: Duration::ZERO, alone: false };
 
 /// Of a grant that was won at the start.
 fn lifecycle() -> Lifecycle {
@@ -23,7 +24,9 @@ fn lifecycle() -> Lifecycle {
 }
 
 const fn offer(lifecycle: &Lifecycle, now: Timestamp) -> Offer<'_> {
-    Offer { lifecycle, is_kept: false, others: OthersWait::Unknown, turn: TURN, now }
+    let lock_delay = Duration::ZERO;
+    let (is_kept, alone, others) = (false, false, OthersWait::Unknown);
+    Offer { lifecycle, lock_delay, is_kept, alone, others, turn: TURN, now }
 }
 
 fn tokens(last: u64, count: u64) -> Option<TokenRange> {
@@ -90,6 +93,32 @@ fn h2_a_grant_that_is_lost_or_about_to_be_is_not_handed_on() {
     };
     assert_eq!(longer(2 * TTL - 200 * MS), Ok(None));
     assert_eq!(longer(2 * TTL + 10 * MS), Err(NotHandedOn::TooLittleLeft));
+}
+
+#[test]
+fn h3_keys_that_stand_for_another_lock_delay_serve_nobody() {
+    let (mut row, _) = Row::begin(None, start());
+    let lifecycle = lifecycle();
+    let mut next = |of_grant, lock_delay| {
+        let offer = Offer { lock_delay: of_grant, ..offer(&lifecycle, at(1)) };
+        row.next(&offer, Wanted { lock_delay, ..WANTED })
+    };
+    assert_eq!(next(TTL, Duration::ZERO), Err(NotHandedOn::LockDelay));
+    assert_eq!(next(TTL, TTL + MS), Err(NotHandedOn::LockDelay));
+    assert_eq!(next(TTL, TTL), Ok(None));
+}
+
+#[test]
+fn a_grant_of_its_own_is_neither_handed_on_nor_taken_over() {
+    let (mut row, _) = Row::begin(None, start());
+    let lifecycle = lifecycle();
+    let mut next = |of_grant, of_next| {
+        let offer = Offer { alone: of_grant, ..offer(&lifecycle, at(1)) };
+        row.next(&offer, Wanted { alone: of_next, ..WANTED })
+    };
+    assert_eq!(next(true, false), Err(NotHandedOn::Alone));
+    assert_eq!(next(false, true), Err(NotHandedOn::Alone));
+    assert_eq!(next(false, false), Ok(None));
 }
 
 #[test]
@@ -221,7 +250,9 @@ fn random_rows_begin_no_lease_that_a_new_round_would_not_have_been_as_good_for()
             }
             let wanted = Wanted {
                 ttl: Duration::from_millis(random.random_range(9_500..12_000)),
+                lock_delay: Duration::ZERO,
                 min_validity: Duration::from_millis(random.random_range(0..9_000)),
+                alone: false,
             };
             let others = [OthersWait::Unknown, OthersWait::Nobody][random.random_range(0..2)];
             let offer = Offer { others, turn: 300 * MS, ..offer(&lifecycle, now) };

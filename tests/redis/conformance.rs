@@ -5,6 +5,7 @@
 //! chance they would have to be equal line by line. Here is what runs a case, and the words in which it writes.
 
 mod backend;
+mod elections;
 mod extensions;
 mod holders;
 mod keys;

@@ -20,6 +20,7 @@ pub(crate) const ACQUIRE: &str = script!("prelude.lua" "line.lua" "acquire.lua")
 pub(crate) const CONFIRM: &str = script!("prelude.lua" "confirm.lua");
 const HOLDER: &str = script!("prelude.lua" "admitted.lua" "holder.lua");
 const RESTORE: &str = script!("prelude.lua" "admitted.lua" "restore.lua");
+const PROCLAIM: &str = script!("prelude.lua" "admitted.lua" "proclaim.lua");
 const JOIN: &str = script!("prelude.lua" "join.lua");
 const ADMIT: &str = script!("prelude.lua" "admit.lua");
 
@@ -274,6 +275,12 @@ impl Node {
     pub(crate) fn restored_with(&self, owner: &str, note: &str) -> i64 {
         let latest = (self.now_us() + 1_000_000).to_string();
         self.first(self.eval(RESTORE, &[IDENTITY, owner, "10000", &latest, note]))
+    }
+
+    /// The first number of the answer to a leader's record.
+    #[track_caller]
+    pub(crate) fn proclaimed(&self, owner: &str, record: &str) -> i64 {
+        self.first(self.eval(PROCLAIM, &[IDENTITY, owner, record]))
     }
 
     /// What stands behind the digits of the counter, in either generation.

@@ -22,6 +22,8 @@ pub(crate) struct Hold {
     pub(crate) from: Timestamp,
     /// The first moment at which it no longer relied on it: released, dropped, or out of validity.
     pub(crate) until: Timestamp,
+    /// It was lost and left, so that nobody else gets it before this.
+    pub(crate) kept_out: Option<Timestamp>,
 }
 
 /// What went wrong.
@@ -38,6 +40,11 @@ pub(crate) enum Violation {
     },
     /// The second was asked for when the first had been granted, and has the smaller token.
     TokenFell {
+        first: Box<Hold>,
+        second: Box<Hold>,
+    },
+    /// The second came before the lock-delay of the first was over.
+    TooSoon {
         first: Box<Hold>,
         second: Box<Hold>,
     },
@@ -82,6 +89,7 @@ pub(crate) fn check(history: &[Hold]) -> Result<(), Violation> {
         }
     }
     check_tokens(history)?;
+    check_delays(history)?;
     // A lease on several resources has one owner for all of them.
     let mut owners: Vec<_> =
         history.iter().map(|hold| (&hold.owner, &hold.resource, hold.client, hold.from)).collect();
@@ -122,6 +130,23 @@ pub(crate) fn check_tokens(history: &[Hold]) -> Result<(), Violation> {
     Ok(())
 }
 
+/// Lock-delay: behind a loss nobody gets the resource for so long.
+fn check_delays(history: &[Hold]) -> Result<(), Violation> {
+    for first in history {
+        let Some(kept_out) = first.kept_out else { continue };
+        let comes = |hold: &&Hold| {
+            hold.resource == first.resource && hold.from >= first.until && hold.owner != first.owner
+        };
+        if let Some(second) =
+            history.iter().filter(comes).find(|hold| hold.from < kept_out && hold.from < hold.until)
+        {
+            let (first, second) = (Box::new(first.clone()), Box::new(second.clone()));
+            return Err(Violation::TooSoon { first, second });
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -133,7 +158,7 @@ mod tests {
         let owner = format!("{client}-{resource}-{from}");
         let resource = resource.to_owned();
         let (asked, from, until) = (at(from), at(from), at(until));
-        Hold { client, resource, owner, token: None, asked, from, until }
+        Hold { client, resource, owner, token: None, asked, from, until, kept_out: None }
     }
 
     /// One that is asked for at the first time, granted at the second and over at once.
@@ -187,6 +212,17 @@ mod tests {
     fn one_client_overlapping_with_itself_is_an_overlap() {
         let history = [hold(0, "a", 0, 10), hold(0, "a", 5, 6)];
         assert!(matches!(check(&history), Err(Violation::Overlap { .. })));
+    }
+
+    #[test]
+    fn one_that_comes_before_the_lock_delay_is_over_is_found() {
+        let at = |millis| Some(Timestamp::from_origin(Duration::from_millis(millis)));
+        let first = Hold { kept_out: at(50), ..hold(0, "a", 10, 20) };
+        let (soon, late) = (hold(1, "a", 49, 60), hold(1, "a", 50, 60));
+        assert_eq!(check(&[late, first.clone(), hold(1, "b", 21, 60)]), Ok(()));
+        let expected =
+            Violation::TooSoon { first: Box::new(first.clone()), second: Box::new(soon.clone()) };
+        assert_eq!(check(&[soon, first]), Err(expected));
     }
 
     #[test]

@@ -17,6 +17,7 @@
 
 mod checker;
 mod determinism;
+mod elections;
 mod node;
 mod planted;
 mod seeds;

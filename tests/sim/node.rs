@@ -13,7 +13,10 @@ use std::{
 
 use quorlock::{
     node::{MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus},
-    protocol::{Command, FencingToken, Floor, Granted, Join, Marker, Reply, Target, Timestamp},
+    protocol::{
+        Command, FencingToken, Floor, Granted, Join, LeaderText, Marker, Note, Record, Reply,
+        Resource, Sighting, Target, Timestamp,
+    },
     runtime::Runtime,
 };
 use quorlock_harness::SimRuntime;
@@ -34,6 +37,12 @@ pub(crate) enum Bug {
     TakesApart,
     /// Of a set it releases the first alone.
     ReleasesFirst,
+    /// It says that it has been joining for so long already: a quarantine that is cut by as much.
+    CutsQuarantines(Duration),
+    /// It keeps keys for so much less than it was told: a holder that counts with as much more than the nodes.
+    CutsKeys(Duration),
+    /// It records a leader when it grants, and does not wait for the round to be won.
+    RecordsEarly,
 }
 
 /// The server, which all clients share.
@@ -125,6 +134,30 @@ impl SimServer {
             (Bug::ReleasesFirst, Command::Release { .. }) => {
                 self.memory.call(of_one(&command, 0).unwrap_or(command))
             }
+            (Bug::CutsKeys(less), _) => {
+                let mut command = command;
+                if let Command::Acquire { ttl, .. }
+                | Command::Extend { ttl, .. }
+                | Command::Restore { ttl, .. } = &mut command
+                {
+                    *ttl = ttl.saturating_sub(less);
+                }
+                self.memory.call(command)
+            }
+            (Bug::RecordsEarly, Command::Acquire { target, owner, .. }) => {
+                let (target, owner, memory) = (target.clone(), *owner, self.memory.clone());
+                Box::pin(async move {
+                    let reply = memory.call(command).await?;
+                    if let Reply::Granted(granted) = &reply
+                        && let Some(term) = granted.token
+                    {
+                        let record = Record::new(term, 0, LeaderText::default());
+                        let note = Note::of_leader(0, None, record);
+                        drop(memory.call(Command::Proclaim { target, owner, note }).await);
+                    }
+                    Ok(reply)
+                })
+            }
             _ => self.memory.call(command),
         }
     }
@@ -143,12 +176,16 @@ impl SimServer {
     }
 
     fn look(&self, join: Join) -> NodeFuture<Marker> {
-        let keeps = self.shared.lock().unwrap().bug == Bug::KeepsWaits;
+        let waited = match self.shared.lock().unwrap().bug {
+            Bug::KeepsWaits => Some(Duration::from_secs(60)),
+            Bug::CutsQuarantines(by) => Some(by),
+            _ => None,
+        };
         let marker = self.memory.join(join);
-        let once = Duration::from_secs(60);
-        Box::pin(
-            async move { marker.await.map(|told| if keeps { told.waited(once) } else { told }) },
-        )
+        Box::pin(async move {
+            let told = marker.await?;
+            Ok(waited.map_or(told, |waited| told.waited(waited)))
+        })
     }
 
     /// The delay of one message, and whether it gets lost.
@@ -292,6 +329,10 @@ impl Node for SimNode {
 
     fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
         self.send(move |server| server.memory.admit(era, floor))
+    }
+
+    fn holder(&self, resource: Resource, fenced: bool) -> NodeFuture<Sighting> {
+        self.send(move |server| server.memory.holder(resource, fenced))
     }
 
     fn reachable(&self) -> Result<(), NodeError> {

@@ -65,6 +65,39 @@ fn servers_that_keep_a_wait_of_before_they_forgot_break_exclusion() {
 }
 
 #[test]
+fn a_deadline_that_counts_the_lock_delay_too_breaks_exclusion() {
+    let bug = Bug::CutsKeys(std::time::Duration::from_millis(500));
+    let setup = Setup { bug, bugged: 5, lock_delay: std::time::Duration::ZERO, ..Setup::DELAYED };
+    assert!(violations(setup).any(|seen| matches!(seen, Violation::Overlap { .. })));
+}
+
+#[test]
+fn a_drop_that_releases_what_was_lost_cuts_the_lock_delay() {
+    let setup = Setup { releases_lost: true, ..Setup::DELAYED };
+    assert!(violations(setup).any(|seen| matches!(seen, Violation::TooSoon { .. })));
+}
+
+/// One quarantine follows another, and most of what is lost is lost to them.
+const DELAYED_RESTARTS: Setup =
+    Setup { lock_delay: std::time::Duration::from_secs(2), ..Setup::BUSY };
+
+#[test]
+fn a_quarantine_that_leaves_the_lock_delay_out_cuts_it() {
+    // As long as one of the ttl alone.
+    let bug = Bug::CutsQuarantines(DELAYED_RESTARTS.lock_delay.mul_f64(1.1));
+    let setup = Setup { bug, bugged: 5, ..DELAYED_RESTARTS };
+    assert!(violations(setup).any(|seen| matches!(seen, Violation::TooSoon { .. })));
+}
+
+#[test]
+fn servers_that_restart_empty_at_once_break_no_lock_delay_with_the_quarantine() {
+    let setup = DELAYED_RESTARTS;
+    let seen: Vec<_> =
+        violations(setup).filter(|seen| !matches!(seen, Violation::NotLive { .. })).collect();
+    assert_eq!(seen, []);
+}
+
+#[test]
 fn the_same_servers_break_nothing_with_clients_that_come_and_go() {
     let setup = Setup { short_lives: true, ..RESTARTS };
     let seen: Vec<_> =

@@ -35,6 +35,7 @@ fn run_all(setup: Setup, test: &str) {
     }
     let seeds = number("QUORLOCK_SIM_SEEDS").unwrap_or(SEEDS);
     let (mut grants, mut failures, mut cancelled, mut lost, mut faults) = (0, 0, 0, 0, 0);
+    let mut kept_out = 0;
     let mut broken = Vec::new();
     for seed in 0..seeds {
         match run(seed, setup, test) {
@@ -44,18 +45,20 @@ fn run_all(setup: Setup, test: &str) {
                 cancelled += outcome.cancelled;
                 lost += outcome.lost;
                 faults += outcome.faults;
+                kept_out += outcome.kept_out;
             }
             Err(failure) => broken.push(failure),
         }
     }
     println!(
-        "seeds={seeds} grants={grants} failures={failures} cancelled={cancelled} lost={lost} faults={faults}"
+        "seeds={seeds} grants={grants} failures={failures} cancelled={cancelled} lost={lost} kept_out={kept_out} faults={faults}"
     );
     assert!(broken.is_empty(), "{} of {seeds}:\n{}", broken.len(), broken.join("\n"));
     // A simulation in which nothing happens would prove nothing.
     let seeds = usize::try_from(seeds).unwrap();
     assert!(grants > 5 * seeds && failures > seeds && cancelled > seeds && faults > 5 * seeds);
     assert!(lost > seeds / 10, "{lost}");
+    assert!(setup.lock_delay.is_zero() || kept_out > seeds / 10, "{kept_out}");
 }
 
 #[test]
@@ -71,6 +74,11 @@ fn no_seed_does_where_one_quarantine_follows_another() {
 #[test]
 fn no_seed_does_where_no_client_lives_long() {
     run_all(Setup::SHORT_LIVED, "no_seed_does_where_no_client");
+}
+
+#[test]
+fn no_seed_lets_anybody_in_before_the_lock_delay_is_over() {
+    run_all(Setup::DELAYED, "no_seed_lets");
 }
 
 #[test]

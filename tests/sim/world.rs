@@ -12,9 +12,9 @@ use std::{
 
 use futures::future::{Either, select};
 use quorlock::{
-    AcquireError, CloseError, ExtendError, LeaseLost, Redlock,
+    AcquireError, CloseError, ExtendError, LeaseLost, LossReason, Redlock,
     node::NodeSpec,
-    protocol::{FencingToken, Timestamp},
+    protocol::{Drift, FencingToken, Timestamp},
     runtime::Runtime,
 };
 use quorlock_harness::SimRuntime;
@@ -50,6 +50,10 @@ pub(crate) struct Setup {
     pub(crate) mode: Mode,
     /// The longest ttl that a client asks for.
     pub(crate) longest_ttl: Duration,
+    /// For how long a loss keeps others out.
+    pub(crate) lock_delay: Duration,
+    /// A client releases what it has lost, and says that it has dropped it.
+    pub(crate) releases_lost: bool,
     /// How long a killed server stays away before it comes back empty.
     pub(crate) away: Duration,
     /// In each period of this length only a minority is killed, because nobody would hold anything meanwhile...
@@ -70,6 +74,8 @@ impl Setup {
         apart: false,
         mode: Mode::Fenced,
         longest_ttl: Duration::from_secs(20),
+        lock_delay: Duration::ZERO,
+        releases_lost: false,
         away: MS,
         // Every client counts the quarantine of 22 s from when it first met the server, which may be late.
         spared: Duration::from_secs(60),
@@ -93,6 +99,13 @@ impl Setup {
         ..Self::SOUND
     };
 
+    /// Losses keep others out, where nobody says that nothing is on its way.
+    pub(crate) const DELAYED: Self = Self {
+        longest_ttl: Duration::from_secs(2),
+        lock_delay: Duration::from_secs(3),
+        ..Self::SOUND
+    };
+
     /// Plain Redlock, in which a killed server has to stay away for longer than the longest ttl.
     pub(crate) const CLASSIC: Self = Self {
         mode: Mode::Classic,
@@ -111,24 +124,26 @@ pub(crate) struct Outcome {
     pub(crate) cancelled: usize,
     /// Leases that were lost while they were held.
     pub(crate) lost: usize,
+    /// Those of them behind which others were kept out.
+    pub(crate) kept_out: usize,
     pub(crate) faults: usize,
     pub(crate) trace: (Vec<String>, u64),
 }
 
 #[derive(Default)]
-struct Record {
+pub(crate) struct Record {
     history: Vec<Hold>,
     failures: usize,
     cancelled: usize,
     lost: usize,
     faults: usize,
-    clients_running: usize,
+    pub(crate) clients_running: usize,
 }
 
-struct World {
-    runtime: SimRuntime,
-    servers: Vec<SimServer>,
-    record: Arc<Mutex<Record>>,
+pub(crate) struct World {
+    pub(crate) runtime: SimRuntime,
+    pub(crate) servers: Vec<SimServer>,
+    pub(crate) record: Arc<Mutex<Record>>,
 }
 
 /// Runs one seed to its end.
@@ -159,7 +174,8 @@ pub(crate) fn run(seed: u64, setup: Setup) -> Outcome {
             builder
                 .nodes(nodes.map(|server| NodeSpec::new(Arc::new(server.connection()))))
                 .ttl(setup.longest_ttl)
-                .max_ttl(setup.longest_ttl)
+                .max_ttl(setup.longest_ttl + setup.lock_delay)
+                .lock_delay(setup.lock_delay)
                 .node_timeout(20 * MS)
                 .close_timeout(Duration::from_secs(3600))
                 .runtime(Arc::new(runtime.clone()))
@@ -198,6 +214,7 @@ pub(crate) fn run(seed: u64, setup: Setup) -> Outcome {
         failures: record.failures,
         cancelled: record.cancelled,
         lost: record.lost,
+        kept_out: record.history.iter().filter(|hold| hold.kept_out.is_some()).count(),
         faults: record.faults,
         trace: world.runtime.trace(),
     };
@@ -268,15 +285,22 @@ async fn live(
         // It is told of the loss before the validity ends, so all of this time counts.
         let until = runtime.now();
         runtime.note(format_args!("client {client} held {resource}: {lost:?}"));
+        let end = runtime.below(3);
+        // Keys that are gone keep nobody out, and a release says that nothing is on its way.
+        let is_by_time = lost.is_some_and(|lost| lost.reason != LossReason::Gone);
+        let is_left = is_by_time && end == 0 && !setup.lock_delay.is_zero();
+        let drift = Drift::default().of(ttl + setup.lock_delay);
+        let kept_out = is_left.then(|| until.saturating_add(setup.lock_delay - drift));
         {
             let mut record = record.lock().unwrap();
             record.lost += usize::from(lost.is_some());
             record.history.extend(resources.iter().map(|resource| {
                 let (resource, owner) = ((*resource).to_owned(), owner.clone());
-                Hold { client, resource, owner, token, asked, from, until }
+                Hold { client, resource, owner, token, asked, from, until, kept_out }
             }));
         }
-        let released = match runtime.below(3) {
+        let released = match end {
+            _ if is_left && setup.releases_lost => lease.release().await,
             0 => {
                 drop(lease);
                 Ok(())
@@ -313,7 +337,7 @@ fn lost_by(error: ExtendError) -> Option<LeaseLost> {
 impl World {
     /// Faults, one after another, until the clients have done their work. Any number of servers is stopped;
     /// see [`Setup`] for those that are killed.
-    fn torment(&self, setup: Setup, nodes: usize) {
+    pub(crate) fn torment(&self, setup: Setup, nodes: usize) {
         let mut back: Vec<(Timestamp, usize, bool)> = Vec::new();
         let mut kills: Vec<Timestamp> = Vec::new();
         while self.record.lock().unwrap().clients_running > 0 {
@@ -378,6 +402,10 @@ impl World {
 
     fn judge(&self, setup: Setup, redlocks: &[Redlock]) -> Result<(), Violation> {
         checker::check(&self.record.lock().unwrap().history)?;
+        // What was lost and dropped stands until then.
+        if !setup.lock_delay.is_zero() {
+            self.runtime.pass(setup.longest_ttl + setup.lock_delay);
+        }
         // What was left behind is being released: nobody has to wait for a ttl, and for a quarantine only
         // where a majority has forgotten.
         let wait = if setup.reckless > 0.0 { 6 } else { 2 };

@@ -232,7 +232,7 @@ impl Engine {
         }
     }
 
-    pub(in crate::engine) fn random_byte(&self) -> u8 {
+    pub(crate) fn random_byte(&self) -> u8 {
         let [byte, ..] = self.runtime.random();
         byte
     }

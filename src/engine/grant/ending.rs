@@ -10,9 +10,9 @@ use super::{Grant, ReleaseAnswer, State};
 use crate::{
     engine::{Engine, footprint::Released, held::Outcomes},
     error::ReleaseError,
-    protocol::{FencingToken, LossReason},
+    protocol::{FencingToken, LossReason, validity},
     shield::shielded,
-    telemetry::{Caller, metrics},
+    telemetry::{self, Caller, metrics},
 };
 
 /// What is left to do for a grant that has ended.
@@ -99,6 +99,35 @@ impl Grant {
         }
     }
 
+    /// Ends it without a release where it was lost under its holder's work and has a lock-delay: what that work has sent
+    /// may still be on its way, and the keys keep others out meanwhile. False says that it is to be released.
+    pub(super) fn leave_if_lost(self: &Arc<Self>, engine: &Arc<Engine>, number: u64) -> bool {
+        if self.lock_delay.is_zero() || !engine.is_served() {
+            return false;
+        }
+        let mut ending = Ending { grant: self, engine, step: Step::Offered(number) };
+        // By the clock: in a process that stood still nobody may have been told yet.
+        let is_lost = self.check(Some(number)).is_err();
+        ending.step = Step::Done;
+        let is_left = {
+            let mut state = self.state();
+            let is_left = is_lost && !state.is_past(Some(number)) && state.is_lost_at_work();
+            state.left |= is_left;
+            is_left
+        };
+        if is_left {
+            // Its end wakes a shutdown that waits until none is held.
+            let _counted = engine.count();
+            if let Ok(Ended { token, caller, .. }) = self.end(engine, number, None) {
+                metrics::released("left");
+                telemetry::left(self.held(&caller, token), self.lock_delay);
+                self.make_room();
+                self.changed.notify_waiters();
+            }
+        }
+        is_left
+    }
+
     /// Ends it because the process is shutting down. Where work goes on under it, that is told, and releases it when it
     /// has come to its end: others must not be let in before.
     pub(in crate::engine) fn shut_down(self: &Arc<Self>, engine: &Arc<Engine>) {
@@ -165,16 +194,23 @@ impl Grant {
         Ok(ended)
     }
 
-    /// What is to be released of it.
-    pub(in crate::engine) fn to_release(&self) -> Released {
-        self.released(&self.state())
+    /// What is to be released of what was set too late. Where the keys are left for the lock-delay, so is that.
+    pub(in crate::engine) fn to_release(&self, engine: &Engine) -> Released {
+        // Read before the lock is taken: it is code of the user's, which may panic.
+        let until = engine.steady().saturating_add(self.lock_delay);
+        let state = self.state();
+        let mut released = self.released(&state);
+        if !self.lock_delay.is_zero() && state.is_lost_at_work() {
+            released.hold = released.hold.max(Some(until));
+        }
+        released
     }
 
     fn released(&self, state: &State) -> Released {
         Released {
             target: self.target().clone(),
             owner: self.owner,
-            ttl: state.lifecycle.ttl(),
+            key_life: validity::key_life(state.lifecycle.ttl(), self.lock_delay),
             footprint: Arc::clone(&self.footprint),
             hold: state.current.hold,
         }

@@ -73,6 +73,8 @@ impl Grant {
                 let turn = self.turn(engine, state, others);
                 let offer = Offer {
                     lifecycle: &state.lifecycle,
+                    lock_delay: self.lock_delay,
+                    alone: self.alone,
                     is_kept: state.current.hold.is_some_and(|until| until > steady),
                     others,
                     turn,

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     engine::{Engine, Line, NodeSlot, Request, resources::ResourceSlot},
-    protocol::{Command, Offer, OthersWait, RenewalPolicy, Timestamp, Wanted, turn_of},
+    protocol::{Command, Offer, OthersWait, RenewalPolicy, Timestamp, turn_of},
     shield::shielded,
     telemetry::{self, Caller, Held, metrics},
 };
@@ -89,14 +89,15 @@ impl Grant {
             let state = &mut *guard;
             let offer = Offer {
                 lifecycle: &state.lifecycle,
+                lock_delay: self.lock_delay,
+                alone: self.alone,
                 is_kept: false,
                 others,
                 turn: self.turn(engine, state, others),
                 now,
             };
-            let wanted = Wanted { ttl: asked.ttl, min_validity: asked.min_validity };
             let lingers = state.lingers_until.is_some() && !state.released;
-            let token = if lingers { state.row.next(&offer, wanted).ok() } else { None };
+            let token = if lingers { state.row.next(&offer, asked.wanted()).ok() } else { None };
             token.map(|token| {
                 state.lingers_until = None;
                 let mut current = Current::first(token, asked.caller.clone(), keeps_until);

@@ -10,7 +10,7 @@ use super::{Engine, Grant, Outcomes, ReleaseAnswer};
 use crate::{
     error::{LeaseLost, ReleaseError},
     protocol::{FencingToken, LossReason, Owner, Target, Timestamp},
-    shield::shield,
+    shield::{shield, shielded},
     telemetry::Caller,
 };
 
@@ -21,6 +21,8 @@ pub(super) struct Current {
     pub(super) token: Option<FencingToken>,
     /// In which span it was asked for.
     pub(super) caller: Caller,
+    /// Its holder has it, and may work under it.
+    pub(super) taken: bool,
     /// Up to when others are kept out, once a holder has it.
     pub(super) keeps_until: Option<Timestamp>,
     /// Up to when others are kept out at least, by the steady clock; from when its holder has it.
@@ -40,8 +42,8 @@ impl Current {
         keeps_until: Option<Timestamp>,
     ) -> Self {
         let (number, hold, has_work, report) = (0, None, false, None);
-        let linger = Duration::ZERO;
-        Self { number, token, caller, keeps_until, hold, has_work, linger, report }
+        let (taken, linger) = (false, Duration::ZERO);
+        Self { number, token, caller, taken, keeps_until, hold, has_work, linger, report }
     }
 }
 
@@ -79,6 +81,7 @@ impl Tenure {
     pub(crate) fn handle_taken(&self) {
         let mut state = self.grant.state();
         if !state.is_past(Some(self.number)) {
+            state.current.taken = true;
             state.current.hold = state.current.keeps_until;
         }
     }
@@ -167,6 +170,24 @@ impl HeldTenure {
         self.tenure.grant.release(&self.engine, self.tenure.number)
     }
 
+    /// Its holder lets go of it without a word on its work: where it has a lock-delay and that was cut short, by the loss
+    /// of the lease or by a panic, the keys keep others out for so long. Otherwise it is released.
+    pub(crate) fn let_go(&self) {
+        let Tenure { grant, number, .. } = &self.tenure;
+        let lock_delay = grant.lock_delay();
+        if !lock_delay.is_zero() && std::thread::panicking() {
+            // It asks the clock, which may panic too, and must not while another panic goes on.
+            shielded(|| {
+                if !grant.leave_if_lost(&self.engine, *number) {
+                    self.hold_for(lock_delay);
+                    drop(self.release());
+                }
+            });
+        } else if !grant.leave_if_lost(&self.engine, *number) {
+            drop(self.release());
+        }
+    }
+
     /// Ends it without a release.
     pub(crate) fn let_expire(&self) {
         self.tenure.grant.let_expire(&self.engine, self.tenure.number);
@@ -184,7 +205,7 @@ impl HeldTenure {
 
 impl Drop for HeldTenure {
     fn drop(&mut self) {
-        drop(self.release());
+        self.let_go();
     }
 }
 

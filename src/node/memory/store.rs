@@ -124,6 +124,10 @@ impl Store {
                 }
                 Ok(self.restore((target.resources(), owner, ttl, note.filter(|_| fenced)), now))
             }
+            Command::Proclaim { target, owner, note } => {
+                self.admitted()?;
+                Ok(self.proclaim(target.resource(), owner, note, now))
+            }
             Command::Leave { resource, client, ticket } => {
                 let is_free = !self.keys(now).contains_key(resource.as_bytes());
                 self.in_line(&resource, now, news, |line, news| {

@@ -60,6 +60,7 @@ pub(super) static JOIN: LazyLock<Source> = script!("prelude.lua" "join.lua");
 pub(super) static ADMIT: LazyLock<Source> = script!("prelude.lua" "admit.lua");
 pub(super) static HOLDER: LazyLock<Source> = script!("prelude.lua" "admitted.lua" "holder.lua");
 pub(super) static HOLDER_CLASSIC: LazyLock<Source> = script!("classic.lua" "holder.lua");
+pub(super) static PROCLAIM: LazyLock<Source> = script!("prelude.lua" "admitted.lua" "proclaim.lua");
 pub(super) static RIGHTS: LazyLock<Source> = script!("rights.lua");
 pub(super) static LINE_RIGHTS: LazyLock<Source> = script!("line_rights.lua");
 
@@ -214,6 +215,7 @@ mod tests {
             &LINE_RIGHTS,
             &HOLDER,
             &HOLDER_CLASSIC,
+            &PROCLAIM,
         ] {
             assert_eq!(room(source), Room::Others, "{}", source.text());
         }

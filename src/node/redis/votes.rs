@@ -43,6 +43,9 @@ pub(super) fn execute(session: Arc<Session>, command: Command) -> NodeCall {
             Box::pin(async move { only(batch.await?) })
         }
         Command::Release { target, owner, keep } => Box::pin(release(session, target, owner, keep)),
+        Command::Proclaim { target, owner, note } => {
+            Box::pin(proclaim(session, target, owner, note))
+        }
         Command::Leave { resource, client, ticket } => {
             Box::pin(leave(session, resource, client, ticket))
         }
@@ -275,6 +278,17 @@ async fn release(
     let has_line = session.lines().are_on();
     let answer = session.run(|| codec::release(target.resources(), owner, keep, has_line)).await;
     codec::released(&answer.inspect_err(|error| forbidden(&session, error))?)
+}
+
+async fn proclaim(
+    session: Arc<Session>,
+    target: Target,
+    owner: Owner,
+    note: Note,
+) -> Result<Reply, NodeError> {
+    let identity = session.identity()?;
+    let script = || codec::proclaim(&identity, target.resource(), owner, &note);
+    codec::proclaimed(&session.vote(script, session.now()).await?)
 }
 
 async fn leave(

@@ -248,11 +248,11 @@ impl Round {
     }
 
     fn ask(&mut self, node: NodeId) {
-        let RoundSpec { target, owner, ttl, hint, count, note, .. } = &self.spec;
+        let RoundSpec { target, owner, hint, count, note, .. } = &self.spec;
         let acquire = Command::Acquire {
             target: target.clone(),
             owner: *owner,
-            ttl: *ttl,
+            ttl: self.spec.key_life(),
             hint: *hint,
             count: *count,
             mark: self.spec.mark(node),

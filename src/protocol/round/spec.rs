@@ -9,7 +9,7 @@ use crate::protocol::{
     note::Note,
     owner::Owner,
     target::Target,
-    validity::Drift,
+    validity::{self, Drift},
 };
 
 /// What a round asks for.
@@ -22,6 +22,8 @@ pub struct RoundSpec {
     pub owner: Owner,
     /// The lifetime asked for.
     pub ttl: Duration,
+    /// For how long the nodes keep the key beyond that.
+    pub lock_delay: Duration,
     /// The allowance for clock rates.
     pub drift: Drift,
     /// A win with less than this left is no win.
@@ -46,6 +48,7 @@ impl RoundSpec {
             target: target.into(),
             owner,
             ttl,
+            lock_delay: Duration::ZERO,
             drift: Drift::default(),
             min_validity: Duration::ZERO,
             hint: None,
@@ -54,6 +57,11 @@ impl RoundSpec {
             note: None,
             stand: None,
         }
+    }
+
+    /// For how long a node keeps the key.
+    pub const fn key_life(&self) -> Duration {
+        validity::key_life(self.ttl, self.lock_delay)
     }
 
     /// What it knows of a node.

@@ -28,6 +28,8 @@ pub struct ExtendSpec {
     pub owner: Owner,
     /// The lifetime from now.
     pub ttl: Duration,
+    /// For how long the nodes keep the key beyond that.
+    pub lock_delay: Duration,
     /// The allowance for clock rates.
     pub drift: Drift,
     /// Whether only nodes that have been admitted may answer, as for every lease with a fencing token.
@@ -37,7 +39,9 @@ pub struct ExtendSpec {
 impl ExtendSpec {
     /// An extension with the default drift, which any node may answer.
     pub fn new(target: impl Into<Target>, owner: Owner, ttl: Duration) -> Self {
-        Self { target: target.into(), owner, ttl, drift: Drift::default(), fenced: false }
+        let lock_delay = Duration::ZERO;
+        let (target, drift) = (target.into(), Drift::default());
+        Self { target, owner, ttl, lock_delay, drift, fenced: false }
     }
 }
 
@@ -89,8 +93,9 @@ impl Tally {
     /// asked, and the quorum is of all of them; a lost one undoes nothing, because the validity that was promised before
     /// still runs.
     pub fn extend(quorum: Quorum, spec: ExtendSpec, now: Timestamp) -> Self {
-        let ExtendSpec { target, owner, ttl, drift, fenced } = spec;
+        let ExtendSpec { target, owner, ttl, lock_delay, drift, fenced } = spec;
         let mut tally = Self::new(quorum, Some(validity::deadline(now, ttl, drift)));
+        let ttl = validity::key_life(ttl, lock_delay);
         let command = Command::Extend { target, owner, ttl, fenced };
         tally.ask((0..quorum.nodes()).map(NodeId::new), &command);
         tally.settle(now);

@@ -48,8 +48,17 @@ fn next(row: &mut Row) -> Option<FencingToken> {
     let (drift, policy) = (Drift::default(), RenewalPolicy::default());
     let lifecycle = Lifecycle::new(start(), at(9_000), TTL, drift, policy);
     let (others, turn, now) = (OthersWait::Nobody, TTL, start());
-    let offer = Offer { lifecycle: &lifecycle, is_kept: false, others, turn, now };
-    row.next(&offer, Wanted { ttl: TTL, min_validity: Duration::ZERO }).ok().flatten()
+    let offer = Offer {
+        lifecycle: &lifecycle,
+        lock_delay: Duration::ZERO,
+        alone: false,
+        is_kept: false,
+        others,
+        turn,
+        now,
+    };
+    let (lock_delay, min_validity) = (Duration::ZERO, Duration::ZERO);
+    row.next(&offer, Wanted { ttl: TTL, lock_delay, min_validity, alone: false }).ok().flatten()
 }
 
 #[derive(Clone, Copy)]

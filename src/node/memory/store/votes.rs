@@ -5,7 +5,7 @@
 use super::{Counter, Entry, HINT_AHEAD_US, Store, Wanted};
 use crate::{
     node::NodeError,
-    protocol::{Denial, FencingToken, Granted, Owner, Reply, Resource, Timestamp},
+    protocol::{Denial, FencingToken, Granted, Note, Owner, Reply, Resource, Timestamp},
 };
 
 impl Store {
@@ -119,6 +119,34 @@ impl Store {
                 self.fences.insert(resource.as_bytes().to_vec(), counter);
             }
         }
+        Reply::Granted(Granted::DONE)
+    }
+
+    /// Keeps the record of a leader beside the counter, which stays where it is.
+    pub(super) fn proclaim(
+        &mut self,
+        resource: &Resource,
+        owner: Owner,
+        note: Note,
+        now: Timestamp,
+    ) -> Reply {
+        let key = self.keys(now).get(resource.as_bytes());
+        let ours = key.is_some_and(|entry| entry.value == owner.to_hex());
+        let before = self.fences.get(resource.as_bytes());
+        let own = before.filter(|before| before.owner == owner);
+        let last = own.and_then(|own| own.note.as_ref()?.record());
+        let is_late = match (last, note.record()) {
+            (_, None) => true,
+            (Some(last), Some(record)) => last.is_later_than(record),
+            (None, Some(_)) => false,
+        };
+        if !ours || is_late {
+            return Reply::Denied(Denial::default());
+        }
+        let value = before.map_or(self.floor, |before| before.value);
+        let restored = own.is_none_or(|own| own.restored);
+        let counter = Counter { value, owner, note: Some(note), restored };
+        self.fences.insert(resource.as_bytes().to_vec(), counter);
         Reply::Granted(Granted::DONE)
     }
 

@@ -1,4 +1,4 @@
-//! Who holds a key, asked by a script, and what is answered to that.
+//! Who holds a key, asked by a script, and what is answered to that; and the record of a leader, which is told there.
 //!
 //! It decides what an entry of the counters says, and of whom: others may have written anything there, and an entry of
 //! somebody else says nothing of the key that stands.
@@ -10,12 +10,32 @@ use redis::Value;
 use super::{
     super::script::{self, Arg, List, Script, Source},
     Answer, kind, refusal, unexpected,
-    votes::keys_of_leases,
+    votes::{keys_of_leases, with_own, yes_or_no},
 };
 use crate::{
     node::NodeError,
-    protocol::{FencingToken, KeyHolder, Note, Resource, Sighting},
+    protocol::{FencingToken, KeyHolder, Note, Owner, Reply, Resource, Sighting},
 };
+
+/// Has the note of a leader kept beside the counter, under the identity that the node was admitted as.
+pub(in crate::node::redis) fn proclaim<'a>(
+    identity: &'a [u8],
+    resource: &'a Resource,
+    owner: Owner,
+    note: &Note,
+) -> Script<'a> {
+    let args = [Arg::Bytes(identity), Arg::Owner(owner), Arg::Owned(note.to_bytes())];
+    Script {
+        source: &script::PROCLAIM,
+        keys: with_own(std::slice::from_ref(resource)),
+        lines: &[],
+        args: List::Three(args),
+    }
+}
+
+pub(in crate::node::redis) fn proclaimed(answer: &Answer) -> Result<Reply, NodeError> {
+    yes_or_no(answer, None)
+}
 
 /// Asks who holds a key, under the identity that the node was admitted as; with none in classic mode, where no other key
 /// than the resource's is touched.
@@ -76,7 +96,7 @@ fn granted_to(owner: &[u8], entry: &[u8]) -> Option<(Option<FencingToken>, Optio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{Label, Owner};
+    use crate::protocol::Label;
 
     const OWNER: &str = "07070707070747078707070707070707";
     const NOW: i64 = 1_795_170_000_123_456;

@@ -15,7 +15,7 @@ use redis::Value;
 
 pub(super) use self::{
     acquiring::{Acquired, Wanted, acquire, acquire_together, acquired, in_line},
-    holder::{ask_holder, told_holder},
+    holder::{ask_holder, proclaim, proclaimed, told_holder},
     joining::{Looked, Process, admit, admitted, look, looked},
     votes::{
         acquire_classic, acquired_classic, confirm, confirmed, denial, extend, extended,

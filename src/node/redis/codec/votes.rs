@@ -247,7 +247,7 @@ pub(super) fn noted<'a, const N: usize>(
     }
 }
 
-fn yes_or_no(answer: &Answer, token: Option<FencingToken>) -> Result<Reply, NodeError> {
+pub(super) fn yes_or_no(answer: &Answer, token: Option<FencingToken>) -> Result<Reply, NodeError> {
     match answer.told() {
         [Value::Int(1), _] => Ok(Reply::Granted(token.into())),
         [Value::Int(0), _] => Ok(Reply::Denied(Denial::default())),

@@ -5,5 +5,5 @@ local entry = false
 if ARGV[1] ~= '' then
   entry = redis.call('HGET', COUNTERS, KEYS[4]) or redis.call('HGET', OLDER, KEYS[4])
 end
--- The longest entry of ours has 193 bytes: others may have put anything there.
-return {1, now, redis.call('PTTL', KEYS[4]), value_of(KEYS[4]), entry and string.sub(entry, 1, 194)}
+-- The longest entry of ours has 1253 bytes, that of a leader: others may have put anything there.
+return {1, now, redis.call('PTTL', KEYS[4]), value_of(KEYS[4]), entry and string.sub(entry, 1, 1254)}

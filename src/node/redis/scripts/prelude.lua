@@ -3,7 +3,7 @@
 --
 -- The counters are hashes: resource -> 16 digits of the counter, and the 32 of the owner to whom it was granted. A
 -- holder with a label has a note behind that: 16 digits of its wall clock in us, and the label; an `r` stands before it
--- where the key was restored, and the counter is somebody else's. They have no expiry, since a clock that jumps would
+-- where the key was restored, and the counter is somebody else's. The note of a leader begins with a `p`. They have no expiry, since a clock that jumps would
 -- then forget tokens; join.lua drops a whole generation at a time, and raises the floor above it in the same step.
 --
 -- One field is no resource: the head, a copy of what an acquire has to know of the marker. One command reads it with a

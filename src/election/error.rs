@@ -1,0 +1,109 @@
+//! Why nobody was elected here, what was said was not heard, or it cannot be said who leads.
+//!
+//! One error for each verb; none has a source, since its text is complete.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::{
+    error::{AcquireError, LeaseLost},
+    holder::HolderError,
+    protocol::LeaderText,
+};
+
+/// Why a campaign has ended without a leadership. Nothing of it stays on the nodes.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum CampaignError {
+    /// The builder was told [`classic`](crate::Builder::classic), where there are no terms, and nodes keep nothing but keys.
+    /// Nothing was sent. Build without it, in every process.
+    #[error(
+        "in classic mode there are no elections, since leases have no tokens; nothing was sent; build without `classic()`, in \
+         every process"
+    )]
+    Classic,
+    /// The text is too long to be kept on every node. Nothing was sent. Say where more is to be found.
+    #[error(
+        "the text of a candidate has {bytes} bytes and can have {max} at most; nothing was sent; say where more is to be found",
+        max = LeaderText::MAX_BYTES
+    )]
+    TextTooLong {
+        /// How long it is.
+        bytes: usize,
+    },
+    /// The leader needs longer to stop than half of what its lease promises. Nothing was sent. Ask for less, or for a longer
+    /// ttl.
+    #[error(
+        "stop_within of {stop_within:?} is more than half of what a ttl of {ttl:?} promises; nothing was sent; ask for {max:?} \
+         at most, or for a longer ttl"
+    )]
+    StopWithin {
+        /// What was asked for.
+        stop_within: Duration,
+        /// The ttl.
+        ttl: Duration,
+        /// The longest that is accepted with it.
+        max: Duration,
+    },
+    /// The lease was not acquired.
+    #[error("not elected: {0}")]
+    Acquire(AcquireError),
+}
+
+/// Why it is not known that observers will see what a leader says.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum ProclaimError {
+    /// The text is too long to be kept on every node. What was said before stays. Say where more is to be found.
+    #[error(
+        "the text of a leader has {bytes} bytes and can have {max} at most; nothing was sent; say where more is to be found",
+        max = LeaderText::MAX_BYTES
+    )]
+    TextTooLong {
+        /// How long it is.
+        bytes: usize,
+    },
+    /// The term is over. Stop the work.
+    #[error("nothing more is proclaimed: {0}")]
+    Lost(LeaseLost),
+    /// Too few nodes have taken it in time. It goes on in the background, while the term lasts; nothing needs to be done.
+    #[error(
+        "{told} of {needed} nodes needed have taken it so far; it goes on in the background, nothing needs to be done"
+    )]
+    Unconfirmed {
+        /// How many nodes have it.
+        told: usize,
+        /// How many are needed so that observers see it.
+        needed: usize,
+    },
+    /// The blocking form was called on the very thread that has to answer it. It goes on in the background.
+    #[error(
+        "blocking here would stop the thread that has to answer it; it goes on in the background; await it instead, or block \
+         another thread"
+    )]
+    WouldDeadlock,
+}
+
+/// Why it cannot be said who leads. Nothing has been changed on any node. That nodes do not answer is none:
+/// [`Observed::Between`](super::Observed::Between) says so.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum LeaderError {
+    /// The builder was told [`classic`](crate::Builder::classic), where nodes keep nothing but keys.
+    #[error(
+        "in classic mode there are no elections, since nodes keep nothing but keys; nothing was sent; build without \
+         `classic()`, in every process"
+    )]
+    Classic,
+    /// As for [`Redlock::holder`](crate::Redlock::holder).
+    #[error("it cannot be said who leads: {0}")]
+    Holder(HolderError),
+}
+
+// Not by `#[from]`, which would make it a source.
+impl From<HolderError> for LeaderError {
+    fn from(error: HolderError) -> Self {
+        Self::Holder(error)
+    }
+}

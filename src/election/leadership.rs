@@ -1,0 +1,154 @@
+//! What a leader has: a lease, its term, and what it says of itself.
+//!
+//! It decides nothing. It must never be given up while work goes on under it that it knows of.
+
+use std::{fmt, ops::Deref, sync::Arc};
+
+use futures::future::{Either, select};
+
+use super::{ProclaimError, Shared};
+use crate::{
+    engine::Proclamation,
+    error::{LeaseLost, ReleaseError},
+    lease::{Lease, Release},
+    protocol::{FencingToken, LeaderText, LossReason},
+    runtime::block_on,
+    shield::shield,
+};
+
+/// How many node timeouts a proclamation is waited for.
+const WAITED_FOR: u32 = 10;
+
+/// The leadership of an election: a [`Lease`], which it derefs to.
+///
+/// While [`check`](Lease::check) says so, nobody else leads. It is lost as a lease is: see [`Lease::lost`].
+///
+/// # Drop behavior
+///
+/// Dropping it gives the term up, as dropping the lease releases that. Whoever works under it stops first: with
+/// [`Election::lead`](super::Election::lead) that cannot be forgotten.
+#[must_use = "dropping a leadership gives the term up at once"]
+#[clippy::has_significant_drop]
+pub struct Leadership {
+    lease: Lease,
+    proclamation: Arc<Proclamation>,
+    shared: Arc<Shared>,
+}
+
+impl Leadership {
+    pub(super) const fn new(
+        lease: Lease,
+        proclamation: Arc<Proclamation>,
+        shared: Arc<Shared>,
+    ) -> Self {
+        Self { lease, proclamation, shared }
+    }
+
+    /// The term: the fencing token of the lease, larger than that of every leader before. What the leader sends carries it.
+    #[must_use]
+    pub fn term(&self) -> FencingToken {
+        self.proclamation.term()
+    }
+
+    /// Says something else of itself from now on, to observers and beside the key. It returns when a quorum of nodes has it,
+    /// so that whoever looks from then on sees it.
+    ///
+    /// # Errors
+    ///
+    /// [`ProclaimError`]. Where too few nodes have taken it within ten node timeouts, it goes on in the background.
+    ///
+    /// # Cancel safety
+    ///
+    /// From its first poll on it is said, and goes on when the future is dropped.
+    pub async fn proclaim(&self, text: impl AsRef<[u8]>) -> Result<(), ProclaimError> {
+        let number = self.say(text.as_ref())?;
+        self.heard(number).await
+    }
+
+    fn say(&self, text: &[u8]) -> Result<u64, ProclaimError> {
+        let said = LeaderText::new(text).ok_or(ProclaimError::TextTooLong { bytes: text.len() })?;
+        if let Err(lost) = self.lease.check() {
+            return Err(ProclaimError::Lost(lost));
+        }
+        Ok(self.proclamation.say(self.lease.engine(), said))
+    }
+
+    async fn heard(&self, number: u64) -> Result<(), ProclaimError> {
+        let engine = self.lease.engine();
+        let wait = engine.config.node_timeout.saturating_mul(WAITED_FOR);
+        let limit = engine.sleep_until(engine.now().saturating_add(wait));
+        let heard = select(Box::pin(self.proclamation.confirmed(number)), limit);
+        match engine.process().awaits(shield(heard)).await {
+            None => Err(ProclaimError::Lost(LeaseLost { reason: LossReason::Forked })),
+            Some(Either::Left((confirmed, _))) => confirmed.map_err(ProclaimError::Lost),
+            Some(Either::Right(_)) => Err(ProclaimError::Unconfirmed {
+                told: self.proclamation.told(),
+                needed: engine.quorum.needed(),
+            }),
+        }
+    }
+
+    /// [`proclaim`](Leadership::proclaim), blocking this thread. No runtime is needed.
+    ///
+    /// # Errors
+    ///
+    /// As for [`proclaim`](Leadership::proclaim), and [`ProclaimError::WouldDeadlock`].
+    pub fn blocking_proclaim(&self, text: impl AsRef<[u8]>) -> Result<(), ProclaimError> {
+        let number = self.say(text.as_ref())?;
+        if self.lease.runs_here() {
+            return Err(ProclaimError::WouldDeadlock);
+        }
+        block_on(self.heard(number))
+    }
+
+    /// Gives the term up, so that another candidate leads at once. Nothing of its work may go on.
+    ///
+    /// It is what [`Lease::release`] is, and starts when it is called.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Lease::release`]. The term is over either way.
+    pub fn resign(self) -> Release {
+        self.lease.start_release()
+    }
+
+    /// [`resign`](Leadership::resign), blocking this thread. No runtime is needed.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Lease::blocking_release`].
+    pub fn blocking_resign(self) -> Result<(), ReleaseError> {
+        if self.lease.runs_here() {
+            drop(self);
+            return Err(ReleaseError::WouldDeadlock);
+        }
+        block_on(self.resign())
+    }
+}
+
+impl Deref for Leadership {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        &self.lease
+    }
+}
+
+impl Drop for Leadership {
+    fn drop(&mut self) {
+        // The lease follows. In a process that was forked a thread that is not there may have the locks.
+        if self.lease.engine().is_served() {
+            self.proclamation.end();
+            self.shared.at_work().retain(|other| !Arc::ptr_eq(other, &self.proclamation));
+        }
+    }
+}
+
+impl fmt::Debug for Leadership {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Leadership")
+            .field("term", &self.term())
+            .field("lease", &self.lease)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,264 @@
+//! What a leader says of itself, told to all nodes and kept there, for as long as its lease lasts.
+//!
+//! It decides which nodes are told when: at once, again where one did not take it, and anew from time to time, since nodes
+//! drop what stands beside a counter that nobody raises. It is begun with a won round alone (E1), and must never send
+//! anything once the lease is over, nor keep the lease or its engine.
+
+use std::{
+    pin::pin,
+    sync::{Arc, MutexGuard, Weak},
+};
+
+use futures::future::{Either, select};
+use tokio::sync::Notify;
+
+use super::{
+    Engine, Tenure, after_panic,
+    fanout::{Fanout, Progress},
+};
+use crate::{
+    error::LeaseLost,
+    lock::Lock,
+    protocol::{
+        Command, FencingToken, LeaderText, LossReason, NodeId, Note, Record, Reply, Timestamp,
+    },
+    shield::{persist, shield},
+    telemetry,
+};
+
+/// What one leader says, and which nodes have it.
+pub(crate) struct Proclamation {
+    tenure: Tenure,
+    term: FencingToken,
+    since_us: u64,
+    needed: usize,
+    state: Lock<Said>,
+    /// It says something else now.
+    said: Notify,
+    /// A node has taken it.
+    told: Notify,
+}
+
+struct Said {
+    number: u64,
+    text: LeaderText,
+    /// Which nodes have what is said now.
+    has: Vec<bool>,
+    /// How many had taken each number by now, as far as a quorum has.
+    confirmed: u64,
+    /// When the loss of the lease was seen.
+    lost_at: Option<Timestamp>,
+    /// Its leader has no work any more.
+    ended: bool,
+}
+
+impl Engine {
+    /// Tells all nodes of one that has just been elected. It goes on beside the caller.
+    pub(crate) fn proclaim(
+        self: &Arc<Self>,
+        tenure: Tenure,
+        term: FencingToken,
+        text: LeaderText,
+    ) -> Arc<Proclamation> {
+        let label = tenure.grant().note();
+        let since_us = label.map_or_else(
+            || self.runtime.wall_us(),
+            |note| u64::try_from(note.since().as_micros()).unwrap_or(u64::MAX),
+        );
+        let said = Said {
+            number: 1,
+            text,
+            has: vec![false; self.nodes.len()],
+            confirmed: 0,
+            lost_at: None,
+            ended: false,
+        };
+        let proclamation = Arc::new(Proclamation {
+            tenure,
+            term,
+            since_us,
+            needed: self.quorum.needed(),
+            state: Lock::new(said),
+            said: Notify::new(),
+            told: Notify::new(),
+        });
+        proclamation.keep(self);
+        let (weak, of_task) = (Arc::downgrade(self), Arc::clone(&proclamation));
+        self.spawn_uncounted(async move {
+            persist(|| of_task.attend(&weak), || after_panic(&weak)).await;
+        });
+        proclamation
+    }
+}
+
+impl Proclamation {
+    pub(crate) const fn tenure(&self) -> &Tenure {
+        &self.tenure
+    }
+
+    pub(crate) const fn term(&self) -> FencingToken {
+        self.term
+    }
+
+    /// Says something else from now on; what is returned is for [`confirmed`](Proclamation::confirmed).
+    pub(crate) fn say(&self, engine: &Engine, text: LeaderText) -> u64 {
+        let number = {
+            let mut state = self.state();
+            state.number = state.number.saturating_add(1);
+            state.text = text;
+            state.has.fill(false);
+            state.number
+        };
+        self.keep(engine);
+        self.said.notify_one();
+        number
+    }
+
+    /// Ends when a quorum of nodes has taken this, or something newer.
+    pub(crate) async fn confirmed(&self, number: u64) -> Result<(), LeaseLost> {
+        let told = async {
+            loop {
+                let mut told = pin!(self.told.notified());
+                // Registered before it is looked at, so that no answer in between is missed.
+                told.as_mut().enable();
+                if self.state().confirmed >= number {
+                    return;
+                }
+                told.await;
+            }
+        };
+        let lost = pin!(self.tenure.wait(Tenure::lost));
+        match shield(select(pin!(told), lost)).await {
+            Either::Left(_) => Ok(()),
+            Either::Right((lost, _)) => {
+                Err(lost.unwrap_or(LeaseLost { reason: LossReason::Forked }))
+            }
+        }
+    }
+
+    /// How many nodes have what is said now.
+    pub(crate) fn told(&self) -> usize {
+        self.state().has.iter().filter(|has| **has).count()
+    }
+
+    /// When the loss was seen.
+    pub(crate) fn lost_at(&self) -> Option<Timestamp> {
+        self.state().lost_at
+    }
+
+    /// Its leader has ended its work.
+    pub(crate) fn end(&self) {
+        self.state().ended = true;
+    }
+
+    /// Whether its leader still is at work.
+    pub(crate) fn is_at_work(&self) -> bool {
+        !self.state().ended
+    }
+
+    /// From now on it is restored with the key, too.
+    fn keep(&self, engine: &Engine) {
+        let (note, _, _) = self.note(engine);
+        self.tenure.grant().set_note(note);
+    }
+
+    /// What is to be told, its number, and to whom.
+    fn note(&self, engine: &Engine) -> (Note, u64, Vec<NodeId>) {
+        let label = engine.config.label.as_ref().ok().cloned().flatten();
+        let state = self.state();
+        let record = Record::new(self.term, state.number, state.text.clone());
+        let lack = state.has.iter().enumerate().filter(|(_, has)| !**has);
+        let lack = lack.map(|(index, _)| NodeId::new(index)).collect();
+        (Note::of_leader(self.since_us, label, record), state.number, lack)
+    }
+
+    async fn attend(&self, engine: &Weak<Engine>) {
+        loop {
+            let sleep = {
+                let Some(engine) = engine.upgrade() else { return };
+                if self.tenure.lost().is_some() {
+                    break;
+                }
+                self.tell(&engine).await;
+                let is_told = self.state().has.iter().all(|has| *has);
+                // A node that has lost the key gets the record with it, when the lease is renewed. One that lacks the record
+                // alone gets it soon after; and what all have is told again before they drop it.
+                let pause = if is_told {
+                    engine.config.counter_retention / 4
+                } else {
+                    self.tenure.grant().lifecycle().ttl() / 3
+                };
+                (engine.sleep_until(engine.now().saturating_add(pause)), is_told)
+            };
+            let (sleep, is_told) = sleep;
+            let lost = pin!(self.tenure.wait(Tenure::lost));
+            match select(pin!(self.said.notified()), select(sleep, lost)).await {
+                Either::Right((Either::Left(_), _)) if is_told => self.state().has.fill(false),
+                Either::Right((Either::Right(_), _)) => break,
+                _ => {}
+            }
+        }
+        self.watch_the_end(engine).await;
+    }
+
+    /// Tells the log where work goes on though the lease is over.
+    async fn watch_the_end(&self, engine: &Weak<Engine>) {
+        let sleep = {
+            let Some(engine) = engine.upgrade() else { return };
+            let now = engine.now();
+            self.state().lost_at.get_or_insert(now);
+            let deadline = self.tenure.grant().lifecycle().deadline();
+            engine.sleep_until(deadline.max(now))
+        };
+        sleep.await;
+        if self.is_at_work() {
+            telemetry::leader_wedged(self.tenure.target(), self.tenure.owner(), self.term);
+        }
+    }
+
+    /// Tells the nodes that lack it, each once.
+    async fn tell(&self, engine: &Engine) {
+        let (note, number, lack) = self.note(engine);
+        let mut calls: Fanout = Fanout::new(engine);
+        for node in lack {
+            let Some(slot) = engine.slot(node) else { continue };
+            if slot.node.reachable().and_then(|()| engine.may_vote(node)).is_ok() {
+                let (target, owner) = (self.tenure.target().clone(), self.tenure.owner());
+                calls.push(engine, node, Command::Proclaim { target, owner, note: note.clone() });
+            }
+        }
+        while let Progress::Answered((node, answer)) = calls.progress(engine).await {
+            if matches!(answer, Ok(Reply::Granted(_))) {
+                self.handle_taken(node, number);
+            }
+        }
+    }
+
+    fn handle_taken(&self, node: NodeId, number: u64) {
+        {
+            let mut state = self.state();
+            // Something newer may be said by now.
+            if state.number != number {
+                return;
+            }
+            if let Some(has) = state.has.get_mut(node.index()) {
+                *has = true;
+            }
+            let told = state.has.iter().filter(|has| **has).count();
+            if told >= self.needed {
+                state.confirmed = number;
+            }
+        }
+        self.told.notify_waiters();
+    }
+
+    fn state(&self) -> MutexGuard<'_, Said> {
+        self.state.lock()
+    }
+}
+
+impl std::fmt::Debug for Proclamation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Proclamation").field("term", &self.term).finish_non_exhaustive()
+    }
+}

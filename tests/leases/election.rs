@@ -1,0 +1,664 @@
+//! Goal: at most one candidate acts within its term, its work ends with that, and observers report nobody who was not
+//! elected.
+//!
+//! Method: virtual time, nodes that stop answering extensions or forget keys, and work that writes down when it was polled
+//! and when it was dropped.
+
+use std::{
+    convert::Infallible,
+    future::{Future, IntoFuture, pending, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
+
+use quorlock::{
+    Builder, CampaignError, Election, ElectionHealth, Holder, LeaderError, Leadership, LossReason,
+    Observed, ProclaimError, Redlock,
+    node::{MemoryNode, Node, NodeSpec},
+    protocol::{
+        Command, Drift, LeaderText, Mark, Note, Owner, Record, Reply, Resource, Sighting, Target,
+    },
+    runtime::Runtime,
+};
+use quorlock_harness::SimRuntime;
+
+use crate::{
+    fixture::{Fixture, MS, Manner, SECOND},
+    line::poll,
+};
+
+const TTL: Duration = Duration::from_secs(2);
+
+fn world() -> Fixture {
+    let world = Fixture::new(TTL);
+    world.keep_lines();
+    world
+}
+
+fn candidate(redlock: &Redlock, text: &str) -> Election {
+    redlock.election("r").text(text).ttl(TTL)
+}
+
+fn campaign(world: &Fixture, election: &Election) -> Leadership {
+    let election = election.clone();
+    world.machine.sim.block_on(async move { election.campaign().await.unwrap() })
+}
+
+fn seen(world: &Fixture, election: &Election) -> Observed {
+    let election = election.clone();
+    world.machine.sim.block_on(async move { election.leader().await.unwrap() })
+}
+
+/// Term and text of the leader that is seen.
+#[track_caller]
+fn leader(world: &Fixture, election: &Election) -> (u64, String) {
+    match seen(world, election) {
+        Observed::Leads(leader) => (leader.term.get(), leader.text.to_string()),
+        other => panic!("{other}"),
+    }
+}
+
+fn keys(world: &Fixture) -> usize {
+    world.nodes.iter().filter(|node| node.has("r")).count()
+}
+
+/// A campaign that is under way and has not been won.
+fn campaigning(
+    election: &Election,
+) -> Pin<Box<dyn Future<Output = Result<Leadership, CampaignError>> + Send>> {
+    let election = election.clone();
+    let mut campaign: Pin<Box<dyn Future<Output = _> + Send>> =
+        Box::pin(async move { election.campaign().await });
+    assert!(poll(&mut campaign).is_pending());
+    campaign
+}
+
+#[test]
+fn a_leader_is_seen_with_its_term_and_text_until_it_resigns() {
+    let world = world();
+    let (one, other) = (candidate(&world.redlock, "one"), world.other_process(|builder| builder));
+    let two = candidate(&other, "two");
+    assert!(matches!(seen(&world, &two), Observed::Nobody));
+    let first = campaign(&world, &one);
+    assert_eq!(first.token().unwrap(), first.term());
+    world.pass(MS);
+    assert_eq!(leader(&world, &two), (first.term().get(), "one".to_owned()));
+    assert_eq!(leader(&world, &one), leader(&world, &two));
+    let term = first.term();
+    world.machine.sim.block_on(first.resign()).unwrap();
+    world.pass(MS);
+    assert!(matches!(seen(&world, &two), Observed::Nobody));
+    let second = campaign(&world, &two);
+    world.pass(MS);
+    assert!(second.term() > term);
+    assert_eq!(leader(&world, &one), (second.term().get(), "two".to_owned()));
+}
+
+#[test]
+fn the_next_candidate_leads_at_once_behind_a_resignation() {
+    let world = world();
+    let other = world.other_process(|builder| builder);
+    let first = campaign(&world, &candidate(&world.redlock, "one"));
+    let mut next = campaigning(&candidate(&other, "two"));
+    world.pass(SECOND);
+    assert!(poll(&mut next).is_pending());
+    drop(first.resign());
+    world.pass(5 * MS);
+    assert!(poll(&mut next).is_ready());
+}
+
+#[test]
+fn behind_a_leader_that_is_cut_off_the_next_one_leads_after_the_ttl() {
+    let world = world();
+    let other = world.other_process(|builder| builder);
+    let first = campaign(&world, &candidate(&world.redlock, "one"));
+    let mut next = campaigning(&candidate(&other, "two"));
+    world.pass(10 * MS);
+    world.set_all(Manner::Refusing);
+    // It is lost, and nobody gives it back.
+    world.pass(TTL);
+    assert!(first.check().is_err());
+    world.pass(10 * MS);
+    assert!(poll(&mut next).is_ready());
+}
+
+#[test]
+fn e1_nothing_is_recorded_before_a_round_is_won() {
+    let world = world();
+    let records = || world.nodes.iter().map(|node| node.records().len()).sum::<usize>();
+    world.nodes[0].hold("r");
+    world.nodes[1].hold("r");
+    let election = candidate(&world.redlock, "one");
+    let mut campaign = campaigning(&election);
+    world.pass(SECOND);
+    assert!(poll(&mut campaign).is_pending());
+    assert_eq!(records(), 0);
+    let Observed::Between(Holder::Held(by)) = seen(&world, &election) else { panic!("held") };
+    assert_eq!(&*by.value, b"another program's");
+    world.nodes[0].delete("r");
+    world.nodes[1].delete("r");
+    world.pass(SECOND);
+    let Poll::Ready(Ok(leadership)) = poll(&mut campaign) else { panic!("elected") };
+    assert_eq!(records(), 0);
+    world.pass(MS);
+    assert_eq!(records(), 3);
+    for node in &world.nodes {
+        for (owner, record) in node.records() {
+            assert_eq!((owner, record.term), (leadership.owner(), leadership.term()));
+        }
+    }
+}
+
+#[test]
+fn e4_a_campaign_that_is_dropped_leaves_nothing() {
+    let world = world();
+    let election = candidate(&world.redlock, "one");
+    // Dropped at whichever step.
+    for step in 0..40 {
+        let mut campaign = campaigning(&election);
+        for _ in 0..step {
+            world.machine.sim.step();
+        }
+        let is_elected = poll(&mut campaign).is_ready();
+        drop(campaign);
+        world.pass(10 * MS);
+        assert_eq!(keys(&world), 0, "{step}");
+        assert!(matches!(seen(&world, &election), Observed::Nobody), "{step}, {is_elected}");
+    }
+}
+
+#[test]
+fn e4_each_term_of_a_process_has_an_owner_of_its_own() {
+    let world = world();
+    let election = candidate(&world.redlock, "one");
+    let first = campaign(&world, &election);
+    let (owner, term) = (first.owner(), first.term());
+    let mut next = campaigning(&election.clone().text("next"));
+    let mut plain = world.redlock.acquire("r").into_future();
+    assert!(poll(&mut plain).is_pending());
+    drop(first.resign());
+    world.pass(5 * MS);
+    let Poll::Ready(Ok(second)) = poll(&mut next) else { panic!("elected") };
+    assert!(second.owner() != owner && second.term() > term);
+    drop(second);
+    world.pass(5 * MS);
+    // Nor does a plain lease become a term.
+    let Poll::Ready(Ok(lease)) = poll(&mut plain) else { panic!("acquired") };
+    let mut third = campaigning(&election);
+    let owner = lease.owner();
+    drop(lease);
+    world.pass(50 * MS);
+    let Poll::Ready(Ok(third)) = poll(&mut third) else { panic!("elected") };
+    assert_ne!(third.owner(), owner);
+}
+
+/// Polls of work, and its drop, as seen from outside.
+#[derive(Clone, Default)]
+struct Work {
+    polls: Arc<AtomicUsize>,
+    /// On how many nodes the key stood when it was dropped.
+    dropped: Arc<Mutex<Option<usize>>>,
+}
+
+struct OnDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Leads, with work that has an effect every millisecond.
+fn leading(world: &Fixture, election: &Election, work: &Work) -> Pin<Box<dyn Future<Output = ()>>> {
+    let (election, work, nodes) = (election.clone(), work.clone(), world.nodes.clone());
+    let machine = world.machine.clone();
+    Box::pin(async move {
+        let leads = election.lead(async |_| {
+            let (dropped, nodes) = (Arc::clone(&work.dropped), nodes.clone());
+            let _on_drop = OnDrop(move || {
+                let keys = nodes.iter().filter(|node| node.has("r")).count();
+                *dropped.lock().unwrap() = Some(keys);
+            });
+            let mut timer = machine.sim.sleep(MS);
+            poll_fn(|cx| {
+                work.polls.fetch_add(1, Ordering::Relaxed);
+                while timer.as_mut().poll(cx).is_ready() {
+                    timer = machine.sim.sleep(MS);
+                }
+                Poll::<Result<(), Infallible>>::Pending
+            })
+            .await
+        });
+        leads.await.unwrap();
+    })
+}
+
+/// Lets time pass, polling a future meanwhile every millisecond.
+fn pass_polling(world: &Fixture, future: &mut Pin<Box<dyn Future<Output = ()>>>, time: Duration) {
+    let end = world.machine.sim.now().saturating_add(time);
+    while world.machine.sim.now() < end {
+        assert!(poll(future).is_pending());
+        world.pass(MS);
+    }
+}
+
+#[test]
+fn e3_work_is_dropped_before_anybody_else_may_lead() {
+    let world = world();
+    let (election, work) = (candidate(&world.redlock, "one"), Work::default());
+    let mut leads = leading(&world, &election, &work);
+    pass_polling(&world, &mut leads, 100 * MS);
+    assert!(work.polls.load(Ordering::Relaxed) > 50);
+    assert!(matches!(election.health(), ElectionHealth::Leading { .. }));
+    world.set_all(Manner::Refusing);
+    pass_polling(&world, &mut leads, TTL - 150 * MS);
+    pass_polling(&world, &mut leads, 50 * MS + Drift::default().of(TTL));
+    assert_eq!(*work.dropped.lock().unwrap(), Some(3), "the keys stood when it was dropped");
+}
+
+#[test]
+fn e3_work_is_dropped_before_the_release_where_the_candidate_goes_away() {
+    let world = world();
+    let (election, work) = (candidate(&world.redlock, "one"), Work::default());
+    let mut leads = leading(&world, &election, &work);
+    pass_polling(&world, &mut leads, 100 * MS);
+    drop(leads);
+    assert_eq!(*work.dropped.lock().unwrap(), Some(3));
+    world.pass(MS);
+    assert_eq!(keys(&world), 0);
+}
+
+#[test]
+fn e3_a_process_that_stood_still_polls_its_work_no_more() {
+    let world = world();
+    let (election, work) = (candidate(&world.redlock, "one"), Work::default());
+    let mut leads = leading(&world, &election, &work);
+    pass_polling(&world, &mut leads, 100 * MS);
+    world.machine.suspend(TTL);
+    let before = work.polls.load(Ordering::Relaxed);
+    // Polled for whatever reason, before any task of the engine runs.
+    assert!(poll(&mut leads).is_pending());
+    assert_eq!(work.polls.load(Ordering::Relaxed), before);
+    assert!(work.dropped.lock().unwrap().is_some());
+}
+
+#[test]
+fn it_leads_again_behind_a_loss_and_behind_work_that_failed() {
+    let world = world();
+    let election = candidate(&world.redlock, "one");
+    let (terms, lost) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
+    let (of_work, of_lost, nodes) = (Arc::clone(&terms), Arc::clone(&lost), world.nodes.clone());
+    let leads = world.machine.sim.block_on(async move {
+        let work = async move |leadership: &Leadership| {
+            let count = {
+                let mut terms = of_work.lock().unwrap();
+                terms.push(leadership.term().get());
+                terms.len()
+            };
+            match count {
+                1 => Err("it failed"),
+                2 => {
+                    nodes.iter().for_each(|node| node.delete("r"));
+                    let _lost = OnDrop(|| {
+                        of_lost.fetch_add(1, Ordering::Relaxed);
+                    });
+                    pending().await
+                }
+                _ => Ok(count),
+            }
+        };
+        election.lead(work).await
+    });
+    assert_eq!((leads.unwrap(), lost.load(Ordering::Relaxed)), (3, 1));
+    let terms = terms.lock().unwrap();
+    assert!(terms.is_sorted() && terms[0] < terms[1] && terms[1] < terms[2], "{terms:?}");
+    world.pass(MS);
+    assert_eq!(keys(&world), 0);
+}
+
+#[test]
+fn a_shutdown_ends_the_work_and_then_the_term() {
+    let world = world();
+    let (election, work) = (candidate(&world.redlock, "one"), Work::default());
+    let of_lead = (election.clone(), work.clone(), world.nodes.clone());
+    let ended = Arc::new(Mutex::new(None));
+    let told = Arc::clone(&ended);
+    world.machine.sim.spawn(Box::pin(async move {
+        let (election, work, nodes) = of_lead;
+        let leads = election.lead(async move |_| {
+            let (dropped, nodes) = (Arc::clone(&work.dropped), nodes.clone());
+            let _on_drop = OnDrop(move || {
+                let keys = nodes.iter().filter(|node| node.has("r")).count();
+                *dropped.lock().unwrap() = Some(keys);
+            });
+            pending::<Result<(), Infallible>>().await
+        });
+        *told.lock().unwrap() = Some(leads.await);
+    }));
+    world.pass(100 * MS);
+    let redlock = world.redlock.clone();
+    let done = world.machine.sim.block_on(async move { redlock.shutdown().await.unwrap() });
+    assert_eq!(done.released, 1);
+    assert_eq!(*work.dropped.lock().unwrap(), Some(3));
+    let ended = ended.lock().unwrap().take();
+    let Some(Err(CampaignError::Acquire(error))) = ended else { panic!("{ended:?}") };
+    assert!(error.to_string().contains("has been closed"), "{error}");
+}
+
+#[test]
+fn what_a_leader_says_is_seen_when_that_is_confirmed() {
+    let world = world();
+    let election = candidate(&world.redlock, "one");
+    let leadership = campaign(&world, &election);
+    let (leadership, said) = world.machine.sim.block_on(async move {
+        let said = leadership.proclaim("two").await;
+        (leadership, said)
+    });
+    said.unwrap();
+    assert_eq!(leader(&world, &election).1, "two");
+    let long = [b'x'; LeaderText::MAX_BYTES + 1];
+    let Poll::Ready(Err(ProclaimError::TextTooLong { bytes })) =
+        poll(&mut Box::pin(leadership.proclaim(long)))
+    else {
+        panic!("too long")
+    };
+    assert_eq!(bytes, LeaderText::MAX_BYTES + 1);
+    world.nodes.iter().for_each(|node| node.hang());
+    let (leadership, said) = world.machine.sim.block_on(async move {
+        let said = leadership.proclaim("three").await;
+        (leadership, said)
+    });
+    assert!(matches!(said, Err(ProclaimError::Unconfirmed { told: 0, needed: 2 })), "{said:?}");
+    world.nodes.iter().for_each(|node| node.resume());
+    world.pass(TTL / 2);
+    assert_eq!(leader(&world, &election).1, "three", "it goes on in the background");
+    world.set_all(Manner::Refusing);
+    world.pass(TTL);
+    let said = world.machine.sim.block_on(async move { leadership.proclaim("four").await });
+    assert!(matches!(said, Err(ProclaimError::Lost(_))), "{said:?}");
+}
+
+#[test]
+fn a_node_that_lost_the_key_gets_the_record_with_it() {
+    let world = world();
+    let election = candidate(&world.redlock, "one");
+    let leadership = campaign(&world, &election);
+    world.pass(10 * MS);
+    world.nodes[0].delete("r");
+    world.pass(TTL / 2);
+    // The other two by themselves are no quorum of records without it.
+    world.nodes[1].delete("r");
+    assert_eq!(leader(&world, &election), (leadership.term().get(), "one".to_owned()));
+    let told = |node: usize| world.nodes[node].records().len();
+    assert_eq!([told(0), told(2)], [2, 1], "once more, with the key");
+}
+
+#[test]
+fn what_all_nodes_have_is_said_again_before_they_drop_it() {
+    let world = Fixture::with(TTL, |builder| builder.counter_retention(20 * SECOND));
+    let leadership = campaign(&world, &candidate(&world.redlock, "one"));
+    for times in 1..5 {
+        world.pass(MS);
+        assert!(world.nodes.iter().all(|node| node.records().len() == times), "{times}");
+        world.pass(5 * SECOND);
+    }
+    drop(leadership);
+}
+
+#[test]
+fn e1_nothing_is_recorded_of_a_term_that_is_over_when_its_winner_hears_of_it() {
+    let world = world();
+    let mut campaign = campaigning(&candidate(&world.redlock, "one"));
+    world.pass(10 * MS);
+    world.set_all(Manner::Refusing);
+    world.pass(TTL);
+    let Poll::Ready(Ok(leadership)) = poll(&mut campaign) else { panic!("elected") };
+    assert!(leadership.check().is_err());
+    world.pass(SECOND);
+    assert!(world.nodes.iter().all(|node| node.records().is_empty()));
+}
+
+#[test]
+fn what_is_won_too_late_to_stop_in_time_is_no_term() {
+    let world = Fixture::with(TTL, |builder| builder.node_timeout(3 * SECOND));
+    world.nodes.iter().for_each(|node| node.hang());
+    let mut campaign = campaigning(&candidate(&world.redlock, "one").stop_within(900 * MS));
+    world.pass(1_200 * MS);
+    world.nodes.iter().for_each(|node| node.resume());
+    world.pass(100 * MS);
+    let Poll::Ready(Ok(leadership)) = poll(&mut campaign) else { panic!("elected") };
+    assert!(leadership.check().unwrap() > 900 * MS);
+}
+
+/// What a node in memory does with records; the script is looked at in `tests/scenarios/records.rs`.
+#[test]
+fn what_comes_late_gives_way_to_what_was_said_since() {
+    let node = MemoryNode::new();
+    let (owner, resource) = (Owner::from_random([7; 16]), Resource::new("r").unwrap());
+    let target = Target::from(resource.clone());
+    let acquire = Command::Acquire {
+        target: target.clone(),
+        owner,
+        ttl: TTL,
+        hint: Some(5),
+        count: 1,
+        mark: Mark::new(1, 0),
+        note: None,
+        stand: None,
+    };
+    let call = |command| futures::executor::block_on(node.call(command)).unwrap();
+    let Reply::Granted(granted) = call(acquire) else { panic!("granted") };
+    let record = |number, text: &str| {
+        Record::new(granted.token.unwrap(), number, LeaderText::new(text).unwrap())
+    };
+    let proclaim = |record| {
+        let note = Note::of_leader(5, None, record);
+        matches!(call(Command::Proclaim { target: target.clone(), owner, note }), Reply::Granted(_))
+    };
+    let stands = || {
+        let seen = futures::executor::block_on(node.holder(resource.clone(), true)).unwrap();
+        let Sighting::Held(key) = seen else { panic!("held") };
+        (key.counter, key.note.unwrap().record().unwrap().number)
+    };
+    for (number, is_taken, number_then) in
+        [(2, true, 2), (1, false, 2), (2, true, 2), (10, true, 10), (9, false, 10)]
+    {
+        assert_eq!(proclaim(record(number, "")), is_taken, "{number}");
+        assert_eq!(stands(), (granted.token, number_then));
+    }
+}
+
+#[test]
+fn a_node_that_missed_the_record_gets_it_later() {
+    let world = world();
+    let election = candidate(&world.redlock, "one");
+    world.nodes[0].hold("r");
+    let leadership = campaign(&world, &election);
+    world.pass(10 * MS);
+    assert_eq!(leader(&world, &election).0, leadership.term().get());
+    world.nodes[0].delete("r");
+    world.pass(TTL);
+    world.nodes[1].delete("r");
+    assert_eq!(leader(&world, &election).0, leadership.term().get());
+}
+
+#[test]
+fn an_observer_sees_each_change_and_no_term_twice() {
+    let world = world();
+    let other = world.other_process(|builder| builder);
+    let (one, two) = (candidate(&world.redlock, "one"), candidate(&other, "two"));
+    let observed = Arc::new(Mutex::new(Vec::new()));
+    let (told, mut observer) = (Arc::clone(&observed), two.observe());
+    world.machine.sim.spawn(Box::pin(async move {
+        while let Ok(seen) = observer.changed().await {
+            told.lock().unwrap().push(seen.leader().map(|leader| leader.text.to_string()));
+        }
+    }));
+    world.pass(SECOND);
+    let first = campaign(&world, &one);
+    world.pass(SECOND);
+    let mut next = campaigning(&two);
+    drop(first);
+    world.pass(SECOND);
+    let Poll::Ready(Ok(second)) = poll(&mut next) else { panic!("elected") };
+    world.pass(SECOND);
+    let said = world.machine.sim.block_on(async move {
+        second.proclaim("three").await.unwrap();
+        second
+    });
+    world.pass(SECOND);
+    drop(said);
+    world.pass(SECOND);
+    let seen = observed.lock().unwrap().clone();
+    let texts: Vec<&str> = seen.iter().flatten().map(String::as_str).collect();
+    assert_eq!(texts, ["one", "two", "three"]);
+    assert_eq!((seen.first(), seen.last()), (Some(&None), Some(&None)));
+}
+
+#[test]
+fn the_loss_is_told_so_early_that_there_is_time_to_stop() {
+    let stop = 600 * MS;
+    let world = world();
+    let election = candidate(&world.redlock, "one").stop_within(stop);
+    let leadership = campaign(&world, &election);
+    let signal = leadership.signal();
+    world.pass(10 * MS);
+    world.set_all(Manner::Refusing);
+    let reason = world.machine.sim.block_on(async move { signal.lost().await.reason });
+    assert_eq!(reason, LossReason::RenewalFailed);
+    let ElectionHealth::Stopping { left } = election.health() else {
+        panic!("{:?}", election.health())
+    };
+    assert!(left > stop - 5 * MS && left <= stop, "{left:?}");
+    assert_eq!(keys(&world), 3, "nothing is released under its work");
+    world.pass(left - MS);
+    assert!(matches!(election.health(), ElectionHealth::Stopping { .. }));
+    assert_eq!(keys(&world), 3);
+    world.pass(200 * MS);
+    let ElectionHealth::Wedged { since } = election.health() else {
+        panic!("{:?}", election.health())
+    };
+    assert!(since > 190 * MS && since < 210 * MS, "{since:?}");
+    drop(leadership);
+    assert_eq!(election.health(), ElectionHealth::Standby);
+}
+
+#[test]
+fn with_time_to_stop_it_is_renewed_as_ever() {
+    let world = world();
+    let election = candidate(&world.redlock, "one").stop_within(900 * MS);
+    let leadership = campaign(&world, &election);
+    world.pass(10 * TTL);
+    assert!(leadership.check().unwrap() > SECOND);
+}
+
+/// Work that blocks its thread: nothing looks at it but its health, from another thread.
+#[test]
+fn work_that_ignores_its_loss_is_seen() {
+    let world = world();
+    let election = candidate(&world.redlock, "one");
+    let leadership = campaign(&world, &election);
+    assert!(matches!(election.health(), ElectionHealth::Leading { .. }));
+    world.set_all(Manner::Refusing);
+    world.pass(TTL + 100 * MS);
+    assert!(election.health().is_wedged(), "{:?}", election.health());
+    let other = world.other_process(|builder| builder);
+    world.set_all(Manner::Sound);
+    // Others lead by now, and it is wedged all the same.
+    let next = campaign(&world, &candidate(&other, "two"));
+    assert!(election.clone().health().is_wedged());
+    // It may campaign again, and what is wedged is told before what leads.
+    drop(next);
+    let again = campaign(&world, &election);
+    assert!(election.health().is_wedged());
+    drop(leadership);
+    assert!(matches!(election.health(), ElectionHealth::Leading { .. }));
+    drop(again);
+    assert_eq!(election.health(), ElectionHealth::Standby);
+}
+
+#[test]
+fn keys_that_are_gone_leave_no_time_to_stop() {
+    let world = world();
+    let election = candidate(&world.redlock, "one");
+    let leadership = campaign(&world, &election);
+    world.nodes.iter().for_each(|node| node.delete("r"));
+    world.pass(TTL / 2);
+    assert_eq!(leadership.check().unwrap_err().reason, LossReason::Gone);
+    assert!(election.health().is_wedged(), "{:?}", election.health());
+}
+
+#[test]
+fn a_candidate_without_a_quorum_is_undecided_after_a_ttl() {
+    let sim = SimRuntime::new(1);
+    let clock = sim.clone();
+    let nodes: Vec<MemoryNode> = (0..3)
+        .map(|_| {
+            let clock = clock.clone();
+            MemoryNode::with_clock(move || clock.now())
+        })
+        .collect();
+    let builder = Redlock::builder().nodes(nodes.iter().map(NodeSpec::from)).ttl(TTL).max_ttl(TTL);
+    let redlock = builder.runtime(Arc::new(sim.clone())).build().unwrap();
+    sim.pass(MS);
+    let election = redlock.election("r");
+    assert_eq!(election.health(), ElectionHealth::Standby);
+    nodes[0].kill();
+    sim.pass(2 * TTL);
+    assert_eq!(election.health(), ElectionHealth::Standby);
+    nodes[1].kill();
+    sim.pass(TTL / 2);
+    assert_eq!(election.health(), ElectionHealth::Standby);
+    sim.pass(TTL);
+    assert!(matches!(election.health(), ElectionHealth::Undecided { .. }));
+    drop((election, redlock));
+    sim.shut_down();
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_nothing_is_sent() {
+    let world = world();
+    let sent = world.sent();
+    let refused = |election: Election| {
+        world.machine.sim.block_on(async move { election.campaign().await.unwrap_err() })
+    };
+    let long = world.redlock.election("r").text([b'x'; LeaderText::MAX_BYTES + 1]);
+    assert!(matches!(refused(long), CampaignError::TextTooLong { bytes: 1025 }));
+    let slow = world.redlock.election("r").stop_within(TTL / 2);
+    let CampaignError::StopWithin { max, .. } = refused(slow) else { panic!("too slow") };
+    assert_eq!(max, (TTL - Drift::default().of(TTL)) / 2);
+    let CampaignError::Acquire(error) = refused(world.redlock.election("")) else {
+        panic!("no name")
+    };
+    assert!(error.to_string().contains("no name"), "{error}");
+    assert_eq!(world.sent(), sent);
+    let classic = world.other_process(Builder::classic).election("r");
+    assert!(matches!(refused(classic.clone()), CampaignError::Classic));
+    let looks = world.machine.sim.block_on(async move { classic.leader().await });
+    assert!(matches!(looks, Err(LeaderError::Classic)));
+    drop(campaign(&world, &world.redlock.election("r").stop_within(max)));
+}
+
+#[test]
+fn a_panic_of_its_work_gives_the_term_up() {
+    let world = world();
+    let election = candidate(&world.redlock, "one");
+    let leads = election.lead(async |_| -> Result<(), Infallible> { panic!("the work") });
+    let mut leads = Box::pin(leads);
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        while poll(&mut leads).is_pending() {
+            world.pass(MS);
+        }
+    }));
+    assert!(panicked.is_err());
+    drop(leads);
+    world.pass(MS);
+    assert_eq!(keys(&world), 0);
+    assert_eq!(election.health(), ElectionHealth::Standby);
+}
