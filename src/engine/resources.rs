@@ -56,6 +56,8 @@ pub(super) struct ResourceSlot {
     /// The nodes that have said that the key is gone, since that was a quorum last.
     gone_from: Lock<Vec<NodeId>>,
     freed: Notify,
+    /// Somebody here asks the nodes for it.
+    asks: AtomicBool,
     /// Who waits for it here.
     pub(super) line: Lock<Line>,
     /// The place of this process in the lines on the nodes.
@@ -94,6 +96,7 @@ impl Resources {
             home: Arc::clone(self),
             gone_from: Lock::default(),
             freed: Notify::new(),
+            asks: AtomicBool::new(false),
             line: Lock::default(),
             on_nodes: OnNodes::new(
                 self.client,
@@ -239,6 +242,18 @@ impl ResourceSlot {
         let by_name = self.home.by_name.lock();
         let is_another = |other: &Weak<Self>| other.strong_count() > 0 && !is_slot(other, self);
         self.target.resources().iter().any(|one| by_name.covering(one).any(is_another))
+    }
+
+    /// Somebody here begins to ask the nodes for it, or has it, or does not want it any more.
+    pub(super) fn set_asks(&self, asks: bool) {
+        self.asks.store(asks, Ordering::Relaxed);
+    }
+
+    /// Whether somebody here asks the nodes for something else that it has a resource in common with. In the lines on the
+    /// nodes that is the same client, so that they do not keep the order between the two.
+    pub(super) fn is_wanted_beside(&self) -> bool {
+        let others = self.home.overlapping(&self.target);
+        others.iter().any(|other| other.asks.load(Ordering::Relaxed))
     }
 
     /// It has been released: whoever waits here for something that it has a resource in common with asks at once. On the

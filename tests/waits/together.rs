@@ -23,14 +23,16 @@ struct Got {
     longest: Duration,
 }
 
-/// Each client has connections and a place in the lines of its own, and takes its resources over and over.
-fn contend(urls: &[String], wants: &[&[&str]], hold: Duration) -> Vec<Got> {
+/// Each client takes its resources over and over. So many processes they are, each with connections and a place in the lines
+/// of its own.
+fn contend(urls: &[String], processes: usize, wants: &[&[&str]], hold: Duration) -> Vec<Got> {
     let names = ["a", "b", "c", "d"];
     let held = names.map(|_| AtomicBool::new(false));
     let tokens = names.map(|_| Mutex::new(0));
     let over = AtomicBool::new(false);
-    let clients: Vec<Redlock> =
-        wants.iter().map(|_| settings(urls, TTL).blocking_connect().unwrap()).collect();
+    let connect = |_| settings(urls, TTL).blocking_connect().unwrap();
+    let mut clients: Vec<Redlock> = (0..processes).map(connect).collect();
+    clients = clients.into_iter().cycle().take(wants.len()).collect();
     let all = AtomicUsize::new(0);
     let got = thread::scope(|scope| {
         let client = |(client, wants): (&Redlock, &[&str])| {
@@ -81,7 +83,7 @@ fn two_groups_whose_sets_overlap_share_what_both_want() {
     let _turn = alone();
     let cluster = admitted(TTL);
     let (one, other): (&[&str], &[&str]) = (&["a", "b", "c"], &["d", "c", "b"]);
-    let got = contend(&cluster.urls(), &[one, other, one, other, one, other, one, other], MS);
+    let got = contend(&cluster.urls(), 8, &[one, other, one, other, one, other, one, other], MS);
     let group = |first: usize| got.iter().skip(first).step_by(2).map(|got| got.leases).sum();
     let groups: [usize; 2] = [group(0), group(1)];
     let each: Vec<usize> = got.iter().map(|got| got.leases).collect();
@@ -102,11 +104,15 @@ fn a_set_is_served_beside_those_who_want_one_resource_of_it_alone() {
     let _turn = alone();
     let cluster = admitted(TTL);
     // Holds that are short beside the time for which the first in a line is waited for, and long ones.
-    for hold in [MS, 20 * MS] {
-        let wants: [&[&str]; 5] = [&["a", "b"], &["a"], &["b"], &["a"], &["b"]];
-        let got = contend(&cluster.urls(), &wants, hold);
-        println!("held for {hold:?}: {got:?}");
-        assert!(got.iter().all(|got| got.leases > 0), "{got:?}");
+    let two: [&[&str]; 5] = [&["a", "b"], &["a"], &["b"], &["a"], &["b"]];
+    let four: [&[&str]; 5] = [&["a", "b", "c", "d"], &["a"], &["b"], &["c"], &["d"]];
+    let cases =
+        [(two, 5, MS), (two, 5, 20 * MS), (two, 1, MS), (two, 2, 5 * MS), (four, 5, 20 * MS)];
+    for (wants, processes, hold) in cases {
+        let got = contend(&cluster.urls(), processes, &wants, hold);
+        println!("{processes} processes, held for {hold:?}: {got:?}");
+        let most = got.iter().map(|got| got.leases).max().unwrap();
+        assert!(got.iter().all(|got| got.leases * 50 > most), "{got:?}");
     }
     lines::nothing_left(&cluster);
 }

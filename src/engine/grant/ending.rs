@@ -4,7 +4,7 @@
 //! Each grant ends once, and is then in no list any more. It must never release what work still goes on under: that
 //! gives it back itself.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{Grant, ReleaseAnswer, State};
 use crate::{
@@ -14,6 +14,10 @@ use crate::{
     shield::shielded,
     telemetry::{self, Caller, metrics},
 };
+
+/// For how long a resource is left at the least to those here who want something else that overlaps. It is as long as the
+/// first in a line on the nodes is waited for.
+const MOMENT: Duration = Duration::from_millis(3);
 
 /// What is left to do for a grant that has ended.
 pub(super) struct Ended {
@@ -73,6 +77,7 @@ impl Grant {
             ending.step = Step::Done;
             return Ok(ReleaseAnswer::HandedOn);
         }
+        self.make_way(engine);
         // From before it is out of the list: a shutdown that waits for both finds one of them.
         let _counted = engine.count();
         ending.step = Step::Done;
@@ -84,6 +89,16 @@ impl Grant {
         drop(ending);
         self.changed.notify_waiters();
         Ok(ReleaseAnswer::Asked(answer))
+    }
+
+    /// Whoever is next here for the same leaves it for a moment to those here who want something else that overlaps: a set
+    /// needs all of its resources at one time, and on the nodes nobody of the same process is before another.
+    fn make_way(&self, engine: &Engine) {
+        if self.resource.is_wanted_beside() {
+            let round_trips = engine.round_trip.round_trip().unwrap_or_default() * 2;
+            let until = engine.now().saturating_add(MOMENT.max(round_trips));
+            self.resource.line().rest_until(until);
+        }
     }
 
     /// Ends it without a release: the keys that stand expire. A restore that is under way is undone all the same.

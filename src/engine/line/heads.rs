@@ -23,6 +23,7 @@ pub(in crate::engine) struct Head {
 
 impl Head {
     pub(super) fn new(engine: &Arc<Engine>, slot: &Arc<ResourceSlot>, place: Place) -> Self {
+        slot.set_asks(true);
         Self { engine: Arc::clone(engine), slot: Arc::clone(slot), place, has_won: false }
     }
 
@@ -42,6 +43,7 @@ impl Head {
     #[allow(clippy::vec_box, reason = "as they stood in line")]
     pub(in crate::engine) fn win(mut self, grant: &Arc<Grant>, now: Timestamp) -> Vec<Box<Waiter>> {
         self.has_won = true;
+        self.slot.set_asks(false);
         let mut line = self.slot.line();
         line.queue.handle_won(self.place);
         line.stay.handle_won(now);
@@ -92,6 +94,7 @@ impl Drop for Head {
             return;
         }
         let Self { engine, slot, place, .. } = self;
+        slot.set_asks(false);
         if !engine.is_served() {
             // Nobody is left who could be the next.
             engine.abandon_lines();

@@ -6,7 +6,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Head, Standing, Waiter, held_here};
+use super::{Head, Pause, Standing, Waiter, held_here};
 use crate::{
     engine::{Engine, Grant, Met, Request, renewals::Timed, resources::ResourceSlot},
     protocol::{GiveUp, Place, Timestamp, TurnedAway, WaitPolicy, Wakeup},
@@ -15,7 +15,7 @@ use crate::{
 /// What becomes of a request that has come.
 enum Joined {
     /// It is the head.
-    Asks(Place, Request),
+    Asks(Place, Request, Pause),
     /// It waits.
     Waits(Place, Wakeup),
     /// It takes what is kept as nobody's.
@@ -42,9 +42,12 @@ impl Engine {
         let mut over = None;
         loop {
             match self.joined(slot, request, over.as_ref(), now) {
-                Joined::Asks(place, mut asks) => {
+                Joined::Asks(place, mut asks, first) => {
                     asks.head = Some(Head::new(self, slot, place));
-                    asks.ask(self, now);
+                    match self.moment_for_others(slot, &asks, first) {
+                        Pause::None => asks.ask(self, now),
+                        first => asks.begin(self, first),
+                    }
                     return Some(self.standing(slot, place));
                 }
                 Joined::Waits(place, wakeup) => {
@@ -97,7 +100,7 @@ impl Engine {
         if let Some(place) = line.queue.ask() {
             // It was nobody's here, so that others might have had it.
             line.stay.handle_left();
-            return Joined::Asks(place, request);
+            return Joined::Asks(place, request, line.first);
         }
         if line.queue.is_empty()
             && let Some(kept) = line.take_kept()
@@ -128,6 +131,16 @@ impl Engine {
             waiter.timer = Some(key);
         }
         Joined::Waits(place, wakeup)
+    }
+
+    /// What one who comes anew does first where the resource was released here a moment ago, and somebody here wants
+    /// something else that it is a part of.
+    fn moment_for_others(&self, slot: &ResourceSlot, asks: &Request, first: Pause) -> Pause {
+        let may_wait = asks.asked.wait_policy != WaitPolicy::OneRound;
+        match first {
+            Pause::Rest(_) if may_wait && slot.is_wanted_beside() => first,
+            _ => Pause::None,
+        }
     }
 
     fn standing(self: &Arc<Self>, slot: &Arc<ResourceSlot>, place: Place) -> Standing {
