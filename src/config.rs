@@ -2,10 +2,13 @@
 //!
 //! It decides which settings are accepted. Nothing below it checks a setting again.
 
+mod too_long;
+
 use std::{fmt, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use thiserror::Error;
 
+pub(crate) use self::too_long::{LockDelayTooLong, TooLong};
 use crate::{
     protocol::{
         AdmissionPolicy, Backoff, Drift, Label, RenewalPolicy, Resource, WaitSettings, validity,
@@ -199,43 +202,6 @@ impl Config {
 pub(crate) enum TtlError {
     OutOfRange { ttl: Duration, min: Duration, max: Duration },
     NothingLeft { ttl: Duration, drift: Duration, min_validity: Duration },
-}
-
-/// What is said of a ttl above `max_ttl`, and what raising that costs.
-pub(crate) struct TooLong {
-    pub(crate) ttl: Duration,
-    pub(crate) max_ttl: Duration,
-}
-
-impl fmt::Display for TooLong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the ttl of {:?} is longer than max_ttl, which is {:?}; leases are renewed while they are held, so that a longer \
-             ttl is seldom needed; where it is, raise max_ttl alike in every process of the fleet, which makes a node that may \
-             have forgotten leases wait a tenth longer than max_ttl before it votes",
-            self.ttl, self.max_ttl
-        )
-    }
-}
-
-/// What is said of a ttl and a lock-delay that are longer than `max_ttl` together.
-pub(crate) struct LockDelayTooLong {
-    pub(crate) lock_delay: Duration,
-    pub(crate) ttl: Duration,
-    pub(crate) max_ttl: Duration,
-}
-
-impl fmt::Display for LockDelayTooLong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the ttl of {:?} and the lock_delay of {:?} are longer together than max_ttl, which is {:?}; a key stands for \
-             both, and a node that may have forgotten it is kept from voting for little more than max_ttl; ask for less, or \
-             raise max_ttl alike in every process of the fleet",
-            self.ttl, self.lock_delay, self.max_ttl
-        )
-    }
 }
 
 /// A duration that prints as a person would write it.

@@ -44,6 +44,7 @@ mod holder;
 pub mod lateness;
 mod lifecycle;
 mod line;
+mod loss;
 mod note;
 mod notice;
 mod owner;
@@ -73,8 +74,9 @@ pub use handover::{
     GivenBack, MOST_IN_A_ROW, NotHandedOn, Offer, OthersWait, Row, Stay, Wanted, turn as turn_of,
 };
 pub use holder::{Finding, KeyHolder, Sighting};
-pub use lifecycle::{ExtendOutcome, LeaseAction, Lifecycle, LossReason, RenewalPolicy};
+pub use lifecycle::{ExtendOutcome, LeaseAction, Lifecycle, RenewalPolicy};
 pub use line::{ClientId, Entered, InvalidClientId, LineHint, LineNews, NodeLine, Stand, Ticket};
+pub use loss::LossReason;
 pub use note::{Label, LeaderText, Note, Record};
 pub use notice::{Manner, Notice, Pacer, Watch, says_at};
 pub use owner::{InvalidOwner, Owner};
