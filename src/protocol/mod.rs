@@ -75,7 +75,9 @@ pub use handover::{
 };
 pub use holder::{Finding, KeyHolder, Sighting};
 pub use lifecycle::{ExtendOutcome, LeaseAction, Lifecycle, LossReason, RenewalPolicy};
-pub use line::{ClientId, Entered, InvalidClientId, LineHint, LineNews, NodeLine, Stand, Ticket};
+pub use line::{
+    ClientId, Entered, InvalidClientId, LineHint, LineNews, NodeLine, ReadAccess, Stand, Ticket,
+};
 pub use note::{Label, LeaderText, Note, Record};
 pub use notice::{Manner, Notice, Pacer, Watch, says_at};
 pub use owner::{InvalidOwner, Owner};
