@@ -9,7 +9,7 @@ use std::{
 
 use thiserror::Error;
 
-use crate::protocol::FencingToken;
+use crate::protocol::{FencingToken, ReadToken};
 
 /// Refuses whoever comes with a smaller fencing token than has been seen.
 ///
@@ -28,13 +28,15 @@ use crate::protocol::FencingToken;
 #[derive(Debug, Default)]
 pub struct FenceGate {
     largest: AtomicU64,
+    /// Of those who have read.
+    read: AtomicU64,
 }
 
 impl FenceGate {
     /// A gate that has seen nobody.
     #[must_use]
     pub const fn new() -> Self {
-        Self { largest: AtomicU64::new(0) }
+        Self { largest: AtomicU64::new(0), read: AtomicU64::new(0) }
     }
 
     /// Lets the holder of `token` in, and keeps out whoever has a smaller one from now on.
@@ -44,20 +46,49 @@ impl FenceGate {
     ///
     /// # Errors
     ///
-    /// [`StaleToken`]: somebody with a larger token has been here. The lease is over; stop the work.
+    /// [`StaleToken`]: somebody with a larger token has been here, or a reader after this holder. The lease is over; stop
+    /// the work.
     pub fn admit(&self, token: FencingToken) -> Result<(), StaleToken> {
         // In one step: between a load and a store a larger token could come in, and be written over.
-        let largest = self.largest.fetch_max(token.get(), Ordering::AcqRel);
+        let largest = self.largest.fetch_max(token.get(), Ordering::SeqCst);
         if largest > token.get() {
             return Err(StaleToken { token, largest: FencingToken::new(largest) });
         }
+        // Each side says its own and then looks at the other's, so that of two who come at once one sees the other.
+        let read = self.read.load(Ordering::SeqCst);
+        if read >= token.get() && read > 0 {
+            return Err(StaleToken { token, largest: FencingToken::new(read) });
+        }
         Ok(())
+    }
+
+    /// Lets a reader in that may see all that was written, and keeps out writers that were before it from now on.
+    ///
+    /// ```
+    /// use quorlock::{FenceGate, FencingToken, ReadToken};
+    ///
+    /// let gate = FenceGate::new();
+    /// gate.admit(FencingToken::new(33))?;
+    /// gate.admit_read(ReadToken::new(33))?;
+    /// assert!(gate.admit(FencingToken::new(33)).is_err(), "it would write under a reader's eyes");
+    /// gate.admit(FencingToken::new(34))?;
+    /// assert!(gate.admit_read(ReadToken::new(33)).is_err(), "it would see half of what is written");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`StaleRead`]: somebody has written since. The lease is over; acquire anew, and read again.
+    pub fn admit_read(&self, token: ReadToken) -> Result<(), StaleRead> {
+        self.read.fetch_max(token.get(), Ordering::SeqCst);
+        let largest = FencingToken::new(self.largest.load(Ordering::SeqCst));
+        if token.covers(largest) { Ok(()) } else { Err(StaleRead { token, largest }) }
     }
 
     /// The largest token seen so far.
     #[must_use]
     pub fn largest(&self) -> Option<FencingToken> {
-        match self.largest.load(Ordering::Acquire) {
+        match self.largest.load(Ordering::SeqCst) {
             // Counters of nodes begin at one, so that zero is no token.
             0 => None,
             largest => Some(FencingToken::new(largest)),
@@ -77,6 +108,26 @@ pub struct StaleToken {
     pub token: FencingToken,
     /// The largest that has been seen.
     pub largest: FencingToken,
+}
+
+/// A reader came too late: somebody has written since. What it has read may be of mixed states. Acquire anew, and read
+/// again.
+#[derive(Clone, Copy, Eq, Error, PartialEq)]
+#[error(
+    "somebody has written with the token {largest}, and this reader has {token}; acquire anew, and read again"
+)]
+#[non_exhaustive]
+pub struct StaleRead {
+    /// The token that was refused.
+    pub token: ReadToken,
+    /// The largest of those who have written.
+    pub largest: FencingToken,
+}
+
+impl fmt::Debug for StaleRead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl fmt::Debug for StaleToken {

@@ -46,6 +46,8 @@ mod near;
 #[cfg(feature = "tokio")]
 pub mod node;
 #[cfg(feature = "tokio")]
+mod reading;
+#[cfg(feature = "tokio")]
 mod redlock;
 #[cfg(feature = "tokio")]
 mod reentrant;
@@ -73,12 +75,13 @@ pub use self::{
     },
     error::{
         AcquireError, CloseError, Closed, ConnectError, ExtendError, LeaseLost, NoToken,
-        NodeOutcome, NodeReport, NodeStates, ReleaseError, Reports, RunError, Shutdown,
-        ShutdownError, TogetherError, WouldDeadlock,
+        NodeOutcome, NodeReport, NodeStates, ReadersError, ReleaseError, Reports, RunError,
+        Shutdown, ShutdownError, TogetherError, WouldDeadlock,
     },
-    fence::{FenceGate, StaleToken},
+    fence::{FenceGate, StaleRead, StaleToken},
     holder::{HeldBy, Holder, HolderError, NodeSighting},
     lease::{Lease, LeaseSignal, Release},
+    reading::{Read, ReadFuture, ReadLease},
     redlock::{NotReady, Redlock},
     reentrant::{Reentrant, ReentrantAcquire, ReentrantLease},
     settings::{Settings, SettingsError, WrongVariable},
@@ -86,6 +89,6 @@ pub use self::{
 #[cfg(feature = "redis")]
 pub use node::redis::{AddressError, Credentials, UrlPart, WrongAddress};
 pub use protocol::{
-    FencingToken, InvalidOwner, InvalidToken, Leader, LeaderText, LossReason, Owner, Resource,
-    ResourceError, ResourceSetError,
+    FencingToken, InvalidOwner, InvalidToken, Leader, LeaderText, LossReason, Owner, ReadToken,
+    Resource, ResourceError, ResourceSetError,
 };

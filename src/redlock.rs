@@ -2,6 +2,7 @@
 //!
 //! It decides whether enough nodes are connected to begin with, and nothing of locks. A clone is the same fleet.
 
+mod reading;
 mod together;
 
 use std::{fmt, sync::Arc, time::Duration};

@@ -1,6 +1,6 @@
 //! What a request is for: one resource, or several at once. Whatever is wrong with it is told when it is first polled.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::Acquire;
 use crate::{
@@ -32,5 +32,15 @@ impl Acquire {
             Ok(target)
         });
         Self::of(engine, target, wait_policy)
+    }
+
+    /// Of a resource together with other readers.
+    pub(crate) fn read(engine: Arc<Engine>, resource: &[u8], wait_policy: WaitPolicy) -> Self {
+        let target = Resource::behind(&engine.config.key_prefix, resource).map(Target::Shared);
+        let target = target.map_err(AcquireError::from);
+        let target = target.and_then(|target| Ok(engine.may_read().map(|()| target)?));
+        // What is nobody's would keep writers out, and a reader that is lost harms nobody who comes behind it.
+        let (linger, lock_delay) = (Duration::ZERO, Duration::ZERO);
+        Self { linger, lock_delay, ..Self::of(engine, target, wait_policy) }
     }
 }

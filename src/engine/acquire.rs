@@ -25,7 +25,7 @@ use super::{
     turns::{Line, Turn},
 };
 use crate::{
-    error::{AcquireError, TogetherError},
+    error::{AcquireError, ReadersError, TogetherError},
     protocol::{Acquisition, Timestamp, TurnedAway, says_at},
     runtime::Task,
     telemetry::metrics,
@@ -219,6 +219,19 @@ impl Engine {
             None => Ok(()),
             Some((node, slot)) => {
                 Err(TogetherError::OneAtATime { node, address: Arc::clone(&slot.address) })
+            }
+        }
+    }
+
+    /// Why a resource cannot be read together with others, if that is so.
+    pub(crate) fn may_read(&self) -> Result<(), ReadersError> {
+        if self.config.classic {
+            return Err(ReadersError::Classic);
+        }
+        match self.takes_no_readers.and_then(|node| Some((node, self.slot(node)?))) {
+            None => Ok(()),
+            Some((node, slot)) => {
+                Err(ReadersError::OneAtATime { node, address: Arc::clone(&slot.address) })
             }
         }
     }

@@ -84,6 +84,8 @@ pub(crate) struct Engine {
     counts_ranges: bool,
     /// The first node that does not take several resources at once.
     takes_no_sets: Option<NodeId>,
+    /// The first node that knows of no readers.
+    takes_no_readers: Option<NodeId>,
     runtime: Arc<dyn Runtime>,
     /// The one in which its tasks go on.
     process: Process,
@@ -183,6 +185,10 @@ impl Engine {
             config,
             quorum,
             counts_ranges: nodes.iter().all(|slot| slot.node.counts_ranges()),
+            takes_no_readers: nodes
+                .iter()
+                .position(|slot| !slot.node.takes_readers())
+                .map(NodeId::new),
             takes_no_sets: nodes.iter().position(|slot| !slot.node.takes_sets()).map(NodeId::new),
             nodes,
             runtime,

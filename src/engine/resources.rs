@@ -43,7 +43,8 @@ pub(super) struct Resources {
 #[derive(Debug, Default)]
 struct ByName {
     slots: HashMap<Target, Weak<ResourceSlot>>,
-    /// Those of several resources, by each of these. Where none is asked for together with others, there are none.
+    /// Those of several resources, by each of these, and those of readers, of whom each has one of its own. Where none is
+    /// asked for together with others, there are none.
     sets: HashMap<Resource, Vec<Weak<ResourceSlot>>>,
     /// The size at which those are taken out that nobody has.
     prune_at: usize,
@@ -76,7 +77,7 @@ impl Resources {
         let _ = self.engine.set(Arc::downgrade(engine));
     }
 
-    /// The object of a resource, which is made where there is none.
+    /// The object of a resource, which is made where there is none. Each reader has one: they do not wait for each other.
     pub(super) fn slot(self: &Arc<Self>, target: &Target) -> Arc<ResourceSlot> {
         let mut by_name = self.by_name.lock();
         if let Some(slot) = by_name.slots.get(target).and_then(Weak::upgrade) {
@@ -105,8 +106,10 @@ impl Resources {
                 Arc::clone(&self.runtime),
             ),
         });
-        by_name.slots.insert(target.clone(), Arc::downgrade(&slot));
-        if target.is_set() {
+        if !target.is_shared() {
+            by_name.slots.insert(target.clone(), Arc::downgrade(&slot));
+        }
+        if target.is_set() || target.is_shared() {
             self.knows_sets.store(true, Ordering::Relaxed);
             for resource in target.resources() {
                 let sets = by_name.sets.entry(resource.clone()).or_default();
@@ -121,7 +124,7 @@ impl Resources {
         self.by_name.lock().covering(resource).cloned().collect()
     }
 
-    /// All others that have a resource in common with this target.
+    /// All others that have a resource in common with this target; of one that is shared, itself too.
     pub(super) fn overlapping(&self, target: &Target) -> Vec<Arc<ResourceSlot>> {
         if !self.knows_sets.load(Ordering::Relaxed) {
             return Vec::new();
@@ -136,30 +139,30 @@ impl Resources {
         // Upgraded without the lock: the last one to have it takes the lock when it drops it.
         drop(by_name);
         let all = all.iter().filter_map(Weak::upgrade);
-        all.filter(|other| other.target != *target).collect()
+        all.filter(|other| other.target.is_shared() || other.target != *target).collect()
     }
 
-    /// On the nodes a process has one place in the line of a resource, whatever it wants it for. It has been given up or
-    /// served for this target, so that those take it again who want something else that has a resource in common with it.
+    /// On the nodes a process has one place in the line of a resource, whatever it wants it for, and one for all who want to
+    /// read it. It has been given up or served for this target, so that those take it again who want something else that has
+    /// a resource in common with it.
     pub(super) fn handle_place_gone(&self, target: &Target) {
         for other in self.overlapping(target) {
-            other.on_nodes.handle_place_lost();
+            if other.target.is_shared() == target.is_shared() {
+                other.on_nodes.handle_place_lost();
+            }
         }
     }
 
     /// All that are wanted or held here.
     pub(super) fn all(&self) -> Vec<Arc<ResourceSlot>> {
-        self.by_name.lock().slots.values().filter_map(Weak::upgrade).collect()
+        let all = self.by_name.lock().all();
+        all.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// The same without waiting for a lock: none where somebody has it.
     pub(super) fn try_all(&self) -> Vec<Arc<ResourceSlot>> {
-        let by_name = self.by_name.try_lock();
-        by_name
-            .iter()
-            .flat_map(|by_name| by_name.slots.values())
-            .filter_map(Weak::upgrade)
-            .collect()
+        let all = self.by_name.try_lock().map(|by_name| by_name.all());
+        all.iter().flatten().filter_map(Weak::upgrade).collect()
     }
 
     /// A node says that the key of a resource is gone there.
@@ -202,6 +205,17 @@ impl Resources {
 }
 
 impl ByName {
+    /// Each once. They are upgraded without the lock: the last one to have one takes the lock when it drops it.
+    fn all(&self) -> Vec<Weak<ResourceSlot>> {
+        let of_several = self.sets.values().flatten();
+        let mut all: Vec<_> = self.slots.values().chain(of_several).cloned().collect();
+        if !self.sets.is_empty() {
+            all.sort_unstable_by_key(Weak::as_ptr);
+            all.dedup_by_key(|slot| slot.as_ptr());
+        }
+        all
+    }
+
     fn covering(&self, resource: &Resource) -> impl Iterator<Item = &Weak<ResourceSlot>> {
         let one = self.slots.get(&Target::One(resource.clone()));
         one.into_iter().chain(self.sets.get(resource).into_iter().flatten())
@@ -210,7 +224,7 @@ impl ByName {
     /// Forgets what nobody has any more.
     fn forget(&mut self, target: &Target) {
         self.slots.remove(target);
-        if target.is_set() {
+        if target.is_set() || target.is_shared() {
             for resource in target.resources() {
                 if let Some(sets) = self.sets.get_mut(resource) {
                     sets.retain(|set| set.strong_count() > 0);
@@ -305,7 +319,8 @@ impl Drop for ResourceSlot {
         // A process that was forked drops its copies too, and in its parent another thread may have had the lock.
         let Some(mut by_name) = self.home.by_name.try_lock() else { return };
         // Another one may have been made in its place.
-        if by_name.slots.get(&self.target).is_some_and(|slot| slot.strong_count() == 0) {
+        let own = by_name.slots.get(&self.target);
+        if self.target.is_shared() || own.is_some_and(|slot| slot.strong_count() == 0) {
             by_name.forget(&self.target);
         }
         drop(by_name);

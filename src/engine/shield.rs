@@ -58,6 +58,11 @@ impl Shielded {
         caught(false, || self.0.takes_sets()).unwrap_or(false)
     }
 
+    /// Whether it knows of readers; not where it panicked.
+    pub(super) fn takes_readers(&self) -> bool {
+        caught(false, || self.0.takes_readers()).unwrap_or(false)
+    }
+
     pub(super) fn reachable(&self) -> Result<(), NodeError> {
         caught(false, || self.0.reachable())?
     }

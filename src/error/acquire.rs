@@ -6,7 +6,7 @@ use std::{fmt, time::Duration};
 
 use thiserror::Error;
 
-use super::{Reports, TogetherError, WOULD_DEADLOCK};
+use super::{ReadersError, Reports, TogetherError, WOULD_DEADLOCK};
 use crate::{
     config::{LockDelayTooLong, TTL, TooLong},
     protocol::{Resource, ResourceError},
@@ -114,6 +114,9 @@ pub enum AcquireError {
     /// Several resources cannot be had at once. Nothing was sent. The field says why.
     #[error("the resources cannot be locked at once, and nothing was sent: {0}")]
     Together(TogetherError),
+    /// The resource cannot be read together with others. Nothing was sent. The field says why.
+    #[error("the resource cannot be shared by readers, and nothing was sent: {0}")]
+    Readers(ReadersError),
     /// The ttl is out of range, or leaves nothing after drift and minimum validity. Nothing was sent.
     /// Ask for a ttl between `min` and `max` that is longer than the minimum validity.
     #[error("{}; nothing was sent", Ttl { ttl, min_validity, min, max })]
@@ -228,6 +231,7 @@ impl AcquireError {
             Self::Crowded { .. } => "crowded",
             Self::Resource(_)
             | Self::Together(_)
+            | Self::Readers(_)
             | Self::Ttl { .. }
             | Self::HoldTooLong { .. }
             | Self::LockDelayTooLong { .. } => "refused",
@@ -268,6 +272,7 @@ impl AcquireError {
             Self::Crowded { .. } | Self::TooLate { .. } => SHORTEST_PAUSE,
             Self::Resource(_)
             | Self::Together(_)
+            | Self::Readers(_)
             | Self::Ttl { .. }
             | Self::HoldTooLong { .. }
             | Self::LockDelayTooLong { .. }

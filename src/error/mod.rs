@@ -17,7 +17,7 @@ pub use self::{
     connect::{ConnectError, NodeStates},
     lease::{ExtendError, LeaseLost, NoToken, ReleaseError, RunError},
     reports::{NodeOutcome, NodeReport, Reports},
-    together::TogetherError,
+    together::{ReadersError, TogetherError},
 };
 
 /// What is said wherever a blocking form is called on the thread that has to answer it.

@@ -1,4 +1,4 @@
-//! Why several resources cannot be had at once: what was asked for, or of whom.
+//! Why several resources cannot be had at once, or one by several readers: what was asked for, or of whom.
 
 use std::sync::Arc;
 
@@ -27,6 +27,31 @@ pub enum TogetherError {
         /// Its address, without credentials.
         address: Arc<str>,
     },
+}
+
+/// Why a resource cannot be read together with others: of whom that was asked.
+#[derive(Clone, Debug, Eq, Error, PartialEq)]
+#[non_exhaustive]
+pub enum ReadersError {
+    /// In classic mode a node keeps one key for a resource, and nobody beside its owner. Leave out
+    /// [`Builder::classic`](crate::Builder::classic).
+    #[error("in classic mode a node knows no readers, leave out Builder::classic")]
+    Classic,
+    /// A node of a user's knows no readers. Have it do so, and say so by
+    /// [`Node::takes_readers`](crate::node::Node::takes_readers).
+    #[error("{node} ({address}) knows no readers, see Node::takes_readers")]
+    OneAtATime {
+        /// The first of them.
+        node: NodeId,
+        /// Its address, without credentials.
+        address: Arc<str>,
+    },
+}
+
+impl From<ReadersError> for AcquireError {
+    fn from(error: ReadersError) -> Self {
+        Self::Readers(error)
+    }
 }
 
 impl From<TogetherError> for AcquireError {

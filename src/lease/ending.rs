@@ -50,6 +50,12 @@ impl Lease {
         self.held.let_go();
     }
 
+    /// The end for one of several who hold it together, and not for the last.
+    pub(crate) fn left_to_others(&self) -> Release {
+        let (answer, process) = (Ok(ReleaseAnswer::HandedOn), self.held.engine.process());
+        Release { answer, process, shield: Shield::default() }
+    }
+
     /// [`release`](Lease::release), blocking this thread. No runtime is needed.
     ///
     /// # Errors

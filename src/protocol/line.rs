@@ -7,7 +7,7 @@ mod book;
 
 use core::{fmt, str::FromStr};
 
-pub use book::{Entered, LineNews, NodeLine};
+pub use book::{Entered, LineNews, NodeLine, ReadAccess};
 
 /// One client in the line on the nodes: a process with its connections to all of them. It is drawn at random, and
 /// written as 16 lower-case hexadecimal digits.

@@ -50,6 +50,7 @@ mod notice;
 mod owner;
 mod pace;
 mod queue;
+mod reading;
 mod resource;
 mod round;
 mod target;
@@ -75,13 +76,16 @@ pub use handover::{
 };
 pub use holder::{Finding, KeyHolder, Sighting};
 pub use lifecycle::{ExtendOutcome, LeaseAction, Lifecycle, RenewalPolicy};
-pub use line::{ClientId, Entered, InvalidClientId, LineHint, LineNews, NodeLine, Stand, Ticket};
+pub use line::{
+    ClientId, Entered, InvalidClientId, LineHint, LineNews, NodeLine, ReadAccess, Stand, Ticket,
+};
 pub use loss::LossReason;
 pub use note::{Label, LeaderText, Note, Record};
 pub use notice::{Manner, Notice, Pacer, Watch, says_at};
 pub use owner::{InvalidOwner, Owner};
 pub use pace::{Backoff, RttEstimator, UnloadedTrip};
 pub use queue::{Place, Queue, Station};
+pub use reading::ReadToken;
 pub use resource::{Resource, ResourceError};
 pub use round::{ExtendSpec, Quorum, Round, RoundLoss, RoundSpec, Tally, Verdict};
 pub use target::{ResourceSet, ResourceSetError, Target};

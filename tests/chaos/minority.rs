@@ -150,6 +150,23 @@ fn any_fault_of_one_of_three_leaves_one_holder_of_each_of_several_resources() {
     chaos(test, &mode);
 }
 
+/// Readers beside writers of one resource, and a register that refuses readers that a writer came after, and writers that a
+/// reader came after.
+#[test]
+fn any_fault_of_one_of_three_leaves_readers_and_writers_apart() {
+    let test = "minority::any_fault_of_one_of_three_leaves_readers_and_writers_apart";
+    let mode = Mode {
+        nodes: 3,
+        ttl: SHORT_TTL,
+        max_ttl: Some(MAX_TTL),
+        kinds: faults::chosen(&Fault::ALL),
+        time: run_time(6),
+        each_kind: false,
+        wants: Wants::Readers,
+    };
+    chaos(test, &mode);
+}
+
 #[test]
 fn plain_redlock_has_one_holder_where_nodes_that_forget_stay_away() {
     let test = "minority::plain_redlock_has_one_holder_where_nodes_that_forget_stay_away";

@@ -140,10 +140,10 @@ const PREFIX: &str = "chaos-event";
 /// The digits of an owner.
 const OWNER: usize = 32;
 
-fn words(Held { owner, worker, resource, token, asked, start, end }: &Held) -> String {
+fn words(Held { owner, worker, resource, reads, token, asked, start, end }: &Held) -> String {
     let (token, [asked, start, end]) =
         (token.unwrap_or(0), [asked, start, end].map(Duration::as_nanos));
-    format!("{worker} {resource} {token} {asked} {start} {end} {owner}")
+    format!("{worker} {resource} {reads} {token} {asked} {start} {end} {owner}")
 }
 
 impl fmt::Display for Event {
@@ -151,11 +151,20 @@ impl fmt::Display for Event {
         match self {
             Self::Granted(held) => write!(f, "{PREFIX} granted {}", words(held)),
             Self::Held(held) => write!(f, "{PREFIX} held {}", words(held)),
-            Self::Effect(Effect { worker, resource, token, before, after, accepted, held }) => {
+            Self::Effect(Effect {
+                worker,
+                resource,
+                reads,
+                token,
+                before,
+                after,
+                accepted,
+                held,
+            }) => {
                 let [before, after] = [before, after].map(Duration::as_nanos);
                 write!(
                     f,
-                    "{PREFIX} effect {worker} {resource} {token} {before} {after} {accepted} {held}"
+                    "{PREFIX} effect {worker} {resource} {reads} {token} {before} {after} {accepted} {held}"
                 )
             }
             Self::Count(count) => write!(f, "{PREFIX} count {count:?}"),
@@ -176,6 +185,7 @@ impl FromStr for Event {
                 kind @ ("granted" | "held"),
                 worker,
                 resource,
+                reads,
                 token,
                 asked,
                 start,
@@ -190,6 +200,7 @@ impl FromStr for Event {
                     owner: owner.to_owned(),
                     worker: worker.parse().map_err(drop)?,
                     resource: resource.parse().map_err(drop)?,
+                    reads: reads.parse().map_err(drop)?,
                     token: Some(token.parse().map_err(drop)?).filter(|token| *token != 0),
                     asked: time(asked)?,
                     start: time(start)?,
@@ -197,10 +208,11 @@ impl FromStr for Event {
                 };
                 Ok(if kind == "held" { Self::Held(held) } else { Self::Granted(held) })
             }
-            [PREFIX, "effect", worker, resource, token, before, after, accepted, held] => {
+            [PREFIX, "effect", worker, resource, reads, token, before, after, accepted, held] => {
                 Ok(Self::Effect(Effect {
                     worker: worker.parse().map_err(drop)?,
                     resource: resource.parse().map_err(drop)?,
+                    reads: reads.parse().map_err(drop)?,
                     token: token.parse().map_err(drop)?,
                     before: time(before)?,
                     after: time(after)?,
@@ -228,6 +240,7 @@ mod tests {
             owner: "0af1".repeat(OWNER / 4),
             worker: 7,
             resource: 1,
+            reads: true,
             token: Some(1_790_000_000_000_000),
             asked: time(1),
             start: time(22),
@@ -237,6 +250,7 @@ mod tests {
         let effect = Effect {
             worker: 3,
             resource: 0,
+            reads: false,
             token: 9,
             before: time(5),
             after: time(6),
@@ -261,6 +275,7 @@ mod tests {
             owner: "0af1".repeat(OWNER / 4),
             worker,
             resource: 0,
+            reads: false,
             token: Some(1),
             asked: Duration::ZERO,
             start: Duration::ZERO,

@@ -10,13 +10,22 @@ use quorlock_harness::{
 
 use super::{IDLE, SECOND};
 
-/// Takes the write of token ARGV[1], unless ARGV[2] says to compare and a larger one has been here.
+/// Takes the write of token ARGV[1], unless ARGV[2] says to compare and a larger one has been here, or a reader after it.
 const WRITE: &str = "
     local largest = tonumber(redis.call('GET', KEYS[1]) or '0')
     local token = tonumber(ARGV[1])
-    if ARGV[2] == '1' and token < largest then return 0 end
+    local read = tonumber(redis.call('GET', KEYS[3]) or '0')
+    if ARGV[2] == '1' and (token < largest or token <= read) then return 0 end
     redis.call('SET', KEYS[1], string.format('%.0f', math.max(largest, token)))
     redis.call('RPUSH', KEYS[2], ARGV[1])
+    return 1";
+
+/// Lets a reader look whose token is ARGV[1], unless somebody has written with a larger one.
+const READ: &str = "
+    local largest, token = tonumber(redis.call('GET', KEYS[1]) or '0'), tonumber(ARGV[1])
+    if token < largest then return 0 end
+    local read = tonumber(redis.call('GET', KEYS[2]) or '0')
+    redis.call('SET', KEYS[2], string.format('%.0f', math.max(read, token)))
     return 1";
 
 /// A connection to the register.
@@ -33,12 +42,21 @@ impl Register {
         let mut write = redis::cmd("EVAL");
         write
             .arg(WRITE)
-            .arg(2)
+            .arg(3)
             .arg(format!("register:{resource}"))
             .arg(taken(resource))
+            .arg(format!("read:{resource}"))
             .arg(token)
             .arg(u8::from(fenced));
         write.query::<u8>(&mut self.0).unwrap() == 1
+    }
+
+    /// Whether the reader may see what is there.
+    pub(crate) fn read(&mut self, resource: usize, token: u64) -> bool {
+        let mut read = redis::cmd("EVAL");
+        let (largest, seen) = (format!("register:{resource}"), format!("read:{resource}"));
+        read.arg(READ).arg(2).arg(largest).arg(seen).arg(token);
+        read.query::<u8>(&mut self.0).unwrap() == 1
     }
 }
 

@@ -13,7 +13,9 @@ use std::{
     time::Duration,
 };
 
-use quorlock::{AcquireError, Lease, Redlock, protocol::FencingToken};
+use quorlock::{
+    AcquireError, Lease, LeaseLost, ReadLease, Redlock, Release, protocol::FencingToken,
+};
 
 use super::{
     IDLE, MS, RESOURCE, SECOND,
@@ -48,10 +50,12 @@ pub(crate) enum Wants {
     Brisk,
     /// One, two or three at once of the same few.
     Sets,
+    /// The one resource, most of them to read it.
+    Readers,
 }
 
 impl Wants {
-    const ALL: [Self; 3] = [Self::One, Self::Brisk, Self::Sets];
+    const ALL: [Self; 4] = [Self::One, Self::Brisk, Self::Sets, Self::Readers];
 
     pub(crate) fn from_text(text: &str) -> Self {
         Self::ALL.into_iter().find(|wants| format!("{wants:?}") == text).expect("what it wants")
@@ -60,7 +64,7 @@ impl Wants {
     /// The resources of the next lease.
     fn next(self) -> Vec<usize> {
         match self {
-            Self::Brisk => vec![0],
+            Self::Brisk | Self::Readers => vec![0],
             // Most want the same; the others are left alone for seconds, while nodes forget one after the other.
             Self::One if rand::random_ratio(1, 5) => vec![rand::random_range(1..=IDLE)],
             Self::One => vec![0],
@@ -77,6 +81,49 @@ impl Wants {
 
 /// From so many resources sets are made.
 const FEW: usize = 4;
+
+/// What a worker holds.
+enum Holds {
+    Alone(Lease),
+    Shared(ReadLease),
+}
+
+impl Holds {
+    fn validity(&self) -> Duration {
+        match self {
+            Self::Alone(lease) => lease.validity(),
+            Self::Shared(lease) => lease.validity(),
+        }
+    }
+
+    fn check(&self) -> Result<Duration, LeaseLost> {
+        match self {
+            Self::Alone(lease) => lease.check(),
+            Self::Shared(lease) => lease.check(),
+        }
+    }
+
+    fn owner(&self) -> String {
+        match self {
+            Self::Alone(lease) => lease.owner().to_string(),
+            Self::Shared(lease) => lease.owner().to_string(),
+        }
+    }
+
+    fn token(&self) -> Option<u64> {
+        match self {
+            Self::Alone(lease) => lease.token().ok().map(FencingToken::get),
+            Self::Shared(lease) => Some(lease.token().get()),
+        }
+    }
+
+    fn release(self) -> Release {
+        match self {
+            Self::Alone(lease) => lease.release(),
+            Self::Shared(lease) => lease.release(),
+        }
+    }
+}
 
 pub(crate) struct Worker<W> {
     pub(crate) number: usize,
@@ -97,17 +144,28 @@ impl<W: Fn(Event)> Worker<W> {
             // Some are not ready to wait for as long as a quarantine lasts.
             let patient = self.orders.wants == Wants::Brisk || rand::random_ratio(3, 4);
             let wait = if patient { 2 * SECOND } else { 100 * MS };
-            let request = match *resources {
-                [one] => self.client.acquire(name(one)),
-                _ => self.client.acquire_all(resources.iter().map(|one| name(*one))),
+            macro_rules! settle {
+                ($request:expr) => {{
+                    let request = $request.wait(wait);
+                    if rand::random() {
+                        request.without_renewal()
+                    } else {
+                        request.max_hold(2 * self.orders.ttl)
+                    }
+                }};
+            }
+            let reads = self.orders.wants == Wants::Readers && rand::random_ratio(3, 4);
+            let held = match *resources {
+                [one] if reads => {
+                    settle!(self.client.read(name(one))).blocking().map(Holds::Shared)
+                }
+                [one] => settle!(self.client.write(name(one))).blocking().map(Holds::Alone),
+                _ => {
+                    let all = self.client.acquire_all(resources.iter().map(|one| name(*one)));
+                    settle!(all).blocking().map(Holds::Alone)
+                }
             };
-            let request = request.wait(wait);
-            let request = if rand::random() {
-                request.without_renewal()
-            } else {
-                request.max_hold(2 * self.orders.ttl)
-            };
-            match request.blocking() {
+            match held {
                 Ok(lease) => self.hold(&resources, asked, lease, register.as_mut()),
                 Err(AcquireError::Contended { .. }) => self.count(Count::Contended),
                 // Whoever goes on after a stop finds what it had begun too late.
@@ -131,17 +189,17 @@ impl<W: Fn(Event)> Worker<W> {
         &self,
         resources: &[usize],
         asked: Duration,
-        lease: Lease,
+        lease: Holds,
         mut register: Option<&mut Register>,
     ) {
         let start = now();
         // Read after the start, so that the sum never lies beyond the true end.
         let mut until = start + lease.validity();
-        let token = lease.token().ok().map(FencingToken::get);
-        let (owner, worker) = (lease.owner().to_string(), self.number);
+        let (token, reads) = (lease.token(), matches!(lease, Holds::Shared(_)));
+        let (owner, worker) = (lease.owner(), self.number);
         let held = |resource: &usize, end: Duration| {
             let (owner, resource) = (owner.clone(), *resource);
-            Held { owner, worker, resource, token, asked, start, end }
+            Held { owner, worker, resource, reads, token, asked, start, end }
         };
         resources.iter().for_each(|one| (self.write_down)(Event::Granted(held(one, until))));
         let dice = rand::random::<u8>();
@@ -171,10 +229,15 @@ impl<W: Fn(Event)> Worker<W> {
                 let mut all_accepted = true;
                 for resource in resources.iter().copied() {
                     let before = now();
-                    let accepted = register.write(resource, token, !self.orders.careless);
+                    let accepted = if reads {
+                        register.read(resource, token)
+                    } else {
+                        register.write(resource, token, !self.orders.careless)
+                    };
                     let after = now();
                     let held = lease.check().is_ok();
-                    let effect = Effect { worker, resource, token, before, after, accepted, held };
+                    let effect =
+                        Effect { worker, resource, reads, token, before, after, accepted, held };
                     (self.write_down)(Event::Effect(effect));
                     all_accepted &= accepted;
                     lost |= !accepted && !held;
@@ -196,7 +259,9 @@ impl<W: Fn(Event)> Worker<W> {
         match dice % 4 {
             0 => drop(lease),
             1 => drop(lease.release()),
-            _ if lease.blocking_release().is_err() => self.count(Count::ReleaseUnconfirmed),
+            _ if futures::executor::block_on(lease.release()).is_err() => {
+                self.count(Count::ReleaseUnconfirmed)
+            }
             _ => {}
         }
     }

@@ -94,6 +94,10 @@ impl Node for Far {
         self.memory.takes_sets()
     }
 
+    fn takes_readers(&self) -> bool {
+        self.memory.takes_readers()
+    }
+
     fn status(&self) -> NodeStatus {
         self.memory.status()
     }

@@ -319,6 +319,10 @@ impl Node for OddNode {
         self.memory.takes_sets()
     }
 
+    fn takes_readers(&self) -> bool {
+        self.memory.takes_readers()
+    }
+
     fn status(&self) -> NodeStatus {
         NodeStatus::new(Arc::from(format!("odd:{}", self.index)), NodeState::Ready)
     }

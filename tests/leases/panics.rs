@@ -140,6 +140,10 @@ impl Node for Panicky {
         self.memory.takes_sets()
     }
 
+    fn takes_readers(&self) -> bool {
+        self.memory.takes_readers()
+    }
+
     fn status(&self) -> NodeStatus {
         assert_eq!(self.fires(Verb::Status), None, "scripted");
         self.memory.status()

@@ -34,6 +34,7 @@ mod model;
 mod queue;
 mod quorum;
 mod ranges;
+mod reading;
 mod round_acquire;
 mod round_extend;
 mod round_facts;

@@ -11,6 +11,7 @@ mod holders;
 mod keys;
 mod outages;
 mod ranges;
+mod readers;
 mod together;
 
 use std::time::Duration;

@@ -347,6 +347,10 @@ impl Node for SimNode {
         self.server.memory.takes_sets()
     }
 
+    fn takes_readers(&self) -> bool {
+        self.server.memory.takes_readers()
+    }
+
     fn status(&self) -> NodeStatus {
         NodeStatus::new(Arc::from(format!("sim:{}", self.server.index)), NodeState::Ready)
     }

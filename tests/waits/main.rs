@@ -26,6 +26,7 @@ mod mixed;
 mod polls;
 mod process;
 mod queue;
+mod readers;
 mod rights;
 mod shares;
 mod together;

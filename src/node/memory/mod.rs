@@ -353,6 +353,10 @@ impl Node for MemoryNode {
         true
     }
 
+    fn takes_readers(&self) -> bool {
+        true
+    }
+
     fn counts_ranges(&self) -> bool {
         true
     }

@@ -2,17 +2,18 @@
 //!
 //! It decides as a server would. Time is an argument.
 
-use std::{collections::HashMap, time::Duration};
-
+mod readers;
 mod votes;
 
-use self::votes::which;
+use std::{collections::HashMap, time::Duration};
+
+use self::{readers::SHARED, votes::which};
 use super::news::Telling;
 use crate::{
     node::NodeError,
     protocol::{
         Command, Denial, FencingToken, Floor, Granted, Join, KeyHolder, LineNews, Mark, Marker,
-        NodeLine, Note, Owner, Reply, Resource, Sighting, Stand, Timestamp, validity,
+        NodeLine, Note, Owner, Reply, Resource, Sighting, Stand, Target, Timestamp, validity,
     },
 };
 
@@ -26,6 +27,8 @@ const HOLDER_SHOWN: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Store {
     keys: HashMap<Vec<u8>, Entry>,
+    /// The entries of readers beside a key that they have, each with its end.
+    readers: HashMap<Vec<u8>, HashMap<Owner, Timestamp>>,
     /// Counters are kept for ever here, whatever the retention, so that there is one generation of them, and the floor
     /// stays.
     fences: HashMap<Vec<u8>, Counter>,
@@ -95,6 +98,33 @@ impl Store {
         news: &mut Telling<'_>,
     ) -> Result<Reply, NodeError> {
         match command {
+            Command::Acquire {
+                target: Target::Shared(resource),
+                owner,
+                ttl,
+                hint: Some(hint),
+                mark,
+                stand,
+                ..
+            } => {
+                self.still_in(mark)?;
+                self.read((&resource, owner, ttl), hint, stand, (now, wall_us), news)
+            }
+            Command::Confirm { target: Target::Shared(resource), owner, token, mark } => {
+                self.still_in(mark)?;
+                Ok(self.confirm_read(&resource, owner, token, now))
+            }
+            Command::Extend { target: Target::Shared(resource), owner, ttl, .. } => {
+                self.admitted()?;
+                Ok(self.extend_read(&resource, owner, ttl, now))
+            }
+            Command::Restore { target: Target::Shared(resource), owner, ttl, .. } => {
+                self.admitted()?;
+                Ok(self.restore_read(&resource, owner, ttl, now))
+            }
+            Command::Release { target: Target::Shared(resource), owner, keep } => {
+                Ok(self.release_read(&resource, owner, keep, now, news))
+            }
             Command::Acquire { target, owner, ttl, hint, count, mark, note, stand } => {
                 let key = (target.resources(), owner, ttl, note);
                 // Classic mode has no line.
@@ -129,7 +159,8 @@ impl Store {
                 Ok(self.proclaim(target.resource(), owner, note, now))
             }
             Command::Leave { resource, client, ticket } => {
-                let is_free = !self.keys(now).contains_key(resource.as_bytes());
+                let key = self.keys(now).get(resource.as_bytes());
+                let is_free = key.is_none_or(|entry| entry.value == SHARED);
                 self.in_line(&resource, now, news, |line, news| {
                     line.leave(client, ticket, is_free, now, news);
                 });

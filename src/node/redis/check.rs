@@ -55,6 +55,11 @@ fn scripts(classic: bool) -> impl Iterator<Item = impl FnMut(&mut Cmd)> {
             &script::CONFIRM,
             &script::EXTEND,
             &script::RESTORE,
+            &script::READ,
+            &script::READ_CONFIRM,
+            &script::READ_EXTEND,
+            &script::READ_RESTORE,
+            &script::READ_RELEASE,
             &script::LEAVE,
         ]
     };

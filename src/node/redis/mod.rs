@@ -162,6 +162,10 @@ impl Node for RedisNode {
         true
     }
 
+    fn takes_readers(&self) -> bool {
+        true
+    }
+
     fn counts_ranges(&self) -> bool {
         true
     }

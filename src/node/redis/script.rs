@@ -19,6 +19,9 @@ pub(super) const THROWAWAY: &[u8] = b"quorlock:throwaway";
 /// Before the name of a resource it is the key of the line for it.
 pub(super) const LINE: &[u8] = b"quorlock:line:";
 
+/// Before the name of a resource it is the key of those who read it.
+pub(super) const READERS: &[u8] = b"quorlock:readers:";
+
 /// Before the name of a client it is the channel on which that is told of lines.
 pub(super) const WAKE: &str = "quorlock:wake:";
 
@@ -27,6 +30,8 @@ pub(super) const WAKE: &str = "quorlock:wake:";
 pub(super) struct Source {
     text: &'static str,
     sha1: String,
+    /// Behind the resources its keys are those of their readers.
+    reads: bool,
 }
 
 impl Source {
@@ -35,7 +40,11 @@ impl Source {
     }
 
     fn new(text: &'static str) -> Self {
-        Self { text, sha1: redis::Script::new(text).get_hash().to_owned() }
+        Self { text, sha1: redis::Script::new(text).get_hash().to_owned(), reads: false }
+    }
+
+    fn reading(self) -> Self {
+        Self { reads: true, ..self }
     }
 }
 
@@ -43,6 +52,11 @@ impl Source {
 macro_rules! script {
     ($($file:literal)+) => {
         LazyLock::new(|| Source::new(concat!($(include_str!(concat!("scripts/", $file))),+)))
+    };
+    (reads $($file:literal)+) => {
+        LazyLock::new(|| {
+            Source::new(concat!($(include_str!(concat!("scripts/", $file))),+)).reading()
+        })
     };
 }
 
@@ -55,6 +69,15 @@ pub(super) static EXTEND_CLASSIC: LazyLock<Source> = script!("classic.lua" "exte
 pub(super) static RESTORE_CLASSIC: LazyLock<Source> = script!("classic.lua" "restore.lua");
 pub(super) static RELEASE: LazyLock<Source> = script!("release.lua" "line.lua" "wake.lua");
 pub(super) static RELEASE_TOGETHER: LazyLock<Source> = script!("line.lua" "release_together.lua");
+pub(super) static READ: LazyLock<Source> =
+    script!(reads "prelude.lua" "line.lua" "readers.lua" "read.lua");
+pub(super) static READ_CONFIRM: LazyLock<Source> =
+    script!(reads "prelude.lua" "readers.lua" "read_confirm.lua");
+pub(super) static READ_EXTEND: LazyLock<Source> =
+    script!(reads "prelude.lua" "admitted.lua" "readers.lua" "read_extend.lua");
+pub(super) static READ_RESTORE: LazyLock<Source> =
+    script!(reads "prelude.lua" "admitted.lua" "readers.lua" "read_restore.lua");
+pub(super) static READ_RELEASE: LazyLock<Source> = script!(reads "line.lua" "read_release.lua");
 pub(super) static LEAVE: LazyLock<Source> = script!("line.lua" "leave.lua");
 pub(super) static JOIN: LazyLock<Source> = script!("prelude.lua" "join.lua");
 pub(super) static ADMIT: LazyLock<Source> = script!("prelude.lua" "admit.lua");
@@ -141,14 +164,14 @@ impl ToRedisArgs for Arg<'_> {
     }
 }
 
-/// The key of the line for a resource. It is written in two parts, so that it needs no memory of its own.
-struct LineOf<'a>(&'a Resource);
+/// A key beside that of a resource. It is written in two parts, so that it needs no memory of its own.
+struct Beside<'a>(&'static [u8], &'a [u8]);
 
-impl ToRedisArgs for LineOf<'_> {
+impl ToRedisArgs for Beside<'_> {
     fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
         let mut key = out.writer_for_next_arg();
         // It is written to memory, which does not fail.
-        let _ = key.write_all(LINE).and_then(|()| key.write_all(self.0.as_bytes()));
+        let _ = key.write_all(self.0).and_then(|()| key.write_all(self.1));
     }
 }
 
@@ -166,7 +189,7 @@ impl Script<'_> {
     /// Whose limit it counts against.
     pub(super) fn room(&self) -> Room {
         // By address: each source is one static.
-        let acquires = [&raw const *ACQUIRE, &raw const *TOGETHER];
+        let acquires = [&raw const *ACQUIRE, &raw const *TOGETHER, &raw const *READ];
         if acquires.contains(&std::ptr::from_ref(self.source)) {
             Room::Acquires
         } else {
@@ -175,12 +198,18 @@ impl Script<'_> {
     }
 
     fn write(&self, command: &mut Cmd, verb: &str, script: &str) {
-        command.arg(verb).arg(script).arg(self.keys.len() + self.lines.len());
+        let read = if self.source.reads { &*self.keys } else { &[] };
+        let read = read.iter().filter(|key| !OWN.contains(key));
+        let count = self.keys.len() + read.clone().count() + self.lines.len();
+        command.arg(verb).arg(script).arg(count);
         self.keys.iter().for_each(|key| {
             command.arg(*key);
         });
+        read.for_each(|key| {
+            command.arg(Beside(READERS, key));
+        });
         self.lines.iter().for_each(|resource| {
-            command.arg(LineOf(resource));
+            command.arg(Beside(LINE, resource.as_bytes()));
         });
         self.args.iter().for_each(|arg| {
             command.arg(arg);
@@ -200,6 +229,7 @@ mod tests {
             Script { source, keys, lines: &[], args }.room()
         };
         assert_eq!((room(&ACQUIRE), room(&TOGETHER)), (Room::Acquires, Room::Acquires));
+        assert_eq!(room(&READ), Room::Acquires);
         for source in [
             &CONFIRM,
             &EXTEND,
@@ -208,6 +238,10 @@ mod tests {
             &RESTORE_CLASSIC,
             &RELEASE,
             &RELEASE_TOGETHER,
+            &READ_CONFIRM,
+            &READ_EXTEND,
+            &READ_RESTORE,
+            &READ_RELEASE,
             &LEAVE,
             &JOIN,
             &ADMIT,

@@ -130,7 +130,12 @@ async fn acquire(
             Target::One(resource) => {
                 codec::acquire(head, resource, owner, ttl, wanted, latest, note)
             }
-            _ => codec::acquire_together(head, resources, owner, ttl, wanted, latest, note),
+            Target::Shared(resource) => {
+                codec::read(codec::acquire(head, resource, owner, ttl, wanted, latest, None))
+            }
+            Target::Set(_) => {
+                codec::acquire_together(head, resources, owner, ttl, wanted, latest, note)
+            }
         };
         if has_line { codec::in_line(script, resources, stand) } else { script }
     };
@@ -200,7 +205,7 @@ async fn confirm(
 ) -> Result<Reply, NodeError> {
     let known = session.ready()?;
     let head = known.head_for(mark).ok_or_else(|| known.refusal())?;
-    let script = || codec::confirm(head, target.resources(), owner, token);
+    let script = || codec::confirm(head, &target, owner, token);
     let answer = session.vote(script, session.now()).await?;
     codec::confirmed(&answer, token).map_err(|error| refused_under(&session, mark, error))
 }
@@ -224,13 +229,11 @@ async fn restore(
     fenced: bool,
 ) -> Result<Reply, NodeError> {
     let Asked { target, owner, ttl, note } = asked;
-    let resources = target.resources();
     let now = session.now();
     // Here zero is always past by a node's clock, so that one which was never read restores nothing.
     let latest = session.latest_until(now, until).unwrap_or(0);
     let identity = if fenced { Some(session.identity()?) } else { None };
-    let script =
-        || codec::restore(identity.as_deref(), resources, owner, ttl, latest, note.as_ref());
+    let script = || codec::restore(identity.as_deref(), &target, owner, ttl, latest, note.as_ref());
     codec::restored(&session.vote(script, now).await?)
 }
 
@@ -240,6 +243,10 @@ async fn extend_together(
     session: Arc<Session>,
     commands: Vec<Command>,
 ) -> Result<Vec<Result<Reply, NodeError>>, NodeError> {
+    let is_read = |command: &Command| command.target().is_some_and(Target::is_shared);
+    if commands.iter().any(is_read) && !commands.iter().all(is_read) {
+        return extend_both(session, commands, is_read).await;
+    }
     match extend(Arc::clone(&session), commands.clone()).await {
         // Extensions may be sent again: each sets an expiry, and none makes a key.
         Err(NodeError::Rejected { .. }) if commands.len() > 1 => {}
@@ -250,6 +257,30 @@ async fn extend_together(
         async move { only(call.await?) }
     };
     Ok(join_all(commands.into_iter().map(one)).await)
+}
+
+/// Extensions of readers are a script of their own, beside that of the others.
+async fn extend_both(
+    session: Arc<Session>,
+    commands: Vec<Command>,
+    is_read: impl Fn(&Command) -> bool,
+) -> Result<Vec<Result<Reply, NodeError>>, NodeError> {
+    let reads: Vec<bool> = commands.iter().map(is_read).collect();
+    let of = |wanted: bool| {
+        let all = commands.iter().zip(&reads).filter(|(_, reads)| **reads == wanted);
+        let of_these = all.map(|(command, _)| command.clone()).collect();
+        Box::pin(extend_together(Arc::clone(&session), of_these))
+    };
+    // One that fails as a whole leaves the answers to the other as they are.
+    let each = |answers: Result<Vec<_>, NodeError>| {
+        let count = reads.len();
+        answers.unwrap_or_else(|error| vec![Err(error); count]).into_iter()
+    };
+    let (others, read) = join(of(false), of(true)).await;
+    let (mut others, mut read) = (each(others), each(read));
+    let next = |reads: &bool| if *reads { read.next() } else { others.next() };
+    let missing = || Err(NodeError::Unexpected { message: Arc::from("too short an answer") });
+    Ok(reads.iter().map(next).map(|answer| answer.unwrap_or_else(missing)).collect())
 }
 
 fn only(mut replies: Vec<Result<Reply, NodeError>>) -> Result<Reply, NodeError> {
@@ -276,7 +307,7 @@ async fn release(
     keep: Option<Duration>,
 ) -> Result<Reply, NodeError> {
     let has_line = session.lines().are_on();
-    let answer = session.run(|| codec::release(target.resources(), owner, keep, has_line)).await;
+    let answer = session.run(|| codec::release(&target, owner, keep, has_line)).await;
     codec::released(&answer.inspect_err(|error| forbidden(&session, error))?)
 }
 

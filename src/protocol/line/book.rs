@@ -67,18 +67,44 @@ impl core::fmt::Debug for LineNews<'_> {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct NodeLine {
     /// Those who wait.
-    scores: BTreeMap<ClientId, i64>,
-    order: BTreeSet<(i64, ClientId)>,
+    scores: BTreeMap<Waiting, i64>,
+    order: BTreeSet<(i64, Waiting)>,
     /// The holder of several tokens, who is told of those who come.
     holder: Option<ClientId>,
     until: Timestamp,
+}
+
+/// One who waits. Readers let each other pass, and are told together.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+struct Waiting {
+    reads: bool,
+    client: ClientId,
+}
+
+impl Waiting {
+    const fn to(reads: bool, client: ClientId) -> Self {
+        Self { reads, client }
+    }
+}
+
+/// How a reader finds the key.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[allow(clippy::exhaustive_enums, reason = "there is no fourth")]
+pub enum ReadAccess {
+    /// There is none.
+    Free,
+    /// Other readers have it.
+    Shared,
+    /// Somebody else has it.
+    Held,
 }
 
 /// An acquire in the line.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Entered {
-    /// The key is free, and this one is let in before the client that asks.
+    /// The key is free, and this one is let in before the client that asks; or readers have it, and this writer is let in
+    /// before another one that asks.
     pub first: Option<ClientId>,
     /// Where there is a line for it: who asks, and whether it stands there since now.
     asks: Option<Asks>,
@@ -89,6 +115,7 @@ struct Asks {
     stand: Option<Stand>,
     /// Whether it has come to stand there, or stood there before; nothing while it is the first anyhow.
     is_new: Option<bool>,
+    reads: bool,
 }
 
 impl NodeLine {
@@ -109,15 +136,15 @@ impl NodeLine {
             return Entered::default();
         }
         let (client, missing) = match stand {
-            Some(stand) => (Some(stand.client), stand.skip),
+            Some(stand) => (Some(Waiting::to(false, stand.client)), stand.skip),
             None => (None, None),
         };
-        let is_first = |line: &Self| line.waiting().next().is_none_or(|one| Some(one) == client);
+        let is_first = |line: &Self| line.places().next().is_none_or(|one| Some(one) == client);
         let mut is_new = None;
         if let Some(Stand { client, ticket: Some(ticket), .. }) = stand
             && !is_first(self)
         {
-            is_new = Some(self.put(client, score(ticket)));
+            is_new = Some(self.put(Waiting::to(false, client), score(ticket)));
         }
         let first = if !is_free || is_first(self) {
             None
@@ -126,7 +153,48 @@ impl NodeLine {
         } else {
             self.waiting().next()
         };
-        Entered { first, asks: Some(Asks { stand, is_new }) }
+        Entered { first, asks: Some(Asks { stand, is_new, reads: false }) }
+    }
+
+    /// The acquire of a reader comes. It lets those writers in first that came before it, and no reader.
+    pub fn enter_to_read(
+        &mut self,
+        stand: Option<Stand>,
+        access: ReadAccess,
+        now: Timestamp,
+        news: &mut LineNews<'_>,
+    ) -> Entered {
+        self.expire(now);
+        if self.order.len() > MOST || stand.is_none() && self.is_empty(now) {
+            return Entered::default();
+        }
+        let reader = stand.map(|stand| Waiting::to(true, stand.client));
+        let missing = stand.and_then(|stand| stand.skip);
+        let writer_before = |line: &Self| {
+            let before = line.places().take(FEW).take_while(|one| Some(*one) != reader);
+            before.filter(|one| !one.reads).map(|one| one.client).next()
+        };
+        let mut writer = writer_before(self);
+        let mut is_new = None;
+        if let Some(reader) = reader.filter(|_| writer.is_some())
+            && let Some(ticket) = stand.and_then(|stand| stand.ticket)
+        {
+            is_new = Some(self.put(reader, score(ticket)));
+            writer = writer_before(self);
+        }
+        let is_late = is_new == Some(false) || missing.is_some() || self.left(now) < UNHEARD;
+        let first = match (writer, access) {
+            (Some(_), ReadAccess::Free) if is_late => {
+                let told = self.wake(reader, missing, news);
+                writer_before(self).map(|writer| told.unwrap_or(writer))
+            }
+            (Some(waits), ReadAccess::Shared) if !news.tell(waits, LineHint::Wanted) => {
+                self.remove(Waiting::to(false, waits));
+                writer_before(self)
+            }
+            (writer, _) => writer,
+        };
+        Entered { first, asks: Some(Asks { stand, is_new, reads: true }) }
     }
 
     /// It is denied. Returns how many stand before the client, where that waits; holders that can give the resource back
@@ -137,11 +205,12 @@ impl NodeLine {
         now: Timestamp,
         news: &mut LineNews<'_>,
     ) -> Option<u32> {
-        let Asks { stand, is_new } = entered.asks?;
+        let Asks { stand, is_new, reads } = entered.asks?;
         let Stand { client, ticket: Some(ticket), .. } = stand? else { return None };
-        let is_new = is_new.unwrap_or_else(|| self.put(client, score(ticket)));
+        let place = Waiting::to(reads, client);
+        let is_new = is_new.unwrap_or_else(|| self.put(place, score(ticket)));
         self.live(LIFE, now);
-        let before = self.order.iter().position(|(_, other)| *other == client);
+        let before = self.order.iter().position(|(_, other)| *other == place);
         // Told again by the first, should it not have been heard.
         if let Some(holder) = self.holder.filter(|holder| *holder != client)
             && (is_new || before == Some(0))
@@ -161,10 +230,14 @@ impl NodeLine {
         now: Timestamp,
         news: &mut LineNews<'_>,
     ) {
-        let Some(Asks { stand, .. }) = entered.asks else { return };
+        let Some(Asks { stand, reads, .. }) = entered.asks else { return };
         self.holder = None;
         let Some(Stand { client, .. }) = stand else { return };
-        self.remove(client);
+        self.remove(Waiting::to(reads, client));
+        if reads {
+            // Whether others wait is of use to those who may hand it on.
+            return;
+        }
         let is_alone = self.order.is_empty();
         // It is an answer, and needs no channel.
         news.told.push((client, if is_alone { LineHint::Alone } else { LineHint::Wanted }));
@@ -182,8 +255,8 @@ impl NodeLine {
         }
     }
 
-    /// One waits no more that had this ticket: a place that it has taken since stays. Where the key is free, whoever is
-    /// next is woken.
+    /// One waits no more that had this ticket: a place that it has taken since stays. Where the key is free, or readers have
+    /// it, whoever is next is woken.
     pub fn leave(
         &mut self,
         client: ClientId,
@@ -193,10 +266,12 @@ impl NodeLine {
         news: &mut LineNews<'_>,
     ) {
         self.expire(now);
-        if self.order.len() <= MOST && self.scores.get(&client) == Some(&score(ticket)) {
-            self.remove(client);
-            if is_free {
-                self.wake(None, None, news);
+        for place in [false, true].map(|reads| Waiting::to(reads, client)) {
+            if self.order.len() <= MOST && self.scores.get(&place) == Some(&score(ticket)) {
+                self.remove(place);
+                if is_free {
+                    self.wake(None, None, news);
+                }
             }
         }
     }
@@ -208,42 +283,51 @@ impl NodeLine {
 
     /// Those who wait, in order.
     pub fn waiting(&self) -> impl Iterator<Item = ClientId> + '_ {
-        self.order.iter().map(|(_, client)| *client)
+        self.places().map(|waiting| waiting.client)
     }
 
-    /// The first who can be told that the key is free, which no holder has any more, and the next one to stand by; nobody
-    /// where `client` is before that. The first is forgotten if it is `missing`.
+    fn places(&self) -> impl Iterator<Item = Waiting> + '_ {
+        self.order.iter().map(|(_, waiting)| *waiting)
+    }
+
+    /// The first who can be told that the key is free, which no holder has any more, and the next one to stand by; a reader
+    /// that comes next after one is told as the first is. Nobody where `client` is before that. The first is forgotten if it
+    /// is `missing`.
     fn wake(
         &mut self,
-        client: Option<ClientId>,
+        client: Option<Waiting>,
         missing: Option<ClientId>,
         news: &mut LineNews<'_>,
     ) -> Option<ClientId> {
         self.holder = None;
-        let waiting: Vec<ClientId> = self.waiting().take(FEW).collect();
-        let mut first = None;
+        let waiting: Vec<Waiting> = self.places().take(FEW).collect();
+        let mut first: Option<Waiting> = None;
+        let name = |first: Option<Waiting>| first.map(|first| first.client);
         for (place, waiter) in waiting.into_iter().enumerate() {
             if Some(waiter) == client {
-                return first;
+                return name(first);
             }
-            if place == 0 && Some(waiter) == missing {
+            if place == 0 && Some(waiter.client) == missing {
                 self.remove(waiter);
                 continue;
             }
-            let hint = first.map_or(LineHint::Next, |head| LineHint::StandBy { head });
-            if !news.tell(waiter, hint) {
+            let is_beside = waiter.reads && first.is_some_and(|first| first.reads);
+            let before = first.filter(|_| !is_beside);
+            let hint =
+                before.map_or(LineHint::Next, |head| LineHint::StandBy { head: head.client });
+            if !news.tell(waiter.client, hint) {
                 self.remove(waiter);
-            } else if first.is_some() {
-                return first;
+            } else if before.is_some() {
+                return name(first);
             } else {
-                first = Some(waiter);
+                first = first.or(Some(waiter));
             }
         }
-        first
+        name(first)
     }
 
     /// Whether it was not there before.
-    fn put(&mut self, client: ClientId, score: i64) -> bool {
+    fn put(&mut self, client: Waiting, score: i64) -> bool {
         let before = self.scores.insert(client, score);
         if let Some(before) = before {
             self.order.remove(&(before, client));
@@ -252,7 +336,7 @@ impl NodeLine {
         before.is_none()
     }
 
-    fn remove(&mut self, client: ClientId) {
+    fn remove(&mut self, client: Waiting) {
         if let Some(score) = self.scores.remove(&client) {
             self.order.remove(&(score, client));
         }

@@ -60,7 +60,9 @@ pub struct Round {
 impl Round {
     /// Begins at `now`, which must be read before the first command is sent.
     pub fn acquire(quorum: Quorum, spec: RoundSpec, now: Timestamp) -> Self {
-        let count = spec.count.clamp(1, TokenRange::MOST);
+        // Readers count nothing: they have one number among all of them.
+        let most = if spec.target.is_shared() { 1 } else { TokenRange::MOST };
+        let count = spec.count.clamp(1, most);
         let spec = RoundSpec { count, ..spec };
         let mut round = Self {
             deadline: validity::deadline(now, spec.ttl, spec.drift),
@@ -328,7 +330,8 @@ impl Round {
                     let confirm = Command::Confirm { target, owner, token, mark };
                     self.commands.push_back((node, confirm));
                 }
-                // Above the token, or without a counter: a confirm could only be refused.
+                // Above the token, or without a counter: a confirm could only be refused; and a reader may not see what
+                // was written after its token.
                 Some(_) | None => self.votes.set(node, Vote::Outvoted),
             }
         }

@@ -99,6 +99,11 @@ pub(in crate::node::redis) fn in_line<'a>(
     acquire
 }
 
+/// The acquire of a reader: the same of one resource, by another script.
+pub(in crate::node::redis) fn read(acquire: Script<'_>) -> Script<'_> {
+    Script { source: &script::READ, ..acquire }
+}
+
 /// What a node has answered to an acquire.
 #[derive(Debug, Eq, PartialEq)]
 pub(in crate::node::redis) struct Acquired {

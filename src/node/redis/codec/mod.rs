@@ -14,7 +14,7 @@ use std::sync::Arc;
 use redis::Value;
 
 pub(super) use self::{
-    acquiring::{Acquired, Wanted, acquire, acquire_together, acquired, in_line},
+    acquiring::{Acquired, Wanted, acquire, acquire_together, acquired, in_line, read},
     holder::{ask_holder, proclaim, proclaimed, told_holder},
     joining::{Looked, Process, admit, admitted, look, looked},
     votes::{

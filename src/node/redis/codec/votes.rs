@@ -16,8 +16,8 @@ use super::{
 use crate::{
     node::NodeError,
     protocol::{
-        ClientId, Command, Denial, FencingToken, Granted, Note, Owner, Reply, Resource, Ticket,
-        validity,
+        ClientId, Command, Denial, FencingToken, Granted, Note, Owner, Reply, Resource, Target,
+        Ticket, validity,
     },
 };
 
@@ -82,13 +82,14 @@ pub(in crate::node::redis) fn denial(
 
 pub(in crate::node::redis) fn confirm<'a>(
     head: &'a Head,
-    resources: &'a [Resource],
+    target: &'a Target,
     owner: Owner,
     token: FencingToken,
 ) -> Script<'a> {
     let token = Arg::Counter(digits(token.get()));
     let args = List::Three([Arg::Bytes(head.etag()), Arg::Owner(owner), token]);
-    Script { source: &script::CONFIRM, keys: with_own(resources), lines: &[], args }
+    let source: &Source = if target.is_shared() { &script::READ_CONFIRM } else { &script::CONFIRM };
+    Script { source, keys: with_own(target.resources()), lines: &[], args }
 }
 
 pub(in crate::node::redis) fn confirmed(
@@ -101,21 +102,24 @@ pub(in crate::node::redis) fn confirmed(
 /// A restore under the identity that the node was admitted as; with none in classic mode, which reads no clock either.
 pub(in crate::node::redis) fn restore<'a>(
     identity: Option<&'a [u8]>,
-    resources: &'a [Resource],
+    target: &'a Target,
     owner: Owner,
     ttl: Duration,
     latest: u64,
     note: Option<&Note>,
 ) -> Script<'a> {
-    let source: &Source =
-        if identity.is_some() { &script::RESTORE } else { &script::RESTORE_CLASSIC };
+    let source: &Source = match (identity, target) {
+        (Some(_), Target::Shared(_)) => &script::READ_RESTORE,
+        (Some(_), _) => &script::RESTORE,
+        (None, _) => &script::RESTORE_CLASSIC,
+    };
     let args = [
         Arg::Bytes(identity.unwrap_or_default()),
         Arg::Owner(owner),
         Arg::Number(validity::wire_millis(ttl)),
         Arg::Number(if identity.is_some() { latest } else { 0 }),
     ];
-    let keys = keys_of_leases(identity.is_some(), resources.iter());
+    let keys = keys_of_leases(identity.is_some(), target.resources().iter());
     // Nodes keep none in classic mode.
     let note = note.filter(|_| identity.is_some());
     Script { source, keys, lines: &[], args: noted(args, note, List::Four) }
@@ -126,13 +130,17 @@ pub(in crate::node::redis) fn restored(answer: &Answer) -> Result<Reply, NodeErr
 }
 
 /// Extensions together, under the identity that the node was admitted as; with none in classic mode. Other commands
-/// are left out.
+/// are left out. They are all of readers, or none is.
 pub(in crate::node::redis) fn extend<'a>(
     identity: Option<&'a [u8]>,
     commands: &'a [Command],
 ) -> Script<'a> {
-    let source: &Source =
-        if identity.is_some() { &script::EXTEND } else { &script::EXTEND_CLASSIC };
+    let is_read = |command: &Command| command.target().is_some_and(Target::is_shared);
+    let source: &Source = match identity {
+        Some(_) if commands.iter().all(is_read) => &script::READ_EXTEND,
+        Some(_) => &script::EXTEND,
+        None => &script::EXTEND_CLASSIC,
+    };
     // The script reads owner and ttl by the place of the key, so that keys and arguments are made of one list.
     let extensions = commands.iter().filter_map(|command| match command {
         Command::Extend { target, owner, ttl, .. } => Some((target.resources(), *owner, *ttl)),
@@ -193,11 +201,12 @@ fn one_extended(answer: &Value) -> Result<Reply, NodeError> {
 }
 
 pub(in crate::node::redis) fn release(
-    resources: &[Resource],
+    target: &Target,
     owner: Owner,
     keep: Option<Duration>,
     has_line: bool,
 ) -> Script<'_> {
+    let resources = target.resources();
     let lines = if has_line { resources } else { &[] };
     let keep = keep.map(|keep| Arg::Number(validity::wire_millis(keep)));
     if let [resource] = resources {
@@ -206,7 +215,9 @@ pub(in crate::node::redis) fn release(
             None => List::One([Arg::Owner(owner)]),
             Some(keep) => List::Two([Arg::Owner(owner), keep]),
         };
-        return Script { source: &script::RELEASE, keys, lines, args };
+        let source: &Source =
+            if target.is_shared() { &script::READ_RELEASE } else { &script::RELEASE };
+        return Script { source, keys, lines, args };
     }
     let keys = List::Many(resources.iter().map(Resource::as_bytes).collect());
     let args = [Arg::Number(resources.len() as u64), Arg::Owner(owner)];

@@ -83,7 +83,8 @@ fn a_count_goes_out_as_it_is_where_the_whole_range_is_new_and_issued_and_with_a_
 #[test]
 fn a_script_goes_out_by_its_digest_or_in_full_with_the_same_arguments() {
     let resource = resource();
-    let script = release(slice::from_ref(&resource), owner(), None, false);
+    let target = Target::from(resource.clone());
+    let script = release(&target, owner(), None, false);
     let (by_digest, in_full) = (wire(|to| script.evalsha(to)), wire(|to| script.eval(to)));
     let rest = [b"1".to_vec(), b"r".to_vec(), owner().to_hex().to_vec()];
     assert_eq!((&by_digest[0][..], &by_digest[2..]), (&b"EVALSHA"[..], &rest[..]));
@@ -94,19 +95,17 @@ fn a_script_goes_out_by_its_digest_or_in_full_with_the_same_arguments() {
 #[test]
 fn a_release_that_keeps_the_key_says_for_how_long_in_milliseconds_rounded_up() {
     let resource = resource();
-    let keep =
-        release(slice::from_ref(&resource), owner(), Some(Duration::from_micros(1_500_001)), false);
+    let target = Target::from(resource.clone());
+    let keep = release(&target, owner(), Some(Duration::from_micros(1_500_001)), false);
     assert_eq!(keep.args, [Arg::Owner(owner()), Arg::Number(1501)]);
-    assert_eq!(
-        release(slice::from_ref(&resource), owner(), None, false).args,
-        [Arg::Owner(owner())]
-    );
+    assert_eq!(release(&target, owner(), None, false).args, [Arg::Owner(owner())]);
 }
 
 #[test]
 fn arguments_are_written_as_the_scripts_read_them() {
     let (head, resource) = (head(), resource());
-    let confirm = confirm(&head, slice::from_ref(&resource), owner(), FencingToken::new(42));
+    let target = Target::from(resource.clone());
+    let confirm = confirm(&head, &target, owner(), FencingToken::new(42));
     let confirm = wire(|to| confirm.evalsha(to));
     let hex = owner().to_hex();
     assert_eq!(confirm[2], b"4", "so many keys");
@@ -115,7 +114,7 @@ fn arguments_are_written_as_the_scripts_read_them() {
         [b"77.1/abc/0/0".to_vec(), hex.to_vec(), b"0000000000000042".to_vec()]
     );
     let second = Duration::from_secs(1);
-    let restore = restore(Some(b"abc/0/0"), slice::from_ref(&resource), owner(), second, 9, None);
+    let restore = restore(Some(b"abc/0/0"), &target, owner(), second, 9, None);
     let args = [b"abc/0/0".to_vec(), hex.to_vec(), b"1000".to_vec(), b"9".to_vec()];
     assert_eq!(wire(|to| restore.evalsha(to))[7..], args);
 }
@@ -124,14 +123,13 @@ fn arguments_are_written_as_the_scripts_read_them() {
 fn a_note_stands_behind_the_other_arguments_and_never_in_classic_mode() {
     let note = Note::new(42, Label::new("web-1").unwrap());
     let (head, resource, second) = (head(), resource(), Duration::from_secs(1));
+    let target = Target::from(resource.clone());
     let with = |note| acquire(&head, &resource, owner(), second, one(180), 5, note).args;
     let (plain, noted) = (with(None), with(Some(&note)));
     assert!(matches!(plain, List::Six(_)), "no memory of its own");
     assert_eq!(plain[..], noted[..6]);
     assert_eq!(noted[6..], [Arg::Owned(b"0000000000000042web-1".to_vec())]);
-    let with = |identity, note| {
-        restore(identity, slice::from_ref(&resource), owner(), second, 9, note).args
-    };
+    let with = |identity, note| restore(identity, &target, owner(), second, 9, note).args;
     let (plain, noted) = (with(Some(b"abc/0/0"), None), with(Some(b"abc/0/0"), Some(&note)));
     assert!(matches!(plain, List::Four(_)), "no memory of its own");
     assert_eq!(plain[..], noted[..4]);
@@ -159,8 +157,8 @@ fn extensions_travel_together_and_classic_ones_touch_no_key_of_the_nodes() {
     assert_eq!(classic.args[0], Arg::Bytes(b""));
     assert!(std::ptr::eq(classic.source, &raw const *script::EXTEND_CLASSIC));
     let resource = resource();
-    let classic =
-        restore(None, slice::from_ref(&resource), owner(), Duration::from_secs(1), 9, None);
+    let target = Target::from(resource.clone());
+    let classic = restore(None, &target, owner(), Duration::from_secs(1), 9, None);
     assert_eq!(*classic.keys, [b"r"; 4]);
     assert_eq!(classic.args[3], Arg::Number(0), "it reads no clock");
     assert!(std::ptr::eq(classic.source, &raw const *script::RESTORE_CLASSIC));
@@ -201,6 +199,7 @@ fn an_acquire_is_denied_with_what_is_known_of_the_holder() {
 #[test]
 fn a_stand_is_said_behind_the_note_and_the_line_is_a_key_behind_the_others() {
     let (head, resource, second) = (head(), resource(), Duration::from_secs(1));
+    let target = Target::from(resource.clone());
     let client = ClientId::new([0xab; 8]);
     let asked = |note, stand| {
         let script =
@@ -218,7 +217,7 @@ fn a_stand_is_said_behind_the_note_and_the_line_is_a_key_behind_the_others() {
     let standing = asked(Some(&note), Some(stand));
     let behind = [&b"0000000000000042web-1"[..], b"abababababababab", b"77", b"0101010101010101"];
     assert_eq!(standing[14..], behind);
-    let release = release(slice::from_ref(&resource), owner(), None, true);
+    let release = release(&target, owner(), None, true);
     assert_eq!(wire(|to| release.evalsha(to))[2..5], [&b"2"[..], b"r", b"quorlock:line:r"]);
 }
 

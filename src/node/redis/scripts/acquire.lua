@@ -75,7 +75,7 @@ if first or not redis.call('SET', resource, owner, 'NX', 'PX', ttl) then
     -- granted it to: keys of other libraries look the same, and may live longer.
     local longest = tonumber(redis.call('HGET', NODE, 'max_ttl'))
     entry = entry or redis.call('HGET', OLDER, resource)
-    if remaining > longest and entry and string.sub(entry, 17, 48) == holder then
+    if remaining > longest and (holder == SHARED or entry and string.sub(entry, 17, 48) == holder) then
       redis.call('PEXPIRE', resource, longest)
       remaining = longest
     end
@@ -107,10 +107,10 @@ if first or not redis.call('SET', resource, owner, 'NX', 'PX', ttl) then
     end
     if before == 0 and holder then
       entry = entry or redis.call('HGET', OLDER, resource)
-      is_foreign = entry and string.sub(entry, 17, 48) == holder and 0 or 1
+      is_foreign = (holder == SHARED or entry and string.sub(entry, 17, 48) == holder) and 0 or 1
     end
   end
-  return {0, now, remaining, holder or false, remaining == -2 and first or false, before, is_foreign}
+  return {0, now, remaining, holder or false, remaining == -2 and first and string.sub(first, -16) or false, before, is_foreign}
 end
 
 -- Whoever has it waits no more. With several tokens it is to hear of those who come.

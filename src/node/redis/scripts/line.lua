@@ -1,17 +1,19 @@
 -- Stands before acquire and leave, and behind a release that has freed a key. The line of a resource is a sorted set: the
--- name of a client, 16 hexadecimal digits, and its ticket in us. A holder of several tokens stands before them all, below
--- zero and with a `!` before its name, so that it is told when somebody comes. All this is advice, and nothing that is done
+-- name of a client, 16 hexadecimal digits, and its ticket in us. One that waits to read has a `~` before its name: readers
+-- are told together, and let each other pass. A holder of several tokens stands before them all, below zero and with a `!`
+-- before its name, so that it is told when somebody comes. All this is advice, and nothing that is done
 -- for it may fail a script: what others have put in its place, or in it, counts as if it were not there.
 local LIFE = 4000 -- ms that a line lives after the last one has stood in it, or a little less
 local UNHEARD = 2400 -- ms of that which are left where all who stand there have missed a poll
 local FEW, MANY = '2', '15' -- the last place that is looked at: for a holder and the first two, and where that is not all
-local HOLDER = 33 -- the `!`
+local HOLDER, READER = 33, 126 -- the `!` and the `~`
 local MOST = 10000 -- with more than these, and without an end, it is no line of ours
 
 -- The functions of the line. Each call of a script makes its functions anew: these only where somebody stands there.
 local function of_line()
   local function is_name(name)
-    return #name == 16 and not string.find(name, '[^0-9a-f]')
+    local is_long = #name == 16 or #name == 17 and string.byte(name) == READER
+    return is_long and not string.find(name, '[^0-9a-f]', -16)
   end
 
   -- Tells a client, and forgets its entry where nobody hears: its connection is gone. Where nothing may be told, nobody is
@@ -24,11 +26,12 @@ local function of_line()
     return type(heard) == 'number' and heard > 0
   end
 
-  -- Tells the first of those who wait that the key is free, which no holder has any more, and the next one to stand by.
-  -- Returns the first; nothing where there is none, or where that is `client`. The first is forgotten if it is `missing`.
+  -- Tells the first of those who wait that the key is free, which no holder has any more, and the next one to stand by; a
+  -- reader that comes next after one is told as the first is. Returns the first; nothing where there is none, or where that
+  -- is `client`. The first is forgotten if it is `missing`.
   -- `seen` are the first few places, where they have been looked at.
   local function wake(line, resource, client, missing, seen)
-    local first, last = nil, FEW
+    local first, last, told = nil, FEW, {}
     while true do
       seen = seen or redis.pcall('ZRANGE', line, '0', last)
       for place = 1, #seen do
@@ -37,14 +40,18 @@ local function of_line()
           return first
         elseif string.byte(waiter) == HOLDER then
           redis.pcall('ZREM', line, waiter)
-        elseif waiter ~= first and is_name(waiter) then
-          if waiter == missing then
+        elseif not told[waiter] and is_name(waiter) then
+          local name = string.sub(waiter, -16)
+          local reads = string.byte(waiter) == READER
+          local beside = reads and first and string.byte(first) == READER
+          local message = first and not beside and 's' .. string.sub(first, -16) or 'n'
+          if name == missing then
             redis.pcall('ZREM', line, waiter)
-          elseif tell(line, waiter, waiter, first and 's' .. first .. resource or 'n' .. resource) then
-            if first then
+          elseif tell(line, waiter, name, message .. resource) then
+            if first and not beside then
               return first
             end
-            first = waiter
+            first, told[waiter] = first or waiter, true
           end
           missing = nil
         end

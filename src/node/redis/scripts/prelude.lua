@@ -16,6 +16,7 @@ local NODE, COUNTERS, OLDER = KEYS[1], KEYS[2], KEYS[3]
 local HEAD = ''
 local AHEAD = 60 * 1000000 -- microseconds that a hint, and whatever runs ahead of hints, may be ahead of our clock
 local NUMBERS_END = 9007199254740992 -- 2^53: doubles are exact below it
+local SHARED = 'shared by readers, see quorlock.' -- the value of a key that readers have; no owner looks like it
 local SIXTEEN_DIGITS = '^%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d'
 
 local time = redis.call('TIME')

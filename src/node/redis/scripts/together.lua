@@ -74,7 +74,7 @@ for index = 1, size do
   else
     local holder, lasts = value_of(resource), remaining < 0 and math.huge or remaining
     local entry = entries[index + 1] or redis.call('HGET', OLDER, resource)
-    here.is_foreign = not (entry and string.sub(entry, 17, 48) == holder)
+    here.is_foreign = holder ~= SHARED and not (entry and string.sub(entry, 17, 48) == holder)
     if holder and remaining > tonumber(ttl) and not here.is_foreign then
       -- After our clock was set back, as for one resource.
       local most = tonumber(redis.call('HGET', NODE, 'max_ttl'))
@@ -121,7 +121,7 @@ if way or behind then
   end
   local at = way or behind
   local here = all[at]
-  return {0, now, here.remaining or -2, here.holder or false, not way and here.first or false, before, is_foreign, at, lined}
+  return {0, now, here.remaining or -2, here.holder or false, not way and here.first and string.sub(here.first, -16) or false, before, is_foreign, at, lined}
 end
 
 -- Fast path: all counters become the hint.

@@ -1,0 +1,189 @@
+//! Readers of a resource: the scripts of the Redis node for them, in Rust.
+//!
+//! A key is a writer's, or readers have it; an entry counts only while that is so, and the key outlives all of them.
+
+use std::{collections::HashMap, time::Duration};
+
+use super::{Counter, Entry, HINT_AHEAD_US, Store, clock_us, wire};
+use crate::{
+    node::{NodeError, memory::news::Telling},
+    protocol::{
+        Denial, FencingToken, Granted, Owner, ReadAccess, Reply, Resource, Stand, Timestamp,
+    },
+};
+
+/// The value of a key that readers have.
+pub(super) const SHARED: &[u8] = b"shared by readers, see quorlock.";
+
+impl Store {
+    /// How a reader finds a key.
+    fn access(&mut self, resource: &Resource, now: Timestamp) -> ReadAccess {
+        match self.keys(now).get(resource.as_bytes()) {
+            None => ReadAccess::Free,
+            Some(entry) if entry.value == SHARED => ReadAccess::Shared,
+            Some(_) => ReadAccess::Held,
+        }
+    }
+
+    /// The entries beside a key that readers have, without those that have ended.
+    fn entries(
+        &mut self,
+        resource: &Resource,
+        now: Timestamp,
+    ) -> Option<&mut HashMap<Owner, Timestamp>> {
+        if self.access(resource, now) != ReadAccess::Shared {
+            return None;
+        }
+        let entries = self.readers.entry(resource.as_bytes().to_vec()).or_default();
+        entries.retain(|_, end| now < *end);
+        Some(entries)
+    }
+
+    /// Puts an entry there, and lets the key live for no less.
+    fn put_reader(&mut self, resource: &Resource, owner: Owner, end: Timestamp, now: Timestamp) {
+        let key = resource.as_bytes().to_vec();
+        if self.access(resource, now) == ReadAccess::Free {
+            // What is left of earlier readers is void.
+            self.readers.remove(&key);
+        }
+        self.readers.entry(key.clone()).or_default().insert(owner, end);
+        let entry = self.keys.entry(key);
+        let entry = entry.or_insert_with(|| Entry { value: SHARED.to_vec(), expires: Some(end) });
+        entry.expires = entry.expires.max(Some(end));
+    }
+
+    pub(super) fn read(
+        &mut self,
+        (resource, owner, ttl): (&Resource, Owner, Duration),
+        hint: u64,
+        stand: Option<Stand>,
+        (now, wall_us): (Timestamp, u64),
+        news: &mut Telling<'_>,
+    ) -> Result<Reply, NodeError> {
+        let access = self.access(resource, now);
+        let entered = self.in_line(resource, now, news, |line, news| {
+            line.enter_to_read(stand, access, now, news)
+        });
+        if access == ReadAccess::Held || entered.first.is_some() {
+            let key = self.keys(now).get(resource.as_bytes());
+            let denial = match (key, entered.first) {
+                (Some(entry), _) => entry.denial(now),
+                (None, Some(first)) => Denial::behind(first),
+                (None, None) => Denial::default(),
+            };
+            let rank =
+                self.in_line(resource, now, news, |line, news| line.deny(&entered, now, news));
+            return Ok(Reply::Denied(denial.in_line(clock_us(now), rank)));
+        }
+        let counter = match self.counter(resource) {
+            Some(counter) => counter,
+            None => {
+                // From nothing as a writer would, so that nodes agree at once.
+                let value = self.floor.max(hint.min(wall_us.saturating_add(HINT_AHEAD_US)));
+                if value > FencingToken::MAX.get() {
+                    return Err(NodeError::CounterExhausted);
+                }
+                self.raise(resource, Counter { value, owner, note: None, restored: false });
+                value
+            }
+        };
+        let _ = self.entries(resource, now);
+        self.put_reader(resource, owner, now.saturating_add(wire(ttl)), now);
+        self.in_line(resource, now, news, |line, news| line.grant(&entered, 1, ttl, now, news));
+        Ok(Reply::Granted(Granted::at(FencingToken::new(counter))))
+    }
+
+    pub(super) fn confirm_read(
+        &mut self,
+        resource: &Resource,
+        owner: Owner,
+        token: FencingToken,
+        now: Timestamp,
+    ) -> Reply {
+        let stands = self.entries(resource, now).is_some_and(|all| all.contains_key(&owner));
+        match self.counter(resource).filter(|_| stands) {
+            None => Reply::Denied(Denial::default()),
+            Some(counter) => {
+                // No guard as for a writer: while the entry stands, only other readers can have raised it.
+                if counter < token.get() {
+                    let counter =
+                        Counter { value: token.get(), owner, note: None, restored: false };
+                    self.raise(resource, counter);
+                }
+                Reply::Granted(Granted::at(token))
+            }
+        }
+    }
+
+    pub(super) fn extend_read(
+        &mut self,
+        resource: &Resource,
+        owner: Owner,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Reply {
+        if self.access(resource, now) == ReadAccess::Held {
+            return Reply::Denied(Denial::default());
+        }
+        if !self.entries(resource, now).is_some_and(|all| all.contains_key(&owner)) {
+            return Reply::Denied(Denial::gone());
+        }
+        self.put_reader(resource, owner, now.saturating_add(wire(ttl)), now);
+        Reply::Granted(Granted::DONE)
+    }
+
+    pub(super) fn restore_read(
+        &mut self,
+        resource: &Resource,
+        owner: Owner,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Reply {
+        let stands = self.entries(resource, now).is_some_and(|all| all.contains_key(&owner));
+        if stands || self.access(resource, now) == ReadAccess::Held {
+            return Reply::Denied(Denial::default());
+        }
+        self.put_reader(resource, owner, now.saturating_add(wire(ttl)), now);
+        Reply::Granted(Granted::DONE)
+    }
+
+    pub(super) fn release_read(
+        &mut self,
+        resource: &Resource,
+        owner: Owner,
+        keep: Option<Duration>,
+        now: Timestamp,
+        news: &mut Telling<'_>,
+    ) -> Reply {
+        let Some(entries) = self.entries(resource, now) else {
+            let is_gone = self.access(resource, now) == ReadAccess::Free;
+            return Reply::Denied(if is_gone { Denial::gone() } else { Denial::default() });
+        };
+        let was_there = entries.remove(&owner).is_some();
+        if let Some(keep) = keep.filter(|_| was_there) {
+            self.put_reader(resource, owner, now.saturating_add(wire(keep)), now);
+        }
+        let key = resource.as_bytes();
+        // It outlives the last of them, and no longer than it has to.
+        match self.readers.get(key).and_then(|all| all.values().max().copied()) {
+            Some(last) => {
+                if let Some(entry) = self.keys.get_mut(key) {
+                    entry.expires = entry.expires.min(Some(last));
+                }
+            }
+            None => {
+                self.keys.remove(key);
+                self.readers.remove(key);
+                self.in_line(resource, now, news, |line, news| line.release(now, news));
+                news.freed(resource.clone());
+            }
+        }
+        Reply::Granted(Granted::DONE).only_if(was_there)
+    }
+}
+
+impl Reply {
+    fn only_if(self, was_there: bool) -> Self {
+        if was_there { self } else { Self::Denied(Denial::gone()) }
+    }
+}

@@ -1,0 +1,119 @@
+-- Lets a reader in where the key is free, or other readers have it, and no writer waits before it. The counter is told and
+-- stays where it is; where there is none yet, it becomes the hint.
+-- KEYS[4] the resource, KEYS[5] its readers, KEYS[6] its line, where the client has one; ARGV and answers as of acquire.lua.
+local resource, readers, line = KEYS[4], KEYS[5], KEYS[6]
+local owner, ttl, hint, latest = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local client, ticket, missing = ARGV[8], ARGV[9], ARGV[10]
+local head, entry = unpack(redis.call('HMGET', COUNTERS, HEAD, resource))
+local etag, high_water, next_floor = read_head(head)
+if head ~= ARGV[1] then
+  local cached, cached_high_water = read_head(ARGV[1])
+  if not (etag and etag == cached and high_water >= cached_high_water) then return {-1, now} end
+end
+if latest > 0 and now > latest then return {-3, now} end
+
+entry = entry or redis.call('HGET', OLDER, resource)
+local remaining, holder = redis.call('PTTL', resource), value_of(resource)
+local is_free, is_shared = remaining == -2, holder == SHARED
+if is_shared and (remaining < 0 or remaining > ttl) then
+  -- Where our clock was set back: no entry was put there for longer.
+  local longest = tonumber(redis.call('HGET', NODE, 'max_ttl')) + 2
+  if remaining < 0 or remaining > longest then
+    redis.call('PEXPIRE', resource, longest)
+    remaining = longest
+  end
+end
+
+-- Readers let each other pass. A writer that came before is let in before.
+local reader = client and '~' .. client
+local is_name, tell, wake, live
+local has_line, waits, writer, holding, before, is_new
+local function look()
+  local seen = line and redis.pcall('ZRANGE', line, '0', MANY)
+  has_line = seen and not seen.err and (client or #seen > 0)
+  writer, holding, before = nil, nil, 0
+  for place = 1, has_line and #seen or 0 do
+    local name = seen[place]
+    if name == reader then return end
+    if string.byte(name) == HOLDER then
+      holding = name
+    elseif is_name(name) then
+      before = before + 1
+      if not writer and string.byte(name) ~= READER then
+        writer = name
+      end
+    end
+  end
+end
+if line then
+  is_name, tell, wake, live = of_line()
+  look()
+  waits = has_line and client and ticket ~= ''
+  if writer and waits then
+    -- Its ticket may be an earlier one.
+    is_new = redis.pcall('ZADD', line, ticket, reader)
+    look()
+  end
+end
+local first = writer
+if writer and is_free
+  and (is_new == 0 or missing and missing ~= '' or redis.pcall('PTTL', line) < UNHEARD) then
+  first = wake(line, resource, reader, missing)
+  look()
+  first = writer and (first or writer)
+elseif writer and is_shared and not tell(line, writer, writer, 'w' .. resource) then
+  -- Its connection is gone.
+  look()
+end
+
+if writer or not (is_free or is_shared) then
+  if waits then
+    if not is_new then
+      is_new = redis.pcall('ZADD', line, ticket, reader)
+      look()
+    end
+    has_line = live(line, LIFE)
+    if not has_line and is_new == 1 then
+      redis.pcall('ZREM', line, reader)
+    end
+  end
+  if not line or client and not has_line then
+    return {0, now, remaining, holder or nil}
+  end
+  if not waits then
+    before = -1
+  end
+  local name = holding and string.sub(holding, 2)
+  if waits and name and name ~= client and (is_new == 1 or before == 0) then
+    tell(line, holding, name, 'w' .. resource)
+  end
+  local is_ours = is_free or is_shared or entry and string.sub(entry, 17, 48) == holder
+  return {0, now, remaining, not is_free and holder or false, is_free and string.sub(first, -16) or false, before,
+    before == 0 and not is_ours and 1 or 0}
+end
+
+local counter = entry and math.min(tonumber(string.match(entry, SIXTEEN_DIGITS)) or high_water, high_water)
+if not entry then
+  -- From nothing as a writer would, so that nodes agree at once.
+  counter = math.max(tonumber(redis.call('HGET', NODE, 'floor')), math.min(hint, now + AHEAD))
+  if counter >= NUMBERS_END then return {-4, now} end
+end
+if is_shared then
+  drop_ended(readers)
+else
+  redis.call('DEL', readers)
+end
+put(resource, readers, owner, ttl, is_shared)
+if client and has_line then
+  redis.pcall('ZREM', line, reader)
+  if holding then
+    redis.pcall('ZREM', line, holding)
+  end
+end
+if not entry then
+  redis.call('HSET', COUNTERS, resource, digits(counter) .. owner)
+  if counter > high_water then
+    head = raise_high_water(etag, math.max(counter, math.min(hint + AHEAD / 2, now + AHEAD)), next_floor)
+  end
+end
+return {1, now, counter, head}

@@ -1,0 +1,18 @@
+-- As extend.lua for readers: KEYS[4] and on the resources, and behind them their readers. An entry is never made anew.
+local answer = {1, now}
+local size = (#KEYS - 3) / 2
+for index = 1, size do
+  local resource, readers = KEYS[3 + index], KEYS[3 + size + index]
+  local owner, ttl = ARGV[2 * index], tonumber(ARGV[2 * index + 1])
+  local holder = value_of(resource)
+  local said = holder == '' and 0 or 2
+  if holder == SHARED then
+    drop_ended(readers)
+    said = redis.call('ZRANK', readers, owner) and 1 or 0
+    if said == 1 then
+      put(resource, readers, owner, ttl, true)
+    end
+  end
+  answer[2 + index] = said
+end
+return answer

@@ -1,0 +1,134 @@
+//! Readers of a resource: the request, and in `lease` what a reader has.
+//!
+//! It decides nothing: a reader is a lease on a shared target, and every setting is that of `Acquire`, by the same name.
+
+mod lease;
+
+use std::{
+    fmt,
+    future::{Future, IntoFuture},
+    pin::{Pin, pin},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use futures::future::{Either, select};
+
+pub use self::lease::ReadLease;
+use crate::{
+    acquire::{Acquire, AcquireFuture},
+    error::{AcquireError, ReadersError, RunError},
+    runtime::block_on,
+};
+
+/// A request to read a resource together with others, made by [`Redlock::read`](crate::Redlock::read). Await it, or call
+/// [`blocking`](Read::blocking) or [`run`](Read::run).
+///
+/// Its settings are those of [`Acquire`].
+#[derive(Clone)]
+#[must_use = "a request does nothing until it is awaited, run or blocked on"]
+pub struct Read {
+    request: Acquire,
+}
+
+macro_rules! settings {
+    ($($name:ident($($argument:ident: $type:ty)?))*) => {$(
+        #[doc = concat!("As [`Acquire::", stringify!($name), "`].")]
+        pub fn $name(mut self, $($argument: $type)?) -> Self {
+            self.request = self.request.$name($($argument)?);
+            self
+        }
+    )*};
+}
+
+impl Read {
+    pub(crate) fn new(request: Acquire) -> Self {
+        Self { request }
+    }
+
+    settings! {
+        ttl(ttl: Duration)
+        wait(wait: Duration)
+        wait_without_deadline()
+        wait_through_outages()
+        min_validity(min_validity: Duration)
+        with_renewal()
+        without_renewal()
+        max_hold(max_hold: Duration)
+        heartbeat_within(interval: Duration)
+    }
+
+    /// Acquires on this thread, blocking it, as [`Acquire::blocking`] does.
+    ///
+    /// # Errors
+    ///
+    /// As when awaited, and [`AcquireError::WouldDeadlock`].
+    pub fn blocking(self) -> Result<ReadLease, AcquireError> {
+        if self.request.runs_here() {
+            return Err(AcquireError::WouldDeadlock);
+        }
+        block_on(self.into_future())
+    }
+
+    /// Runs `work` under a lease and releases it afterwards, as [`Acquire::run`] does. When the lease is lost, `work` is
+    /// dropped where it stands.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::Acquire`], and then `work` was not called; [`RunError::Lost`], and then it did not come to its end.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops `work` where it stands, and releases in the background.
+    pub async fn run<T>(self, work: impl AsyncFnOnce(&ReadLease) -> T) -> Result<T, RunError> {
+        let lease = self.await?;
+        lease.begin_work()?;
+        let result = {
+            let (work, lost) = (pin!(work(&lease)), pin!(lease.lost()));
+            // The loss is looked at first: work that is ready at the same moment may be too late.
+            match select(lost, work).await {
+                Either::Left((lost, _)) => return Err(lost.into()),
+                Either::Right((result, _)) => result,
+            }
+        };
+        // What was not confirmed goes on in the background, and the work is done all the same.
+        drop(lease.release().await);
+        Ok(result)
+    }
+}
+
+impl IntoFuture for Read {
+    type Output = Result<ReadLease, AcquireError>;
+    type IntoFuture = ReadFuture;
+
+    fn into_future(self) -> ReadFuture {
+        ReadFuture { acquiring: self.request.into_future() }
+    }
+}
+
+impl fmt::Debug for Read {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.request.fmt(f)
+    }
+}
+
+/// A reader's acquire under way. It works on any executor.
+///
+/// # Cancel safety
+///
+/// As for [`AcquireFuture`]: whatever was set is released in the background.
+#[must_use = "a future does nothing until it is awaited"]
+#[derive(Debug)]
+pub struct ReadFuture {
+    acquiring: AcquireFuture,
+}
+
+impl Future for ReadFuture {
+    type Output = Result<ReadLease, AcquireError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let lease = ready!(Pin::new(&mut self.acquiring).poll(cx))?;
+        // Without a hint there is no token, and without that nothing was asked.
+        Poll::Ready(ReadLease::new(lease).ok_or(AcquireError::Readers(ReadersError::Classic)))
+    }
+}

@@ -1,0 +1,65 @@
+//! Requests of readers and writers.
+
+use std::sync::Arc;
+
+use super::Redlock;
+use crate::{acquire::Acquire, protocol::WaitPolicy, reading::Read};
+
+impl Redlock {
+    /// A request to read a resource together with others who read it, while nobody writes. It waits for up to the builder's
+    /// [`wait`](crate::Builder::wait), 10 s by default.
+    ///
+    /// A writer is whoever has a plain lease on the resource, by [`acquire`](Redlock::acquire) or [`write`](Redlock::write),
+    /// in this process, another one, or by another library. Readers and a writer do not have it at the same time. Those who
+    /// wait are let in in the order in which they came, but that readers pass each other: a writer that waits is not
+    /// overtaken by readers who come after it.
+    ///
+    /// The lease has a [`ReadToken`](crate::ReadToken) in place of a fencing token: it says up to which write this reader may
+    /// see.
+    ///
+    /// ```
+    /// use quorlock::{Redlock, node::MemoryNode};
+    ///
+    /// # futures::executor::block_on(async {
+    /// # let redlock = Redlock::connect([MemoryNode::new()]).await?;
+    /// let written = redlock.write("catalog").run(async |lease| lease.token()).await??;
+    /// let (one, other) = (redlock.read("catalog").await?, redlock.read("catalog").await?);
+    /// assert!(one.token().covers(written) && other.token().covers(written));
+    /// assert!(redlock.try_write("catalog").await.unwrap_err().is_contended());
+    /// drop((one, other));
+    /// let later = redlock.write("catalog").await?;
+    /// assert!(later.token()? > written);
+    /// # later.release().await?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Awaited, those of [`acquire`](Redlock::acquire), and [`AcquireError::Readers`](crate::AcquireError::Readers):
+    /// [`Builder::classic`](crate::Builder::classic), or a node of a user's that knows of no readers.
+    #[doc(alias = "shared")]
+    pub fn read(&self, resource: impl AsRef<[u8]>) -> Read {
+        let wait_policy = WaitPolicy::For(self.engine.config.wait);
+        Read::new(Acquire::read(Arc::clone(&self.engine), resource.as_ref(), wait_policy))
+    }
+
+    /// A request to [`read`](Redlock::read) that is one round: it asks every node once, and does not wait while somebody
+    /// writes, or waits to.
+    pub fn try_read(&self, resource: impl AsRef<[u8]>) -> Read {
+        let engine = Arc::clone(&self.engine);
+        Read::new(Acquire::read(engine, resource.as_ref(), WaitPolicy::OneRound))
+    }
+
+    /// The same as [`acquire`](Redlock::acquire): whoever has a plain lease writes, and keeps out those who
+    /// [`read`](Redlock::read).
+    #[doc(alias = "exclusive")]
+    pub fn write(&self, resource: impl AsRef<[u8]>) -> Acquire {
+        self.acquire(resource)
+    }
+
+    /// The same as [`try_acquire`](Redlock::try_acquire).
+    pub fn try_write(&self, resource: impl AsRef<[u8]>) -> Acquire {
+        self.try_acquire(resource)
+    }
+}

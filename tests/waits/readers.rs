@@ -1,0 +1,117 @@
+//! Readers that come again at once, beside writers: neither side is kept out by the other.
+
+use std::{
+    sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use quorlock::Redlock;
+
+use super::{MS, RESOURCE, SECOND, admitted, alone, lines, run_time, settings};
+
+const TTL: Duration = Duration::from_secs(10);
+const PROCESSES: usize = 4;
+const WRITERS: usize = 2;
+
+/// How long one kind has waited, and how many writes there were meanwhile at most.
+#[derive(Clone, Debug, Default)]
+struct Waits {
+    times: Vec<Duration>,
+    writes: u64,
+}
+
+impl Waits {
+    fn add(mut self, other: Self) -> Self {
+        self.times.extend(other.times);
+        self.writes = self.writes.max(other.writes);
+        self
+    }
+
+    fn percentile(&self, of_hundred: usize) -> Duration {
+        let mut sorted = self.times.clone();
+        sorted.sort();
+        sorted[(sorted.len() * of_hundred / 100).min(sorted.len() - 1)]
+    }
+}
+
+/// So many readers on each of several clients, each with its connections, and writers, for a while.
+fn contend(urls: &[String], readers: usize, holds: Duration) -> [Waits; 2] {
+    let clients: Vec<Redlock> =
+        (0..PROCESSES).map(|_| settings(urls, TTL).blocking_connect().unwrap()).collect();
+    let writers: Vec<Redlock> =
+        (0..WRITERS).map(|_| settings(urls, TTL).blocking_connect().unwrap()).collect();
+    // How many read; of one who writes, less than none.
+    let inside = AtomicI64::new(0);
+    let written = AtomicU64::new(0);
+    let over = AtomicBool::new(false);
+    let run = |client: &Redlock, reads: bool, think: Duration| {
+        let mut waits = Waits::default();
+        while !over.load(Ordering::Relaxed) {
+            let (asked, before) = (Instant::now(), written.load(Ordering::SeqCst));
+            if reads {
+                let lease = client.read(RESOURCE).wait(60 * SECOND).blocking().unwrap();
+                waits.times.push(asked.elapsed());
+                waits.writes = waits.writes.max(written.load(Ordering::SeqCst) - before);
+                assert!(inside.fetch_add(1, Ordering::SeqCst) >= 0, "a reader beside a writer");
+                thread::sleep(holds);
+                assert!(lease.check().is_ok());
+                inside.fetch_sub(1, Ordering::SeqCst);
+                lease.blocking_release().unwrap();
+            } else {
+                let lease = client.write(RESOURCE).wait(60 * SECOND).blocking().unwrap();
+                waits.times.push(asked.elapsed());
+                let others = inside.fetch_sub(1000, Ordering::SeqCst);
+                assert_eq!(others, 0, "a writer beside others");
+                thread::sleep(holds);
+                written.fetch_add(1, Ordering::SeqCst);
+                inside.fetch_add(1000, Ordering::SeqCst);
+                lease.blocking_release().unwrap();
+            }
+            thread::sleep(think);
+        }
+        waits
+    };
+    let (run, over) = (&run, &over);
+    let waits = thread::scope(|scope| {
+        let of_readers: Vec<_> = clients
+            .iter()
+            .cycle()
+            .take(readers)
+            .map(|client| scope.spawn(move || run(client, true, Duration::ZERO)))
+            .collect();
+        let of_writers: Vec<_> =
+            writers.iter().map(|client| scope.spawn(move || run(client, false, MS))).collect();
+        thread::sleep(run_time(6));
+        over.store(true, Ordering::Relaxed);
+        [of_readers, of_writers].map(|threads| {
+            let each = threads.into_iter().map(|thread| thread.join().unwrap());
+            each.fold(Waits::default(), Waits::add)
+        })
+    });
+    clients.iter().chain(&writers).for_each(|client| drop(client.blocking_close()));
+    waits
+}
+
+#[test]
+fn readers_that_come_again_at_once_and_writers_do_not_keep_each_other_out() {
+    let _turn = alone();
+    let cluster = admitted(TTL);
+    let holds = 5 * MS;
+    let [readers, writers] = contend(&cluster.urls(), 16, holds);
+    for (name, waits) in [("readers", &readers), ("writers", &writers)] {
+        println!(
+            "{name}: {} times, waits p50 {:?}, p99 {:?}, longest {:?}; {} writes while a reader waited at most",
+            waits.times.len(),
+            waits.percentile(50),
+            waits.percentile(99),
+            waits.percentile(100),
+            waits.writes,
+        );
+        assert!(waits.times.len() > 50, "{name} are kept out: {}", waits.times.len());
+    }
+    assert!(writers.percentile(99) < SECOND && readers.percentile(99) < SECOND);
+    // Those that were under way when it asked count too.
+    assert!(readers.writes <= 4, "{}", readers.writes);
+    lines::nothing_left(&cluster);
+}
