@@ -4,9 +4,6 @@ use std::str::FromStr;
 
 use super::case::Case;
 
-/// Whether the crate can keep a grant that nobody asks for.
-const LINGERS: bool = false;
-
 /// The contenders of the waiting scenarios.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Who {
@@ -72,8 +69,7 @@ impl Who {
             // It knows of no server.
             Self::Local => !matches!(case, OverClients | OverProcesses | Behind),
             Self::Floor => !matches!(case, Queue | Waking | Behind),
-            // Not before the crate has it.
-            Self::Linger => LINGERS && case == Linger,
+            Self::Linger => case == Linger,
             // It blocks a thread for each waiter, and opens ten connections for each attempt.
             Self::Redlock => matches!(case, OverTasks | OverClients | HotTasks),
             // One process of Node is one set of connections here.

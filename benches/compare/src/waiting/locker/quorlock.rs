@@ -1,6 +1,6 @@
 //! quorlock through its public API.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use ::quorlock::{Builder, Redlock};
 use futures::future::BoxFuture;
@@ -14,7 +14,7 @@ struct Quorlock {
 
 /// As by default, and a grant that nobody asks for is kept for a second.
 pub(super) fn lingering(urls: &[String]) -> Builder {
-    fenced(urls)
+    fenced(urls).linger(Duration::from_secs(1))
 }
 
 pub(super) async fn connect(builder: Builder) -> Arc<dyn Locker> {
