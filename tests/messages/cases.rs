@@ -11,7 +11,7 @@ use super::normal::Found;
 pub(crate) type Case = fn() -> Option<Found>;
 
 /// In the order of the file.
-pub(crate) const ALL: [(&str, Case); 39] = [
+pub(crate) const ALL: [(&str, Case); 43] = [
     ("wrong password", wrong_password),
     ("no password", no_password),
     ("wrong port", wrong_port),
@@ -42,6 +42,10 @@ pub(crate) const ALL: [(&str, Case); 39] = [
     ("outage", outage),
     ("contention", contention),
     ("contention with a key that never expires", contention_for_ever),
+    ("several resources, one of them held", contention_of_several),
+    ("several resources, held by the same process", contention_of_several_here),
+    ("several resources in classic mode", several_in_classic_mode),
+    ("too many resources", too_many_resources),
     ("an extension in an outage", extension_in_an_outage),
     ("released too late", released_too_late),
     ("release in an outage", release_in_an_outage),
@@ -288,6 +292,33 @@ fn contention() -> Option<Found> {
     // The third is never among the first two that answer.
     cluster[2].pause();
     Some(Found::on(redlock.try_acquire("r").blocking().unwrap_err(), &cluster))
+}
+
+fn contention_of_several() -> Option<Found> {
+    let (cluster, redlock) = three_connected();
+    let other = connected(patient().nodes(cluster.urls()));
+    let _lease = other.acquire("b").blocking().unwrap();
+    eventually("all three have it", SOON, || cluster.locks_left().len() == 3);
+    cluster[2].pause();
+    Some(Found::on(redlock.try_acquire_all(["a", "b"]).blocking().unwrap_err(), &cluster))
+}
+
+fn contention_of_several_here() -> Option<Found> {
+    let (cluster, redlock) = three_connected();
+    let _lease = redlock.acquire_all(["a", "b"]).blocking().unwrap();
+    Some(Found::on(redlock.try_acquire_all(["b", "a"]).blocking().unwrap_err(), &cluster))
+}
+
+fn several_in_classic_mode() -> Option<Found> {
+    let cluster = Cluster::start(1);
+    let redlock = connected(patient().classic().nodes(cluster.urls()));
+    Some(Found::on(redlock.acquire_all(["a", "b"]).blocking().unwrap_err(), &cluster))
+}
+
+fn too_many_resources() -> Option<Found> {
+    let (cluster, redlock) = one();
+    let many = (0..40).map(|number| number.to_string());
+    Some(Found::on(redlock.acquire_all(many).blocking().unwrap_err(), &cluster))
 }
 
 fn contention_for_ever() -> Option<Found> {
