@@ -6,12 +6,12 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use quorlock::AcquireFuture;
+use quorlock::AcquireError;
 
 use super::*;
 
 /// Polls once, without a waker: these tests turn the engine by hand.
-fn poll(future: &mut AcquireFuture) -> Poll<bool> {
+fn poll<T>(future: &mut (impl Future<Output = Result<T, AcquireError>> + Unpin)) -> Poll<bool> {
     let mut cx = Context::from_waker(Waker::noop());
     // What is granted is dropped on the spot, as by a caller that goes away then.
     Pin::new(future).poll(&mut cx).map(|answer| answer.is_ok())
@@ -42,8 +42,24 @@ fn drop_on(fixture: &Fixture, steps: usize, request: Request, what: &str) -> boo
         Request::Wait => fixture.redlock.acquire("r"),
         Request::TryAll => fixture.redlock.try_acquire_all(SET),
         Request::WaitForAll => fixture.redlock.acquire_all(SET),
+        Request::TryRead => {
+            let request = fixture.redlock.try_read("r").into_future();
+            return drop_future(fixture, request, steps, what);
+        }
+        Request::WaitToRead => {
+            let request = fixture.redlock.read("r").into_future();
+            return drop_future(fixture, request, steps, what);
+        }
     };
-    let mut future = request.into_future();
+    drop_future(fixture, request.into_future(), steps, what)
+}
+
+fn drop_future<T>(
+    fixture: &Fixture,
+    mut future: impl Future<Output = Result<T, AcquireError>> + Unpin,
+    steps: usize,
+    what: &str,
+) -> bool {
     assert!(poll(&mut future).is_pending());
     for _ in 0..steps {
         fixture.runtime.step();
@@ -62,6 +78,8 @@ enum Request {
     Wait,
     TryAll,
     WaitForAll,
+    TryRead,
+    WaitToRead,
 }
 
 /// Where `r` is held by another program, the others are free.
@@ -110,8 +128,17 @@ fn whoever_waits_for_several_resources_and_leaves_at_any_step_leaves_nothing() {
 }
 
 #[test]
+fn a_reader_that_leaves_at_any_step_leaves_nothing() {
+    for request in [Request::TryRead, Request::WaitToRead] {
+        let cases = drop_everywhere(request, 200);
+        println!("{cases} cases");
+        assert!(cases > 343 * 5, "{cases}");
+    }
+}
+
+#[test]
 fn a_round_whose_counters_differ_dropped_at_every_step_leaves_nothing() {
-    for request in [Request::Try, Request::TryAll] {
+    for request in [Request::Try, Request::TryAll, Request::TryRead] {
         drop_where_counters_differ(request);
     }
 }

@@ -5,6 +5,7 @@
 //! memory, which has to do the same over random schedules.
 
 mod compared;
+mod readers;
 mod together;
 
 use std::{

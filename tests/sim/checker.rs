@@ -1,5 +1,5 @@
 //! The judge: leases of one resource must not overlap in time, their fencing tokens are unique and rise, and
-//! nothing may stay behind.
+//! nothing may stay behind. Readers may overlap, and have the token of the writer before them.
 //!
 //! Goal: a violation is data, which names both leases. It knows nothing of how the history came about, and
 //! is itself tested here on histories written by hand.
@@ -14,6 +14,8 @@ pub(crate) struct Hold {
     pub(crate) client: usize,
     pub(crate) resource: String,
     pub(crate) owner: String,
+    /// Together with other readers.
+    pub(crate) reads: bool,
     /// None in classic mode.
     pub(crate) token: Option<u64>,
     /// When it was asked for: no round began before that.
@@ -71,22 +73,23 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Exclusion: at most one holder per resource at any time.
+/// Exclusion: at most one holder per resource at any time, or readers alone.
 pub(crate) fn check(history: &[Hold]) -> Result<(), Violation> {
     let mut holds: Vec<&Hold> = history.iter().filter(|hold| hold.from < hold.until).collect();
     holds.sort_by_key(|hold| (&hold.resource, hold.from, hold.until));
-    // Of those before, the one that ends last is the one to overlap with.
-    let mut last: Option<&Hold> = None;
+    // Of those before, the one that ends last is the one to overlap with: of writers, and of readers.
+    let mut last: [Option<&Hold>; 2] = [None; 2];
     for hold in holds {
-        match last.filter(|last| last.resource == hold.resource) {
-            Some(last) if hold.from < last.until => {
-                return Err(Violation::Overlap {
-                    first: Box::new(last.clone()),
-                    second: Box::new(hold.clone()),
-                });
-            }
-            _ => last = Some(hold),
+        last = last.map(|last| last.filter(|last| last.resource == hold.resource));
+        let others = if hold.reads { &last[..1] } else { &last };
+        if let Some(first) = others.iter().flatten().find(|last| hold.from < last.until) {
+            return Err(Violation::Overlap {
+                first: Box::new((*first).clone()),
+                second: Box::new(hold.clone()),
+            });
         }
+        let last = &mut last[usize::from(hold.reads)];
+        *last = last.filter(|last| last.until > hold.until).or(Some(hold));
     }
     check_tokens(history)?;
     check_delays(history)?;
@@ -115,12 +118,14 @@ pub(crate) fn check_tokens(history: &[Hold]) -> Result<(), Violation> {
             }
             let pair =
                 |first: &Hold, second: &Hold| (Box::new(first.clone()), Box::new(second.clone()));
-            if token_a == token_b {
+            if token_a == token_b && !a.reads && !b.reads {
                 let (first, second) = pair(a, b);
                 return Err(Violation::TokenTwice { first, second });
             }
             for (first, second) in [(a, b), (b, a)] {
-                if first.from < second.asked && first.token > second.token {
+                let falls = first.token > second.token
+                    || first.token == second.token && first.reads && !second.reads;
+                if first.from < second.asked && falls {
                     let (first, second) = pair(first, second);
                     return Err(Violation::TokenFell { first, second });
                 }
@@ -158,7 +163,8 @@ mod tests {
         let owner = format!("{client}-{resource}-{from}");
         let resource = resource.to_owned();
         let (asked, from, until) = (at(from), at(from), at(until));
-        Hold { client, resource, owner, token: None, asked, from, until, kept_out: None }
+        let (reads, token, kept_out) = (false, None, None);
+        Hold { client, resource, owner, reads, token, asked, from, until, kept_out }
     }
 
     /// One that is asked for at the first time, granted at the second and over at once.
@@ -235,6 +241,31 @@ mod tests {
         ];
         assert_eq!(check(&history), Ok(()));
         assert_eq!(check(&[]), Ok(()));
+    }
+
+    #[test]
+    fn readers_overlap_with_writers_alone() {
+        let reader = |client, from, until| Hold { reads: true, ..hold(client, "a", from, until) };
+        let readers = [reader(0, 0, 50), reader(1, 10, 20), reader(2, 15, 18)];
+        assert_eq!(check(&readers), Ok(()));
+        for writer in [hold(3, "a", 19, 21), hold(3, "a", 49, 60)] {
+            let with = [readers.as_slice(), &[writer]].concat();
+            assert!(matches!(check(&with), Err(Violation::Overlap { .. })));
+        }
+        let early = [hold(0, "a", 0, 10), reader(1, 9, 20)];
+        assert!(matches!(check(&early), Err(Violation::Overlap { .. })));
+    }
+
+    #[test]
+    fn a_reader_has_the_token_of_the_writer_before_it_and_not_of_that_after_it() {
+        let reads = |hold: Hold| Hold { reads: true, owner: format!("{}r", hold.owner), ..hold };
+        let (writer, reader) = (fenced("a", 0, 1, 7), reads(fenced("a", 2, 3, 7)));
+        let beside = reads(fenced("a", 4, 5, 7));
+        assert_eq!(check(&[writer, reader.clone(), beside, fenced("a", 6, 7, 8)]), Ok(()));
+        let fell = check(&[reader, fenced("a", 4, 5, 7)]);
+        assert!(matches!(fell, Err(Violation::TokenFell { .. })));
+        let fell = check(&[fenced("a", 0, 1, 8), reads(fenced("a", 2, 3, 7))]);
+        assert!(matches!(fell, Err(Violation::TokenFell { .. })));
     }
 
     #[test]

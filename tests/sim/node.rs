@@ -14,13 +14,16 @@ use std::{
 use quorlock::{
     node::{MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus},
     protocol::{
-        Command, FencingToken, Floor, Granted, Join, LeaderText, Marker, Note, Record, Reply,
-        Resource, Sighting, Target, Timestamp,
+        Command, FencingToken, Floor, Granted, Join, KeyHolder, LeaderText, Marker, Note, Record,
+        Reply, Resource, Sighting, Target, Timestamp,
     },
     runtime::Runtime,
 };
 use quorlock_harness::SimRuntime;
 use tokio::sync::oneshot;
+
+/// How the key of readers begins.
+const SHARED: &[u8] = b"shared by readers";
 
 /// What is wrong with the server, on purpose.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -41,6 +44,12 @@ pub(crate) enum Bug {
     CutsQuarantines(Duration),
     /// It keeps keys for so much less than it was told: a holder that counts with as much more than the nodes.
     CutsKeys(Duration),
+    /// The key of readers ends with the first of them.
+    EndsWithFirst,
+    /// Whichever reader releases takes the key with it.
+    ReleasesForAll,
+    /// It lets readers in beside a writer.
+    LetsReadersIn,
     /// It records a leader when it grants, and does not wait for the round to be won.
     RecordsEarly,
 }
@@ -133,6 +142,49 @@ impl SimServer {
             }
             (Bug::ReleasesFirst, Command::Release { .. }) => {
                 self.memory.call(of_one(&command, 0).unwrap_or(command))
+            }
+            (
+                Bug::EndsWithFirst,
+                Command::Acquire { target, .. } | Command::Extend { target, .. },
+            ) if target.is_shared() => {
+                let (memory, resource) = (self.memory.clone(), target.resource().clone());
+                Box::pin(async move {
+                    let before = memory.holder(resource.clone(), true).await;
+                    let reply = memory.call(command).await;
+                    if let Ok(Sighting::Held(KeyHolder {
+                        value: Some(value),
+                        remaining: Some(remaining),
+                        ..
+                    })) = before
+                        && value.starts_with(SHARED)
+                    {
+                        memory.set(resource.as_bytes(), value, Some(remaining));
+                    }
+                    reply
+                })
+            }
+            (Bug::ReleasesForAll, Command::Release { target, .. }) if target.is_shared() => {
+                let (memory, resource) = (self.memory.clone(), target.resource().clone());
+                Box::pin(async move {
+                    let reply = memory.call(command).await;
+                    if memory
+                        .get(resource.as_bytes())
+                        .is_some_and(|value| value.starts_with(SHARED))
+                    {
+                        memory.set(resource.as_bytes(), SHARED, Some(Duration::ZERO));
+                    }
+                    reply
+                })
+            }
+            (Bug::LetsReadersIn, Command::Acquire { target, hint: Some(hint), .. })
+                if target.is_shared() =>
+            {
+                let granted = Reply::Granted(Granted::at(FencingToken::new(*hint)));
+                let memory = self.memory.clone();
+                Box::pin(async move {
+                    let reply = memory.call(command).await?;
+                    Ok(if matches!(reply, Reply::Denied(_)) { granted } else { reply })
+                })
             }
             (Bug::CutsKeys(less), _) => {
                 let mut command = command;

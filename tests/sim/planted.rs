@@ -128,3 +128,32 @@ fn servers_that_release_a_part_of_a_set_are_seen() {
     let setup = Setup { bug: Bug::ReleasesFirst, bugged: 1, ..SETS };
     assert!(violations(setup).any(|seen| matches!(seen, Violation::LeftBehind { .. })));
 }
+
+/// Nothing is forgotten here either.
+const READERS: Setup =
+    Setup { readers: true, longest_ttl: std::time::Duration::from_secs(2), ..Setup::SOUND };
+
+#[test]
+fn a_key_of_readers_that_ends_with_the_first_breaks_exclusion() {
+    let setup = Setup { bug: Bug::EndsWithFirst, bugged: 5, ..READERS };
+    assert!(violations(setup).any(|seen| matches!(seen, Violation::Overlap { .. })));
+}
+
+#[test]
+fn a_reader_that_releases_for_all_breaks_exclusion() {
+    let setup = Setup { bug: Bug::ReleasesForAll, bugged: 5, ..READERS };
+    assert!(violations(setup).any(|seen| matches!(seen, Violation::Overlap { .. })));
+}
+
+#[test]
+fn even_one_server_that_lets_readers_in_beside_a_writer_is_seen() {
+    let setup = Setup { bug: Bug::LetsReadersIn, bugged: 1, ..READERS };
+    assert!(violations(setup).any(|seen| matches!(seen, Violation::Overlap { .. })));
+}
+
+#[test]
+fn a_short_quarantine_breaks_exclusion_of_readers() {
+    let by = std::time::Duration::from_secs(60);
+    let setup = Setup { readers: true, bug: Bug::CutsQuarantines(by), bugged: 5, ..RESTARTS };
+    assert!(violations(setup).any(|seen| matches!(seen, Violation::Overlap { .. })));
+}

@@ -90,3 +90,8 @@ fn no_seed_of_plain_redlock_breaks_exclusion_or_leaves_anything() {
 fn no_seed_of_sets_that_overlap_breaks_any_of_it() {
     run_all(Setup::SETS, "no_seed_of_sets");
 }
+
+#[test]
+fn no_seed_of_readers_and_writers_breaks_any_of_it() {
+    run_all(Setup::READERS, "no_seed_of_readers");
+}

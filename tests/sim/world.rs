@@ -5,14 +5,15 @@
 
 use std::{
     future::IntoFuture,
-    pin::pin,
+    pin::{Pin, pin},
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use futures::future::{Either, select};
 use quorlock::{
-    AcquireError, CloseError, ExtendError, LeaseLost, LossReason, Redlock,
+    AcquireError, CloseError, ExtendError, Lease, LeaseLost, LossReason, ReadLease, Redlock,
+    Release,
     node::NodeSpec,
     protocol::{Drift, FencingToken, Timestamp},
     runtime::Runtime,
@@ -64,6 +65,8 @@ pub(crate) struct Setup {
     pub(crate) short_lives: bool,
     /// Clients want one, two or three resources at once, which overlap.
     pub(crate) sets: bool,
+    /// Most of them only read.
+    pub(crate) readers: bool,
 }
 
 impl Setup {
@@ -82,10 +85,14 @@ impl Setup {
         reckless: 0.0,
         short_lives: false,
         sets: false,
+        readers: false,
     };
 
     /// Several resources at once, where quarantines follow each other.
     pub(crate) const SETS: Self = Self { sets: true, ..Self::BUSY };
+
+    /// Readers beside writers, where quarantines follow each other.
+    pub(crate) const READERS: Self = Self { readers: true, ..Self::BUSY };
 
     /// Processes that come and go, and wait out quarantines together.
     pub(crate) const SHORT_LIVED: Self =
@@ -222,6 +229,49 @@ pub(crate) fn run(seed: u64, setup: Setup) -> Outcome {
     outcome
 }
 
+/// What a client holds.
+enum Holds {
+    Alone(Lease),
+    Shared(ReadLease),
+}
+
+impl Holds {
+    fn owner(&self) -> String {
+        match self {
+            Self::Alone(lease) => lease.owner().to_string(),
+            Self::Shared(lease) => lease.owner().to_string(),
+        }
+    }
+
+    fn token(&self) -> Option<u64> {
+        match self {
+            Self::Alone(lease) => lease.token().ok().map(FencingToken::get),
+            Self::Shared(lease) => Some(lease.token().get()),
+        }
+    }
+
+    async fn lost(&self) -> LeaseLost {
+        match self {
+            Self::Alone(lease) => lease.lost().await,
+            Self::Shared(lease) => lease.lost().await,
+        }
+    }
+
+    async fn extend(&self) -> Result<Duration, ExtendError> {
+        match self {
+            Self::Alone(lease) => lease.extend().await,
+            Self::Shared(lease) => lease.extend().await,
+        }
+    }
+
+    fn release(self) -> Release {
+        match self {
+            Self::Alone(lease) => lease.release(),
+            Self::Shared(lease) => lease.release(),
+        }
+    }
+}
+
 /// So often a client asks for something.
 const REQUESTS: usize = 15;
 
@@ -240,16 +290,32 @@ async fn live(
         let resources = wanted(setup, runtime);
         let resource = resources.join(" ");
         let ttl = ttls[usize::try_from(runtime.below(4)).unwrap()];
-        let request = match &*resources {
-            [one] => redlock.acquire(one),
-            all => redlock.acquire_all(all),
-        };
-        let request = request.ttl(ttl).wait(runtime.below(300) as u32 * MS);
-        let request = if runtime.chance(0.3) { request.without_renewal() } else { request };
+        let reads = setup.readers && runtime.chance(0.7);
+        macro_rules! settle {
+            ($request:expr) => {{
+                let request = $request.ttl(ttl).wait(runtime.below(300) as u32 * MS);
+                if runtime.chance(0.3) { request.without_renewal() } else { request }
+            }};
+        }
+        let request: Pin<Box<dyn Future<Output = Result<Holds, AcquireError>> + Send>> =
+            match &*resources {
+                [one] if reads => {
+                    let request = settle!(redlock.read(one)).into_future();
+                    Box::pin(async { request.await.map(Holds::Shared) })
+                }
+                [one] => {
+                    let request = settle!(redlock.acquire(one)).into_future();
+                    Box::pin(async { request.await.map(Holds::Alone) })
+                }
+                all => {
+                    let request = settle!(redlock.acquire_all(all)).into_future();
+                    Box::pin(async { request.await.map(Holds::Alone) })
+                }
+            };
         let asked = runtime.now();
         let answer = if runtime.chance(0.2) {
             let limit = runtime.sleep(Duration::from_micros(runtime.below(10_000)));
-            match select(request.into_future(), limit).await {
+            match select(request, limit).await {
                 Either::Left((answer, _)) => answer,
                 Either::Right(_) => {
                     runtime.note(format_args!("client {client} gives up on {resource}"));
@@ -270,8 +336,7 @@ async fn live(
             }
         };
         let from = runtime.now();
-        let owner = lease.owner().to_string();
-        let token = lease.token().ok().map(FencingToken::get);
+        let (owner, token) = (lease.owner(), lease.token());
         assert_eq!(token.is_some(), setup.mode != Mode::Classic);
         runtime.note(format_args!("client {client} holds {resource} as {owner}, token {token:?}"));
         // Most hold it for a moment, and some for longer than it lasts without a renewal.
@@ -296,7 +361,7 @@ async fn live(
             record.lost += usize::from(lost.is_some());
             record.history.extend(resources.iter().map(|resource| {
                 let (resource, owner) = ((*resource).to_owned(), owner.clone());
-                Hold { client, resource, owner, token, asked, from, until, kept_out }
+                Hold { client, resource, owner, reads, token, asked, from, until, kept_out }
             }));
         }
         let released = match end {
