@@ -201,3 +201,29 @@ fn who_gives_up_a_set_does_not_take_the_place_of_those_who_want_a_part_of_it() {
         got(&mut staying).unwrap().check().unwrap();
     }
 }
+
+#[test]
+fn a_lock_delay_is_that_of_all_of_them() {
+    let world = Fixture::with(TTL, |builder| builder.max_ttl(2 * TTL));
+    let request = || {
+        let request = world.redlock.acquire_all(SET).ttl(SECOND).lock_delay(2 * SECOND);
+        world.request(request.without_renewal())
+    };
+    let mut released = request().release();
+    assert!(poll(&mut released).is_pending());
+    world.pass(5 * MS);
+    assert!(poll(&mut released).is_ready());
+    assert_eq!(standing(&world), [0; 3], "a release frees them at once");
+    let lost = request();
+    world.pass(SECOND);
+    assert!(lost.check().is_err());
+    drop(lost);
+    world.pass(1900 * MS);
+    assert_eq!(
+        standing(&world),
+        [3; 3],
+        "nobody else has any of it for the time that was asked for"
+    );
+    world.pass(200 * MS);
+    assert_eq!(standing(&world), [0; 3]);
+}
