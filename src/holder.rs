@@ -15,8 +15,8 @@ use crate::{
     engine::{Engine, Sightings},
     node::NodeError,
     protocol::{
-        FencingToken, Finding, KeyHolder, Label, NodeId, Owner, Quorum, Resource, ResourceError,
-        Sighting,
+        FencingToken, Finding, KeyHolder, Label, NodeId, Owner, Quorum, Record, Resource,
+        ResourceError, Sighting,
     },
     shield::shield,
 };
@@ -53,6 +53,8 @@ pub struct HeldBy {
     pub label: Option<Label>,
     /// Since when it holds, by its own wall clock; known together with the label.
     pub since: Option<SystemTime>,
+    /// What it says of itself where it leads an election: its term and its text.
+    pub leads: Option<Record>,
     /// For how long it holds at most, as the nodes say, if it is not renewed. `None` if its key has no end.
     pub remaining: Option<Duration>,
     /// Its fencing token, where a quorum of the nodes says so. Where several leases of one process follow each other under
@@ -134,6 +136,7 @@ impl HeldBy {
         Self {
             owner: holder.owner(),
             label: holder.note.as_ref().and_then(|note| note.label().cloned()),
+            leads: holder.note.as_ref().and_then(|note| note.record().cloned()),
             since: since.and_then(|since| UNIX_EPOCH.checked_add(since)),
             remaining: holder.remaining,
             token: holder.counter,
@@ -164,6 +167,9 @@ impl fmt::Display for HeldBy {
         if let Some(since) = self.since.and_then(|since| since.duration_since(UNIX_EPOCH).ok()) {
             write!(f, ", since={}", Utc(since))?;
         }
+        if let Some(Record { term, text, .. }) = &self.leads {
+            write!(f, ", leads term={term} text=`{text}`")?;
+        }
         Left(self.remaining).fmt(f)?;
         self.token.map_or(Ok(()), |token| write!(f, ", token={token}"))
     }
@@ -171,11 +177,12 @@ impl fmt::Display for HeldBy {
 
 impl fmt::Debug for HeldBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { value, owner, label, since, remaining, token } = self;
+        let Self { value, owner, label, leads, since, remaining, token } = self;
         f.debug_struct("HeldBy")
             .field("value", &format_args!("\"{}\"", value.escape_ascii()))
             .field("owner", owner)
             .field("label", label)
+            .field("leads", leads)
             .field("since", since)
             .field("remaining", remaining)
             .field("token", token)
@@ -238,7 +245,7 @@ const fn civil(days: u64) -> (u64, u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::Note;
+    use crate::protocol::{LeaderText, Note};
 
     #[test]
     fn dates_are_those_of_the_calendar() {
@@ -261,6 +268,18 @@ mod tests {
         assert_eq!(
             Holder::Held(HeldBy::of(key)).to_string(),
             r"held by `\xff\r`, label=`web\n\x1b[31m`, since=1970-01-01T00:00:00Z, at_most=1.5s, token=7"
+        );
+    }
+
+    #[test]
+    fn a_leader_is_told_with_its_term_and_text() {
+        let text = LeaderText::new(b"10.0.0.7\n").unwrap();
+        let record = Record::new(FencingToken::new(7), 1, text);
+        let key = KeyHolder::new(Some(b"x"[..].into()), Some(Duration::from_secs(1)))
+            .granted(None, Some(Note::of_leader(0, None, record)));
+        assert_eq!(
+            Holder::Held(HeldBy::of(key)).to_string(),
+            r"held by `x`, since=1970-01-01T00:00:00Z, leads term=7 text=`10.0.0.7\n`, at_most=1s"
         );
     }
 

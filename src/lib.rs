@@ -90,5 +90,5 @@ pub use self::{
 pub use node::redis::{AddressError, Credentials, UrlPart, WrongAddress};
 pub use protocol::{
     FencingToken, InvalidOwner, InvalidToken, Leader, LeaderText, LossReason, Owner, ReadToken,
-    Resource, ResourceError, ResourceSetError,
+    Record, Resource, ResourceError, ResourceSetError,
 };

@@ -1,5 +1,6 @@
 //! Goal: five candidates in processes of their own, whose leader is killed, stopped, cut off and asked to resign, fifty times
-//! and more: no two act within their terms, the next one leads in time, and observers see nobody who was not elected.
+//! and more, while one server after the other is stopped, killed and emptied: no two act within their terms, the next one leads
+//! in time, and observers see nobody who was not elected.
 //!
 //! Method: each candidate leads and writes down its acts, those for which its lease still held afterwards; each watches who
 //! leads. All times are of one clock. A checker of its own judges, and is tried on histories written by hand; and a candidate
@@ -8,7 +9,11 @@
 use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader, stdin},
-    sync::{Arc, Mutex, mpsc},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     time::Duration,
 };
 
@@ -128,7 +133,7 @@ fn candidate(part: &str) {
     let words: Vec<&str> = part.split(' ').collect();
     let (number, careless): (usize, bool) = (words[0].parse().unwrap(), words[1] == "careless");
     let builder = Redlock::builder().nodes(words[2].split(',')).ttl(TTL).max_ttl(TTL);
-    let builder = builder.node_timeout(100 * MS).connect_timeout(SECOND).danger_skip_quarantine();
+    let builder = builder.node_timeout(100 * MS).connect_timeout(SECOND);
     let redlock = builder.wait_through_outages().wait(20 * SECOND).blocking_connect().unwrap();
     let election = redlock.election("chaos").text(number.to_string());
     let (order, orders) = mpsc::channel();
@@ -210,7 +215,7 @@ struct Candidate {
 
 struct Race {
     test: &'static str,
-    cluster: Cluster,
+    cluster: Arc<Cluster>,
     candidates: Vec<Option<Candidate>>,
     events: Arc<Mutex<Vec<Event>>>,
     careless: bool,
@@ -218,7 +223,7 @@ struct Race {
 
 impl Race {
     fn start(test: &'static str, careless: bool) -> Self {
-        let (cluster, events) = (Cluster::start(3), Arc::default());
+        let (cluster, events) = (Arc::new(Cluster::start(3)), Arc::default());
         let candidates = (0..CANDIDATES).map(|_| None).collect();
         let mut race = Self { test, cluster, candidates, events, careless };
         (0..CANDIDATES).for_each(|number| race.enter(number));
@@ -269,6 +274,35 @@ impl Race {
     }
 }
 
+/// One server at a time is stopped, killed or emptied, and has been let in again before the next one is. It says how often.
+fn harm_servers(cluster: &Cluster, stop: &AtomicBool) -> usize {
+    for count in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            return count;
+        }
+        let server = &cluster[count % cluster.len()];
+        match rand::random_range(0..3) {
+            0 => {
+                server.pause();
+                std::thread::sleep(Duration::from_millis(rand::random_range(50..600)));
+                server.resume();
+            }
+            1 => {
+                server.kill();
+                std::thread::sleep(100 * MS);
+                server.restart();
+            }
+            _ => {
+                server.kill();
+                server.restart_empty();
+            }
+        }
+        // The quarantine is of 1.08 s.
+        std::thread::sleep(1_700 * MS);
+    }
+    unreachable!("it counts for ever")
+}
+
 #[test]
 fn no_two_leaders_act_at_once_whatever_becomes_of_them() {
     if let Ok(part) = std::env::var(PART) {
@@ -279,6 +313,11 @@ fn no_two_leaders_act_at_once_whatever_becomes_of_them() {
     let mut took: BTreeMap<&str, Vec<Duration>> = BTreeMap::new();
     let (mut leader, mut term, _) = race.wait_for_a_winner_after(0);
     std::thread::sleep(SECOND);
+    let stop = Arc::new(AtomicBool::new(false));
+    let harm = {
+        let (cluster, stop) = (Arc::clone(&race.cluster), Arc::clone(&stop));
+        std::thread::spawn(move || harm_servers(&cluster, &stop))
+    };
     for fault in 0..FAULTS {
         let kind = ["killed", "stopped", "cut off", "asked to resign"][fault % 4];
         // It has been seen to lead, and is somewhere between two renewals.
@@ -303,6 +342,8 @@ fn no_two_leaders_act_at_once_whatever_becomes_of_them() {
         }
         (leader, term) = (next, next_term);
     }
+    stop.store(true, Ordering::Relaxed);
+    let harmed = harm.join().unwrap();
     std::thread::sleep(SECOND);
     let events = race.events.lock().unwrap().clone();
     drop(race);
@@ -310,7 +351,7 @@ fn no_two_leaders_act_at_once_whatever_becomes_of_them() {
     let acts = count(|event| matches!(event, Event::Acted { .. }));
     let terms = count(|event| matches!(event, Event::Won { .. }));
     let seen = count(|event| matches!(event, Event::Saw { .. }));
-    println!("faults={FAULTS} terms={terms} acts={acts} seen={seen}");
+    println!("faults={FAULTS} servers={harmed} terms={terms} acts={acts} seen={seen}");
     for (kind, times) in &mut took {
         times.sort_unstable();
         let (median, last) = (times[times.len() / 2], times[times.len() - 1]);

@@ -30,6 +30,7 @@ mod invariants;
 mod line;
 mod line_book;
 mod line_odd;
+mod lock_delay;
 mod model;
 mod queue;
 mod quorum;
