@@ -12,6 +12,7 @@
 )]
 
 mod http;
+mod readers;
 mod redis;
 mod sqlite;
 

@@ -115,3 +115,37 @@ fn readers_that_come_again_at_once_and_writers_do_not_keep_each_other_out() {
     assert!(readers.writes <= 4, "{}", readers.writes);
     lines::nothing_left(&cluster);
 }
+
+/// One round trip to read where nobody writes, as for a plain lease, and one to release.
+#[test]
+fn a_reader_costs_the_nodes_as_many_commands_as_a_plain_lease() {
+    const TURNS: u64 = 200;
+    let _turn = alone();
+    let cluster = admitted(TTL);
+    let client = settings(&cluster.urls(), TTL).blocking_connect().unwrap();
+    client.blocking_ready(SECOND * 20).unwrap();
+    let scripts = || cluster.iter().map(|server| server.command_calls("evalsha")).sum::<u64>();
+    let turn = |reads: bool| {
+        if reads {
+            client.read(RESOURCE).blocking().unwrap().blocking_release().unwrap();
+        } else {
+            client.acquire(RESOURCE).blocking().unwrap().blocking_release().unwrap();
+        }
+    };
+    let mut took = [Duration::ZERO; 2];
+    let before = scripts();
+    // Side by side, so that both meet the same machine.
+    for _ in 0..TURNS {
+        for (reads, took) in [false, true].into_iter().zip(&mut took) {
+            let began = Instant::now();
+            turn(reads);
+            *took += began.elapsed();
+        }
+    }
+    client.blocking_close().unwrap();
+    let commands = scripts() - before;
+    let each = took.map(|took| took / u32::try_from(TURNS).unwrap());
+    println!("plain {:?}, read {:?}, {commands} commands", each[0], each[1]);
+    assert_eq!(commands, 2 * 2 * 5 * TURNS);
+    lines::nothing_left(&cluster);
+}
