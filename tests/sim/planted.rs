@@ -86,7 +86,9 @@ fn a_quarantine_that_leaves_the_lock_delay_out_cuts_it() {
     // As long as one of the ttl alone.
     let bug = Bug::CutsQuarantines(DELAYED_RESTARTS.lock_delay.mul_f64(1.1));
     let setup = Setup { bug, bugged: 5, ..DELAYED_RESTARTS };
-    assert!(violations(setup).any(|seen| matches!(seen, Violation::TooSoon { .. })));
+    // About one seed in a hundred shows it: a majority has to forget between a renewal and the loss.
+    let is_found = |seed| matches!(world::run(seed, setup).verdict, Err(Violation::TooSoon { .. }));
+    assert!((0..1000).any(is_found));
 }
 
 #[test]
