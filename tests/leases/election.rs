@@ -274,6 +274,31 @@ fn e3_work_is_dropped_before_the_release_where_the_candidate_goes_away() {
     assert_eq!(keys(&world), 0);
 }
 
+/// Dropped at whichever step of the engine: work that has begun is dropped while the keys stand, and nothing is left.
+#[test]
+fn e3_a_candidate_that_is_dropped_at_any_step_ends_its_work_first() {
+    let mut at_work = 0;
+    for step in 0..80 {
+        let world = world();
+        let (election, work) = (candidate(&world.redlock, "one"), Work::default());
+        let mut leads = leading(&world, &election, &work);
+        for _ in 0..step {
+            assert!(poll(&mut leads).is_pending());
+            world.machine.sim.step();
+        }
+        let has_begun = work.polls.load(Ordering::Relaxed) > 0;
+        drop(leads);
+        let dropped = *work.dropped.lock().unwrap();
+        assert_eq!(dropped.is_some(), has_begun, "{step}");
+        assert!(dropped.is_none_or(|keys| keys >= 2), "{step}: {dropped:?}");
+        at_work += usize::from(has_begun);
+        world.pass(10 * MS);
+        assert_eq!(keys(&world), 0, "{step}");
+        assert_eq!(election.health(), ElectionHealth::Standby, "{step}");
+    }
+    assert!(at_work > 20, "{at_work}");
+}
+
 #[test]
 fn e3_a_process_that_stood_still_polls_its_work_no_more() {
     let world = world();
