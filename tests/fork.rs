@@ -25,8 +25,8 @@ use std::{
 
 use fork::{Fork, fork, waitpid_nohang};
 use quorlock::{
-    AcquireError, Builder, ConnectError, ExtendError, HolderError, Lease, LossReason, Redlock,
-    ReleaseError, RunError,
+    AcquireError, Builder, CampaignError, ConnectError, ExtendError, HolderError, LeaderError,
+    Lease, LeaseLost, LossReason, ProclaimError, Redlock, ReleaseError, RunError,
     runtime::{Runtime, TokioRuntime},
 };
 use quorlock_harness::{Cluster, eventually};
@@ -400,9 +400,38 @@ fn a_child_that_awaits_whatever_its_parent_has_begun_is_told_at_once() {
     let held = closed.acquire("closed").blocking().unwrap();
     let names = ["lost", "ending", "extend", "release", "signal"];
     let leases = names.map(|name| redlock.acquire(name).blocking().unwrap()).into();
+    let said = redlock.election("said").blocking_campaign().unwrap();
     cluster.iter().for_each(|server| server.pause());
     let mut begun = begun(&redlock, &closed, leases, settings(&cluster));
     begun.push(("ready", polled(Box::pin(ready), "ready")));
+    let elections: Vec<(&str, Told)> = {
+        let of = |name: &str| redlock.election(name);
+        let (campaigns, leads, looks, watches) = (of("a"), of("lead"), of("a"), of("a"));
+        let ended = |error| matches!(error, CampaignError::Acquire(AcquireError::RuntimeEnded));
+        let blind = |error| matches!(error, LeaderError::Holder(HolderError::RuntimeEnded));
+        vec![
+            ("campaign", Box::pin(async move { campaigns.campaign().await.is_err_and(ended) })),
+            (
+                "lead",
+                Box::pin(
+                    async move { leads.lead(async |_| Ok::<_, &str>(())).await.is_err_and(ended) },
+                ),
+            ),
+            ("leader", Box::pin(async move { looks.leader().await.is_err_and(blind) })),
+            (
+                "observer",
+                Box::pin(async move { watches.observe().changed().await.is_err_and(blind) }),
+            ),
+            (
+                "proclaim",
+                Box::pin(async move {
+                    let forked = LeaseLost::new(LossReason::Forked);
+                    matches!(said.proclaim("x").await, Err(ProclaimError::Lost(lost)) if lost == forked)
+                }),
+            ),
+        ]
+    };
+    begun.extend(elections.into_iter().map(|(what, future)| (what, polled(future, what))));
     let begun = Arc::new(Mutex::new(Some(begun)));
     for awaited in [true, false] {
         let in_the_child = Arc::clone(&begun);
