@@ -15,6 +15,7 @@
 mod foreign;
 mod line;
 mod others;
+mod readers;
 mod rslock;
 mod together;
 

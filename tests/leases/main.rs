@@ -25,6 +25,7 @@ mod lock_delay;
 mod panicking_wakers;
 mod panics;
 mod ranges;
+mod readers;
 mod refused_tasks;
 mod shutdown;
 mod times;

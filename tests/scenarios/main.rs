@@ -43,6 +43,7 @@ mod pending;
 mod prolonged;
 mod quarantines;
 mod ranges;
+mod readers;
 mod records;
 mod restarts;
 mod restore;

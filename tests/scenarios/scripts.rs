@@ -35,7 +35,7 @@ const OLDER: &str = "quorlock:older";
 pub(crate) const HOUR_MS: &str = "3600000";
 
 /// The process, its database, and that it was nobody's replica.
-const IDENTITY: &str = "this/0/00000000";
+pub(crate) const IDENTITY: &str = "this/0/00000000";
 pub(crate) const ERA: &str = "42";
 pub(crate) const ETAG: &str = "42.0/this/0/00000000";
 

@@ -1,0 +1,237 @@
+//! The scripts of readers beside a node in memory: random commands of readers and writers, each of them done to both. They
+//! must answer the same, keep the same key, and have the same counter.
+
+use std::{collections::HashMap, time::Duration};
+
+use futures::executor::block_on;
+use quorlock::{
+    node::{MemoryNode, Node as _},
+    protocol::{Command, FencingToken, Mark, Owner, Reply, Resource, Target, Timestamp},
+};
+use quorlock_harness::redis::{Value, from_redis_value};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+
+use super::{
+    MARKER, MS,
+    scripts::{ACQUIRE, CONFIRM, ETAG, IDENTITY, Node, RESOURCE},
+};
+
+macro_rules! script {
+    ($($file:literal)+) => {
+        concat!($(include_str!(concat!("../../src/node/redis/scripts/", $file))),+)
+    };
+}
+
+const READ: &str = script!("prelude.lua" "line.lua" "readers.lua" "read.lua");
+const READ_CONFIRM: &str = script!("prelude.lua" "readers.lua" "read_confirm.lua");
+const READ_EXTEND: &str = script!("prelude.lua" "admitted.lua" "readers.lua" "read_extend.lua");
+const READ_RESTORE: &str = script!("prelude.lua" "admitted.lua" "readers.lua" "read_restore.lua");
+const READ_RELEASE: &str = script!("line.lua" "read_release.lua");
+const EXTEND: &str = script!("prelude.lua" "admitted.lua" "extend.lua");
+const RESTORE: &str = script!("prelude.lua" "admitted.lua" "restore.lua");
+const RELEASE: &str = script!("release.lua" "line.lua" "wake.lua");
+const READERS: &str = "quorlock:readers:r";
+
+/// What both say: no, yes, or yes with a counter.
+type Said = Option<Option<u64>>;
+
+struct Both {
+    server: Node,
+    memory: MemoryNode,
+}
+
+impl Both {
+    fn new() -> Self {
+        Self { server: Node::admitted(), memory: MemoryNode::new() }
+    }
+
+    /// By the scripts.
+    fn script(&self, command: &Command) -> Said {
+        let target = command.target().unwrap();
+        let reads = target.is_shared();
+        let own = [MARKER, "quorlock:counters", "quorlock:older", RESOURCE, READERS];
+        let own = &own[..if reads { 5 } else { 4 }];
+        let (node, soon) = (&self.server, (self.server.now_us() + 10_000_000).to_string());
+        let eval = |script: &str, keys: &[&str], args: &[&str]| {
+            let count = keys.len().to_string();
+            node.server.run(&[&["EVAL", script, &count], keys, args].concat())
+        };
+        let ms = |ttl: &Duration| ttl.as_millis().to_string();
+        let answer = match command {
+            Command::Acquire { owner, ttl, hint: Some(hint), .. } => {
+                let (high, next) = (node.marked("high_water"), node.marked("next_floor"));
+                let (head, hint) = (format!("{ETAG} {high:016} {next:016}"), format!("{hint:016}"));
+                let script = if reads { READ } else { ACQUIRE };
+                eval(script, own, &[&head, &owner.to_string(), &ms(ttl), &hint, "0", "-1"])
+            }
+            Command::Confirm { owner, token, .. } => {
+                let script = if reads { READ_CONFIRM } else { CONFIRM };
+                eval(script, own, &[ETAG, &owner.to_string(), &format!("{:016}", token.get())])
+            }
+            Command::Extend { owner, ttl, .. } => {
+                let script = if reads { READ_EXTEND } else { EXTEND };
+                let answer = eval(script, own, &[IDENTITY, &owner.to_string(), &ms(ttl)]);
+                let Value::Array(answer) = answer else { panic!("{answer:?}") };
+                return (answer[2] == Value::Int(1)).then_some(None);
+            }
+            Command::Restore { owner, ttl, .. } => {
+                let script = if reads { READ_RESTORE } else { RESTORE };
+                eval(script, own, &[IDENTITY, &owner.to_string(), &ms(ttl), &soon])
+            }
+            Command::Release { owner, .. } => {
+                let (script, keys) = if reads {
+                    (READ_RELEASE, &[RESOURCE, READERS][..])
+                } else {
+                    (RELEASE, &[RESOURCE][..])
+                };
+                return (eval(script, keys, &[&owner.to_string()]) == Value::Int(1))
+                    .then_some(None);
+            }
+            other => panic!("{other:?}"),
+        };
+        let Value::Array(answer) = answer else { panic!("{answer:?}") };
+        match &answer[..] {
+            [Value::Int(1), _, counter, ..] => {
+                Some(Some(from_redis_value(counter.clone()).unwrap()))
+            }
+            [Value::Int(1), ..] => Some(None),
+            [Value::Int(0), ..] => None,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn memory(&self, command: &Command) -> Said {
+        match block_on(self.memory.call(command.clone())).unwrap() {
+            Reply::Granted(granted) => Some(granted.token.map(FencingToken::get)),
+            Reply::Denied(_) => None,
+        }
+    }
+
+    /// What both say, which is the same.
+    #[track_caller]
+    fn run(&self, command: &Command) -> Said {
+        let (of_script, in_memory) = (self.script(command), self.memory(command));
+        // A confirm need not say to what it was.
+        let counts = matches!(command, Command::Acquire { .. });
+        let shown = |said: Said| said.map(|counter| counter.filter(|_| counts));
+        assert_eq!(shown(of_script), shown(in_memory), "{command:?}");
+        let value: Option<Vec<u8>> = self.server.server.get(RESOURCE.as_bytes());
+        assert_eq!(value, self.memory.get(RESOURCE), "behind {command:?}");
+        of_script
+    }
+
+    fn vanish(&self) {
+        self.server.server.del(RESOURCE);
+        self.memory.set(RESOURCE, "", Some(Duration::ZERO));
+    }
+}
+
+fn target(reads: bool) -> Target {
+    let resource = Resource::new(RESOURCE).unwrap();
+    if reads { Target::Shared(resource) } else { resource.into() }
+}
+
+const TTL: Duration = Duration::from_secs(10);
+
+fn acquire(reads: bool, owner: Owner, ttl: Duration, hint: u64) -> Command {
+    Command::Acquire {
+        target: target(reads),
+        owner,
+        ttl,
+        hint: Some(hint),
+        count: 1,
+        mark: Mark::new(1, 0),
+        note: None,
+        stand: None,
+    }
+}
+
+fn confirm(reads: bool, owner: Owner, token: u64) -> Command {
+    let token = FencingToken::new(token);
+    Command::Confirm { target: target(reads), owner, token, mark: Mark::new(1, 0) }
+}
+
+fn extend(reads: bool, owner: Owner) -> Command {
+    Command::Extend { target: target(reads), owner, ttl: TTL, fenced: true }
+}
+
+fn restore(reads: bool, owner: Owner) -> Command {
+    let (target, until) = (target(reads), Timestamp::from_origin(Duration::MAX));
+    Command::Restore { target, owner, ttl: TTL, until, fenced: true, note: None }
+}
+
+fn release(reads: bool, owner: Owner) -> Command {
+    Command::Release { target: target(reads), owner, keep: None }
+}
+
+#[test]
+fn a_node_in_memory_does_with_readers_what_the_scripts_do() {
+    let mut granted = HashMap::new();
+    for seed in 0..6 {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let both = Both::new();
+        // Above what the server was admitted with.
+        let first = both.server.now_us();
+        for step in 0..400 {
+            let owner = Owner::from_random([rng.random_range(1..5); 16]);
+            let reads = rng.random_bool(0.5);
+            let number = first + rng.random_range(0..5) + step / 40;
+            let (kind, command) = match rng.random_range(0..10) {
+                0..=2 => ("acquire", acquire(reads, owner, TTL, number)),
+                3..=4 => ("confirm", confirm(reads, owner, number)),
+                5 => ("extend", extend(reads, owner)),
+                6 => ("restore", restore(reads, owner)),
+                7..=8 => ("release", release(reads, owner)),
+                _ => {
+                    if rng.random_bool(0.2) {
+                        both.vanish();
+                    }
+                    continue;
+                }
+            };
+            if both.run(&command).is_some() {
+                *granted.entry((kind, reads)).or_insert(0) += 1;
+            }
+        }
+    }
+    println!("{granted:?}");
+    assert!(granted.len() == 10 && granted.values().all(|count| *count > 5), "{granted:?}");
+}
+
+#[test]
+fn a_confirm_needs_the_entry_and_never_lowers_the_counter() {
+    let both = Both::new();
+    let hint = both.server.now_us();
+    let [a, b, writer] = [1, 2, 3].map(|byte| Owner::from_random([byte; 16]));
+    assert_eq!(both.run(&acquire(true, a, TTL, hint)), Some(Some(hint)));
+    assert_eq!(both.run(&confirm(true, b, hint + 9)), None, "it has no entry");
+    assert!(both.run(&confirm(true, a, hint + 5)).is_some());
+    assert!(both.run(&confirm(true, a, hint + 2)).is_some(), "nothing is lowered, and it stands");
+    assert_eq!(both.run(&acquire(true, b, TTL, hint)), Some(Some(hint + 5)));
+    for reader in [a, b] {
+        assert!(both.run(&release(true, reader)).is_some());
+    }
+    assert_eq!(both.run(&acquire(false, writer, TTL, hint)), Some(Some(hint + 6)));
+    assert_eq!(both.run(&confirm(true, a, hint + 9)), None);
+    assert_eq!(both.run(&restore(true, a)), None, "a writer has it");
+    assert_eq!(both.run(&extend(true, a)), None);
+    assert_eq!(both.run(&release(true, a)), None);
+}
+
+#[test]
+fn an_entry_that_has_ended_counts_for_nothing_beside_one_that_has_not() {
+    let both = Both::new();
+    let hint = both.server.now_us();
+    let [short, long] = [1, 2].map(|byte| Owner::from_random([byte; 16]));
+    assert!(both.run(&acquire(true, short, 30 * MS, hint)).is_some());
+    assert!(both.run(&acquire(true, long, TTL, hint)).is_some());
+    std::thread::sleep(60 * MS);
+    assert_eq!(both.run(&confirm(true, short, hint + 1)), None);
+    assert_eq!(both.run(&extend(true, short)), None);
+    assert_eq!(both.run(&release(true, short)), None);
+    assert!(both.run(&extend(true, long)).is_some());
+    assert!(both.run(&restore(true, short)).is_some(), "of one that is held it is set again");
+    assert!(both.run(&release(true, long)).is_some());
+    assert!(both.run(&release(true, short)).is_some());
+    assert_eq!(both.memory.get(RESOURCE), None);
+}
