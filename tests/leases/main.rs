@@ -26,6 +26,7 @@ mod panicking_wakers;
 mod panics;
 mod ranges;
 mod refused_tasks;
+mod semaphore;
 mod shutdown;
 mod times;
 mod together;

@@ -31,6 +31,7 @@ mod line;
 mod line_book;
 mod line_odd;
 mod model;
+mod pick;
 mod queue;
 mod quorum;
 mod ranges;
