@@ -54,6 +54,8 @@ mod reentrant;
 #[cfg(feature = "tokio")]
 pub mod runtime;
 #[cfg(feature = "tokio")]
+mod semaphore;
+#[cfg(feature = "tokio")]
 mod settings;
 #[cfg(feature = "tokio")]
 mod shield;
@@ -76,7 +78,7 @@ pub use self::{
     error::{
         AcquireError, CloseError, Closed, ConnectError, ExtendError, LeaseLost, NoToken,
         NodeOutcome, NodeReport, NodeStates, ReadersError, ReleaseError, Reports, RunError,
-        Shutdown, ShutdownError, TogetherError, WouldDeadlock,
+        SemaphoreError, Shutdown, ShutdownError, TogetherError, WouldDeadlock,
     },
     fence::{FenceGate, StaleRead, StaleToken},
     holder::{HeldBy, Holder, HolderError, NodeSighting},
@@ -84,11 +86,12 @@ pub use self::{
     reading::{Read, ReadFuture, ReadLease},
     redlock::{NotReady, Redlock},
     reentrant::{Reentrant, ReentrantAcquire, ReentrantLease},
+    semaphore::{Permit, PermitAcquire, PermitFuture, Semaphore},
     settings::{Settings, SettingsError, WrongVariable},
 };
 #[cfg(feature = "redis")]
 pub use node::redis::{AddressError, Credentials, UrlPart, WrongAddress};
 pub use protocol::{
     FencingToken, InvalidOwner, InvalidToken, Leader, LeaderText, LossReason, Owner, ReadToken,
-    Record, Resource, ResourceError, ResourceSetError,
+    Record, Resource, ResourceError, ResourceSetError, SlotsError,
 };

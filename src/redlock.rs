@@ -3,6 +3,7 @@
 //! It decides whether enough nodes are connected to begin with, and nothing of locks. A clone is the same fleet.
 
 mod reading;
+mod semaphore;
 mod together;
 
 use std::{fmt, sync::Arc, time::Duration};

@@ -1,4 +1,4 @@
-//! What a request is for: one resource, or several at once. Whatever is wrong with it is told when it is first polled.
+//! What a request is for: one resource, several at once, or any slot of a semaphore. Whatever is wrong with it is told when it is first polled.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,7 +6,7 @@ use super::Acquire;
 use crate::{
     engine::Engine,
     error::{AcquireError, TogetherError},
-    protocol::{Resource, ResourceSet, Target, WaitPolicy},
+    protocol::{Resource, ResourceSet, Slots, Target, WaitPolicy},
 };
 
 impl Acquire {
@@ -42,5 +42,12 @@ impl Acquire {
         // What is nobody's would keep writers out, and a reader that is lost harms nobody who comes behind it.
         let (linger, lock_delay) = (Duration::ZERO, Duration::ZERO);
         Self { linger, lock_delay, ..Self::of(engine, target, wait_policy) }
+    }
+
+    /// Of any slot of a semaphore.
+    pub(crate) fn any(engine: Arc<Engine>, slots: Slots, wait_policy: WaitPolicy) -> Self {
+        let acquire = Self::of(engine, Ok(Target::AnyOf(slots)), wait_policy);
+        // A permit that is kept as nobody's would be one that nobody has.
+        acquire.linger(Duration::ZERO)
     }
 }

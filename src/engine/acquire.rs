@@ -25,7 +25,7 @@ use super::{
     turns::{Line, Turn},
 };
 use crate::{
-    error::{AcquireError, ReadersError, TogetherError},
+    error::{AcquireError, ReadersError, SemaphoreError, TogetherError},
     protocol::{Acquisition, Timestamp, TurnedAway, says_at},
     runtime::Task,
     telemetry::metrics,
@@ -82,6 +82,10 @@ impl Drop for Acquiring {
             std::mem::forget((self.standing.take(), self.answer.take()));
         }
         let Some(standing) = self.standing.take() else { return };
+        if let Some(answer) = &mut self.answer {
+            // Before it leaves: one who asks beside the line does not come to stand there afterwards.
+            answer.close();
+        }
         standing.leave();
         // Where nobody serves it, as in a forked process, a recorder may wait for a thread that is not there.
         if self.unanswered && cfg!(feature = "metrics") && standing.engine.is_served() {
@@ -232,6 +236,19 @@ impl Engine {
             None => Ok(()),
             Some((node, slot)) => {
                 Err(ReadersError::OneAtATime { node, address: Arc::clone(&slot.address) })
+            }
+        }
+    }
+
+    /// Why nobody can have a permit here, if that is so.
+    pub(crate) fn may_pick(&self) -> Result<(), SemaphoreError> {
+        if self.config.classic {
+            return Err(SemaphoreError::Classic);
+        }
+        match self.picks_no_slots.and_then(|node| Some((node, self.slot(node)?))) {
+            None => Ok(()),
+            Some((node, slot)) => {
+                Err(SemaphoreError::PicksNone { node, address: Arc::clone(&slot.address) })
             }
         }
     }

@@ -54,7 +54,10 @@ pub(crate) struct Grant {
     engine: Weak<Engine>,
     /// The one in which anybody is told what becomes of it.
     process: Process,
+    /// In whose line it was won.
     resource: Arc<ResourceSlot>,
+    /// What stands on the nodes for it.
+    target: Target,
     owner: Owner,
     /// Whether its leases have fencing tokens.
     fenced: bool,
@@ -102,6 +105,7 @@ pub(super) struct TickOutcome {
 
 /// What stands on the nodes for a grant.
 pub(super) struct Granted {
+    pub(super) target: Target,
     pub(super) owner: Owner,
     pub(super) token: Option<FencingToken>,
     pub(super) note: Option<Note>,
@@ -116,7 +120,7 @@ impl Grant {
     pub(super) fn new(
         engine: &Arc<Engine>,
         resource: Arc<ResourceSlot>,
-        Granted { owner, token, note, row, linger, lock_delay, alone, station }: Granted,
+        Granted { target, owner, token, note, row, linger, lock_delay, alone, station }: Granted,
         lifecycle: Lifecycle,
         footprint: Arc<SharedFootprint>,
         caller: Caller,
@@ -141,6 +145,7 @@ impl Grant {
             engine: Arc::downgrade(engine),
             process: engine.process,
             resource,
+            target,
             owner,
             fenced: token.is_some(),
             lock_delay,
@@ -166,8 +171,8 @@ impl Grant {
         Tenure::new(Arc::clone(self), state.current.number, state.current.token)
     }
 
-    pub(crate) fn target(&self) -> &Target {
-        self.resource.target()
+    pub(crate) const fn target(&self) -> &Target {
+        &self.target
     }
 
     pub(crate) const fn owner(&self) -> Owner {

@@ -6,6 +6,7 @@
 mod acquire;
 mod activity;
 mod admission;
+mod asking;
 mod cleanup;
 mod election;
 mod fanout;
@@ -86,6 +87,8 @@ pub(crate) struct Engine {
     takes_no_sets: Option<NodeId>,
     /// The first node that knows of no readers.
     takes_no_readers: Option<NodeId>,
+    /// The first node that picks no slots.
+    picks_no_slots: Option<NodeId>,
     runtime: Arc<dyn Runtime>,
     /// The one in which its tasks go on.
     process: Process,
@@ -189,6 +192,7 @@ impl Engine {
                 .iter()
                 .position(|slot| !slot.node.takes_readers())
                 .map(NodeId::new),
+            picks_no_slots: nodes.iter().position(|slot| !slot.node.picks_slots()).map(NodeId::new),
             takes_no_sets: nodes.iter().position(|slot| !slot.node.takes_sets()).map(NodeId::new),
             nodes,
             runtime,

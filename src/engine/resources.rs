@@ -43,7 +43,7 @@ pub(super) struct Resources {
 #[derive(Debug, Default)]
 struct ByName {
     slots: HashMap<Target, Weak<ResourceSlot>>,
-    /// Those of several resources, by each of these, and those of readers, of whom each has one of its own. Where none is
+    /// Those of several resources, by each of these, and those of readers, of whom each has one of its own; and those of semaphores, by their lines. Where none is
     /// asked for together with others, there are none.
     sets: HashMap<Resource, Vec<Weak<ResourceSlot>>>,
     /// The size at which those are taken out that nobody has.
@@ -109,6 +109,12 @@ impl Resources {
         if !target.is_shared() {
             by_name.slots.insert(target.clone(), Arc::downgrade(&slot));
         }
+        if target.is_any() {
+            // Of its slots nothing is told, but of its line.
+            for line in target.lines() {
+                by_name.sets.entry(line.clone()).or_default().push(Arc::downgrade(&slot));
+            }
+        }
         if target.is_set() || target.is_shared() {
             self.knows_sets.store(true, Ordering::Relaxed);
             for resource in target.resources() {
@@ -126,7 +132,7 @@ impl Resources {
 
     /// All others that have a resource in common with this target; of one that is shared, itself too.
     pub(super) fn overlapping(&self, target: &Target) -> Vec<Arc<ResourceSlot>> {
-        if !self.knows_sets.load(Ordering::Relaxed) {
+        if !self.knows_sets.load(Ordering::Relaxed) || target.is_any() {
             return Vec::new();
         }
         let by_name = self.by_name.lock();
@@ -224,8 +230,8 @@ impl ByName {
     /// Forgets what nobody has any more.
     fn forget(&mut self, target: &Target) {
         self.slots.remove(target);
-        if target.is_set() || target.is_shared() {
-            for resource in target.resources() {
+        if target.is_set() || target.is_shared() || target.is_any() {
+            for resource in if target.is_any() { target.lines() } else { target.resources() } {
                 if let Some(sets) = self.sets.get_mut(resource) {
                     sets.retain(|set| set.strong_count() > 0);
                     if sets.is_empty() {
@@ -250,7 +256,7 @@ impl ResourceSlot {
 
     /// Whether somebody here wants, or has, something else that it has a resource in common with.
     fn is_shared(&self) -> bool {
-        if !self.home.knows_sets.load(Ordering::Relaxed) {
+        if !self.home.knows_sets.load(Ordering::Relaxed) || self.target.is_any() {
             return false;
         }
         let by_name = self.home.by_name.lock();

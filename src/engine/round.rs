@@ -3,19 +3,23 @@
 //! It carries out what the round and its footprint decide. It must see to every node that it asked, also after the
 //! verdict.
 
+mod undo;
+
 use std::{
     future::poll_fn,
-    sync::{Arc, Weak},
+    sync::{Arc, OnceLock, Weak},
     task::{Context, Poll, ready},
     time::Duration,
 };
 
 use tokio::sync::oneshot;
 
+pub(super) use self::undo::HeardOut;
 use super::{
     Engine, Grant, HeldTenure, Request,
+    asking::Asking,
     fanout::{Fanout, Progress},
-    footprint::{Released, SharedFootprint},
+    footprint::SharedFootprint,
     grant::Granted,
     line::Head,
     resources::ResourceSlot,
@@ -26,7 +30,7 @@ use crate::{
     node::NodeError,
     protocol::{
         Failure, Lifecycle, LostRound, MOST_IN_A_ROW, NodeId, Owner, Place, RenewalPolicy, Reply,
-        Round, RoundLoss, RoundSpec, Row, Target, Timestamp, Verdict, WaitPolicy, Wanted,
+        RoundLoss, RoundSpec, Row, Target, Timestamp, Verdict, WaitPolicy, Wanted,
     },
     telemetry::{Caller, metrics},
 };
@@ -66,7 +70,7 @@ pub(super) type Answer = oneshot::Sender<Result<HeldTenure, AcquireError>>;
 /// One round with its commands under way.
 pub(super) struct AcquireRound {
     engine: Arc<Engine>,
-    pub(super) round: Round,
+    pub(super) round: Asking,
     pub(super) started: Timestamp,
     calls: Fanout,
     outcomes: Vec<NodeOutcome>,
@@ -77,25 +81,13 @@ pub(super) struct AcquireRound {
     alone: bool,
     /// From the verdict on, when others have to do with it too.
     footprint: Option<Arc<SharedFootprint>>,
+    /// Of the slots that were picked and not won.
+    others: Option<Arc<SharedFootprint>>,
+    /// What has been won, which is filled in where another slot was picked.
+    won: OnceLock<Weak<Grant>>,
     turn: Turn,
     /// Where its answers are to be told that come after it was lost, and its number there. It keeps no place in line.
     line: (Weak<ResourceSlot>, u64),
-}
-
-/// A lost round that is heard out: what is still under way is not undone before it is answered. It ends with this.
-pub(super) struct HeardOut {
-    engine: Arc<Engine>,
-    released: Released,
-}
-
-impl Drop for HeardOut {
-    fn drop(&mut self) {
-        // Where nobody serves it, as in a forked process, its lock may be kept for ever.
-        if self.engine.is_served() {
-            self.released.footprint.lock().handle_heard_no_longer();
-            self.engine.release_unwatched(&self.released);
-        }
-    }
 }
 
 impl AcquireRound {
@@ -108,19 +100,26 @@ impl AcquireRound {
         spec.min_validity = asked.min_validity;
         spec.lock_delay = asked.lock_delay;
         let several = request.head.as_ref().is_some_and(Head::begin_round);
-        let several = (several || !asked.linger.is_zero()) && !asked.alone;
+        let is_any = asked.target.is_any();
+        let several = (several || !asked.linger.is_zero()) && !asked.alone && !is_any;
         spec.count = if several && engine.counts_ranges { MOST_IN_A_ROW } else { 1 };
         spec.hint = engine.hint(spec.count);
         spec.marks = engine.marks();
         spec.note = engine.note();
+        let random = if is_any { engine.random_byte() } else { 0 };
         // Read before the first send: validity counts from here.
         let started = engine.now();
         let on_nodes = request.resource.on_nodes();
-        let (stand, number) = on_nodes.begin_round(spec.count > 1, spec.ttl, started);
+        let (stand, number) = if is_any && request.head.is_none() {
+            // Nobody waits here: it asks once, beside others who do.
+            (None, 0)
+        } else {
+            on_nodes.begin_round(spec.count > 1, spec.ttl, started)
+        };
         spec.stand = stand;
         turn.begin(started);
         let mut round = Self {
-            round: Round::acquire(engine.quorum, spec, started),
+            round: Asking::begin(engine.quorum, spec, random, started),
             started,
             calls: Fanout::begun_at(engine, started),
             outcomes: vec![NodeOutcome::NotAsked; engine.nodes.len()],
@@ -130,6 +129,8 @@ impl AcquireRound {
             linger: asked.linger,
             alone: asked.alone,
             footprint: None,
+            others: None,
+            won: OnceLock::new(),
             turn,
             line: (Arc::downgrade(&request.resource), number),
             engine: Arc::clone(engine),
@@ -159,6 +160,8 @@ impl AcquireRound {
         if self.footprint.is_none() {
             let footprint = self.round.take_footprint();
             self.footprint = footprint.map(|footprint| Arc::new(SharedFootprint::new(footprint)));
+            let others = self.round.take_others();
+            self.others = others.map(|footprint| Arc::new(SharedFootprint::new(footprint)));
         }
         while let Some((node, command)) = self.round.poll_command() {
             // A confirm follows a grant, which stands.
@@ -210,7 +213,7 @@ impl AcquireRound {
 
     /// What it has said, once it is lost.
     pub(super) fn lost(&self) -> Option<LostRound> {
-        LostRound::of(&self.round, self.started, self.turn.waited)
+        self.round.lost(self.started, self.turn.waited)
     }
 
     fn take(&mut self, progress: Progress) {
@@ -251,8 +254,9 @@ impl AcquireRound {
 
     fn handle_reply(&mut self, node: NodeId, reply: Result<Reply, Failure>, now: Timestamp) {
         // Until the verdict the round keeps the footprint and tells it; from then on it is told here.
-        if let Some(footprint) = &self.footprint {
-            footprint.lock().handle_acquire(node, &reply);
+        if self.footprint.is_some() {
+            let (footprint, others) = (self.footprint.as_deref(), self.others.as_deref());
+            self.round.tell(footprint, others, node, &reply);
         }
         self.round.handle_reply(node, reply, now);
     }
@@ -286,13 +290,15 @@ impl AcquireRound {
     ) -> Option<Arc<Grant>> {
         let footprint = self.footprint.as_ref().filter(|_| self.is_won())?;
         let spec = self.round.spec();
+        let round = self.round.decided()?;
         let lifecycle =
-            Lifecycle::new(self.started, self.round.deadline(), spec.ttl, spec.drift, self.renewal);
+            Lifecycle::new(self.started, round.deadline(), spec.ttl, spec.drift, self.renewal);
         let (row, token) = Row::begin(self.round.tokens(), self.started);
         let grant = Grant::new(
             &self.engine,
             Arc::clone(resource),
             Granted {
+                target: spec.target.clone(),
                 owner: spec.owner,
                 token,
                 note: spec.note.clone(),
@@ -307,9 +313,12 @@ impl AcquireRound {
             self.caller.clone(),
             self.hold_at_least,
         );
-        self.engine.counted(&self.round);
+        self.engine.counted(round);
         metrics::lease_begun();
         grant.schedule(&self.engine);
+        if self.others.is_some() {
+            let _ = self.won.set(Arc::downgrade(&grant));
+        }
         Some(grant)
     }
 
@@ -329,53 +338,6 @@ impl AcquireRound {
             let progress = ready!(self.calls.poll_progress(&self.engine, cx));
             self.take(progress);
         }
-    }
-
-    /// The nodes that have granted it have taken the client out of their lines. On those that have denied it, whoever comes
-    /// would wait for a client that does not.
-    fn leave_where_denied(&self) {
-        let spec = self.round.spec();
-        let Some((stand, ticket)) = spec.stand.and_then(|stand| Some((stand, stand.ticket?)))
-        else {
-            return;
-        };
-        let stands = |outcome: &NodeOutcome| matches!(outcome, NodeOutcome::Denied(denial) if denial.rank.is_some());
-        let nodes = self.outcomes.iter().enumerate();
-        let nodes: Vec<NodeId> = nodes
-            .filter(|(_, outcome)| self.is_won() && stands(outcome))
-            .map(|(index, _)| NodeId::new(index))
-            .collect();
-        if !nodes.is_empty() {
-            self.engine.leave_lines(&spec.target, stand.client, ticket, nodes);
-        }
-    }
-
-    /// Sends the releases that have to follow what is known so far.
-    pub(super) fn undo(&self) {
-        let Some(footprint) = &self.footprint else { return };
-        let orders = footprint.orders();
-        if !orders.is_empty() {
-            self.engine.release_ordered(self.released(footprint), orders);
-        }
-    }
-
-    fn released(&self, footprint: &Arc<SharedFootprint>) -> Released {
-        let spec = self.round.spec();
-        Released {
-            target: spec.target.clone(),
-            owner: spec.owner,
-            key_life: spec.key_life(),
-            footprint: Arc::clone(footprint),
-            // Nobody has held it.
-            hold: None,
-        }
-    }
-
-    /// It was lost, and may be heard out: for as long as what is returned lives, nothing is undone that may yet be denied.
-    pub(super) fn hear_out(&self) -> Option<HeardOut> {
-        let footprint = self.footprint.as_ref()?;
-        footprint.lock().handle_heard_out();
-        Some(HeardOut { engine: Arc::clone(&self.engine), released: self.released(footprint) })
     }
 
     /// Whether it said with what its client stands in the line.

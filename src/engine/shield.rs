@@ -63,6 +63,11 @@ impl Shielded {
         caught(false, || self.0.takes_readers()).unwrap_or(false)
     }
 
+    /// Whether it picks a slot that is free; not where it panicked.
+    pub(super) fn picks_slots(&self) -> bool {
+        caught(false, || self.0.picks_slots()).unwrap_or(false)
+    }
+
     pub(super) fn reachable(&self) -> Result<(), NodeError> {
         caught(false, || self.0.reachable())?
     }

@@ -9,6 +9,7 @@ mod close;
 mod connect;
 mod lease;
 mod reports;
+mod semaphore;
 mod together;
 
 pub use self::{
@@ -17,6 +18,7 @@ pub use self::{
     connect::{ConnectError, NodeStates},
     lease::{ExtendError, LeaseLost, NoToken, ReleaseError, RunError},
     reports::{NodeOutcome, NodeReport, Reports},
+    semaphore::SemaphoreError,
     together::{ReadersError, TogetherError},
 };
 

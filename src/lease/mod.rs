@@ -97,6 +97,14 @@ impl Lease {
         self.tenure().target().resources()
     }
 
+    /// The number of the slot that it is, of a semaphore.
+    pub(crate) fn slot(&self) -> Option<u8> {
+        match self.tenure().target() {
+            Target::Slot(slot) => Some(slot.number()),
+            _ => None,
+        }
+    }
+
     /// The value of the key on the nodes, unique to this lease. It is of use in logs, and to find the
     /// holder of a key.
     pub fn owner(&self) -> Owner {

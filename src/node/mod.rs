@@ -120,6 +120,13 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
         false
     }
 
+    /// Whether it knows [`Command::Pick`]: it sets the first slot of several that is free. Where a node of a handle does not,
+    /// which is the default, [`Redlock::semaphore`](crate::Redlock::semaphore) is refused. It is asked once, when the handle is
+    /// built.
+    fn picks_slots(&self) -> bool {
+        false
+    }
+
     /// Whether a command would be sent, without asking the node: the error that it would end with otherwise.
     /// A round that cannot be won is then not begun. By default it would.
     ///

@@ -9,6 +9,7 @@ use super::{
     note::Note,
     owner::Owner,
     resource::Resource,
+    slots::Slots,
     target::Target,
     time::Timestamp,
 };
@@ -89,6 +90,26 @@ pub enum Command {
         /// nobody either. A node that has no line leaves it alone.
         stand: Option<Stand>,
     },
+    /// Set the key of the first slot that is free, in the order that begins with `first`, as an acquire of it alone would.
+    /// The answer names the slot ([`Granted::slot`]). Where none is free, it is a denial, by the key that ends soonest.
+    Pick {
+        /// Of these slots, each a resource of its own.
+        slots: Slots,
+        /// The number of the slot that is looked at first.
+        first: u8,
+        /// The value.
+        owner: Owner,
+        /// As in an acquire.
+        ttl: Duration,
+        /// As in an acquire. There always is one.
+        hint: u64,
+        /// As in an acquire.
+        mark: Mark,
+        /// As in an acquire.
+        note: Option<Note>,
+        /// What is said of a place in the line of the slots.
+        stand: Option<Stand>,
+    },
     /// Raise the counters of `target` to `token`, if each key's value is `owner` and no counter is above the token.
     Confirm {
         /// What is to be held: all of its keys.
@@ -160,7 +181,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// What it is about, but for a place in a line.
+    /// What it is about, but for a place in a line, and for what the node may choose.
     pub const fn target(&self) -> Option<&Target> {
         match self {
             Self::Acquire { target, .. }
@@ -169,7 +190,7 @@ impl Command {
             | Self::Restore { target, .. }
             | Self::Proclaim { target, .. }
             | Self::Release { target, .. } => Some(target),
-            Self::Leave { .. } => None,
+            Self::Pick { .. } | Self::Leave { .. } => None,
         }
     }
 }
@@ -192,7 +213,7 @@ pub struct Granted {
     /// The counter of what was acquired, or confirmed. An acquire with a hint is answered with it; without one, it is no
     /// vote.
     pub token: Option<FencingToken>,
-    /// Which of several slots was taken, where an acquire left the choice to the node.
+    /// The number of the slot that was taken, where the choice was left to the node.
     pub slot: Option<u8>,
 }
 
@@ -203,6 +224,13 @@ impl Granted {
     /// Done, and the counter is at this.
     pub const fn at(token: FencingToken) -> Self {
         Self { token: Some(token), ..Self::DONE }
+    }
+
+    /// The same, of the slot with this number.
+    #[must_use]
+    pub const fn in_slot(mut self, slot: u8) -> Self {
+        self.slot = Some(slot);
+        self
     }
 }
 

@@ -76,6 +76,25 @@ impl<W> Queue<W> {
         Some(place)
     }
 
+    /// A place in the order of arrival for one who asks beside the line, and may come to stand there later.
+    pub const fn reserve(&mut self) -> Place {
+        self.place()
+    }
+
+    /// Whether whoever has reserved this place asks for all from now on: nobody asks or holds, and nobody stands in line.
+    pub fn ask_at(&mut self, place: Place) -> bool {
+        let may_ask = self.station == Station::Free && self.waiting.is_empty();
+        if may_ask {
+            self.station = Station::Asked(place);
+        }
+        may_ask
+    }
+
+    /// Stands in line where it has reserved a place.
+    pub fn stand_at(&mut self, place: Place, request: W) {
+        self.waiting.insert(place, request);
+    }
+
     /// Stands in line, behind all others.
     pub fn stand(&mut self, request: W) -> Place {
         let place = self.place();

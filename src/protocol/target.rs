@@ -6,7 +6,10 @@
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::{fmt, slice};
 
-use super::resource::Resource;
+use super::{
+    resource::Resource,
+    slots::{Slot, Slots},
+};
 
 /// What a lease covers on the nodes: whatever is acquired, extended and released together, under one owner.
 ///
@@ -31,22 +34,40 @@ pub enum Target {
     Set(ResourceSet),
     /// One resource, together with other readers: `reading` says what that means on a node.
     Shared(Resource),
+    /// One slot of a semaphore, which is held as any resource is.
+    Slot(Slot),
+    /// Whichever slot of a semaphore is free. It is asked for, and never held; a release of it is one of all the slots that
+    /// may have been taken.
+    AnyOf(Slots),
 }
 
 impl Target {
-    /// Its resource; of several, the first in byte order.
+    /// Its resource; of several, the first in byte order; of any slot, that in whose line one waits for it.
     pub fn resource(&self) -> &Resource {
         match self {
             Self::One(resource) | Self::Shared(resource) => resource,
             Self::Set(set) => set.first(),
+            Self::Slot(slot) => slot.resource(),
+            Self::AnyOf(slots) => slots.line(),
         }
     }
 
-    /// All of its resources, in byte order.
+    /// All of its resources, in byte order; slots by their numbers.
     pub fn resources(&self) -> &[Resource] {
         match self {
             Self::One(resource) | Self::Shared(resource) => slice::from_ref(resource),
             Self::Set(set) => set.as_slice(),
+            Self::Slot(slot) => slice::from_ref(slot.resource()),
+            Self::AnyOf(slots) => slots.all(),
+        }
+    }
+
+    /// In whose lines those stand who wait for it.
+    pub fn lines(&self) -> &[Resource] {
+        match self {
+            Self::One(_) | Self::Set(_) | Self::Shared(_) => self.resources(),
+            Self::Slot(slot) => slice::from_ref(slot.line()),
+            Self::AnyOf(slots) => slice::from_ref(slots.line()),
         }
     }
 
@@ -61,7 +82,13 @@ impl Target {
         match self {
             Self::One(one) | Self::Shared(one) => one == resource,
             Self::Set(set) => set.as_slice().binary_search(resource).is_ok(),
+            Self::Slot(_) | Self::AnyOf(_) => self.resources().contains(resource),
         }
+    }
+
+    /// Whether it is any slot of a semaphore.
+    pub const fn is_any(&self) -> bool {
+        matches!(self, Self::AnyOf(_))
     }
 
     /// Whether it is several resources at once.
@@ -81,6 +108,12 @@ impl From<Resource> for Target {
     }
 }
 
+impl From<Slots> for Target {
+    fn from(slots: Slots) -> Self {
+        Self::AnyOf(slots)
+    }
+}
+
 impl From<ResourceSet> for Target {
     /// A set of one resource is that resource.
     fn from(set: ResourceSet) -> Self {
@@ -93,6 +126,9 @@ impl From<ResourceSet> for Target {
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Self::AnyOf(slots) = self {
+            return slots.fmt(f);
+        }
         for (index, resource) in self.resources().iter().enumerate() {
             let before = if index == 0 { "" } else { ", " };
             write!(f, "{before}{resource}")?;

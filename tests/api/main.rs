@@ -13,6 +13,7 @@
 
 mod errors;
 mod inputs;
+mod semaphore;
 mod settings;
 #[cfg(feature = "redis")]
 mod urls;

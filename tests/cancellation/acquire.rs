@@ -46,6 +46,14 @@ fn drop_on(fixture: &Fixture, steps: usize, request: Request, what: &str) -> boo
             let request = fixture.redlock.try_read("r").into_future();
             return drop_future(fixture, request, steps, what);
         }
+        Request::TryAny => {
+            let request = fixture.redlock.semaphore("s", 2).unwrap().try_acquire();
+            return drop_future(fixture, request.into_future(), steps, what);
+        }
+        Request::WaitForAny => {
+            let request = fixture.redlock.semaphore("s", 2).unwrap().acquire();
+            return drop_future(fixture, request.into_future(), steps, what);
+        }
         Request::WaitToRead => {
             let request = fixture.redlock.read("r").into_future();
             return drop_future(fixture, request, steps, what);
@@ -80,6 +88,8 @@ enum Request {
     WaitForAll,
     TryRead,
     WaitToRead,
+    TryAny,
+    WaitForAny,
 }
 
 /// Where `r` is held by another program, the others are free.
@@ -137,8 +147,17 @@ fn a_reader_that_leaves_at_any_step_leaves_nothing() {
 }
 
 #[test]
+fn a_request_for_any_permit_dropped_at_every_step_leaves_nothing() {
+    for request in [Request::TryAny, Request::WaitForAny] {
+        let cases = drop_everywhere(request, 200);
+        println!("{cases} cases");
+        assert!(cases > 343 * 5, "{cases}");
+    }
+}
+
+#[test]
 fn a_round_whose_counters_differ_dropped_at_every_step_leaves_nothing() {
-    for request in [Request::Try, Request::TryAll, Request::TryRead] {
+    for request in [Request::Try, Request::TryAll, Request::TryRead, Request::TryAny] {
         drop_where_counters_differ(request);
     }
 }

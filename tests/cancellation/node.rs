@@ -114,6 +114,8 @@ impl ScriptedNode {
         let memory = MemoryNode::with_clock(move || clock.now());
         if behaviour == Behaviour::Denied {
             memory.set("r", OTHER, None);
+            // A slot of two, so that this node picks the other one.
+            memory.set("s/0", OTHER, None);
         }
         let behaviour = Arc::new(Mutex::new(behaviour));
         let (log, context, left) = (Arc::default(), Arc::default(), Arc::default());
@@ -187,10 +189,14 @@ impl ScriptedNode {
         self.memory.resume();
     }
 
-    /// Raises the counter of `r` by this and a minute at least, so that no hint is above it and nodes with
+    /// Raises the counters of `r` and of two slots by this and a minute at least, so that no hint is above it and nodes with
     /// different numbers have to confirm each other's.
     pub(crate) fn count(&self, number: u8) {
-        let resource = Resource::new("r").unwrap();
+        ["r", "s/0", "s/1"].into_iter().for_each(|name| self.count_of(name, number));
+    }
+
+    fn count_of(&self, name: &str, number: u8) {
+        let resource = Resource::new(name).unwrap();
         let look = self.memory.join(Join::look(Duration::ZERO));
         let mark = futures::executor::block_on(look).unwrap().mark();
         for index in 0..=number {
@@ -237,9 +243,9 @@ impl ScriptedNode {
     /// to be executed.
     fn note(&self, command: &Command) -> (usize, Timestamp) {
         let (owner, what) = match command {
-            Command::Acquire { owner, .. } | Command::Restore { owner, .. } => {
-                (*owner, Sort::Acquire)
-            }
+            Command::Acquire { owner, .. }
+            | Command::Pick { owner, .. }
+            | Command::Restore { owner, .. } => (*owner, Sort::Acquire),
             Command::Release { owner, .. } => (*owner, Sort::Release),
             Command::Confirm { owner, .. } | Command::Extend { owner, .. } => (*owner, Sort::Other),
             other => panic!("a command that these tests do not know: {other:?}"),
@@ -311,7 +317,10 @@ impl Node for ScriptedNode {
                     executed.and(Err(NodeError::ConnectionLost { reason }))
                 }
                 Behaviour::Overtaken
-                    if matches!(command, Command::Acquire { .. } | Command::Restore { .. }) =>
+                    if matches!(
+                        command,
+                        Command::Acquire { .. } | Command::Pick { .. } | Command::Restore { .. }
+                    ) =>
                 {
                     let runtime = this.runtime.clone();
                     let executed = this.execute(command, at);
@@ -333,7 +342,9 @@ impl Node for ScriptedNode {
                 }
                 _ => {
                     let acquires = match &command {
-                        Command::Acquire { owner, .. } => Some(*owner),
+                        Command::Acquire { owner, .. } | Command::Pick { owner, .. } => {
+                            Some(*owner)
+                        }
                         _ => None,
                     };
                     let reply = this.clone().execute(command, at).await;
@@ -364,6 +375,10 @@ impl Node for ScriptedNode {
 
     fn takes_readers(&self) -> bool {
         self.memory.takes_readers()
+    }
+
+    fn picks_slots(&self) -> bool {
+        self.memory.picks_slots()
     }
 
     fn status(&self) -> NodeStatus {

@@ -84,6 +84,21 @@ fn overlaps_of_one(history: &[Held]) -> Vec<(Held, Held)> {
     found
 }
 
+/// How many of these leases, on whatever resources, were held at once at most.
+pub(crate) fn most_at_once(history: &[Held]) -> usize {
+    let held = || history.iter().filter(|held| held.start < held.end);
+    let ends = held().map(|held| (held.end, -1_isize));
+    // An end comes before a start at the same time.
+    let mut edges: Vec<_> = ends.chain(held().map(|held| (held.start, 1))).collect();
+    edges.sort_unstable();
+    let mut now = 0_isize;
+    let counts = edges.into_iter().map(|(_, edge)| {
+        now += edge;
+        now
+    });
+    counts.max().unwrap_or_default().unsigned_abs()
+}
+
 /// Pairs of leases on one resource with one token, and pairs of which the first had been granted before the second was asked
 /// for, and has the larger one.
 pub(crate) fn wrong_tokens(history: &[Held]) -> Vec<(Held, Held)> {

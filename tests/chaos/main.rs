@@ -26,6 +26,7 @@ mod links;
 mod majority;
 mod minority;
 mod nemesis;
+mod permits;
 mod planted;
 mod record;
 mod register;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use quorlock_harness::{Server, all_ready, eventually};
 
 use super::{
-    LONG_RUN, MAX_TTL, MS, QUARANTINE, RESOURCE, SECOND, SHORT_TTL, TTL,
+    LONG_RUN, MAX_TTL, MS, QUARANTINE, RESOURCE, SECOND, SHORT_TTL, TTL, checker,
     faults::{self, Fault, Scene},
     fleet::{self, Fleet},
     links::{LinkFault, Links},
@@ -13,7 +13,7 @@ use super::{
     record::{Count, History},
     run_time,
     verdict::Verdict,
-    worker::Wants,
+    worker::{PERMITS, Wants},
 };
 
 /// Processes of clients.
@@ -83,6 +83,11 @@ fn chaos(test: &'static str, mode: &Mode) {
         assert!(stopped > 0 && stopped_long > 0, "clients were not stopped");
         assert!(history.count(Count::Lost) > 0, "no lease was ever lost: {history}");
         assert!(mode.max_ttl.is_none() || history.refused_late() > 0, "nobody was late: {history}");
+    }
+    if mode.wants == Wants::Permits {
+        let most = checker::most_at_once(&history.leases);
+        println!("{most} permits of {PERMITS} at once at most");
+        assert_eq!(most, PERMITS);
     }
     alive(mode, &history);
     assert!(strikes.granted() > 0, "nothing was granted while nodes were away: {strikes}");
@@ -163,6 +168,22 @@ fn any_fault_of_one_of_three_leaves_readers_and_writers_apart() {
         time: run_time(6),
         each_kind: false,
         wants: Wants::Readers,
+    };
+    chaos(test, &mode);
+}
+
+/// More workers than permits. Each slot has one holder, and a register of its own.
+#[test]
+fn any_fault_of_one_of_three_leaves_no_more_holders_than_there_are_permits() {
+    let test = "minority::any_fault_of_one_of_three_leaves_no_more_holders_than_there_are_permits";
+    let mode = Mode {
+        nodes: 3,
+        ttl: SHORT_TTL,
+        max_ttl: Some(MAX_TTL),
+        kinds: faults::chosen(&Fault::ALL),
+        time: run_time(6),
+        each_kind: false,
+        wants: Wants::Permits,
     };
     chaos(test, &mode);
 }

@@ -52,10 +52,12 @@ pub(crate) enum Wants {
     Sets,
     /// The one resource, most of them to read it.
     Readers,
+    /// One of a few permits, and to let go of it soon.
+    Permits,
 }
 
 impl Wants {
-    const ALL: [Self; 4] = [Self::One, Self::Brisk, Self::Sets, Self::Readers];
+    const ALL: [Self; 5] = [Self::One, Self::Brisk, Self::Sets, Self::Readers, Self::Permits];
 
     pub(crate) fn from_text(text: &str) -> Self {
         Self::ALL.into_iter().find(|wants| format!("{wants:?}") == text).expect("what it wants")
@@ -64,7 +66,8 @@ impl Wants {
     /// The resources of the next lease.
     fn next(self) -> Vec<usize> {
         match self {
-            Self::Brisk | Self::Readers => vec![0],
+            // Which slot it is turns out later.
+            Self::Brisk | Self::Readers | Self::Permits => vec![0],
             // Most want the same; the others are left alone for seconds, while nodes forget one after the other.
             Self::One if rand::random_ratio(1, 5) => vec![rand::random_range(1..=IDLE)],
             Self::One => vec![0],
@@ -78,6 +81,9 @@ impl Wants {
         }
     }
 }
+
+/// So many permits there are, fewer than workers.
+pub(crate) const PERMITS: usize = 3;
 
 /// From so many resources sets are made.
 const FEW: usize = 4;
@@ -138,7 +144,7 @@ impl<W: Fn(Event)> Worker<W> {
     pub(crate) fn work(&self) {
         let mut register = self.orders.register.as_deref().map(Register::open);
         while !self.stop.load(Ordering::Relaxed) {
-            let resources = self.orders.wants.next();
+            let mut resources = self.orders.wants.next();
             let asked = now();
             // Half of the leases are renewed, where they are held for that long.
             // Some are not ready to wait for as long as a quarantine lasts.
@@ -156,6 +162,14 @@ impl<W: Fn(Event)> Worker<W> {
             }
             let reads = self.orders.wants == Wants::Readers && rand::random_ratio(3, 4);
             let held = match *resources {
+                _ if self.orders.wants == Wants::Permits => {
+                    let semaphore = self.client.semaphore("permits", PERMITS).unwrap();
+                    let permit = settle!(semaphore.acquire()).blocking();
+                    permit.map(|permit| {
+                        resources = vec![usize::from(permit.slot())];
+                        Holds::Alone(permit.into_lease())
+                    })
+                }
                 [one] if reads => {
                     settle!(self.client.read(name(one))).blocking().map(Holds::Shared)
                 }
@@ -208,6 +222,7 @@ impl<W: Fn(Event)> Worker<W> {
             // Now and then it outlives its ttl, as a holder that hangs would, or one that is renewed.
             0..4 => self.orders.ttl + 50 * MS,
             4..32 => 30 * MS,
+            _ if self.orders.wants == Wants::Permits => MS / 2,
             _ => 2 * MS,
         };
         let work_ends = now() + pause.mul_f64(random().mul_add(0.25, 0.75));

@@ -98,6 +98,10 @@ impl Node for Far {
         self.memory.takes_readers()
     }
 
+    fn picks_slots(&self) -> bool {
+        self.memory.picks_slots()
+    }
+
     fn status(&self) -> NodeStatus {
         self.memory.status()
     }

@@ -231,7 +231,7 @@ impl Node for OddNode {
 
     fn call(&self, mut command: Command) -> NodeCall {
         let this = self.clone();
-        if let Command::Acquire { stand, .. } = &mut command {
+        if let Command::Acquire { stand, .. } | Command::Pick { stand, .. } = &mut command {
             *stand = stand.take().filter(|_| this.lines.load(Ordering::Relaxed));
         }
         this.sent.fetch_add(1, Ordering::Relaxed);
@@ -321,6 +321,10 @@ impl Node for OddNode {
 
     fn takes_readers(&self) -> bool {
         self.memory.takes_readers()
+    }
+
+    fn picks_slots(&self) -> bool {
+        self.memory.picks_slots()
     }
 
     fn status(&self) -> NodeStatus {

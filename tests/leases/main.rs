@@ -27,6 +27,7 @@ mod panics;
 mod ranges;
 mod readers;
 mod refused_tasks;
+mod semaphore;
 mod shutdown;
 mod times;
 mod together;

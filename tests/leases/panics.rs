@@ -144,6 +144,10 @@ impl Node for Panicky {
         self.memory.takes_readers()
     }
 
+    fn picks_slots(&self) -> bool {
+        self.memory.picks_slots()
+    }
+
     fn status(&self) -> NodeStatus {
         assert_eq!(self.fires(Verb::Status), None, "scripted");
         self.memory.status()

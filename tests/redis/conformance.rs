@@ -12,6 +12,7 @@ mod keys;
 mod outages;
 mod ranges;
 mod readers;
+mod semaphore;
 mod together;
 
 use std::time::Duration;

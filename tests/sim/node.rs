@@ -40,6 +40,8 @@ pub(crate) enum Bug {
     TakesApart,
     /// Of a set it releases the first alone.
     ReleasesFirst,
+    /// It says that it has picked the slot that it was asked to look at first, whichever that was.
+    SaysFirst,
     /// It says that it has been joining for so long already: a quarantine that is cut by as much.
     CutsQuarantines(Duration),
     /// It keeps keys for so much less than it was told: a holder that counts with as much more than the nodes.
@@ -186,9 +188,20 @@ impl SimServer {
                     Ok(if matches!(reply, Reply::Denied(_)) { granted } else { reply })
                 })
             }
+            (Bug::SaysFirst, Command::Pick { first, .. }) => {
+                let (first, memory) = (*first, self.memory.clone());
+                Box::pin(async move {
+                    let reply = memory.call(command).await?;
+                    Ok(match reply {
+                        Reply::Granted(granted) => Reply::Granted(granted.in_slot(first)),
+                        denied => denied,
+                    })
+                })
+            }
             (Bug::CutsKeys(less), _) => {
                 let mut command = command;
                 if let Command::Acquire { ttl, .. }
+                | Command::Pick { ttl, .. }
                 | Command::Extend { ttl, .. }
                 | Command::Restore { ttl, .. } = &mut command
                 {
@@ -401,6 +414,10 @@ impl Node for SimNode {
 
     fn takes_readers(&self) -> bool {
         self.server.memory.takes_readers()
+    }
+
+    fn picks_slots(&self) -> bool {
+        self.server.memory.picks_slots()
     }
 
     fn status(&self) -> NodeStatus {

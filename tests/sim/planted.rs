@@ -159,3 +159,17 @@ fn a_short_quarantine_breaks_exclusion_of_readers() {
     let setup = Setup { readers: true, bug: Bug::CutsQuarantines(by), bugged: 5, ..RESTARTS };
     assert!(violations(setup).any(|seen| matches!(seen, Violation::Overlap { .. })));
 }
+
+const PERMITS: Setup = Setup { permits: Some(2), ..Setup::SOUND };
+
+#[test]
+fn servers_whose_picks_are_added_up_give_a_slot_to_two() {
+    let setup = Setup { bug: Bug::SaysFirst, bugged: 5, ..PERMITS };
+    assert!(violations(setup).any(|seen| matches!(seen, Violation::Overlap { .. })));
+}
+
+#[test]
+fn servers_that_release_one_slot_of_those_that_may_have_been_picked_are_seen() {
+    let setup = Setup { bug: Bug::ReleasesFirst, bugged: 5, ..PERMITS };
+    assert!(violations(setup).any(|seen| matches!(seen, Violation::LeftBehind { .. })));
+}

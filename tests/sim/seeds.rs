@@ -87,6 +87,11 @@ fn no_seed_of_plain_redlock_breaks_exclusion_or_leaves_anything() {
 }
 
 #[test]
+fn no_seed_of_permits_gives_a_slot_to_two_or_leaves_anything() {
+    run_all(Setup::PERMITS, "no_seed_of_permits");
+}
+
+#[test]
 fn no_seed_of_sets_that_overlap_breaks_any_of_it() {
     run_all(Setup::SETS, "no_seed_of_sets");
 }

@@ -12,8 +12,8 @@ use std::{
 
 use futures::future::{Either, select};
 use quorlock::{
-    AcquireError, CloseError, ExtendError, Lease, LeaseLost, LossReason, ReadLease, Redlock,
-    Release,
+    AcquireError, CloseError, ExtendError, Lease, LeaseLost, LossReason, Permit, ReadLease,
+    Redlock, Release,
     node::NodeSpec,
     protocol::{Drift, FencingToken, Timestamp},
     runtime::Runtime,
@@ -67,6 +67,8 @@ pub(crate) struct Setup {
     pub(crate) sets: bool,
     /// Most of them only read.
     pub(crate) readers: bool,
+    /// Clients want permits, of so many; none says that they want leases.
+    pub(crate) permits: Option<usize>,
 }
 
 impl Setup {
@@ -86,7 +88,11 @@ impl Setup {
         short_lives: false,
         sets: false,
         readers: false,
+        permits: None,
     };
+
+    /// Fewer permits than clients, where quarantines follow each other.
+    pub(crate) const PERMITS: Self = Self { permits: Some(2), ..Self::BUSY };
 
     /// Several resources at once, where quarantines follow each other.
     pub(crate) const SETS: Self = Self { sets: true, ..Self::BUSY };
@@ -299,6 +305,12 @@ async fn live(
         }
         let request: Pin<Box<dyn Future<Output = Result<Holds, AcquireError>> + Send>> =
             match &*resources {
+                _ if setup.permits.is_some() => {
+                    let permits = setup.permits.unwrap();
+                    let semaphore = redlock.semaphore("s", permits).unwrap();
+                    let request = settle!(semaphore.acquire()).into_future();
+                    Box::pin(async { request.await.map(Permit::into_lease).map(Holds::Alone) })
+                }
                 [one] if reads => {
                     let request = settle!(redlock.read(one)).into_future();
                     Box::pin(async { request.await.map(Holds::Shared) })
@@ -336,6 +348,13 @@ async fn live(
             }
         };
         let from = runtime.now();
+        let resources = match &lease {
+            // Of two slots.
+            Holds::Alone(lease) if setup.permits.is_some() => {
+                vec![if lease.resource().as_bytes() == b"s/0" { "s/0" } else { "s/1" }]
+            }
+            _ => resources,
+        };
         let (owner, token) = (lease.owner(), lease.token());
         assert_eq!(token.is_some(), setup.mode != Mode::Classic);
         runtime.note(format_args!("client {client} holds {resource} as {owner}, token {token:?}"));
@@ -480,6 +499,17 @@ impl World {
             let resource = resource.to_owned();
             drop(answer.map_err(|e| Violation::NotLive { resource, error: e.to_string() })?);
         }
+        let mut held = Vec::new();
+        if let Some(permits) = setup.permits {
+            let semaphore = redlocks[0].semaphore("s", permits).unwrap();
+            for _ in 0..permits {
+                let request = semaphore.acquire().wait(wait * SECOND);
+                let answer = self.runtime.block_on(request.into_future());
+                let (resource, error) = ("s".to_owned(), |e: AcquireError| e.to_string());
+                held.push(answer.map_err(|e| Violation::NotLive { resource, error: error(e) })?);
+            }
+        }
+        drop(held);
         for (client, redlock) in redlocks.iter().enumerate() {
             let redlock = redlock.clone();
             let closed = self.runtime.block_on(async move { redlock.close().await });

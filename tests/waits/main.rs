@@ -28,6 +28,7 @@ mod process;
 mod queue;
 mod readers;
 mod rights;
+mod semaphore;
 mod shares;
 mod together;
 

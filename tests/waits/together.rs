@@ -72,7 +72,7 @@ fn contend(urls: &[String], processes: usize, wants: &[&[&str]], hold: Duration)
     got
 }
 
-fn jain(shares: &[usize]) -> f64 {
+pub(crate) fn jain(shares: &[usize]) -> f64 {
     let sum: f64 = shares.iter().map(|share| *share as f64).sum();
     let squares: f64 = shares.iter().map(|share| (*share as f64).powi(2)).sum();
     sum * sum / (shares.len() as f64 * squares)

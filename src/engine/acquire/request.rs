@@ -35,6 +35,8 @@ pub(in crate::engine) struct Request {
     pub(in crate::engine) says_at: Option<Timestamp>,
     /// While it asks the nodes for all who wait for the resource here.
     pub(in crate::engine) head: Option<Head>,
+    /// Of one who asks for a permit without standing in line: where it would stand.
+    pub(in crate::engine) reserved: Option<Place>,
 }
 
 /// What a lost round has met, for the one that it was begun for and for all who wait behind that.
@@ -85,8 +87,18 @@ impl Request {
         answer: Answer,
         says_at: Option<Timestamp>,
     ) -> Self {
-        let (last, found_held, head) = (None, None, None);
-        Self { asked, resource, acquisition, answer, last, found_held, says_at, head }
+        let (last, found_held, head, reserved) = (None, None, None, None);
+        Self { asked, resource, acquisition, answer, last, found_held, says_at, head, reserved }
+    }
+
+    /// Whether it asks for a permit without standing in line: several may at once.
+    pub(in crate::engine) const fn is_beside_line(&self) -> bool {
+        self.asked.target.is_any() && self.head.is_none()
+    }
+
+    /// Whether its caller has gone.
+    pub(in crate::engine) fn is_given_up(&self) -> bool {
+        self.answer.is_closed()
     }
 
     /// Its place in the line of the resource, where it is the head.

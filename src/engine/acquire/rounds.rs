@@ -55,6 +55,7 @@ impl Engine {
                         self.won(request, &round, now);
                         return round.settle().await;
                     };
+                    self.find_place(&mut request, lost);
                     let lost = self.stand_in_line(&request, &round, lost, now);
                     takes_place = !round.stood();
                     if lost.in_line.is_some() && request.resource.on_nodes().hears_out() {
@@ -69,7 +70,13 @@ impl Engine {
                             }
                             (look_until, at)
                         }
-                        Next::Again { look_until, at } => (look_until, at),
+                        Next::Again { look_until, at } => match self.stand_behind(request) {
+                            Some(asks) => {
+                                request = asks;
+                                (look_until, at)
+                            }
+                            None => return,
+                        },
                         Next::GiveUp(give_up) => return request.give_up(&self, give_up),
                     }
                 }
@@ -158,12 +165,18 @@ impl Engine {
         metrics::round_won(took);
         let rounds = request.acquisition.lost_rounds().saturating_add(1);
         let waited = now.saturating_since(request.acquisition.started());
+        let is_beside_line = request.is_beside_line();
         let head = request.head.take();
-        let Some(grant) = round.grant(&request.resource, head.as_ref().map(Head::place)) else {
+        let is_any = request.asked.target.is_any();
+        // Who has a permit is in nobody's way here: others ask, and it is not handed on.
+        let station = head.as_ref().filter(|_| !is_any).map(Head::place);
+        let Some(grant) = round.grant(&request.resource, station) else {
             return;
         };
-        request.resource.on_nodes().handle_won(now);
-        self.resources.handle_place_gone(request.resource.target());
+        if !is_beside_line {
+            request.resource.on_nodes().handle_won(now);
+            self.resources.handle_place_gone(request.resource.target());
+        }
         let tenure = grant.tenure();
         let spec = round.round.spec();
         let held = Held {
@@ -174,7 +187,13 @@ impl Engine {
         };
         telemetry::acquired(held, rounds, waited);
         let registered = grant.register(self);
-        let sharing = head.map(|head| head.win(&grant, now));
+        let sharing = head.map(|head| {
+            if is_any {
+                head.win_permit();
+                return Vec::new();
+            }
+            head.win(&grant, now)
+        });
         let held = HeldTenure::new(tenure, Arc::clone(self));
         // The caller is answered first, and the stragglers are waited for afterwards. A caller that is gone hands the
         // grant back: dropping it hands it on to the next in line, or releases it.

@@ -29,8 +29,8 @@ impl Engine {
         lost: LostRound,
         now: Timestamp,
     ) -> LostRound {
-        // Who asks once does not stand there.
-        if request.asked.wait_policy == WaitPolicy::OneRound {
+        // Who asks once does not stand there, nor does who asks for a permit beside the line of this process.
+        if request.asked.wait_policy == WaitPolicy::OneRound || request.is_beside_line() {
             return lost;
         }
         let (on_nodes, random) = (request.resource.on_nodes(), self.random_byte());
@@ -103,7 +103,7 @@ impl Engine {
         self.spawn(async move {
             let mut calls = Fanout::new(&engine);
             for node in nodes {
-                for resource in target.resources() {
+                for resource in target.lines() {
                     let resource = resource.clone();
                     calls.push(&engine, node, Command::Leave { resource, client, ticket });
                 }

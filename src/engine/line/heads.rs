@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use super::{Line, Pause, Waiter};
 use crate::{
     engine::{Engine, Grant, Met, Request, renewals::Timed, resources::ResourceSlot},
-    protocol::{Place, RoundLoss, Timestamp, Traffic, Wakeup},
+    protocol::{LostRound, Place, RoundLoss, Timestamp, Traffic, WaitPolicy, Wakeup},
     shield::shielded,
 };
 
@@ -50,6 +50,13 @@ impl Head {
         line.grant = Arc::downgrade(grant);
         (line.in_round, line.met, line.first) = (false, None, Pause::None);
         line.queue.take_sharing()
+    }
+
+    /// It has won one of several permits: there may be more, and whoever is next asks at once.
+    pub(in crate::engine) fn win_permit(self) {
+        let mut line = self.slot.line();
+        (line.in_round, line.met, line.first) = (false, None, Pause::None);
+        drop(line);
     }
 
     /// Its round is lost, and it goes on at `next`. Those behind who wait in vain, by what it has met, are answered.
@@ -151,6 +158,61 @@ impl Engine {
         // Without the lock, as the head is dropped: that lets in who is next.
         self.wake(wakeup);
         drop(head);
+        None
+    }
+
+    /// One who asks beside the line has found all permits taken: where nobody stands there, it asks for all who come.
+    pub(in crate::engine) fn find_place(self: &Arc<Self>, request: &mut Request, lost: LostRound) {
+        if lost.loss == RoundLoss::Contended && request.asked.wait_policy != WaitPolicy::OneRound {
+            let slot = Arc::clone(&request.resource);
+            self.ask_for_all(request, &mut slot.line());
+        }
+    }
+
+    fn ask_for_all(self: &Arc<Self>, request: &mut Request, line: &mut Line) {
+        if request.is_beside_line()
+            && !self.is_closed()
+            && !request.is_given_up()
+            && let Some(place) = request.reserved.take_if(|place| line.queue.ask_at(*place))
+        {
+            request.head = Some(Head::new(self, &request.resource, place));
+        }
+    }
+
+    /// One who asked beside the line, and goes on, stands in it where it came, or asks for all who stand there: then it is
+    /// returned. So is who asks once.
+    pub(in crate::engine) fn stand_behind(
+        self: &Arc<Self>,
+        mut request: Request,
+    ) -> Option<Request> {
+        if !request.is_beside_line() || request.asked.wait_policy == WaitPolicy::OneRound {
+            return Some(request);
+        }
+        let slot = Arc::clone(&request.resource);
+        let wakeup = {
+            let mut line = slot.line();
+            self.ask_for_all(&mut request, &mut line);
+            // Asked under the lock: whoever closes, or leaves, looks through the line afterwards.
+            if request.head.is_some() || self.is_closed() || request.is_given_up() {
+                return Some(request);
+            }
+            let Some(place) = request.reserved.take() else { return Some(request) };
+            let at = request.at();
+            let waiter = Waiter { request, timer: None, shares: false, in_vain: None };
+            line.queue.stand_at(place, Box::new(waiter));
+            at.map_or(Wakeup::Silent, |at| {
+                let timed = Timed::Waiter(Arc::downgrade(&slot), place);
+                let (key, wakeup) = self.schedule(timed, None, at, Duration::ZERO);
+                if let Some(waiter) = line.queue.get_mut(place) {
+                    waiter.timer = Some(key);
+                }
+                wakeup
+            })
+        };
+        // Without the lock, as above.
+        self.wake(wakeup);
+        // The head may have gone in between, and have found nobody.
+        self.next_head(&slot);
         None
     }
 

@@ -16,6 +16,8 @@ use crate::{
 enum Joined {
     /// It is the head.
     Asks(Place, Request, Pause),
+    /// It asks for a permit beside the line, in which nobody stands.
+    Beside(Request),
     /// It waits.
     Waits(Place, Wakeup),
     /// It takes what is kept as nobody's.
@@ -49,6 +51,11 @@ impl Engine {
                         first => asks.begin(self, first),
                     }
                     return Some(self.standing(slot, place));
+                }
+                Joined::Beside(asks) => {
+                    let place = asks.reserved;
+                    asks.ask(self, now);
+                    return place.map(|place| self.standing(slot, place));
                 }
                 Joined::Waits(place, wakeup) => {
                     // Without the lock: it may spawn a task on a runtime that is the user's code.
@@ -96,6 +103,10 @@ impl Engine {
         // Asked under the lock: whoever closes looks through the lines afterwards.
         if self.is_closed() {
             return Joined::Closed(request);
+        }
+        if slot.target().is_any() && line.queue.is_idle() {
+            request.reserved = Some(line.queue.reserve());
+            return Joined::Beside(request);
         }
         if let Some(place) = line.queue.ask() {
             // It was nobody's here, so that others might have had it.

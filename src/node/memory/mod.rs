@@ -357,6 +357,10 @@ impl Node for MemoryNode {
         true
     }
 
+    fn picks_slots(&self) -> bool {
+        true
+    }
+
     fn counts_ranges(&self) -> bool {
         true
     }

@@ -2,6 +2,7 @@
 //!
 //! It decides as a server would. Time is an argument.
 
+mod picking;
 mod readers;
 mod votes;
 
@@ -132,6 +133,10 @@ impl Store {
                 self.still_in(mark)?;
                 self.acquire_in_line(key, (hint, count), stand, now, wall_us, news)
             }
+            Command::Pick { slots, first, owner, ttl, hint, mark, note, stand } => {
+                self.still_in(mark)?;
+                self.pick((&slots, first), (owner, ttl, note, hint), stand, now, wall_us, news)
+            }
             Command::Confirm { target, owner, token, mark } => {
                 self.still_in(mark)?;
                 Ok(self.confirm(target.resources(), owner, token, now))
@@ -178,7 +183,9 @@ impl Store {
                     freed.push(resource.clone());
                 });
                 for resource in freed {
-                    self.in_line(&resource, now, news, |line, news| line.release(now, news));
+                    // Slots have one line.
+                    let line = if target.lines().len() > 1 { &resource } else { first(&target) };
+                    self.in_line(line, now, news, |line, news| line.release(now, news));
                     if keep.is_none() {
                         news.freed(resource);
                     }
@@ -360,6 +367,11 @@ impl Store {
         }
         joining
     }
+}
+
+/// The line that a target with one has.
+fn first(target: &Target) -> &Resource {
+    target.lines().first().unwrap_or_else(|| target.resource())
 }
 
 /// The clock by which those who wait have their order.

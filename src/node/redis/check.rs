@@ -51,6 +51,7 @@ fn scripts(classic: bool) -> impl Iterator<Item = impl FnMut(&mut Cmd)> {
             &script::RELEASE,
             &script::ACQUIRE,
             &script::TOGETHER,
+            &script::SLOT,
             &script::RELEASE_TOGETHER,
             &script::CONFIRM,
             &script::EXTEND,

@@ -166,6 +166,10 @@ impl Node for RedisNode {
         true
     }
 
+    fn picks_slots(&self) -> bool {
+        true
+    }
+
     fn counts_ranges(&self) -> bool {
         true
     }

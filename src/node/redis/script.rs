@@ -62,6 +62,7 @@ macro_rules! script {
 
 pub(super) static ACQUIRE: LazyLock<Source> = script!("prelude.lua" "line.lua" "acquire.lua");
 pub(super) static TOGETHER: LazyLock<Source> = script!("prelude.lua" "line.lua" "together.lua");
+pub(super) static SLOT: LazyLock<Source> = script!("prelude.lua" "line.lua" "slot.lua");
 pub(super) static CONFIRM: LazyLock<Source> = script!("prelude.lua" "confirm.lua");
 pub(super) static EXTEND: LazyLock<Source> = script!("prelude.lua" "admitted.lua" "extend.lua");
 pub(super) static RESTORE: LazyLock<Source> = script!("prelude.lua" "admitted.lua" "restore.lua");
@@ -189,7 +190,8 @@ impl Script<'_> {
     /// Whose limit it counts against.
     pub(super) fn room(&self) -> Room {
         // By address: each source is one static.
-        let acquires = [&raw const *ACQUIRE, &raw const *TOGETHER, &raw const *READ];
+        let acquires =
+            [&raw const *ACQUIRE, &raw const *TOGETHER, &raw const *READ, &raw const *SLOT];
         if acquires.contains(&std::ptr::from_ref(self.source)) {
             Room::Acquires
         } else {
@@ -228,8 +230,9 @@ mod tests {
             let (keys, args) = (List::Many(Vec::new()), List::Many(Vec::new()));
             Script { source, keys, lines: &[], args }.room()
         };
-        assert_eq!((room(&ACQUIRE), room(&TOGETHER)), (Room::Acquires, Room::Acquires));
-        assert_eq!(room(&READ), Room::Acquires);
+        for source in [&ACQUIRE, &TOGETHER, &READ, &SLOT] {
+            assert_eq!(room(source), Room::Acquires, "{}", source.text());
+        }
         for source in [
             &CONFIRM,
             &EXTEND,

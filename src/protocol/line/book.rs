@@ -247,6 +247,11 @@ impl NodeLine {
         }
     }
 
+    /// Of several keys another one is free: whoever is next is let in at once.
+    pub fn pass_on(&mut self, news: &mut LineNews<'_>) {
+        self.wake(None, None, news);
+    }
+
     /// A key was deleted by its owner, or given a new end.
     pub fn release(&mut self, now: Timestamp, news: &mut LineNews<'_>) {
         self.expire(now);

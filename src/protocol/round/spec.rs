@@ -65,7 +65,7 @@ impl RoundSpec {
     }
 
     /// What it knows of a node.
-    pub(super) fn mark(&self, node: NodeId) -> Mark {
+    pub(in crate::protocol) fn mark(&self, node: NodeId) -> Mark {
         self.marks.get(node.index()).copied().unwrap_or_default()
     }
 }

@@ -83,14 +83,14 @@ pub(in crate::node::redis) fn acquire_together<'a>(
 /// The same acquire of a client that knows of the line, and what it says of its place there.
 pub(in crate::node::redis) fn in_line<'a>(
     mut acquire: Script<'a>,
-    resources: &'a [Resource],
+    lines: &'a [Resource],
     stand: Option<Stand>,
 ) -> Script<'a> {
-    acquire.lines = resources;
+    acquire.lines = lines;
     if let Some(Stand { client, ticket, skip }) = stand {
         let mut args = acquire.args.to_vec();
         // They stand behind the note, whether there is one or not.
-        args.resize(if resources.len() > 1 { 8 } else { 7 }, Arg::Bytes(b""));
+        args.resize(args.len().max(7), Arg::Bytes(b""));
         let ticket = ticket.map_or(Arg::Bytes(b""), |ticket| Arg::Number(ticket.get()));
         let skip = skip.map_or(Arg::Bytes(b""), Arg::Client);
         args.extend([Arg::Client(client), ticket, skip]);

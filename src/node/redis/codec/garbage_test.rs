@@ -7,7 +7,7 @@ use std::mem::discriminant;
 use redis::{PushKind, VerbatimFormat};
 
 use super::*;
-use crate::protocol::{FencingToken, Granted, Reply};
+use crate::protocol::{FencingToken, Granted, Reply, Slots};
 
 const NOW: i64 = 1_795_170_000_123_456;
 
@@ -109,6 +109,13 @@ fn no_reply_makes_it_panic_or_is_a_grant_that_no_script_has_said() {
             assert!(token.is_some_and(|token| token <= FencingToken::MAX), "{reply:?}");
             granted += 1;
         }
+        let slots = Slots::new(b"", "s", 2).unwrap();
+        let picked = picked(again(), 9, (&slots, 1)).map(|picked| picked.reply);
+        let is_pick = matches!(
+            form,
+            [Value::Int(1), _, Value::Int(1 | 2 | NOW), Value::Int(1 | 2), Value::Int(_)]
+        );
+        assert_eq!(is_granted(&picked), is_pick, "{reply:?}");
         for count in 0..4 {
             let keys = std::iter::repeat_n(1, count);
             let Ok(extended) = extended(&answer, keys) else { continue };

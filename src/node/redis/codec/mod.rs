@@ -7,6 +7,7 @@
 mod acquiring;
 mod holder;
 mod joining;
+mod picking;
 mod votes;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ pub(super) use self::{
     acquiring::{Acquired, Wanted, acquire, acquire_together, acquired, in_line, read},
     holder::{ask_holder, proclaim, proclaimed, told_holder},
     joining::{Looked, Process, admit, admitted, look, looked},
+    picking::{pick, picked},
     votes::{
         acquire_classic, acquired_classic, confirm, confirmed, denial, extend, extended,
         first_byte, holder, leave, release, released, remaining, restore, restored, track_next,

@@ -207,7 +207,7 @@ pub(in crate::node::redis) fn release(
     has_line: bool,
 ) -> Script<'_> {
     let resources = target.resources();
-    let lines = if has_line { resources } else { &[] };
+    let lines = if has_line { target.lines() } else { &[] };
     let keep = keep.map(|keep| Arg::Number(validity::wire_millis(keep)));
     if let [resource] = resources {
         let keys = List::One([resource.as_bytes()]);

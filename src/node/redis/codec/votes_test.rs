@@ -1,7 +1,10 @@
 //! Every form in which a vote is asked for, and every form of its reply.
 
-use super::{super::acquiring::*, *};
-use crate::protocol::{Label, Stand};
+use super::{
+    super::{acquiring::*, picking::*},
+    *,
+};
+use crate::protocol::{Label, Slots, Stand};
 
 const HEAD: &str = "77.1/abc/0/0 0000000000000200 0000000000000150";
 const NOW: i64 = 1_795_170_000_123_456;
@@ -82,8 +85,7 @@ fn a_count_goes_out_as_it_is_where_the_whole_range_is_new_and_issued_and_with_a_
 
 #[test]
 fn a_script_goes_out_by_its_digest_or_in_full_with_the_same_arguments() {
-    let resource = resource();
-    let target = Target::from(resource.clone());
+    let target = Target::from(resource());
     let script = release(&target, owner(), None, false);
     let (by_digest, in_full) = (wire(|to| script.evalsha(to)), wire(|to| script.eval(to)));
     let rest = [b"1".to_vec(), b"r".to_vec(), owner().to_hex().to_vec()];
@@ -94,8 +96,7 @@ fn a_script_goes_out_by_its_digest_or_in_full_with_the_same_arguments() {
 
 #[test]
 fn a_release_that_keeps_the_key_says_for_how_long_in_milliseconds_rounded_up() {
-    let resource = resource();
-    let target = Target::from(resource.clone());
+    let target = Target::from(resource());
     let keep = release(&target, owner(), Some(Duration::from_micros(1_500_001)), false);
     assert_eq!(keep.args, [Arg::Owner(owner()), Arg::Number(1501)]);
     assert_eq!(release(&target, owner(), None, false).args, [Arg::Owner(owner())]);
@@ -306,4 +307,50 @@ fn who_holds_a_key_is_asked_without_its_whole_value() {
     let acquire = wire(|to| acquire_classic(&resource(), owner(), Duration::from_secs(1), to));
     let hex = owner().to_hex();
     assert_eq!(acquire, [&b"SET"[..], b"r", &hex[..], b"NX", b"PX", b"1000"]);
+}
+
+#[test]
+fn any_slot_is_asked_for_in_the_order_of_the_client_and_told_by_its_number() {
+    let slots = Slots::new(b"", "s", 3).unwrap();
+    let head = head();
+    let second = Duration::from_secs(1);
+    let script = pick(&head, (&slots, 2), owner(), second, 180, 5, None);
+    let asked = wire(|to| script.evalsha(to));
+    assert_eq!(
+        asked[2..9],
+        [
+            &b"6"[..],
+            b"quorlock:node",
+            b"quorlock:counters",
+            b"quorlock:older",
+            b"s/2",
+            b"s/0",
+            b"s/1"
+        ]
+    );
+    assert_eq!(asked[14..], [&b"1"[..], b"3", b""]);
+    let target = Target::AnyOf(slots.clone());
+    let stand = Some(Stand::with(ClientId::new([1; 8]), Ticket::new(77)));
+    let script = pick(&head, (&slots, 2), owner(), second, 180, 5, None);
+    let standing = wire(|to| in_line(script, target.lines(), stand).evalsha(to));
+    assert_eq!((&standing[2][..], &standing[9][..]), (&b"7"[..], &b"quorlock:line:s/"[..]));
+    assert_eq!(standing[18..], [&b"0101010101010101"[..], b"77", b""]);
+
+    let picked = |rest: Vec<Value>| picked(told(1, rest), 180, (&slots, 2));
+    for (at, slot) in [(1, 2), (2, 0), (3, 1)] {
+        let answer = picked(vec![Value::Int(180), Value::Int(at), Value::Int(1)]).unwrap();
+        let granted = Granted::at(FencingToken::new(180)).in_slot(slot);
+        assert_eq!((answer.reply, answer.others_wait), (Reply::Granted(granted), Some(true)));
+    }
+    let unlined = picked(vec![Value::Int(190), Value::Int(1), Value::Int(-1), text(HEAD)]).unwrap();
+    assert_eq!((unlined.others_wait, unlined.head), (None, Some(HEAD.into())));
+    for at in [0, 4, -1] {
+        assert!(picked(vec![Value::Int(180), Value::Int(at), Value::Int(0)]).is_err(), "{at}");
+    }
+    // What is granted without a slot cannot be undone by its name.
+    assert!(picked(vec![Value::Int(180), text(HEAD)]).is_err());
+
+    let release = release(&target, owner(), None, true);
+    let released = wire(|to| release.evalsha(to));
+    assert_eq!(released[2..7], [&b"4"[..], b"s/0", b"s/1", b"s/2", b"quorlock:line:s/"]);
 }

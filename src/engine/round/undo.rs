@@ -1,0 +1,107 @@
+//! What a round leaves behind its verdict: releases of what it has not won, and places in line that nobody waits in.
+//!
+//! It sends what the footprint orders, and nothing else.
+
+use std::sync::{Arc, Weak};
+
+use super::AcquireRound;
+use crate::{
+    engine::{
+        Engine,
+        asking::Asking,
+        footprint::{Released, SharedFootprint},
+        restore::LostKey,
+    },
+    error::NodeOutcome,
+    protocol::NodeId,
+};
+
+/// A lost round that is heard out: what is still under way is not undone before it is answered. It ends with this.
+pub(in crate::engine) struct HeardOut {
+    engine: Arc<Engine>,
+    released: Released,
+}
+
+impl Drop for HeardOut {
+    fn drop(&mut self) {
+        // Where nobody serves it, as in a forked process, its lock may be kept for ever.
+        if self.engine.is_served() {
+            self.released.footprint.lock().handle_heard_no_longer();
+            self.engine.release_unwatched(&self.released);
+        }
+    }
+}
+
+impl AcquireRound {
+    /// The nodes that have granted it have taken the client out of their lines. On those that have denied it, whoever comes
+    /// would wait for a client that does not.
+    pub(super) fn leave_where_denied(&self) {
+        let spec = self.round.spec();
+        let Some((stand, ticket)) = spec.stand.and_then(|stand| Some((stand, stand.ticket?)))
+        else {
+            return;
+        };
+        let stands = |outcome: &NodeOutcome| matches!(outcome, NodeOutcome::Denied(denial) if denial.rank.is_some());
+        let nodes = self.outcomes.iter().enumerate();
+        let nodes: Vec<NodeId> = nodes
+            .filter(|(_, outcome)| self.is_won() && stands(outcome))
+            .map(|(index, _)| NodeId::new(index))
+            .collect();
+        if !nodes.is_empty() {
+            self.engine.leave_lines(&spec.target, stand.client, ticket, nodes);
+        }
+    }
+
+    /// Sends the releases that have to follow what is known so far.
+    pub(in crate::engine) fn undo(&self) {
+        for footprint in self.footprint.iter().chain(&self.others) {
+            let orders = footprint.orders();
+            if orders.is_empty() {
+                continue;
+            }
+            if let Asking::All(_) = self.round {
+                self.engine.release_ordered(self.released(footprint), orders);
+                continue;
+            }
+            // A node has picked one slot, and which one is not known of all.
+            for order in orders {
+                let mut released = self.released(footprint);
+                if let Some(target) = self.round.undone_at(order.node) {
+                    released.target = target;
+                }
+                self.engine.release_ordered(released, vec![order]);
+                self.fill_in(order.node);
+            }
+        }
+    }
+
+    /// Has a node that has picked another slot keep the one that was won, as the others do, so that they go on agreeing.
+    fn fill_in(&self, node: NodeId) {
+        let won = self.won.get().and_then(Weak::upgrade);
+        if let (Some(grant), Some(round)) = (won, self.round.decided())
+            && self.round.is_filled_in(node)
+        {
+            let (key_life, until) = (round.spec().key_life(), round.deadline());
+            self.engine.restore([LostKey { grant, node, key_life, until }]);
+        }
+    }
+
+    fn released(&self, footprint: &Arc<SharedFootprint>) -> Released {
+        let spec = self.round.spec();
+        Released {
+            target: spec.target.clone(),
+            owner: spec.owner,
+            key_life: spec.key_life(),
+            footprint: Arc::clone(footprint),
+            // Nobody has held it.
+            hold: None,
+        }
+    }
+
+    /// It was lost, and may be heard out: for as long as what is returned lives, nothing is undone that may yet be denied.
+    pub(in crate::engine) fn hear_out(&self) -> Option<HeardOut> {
+        let footprint = self.footprint.as_ref()?;
+        footprint.lock().handle_heard_out();
+        Some(HeardOut { engine: Arc::clone(&self.engine), released: self.released(footprint) })
+    }
+}

@@ -1,0 +1,146 @@
+-- Takes the first of several slots that is free, in the order of the keys, as acquire.lua takes one resource: with its own
+-- counter, which alone is raised.
+-- KEYS[4] and on: the slots, and behind them the line in which one waits for any of them, where the client has one. ARGV: the
+-- head that the client has cached, owner, ttl in ms, hint (16 digits), latest node time in us (0: none), 1 or, unless that
+-- head says next_floor + 1 <= hint <= high_water, -1; then how many slots, the note or nothing, and the client's name, its
+-- ticket and a first one who did not come, if it has lines. Answers: {1, now, counter, which of the keys, 1 if others wait, 0
+-- if not, or -1 without a line, head or nil} granted; all else as acquire.lua, where the key that is told of is the one that
+-- ends soonest, and none is told to be another program's.
+local owner, ttl = ARGV[2], ARGV[3]
+local hint, latest, size = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[7])
+local head = redis.call('HGET', COUNTERS, HEAD)
+local is_cached = head == ARGV[1]
+if not is_cached then
+  local etag, high_water = read_head(head)
+  local cached, cached_high_water = read_head(ARGV[1])
+  if not (etag and etag == cached and high_water >= cached_high_water) then return {-1, now} end
+end
+if latest > 0 and now > latest then return {-3, now} end
+
+local function is_one_free()
+  local there = redis.pcall('EXISTS', unpack(KEYS, 4, 3 + size))
+  return type(there) ~= 'number' or there < size
+end
+
+-- Nobody overtakes those who wait: the first of them is let in, and lets the next one in where there is another slot.
+local line, client, ticket, missing = KEYS[4 + size], ARGV[9], ARGV[10], ARGV[11]
+local name = line and string.sub(line, 15) -- behind `quorlock:line:`
+local seen = line and redis.pcall('ZRANGE', line, '0', FEW)
+local has_line = seen and not seen.err and (client or #seen > 0)
+local waits = has_line and client and ticket ~= ''
+local first, stands, others, is_new, rank, is_free
+local is_name, tell, wake, live
+if has_line then
+  is_name, tell, wake, live = of_line()
+end
+for look = 1, has_line and 2 or 0 do
+  if look == 2 then
+    if others or #seen < 3 then break end
+    seen = redis.pcall('ZRANGE', line, '0', MANY)
+  end
+  for place = 1, #seen do
+    local waiter = seen[place]
+    if waiter == client then
+      stands = true
+    elseif not others and is_name(waiter) then
+      first, others = not stands and waiter or nil, true
+    end
+  end
+end
+if first then
+  if waits then
+    is_new, rank = redis.pcall('ZADD', line, ticket, client), redis.pcall('ZRANK', line, client)
+    if rank == 0 then
+      first = nil
+    end
+  end
+  is_free = first and is_one_free()
+  if is_free
+    and (is_new == 0 or missing and missing ~= '' or redis.pcall('PTTL', line) < UNHEARD) then
+    first = wake(line, name, client, missing)
+    others, rank = nil, waits and redis.pcall('ZRANK', line, client)
+  end
+end
+
+local at
+if not first then
+  for index = 4, 3 + size do
+    if redis.call('SET', KEYS[index], owner, 'NX', 'PX', ttl) then
+      at = index
+      break
+    end
+  end
+end
+
+if not at then
+  local least, holder = nil, false
+  for index = 4, is_free and 0 or 3 + size do
+    local remaining = redis.call('PTTL', KEYS[index])
+    if remaining > tonumber(ttl) then
+      -- After our clock was set back, as for one resource.
+      local most = tonumber(redis.call('HGET', NODE, 'max_ttl'))
+      if remaining > most then
+        local entry = redis.call('HGET', COUNTERS, KEYS[index]) or redis.call('HGET', OLDER, KEYS[index])
+        if entry and string.sub(entry, 17, 48) == value_of(KEYS[index]) then
+          redis.call('PEXPIRE', KEYS[index], most)
+          remaining = most
+        end
+      end
+    end
+    -- One without an end never ends.
+    local lasts = remaining < 0 and math.huge or remaining
+    if not least or lasts < least then
+      least, holder = lasts, value_of(KEYS[index])
+    end
+  end
+  local remaining = is_free and -2 or least == math.huge and -1 or least or -2
+  if waits then
+    if not rank and not stands then
+      is_new = redis.pcall('ZADD', line, ticket, client)
+    end
+    has_line = live(line, LIFE)
+    if not has_line and is_new == 1 then
+      redis.pcall('ZREM', line, client)
+    end
+  end
+  if not line or client and not has_line then
+    return {0, now, remaining, holder or nil}
+  end
+  local before = not waits and -1 or not rank and 0 or type(rank) == 'number' and rank or -1
+  return {0, now, remaining, holder, is_free and first or false, before, 0}
+end
+
+local waiting = -1
+if has_line then
+  if client and (stands or rank or #seen > 2) then
+    redis.pcall('ZREM', line, client)
+  end
+  waiting = (others or first == nil and #seen > 0) and redis.pcall('ZCARD', line) or 0
+  waiting = waiting == 0 and 0 or 1
+  -- Whoever is next is let in at once where there is another slot.
+  if waiting == 1 and is_one_free() then
+    wake(line, name)
+  end
+end
+
+local slot, counter = KEYS[at], nil
+local entry = redis.call('HGET', COUNTERS, slot)
+counter = entry and tonumber(string.sub(entry, 1, 16))
+if is_cached and ARGV[6] == '1' and (not entry or counter and counter + 1 <= hint) then
+  redis.call('HSET', COUNTERS, slot, ARGV[4] .. owner .. ARGV[8])
+  return {1, now, hint, at - 3, waiting}
+end
+local etag, high_water, next_floor = read_head(head)
+entry = entry or redis.call('HGET', OLDER, slot)
+counter = entry and math.min(tonumber(string.match(entry, SIXTEEN_DIGITS)) or high_water, high_water)
+  or tonumber(redis.call('HGET', NODE, 'floor'))
+counter = math.max(counter + 1, math.min(hint, now + AHEAD))
+if counter >= NUMBERS_END then
+  redis.call('DEL', slot)
+  return {-4, now}
+end
+redis.call('HSET', COUNTERS, slot, digits(counter) .. owner .. ARGV[8])
+if counter > high_water then
+  head = raise_high_water(etag, math.max(counter, math.min(hint + AHEAD / 2, now + AHEAD)), next_floor)
+end
+return {1, now, counter, at - 3, waiting, head}

@@ -1,0 +1,42 @@
+//! Semaphores of a handle.
+
+use std::sync::Arc;
+
+use super::Redlock;
+use crate::{error::SemaphoreError, protocol::Slots, semaphore::Semaphore};
+
+impl Redlock {
+    /// A semaphore of so many permits, from 1 to 256: at most so many are held at a time, by whichever processes. Nothing is
+    /// sent, and no two handles of a name are needed to agree beforehand.
+    ///
+    /// Permit `i` of `name` is the resource that is called `name/i`, and is held as a lease on it is. All who use a semaphore
+    /// should ask for the same number of permits: where they do not, the largest number counts.
+    ///
+    /// ```
+    /// use quorlock::{Redlock, node::MemoryNode};
+    ///
+    /// # futures::executor::block_on(async {
+    /// # let redlock = Redlock::connect([MemoryNode::new()]).await?;
+    /// let api = redlock.semaphore("api", 2)?;
+    /// let (one, two) = (api.acquire().await?, api.acquire().await?);
+    /// assert_ne!(one.slot(), two.slot());
+    /// assert!(api.try_acquire().await.unwrap_err().is_contended());
+    /// one.release().await?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`SemaphoreError`]: none or too many permits, a name that cannot be one, [`Builder::classic`](crate::Builder::classic),
+    /// or a node of a user's that picks no slots.
+    pub fn semaphore(
+        &self,
+        name: impl AsRef<[u8]>,
+        permits: usize,
+    ) -> Result<Semaphore, SemaphoreError> {
+        let slots = Slots::new(&self.engine.config.key_prefix, name, permits)?;
+        self.engine.may_pick()?;
+        Ok(Semaphore::new(Arc::clone(&self.engine), slots))
+    }
+}
