@@ -269,3 +269,22 @@ fn random_schedules_let_nobody_overtake_and_leave_nobody_behind() {
         assert_eq!(unique.len(), served.len(), "{seed}: somebody was let in twice");
     }
 }
+
+/// Who asks for a permit beside the line has reserved a place, so that its order is that of its arrival.
+#[test]
+fn l1_who_asked_beside_the_line_stands_where_it_came_and_asks_for_all_where_nobody_stands() {
+    let mut queue = Queue::default();
+    let [first, second, third] = [(); 3].map(|()| queue.reserve());
+    assert!(queue.is_idle(), "several may ask beside each other");
+    assert!(queue.ask_at(second));
+    assert!(!queue.ask_at(third), "one asks for all");
+    queue.stand_at(third, 3);
+    queue.stand(4);
+    queue.stand_at(first, 1);
+    assert!(queue.next_to_ask().is_none() && queue.handle_over(second));
+    assert_eq!(queue.next_to_ask(), Some((first, 1)));
+    assert!(queue.handle_over(first) && !queue.ask_at(second), "somebody stands there");
+    assert_eq!(queue.leave(second), None, "it has not come to stand there");
+    assert_eq!(queue.leave(third), Some(3));
+    assert_eq!(queue.next_to_ask().map(|(_, request)| request), Some(4));
+}

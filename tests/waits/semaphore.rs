@@ -118,3 +118,26 @@ fn where_there_are_fewer_than_clients_each_is_in_use_and_each_client_has_its_sha
     clients.iter().for_each(|client| drop(client.blocking_close()));
     lines::nothing_left(&cluster);
 }
+
+/// Side by side, by turns: a permit of ten is one more script of the same kind.
+#[test]
+fn a_permit_costs_little_more_than_a_lease() {
+    let _turn = alone();
+    let cluster = admitted(TTL);
+    let (clients, semaphores) = clients(&cluster.urls(), 1);
+    let mut times: [Vec<Duration>; 2] = [Vec::new(), Vec::new()];
+    for _ in 0..1_000 {
+        let began = Instant::now();
+        clients[0].acquire("plain").blocking().unwrap().blocking_release().unwrap();
+        times[0].push(began.elapsed());
+        let began = Instant::now();
+        semaphores[0].acquire().blocking().unwrap().blocking_release().unwrap();
+        times[1].push(began.elapsed());
+    }
+    let [plain, permit] = times.map(|times| super::median(&times));
+    let ratio = permit.as_secs_f64() / plain.as_secs_f64();
+    println!(
+        "acquire and release: a lease {plain:?}, a permit of ten {permit:?}, {ratio:.2} times"
+    );
+    assert!(ratio < 2.0, "{ratio}");
+}
