@@ -95,7 +95,7 @@ impl Part {
                 number: number * WORKERS + thread,
                 orders: Orders {
                     ttl: self.ttl,
-                    register: Some(self.register.clone()).filter(|_| self.wants != Wants::Brisk),
+                    register: Some(self.register.clone()).filter(|_| !self.wants.is_brisk()),
                     careless: self.careless,
                     wants: self.wants,
                 },
@@ -106,7 +106,7 @@ impl Part {
             };
             std::thread::spawn(move || worker.work())
         };
-        let threads = if self.wants == Wants::Brisk { BRISK_THREADS } else { THREADS };
+        let threads = if self.wants.is_brisk() { BRISK_THREADS } else { THREADS };
         let threads: Vec<_> = (0..threads).map(spawn).collect();
         std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
         stop.store(true, Ordering::Relaxed);

@@ -52,12 +52,22 @@ pub(crate) enum Wants {
     Sets,
     /// The one resource, most of them to read it.
     Readers,
+    /// The same, and they let go of it at once.
+    BriskReaders,
     /// One of a few permits, and to let go of it soon.
     Permits,
 }
 
 impl Wants {
-    const ALL: [Self; 5] = [Self::One, Self::Brisk, Self::Sets, Self::Readers, Self::Permits];
+    /// They let go at once, and write to no register.
+    pub(crate) const fn is_brisk(self) -> bool {
+        matches!(self, Self::Brisk | Self::BriskReaders)
+    }
+}
+
+impl Wants {
+    const ALL: [Self; 6] =
+        [Self::One, Self::Brisk, Self::Sets, Self::Readers, Self::BriskReaders, Self::Permits];
 
     pub(crate) fn from_text(text: &str) -> Self {
         Self::ALL.into_iter().find(|wants| format!("{wants:?}") == text).expect("what it wants")
@@ -67,7 +77,7 @@ impl Wants {
     fn next(self) -> Vec<usize> {
         match self {
             // Which slot it is turns out later.
-            Self::Brisk | Self::Readers | Self::Permits => vec![0],
+            Self::Brisk | Self::Readers | Self::BriskReaders | Self::Permits => vec![0],
             // Most want the same; the others are left alone for seconds, while nodes forget one after the other.
             Self::One if rand::random_ratio(1, 5) => vec![rand::random_range(1..=IDLE)],
             Self::One => vec![0],
@@ -148,7 +158,7 @@ impl<W: Fn(Event)> Worker<W> {
             let asked = now();
             // Half of the leases are renewed, where they are held for that long.
             // Some are not ready to wait for as long as a quarantine lasts.
-            let patient = self.orders.wants == Wants::Brisk || rand::random_ratio(3, 4);
+            let patient = self.orders.wants.is_brisk() || rand::random_ratio(3, 4);
             let wait = if patient { 2 * SECOND } else { 100 * MS };
             macro_rules! settle {
                 ($request:expr) => {{
@@ -160,7 +170,8 @@ impl<W: Fn(Event)> Worker<W> {
                     }
                 }};
             }
-            let reads = self.orders.wants == Wants::Readers && rand::random_ratio(3, 4);
+            let may_read = matches!(self.orders.wants, Wants::Readers | Wants::BriskReaders);
+            let reads = may_read && rand::random_ratio(3, 4);
             let held = match *resources {
                 _ if self.orders.wants == Wants::Permits => {
                     let semaphore = self.client.semaphore("permits", PERMITS).unwrap();
@@ -218,7 +229,7 @@ impl<W: Fn(Event)> Worker<W> {
         resources.iter().for_each(|one| (self.write_down)(Event::Granted(held(one, until))));
         let dice = rand::random::<u8>();
         let pause = match dice {
-            _ if self.orders.wants == Wants::Brisk => MS / 10,
+            _ if self.orders.wants.is_brisk() => MS / 10,
             // Now and then it outlives its ttl, as a holder that hangs would, or one that is renewed.
             0..4 => self.orders.ttl + 50 * MS,
             4..32 => 30 * MS,

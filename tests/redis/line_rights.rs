@@ -125,3 +125,28 @@ fn each_right_to_a_line_may_be_taken_away_while_somebody_waits_on_one_node() {
 fn each_right_to_a_line_may_be_taken_away_while_somebody_waits_on_all_nodes() {
     for_each_command(3, false);
 }
+
+/// What `docs/operating.md` tells to grant to those who wait is enough for those who read.
+#[test]
+fn who_may_wait_may_read_and_others_are_told_why_not() {
+    let cluster = Cluster::start(1);
+    let plain = "-@all +set +getrange +del +pttl +pexpire +hget +hmget +hset +time +unlink +rename +eval +evalsha +info \
+                 +client|tracking";
+    let waits = "&quorlock:wake:* +exists +zadd +zrem +zcard +zrank +zrange +zrangebyscore +publish +subscribe +client|caching";
+    let client = |name: &str, more: &str| {
+        let rules =
+            format!("ACL SETUSER {name} on >pw ~lock:* ~quorlock:* resetchannels {plain} {more}");
+        cluster[0].run(&rules.split_whitespace().collect::<Vec<_>>());
+        let url = format!("redis://{name}:pw@127.0.0.1:{}", cluster[0].port());
+        connected(patient().nodes([url]))
+    };
+    let (may, may_not) = (client("may", waits), client("not", ""));
+    let lease = may.try_read("lock:r").ttl(60 * SECOND).blocking().unwrap();
+    lease.blocking_extend().unwrap();
+    assert!(may_not.try_write("lock:r").blocking().unwrap_err().is_contended());
+    let denied = may_not.try_read("lock:r").blocking().unwrap_err().to_string();
+    // In the words of the server, which differ from one version to the next.
+    assert!(denied.contains("the server refused the command"), "{denied}");
+    lease.blocking_release().unwrap();
+    may_not.try_write("lock:r").blocking().unwrap().blocking_release().unwrap();
+}
