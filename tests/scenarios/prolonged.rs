@@ -12,11 +12,13 @@ use super::{
 /// Put together as in `src/node/redis/script.rs`.
 const EXTEND: &str = concat!(
     include_str!("../../src/node/redis/scripts/prelude.lua"),
+    include_str!("../../src/node/redis/scripts/tools.lua"),
     include_str!("../../src/node/redis/scripts/admitted.lua"),
     include_str!("../../src/node/redis/scripts/extend.lua"),
 );
 const RESTORE: &str = concat!(
     include_str!("../../src/node/redis/scripts/prelude.lua"),
+    include_str!("../../src/node/redis/scripts/tools.lua"),
     include_str!("../../src/node/redis/scripts/admitted.lua"),
     include_str!("../../src/node/redis/scripts/restore.lua"),
 );

@@ -16,13 +16,14 @@ macro_rules! script {
     };
 }
 
-pub(crate) const ACQUIRE: &str = script!("prelude.lua" "line.lua" "acquire.lua");
-pub(crate) const CONFIRM: &str = script!("prelude.lua" "confirm.lua");
-const HOLDER: &str = script!("prelude.lua" "admitted.lua" "holder.lua");
-const RESTORE: &str = script!("prelude.lua" "admitted.lua" "restore.lua");
-const PROCLAIM: &str = script!("prelude.lua" "admitted.lua" "proclaim.lua");
-const JOIN: &str = script!("prelude.lua" "join.lua");
-const ADMIT: &str = script!("prelude.lua" "admit.lua");
+pub(crate) const ACQUIRE: &str =
+    script!("prelude.lua" "acquire_free.lua" "tools.lua" "line.lua" "acquire.lua");
+pub(crate) const CONFIRM: &str = script!("prelude.lua" "tools.lua" "confirm.lua");
+const HOLDER: &str = script!("prelude.lua" "tools.lua" "admitted.lua" "holder.lua");
+const RESTORE: &str = script!("prelude.lua" "tools.lua" "admitted.lua" "restore.lua");
+const PROCLAIM: &str = script!("prelude.lua" "tools.lua" "admitted.lua" "proclaim.lua");
+const JOIN: &str = script!("prelude.lua" "tools.lua" "join.lua");
+const ADMIT: &str = script!("prelude.lua" "tools.lua" "admit.lua");
 
 /// The resource of these tests.
 pub(crate) const RESOURCE: &str = "r";

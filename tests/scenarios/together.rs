@@ -12,12 +12,14 @@ use super::{
 
 const TOGETHER: &str = concat!(
     include_str!("../../src/node/redis/scripts/prelude.lua"),
+    include_str!("../../src/node/redis/scripts/tools.lua"),
     include_str!("../../src/node/redis/scripts/line.lua"),
     include_str!("../../src/node/redis/scripts/together.lua"),
 );
 
 const RESTORE: &str = concat!(
     include_str!("../../src/node/redis/scripts/prelude.lua"),
+    include_str!("../../src/node/redis/scripts/tools.lua"),
     include_str!("../../src/node/redis/scripts/admitted.lua"),
     include_str!("../../src/node/redis/scripts/restore.lua"),
 );

@@ -60,31 +60,38 @@ macro_rules! script {
     };
 }
 
-pub(super) static ACQUIRE: LazyLock<Source> = script!("prelude.lua" "line.lua" "acquire.lua");
-pub(super) static TOGETHER: LazyLock<Source> = script!("prelude.lua" "line.lua" "together.lua");
-pub(super) static SLOT: LazyLock<Source> = script!("prelude.lua" "line.lua" "slot.lua");
-pub(super) static CONFIRM: LazyLock<Source> = script!("prelude.lua" "confirm.lua");
-pub(super) static EXTEND: LazyLock<Source> = script!("prelude.lua" "admitted.lua" "extend.lua");
-pub(super) static RESTORE: LazyLock<Source> = script!("prelude.lua" "admitted.lua" "restore.lua");
+pub(super) static ACQUIRE: LazyLock<Source> =
+    script!("prelude.lua" "acquire_free.lua" "tools.lua" "line.lua" "acquire.lua");
+pub(super) static TOGETHER: LazyLock<Source> =
+    script!("prelude.lua" "tools.lua" "line.lua" "together.lua");
+pub(super) static CONFIRM: LazyLock<Source> = script!("prelude.lua" "tools.lua" "confirm.lua");
+pub(super) static EXTEND: LazyLock<Source> =
+    script!("prelude.lua" "tools.lua" "admitted.lua" "extend.lua");
+pub(super) static RESTORE: LazyLock<Source> =
+    script!("prelude.lua" "tools.lua" "admitted.lua" "restore.lua");
+pub(super) static SLOT: LazyLock<Source> =
+    script!("prelude.lua" "tools.lua" "line.lua" "slot.lua");
 pub(super) static EXTEND_CLASSIC: LazyLock<Source> = script!("classic.lua" "extend.lua");
 pub(super) static RESTORE_CLASSIC: LazyLock<Source> = script!("classic.lua" "restore.lua");
 pub(super) static RELEASE: LazyLock<Source> = script!("release.lua" "line.lua" "wake.lua");
 pub(super) static RELEASE_TOGETHER: LazyLock<Source> = script!("line.lua" "release_together.lua");
 pub(super) static READ: LazyLock<Source> =
-    script!(reads "prelude.lua" "line.lua" "readers.lua" "read.lua");
+    script!(reads "prelude.lua" "tools.lua" "line.lua" "readers.lua" "read.lua");
 pub(super) static READ_CONFIRM: LazyLock<Source> =
-    script!(reads "prelude.lua" "readers.lua" "read_confirm.lua");
+    script!(reads "prelude.lua" "tools.lua" "readers.lua" "read_confirm.lua");
 pub(super) static READ_EXTEND: LazyLock<Source> =
-    script!(reads "prelude.lua" "admitted.lua" "readers.lua" "read_extend.lua");
+    script!(reads "prelude.lua" "tools.lua" "admitted.lua" "readers.lua" "read_extend.lua");
 pub(super) static READ_RESTORE: LazyLock<Source> =
-    script!(reads "prelude.lua" "admitted.lua" "readers.lua" "read_restore.lua");
+    script!(reads "prelude.lua" "tools.lua" "admitted.lua" "readers.lua" "read_restore.lua");
 pub(super) static READ_RELEASE: LazyLock<Source> = script!(reads "line.lua" "read_release.lua");
 pub(super) static LEAVE: LazyLock<Source> = script!("line.lua" "leave.lua");
-pub(super) static JOIN: LazyLock<Source> = script!("prelude.lua" "join.lua");
-pub(super) static ADMIT: LazyLock<Source> = script!("prelude.lua" "admit.lua");
-pub(super) static HOLDER: LazyLock<Source> = script!("prelude.lua" "admitted.lua" "holder.lua");
+pub(super) static JOIN: LazyLock<Source> = script!("prelude.lua" "tools.lua" "join.lua");
+pub(super) static ADMIT: LazyLock<Source> = script!("prelude.lua" "tools.lua" "admit.lua");
+pub(super) static HOLDER: LazyLock<Source> =
+    script!("prelude.lua" "tools.lua" "admitted.lua" "holder.lua");
 pub(super) static HOLDER_CLASSIC: LazyLock<Source> = script!("classic.lua" "holder.lua");
-pub(super) static PROCLAIM: LazyLock<Source> = script!("prelude.lua" "admitted.lua" "proclaim.lua");
+pub(super) static PROCLAIM: LazyLock<Source> =
+    script!("prelude.lua" "tools.lua" "admitted.lua" "proclaim.lua");
 pub(super) static RIGHTS: LazyLock<Source> = script!("rights.lua");
 pub(super) static LINE_RIGHTS: LazyLock<Source> = script!("line_rights.lua");
 

@@ -1,30 +1,16 @@
--- Takes the lock if it is free, and raises the resource's counter by the count of tokens that the client wants, or to its
--- hint where that is more. The tokens are the last ones up to the new counter.
--- KEYS[4] the resource. ARGV: the head that the client has cached, owner, ttl in ms, hint (16 digits), latest node time
--- in us (0: none), count, with a minus unless that head says next_floor + count <= hint <= high_water, and the note of a
--- holder with a label. Answers: `now` granted, the counter is the hint; {1, now, counter, head} granted; {0, now,
--- remaining ms, holder or nil} denied; {-1, now} the node is in another state; {-3, now} too late; {-4, now} the counters
--- are at their end.
--- KEYS[5] the line, where the client has one; ARGV[8] to ARGV[10] the client's name, its ticket or nothing, and a first one
--- who did not come or nothing. Where there is a line, more is answered: {1, now, counter, head, 1 if others wait}, and {0,
--- now, remaining ms, holder or nil, who is first for a free key or nil, how many wait before the client or -1, 1 if the
--- client is the first and the holder none of ours}.
-local resource, owner, ttl = KEYS[4], ARGV[2], ARGV[3]
-local hint, latest, count = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local head, entry = unpack(redis.call('HMGET', COUNTERS, HEAD, resource))
--- Fast path: if the client's cached head matches, the check would pass, and what it says of the hint holds here.
-local is_cached = head == ARGV[1]
+-- Stands behind acquire_free.lua and what it has not needed: it does the rest, where somebody holds the resource or waits
+-- for it, or the client knows the node's counters as they were.
 if not is_cached then
   -- It must be of the same state, and not older. A high-water mark that has fallen is that of older data, such as a backup.
   local etag, high_water = read_head(head)
   local cached, cached_high_water = read_head(ARGV[1])
   if not (etag and etag == cached and high_water >= cached_high_water) then return {-1, now} end
 end
-if latest > 0 and now > latest then return {-3, now} end
+if is_late then return {-3, now} end
 
--- Nobody overtakes those who wait in the line. Where there is none, this look is all that it costs.
-local line, client, ticket, missing = KEYS[5], ARGV[8], ARGV[9], ARGV[10]
-local seen = line and redis.pcall('ZRANGE', line, '0', FEW)
+-- Nobody overtakes those who wait in the line.
+local ticket, missing = ARGV[9], ARGV[10]
+local seen = line and not has_nobody and redis.pcall('ZRANGE', line, '0', FEW)
 local has_line = seen and not seen.err and (client or #seen > 0)
 local waits = has_line and client and ticket ~= ''
 local holding, first, stands, others, told, is_new, rank, remaining
@@ -67,7 +53,7 @@ if first then
   end
 end
 
-if first or not redis.call('SET', resource, owner, 'NX', 'PX', ttl) then
+if is_held or first or not redis.call('SET', resource, owner, 'NX', 'PX', ttl) then
   remaining = remaining or redis.call('PTTL', resource)
   local holder = remaining ~= -2 and value_of(resource)
   if holder and remaining > tonumber(ttl) then
@@ -136,9 +122,7 @@ if has_line then
   end
 end
 
--- Fast path: the counter becomes the hint. The older generation need not be read, since it has none above next_floor.
-local counter = entry and tonumber(string.sub(entry, 1, 16))
-if is_cached and count > 0 and (not entry or counter and counter + count <= hint) then
+if takes_hint then
   redis.call('HSET', COUNTERS, resource, ARGV[4] .. owner .. (ARGV[7] or ''))
   return waiting and {1, now, hint, head, waiting} or now
 end

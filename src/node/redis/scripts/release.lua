@@ -11,8 +11,7 @@ if ARGV[2] then
 else
   redis.call('DEL', KEYS[1])
 end
--- The first few places of the line. Where there is none, this look is all that it costs.
-local seen = KEYS[2] and redis.pcall('ZRANGE', KEYS[2], '0', '2')
-if not seen or seen.err or #seen == 0 then
+-- Where there is no line, this look is all that it costs.
+if not KEYS[2] or redis.pcall('EXISTS', KEYS[2]) == 0 then
   return 1
 end
