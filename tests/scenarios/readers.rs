@@ -22,13 +22,15 @@ macro_rules! script {
     };
 }
 
-const READ: &str = script!("prelude.lua" "line.lua" "readers.lua" "read.lua");
-const READ_CONFIRM: &str = script!("prelude.lua" "readers.lua" "read_confirm.lua");
-const READ_EXTEND: &str = script!("prelude.lua" "admitted.lua" "readers.lua" "read_extend.lua");
-const READ_RESTORE: &str = script!("prelude.lua" "admitted.lua" "readers.lua" "read_restore.lua");
+const READ: &str = script!("prelude.lua" "tools.lua" "line.lua" "readers.lua" "read.lua");
+const READ_CONFIRM: &str = script!("prelude.lua" "tools.lua" "readers.lua" "read_confirm.lua");
+const READ_EXTEND: &str =
+    script!("prelude.lua" "tools.lua" "admitted.lua" "readers.lua" "read_extend.lua");
+const READ_RESTORE: &str =
+    script!("prelude.lua" "tools.lua" "admitted.lua" "readers.lua" "read_restore.lua");
 const READ_RELEASE: &str = script!("line.lua" "read_release.lua");
-const EXTEND: &str = script!("prelude.lua" "admitted.lua" "extend.lua");
-const RESTORE: &str = script!("prelude.lua" "admitted.lua" "restore.lua");
+const EXTEND: &str = script!("prelude.lua" "tools.lua" "admitted.lua" "extend.lua");
+const RESTORE: &str = script!("prelude.lua" "tools.lua" "admitted.lua" "restore.lua");
 const RELEASE: &str = script!("release.lua" "line.lua" "wake.lua");
 const READERS: &str = "quorlock:readers:r";
 

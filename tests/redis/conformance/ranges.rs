@@ -1,6 +1,6 @@
 //! Tokens of leases that follow each other under one grant.
 
-use std::{sync::Mutex, thread};
+use std::{Mutex, sync::Barrier, thread};
 
 use quorlock::{Holder, Redlock};
 
@@ -25,9 +25,12 @@ fn a_grant_has_as_many_tokens_as_leases_may_follow_each_other_under_it() {
             seen.push(below_the_end(redlock, alone.token().unwrap().get()).to_string());
             alone.blocking_release().unwrap();
             let told = Mutex::new(Vec::new());
+            // They come while it is held, so that some of them wait for each other from the start.
+            let (held, came) = (try_it(redlock, "r").unwrap(), Barrier::new(THREADS + 1));
             thread::scope(|scope| {
                 for _ in 0..THREADS {
                     scope.spawn(|| {
+                        came.wait();
                         for _ in 0..EACH {
                             let lease = redlock.acquire("r").blocking().unwrap();
                             let token = lease.token().unwrap().get();
@@ -36,6 +39,9 @@ fn a_grant_has_as_many_tokens_as_leases_may_follow_each_other_under_it() {
                         }
                     });
                 }
+                came.wait();
+                thread::yield_now();
+                held.blocking_release().unwrap();
             });
             let told = told.into_inner().unwrap();
             let rises = told.windows(2).all(|pair| pair[0].0 < pair[1].0);
