@@ -1,6 +1,9 @@
 //! Tokens of leases that follow each other under one grant.
 
-use std::{Mutex, sync::Barrier, thread};
+use std::{
+    sync::{Barrier, Mutex},
+    thread,
+};
 
 use quorlock::{Holder, Redlock};
 
