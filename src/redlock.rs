@@ -175,7 +175,9 @@ impl Redlock {
     /// To its holder each lease is lost at once, by [`LossReason::ShutDown`](crate::LossReason::ShutDown). Where it was
     /// acquired by [`run`](Acquire::run), [`run_until_lost`](Acquire::run_until_lost) or
     /// [`blocking_run`](Acquire::blocking_run), it is released when the work has ended: `run` drops it, the others tell it
-    /// by the loss. Any other lease is released while its holder may still be at work: stop that before.
+    /// by the loss. Any other lease is released while its holder may still be at work: stop that before. One with a
+    /// [`lock_delay`](Acquire::lock_delay) that was lost before is not released, nor one whose work goes on until its
+    /// deadline has passed: their keys stand for the delay.
     ///
     /// It waits for `close_timeout` at most, also for nodes that do not answer. Those that are down keep nobody out as
     /// long as they are a minority.

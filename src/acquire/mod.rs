@@ -248,7 +248,8 @@ impl Acquire {
     /// | a loss by time, or the end of the process | `delay`, without the drift of ttl and `delay`, at least |
     /// | a panic of the thread that drops it | `delay` |
     /// | [`release`](Lease::release), also after a loss | nothing: it says that nothing is on its way |
-    /// | being dropped while it holds, [`shutdown`](crate::Redlock::shutdown), or an acquire that fails | nothing |
+    /// | being dropped while it holds, or an acquire that fails | nothing |
+    /// | [`shutdown`](crate::Redlock::shutdown) while it holds, where work ends before its deadline | nothing |
     /// | keys that are gone from a quorum ([`Gone`](crate::LossReason::Gone)) | nothing |
     ///
     /// A lease that was lost is not released when it is dropped, nor at the end of [`run`](Acquire::run) and its like. It
@@ -315,6 +316,11 @@ impl Acquire {
     /// How long others are to be kept out at least.
     pub(crate) const fn least_hold(&self) -> Option<Duration> {
         self.hold_at_least
+    }
+
+    /// For how long the nodes are to keep the keys beyond the ttl at least.
+    pub(crate) const fn least_delay(&self) -> Duration {
+        self.lock_delay
     }
 
     /// Whether this thread must not wait for an answer, since it has to give it.

@@ -377,12 +377,6 @@ impl State {
         Ok(validity::left(self.lifecycle.deadline(), now))
     }
 
-    /// Whether it was lost under somebody's work, who has not said since that this is done.
-    fn is_lost_at_work(&self) -> bool {
-        let is_lost = self.lifecycle.lost().is_some_and(LossReason::is_loss);
-        is_lost && self.current.taken && (self.left || !self.released)
-    }
-
     /// Whether the tenure with this number has ended while the grant went on.
     fn is_past(&self, number: Option<u64>) -> bool {
         number.is_some_and(|number| number != self.current.number)

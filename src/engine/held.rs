@@ -116,6 +116,11 @@ impl Outcomes {
         };
         count.fetch_add(1, Ordering::AcqRel);
     }
+
+    /// One had been lost before, and its keys are left for its lock-delay.
+    pub(super) fn note_left(&self) {
+        self.gone.fetch_add(1, Ordering::AcqRel);
+    }
 }
 
 impl Engine {

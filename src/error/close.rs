@@ -37,13 +37,15 @@ pub enum CloseError {
 }
 
 /// [`Redlock::shutdown`](crate::Redlock::shutdown) has ended: this process keeps nobody out any more, but for leases with
-/// [`hold_at_least`](crate::Acquire::hold_at_least).
+/// [`hold_at_least`](crate::Acquire::hold_at_least), and those with a [`lock_delay`](crate::Acquire::lock_delay) that were
+/// lost before.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Shutdown {
     /// The leases that were released, each confirmed by a quorum.
     pub released: usize,
-    /// The leases that had ended before: on too many nodes the key was gone. See what overlapped with whom.
+    /// The leases that had ended before: on too many nodes the key was gone, or it was lost and has a lock-delay, for which
+    /// its keys are left. See what overlapped with whom.
     pub gone: usize,
     /// Operations on single nodes that had not ended after `close_timeout`, as where a minority is down. Their keys
     /// expire, and keep nobody out.

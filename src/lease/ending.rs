@@ -63,16 +63,16 @@ impl Lease {
     /// As for [`release`](Lease::release), and [`ReleaseError::WouldDeadlock`].
     pub fn blocking_release(self) -> Result<(), ReleaseError> {
         if self.held.engine.runs_here() {
-            // Dropping starts the release, for which nobody waits.
-            drop(self);
+            // It is started, and nobody waits for it.
+            drop(self.start_release());
             return Err(ReleaseError::WouldDeadlock);
         }
         block_on(self.release())
     }
 
     /// Ends the lease without releasing it: it is not renewed any more, and nothing is sent. The key keeps others out
-    /// until it expires, a ttl after it was granted or extended last. It is for work that must be left alone for a while
-    /// after a failure; where a time is known before, [`hold_at_least`](crate::Acquire::hold_at_least) says it.
+    /// until it expires, a ttl and the lock-delay after it was granted or extended last. It is for work that must be left
+    /// alone for a while after a failure; where a time is known before, [`hold_at_least`](crate::Acquire::hold_at_least) says it.
     ///
     /// For the holder it is over at once. An extension that is under way may still count.
     ///

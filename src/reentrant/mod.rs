@@ -145,7 +145,8 @@ impl Shared {
         // The upgrade alone is no hold; the count in `another` is.
         let common = self.current().upgrade()?;
         let left = common.lease.check().ok()?;
-        if left.is_zero() || left < request.least() {
+        let is_short = common.lease.lock_delay() < request.least_delay();
+        if left.is_zero() || left < request.least() || is_short {
             return None;
         }
         let hold = Hold::another(common)?;

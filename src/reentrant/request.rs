@@ -17,7 +17,8 @@ use crate::{acquire::Acquire, error::AcquireError, runtime::block_on};
 ///
 /// Its settings are those of [`Acquire`], and what they say of the lease (ttl, renewal, `max_hold`, heartbeat) counts
 /// where the handle does not hold it: a lease that is shared stays as it is. A lease that is lost is not shared, nor one
-/// that has less left than `min_validity` or `hold_at_least` asks for; the latter counts for a shared lease from now on.
+/// that has less left than `min_validity` or `hold_at_least` asks for, or a shorter `lock_delay`; `hold_at_least` counts for
+/// a shared lease from now on.
 ///
 /// Where the handle is acquiring it already, this waits for that, up to its `wait` in all.
 ///

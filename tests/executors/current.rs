@@ -383,3 +383,19 @@ fn nothing_is_left_in_the_runtime_when_the_last_handle_is_gone() {
         });
     });
 }
+
+/// Where nobody can wait for it, it is a release all the same, and says that nothing is on its way.
+#[test]
+fn a_blocking_release_behind_a_loss_frees_what_has_a_lock_delay() {
+    let nodes = Nodes::memory();
+    one_thread().block_on(async {
+        let redlock = connect_here(&nodes).await;
+        let request = redlock.acquire("r").ttl(50 * MS).lock_delay(5 * SECOND).without_renewal();
+        let lease = request.await.unwrap();
+        lease.lost().await;
+        let told = lease.blocking_release().unwrap_err();
+        assert!(matches!(told, ReleaseError::WouldDeadlock), "{told}");
+        redlock.close().await.unwrap();
+        assert_eq!(nodes.keys(), 0);
+    });
+}

@@ -10,7 +10,7 @@ use std::{
 };
 
 use quorlock::{
-    Acquire, AcquireError, Builder, Lease, LossReason,
+    Acquire, AcquireError, Builder, Lease, LeaseSignal, LossReason, Shutdown, ShutdownError,
     protocol::{Drift, Timestamp},
     runtime::Runtime,
 };
@@ -53,6 +53,11 @@ fn lost(world: &Fixture, request: Acquire) -> (Lease, Timestamp) {
     });
     assert!(reason.is_loss(), "{reason}");
     (lease, world.machine.sim.now())
+}
+
+fn shut_down(world: &Fixture) -> Result<Shutdown, ShutdownError> {
+    let redlock = world.redlock.clone();
+    world.machine.sim.block_on(async move { redlock.shutdown().await })
 }
 
 /// What is promised behind a loss.
@@ -408,5 +413,112 @@ fn it_holds_in_classic_mode_too() {
     let kept_out = world.machine.sim.now().saturating_since(at);
     assert!(kept_out >= promised() && kept_out < TTL + DELAY, "{kept_out:?}");
     drop(world.acquire("r"));
+    is_free(&world);
+}
+
+/// Its holder has not let go of it: it is stuck, and what it has sent may be on its way.
+#[test]
+fn a_shutdown_leaves_what_was_lost_before() {
+    // Told of its loss, or not yet, as in a process that stood still.
+    for stood_still in [false, true] {
+        let world = world();
+        let lease = if stood_still {
+            let lease = world.acquire("r");
+            world.machine.suspend(TTL);
+            lease
+        } else {
+            let (lease, _) = lost(&world, world.redlock.acquire("r"));
+            world.set_all(Manner::Sound);
+            lease
+        };
+        let done = shut_down(&world).unwrap();
+        assert_eq!((done.released, done.gone), (0, 1), "{stood_still}");
+        world.pass(MS);
+        assert_eq!(keys(&world), 3, "{stood_still}");
+        drop(lease);
+        world.pass(MS);
+        assert_eq!(keys(&world), 3, "{stood_still}");
+    }
+}
+
+#[test]
+fn a_shutdown_has_ended_when_lost_work_has_and_leaves_its_keys() {
+    let world = world();
+    let machine = world.machine.clone();
+    world.set_all(Manner::Refusing);
+    let work = async move |_: &Lease, signal: LeaseSignal| {
+        signal.lost().await;
+        machine.sim.sleep(SECOND).await;
+    };
+    let mut ran = Box::pin(world.redlock.acquire("r").run_until_lost(work));
+    assert!(poll(&mut ran).is_pending());
+    world.pass(TTL);
+    assert!(poll(&mut ran).is_pending());
+    let redlock = world.redlock.clone();
+    let ended = world.machine.sim.block_on(async move {
+        let (done, ran) = futures::join!(redlock.shutdown(), ran);
+        assert!(ran.unwrap().lost.is_some());
+        done
+    });
+    let done = ended.unwrap();
+    assert_eq!((done.released, done.gone), (0, 1));
+    assert_eq!(keys(&world), 3);
+}
+
+/// It was told in time, and went on.
+#[test]
+fn work_that_outlives_its_lease_behind_a_shutdown_keeps_others_out() {
+    let settings = |builder: Builder| builder.max_ttl(MOST).lock_delay(DELAY).close_timeout(MOST);
+    let world = Fixture::with(TTL, settings);
+    let machine = world.machine.clone();
+    let work = async move |_: &Lease, signal: LeaseSignal| {
+        signal.lost().await;
+        machine.sim.sleep(TTL).await;
+    };
+    let mut ran = Box::pin(world.redlock.acquire("r").run_until_lost(work));
+    assert!(poll(&mut ran).is_pending());
+    world.pass(100 * MS);
+    assert!(poll(&mut ran).is_pending());
+    let redlock = world.redlock.clone();
+    let done = world.machine.sim.block_on(async move {
+        let (done, _) = futures::join!(redlock.shutdown(), ran);
+        done.unwrap()
+    });
+    assert_eq!((done.released, done.gone), (0, 1));
+    world.pass(MS);
+    assert_eq!(keys(&world), 3);
+}
+
+/// Nobody has worked under it, so that nothing is on its way.
+#[test]
+fn what_nobody_has_taken_is_released_though_its_thread_panics() {
+    let world = world();
+    let mut request = world.redlock.acquire("r").into_future();
+    assert!(poll(&mut request).is_pending());
+    world.pass(100 * MS);
+    assert_eq!(keys(&world), 3);
+    let panicked = catch_unwind(AssertUnwindSafe(move || {
+        let _request = request;
+        panic!("something else");
+    }));
+    assert!(panicked.is_err());
+    is_free(&world);
+}
+
+/// It would have less than it asks for, and nobody would tell.
+#[test]
+fn a_lease_is_shared_with_one_that_asks_for_no_longer_delay() {
+    let world = world();
+    let handle = world.redlock.reentrant();
+    let first = handle.acquire("r").lock_delay(SECOND).into_future();
+    let first = world.machine.sim.block_on(first).unwrap();
+    for delay in [Duration::ZERO, SECOND] {
+        let second = handle.try_acquire("r").lock_delay(delay).into_future();
+        drop(world.machine.sim.block_on(second).unwrap());
+    }
+    let more = handle.try_acquire("r").lock_delay(SECOND + MS).into_future();
+    let error = world.machine.sim.block_on(more).unwrap_err();
+    assert!(error.is_contended(), "{error}");
+    drop(first);
     is_free(&world);
 }

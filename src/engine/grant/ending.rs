@@ -10,7 +10,7 @@ use super::{Grant, ReleaseAnswer, State};
 use crate::{
     engine::{Engine, footprint::Released, held::Outcomes},
     error::ReleaseError,
-    protocol::{FencingToken, LossReason, validity},
+    protocol::{FencingToken, LossReason, Timestamp, validity},
     shield::shielded,
     telemetry::{self, Caller, metrics},
 };
@@ -123,17 +123,19 @@ impl Grant {
         let mut ending = Ending { grant: self, engine, step: Step::Offered(number) };
         // By the clock: in a process that stood still nobody may have been told yet.
         let is_lost = self.check(Some(number)).is_err();
+        let now = engine.now();
         ending.step = Step::Done;
         let is_left = {
             let mut state = self.state();
-            let is_left = is_lost && !state.is_past(Some(number)) && state.is_lost_at_work();
+            let is_left = is_lost && !state.is_past(Some(number)) && state.is_lost_at_work(now);
             state.left |= is_left;
             is_left
         };
         if is_left {
             // Its end wakes a shutdown that waits until none is held.
             let _counted = engine.count();
-            if let Ok(Ended { token, caller, .. }) = self.end(engine, number, None) {
+            if let Ok(Ended { token, caller, report, .. }) = self.end(engine, number, None) {
+                report.iter().for_each(|report| report.note_left());
                 metrics::released("left");
                 telemetry::left(self.held(&caller, token), self.lock_delay);
                 self.make_room();
@@ -161,7 +163,7 @@ impl Grant {
         if has_work {
             self.schedule(engine);
             self.changed.notify_waiters();
-        } else {
+        } else if !self.leave_if_lost(engine, number) {
             drop(self.release(engine, number));
         }
     }
@@ -212,10 +214,10 @@ impl Grant {
     /// What is to be released of what was set too late. Where the keys are left for the lock-delay, so is that.
     pub(in crate::engine) fn to_release(&self, engine: &Engine) -> Released {
         // Read before the lock is taken: it is code of the user's, which may panic.
-        let until = engine.steady().saturating_add(self.lock_delay);
+        let (now, until) = (engine.now(), engine.steady().saturating_add(self.lock_delay));
         let state = self.state();
         let mut released = self.released(&state);
-        if !self.lock_delay.is_zero() && state.is_lost_at_work() {
+        if !self.lock_delay.is_zero() && state.is_lost_at_work(now) {
             released.hold = released.hold.max(Some(until));
         }
         released
@@ -229,5 +231,17 @@ impl Grant {
             footprint: Arc::clone(&self.footprint),
             hold: state.current.hold,
         }
+    }
+}
+
+impl State {
+    /// Whether it was lost under somebody's work, who has not said since that this is done. A shutdown ends it in time, and
+    /// it is lost where work goes on beyond its deadline.
+    fn is_lost_at_work(&self, now: Timestamp) -> bool {
+        let is_late = self.lifecycle.deadline() <= now;
+        let is_loss =
+            |reason: LossReason| reason.is_loss() || is_late && reason == LossReason::ShutDown;
+        let is_lost = self.lifecycle.lost().is_some_and(is_loss);
+        is_lost && self.current.taken && (self.left || !self.released)
     }
 }

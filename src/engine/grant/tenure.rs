@@ -179,7 +179,11 @@ impl HeldTenure {
             // It asks the clock, which may panic too, and must not while another panic goes on.
             shielded(|| {
                 if !grant.leave_if_lost(&self.engine, *number) {
-                    self.hold_for(lock_delay);
+                    // Nobody can have worked under what nobody has taken.
+                    let is_taken = grant.state().current.taken;
+                    if is_taken {
+                        self.hold_for(lock_delay);
+                    }
                     drop(self.release());
                 }
             });
