@@ -5,9 +5,10 @@
 //! holds a lock: a waker may do anything, such as drop the lease.
 
 use std::{
-    iter::repeat_with,
+    iter::{Peekable, repeat_with},
     sync::{Arc, MutexGuard, Weak},
     time::Duration,
+    vec,
 };
 
 use futures::future::select;
@@ -130,8 +131,7 @@ impl Engine {
         }
         let mut renewals = renewals.into_iter().peekable();
         while renewals.peek().is_some() {
-            let batch: Vec<Arc<Grant>> =
-                renewals.by_ref().take(TimerQueue::<Timed>::batch()).collect();
+            let batch = batch(&mut renewals);
             let renewal = Renewal::new(self, batch);
             // It is not counted as under way: closing need not wait for it, since the leases are still held.
             self.spawn_uncounted(renewal.extend(None));
@@ -158,6 +158,18 @@ impl Engine {
         self.spawn_uncounted(renewal.extend(Some(done)));
         ended.await.ok()
     }
+}
+
+/// The next ones that are extended together: as many as have a message's keys between them, and one at least. A node
+/// answers nobody else meanwhile, and a lease may have many keys.
+fn batch(renewals: &mut Peekable<vec::IntoIter<Arc<Grant>>>) -> Vec<Arc<Grant>> {
+    let (mut batch, mut left) = (Vec::new(), TimerQueue::<Timed>::batch());
+    let fits = |grant: &Arc<Grant>, left| grant.target().len() <= left;
+    while let Some(grant) = renewals.next_if(|grant| batch.is_empty() || fits(grant, left)) {
+        left = left.saturating_sub(grant.target().len());
+        batch.push(grant);
+    }
+    batch
 }
 
 /// Leases that are extended together. Each of them learns how that ended, also when the task never begins, or comes to

@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use super::time::Timestamp;
 
-/// The most leases that share one command.
+/// The most keys that share one command: leases, unless one has several.
 const BATCH: usize = 128;
 
 /// What is due this soon after something that is due now is seen to with it.
@@ -156,7 +156,7 @@ impl<T> TimerQueue<T> {
         self.by_time.is_empty()
     }
 
-    /// The most entries that are taken along with others, and so the most that share one command.
+    /// The most entries that are taken along with others, and so the most keys that share one command.
     pub const fn batch() -> usize {
         BATCH
     }

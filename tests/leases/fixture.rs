@@ -19,7 +19,9 @@ use quorlock::{
         MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeSpec, NodeState,
         NodeStatus,
     },
-    protocol::{Command, Floor, Join, Marker, Owner, Record, Reply, Resource, Sighting, Timestamp},
+    protocol::{
+        Command, Floor, Join, Marker, Owner, Record, Reply, Resource, Sighting, Target, Timestamp,
+    },
     runtime::{Runtime, Task},
 };
 use quorlock_harness::SimRuntime;
@@ -218,7 +220,7 @@ impl OddNode {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// How many extensions each message carried.
+    /// How many keys each message was to extend.
     pub(crate) fn batches(&self) -> Vec<usize> {
         self.batches.lock().unwrap().clone()
     }
@@ -278,7 +280,8 @@ impl Node for OddNode {
     }
 
     fn call_many(&self, commands: Vec<Command>) -> NodeFuture<Vec<Result<Reply, NodeError>>> {
-        self.batches.lock().unwrap().push(commands.len());
+        let keys = commands.iter().map(|command| command.target().map_or(0, Target::len));
+        self.batches.lock().unwrap().push(keys.sum());
         let manner = *self.manner.lock().unwrap();
         let calls: Vec<NodeCall> = commands.into_iter().map(|command| self.call(command)).collect();
         Box::pin(async move {

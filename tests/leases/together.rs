@@ -227,3 +227,17 @@ fn a_lock_delay_is_that_of_all_of_them() {
     world.pass(200 * MS);
     assert_eq!(standing(&world), [0; 3]);
 }
+
+/// A node answers nobody else while it extends the keys of one message.
+#[test]
+fn sets_are_extended_together_as_far_as_their_keys_go() {
+    let world = Fixture::new(TTL);
+    let set = |number: usize| (0..32).map(move |part| format!("{number}:{part}"));
+    let many = |number| world.request(world.redlock.acquire_all(set(number)));
+    let leases: Vec<Lease> = (0..20).map(many).collect();
+    let one = world.acquire("one");
+    world.pass(TTL);
+    assert!(leases.iter().chain([&one]).all(|lease| lease.check().is_ok()));
+    let most = world.nodes.iter().flat_map(|node| node.batches()).max().unwrap();
+    assert!(most > 32 && most <= 128, "{most} keys");
+}
