@@ -119,7 +119,7 @@ impl Leadership {
     /// As for [`Lease::blocking_release`].
     pub fn blocking_resign(self) -> Result<(), ReleaseError> {
         if self.lease.runs_here() {
-            drop(self);
+            drop(self.resign());
             return Err(ReleaseError::WouldDeadlock);
         }
         block_on(self.resign())

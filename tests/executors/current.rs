@@ -395,6 +395,13 @@ fn a_blocking_release_behind_a_loss_frees_what_has_a_lock_delay() {
         lease.lost().await;
         let told = lease.blocking_release().unwrap_err();
         assert!(matches!(told, ReleaseError::WouldDeadlock), "{told}");
+
+        let election = redlock.election("e").ttl(50 * MS).lock_delay(5 * SECOND);
+        let leadership = election.campaign().await.unwrap();
+        thread::sleep(60 * MS);
+        leadership.check().unwrap_err();
+        let told = leadership.blocking_resign().unwrap_err();
+        assert!(matches!(told, ReleaseError::WouldDeadlock), "{told}");
         redlock.close().await.unwrap();
         assert_eq!(nodes.keys(), 0);
     });
