@@ -2,7 +2,7 @@
 //!
 //! It only shows what the line knows; nothing is decided by it.
 
-use super::{AcquireFuture, State};
+use super::future::{AcquireFuture, State};
 
 /// Where a request stands in line: [`AcquireFuture::standing`].
 #[derive(Clone, Debug, Eq, PartialEq)]

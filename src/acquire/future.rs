@@ -1,0 +1,131 @@
+//! A request under way: what was asked for is checked when it is first polled, and nothing is sent before.
+//!
+//! It must never send what cannot be had.
+
+use std::{
+    fmt,
+    future::{Future, IntoFuture},
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use super::Acquire;
+use crate::{
+    config::TtlError,
+    engine::{AcquireSpec, Acquiring},
+    error::AcquireError,
+    lease::Lease,
+    shield::Shield,
+    telemetry::Caller,
+};
+
+impl Acquire {
+    fn start(self) -> Result<Acquiring, AcquireError> {
+        let (ttl, min_validity) = self.times()?;
+        let target = self.target?;
+        let config = &self.engine.config;
+        config.check_ttl(ttl, min_validity).map_err(|error| {
+            let (min, max) = match error {
+                TtlError::OutOfRange { min, max, .. } => (min, max),
+                TtlError::NothingLeft { drift, min_validity, .. } => {
+                    (drift.saturating_add(min_validity), config.most_ttl())
+                }
+            };
+            AcquireError::Ttl { ttl, min_validity, min, max }
+        })?;
+        let lock_delay = self.lock_delay;
+        config
+            .check_lock_delay(ttl, lock_delay)
+            .map_err(|max_ttl| AcquireError::LockDelayTooLong { lock_delay, ttl, max_ttl })?;
+        Ok(self.engine.acquire(AcquireSpec {
+            target,
+            ttl,
+            min_validity,
+            wait_policy: self.wait_policy,
+            through_outages: self.through_outages,
+            renewal: self.renewal,
+            caller: Caller::current(),
+            hold_at_least: self.hold_at_least,
+            linger: self.linger,
+            lock_delay: self.lock_delay,
+            alone: self.alone,
+        }))
+    }
+
+    /// The ttl and the least validity that are asked for. Where others are to be kept out for a while the grant must
+    /// promise that by itself, since this process may end right after it: so a quorum has keys that live for so long.
+    fn times(&self) -> Result<(Duration, Duration), AcquireError> {
+        let Some(hold) = self.hold_at_least else { return Ok((self.ttl, self.min_validity)) };
+        let (config, drift) = (&self.engine.config, self.engine.config.drift());
+        let max_ttl = config.most_ttl();
+        // The round takes a node timeout at most.
+        let round = config.node_timeout;
+        let max = max_ttl.saturating_sub(drift.of(max_ttl)).saturating_sub(round);
+        if hold > max {
+            return Err(AcquireError::HoldTooLong { hold, max, max_ttl });
+        }
+        let least = drift.ttl_for(hold.saturating_add(round)).min(max_ttl);
+        Ok((self.ttl.max(least), self.min_validity.max(hold)))
+    }
+}
+
+impl IntoFuture for Acquire {
+    type Output = Result<Lease, AcquireError>;
+    type IntoFuture = AcquireFuture;
+
+    fn into_future(self) -> AcquireFuture {
+        AcquireFuture { state: State::New(Box::new(self)), shield: Shield::default() }
+    }
+}
+
+/// An acquire under way. It works on any executor.
+///
+/// # Cancel safety
+///
+/// It may be dropped at any point. Before its first poll nothing has been sent; after that, whatever has
+/// been or still will be set on the nodes is released in the background, and costs others at most the
+/// time of that release, or the ttl on a node that cannot be reached. A lease that had been granted and
+/// not yet picked up is released too. The place among those who wait is lost. One that is kept and not polled is not given
+/// up: it has the lease when its turn has come, and others are kept out until it is dropped.
+#[must_use = "a future does nothing until it is awaited"]
+pub struct AcquireFuture {
+    pub(super) state: State,
+    shield: Shield,
+}
+
+pub(super) enum State {
+    New(Box<Acquire>),
+    Waiting(Acquiring),
+    Done,
+}
+
+impl Future for AcquireFuture {
+    type Output = Result<Lease, AcquireError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // Sent at the first poll, and not before. The state is taken out, since `start` consumes the request.
+        if let State::New(_) = self.state
+            && let State::New(request) = std::mem::replace(&mut self.state, State::Done)
+        {
+            match request.start() {
+                Ok(acquiring) => self.state = State::Waiting(acquiring),
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        let Self { state: State::Waiting(acquiring), shield } = &mut *self else {
+            // It was polled after its end, when there is nobody left to answer.
+            return Poll::Ready(Err(AcquireError::RuntimeEnded));
+        };
+        shield.poll(Pin::new(acquiring), cx).map(|answer| {
+            self.state = State::Done;
+            answer.map(Lease::new)
+        })
+    }
+}
+
+impl fmt::Debug for AcquireFuture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AcquireFuture").finish_non_exhaustive()
+    }
+}
