@@ -194,6 +194,11 @@ impl Grant {
         self.state().note = Some(note);
     }
 
+    /// Whether it has been given back, so that others may have its keys.
+    pub(super) fn is_given_back(&self) -> bool {
+        self.state().released
+    }
+
     /// For how long its keys stand beyond its ttl.
     pub(crate) const fn lock_delay(&self) -> Duration {
         self.lock_delay

@@ -7,8 +7,8 @@
 //!
 //! - **E1** A record is written only for a round that is won, beside its own key. It is never a vote, and no counter moves.
 //! - **E2** An observer reports a term only where a quorum says so, and never a smaller one than before.
-//! - **E3** The work of a leader is polled only while its lease holds, and nothing is released before that work has ended or
-//!   was dropped.
+//! - **E3** The work of a leader is polled only until its lease ends by the clock, or its keys are known to be gone, and
+//!   nothing is released before that work has ended or was dropped.
 //! - **E4** Terms are the tokens of the leases, unique and rising, and each has an owner of its own: an election's grant is
 //!   not handed on. A campaign that is dropped leaves nothing.
 //!
