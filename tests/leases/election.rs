@@ -538,6 +538,11 @@ fn an_observer_sees_each_change_and_no_term_twice() {
         second
     });
     world.pass(SECOND);
+    let said = world.machine.sim.block_on(async move {
+        said.proclaim("three").await.unwrap();
+        said
+    });
+    world.pass(SECOND);
     drop(said);
     world.pass(SECOND);
     let seen = observed.lock().unwrap().clone();
