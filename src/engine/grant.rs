@@ -194,11 +194,6 @@ impl Grant {
         self.state().note = Some(note);
     }
 
-    /// Whether it has been given back, so that others may have its keys.
-    pub(super) fn is_given_back(&self) -> bool {
-        self.state().released
-    }
-
     /// For how long its keys stand beyond its ttl.
     pub(crate) const fn lock_delay(&self) -> Duration {
         self.lock_delay
@@ -312,13 +307,6 @@ impl Grant {
             self.make_room();
         }
         self.changed.notify_waiters();
-    }
-
-    /// It is over and handed to nobody: whoever is first in line may ask the nodes. No lock may be held.
-    fn make_room(&self) {
-        if let (Some(place), Some(engine)) = (self.station, self.engine.upgrade()) {
-            engine.station_over(&self.resource, place);
-        }
     }
 
     /// As it is shown in a log.
