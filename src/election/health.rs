@@ -5,11 +5,7 @@
 use std::time::Duration;
 
 use super::Election;
-use crate::{
-    engine::Proclamation,
-    node::NodeState,
-    protocol::{LossReason, Timestamp},
-};
+use crate::{engine::Proclamation, node::NodeState, protocol::Timestamp};
 
 /// How a candidate is, by [`Election::health`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -25,16 +21,17 @@ pub enum ElectionHealth {
         /// That long.
         left: Duration,
     },
-    /// Its work goes on though its lease is over: others may lead. Kill the process.
+    /// Its work goes on though its lease is over: others may lead. Kill the process, if that lasts: behind a pause of the
+    /// process, and where the keys are gone, it is so for the moment until [`lead`](Election::lead) has dropped the work.
     Wedged {
         /// For how long.
         since: Duration,
     },
     /// It does not lead, and would if the others let it.
     Standby,
-    /// It does not lead, and nobody could be elected: too few nodes vote, for longer than a ttl.
+    /// It does not lead, and nobody could be elected: too few nodes vote, for a ttl or longer.
     Undecided {
-        /// For how long, as far as this was asked for.
+        /// For how long: since the first of the calls in a row that have seen too few.
         since: Duration,
     },
 }
@@ -72,12 +69,14 @@ impl Election {
     fn of_follower(&self, now: Timestamp) -> ElectionHealth {
         let votes = self.engine.statuses();
         let votes = votes.iter().filter(|status| status.state == NodeState::Ready).count();
-        let mut voted_at = self.shared.voted_at.lock();
+        let mut undecided_since = self.shared.undecided_since.lock();
         if votes >= self.engine.quorum.needed() {
-            *voted_at = now;
+            *undecided_since = None;
+            return ElectionHealth::Standby;
         }
-        let since = now.saturating_since(*voted_at);
-        if since > self.ttl { ElectionHealth::Undecided { since } } else { ElectionHealth::Standby }
+        // Since it was seen, and not since a quorum was seen last: that may be long ago where nobody has asked meanwhile.
+        let since = now.saturating_since(*undecided_since.get_or_insert(now));
+        if since < self.ttl { ElectionHealth::Standby } else { ElectionHealth::Undecided { since } }
     }
 }
 
@@ -86,12 +85,7 @@ fn of_leader(leader: &Proclamation, now: Timestamp) -> ElectionHealth {
         Ok(left) => return ElectionHealth::Leading { left },
         Err(lost) => lost,
     };
-    let deadline = leader.tenure().grant().lifecycle().deadline();
-    // Where the keys are gone others may lead from then on, whatever is left of the time.
-    let over = match lost.reason {
-        LossReason::Gone => leader.lost_at().unwrap_or(now).min(deadline),
-        _ => deadline,
-    };
+    let over = leader.over_at(lost.reason, now);
     if now < over {
         ElectionHealth::Stopping { left: over.saturating_since(now) }
     } else {

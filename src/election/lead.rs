@@ -23,9 +23,14 @@ impl Election {
     ///
     /// When the term is lost, `work` is dropped where it stands, before another candidate can lead; it is not polled once the
     /// lease is over, also not in a process that stood still. Where `work` returns an error it resigns and campaigns again a
-    /// second later, behind others; the error goes to the log. Work that must not be dropped, or blocks its thread, stops by
-    /// itself when [`Lease::lost`](crate::Lease::lost) says so: give it time by [`stop_within`](Election::stop_within). In a task
-    /// that is spawned `work` is an `async move |leadership|`, which owns what it captures.
+    /// second later, behind others; the error goes to the log. What `work` returns counts where its term still held then;
+    /// otherwise it campaigns again.
+    ///
+    /// Work that must not be dropped in the middle, or waits for a thread that blocks, stops by itself when
+    /// [`Lease::lost`](crate::Lease::lost) says so. With [`stop_within`](Election::stop_within) it is polled for that long behind
+    /// the loss, nothing is released meanwhile, and it is dropped if it has not ended by then. Where the keys are gone from the
+    /// nodes there is no such time. In a task that is spawned `work` is an `async move |leadership|`, which owns what it
+    /// captures.
     ///
     /// ```
     /// # use std::{convert::Infallible, future::pending};
@@ -72,20 +77,22 @@ impl Election {
                 continue;
             }
             let done = {
-                let mut lost = pin!(leadership.lost());
+                let mut over = pin!(self.work_is_over(&leadership));
                 let mut work = pin!(work(&leadership));
                 poll_fn(|cx| {
                     // By the clock, before each poll: the timer that tells of a loss may have been stopped together with this
                     // process.
-                    if lost.as_mut().poll(cx).is_ready() || leadership.check().is_err() {
+                    if over.as_mut().poll(cx).is_ready() || self.may_not_work(&leadership) {
                         return Poll::Ready(None);
                     }
                     work.as_mut().poll(cx).map(Some)
                 })
                 .await
             };
+            // Read again: it may have come to its end too late.
+            let done = done.filter(|_| leadership.check().is_ok());
             match done {
-                // The work has been dropped.
+                // The work has been dropped, or has ended.
                 None => drop(leadership),
                 Some(Ok(output)) => {
                     drop(leadership.resign().await);
@@ -141,6 +148,19 @@ impl Election {
                 }
             }
         }
+    }
+
+    /// Ends when the term is lost, and the time to stop is over.
+    async fn work_is_over(&self, leadership: &Leadership) {
+        leadership.lost().await;
+        if let Some(until) = leadership.stop_by(self.stop_within) {
+            let sleep = self.engine.sleep_until(until);
+            self.engine.process().awaits(shield(sleep)).await;
+        }
+    }
+
+    fn may_not_work(&self, leadership: &Leadership) -> bool {
+        leadership.stop_by(self.stop_within).is_some_and(|until| until <= self.engine.now())
     }
 
     /// In a process that was forked it ends at once, and so does the campaign that follows.

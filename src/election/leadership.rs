@@ -2,7 +2,7 @@
 //!
 //! It decides nothing. It must never be given up while work goes on under it that it knows of.
 
-use std::{fmt, ops::Deref, sync::Arc};
+use std::{fmt, ops::Deref, sync::Arc, time::Duration};
 
 use futures::future::{Either, select};
 
@@ -11,7 +11,7 @@ use crate::{
     engine::Proclamation,
     error::{LeaseLost, ReleaseError},
     lease::{Lease, Release},
-    protocol::{FencingToken, LeaderText, LossReason},
+    protocol::{FencingToken, LeaderText, LossReason, Timestamp},
     runtime::block_on,
     shield::shield,
 };
@@ -109,7 +109,30 @@ impl Leadership {
     ///
     /// As for [`Lease::release`]. The term is over either way.
     pub fn resign(self) -> Release {
+        // Its work has ended, as far as anybody knows: it does not outlive what is released next.
+        self.end_work();
         self.lease.start_release()
+    }
+
+    fn end_work(&self) {
+        // In a process that was forked a thread that is not there may have the locks.
+        if self.lease.engine().is_served() {
+            self.proclamation.end();
+            self.shared.at_work().retain(|other| !Arc::ptr_eq(other, &self.proclamation));
+        }
+    }
+
+    /// Up to when its work may go on that was given so much time to stop; `None` while the term lasts.
+    pub(super) fn stop_by(&self, stop_within: Duration) -> Option<Timestamp> {
+        let lost = self.lease.check().err()?;
+        let now = self.lease.engine().now();
+        // Without such a time it ends with the loss, by whichever clock reading that was seen.
+        let stop_by = if stop_within.is_zero() {
+            now
+        } else {
+            self.proclamation.stop_by(stop_within, lost.reason, now)
+        };
+        Some(stop_by)
     }
 
     /// [`resign`](Leadership::resign), blocking this thread. No runtime is needed.
@@ -136,11 +159,8 @@ impl Deref for Leadership {
 
 impl Drop for Leadership {
     fn drop(&mut self) {
-        // The lease follows. In a process that was forked a thread that is not there may have the locks.
-        if self.lease.engine().is_served() {
-            self.proclamation.end();
-            self.shared.at_work().retain(|other| !Arc::ptr_eq(other, &self.proclamation));
-        }
+        // The lease follows.
+        self.end_work();
     }
 }
 

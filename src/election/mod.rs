@@ -68,8 +68,8 @@ pub struct Election {
 struct Shared {
     /// Leaderships of this candidate that have not ended: one, or several where an earlier one outlives its lease.
     at_work: Lock<Vec<Arc<Proclamation>>>,
-    /// When a quorum of nodes was seen to vote last.
-    voted_at: Lock<Timestamp>,
+    /// Since when too few nodes were seen to vote.
+    undecided_since: Lock<Option<Timestamp>>,
 }
 
 impl Shared {
@@ -81,7 +81,7 @@ impl Shared {
 impl Election {
     pub(crate) fn new(engine: Arc<Engine>, name: &[u8]) -> Self {
         let config = &engine.config;
-        let shared = Shared { at_work: Lock::default(), voted_at: Lock::new(engine.now()) };
+        let shared = Shared { at_work: Lock::default(), undecided_since: Lock::default() };
         Self {
             name: name.into(),
             ttl: config.ttl,
@@ -122,7 +122,8 @@ impl Election {
     }
 
     /// The loss is told so much before the lease ends, for work that cannot be dropped at once, such as a blocking call: it
-    /// has that long to end. By default it is told shortly before the end, and [`lead`](Election::lead) drops its work then.
+    /// has that long to end, and [`lead`](Election::lead) goes on polling it meanwhile, and releases nothing. By default it is
+    /// told shortly before the end, and `lead` drops its work then.
     ///
     /// At most half of what the lease promises, which is the ttl without its drift, or the error is
     /// [`CampaignError::StopWithin`]. Renewals that fail end a term earlier by as much.
@@ -170,6 +171,16 @@ impl Election {
     /// As for [`campaign`](Election::campaign).
     pub async fn try_campaign(&self) -> Result<Leadership, CampaignError> {
         let lease = self.request(WaitPolicy::OneRound)?.await?;
+        self.elected(lease)
+    }
+
+    /// [`try_campaign`](Election::try_campaign), blocking this thread. No runtime is needed.
+    ///
+    /// # Errors
+    ///
+    /// As for [`try_campaign`](Election::try_campaign); and [`AcquireError::WouldDeadlock`] in [`CampaignError::Acquire`].
+    pub fn blocking_try_campaign(&self) -> Result<Leadership, CampaignError> {
+        let lease = self.request(WaitPolicy::OneRound)?.blocking()?;
         self.elected(lease)
     }
 

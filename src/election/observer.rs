@@ -14,6 +14,10 @@ use crate::{
     shield::shield,
 };
 
+/// Between two looks of one observer.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(86_400);
+
 /// Who leads, as a quorum of all nodes says.
 ///
 /// It was so at some time while the nodes were asked, and may be over by now. Never act on it where a former leader would do
@@ -41,7 +45,10 @@ impl Observed {
 
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Leads(one), Self::Leads(other)) => one == other,
+            // One that says the same again is no news.
+            (Self::Leads(one), Self::Leads(other)) => {
+                (one.term, &one.text) == (other.term, &other.text)
+            }
             (Self::Nobody, Self::Nobody) | (Self::Between(_), Self::Between(_)) => true,
             _ => false,
         }
@@ -105,9 +112,10 @@ impl Election {
         })
     }
 
-    /// When to look again: a third of the ttl, or up to a quarter less, so that many observers do not ask at once.
+    /// When to look again: a third of the ttl, or up to a quarter less, so that many observers do not ask at once. Nobody has
+    /// checked the ttl of one who does not campaign.
     fn pause(&self) -> Duration {
-        let third = self.ttl / 3;
+        let third = (self.ttl / 3).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
         third - third / 4 * u32::from(self.engine.random_byte()) / 255
     }
 }

@@ -7,6 +7,7 @@
 use std::{
     pin::pin,
     sync::{Arc, MutexGuard, Weak},
+    time::Duration,
 };
 
 use futures::future::{Either, select};
@@ -26,6 +27,9 @@ use crate::{
     telemetry,
 };
 
+/// For how long the log waits until work has been dropped whose keys are gone.
+const MOMENT: Duration = Duration::from_millis(100);
+
 /// What one leader says, and which nodes have it.
 pub(crate) struct Proclamation {
     tenure: Tenure,
@@ -44,6 +48,8 @@ struct Said {
     text: LeaderText,
     /// Which nodes have what is said now.
     has: Vec<bool>,
+    /// What each node was told last, and whether its answer has come.
+    asked: Vec<(u64, bool)>,
     /// How many had taken each number by now, as far as a quorum has.
     confirmed: u64,
     /// When the loss of the lease was seen.
@@ -69,6 +75,7 @@ impl Engine {
             number: 1,
             text,
             has: vec![false; self.nodes.len()],
+            asked: vec![(0, true); self.nodes.len()],
             confirmed: 0,
             lost_at: None,
             ended: false,
@@ -141,9 +148,33 @@ impl Proclamation {
         self.state().has.iter().filter(|has| **has).count()
     }
 
-    /// When the loss was seen.
-    pub(crate) fn lost_at(&self) -> Option<Timestamp> {
-        self.state().lost_at
+    /// From when on others may lead, once the term is lost for this reason: from the end of the lease on; and from the loss
+    /// on where the keys are gone, or a shutdown has released them, whatever is left of the time.
+    pub(crate) fn over_at(&self, reason: LossReason, now: Timestamp) -> Timestamp {
+        let grant = self.tenure.grant();
+        let deadline = grant.lifecycle().deadline();
+        if reason == LossReason::Gone || grant.is_given_back() {
+            self.lost_at(now).min(deadline)
+        } else {
+            deadline
+        }
+    }
+
+    /// Up to when work may go on that was given so much time to stop, once the term is lost for this reason.
+    pub(crate) fn stop_by(
+        &self,
+        stop_within: Duration,
+        reason: LossReason,
+        now: Timestamp,
+    ) -> Timestamp {
+        let lost_at = self.lost_at(now);
+        let stop_by = self.tenure.grant().lifecycle().stop_by();
+        stop_by.min(lost_at.saturating_add(stop_within)).min(self.over_at(reason, now))
+    }
+
+    /// When the loss was seen: now, where nobody has looked before.
+    fn lost_at(&self, now: Timestamp) -> Timestamp {
+        *self.state().lost_at.get_or_insert(now)
     }
 
     /// Its leader has ended its work.
@@ -158,18 +189,27 @@ impl Proclamation {
 
     /// From now on it is restored with the key, too.
     fn keep(&self, engine: &Engine) {
-        let (note, _, _) = self.note(engine);
-        self.tenure.grant().set_note(note);
+        self.tenure.grant().set_note(self.note(engine));
     }
 
-    /// What is to be told, its number, and to whom.
-    fn note(&self, engine: &Engine) -> (Note, u64, Vec<NodeId>) {
+    /// What is to be told.
+    fn note(&self, engine: &Engine) -> Note {
         let label = engine.config.label.as_ref().ok().cloned().flatten();
+        let record = {
+            let state = self.state();
+            Record::new(self.term, state.number, state.text.clone())
+        };
+        Note::of_leader(self.since_us, label, record)
+    }
+
+    /// Who is to be told what is said now: whoever lacks it, has not been told it, and owes no answer to what was said
+    /// before, so that a node which hangs is asked once in a time-out, however much is said meanwhile.
+    fn lack(&self) -> Vec<NodeId> {
         let state = self.state();
-        let record = Record::new(self.term, state.number, state.text.clone());
-        let lack = state.has.iter().enumerate().filter(|(_, has)| !**has);
-        let lack = lack.map(|(index, _)| NodeId::new(index)).collect();
-        (Note::of_leader(self.since_us, label, record), state.number, lack)
+        let all = state.has.iter().zip(&state.asked).enumerate();
+        let lack = all
+            .filter(|(_, (has, (asked, answered)))| !**has && *answered && *asked < state.number);
+        lack.map(|(index, _)| NodeId::new(index)).collect()
     }
 
     async fn attend(&self, engine: &Weak<Engine>) {
@@ -204,11 +244,13 @@ impl Proclamation {
     /// Tells the log where work goes on though the lease is over.
     async fn watch_the_end(&self, engine: &Weak<Engine>) {
         let sleep = {
-            let Some(engine) = engine.upgrade() else { return };
+            let (Some(engine), Some(lost)) = (engine.upgrade(), self.tenure.lost()) else { return };
             let now = engine.now();
-            self.state().lost_at.get_or_insert(now);
-            let deadline = self.tenure.grant().lifecycle().deadline();
-            engine.sleep_until(deadline.max(now))
+            self.lost_at(now);
+            if !self.is_at_work() {
+                return;
+            }
+            engine.sleep_until(self.over_at(lost.reason, now).max(now.saturating_add(MOMENT)))
         };
         sleep.await;
         if self.is_at_work() {
@@ -216,21 +258,53 @@ impl Proclamation {
         }
     }
 
-    /// Tells the nodes that lack it, each once.
+    /// Tells the nodes that lack it, each once. What is said meanwhile goes to those that have answered.
     async fn tell(&self, engine: &Engine) {
-        let (note, number, lack) = self.note(engine);
         let mut calls: Fanout = Fanout::new(engine);
+        self.state().asked.fill((0, true));
+        loop {
+            self.ask_all(engine, &mut calls);
+            let said = pin!(self.said.notified());
+            match select(pin!(calls.progress(engine)), said).await {
+                Either::Left((Progress::Answered((node, answer)), _)) => {
+                    self.handle_answer(node, matches!(answer, Ok(Reply::Granted(_))));
+                }
+                Either::Left((Progress::Done | Progress::TimedOut, _)) => return,
+                Either::Right(_) => {}
+            }
+        }
+    }
+
+    fn ask_all(&self, engine: &Engine, calls: &mut Fanout) {
+        let lack = self.lack();
+        // Read by the clock: it may be over by now.
+        if lack.is_empty() || self.tenure.lost().is_some() {
+            return;
+        }
+        let note = self.note(engine);
+        let number = note.record().map_or(0, |record| record.number);
         for node in lack {
             let Some(slot) = engine.slot(node) else { continue };
-            if slot.node.reachable().and_then(|()| engine.may_vote(node)).is_ok() {
+            let may_be_asked = slot.node.reachable().and_then(|()| engine.may_vote(node)).is_ok();
+            if let Some(asked) = self.state().asked.get_mut(node.index()) {
+                *asked = (number, !may_be_asked);
+            }
+            if may_be_asked {
                 let (target, owner) = (self.tenure.target().clone(), self.tenure.owner());
                 calls.push(engine, node, Command::Proclaim { target, owner, note: note.clone() });
             }
         }
-        while let Progress::Answered((node, answer)) = calls.progress(engine).await {
-            if matches!(answer, Ok(Reply::Granted(_))) {
-                self.handle_taken(node, number);
-            }
+    }
+
+    fn handle_answer(&self, node: NodeId, is_taken: bool) {
+        let number = {
+            let mut state = self.state();
+            let Some(asked) = state.asked.get_mut(node.index()) else { return };
+            asked.1 = true;
+            asked.0
+        };
+        if is_taken {
+            self.handle_taken(node, number);
         }
     }
 

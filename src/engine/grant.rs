@@ -309,13 +309,6 @@ impl Grant {
         self.changed.notify_waiters();
     }
 
-    /// It is over and handed to nobody: whoever is first in line may ask the nodes. No lock may be held.
-    fn make_room(&self) {
-        if let (Some(place), Some(engine)) = (self.station, self.engine.upgrade()) {
-            engine.station_over(&self.resource, place);
-        }
-    }
-
     /// As it is shown in a log.
     fn held<'a>(&'a self, caller: &'a Caller, token: Option<FencingToken>) -> Held<'a> {
         Held { caller, target: self.target(), owner: self.owner, token }

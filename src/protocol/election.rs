@@ -7,8 +7,8 @@
 //!
 //! - **E1** A record is written only for a round that is won, beside its own key. It is never a vote, and no counter moves.
 //! - **E2** An observer reports a term only where a quorum says so, and never a smaller one than before.
-//! - **E3** The work of a leader is polled only while its lease holds, and nothing is released before that work has ended or
-//!   was dropped.
+//! - **E3** The work of a leader is polled only until its lease ends by the clock, or its keys are known to be gone, and
+//!   nothing is released before that work has ended or was dropped.
 //! - **E4** Terms are the tokens of the leases, unique and rising, and each has an owner of its own: an election's grant is
 //!   not handed on. A campaign that is dropped leaves nothing.
 //!
@@ -43,6 +43,8 @@ pub struct Leader {
     pub owner: Owner,
     /// Since when it leads, by its own wall clock.
     pub since: Duration,
+    /// What it says of itself is counted in its term: what has a larger number was said later.
+    pub number: u64,
 }
 
 /// What the nodes together say of an election.
@@ -88,8 +90,8 @@ impl Look {
             .filter(|(_, record)| has_quorum(record.term))
             .max_by_key(|(_, record)| (record.term, record.number));
         newest.map_or(Self::Between, |(note, record)| {
-            let (term, text) = (record.term, record.text.clone());
-            Self::Leads(Leader { term, text, owner, since: note.since() })
+            let Record { term, number, text } = (*record).clone();
+            Self::Leads(Leader { term, text, owner, since: note.since(), number })
         })
     }
 }
@@ -97,25 +99,30 @@ impl Look {
 /// What one observer has reported.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Observation {
-    latest: Option<FencingToken>,
+    latest: Option<Leader>,
 }
 
 impl Observation {
     /// What may be reported of a look. One that was answered later than another may have been asked earlier, and a node may
-    /// have come back with what it had: a smaller term than before is none.
+    /// have come back with what it had: a smaller term than before is none. A newer text is told as soon as one node has it,
+    /// and stays what was said last where that node does not answer the next time.
     pub fn handle_look(&mut self, look: Look) -> Look {
         if let Look::Leads(leader) = &look {
-            if self.latest.is_some_and(|latest| leader.term < latest) {
-                return Look::Between;
+            let seen = (leader.term, leader.number);
+            match &self.latest {
+                Some(latest) if leader.term < latest.term => return Look::Between,
+                Some(latest) if seen < (latest.term, latest.number) => {
+                    return Look::Leads(latest.clone());
+                }
+                _ => self.latest = Some(leader.clone()),
             }
-            self.latest = Some(leader.term);
         }
         look
     }
 
     /// The largest term that was reported.
-    pub const fn latest(&self) -> Option<FencingToken> {
-        self.latest
+    pub fn latest(&self) -> Option<FencingToken> {
+        self.latest.as_ref().map(|latest| latest.term)
     }
 }
 

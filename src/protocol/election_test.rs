@@ -1,5 +1,7 @@
 //! What an observer may report.
 
+use alloc::string::ToString;
+
 use super::*;
 use crate::protocol::{KeyHolder, Label};
 
@@ -86,6 +88,22 @@ fn e2_a_smaller_term_than_before_is_not_reported() {
     assert_eq!(term(&observation.handle_look(leads(8))), Some(8));
     assert_eq!(term(&observation.handle_look(leads(9))), Some(9));
     assert_eq!(observation.latest(), Some(FencingToken::new(9)));
+}
+
+/// One node has the newer text, and then does not answer: what was told of it is not taken back.
+#[test]
+fn a_text_is_not_followed_by_one_that_was_said_before() {
+    let (old, new) = (led(1, record(7, 1)), led(1, record(7, 2)));
+    let mut observation = Observation::default();
+    let mut told = |seen: &[&Sighting]| match observation
+        .handle_look(Look::of(Quorum::of(3), seen.iter().copied()))
+    {
+        Look::Leads(leader) => leader.text.to_string(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(told(&[&old, &old]), "7.1");
+    assert_eq!(told(&[&old, &new]), "7.2");
+    assert_eq!(told(&[&old, &old]), "7.2");
 }
 
 #[test]

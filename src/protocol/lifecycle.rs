@@ -124,6 +124,11 @@ impl Lifecycle {
         self.lost
     }
 
+    /// When work ends that was given time to stop: as long before the deadline as a loss is told without that.
+    pub fn stop_by(&self) -> Timestamp {
+        self.before_deadline(self.least_lead())
+    }
+
     /// The lifetime that an extension asks for.
     pub const fn ttl(&self) -> Duration {
         self.ttl
@@ -330,9 +335,12 @@ impl Lifecycle {
     /// The loss is told a little before the validity ends, so that it is known in time: a hundredth of the
     /// ttl, between 2 and 50 ms, and a tenth of what is promised at most; or as long as the holder needs to stop.
     fn lead(&self) -> Duration {
+        self.least_lead().max(self.renewal.stop_within.min(self.promised() / 2))
+    }
+
+    fn least_lead(&self) -> Duration {
         let lead = (self.ttl / 100).clamp(Duration::from_millis(2), Duration::from_millis(50));
-        let stop = self.renewal.stop_within.min(self.promised() / 2);
-        lead.min(self.promised() / 10).max(stop)
+        lead.min(self.promised() / 10)
     }
 
     fn lose_at(&self) -> Timestamp {

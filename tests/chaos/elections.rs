@@ -137,8 +137,9 @@ fn candidate(part: &str) {
     let redlock = builder.wait_through_outages().wait(20 * SECOND).blocking_connect().unwrap();
     let election = redlock.election("chaos").text(number.to_string());
     let (order, orders) = mpsc::channel();
-    let watched = election.clone();
+    let (watched, asked) = (election.clone(), election.clone());
     std::thread::spawn(move || watch(number, &watched));
+    std::thread::spawn(move || ask(CANDIDATES + number, &asked));
     std::thread::spawn(move || {
         // It ends with its input.
         for line in stdin().lines() {
@@ -204,6 +205,18 @@ fn watch(candidate: usize, election: &Election) {
             let (term, text) = (leader.term.get(), leader.text.to_string());
             Event::Saw { candidate, term, text, asked }.tell();
         }
+    }
+}
+
+/// Who leads, asked again and again: each answer is younger than the question, which whoever waits for a change asks long before.
+fn ask(observer: usize, election: &Election) {
+    loop {
+        let asked = now();
+        if let Ok(Observed::Leads(leader)) = election.blocking_leader() {
+            let (term, text) = (leader.term.get(), leader.text.to_string());
+            Event::Saw { candidate: observer, term, text, asked }.tell();
+        }
+        std::thread::sleep(20 * MS);
     }
 }
 

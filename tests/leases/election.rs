@@ -29,7 +29,7 @@ use quorlock::{
 use quorlock_harness::SimRuntime;
 
 use crate::{
-    fixture::{Fixture, MS, Manner, SECOND},
+    fixture::{Fixture, MS, Manner, SECOND, watched},
     line::poll,
 };
 
@@ -538,6 +538,11 @@ fn an_observer_sees_each_change_and_no_term_twice() {
         second
     });
     world.pass(SECOND);
+    let said = world.machine.sim.block_on(async move {
+        said.proclaim("three").await.unwrap();
+        said
+    });
+    world.pass(SECOND);
     drop(said);
     world.pass(SECOND);
     let seen = observed.lock().unwrap().clone();
@@ -686,4 +691,265 @@ fn a_panic_of_its_work_gives_the_term_up() {
     world.pass(MS);
     assert_eq!(keys(&world), 0);
     assert_eq!(election.health(), ElectionHealth::Standby);
+}
+
+#[test]
+fn e3_work_that_asked_for_time_to_stop_is_given_it_and_nothing_is_released_before() {
+    let world = world();
+    let election = candidate(&world.redlock, "one").stop_within(600 * MS);
+    let work = Work::default();
+    let mut leads = stopping(&world, &election, &work, 400 * MS);
+    pass_polling(&world, &mut leads, 100 * MS);
+    world.set_all(Manner::Refusing);
+    pass_polling(&world, &mut leads, TTL);
+    assert_eq!(work.polls.load(Ordering::Relaxed), 1, "it has come to its own end");
+    assert_eq!(*work.dropped.lock().unwrap(), Some(3), "the keys stood when it had ended");
+}
+
+#[test]
+fn e3_work_that_does_not_stop_in_time_is_dropped_before_the_lease_ends() {
+    let world = world();
+    let election = candidate(&world.redlock, "one").stop_within(600 * MS);
+    let work = Work::default();
+    let mut leads = stopping(&world, &election, &work, 10 * SECOND);
+    pass_polling(&world, &mut leads, 100 * MS);
+    world.set_all(Manner::Refusing);
+    let before = || {
+        assert!(!election.health().is_wedged(), "{:?}", election.health());
+        work.dropped.lock().unwrap().is_none()
+    };
+    while before() {
+        pass_polling(&world, &mut leads, MS);
+    }
+    assert_eq!(work.polls.load(Ordering::Relaxed), 0);
+    assert_eq!(*work.dropped.lock().unwrap(), Some(3), "the keys stood when it was dropped");
+}
+
+#[test]
+fn e3_work_whose_keys_are_gone_has_no_time_to_stop() {
+    let world = world();
+    let election = candidate(&world.redlock, "one").stop_within(600 * MS);
+    let work = Work::default();
+    let mut leads = stopping(&world, &election, &work, 400 * MS);
+    pass_polling(&world, &mut leads, 100 * MS);
+    world.nodes.iter().for_each(|node| node.delete("r"));
+    let lost = || work.dropped.lock().unwrap().is_some();
+    while !lost() {
+        pass_polling(&world, &mut leads, MS);
+    }
+    assert_eq!(*work.dropped.lock().unwrap(), Some(0));
+    assert_eq!(work.polls.load(Ordering::Relaxed), 0);
+}
+
+/// Leads, with work that takes so long to stop once it is told; it counts its ends.
+fn stopping(
+    world: &Fixture,
+    election: &Election,
+    work: &Work,
+    takes: Duration,
+) -> Pin<Box<dyn Future<Output = ()>>> {
+    let (election, work, nodes) = (election.clone(), work.clone(), world.nodes.clone());
+    let machine = world.machine.clone();
+    Box::pin(async move {
+        let terms = AtomicUsize::new(0);
+        let leads = election.lead(async |leadership| {
+            if terms.fetch_add(1, Ordering::Relaxed) > 0 {
+                return pending().await;
+            }
+            let (dropped, nodes) = (Arc::clone(&work.dropped), nodes.clone());
+            let _on_drop = OnDrop(move || {
+                let keys = nodes.iter().filter(|node| node.has("r")).count();
+                *dropped.lock().unwrap() = Some(keys);
+            });
+            leadership.lost().await;
+            machine.sim.sleep(takes).await;
+            work.polls.fetch_add(1, Ordering::Relaxed);
+            Ok::<(), Infallible>(())
+        });
+        leads.await.unwrap();
+    })
+}
+
+#[test]
+fn what_work_returns_behind_its_term_does_not_count() {
+    let world = world();
+    let election = candidate(&world.redlock, "one");
+    let terms = AtomicUsize::new(0);
+    let mut leads = Box::pin(election.lead(async |_| {
+        if terms.fetch_add(1, Ordering::Relaxed) == 0 {
+            // It blocks its thread for longer than its lease lasts.
+            world.machine.suspend(TTL);
+        }
+        Ok::<_, Infallible>(())
+    }));
+    while poll(&mut leads).is_pending() {
+        world.pass(MS);
+    }
+    let terms = terms.load(Ordering::Relaxed);
+    assert_eq!(terms, 2);
+}
+
+#[test]
+fn work_that_goes_on_behind_a_shutdown_is_seen() {
+    let world = world();
+    let election = candidate(&world.redlock, "one");
+    let leadership = campaign(&world, &election);
+    let redlock = world.redlock.clone();
+    world.machine.sim.block_on(async move { redlock.shutdown().await.unwrap() });
+    assert_eq!(keys(&world), 0, "others may lead");
+    assert!(election.health().is_wedged(), "{:?}", election.health());
+    drop(leadership);
+}
+
+#[test]
+fn a_candidate_that_is_asked_how_it_is_once_an_hour_says_how_long_it_has_seen_no_quorum() {
+    let sim = SimRuntime::new(1);
+    let clock = sim.clone();
+    let nodes: Vec<MemoryNode> = (0..3)
+        .map(|_| {
+            let clock = clock.clone();
+            MemoryNode::with_clock(move || clock.now())
+        })
+        .collect();
+    let builder = Redlock::builder().nodes(nodes.iter().map(NodeSpec::from)).ttl(TTL).max_ttl(TTL);
+    let redlock = builder.runtime(Arc::new(sim.clone())).build().unwrap();
+    sim.pass(MS);
+    let election = redlock.election("r");
+    sim.pass(3600 * SECOND);
+    nodes[0].kill();
+    nodes[1].kill();
+    sim.pass(SECOND);
+    assert_eq!(election.health(), ElectionHealth::Standby, "for a second");
+    sim.pass(TTL);
+    assert!(matches!(election.health(), ElectionHealth::Undecided { .. }));
+    drop((election, redlock));
+    sim.shut_down();
+}
+
+#[test]
+fn an_observer_looks_at_a_pace_that_can_be_had_whatever_the_ttl() {
+    for (ttl, most) in [(Duration::ZERO, 500), (Duration::from_nanos(1), 500), (Duration::MAX, 2)] {
+        let world = world();
+        let election = world.redlock.election("r").ttl(ttl);
+        let (looks, observed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        world.nodes.iter().for_each(|node| node.count_looks(&looks));
+        let told = Arc::clone(&observed);
+        world.machine.sim.spawn(Box::pin(async move {
+            let mut observer = election.observe();
+            while observer.changed().await.is_ok() {
+                told.fetch_add(1, Ordering::Relaxed);
+            }
+        }));
+        world.pass(SECOND);
+        assert_eq!((observed.load(Ordering::Relaxed), world.machine.panics()), (1, 0), "{ttl:?}");
+        let looks = looks.load(Ordering::Relaxed) / 3;
+        assert!((1..=most).contains(&looks), "{looks} in a second, {ttl:?}");
+    }
+}
+
+#[test]
+fn one_node_that_hangs_holds_up_nothing_that_is_said() {
+    let world = Fixture::with(TTL, |builder| builder.node_timeout(SECOND));
+    let election = candidate(&world.redlock, "one");
+    let leadership = campaign(&world, &election);
+    world.pass(10 * MS);
+    world.nodes[0].hang();
+    let since = world.machine.sim.now();
+    let leadership = world.machine.sim.block_on(async move {
+        for text in ["two", "three", "four"] {
+            leadership.proclaim(text).await.unwrap();
+        }
+        leadership
+    });
+    let took = world.machine.sim.now().saturating_since(since);
+    assert!(took < 100 * MS, "{took:?}");
+    world.nodes[0].resume();
+    world.pass(TTL);
+    assert_eq!(world.nodes[0].records().last().unwrap().1.number, 4);
+    drop(leadership);
+}
+
+#[test]
+fn a_shutdown_gives_work_the_time_that_it_asked_for() {
+    let world = world();
+    let election = candidate(&world.redlock, "one").stop_within(600 * MS);
+    let work = Work::default();
+    let (of_lead, redlock) = (work.clone(), world.redlock.clone());
+    let mut leads = {
+        let (election, nodes, machine) = (election, world.nodes.clone(), world.machine.clone());
+        Box::pin(async move {
+            let leads = election.lead(async |leadership| {
+                let dropped = Arc::clone(&of_lead.dropped);
+                let _on_drop = OnDrop(|| {
+                    let keys = nodes.iter().filter(|node| node.has("r")).count();
+                    *dropped.lock().unwrap() = Some(keys);
+                });
+                leadership.lost().await;
+                machine.sim.sleep(400 * MS).await;
+                of_lead.polls.fetch_add(1, Ordering::Relaxed);
+                Ok::<(), Infallible>(())
+            });
+            assert!(matches!(leads.await, Err(CampaignError::Acquire(_))), "closed");
+        })
+    };
+    for _ in 0..100 {
+        assert!(poll(&mut leads).is_pending());
+        world.pass(MS);
+    }
+    let mut shutdown = Box::pin(async move { redlock.shutdown().await.unwrap().released });
+    assert!(poll(&mut shutdown).is_pending());
+    while poll(&mut leads).is_pending() {
+        world.pass(MS);
+    }
+    world.pass(5 * MS);
+    assert_eq!(poll(&mut shutdown), Poll::Ready(1));
+    assert_eq!(work.polls.load(Ordering::Relaxed), 1);
+    assert_eq!(*work.dropped.lock().unwrap(), Some(3));
+}
+
+#[test]
+fn whoever_asks_once_and_blocks_learns_that_another_leads() {
+    let redlock = Redlock::blocking_connect([MemoryNode::new()]).unwrap();
+    let election = redlock.election("r");
+    let leadership = election.blocking_try_campaign().unwrap();
+    let Err(CampaignError::Acquire(error)) = election.blocking_try_campaign() else {
+        panic!("another leads")
+    };
+    assert!(error.is_contended(), "{error}");
+    leadership.blocking_resign().unwrap();
+}
+
+#[test]
+fn nobody_waits_for_a_runtime_that_is_gone() {
+    watched(|| {
+        let (connected, redlock) = std::sync::mpsc::channel();
+        let (end, ended) = tokio::sync::oneshot::channel::<()>();
+        let runs = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async move {
+                let current = quorlock::runtime::TokioRuntime::current().unwrap();
+                let builder = Redlock::builder().nodes([NodeSpec::from(&MemoryNode::new())]);
+                let redlock = builder.ttl(TTL).runtime(Arc::new(current)).build().unwrap();
+                connected.send(redlock).unwrap();
+                ended.await.unwrap();
+            });
+        });
+        let redlock = redlock.recv().unwrap();
+        let election = redlock.election("r");
+        let leadership = election.blocking_campaign().unwrap();
+        let mut observer = election.observe();
+        while observer.blocking_changed().unwrap().leader().is_none() {}
+        let watches = std::thread::spawn(move || observer.blocking_changed().is_err());
+        std::thread::sleep(50 * MS);
+        end.send(()).unwrap();
+        runs.join().unwrap();
+        assert!(watches.join().unwrap());
+        assert!(leadership.blocking_proclaim("two").is_err());
+        drop(leadership);
+        assert!(election.blocking_campaign().is_err());
+        let leads = election.blocking_lead(|_| Ok::<(), Infallible>(()));
+        assert!(leads.is_err());
+        let leads = futures::executor::block_on(election.lead(async |_| Ok::<(), Infallible>(())));
+        assert!(leads.is_err());
+    });
 }

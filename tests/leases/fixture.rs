@@ -176,6 +176,8 @@ pub(crate) struct OddNode {
     lines: Arc<AtomicBool>,
     /// The records that it was sent, and for whom.
     records: Arc<Mutex<Vec<(Owner, Record)>>>,
+    /// Where to count how often it was asked who holds something.
+    looks: Arc<Mutex<Option<Arc<AtomicUsize>>>>,
 }
 
 impl OddNode {
@@ -213,6 +215,11 @@ impl OddNode {
     /// The records of leaders that were sent to it, by themselves or with a restore, and for whom.
     pub(crate) fn records(&self) -> Vec<(Owner, Record)> {
         self.records.lock().unwrap().clone()
+    }
+
+    /// From now on it counts there how often it is asked who holds something.
+    pub(crate) fn count_looks(&self, looks: &Arc<AtomicUsize>) {
+        *self.looks.lock().unwrap() = Some(Arc::clone(looks));
     }
 
     /// The commands that were sent to it.
@@ -311,6 +318,9 @@ impl Node for OddNode {
     }
 
     fn holder(&self, resource: Resource, fenced: bool) -> NodeFuture<Sighting> {
+        if let Some(looks) = &*self.looks.lock().unwrap() {
+            looks.fetch_add(1, Ordering::Relaxed);
+        }
         self.memory.holder(resource, fenced)
     }
 
@@ -373,6 +383,7 @@ impl Fixture {
                 sent: Arc::default(),
                 lines: Arc::default(),
                 records: Arc::default(),
+                looks: Arc::default(),
             }
         };
         let nodes: Vec<OddNode> = (0..3).map(node).collect();

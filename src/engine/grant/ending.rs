@@ -168,6 +168,18 @@ impl Grant {
         }
     }
 
+    /// Whether it has been given back, so that others may have its keys.
+    pub(in crate::engine) fn is_given_back(&self) -> bool {
+        self.state().released
+    }
+
+    /// It is over and handed to nobody: whoever is first in line may ask the nodes. No lock may be held.
+    pub(super) fn make_room(&self) {
+        if let (Some(place), Some(engine)) = (self.station, self.engine.upgrade()) {
+            engine.station_over(&self.resource, place);
+        }
+    }
+
     /// Takes it out of all lists, once. What is returned says what is to be released.
     pub(super) fn end(
         &self,
