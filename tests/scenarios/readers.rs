@@ -237,3 +237,62 @@ fn an_entry_that_has_ended_counts_for_nothing_beside_one_that_has_not() {
     assert!(both.run(&release(true, short)).is_some());
     assert_eq!(both.memory.get(RESOURCE), None);
 }
+
+/// Else a writer would get a token that a reader before it has.
+#[test]
+fn a_counter_that_others_have_written_is_no_vote_for_a_readers_token() {
+    for planted in ["9000000000000000", "no number at all"] {
+        let both = Both::new();
+        let node = &both.server;
+        let [reader, writer] = [1, 2].map(|byte| Owner::from_random([byte; 16]));
+        let hint = node.now_us();
+        both.script(&acquire(false, writer, TTL, hint));
+        both.script(&release(false, writer));
+        let entry = format!("{planted}{writer}");
+        let _ = node.server.run(&["HSET", "quorlock:counters", RESOURCE, &entry]);
+        assert_eq!(
+            both.script(&acquire(true, reader, TTL, hint)),
+            Some(Some(node.marked("high_water")))
+        );
+        let token = node.marked("high_water") + 5; // as another node has answered
+        assert!(both.script(&confirm(true, reader, token)).is_some());
+        assert!(both.script(&release(true, reader)).is_some());
+        let Some(Some(written)) = both.script(&acquire(false, writer, TTL, hint)) else { panic!() };
+        assert!(token < written, "{planted}: a reader of {token}, then a writer of {written}");
+    }
+}
+
+/// Whatever becomes of the entries, such as that others delete them or that the clock is set back, they end with the key.
+#[test]
+fn entries_have_an_end_also_where_they_were_lost_under_a_key_that_lives_longer() {
+    let both = Both::new();
+    let server = &both.server.server;
+    let [a, b, c] = [1, 2, 3].map(|byte| Owner::from_random([byte; 16]));
+    let hint = both.server.now_us();
+    let ends = |behind: &str| {
+        let left = [RESOURCE, READERS].map(|key| {
+            let Value::Int(left) = server.run(&["PTTL", key]) else { panic!() };
+            left
+        });
+        assert!(0 < left[0] && left[0] <= left[1], "behind {behind}: {left:?}");
+    };
+    both.script(&acquire(true, a, 3 * TTL, hint));
+    ends("the first");
+    server.del(READERS);
+    both.script(&acquire(true, b, TTL, hint));
+    ends("one that finds no others");
+    server.del(READERS);
+    both.script(&extend(true, b));
+    both.script(&acquire(true, b, TTL, hint));
+    let _ = server.run(&["PERSIST", RESOURCE]);
+    both.script(&acquire(true, c, TTL, hint));
+    ends("a key without an end");
+    both.script(&extend(true, b));
+    ends("an extension");
+    let _ = server.run(&["PERSIST", RESOURCE]);
+    both.script(&extend(true, b));
+    ends("an extension of a key without an end");
+    let _ = server.run(&["PERSIST", RESOURCE]);
+    both.script(&release(true, b));
+    ends("a release of one of two");
+}

@@ -7,14 +7,15 @@ if etag ~= ARGV[1] then
   return {-1, now}
 end
 entry = entry or redis.call('HGET', OLDER, resource)
-local counter = entry and tonumber(string.match(entry, SIXTEEN_DIGITS))
-if value_of(resource) ~= SHARED or not counter then
+if value_of(resource) ~= SHARED or not entry then
   return {0, now}
 end
 drop_ended(readers)
 if not redis.call('ZRANK', readers, owner) then
   return {0, now}
 end
+-- As whoever counts on from it will read it: what others have written is not above our high-water mark.
+local counter = math.min(tonumber(string.match(entry, SIXTEEN_DIGITS)) or high_water, high_water)
 -- No guard as for a writer: while the entry stands, only other readers can have raised the counter. It never falls.
 if counter < token then
   redis.call('HSET', COUNTERS, resource, ARGV[3] .. owner)

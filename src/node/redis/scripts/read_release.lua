@@ -29,7 +29,8 @@ local last = redis.call('ZRANGE', readers, '-1', '-1', 'WITHSCORES')
 if last[2] then
   -- It outlives the last of them, and no longer than it has to.
   local life = last[2] - ms + 1
-  if redis.call('PTTL', resource) > life then
+  local left = redis.call('PTTL', resource)
+  if left > life or left == -1 then
     redis.call('PEXPIRE', resource, string.format('%.0f', life))
   end
   return was_there
