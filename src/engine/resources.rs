@@ -136,11 +136,11 @@ impl Resources {
             return Vec::new();
         }
         let by_name = self.by_name.lock();
-        let mut all: Vec<Weak<ResourceSlot>> = Vec::new();
-        for other in target.resources().iter().flat_map(|one| by_name.covering(one)) {
-            if !all.iter().any(|known| known.ptr_eq(other)) {
-                all.push(other.clone());
-            }
+        let covering = |one| by_name.covering(one).cloned();
+        let mut all: Vec<_> = target.resources().iter().flat_map(covering).collect();
+        if target.is_set() {
+            all.sort_unstable_by_key(Weak::as_ptr);
+            all.dedup_by_key(|slot| slot.as_ptr());
         }
         // Upgraded without the lock: the last one to have it takes the lock when it drops it.
         drop(by_name);

@@ -3,9 +3,14 @@
 //!
 //! Method: virtual time, nodes that count what they are sent.
 
-use std::{future::IntoFuture, task::Poll, time::Duration};
+use std::{
+    future::IntoFuture,
+    task::Poll,
+    time::{Duration, Instant},
+};
 
-use quorlock::{ReadFuture, ReadLease, Redlock};
+use futures::future::join_all;
+use quorlock::{ReadFuture, ReadLease, Redlock, node::MemoryNode};
 
 use crate::{
     fixture::{Fixture, MS, SECOND},
@@ -166,4 +171,16 @@ fn a_shutdown_ends_readers_too() {
     drop(lease);
     world.pass(SECOND);
     assert_eq!(standing(&world), 0);
+}
+
+/// It was half a minute, by a look at each pair of them for each one that came or went.
+#[tokio::test]
+async fn two_thousand_readers_of_one_process_come_and_go_in_seconds() {
+    let redlock = Redlock::connect([MemoryNode::new()]).await.unwrap();
+    let begun = Instant::now();
+    let all = join_all((0..2_000).map(|_| redlock.read("catalog").into_future())).await;
+    assert_eq!(all.iter().filter(|lease| lease.is_ok()).count(), 2_000);
+    join_all(all.into_iter().flatten().map(|lease| lease.release())).await;
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    drop(redlock.try_write("catalog").await.unwrap());
 }
