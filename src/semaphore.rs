@@ -14,9 +14,9 @@ use std::{
 };
 
 use crate::{
-    acquire::{Acquire, AcquireFuture},
+    acquire::{Acquire, AcquireFuture, unless_lost},
     engine::Engine,
-    error::{AcquireError, ReleaseError},
+    error::{AcquireError, ReleaseError, RunError},
     lease::{Lease, Release},
     protocol::{Slots, WaitPolicy},
     runtime::block_on,
@@ -69,15 +69,15 @@ impl fmt::Debug for Semaphore {
     }
 }
 
-/// A request for a permit, made by [`Semaphore::acquire`]. Await it, or call [`blocking`](PermitAcquire::blocking). Its
-/// settings are those of [`Acquire`].
+/// A request for a permit, made by [`Semaphore::acquire`]. Await it, or call [`blocking`](PermitAcquire::blocking) or
+/// [`run`](PermitAcquire::run). Its settings are those of [`Acquire`].
 ///
 /// # Errors
 ///
 /// [`AcquireError`]. [`Contended`](AcquireError::Contended) says that all permits were held, or that others were faster; the
 /// holder that it names is that of the permit that ends soonest.
 #[derive(Clone)]
-#[must_use = "a request does nothing until it is awaited or blocked on"]
+#[must_use = "a request does nothing until it is awaited, run or blocked on"]
 pub struct PermitAcquire {
     request: Acquire,
 }
@@ -117,6 +117,35 @@ impl PermitAcquire {
             return Err(AcquireError::WouldDeadlock);
         }
         block_on(self.into_future())
+    }
+
+    /// Runs `work` under a permit and releases it afterwards, as [`Acquire::run`] does. When the permit is lost, `work` is
+    /// dropped where it stands.
+    ///
+    /// ```
+    /// # use quorlock::{Redlock, node::MemoryNode};
+    /// # futures::executor::block_on(async {
+    /// # let redlock = Redlock::connect([MemoryNode::new()]).await?;
+    /// let slot = redlock.semaphore("api", 10)?.acquire().run(async |permit| permit.slot());
+    /// assert!(slot.await? < 10);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::Acquire`], and then `work` was not called; [`RunError::Lost`], and then it did not come to its end.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops `work` where it stands, and releases in the background.
+    pub async fn run<T>(self, work: impl AsyncFnOnce(&Permit) -> T) -> Result<T, RunError> {
+        let permit = self.await?;
+        permit.begin_work()?;
+        let result = unless_lost(permit.lost(), work(&permit)).await?;
+        // What was not confirmed goes on in the background, and the work is done all the same.
+        drop(permit.release().await);
+        Ok(result)
     }
 }
 

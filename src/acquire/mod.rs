@@ -17,6 +17,7 @@ use std::{
 
 use futures::future::{Either, select};
 
+pub(crate) use self::run::unless_lost;
 pub use self::{future::AcquireFuture, run::Ran, standing::PlaceInLine};
 
 use crate::{

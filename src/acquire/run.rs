@@ -3,7 +3,7 @@
 //! It decides what becomes of work whose lease is lost: dropped where it stands, or told. It must never begin work
 //! without a lease.
 
-use std::pin::pin;
+use std::{future::Future, pin::pin};
 
 use futures::future::{Either, select};
 
@@ -23,6 +23,18 @@ pub struct Ran<T> {
     /// Whether the lease was lost before the work ended, and why. What the work did after that is covered by no lease,
     /// only by its fencing token.
     pub lost: Option<LeaseLost>,
+}
+
+/// What work returns, unless the loss comes first, which drops it where it stands.
+pub(crate) async fn unless_lost<T>(
+    lost: impl Future<Output = LeaseLost>,
+    work: impl Future<Output = T>,
+) -> Result<T, LeaseLost> {
+    // The loss is looked at first: work that is ready at the same moment may be too late.
+    match select(pin!(lost), pin!(work)).await {
+        Either::Left((lost, _)) => Err(lost),
+        Either::Right((result, _)) => Ok(result),
+    }
 }
 
 impl Acquire {
@@ -56,14 +68,7 @@ impl Acquire {
     pub async fn run<T>(self, work: impl AsyncFnOnce(&Lease) -> T) -> Result<T, RunError> {
         let lease = self.await?;
         lease.begin_work()?;
-        let result = {
-            let (work, lost) = (pin!(work(&lease)), pin!(lease.lost()));
-            // The loss is looked at first: work that is ready at the same moment may be too late.
-            match select(lost, work).await {
-                Either::Left((lost, _)) => return Err(lost.into()),
-                Either::Right((result, _)) => result,
-            }
-        };
+        let result = unless_lost(lease.lost(), work(&lease)).await?;
         // What was not confirmed goes on in the background, and the work is done all the same.
         drop(lease.release().await);
         Ok(result)

@@ -7,16 +7,14 @@ mod lease;
 use std::{
     fmt,
     future::{Future, IntoFuture},
-    pin::{Pin, pin},
+    pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
-use futures::future::{Either, select};
-
 pub use self::lease::ReadLease;
 use crate::{
-    acquire::{Acquire, AcquireFuture},
+    acquire::{Acquire, AcquireFuture, unless_lost},
     error::{AcquireError, ReadersError, RunError},
     runtime::block_on,
 };
@@ -83,14 +81,7 @@ impl Read {
     pub async fn run<T>(self, work: impl AsyncFnOnce(&ReadLease) -> T) -> Result<T, RunError> {
         let lease = self.await?;
         lease.begin_work()?;
-        let result = {
-            let (work, lost) = (pin!(work(&lease)), pin!(lease.lost()));
-            // The loss is looked at first: work that is ready at the same moment may be too late.
-            match select(lost, work).await {
-                Either::Left((lost, _)) => return Err(lost.into()),
-                Either::Right((result, _)) => result,
-            }
-        };
+        let result = unless_lost(lease.lost(), work(&lease)).await?;
         // What was not confirmed goes on in the background, and the work is done all the same.
         drop(lease.release().await);
         Ok(result)

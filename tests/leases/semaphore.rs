@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use quorlock::{AcquireError, Permit, PermitAcquire, PermitFuture, Redlock, Semaphore};
+use quorlock::{AcquireError, Permit, PermitAcquire, PermitFuture, Redlock, RunError, Semaphore};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::fixture::{Fixture, MS, SECOND};
@@ -328,4 +328,16 @@ fn a_permit_that_is_released_is_in_use_again_at_once_while_anybody_waits() {
     println!("in use for {:.1} %; {got:?}; {each:.2} commands a grant and node", 100.0 * share);
     assert!(share > 0.95, "{share}");
     assert!(got.iter().all(|got| 10 * got >= 8 * most), "{got:?}");
+}
+
+#[test]
+fn work_runs_under_a_permit_which_is_released_behind_it_and_is_dropped_when_that_is_lost() {
+    let world = Fixture::new(TTL);
+    let semaphore = semaphore(&world.redlock, 1);
+    let slot = world.machine.sim.block_on(semaphore.acquire().run(async |permit| permit.slot()));
+    assert_eq!(slot.unwrap(), 0);
+    let request = semaphore.try_acquire().ttl(SECOND).without_renewal();
+    let ran = world.machine.sim.block_on(request.run(async |_| std::future::pending::<()>().await));
+    assert!(matches!(ran, Err(RunError::Lost(_))), "{ran:?}");
+    drop(got(&world, semaphore.try_acquire()).unwrap());
 }
