@@ -270,10 +270,10 @@ fn entries_have_an_end_also_where_they_were_lost_under_a_key_that_lives_longer()
     let [a, b, c] = [1, 2, 3].map(|byte| Owner::from_random([byte; 16]));
     let hint = both.server.now_us();
     let ends = |behind: &str| {
-        let left = [RESOURCE, READERS].map(|key| {
-            let Value::Int(left) = server.run(&["PTTL", key]) else { panic!() };
-            left
-        });
+        // At one moment.
+        let both = "return {redis.call('PTTL', KEYS[1]), redis.call('PTTL', KEYS[2])}";
+        let left: [i64; 2] =
+            from_redis_value(server.run(&["EVAL", both, "2", RESOURCE, READERS])).unwrap();
         assert!(0 < left[0] && left[0] <= left[1], "behind {behind}: {left:?}");
     };
     both.script(&acquire(true, a, 3 * TTL, hint));
