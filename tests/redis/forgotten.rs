@@ -37,6 +37,7 @@ fn a_release_works_on_servers_that_have_forgotten_the_script() {
 /// that has been sent behind it meanwhile.
 #[test]
 fn an_acquire_dropped_on_servers_that_do_not_have_the_script_leaves_nothing() {
+    let mut under_way = 0;
     for round in 0..20 {
         let cluster = Cluster::start(3);
         let redlock = connect(&cluster);
@@ -46,13 +47,16 @@ fn an_acquire_dropped_on_servers_that_do_not_have_the_script_leaves_nothing() {
             }
             let mut acquire = redlock.acquire("r").ttl(60 * SECOND).into_future();
             let polled = Pin::new(&mut acquire).poll(&mut Context::from_waker(Waker::noop()));
-            assert!(polled.is_pending(), "{round} {flushed} {polled:?}");
+            // On a busy machine the answer may be there before the first poll has ended.
+            under_way += usize::from(polled.is_pending());
+            drop(polled);
             std::thread::sleep(std::time::Duration::from_micros(round * 20));
             drop(acquire);
             redlock.try_acquire("another").blocking().unwrap().blocking_release().unwrap();
             eventually("nothing is left", 3 * SECOND, || cluster.locks_left().is_empty());
         }
     }
+    assert!(under_way >= 20, "{under_way} of 40");
 }
 
 #[test]
