@@ -170,7 +170,9 @@ fn what_lingers_is_given_back_as_soon_as_another_client_stands_in_line() {
     let mut took: Vec<Duration> = (0..9)
         .map(|_| {
             holder.acquire("r").linger(MINUTE).blocking().unwrap().blocking_release().unwrap();
-            assert!(cluster[0].get("r").is_some(), "it lingers");
+            // On a quorum: the release before may still be on its way to a node that denied it.
+            let standing = cluster.iter().filter(|server| server.get("r").is_some()).count();
+            assert!(standing >= 2, "it lingers");
             let began = Instant::now();
             waiter.acquire("r").blocking().unwrap().blocking_release().unwrap();
             began.elapsed()

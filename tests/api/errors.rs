@@ -55,7 +55,7 @@ async fn busy_and_broken_are_two_things() {
         without_waited(&shown(&busy, &nodes), "free within ", "; "),
         "the resource is held by somebody else, and was not free within _; nothing of this attempt \
          stays on the nodes; wait longer or try again: nodes 0, 1 (memory:0, memory:1): held by \
-         `another program`, no expiry known; node 2 (memory:2): no answer yet"
+         `another program`, no expiry known; node 2 (memory:2): granted"
     );
     let reports = busy.nodes().unwrap();
     assert_eq!((reports.denials().count(), reports.failures().count()), (2, 0));
