@@ -2,14 +2,16 @@
 //!
 //! It decides whether enough nodes are connected to begin with, and nothing of locks. A clone is the same fleet.
 
+mod not_ready;
 mod reading;
 mod semaphore;
 mod together;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt;
 
+pub use self::not_ready::NotReady;
 use crate::{
     acquire::Acquire,
     election::Election,
@@ -225,12 +227,12 @@ impl Redlock {
         self.engine.runs_here()
     }
 
-    /// The reports of a request for which no node was asked.
     /// The process in which its answers are given.
     pub(crate) fn process(&self) -> Process {
         self.engine.process()
     }
 
+    /// The reports of a request for which no node was asked.
     pub(crate) fn not_asked(&self) -> Reports {
         self.engine.not_asked()
     }
@@ -343,62 +345,3 @@ impl Redlock {
         })
     }
 }
-
-/// [`Redlock::ready`] ran out of time: too few nodes vote for anything to be acquired. Nothing is left on any node.
-/// Where quarantines are why, call it again with a longer limit; otherwise see to the nodes that are down or refused.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct NotReady {
-    /// For how long it has waited.
-    pub waited: Duration,
-    /// The nodes that vote.
-    pub votes: usize,
-    /// The nodes that are needed.
-    pub needed: usize,
-    /// The runtime that the engine runs in has ended, or this process was forked: no time is long enough.
-    pub runtime_ended: bool,
-    /// How each node is; none where the runtime has ended.
-    pub nodes: NodeStates,
-}
-
-impl NotReady {
-    /// When quarantines that end by themselves will have ended on as many nodes as are missing, if those alone are why.
-    /// A node that votes before, or a process that is told of a longer ttl, makes it earlier or later.
-    #[must_use]
-    pub fn remaining(&self) -> Option<Duration> {
-        let wait = |(_, state): &(Arc<str>, NodeState)| match state {
-            NodeState::Quarantined { remaining } => Some(*remaining),
-            _ => None,
-        };
-        let mut waits: Vec<Duration> = self.nodes.iter().filter_map(wait).collect();
-        waits.sort_unstable();
-        waits.get(self.needed.checked_sub(self.votes)?.checked_sub(1)?).copied()
-    }
-}
-
-impl fmt::Display for NotReady {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { waited, votes, needed, runtime_ended, nodes } = self;
-        if *runtime_ended {
-            return f.write_str(
-                "nobody runs the engine any more, since its runtime has ended or this process was forked; nothing can be \
-                 acquired by this handle, make another one",
-            );
-        }
-        write!(f, "{votes} nodes vote after {waited:?}, and {needed} are needed for a lease; ")?;
-        match self.remaining() {
-            Some(remaining) if !remaining.is_zero() => write!(
-                f,
-                "the others may have forgotten leases, as new ones may, and enough of them vote in {remaining:.1?}: wait \
-                 for longer than that"
-            )?,
-            Some(_) => f.write_str(
-                "their quarantine is over, and they are held back until others can be asked",
-            )?,
-            None => f.write_str("see to the nodes that are not ready, and to their addresses")?,
-        }
-        write!(f, ": {nodes}")
-    }
-}
-
-impl std::error::Error for NotReady {}

@@ -14,7 +14,7 @@ use std::{
 };
 
 use crate::{
-    acquire::{Acquire, AcquireFuture, unless_lost},
+    acquire::{Acquire, AcquireFuture, settings_of_acquire, unless_lost},
     engine::Engine,
     error::{AcquireError, ReleaseError, RunError},
     lease::{Lease, Release},
@@ -82,18 +82,8 @@ pub struct PermitAcquire {
     request: Acquire,
 }
 
-macro_rules! settings {
-    ($($name:ident($($argument:ident: $type:ty)?))*) => {$(
-        #[doc = concat!("As [`Acquire::", stringify!($name), "`].")]
-        pub fn $name(mut self, $($argument: $type)?) -> Self {
-            self.request = self.request.$name($($argument)?);
-            self
-        }
-    )*};
-}
-
 impl PermitAcquire {
-    settings! {
+    settings_of_acquire! {
         ttl(ttl: Duration)
         wait(wait: Duration)
         wait_without_deadline()

@@ -4,6 +4,7 @@
 
 mod future;
 mod run;
+mod settings;
 mod standing;
 mod target;
 
@@ -17,8 +18,8 @@ use std::{
 
 use futures::future::{Either, select};
 
-pub(crate) use self::run::unless_lost;
 pub use self::{future::AcquireFuture, run::Ran, standing::PlaceInLine};
+pub(crate) use self::{run::unless_lost, settings::settings_of_acquire};
 
 use crate::{
     engine::Engine,

@@ -5,6 +5,7 @@
 //! and what to do, in one line. So no error here has a `source()`: whoever prints the chain would read it twice.
 
 mod acquire;
+mod acquire_text;
 mod close;
 mod connect;
 mod lease;

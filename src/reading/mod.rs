@@ -14,7 +14,7 @@ use std::{
 
 pub use self::lease::ReadLease;
 use crate::{
-    acquire::{Acquire, AcquireFuture, unless_lost},
+    acquire::{Acquire, AcquireFuture, settings_of_acquire, unless_lost},
     error::{AcquireError, ReadersError, RunError},
     runtime::block_on,
 };
@@ -29,22 +29,12 @@ pub struct Read {
     request: Acquire,
 }
 
-macro_rules! settings {
-    ($($name:ident($($argument:ident: $type:ty)?))*) => {$(
-        #[doc = concat!("As [`Acquire::", stringify!($name), "`].")]
-        pub fn $name(mut self, $($argument: $type)?) -> Self {
-            self.request = self.request.$name($($argument)?);
-            self
-        }
-    )*};
-}
-
 impl Read {
     pub(crate) fn new(request: Acquire) -> Self {
         Self { request }
     }
 
-    settings! {
+    settings_of_acquire! {
         ttl(ttl: Duration)
         wait(wait: Duration)
         wait_without_deadline()

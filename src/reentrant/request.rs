@@ -10,7 +10,11 @@ use std::{
 };
 
 use super::{Reentrant, ReentrantLease};
-use crate::{acquire::Acquire, error::AcquireError, runtime::block_on};
+use crate::{
+    acquire::{Acquire, settings_of_acquire},
+    error::AcquireError,
+    runtime::block_on,
+};
 
 /// A request for a lease that its handle may hold already, made by [`Reentrant::acquire`]. Await it, or call
 /// [`blocking`](ReentrantAcquire::blocking).
@@ -39,22 +43,12 @@ pub struct ReentrantAcquire {
     request: Acquire,
 }
 
-macro_rules! settings {
-    ($($name:ident($($argument:ident: $type:ty)?))*) => {$(
-        #[doc = concat!("As [`Acquire::", stringify!($name), "`].")]
-        pub fn $name(mut self, $($argument: $type)?) -> Self {
-            self.request = self.request.$name($($argument)?);
-            self
-        }
-    )*};
-}
-
 impl ReentrantAcquire {
     pub(super) fn new(handle: Reentrant, resource: &[u8], request: Acquire) -> Self {
         Self { handle, resource: resource.into(), request }
     }
 
-    settings! {
+    settings_of_acquire! {
         ttl(ttl: Duration)
         wait(wait: Duration)
         wait_without_deadline()

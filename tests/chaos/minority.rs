@@ -139,10 +139,8 @@ fn any_fault_of_one_of_three_leaves_one_holder_and_rising_tokens() {
     chaos(test, &mode);
 }
 
-/// Sets that overlap, in any order, beside leases on one resource of them. The checker looks at each resource by itself.
-#[test]
-fn any_fault_of_one_of_three_leaves_one_holder_of_each_of_several_resources() {
-    let test = "minority::any_fault_of_one_of_three_leaves_one_holder_of_each_of_several_resources";
+/// Every kind of fault that a minority of three may have, for workers who want such leases.
+fn any_fault_of_one_of_three(test: &'static str, wants: Wants) {
     let mode = Mode {
         nodes: 3,
         ttl: SHORT_TTL,
@@ -150,9 +148,16 @@ fn any_fault_of_one_of_three_leaves_one_holder_of_each_of_several_resources() {
         kinds: faults::chosen(&Fault::ALL),
         time: run_time(6),
         each_kind: false,
-        wants: Wants::Sets,
+        wants,
     };
     chaos(test, &mode);
+}
+
+/// Sets that overlap, in any order, beside leases on one resource of them. The checker looks at each resource by itself.
+#[test]
+fn any_fault_of_one_of_three_leaves_one_holder_of_each_of_several_resources() {
+    let test = "minority::any_fault_of_one_of_three_leaves_one_holder_of_each_of_several_resources";
+    any_fault_of_one_of_three(test, Wants::Sets);
 }
 
 /// Readers beside writers of one resource, and a register that refuses readers that a writer came after, and writers that a
@@ -160,32 +165,14 @@ fn any_fault_of_one_of_three_leaves_one_holder_of_each_of_several_resources() {
 #[test]
 fn any_fault_of_one_of_three_leaves_readers_and_writers_apart() {
     let test = "minority::any_fault_of_one_of_three_leaves_readers_and_writers_apart";
-    let mode = Mode {
-        nodes: 3,
-        ttl: SHORT_TTL,
-        max_ttl: Some(MAX_TTL),
-        kinds: faults::chosen(&Fault::ALL),
-        time: run_time(6),
-        each_kind: false,
-        wants: Wants::Readers,
-    };
-    chaos(test, &mode);
+    any_fault_of_one_of_three(test, Wants::Readers);
 }
 
 /// More workers than permits. Each slot has one holder, and a register of its own.
 #[test]
 fn any_fault_of_one_of_three_leaves_no_more_holders_than_there_are_permits() {
     let test = "minority::any_fault_of_one_of_three_leaves_no_more_holders_than_there_are_permits";
-    let mode = Mode {
-        nodes: 3,
-        ttl: SHORT_TTL,
-        max_ttl: Some(MAX_TTL),
-        kinds: faults::chosen(&Fault::ALL),
-        time: run_time(6),
-        each_kind: false,
-        wants: Wants::Permits,
-    };
-    chaos(test, &mode);
+    any_fault_of_one_of_three(test, Wants::Permits);
 }
 
 #[test]

@@ -1,0 +1,127 @@
+//! What an `AcquireError` says where that takes more than a line.
+//!
+//! It decides nothing but the words.
+
+use std::{fmt, time::Duration};
+
+use super::Reports;
+use crate::{
+    config::{TTL, TooLong},
+    protocol::Resource,
+    text::rounded,
+};
+
+pub(super) struct Contended<'a> {
+    pub(super) waited: &'a Duration,
+    pub(super) expires_in: &'a Option<Duration>,
+    pub(super) resource: &'a Option<Resource>,
+    pub(super) nodes: &'a Reports,
+}
+
+impl fmt::Display for Contended<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let waited = rounded(*self.waited);
+        if let Some(owner) = self.nodes.held_here() {
+            let the = if self.resource.is_some() { "the resources" } else { "the resource" };
+            write!(f, "another lease of this process has {the}, held by `{owner}`")?;
+            if let Some(left) = self.expires_in {
+                write!(f, " for {:?} unless it is renewed", rounded(*left))?;
+            }
+            return write!(
+                f,
+                ", and was not free within {waited:?}; no node was asked; wait longer or try again",
+            );
+        }
+        if self.nodes.none_was_asked() {
+            return write!(
+                f,
+                "another task is acquiring the resource by this Reentrant, and was not done after {waited:?}; no node \
+                 was asked; wait longer or try again",
+            );
+        }
+        match self.resource {
+            Some(resource) => write!(f, "the resource `{resource}` is held by somebody else")?,
+            None => f.write_str("the resource is held by somebody else")?,
+        }
+        if self.holders() > 1 {
+            f.write_str(", or several asked for it at once")?;
+        }
+        write!(
+            f,
+            ", and was not free within {waited:?}; nothing of this attempt stays on the nodes; "
+        )?;
+        f.write_str("wait longer or try again")?;
+        if let Some(expires_in) = self.expires_in {
+            write!(f, ", its key expires in {:?} unless it is renewed", rounded(*expires_in))?;
+        }
+        write!(f, "{}", self.nodes.after(": "))
+    }
+}
+
+impl Contended<'_> {
+    /// How many different values stand in the way.
+    fn holders(&self) -> usize {
+        let mut holders: Vec<_> = self.nodes.denials().map(|(_, denial)| &denial.holder).collect();
+        holders.sort_unstable();
+        holders.dedup();
+        holders.len()
+    }
+}
+
+pub(super) struct Quarantined<'a> {
+    pub(super) waited: &'a Duration,
+    pub(super) remaining: &'a Duration,
+    pub(super) nodes: &'a Reports,
+}
+
+impl fmt::Display for Quarantined<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { waited, remaining, nodes } = self;
+        if remaining.is_zero() {
+            f.write_str(
+                "no quorum can vote yet: new or restarted nodes may have forgotten leases, their quarantine is over, and they vote once \
+                 enough of the others answer for them (or an operator admits them, with strict_admission)",
+            )?;
+        } else {
+            write!(
+                f,
+                "no quorum can vote for another {:?}: new or restarted nodes may have forgotten leases, and are in quarantine",
+                rounded(**remaining)
+            )?;
+        }
+        write!(
+            f,
+            "; gave up after {:?}, and nothing of this attempt stays on the nodes; wait longer or try again; \
+             a process that ends at once calls Redlock::ready first, or the next one meets the same \
+             (Builder::danger_skip_quarantine skips this on throwaway nodes){}",
+            rounded(**waited),
+            nodes.after(": ")
+        )
+    }
+}
+
+pub(super) struct Ttl<'a> {
+    pub(super) ttl: &'a Duration,
+    pub(super) min_validity: &'a Duration,
+    pub(super) min: &'a Duration,
+    pub(super) max: &'a Duration,
+}
+
+impl fmt::Display for Ttl<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { ttl, min_validity, min, max } = self;
+        if ttl > max && **max == *TTL.end() {
+            write!(f, "the ttl of {ttl:?} is longer than the longest that is accepted, {max:?}")
+        } else if ttl > max {
+            TooLong { ttl: **ttl, max_ttl: **max }.fmt(f)
+        } else if *ttl < TTL.start() {
+            write!(f, "the ttl of {ttl:?} is shorter than the shortest that is accepted, {min:?}")
+        } else {
+            write!(
+                f,
+                "the ttl of {ttl:?} leaves no more than the minimum validity of {min_validity:?} after the allowance for \
+                 clocks; ask for a ttl of more than {min:?}, or for less validity"
+            )
+        }
+    }
+}
