@@ -82,7 +82,7 @@ pub use self::{
     },
     fence::{FenceGate, StaleRead, StaleToken},
     holder::{HeldBy, Holder, HolderError, NodeSighting},
-    lease::{Lease, LeaseSignal, Release},
+    lease::{DowngradeError, Lease, LeaseSignal, Release},
     reading::{Read, ReadFuture, ReadLease},
     redlock::{NotReady, Redlock},
     reentrant::{Reentrant, ReentrantAcquire, ReentrantLease},

@@ -9,11 +9,12 @@
 mod ending;
 mod handing;
 mod lingering;
+mod lowering;
 mod tenure;
 
 use std::{
     fmt,
-    sync::{Arc, MutexGuard, Weak},
+    sync::{Arc, MutexGuard, OnceLock, Weak},
     time::Duration,
 };
 
@@ -58,6 +59,8 @@ pub(crate) struct Grant {
     resource: Arc<ResourceSlot>,
     /// What stands on the nodes for it.
     target: Target,
+    /// Instead, once its holder shares it with readers.
+    lowered: OnceLock<Target>,
     owner: Owner,
     /// Whether its leases have fencing tokens.
     fenced: bool,
@@ -146,6 +149,7 @@ impl Grant {
             process: engine.process,
             resource,
             target,
+            lowered: OnceLock::new(),
             owner,
             fenced: token.is_some(),
             lock_delay,
@@ -171,8 +175,8 @@ impl Grant {
         Tenure::new(Arc::clone(self), state.current.number, state.current.token)
     }
 
-    pub(crate) const fn target(&self) -> &Target {
-        &self.target
+    pub(crate) fn target(&self) -> &Target {
+        self.lowered.get().unwrap_or(&self.target)
     }
 
     pub(crate) const fn owner(&self) -> Owner {

@@ -150,6 +150,11 @@ impl Engine {
         self.renewals.timers().next_look(now)
     }
 
+    /// Extends one lease beside whatever its holder does.
+    pub(super) fn extend_beside(self: &Arc<Self>, grant: &Arc<Grant>) {
+        self.spawn_uncounted(Renewal::new(self, vec![Arc::clone(grant)]).extend(None));
+    }
+
     /// Extends one lease for its holder, on the runtime, and waits until it is known how that ended. `None`
     /// says that the runtime has ended, and so that nothing was extended.
     pub(crate) async fn extend_now(self: &Arc<Self>, grant: &Arc<Grant>) -> Option<ExtendOutcome> {
@@ -177,12 +182,21 @@ fn batch(renewals: &mut Peekable<vec::IntoIter<Arc<Grant>>>) -> Vec<Arc<Grant>> 
 struct Renewal {
     engine: Arc<Engine>,
     batch: Vec<Arc<Grant>>,
-    told: Vec<bool>,
+    told: Vec<Told>,
+}
+
+/// Of one lease of a renewal.
+#[derive(Clone, Copy)]
+struct Told {
+    told: bool,
+    /// It was a reader's that had it alone before, when this began.
+    lowered: bool,
 }
 
 impl Renewal {
     fn new(engine: &Arc<Engine>, batch: Vec<Arc<Grant>>) -> Self {
-        let told = vec![false; batch.len()];
+        let told = batch.iter().map(|grant| Told { told: false, lowered: grant.is_lowered() });
+        let told = told.collect();
         Self { engine: Arc::clone(engine), batch, told }
     }
 
@@ -238,14 +252,17 @@ impl Renewal {
             let mut news = Vec::new();
             let mut ended = None;
             for ((grant, tally), told) in batch.iter().zip(&tallies).zip(told.iter_mut()) {
-                if !*told && tally.verdict() != Verdict::Pending {
-                    *told = true;
-                    let outcome = outcome(tally);
+                if !told.told && tally.verdict() != Verdict::Pending {
+                    told.told = true;
+                    let outcome = grant.judged(outcome(tally), told.lowered);
                     metrics::renewed(outcome);
                     if let Some(action) = grant.extended(outcome, now) {
                         news.push((Arc::clone(grant), action));
                     }
                     grant.schedule(engine);
+                    if told.lowered {
+                        grant.handle_followed(outcome);
+                    }
                     ended = Some(outcome);
                 }
             }
@@ -274,7 +291,7 @@ impl Drop for Renewal {
         if !engine.is_served() {
             return;
         }
-        for (grant, _) in batch.iter().zip(told).filter(|(_, told)| !**told) {
+        for (grant, _) in batch.iter().zip(told).filter(|(_, told)| !told.told) {
             // Also while a panic unwinds, where a second one would abort: the runtime's clock may be what has panicked.
             metrics::renewed(ExtendOutcome::InDoubt);
             shielded(|| {

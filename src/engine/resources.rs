@@ -285,6 +285,15 @@ impl ResourceSlot {
         }
     }
 
+    /// It is shared with readers from now on: those who pause here until they may read ask at once.
+    pub(super) fn handle_shared(&self) {
+        for other in self.home.overlapping(&self.target) {
+            if other.target.is_shared() {
+                other.handle_freed();
+            }
+        }
+    }
+
     /// The place of this process in the lines on the nodes.
     pub(super) const fn on_nodes(&self) -> &OnNodes {
         &self.on_nodes

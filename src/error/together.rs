@@ -37,6 +37,13 @@ pub enum ReadersError {
     /// [`Builder::classic`](crate::Builder::classic).
     #[error("in classic mode a node knows no readers, leave out Builder::classic")]
     Classic,
+    /// It was asked of a lease of several resources, which are read one by one. Release it, and
+    /// [`read`](crate::Redlock::read) each.
+    #[error("it is of {resources} resources, release it and read each of them")]
+    Several {
+        /// How many.
+        resources: usize,
+    },
     /// A node of a user's knows no readers. Have it do so, and say so by
     /// [`Node::takes_readers`](crate::node::Node::takes_readers).
     #[error("{node} ({address}) knows no readers, see Node::takes_readers")]

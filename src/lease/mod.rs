@@ -4,12 +4,13 @@
 //! dropped, inside or outside a runtime.
 
 mod blocking;
+mod downgrade;
 mod ending;
 mod signal;
 
 use std::{fmt, sync::Arc, time::Duration};
 
-pub use self::{ending::Release, signal::LeaseSignal};
+pub use self::{downgrade::DowngradeError, ending::Release, signal::LeaseSignal};
 use crate::{
     engine::{Engine, HeldTenure, Tenure},
     error::{ExtendError, LeaseLost, NoToken},

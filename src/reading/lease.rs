@@ -16,7 +16,7 @@ use crate::{
 /// numbered in `docs/safety.md`. It is renewed, warns and is lost as a [`Lease`] is. A clone is another hand on the same
 /// lease: the last one that is dropped or released releases it.
 ///
-/// A reader cannot become a writer: two that tried would wait for each other. Release it, [`write`](crate::Redlock::write),
+/// A writer becomes one by [`Lease::downgrade`]. A reader cannot become a writer: two that tried would wait for each other. Release it, [`write`](crate::Redlock::write),
 /// and look whether what was read is still what is there: whoever keeps the largest fencing token beside it asks
 /// [`ReadToken::covers`].
 ///
@@ -45,10 +45,12 @@ struct Held {
 }
 
 impl ReadLease {
-    /// `None` for one that has no token, which no reader is given.
-    pub(super) fn new(lease: Lease) -> Option<Self> {
-        let token = lease.token().ok()?.into();
-        Some(Self { held: Arc::new(Held { lease, token }) })
+    /// Not of one that has no token, which no reader is given.
+    pub(crate) fn new(lease: Lease) -> Result<Self, Lease> {
+        match lease.token() {
+            Ok(token) => Ok(Self { held: Arc::new(Held { lease, token: token.into() }) }),
+            Err(_) => Err(lease),
+        }
     }
 
     pub(super) fn begin_work(&self) -> Result<(), LeaseLost> {

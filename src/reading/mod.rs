@@ -110,6 +110,7 @@ impl Future for ReadFuture {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let lease = ready!(Pin::new(&mut self.acquiring).poll(cx))?;
         // Without a hint there is no token, and without that nothing was asked.
-        Poll::Ready(ReadLease::new(lease).ok_or(AcquireError::Readers(ReadersError::Classic)))
+        let classic = |_| AcquireError::Readers(ReadersError::Classic);
+        Poll::Ready(ReadLease::new(lease).map_err(classic))
     }
 }

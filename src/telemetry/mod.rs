@@ -298,6 +298,13 @@ pub(crate) fn handed_on(held: Held<'_>) {
     event_for!(held.caller, DEBUG, resource = %target, %owner, token, handed_on = true, "released");
 }
 
+/// The holder of a lease shares it with readers from now on.
+pub(crate) fn lowered(held: Held<'_>) {
+    let Held { target, owner, .. } = held;
+    let token = held.token();
+    event_for!(held.caller, DEBUG, resource = %target, %owner, token, "downgraded");
+}
+
 /// A lease was released, and its grant is kept for a while for this process.
 pub(crate) fn kept(held: Held<'_>) {
     let Held { target, owner, .. } = held;

@@ -197,6 +197,10 @@ impl OddNode {
         self.memory.get(key.as_bytes()).is_some()
     }
 
+    pub(crate) fn value(&self, key: &str) -> Option<Vec<u8>> {
+        self.memory.get(key.as_bytes())
+    }
+
     /// Deletes a key, as another program would.
     pub(crate) fn delete(&self, key: &str) {
         self.memory.set(key, "", Some(Duration::ZERO));

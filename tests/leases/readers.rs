@@ -10,11 +10,11 @@ use std::{
 };
 
 use futures::future::join_all;
-use quorlock::{ReadFuture, ReadLease, Redlock, node::MemoryNode};
+use quorlock::{LossReason, ReadFuture, ReadLease, ReadersError, Redlock, node::MemoryNode};
 
 use crate::{
-    fixture::{Fixture, MS, SECOND},
-    line::{poll, waiter},
+    fixture::{Fixture, MS, Manner, SECOND},
+    line::{self, poll, waiter},
 };
 
 const TTL: Duration = Duration::from_secs(10);
@@ -183,4 +183,141 @@ async fn two_thousand_readers_of_one_process_come_and_go_in_seconds() {
     join_all(all.into_iter().flatten().map(|lease| lease.release())).await;
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     drop(redlock.try_write("catalog").await.unwrap());
+}
+
+/// A node knows it as what others may read beside.
+fn shared(world: &Fixture) -> usize {
+    let is_shared =
+        |value: Option<Vec<u8>>| value.is_some_and(|value| value.starts_with(b"shared"));
+    world.nodes.iter().filter(|node| is_shared(node.value("r"))).count()
+}
+
+#[test]
+fn a_writer_goes_on_as_a_reader_at_once_and_others_may_read_when_the_nodes_have_followed() {
+    for lines in [false, true] {
+        let world = Fixture::new(TTL);
+        if lines {
+            world.keep_lines();
+        }
+        let other = world.other_process(|it| it);
+        let writer = world.acquire("r");
+        let (written, signal) = (writer.token().unwrap(), writer.signal());
+        let mut readers = [waits(&world.redlock), waits(&other)];
+        world.pass(SECOND);
+        let mut next = waiter(&world, 60 * SECOND);
+        world.pass(SECOND);
+        assert!(readers.iter_mut().all(|future| poll(future).is_pending()));
+        let lease = writer.downgrade().unwrap();
+        assert_eq!(signal.check().unwrap_err().reason, LossReason::Released, "of the writer");
+        lease.check().unwrap();
+        assert_eq!(lease.token(), written.into());
+        world.pass(5 * SECOND);
+        assert_eq!(shared(&world), 3);
+        if lines {
+            // Those who came before the next writer.
+            let beside = readers.each_mut().map(got);
+            assert!(beside.iter().all(|one| one.token() >= lease.token()));
+            assert!(poll(&mut next).is_pending(), "it is read");
+            let last = beside.iter().map(ReadLease::token).max().unwrap();
+            drop(beside);
+            world.pass(5 * SECOND);
+            assert!(poll(&mut next).is_pending(), "by one who wrote");
+            lease.check().unwrap();
+            world.machine.sim.block_on(lease.release()).unwrap();
+            world.pass(5 * SECOND);
+            let Poll::Ready(next) = poll(&mut next) else { panic!("it waits") };
+            assert!(!last.covers(next.unwrap().token().unwrap()));
+        } else {
+            assert!(readers.iter_mut().any(|future| !poll(future).is_pending()));
+            drop((readers, lease));
+            world.pass(5 * SECOND);
+            drop(next);
+        }
+        world.pass(5 * SECOND);
+        assert_eq!(standing(&world), 0);
+    }
+}
+
+#[test]
+fn a_node_that_has_not_followed_follows_later_or_is_released_on_as_it_is() {
+    for follows in [true, false] {
+        let world = Fixture::new(TTL);
+        let writer = world.acquire("r");
+        world.pass(MS);
+        world.nodes[0].set(Manner::Deaf);
+        let lease = writer.downgrade().unwrap();
+        world.pass(SECOND);
+        assert_eq!((standing(&world), shared(&world)), (3, 2));
+        world.nodes[0].set(Manner::Sound);
+        if follows {
+            world.pass(TTL / 2);
+            assert_eq!(shared(&world), 3);
+        }
+        lease.check().unwrap();
+        world.machine.sim.block_on(lease.release()).unwrap();
+        world.pass(SECOND);
+        assert_eq!(standing(&world), 0);
+    }
+}
+
+#[test]
+fn the_rest_of_the_tokens_of_a_writer_that_reads_is_nobodys() {
+    let world = Fixture::with(TTL, |builder| builder.linger(TTL));
+    world.keep_lines();
+    let hot = line::hot(&world);
+    let written = hot.token().unwrap();
+    let mut next = waiter(&world, 60 * SECOND);
+    let lease = hot.downgrade().unwrap();
+    world.pass(SECOND);
+    let other = world.other_process(|it| it);
+    let beside = world.machine.sim.block_on(other.try_read("r").into_future());
+    // Where a writer waits, a reader that comes later is behind it.
+    let seen = beside.ok().map(|beside| beside.token());
+    assert!(poll(&mut next).is_pending());
+    drop(lease);
+    world.pass(5 * SECOND);
+    let Poll::Ready(answer) = poll(&mut next) else { panic!("it waits") };
+    let answer = answer.unwrap();
+    assert!(answer.token().unwrap() > written);
+    assert!(seen.is_none_or(|seen| !seen.covers(answer.token().unwrap())));
+    assert!(answer.token().unwrap().get() > written.get() + 1, "it is no token of that range");
+}
+
+#[test]
+fn an_extension_that_was_under_way_is_no_sign_of_a_loss() {
+    let world = Fixture::new(TTL);
+    let writer = world.acquire("r");
+    world.pass(MS);
+    // Sent before that of the reader, and executed behind it.
+    world.set_all(Manner::Slow(20 * MS));
+    {
+        let mut extension = Box::pin(writer.extend());
+        assert!(poll(&mut extension).is_pending());
+        world.pass(MS);
+    }
+    world.set_all(Manner::Sound);
+    let lease = writer.downgrade().unwrap();
+    world.pass(10 * MS);
+    assert_eq!(shared(&world), 3);
+    world.pass(3 * TTL);
+    lease.check().unwrap();
+}
+
+#[test]
+fn what_cannot_be_shared_is_given_back_as_it_was() {
+    let world = Fixture::new(TTL);
+    let set = world.redlock.acquire_all(["a", "b"]).into_future();
+    let set = world.machine.sim.block_on(set).unwrap();
+    let refused = set.downgrade().unwrap_err();
+    assert_eq!(refused.reason, ReadersError::Several { resources: 2 });
+    refused.lease.check().unwrap();
+    let lost = world.acquire("r");
+    world.nodes[..2].iter().for_each(|node| node.delete("r"));
+    world.pass(TTL);
+    assert!(lost.check().is_err());
+    let lost = lost.downgrade().unwrap();
+    assert!(lost.check().is_err(), "no lease comes back");
+    drop(lost);
+    world.pass(SECOND);
+    assert_eq!(standing(&world), 0);
 }

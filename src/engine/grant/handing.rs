@@ -42,7 +42,7 @@ impl Grant {
     /// Hands it on to the first in line, if there is one and it will do for that one, or keeps it where that was asked for.
     /// Then the tenure with this number is over, and nothing is to be released.
     pub(super) fn hand_on(self: &Arc<Self>, engine: &Arc<Engine>, number: u64) -> bool {
-        let Some(station) = self.station else { return false };
+        let Some(station) = self.station.filter(|_| !self.is_lowered()) else { return false };
         let lingers = !self.state().current.linger.is_zero();
         if !lingers && self.resource.line().is_deserted(station) {
             return false;

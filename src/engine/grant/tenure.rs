@@ -165,6 +165,16 @@ impl HeldTenure {
         Self { tenure, engine }
     }
 
+    /// Its holder shares it with readers from now on, where it still has it.
+    pub(crate) fn lower(&mut self) {
+        let Tenure { grant, number, .. } = &self.tenure;
+        if let Some(tenure) = grant.lower(&self.engine, *number) {
+            self.tenure = tenure;
+            // Where that panics, the nodes follow with the next renewal.
+            shielded(|| self.tenure.grant.spread(&self.engine, &self.tenure));
+        }
+    }
+
     /// Starts the release, once, if there is anybody to carry it out.
     pub(crate) fn release(&self) -> Result<ReleaseAnswer, ReleaseError> {
         self.tenure.grant.release(&self.engine, self.tenure.number)

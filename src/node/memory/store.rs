@@ -100,7 +100,7 @@ impl Store {
     ) -> Result<Reply, NodeError> {
         match command {
             Command::Acquire {
-                target: Target::Shared(resource),
+                target: Target::Shared(resource) | Target::Lowered(resource),
                 owner,
                 ttl,
                 hint: Some(hint),
@@ -111,21 +111,45 @@ impl Store {
                 self.still_in(mark)?;
                 self.read((&resource, owner, ttl), hint, stand, (now, wall_us), news)
             }
-            Command::Confirm { target: Target::Shared(resource), owner, token, mark } => {
+            Command::Confirm {
+                target: Target::Shared(resource) | Target::Lowered(resource),
+                owner,
+                token,
+                mark,
+            } => {
                 self.still_in(mark)?;
                 Ok(self.confirm_read(&resource, owner, token, now))
+            }
+            Command::Extend { target: Target::Lowered(resource), owner, ttl, .. } => {
+                self.admitted()?;
+                self.lower(&resource, owner, ttl, now, news);
+                Ok(self.extend_read(&resource, owner, ttl, now))
             }
             Command::Extend { target: Target::Shared(resource), owner, ttl, .. } => {
                 self.admitted()?;
                 Ok(self.extend_read(&resource, owner, ttl, now))
             }
-            Command::Restore { target: Target::Shared(resource), owner, ttl, .. } => {
+            Command::Restore {
+                target: Target::Shared(resource) | Target::Lowered(resource),
+                owner,
+                ttl,
+                ..
+            } => {
                 self.admitted()?;
                 Ok(self.restore_read(&resource, owner, ttl, now))
             }
-            Command::Release { target: Target::Shared(resource), owner, keep } => {
-                Ok(self.release_read(&resource, owner, keep, now, news))
+            Command::Release { target: Target::Lowered(resource), owner, keep }
+                if self.is_of(&resource, owner, now) =>
+            {
+                // This node has not followed yet.
+                let target = Target::One(resource);
+                self.execute(Command::Release { target, owner, keep }, now, wall_us, news)
             }
+            Command::Release {
+                target: Target::Shared(resource) | Target::Lowered(resource),
+                owner,
+                keep,
+            } => Ok(self.release_read(&resource, owner, keep, now, news)),
             Command::Acquire { target, owner, ttl, hint, count, mark, note, stand } => {
                 let key = (target.resources(), owner, ttl, note);
                 // Classic mode has no line.

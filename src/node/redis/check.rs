@@ -61,6 +61,8 @@ fn scripts(classic: bool) -> impl Iterator<Item = impl FnMut(&mut Cmd)> {
             &script::READ_EXTEND,
             &script::READ_RESTORE,
             &script::READ_RELEASE,
+            &script::LOWER,
+            &script::LOWERED_RELEASE,
             &script::LEAVE,
         ]
     };

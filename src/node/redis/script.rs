@@ -80,9 +80,12 @@ pub(super) static READ_CONFIRM: LazyLock<Source> =
     script!(reads "prelude.lua" "tools.lua" "readers.lua" "read_confirm.lua");
 pub(super) static READ_EXTEND: LazyLock<Source> =
     script!(reads "prelude.lua" "tools.lua" "admitted.lua" "readers.lua" "read_extend.lua");
+pub(super) static LOWER: LazyLock<Source> = script!(reads "prelude.lua" "tools.lua" "admitted.lua" "line.lua" "readers.lua" "lower.lua" "read_extend.lua");
 pub(super) static READ_RESTORE: LazyLock<Source> =
     script!(reads "prelude.lua" "tools.lua" "admitted.lua" "readers.lua" "read_restore.lua");
 pub(super) static READ_RELEASE: LazyLock<Source> = script!(reads "line.lua" "read_release.lua");
+pub(super) static LOWERED_RELEASE: LazyLock<Source> =
+    script!(reads "line.lua" "lowered_release.lua" "read_release.lua");
 pub(super) static LEAVE: LazyLock<Source> = script!("line.lua" "leave.lua");
 pub(super) static JOIN: LazyLock<Source> = script!("prelude.lua" "tools.lua" "join.lua");
 pub(super) static ADMIT: LazyLock<Source> = script!("prelude.lua" "tools.lua" "admit.lua");
@@ -251,6 +254,8 @@ mod tests {
             &READ_EXTEND,
             &READ_RESTORE,
             &READ_RELEASE,
+            &LOWER,
+            &LOWERED_RELEASE,
             &LEAVE,
             &JOIN,
             &ADMIT,

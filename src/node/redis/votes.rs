@@ -136,7 +136,7 @@ async fn acquire(
                 let resource = target.resource();
                 codec::acquire(head, resource, owner, ttl, wanted, latest, note)
             }
-            Target::Shared(resource) => {
+            Target::Shared(resource) | Target::Lowered(resource) => {
                 codec::read(codec::acquire(head, resource, owner, ttl, wanted, latest, None))
             }
             Target::Set(_) | Target::AnyOf(_) => {
@@ -282,22 +282,38 @@ async fn extend_together(
     commands: Vec<Command>,
 ) -> Result<Vec<Result<Reply, NodeError>>, NodeError> {
     let is_read = |command: &Command| command.target().is_some_and(Target::is_shared);
-    if commands.iter().any(is_read) && !commands.iter().all(is_read) {
+    let is_lowered = |command: &Command| command.target().is_some_and(Target::is_lowered);
+    let of_both =
+        |some: &dyn Fn(&Command) -> bool| commands.iter().any(some) && !commands.iter().all(some);
+    if of_both(&is_lowered) {
+        return extend_both(session, commands, is_lowered).await;
+    }
+    if of_both(&is_read) {
         return extend_both(session, commands, is_read).await;
+    }
+    if commands.len() > 1 && commands.iter().all(is_lowered) {
+        return Ok(one_by_one(session, commands).await);
     }
     match extend(Arc::clone(&session), commands.clone()).await {
         // Extensions may be sent again: each sets an expiry, and none makes a key.
         Err(NodeError::Rejected { .. }) if commands.len() > 1 => {}
         answer => return answer,
     }
+    Ok(one_by_one(session, commands).await)
+}
+
+async fn one_by_one(
+    session: Arc<Session>,
+    commands: Vec<Command>,
+) -> Vec<Result<Reply, NodeError>> {
     let one = |command| {
         let call = extend(Arc::clone(&session), vec![command]);
         async move { only(call.await?) }
     };
-    Ok(join_all(commands.into_iter().map(one)).await)
+    join_all(commands.into_iter().map(one)).await
 }
 
-/// Extensions of readers are a script of their own, beside that of the others.
+/// Extensions of readers are a script of their own, beside that of the others; so is each of one that was a writer.
 async fn extend_both(
     session: Arc<Session>,
     commands: Vec<Command>,
@@ -333,8 +349,15 @@ async fn extend(
 ) -> Result<Vec<Result<Reply, NodeError>>, NodeError> {
     let fenced = |command: &Command| matches!(command, Command::Extend { fenced: true, .. });
     let identity = if commands.iter().all(fenced) { Some(session.identity()?) } else { None };
-    let script = || codec::extend(identity.as_deref(), &commands);
-    let answer = session.vote(script, session.now()).await?;
+    let has_line = session.lines().are_on();
+    let script = || match (identity.as_deref(), &commands[..]) {
+        (Some(identity), [Command::Extend { target, owner, ttl, .. }]) if target.is_lowered() => {
+            codec::lower(identity, target, *owner, *ttl, has_line)
+        }
+        (identity, _) => codec::extend(identity, &commands),
+    };
+    let answer = session.vote(script, session.now()).await;
+    let answer = answer.inspect_err(|error| forbidden(&session, error))?;
     codec::extended(&answer, commands.iter().map(|command| command.target().map_or(0, Target::len)))
 }
 

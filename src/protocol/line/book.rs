@@ -260,6 +260,15 @@ impl NodeLine {
         }
     }
 
+    /// Its owner shares the key with readers from now on: those who wait to read are told, if they are next.
+    pub fn lower(&mut self, now: Timestamp, news: &mut LineNews<'_>) {
+        self.expire(now);
+        let reads_next = self.places().next().is_some_and(|first| first.reads);
+        if reads_next && self.order.len() <= MOST {
+            self.wake(None, None, news);
+        }
+    }
+
     /// One waits no more that had this ticket: a place that it has taken since stays. Where the key is free, or readers have
     /// it, whoever is next is woken.
     pub fn leave(

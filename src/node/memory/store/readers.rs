@@ -115,6 +115,31 @@ impl Store {
         }
     }
 
+    /// Whether the key is this owner's, by itself.
+    pub(super) fn is_of(&mut self, resource: &Resource, owner: Owner, now: Timestamp) -> bool {
+        let key = self.keys(now).get(resource.as_bytes());
+        key.is_some_and(|entry| entry.value == owner.to_hex())
+    }
+
+    /// A writer goes on as a reader: where the key still is its own, readers have it from now on, and its entry is the first.
+    /// Those who wait to read and are next are told.
+    pub(super) fn lower(
+        &mut self,
+        resource: &Resource,
+        owner: Owner,
+        ttl: Duration,
+        now: Timestamp,
+        news: &mut Telling<'_>,
+    ) {
+        if !self.is_of(resource, owner, now) {
+            return;
+        }
+        // In one step, as on a server. What is left of earlier readers is void.
+        self.keys.remove(resource.as_bytes());
+        self.put_reader(resource, owner, now.saturating_add(wire(ttl)), now);
+        self.in_line(resource, now, news, |line, news| line.lower(now, news));
+    }
+
     pub(super) fn extend_read(
         &mut self,
         resource: &Resource,

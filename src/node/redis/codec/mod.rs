@@ -21,7 +21,8 @@ pub(super) use self::{
     picking::{pick, picked},
     votes::{
         acquire_classic, acquired_classic, confirm, confirmed, denial, extend, extended,
-        first_byte, holder, leave, release, released, remaining, restore, restored, track_next,
+        first_byte, holder, leave, lower, release, released, remaining, restore, restored,
+        track_next,
     },
 };
 use crate::{node::NodeError, protocol::FencingToken};

@@ -109,7 +109,7 @@ pub(in crate::node::redis) fn restore<'a>(
     note: Option<&Note>,
 ) -> Script<'a> {
     let source: &Source = match (identity, target) {
-        (Some(_), Target::Shared(_)) => &script::READ_RESTORE,
+        (Some(_), Target::Shared(_) | Target::Lowered(_)) => &script::READ_RESTORE,
         (Some(_), _) => &script::RESTORE,
         (None, _) => &script::RESTORE_CLASSIC,
     };
@@ -156,6 +156,20 @@ pub(in crate::node::redis) fn extend<'a>(
     }
     let keys = keys_of_leases(identity.is_some(), extensions.map(|(resource, ..)| resource));
     Script { source, keys, lines: &[], args: List::Many(args) }
+}
+
+/// An extension of a reader that was a writer.
+pub(in crate::node::redis) fn lower<'a>(
+    identity: &'a [u8],
+    target: &'a Target,
+    owner: Owner,
+    ttl: Duration,
+    has_line: bool,
+) -> Script<'a> {
+    let ttl = Arg::Number(validity::wire_millis(ttl));
+    let args = List::Three([Arg::Bytes(identity), Arg::Owner(owner), ttl]);
+    let lines = if has_line { target.lines() } else { &[] };
+    Script { source: &script::LOWER, keys: with_own(target.resources()), lines, args }
 }
 
 /// One answer for each extension, of so many keys.
@@ -215,8 +229,11 @@ pub(in crate::node::redis) fn release(
             None => List::One([Arg::Owner(owner)]),
             Some(keep) => List::Two([Arg::Owner(owner), keep]),
         };
-        let source: &Source =
-            if target.is_shared() { &script::READ_RELEASE } else { &script::RELEASE };
+        let source: &Source = match target {
+            Target::Lowered(_) => &script::LOWERED_RELEASE,
+            Target::Shared(_) => &script::READ_RELEASE,
+            _ => &script::RELEASE,
+        };
         return Script { source, keys, lines, args };
     }
     let keys = List::Many(resources.iter().map(Resource::as_bytes).collect());

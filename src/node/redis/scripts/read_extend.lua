@@ -1,6 +1,6 @@
 -- As extend.lua for readers: KEYS[4] and on the resources, and behind them their readers. An entry is never made anew.
 local answer = {1, now}
-local size = (#KEYS - 3) / 2
+local size = math.floor((#KEYS - 3) / 2) -- behind lower.lua there may be a line
 for index = 1, size do
   local resource, readers = KEYS[3 + index], KEYS[3 + size + index]
   local owner, ttl = ARGV[2 * index], tonumber(ARGV[2 * index + 1])
