@@ -30,6 +30,8 @@ const READ_RESTORE: &str =
     script!("prelude.lua" "tools.lua" "admitted.lua" "readers.lua" "read_restore.lua");
 const READ_RELEASE: &str = script!("line.lua" "read_release.lua");
 const EXTEND: &str = script!("prelude.lua" "tools.lua" "admitted.lua" "extend.lua");
+const LOWER: &str = script!("prelude.lua" "tools.lua" "admitted.lua" "line.lua" "readers.lua" "lower.lua" "read_extend.lua");
+const LOWERED_RELEASE: &str = script!("line.lua" "lowered_release.lua" "read_release.lua");
 const RESTORE: &str = script!("prelude.lua" "tools.lua" "admitted.lua" "restore.lua");
 const RELEASE: &str = script!("release.lua" "line.lua" "wake.lua");
 const READERS: &str = "quorlock:readers:r";
@@ -71,7 +73,11 @@ impl Both {
                 eval(script, own, &[ETAG, &owner.to_string(), &format!("{:016}", token.get())])
             }
             Command::Extend { owner, ttl, .. } => {
-                let script = if reads { READ_EXTEND } else { EXTEND };
+                let script = match target {
+                    Target::Lowered(_) => LOWER,
+                    Target::Shared(_) => READ_EXTEND,
+                    _ => EXTEND,
+                };
                 let answer = eval(script, own, &[IDENTITY, &owner.to_string(), &ms(ttl)]);
                 let Value::Array(answer) = answer else { panic!("{answer:?}") };
                 return (answer[2] == Value::Int(1)).then_some(None);
@@ -81,10 +87,10 @@ impl Both {
                 eval(script, own, &[IDENTITY, &owner.to_string(), &ms(ttl), &soon])
             }
             Command::Release { owner, .. } => {
-                let (script, keys) = if reads {
-                    (READ_RELEASE, &[RESOURCE, READERS][..])
-                } else {
-                    (RELEASE, &[RESOURCE][..])
+                let (script, keys) = match target {
+                    Target::Lowered(_) => (LOWERED_RELEASE, &[RESOURCE, READERS][..]),
+                    Target::Shared(_) => (READ_RELEASE, &[RESOURCE, READERS][..]),
+                    _ => (RELEASE, &[RESOURCE][..]),
                 };
                 return (eval(script, keys, &[&owner.to_string()]) == Value::Int(1))
                     .then_some(None);
@@ -166,24 +172,42 @@ fn release(reads: bool, owner: Owner) -> Command {
     Command::Release { target: target(reads), owner, keep: None }
 }
 
+/// The same of a reader that was a writer.
+fn lowered(command: Command) -> Command {
+    let target = Target::Lowered(Resource::new(RESOURCE).unwrap());
+    match command {
+        Command::Extend { owner, ttl, fenced, .. } => {
+            Command::Extend { target, owner, ttl, fenced }
+        }
+        Command::Restore { owner, ttl, until, fenced, note, .. } => {
+            Command::Restore { target, owner, ttl, until, fenced, note }
+        }
+        Command::Release { owner, keep, .. } => Command::Release { target, owner, keep },
+        other => other,
+    }
+}
+
 #[test]
 fn a_node_in_memory_does_with_readers_what_the_scripts_do() {
     let mut granted = HashMap::new();
-    for seed in 0..6 {
+    for seed in 0..12 {
         let mut rng = StdRng::seed_from_u64(seed);
         let both = Both::new();
         // Above what the server was admitted with.
         let first = both.server.now_us();
         for step in 0..400 {
             let owner = Owner::from_random([rng.random_range(1..5); 16]);
-            let reads = rng.random_bool(0.5);
+            let reads = rng.random_bool(0.35);
             let number = first + rng.random_range(0..5) + step / 40;
-            let (kind, command) = match rng.random_range(0..10) {
+            let (kind, command) = match rng.random_range(0..14) {
                 0..=2 => ("acquire", acquire(reads, owner, TTL, number)),
                 3..=4 => ("confirm", confirm(reads, owner, number)),
                 5 => ("extend", extend(reads, owner)),
                 6 => ("restore", restore(reads, owner)),
                 7..=8 => ("release", release(reads, owner)),
+                9 if reads => ("lowered restore", lowered(restore(reads, owner))),
+                10..=11 if reads => ("lower", lowered(extend(reads, owner))),
+                12 if reads => ("lowered release", lowered(release(reads, owner))),
                 _ => {
                     if rng.random_bool(0.2) {
                         both.vanish();
@@ -197,7 +221,7 @@ fn a_node_in_memory_does_with_readers_what_the_scripts_do() {
         }
     }
     println!("{granted:?}");
-    assert!(granted.len() == 10 && granted.values().all(|count| *count > 5), "{granted:?}");
+    assert!(granted.len() == 13 && granted.values().all(|count| *count > 5), "{granted:?}");
 }
 
 #[test]
@@ -295,4 +319,33 @@ fn entries_have_an_end_also_where_they_were_lost_under_a_key_that_lives_longer()
     let _ = server.run(&["PERSIST", RESOURCE]);
     both.script(&release(true, b));
     ends("a release of one of two");
+}
+
+#[test]
+fn a_writer_that_goes_on_as_a_reader_makes_one_entry_of_its_key_and_of_nothing_else() {
+    let both = Both::new();
+    let hint = both.server.now_us();
+    let [writer, void, other] = [1, 2, 3].map(|byte| Owner::from_random([byte; 16]));
+    let lower = lowered(extend(true, writer));
+    assert_eq!(both.run(&lower), None, "no key is made");
+    assert!(both.run(&acquire(true, void, TTL, hint)).is_some());
+    assert_eq!(both.run(&lower), None, "nor an entry");
+    // The key ends by hand, and leaves its entries behind.
+    both.vanish();
+    assert!(both.run(&acquire(false, writer, TTL, hint)).is_some());
+    assert!(both.run(&lower).is_some());
+    assert_eq!(both.run(&extend(true, void)), None, "it is of an earlier phase");
+    assert_eq!(both.run(&extend(false, writer)), None, "it is no key of its own any more");
+    assert_eq!(both.run(&restore(false, writer)), None);
+    assert_eq!(both.run(&lowered(restore(true, writer))), None, "it stands");
+    assert!(both.run(&lower).is_some(), "again, as any reader's");
+    assert!(both.run(&acquire(true, other, TTL, hint)).is_some());
+    assert!(both.run(&lowered(release(true, writer))).is_some());
+    assert!(both.run(&extend(true, other)).is_some(), "that of the other stays");
+    assert!(both.run(&release(true, other)).is_some());
+    // Where the node has not followed.
+    assert!(both.run(&acquire(false, writer, TTL, hint)).is_some());
+    assert_eq!(both.run(&lowered(release(true, other))), None, "it is not the other's");
+    assert!(both.run(&lowered(release(true, writer))).is_some());
+    assert_eq!(both.memory.get(RESOURCE), None);
 }

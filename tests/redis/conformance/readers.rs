@@ -211,6 +211,61 @@ fn a_writer_that_waits_is_not_overtaken_by_readers() {
 }
 
 #[test]
+fn a_writer_that_goes_on_as_a_reader_is_one_of_them_and_entries_of_before_stay_void() {
+    conform(
+        |node, Clients { redlock, other }, seen| {
+            let void = try_read(redlock).unwrap();
+            gone(node);
+            let writer = try_it(other, "r").unwrap();
+            let written = writer.token().unwrap();
+            let lease = writer.downgrade().unwrap();
+            // Behind the extension that has begun.
+            seen.push(extended(&lease));
+            seen.push(value(node));
+            seen.push(extended(&void));
+            let beside = try_read(redlock);
+            seen.push(read(&beside));
+            let token = beside.as_ref().unwrap().token();
+            seen.push(format!("{} {}", lease.token() == written.into(), token >= lease.token()));
+            lease.blocking_release().unwrap();
+            seen.push(value(node));
+            seen.push(acquired(&try_it(other, "r")));
+            beside.unwrap().blocking_release().unwrap();
+            seen.push(value(node));
+            let next = try_it(other, "r").unwrap();
+            seen.push(format!("{}", token.covers(next.token().unwrap())));
+            seen.push(released(next).to_owned());
+            // A release right behind, and a key that is somebody else's.
+            let lease = try_it(other, "r").unwrap().downgrade().unwrap();
+            lease.blocking_release().unwrap();
+            seen.push(value(node));
+            let lease = try_it(other, "r").unwrap().downgrade().unwrap();
+            seen.push(extended(&lease));
+            node.set(b"r", b"thief", Some(50_000));
+            seen.push(extended(&lease));
+            drop(lease);
+            seen.push(value(node));
+        },
+        &[
+            "extended, nearly a minute: true",
+            "shared by readers, see quorlock.",
+            "lost: Gone",
+            "granted",
+            "true true",
+            "shared by readers, see quorlock.",
+            "held by Some(\"shared by readers, see quorlock.\") for up to 60 s",
+            "none",
+            "false",
+            "released",
+            "none",
+            "extended, nearly a minute: true",
+            "lost: Gone",
+            "thief",
+        ],
+    );
+}
+
+#[test]
 fn readers_are_refused_where_nodes_know_of_none() {
     conform_in(
         &plain().classic(),
@@ -218,10 +273,16 @@ fn readers_are_refused_where_nodes_know_of_none() {
             let classic = try_read(redlock);
             assert!(matches!(classic, Err(AcquireError::Readers(ReadersError::Classic))));
             seen.push(read(&classic));
+            let refused = try_it(redlock, "r").unwrap().downgrade().unwrap_err();
+            seen.push(refused.to_string());
+            seen.push(super::extended(&refused.lease));
         },
         &[
             "the resource cannot be shared by readers, and nothing was sent: in classic mode a node knows no readers, \
            leave out Builder::classic",
+            "the lease cannot be shared with readers, and is as it was: in classic mode a node knows no readers, leave out \
+           Builder::classic",
+            "extended, nearly a minute: true",
         ],
     );
 }
