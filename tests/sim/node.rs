@@ -22,7 +22,10 @@ use quorlock::{
 use quorlock_harness::SimRuntime;
 use tokio::sync::oneshot;
 
-/// How the key of readers begins.
+/// The key of readers.
+const SHARED_KEY: &[u8] = b"shared by readers, see quorlock.";
+
+/// How it begins.
 const SHARED: &[u8] = b"shared by readers";
 
 /// What is wrong with the server, on purpose.
@@ -50,6 +53,8 @@ pub(crate) enum Bug {
     EndsWithFirst,
     /// Whichever reader releases takes the key with it.
     ReleasesForAll,
+    /// Where a writer goes on as a reader, it lets readers in and keeps no entry of that one.
+    LowersToNobody,
     /// It lets readers in beside a writer.
     LetsReadersIn,
     /// It records a leader when it grants, and does not wait for the round to be won.
@@ -177,6 +182,18 @@ impl SimServer {
                     }
                     reply
                 })
+            }
+            (Bug::LowersToNobody, Command::Extend { target, owner, ttl, .. })
+                if target.is_lowered() =>
+            {
+                let (resource, granted) = (target.resource(), Ok(Reply::Granted(Granted::DONE)));
+                let value = self.memory.get(resource.as_bytes()).unwrap_or_default();
+                if value == owner.to_hex() || value.starts_with(SHARED) {
+                    let ttl = Some(*ttl);
+                    self.memory.set(resource.as_bytes(), SHARED_KEY, ttl);
+                    return Box::pin(ready(granted));
+                }
+                self.memory.call(command)
             }
             (Bug::LetsReadersIn, Command::Acquire { target, hint: Some(hint), .. })
                 if target.is_shared() =>

@@ -148,6 +148,12 @@ fn a_reader_that_releases_for_all_breaks_exclusion() {
 }
 
 #[test]
+fn a_writer_that_reads_on_and_has_no_entry_breaks_exclusion() {
+    let setup = Setup { bug: Bug::LowersToNobody, bugged: 5, ..READERS };
+    assert!(violations(setup).any(|seen| matches!(seen, Violation::Overlap { .. })));
+}
+
+#[test]
 fn even_one_server_that_lets_readers_in_beside_a_writer_is_seen() {
     let setup = Setup { bug: Bug::LetsReadersIn, bugged: 1, ..READERS };
     assert!(violations(setup).any(|seen| matches!(seen, Violation::Overlap { .. })));

@@ -347,7 +347,7 @@ async fn live(
                 continue;
             }
         };
-        let from = runtime.now();
+        let mut from = runtime.now();
         let resources = match &lease {
             // Of two slots.
             Holds::Alone(lease) if setup.permits.is_some() => {
@@ -355,7 +355,7 @@ async fn live(
             }
             _ => resources,
         };
-        let (owner, token) = (lease.owner(), lease.token());
+        let (mut owner, token) = (lease.owner(), lease.token());
         assert_eq!(token.is_some(), setup.mode != Mode::Classic);
         runtime.note(format_args!("client {client} holds {resource} as {owner}, token {token:?}"));
         // Most hold it for a moment, and some for longer than it lasts without a renewal.
@@ -367,8 +367,42 @@ async fn live(
             Either::Right(_) => None,
         };
         // It is told of the loss before the validity ends, so all of this time counts.
-        let until = runtime.now();
+        let mut until = runtime.now();
         runtime.note(format_args!("client {client} held {resource}: {lost:?}"));
+        let (mut lease, mut lost, mut reads, mut asked) = (lease, lost, reads, asked);
+        if setup.readers && lost.is_none() && runtime.chance(0.5) {
+            lease = match lease {
+                Holds::Alone(writer) => {
+                    // What it had alone is over, and what it shares begins.
+                    let (resource, kept_out) = (resource.clone(), None);
+                    record.lock().unwrap().history.push(Hold {
+                        client,
+                        resource,
+                        owner: owner.clone(),
+                        reads,
+                        token,
+                        asked,
+                        from,
+                        until,
+                        kept_out,
+                    });
+                    (owner, reads) = (format!("{owner}, lowered"), true);
+                    (asked, from) = (until, until);
+                    Holds::Shared(writer.downgrade().unwrap())
+                }
+                reader @ Holds::Shared(_) => reader,
+            };
+            assert_eq!(lease.token(), token);
+            runtime.note(format_args!("client {client} reads {resource} as {owner}"));
+            let work =
+                runtime.sleep(Duration::from_micros(runtime.below(2 * longest.as_micros() as u64)));
+            lost = match select(pin!(lease.lost()), work).await {
+                Either::Left((lost, _)) => Some(lost),
+                Either::Right(_) => None,
+            };
+            until = runtime.now();
+            runtime.note(format_args!("client {client} has read {resource}: {lost:?}"));
+        }
         let end = runtime.below(3);
         // Keys that are gone keep nobody out, and a release says that nothing is on its way.
         let is_by_time = lost.is_some_and(|lost| lost.reason != LossReason::Gone);
