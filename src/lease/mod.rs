@@ -4,13 +4,12 @@
 //! dropped, inside or outside a runtime.
 
 mod blocking;
-mod downgrade;
 mod ending;
 mod signal;
 
 use std::{fmt, sync::Arc, time::Duration};
 
-pub use self::{downgrade::DowngradeError, ending::Release, signal::LeaseSignal};
+pub use self::{ending::Release, signal::LeaseSignal};
 use crate::{
     engine::{Engine, HeldTenure, Tenure},
     error::{ExtendError, LeaseLost, NoToken},
@@ -82,6 +81,11 @@ impl Lease {
 
     pub(crate) fn target(&self) -> &Target {
         self.tenure().target()
+    }
+
+    /// It is shared with readers from now on, where it still holds.
+    pub(crate) fn lower(&mut self) {
+        self.held.lower();
     }
 
     const fn tenure(&self) -> &Tenure {

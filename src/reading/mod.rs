@@ -1,7 +1,8 @@
-//! Readers of a resource: the request, and in `lease` what a reader has.
+//! Readers of a resource: the request, in `lease` what a reader has, and in `downgrade` how a writer becomes one.
 //!
 //! It decides nothing: a reader is a lease on a shared target, and every setting is that of `Acquire`, by the same name.
 
+mod downgrade;
 mod lease;
 
 use std::{
@@ -12,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-pub use self::lease::ReadLease;
+pub use self::{downgrade::DowngradeError, lease::ReadLease};
 use crate::{
     acquire::{Acquire, AcquireFuture, settings_of_acquire, unless_lost},
     error::{AcquireError, ReadersError, RunError},

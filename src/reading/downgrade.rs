@@ -5,8 +5,8 @@
 
 use std::fmt;
 
-use super::Lease;
-use crate::{error::ReadersError, protocol::Target, reading::ReadLease};
+use super::ReadLease;
+use crate::{error::ReadersError, lease::Lease, protocol::Target};
 
 impl Lease {
     /// Goes on as a reader: nobody has written in between, and from now on others may read beside it. To go the other way
@@ -48,7 +48,7 @@ impl Lease {
         if let Err(reason) = may {
             return Err(DowngradeError { reason, lease: self });
         }
-        self.held.lower();
+        self.lower();
         ReadLease::new(self)
             .map_err(|lease| DowngradeError { reason: ReadersError::Classic, lease })
     }
