@@ -3,7 +3,7 @@
 //! Goal: writers have unique tokens that rise; a reader's is no smaller than that of a writer before it, and smaller than
 //! that of one after it; and so it is at each node that two of them have a vote of. Method: the production round over nodes written down in a few lines; every order of all messages
 //! of two rounds on three nodes, with holds that vanish whenever they like and replies that come late or never, and random
-//! schedules of several rounds with restores of whatever was won. Nodes, and a client, with a flaw must be found out.
+//! schedules of several rounds with restores of whatever was won, and writers that read on. Nodes, and a client, with a flaw must be found out.
 
 use std::{
     collections::{BTreeSet, HashSet, VecDeque},
@@ -97,6 +97,12 @@ impl Server {
                 self.counter = token.get();
                 Ok(Reply::Granted(Granted::at(*token)))
             }
+            Command::Extend { target, owner, .. }
+                if target.is_lowered() && self.writer == Some(*owner) =>
+            {
+                self.lower(*owner);
+                done
+            }
             Command::Restore { owner, .. } if self.writer.is_none() => {
                 if reads {
                     self.readers.insert(*owner);
@@ -111,6 +117,12 @@ impl Server {
             }
             _ => Ok(Reply::Denied(Denial::default())),
         }
+    }
+
+    /// A writer goes on as a reader.
+    fn lower(&mut self, owner: Owner) {
+        self.writer = None;
+        self.readers.insert(owner);
     }
 
     fn vanish(&mut self, owner: Owner) {
@@ -288,6 +300,19 @@ impl World {
                 into.push(next);
             }
         }
+        for (attempt, _) in self.attempts.iter().flatten() {
+            // Its nodes follow one by one, whenever they like. That counts as a hold that vanishes does.
+            let (may_lower, owner) =
+                (attempt.heard.has_won() && self.vanish > 0, attempt.heard.owner());
+            for (node, server) in self.servers.iter().enumerate() {
+                if may_lower && server.writer == Some(owner) {
+                    let mut next = self.clone();
+                    next.servers[node].lower(owner);
+                    next.vanish -= 1;
+                    into.push(next);
+                }
+            }
+        }
         for (index, (reads, hint)) in asked.into_iter().enumerate() {
             let Some((attempt, _)) = &self.attempts[index] else {
                 let number = u8::try_from(index).unwrap() + 1;
@@ -382,8 +407,15 @@ impl Client {
         }
     }
 
-    fn restore(&self) -> Command {
+    /// Of a writer that reads on.
+    fn lower(&self) -> Command {
+        let RoundSpec { owner, ttl, .. } = self.heard.round.spec().clone();
+        Command::Extend { target: Target::Lowered(resource()), owner, ttl, fenced: true }
+    }
+
+    fn restore(&self, lowered: bool) -> Command {
         let RoundSpec { target, owner, ttl, .. } = self.heard.round.spec().clone();
+        let target = if lowered { Target::Lowered(resource()) } else { target };
         Command::Restore { target, owner, ttl, until: start(), fenced: true, note: None }
     }
 }
@@ -418,7 +450,12 @@ fn run(seed: u64, flaw: Flaw) -> (bool, usize) {
         let chosen = rng.random_range(0..clients.len());
         let client = &mut clients[chosen];
         if client.won.is_some() && rng.random_bool(0.2) {
-            let restore = client.restore();
+            // What was sent before it reads on may come behind, so that both are there in any order.
+            let restore = match rng.random_range(0..3) {
+                _ if client.heard.reads() => client.restore(false),
+                0 => client.lower(),
+                lowered => client.restore(lowered == 1),
+            };
             if rng.random_bool(0.5) {
                 client.there[node].push_back(restore);
             } else {
@@ -429,7 +466,7 @@ fn run(seed: u64, flaw: Flaw) -> (bool, usize) {
         if rng.random_bool(0.5) {
             if let Some(command) = client.there[node].pop_front() {
                 let is_answered =
-                    !matches!(command, Command::Release { .. } | Command::Restore { .. });
+                    matches!(command, Command::Acquire { .. } | Command::Confirm { .. });
                 let is_open = client.heard.round.verdict() == Verdict::Pending;
                 let reply = servers[node].take(&command, is_open, flaw);
                 if is_answered {
