@@ -1,5 +1,6 @@
 //! Searches a history for two holders at once, for fencing tokens that repeat or fall, and for effects that
 //! the fenced register should have refused, or should have accepted. Readers may hold together, and have one token.
+//! What was lost with a lock-delay is nobody's for that long, and observers see who was elected, and nobody before him again.
 //!
 //! `overlaps` and `wrong_tokens` take the leases in any order, and sort them. `turns` is for long histories of one resource:
 //! each worker wrote its leases down one after the other, so that one merge and one pass are enough.
@@ -9,9 +10,12 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap},
+    collections::{BTreeMap, BTreeSet, BinaryHeap},
+    ops::Bound,
     time::Duration,
 };
+
+use super::fleet::process_of;
 
 /// One lease, as its holder saw it, on one clock for all.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -29,6 +33,19 @@ pub(crate) struct Held {
     pub(crate) start: Duration,
     /// Just before the release was asked for, or when the validity was over, whichever came first.
     pub(crate) end: Duration,
+    /// For how long behind the end it was promised to be nobody's.
+    pub(crate) kept: Duration,
+}
+
+/// A leader, as an observer saw it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) observer: u32,
+    /// Who it says it is.
+    pub(crate) worker: usize,
+    pub(crate) term: u64,
+    /// Just before the nodes were asked, or some time earlier.
+    pub(crate) asked: Duration,
 }
 
 /// One write to the fenced register, as its worker saw it.
@@ -79,6 +96,56 @@ fn overlaps_of_one(history: &[Held]) -> Vec<(Held, Held)> {
         let longest = &mut longest[usize::from(held.reads)];
         if longest.is_none_or(|earlier| earlier.end < held.end) {
             *longest = Some(held);
+        }
+    }
+    found
+}
+
+/// Every lease that began while a resource was still to be nobody's, with the one behind which it was.
+pub(crate) fn too_soon(history: &[Held]) -> Vec<(Held, Held)> {
+    let kept = |held: &Held| Held { end: held.end + held.kept, ..held.clone() };
+    overlaps(&history.iter().map(kept).collect::<Vec<_>>())
+}
+
+/// What observers should not have seen: a leader that nobody elected, one behind whom another had been elected before the nodes
+/// were asked, or one before the one that they had seen. Each time that workers were killed one of them may have been elected
+/// that had not said so yet: `killed` says how often that was, for the workers of one process.
+pub(crate) fn wrong_leaders(
+    leases: &[Held],
+    seen: &[Seen],
+    killed: impl Fn(usize) -> usize,
+) -> Vec<(&'static str, Seen)> {
+    let elected: BTreeMap<u64, &Held> =
+        leases.iter().filter_map(|held| Some((held.token?, held))).collect();
+    // By term, when the first of the later ones had been elected for certain.
+    let mut later: BTreeMap<u64, Duration> = BTreeMap::new();
+    let mut first = Duration::MAX;
+    for (term, held) in elected.iter().rev() {
+        later.insert(*term, first);
+        first = first.min(held.start);
+    }
+    let (mut found, mut last) = (Vec::new(), BTreeMap::new());
+    let mut unsaid: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
+    for one in seen {
+        match elected.get(&one.term) {
+            Some(held) if held.worker != one.worker => found.push(("another's term", one.clone())),
+            Some(_) => {}
+            None => {
+                let terms = unsaid.entry(process_of(one.worker)).or_default();
+                terms.insert(one.term);
+                if terms.len() > killed(process_of(one.worker)) {
+                    found.push(("nobody's term", one.clone()));
+                }
+            }
+        }
+        let behind = (Bound::Excluded(one.term), Bound::Unbounded);
+        let next = elected.range(behind).next();
+        let elected_next = next.map_or(Duration::MAX, |(term, held)| held.start.min(later[term]));
+        if elected_next < one.asked {
+            found.push(("not the latest", one.clone()));
+        }
+        if last.insert(one.observer, one.term).is_some_and(|before| before > one.term) {
+            found.push(("a smaller term than before", one.clone()));
         }
     }
     found
@@ -236,6 +303,7 @@ mod tests {
             asked: start,
             start,
             end,
+            kept: Duration::ZERO,
         }
     }
 
@@ -284,6 +352,46 @@ mod tests {
         // All have asked at the beginning: they wait in line.
         let asked = Duration::ZERO;
         Held { worker, token: Some(token), asked, ..held(&owner, start, end) }
+    }
+
+    #[test]
+    fn what_is_nobodys_for_a_while_is_not_to_be_had_before() {
+        let lost = Held { kept: Duration::from_millis(5), ..held("lost", 0, 10) };
+        assert_eq!(too_soon(&[lost.clone(), held("next", 15, 20)]), []);
+        assert_eq!(too_soon(&[held("before", 0, 10), held("next", 10, 20)]), []);
+        let found = too_soon(&[lost.clone(), held("next", 14, 20)]);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].1, held("next", 14, 20));
+        let elsewhere = Held { resource: 1, ..held("next", 14, 20) };
+        assert_eq!(too_soon(&[lost, elsewhere]), []);
+    }
+
+    #[test]
+    fn observers_that_see_what_they_should_not_are_found() {
+        let history = [turn(0, 1, 10, 7), turn(100, 20, 30, 9), turn(1, 40, 50, 12)];
+        let seen = |worker, term, asked| Seen {
+            observer: 1,
+            worker,
+            term,
+            asked: Duration::from_millis(asked),
+        };
+        let wrong = |seen: &[Seen], kills: usize| -> Vec<&'static str> {
+            let found = wrong_leaders(&history, seen, |_| kills);
+            found.into_iter().map(|(what, _)| what).collect()
+        };
+        let fine = [seen(0, 7, 5), seen(0, 7, 20), seen(100, 9, 25), seen(1, 12, 60)];
+        assert_eq!(wrong(&fine, 0), [""; 0]);
+        assert_eq!(wrong(&[seen(100, 7, 5)], 9), ["another's term"]);
+        assert_eq!(wrong(&[seen(0, 8, 15)], 0), ["nobody's term"]);
+        // One that was killed before it said so, once for each time.
+        assert_eq!(wrong(&[seen(0, 8, 15), seen(0, 8, 16)], 1), [""; 0]);
+        assert_eq!(wrong(&[seen(0, 8, 15), seen(1, 10, 15)], 1), ["nobody's term"]);
+        assert_eq!(wrong(&[seen(0, 7, 21)], 0), ["not the latest"]);
+        assert_eq!(wrong(&[seen(0, 8, 41)], 1), ["not the latest"]);
+        let back = [seen(100, 9, 15), seen(0, 7, 16)];
+        assert_eq!(wrong(&back, 0), ["a smaller term than before"]);
+        let two = [back[0].clone(), Seen { observer: 2, ..back[1].clone() }];
+        assert_eq!(wrong(&two, 0), [""; 0]);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use super::{
     record::{Event, History, Record},
     settings,
     wall::WrongWall,
-    worker::{Orders, Wants, Worker},
+    worker::{Orders, Wants, Worker, watch},
 };
 
 /// The variable that tells a process its part.
@@ -44,6 +44,8 @@ pub(crate) struct Part {
     /// The longest ttl, or classic mode.
     pub(crate) max_ttl: Option<Duration>,
     pub(crate) careless: bool,
+    /// How many clients it has. With more than one, each has two threads, which let go soon.
+    pub(crate) clients: usize,
     /// Where all want one resource, and let go of it at once, nothing is written to the register.
     pub(crate) wants: Wants,
     /// By how many milliseconds its wall clock is ahead.
@@ -53,14 +55,18 @@ pub(crate) struct Part {
 impl Part {
     fn to_text(&self, number: usize) -> String {
         let (ttl, max_ttl) = (self.ttl.as_millis(), self.max_ttl.map_or(0, |max| max.as_millis()));
-        let Self { register, careless, wants, wall_ahead, .. } = self;
+        let Self { register, careless, clients, wants, wall_ahead, .. } = self;
         let nodes = self.nodes.join(",");
-        format!("{number} {ttl} {max_ttl} {careless} {wants:?} {wall_ahead} {register} {nodes}")
+        format!(
+            "{number} {ttl} {max_ttl} {careless} {clients} {wants:?} {wall_ahead} {register} {nodes}"
+        )
     }
 
     fn from_text(text: &str) -> (usize, Self) {
         let words: Vec<&str> = text.split(' ').collect();
-        let [number, ttl, max_ttl, careless, wants, wall_ahead, register, nodes] = words[..] else {
+        let [number, ttl, max_ttl, careless, clients, wants, wall_ahead, register, nodes] =
+            words[..]
+        else {
             panic!("no part: {text}")
         };
         let millis = |word: &str| Duration::from_millis(word.parse().unwrap());
@@ -70,6 +76,7 @@ impl Part {
             ttl: millis(ttl),
             max_ttl: Some(millis(max_ttl)).filter(|max_ttl| !max_ttl.is_zero()),
             careless: careless.parse().unwrap(),
+            clients: clients.parse().unwrap(),
             wants: Wants::from_text(wants),
             wall_ahead: wall_ahead.parse().unwrap(),
         };
@@ -87,32 +94,43 @@ impl Part {
 
     /// Works until the input ends, in several threads.
     fn play(&self, number: usize) {
-        let builder = self.builder().runtime(WrongWall::ahead_by(self.wall_ahead));
-        let client: Redlock = builder.blocking_connect().unwrap();
+        let builder = || self.builder().runtime(WrongWall::ahead_by(self.wall_ahead));
+        let connect = |_| builder().blocking_connect().unwrap();
+        let clients: Vec<Redlock> = (0..self.clients).map(connect).collect();
+        let brief = self.clients > 1;
         let stop = Arc::<AtomicBool>::default();
-        let spawn = |thread| {
+        let spawn = |thread: usize| {
             let worker = Worker {
                 number: number * WORKERS + thread,
                 orders: Orders {
                     ttl: self.ttl,
                     register: Some(self.register.clone()).filter(|_| !self.wants.is_brisk()),
                     careless: self.careless,
+                    brief,
                     wants: self.wants,
                 },
-                client: client.clone(),
+                client: clients[thread % self.clients].clone(),
                 // The runner may have begun a line.
                 write_down: |event: Event| println!("\n{event}"),
                 stop: Arc::clone(&stop),
             };
             std::thread::spawn(move || worker.work())
         };
-        let threads = if self.wants.is_brisk() { BRISK_THREADS } else { THREADS };
+        if self.wants == Wants::Elections {
+            let (client, ttl) = (clients[0].clone(), self.ttl);
+            std::thread::spawn(move || watch(&client, ttl, |event| println!("\n{event}")));
+        }
+        let threads = match () {
+            () if brief => 2 * self.clients,
+            () if self.wants.is_brisk() => BRISK_THREADS,
+            () => THREADS,
+        };
         let threads: Vec<_> = (0..threads).map(spawn).collect();
         std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
         stop.store(true, Ordering::Relaxed);
         threads.into_iter().for_each(|thread| thread.join().expect("a worker panicked"));
         // Some nodes may be down at the end, and then a key stays for its ttl.
-        let _ = client.blocking_close();
+        clients.iter().for_each(|client| drop(client.blocking_close()));
     }
 }
 
@@ -240,6 +258,11 @@ pub(crate) const fn process_of(worker: usize) -> usize {
     worker / WORKERS
 }
 
+/// The first worker of a process.
+pub(crate) const fn first_of(process: usize) -> usize {
+    process * WORKERS
+}
+
 /// So many parts alike, against these nodes.
 pub(crate) fn parts(
     processes: usize,
@@ -249,8 +272,16 @@ pub(crate) fn parts(
     max_ttl: Option<Duration>,
 ) -> Vec<Part> {
     let (nodes, register) = (nodes.to_vec(), register.url());
-    let part =
-        Part { nodes, register, ttl, max_ttl, careless: false, wants: Wants::One, wall_ahead: 0 };
+    let part = Part {
+        nodes,
+        register,
+        ttl,
+        max_ttl,
+        careless: false,
+        clients: 1,
+        wants: Wants::One,
+        wall_ahead: 0,
+    };
     vec![part; processes]
 }
 
@@ -266,6 +297,7 @@ mod tests {
             ttl: Duration::from_millis(500),
             max_ttl: Some(SECOND),
             careless: true,
+            clients: 2,
             wants: Wants::Brisk,
             wall_ahead: -20_000,
         };

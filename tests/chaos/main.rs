@@ -24,6 +24,7 @@ mod fleet;
 mod grants;
 mod links;
 mod majority;
+mod many;
 mod minority;
 mod nemesis;
 mod permits;

@@ -1,112 +1,32 @@
 //! Very many permits, while processes are killed and stopped and a minority of the nodes is killed, stopped and emptied:
 //! never more at once than there are, and in each slot one holder and rising tokens.
 //!
-//! `QUORLOCK_CHAOS_PERMITS` says how many. The search is tested by planted histories, and by a fleet that has forgotten.
+//! `many.rs` does the work. The search is tested by planted histories, and by a fleet that has forgotten.
 
-use std::{
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
-    thread,
-    time::{Duration, Instant},
-};
+use std::{thread, time::Duration};
 
-use quorlock_harness::{Cluster, Server, all_ready, eventually};
+use quorlock_harness::Cluster;
 
 use super::{
-    Defer, MAX_TTL, MS, QUARANTINE, SECOND, SHORT_TTL,
+    MS, SHORT_TTL,
     checker::{self, Held},
-    faults::{self, Fault, Scene, random},
-    fleet::{self, Fleet},
+    many::{Many, many},
     settings,
-    verdict::Verdict,
     worker::{PERMITS, Wants},
 };
-
-const PROCESSES: usize = 4;
-const NODES: usize = 5;
-const FAULTS: [Fault; 4] = [Fault::EmptyRestart, Fault::Restart, Fault::Stop, Fault::KillClients];
 
 #[test]
 fn never_more_permits_are_held_than_there_are_whoever_is_killed() {
     let test = "permits::never_more_permits_are_held_than_there_are_whoever_is_killed";
-    if fleet::played_a_part() {
-        return;
-    }
-    let text = std::env::var("QUORLOCK_CHAOS_PERMITS").ok();
-    let wanted: usize = text.map_or(4_000, |text| text.parse().expect("a number of permits"));
-    let (cluster, register) = (faults::servers(NODES), Server::start());
-    let mut parts = fleet::parts(PROCESSES, &cluster.urls(), &register, SHORT_TTL, Some(MAX_TTL));
-    parts.iter_mut().for_each(|part| part.wants = Wants::Permits);
-    (parts[0].wall_ahead, parts[1].wall_ahead) = (20_000, -20_000);
-    let observer = parts[2].builder().blocking_connect().unwrap();
-    all_ready(&observer);
-    let fleet = Fleet::start(test, &parts);
-    eventually("the work has begun", 20 * SECOND, || fleet.record().granted() > 20);
-
-    let began = Instant::now();
-    let over = AtomicBool::new(false);
-    let (kills, stops, strikes) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
-    let scene = Scene::new(&cluster, SHORT_TTL, Duration::ZERO, QUARANTINE);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            while !over.load(Ordering::Relaxed) {
-                let latest = fleet.latest().filter(|_| random(2) == 0);
-                let victim = latest.unwrap_or_else(|| random(PROCESSES));
-                if random(2) == 0 {
-                    fleet.kill(victim);
-                    kills.fetch_add(1, Ordering::Relaxed);
-                } else {
-                    let long = random(2) == 0;
-                    let time = if long { SHORT_TTL + 200 * MS } else { 50 * MS };
-                    fleet.pause(&[victim], long, || thread::sleep(time));
-                    stops.fetch_add(1, Ordering::Relaxed);
-                }
-                thread::sleep(MS * u32::try_from(300 + random(1500)).unwrap());
-            }
-        });
-        scope.spawn(|| {
-            while !over.load(Ordering::Relaxed) {
-                // One or two at a time, and nobody else before they are back.
-                let (first, fault) = (random(NODES), FAULTS[random(FAULTS.len())]);
-                for node in first..=first + random(2) {
-                    scene.strike(fault, node % NODES);
-                    strikes.fetch_add(1, Ordering::Relaxed);
-                }
-                thread::sleep(QUARANTINE);
-                all_ready(&observer);
-            }
-        });
-        let _over = Defer(&over);
-        while fleet.record().granted() < wanted {
-            let granted = fleet.record().granted();
-            eventually("the work goes on", 30 * SECOND, || fleet.record().granted() > granted);
-        }
-    });
-    let took = began.elapsed();
-    let history = fleet.end();
-    let (most, verdict) =
-        (checker::most_at_once(&history.leases), Verdict::on(&history, &register));
-    println!(
-        "{} permits in {took:?}, {most} of {PERMITS} at once at most; {} kills, {} stops, {} faults of nodes",
-        history.leases.len(),
-        kills.load(Ordering::Relaxed),
-        stops.load(Ordering::Relaxed),
-        strikes.load(Ordering::Relaxed),
-    );
-    println!("{history}\n{verdict}");
+    let permits = Many { wants: Wants::Permits, wanted: 4_000, ttl: SHORT_TTL };
+    let Some(done) = many(test, &permits) else { return };
+    let most = checker::most_at_once(&done.history.leases);
+    println!("{most} of {PERMITS} at once at most");
     assert_eq!(most, PERMITS);
-    assert!(verdict.overlaps.is_empty(), "two holders: {:#?}", verdict.overlaps.first());
-    assert!(verdict.wrong_tokens.is_empty(), "{:#?}", verdict.wrong_tokens.first());
-    assert!(verdict.stale.is_empty(), "a stale effect: {:#?}", verdict.stale.first());
-    assert!(verdict.falls.is_empty(), "tokens fall: {:?}", verdict.falls.first());
-    assert!(verdict.refused.is_empty(), "a holder was refused: {:#?}", verdict.refused.first());
-    assert!(history.leases.len() + 100 * PROCESSES > wanted, "{history}");
-    assert!(history.workers_served() > PROCESSES, "{history}");
-
-    eventually("every key has gone", 20 * SECOND, || cluster.locks_left().is_empty());
-    let semaphore = observer.semaphore("permits", PERMITS).unwrap();
+    let semaphore = done.observer.semaphore("permits", PERMITS).unwrap();
     let all = [(); PERMITS].map(|()| semaphore.acquire().blocking().expect("all is well again"));
     drop(all);
-    observer.blocking_close().expect("nothing is left to be done");
+    done.end();
 }
 
 fn held(worker: usize, slot: usize, start: u64, end: u64) -> Held {
@@ -120,6 +40,7 @@ fn held(worker: usize, slot: usize, start: u64, end: u64) -> Held {
         asked: time(start),
         start: time(start),
         end: time(end),
+        kept: Duration::ZERO,
     }
 }
 
@@ -166,6 +87,7 @@ fn too_many_permits_are_found_in_a_workload() {
                         asked,
                         start,
                         end,
+                        kept: Duration::ZERO,
                     }
                 };
                 (0..40).map(one).collect::<Vec<_>>()

@@ -113,6 +113,14 @@ fn workers_that_go_on_with_a_set_after_they_were_stopped_are_found() {
     careless_workers_are_found(&verdict);
 }
 
+/// Leaders that go on behind their term.
+#[test]
+fn leaders_that_go_on_after_they_were_stopped_are_found() {
+    let test = "planted::leaders_that_go_on_after_they_were_stopped_are_found";
+    let Some((_, verdict)) = stopped_workers(test, true, Wants::Elections) else { return };
+    careless_workers_are_found(&verdict);
+}
+
 #[track_caller]
 fn careless_workers_are_found(verdict: &Verdict) {
     assert!(!verdict.overlaps.is_empty(), "it held what was somebody else's");

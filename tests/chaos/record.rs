@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use super::checker::{Effect, Held};
+use super::checker::{Effect, Held, Seen};
 
 /// The time since the machine was started: the same for all of its processes, and it never goes back.
 pub(crate) fn now() -> Duration {
@@ -45,6 +45,7 @@ pub(crate) enum Event {
     /// The same, just before it is released.
     Held(Held),
     Effect(Effect),
+    Seen(Seen),
     Count(Count),
 }
 
@@ -53,6 +54,9 @@ pub(crate) enum Event {
 pub(crate) struct History {
     pub(crate) leases: Vec<Held>,
     pub(crate) effects: Vec<Effect>,
+    pub(crate) seen: Vec<Seen>,
+    /// How often workers were killed, by the first of them.
+    pub(crate) kills: BTreeMap<usize, usize>,
     pub(crate) granted: usize,
     /// The worker that was granted a lease last.
     pub(crate) latest: Option<usize>,
@@ -74,12 +78,14 @@ impl History {
                 self.leases.push(held);
             }
             Event::Effect(effect) => self.effects.push(effect),
+            Event::Seen(seen) => self.seen.push(seen),
             Event::Count(count) => *self.counts.entry(count).or_default() += 1,
         }
     }
 
     /// These workers have been killed: what they held they have not released, and keep until it ends.
     pub(crate) fn killed(&mut self, workers: Range<usize>) {
+        *self.kills.entry(workers.start).or_default() += 1;
         let of = (workers.start, 0)..(workers.end, 0);
         let killed: Vec<(usize, usize)> = self.held_now.range(of).map(|(key, _)| *key).collect();
         self.leases.extend(killed.iter().filter_map(|worker| self.held_now.remove(worker)));
@@ -140,10 +146,10 @@ const PREFIX: &str = "chaos-event";
 /// The digits of an owner.
 const OWNER: usize = 32;
 
-fn words(Held { owner, worker, resource, reads, token, asked, start, end }: &Held) -> String {
-    let (token, [asked, start, end]) =
-        (token.unwrap_or(0), [asked, start, end].map(Duration::as_nanos));
-    format!("{worker} {resource} {reads} {token} {asked} {start} {end} {owner}")
+fn words(Held { owner, worker, resource, reads, token, asked, start, end, kept }: &Held) -> String {
+    let (token, [asked, start, end, kept]) =
+        (token.unwrap_or(0), [asked, start, end, kept].map(Duration::as_nanos));
+    format!("{worker} {resource} {reads} {token} {asked} {start} {end} {kept} {owner}")
 }
 
 impl fmt::Display for Event {
@@ -166,6 +172,10 @@ impl fmt::Display for Event {
                     f,
                     "{PREFIX} effect {worker} {resource} {reads} {token} {before} {after} {accepted} {held}"
                 )
+            }
+            Self::Seen(Seen { observer, worker, term, asked }) => {
+                let asked = asked.as_nanos();
+                write!(f, "{PREFIX} seen {observer} {worker} {term} {asked} .")
             }
             Self::Count(count) => write!(f, "{PREFIX} count {count:?}"),
         }
@@ -190,6 +200,7 @@ impl FromStr for Event {
                 asked,
                 start,
                 end,
+                kept,
                 owner,
             ] => {
                 // All owners are alike, so that half of one is seen.
@@ -205,6 +216,7 @@ impl FromStr for Event {
                     asked: time(asked)?,
                     start: time(start)?,
                     end: time(end)?,
+                    kept: time(kept)?,
                 };
                 Ok(if kind == "held" { Self::Held(held) } else { Self::Granted(held) })
             }
@@ -220,6 +232,12 @@ impl FromStr for Event {
                     held: held.parse().map_err(drop)?,
                 }))
             }
+            [PREFIX, "seen", observer, worker, term, asked, "."] => Ok(Self::Seen(Seen {
+                observer: observer.parse().map_err(drop)?,
+                worker: worker.parse().map_err(drop)?,
+                term: term.parse().map_err(drop)?,
+                asked: time(asked)?,
+            })),
             [PREFIX, "count", name] => {
                 let count = COUNTS.into_iter().find(|count| format!("{count:?}") == name);
                 count.map(Self::Count).ok_or(())
@@ -245,6 +263,7 @@ mod tests {
             asked: time(1),
             start: time(22),
             end: time(3_000_000_000_333),
+            kept: time(4),
         };
         let classic = Held { token: None, ..held.clone() };
         let effect = Effect {
@@ -258,7 +277,8 @@ mod tests {
             held: false,
         };
         let held = [Event::Held(held.clone()), Event::Held(classic), Event::Granted(held)];
-        let events = held.into_iter().chain([Event::Effect(effect)]);
+        let seen = Seen { observer: 77, worker: 3, term: 5, asked: time(6) };
+        let events = held.into_iter().chain([Event::Effect(effect), Event::Seen(seen)]);
         for event in events.chain(COUNTS.map(Event::Count)) {
             let line = event.to_string();
             assert_eq!(line.parse(), Ok(event));
@@ -280,6 +300,7 @@ mod tests {
             asked: Duration::ZERO,
             start: Duration::ZERO,
             end: Duration::from_secs(end),
+            kept: Duration::ZERO,
         };
         let mut history = History::default();
         for event in [
@@ -293,6 +314,7 @@ mod tests {
         }
         assert_eq!((history.granted, history.latest), (4, Some(200)));
         history.killed(100..200);
+        assert_eq!(history.kills, BTreeMap::from([(100, 1)]));
         assert_eq!(history.leases, [held(100, 3), held(199, 7)]);
         history.killed(0..300);
         assert_eq!(history.leases.len(), 4);

@@ -14,12 +14,13 @@ use std::{
 };
 
 use quorlock::{
-    AcquireError, Lease, LeaseLost, ReadLease, Redlock, Release, protocol::FencingToken,
+    AcquireError, CampaignError, Leadership, Lease, LeaseLost, Observed, ReadLease, Redlock,
+    Release, protocol::FencingToken,
 };
 
 use super::{
     IDLE, MS, RESOURCE, SECOND,
-    checker::{Effect, Held},
+    checker::{Effect, Held, Seen},
     record::{Count, Event, History, Record, now},
     register::Register,
 };
@@ -38,6 +39,8 @@ pub(crate) struct Orders {
     pub(crate) register: Option<String>,
     /// The planted bug: it looks at no clock, and its writes are not compared.
     pub(crate) careless: bool,
+    /// Whether it lets go soon, nearly always.
+    pub(crate) brief: bool,
     pub(crate) wants: Wants,
 }
 
@@ -56,7 +59,16 @@ pub(crate) enum Wants {
     BriskReaders,
     /// One of a few permits, and to let go of it soon.
     Permits,
+    /// To lead, and to resign.
+    Elections,
+    /// The one resource, and that nobody has it for a while when it is lost.
+    Delayed,
+    /// The planted bug: the same, and nobody tells the nodes.
+    Undelayed,
 }
+
+/// For how long a resource that was lost stays with nobody.
+pub(crate) const DELAY: Duration = Duration::from_millis(250);
 
 impl Wants {
     /// They let go at once, and write to no register.
@@ -66,11 +78,28 @@ impl Wants {
 }
 
 impl Wants {
-    const ALL: [Self; 6] =
-        [Self::One, Self::Brisk, Self::Sets, Self::Readers, Self::BriskReaders, Self::Permits];
+    const ALL: [Self; 9] = [
+        Self::One,
+        Self::Brisk,
+        Self::Sets,
+        Self::Readers,
+        Self::BriskReaders,
+        Self::Permits,
+        Self::Elections,
+        Self::Delayed,
+        Self::Undelayed,
+    ];
 
     pub(crate) fn from_text(text: &str) -> Self {
         Self::ALL.into_iter().find(|wants| format!("{wants:?}") == text).expect("what it wants")
+    }
+
+    /// For how long what is lost is to stay with nobody.
+    const fn promised(self) -> Duration {
+        match self {
+            Self::Delayed | Self::Undelayed => DELAY,
+            _ => Duration::ZERO,
+        }
     }
 
     /// The resources of the next lease.
@@ -78,6 +107,7 @@ impl Wants {
         match self {
             // Which slot it is turns out later.
             Self::Brisk | Self::Readers | Self::BriskReaders | Self::Permits => vec![0],
+            Self::Elections | Self::Delayed | Self::Undelayed => vec![0],
             // Most want the same; the others are left alone for seconds, while nodes forget one after the other.
             Self::One if rand::random_ratio(1, 5) => vec![rand::random_range(1..=IDLE)],
             Self::One => vec![0],
@@ -102,12 +132,14 @@ const FEW: usize = 4;
 enum Holds {
     Alone(Lease),
     Shared(ReadLease),
+    Leads(Leadership),
 }
 
 impl Holds {
     fn validity(&self) -> Duration {
         match self {
             Self::Alone(lease) => lease.validity(),
+            Self::Leads(leads) => leads.validity(),
             Self::Shared(lease) => lease.validity(),
         }
     }
@@ -115,6 +147,7 @@ impl Holds {
     fn check(&self) -> Result<Duration, LeaseLost> {
         match self {
             Self::Alone(lease) => lease.check(),
+            Self::Leads(leads) => leads.check(),
             Self::Shared(lease) => lease.check(),
         }
     }
@@ -122,6 +155,7 @@ impl Holds {
     fn owner(&self) -> String {
         match self {
             Self::Alone(lease) => lease.owner().to_string(),
+            Self::Leads(leads) => leads.owner().to_string(),
             Self::Shared(lease) => lease.owner().to_string(),
         }
     }
@@ -129,6 +163,7 @@ impl Holds {
     fn token(&self) -> Option<u64> {
         match self {
             Self::Alone(lease) => lease.token().ok().map(FencingToken::get),
+            Self::Leads(leads) => Some(leads.term().get()),
             Self::Shared(lease) => Some(lease.token().get()),
         }
     }
@@ -136,6 +171,7 @@ impl Holds {
     fn release(self) -> Release {
         match self {
             Self::Alone(lease) => lease.release(),
+            Self::Leads(leads) => leads.resign(),
             Self::Shared(lease) => lease.release(),
         }
     }
@@ -181,6 +217,18 @@ impl<W: Fn(Event)> Worker<W> {
                         Holds::Alone(permit.into_lease())
                     })
                 }
+                _ if self.orders.wants == Wants::Elections => {
+                    let election = self.client.election("chaos").ttl(self.orders.ttl);
+                    let won = election.text(self.number.to_string()).blocking_campaign();
+                    won.map(Holds::Leads).map_err(|error| match error {
+                        CampaignError::Acquire(error) => error,
+                        other => panic!("{other}"),
+                    })
+                }
+                [one] if self.orders.wants == Wants::Delayed => {
+                    let request = self.client.acquire(name(one)).lock_delay(DELAY);
+                    settle!(request).blocking().map(Holds::Alone)
+                }
                 [one] if reads => {
                     settle!(self.client.read(name(one))).blocking().map(Holds::Shared)
                 }
@@ -222,13 +270,18 @@ impl<W: Fn(Event)> Worker<W> {
         let mut until = start + lease.validity();
         let (token, reads) = (lease.token(), matches!(lease, Holds::Shared(_)));
         let (owner, worker) = (lease.owner(), self.number);
-        let held = |resource: &usize, end: Duration| {
+        let held = |resource: &usize, end: Duration, kept: Duration| {
             let (owner, resource) = (owner.clone(), *resource);
-            Held { owner, worker, resource, reads, token, asked, start, end }
+            Held { owner, worker, resource, reads, token, asked, start, end, kept }
         };
-        resources.iter().for_each(|one| (self.write_down)(Event::Granted(held(one, until))));
+        // Whoever is killed has lost it.
+        let promised = self.orders.wants.promised();
+        let granted = |one| (self.write_down)(Event::Granted(held(one, until, promised)));
+        resources.iter().for_each(granted);
         let dice = rand::random::<u8>();
         let pause = match dice {
+            // One in 256 for too long.
+            1..4 | 8..=255 if self.orders.brief => MS / 2,
             _ if self.orders.wants.is_brisk() => MS / 10,
             // Now and then it outlives its ttl, as a holder that hangs would, or one that is renewed.
             0..4 => self.orders.ttl + 50 * MS,
@@ -280,8 +333,10 @@ impl<W: Fn(Event)> Worker<W> {
         if lost {
             self.count(Count::Lost);
         }
+        // What was lost and is dropped is not released.
+        let kept = if lost && dice.is_multiple_of(4) { promised } else { Duration::ZERO };
         // Before the release: of one that is killed it must be known whether it can have released.
-        resources.iter().for_each(|one| (self.write_down)(Event::Held(held(one, end))));
+        resources.iter().for_each(|one| (self.write_down)(Event::Held(held(one, end, kept))));
         match dice % 4 {
             0 => drop(lease),
             1 => drop(lease.release()),
@@ -289,6 +344,26 @@ impl<W: Fn(Event)> Worker<W> {
                 self.count(Count::ReleaseUnconfirmed)
             }
             _ => {}
+        }
+    }
+}
+
+/// Looks who leads, over and over.
+pub(crate) fn watch(client: &Redlock, ttl: Duration, write_down: impl Fn(Event)) {
+    let mut observer = client.election("chaos").ttl(ttl).observe();
+    loop {
+        let asked = now();
+        match observer.blocking_changed() {
+            Ok(Observed::Leads(leader)) => {
+                let worker = leader.text.to_string().parse().expect("the number of a worker");
+                // Of one that has been killed another process takes the place.
+                let observer = std::process::id();
+                let term = leader.term.get();
+                write_down(Event::Seen(Seen { observer, worker, term, asked }));
+            }
+            Ok(_) => {}
+            // The client has been closed.
+            Err(_) => return,
         }
     }
 }
@@ -313,7 +388,13 @@ impl Workload {
             let record = record.clone();
             let worker = Worker {
                 number,
-                orders: Orders { ttl, register: None, careless: false, wants: Wants::One },
+                orders: Orders {
+                    ttl,
+                    register: None,
+                    careless: false,
+                    brief: false,
+                    wants: Wants::One,
+                },
                 client: clients[number % clients.len()].clone(),
                 write_down: move |event| record.lock().take(event),
                 stop: Arc::clone(&stop),

@@ -16,10 +16,11 @@ usage: cargo run --release -p quorlock-compare -- [--quick] [--runs N] [--only S
   --json      writes what was measured of waiting to this file
   --plots     draws it into this directory, as SVG
   --from      measures nothing, and draws what --json has written
-  scenarios:  sequential, current, tasks, hung, dead, one, one-tasks
+  scenarios:  sequential, current, tasks, hung, dead, one, one-tasks, kinds
               over-tasks, over-clients, over-processes, hot-tasks, hot-clients, hot-processes, spread, waking, queue,
               behind, linger
-  contenders: floor-caller, floor-thread, quorlock, classic, quorlock-current, classic-current, rslock, redlock, rlock
+  contenders: floor-caller, floor-thread, quorlock, classic, quorlock-current, classic-current, rslock, redlock, rlock,
+              set, permit, read, node-redlock, node-redlock-set, redis-semaphore
               local, floor, quorlock, linger, classic, rslock, redlock, node-redlock";
 
 /// The scenarios by name.
@@ -32,10 +33,11 @@ pub(crate) enum Scenario {
     Dead,
     One,
     OneTasks,
+    Kinds,
 }
 
 impl Scenario {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Sequential,
         Self::Current,
         Self::Tasks,
@@ -43,6 +45,7 @@ impl Scenario {
         Self::Dead,
         Self::One,
         Self::OneTasks,
+        Self::Kinds,
     ];
 
     /// How many servers it has.
@@ -59,6 +62,7 @@ impl Scenario {
             Self::Dead => "one of five nodes dead (SIGKILL)",
             Self::One => "one server",
             Self::OneTasks => "one server, 256 tasks on 256 resources",
+            Self::Kinds => "kinds of leases, sequential, five nodes well",
         }
     }
 
@@ -72,6 +76,7 @@ impl Scenario {
             Self::Dead => "dead",
             Self::One => "one",
             Self::OneTasks => "one-tasks",
+            Self::Kinds => "kinds",
         }
     }
 }

@@ -11,6 +11,8 @@ use crate::{
 };
 
 const YARDSTICKS: [Kind; 3] = [Kind::FloorCaller, Kind::FloorThread, Kind::Rslock];
+/// Where kinds of leases stand beside each other.
+const OF_KINDS: [Kind; 3] = [Kind::Quorlock, Kind::NodeRedlock, Kind::NodeRedlockSet];
 
 /// The table of one scenario. Of several runs it has sums of the counts and medians of the rest.
 pub(crate) fn table(runs: &[&Measured]) -> String {
@@ -58,6 +60,8 @@ fn notes_on_order(runs: &[&Measured]) -> String {
 struct Shape {
     /// Many tasks at once: judged by pairs per second, else by the median pair.
     tasks: bool,
+    /// Kinds of leases, with the scripts that servers were sent.
+    kinds: bool,
     /// Processor time. Beside a node that is hung or dead it says little: rslock waits for seconds there, and what the
     /// others do about that node in the meantime is on its bill.
     cpu: bool,
@@ -67,7 +71,9 @@ impl Shape {
     fn of(scenario: Scenario) -> Self {
         Self {
             tasks: matches!(scenario, Scenario::Tasks | Scenario::OneTasks),
-            cpu: !matches!(scenario, Scenario::Hung | Scenario::Dead),
+            // The others have processes of their own among kinds.
+            cpu: !matches!(scenario, Scenario::Hung | Scenario::Dead | Scenario::Kinds),
+            kinds: scenario == Scenario::Kinds,
         }
     }
 
@@ -87,7 +93,13 @@ impl Shape {
         let mut head = vec!["contender", "nodes", "n", "acquire p50", "p99", "pair p50", "p99"];
         head.extend(self.tasks.then_some("pairs/s"));
         head.extend(self.cpu.then_some("CPU us/pair"));
-        head.extend(["errors", "/ caller", "/ thread", "/ rslock"]);
+        head.extend(self.kinds.then_some("scripts"));
+        head.push("errors");
+        head.extend(if self.kinds {
+            ["/ lease", "/ node-redlock", "/ its three"]
+        } else {
+            ["/ caller", "/ thread", "/ rslock"]
+        });
         head.extend(self.cpu.then_some("CPU / thread"));
         head.into_iter().map(str::to_owned).collect()
     }
@@ -111,8 +123,10 @@ impl Shape {
         cells.extend(times.map(|pick| number(pick, 0)));
         cells.extend(self.tasks.then(|| number(|s| s.per_second, 0)));
         cells.extend(self.cpu.then(|| number(|s| s.cpu, 1)));
+        cells.extend(self.kinds.then(|| number(|s| s.scripts, 2)));
         cells.push(sum(|line| line.errors));
-        cells.extend(YARDSTICKS.map(|other| ratio(other, self.judge())));
+        let yardsticks = if self.kinds { OF_KINDS } else { YARDSTICKS };
+        cells.extend(yardsticks.map(|other| ratio(other, self.judge())));
         cells.extend(self.cpu.then(|| ratio(Kind::FloorThread, |s| s.cpu)));
         cells
     }

@@ -15,6 +15,7 @@ use crate::{
     results::{Line, Measured},
     settle::Quiet,
     stats::{Phase, Row},
+    waiting::Calls,
 };
 
 const TASKS: usize = 256;
@@ -35,6 +36,10 @@ struct Entrant {
 
 /// Whether a contender has rows in a scenario.
 fn takes_part(kind: Kind, scenario: Scenario) -> bool {
+    // Kinds of leases stand beside each other, and nowhere else.
+    if scenario == Scenario::Kinds || kind.is_of_kinds() {
+        return scenario == Scenario::Kinds && (kind.is_of_kinds() || kind == Kind::Quorlock);
+    }
     match kind {
         // It blocks a thread for each pair and opens ten connections: there is nothing to learn.
         Kind::Redlock => {
@@ -56,14 +61,23 @@ pub(crate) async fn run(scenario: Scenario, options: Options) -> Measured {
         .await
         .expect("servers that start");
     let cluster = Arc::new(cluster);
-    let mut entrants = Vec::new();
+    let (mut entrants, mut absent) = (Vec::new(), Vec::new());
     for &kind in options.contenders.iter().filter(|kind| takes_part(**kind, scenario)) {
-        let contender = Arc::from(kind.connect(&cluster.urls()).await);
-        entrants.push(Entrant { kind, contender, next: 0 });
+        match kind.connect(&cluster.urls()).await {
+            Ok(contender) => {
+                entrants.push(Entrant { kind, contender: Arc::from(contender), next: 0 });
+            }
+            Err(why) => {
+                eprintln!("{}: {why}", kind.name());
+                let mut row = Row::new(kind, Phase::Healthy);
+                row.skipped = Some("not run: it cannot be had here");
+                absent.push(row);
+            }
+        }
     }
     let mut quiet = Quiet::new(Arc::clone(&cluster));
     let rows = match scenario {
-        Scenario::Sequential | Scenario::Current | Scenario::One => {
+        Scenario::Sequential | Scenario::Current | Scenario::One | Scenario::Kinds => {
             warm(&mut entrants, options.warming()).await;
             let turns = options.sequential();
             take_turns(&mut entrants, turns, scenario, Phase::Healthy, &mut quiet).await
@@ -96,7 +110,7 @@ pub(crate) async fn run(scenario: Scenario, options: Options) -> Measured {
             rows
         }
     };
-    let lines = rows.into_iter().map(Line::from).collect();
+    let lines = rows.into_iter().chain(absent).map(Line::from).collect();
     let (unsettled, left) = (quiet.missed(), keys_left(cluster, &options.contenders).await);
     Measured { scenario, lines, left, unsettled }
 }
@@ -133,6 +147,7 @@ async fn take_turns(
                 _ => (UNMEASURED, turns.pairs),
             };
             quiet.wait().await;
+            let sent = scripts(scenario, quiet).await;
             for _ in 0..unmeasured {
                 let outcome = entrant.pair().await;
                 if outcome.is_err() {
@@ -144,9 +159,22 @@ async fn take_turns(
                 row.add(entrant.pair().await);
             }
             row.bill(cpu::used() - before, row.pair.len() - done);
+            if let Some(sent) = sent {
+                quiet.wait().await;
+                let now = scripts(scenario, quiet).await.unwrap_or_default();
+                #[allow(clippy::cast_precision_loss, reason = "counts far below 2^52")]
+                row.scripts.push(now.scripts(&sent) / (unmeasured + pairs) as f64);
+            }
         }
     }
     rows
+}
+
+/// What the servers have been sent so far, where that is counted.
+async fn scripts(scenario: Scenario, quiet: &Quiet) -> Option<Calls> {
+    let cluster = Arc::clone(quiet.cluster());
+    let count = move || (scenario == Scenario::Kinds).then(|| Calls::of(&cluster));
+    tokio::task::spawn_blocking(count).await.expect("servers that answer")
 }
 
 /// Each contender in turn with a loop of pairs in each of many tasks.

@@ -33,6 +33,10 @@ impl Quiet {
         Self { cluster, missed: 0 }
     }
 
+    pub(crate) const fn cluster(&self) -> &Arc<Cluster> {
+        &self.cluster
+    }
+
     /// How many turns began while something of an earlier turn may have been under way.
     pub(crate) const fn missed(&self) -> usize {
         self.missed

@@ -13,6 +13,8 @@ pub(crate) struct Row {
     pub(crate) pair: Vec<Duration>,
     /// Of each turn, the processor time by the pair in microseconds.
     pub(crate) cpu: Vec<f64>,
+    /// Of each turn, the scripts by the pair that each server was sent, where they were counted.
+    pub(crate) scripts: Vec<f64>,
     pub(crate) errors: usize,
     pub(crate) first_error: Option<String>,
     /// The time in which the pairs were done, where many tasks did them at once.
@@ -36,6 +38,7 @@ impl Row {
             acquire: Vec::new(),
             pair: Vec::new(),
             cpu: Vec::new(),
+            scripts: Vec::new(),
             errors: 0,
             first_error: None,
             elapsed: Duration::ZERO,
@@ -68,6 +71,7 @@ impl Row {
         self.acquire.extend(other.acquire);
         self.pair.extend(other.pair);
         self.cpu.extend(other.cpu);
+        self.scripts.extend(other.scripts);
         self.errors += other.errors;
         self.elapsed += other.elapsed;
         self.first_error = self.first_error.take().or(other.first_error);
@@ -82,6 +86,7 @@ impl Row {
             pair_p50: percentile(&pair, 50)?,
             pair_p99: percentile(&pair, 99)?,
             cpu: median(self.cpu.iter().copied())?,
+            scripts: median(self.scripts.iter().copied()).unwrap_or_default(),
             #[allow(clippy::cast_precision_loss, reason = "counts far below 2^52")]
             per_second: self.pair.len() as f64 / self.elapsed.as_secs_f64(),
         })
@@ -98,6 +103,8 @@ pub(crate) struct Summary {
     /// By the pair; the median of the turns, so that one turn in which something else woke up changes nothing.
     pub(crate) cpu: f64,
     pub(crate) per_second: f64,
+    /// By the pair and by the server.
+    pub(crate) scripts: f64,
 }
 
 fn sorted(samples: &[Duration]) -> Vec<Duration> {

@@ -1,7 +1,7 @@
 //! The closing summary: each target with the value measured. A target missed is a word in a table, and no failure.
 
 use Limit::{AtLeast, AtMost, Below};
-use Scenario::{Dead, Hung, Sequential, Tasks};
+use Scenario::{Dead, Hung, Kinds, Sequential, Tasks};
 
 use crate::{
     columns::aligned,
@@ -18,13 +18,16 @@ const CLASSIC: Entry = (Kind::Classic, Healthy);
 const CLASSIC_OF_FOUR: Entry = (Kind::Classic, Faulty);
 /// As by default: with fencing tokens and admission.
 const FENCED: Entry = (Kind::Quorlock, Healthy);
+const SET: Entry = (Kind::Set, Healthy);
+const PERMIT: Entry = (Kind::Permit, Healthy);
+const READ: Entry = (Kind::Read, Healthy);
 
 const PAIR: Pick = |s| s.pair_p50;
 const PAIR_P99: Pick = |s| s.pair_p99;
 const RATE: Pick = |s| s.per_second;
 const CPU: Pick = |s| s.cpu;
 
-const TARGETS: [Target; 11] = [
+const TARGETS: [Target; 14] = [
     Target {
         what: "1  classic: acquire+release p50 / floor in the caller's runtime",
         ratio: (Sequential, PAIR, CLASSIC, CALLER),
@@ -79,6 +82,21 @@ const TARGETS: [Target; 11] = [
         what: "6f default: 256 tasks: CPU per pair / floor through an I/O thread",
         ratio: (Tasks, CPU, FENCED, THREAD),
         limit: AtMost(1.45),
+    },
+    Target {
+        what: "7a default: acquire+release p50 of a set of three / of a lease",
+        ratio: (Kinds, PAIR, SET, FENCED),
+        limit: AtMost(1.3),
+    },
+    Target {
+        what: "7b default: acquire+release p50 of a permit of ten / of a lease",
+        ratio: (Kinds, PAIR, PERMIT, FENCED),
+        limit: AtMost(1.3),
+    },
+    Target {
+        what: "7c default: acquire+release p50 of a read lease / of a lease",
+        ratio: (Kinds, PAIR, READ, FENCED),
+        limit: AtMost(1.5),
     },
 ];
 

@@ -1,6 +1,8 @@
 //! Who is compared, by name, and how each is connected to the servers.
 
 mod floor;
+mod kinds;
+mod node;
 mod pair;
 mod quorlock;
 mod redlock;
@@ -27,10 +29,16 @@ pub(crate) enum Kind {
     Rslock,
     Redlock,
     Rlock,
+    Set,
+    Permit,
+    Read,
+    NodeRedlock,
+    NodeRedlockSet,
+    RedisSemaphore,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::FloorCaller,
         Self::FloorThread,
         Self::Quorlock,
@@ -40,7 +48,26 @@ impl Kind {
         Self::Rslock,
         Self::Redlock,
         Self::Rlock,
+        Self::Set,
+        Self::Permit,
+        Self::Read,
+        Self::NodeRedlock,
+        Self::NodeRedlockSet,
+        Self::RedisSemaphore,
     ];
+
+    /// Whether it is one of the kinds beside a plain lease, or stands beside those.
+    pub(crate) const fn is_of_kinds(self) -> bool {
+        matches!(
+            self,
+            Self::Set
+                | Self::Permit
+                | Self::Read
+                | Self::NodeRedlock
+                | Self::NodeRedlockSet
+                | Self::RedisSemaphore
+        )
+    }
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -53,6 +80,12 @@ impl Kind {
             Self::Rslock => "rslock 0.10",
             Self::Redlock => "redlock 2.0",
             Self::Rlock => "rlock 0.2",
+            Self::Set => "quorlock, a set of three",
+            Self::Permit => "quorlock, a permit of ten",
+            Self::Read => "quorlock, a read lease",
+            Self::NodeRedlock => "node-redlock 5",
+            Self::NodeRedlockSet => "node-redlock 5, three keys",
+            Self::RedisSemaphore => "redis-semaphore 5, one of ten",
         }
     }
 
@@ -68,11 +101,24 @@ impl Kind {
             Self::Rslock => "rslock",
             Self::Redlock => "redlock",
             Self::Rlock => "rlock",
+            Self::Set => "set",
+            Self::Permit => "permit",
+            Self::Read => "read",
+            Self::NodeRedlock => "node-redlock",
+            Self::NodeRedlockSet => "node-redlock-set",
+            Self::RedisSemaphore => "redis-semaphore",
         }
     }
 
-    pub(crate) async fn connect(self, urls: &[String]) -> Box<dyn Contender> {
-        match self {
+    /// Connects it. The error says why it cannot be had here.
+    pub(crate) async fn connect(self, urls: &[String]) -> Result<Box<dyn Contender>, String> {
+        let node = async |library: &'static str, kind: &'static str, several| {
+            let urls = urls.to_vec();
+            let start = move || node::Node::start(library, kind, several, &urls);
+            let started = tokio::task::spawn_blocking(start).await;
+            started.unwrap_or_else(|panic| Err(panic.to_string()))
+        };
+        let contender: Box<dyn Contender> = match self {
             Self::FloorCaller => Box::new(floor::CallerFloor::connect(urls).await),
             Self::FloorThread => Box::new(floor::ThreadFloor::connect(urls).await),
             Self::Quorlock => Box::new(quorlock::Quorlock::connect(quorlock::fenced(urls)).await),
@@ -86,7 +132,14 @@ impl Kind {
             Self::Rslock => Box::new(rslock::Rslock::connect(urls)),
             Self::Redlock => Box::new(redlock::Redlock::connect(urls)),
             Self::Rlock => Box::new(rlock::Rlock::connect(urls).await),
-        }
+            Self::Set => Box::new(kinds::Kinds::connect(urls, kinds::Wanted::Three).await),
+            Self::Permit => Box::new(kinds::Kinds::connect(urls, kinds::Wanted::Permit).await),
+            Self::Read => Box::new(kinds::Kinds::connect(urls, kinds::Wanted::Read).await),
+            Self::NodeRedlock => Box::new(node("node-redlock", "redlock", false).await?),
+            Self::NodeRedlockSet => Box::new(node("node-redlock", "redlock", true).await?),
+            Self::RedisSemaphore => Box::new(node("redis-semaphore", "semaphore", false).await?),
+        };
+        Ok(contender)
     }
 }
 

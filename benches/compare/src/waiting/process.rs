@@ -183,6 +183,7 @@ impl Drop for Worker {
 fn node(clients: usize, urls: &[String]) -> Result<Command, String> {
     static MODULES: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     // A registry that does not answer is waited for once.
+    let installed = || installed("node-redlock");
     let modules = MODULES.get_or_init(installed).as_ref().map_err(Clone::clone)?;
     let mut command = Command::new("node");
     command
@@ -192,17 +193,22 @@ fn node(clients: usize, urls: &[String]) -> Result<Command, String> {
     Ok(command)
 }
 
-/// Where node-redlock is, which `tests/interop/install` installs where Node is.
-fn installed() -> Result<PathBuf, String> {
+/// Where the modules of a library are, and the root of this repository.
+pub(crate) fn modules(library: &str) -> Result<(PathBuf, PathBuf), String> {
+    Ok((installed(library)?, root()))
+}
+
+/// Where a library is, which `tests/interop/install` installs where Node is.
+fn installed(library: &str) -> Result<PathBuf, String> {
     let directory = std::env::current_exe()
         .ok()
         .and_then(|program| Some(program.ancestors().nth(2)?.join("tmp/interop")))
         .ok_or("the target directory is not found")?;
     let mut install = Command::new("bash");
-    install.arg(root().join("tests/interop/install")).arg("node-redlock").arg(&directory);
+    install.arg(root().join("tests/interop/install")).arg(library).arg(&directory);
     let output = install.output().map_err(|error| error.to_string())?;
     if output.status.success() {
-        return Ok(directory.join("node-redlock"));
+        return Ok(directory.join(library));
     }
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     Err(format!("skipped: {}", said.lines().last().unwrap_or("it cannot be installed")))

@@ -11,11 +11,11 @@ const SENT: [&str; 4] = ["eval", "evalsha", "fcall", "ping"];
 
 /// Calls of each command since the servers started, server by server.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Calls(Vec<BTreeMap<String, u64>>);
+pub(crate) struct Calls(Vec<BTreeMap<String, u64>>);
 
 impl Calls {
     /// As the servers have it now.
-    pub(super) fn of(cluster: &Cluster) -> Self {
+    pub(crate) fn of(cluster: &Cluster) -> Self {
         let of = |server: &Server| {
             let info = server.run(&["INFO", "commandstats"]);
             let info: String = redis::from_redis_value(info).expect("a text");
@@ -35,6 +35,13 @@ impl Calls {
             let sum = sum as f64;
             sum
         })
+    }
+
+    /// How many scripts clients have sent to each server since then, on average.
+    #[allow(clippy::cast_precision_loss, reason = "a handful of servers")]
+    pub(crate) fn scripts(&self, before: &Self) -> f64 {
+        let scripts = self.since(before, |name| SENT.contains(&name) && name != "ping");
+        scripts.sum::<f64>() / self.0.len() as f64
     }
 
     /// How many commands clients have sent to each server since then, as this contender sends them.
@@ -88,6 +95,7 @@ mod tests {
         let after = calls(&[("evalsha", 14), ("set", 12), ("publish", 1), ("info", 7)]);
         assert_eq!(after.sent(&before, Who::Quorlock), [4.0]);
         assert_eq!(after.sent(&before, Who::Rslock), [6.0]);
+        assert_eq!(after.scripts(&before).to_bits(), 4.0_f64.to_bits());
         assert_eq!([after.run(&before), after.pushed(&before)], [7.0, 1.0]);
     }
 }
