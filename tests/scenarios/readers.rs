@@ -22,7 +22,8 @@ macro_rules! script {
     };
 }
 
-const READ: &str = script!("prelude.lua" "tools.lua" "line.lua" "readers.lua" "read.lua");
+const READ: &str =
+    script!("prelude.lua" "read_free.lua" "tools.lua" "line.lua" "readers.lua" "read.lua");
 const READ_CONFIRM: &str = script!("prelude.lua" "tools.lua" "readers.lua" "read_confirm.lua");
 const READ_EXTEND: &str =
     script!("prelude.lua" "tools.lua" "admitted.lua" "readers.lua" "read_extend.lua");

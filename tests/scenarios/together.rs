@@ -12,6 +12,7 @@ use super::{
 
 const TOGETHER: &str = concat!(
     include_str!("../../src/node/redis/scripts/prelude.lua"),
+    include_str!("../../src/node/redis/scripts/together_free.lua"),
     include_str!("../../src/node/redis/scripts/tools.lua"),
     include_str!("../../src/node/redis/scripts/line.lua"),
     include_str!("../../src/node/redis/scripts/together.lua"),

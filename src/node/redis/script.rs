@@ -63,7 +63,7 @@ macro_rules! script {
 pub(super) static ACQUIRE: LazyLock<Source> =
     script!("prelude.lua" "acquire_free.lua" "tools.lua" "line.lua" "acquire.lua");
 pub(super) static TOGETHER: LazyLock<Source> =
-    script!("prelude.lua" "tools.lua" "line.lua" "together.lua");
+    script!("prelude.lua" "together_free.lua" "tools.lua" "line.lua" "together.lua");
 pub(super) static CONFIRM: LazyLock<Source> = script!("prelude.lua" "tools.lua" "confirm.lua");
 pub(super) static EXTEND: LazyLock<Source> =
     script!("prelude.lua" "tools.lua" "admitted.lua" "extend.lua");
@@ -75,7 +75,7 @@ pub(super) static RESTORE_CLASSIC: LazyLock<Source> = script!("classic.lua" "res
 pub(super) static RELEASE: LazyLock<Source> = script!("release.lua" "line.lua" "wake.lua");
 pub(super) static RELEASE_TOGETHER: LazyLock<Source> = script!("line.lua" "release_together.lua");
 pub(super) static READ: LazyLock<Source> =
-    script!(reads "prelude.lua" "tools.lua" "line.lua" "readers.lua" "read.lua");
+    script!(reads "prelude.lua" "read_free.lua" "tools.lua" "line.lua" "readers.lua" "read.lua");
 pub(super) static READ_CONFIRM: LazyLock<Source> =
     script!(reads "prelude.lua" "tools.lua" "readers.lua" "read_confirm.lua");
 pub(super) static READ_EXTEND: LazyLock<Source> =

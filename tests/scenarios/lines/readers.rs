@@ -17,6 +17,7 @@ use crate::{
 
 const READ: &str = concat!(
     include_str!("../../../src/node/redis/scripts/prelude.lua"),
+    include_str!("../../../src/node/redis/scripts/read_free.lua"),
     include_str!("../../../src/node/redis/scripts/tools.lua"),
     include_str!("../../../src/node/redis/scripts/line.lua"),
     include_str!("../../../src/node/redis/scripts/readers.lua"),

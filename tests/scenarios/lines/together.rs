@@ -14,6 +14,7 @@ use crate::{
 
 const TOGETHER: &str = concat!(
     include_str!("../../../src/node/redis/scripts/prelude.lua"),
+    include_str!("../../../src/node/redis/scripts/together_free.lua"),
     include_str!("../../../src/node/redis/scripts/tools.lua"),
     include_str!("../../../src/node/redis/scripts/line.lua"),
     include_str!("../../../src/node/redis/scripts/together.lua"),

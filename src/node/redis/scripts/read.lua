@@ -1,16 +1,11 @@
--- Lets a reader in where the key is free, or other readers have it, and no writer waits before it. The counter is told and
--- stays where it is; where there is none yet, it becomes the hint.
--- KEYS[4] the resource, KEYS[5] its readers, KEYS[6] its line, where the client has one; ARGV and answers as of acquire.lua.
-local resource, readers, line = KEYS[4], KEYS[5], KEYS[6]
-local owner, ttl, hint, latest = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local client, ticket, missing = ARGV[8], ARGV[9], ARGV[10]
-local head, entry = unpack(redis.call('HMGET', COUNTERS, HEAD, resource))
+-- Stands behind read_free.lua and what that has not needed: it does the rest.
 local etag, high_water, next_floor = read_head(head)
-if head ~= ARGV[1] then
+if not is_cached then
   local cached, cached_high_water = read_head(ARGV[1])
   if not (etag and etag == cached and high_water >= cached_high_water) then return {-1, now} end
 end
-if latest > 0 and now > latest then return {-3, now} end
+if is_late then return {-3, now} end
+local etag, high_water, next_floor = read_head(head)
 
 entry = entry or redis.call('HGET', OLDER, resource)
 local remaining, holder = redis.call('PTTL', resource), value_of(resource)

@@ -2,12 +2,28 @@
 -- its line, where the client has one; ARGV[1] the owner, ARGV[2] for how many ms its entry is kept, if it is. 1 if the entry
 -- was there, 0 if not, 2 if the key is no reader's. The last one deletes the key, and wakes whoever is next.
 local resource, readers, line = KEYS[1], KEYS[2], KEYS[3]
+local function wake_next()
+  local seen = line and redis.pcall('ZRANGE', line, '0', FEW)
+  if seen and not seen.err and #seen > 0 then
+    local _, _, wake = of_line()
+    wake(line, resource, nil, nil, seen)
+  end
+end
 local holder = redis.pcall('GETRANGE', resource, '0', '32')
 if holder ~= 'shared by readers, see quorlock.' then
   return holder == '' and 0 or 2
 end
 local time = redis.call('TIME')
 local ms = time[1] * 1000 + math.floor(time[2] / 1000)
+if not ARGV[2] then
+  -- Where there is no other, this look is all that it costs.
+  local few = redis.call('ZRANGE', readers, '0', '1', 'WITHSCORES')
+  if #few == 2 and few[1] == ARGV[1] then
+    redis.call('DEL', resource, readers)
+    wake_next()
+    return few[2] + 0 < ms and 0 or 1
+  end
+end
 local ended = redis.call('ZRANGEBYSCORE', readers, '-inf', string.format('(%.0f', ms), 'LIMIT', '0', '1000')
 if #ended > 0 then
   redis.call('ZREM', readers, unpack(ended))
@@ -36,9 +52,5 @@ if last[2] then
   return was_there
 end
 redis.call('DEL', resource, readers)
-local seen = line and redis.pcall('ZRANGE', line, '0', FEW)
-if seen and not seen.err and #seen > 0 then
-  local _, _, wake = of_line()
-  wake(line, resource, nil, nil, seen)
-end
+wake_next()
 return was_there

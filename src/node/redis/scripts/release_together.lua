@@ -3,22 +3,36 @@
 -- are. Deletes those that are the owner's, whatever the others are: what is left would keep everybody out. 1 if all were
 -- its own, 2 if one was somebody else's, 0 if one was gone.
 local size, answer = tonumber(ARGV[1]), 1
+local freed = {}
 for index = 1, size do
-  local resource, line = KEYS[index], KEYS[size + index] or KEYS[size + 1]
+  local resource = KEYS[index]
   local holder = redis.pcall('GETRANGE', resource, '0', '32')
   if holder ~= ARGV[2] then
     answer = holder == '' and answer ~= 2 and 0 or 2
   else
     if ARGV[3] then
       redis.call('PEXPIRE', resource, ARGV[3])
-    else
-      redis.call('DEL', resource)
     end
-    local seen = line and redis.pcall('ZRANGE', line, '0', FEW)
-    if seen and not seen.err and #seen > 0 then
-      local _, _, wake = of_line()
-      wake(line, string.sub(line, 15), nil, nil, seen)
-    end
+    freed[#freed + 1] = index
+  end
+end
+if #freed == size and not ARGV[3] then
+  redis.call('DEL', unpack(KEYS, 1, size))
+  -- Where nobody waits for any of them, this look is all that it costs.
+  if #KEYS == size or redis.pcall('EXISTS', unpack(KEYS, size + 1)) == 0 then
+    return answer
+  end
+elseif not ARGV[3] then
+  for _, index in ipairs(freed) do
+    redis.call('DEL', KEYS[index])
+  end
+end
+for _, index in ipairs(freed) do
+  local line = KEYS[size + index] or KEYS[size + 1]
+  local seen = line and redis.pcall('ZRANGE', line, '0', FEW)
+  if seen and not seen.err and #seen > 0 then
+    local _, _, wake = of_line()
+    wake(line, string.sub(line, 15), nil, nil, seen)
   end
 end
 return answer

@@ -1,28 +1,10 @@
--- Takes several locks if all of them are free, and none otherwise. The counters of all become one number: that of the
--- largest, raised by the count of tokens that the client wants, or its hint where that is more. So a node answers one
--- number for the set, and no counter of it is below.
--- KEYS[4] and on: the resources, and behind them their lines, where the client has them. ARGV as for one resource up to
--- the count; then how many resources, the note or nothing, and the client's name, its ticket and a first one who did not
--- come, if it has lines. Answers as for one resource: `now`, {1, now, counter, head, 1 if others wait}, {-1, now}, {-3, now},
--- {-4, now}; and {0, now, remaining ms, holder or nil, who is first for a free key or nil, how many wait before the client
--- or -1, 1 if the client is the first and the holder none of ours, which of the resources that is, 1 if all have a line}:
--- of those in the way, the one that is held for longest.
-local owner, ttl, hint = ARGV[2], ARGV[3], tonumber(ARGV[4])
-local latest, count, size = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local note, client, ticket, missing = ARGV[8], ARGV[9], ARGV[10], ARGV[11]
-local fields = {HEAD}
-for index = 1, size do
-  fields[index + 1] = KEYS[3 + index]
-end
-local entries = redis.call('HMGET', COUNTERS, unpack(fields))
-local head = entries[1]
-local is_cached = head == ARGV[1]
+-- Stands behind together_free.lua and what that has not needed: it does the rest, as acquire.lua does for one.
 local etag, high_water, next_floor = read_head(head)
 if not is_cached then
   local cached, cached_high_water = read_head(ARGV[1])
   if not (etag and etag == cached and high_water >= cached_high_water) then return {-1, now} end
 end
-if latest > 0 and now > latest then return {-3, now} end
+if is_late then return {-3, now} end
 
 -- For each of them what acquire.lua does for one: it stands in every line, and is let in where it is the first in all. Of the
 -- keys in the way the one that lives for longest is told; one without an end never ends.
@@ -124,14 +106,8 @@ if way or behind then
   return {0, now, here.remaining or -2, here.holder or false, not way and here.first and string.sub(here.first, -16) or false, before, is_foreign, at, lined}
 end
 
--- Fast path: all counters become the hint.
-local counter, is_fast = 0, is_cached and count > 0
-for index = 1, size do
-  local entry = entries[index + 1]
-  local own = entry and tonumber(string.sub(entry, 1, 16))
-  is_fast = is_fast and (not entry or own and own + count <= hint)
-end
-if is_fast then
+local counter = 0
+if takes_hint then
   counter = hint
 else
   local floor = tonumber(redis.call('HGET', NODE, 'floor'))
@@ -170,7 +146,7 @@ for index = 1, size do
   end
 end
 redis.call('HSET', COUNTERS, unpack(raised))
-if is_fast then
+if takes_hint then
   return waiting and {1, now, hint, head, waiting} or now
 end
 if counter > high_water then
