@@ -350,3 +350,96 @@ fn a_writer_that_goes_on_as_a_reader_makes_one_entry_of_its_key_and_of_nothing_e
     assert!(both.run(&lowered(release(true, writer))).is_some());
     assert_eq!(both.memory.get(RESOURCE), None);
 }
+
+/// What ends in front of the rest of the script does what the rest would have done, whatever stands there.
+#[test]
+fn the_fast_path_of_a_reader_does_what_the_rest_does() {
+    const LINE: &str = "quorlock:line:r";
+    const OWNER: &str = "11111111111111111111111111111111";
+    const OTHER: &str = "22222222222222222222222222222222";
+    const HIGH_WATER: u64 = 1_000;
+    const FAST: &str = "if is_cached and not is_late and not client then";
+    assert!(READ.contains(FAST));
+    let rest = READ.replacen(FAST, "if false then", 1);
+    let node = Node::admitted();
+    let entry = |counter: &str| format!("{counter}{OTHER}");
+    let put: [&dyn Fn(); 5] = [
+        &|| {},
+        &|| drop(node.server.run(&["SET", RESOURCE, OTHER])),
+        &|| drop(node.server.run(&["ZADD", READERS, "99999999999999", OTHER])),
+        &|| drop(node.server.run(&["ZADD", LINE, "1", &OTHER[..16]])),
+        &|| drop(node.server.run(&["SET", LINE, "of another type"])),
+    ];
+    let counters = [
+        None,
+        Some(entry("0000000000000100")),
+        Some(entry("0000000000001000")),
+        Some(entry("0000000000002000")),
+        Some(entry("0x00000000000064")),
+        Some("12".to_owned()),
+    ];
+    let fields = ["quorlock:counters", "quorlock:older"];
+    let mut granted = 0;
+    let run = |script: &str, hint: u64, count: &str| {
+        let head = format!("{ETAG} {:016} {:016}", node.marked("high_water"), 50);
+        let own = [MARKER, fields[0], fields[1], RESOURCE, READERS, LINE];
+        let args = [&*head, OWNER, "10000", &format!("{hint:016}"), "0", count];
+        node.server.run(&[&["EVAL", script, "6"], &own[..], &args[..]].concat())
+    };
+    for (put, (newer, older)) in
+        put.iter().flat_map(|put| counters.iter().map(move |newer| (put, newer))).flat_map(
+            |(put, newer)| [None, Some(entry("0000000000000060"))].map(|it| (put, (newer, it))),
+        )
+    {
+        for (hint, count) in [(500, "1"), (500, "-1"), (20, "-1"), (5_000, "-1")] {
+            let [fast, slow] = [READ, &*rest].map(|script| {
+                let high = HIGH_WATER.to_string();
+                node.mark(&[("high_water", &high), ("floor", "40"), ("next_floor", "50")]);
+                node.server.run(&["DEL", RESOURCE, READERS, LINE]);
+                for (hash, entry) in fields.iter().zip([newer, &older]) {
+                    node.server.run(&["HDEL", hash, RESOURCE]);
+                    if let Some(entry) = entry {
+                        node.server.run(&["HSET", hash, RESOURCE, entry]);
+                    }
+                }
+                put();
+                let answer = match run(script, hint, count) {
+                    // As it was asked for.
+                    Value::Int(_) => (1, Some(Value::Int(i64::try_from(hint).unwrap()))),
+                    Value::Array(told) => match &told[..] {
+                        [Value::Int(1), _, counter, ..] => (1, Some(counter.clone())),
+                        [Value::Int(code), ..] => (*code, None),
+                        other => panic!("{other:?}"),
+                    },
+                    other => panic!("{other:?}"),
+                };
+                let left = |key: &str| {
+                    let left: i64 = from_redis_value(node.server.run(&["PTTL", key])).unwrap();
+                    left / 1_000
+                };
+                let of = |args: &[&str]| node.server.run(args);
+                (
+                    answer,
+                    of(&["GET", RESOURCE]),
+                    of(&["ZRANGE", READERS, "0", "-1"]),
+                    of(&["HGET", fields[0], RESOURCE]),
+                    [left(RESOURCE), left(READERS)].map(|left| left.min(9)),
+                    node.marked("high_water") > HIGH_WATER,
+                )
+            });
+            assert_eq!(fast, slow, "{newer:?} {older:?}, hint {hint}, count {count}");
+            granted += usize::from(fast.0.0 == 1);
+        }
+    }
+    assert!(granted > 60, "{granted}");
+    // A hint that is too far ahead of the node's clock is cut by both.
+    for script in [READ, &rest] {
+        let ahead = node.now_us() + 90_000_000;
+        node.mark(&[("high_water", &(ahead + 1_000_000).to_string()), ("next_floor", "50")]);
+        node.server.run(&["DEL", RESOURCE, READERS, LINE]);
+        fields.iter().for_each(|hash| drop(node.server.run(&["HDEL", hash, RESOURCE])));
+        let Value::Array(told) = run(script, ahead, "1") else { panic!("it was as asked for") };
+        let Value::Int(counter) = told[2] else { panic!("{told:?}") };
+        assert!(u64::try_from(counter).unwrap() < ahead, "{told:?}");
+    }
+}
