@@ -95,7 +95,9 @@ impl Part {
     /// Works until the input ends, in several threads.
     fn play(&self, number: usize) {
         let builder = || self.builder().runtime(WrongWall::ahead_by(self.wall_ahead));
-        let connect = |_| builder().blocking_connect().unwrap();
+        // One that takes the place of another may come while nodes are away.
+        let connected = || (0..20).find_map(|_| builder().blocking_connect().ok());
+        let connect = |_| connected().expect("enough nodes within some seconds");
         let clients: Vec<Redlock> = (0..self.clients).map(connect).collect();
         let brief = self.clients > 1;
         let stop = Arc::<AtomicBool>::default();
