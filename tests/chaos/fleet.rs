@@ -21,7 +21,8 @@ use super::{
     record::{Event, History, Record},
     settings,
     wall::WrongWall,
-    worker::{Orders, Wants, Worker, watch},
+    wants::Wants,
+    worker::{Orders, Worker, watch},
 };
 
 /// The variable that tells a process its part.

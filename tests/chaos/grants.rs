@@ -16,7 +16,7 @@ use super::{
     faults::{Fault, Scene, random},
     fleet::{self, Fleet},
     record::History,
-    worker::Wants,
+    wants::Wants,
 };
 
 const PROCESSES: usize = 8;

@@ -33,6 +33,7 @@ mod record;
 mod register;
 mod verdict;
 mod wall;
+mod wants;
 mod worker;
 
 use std::{

@@ -20,7 +20,7 @@ use super::{
     nemesis::Strikes,
     record::{Count, History},
     verdict::Verdict,
-    worker::{DELAY, Wants},
+    wants::{DELAY, Wants},
 };
 
 const PROCESSES: usize = 4;

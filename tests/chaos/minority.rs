@@ -13,7 +13,7 @@ use super::{
     record::{Count, History},
     run_time,
     verdict::Verdict,
-    worker::{PERMITS, Wants},
+    wants::{PERMITS, Wants},
 };
 
 /// Processes of clients.

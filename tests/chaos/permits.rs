@@ -12,7 +12,7 @@ use super::{
     checker::{self, Held},
     many::{Many, many},
     settings,
-    worker::{PERMITS, Wants},
+    wants::{PERMITS, Wants},
 };
 
 #[test]

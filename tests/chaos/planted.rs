@@ -12,7 +12,8 @@ use super::{
     record::History,
     settings,
     verdict::Verdict,
-    worker::{Wants, Workload},
+    wants::Wants,
+    worker::Workload,
 };
 
 const WORKERS: usize = 8;

@@ -19,10 +19,11 @@ use quorlock::{
 };
 
 use super::{
-    IDLE, MS, RESOURCE, SECOND,
+    MS, RESOURCE, SECOND,
     checker::{Effect, Held, Seen},
     record::{Count, Event, History, Record, now},
     register::Register,
+    wants::{DELAY, PERMITS, Wants},
 };
 
 /// The name of a resource by its number.
@@ -43,90 +44,6 @@ pub(crate) struct Orders {
     pub(crate) brief: bool,
     pub(crate) wants: Wants,
 }
-
-/// What workers want.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Wants {
-    /// Most of them the same resource.
-    One,
-    /// All of them the one resource: they wait for it in line, and let go of it at once.
-    Brisk,
-    /// One, two or three at once of the same few.
-    Sets,
-    /// The one resource, most of them to read it.
-    Readers,
-    /// The same, and they let go of it at once.
-    BriskReaders,
-    /// One of a few permits, and to let go of it soon.
-    Permits,
-    /// To lead, and to resign.
-    Elections,
-    /// The one resource, and that nobody has it for a while when it is lost.
-    Delayed,
-    /// The planted bug: the same, and nobody tells the nodes.
-    Undelayed,
-}
-
-/// For how long a resource that was lost stays with nobody.
-pub(crate) const DELAY: Duration = Duration::from_millis(250);
-
-impl Wants {
-    /// They let go at once, and write to no register.
-    pub(crate) const fn is_brisk(self) -> bool {
-        matches!(self, Self::Brisk | Self::BriskReaders)
-    }
-}
-
-impl Wants {
-    const ALL: [Self; 9] = [
-        Self::One,
-        Self::Brisk,
-        Self::Sets,
-        Self::Readers,
-        Self::BriskReaders,
-        Self::Permits,
-        Self::Elections,
-        Self::Delayed,
-        Self::Undelayed,
-    ];
-
-    pub(crate) fn from_text(text: &str) -> Self {
-        Self::ALL.into_iter().find(|wants| format!("{wants:?}") == text).expect("what it wants")
-    }
-
-    /// For how long what is lost is to stay with nobody.
-    const fn promised(self) -> Duration {
-        match self {
-            Self::Delayed | Self::Undelayed => DELAY,
-            _ => Duration::ZERO,
-        }
-    }
-
-    /// The resources of the next lease.
-    fn next(self) -> Vec<usize> {
-        match self {
-            // Which slot it is turns out later.
-            Self::Brisk | Self::Readers | Self::BriskReaders | Self::Permits => vec![0],
-            Self::Elections | Self::Delayed | Self::Undelayed => vec![0],
-            // Most want the same; the others are left alone for seconds, while nodes forget one after the other.
-            Self::One if rand::random_ratio(1, 5) => vec![rand::random_range(1..=IDLE)],
-            Self::One => vec![0],
-            Self::Sets => {
-                // In whatever order.
-                let mut all: Vec<usize> = (0..FEW).collect();
-                (0..FEW).for_each(|at| all.swap(at, rand::random_range(0..FEW)));
-                all.truncate(rand::random_range(1..=3));
-                all
-            }
-        }
-    }
-}
-
-/// So many permits there are, fewer than workers.
-pub(crate) const PERMITS: usize = 3;
-
-/// From so many resources sets are made.
-const FEW: usize = 4;
 
 /// What a worker holds.
 enum Holds {
