@@ -269,6 +269,8 @@ fn the_metrics_say_what_happens() {
     eventually("it is renewed", SOON, || since.elapsed() > SECOND);
     lease.check().unwrap();
     lease.blocking_release().unwrap();
+    // A quorum has confirmed it. What the third has not yet when it is killed, `close` would wait for.
+    eventually("it is released everywhere", SOON, || cluster.locks_left().is_empty());
     cluster[0].kill();
     eventually("it is seen", SOON, || matches!(redlock.nodes()[0].state, NodeState::Down { .. }));
     redlock.acquire(RESOURCE).blocking().unwrap().blocking_release().unwrap();
