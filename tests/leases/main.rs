@@ -14,6 +14,7 @@
 
 mod adverse;
 mod crowd;
+mod downgrade;
 mod election;
 mod fixture;
 mod handover;

@@ -443,3 +443,32 @@ fn the_fast_path_of_a_reader_does_what_the_rest_does() {
         assert!(u64::try_from(counter).unwrap() < ahead, "{told:?}");
     }
 }
+
+/// A server whose memory is full still extends the keys of writers, which needs none.
+#[test]
+fn readers_are_extended_where_the_memory_is_full() {
+    let both = Both::new();
+    let (server, hint) = (&both.server.server, both.server.now_us());
+    let [one, other, writer] = [1, 2, 3].map(|byte| Owner::from_random([byte; 16]));
+    for reader in [one, other] {
+        assert!(both.run(&acquire(true, reader, TTL, hint)).is_some());
+    }
+    let full = |is_full| {
+        let _ = server.run(&["CONFIG", "SET", "maxmemory", if is_full { "1" } else { "0" }]);
+    };
+    full(true);
+    assert!(both.run(&extend(true, one)).is_some());
+    assert!(both.run(&extend(true, one)).is_some(), "also where the key lives for long enough");
+    assert!(both.run(&release(true, other)).is_some());
+    assert!(both.run(&extend(true, one)).is_some(), "the last of them");
+    assert_eq!(both.run(&extend(true, other)), None, "and no other");
+    assert!(both.run(&release(true, one)).is_some());
+    full(false);
+    assert!(both.run(&acquire(false, writer, TTL, hint)).is_some());
+    full(true);
+    let lower = lowered(extend(true, writer));
+    assert!(both.run(&lower).is_some(), "one that was a writer");
+    assert!(both.run(&lower).is_some());
+    assert!(both.run(&lowered(release(true, writer))).is_some());
+    assert_eq!(both.memory.get(RESOURCE), None);
+}

@@ -11,20 +11,27 @@ use super::{Grant, Tenure};
 use crate::{
     engine::Engine,
     protocol::{ExtendOutcome, Target},
+    shield::shielded,
     telemetry,
 };
 
 impl Grant {
-    /// Its holder shares it with readers from now on, under another tenure. `None` where it is over already, or is not of one
-    /// resource.
+    /// Its holder shares it with readers from now on, under another tenure. `None` where it is over already, which it stays
+    /// for the same reason and to whoever has its number, such as a shutdown that is about to release it; or where it is not
+    /// of one resource.
     pub(super) fn lower(self: &Arc<Self>, engine: &Engine, number: u64) -> Option<Tenure> {
         // Asked before any lock is taken: in a forked process a thread that is not there may have it.
         if !engine.is_served() {
             return None;
         }
         let Target::One(resource) = &self.target else { return None };
+        // By the clock: in a process that stood still nobody may have been told yet of a loss.
+        shielded(|| {
+            let _ = self.left();
+        });
         let mut state = self.state();
-        if state.is_past(Some(number)) || state.released {
+        let is_over = state.released || state.lifecycle.lost().is_some();
+        if is_over || state.is_past(Some(number)) {
             return None;
         }
         // Whoever sends something for it from now on does so as a reader's.

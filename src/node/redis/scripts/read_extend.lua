@@ -8,7 +8,8 @@ for index = 1, size do
   local said = holder == '' and 0 or 2
   if holder == SHARED then
     drop_ended(readers)
-    said = redis.call('ZRANK', readers, owner) and 1 or 0
+    -- Taken out first: a server whose memory is full takes no first write that may need more, and any second one.
+    said = redis.call('ZREM', readers, owner)
     if said == 1 then
       put(resource, readers, owner, ttl, true)
     end

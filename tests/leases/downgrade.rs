@@ -1,0 +1,213 @@
+//! Goal: a writer that reads on is a reader at once, whatever has become of it, and whatever it was asked for stays so.
+//!
+//! Method: virtual time; nodes that do not answer, or forget; a runtime that panics at each of its calls.
+
+use std::{
+    future::IntoFuture,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Barrier},
+    task::Poll,
+    thread,
+    time::Duration,
+};
+
+use quorlock::{LossReason, ReadFuture, ReadLease, Redlock, ShutdownError, node::MemoryNode};
+
+use crate::{
+    fixture::{Fixture, MS, Manner, SECOND},
+    line::{self, poll, waiter},
+};
+
+const TTL: Duration = Duration::from_secs(10);
+
+fn waits(redlock: &Redlock) -> ReadFuture {
+    let mut future = redlock.read("r").wait(60 * SECOND).into_future();
+    assert!(poll(&mut future).is_pending());
+    future
+}
+
+fn standing(world: &Fixture) -> usize {
+    world.nodes.iter().filter(|node| node.has("r")).count()
+}
+
+fn shared(world: &Fixture) -> usize {
+    let is_shared =
+        |value: Option<Vec<u8>>| value.is_some_and(|value| value.starts_with(b"shared"));
+    world.nodes.iter().filter(|node| is_shared(node.value("r"))).count()
+}
+
+/// What was lost stays lost for its reason, for whoever looks at the writer's signal too.
+#[test]
+fn a_writer_that_was_lost_stays_lost_for_the_same_reason() {
+    for told in [true, false] {
+        let world = Fixture::new(TTL);
+        let writer = world.acquire("r");
+        let signal = writer.signal();
+        world.pass(MS);
+        if told {
+            world.set_all(Manner::Refusing);
+            world.pass(TTL);
+        } else {
+            // The process stood still, and nobody has looked since.
+            world.machine.suspend(2 * TTL);
+        }
+        let reason = told.then(|| signal.check().unwrap_err().reason);
+        let lease = writer.downgrade().unwrap();
+        let lost = lease.check().unwrap_err().reason;
+        assert!(lost.is_loss(), "{lost}");
+        assert_eq!(signal.check().unwrap_err().reason, lost);
+        assert!(reason.is_none_or(|reason| reason == lost));
+        world.set_all(Manner::Sound);
+        drop(lease);
+        world.pass(SECOND);
+        assert_eq!(standing(&world), 0);
+    }
+}
+
+#[test]
+fn what_was_asked_for_stays_so() {
+    let world = Fixture::new(TTL);
+    // Others are kept out for so long, whatever becomes of it.
+    let request = world.redlock.acquire("r").hold_at_least(5 * SECOND);
+    let lease = world.request(request).downgrade().unwrap();
+    world.pass(SECOND);
+    assert_eq!(shared(&world), 3);
+    drop(lease);
+    world.pass(3 * SECOND);
+    assert_eq!(standing(&world), 3);
+    world.pass(2 * SECOND);
+    assert_eq!(standing(&world), 0);
+    // Where nodes have not followed.
+    let lease = world.request(world.redlock.acquire("r").hold_at_least(5 * SECOND));
+    world.set_all(Manner::Deaf);
+    drop(lease.downgrade().unwrap());
+    world.pass(4 * SECOND);
+    assert_eq!((standing(&world), shared(&world)), (3, 0));
+    world.pass(2 * SECOND);
+    assert_eq!(standing(&world), 0);
+    world.set_all(Manner::Sound);
+    // Beyond its limit nothing is extended.
+    let lease = world.request(world.redlock.acquire("r").max_hold(2 * SECOND));
+    world.pass(3 * SECOND);
+    let lease = lease.downgrade().unwrap();
+    world.pass(SECOND);
+    assert_eq!((standing(&world), shared(&world)), (3, 0));
+    lease.check().unwrap();
+    world.pass(TTL);
+    assert_eq!(lease.check().unwrap_err().reason, LossReason::MaxHold);
+    drop(lease);
+    // Nor is one renewed that was not to be, but for the extension by which the nodes follow.
+    let lease = world.request(world.redlock.acquire("r").without_renewal()).downgrade().unwrap();
+    world.pass(SECOND);
+    assert_eq!(shared(&world), 3);
+    world.pass(TTL);
+    assert_eq!(lease.check().unwrap_err().reason, LossReason::NotRenewed);
+}
+
+#[test]
+fn a_runtime_that_panics_meanwhile_leaves_a_reader_and_keeps_nobody_out() {
+    let mut panicked = 0;
+    for nth in 1..30 {
+        let world = Fixture::new(TTL);
+        world.keep_lines();
+        let other = world.other_process(|it| it);
+        let hot = line::hot(&world);
+        let (mut next, mut reader) = (waiter(&world, 300 * SECOND), waits(&other));
+        let signal = hot.signal();
+        world.pass(SECOND);
+        let mut lease = None;
+        panicked += usize::from(world.machine.with_a_panic(nth, || {
+            lease = catch_unwind(AssertUnwindSafe(|| hot.downgrade().unwrap())).ok();
+        }));
+        let lease = lease.unwrap_or_else(|| panic!("{nth}: it has unwound"));
+        assert_eq!(signal.check().unwrap_err().reason, LossReason::Released, "{nth}");
+        lease.check().unwrap();
+        world.pass(TTL / 2);
+        let Poll::Ready(beside) = poll(&mut reader) else { panic!("{nth}: nodes have followed") };
+        drop((beside, lease));
+        world.pass(TTL);
+        let Poll::Ready(next) = poll(&mut next) else { panic!("{nth}: nobody has it") };
+        drop(next);
+        world.pass(SECOND);
+        assert_eq!(standing(&world), 0, "{nth}");
+    }
+    println!("{panicked} panics");
+    assert!(panicked > 3, "{panicked}");
+}
+
+#[test]
+fn clones_of_it_are_one_reader_whichever_goes_first() {
+    for order in 0..6 {
+        let world = Fixture::new(TTL);
+        let lease = world.acquire("r").downgrade().unwrap();
+        let mut all = vec![lease.clone(), lease.clone(), lease];
+        all.swap(0, order % 3);
+        all.swap(1, 1 + order % 2);
+        if order % 2 == 0 {
+            world.pass(SECOND);
+        }
+        let mut extension = Box::pin(async { all[0].extend().await });
+        assert!(poll(&mut extension).is_pending());
+        drop(extension);
+        for (left, one) in [2, 1, 0].into_iter().zip(all) {
+            let one: ReadLease = one;
+            one.check().unwrap();
+            if order < 3 { drop(one) } else { drop(one.release()) }
+            world.pass(SECOND);
+            assert_eq!(standing(&world), if left > 0 { 3 } else { 0 }, "{order}, {left}");
+        }
+    }
+}
+
+#[test]
+fn nodes_that_forget_are_told_again_and_other_readers_stay_where_they_are() {
+    let world = Fixture::new(TTL);
+    let other = world.other_process(|it| it);
+    let lease = world.acquire("r").downgrade().unwrap();
+    world.pass(SECOND);
+    let beside = world.machine.sim.block_on(other.read("r").into_future()).unwrap();
+    for node in &world.nodes {
+        node.delete("r");
+        // Both renew, and are set again there.
+        world.pass(TTL);
+        assert_eq!(shared(&world), 3);
+    }
+    lease.check().unwrap();
+    drop(lease);
+    world.pass(SECOND);
+    assert_eq!(shared(&world), 3);
+    beside.check().unwrap();
+    drop(beside);
+    world.pass(SECOND);
+    assert_eq!(standing(&world), 0);
+}
+
+/// From two threads at once: whichever comes first, the lease is ended, and the shutdown waits for nothing.
+#[test]
+fn a_shutdown_beside_it_ends_the_lease() {
+    const TIMES: usize = 1_000;
+    for time in 0..TIMES {
+        let node = MemoryNode::new();
+        let redlock = Redlock::builder()
+            .nodes([quorlock::node::NodeSpec::from(&node)])
+            .close_timeout(500 * MS)
+            .blocking_connect()
+            .unwrap();
+        let lease = redlock.acquire("r").blocking().unwrap();
+        let both = Arc::new(Barrier::new(2));
+        let beside = {
+            let (redlock, both) = (redlock.clone(), Arc::clone(&both));
+            thread::spawn(move || {
+                both.wait();
+                redlock.blocking_shutdown()
+            })
+        };
+        both.wait();
+        let lease = lease.downgrade().unwrap();
+        let ended = beside.join().unwrap();
+        let ended = ended.unwrap_or_else(|error: ShutdownError| panic!("{time}: {error}"));
+        assert_eq!(ended.released, 1, "{time}");
+        assert!(lease.check().is_err());
+        drop(lease);
+    }
+}
