@@ -127,3 +127,27 @@ fn an_acquire_that_was_not_allowed_leaves_nothing_to_wait_for() {
     }
     client.blocking_close().unwrap();
 }
+
+/// What a writer holds is not lost because it says that it goes on as a reader.
+#[test]
+fn a_writer_that_reads_on_where_nodes_may_keep_no_readers_keeps_its_key() {
+    let cluster = admitted(3, SECOND);
+    grant(&cluster, &[RIGHTS]);
+    let (redlock, key) = (client(&cluster), b"lock:r");
+    let writer = redlock.write("lock:r").blocking().unwrap();
+    let owner = writer.owner().to_string();
+    let lease = writer.downgrade().unwrap();
+    for _ in 0..3 {
+        lease.blocking_extend().unwrap();
+    }
+    let held = |value: &str| {
+        let all = cluster.iter().map(|node| node.get(key));
+        all.filter(|held| held.as_deref() == Some(value.as_bytes())).count()
+    };
+    assert_eq!(held(&owner), 3, "and others out");
+    grant(&cluster, &LINE_RIGHTS);
+    lease.blocking_extend().unwrap();
+    assert_eq!(held("shared by readers, see quorlock."), 3, "they follow when they may");
+    lease.blocking_release().unwrap();
+    assert!(cluster.locks_left().is_empty());
+}

@@ -12,7 +12,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng, seq::IteratorRandom};
 use super::{Answer, Ear, LEAVE, LINE, Says, acquire, owner, release, standing};
 use crate::{
     MARKER, MS,
-    scripts::{ETAG, Node, RESOURCE},
+    scripts::{ETAG, IDENTITY, Node, RESOURCE},
 };
 
 const READ: &str = concat!(
@@ -26,6 +26,15 @@ const READ: &str = concat!(
 const READ_RELEASE: &str = concat!(
     include_str!("../../../src/node/redis/scripts/line.lua"),
     include_str!("../../../src/node/redis/scripts/read_release.lua"),
+);
+const LOWER: &str = concat!(
+    include_str!("../../../src/node/redis/scripts/prelude.lua"),
+    include_str!("../../../src/node/redis/scripts/tools.lua"),
+    include_str!("../../../src/node/redis/scripts/admitted.lua"),
+    include_str!("../../../src/node/redis/scripts/line.lua"),
+    include_str!("../../../src/node/redis/scripts/readers.lua"),
+    include_str!("../../../src/node/redis/scripts/lower.lua"),
+    include_str!("../../../src/node/redis/scripts/read_extend.lua"),
 );
 const READERS: &str = "quorlock:readers:r";
 
@@ -171,15 +180,29 @@ fn a_line_in_memory_does_what_the_scripts_do_with_readers() {
         let mut rng = StdRng::seed_from_u64(seed);
         let (node, mut memory) = (Node::admitted(), Memory::default());
         let ears = ALL.map(|name| (name != DEAF).then(|| Ear::of(&node, name)));
-        let (mut reads, mut writes, mut shared) = (0, 0, 0);
-        for step in 0..300 {
+        let (mut reads, mut writes, mut shared, mut lowered) = (0, 0, 0, 0);
+        for step in 0..500 {
             // No line lives for as long as it is silent here.
             let now = Timestamp::from_origin(MS * step);
             let name = ALL.into_iter().choose(&mut rng).unwrap();
             let ticket = rng.random_range(1..6u64);
             let text = ticket.to_string();
-            let kind = rng.random_range(0..12);
-            let what = if kind <= 3 && memory.writer.is_some() {
+            let kind = rng.random_range(0..16);
+            let what = if kind >= 12 && memory.writer.is_some() {
+                // It goes on as a reader.
+                let writer = memory.writer.take().unwrap();
+                let own = [MARKER, "quorlock:counters", "quorlock:older", RESOURCE, READERS, LINE];
+                let by = owner(writer);
+                let run = [&["EVAL", LOWER, "6"][..], &own, &[IDENTITY, &by, "10000"]].concat();
+                let Value::Array(answer) = node.server.run(&run) else { panic!("no answer") };
+                assert_eq!(answer[2], Value::Int(1), "seed {seed}, step {step}");
+                memory.readers.push(writer);
+                let mut news = LineNews::new(&hears);
+                memory.line.lower(now, &mut news);
+                memory.tell(news.into_told());
+                lowered += 1;
+                format!("{writer} reads on")
+            } else if kind <= 3 && memory.writer.is_some() {
                 let writer = memory.writer.take().unwrap();
                 release(&node, writer);
                 memory.free(now);
@@ -228,6 +251,7 @@ fn a_line_in_memory_does_what_the_scripts_do_with_readers() {
             assert_eq!(stands, waiting, "seed {seed}, step {step}: {what}");
         }
         assert!(reads > 20 && writes > 10 && shared > 20, "{reads} {writes} {shared}");
+        assert!(lowered > 3, "{lowered}");
         for (name, ear) in ALL.into_iter().zip(ears) {
             let told = memory.told.iter().filter(|(id, _)| *id == client(name));
             let Some(ear) = ear else { continue };

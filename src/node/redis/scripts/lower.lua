@@ -3,6 +3,11 @@
 -- KEYS[6] its line, where the client has one.
 if value_of(KEYS[4]) == ARGV[2] then
   redis.call('DEL', KEYS[5])
+  if type(redis.pcall('ZADD', KEYS[5], 'XX', '0', '')) ~= 'number' then
+    -- This user may keep no readers: it stays a writer's, which keeps others out, and is not lost for that.
+    redis.call('PEXPIRE', KEYS[4], ARGV[3])
+    return {1, now, 1}
+  end
   put(KEYS[4], KEYS[5], ARGV[2], tonumber(ARGV[3]), false)
   local seen = KEYS[6] and redis.pcall('ZRANGE', KEYS[6], '0', FEW)
   if seen and not seen.err and #seen > 0 then
