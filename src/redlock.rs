@@ -237,6 +237,11 @@ impl Redlock {
         self.engine.not_asked()
     }
 
+    /// Whether this is the process that it was made in.
+    pub(crate) fn is_here(&self) -> bool {
+        self.engine.process().is_here()
+    }
+
     /// Waits until a quorum of nodes votes, so that an acquire can be granted: after a start on new servers, or after a
     /// majority may have forgotten leases, that takes a quarantine (with the defaults 11.2 s), and otherwise as long as it
     /// takes to connect. Such as before a service reports that it is ready.

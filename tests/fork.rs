@@ -619,3 +619,65 @@ fn one_thread_is_enough_for_everything() {
     };
     assert_eq!(in_a_child(first, || ()), Ending::Well);
 }
+
+/// What stands under the lock of one lease is looked at in children, while other threads of the parent have that lock.
+#[test]
+fn children_of_a_busy_process_look_at_its_leases_without_a_lock() {
+    const CHILDREN: usize = 250;
+    let cluster = Cluster::start(3);
+    let redlock = settings(&cluster).blocking_connect().unwrap();
+    let lease = Arc::new(redlock.acquire("looked at").blocking().unwrap());
+    let reentrant = redlock.reentrant();
+    let again = Arc::new(reentrant.acquire("again").blocking().unwrap());
+    let election = redlock.election("led");
+    let leadership = Arc::new(election.blocking_campaign().unwrap());
+    let writer = redlock.acquire("goes on").lock_delay(SECOND).ttl(SECOND * 30).blocking().unwrap();
+    let resigns = redlock.election("resigns").blocking_campaign().unwrap();
+    let signals = [writer.signal(), resigns.signal()];
+    let owned = Arc::new(Mutex::new(Some((writer, resigns))));
+    let stopped = Arc::new(AtomicBool::new(false));
+    let busy = [(); 3].map(|()| {
+        let (lease, stopped) = (Arc::clone(&lease), Arc::clone(&stopped));
+        let (leadership, election) = (Arc::clone(&leadership), election.clone());
+        let signals = signals.clone();
+        let reentrant = reentrant.clone();
+        thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                lease.check().unwrap();
+                lease.heartbeat();
+                signals.iter().for_each(|signal| assert!(!signal.is_lost()));
+                drop(reentrant.acquire("again").blocking().unwrap());
+                leadership.check().unwrap();
+                assert!(!election.health().is_wedged());
+            }
+        })
+    });
+    for number in 0..CHILDREN {
+        let (looked_at, leadership, election) =
+            (Arc::clone(&lease), Arc::clone(&leadership), election.clone());
+        let (reentrant, again) = (reentrant.clone(), Arc::clone(&again));
+        let owned = Arc::clone(&owned);
+        let child = move || {
+            let (writer, resigns) = owned.lock().unwrap().take().unwrap();
+            let lease = writer.downgrade().unwrap();
+            let _ = (lease.check(), lease.clone());
+            if number % 2 == 0 {
+                drop((lease, resigns));
+            } else {
+                assert!(lease.blocking_release().is_err() && resigns.blocking_resign().is_err());
+            }
+            let refused = reentrant.acquire("again").blocking().unwrap_err();
+            assert!(matches!(refused, AcquireError::RuntimeEnded), "{refused}");
+            let _ = (again.check(), again.ttl());
+            let _ = (looked_at.check(), looked_at.validity(), looked_at.signal().check());
+            let _ = looked_at.blocking_ending();
+            looked_at.heartbeat();
+            let _ = (leadership.check(), leadership.term(), election.health());
+            assert!(leadership.blocking_proclaim("x").is_err());
+            let _ = format!("{looked_at:?} {leadership:?} {election:?}");
+        };
+        assert_eq!(in_a_child(|| (), child), Ending::Well, "child {number}");
+    }
+    stopped.store(true, Ordering::Relaxed);
+    busy.into_iter().for_each(|thread| thread.join().unwrap());
+}

@@ -67,6 +67,9 @@ impl Leadership {
 
     fn say(&self, text: &[u8]) -> Result<u64, ProclaimError> {
         let said = LeaderText::new(text).ok_or(ProclaimError::TextTooLong { bytes: text.len() })?;
+        if !self.lease.engine().process().is_here() {
+            return Err(ProclaimError::Lost(LeaseLost { reason: LossReason::Forked }));
+        }
         if let Err(lost) = self.lease.check() {
             return Err(ProclaimError::Lost(lost));
         }
@@ -125,9 +128,10 @@ impl Leadership {
     /// Up to when its work may go on that was given so much time to stop; `None` while the term lasts.
     pub(super) fn stop_by(&self, stop_within: Duration) -> Option<Timestamp> {
         let lost = self.lease.check().err()?;
-        let now = self.lease.engine().now();
-        // Without such a time it ends with the loss, by whichever clock reading that was seen.
-        let stop_by = if stop_within.is_zero() {
+        let engine = self.lease.engine();
+        let now = engine.now();
+        // Without such a time it ends with the loss, by whichever clock reading that was seen; and in a forked process at once.
+        let stop_by = if stop_within.is_zero() || !engine.process().is_here() {
             now
         } else {
             self.proclamation.stop_by(stop_within, lost.reason, now)

@@ -40,6 +40,8 @@ use crate::{
     telemetry::{self, Caller, Held},
 };
 
+const FORKED: LeaseLost = LeaseLost { reason: LossReason::Forked };
+
 /// How a release goes.
 #[derive(Debug)]
 pub(crate) enum ReleaseAnswer {
@@ -172,7 +174,8 @@ impl Grant {
     /// The tenure of whoever holds it now, or did last.
     pub(super) fn tenure(self: &Arc<Self>) -> Tenure {
         let state = self.state();
-        Tenure::new(Arc::clone(self), state.current.number, state.current.token)
+        let (number, token) = (state.current.number, state.current.token);
+        Tenure::new(Arc::clone(self), number, token, state.lifecycle.ttl())
     }
 
     pub(crate) fn target(&self) -> &Target {
@@ -226,11 +229,15 @@ impl Grant {
     fn check(&self, number: Option<u64>) -> Result<Duration, LeaseLost> {
         let Some(now) = self.engine.upgrade().map(|engine| engine.now()) else {
             // The lease kept the engine. So it has been dropped, and that has released it, unless it was lost before.
-            return Err(self.state().over(number));
+            return Err(self.state_here().map_or(FORKED, |state| state.over(number)));
         };
         let (result, action) = {
-            let mut state = self.state();
+            let Some(mut state) = self.state_here() else { return Err(FORKED) };
             let action = if state.released { None } else { state.lifecycle.handle_check(now) };
+            if action.is_some() && !self.process.is_here() {
+                // There is nobody to be told, and more locks than this one.
+                return Err(FORKED);
+            }
             self.end_if_lost(action);
             (state.result(number, now), action)
         };
@@ -357,6 +364,12 @@ impl Grant {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
+    }
+
+    /// The same for what may be called in a process that was forked since: nothing there where somebody has it, who may be a
+    /// thread of the parent's.
+    fn state_here(&self) -> Option<MutexGuard<'_, State>> {
+        self.state.try_lock().or_else(|| self.process.is_here().then(|| self.state()))
     }
 }
 

@@ -131,7 +131,7 @@ impl Lease {
     /// The lifetime that was asked for.
     #[must_use]
     pub fn ttl(&self) -> Duration {
-        self.tenure().grant().lifecycle().ttl()
+        self.tenure().ttl()
     }
 
     /// For how long the nodes keep others out beyond what this lease promises: see

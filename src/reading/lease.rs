@@ -16,9 +16,9 @@ use crate::{
 /// numbered in `docs/safety.md`. It is renewed, warns and is lost as a [`Lease`] is. A clone is another hand on the same
 /// lease: the last one that is dropped or released releases it.
 ///
-/// A writer becomes one by [`Lease::downgrade`]. A reader cannot become a writer: two that tried would wait for each other. Release it, [`write`](crate::Redlock::write),
-/// and look whether what was read is still what is there: whoever keeps the largest fencing token beside it asks
-/// [`ReadToken::covers`].
+/// A writer becomes one by [`Lease::downgrade`]. A reader cannot become a writer: two that tried would wait for each other.
+/// Release it, [`write`](crate::Redlock::write), and look whether what was read is still what is there: whoever keeps the
+/// largest fencing token beside it asks [`ReadToken::covers`].
 ///
 /// ```
 /// # use quorlock::{Redlock, node::MemoryNode};

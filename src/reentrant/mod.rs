@@ -104,6 +104,10 @@ impl Reentrant {
         resource: &[u8],
         mut request: Acquire,
     ) -> Result<ReentrantLease, AcquireError> {
+        if !self.redlock.is_here() {
+            // In a forked process a thread that is not there may have the locks.
+            return Err(AcquireError::RuntimeEnded);
+        }
         let slot = self.held().slot(resource);
         if let Some(hold) = slot.share(&request) {
             return Ok(ReentrantLease { hold, slot });

@@ -152,7 +152,11 @@ fn clones_of_it_are_one_reader_whichever_goes_first() {
         for (left, one) in [2, 1, 0].into_iter().zip(all) {
             let one: ReadLease = one;
             one.check().unwrap();
-            if order < 3 { drop(one) } else { drop(one.release()) }
+            if order < 3 {
+                drop(one)
+            } else {
+                drop(one.release())
+            }
             world.pass(SECOND);
             assert_eq!(standing(&world), if left > 0 { 3 } else { 0 }, "{order}, {left}");
         }

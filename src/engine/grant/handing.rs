@@ -157,7 +157,8 @@ impl Grant {
         telemetry::handed_on(self.held(&before.caller, before.token));
         // Those who look at the tenure before learn that it is over.
         self.changed.notify_waiters();
-        let tenure = Tenure::new(Arc::clone(self), number, token);
+        // It is no shorter than before: others are not handed it.
+        let tenure = Tenure::new(Arc::clone(self), number, token, waiter.asked().ttl);
         engine.answer(waiter, |request, _| {
             let held = Held {
                 caller: &request.asked.caller,

@@ -123,7 +123,7 @@ impl Grant {
         let held =
             Held { caller: &request.asked.caller, target: self.target(), owner: self.owner, token };
         telemetry::acquired(held, 0, now.saturating_since(request.acquisition.started()));
-        let tenure = Tenure::new(Arc::clone(self), number, token);
+        let tenure = Tenure::new(Arc::clone(self), number, token, asked.ttl);
         request.grant(HeldTenure::new(tenure, Arc::clone(engine)));
         None
     }

@@ -38,7 +38,8 @@ impl Grant {
         let _ = self.lowered.set(Target::Lowered(resource.clone()));
         state.current.number = number.wrapping_add(1);
         state.current.linger = Duration::ZERO;
-        Some(Tenure::new(Arc::clone(self), state.current.number, state.current.token))
+        let (number, token) = (state.current.number, state.current.token);
+        Some(Tenure::new(Arc::clone(self), number, token, state.lifecycle.ttl()))
     }
 
     /// Tells of it, and has the nodes follow. It runs code of the user's, which may panic: the tenure has to be in the hands

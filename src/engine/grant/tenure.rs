@@ -53,11 +53,17 @@ pub(crate) struct Tenure {
     grant: Arc<Grant>,
     number: u64,
     token: Option<FencingToken>,
+    ttl: Duration,
 }
 
 impl Tenure {
-    pub(super) const fn new(grant: Arc<Grant>, number: u64, token: Option<FencingToken>) -> Self {
-        Self { grant, number, token }
+    pub(super) const fn new(
+        grant: Arc<Grant>,
+        number: u64,
+        token: Option<FencingToken>,
+        ttl: Duration,
+    ) -> Self {
+        Self { grant, number, token, ttl }
     }
 
     /// What it is a part of.
@@ -75,6 +81,11 @@ impl Tenure {
 
     pub(crate) const fn token(&self) -> Option<FencingToken> {
         self.token
+    }
+
+    /// What an extension of it asks for.
+    pub(crate) const fn ttl(&self) -> Duration {
+        self.ttl
     }
 
     /// Its holder has it. Before, nobody could work under it, so that nobody has to be kept out afterwards.
@@ -110,7 +121,7 @@ impl Tenure {
 
     /// Why it is lost, or about to be.
     pub(crate) fn is_ending(&self) -> Option<LossReason> {
-        self.lost().map(|lost| lost.reason).or_else(|| self.grant.state().warning)
+        self.lost().map(|lost| lost.reason).or_else(|| self.grant.state_here()?.warning)
     }
 
     /// Whether this is the thread on which its engine runs.
@@ -119,15 +130,16 @@ impl Tenure {
     }
 
     pub(crate) fn heartbeat(&self, now: Timestamp) {
-        let mut state = self.grant.state();
-        if !state.is_past(Some(self.number)) {
+        if let Some(mut state) = self.grant.state_here()
+            && !state.is_past(Some(self.number))
+        {
             state.lifecycle.handle_heartbeat(now);
         }
     }
 
     /// Whether its holder may still extend it.
     pub(crate) fn may_be_extended(&self, now: Timestamp) -> bool {
-        self.grant.state().lifecycle.may_be_extended(now)
+        self.grant.state_here().is_none_or(|state| state.lifecycle.may_be_extended(now))
     }
 
     /// Waits for its loss.
@@ -183,6 +195,10 @@ impl HeldTenure {
     /// Its holder lets go of it without a word on its work: where it has a lock-delay and that was cut short, by the loss
     /// of the lease or by a panic, the keys keep others out for so long. Otherwise it is released.
     pub(crate) fn let_go(&self) {
+        // In a forked process it is the parent's, and so may be the locks.
+        if !self.engine.is_served() {
+            return;
+        }
         let Tenure { grant, number, .. } = &self.tenure;
         let lock_delay = grant.lock_delay();
         if !lock_delay.is_zero() && std::thread::panicking() {
