@@ -161,6 +161,8 @@ pub(crate) enum Manner {
     Forgetful,
     /// It takes so long for a restore.
     SlowToRestore(Duration),
+    /// It extends what stands of several keys, and says that it has extended all of them.
+    ExtendsAPart,
 }
 
 #[derive(Clone)]
@@ -231,6 +233,20 @@ impl OddNode {
         self.sent.load(Ordering::Relaxed)
     }
 
+    async fn extend_a_part(&self, command: &Command) -> Result<Reply, NodeError> {
+        let mut last = Err(NodeError::TimedOut);
+        for resource in command.target().unwrap().resources() {
+            let mut one = command.clone();
+            let Command::Extend { target, .. } = &mut one else { unreachable!() };
+            *target = resource.clone().into();
+            let reply = self.memory.call(one).await;
+            if !matches!(last, Ok(Reply::Granted(_))) {
+                last = reply;
+            }
+        }
+        last
+    }
+
     /// How many keys each message was to extend.
     pub(crate) fn batches(&self) -> Vec<usize> {
         self.batches.lock().unwrap().clone()
@@ -280,6 +296,7 @@ impl Node for OddNode {
                 | Manner::Jumping
                 | Manner::SlowToRestore(_)
                 | Manner::Forgetful => {}
+                Manner::ExtendsAPart => return this.extend_a_part(&command).await,
                 Manner::Slow(time) => this.machine.sim.sleep(time).await,
                 Manner::Deaf => std::future::pending().await,
                 Manner::Refusing => {

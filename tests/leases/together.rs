@@ -8,7 +8,7 @@ use std::{future::IntoFuture, time::Duration};
 use quorlock::{AcquireError, AcquireFuture, Lease, Redlock};
 
 use crate::{
-    fixture::{Fixture, MS, SECOND},
+    fixture::{Fixture, MS, Manner, SECOND},
     line::{got, poll},
 };
 
@@ -160,6 +160,31 @@ fn a_key_that_a_node_has_lost_is_set_again_and_the_node_counts_from_then_on() {
     drop(lease);
     world.pass(MS);
     assert_eq!(standing(&world), [0; 3]);
+}
+
+/// One key of a set is deleted by others, on one node and later on another. Whether its holder still believes in it while
+/// somebody else has that key.
+fn is_had_twice(manner: Manner) -> bool {
+    let world = Fixture::new(TTL);
+    world.set_all(manner);
+    let other = world.other_process(|it| it);
+    let lease = all(&world);
+    for node in &world.nodes[..2] {
+        node.delete("b");
+        world.pass(TTL);
+    }
+    let mut beside = other.try_acquire("b").into_future();
+    assert!(poll(&mut beside).is_pending());
+    world.pass(10 * MS);
+    lease.check().expect("it is renewed");
+    got(&mut beside).is_ok()
+}
+
+/// Invariant V3 of sets, from end to end: with every extension each key stands on a quorum.
+#[test]
+fn nodes_that_extend_a_part_of_a_set_are_found_out() {
+    assert!(!is_had_twice(Manner::Sound));
+    assert!(is_had_twice(Manner::ExtendsAPart), "a test that finds nothing proves nothing");
 }
 
 #[test]

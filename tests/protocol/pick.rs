@@ -14,6 +14,8 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::*;
 
+mod tokens;
+
 const NODES: usize = 3;
 
 impl Commands for Pick {
@@ -185,6 +187,8 @@ enum Flaw {
     OneCounter,
     /// Where another slot was picked than the one that was won, that is not released.
     KeepsOthers,
+    /// Where another slot was picked than elsewhere, that one is filled in before the win, and counts.
+    CountsFillingIn,
 }
 
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
@@ -223,6 +227,12 @@ impl Server {
                     *holder = holder.filter(|holder| holder != owner);
                 }
                 None
+            }
+            // It looks at no counter, and is no vote.
+            Command::Restore { target, owner, .. } => {
+                let holder = &mut self.holders[usize::from(numbers(target)[0])];
+                let is_set = *holder.get_or_insert(*owner) == *owner;
+                Some(if is_set { GRANTED } else { denied() })
             }
             other => panic!("{other:?}"),
         }
