@@ -583,6 +583,30 @@ mod tests {
         assert_eq!(names(&early), [pair("w", "a"), pair("a", "x")]);
     }
 
+    /// A writer that reads on is two lines of the history: one up to then, and one of a reader from then on.
+    #[test]
+    fn a_writer_that_reads_on_shares_it_from_then_on_and_with_nobody_who_writes() {
+        let on = |since, until| {
+            let writes = held("a", 0, since);
+            [writes, reads(held("a", since, until))]
+        };
+        let beside = |other: Held| names(&[on(10, 50).as_slice(), &[other]].concat());
+        assert_eq!(beside(reads(held("r", 10, 30))), []);
+        assert_eq!(beside(reads(held("r", 9, 30))), [pair("a", "r")]);
+        assert_eq!(beside(held("w", 40, 60)), [pair("a", "w")]);
+        assert_eq!(beside(held("w", 50, 60)), []);
+        // Its number is that of its fencing token: above those before it, and below those behind it.
+        let fenced_on = |token| {
+            let writes = fenced("a", 0, 1, token);
+            [writes.clone(), reads(Held { asked: writes.end, start: writes.end, ..writes })]
+        };
+        let beside = |other: Held| wrong(&[fenced_on(7).as_slice(), &[other]].concat());
+        assert_eq!(beside(reads(fenced("r", 1, 3, 7))), []);
+        assert_eq!(beside(fenced("w", 3, 4, 8)), []);
+        assert!(!beside(fenced("w", 3, 4, 7)).is_empty());
+        assert!(!beside(reads(fenced("r", 3, 4, 6))).is_empty());
+    }
+
     #[test]
     fn a_reader_has_the_token_of_the_writer_before_it_and_a_smaller_one_than_that_after_it() {
         let writer = |name: &str, at, token| fenced(name, at, at + 1, token);

@@ -25,25 +25,14 @@ const NODES: usize = 5;
 #[test]
 fn many_grants_have_rising_tokens_and_one_holder_whoever_is_killed() {
     let test = "grants::many_grants_have_rising_tokens_and_one_holder_whoever_is_killed";
-    many_grants(test, PROCESSES, Wants::Brisk, 40_000);
-}
-
-/// Readers and writers do not meet, and their tokens are in order.
-#[test]
-fn many_grants_of_readers_and_writers_are_in_order_whoever_is_killed() {
-    let test = "grants::many_grants_of_readers_and_writers_are_in_order_whoever_is_killed";
-    many_grants(test, PROCESSES / 2, Wants::BriskReaders, 5_000);
-}
-
-fn many_grants(test: &'static str, processes: usize, wants: Wants, wanted: usize) {
     if fleet::played_a_part() {
         return;
     }
     let text = std::env::var("QUORLOCK_CHAOS_GRANTS").ok();
-    let wanted: usize = text.map_or(wanted, |text| text.parse().expect("a number of grants"));
+    let wanted: usize = text.map_or(40_000, |text| text.parse().expect("a number of grants"));
     let (cluster, unused) = (Cluster::start(NODES), Server::start());
-    let mut parts = fleet::parts(processes, &cluster.urls(), &unused, SHORT_TTL, Some(MAX_TTL));
-    parts.iter_mut().for_each(|part| part.wants = wants);
+    let mut parts = fleet::parts(PROCESSES, &cluster.urls(), &unused, SHORT_TTL, Some(MAX_TTL));
+    parts.iter_mut().for_each(|part| part.wants = Wants::Brisk);
     // Counters go on from wall clocks, and must not rest on them.
     (parts[0].wall_ahead, parts[1].wall_ahead) = (20_000, -20_000);
     let observer = parts[2].builder().blocking_connect().unwrap();
@@ -60,7 +49,7 @@ fn many_grants(test: &'static str, processes: usize, wants: Wants, wanted: usize
             while !over.load(Ordering::Relaxed) {
                 // Every other time the one that holds the lock, or has just had it.
                 let latest = fleet.latest().filter(|_| random(2) == 0);
-                fleet.kill(latest.unwrap_or_else(|| random(processes)));
+                fleet.kill(latest.unwrap_or_else(|| random(PROCESSES)));
                 kills.fetch_add(1, Ordering::Relaxed);
                 thread::sleep(MS * u32::try_from(500 + random(2000)).unwrap());
             }
@@ -87,24 +76,15 @@ fn many_grants(test: &'static str, processes: usize, wants: Wants, wanted: usize
     let took = began.elapsed();
     let history = fleet.end();
     let checked = Instant::now();
-    // What the looser searches say must agree with the strict one, which knows no readers.
+    // What the looser searches say must agree with the strict one.
     let overlaps = checker::overlaps(&history.leases);
     assert!(overlaps.is_empty(), "two holders at once: {:#?}", overlaps.first());
     let wrong = checker::wrong_tokens(&history.leases);
     assert!(wrong.is_empty(), "tokens that repeat or fall: {:#?}", wrong.first());
     println!("{history}");
     assert!(kills.load(Ordering::Relaxed) > 0 && restarts.load(Ordering::Relaxed) > 0);
-    assert!(history.workers_served() > 2 * processes, "{history}");
-    if wants == Wants::Brisk {
-        one_holder(&history, wanted, took, [kills, restarts].map(AtomicUsize::into_inner), checked);
-    } else {
-        let reads = history.leases.iter().filter(|held| held.reads).count();
-        let writes = history.leases.len() - reads;
-        println!(
-            "{reads} reads and {writes} writes in {took:?}; {kills:?} kills, {restarts:?} empty restarts"
-        );
-        assert!(reads > wanted / 4 && writes > wanted / 20, "{reads} {writes}");
-    }
+    assert!(history.workers_served() > 2 * PROCESSES, "{history}");
+    one_holder(&history, wanted, took, [kills, restarts].map(AtomicUsize::into_inner), checked);
 
     eventually("every key has gone", 20 * SECOND, || cluster.locks_left().is_empty());
     let lease = observer.acquire(RESOURCE).blocking().expect("all is well again");

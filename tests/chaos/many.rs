@@ -1,7 +1,7 @@
 //! Very many operations of one kind of lease by eight clients in four processes, while processes are killed and stopped and a
-//! minority of the nodes is killed, stopped and emptied: sets, permits, elections, leases with a lock-delay.
+//! minority of the nodes is killed, stopped and emptied: sets, readers and writers, permits, elections, leases with a lock-delay.
 //!
-//! `QUORLOCK_CHAOS_MANY` says how many. Each search is tested by histories written by hand, and by workloads with a planted bug:
+//! `QUORLOCK_CHAOS_MANY` says how many; a set is one, and so is a writer that reads on. Each search is tested by histories written by hand, and by workloads with a planted bug:
 //! those of elections and lock-delay are here.
 
 use std::{
@@ -133,9 +133,9 @@ pub(crate) fn many(test: &'static str, many: &Many) -> Option<Done> {
 #[test]
 fn many_sets_have_one_holder_of_each_resource_whoever_is_killed() {
     let test = "many::many_sets_have_one_holder_of_each_resource_whoever_is_killed";
-    let sets = Many { wants: Wants::Sets, wanted: 3_000, ttl: SHORT_TTL };
+    let sets = Many { wants: Wants::Sets, wanted: 2_000, ttl: SHORT_TTL };
     let Some(done) = many(test, &sets) else { return };
-    // One of several resources is as many lines of the done.history.
+    // One of several resources is as many lines of the history.
     let mut owners: Vec<&str> =
         done.history.leases.iter().map(|held| held.owner.as_str()).collect();
     owners.sort_unstable();
@@ -143,6 +143,43 @@ fn many_sets_have_one_holder_of_each_resource_whoever_is_killed() {
     println!("{several} sets of several resources");
     assert!(several > sets.wanted / 10, "{several}");
     done.end();
+}
+
+/// Those who have written and read on among them: nobody writes before they are through.
+#[test]
+fn many_readers_and_writers_are_in_order_whoever_is_killed() {
+    let test = "many::many_readers_and_writers_are_in_order_whoever_is_killed";
+    let shared = Many { wants: Wants::Readers, wanted: 2_000, ttl: SHORT_TTL };
+    let Some(done) = many(test, &shared) else { return };
+    let reads = done.history.leases.iter().filter(|held| held.reads).count();
+    let (writes, lowered) = (done.history.leases.len() - reads, done.history.count(Count::ReadsOn));
+    println!("{writes} writes, {reads} reads, {lowered} of them by writers that read on");
+    assert!(writes > shared.wanted / 20 && reads > writes, "{reads} {writes}");
+    assert!(lowered > writes / 10, "{lowered}");
+    done.end();
+}
+
+/// They say that they read on, and have released what they had: others write meanwhile.
+#[test]
+fn writers_that_read_on_and_hold_nothing_are_found() {
+    let test = "many::writers_that_read_on_and_hold_nothing_are_found";
+    if fleet::played_a_part() {
+        return;
+    }
+    let (cluster, register) = (Cluster::start(3), Server::start());
+    let mut parts = fleet::parts(3, &cluster.urls(), &register, SHORT_TTL, Some(MAX_TTL));
+    parts.iter_mut().for_each(|part| part.wants = Wants::Unheld);
+    let observer = parts[0].builder().blocking_connect().unwrap();
+    all_ready(&observer);
+    let fleet = Fleet::start(test, &parts);
+    let found = || checker::overlaps(&fleet.record().lock().leases).len();
+    eventually("a writer beside one of them is found", 60 * SECOND, || found() > 0);
+    let history = fleet.end();
+    let verdict = Verdict::on(&history, &register);
+    println!("{history}\n{verdict}");
+    let readers = || verdict.overlaps.iter().map(|(earlier, _)| earlier);
+    assert!(readers().all(|held| held.reads), "nobody else is met");
+    assert!(verdict.wrong_tokens.is_empty(), "the tokens are as they should be");
 }
 
 #[test]

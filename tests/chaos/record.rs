@@ -32,11 +32,19 @@ pub(crate) enum Count {
     TooLate,
     /// A lease that `check` called lost while it was held.
     Lost,
+    /// A writer that went on as a reader.
+    ReadsOn,
     ReleaseUnconfirmed,
 }
 
-const COUNTS: [Count; 5] =
-    [Count::Contended, Count::NoQuorum, Count::TooLate, Count::Lost, Count::ReleaseUnconfirmed];
+const COUNTS: [Count; 6] = [
+    Count::Contended,
+    Count::NoQuorum,
+    Count::TooLate,
+    Count::Lost,
+    Count::ReadsOn,
+    Count::ReleaseUnconfirmed,
+];
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Event {
@@ -57,7 +65,10 @@ pub(crate) struct History {
     pub(crate) seen: Vec<Seen>,
     /// How often workers were killed, by the first of them.
     pub(crate) kills: BTreeMap<usize, usize>,
+    /// How many leases there were: of several resources it is one, and one of a writer that reads on.
     pub(crate) granted: usize,
+    /// The owner and the token of the lease that each worker was granted last.
+    granted_last: BTreeMap<usize, (String, Option<u64>)>,
     /// The worker that was granted a lease last.
     pub(crate) latest: Option<usize>,
     /// What each worker holds.
@@ -69,7 +80,9 @@ impl History {
     pub(crate) fn take(&mut self, event: Event) {
         match event {
             Event::Granted(held) => {
-                self.granted += 1;
+                let lease = (held.owner.clone(), held.token);
+                let before = self.granted_last.insert(held.worker, lease.clone());
+                self.granted += usize::from(before.is_none_or(|before| before != lease));
                 self.latest = Some(held.worker);
                 self.held_now.insert((held.worker, held.resource), held);
             }
@@ -318,6 +331,30 @@ mod tests {
         assert_eq!(history.leases, [held(100, 3), held(199, 7)]);
         history.killed(0..300);
         assert_eq!(history.leases.len(), 4);
+    }
+
+    #[test]
+    fn a_lease_counts_once_whatever_it_is_of_and_becomes() {
+        let held = |resource, reads, token| Held {
+            owner: "0af1".repeat(OWNER / 4),
+            worker: 7,
+            resource,
+            reads,
+            token: Some(token),
+            asked: Duration::ZERO,
+            start: Duration::ZERO,
+            end: Duration::from_secs(1),
+            kept: Duration::ZERO,
+        };
+        let mut history = History::default();
+        let mut granted = |held| {
+            history.take(Event::Granted(held));
+            history.granted
+        };
+        assert_eq!([0, 1, 2].map(|resource| granted(held(resource, false, 4))), [1; 3]);
+        // Handed over in the process it has the same owner.
+        assert_eq!([false, true].map(|reads| granted(held(0, reads, 5))), [2; 2]);
+        assert_eq!(granted(Held { worker: 8, ..held(0, true, 5) }), 3);
     }
 
     #[test]

@@ -13,10 +13,10 @@ pub(crate) enum Wants {
     Brisk,
     /// One, two or three at once of the same few.
     Sets,
-    /// The one resource, most of them to read it.
+    /// The one resource, most of them to read it; some of those who write read on.
     Readers,
-    /// The same, and they let go of it at once.
-    BriskReaders,
+    /// The planted bug: the same, and those who read on have let go of it.
+    Unheld,
     /// One of a few permits, and to let go of it soon.
     Permits,
     /// To lead, and to resign.
@@ -33,17 +33,20 @@ pub(crate) const DELAY: Duration = Duration::from_millis(250);
 impl Wants {
     /// They let go at once, and write to no register.
     pub(crate) const fn is_brisk(self) -> bool {
-        matches!(self, Self::Brisk | Self::BriskReaders)
+        matches!(self, Self::Brisk)
     }
-}
 
-impl Wants {
+    /// Most of them read.
+    pub(crate) const fn may_read(self) -> bool {
+        matches!(self, Self::Readers | Self::Unheld)
+    }
+
     const ALL: [Self; 9] = [
         Self::One,
         Self::Brisk,
         Self::Sets,
         Self::Readers,
-        Self::BriskReaders,
+        Self::Unheld,
         Self::Permits,
         Self::Elections,
         Self::Delayed,
@@ -66,7 +69,7 @@ impl Wants {
     pub(crate) fn next(self) -> Vec<usize> {
         match self {
             // Which slot it is turns out later.
-            Self::Brisk | Self::Readers | Self::BriskReaders | Self::Permits => vec![0],
+            Self::Brisk | Self::Readers | Self::Unheld | Self::Permits => vec![0],
             Self::Elections | Self::Delayed | Self::Undelayed => vec![0],
             // Most want the same; the others are left alone for seconds, while nodes forget one after the other.
             Self::One if rand::random_ratio(1, 5) => vec![rand::random_range(1..=IDLE)],

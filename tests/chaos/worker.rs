@@ -50,6 +50,12 @@ enum Holds {
     Alone(Lease),
     Shared(ReadLease),
     Leads(Leadership),
+    /// The planted bug: it is held no longer, and said to be held until then.
+    Unheld {
+        owner: String,
+        token: Option<u64>,
+        until: Duration,
+    },
 }
 
 impl Holds {
@@ -58,6 +64,7 @@ impl Holds {
             Self::Alone(lease) => lease.validity(),
             Self::Leads(leads) => leads.validity(),
             Self::Shared(lease) => lease.validity(),
+            Self::Unheld { until, .. } => until.saturating_sub(now()),
         }
     }
 
@@ -66,6 +73,7 @@ impl Holds {
             Self::Alone(lease) => lease.check(),
             Self::Leads(leads) => leads.check(),
             Self::Shared(lease) => lease.check(),
+            Self::Unheld { .. } => Ok(self.validity()),
         }
     }
 
@@ -74,6 +82,7 @@ impl Holds {
             Self::Alone(lease) => lease.owner().to_string(),
             Self::Leads(leads) => leads.owner().to_string(),
             Self::Shared(lease) => lease.owner().to_string(),
+            Self::Unheld { owner, .. } => owner.clone(),
         }
     }
 
@@ -82,14 +91,21 @@ impl Holds {
             Self::Alone(lease) => lease.token().ok().map(FencingToken::get),
             Self::Leads(leads) => Some(leads.term().get()),
             Self::Shared(lease) => Some(lease.token().get()),
+            Self::Unheld { token, .. } => *token,
         }
     }
 
-    fn release(self) -> Release {
+    fn reads(&self) -> bool {
+        matches!(self, Self::Shared(_) | Self::Unheld { .. })
+    }
+
+    /// There is nothing to release of what is not held.
+    fn release(self) -> Option<Release> {
         match self {
-            Self::Alone(lease) => lease.release(),
-            Self::Leads(leads) => leads.resign(),
-            Self::Shared(lease) => lease.release(),
+            Self::Alone(lease) => Some(lease.release()),
+            Self::Leads(leads) => Some(leads.resign()),
+            Self::Shared(lease) => Some(lease.release()),
+            Self::Unheld { .. } => None,
         }
     }
 }
@@ -123,8 +139,7 @@ impl<W: Fn(Event)> Worker<W> {
                     }
                 }};
             }
-            let may_read = matches!(self.orders.wants, Wants::Readers | Wants::BriskReaders);
-            let reads = may_read && rand::random_ratio(3, 4);
+            let reads = self.orders.wants.may_read() && rand::random_ratio(3, 4);
             let held = match *resources {
                 _ if self.orders.wants == Wants::Permits => {
                     let semaphore = self.client.semaphore("permits", PERMITS).unwrap();
@@ -156,7 +171,13 @@ impl<W: Fn(Event)> Worker<W> {
                 }
             };
             match held {
-                Ok(lease) => self.hold(&resources, asked, lease, register.as_mut()),
+                Ok(lease) => {
+                    let writer = self.hold(&resources, asked, now(), lease, register.as_mut());
+                    // Whoever had it alone until then shares it from then on.
+                    if let Some((lease, since)) = writer {
+                        self.read_on(&resources, since, lease, register.as_mut());
+                    }
+                }
                 Err(AcquireError::Contended { .. }) => self.count(Count::Contended),
                 // Whoever goes on after a stop finds what it had begun too late.
                 Err(
@@ -174,18 +195,45 @@ impl<W: Fn(Event)> Worker<W> {
         (self.write_down)(Event::Count(count));
     }
 
-    /// Holds a lease for a while and ends it in one of several ways.
+    /// Goes on as a reader, since when it was no writer any more.
+    fn read_on(
+        &self,
+        resources: &[usize],
+        since: Duration,
+        lease: Lease,
+        register: Option<&mut Register>,
+    ) {
+        let reads = if self.orders.wants == Wants::Unheld {
+            let until = since + lease.validity();
+            let (owner, token) =
+                (lease.owner().to_string(), lease.token().ok().map(FencingToken::get));
+            drop(lease.release());
+            Holds::Unheld { owner, token, until }
+        } else {
+            Holds::Shared(lease.downgrade().expect("a lease of one resource"))
+        };
+        // Others may have had it before this one read, if it was lost by then.
+        if reads.check().is_err() {
+            self.count(Count::Lost);
+            return;
+        }
+        self.count(Count::ReadsOn);
+        self.hold(resources, since, since, reads, register);
+    }
+
+    /// Holds a lease for a while and ends it in one of several ways, one of which is that its writer reads on: then it says
+    /// since when.
     fn hold(
         &self,
         resources: &[usize],
         asked: Duration,
+        start: Duration,
         lease: Holds,
         mut register: Option<&mut Register>,
-    ) {
-        let start = now();
+    ) -> Option<(Lease, Duration)> {
         // Read after the start, so that the sum never lies beyond the true end.
         let mut until = start + lease.validity();
-        let (token, reads) = (lease.token(), matches!(lease, Holds::Shared(_)));
+        let (token, reads) = (lease.token(), lease.reads());
         let (owner, worker) = (lease.owner(), self.number);
         let held = |resource: &usize, end: Duration, kept: Duration| {
             let (owner, resource) = (owner.clone(), *resource);
@@ -246,7 +294,8 @@ impl<W: Fn(Event)> Worker<W> {
                 break;
             }
         }
-        let end = if self.orders.careless { now() } else { now().min(until) };
+        let now = now();
+        let end = if self.orders.careless { now } else { now.min(until) };
         if lost {
             self.count(Count::Lost);
         }
@@ -254,14 +303,25 @@ impl<W: Fn(Event)> Worker<W> {
         let kept = if lost && dice.is_multiple_of(4) { promised } else { Duration::ZERO };
         // Before the release: of one that is killed it must be known whether it can have released.
         resources.iter().for_each(|one| (self.write_down)(Event::Held(held(one, end, kept))));
+        let lease = match lease {
+            Holds::Alone(lease)
+                if self.orders.wants.may_read() && !lost && rand::random_ratio(1, 3) =>
+            {
+                return Some((lease, now));
+            }
+            lease => lease,
+        };
         match dice % 4 {
             0 => drop(lease),
             1 => drop(lease.release()),
-            _ if futures::executor::block_on(lease.release()).is_err() => {
-                self.count(Count::ReleaseUnconfirmed)
+            _ => {
+                let released = lease.release().map(futures::executor::block_on);
+                if released.is_some_and(|released| released.is_err()) {
+                    self.count(Count::ReleaseUnconfirmed);
+                }
             }
-            _ => {}
         }
+        None
     }
 }
 
