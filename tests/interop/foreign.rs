@@ -75,6 +75,12 @@ impl Foreign {
         writeln!(self.orders, "{order}").unwrap();
     }
 
+    /// Stops the process, and lets it go on.
+    pub(super) fn signal(&self, signal: &str) {
+        let status = Command::new("kill").arg(signal).arg(self.process.id().to_string()).status();
+        assert!(status.unwrap().success(), "kill {signal}");
+    }
+
     pub(super) fn answer(&mut self) -> String {
         let answer = self.answers.recv_timeout(ANSWER_WITHIN);
         answer.unwrap_or_else(|error| panic!("{} gives no answer: {error}", self.library))

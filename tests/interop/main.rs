@@ -15,6 +15,7 @@
 mod foreign;
 mod line;
 mod others;
+mod peers;
 mod readers;
 mod rslock;
 mod together;
