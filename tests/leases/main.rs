@@ -32,4 +32,6 @@ mod semaphore;
 mod shutdown;
 mod times;
 mod together;
+#[cfg(all(feature = "metrics", feature = "tracing"))]
+mod told;
 mod wakers;

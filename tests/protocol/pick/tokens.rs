@@ -108,19 +108,18 @@ fn run(seed: u64, flaw: Flaw) -> (Option<String>, usize, usize) {
             it.hear(index, reply, step, flaw);
         }
     }
-    let won: Vec<(u8, (usize, (usize, [u64; 2])))> = contenders
-        .iter()
-        .filter_map(|it| {
-            let round = it.client.pick.decided()?;
-            Some((it.client.pick.slot()?, (it.began, (it.won?, won_tokens(round)))))
-        })
-        .collect();
-    let wrong = (0..2).find_map(|slot| {
-        let of_slot: Vec<_> = won.iter().filter(|it| it.0 == slot).map(|it| it.1).collect();
-        wrong_tokens(seed, &of_slot)
-    });
+    let mut won = [Vec::new(), Vec::new()];
+    for it in &contenders {
+        if let (Some(at), Some(slot), Some(round)) =
+            (it.won, it.client.pick.slot(), it.client.pick.decided())
+        {
+            won[usize::from(slot)].push((it.began, (at, won_tokens(round))));
+        }
+    }
+    let wrong = won.iter().find_map(|of_slot| wrong_tokens(seed, of_slot));
+    let permits = won.iter().map(Vec::len).sum();
     let filled = contenders.iter().flat_map(|it| it.filled).filter(|filled| *filled).count();
-    (wrong, won.len(), filled)
+    (wrong, permits, filled)
 }
 
 #[test]

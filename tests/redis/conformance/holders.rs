@@ -1,11 +1,14 @@
 //! Who holds a resource, as one node says.
 
-use quorlock::{Holder, HolderError, Redlock, protocol::Sighting};
+use quorlock::{
+    Holder, HolderError, Redlock,
+    protocol::{Owner, Sighting},
+};
 use quorlock_harness::eventually;
 
 use super::{
-    super::{SOON, patient, plain},
-    conform, conform_in, released, state, try_it,
+    super::{SECOND, SOON, patient, plain},
+    Clients, conform, conform_in, released, state, try_it,
 };
 
 /// The answer in words: a remaining time in whole half minutes, rounded up.
@@ -60,6 +63,65 @@ fn a_holder_is_named_with_its_label_and_token() {
             &["free", &named, &named, "released", "free"],
         );
     }
+}
+
+/// Of a resource that is shared nobody is named; a slot of a semaphore and each part of a set are held as any resource is.
+#[test]
+fn each_kind_of_lease_is_told_as_its_keys_say() {
+    conform_in(
+        &patient().label("web"),
+        |_, Clients { redlock, other }, seen| {
+            let mut told = |name: &str, owner: Owner| {
+                let said = holder(redlock, name).replace(&owner.to_string(), "OWNER");
+                seen.push(format!("{name}: {said}"));
+            };
+            let one = redlock.read("r").ttl(58 * SECOND).blocking().unwrap();
+            told("r", one.owner());
+            let beside = other.read("r").ttl(88 * SECOND).blocking().unwrap();
+            told("r", one.owner());
+            beside.blocking_release().unwrap();
+            told("r", one.owner());
+            let owner = one.owner();
+            one.blocking_release().unwrap();
+            told("r", owner);
+
+            let semaphore = redlock.semaphore("s", 1).unwrap();
+            let permit = semaphore.acquire().ttl(58 * SECOND).blocking().unwrap();
+            let owner = permit.owner();
+            told("s", owner);
+            told("s/0", owner);
+            permit.blocking_release().unwrap();
+            told("s/0", owner);
+
+            let set = redlock.acquire_all(["b", "a"]).ttl(58 * SECOND).blocking().unwrap();
+            told("a", set.owner());
+            told("b", set.owner());
+            set.blocking_release().unwrap();
+
+            let writer = redlock.write("d").ttl(58 * SECOND).blocking().unwrap();
+            let owner = writer.owner();
+            told("d", owner);
+            let reads = writer.downgrade().unwrap();
+            eventually("the node has followed", SOON, || holder(redlock, "d").contains("shared"));
+            told("d", owner);
+            reads.blocking_release().unwrap();
+            told("d", owner);
+        },
+        &[
+            "r: shared by readers, see quorlock. owner false label None since false left Some(60) token false",
+            "r: shared by readers, see quorlock. owner false label None since false left Some(90) token false",
+            "r: shared by readers, see quorlock. owner false label None since false left Some(60) token false",
+            "r: free",
+            "s: free",
+            "s/0: OWNER owner true label Some(Label(web)) since true left Some(60) token true",
+            "s/0: free",
+            "a: OWNER owner true label Some(Label(web)) since true left Some(60) token true",
+            "b: OWNER owner true label Some(Label(web)) since true left Some(60) token true",
+            "d: OWNER owner true label Some(Label(web)) since true left Some(60) token true",
+            "d: shared by readers, see quorlock. owner false label None since false left Some(60) token false",
+            "d: free",
+        ],
+    );
 }
 
 #[test]
