@@ -3,7 +3,7 @@
 use std::{
     future::IntoFuture,
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Wake, Waker},
 };
@@ -47,6 +47,76 @@ fn a_release_goes_on_when_its_future_is_dropped_at_any_step() {
             }
             drop(release);
             fixture.assert_clean(&format!("dropped at step {steps}, one node {behaviour:?}"));
+        }
+    }
+}
+
+/// How the lease of a writer that reads on ends.
+#[derive(Clone, Copy, Debug)]
+enum Ends {
+    Dropped,
+    Released,
+    /// The future of its release is dropped unpolled.
+    ReleasedUnheard,
+    /// An extension of its own is under way, of which nobody hears.
+    Extending,
+    /// The redlock goes first.
+    RedlockFirst,
+}
+
+#[test]
+fn a_writer_that_reads_on_leaves_nothing_at_whichever_step_it_is_let_go() {
+    use Ends::{Dropped, Extending, RedlockFirst, Released, ReleasedUnheard};
+    let polled_once = |future: Pin<&mut dyn Future<Output = ()>>| {
+        let _ = future.poll(&mut Context::from_waker(Waker::noop()));
+    };
+    for (before, behind, ends) in [0, 1, 3].into_iter().flat_map(|before| {
+        let ends = [Dropped, Released, ReleasedUnheard, Extending, RedlockFirst];
+        (0..14).flat_map(move |behind| ends.map(|ends| (before, behind, ends)))
+    }) {
+        for (fixture, lease, behaviour) in fixtures() {
+            let what = format!("{before} and {behind} steps, {ends:?}, one node {behaviour:?}");
+            let step = |times| {
+                for _ in 0..times {
+                    fixture.runtime.step();
+                }
+            };
+            // What is left of the acquire is under way.
+            step(before);
+            if matches!(ends, Extending) {
+                polled_once(pin!(async {
+                    let _ = lease.extend().await;
+                }));
+            }
+            let reads = lease.downgrade().unwrap();
+            step(behind);
+            reads.check().unwrap_or_else(|lost| panic!("{what}: {lost}"));
+            match ends {
+                Dropped => drop(reads),
+                Released => polled_once(pin!(async {
+                    let _ = reads.release().await;
+                })),
+                ReleasedUnheard => drop(reads.release()),
+                Extending => {
+                    polled_once(pin!(async {
+                        let _ = reads.extend().await;
+                    }));
+                    drop(reads);
+                }
+                RedlockFirst => {
+                    let Fixture { runtime, nodes, redlock } = fixture;
+                    drop(redlock);
+                    drop(reads);
+                    runtime.pass(Duration::from_secs(2));
+                    for node in &nodes {
+                        assert_eq!(node.our_keys(), Vec::<Vec<u8>>::new(), "{what}, {node:?}");
+                        assert_eq!(node.not_released(), Vec::new(), "{what}, {node:?}");
+                    }
+                    runtime.shut_down();
+                    continue;
+                }
+            }
+            fixture.assert_clean(&what);
         }
     }
 }
