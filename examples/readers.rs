@@ -2,7 +2,8 @@
 //!
 //!     cargo run --example readers
 //!
-//! A reader that was paused, and looks when its lease is over, is told by its token that somebody has written since.
+//! A writer that goes on as a reader looks at what it has written beside the others, and before anybody writes again. A reader
+//! that was paused, and looks when its lease is over, is told by its token that somebody has written since.
 #![allow(clippy::disallowed_methods, reason = "the ban on clocks and spawns is for the library")]
 
 use std::{
@@ -82,6 +83,19 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
 
     let (one, other) = (Redlock::connect(&nodes).await?, Redlock::connect(&nodes).await?);
+    let lease = one.write("catalog").await?;
+    let written = lease.token()?;
+    catalog.gate.admit(written)?;
+    let reads = lease.downgrade()?;
+    // The others are let in when the nodes have followed, which is a round trip later.
+    let beside = other.read("catalog").wait(Duration::from_secs(30)).await?;
+    catalog.gate.admit_read(reads.token())?;
+    catalog.gate.admit_read(beside.token())?;
+    let both = beside.token().covers(written) && reads.check().is_ok();
+    println!("a writer that reads on reads beside another, who sees what it wrote: {both}");
+    reads.release().await?;
+    beside.release().await?;
+
     let paused = one.read("catalog").ttl(Duration::from_millis(100)).without_renewal().await?;
     let busy = other.try_write("catalog").await.is_err_and(|error| error.is_contended());
     println!("while it is read, a writer is refused: {busy}");
@@ -89,7 +103,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     write(&other, &catalog).await.map_err(|error| error as Box<dyn Error>)?;
     let late = catalog.gate.admit_read(paused.token()).is_err();
     println!("a reader that was paused until somebody had written is refused: {late}");
-    if !busy || !late {
+    if !both || !busy || !late {
         return Err("somebody was let in".into());
     }
     Ok(())
