@@ -44,6 +44,9 @@ pub enum ReadersError {
         /// How many.
         resources: usize,
     },
+    /// It was asked of the lease of a [`Permit`](crate::Permit), which is one holder's: to let more in, ask for more permits.
+    #[error("it is a permit of a semaphore, which nobody shares, ask for another permit")]
+    Permit,
     /// A node of a user's knows no readers. Have it do so, and say so by
     /// [`Node::takes_readers`](crate::node::Node::takes_readers).
     #[error("{node} ({address}) knows no readers, see Node::takes_readers")]

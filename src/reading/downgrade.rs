@@ -39,10 +39,11 @@ impl Lease {
     /// # Errors
     ///
     /// [`DowngradeError`], with the lease as it was: of what cannot be shared with readers at all, which is a lease of
-    /// several resources, one of classic mode, or one on a node that knows of no readers.
+    /// several resources, that of a permit, one of classic mode, or one on a node that knows of no readers.
     pub fn downgrade(mut self) -> Result<ReadLease, DowngradeError> {
         let may = match self.target() {
             Target::One(_) => self.engine().may_read(),
+            Target::Slot(_) => Err(ReadersError::Permit),
             target => Err(ReadersError::Several { resources: target.len() }),
         };
         if let Err(reason) = may {

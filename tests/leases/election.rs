@@ -624,20 +624,23 @@ fn keys_that_are_gone_leave_no_time_to_stop() {
     assert!(election.health().is_wedged(), "{:?}", election.health());
 }
 
-#[test]
-fn a_candidate_without_a_quorum_is_undecided_after_a_ttl() {
+/// A candidate on nodes that say how they are, and can be killed.
+fn mortal() -> (SimRuntime, [MemoryNode; 3], Election) {
     let sim = SimRuntime::new(1);
-    let clock = sim.clone();
-    let nodes: Vec<MemoryNode> = (0..3)
-        .map(|_| {
-            let clock = clock.clone();
-            MemoryNode::with_clock(move || clock.now())
-        })
-        .collect();
+    let nodes = [(); 3].map(|()| {
+        let clock = sim.clone();
+        MemoryNode::with_clock(move || clock.now())
+    });
     let builder = Redlock::builder().nodes(nodes.iter().map(NodeSpec::from)).ttl(TTL).max_ttl(TTL);
     let redlock = builder.runtime(Arc::new(sim.clone())).build().unwrap();
     sim.pass(MS);
     let election = redlock.election("r");
+    (sim, nodes, election)
+}
+
+#[test]
+fn a_candidate_without_a_quorum_is_undecided_after_a_ttl() {
+    let (sim, nodes, election) = mortal();
     assert_eq!(election.health(), ElectionHealth::Standby);
     nodes[0].kill();
     sim.pass(2 * TTL);
@@ -647,7 +650,7 @@ fn a_candidate_without_a_quorum_is_undecided_after_a_ttl() {
     assert_eq!(election.health(), ElectionHealth::Standby);
     sim.pass(TTL);
     assert!(matches!(election.health(), ElectionHealth::Undecided { .. }));
-    drop((election, redlock));
+    drop(election);
     sim.shut_down();
 }
 
@@ -803,18 +806,7 @@ fn work_that_goes_on_behind_a_shutdown_is_seen() {
 
 #[test]
 fn a_candidate_that_is_asked_how_it_is_once_an_hour_says_how_long_it_has_seen_no_quorum() {
-    let sim = SimRuntime::new(1);
-    let clock = sim.clone();
-    let nodes: Vec<MemoryNode> = (0..3)
-        .map(|_| {
-            let clock = clock.clone();
-            MemoryNode::with_clock(move || clock.now())
-        })
-        .collect();
-    let builder = Redlock::builder().nodes(nodes.iter().map(NodeSpec::from)).ttl(TTL).max_ttl(TTL);
-    let redlock = builder.runtime(Arc::new(sim.clone())).build().unwrap();
-    sim.pass(MS);
-    let election = redlock.election("r");
+    let (sim, nodes, election) = mortal();
     sim.pass(3600 * SECOND);
     nodes[0].kill();
     nodes[1].kill();
@@ -822,7 +814,7 @@ fn a_candidate_that_is_asked_how_it_is_once_an_hour_says_how_long_it_has_seen_no
     assert_eq!(election.health(), ElectionHealth::Standby, "for a second");
     sim.pass(TTL);
     assert!(matches!(election.health(), ElectionHealth::Undecided { .. }));
-    drop((election, redlock));
+    drop(election);
     sim.shut_down();
 }
 

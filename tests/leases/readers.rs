@@ -317,6 +317,11 @@ fn what_cannot_be_shared_is_given_back_as_it_was() {
     let refused = set.downgrade().unwrap_err();
     assert_eq!(refused.reason, ReadersError::Several { resources: 2 });
     refused.lease.check().unwrap();
+    let semaphore = world.redlock.semaphore("s", 2).unwrap();
+    let permit = world.machine.sim.block_on(semaphore.acquire().into_future()).unwrap();
+    let refused = permit.into_lease().downgrade().unwrap_err();
+    assert_eq!(refused.reason, ReadersError::Permit);
+    refused.lease.check().unwrap();
     let lost = world.acquire("r");
     world.nodes[..2].iter().for_each(|node| node.delete("r"));
     world.pass(TTL);
