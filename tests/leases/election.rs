@@ -29,7 +29,7 @@ use quorlock::{
 use quorlock_harness::SimRuntime;
 
 use crate::{
-    fixture::{Fixture, MS, Manner, SECOND, watched},
+    fixture::{Fixture, MS, Machine, Manner, OddNode, SECOND, watched},
     line::poll,
 };
 
@@ -944,4 +944,93 @@ fn nobody_waits_for_a_runtime_that_is_gone() {
         let leads = futures::executor::block_on(election.lead(async |_| Ok::<(), Infallible>(())));
         assert!(leads.is_err());
     });
+}
+
+/// So many of them act at this moment.
+#[derive(Default)]
+struct Acting {
+    now: AtomicUsize,
+    terms: Mutex<Vec<u64>>,
+}
+
+/// Elections of one name, in one process and in another, with settings of their own; losses of all kinds.
+#[test]
+fn e3_candidates_of_one_name_never_act_at_once_whatever_they_asked_for() {
+    for seed in 0..12 {
+        let world = Fixture::on(Machine::seeded(seed), TTL, |builder| builder.max_ttl(2 * TTL));
+        world.keep_lines();
+        let other = world.other_process(|builder| builder.ttl(TTL).max_ttl(2 * TTL));
+        let acting = Arc::new(Acting::default());
+        for number in 0..5 {
+            let redlock = if number < 3 { &world.redlock } else { &other };
+            let election = redlock.election("r").text([number]).ttl(TTL - 200 * MS * number.into());
+            let election = match number {
+                1 => election.stop_within(400 * MS),
+                2 | 4 => election.lock_delay(300 * MS),
+                _ => election,
+            };
+            let (acting, sim) = (Arc::clone(&acting), world.machine.sim.clone());
+            world.machine.sim.spawn(Box::pin(async move {
+                let leads = election.lead(async move |leadership| {
+                    assert_eq!(acting.now.fetch_add(1, Ordering::SeqCst), 0, "two at once");
+                    acting.terms.lock().unwrap().push(leadership.term().get());
+                    let of_drop = Arc::clone(&acting);
+                    let _on_drop = OnDrop(move || {
+                        of_drop.now.fetch_sub(1, Ordering::SeqCst);
+                    });
+                    match sim.below(4) {
+                        0 => pending().await,
+                        1 => {
+                            // It stops when it is told, and takes its time.
+                            leadership.lost().await;
+                            sim.sleep(MS * sim.below(600) as u32).await;
+                        }
+                        _ => sim.sleep(MS * sim.below(200) as u32).await,
+                    }
+                    Err::<Infallible, _>("again")
+                });
+                drop(leads.await);
+            }));
+        }
+        for _ in 0..60 {
+            let sim = &world.machine.sim;
+            let nodes = &world.nodes;
+            match sim.below(6) {
+                0 | 5 => world.set_all(Manner::Refusing),
+                1 => nodes[sim.below(3) as usize].set(Manner::Deaf),
+                3 => nodes[sim.below(3) as usize].hang(),
+                _ => {}
+            }
+            world.pass(MS * sim.below(3_000) as u32);
+            world.set_all(Manner::Sound);
+            nodes.iter().for_each(OddNode::resume);
+            world.pass(MS * sim.below(500) as u32);
+        }
+        assert_eq!(world.machine.panics(), 0, "seed {seed}");
+        let terms = acting.terms.lock().unwrap();
+        assert!(terms.is_sorted_by(|a, b| a < b), "seed {seed}: {terms:?}");
+        assert!(terms.len() > 10, "seed {seed}: {}", terms.len());
+    }
+}
+
+#[test]
+fn a_candidate_of_the_leaders_own_process_comes_behind_those_who_stand_in_line() {
+    let world = world();
+    let other = world.other_process(|builder| builder);
+    let first = campaign(&world, &candidate(&world.redlock, "one"));
+    let mut second = campaigning(&candidate(&world.redlock, "two"));
+    world.pass(SECOND);
+    let mut third = campaigning(&candidate(&other, "three"));
+    world.pass(SECOND);
+    drop(first.resign());
+    world.pass(5 * MS);
+    let Poll::Ready(Ok(third)) = poll(&mut third) else { panic!("elected") };
+    assert!(poll(&mut second).is_pending());
+    // It stands there too by now.
+    let mut fourth = campaigning(&candidate(&other, "four"));
+    world.pass(SECOND);
+    drop(third);
+    world.pass(5 * MS);
+    assert!(poll(&mut second).is_ready());
+    assert!(poll(&mut fourth).is_pending());
 }

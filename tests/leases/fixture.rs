@@ -42,8 +42,12 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn new() -> Self {
+        Self::seeded(1)
+    }
+
+    pub(crate) fn seeded(seed: u64) -> Self {
         Self {
-            sim: SimRuntime::new(1),
+            sim: SimRuntime::new(seed),
             suspended: Arc::default(),
             refuse: Arc::default(),
             fuse: Arc::default(),
