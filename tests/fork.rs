@@ -26,7 +26,7 @@ use std::{
 use fork::{Fork, fork, waitpid_nohang};
 use quorlock::{
     AcquireError, Builder, CampaignError, ConnectError, ExtendError, HolderError, LeaderError,
-    Lease, LeaseLost, LossReason, ProclaimError, Redlock, ReleaseError, RunError,
+    Leadership, Lease, LeaseLost, LossReason, ProclaimError, Redlock, ReleaseError, RunError,
     runtime::{Runtime, TokioRuntime},
 };
 use quorlock_harness::{Cluster, eventually};
@@ -401,9 +401,26 @@ fn a_child_that_awaits_whatever_its_parent_has_begun_is_told_at_once() {
     let names = ["lost", "ending", "extend", "release", "signal"];
     let leases = names.map(|name| redlock.acquire(name).blocking().unwrap()).into();
     let said = redlock.election("said").blocking_campaign().unwrap();
+    // At work by now.
+    let leads = redlock.election("leads").stop_within(SECOND);
+    let (tells, at_work) = mpsc::channel();
+    let mut leading: Told = Box::pin(async move {
+        let work = async move |_: &Leadership| {
+            tells.send(()).unwrap();
+            std::future::pending::<Result<(), &str>>().await
+        };
+        let ended = leads.lead(work).await;
+        ended
+            .is_err_and(|error| matches!(error, CampaignError::Acquire(AcquireError::RuntimeEnded)))
+    });
+    eventually("it leads", SOON, || {
+        assert!((&mut leading).now_or_never().is_none());
+        at_work.try_recv().is_ok()
+    });
     cluster.iter().for_each(|server| server.pause());
     let mut begun = begun(&redlock, &closed, leases, settings(&cluster));
     begun.push(("ready", polled(Box::pin(ready), "ready")));
+    begun.push(("leading", leading));
     let elections: Vec<(&str, Told)> = {
         let of = |name: &str| redlock.election(name);
         let (campaigns, leads, looks, watches) = (of("a"), of("lead"), of("a"), of("a"));
@@ -448,7 +465,7 @@ fn a_child_that_awaits_whatever_its_parent_has_begun_is_told_at_once() {
     drop(forever);
     for (what, future) in begun.lock().unwrap().take().unwrap() {
         // These end with their leases, or never.
-        if !["lost", "ending", "signal", "ready"].contains(&what) {
+        if !["lost", "ending", "signal", "ready", "leading"].contains(&what) {
             assert!(!futures::executor::block_on(future), "{what}: it is no child");
         }
     }
