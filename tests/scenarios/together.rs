@@ -4,6 +4,7 @@
 //! Method: the scripts, run by hand, over counters that are written by hand.
 
 use quorlock_harness::redis::{Value, from_redis_value};
+use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::{
     MARKER,
@@ -203,4 +204,93 @@ fn a_set_is_restored_where_nobody_else_has_any_of_it() {
     assert!(node.server.get("r").is_none(), "it would be in everybody's way, and of no use");
     node.server.run(&["SET", "t", ""]);
     assert_eq!(restore(), Some(0), "an empty value is somebody's too");
+}
+
+/// What ends in front of the rest of the script does what the rest would have done, whatever stands there.
+#[test]
+fn the_fast_path_of_a_set_does_what_the_rest_does() {
+    const FAST: &str = "if takes_hint and not is_late and not client and";
+    assert!(TOGETHER.contains(FAST));
+    let rest = TOGETHER.replacen(FAST, "if false and", 1);
+    let lines = NAMES.map(|name| format!("quorlock:line:{name}"));
+    let counters = [
+        None,
+        None,
+        Some(entry(100, OTHER)),
+        Some(entry(499, OTHER)),
+        Some(entry(500, OTHER)),
+        Some(entry(2_000, OTHER)),
+        Some(format!("0x00000000000064{OTHER}")),
+        Some(format!("9000000000000000{OTHER}")),
+        Some(format!("            nan {OTHER}")),
+        Some("12".to_owned()),
+    ];
+    let node = node(1_000);
+    let (mut rng, mut granted, mut by_hint) = (StdRng::seed_from_u64(1), 0, 0);
+    for step in 0..900 {
+        let mut of = |most: u32| rng.random_range(0..most) as usize;
+        let state: [_; 3] = NAMES.map(|_| {
+            let (newer, older) = (counters[of(10)].clone(), counters[of(3)].clone());
+            (newer, older, of(30), of(30))
+        });
+        let (hint, count) = [(500, "1"), (500, "-1"), (500, "64"), (20, "-1")][of(4)];
+        let (is_stale, has_lines, is_late) = (of(8) == 0, of(2) == 0, of(8) == 0);
+        let note = ["", "note"][of(2)];
+        let [fast, slow] = [TOGETHER, &*rest].map(|script| {
+            node.mark(&[("high_water", "1000"), ("floor", "40"), ("next_floor", "50")]);
+            for ((name, line), (newer, older, key, waits)) in NAMES.iter().zip(&lines).zip(&state) {
+                node.server.run(&["DEL", name, line]);
+                for (hash, entry) in [(OWN[1], newer), (OWN[2], older)] {
+                    node.server.run(&["HDEL", hash, name]);
+                    if let Some(entry) = entry {
+                        put(&node, hash, name, entry);
+                    }
+                }
+                match key {
+                    0 => drop(node.server.run(&["SET", name, OTHER, "PX", "50000"])),
+                    1 => drop(node.server.run(&["ZADD", name, "1", "of another type"])),
+                    _ => {}
+                }
+                match waits {
+                    0 => drop(node.server.run(&["ZADD", line, "1", &OTHER[..16]])),
+                    1 => drop(node.server.run(&["SET", line, "of another type"])),
+                    2 => drop(node.server.run(&["ZADD", line, "1", "nobody's name"])),
+                    _ => {}
+                }
+            }
+            let head = format!("{ETAG} {:016} {:016}", if is_stale { 999 } else { 1_000 }, 50);
+            let lines = lines.iter().map(String::as_str).filter(|_| has_lines);
+            let keys: Vec<&str> = OWN.into_iter().chain(NAMES).chain(lines).collect();
+            let (size, hint) = (keys.len().to_string(), format!("{hint:016}"));
+            let mut args = vec!["EVAL", script, &size];
+            args.extend(keys);
+            let latest = if is_late { "1" } else { "0" };
+            args.extend([&*head, OWNER, "10000", &hint, latest, count, "3", note]);
+            let answer = match node.server.run(&args) {
+                Value::Int(_) => {
+                    by_hint += 1;
+                    (1, hint.parse().ok())
+                }
+                Value::Array(told) => match &told[..] {
+                    [Value::Int(1), _, Value::Int(counter), ..] => (1, Some(*counter)),
+                    [Value::Int(code), ..] => (*code, None),
+                    other => panic!("{other:?}"),
+                },
+                other => panic!("{other:?}"),
+            };
+            let stands = NAMES.map(|name| {
+                let left: i64 = from_redis_value(node.server.run(&["PTTL", name])).unwrap();
+                ((left + 1_000) / 2_000, node.server.run(&["TYPE", name]))
+            });
+            let waits = lines_of(&node);
+            (answer, entries(&node), stands, waits, node.marked("high_water") > 1_000)
+        });
+        assert_eq!(fast, slow, "step {step}: {state:?}, hint {hint}, count {count}");
+        granted += usize::from(fast.0.0 == 1);
+    }
+    assert!(granted > 100 && by_hint > 50, "{granted} {by_hint}");
+}
+
+fn lines_of(node: &Node) -> [Value; 3] {
+    NAMES.map(|name| node.server.run(&["TYPE", &format!("quorlock:line:{name}")]))
 }
