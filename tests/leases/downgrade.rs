@@ -215,3 +215,30 @@ fn a_shutdown_beside_it_ends_the_lease() {
         drop(lease);
     }
 }
+
+/// Who waits to read need not wait for a poll: its node tells it, or here its own process does.
+#[test]
+fn readers_that_are_next_are_let_in_at_once() {
+    for (lines, elsewhere) in [(true, true), (true, false), (false, false)] {
+        let world = Fixture::new(TTL);
+        if lines {
+            world.keep_lines();
+        }
+        let other = world.other_process(|it| it);
+        let writer = world.acquire("r");
+        let by = if elsewhere { &other } else { &world.redlock };
+        let mut readers = [waits(by), waits(by), waits(by)];
+        // So that it pauses for long between its tries.
+        world.pass(SECOND);
+        let mut next = waiter(&world, 60 * SECOND);
+        world.pass(SECOND);
+        let lease = writer.downgrade().unwrap();
+        world.pass(2 * MS);
+        for reader in &mut readers {
+            let Poll::Ready(answer) = poll(reader) else { panic!("{lines} {elsewhere}: it waits") };
+            answer.unwrap().check().unwrap();
+        }
+        assert!(poll(&mut next).is_pending());
+        drop(lease);
+    }
+}
