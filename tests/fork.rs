@@ -27,6 +27,7 @@ use fork::{Fork, fork, waitpid_nohang};
 use quorlock::{
     AcquireError, Builder, CampaignError, ConnectError, ExtendError, HolderError, LeaderError,
     Leadership, Lease, LeaseLost, LossReason, ProclaimError, Redlock, ReleaseError, RunError,
+    node::NodeState,
     runtime::{Runtime, TokioRuntime},
 };
 use quorlock_harness::{Cluster, eventually};
@@ -657,14 +658,19 @@ fn children_of_a_busy_process_look_at_its_leases_without_a_lock() {
         let (lease, stopped) = (Arc::clone(&lease), Arc::clone(&stopped));
         let (leadership, election) = (Arc::clone(&leadership), election.clone());
         let signals = signals.clone();
-        let reentrant = reentrant.clone();
+        let (reentrant, redlock) = (reentrant.clone(), redlock.clone());
         thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
                 lease.check().unwrap();
                 lease.heartbeat();
                 signals.iter().for_each(|signal| assert!(!signal.is_lost()));
                 drop(reentrant.acquire("again").blocking().unwrap());
+                let permits = redlock.semaphore("api", 5).unwrap();
+                drop(permits.acquire().blocking().unwrap());
+                drop(redlock.read("read").blocking().unwrap());
+                drop(redlock.try_acquire_all(["a", "b"]).blocking());
                 leadership.check().unwrap();
+                (0..50).for_each(|_| drop(redlock.nodes()));
                 assert!(!election.health().is_wedged());
             }
         })
@@ -673,7 +679,7 @@ fn children_of_a_busy_process_look_at_its_leases_without_a_lock() {
         let (looked_at, leadership, election) =
             (Arc::clone(&lease), Arc::clone(&leadership), election.clone());
         let (reentrant, again) = (reentrant.clone(), Arc::clone(&again));
-        let owned = Arc::clone(&owned);
+        let (owned, redlock) = (Arc::clone(&owned), redlock.clone());
         let child = move || {
             let (writer, resigns) = owned.lock().unwrap().take().unwrap();
             let lease = writer.downgrade().unwrap();
@@ -685,6 +691,18 @@ fn children_of_a_busy_process_look_at_its_leases_without_a_lock() {
             }
             let refused = reentrant.acquire("again").blocking().unwrap_err();
             assert!(matches!(refused, AcquireError::RuntimeEnded), "{refused}");
+
+            let _ = format!("{redlock:?} {reentrant:?}");
+            assert!(
+                redlock.nodes().iter().all(|node| matches!(node.state, NodeState::Down { .. }))
+            );
+            let permits = redlock.semaphore("api", 5).unwrap();
+            let refused = [
+                permits.acquire().blocking().unwrap_err(),
+                redlock.read("read").blocking().unwrap_err(),
+                redlock.acquire_all(["a", "b"]).blocking().unwrap_err(),
+            ];
+            assert!(refused.iter().all(|error| matches!(error, AcquireError::RuntimeEnded)));
             let _ = (again.check(), again.ttl());
             let _ = (looked_at.check(), looked_at.validity(), looked_at.signal().check());
             let _ = looked_at.blocking_ending();

@@ -215,7 +215,8 @@ impl Drop for Limit {
 
 impl std::fmt::Debug for Limits {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let waiting = self.state.lock().waiting.len();
+        // None where somebody has the lock: in a forked process that may be for ever.
+        let waiting = self.state.try_lock().map(|state| state.waiting.len());
         f.debug_struct("Limits").field("waiting", &waiting).finish_non_exhaustive()
     }
 }

@@ -273,6 +273,16 @@ impl Engine {
     }
 
     pub(crate) fn statuses(&self) -> Vec<NodeStatus> {
+        if !self.process.is_here() {
+            // The connections are the parent's, and so may be the locks of what is known of them.
+            let reason: Arc<str> =
+                Arc::from("this process was forked, build a `Redlock` of its own");
+            let down = |slot: &NodeSlot| {
+                let state = NodeState::Down { reason: Arc::clone(&reason) };
+                NodeStatus::new(Arc::clone(&slot.address), state)
+            };
+            return self.nodes.iter().map(down).collect();
+        }
         let status = |slot: &NodeSlot| {
             let mut status = slot.node.status().unwrap_or_else(|error| {
                 let reason = Arc::from(error.to_string());

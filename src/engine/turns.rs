@@ -365,11 +365,12 @@ impl Drop for Turn {
 
 impl std::fmt::Debug for Turns {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let state = self.lock();
-        f.debug_struct("Turns")
-            .field("waiting", &state.waiting.len())
-            .field("under_way", &state.under_way)
-            .field("window", &state.window)
-            .finish_non_exhaustive()
+        let mut shown = f.debug_struct("Turns");
+        // Nothing where somebody has the lock: in a forked process that may be for ever.
+        if let Some(state) = self.state.try_lock() {
+            shown.field("waiting", &state.waiting.len());
+            shown.field("under_way", &state.under_way).field("window", &state.window);
+        }
+        shown.finish_non_exhaustive()
     }
 }

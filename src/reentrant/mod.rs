@@ -228,8 +228,9 @@ impl Slots {
 
 impl fmt::Debug for Reentrant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // None where somebody has the lock: in a forked process that may be for ever.
         f.debug_struct("Reentrant")
-            .field("resources", &self.held().by_name.len())
+            .field("resources", &self.held.try_lock().map(|held| held.by_name.len()))
             .finish_non_exhaustive()
     }
 }
