@@ -55,6 +55,7 @@ use self::{
     held::HeldLeases,
     limits::Limits,
     line::{Line, Waiter},
+    release::{Unsent, UnsentHere},
     renewals::Renewals,
     resources::Resources,
     shield::Shielded,

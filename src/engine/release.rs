@@ -3,6 +3,8 @@
 //! It sends what the footprint orders, and reports what the tally says. It must never report a release that no quorum
 //! confirmed.
 
+mod unsent;
+
 use std::{
     future::{Future, poll_fn},
     sync::Arc,
@@ -12,6 +14,8 @@ use std::{
 
 use tokio::sync::oneshot;
 
+use self::unsent::{AskedRelease, OnItsWay};
+pub(super) use self::unsent::{Unsent, UnsentHere};
 use super::{
     Counted, Engine,
     cleanup::PendingRelease,
@@ -27,7 +31,7 @@ use crate::{
     node::NodeError,
     protocol::{
         Command, Failure, FencingToken, NodeId, ReleaseOrder, Reply, RoundLoss, Tally, Timestamp,
-        TurnedAway, Verdict,
+        Verdict,
     },
     telemetry::{self, Caller, Held, metrics},
 };
@@ -55,10 +59,10 @@ impl Engine {
         let orders = released.footprint.give_back();
         // It counts as under way while it waits for its turn, too.
         let (started, counted) = (self.now(), self.count());
-        let answer = Some(answer);
-        let asked = AskedRelease {
+        let (answer, on_its_way) = (Some(answer), OnItsWay::new(slot));
+        let asked = Unsent::new(AskedRelease {
             released,
-            slot,
+            on_its_way,
             token,
             caller,
             orders,
@@ -66,7 +70,7 @@ impl Engine {
             answer,
             report,
             counted,
-        };
+        });
         match self.take_turn(Line::Releases, started) {
             Some(turn) => asked.begin(self, Ok(turn)),
             None => {
@@ -81,10 +85,11 @@ impl Engine {
         receiver
     }
 
-    async fn release_round(self: Arc<Self>, asked: AskedRelease, turn: Turn) {
+    /// Sends a release with its first poll. Without a turn it is no part of the load that turns count.
+    async fn release_round(self: Arc<Self>, asked: AskedRelease, turn: Option<Turn>) {
         let AskedRelease {
             released,
-            slot,
+            on_its_way,
             token,
             caller,
             orders,
@@ -93,10 +98,15 @@ impl Engine {
             report,
             counted,
         } = asked;
+        // Where it was said to be late in line, its time begins now.
+        let started = if answer.is_some() { started } else { self.now() };
+        let slot = Arc::clone(on_its_way.slot());
+        drop(on_its_way);
         let is_kept = released.keep(&self).is_some();
         let mut tally = tally(&self, &released, &orders);
         let (target, owner) = (released.target.clone(), released.owner);
-        let mut releases = Releases::new(&self, released, orders, started).with_turn(turn);
+        let mut releases = Releases::new(&self, released, orders, started);
+        releases.begin_turn(turn);
         while let Some((node, command)) = tally.poll_command() {
             releases.send(node, command);
         }
@@ -167,47 +177,6 @@ fn tally(engine: &Engine, released: &Released, orders: &[ReleaseOrder]) -> Tally
     Tally::release_keeping(engine.quorum, released.target.clone(), released.owner, keep, nodes)
 }
 
-/// A release that somebody waits for, before its round.
-struct AskedRelease {
-    released: Released,
-    slot: Arc<ResourceSlot>,
-    token: Option<FencingToken>,
-    caller: Caller,
-    orders: Vec<ReleaseOrder>,
-    started: Timestamp,
-    /// Until whoever waits for it has been told.
-    answer: Option<oneshot::Sender<Result<(), ReleaseError>>>,
-    /// Of the shutdown that has ended the lease.
-    report: Option<Arc<Outcomes>>,
-    counted: Counted,
-}
-
-impl AskedRelease {
-    /// Begins; or, when its time is up in line, says so to whoever waits for it, and goes on waiting for its turn.
-    fn begin(mut self, engine: &Arc<Engine>, turn: Result<Turn, TurnedAway>) {
-        if let Ok(turn) = turn {
-            engine.spawn_uncounted(Arc::clone(engine).release_round(self, turn));
-            return;
-        }
-        if let Some(answer) = self.answer.take().filter(|answer| !answer.is_closed()) {
-            let _ = answer.send(Err(ReleaseError::Unconfirmed {
-                released: 0,
-                needed: engine.quorum.needed(),
-                nodes: engine.not_asked(),
-            }));
-        }
-        let engine_of_start = Arc::clone(engine);
-        let start = Box::new(move |turn: Result<Turn, TurnedAway>| {
-            if let Ok(turn) = turn {
-                // Its time begins now.
-                self.started = engine_of_start.now();
-                self.begin(&engine_of_start, Ok(turn));
-            }
-        });
-        engine.wait_for_turn(Line::Releases, None, start);
-    }
-}
-
 /// Release commands under way, with what became of each.
 struct Releases {
     engine: Arc<Engine>,
@@ -247,10 +216,11 @@ impl Releases {
         }
     }
 
-    fn with_turn(mut self, mut turn: Turn) -> Self {
-        turn.begin(self.engine.now());
-        self.turn = Some(turn);
-        self
+    fn begin_turn(&mut self, turn: Option<Turn>) {
+        self.turn = turn;
+        if let Some(turn) = &mut self.turn {
+            turn.begin(self.engine.now());
+        }
     }
 
     fn send(&mut self, node: NodeId, command: Command) {

@@ -8,13 +8,13 @@ use std::{
     fmt,
     sync::{
         Arc, OnceLock, Weak,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
 use tokio::sync::Notify;
 
-use super::{Engine, Line, stand::OnNodes};
+use super::{Engine, Line, Unsent, UnsentHere, stand::OnNodes};
 use crate::{
     lock::Lock,
     protocol::{ClientId, LineHint, NodeId, OthersWait, Patience, Quorum, Resource, Target},
@@ -37,6 +37,8 @@ pub(super) struct Resources {
     by_name: Lock<ByName>,
     /// Whether several resources were ever asked for at once: without that nothing is looked up that only sets need.
     knows_sets: AtomicBool,
+    /// How many releases have not been sent.
+    unsent: AtomicUsize,
 }
 
 /// With some that nobody has any more, where the lock was not free when the last one gave it up.
@@ -63,13 +65,15 @@ pub(super) struct ResourceSlot {
     pub(super) line: Lock<Line>,
     /// The place of this process in the lines on the nodes.
     on_nodes: OnNodes,
+    /// What has been given back of it and has not been sent.
+    unsent: UnsentHere,
 }
 
 impl Resources {
     pub(super) fn new(quorum: Quorum, client: ClientId, runtime: Arc<dyn Runtime>) -> Arc<Self> {
         let (patience, engine, by_name) = (Arc::default(), OnceLock::new(), Lock::default());
-        let knows_sets = AtomicBool::new(false);
-        Arc::new(Self { quorum, client, runtime, patience, engine, by_name, knows_sets })
+        let (knows_sets, unsent) = (AtomicBool::new(false), AtomicUsize::new(0));
+        Arc::new(Self { quorum, client, runtime, patience, engine, by_name, knows_sets, unsent })
     }
 
     /// Says whose they are, once.
@@ -105,6 +109,7 @@ impl Resources {
                 Arc::clone(&self.patience),
                 Arc::clone(&self.runtime),
             ),
+            unsent: UnsentHere::default(),
         });
         if !target.is_shared() {
             by_name.slots.insert(target.clone(), Arc::downgrade(&slot));
@@ -283,6 +288,41 @@ impl ResourceSlot {
         for other in self.home.overlapping(&self.target) {
             other.handle_freed();
         }
+    }
+
+    /// A release of it waits to be sent.
+    pub(super) fn count_unsent(&self) {
+        self.home.unsent.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// It waits no longer.
+    pub(super) fn discount_unsent(&self) {
+        self.home.unsent.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whoever asks here finds this one.
+    pub(super) fn handle_unsent(&self, unsent: &Arc<Unsent>) {
+        self.unsent.add(unsent);
+    }
+
+    /// The releases that wait to be sent and would be in the way of whoever asks for it: its own, but for those of other
+    /// readers, and those of whatever it has a resource in common with.
+    pub(super) fn unsent_in_the_way(&self) -> Vec<Arc<Unsent>> {
+        // Nearly always there are none. What has been given back before this was asked for is counted by now.
+        if self.home.unsent.load(Ordering::Relaxed) == 0 {
+            return Vec::new();
+        }
+        let mut all = self.unsent.take();
+        let others = if self.target.is_any() {
+            // Of another number of permits too.
+            self.home.covering(self.target.resource()).iter().filter_map(Weak::upgrade).collect()
+        } else {
+            self.home.overlapping(&self.target)
+        };
+        let in_the_way =
+            |other: &&Arc<Self>| !(self.target.is_shared() && other.target.is_shared());
+        all.extend(others.iter().filter(in_the_way).flat_map(|other| other.unsent.take()));
+        all
     }
 
     /// It is shared with readers from now on: those who pause here until they may read ask at once.

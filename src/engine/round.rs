@@ -91,8 +91,9 @@ pub(super) struct AcquireRound {
 }
 
 impl AcquireRound {
-    /// Reads the clock, and then sends.
+    /// Reads the clock, and then sends, behind whatever has been given back here and would be in its way.
     pub(super) fn begin(engine: &Arc<Engine>, request: &Request, mut turn: Turn) -> Self {
+        engine.send_unsent(&request.resource);
         let asked = &request.asked;
         let owner = Owner::from_random(engine.runtime.random());
         let mut spec = RoundSpec::new(asked.target.clone(), owner, asked.ttl);

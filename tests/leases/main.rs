@@ -23,6 +23,7 @@ mod hostile;
 mod line;
 mod linger;
 mod lock_delay;
+mod own_way;
 mod panicking_wakers;
 mod panics;
 mod ranges;

@@ -1,0 +1,105 @@
+//! Goal: a process is not in its own way: whatever it has given back before it asks is released on every node before that
+//! asks, also where a release waits for its turn behind many.
+//!
+//! Method: virtual time, whose executor begins what is ready in any order; requests for one round, which would be told.
+
+use std::{fmt::Debug, future::IntoFuture, time::Duration};
+
+use quorlock::{AcquireError, Lease, ReadLease};
+
+use crate::{
+    fixture::{Fixture, MS, SECOND},
+    line::{got, poll},
+};
+
+const TTL: Duration = Duration::from_secs(10);
+
+/// In as many orders as there are turns.
+const TURNS: usize = 40;
+
+#[track_caller]
+fn granted<T: Debug + Send + 'static>(
+    world: &Fixture,
+    request: impl IntoFuture<Output = Result<T, AcquireError>, IntoFuture: Send + 'static>,
+) -> T {
+    world.machine.sim.block_on(request.into_future()).unwrap()
+}
+
+fn lingering() -> Fixture {
+    Fixture::with(TTL, |builder| builder.linger(2 * SECOND))
+}
+
+#[test]
+fn what_lingers_and_will_not_do_is_released_before_the_nodes_are_asked() {
+    let world = lingering();
+    for _ in 0..TURNS {
+        drop(world.acquire("r"));
+        let shorter = world.redlock.try_acquire("r").ttl(TTL / 2).linger(Duration::ZERO);
+        drop(granted(&world, shorter));
+    }
+}
+
+#[test]
+fn what_lingers_is_released_before_somebody_here_asks_for_what_overlaps() {
+    let world = lingering();
+    for _ in 0..TURNS {
+        drop(world.acquire("a"));
+        drop(granted(&world, world.redlock.try_acquire_all(["a", "b"])));
+        // The set lingers.
+        drop(granted(&world, world.redlock.try_read("b")));
+        world.pass(MS);
+        drop(world.acquire("b"));
+        drop(granted(&world, world.redlock.try_read("b")));
+        world.pass(MS);
+        drop(granted(&world, world.redlock.try_acquire_all(["a", "b"])));
+        drop(granted(&world, world.redlock.try_acquire("a")));
+    }
+}
+
+#[test]
+fn what_has_been_dropped_is_released_before_the_nodes_are_asked_again() {
+    let world = Fixture::new(TTL);
+    let semaphore = world.redlock.semaphore("s", 2).unwrap();
+    let _held = granted(&world, semaphore.acquire());
+    for _ in 0..TURNS {
+        drop(world.acquire("r"));
+        drop(granted(&world, world.redlock.try_acquire("r")));
+        drop(granted(&world, world.redlock.try_acquire_all(["r", "q"])));
+        drop(granted(&world, world.redlock.try_acquire_all(["p", "q"])));
+        drop(granted(&world, world.redlock.try_read("q")));
+        drop(granted(&world, world.redlock.try_write("q")));
+        drop(granted(&world, world.redlock.try_read("q")));
+        drop(granted(&world, world.redlock.try_acquire_all(["r", "q"])));
+        drop(granted(&world, semaphore.acquire()));
+        drop(granted(&world, semaphore.try_acquire()));
+    }
+}
+
+/// A burst of releases: most of them wait for their turn, and are sent at the latest when their resource is asked for.
+#[test]
+fn a_release_that_waits_for_its_turn_is_sent_before_its_resource_is_asked_for() {
+    const MANY: usize = 300;
+    let world = Fixture::new(TTL);
+    let name = |number: usize| format!("r{number}");
+    let held: Vec<Lease> = (0..MANY).map(|number| world.acquire(&name(number))).collect();
+    let readers: Vec<ReadLease> =
+        (0..4).map(|_| granted(&world, world.redlock.read("read"))).collect();
+    let sent = world.sent();
+    drop(held);
+    drop(readers);
+    let again =
+        (MANY - 20..MANY).map(|number| world.redlock.try_acquire(name(number)).into_future());
+    let mut again: Vec<_> = again.collect();
+    let set = world.redlock.try_acquire_all([name(MANY - 21), name(MANY - 22)]);
+    let mut set = set.into_future();
+    let mut write = world.redlock.try_write("read").into_future();
+    let all = again.iter_mut().chain([&mut set, &mut write]);
+    all.for_each(|future| assert!(poll(future).is_pending()));
+    world.pass(MS);
+    let all = again.iter_mut().chain([&mut set, &mut write]);
+    drop(all.map(|future| got(future).unwrap()).collect::<Vec<_>>());
+    world.pass(MS);
+    // Each release once.
+    assert_eq!(world.sent() - sent, 3 * (MANY + 4 + 2 * 22));
+    assert!(world.nodes.iter().all(|node| !node.has(&name(0)) && !node.has("read")));
+}
