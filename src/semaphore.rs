@@ -14,12 +14,14 @@ use std::{
 };
 
 use crate::{
-    acquire::{Acquire, AcquireFuture, settings_of_acquire, unless_lost},
+    acquire::{
+        Acquire, AcquireFuture, Cover, Ran, blocking, blocking_run, run, run_until_lost,
+        settings_of_acquire,
+    },
     engine::Engine,
     error::{AcquireError, ReleaseError, RunError},
-    lease::{Lease, Release},
+    lease::{Lease, LeaseSignal, Release},
     protocol::{Slots, WaitPolicy},
-    runtime::block_on,
 };
 
 /// So many permits, of which each is held by one at a time, made by [`Redlock::semaphore`](crate::Redlock::semaphore). A clone
@@ -69,8 +71,8 @@ impl fmt::Debug for Semaphore {
     }
 }
 
-/// A request for a permit, made by [`Semaphore::acquire`]. Await it, or call [`blocking`](PermitAcquire::blocking) or
-/// [`run`](PermitAcquire::run). Its settings are those of [`Acquire`].
+/// A request for a permit, made by [`Semaphore::acquire`]. Await it, or call [`blocking`](PermitAcquire::blocking),
+/// [`run`](PermitAcquire::run) or [`run_until_lost`](PermitAcquire::run_until_lost). Its settings are those of [`Acquire`].
 ///
 /// # Errors
 ///
@@ -103,10 +105,7 @@ impl PermitAcquire {
     ///
     /// As when awaited, and [`AcquireError::WouldDeadlock`].
     pub fn blocking(self) -> Result<Permit, AcquireError> {
-        if self.request.runs_here() {
-            return Err(AcquireError::WouldDeadlock);
-        }
-        block_on(self.into_future())
+        blocking(self.request.runs_here(), self)
     }
 
     /// Runs `work` under a permit and releases it afterwards, as [`Acquire::run`] does. When the permit is lost, `work` is
@@ -130,12 +129,42 @@ impl PermitAcquire {
     ///
     /// Dropping the future drops `work` where it stands, and releases in the background.
     pub async fn run<T>(self, work: impl AsyncFnOnce(&Permit) -> T) -> Result<T, RunError> {
-        let permit = self.await?;
-        permit.begin_work()?;
-        let result = unless_lost(permit.lost(), work(&permit)).await?;
-        // What was not confirmed goes on in the background, and the work is done all the same.
-        drop(permit.release().await);
-        Ok(result)
+        run(self.into_future(), work).await
+    }
+
+    /// Runs `work` under a permit, to its end whatever becomes of the permit, and releases it afterwards, as
+    /// [`Acquire::run_until_lost`] does: the signal tells of the loss.
+    ///
+    /// # Errors
+    ///
+    /// [`AcquireError`], and then `work` was not called.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops `work` where it stands, and releases in the background.
+    pub async fn run_until_lost<T>(
+        self,
+        work: impl AsyncFnOnce(&Permit, LeaseSignal) -> T,
+    ) -> Result<Ran<T>, AcquireError> {
+        run_until_lost(self.into_future(), work).await
+    }
+
+    /// [`run_until_lost`](PermitAcquire::run_until_lost), blocking this thread, as [`Acquire::blocking_run`] does. No runtime
+    /// is needed.
+    ///
+    /// ```
+    /// # use quorlock::{Redlock, node::MemoryNode};
+    /// # let redlock = Redlock::blocking_connect([MemoryNode::new()])?;
+    /// let ran = redlock.semaphore("api", 10)?.acquire().blocking_run(|permit| permit.slot())?;
+    /// assert!(ran.output < 10 && ran.lost.is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`run_until_lost`](PermitAcquire::run_until_lost), and [`AcquireError::WouldDeadlock`].
+    pub fn blocking_run<T>(self, work: impl FnOnce(&Permit) -> T) -> Result<Ran<T>, AcquireError> {
+        blocking_run(self.blocking()?, work)
     }
 }
 
@@ -216,6 +245,16 @@ impl Permit {
     /// As for [`Lease::blocking_release`].
     pub fn blocking_release(self) -> Result<(), ReleaseError> {
         self.lease.blocking_release()
+    }
+}
+
+impl Cover for Permit {
+    fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    fn give_back(self) -> Release {
+        self.release()
     }
 }
 

@@ -8,25 +8,21 @@ mod settings;
 mod standing;
 mod target;
 
-use std::{
-    fmt,
-    future::{Future, IntoFuture},
-    pin::pin,
-    sync::Arc,
-    time::Duration,
-};
+use std::{fmt, future::Future, pin::pin, sync::Arc, time::Duration};
 
 use futures::future::{Either, select};
 
 pub use self::{future::AcquireFuture, run::Ran, standing::PlaceInLine};
-pub(crate) use self::{run::unless_lost, settings::settings_of_acquire};
+pub(crate) use self::{
+    run::{Cover, blocking, blocking_run, run, run_until_lost},
+    settings::settings_of_acquire,
+};
 
 use crate::{
     engine::Engine,
     error::AcquireError,
     lease::Lease,
     protocol::{RenewalPolicy, Target, WaitPolicy},
-    runtime::block_on,
     shield::shield,
 };
 
@@ -290,10 +286,7 @@ impl Acquire {
     ///
     /// As when awaited: see [`AcquireError`]; and [`AcquireError::WouldDeadlock`].
     pub fn blocking(self) -> Result<Lease, AcquireError> {
-        if self.engine.runs_here() {
-            return Err(AcquireError::WouldDeadlock);
-        }
-        block_on(self.into_future())
+        blocking(self.runs_here(), self)
     }
 
     /// It has a round of its own, is not handed on, and does not linger.

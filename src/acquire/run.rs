@@ -1,16 +1,20 @@
 //! Work under a lease: acquired before it, released after it.
 //!
 //! It decides what becomes of work whose lease is lost: dropped where it stands, or told. It must never begin work
-//! without a lease.
+//! without a lease, nor poll work that is dropped by a loss once the lease is over by the clock. Readers and permits run
+//! theirs here too.
 
-use std::{future::Future, pin::pin};
-
-use futures::future::{Either, select};
+use std::{
+    future::{Future, IntoFuture, poll_fn},
+    pin::pin,
+    task::Poll,
+};
 
 use super::Acquire;
 use crate::{
     error::{AcquireError, LeaseLost, RunError},
-    lease::{Lease, LeaseSignal},
+    lease::{Lease, LeaseSignal, Release},
+    runtime::block_on,
 };
 
 /// What came of work under a lease that was not cut off: [`Acquire::run_until_lost`], [`Acquire::blocking_run`].
@@ -25,21 +29,109 @@ pub struct Ran<T> {
     pub lost: Option<LeaseLost>,
 }
 
-/// What work returns, unless the loss comes first, which drops it where it stands.
-pub(crate) async fn unless_lost<T>(
-    lost: impl Future<Output = LeaseLost>,
-    work: impl Future<Output = T>,
-) -> Result<T, LeaseLost> {
-    // The loss is looked at first: work that is ready at the same moment may be too late.
-    match select(pin!(lost), pin!(work)).await {
-        Either::Left((lost, _)) => Err(lost),
-        Either::Right((result, _)) => Ok(result),
+/// What covers work: a lease, or what has one.
+pub(crate) trait Cover: Sized {
+    /// The lease.
+    fn lease(&self) -> &Lease;
+
+    /// Gives it back.
+    fn give_back(self) -> Release;
+
+    /// Gives it back behind work that has ended. Where it was lost by then, what that has sent may be on its way, and
+    /// others are kept out for the lock-delay.
+    fn end(self, lost: Option<LeaseLost>) -> Option<Release> {
+        (lost.is_none() || self.lease().lock_delay().is_zero()).then(|| self.give_back())
     }
+}
+
+impl Cover for Lease {
+    fn lease(&self) -> &Lease {
+        self
+    }
+
+    fn give_back(self) -> Release {
+        self.release()
+    }
+}
+
+/// What a request gets, blocking this thread, unless that is the one that has to answer it.
+pub(crate) fn blocking<T>(
+    runs_here: bool,
+    request: impl IntoFuture<Output = Result<T, AcquireError>>,
+) -> Result<T, AcquireError> {
+    if runs_here {
+        return Err(AcquireError::WouldDeadlock);
+    }
+    block_on(request.into_future())
+}
+
+/// What work returns, unless the loss comes first, which drops it where it stands.
+async fn unless_lost<T>(lease: &Lease, work: impl Future<Output = T>) -> Result<T, LeaseLost> {
+    let (mut lost, mut work) = (pin!(lease.lost()), pin!(work));
+    poll_fn(|cx| {
+        // The loss is looked at first: work that is ready at the same moment may be too late. And by the clock: the timer
+        // that tells of a loss may have been stopped together with this process.
+        let told = lost.as_mut().poll(cx).map(Err);
+        if told.is_ready() {
+            return told;
+        }
+        match lease.check() {
+            Ok(_) => work.as_mut().poll(cx).map(Ok),
+            Err(lost) => Poll::Ready(Err(lost)),
+        }
+    })
+    .await
+}
+
+/// [`Acquire::run`], under whatever is acquired.
+pub(crate) async fn run<C: Cover, T>(
+    acquiring: impl Future<Output = Result<C, AcquireError>>,
+    work: impl AsyncFnOnce(&C) -> T,
+) -> Result<T, RunError> {
+    let cover = acquiring.await?;
+    cover.lease().begin_work()?;
+    let result = unless_lost(cover.lease(), work(&cover)).await?;
+    let lost = cover.lease().check().err();
+    if let Some(release) = cover.end(lost) {
+        // What was not confirmed goes on in the background, and the work is done all the same.
+        drop(release.await);
+    }
+    Ok(result)
+}
+
+/// [`Acquire::run_until_lost`], under whatever is acquired.
+pub(crate) async fn run_until_lost<C: Cover, T>(
+    acquiring: impl Future<Output = Result<C, AcquireError>>,
+    work: impl AsyncFnOnce(&C, LeaseSignal) -> T,
+) -> Result<Ran<T>, AcquireError> {
+    let cover = acquiring.await?;
+    cover.lease().begin_work().map_err(|_| AcquireError::Closed)?;
+    let output = work(&cover, cover.lease().signal()).await;
+    let lost = cover.lease().check().err();
+    if let Some(release) = cover.end(lost) {
+        drop(release.await);
+    }
+    Ok(Ran { output, lost })
+}
+
+/// [`Acquire::blocking_run`], under what has been acquired, on a thread that may block.
+pub(crate) fn blocking_run<C: Cover, T>(
+    cover: C,
+    work: impl FnOnce(&C) -> T,
+) -> Result<Ran<T>, AcquireError> {
+    cover.lease().begin_work().map_err(|_| AcquireError::Closed)?;
+    let output = work(&cover);
+    let lost = cover.lease().check().err();
+    if let Some(release) = cover.end(lost) {
+        drop(block_on(release));
+    }
+    Ok(Ran { output, lost })
 }
 
 impl Acquire {
     /// Runs `work` under a lease and releases it afterwards. When the lease is lost, `work` is dropped where it
-    /// stands: for work with a cleanup there is [`run_until_lost`](Acquire::run_until_lost).
+    /// stands: for work with a cleanup there is [`run_until_lost`](Acquire::run_until_lost). It is not polled once the lease
+    /// is over, also not in a process that stood still.
     ///
     /// The result of `work` is returned whether or not the release was confirmed: what cannot be released
     /// now is released in the background, or expires.
@@ -66,12 +158,7 @@ impl Acquire {
     ///
     /// Dropping the future drops `work` where it stands, and releases in the background.
     pub async fn run<T>(self, work: impl AsyncFnOnce(&Lease) -> T) -> Result<T, RunError> {
-        let lease = self.await?;
-        lease.begin_work()?;
-        let result = unless_lost(lease.lost(), work(&lease)).await?;
-        // What was not confirmed goes on in the background, and the work is done all the same.
-        drop(lease.release().await);
-        Ok(result)
+        run(self.into_future(), work).await
     }
 
     /// Runs `work` under a lease, to its end whatever becomes of the lease, and releases it afterwards. It is for work
@@ -112,14 +199,7 @@ impl Acquire {
         self,
         work: impl AsyncFnOnce(&Lease, LeaseSignal) -> T,
     ) -> Result<Ran<T>, AcquireError> {
-        let lease = self.await?;
-        lease.begin_work().map_err(|_| AcquireError::Closed)?;
-        let output = work(&lease, lease.signal()).await;
-        let lost = lease.check().err();
-        if lost.is_none() || lease.lock_delay().is_zero() {
-            drop(lease.release().await);
-        }
-        Ok(Ran { output, lost })
+        run_until_lost(self.into_future(), work).await
     }
 
     /// [`run_until_lost`](Acquire::run_until_lost), blocking this thread. No runtime is needed. Nothing can stop work on a
@@ -138,13 +218,6 @@ impl Acquire {
     ///
     /// As for [`run_until_lost`](Acquire::run_until_lost), and [`AcquireError::WouldDeadlock`].
     pub fn blocking_run<T>(self, work: impl FnOnce(&Lease) -> T) -> Result<Ran<T>, AcquireError> {
-        let lease = self.blocking()?;
-        lease.begin_work().map_err(|_| AcquireError::Closed)?;
-        let output = work(&lease);
-        let lost = lease.check().err();
-        if lost.is_none() || lease.lock_delay().is_zero() {
-            drop(lease.blocking_release());
-        }
-        Ok(Ran { output, lost })
+        blocking_run(self.blocking()?, work)
     }
 }

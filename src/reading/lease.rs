@@ -5,6 +5,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
+    acquire::Cover,
     error::{ExtendError, LeaseLost, ReleaseError, WouldDeadlock},
     lease::{Lease, LeaseSignal, Release},
     protocol::{LossReason, Owner, ReadToken, Resource},
@@ -51,10 +52,6 @@ impl ReadLease {
             Ok(token) => Ok(Self { held: Arc::new(Held { lease, token: token.into() }) }),
             Err(_) => Err(lease),
         }
-    }
-
-    pub(super) fn begin_work(&self) -> Result<(), LeaseLost> {
-        self.held.lease.begin_work()
     }
 
     /// What is read: the key on the nodes, with the prefix where one is configured.
@@ -178,6 +175,15 @@ impl ReadLease {
         self.held.lease.blocking_lost()
     }
 
+    /// [`ending`](ReadLease::ending), blocking this thread. No runtime is needed.
+    ///
+    /// # Errors
+    ///
+    /// [`WouldDeadlock`], unless the lease is lost or about to be already.
+    pub fn blocking_ending(&self) -> Result<LossReason, WouldDeadlock> {
+        self.held.lease.blocking_ending()
+    }
+
     /// [`extend`](ReadLease::extend), blocking this thread. No runtime is needed.
     ///
     /// # Errors
@@ -185,6 +191,16 @@ impl ReadLease {
     /// As for [`Lease::blocking_extend`].
     pub fn blocking_extend(&self) -> Result<Duration, ExtendError> {
         self.held.lease.blocking_extend()
+    }
+}
+
+impl Cover for ReadLease {
+    fn lease(&self) -> &Lease {
+        &self.held.lease
+    }
+
+    fn give_back(self) -> Release {
+        self.release()
     }
 }
 

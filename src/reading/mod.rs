@@ -15,13 +15,16 @@ use std::{
 
 pub use self::{downgrade::DowngradeError, lease::ReadLease};
 use crate::{
-    acquire::{Acquire, AcquireFuture, settings_of_acquire, unless_lost},
+    acquire::{
+        Acquire, AcquireFuture, Ran, blocking, blocking_run, run, run_until_lost,
+        settings_of_acquire,
+    },
     error::{AcquireError, ReadersError, RunError},
-    runtime::block_on,
+    lease::LeaseSignal,
 };
 
 /// A request to read a resource together with others, made by [`Redlock::read`](crate::Redlock::read). Await it, or call
-/// [`blocking`](Read::blocking) or [`run`](Read::run).
+/// [`blocking`](Read::blocking), [`run`](Read::run) or [`run_until_lost`](Read::run_until_lost).
 ///
 /// Its settings are those of [`Acquire`].
 #[derive(Clone)]
@@ -53,10 +56,7 @@ impl Read {
     ///
     /// As when awaited, and [`AcquireError::WouldDeadlock`].
     pub fn blocking(self) -> Result<ReadLease, AcquireError> {
-        if self.request.runs_here() {
-            return Err(AcquireError::WouldDeadlock);
-        }
-        block_on(self.into_future())
+        blocking(self.request.runs_here(), self)
     }
 
     /// Runs `work` under a lease and releases it afterwards, as [`Acquire::run`] does. When the lease is lost, `work` is
@@ -70,12 +70,45 @@ impl Read {
     ///
     /// Dropping the future drops `work` where it stands, and releases in the background.
     pub async fn run<T>(self, work: impl AsyncFnOnce(&ReadLease) -> T) -> Result<T, RunError> {
-        let lease = self.await?;
-        lease.begin_work()?;
-        let result = unless_lost(lease.lost(), work(&lease)).await?;
-        // What was not confirmed goes on in the background, and the work is done all the same.
-        drop(lease.release().await);
-        Ok(result)
+        run(self.into_future(), work).await
+    }
+
+    /// Runs `work` under a lease, to its end whatever becomes of the lease, and releases it afterwards, as
+    /// [`Acquire::run_until_lost`] does: the signal tells of the loss. What was read behind it may be of mixed states.
+    ///
+    /// # Errors
+    ///
+    /// [`AcquireError`], and then `work` was not called.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops `work` where it stands, and releases in the background.
+    pub async fn run_until_lost<T>(
+        self,
+        work: impl AsyncFnOnce(&ReadLease, LeaseSignal) -> T,
+    ) -> Result<Ran<T>, AcquireError> {
+        run_until_lost(self.into_future(), work).await
+    }
+
+    /// [`run_until_lost`](Read::run_until_lost), blocking this thread, as [`Acquire::blocking_run`] does. No runtime is
+    /// needed.
+    ///
+    /// ```
+    /// # use quorlock::{Redlock, node::MemoryNode};
+    /// # let redlock = Redlock::blocking_connect([MemoryNode::new()])?;
+    /// let ran = redlock.read("catalog").blocking_run(|lease| lease.check().map(|_| "a title"))?;
+    /// assert_eq!((ran.output?, ran.lost), ("a title", None));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`run_until_lost`](Read::run_until_lost), and [`AcquireError::WouldDeadlock`].
+    pub fn blocking_run<T>(
+        self,
+        work: impl FnOnce(&ReadLease) -> T,
+    ) -> Result<Ran<T>, AcquireError> {
+        blocking_run(self.blocking()?, work)
     }
 }
 

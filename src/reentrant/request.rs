@@ -11,9 +11,8 @@ use std::{
 
 use super::{Reentrant, ReentrantLease};
 use crate::{
-    acquire::{Acquire, settings_of_acquire},
+    acquire::{Acquire, blocking, settings_of_acquire},
     error::AcquireError,
-    runtime::block_on,
 };
 
 /// A request for a lease that its handle may hold already, made by [`Reentrant::acquire`]. Await it, or call
@@ -69,10 +68,7 @@ impl ReentrantAcquire {
     ///
     /// As when awaited, and [`AcquireError::WouldDeadlock`].
     pub fn blocking(self) -> Result<ReentrantLease, AcquireError> {
-        if self.request.runs_here() {
-            return Err(AcquireError::WouldDeadlock);
-        }
-        block_on(self.into_future())
+        blocking(self.request.runs_here(), self)
     }
 }
 

@@ -50,6 +50,8 @@ fn block_everywhere(nodes: &[MemoryNode]) {
     let ran = short.blocking_run(|lease| lease.blocking_lost().unwrap()).unwrap();
     assert_eq!(ran.lost, Some(ran.output));
 
+    block_everywhere_with_others(&redlock);
+
     let worker = redlock.reentrant();
     let outer = worker.acquire("r").ttl(Duration::from_secs(5)).blocking().unwrap();
     let inner = worker.try_acquire("r").blocking().unwrap();
@@ -63,6 +65,37 @@ fn block_everywhere(nodes: &[MemoryNode]) {
     assert_eq!(redlock.blocking_shutdown().unwrap().released, 1);
     assert_eq!(held.blocking_lost().unwrap().reason, LossReason::ShutDown);
     assert!(matches!(held.blocking_release(), Err(ReleaseError::ShutDown)));
+}
+
+/// The same for readers and permits.
+fn block_everywhere_with_others(redlock: &Redlock) {
+    let (short, semaphore) = (Duration::from_millis(50), redlock.semaphore("s", 1).unwrap());
+    let ran = redlock.read("r").blocking_run(|lease| {
+        let busy = redlock.try_write("r").blocking().unwrap_err();
+        (lease.token(), busy.is_contended())
+    });
+    let ran = ran.unwrap();
+    assert!(ran.output.1 && ran.lost.is_none());
+    let written = redlock.write("r").blocking_run(|lease| lease.token().unwrap()).unwrap();
+    assert!(!ran.output.0.covers(written.output), "it is released when it has ended");
+    let read = redlock.read("r").ttl(short).without_renewal();
+    let ran = read.blocking_run(|lease| {
+        assert_eq!(lease.blocking_ending(), Ok(LossReason::NotRenewed));
+        lease.blocking_lost().unwrap()
+    });
+    let ran = ran.unwrap();
+    assert_eq!(ran.lost, Some(ran.output));
+
+    let ran = semaphore.acquire().blocking_run(|permit| {
+        let busy = semaphore.try_acquire().blocking().unwrap_err();
+        (permit.slot(), busy.is_contended())
+    });
+    let ran = ran.unwrap();
+    assert_eq!((ran.output, ran.lost), ((0, true), None));
+    let permit = semaphore.acquire().ttl(short).without_renewal();
+    let ran = permit.blocking_run(|permit| permit.blocking_lost().unwrap()).unwrap();
+    assert_eq!(ran.lost, Some(ran.output));
+    semaphore.acquire().blocking().unwrap().blocking_release().unwrap();
 }
 
 /// Runs it there, on a thread of its own, so that a hang fails too.

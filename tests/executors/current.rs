@@ -299,8 +299,17 @@ fn the_blocking_form_on_the_thread_itself_is_an_error_and_does_not_hang() {
         let worker = redlock.reentrant();
         let refused = worker.acquire("r").blocking().unwrap_err();
         assert!(matches!(refused, AcquireError::WouldDeadlock), "{refused}");
-        let refused = redlock.acquire("r").blocking_run(|_| ()).unwrap_err();
-        assert!(matches!(refused, AcquireError::WouldDeadlock), "{refused}");
+        let semaphore = redlock.semaphore("s", 1).unwrap();
+        let refused = [
+            redlock.acquire("r").blocking_run(|_| ()).unwrap_err(),
+            redlock.read("r").blocking().unwrap_err(),
+            redlock.read("r").blocking_run(|_| ()).unwrap_err(),
+            semaphore.acquire().blocking().unwrap_err(),
+            semaphore.acquire().blocking_run(|_| ()).unwrap_err(),
+        ];
+        for refused in refused {
+            assert!(matches!(refused, AcquireError::WouldDeadlock), "{refused}");
+        }
         let shared = worker.acquire("shared").await.unwrap();
         let another = worker.acquire("shared").await.unwrap();
         another.blocking_release().unwrap();

@@ -36,3 +36,4 @@ mod together;
 #[cfg(all(feature = "metrics", feature = "tracing"))]
 mod told;
 mod wakers;
+mod work;

@@ -1,0 +1,156 @@
+//! Goal: work under a lease, a reader's or a permit is polled while that holds by the clock, and no longer, also in a process
+//! that stood still; and what it leaves behind is left to others as the lease says.
+//!
+//! Method: virtual time, on a machine that is suspended; futures that are polled by hand.
+
+use std::{
+    future::{Future, pending, poll_fn},
+    pin::Pin,
+    sync::atomic::{AtomicUsize, Ordering},
+    task::Poll,
+    time::Duration,
+};
+
+use quorlock::{Lease, LeaseSignal, LossReason, Permit, ReadLease, RunError};
+
+use crate::{
+    fixture::{Fixture, MS, SECOND},
+    line::poll,
+};
+
+const TTL: Duration = Duration::from_secs(10);
+
+fn keys(world: &Fixture, name: &str) -> usize {
+    world.nodes.iter().filter(|node| node.has(name)).count()
+}
+
+/// Polls it whenever something has happened, until it has.
+fn pass_until(
+    world: &Fixture,
+    run: &mut Pin<Box<dyn Future<Output = Result<(), RunError>> + '_>>,
+    happened: impl Fn() -> bool,
+) {
+    for _ in 0..100 {
+        if happened() {
+            return;
+        }
+        assert!(poll(run).is_pending());
+        world.pass(MS);
+    }
+    panic!("it has not happened");
+}
+
+#[test]
+fn in_a_process_that_stood_still_work_is_polled_no_more() {
+    let world = Fixture::new(TTL);
+    let semaphore = world.redlock.semaphore("s", 2).unwrap();
+    let polls = AtomicUsize::new(0);
+    let work = || {
+        poll_fn(|_| {
+            polls.fetch_add(1, Ordering::Relaxed);
+            Poll::<()>::Pending
+        })
+    };
+    for kind in 0..3 {
+        polls.store(0, Ordering::Relaxed);
+        let mut run: Pin<Box<dyn Future<Output = Result<(), RunError>> + '_>> = match kind {
+            0 => Box::pin(world.redlock.acquire("r").run(async |_| work().await)),
+            1 => Box::pin(world.redlock.read("r").run(async |_| work().await)),
+            _ => Box::pin(semaphore.acquire().run(async |_| work().await)),
+        };
+        pass_until(&world, &mut run, || polls.load(Ordering::Relaxed) > 0);
+        assert!(poll(&mut run).is_pending());
+        world.machine.suspend(TTL);
+        let before = polls.load(Ordering::Relaxed);
+        // Polled for whatever reason, before any task of the engine runs.
+        let Poll::Ready(Err(RunError::Lost(lost))) = poll(&mut run) else {
+            panic!("{kind}: it goes on")
+        };
+        assert_eq!(polls.load(Ordering::Relaxed), before, "{kind}");
+        assert_eq!(lost.reason, LossReason::RenewalFailed, "{kind}");
+        world.pass(SECOND);
+        assert_eq!(keys(&world, "r"), 0, "{kind}");
+    }
+}
+
+/// It has come to its end, and the loss before that: what it has sent may be on its way.
+#[test]
+fn work_that_ended_behind_the_loss_leaves_the_keys_for_the_lock_delay() {
+    let (ttl, delay) = (2 * SECOND, 4 * SECOND);
+    for ends_late in [false, true] {
+        let world = Fixture::with(TTL, |builder| builder.ttl(ttl).lock_delay(delay));
+        let machine = world.machine.clone();
+        let work = async move |_: &Lease| {
+            if ends_late {
+                // It blocks its thread for longer than its lease lasts.
+                machine.suspend(ttl);
+            }
+        };
+        let mut run: Pin<Box<dyn Future<Output = Result<(), RunError>> + '_>> =
+            Box::pin(world.redlock.acquire("r").run(work));
+        let result = loop {
+            match poll(&mut run) {
+                Poll::Ready(result) => break result,
+                Poll::Pending => world.pass(MS),
+            }
+        };
+        result.unwrap();
+        world.pass(MS);
+        assert_eq!(keys(&world, "r"), if ends_late { 3 } else { 0 });
+    }
+}
+
+#[test]
+fn work_that_is_dropped_in_the_middle_leaves_nothing() {
+    let world = Fixture::new(TTL);
+    let mut run: Pin<Box<dyn Future<Output = Result<(), RunError>> + '_>> =
+        Box::pin(world.redlock.read("r").run(async |_| pending().await));
+    pass_until(&world, &mut run, || keys(&world, "r") == 3);
+    drop(run);
+    world.pass(MS);
+    assert_eq!(keys(&world, "r"), 0);
+}
+
+/// The signal tells of the loss, the work comes to its end all the same, and in a task of its own as well.
+#[test]
+fn work_that_is_told_of_the_loss_comes_to_its_end_under_every_kind() {
+    for kind in 0..3 {
+        let world = Fixture::new(TTL);
+        let (machine, redlock) = (world.machine.clone(), world.redlock.clone());
+        let cleanup = 50 * MS;
+        let run = async move {
+            match kind {
+                0 => {
+                    let request = redlock.acquire("r").without_renewal();
+                    let work = async |_: &Lease, signal: LeaseSignal| {
+                        let lost = signal.lost().await;
+                        machine.sim.sleep(cleanup).await;
+                        lost
+                    };
+                    request.run_until_lost(work).await.unwrap()
+                }
+                1 => {
+                    let request = redlock.read("r").without_renewal();
+                    let work = async |_: &ReadLease, signal: LeaseSignal| {
+                        let lost = signal.lost().await;
+                        machine.sim.sleep(cleanup).await;
+                        lost
+                    };
+                    request.run_until_lost(work).await.unwrap()
+                }
+                _ => {
+                    let request = redlock.semaphore("s", 1).unwrap().acquire().without_renewal();
+                    let work = async |_: &Permit, signal: LeaseSignal| {
+                        let lost = signal.lost().await;
+                        machine.sim.sleep(cleanup).await;
+                        lost
+                    };
+                    request.run_until_lost(work).await.unwrap()
+                }
+            }
+        };
+        let ran = world.machine.sim.block_on(run);
+        assert_eq!(ran.lost, Some(ran.output), "{kind}");
+        assert_eq!(ran.output.reason, LossReason::NotRenewed, "{kind}");
+    }
+}
