@@ -29,6 +29,9 @@ pub enum ElectionHealth {
     },
     /// It does not lead, and would if the others let it.
     Standby,
+    /// It does not lead, and will not: its handle is closed or shut down, and no campaign of it is begun. Where that was not
+    /// meant, this process has to be started anew.
+    Closed,
     /// It does not lead, and nobody could be elected: too few nodes vote, for a ttl or longer.
     Undecided {
         /// For how long: since the first of the calls in a row that have seen too few.
@@ -67,6 +70,9 @@ impl Election {
     }
 
     fn of_follower(&self, now: Timestamp) -> ElectionHealth {
+        if self.engine.is_closed() {
+            return ElectionHealth::Closed;
+        }
         let votes = self.engine.statuses();
         let votes = votes.iter().filter(|status| status.state == NodeState::Ready).count();
         let mut undecided_since = self.shared.undecided_since.lock();

@@ -805,6 +805,34 @@ fn work_that_goes_on_behind_a_shutdown_is_seen() {
 }
 
 #[test]
+fn a_candidate_of_a_closed_handle_says_so_once_it_does_not_lead() {
+    for shuts_down in [false, true] {
+        let world = world();
+        let election = candidate(&world.redlock, "one");
+        let leadership = campaign(&world, &election);
+        let redlock = world.redlock.clone();
+        world.machine.sim.block_on(async move {
+            if shuts_down {
+                let _ = redlock.shutdown().await.unwrap();
+            } else {
+                assert_eq!(redlock.close().await.unwrap().held, 1);
+            }
+        });
+        let health = election.health();
+        // A close ends no lease, and work under it is looked at as ever.
+        assert_eq!(matches!(health, ElectionHealth::Leading { .. }), !shuts_down, "{health:?}");
+        drop(leadership);
+        world.pass(MS);
+        assert_eq!(election.health(), ElectionHealth::Closed);
+        assert!(!election.health().is_wedged());
+        // Also where nobody could be elected.
+        world.nodes.iter().for_each(|node| node.hang());
+        world.pass(3 * TTL);
+        assert_eq!(election.clone().health(), ElectionHealth::Closed);
+    }
+}
+
+#[test]
 fn a_candidate_that_is_asked_how_it_is_once_an_hour_says_how_long_it_has_seen_no_quorum() {
     let (sim, nodes, election) = mortal();
     sim.pass(3600 * SECOND);
