@@ -29,6 +29,9 @@ impl Resource {
     /// Keys that begin with this are the nodes' own: their marker, and what else is kept beside locks.
     pub const RESERVED: &'static str = "quorlock:";
 
+    /// What the name of a line for any slot of a semaphore begins with. No resource of a user begins so.
+    const SLOTS: &'static str = "quorlock:slots:";
+
     /// Takes the bytes as they are.
     ///
     /// # Errors
@@ -71,6 +74,39 @@ impl Resource {
             return Err(ResourceError::Reserved);
         }
         Ok(Self(key))
+    }
+
+    /// In whose line those stand who wait for any slot of the semaphore that has this name: nobody can lock it, so that it is
+    /// no line of anything else.
+    pub(super) fn line_of_slots(semaphore: &Self) -> Result<Self, ResourceError> {
+        let line = [Self::SLOTS.as_bytes(), semaphore.as_bytes()].concat();
+        let bytes = line.len();
+        if bytes > Self::MAX_BYTES {
+            Err(ResourceError::TooLong { bytes })
+        } else {
+            Ok(Self(line.into()))
+        }
+    }
+
+    /// The name in a message of a node: of a resource, or of the line of a semaphore.
+    ///
+    /// ```
+    /// use quorlock::protocol::Resource;
+    ///
+    /// assert_eq!(Resource::of_message("invoice:42"), Resource::new("invoice:42"));
+    /// assert!(Resource::of_message("quorlock:slots:api").is_ok());
+    /// assert!(Resource::of_message("quorlock:node").is_err());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`new`](Resource::new).
+    pub fn of_message(name: impl AsRef<[u8]>) -> Result<Self, ResourceError> {
+        let name = name.as_ref();
+        match name.strip_prefix(Self::SLOTS.as_bytes()) {
+            Some(semaphore) => Self::line_of_slots(&Self::new(semaphore)?),
+            None => Self::new(name),
+        }
     }
 
     /// The bytes.

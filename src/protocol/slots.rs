@@ -18,13 +18,14 @@ use super::resource::{Resource, ResourceError};
 ///
 /// let slots = Slots::new(b"", "api", 2)?;
 /// assert_eq!(slots.all().iter().map(ToString::to_string).collect::<Vec<_>>(), ["api/0", "api/1"]);
-/// assert_eq!(slots.line().as_bytes(), b"api/");
+/// assert_eq!(slots.line().as_bytes(), b"quorlock:slots:api");
 /// # Ok::<(), quorlock::protocol::SlotsError>(())
 /// ```
 #[derive(Clone)]
 pub struct Slots(Arc<Named>);
 
 struct Named {
+    name: Resource,
     line: Resource,
     all: Box<[Resource]>,
 }
@@ -44,12 +45,12 @@ impl Slots {
             return Err(SlotsError::Count { slots: count });
         }
         let name = name.as_ref();
-        // Without this a name of no bytes would become one.
-        let _ = Resource::behind(prefix, name)?;
+        let key = Resource::behind(prefix, name)?;
+        let line = Resource::line_of_slots(&key)?;
         let called = |end: &[u8]| Resource::behind(prefix, [name, b"/", end].concat());
         let slots = (0..count).map(|number| called(format!("{number}").as_bytes()));
         let all = slots.collect::<Result<Box<[Resource]>, ResourceError>>()?;
-        Ok(Self(Arc::new(Named { line: called(b"")?, all })))
+        Ok(Self(Arc::new(Named { name: key, line, all })))
     }
 
     /// The slots, by their numbers.
@@ -63,7 +64,7 @@ impl Slots {
         self.0.all.len()
     }
 
-    /// In whose line those stand who wait for any of them. Nobody locks it.
+    /// In whose line those stand who wait for any of them. Nobody can lock it.
     pub fn line(&self) -> &Resource {
         &self.0.line
     }
@@ -89,8 +90,9 @@ impl Slots {
             .filter(|(other, _)| *other != number)
             .map(|(_, name)| name.clone())
             .collect();
-        let named = || Named { line: self.line().clone(), all: others.clone().into_boxed_slice() };
-        (!others.is_empty()).then(|| Self(Arc::new(named())))
+        let (name, line) = (self.0.name.clone(), self.line().clone());
+        (!others.is_empty())
+            .then(|| Self(Arc::new(Named { name, line, all: others.into_boxed_slice() })))
     }
 }
 
@@ -111,7 +113,7 @@ impl Hash for Slots {
 
 impl fmt::Display for Slots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}*", self.line())
+        write!(f, "{}/*", self.0.name)
     }
 }
 

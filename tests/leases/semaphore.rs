@@ -341,3 +341,39 @@ fn work_runs_under_a_permit_which_is_released_behind_it_and_is_dropped_when_that
     assert!(matches!(ran, Err(RunError::Lost(_))), "{ran:?}");
     drop(got(&world, semaphore.try_acquire()).unwrap());
 }
+
+/// `s/` is nobody's slot: whoever locks it neither waits for those who wait for permits nor takes their place.
+#[test]
+fn a_lease_on_a_name_that_looks_like_the_line_of_a_semaphore_has_nothing_to_do_with_it() {
+    let world = Fixture::new(TTL);
+    world.keep_lines();
+    let other = world.other_process(|it| it.ttl(TTL));
+    let (one, two) = (semaphore(&world.redlock, 1), semaphore(&other, 1));
+    let held = got(&world, one.acquire()).unwrap();
+    let mut here = waiting(&one);
+    world.pass(50 * MS);
+    let mut there = waiting(&two);
+    world.pass(50 * MS);
+    let sim = &world.machine.sim;
+    for redlock in [&world.redlock, &other] {
+        for name in ["s/", "s"] {
+            let lease = sim.block_on(redlock.try_acquire(name).into_future()).unwrap();
+            let mut next = redlock.acquire(name).wait(SECOND).into_future();
+            assert!(Pin::new(&mut next).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            world.pass(MS);
+            drop(next);
+            drop(lease);
+            world.pass(MS);
+        }
+    }
+    // Their places are what they were: the first is served first, and at once.
+    let sent = world.sent();
+    drop(held);
+    world.pass(5 * MS);
+    let first = ready(&mut here);
+    assert!(poll(&mut there).is_pending());
+    assert!(world.sent() - sent <= 9, "{}", world.sent() - sent);
+    drop(first);
+    world.pass(5 * MS);
+    drop(ready(&mut there));
+}

@@ -145,7 +145,7 @@ fn read(message: &[u8]) -> Option<(Resource, LineHint)> {
         _ => return None,
     };
     // It takes no name that is longer than one may be.
-    Some((Resource::new(name).ok()?, hint))
+    Some((Resource::of_message(name).ok()?, hint))
 }
 
 #[cfg(test)]

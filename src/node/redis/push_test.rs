@@ -1,7 +1,10 @@
 //! Every kind of message, and messages that others may have sent.
 
 use super::*;
-use crate::{node::Fleet, protocol::NodeId};
+use crate::{
+    node::Fleet,
+    protocol::{NodeId, Slots},
+};
 
 const CLIENT: ClientId = ClientId::new([0xab; 8]);
 
@@ -92,6 +95,9 @@ fn what_the_scripts_say_on_the_channel_of_this_client_is_told() {
         heard.message(mine.as_bytes(), message);
         assert_eq!(heard.hints(), [(resource(b"r\xff"), hint)]);
     }
+    heard.message(mine.as_bytes(), b"nquorlock:slots:s");
+    let slots = Slots::new(b"", "s", 2).unwrap();
+    assert_eq!(heard.hints(), [(slots.line().clone(), LineHint::Next)]);
 }
 
 #[test]
@@ -111,6 +117,8 @@ fn whatever_else_is_said_there_is_nothing() {
         b"s01010101010101ABr",
         b"\xff\xff",
         b"nquorlock:node",
+        b"nquorlock:slots:",
+        b"nquorlock:slots:quorlock:node",
         &long,
     ] {
         heard.message(mine.as_bytes(), message);

@@ -333,7 +333,10 @@ fn any_slot_is_asked_for_in_the_order_of_the_client_and_told_by_its_number() {
     let stand = Some(Stand::with(ClientId::new([1; 8]), Ticket::new(77)));
     let script = pick(&head, (&slots, 2), owner(), second, 180, 5, None);
     let standing = wire(|to| in_line(script, target.lines(), stand).evalsha(to));
-    assert_eq!((&standing[2][..], &standing[9][..]), (&b"7"[..], &b"quorlock:line:s/"[..]));
+    assert_eq!(
+        (&standing[2][..], &standing[9][..]),
+        (&b"7"[..], &b"quorlock:line:quorlock:slots:s"[..])
+    );
     assert_eq!(standing[18..], [&b"0101010101010101"[..], b"77", b""]);
 
     let picked = |rest: Vec<Value>| picked(told(1, rest), 180, (&slots, 2));
@@ -352,5 +355,8 @@ fn any_slot_is_asked_for_in_the_order_of_the_client_and_told_by_its_number() {
 
     let release = release(&target, owner(), None, true);
     let released = wire(|to| release.evalsha(to));
-    assert_eq!(released[2..7], [&b"4"[..], b"s/0", b"s/1", b"s/2", b"quorlock:line:s/"]);
+    assert_eq!(
+        released[2..7],
+        [&b"4"[..], b"s/0", b"s/1", b"s/2", b"quorlock:line:quorlock:slots:s"]
+    );
 }
