@@ -21,6 +21,7 @@ use self::rounds::Step;
 use super::{
     Counted, Engine, HeldTenure,
     line::{Ahead, Pause, Standing},
+    resources::Which,
     round::{AcquireRound, AcquireSpec},
     turns::{Line, Turn},
 };
@@ -272,7 +273,7 @@ impl Engine {
         let acquisition = Acquisition::new(settings, asked.wait_policy, now);
         let resource = self.resources.slot(&asked.target);
         // What is kept here as nobody's would be in its way, and the nodes tell nobody of one who comes from here.
-        for other in self.resources.overlapping(resource.target()) {
+        for other in self.resources.overlapping(resource.target(), Which::Others) {
             self.give_back_kept(&other);
         }
         let says_at = says_at(asked.wait_policy, now);

@@ -3,8 +3,9 @@
 //! It tells one of those who pause between rounds for a resource that its key is gone. That is a hint: it ends a pause
 //! early, and no vote and no deadline rests on it.
 
+mod by_name;
+
 use std::{
-    collections::HashMap,
     fmt,
     sync::{
         Arc, OnceLock, Weak,
@@ -14,15 +15,14 @@ use std::{
 
 use tokio::sync::Notify;
 
+use self::by_name::ByName;
+pub(super) use self::by_name::Which;
 use super::{Engine, Line, Unsent, UnsentHere, stand::OnNodes};
 use crate::{
     lock::Lock,
     protocol::{ClientId, LineHint, NodeId, OthersWait, Patience, Quorum, Resource, Target},
     runtime::Runtime,
 };
-
-/// The map is looked through for what nobody has any more no sooner than at this size.
-const FEW: usize = 32;
 
 /// All of them, by name.
 #[derive(Debug)]
@@ -39,17 +39,6 @@ pub(super) struct Resources {
     knows_sets: AtomicBool,
     /// How many releases have not been sent.
     unsent: AtomicUsize,
-}
-
-/// With some that nobody has any more, where the lock was not free when the last one gave it up.
-#[derive(Debug, Default)]
-struct ByName {
-    slots: HashMap<Target, Weak<ResourceSlot>>,
-    /// Those of several resources, by each of these, and those of readers, of whom each has one of its own; and those of semaphores, by their lines. Where none is
-    /// asked for together with others, there are none.
-    sets: HashMap<Resource, Vec<Weak<ResourceSlot>>>,
-    /// The size at which those are taken out that nobody has.
-    prune_at: usize,
 }
 
 /// One target that is wanted or held here.
@@ -84,17 +73,8 @@ impl Resources {
     /// The object of a resource, which is made where there is none. Each reader has one: they do not wait for each other.
     pub(super) fn slot(self: &Arc<Self>, target: &Target) -> Arc<ResourceSlot> {
         let mut by_name = self.by_name.lock();
-        if let Some(slot) = by_name.slots.get(target).and_then(Weak::upgrade) {
+        if let Some(slot) = by_name.get(target) {
             return slot;
-        }
-        // Looked through only when it has doubled, it costs each acquire little however much is held.
-        if by_name.slots.len() >= by_name.prune_at {
-            by_name.slots.retain(|_, slot| slot.strong_count() > 0);
-            by_name.sets.retain(|_, sets| {
-                sets.retain(|set| set.strong_count() > 0);
-                !sets.is_empty()
-            });
-            by_name.prune_at = by_name.slots.len().saturating_mul(2).max(FEW);
         }
         let slot = Arc::new(ResourceSlot {
             target: target.clone(),
@@ -111,37 +91,25 @@ impl Resources {
             ),
             unsent: UnsentHere::default(),
         });
-        if !target.is_shared() {
-            by_name.slots.insert(target.clone(), Arc::downgrade(&slot));
-        }
-        if target.is_any() {
-            // Of its slots nothing is told, but of its line.
-            for line in target.lines() {
-                by_name.sets.entry(line.clone()).or_default().push(Arc::downgrade(&slot));
-            }
-        }
+        by_name.add(&slot);
         if target.is_set() || target.is_shared() {
             self.knows_sets.store(true, Ordering::Relaxed);
-            for resource in target.resources() {
-                let sets = by_name.sets.entry(resource.clone()).or_default();
-                sets.push(Arc::downgrade(&slot));
-            }
         }
         slot
     }
 
     /// All that cover a resource.
     fn covering(&self, resource: &Resource) -> Vec<Weak<ResourceSlot>> {
-        self.by_name.lock().covering(resource).cloned().collect()
+        self.by_name.lock().covering(resource, Which::All).cloned().collect()
     }
 
-    /// All others that have a resource in common with this target; of one that is shared, itself too.
-    pub(super) fn overlapping(&self, target: &Target) -> Vec<Arc<ResourceSlot>> {
+    /// Those of all others that have a resource in common with this target; of one that is shared, itself too.
+    pub(super) fn overlapping(&self, target: &Target, which: Which) -> Vec<Arc<ResourceSlot>> {
         if !self.knows_sets.load(Ordering::Relaxed) || target.is_any() {
             return Vec::new();
         }
         let by_name = self.by_name.lock();
-        let covering = |one| by_name.covering(one).cloned();
+        let covering = |one| by_name.covering(one, which).cloned();
         let mut all: Vec<_> = target.resources().iter().flat_map(covering).collect();
         if target.is_set() {
             all.sort_unstable_by_key(Weak::as_ptr);
@@ -155,12 +123,16 @@ impl Resources {
 
     /// On the nodes a process has one place in the line of a resource, whatever it wants it for, and one for all who want to
     /// read it. It has been given up or served for this target, so that those take it again who want something else that has
-    /// a resource in common with it.
+    /// a resource in common with it. Of readers, who are many, each is told once: whoever has not asked since then will.
     pub(super) fn handle_place_gone(&self, target: &Target) {
-        for other in self.overlapping(target) {
-            if other.target.is_shared() == target.is_shared() {
-                other.on_nodes.handle_place_lost();
-            }
+        let others = if target.is_shared() {
+            let placed = self.by_name.lock().take_placed(target.resource());
+            placed.iter().filter_map(Weak::upgrade).collect()
+        } else {
+            self.overlapping(target, Which::Others)
+        };
+        for other in others {
+            other.on_nodes.handle_place_lost();
         }
     }
 
@@ -215,39 +187,6 @@ impl Resources {
     }
 }
 
-impl ByName {
-    /// Each once. They are upgraded without the lock: the last one to have one takes the lock when it drops it.
-    fn all(&self) -> Vec<Weak<ResourceSlot>> {
-        let of_several = self.sets.values().flatten();
-        let mut all: Vec<_> = self.slots.values().chain(of_several).cloned().collect();
-        if !self.sets.is_empty() {
-            all.sort_unstable_by_key(Weak::as_ptr);
-            all.dedup_by_key(|slot| slot.as_ptr());
-        }
-        all
-    }
-
-    fn covering(&self, resource: &Resource) -> impl Iterator<Item = &Weak<ResourceSlot>> {
-        let one = self.slots.get(&Target::One(resource.clone()));
-        one.into_iter().chain(self.sets.get(resource).into_iter().flatten())
-    }
-
-    /// Forgets what nobody has any more.
-    fn forget(&mut self, target: &Target) {
-        self.slots.remove(target);
-        if target.is_set() || target.is_shared() || target.is_any() {
-            for resource in if target.is_any() { target.lines() } else { target.resources() } {
-                if let Some(sets) = self.sets.get_mut(resource) {
-                    sets.retain(|set| set.strong_count() > 0);
-                    if sets.is_empty() {
-                        self.sets.remove(resource);
-                    }
-                }
-            }
-        }
-    }
-}
-
 fn is_slot(weak: &Weak<ResourceSlot>, slot: &ResourceSlot) -> bool {
     std::ptr::eq(weak.as_ptr(), slot)
 }
@@ -266,7 +205,7 @@ impl ResourceSlot {
         }
         let by_name = self.home.by_name.lock();
         let is_another = |other: &Weak<Self>| other.strong_count() > 0 && !is_slot(other, self);
-        self.target.resources().iter().any(|one| by_name.covering(one).any(is_another))
+        self.target.resources().iter().any(|one| by_name.covering(one, Which::All).any(is_another))
     }
 
     /// Somebody here begins to ask the nodes for it, or has it, or does not want it any more.
@@ -277,7 +216,11 @@ impl ResourceSlot {
     /// Whether somebody here asks the nodes for something else that it has a resource in common with. In the lines on the
     /// nodes that is the same client, so that they do not keep the order between the two.
     pub(super) fn is_wanted_beside(&self) -> bool {
-        let others = self.home.overlapping(&self.target);
+        // A reader leaves nobody a moment: nobody else of this process asks under its place.
+        if self.target.is_shared() {
+            return false;
+        }
+        let others = self.home.overlapping(&self.target, Which::All);
         others.iter().any(|other| other.asks.load(Ordering::Relaxed))
     }
 
@@ -285,8 +228,20 @@ impl ResourceSlot {
     /// nodes they stand in its lines under the same name, and a grant has taken that out.
     pub(super) fn handle_released(&self) {
         self.handle_freed();
-        for other in self.home.overlapping(&self.target) {
+        for other in self.home.overlapping(&self.target, self.in_the_way()) {
             other.handle_freed();
+        }
+    }
+
+    /// Whom it keeps out, of those who have a resource in common with it: a reader lets others read.
+    const fn in_the_way(&self) -> Which {
+        if self.target.is_shared() { Which::Others } else { Which::All }
+    }
+
+    /// It stands in the lines on the nodes with a place of its own, from the round on that begins, or that was lost.
+    pub(super) fn handle_placed(self: &Arc<Self>) {
+        if self.target.is_shared() {
+            self.home.by_name.lock().note_placed(self);
         }
     }
 
@@ -317,20 +272,16 @@ impl ResourceSlot {
             // Of another number of permits too.
             self.home.covering(self.target.resource()).iter().filter_map(Weak::upgrade).collect()
         } else {
-            self.home.overlapping(&self.target)
+            self.home.overlapping(&self.target, self.in_the_way())
         };
-        let in_the_way =
-            |other: &&Arc<Self>| !(self.target.is_shared() && other.target.is_shared());
-        all.extend(others.iter().filter(in_the_way).flat_map(|other| other.unsent.take()));
+        all.extend(others.iter().flat_map(|other| other.unsent.take()));
         all
     }
 
     /// It is shared with readers from now on: those who pause here until they may read ask at once.
     pub(super) fn handle_shared(&self) {
-        for other in self.home.overlapping(&self.target) {
-            if other.target.is_shared() {
-                other.handle_freed();
-            }
+        for other in self.home.overlapping(&self.target, Which::Readers) {
+            other.handle_freed();
         }
     }
 
@@ -373,11 +324,7 @@ impl Drop for ResourceSlot {
     fn drop(&mut self) {
         // A process that was forked drops its copies too, and in its parent another thread may have had the lock.
         let Some(mut by_name) = self.home.by_name.try_lock() else { return };
-        // Another one may have been made in its place.
-        let own = by_name.slots.get(&self.target);
-        if self.target.is_shared() || own.is_some_and(|slot| slot.strong_count() == 0) {
-            by_name.forget(&self.target);
-        }
+        by_name.forget(self);
         drop(by_name);
         if let Some((client, ticket)) = self.on_nodes.leave()
             && let Some(engine) = self.home.engine.get().and_then(Weak::upgrade)
@@ -398,7 +345,8 @@ impl fmt::Debug for ResourceSlot {
 mod tests {
     use futures::FutureExt;
 
-    use super::*;
+    use super::{by_name::FEW, *};
+    use crate::protocol::ResourceSet;
 
     fn resources() -> Arc<Resources> {
         let clock = Arc::new(crate::runtime::ByHand::default());
@@ -415,9 +363,9 @@ mod tests {
         let (one, two) = (resources.slot(&name().into()), resources.slot(&name().into()));
         assert!(Arc::ptr_eq(&one, &two));
         drop(one);
-        assert_eq!(resources.by_name.lock().slots.len(), 1);
+        assert_eq!(resources.by_name.lock().len(), 1);
         drop(two);
-        assert_eq!(resources.by_name.lock().slots.len(), 0);
+        assert_eq!(resources.by_name.lock().len(), 0);
     }
 
     /// In a process that was forked it may never be free.
@@ -428,10 +376,62 @@ mod tests {
         let slots: Vec<_> = (0..FEW).map(|number| resources.slot(&name(number).into())).collect();
         let locked = resources.by_name.lock();
         drop(slots);
-        assert_eq!(locked.slots.len(), FEW);
+        assert_eq!(locked.len(), FEW);
         drop(locked);
         let _held = resources.slot(&name(FEW).into());
-        assert_eq!(resources.by_name.lock().slots.len(), 1);
+        assert_eq!(resources.by_name.lock().len(), 1);
+    }
+
+    /// Each has an object of its own, and each that comes or goes is dealt with by itself.
+    #[test]
+    fn readers_and_sets_are_found_by_each_resource_for_as_long_as_somebody_has_them() {
+        let resources = resources();
+        let other = Resource::new("other").unwrap();
+        let set = ResourceSet::new([name(), other.clone()]).unwrap();
+        let set = resources.slot(&Target::Set(set));
+        let reader = || resources.slot(&Target::Shared(name()));
+        let (one, two) = (reader(), reader());
+        let plain = resources.slot(&name().into());
+        let found = |target: &Target, which| resources.overlapping(target, which).len();
+        let reading = one.target().clone();
+        for (which, by_reader, by_plain) in
+            [(Which::Readers, 2, 2), (Which::Others, 2, 1), (Which::All, 4, 3)]
+        {
+            assert_eq!(found(&reading, which), by_reader, "{which:?}");
+            assert_eq!(found(&name().into(), which), by_plain, "{which:?}");
+        }
+        assert_eq!(found(set.target(), Which::All), 3);
+        assert_eq!(found(&other.into(), Which::All), 1);
+        assert_eq!(resources.all().len(), 4);
+        drop(one);
+        assert_eq!(found(&reading, Which::Readers), 1);
+        // In a process that was forked the lock may never be free.
+        let locked = resources.by_name.lock();
+        drop((two, plain, set));
+        assert_eq!(locked.besides(), 2);
+        drop(locked);
+        assert_eq!(found(&reading, Which::All), 0);
+        drop((0..FEW).map(|_| reader()).collect::<Vec<_>>());
+        let name = |number: usize| Resource::new(number.to_string()).unwrap();
+        drop((0..FEW).map(|number| resources.slot(&name(number).into())).collect::<Vec<_>>());
+        assert_eq!(resources.by_name.lock().besides(), 0);
+    }
+
+    #[test]
+    fn a_reader_hears_that_its_place_is_gone_once_until_it_has_taken_it_again() {
+        let resources = resources();
+        let readers = [(); 3].map(|()| resources.slot(&Target::Shared(name())));
+        let told = || resources.by_name.lock().take_placed(&name()).len();
+        assert_eq!(told(), 0, "they have not asked");
+        readers.iter().chain(&readers).for_each(ResourceSlot::handle_placed);
+        assert_eq!((told(), told()), (3, 0));
+        readers[1].handle_placed();
+        readers[2].handle_placed();
+        let [_one, two, _three] = readers;
+        drop(two);
+        assert_eq!((told(), told()), (1, 0));
+        resources.slot(&name().into()).handle_placed();
+        assert_eq!(told(), 0, "that is no reader");
     }
 
     #[test]

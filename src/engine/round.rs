@@ -117,6 +117,9 @@ impl AcquireRound {
         } else {
             on_nodes.begin_round(spec.count > 1, spec.ttl, started)
         };
+        if stand.is_some_and(|stand| stand.ticket.is_some()) {
+            request.resource.handle_placed();
+        }
         spec.stand = stand;
         turn.begin(started);
         let mut round = Self {

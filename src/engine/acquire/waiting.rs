@@ -47,7 +47,11 @@ impl Engine {
         let clocks: Vec<Option<u64>> = self.nodes.iter().map(clock).collect();
         let outcomes = round.outcomes();
         let shown = Lost { outcomes, clocks: &clocks, round_trip, random, now };
-        lost.in_line(on_nodes.handle_lost(&shown))
+        let lost = lost.in_line(on_nodes.handle_lost(&shown));
+        if lost.in_line.is_some() {
+            request.resource.handle_placed();
+        }
+        lost
     }
 
     /// Pauses until `at`, or until the nodes or this process have told that there is something to be had. False says that
