@@ -2,6 +2,7 @@
 //!
 //! It decides as a server would. Time is an argument.
 
+mod joining;
 mod picking;
 mod readers;
 mod votes;
@@ -13,8 +14,8 @@ use super::news::Telling;
 use crate::{
     node::NodeError,
     protocol::{
-        Command, Denial, FencingToken, Floor, Granted, Join, KeyHolder, LineNews, Mark, Marker,
-        NodeLine, Note, Owner, Reply, Resource, Sighting, Stand, Target, Timestamp, validity,
+        Command, Denial, FencingToken, Granted, KeyHolder, LineNews, Mark, NodeLine, Note, Owner,
+        Reply, Resource, Sighting, Stand, Target, Timestamp, validity,
     },
 };
 
@@ -346,51 +347,6 @@ impl Store {
         let entry = Entry { value: owner.to_hex().to_vec(), expires };
         self.keys.insert(resource.as_bytes().to_vec(), entry);
     }
-
-    /// Reads the marker, and raises the longest ttl.
-    pub(super) fn join(&mut self, join: Join, now: Timestamp) -> Marker {
-        self.max_ttl = self.max_ttl.max(join.max_ttl);
-        if (self.ready || join.lost) && join.force == Some(self.era) {
-            self.ready = false;
-            self.era = self.era.max(join.after);
-            self.begin_era();
-            self.kept = !join.lost;
-        }
-        let passed = now.saturating_since(*self.joined.get_or_insert(now));
-        if let Some((era, waited)) = join.waited
-            && !self.ready
-            && era == self.era
-        {
-            let told = validity::whole_millis(waited.min(passed));
-            self.waited = self.waited.max(Duration::from_millis(told));
-        }
-        self.orphaned |= join.orphaned && !self.ready;
-        if self.ready && join.seal {
-            self.seal += 1;
-        }
-        let marker = Marker::new(self.ready, self.max_ttl, self.high_water).above(self.floor);
-        let marker = marker.in_era(self.era).sealed(self.seal).waited(self.waited);
-        marker.kept(self.kept).orphaned(self.orphaned)
-    }
-
-    fn begin_era(&mut self) {
-        self.era += 1;
-        (self.seal, self.kept, self.orphaned) = (0, false, false);
-        (self.waited, self.joined) = (Duration::ZERO, None);
-    }
-
-    /// Lets the node vote.
-    pub(super) fn admit(&mut self, era: u64, floor: Floor, wall_us: u64) -> bool {
-        let joining = !self.ready && self.era == era;
-        if joining {
-            // A wall clock from a broken machine must not push the counters to their end.
-            let wall = floor.wall_us.min(wall_us.saturating_add(2 * HINT_AHEAD_US));
-            self.floor = self.floor.max(floor.known).max(wall).max(self.high_water);
-            self.ready = true;
-            self.begin_era();
-        }
-        joining
-    }
 }
 
 /// The line that a target with one has.
@@ -412,52 +368,5 @@ impl Entry {
         let remaining = self.expires.map(|expires| expires.saturating_since(now));
         let shown = self.value.iter().take(HOLDER_SHOWN).copied().collect();
         Denial::new(Some(shown), remaining)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SECOND: Duration = Duration::from_secs(1);
-    const LOOK: Join = Join::look(SECOND);
-    const START: Timestamp = Timestamp::ORIGIN;
-
-    fn told(store: &mut Store, era: u64, waited: Duration) -> Duration {
-        let late = START.saturating_add(100 * SECOND);
-        store.join(LOOK.waited(Some((era, waited))), late).waited
-    }
-
-    #[test]
-    fn it_keeps_the_longest_wait_that_it_was_told_of_in_its_era() {
-        let mut store = Store::in_life(1);
-        let era = store.join(LOOK, START).era;
-        for (tells, kept) in [(0, 0), (2, 2), (1, 2), (5, 5)] {
-            assert_eq!(told(&mut store, era, tells * SECOND), kept * SECOND);
-            assert_eq!(told(&mut store, era + 1, 60 * SECOND), kept * SECOND, "of another era");
-        }
-        assert_eq!(told(&mut store, era, Duration::from_micros(5_999_999)).as_millis(), 5_999);
-        let soon = START.saturating_add(6 * SECOND);
-        let all = store.join(LOOK.waited(Some((era, 60 * SECOND))), soon).waited;
-        assert_eq!(all, 6 * SECOND, "no longer than its own clock says");
-        assert!(store.admit(era, Floor::default(), 0));
-        let ready = store.join(LOOK, START);
-        assert_eq!(told(&mut store, ready.era, 60 * SECOND), Duration::ZERO, "it is ready");
-        let again = store.join(LOOK.force(Some(ready.era)), START);
-        assert!(!again.ready && again.kept && again.waited.is_zero());
-        assert_eq!(Store::in_life(2).join(LOOK, START).waited, Duration::ZERO);
-    }
-
-    #[test]
-    fn one_that_is_joining_begins_anew_if_its_data_went_back_and_for_no_other_reason() {
-        let mut store = Store::in_life(1);
-        let era = store.join(LOOK, START).era;
-        assert_eq!(told(&mut store, era, SECOND), SECOND);
-        for join in [LOOK.force(Some(era)), LOOK.force(Some(era + 1)).lost()] {
-            assert_eq!(store.join(join, START).era, era);
-        }
-        let again = store.join(LOOK.force(Some(era)).lost().after(era + 40), START);
-        assert!(!again.ready && again.era > era + 40 && again.waited.is_zero());
-        assert!(!store.admit(era, Floor::default(), 0), "whoever has waited before comes late");
     }
 }
