@@ -27,6 +27,7 @@ mod round;
 mod shield;
 mod stand;
 mod turns;
+mod unsent;
 mod visit;
 mod watch;
 
@@ -55,11 +56,11 @@ use self::{
     held::HeldLeases,
     limits::Limits,
     line::{Line, Waiter},
-    release::{Unsent, UnsentHere},
     renewals::Renewals,
     resources::Resources,
     shield::Shielded,
     turns::Turns,
+    unsent::{Unsent, UnsentHere},
     watch::{Repeats, Waiters},
 };
 use crate::{

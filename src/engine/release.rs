@@ -3,8 +3,6 @@
 //! It sends what the footprint orders, and reports what the tally says. It must never report a release that no quorum
 //! confirmed.
 
-mod unsent;
-
 use std::{
     future::{Future, poll_fn},
     sync::Arc,
@@ -14,10 +12,8 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use self::unsent::{AskedRelease, OnItsWay};
-pub(super) use self::unsent::{Unsent, UnsentHere};
 use super::{
-    Counted, Engine,
+    Engine,
     cleanup::PendingRelease,
     fanout::{Fanout, Progress},
     footprint::Released,
@@ -25,6 +21,7 @@ use super::{
     limits::Limit,
     resources::ResourceSlot,
     turns::{Line, Turn},
+    unsent::{AskedRelease, Unsent},
 };
 use crate::{
     error::{NodeOutcome, ReleaseError},
@@ -59,10 +56,10 @@ impl Engine {
         let orders = released.footprint.give_back();
         // It counts as under way while it waits for its turn, too.
         let (started, counted) = (self.now(), self.count());
-        let (answer, on_its_way) = (Some(answer), OnItsWay::new(slot));
-        let asked = Unsent::new(AskedRelease {
+        let answer = Some(answer);
+        let asked = Unsent::release(AskedRelease {
             released,
-            on_its_way,
+            slot,
             token,
             caller,
             orders,
@@ -86,10 +83,10 @@ impl Engine {
     }
 
     /// Sends a release with its first poll. Without a turn it is no part of the load that turns count.
-    async fn release_round(self: Arc<Self>, asked: AskedRelease, turn: Option<Turn>) {
+    pub(super) async fn release_round(self: Arc<Self>, asked: AskedRelease, turn: Option<Turn>) {
         let AskedRelease {
             released,
-            on_its_way,
+            slot,
             token,
             caller,
             orders,
@@ -100,8 +97,6 @@ impl Engine {
         } = asked;
         // Where it was said to be late in line, its time begins now.
         let started = if answer.is_some() { started } else { self.now() };
-        let slot = Arc::clone(on_its_way.slot());
-        drop(on_its_way);
         let is_kept = released.keep(&self).is_some();
         let mut tally = tally(&self, &released, &orders);
         let (target, owner) = (released.target.clone(), released.owner);

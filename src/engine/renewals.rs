@@ -150,9 +150,10 @@ impl Engine {
         self.renewals.timers().next_look(now)
     }
 
-    /// Extends one lease beside whatever its holder does.
-    pub(super) fn extend_beside(self: &Arc<Self>, grant: &Arc<Grant>) {
-        self.spawn_uncounted(Renewal::new(self, vec![Arc::clone(grant)]).extend(None));
+    /// Extends one lease beside whatever its holder does, which lets readers in: those of this process do not ask before it.
+    pub(super) fn extend_beside(self: &Arc<Self>, grant: &Arc<Grant>, slot: &Arc<ResourceSlot>) {
+        let extension = Renewal::new(self, vec![Arc::clone(grant)]).extend(None);
+        self.spawn_to_let_in(slot, Box::pin(extension));
     }
 
     /// Extends one lease for its holder, on the runtime, and waits until it is known how that ended. `None`

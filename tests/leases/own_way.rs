@@ -103,3 +103,15 @@ fn a_release_that_waits_for_its_turn_is_sent_before_its_resource_is_asked_for() 
     assert_eq!(world.sent() - sent, 3 * (MANY + 4 + 2 * 22));
     assert!(world.nodes.iter().all(|node| !node.has(&name(0)) && !node.has("read")));
 }
+
+#[test]
+fn a_writer_that_reads_on_is_in_no_readers_way_from_then_on() {
+    let world = Fixture::new(TTL);
+    for _ in 0..TURNS {
+        let writer = world.acquire("r");
+        let reads = writer.downgrade().unwrap();
+        drop(granted(&world, world.redlock.try_read("r")));
+        drop(reads);
+        drop(granted(&world, world.redlock.try_write("r")));
+    }
+}

@@ -52,7 +52,7 @@ impl Grant {
         self.make_room();
         let now = engine.now();
         if self.left().is_ok() && tenure.may_be_extended(now) {
-            engine.extend_beside(self);
+            engine.extend_beside(self, &self.resource);
         }
     }
 
