@@ -227,9 +227,22 @@ impl ResourceSlot {
     /// It has been released: whoever waits here for something that it has a resource in common with asks at once. On the
     /// nodes they stand in its lines under the same name, and a grant has taken that out.
     pub(super) fn handle_released(&self) {
+        if self.target.is_any() {
+            // Whoever pauses all the same has asked since then, too early.
+            self.freed.notify_waiters();
+            return;
+        }
         self.handle_freed();
         for other in self.home.overlapping(&self.target, self.in_the_way()) {
             other.handle_freed();
+        }
+    }
+
+    /// A permit is given back, of which the nodes are told before whoever asks from now on: one of those who pause asks at
+    /// once. Anything else makes room in its line.
+    pub(super) fn handle_given_back(&self) {
+        if self.target.is_any() {
+            self.handle_freed();
         }
     }
 

@@ -163,6 +163,8 @@ pub(crate) enum Manner {
     Jumping,
     /// It loses releases.
     Forgetful,
+    /// It is so far away: its answers take this time.
+    Far(Duration),
     /// It takes so long for a restore.
     SlowToRestore(Duration),
     /// It extends what stands of several keys, and says that it has extended all of them.
@@ -284,6 +286,9 @@ impl Node for OddNode {
             }
             if !matches!(command, Command::Extend { .. }) {
                 let mut reply = this.memory.call(command).await;
+                if let Manner::Far(time) = manner {
+                    this.machine.sim.sleep(time).await;
+                }
                 if let Ok(Reply::Denied(denial)) = &mut reply
                     && !this.lines.load(Ordering::Relaxed)
                 {
@@ -299,6 +304,7 @@ impl Node for OddNode {
                 | Manner::Partial
                 | Manner::Jumping
                 | Manner::SlowToRestore(_)
+                | Manner::Far(_)
                 | Manner::Forgetful => {}
                 Manner::ExtendsAPart => return this.extend_a_part(&command).await,
                 Manner::Slow(time) => this.machine.sim.sleep(time).await,

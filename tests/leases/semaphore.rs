@@ -14,7 +14,7 @@ use std::{
 use quorlock::{AcquireError, Permit, PermitAcquire, PermitFuture, Redlock, RunError, Semaphore};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
-use crate::fixture::{Fixture, MS, SECOND};
+use crate::fixture::{Fixture, MS, Manner, SECOND};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -376,4 +376,32 @@ fn a_lease_on_a_name_that_looks_like_the_line_of_a_semaphore_has_nothing_to_do_w
     drop(first);
     world.pass(5 * MS);
     drop(ready(&mut there));
+}
+
+/// It is woken when the release is sent, which its own round follows on every connection.
+#[test]
+fn whoever_is_next_here_has_a_permit_one_round_trip_after_the_release() {
+    let world = Fixture::new(TTL);
+    world.keep_lines();
+    let semaphore = semaphore(&world.redlock, 1);
+    let mut held = got(&world, semaphore.acquire()).unwrap();
+    let come = |_| {
+        let future = waiting(&semaphore);
+        world.pass(50 * MS);
+        future
+    };
+    let mut all: Vec<PermitFuture> = (0..4).map(come).collect();
+    world.set_all(Manner::Far(10 * MS));
+    world.pass(100 * MS);
+    for next in &mut all {
+        assert!(poll(next).is_pending());
+        let sent = world.sent();
+        drop(held);
+        world.pass(11 * MS);
+        held = ready(next);
+        // The release and its round; whoever is the next asks, takes its place in the line, and waits.
+        world.pass(50 * MS);
+        assert!(world.sent() - sent <= 12, "{}", world.sent() - sent);
+    }
+    held.check().unwrap();
 }

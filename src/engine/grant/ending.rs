@@ -83,7 +83,11 @@ impl Grant {
         ending.step = Step::Done;
         let Ended { released, token, caller, report } = self.end(engine, number, None)?;
         ending.step = Step::Ended;
+        let is_freed = released.keep(engine).is_none();
         let answer = engine.release(released, Arc::clone(&self.resource), token, caller, report);
+        if is_freed {
+            self.resource.handle_given_back();
+        }
         // Behind the release, which the next round follows on every connection. Before anybody is told, who may ask at
         // once.
         drop(ending);
