@@ -20,9 +20,12 @@ pub(super) use self::by_name::Which;
 use super::{Engine, Line, Unsent, UnsentHere, stand::OnNodes};
 use crate::{
     lock::Lock,
-    protocol::{ClientId, LineHint, NodeId, OthersWait, Patience, Quorum, Resource, Target},
+    protocol::{ClientId, LineHint, NodeId, OthersWait, Patience, Quorum, Resource, Slots, Target},
     runtime::Runtime,
 };
+
+/// So many releases are sent at once for one who asks: all permits of a semaphore.
+const MOST_AT_ONCE: usize = Slots::MOST;
 
 /// All of them, by name.
 #[derive(Debug)]
@@ -273,21 +276,28 @@ impl ResourceSlot {
         self.unsent.add(unsent);
     }
 
-    /// The releases that wait to be sent and would be in the way of whoever asks for it: its own, but for those of other
-    /// readers, and those of whatever it has a resource in common with.
+    /// What waits to be sent, and whoever asks for it would be denied without: of its own line, and of whatever it has a
+    /// resource in common with, but for other readers where it is one. No more than so many, of thousands of readers: they
+    /// would take the room of renewals.
     pub(super) fn unsent_in_the_way(&self) -> Vec<Arc<Unsent>> {
         // Nearly always there are none. What has been given back before this was asked for is counted by now.
         if self.home.unsent.load(Ordering::Relaxed) == 0 {
             return Vec::new();
         }
-        let mut all = self.unsent.take();
+        let mut all = self.unsent.take(MOST_AT_ONCE);
         let others = if self.target.is_any() {
             // Of another number of permits too.
             self.home.covering(self.target.resource()).iter().filter_map(Weak::upgrade).collect()
         } else {
             self.home.overlapping(&self.target, self.in_the_way())
         };
-        all.extend(others.iter().flat_map(|other| other.unsent.take()));
+        for other in others {
+            let left = MOST_AT_ONCE.saturating_sub(all.len());
+            if left == 0 {
+                break;
+            }
+            all.append(&mut other.unsent.take(left));
+        }
         all
     }
 

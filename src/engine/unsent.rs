@@ -166,9 +166,10 @@ impl UnsentHere {
         all.push(Arc::downgrade(unsent));
     }
 
-    /// All of them. Whoever takes them sends them.
-    pub(super) fn take(&self) -> Vec<Arc<Unsent>> {
-        let all = std::mem::take(&mut *self.0.lock());
-        all.iter().filter_map(Weak::upgrade).collect()
+    /// The first of them, so many at most. Whoever takes them sends them.
+    pub(super) fn take(&self, most: usize) -> Vec<Arc<Unsent>> {
+        let mut all = self.0.lock();
+        let taken = most.min(all.len());
+        all.drain(..taken).filter_map(|unsent| unsent.upgrade()).collect()
     }
 }

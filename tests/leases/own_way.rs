@@ -3,7 +3,7 @@
 //!
 //! Method: virtual time, whose executor begins what is ready in any order; requests for one round, which would be told.
 
-use std::{fmt::Debug, future::IntoFuture, time::Duration};
+use std::{fmt::Debug, future::IntoFuture, task::Poll, time::Duration};
 
 use quorlock::{AcquireError, Lease, ReadLease};
 
@@ -114,4 +114,28 @@ fn a_writer_that_reads_on_is_in_no_readers_way_from_then_on() {
         drop(reads);
         drop(granted(&world, world.redlock.try_write("r")));
     }
+}
+
+/// No more than 256 of them are sent beside their turns, so that they leave room for renewals: who waits gets it all the same.
+#[test]
+fn whoever_waits_behind_very_many_readers_gets_it_when_they_have_been_released() {
+    const MANY: usize = 900;
+    let world = Fixture::new(TTL);
+    let readers: Vec<ReadLease> =
+        (0..MANY).map(|_| granted(&world, world.redlock.read("r"))).collect();
+    let held = world.acquire("other");
+    drop(readers);
+    let mut writes = world.redlock.write("r").into_future();
+    assert!(poll(&mut writes).is_pending());
+    let mut steps = 0;
+    let lease = loop {
+        match poll(&mut writes) {
+            Poll::Ready(lease) => break lease.unwrap(),
+            Poll::Pending => world.pass(MS),
+        }
+        steps += 1;
+        assert!(steps < 1_000, "it waits");
+    };
+    lease.check().unwrap();
+    held.check().unwrap();
 }
