@@ -13,27 +13,12 @@ local ticket, missing = ARGV[9], ARGV[10]
 local seen = line and not has_nobody and redis.pcall('ZRANGE', line, '0', FEW)
 local has_line = seen and not seen.err and (client or #seen > 0)
 local waits = has_line and client and ticket ~= ''
-local holding, first, stands, others, told, is_new, rank, remaining
-local is_name, tell, wake, live
-if has_line then
-  is_name, tell, wake, live = of_line()
-end
-for look = 1, has_line and 2 or 0 do
-  if look == 2 then
-    -- A second one only where none of the entries is another client's.
-    if others or #seen < 3 then break end
-    seen = redis.pcall('ZRANGE', line, '0', MANY)
-  end
-  for place = 1, #seen do
-    local name = seen[place]
-    if name == client then
-      stands = true
-    elseif string.byte(name) == HOLDER then
-      holding = name
-    elseif not others and is_name(name) then
-      first, others = not stands and name or nil, true
-    end
-  end
+local holding, first, stands, others, told, is_new, rank, remaining, left
+local live, of_telling, _, look
+local size = has_line and #seen or 0
+if size > 0 then
+  live, of_telling, _, look = of_line(true)
+  first, others, stands, holding, size = look(line, client, seen)
 end
 if first then
   if waits then
@@ -46,10 +31,12 @@ if first then
   remaining = first and redis.call('PTTL', resource)
   -- Whoever has released it has woken the first, who is on its way. One who comes anew leaves it at that, unless all who
   -- stand there have missed a poll.
-  if remaining == -2
-    and (is_new == 0 or missing and missing ~= '' or redis.pcall('PTTL', line) < UNHEARD) then
-    first, told = wake(line, resource, client, missing), true
-    holding, rank = nil, waits and redis.pcall('ZRANK', line, client)
+  local is_due = is_new == 0 or missing and missing ~= ''
+  left = remaining == -2 and not is_due and redis.pcall('PTTL', line) or nil
+  if remaining == -2 and (is_due or left < UNHEARD) then
+    local wake = of_telling()
+    first, told, left = wake(line, resource, client, missing), true, nil
+    holding, rank = nil, first and waits and redis.pcall('ZRANK', line, client)
   end
 end
 
@@ -66,7 +53,7 @@ if is_held or first or not redis.call('SET', resource, owner, 'NX', 'PX', ttl) t
       remaining = longest
     end
   end
-  if waits and #seen == 0 then
+  if waits and size == 0 then
     is_new = redis.pcall('ZADD', line, ticket, client)
     rank = is_new == 1 and 0
     redis.pcall('PEXPIRE', line, LIFE)
@@ -75,7 +62,7 @@ if is_held or first or not redis.call('SET', resource, owner, 'NX', 'PX', ttl) t
       is_new = redis.pcall('ZADD', line, ticket, client)
       rank = redis.pcall('ZRANK', line, client)
     end
-    has_line = live(line, LIFE)
+    has_line = live(line, LIFE, left)
     if not has_line and is_new == 1 then
       redis.pcall('ZREM', line, client)
     end
@@ -89,6 +76,7 @@ if is_held or first or not redis.call('SET', resource, owner, 'NX', 'PX', ttl) t
     -- Told again by the first, should it not have been heard.
     local name = holding and string.sub(holding, 2)
     if name and name ~= client and (is_new == 1 or before == 0) then
+      local _, tell = of_telling()
       tell(line, holding, name, 'w' .. resource)
     end
     if before == 0 and holder then
@@ -105,16 +93,16 @@ if has_line then
   if holding then
     redis.pcall('ZREM', line, holding)
   end
-  if client and (stands or rank or #seen > 2) and type(redis.pcall('ZREM', line, client)) ~= 'number' then
+  if client and (stands or is_new or size > 2) and type(redis.pcall('ZREM', line, client)) ~= 'number' then
     redis.pcall('DEL', line) -- it would seem to wait still
   end
   -- What fails here must not: the key is set.
-  local size = told and redis.pcall('ZCARD', line) or others and 1 or 0
-  waiting = type(size) == 'number' and size > 0 and 1 or 0
+  local count_left = told and redis.pcall('ZCARD', line) or others and 1 or 0
+  waiting = type(count_left) == 'number' and count_left > 0 and 1 or 0
   if client and math.abs(count) > 1 then
     redis.pcall('ZADD', line, '-1', '!' .. client)
     local life = math.max(LIFE, tonumber(ttl))
-    if #seen == 0 then
+    if size == 0 then
       redis.pcall('PEXPIRE', line, life)
     elseif not live(line, life) then
       redis.pcall('ZREM', line, '!' .. client)

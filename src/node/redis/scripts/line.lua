@@ -9,63 +9,100 @@ local FEW, MANY = '2', '15' -- the last place that is looked at: for a holder an
 local HOLDER, READER = 33, 126 -- the `!` and the `~`
 local MOST = 10000 -- with more than these, and without an end, it is no line of ours
 
--- The functions of the line. Each call of a script makes its functions anew: these only where somebody stands there.
-local function of_line()
+-- The functions of the line. Each call of a script makes its functions anew: these only where somebody stands there, those
+-- that tell somebody only where that is done, and the others only for one that acquires.
+local function of_line(acquires)
   local function is_name(name)
     local is_long = #name == 16 or #name == 17 and string.byte(name) == READER
     return is_long and not string.find(name, '[^0-9a-f]', -16)
   end
 
-  -- Tells a client, and forgets its entry where nobody hears: its connection is gone. Where nothing may be told, nobody is
-  -- the first.
-  local function tell(line, entry, client, message)
-    local heard = redis.pcall('PUBLISH', 'quorlock:wake:' .. client, message)
-    if heard == 0 then
-      redis.pcall('ZREM', line, entry)
+  local function of_telling()
+    -- Tells a client, and forgets its entry where nobody hears: its connection is gone. Where nothing may be told, nobody is
+    -- the first.
+    local function tell(line, entry, client, message)
+      local heard = redis.pcall('PUBLISH', 'quorlock:wake:' .. client, message)
+      if heard == 0 then
+        redis.pcall('ZREM', line, entry)
+      end
+      return type(heard) == 'number' and heard > 0
     end
-    return type(heard) == 'number' and heard > 0
+
+    -- Tells the first of those who wait that the key is free, which no holder has any more, and the next one to stand by; a
+    -- reader that comes next after one is told as the first is. Returns the first; nothing where there is none, or where that
+    -- is `client`. The first is forgotten if it is `missing`.
+    -- `seen` are the first few places, where they have been looked at.
+    local function wake(line, resource, client, missing, seen)
+      local first, last, told = nil, FEW, {}
+      while true do
+        seen = seen or redis.pcall('ZRANGE', line, '0', last)
+        for place = 1, #seen do
+          local waiter = seen[place]
+          if waiter == client then
+            return first
+          elseif string.byte(waiter) == HOLDER then
+            redis.pcall('ZREM', line, waiter)
+          elseif not told[waiter] and is_name(waiter) then
+            local name = string.sub(waiter, -16)
+            local reads = string.byte(waiter) == READER
+            local beside = reads and first and string.byte(first) == READER
+            local message = first and not beside and 's' .. string.sub(first, -16) or 'n'
+            if name == missing then
+              redis.pcall('ZREM', line, waiter)
+            elseif tell(line, waiter, name, message .. resource) then
+              if first and not beside then
+                return first
+              end
+              first, told[waiter] = first or waiter, true
+            end
+            missing = nil
+          end
+        end
+        if #seen < 3 or last == MANY then
+          return first
+        end
+        seen, last = nil, MANY
+      end
+    end
+
+    return wake, tell
   end
 
-  -- Tells the first of those who wait that the key is free, which no holder has any more, and the next one to stand by; a
-  -- reader that comes next after one is told as the first is. Returns the first; nothing where there is none, or where that
-  -- is `client`. The first is forgotten if it is `missing`.
-  -- `seen` are the first few places, where they have been looked at.
-  local function wake(line, resource, client, missing, seen)
-    local first, last, told = nil, FEW, {}
+  if not acquires then
+    local wake = of_telling()
+    return wake, is_name
+  end
+
+  -- Looks for the first who waits. Returns its entry, if it is not `client`'s; whether one of those seen is another's; whether
+  -- `client` is among those up to there; the holder who is to hear of others; and how many were seen. `seen` are the first few
+  -- places. More are looked at only where none of these is another's.
+  local function look(line, client, seen)
+    local first, others, stands, holding
+    local last = FEW
     while true do
-      seen = seen or redis.pcall('ZRANGE', line, '0', last)
       for place = 1, #seen do
-        local waiter = seen[place]
-        if waiter == client then
-          return first
-        elseif string.byte(waiter) == HOLDER then
-          redis.pcall('ZREM', line, waiter)
-        elseif not told[waiter] and is_name(waiter) then
-          local name = string.sub(waiter, -16)
-          local reads = string.byte(waiter) == READER
-          local beside = reads and first and string.byte(first) == READER
-          local message = first and not beside and 's' .. string.sub(first, -16) or 'n'
-          if name == missing then
-            redis.pcall('ZREM', line, waiter)
-          elseif tell(line, waiter, name, message .. resource) then
-            if first and not beside then
-              return first
-            end
-            first, told[waiter] = first or waiter, true
-          end
-          missing = nil
+        local name = seen[place]
+        if name == client then
+          stands = true
+        elseif others then
+          -- A holder stands before all others.
+        elseif is_name(name) then
+          first, others = not stands and name or nil, true
+        elseif string.byte(name) == HOLDER then
+          holding = name
         end
       end
-      if #seen < 3 or last == MANY then
-        return first
+      if others or #seen < 3 or last == MANY then
+        return first, others, stands, holding, #seen
       end
-      seen, last = nil, MANY
+      seen, last = redis.pcall('ZRANGE', line, '0', MANY), MANY
     end
   end
 
-  -- Lets it live for so many ms, or nearly so. Nothing where it is none of ours, which is left alone.
-  local function live(line, ms)
-    local left = redis.pcall('PTTL', line)
+  -- Lets it live for so many ms, or nearly so. Nothing where it is none of ours, which is left alone. `left` is for how many
+  -- ms it lives, where that has been looked at.
+  local function live(line, ms, left)
+    left = left or redis.pcall('PTTL', line)
     local size = left == -1 and redis.pcall('ZCARD', line) or 0
     if type(left) ~= 'number' or type(size) ~= 'number' or size > MOST then
       return nil
@@ -77,5 +114,5 @@ local function of_line()
     return true
   end
 
-  return is_name, tell, wake, live
+  return live, of_telling, is_name, look
 end

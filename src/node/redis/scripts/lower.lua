@@ -12,7 +12,7 @@ if value_of(KEYS[4]) == ARGV[2] then
   local seen = KEYS[6] and redis.pcall('ZRANGE', KEYS[6], '0', FEW)
   if seen and not seen.err and #seen > 0 then
     -- Those who wait to read are told, if they are next. A writer is not: the key is not free.
-    local is_name, _, wake = of_line()
+    local wake, is_name = of_line()
     local first
     for place = #seen, 1, -1 do
       first = is_name(seen[place]) and seen[place] or first

@@ -8,7 +8,7 @@ if redis.pcall('GETRANGE', KEYS[1], '0', '32') == ARGV[1] then
   end
   local seen = KEYS[3] and redis.pcall('ZRANGE', KEYS[3], '0', FEW)
   if seen and not seen.err and #seen > 0 then
-    local _, _, wake = of_line()
+    local wake = of_line()
     wake(KEYS[3], KEYS[1], nil, nil, seen)
   end
   return 1

@@ -21,7 +21,7 @@ end
 
 -- Readers let each other pass. A writer that came before is let in before.
 local reader = client and '~' .. client
-local is_name, tell, wake, live
+local live, of_telling, is_name
 local has_line, waits, writer, holding, before, is_new
 local function look()
   local seen = line and redis.pcall('ZRANGE', line, '0', MANY)
@@ -41,7 +41,7 @@ local function look()
   end
 end
 if line then
-  is_name, tell, wake, live = of_line()
+  live, of_telling, is_name = of_line(true)
   look()
   waits = has_line and client and ticket ~= ''
   if writer and waits then
@@ -53,12 +53,16 @@ end
 local first = writer
 if writer and is_free
   and (is_new == 0 or missing and missing ~= '' or redis.pcall('PTTL', line) < UNHEARD) then
+  local wake = of_telling()
   first = wake(line, resource, reader, missing)
   look()
   first = writer and (first or writer)
-elseif writer and is_shared and not tell(line, writer, writer, 'w' .. resource) then
-  -- Its connection is gone.
-  look()
+elseif writer and is_shared then
+  local _, tell = of_telling()
+  if not tell(line, writer, writer, 'w' .. resource) then
+    -- Its connection is gone.
+    look()
+  end
 end
 
 if writer or not (is_free or is_shared) then
@@ -80,6 +84,7 @@ if writer or not (is_free or is_shared) then
   end
   local name = holding and string.sub(holding, 2)
   if waits and name and name ~= client and (is_new == 1 or before == 0) then
+    local _, tell = of_telling()
     tell(line, holding, name, 'w' .. resource)
   end
   local is_ours = is_free or is_shared or entry and string.sub(entry, 17, 48) == holder

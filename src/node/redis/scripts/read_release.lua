@@ -5,7 +5,7 @@ local resource, readers, line = KEYS[1], KEYS[2], KEYS[3]
 local function wake_next()
   local seen = line and redis.pcall('ZRANGE', line, '0', FEW)
   if seen and not seen.err and #seen > 0 then
-    local _, _, wake = of_line()
+    local wake = of_line()
     wake(line, resource, nil, nil, seen)
   end
 end

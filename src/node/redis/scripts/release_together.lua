@@ -31,7 +31,7 @@ for _, index in ipairs(freed) do
   local line = KEYS[size + index] or KEYS[size + 1]
   local seen = line and redis.pcall('ZRANGE', line, '0', FEW)
   if seen and not seen.err and #seen > 0 then
-    local _, _, wake = of_line()
+    local wake = of_line()
     wake(line, string.sub(line, 15), nil, nil, seen)
   end
 end

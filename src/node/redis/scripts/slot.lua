@@ -28,24 +28,12 @@ local name = line and string.sub(line, 15) -- behind `quorlock:line:`
 local seen = line and redis.pcall('ZRANGE', line, '0', FEW)
 local has_line = seen and not seen.err and (client or #seen > 0)
 local waits = has_line and client and ticket ~= ''
-local first, stands, others, is_new, rank, is_free
-local is_name, tell, wake, live
-if has_line then
-  is_name, tell, wake, live = of_line()
-end
-for look = 1, has_line and 2 or 0 do
-  if look == 2 then
-    if others or #seen < 3 then break end
-    seen = redis.pcall('ZRANGE', line, '0', MANY)
-  end
-  for place = 1, #seen do
-    local waiter = seen[place]
-    if waiter == client then
-      stands = true
-    elseif not others and is_name(waiter) then
-      first, others = not stands and waiter or nil, true
-    end
-  end
+local first, stands, others, told, is_new, rank, is_free, left
+local live, of_telling, _, look, holding
+local depth = has_line and #seen or 0
+if depth > 0 then
+  live, of_telling, _, look = of_line(true)
+  first, others, stands, holding, depth = look(line, client, seen)
 end
 if first then
   if waits then
@@ -55,10 +43,12 @@ if first then
     end
   end
   is_free = first and is_one_free()
-  if is_free
-    and (is_new == 0 or missing and missing ~= '' or redis.pcall('PTTL', line) < UNHEARD) then
-    first = wake(line, name, client, missing)
-    others, rank = nil, waits and redis.pcall('ZRANK', line, client)
+  local is_due = is_new == 0 or missing and missing ~= ''
+  left = is_free and not is_due and redis.pcall('PTTL', line) or nil
+  if is_free and (is_due or left < UNHEARD) then
+    local wake = of_telling()
+    first, told, left = wake(line, name, client, missing), true, nil
+    rank = first and waits and redis.pcall('ZRANK', line, client)
   end
 end
 
@@ -98,9 +88,13 @@ if not at then
     if not rank and not stands then
       is_new = redis.pcall('ZADD', line, ticket, client)
     end
-    has_line = live(line, LIFE)
-    if not has_line and is_new == 1 then
-      redis.pcall('ZREM', line, client)
+    if depth == 0 then
+      redis.pcall('PEXPIRE', line, LIFE)
+    else
+      has_line = live(line, LIFE, left)
+      if not has_line and is_new == 1 then
+        redis.pcall('ZREM', line, client)
+      end
     end
   end
   if not line or client and not has_line then
@@ -112,13 +106,14 @@ end
 
 local waiting = -1
 if has_line then
-  if client and (stands or rank or #seen > 2) then
+  if client and (stands or is_new or depth > 2) then
     redis.pcall('ZREM', line, client)
   end
-  waiting = (others or first == nil and #seen > 0) and redis.pcall('ZCARD', line) or 0
+  waiting = told and redis.pcall('ZCARD', line) or others and 1 or 0
   waiting = waiting == 0 and 0 or 1
   -- Whoever is next is let in at once where there is another slot.
   if waiting == 1 and is_one_free() then
+    local wake = of_telling()
     wake(line, name)
   end
 end

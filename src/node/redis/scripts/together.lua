@@ -8,56 +8,42 @@ if is_late then return {-3, now} end
 
 -- For each of them what acquire.lua does for one: it stands in every line, and is let in where it is the first in all. Of the
 -- keys in the way the one that lives for longest is told; one without an end never ends.
-local is_name, tell, wake, live
+local live, of_telling, _, look
 local all, longest, way, behind = {}, -1, nil, nil
 for index = 1, size do
   local resource, line = KEYS[3 + index], KEYS[3 + size + index]
-  local here = {line = line}
-  all[index] = here
   local seen = line and redis.pcall('ZRANGE', line, '0', FEW)
-  here.has_line = seen and not seen.err and (client or #seen > 0)
-  if here.has_line then
-    if not wake then
-      is_name, tell, wake, live = of_line()
+  local has_line = seen and not seen.err and (client or #seen > 0)
+  local waits = has_line and client and ticket ~= ''
+  local first, others, stands, holding, told, is_new, rank
+  local depth = has_line and #seen or 0
+  if depth > 0 then
+    if not look then
+      live, of_telling, _, look = of_line(true)
     end
-    here.waits = client and ticket ~= ''
-    for look = 1, 2 do
-      if look == 2 then
-        if here.others or #seen < 3 then break end
-        seen = redis.pcall('ZRANGE', line, '0', MANY)
-      end
-      for place = 1, #seen do
-        local name = seen[place]
-        if name == client then
-          here.stands = true
-        elseif string.byte(name) == HOLDER then
-          here.holding = name
-        elseif not here.others and is_name(name) then
-          here.first, here.others = not here.stands and name or nil, true
-        end
-      end
-    end
-    here.is_deep = #seen > 2
-    if here.first and here.waits then
-      here.is_new, here.rank = redis.pcall('ZADD', line, ticket, client), redis.pcall('ZRANK', line, client)
-      if here.rank == (here.holding and 1 or 0) then
-        here.first = nil
+    first, others, stands, holding, depth = look(line, client, seen)
+    if first and waits then
+      is_new, rank = redis.pcall('ZADD', line, ticket, client), redis.pcall('ZRANK', line, client)
+      if rank == (holding and 1 or 0) then
+        first = nil
       end
     end
   end
-  local remaining = redis.call('PTTL', resource)
-  if remaining == -2 and here.first
-    and (here.is_new == 0 or missing and missing ~= '' or redis.pcall('PTTL', line) < UNHEARD) then
-    here.first, here.told = wake(line, resource, client, missing), true
-    here.holding, here.rank = nil, here.waits and redis.pcall('ZRANK', line, client)
-  end
+  local remaining, holder, is_foreign = redis.call('PTTL', resource), nil, nil
   if remaining == -2 then
-    behind = behind or here.first and index
+    if first
+      and (is_new == 0 or missing and missing ~= '' or redis.pcall('PTTL', line) < UNHEARD) then
+      local wake = of_telling()
+      first, told = wake(line, resource, client, missing), true
+      holding, rank = nil, waits and redis.pcall('ZRANK', line, client)
+    end
+    behind = behind or first and index
   else
-    local holder, lasts = value_of(resource), remaining < 0 and math.huge or remaining
+    local lasts = remaining < 0 and math.huge or remaining
+    holder = value_of(resource)
     local entry = entries[index + 1] or redis.call('HGET', OLDER, resource)
-    here.is_foreign = holder ~= SHARED and not (entry and string.sub(entry, 17, 48) == holder)
-    if holder and remaining > tonumber(ttl) and not here.is_foreign then
+    is_foreign = holder ~= SHARED and not (entry and string.sub(entry, 17, 48) == holder)
+    if holder and remaining > tonumber(ttl) and not is_foreign then
       -- After our clock was set back, as for one resource.
       local most = tonumber(redis.call('HGET', NODE, 'max_ttl'))
       if remaining > most then
@@ -65,18 +51,24 @@ for index = 1, size do
         remaining, lasts = most, most
       end
     end
-    here.remaining, here.holder = remaining, holder
     if lasts > longest then
       longest, way = lasts, index
     end
   end
+  all[index] = {has_line = has_line, waits = waits, depth = depth, first = first, others = others, stands = stands,
+    holding = holding, told = told, is_new = is_new, rank = rank, remaining = remaining, holder = holder,
+    is_foreign = is_foreign}
 end
 
 if way or behind then
   local before, is_foreign, lined = -1, 0, 1
   for index = 1, size do
     local here, line = all[index], KEYS[3 + size + index]
-    if here.waits then
+    if here.waits and here.depth == 0 then
+      here.is_new = redis.pcall('ZADD', line, ticket, client)
+      here.rank = here.is_new == 1 and 0
+      redis.pcall('PEXPIRE', line, LIFE)
+    elseif here.waits then
       if not here.rank then
         here.is_new = redis.pcall('ZADD', line, ticket, client)
         here.rank = redis.pcall('ZRANK', line, client)
@@ -93,6 +85,7 @@ if way or behind then
       local ahead = type(rank) == 'number' and math.max(rank - (holding and 1 or 0), 0) or -1
       local name = holding and string.sub(holding, 2)
       if name and name ~= client and (here.is_new == 1 or ahead == 0) then
+        local _, tell = of_telling()
         tell(line, holding, name, 'w' .. KEYS[3 + index])
       end
       if index == way and ahead == 0 and here.holder and here.is_foreign then
@@ -103,7 +96,7 @@ if way or behind then
   end
   local at = way or behind
   local here = all[at]
-  return {0, now, here.remaining or -2, here.holder or false, not way and here.first and string.sub(here.first, -16) or false, before, is_foreign, at, lined}
+  return {0, now, here.remaining, here.holder or false, not way and here.first and string.sub(here.first, -16) or false, before, is_foreign, at, lined}
 end
 
 local counter = 0
@@ -127,11 +120,11 @@ for index = 1, size do
   redis.call('SET', resource, owner, 'PX', ttl)
   raised[2 * index - 1], raised[2 * index] = resource, digits(counter) .. owner .. note
   if here.has_line then
-    local line = here.line
+    local line = KEYS[3 + size + index]
     if here.holding then
       redis.pcall('ZREM', line, here.holding)
     end
-    if client and (here.stands or here.rank or here.is_deep) and type(redis.pcall('ZREM', line, client)) ~= 'number' then
+    if client and (here.stands or here.is_new or here.depth > 2) and type(redis.pcall('ZREM', line, client)) ~= 'number' then
       redis.pcall('DEL', line) -- it would seem to wait still
     end
     -- What fails here must not, as the first of the keys is set.
@@ -139,7 +132,10 @@ for index = 1, size do
     waiting = math.max(waiting or 0, type(others) == 'number' and others > 0 and 1 or 0)
     if client and math.abs(count) > 1 then
       redis.pcall('ZADD', line, '-1', '!' .. client)
-      if not live(line, math.max(LIFE, tonumber(ttl))) then
+      local life = math.max(LIFE, tonumber(ttl))
+      if here.depth == 0 then
+        redis.pcall('PEXPIRE', line, life)
+      elseif not live(line, life) then
         redis.pcall('ZREM', line, '!' .. client)
       end
     end
