@@ -21,6 +21,7 @@ mod counters;
 mod delayed;
 mod deployment;
 mod elections;
+mod fast_paths;
 mod fields;
 mod grants;
 mod guard;

@@ -69,7 +69,8 @@ pub(super) static EXTEND: LazyLock<Source> =
     script!("prelude.lua" "tools.lua" "admitted.lua" "extend.lua");
 pub(super) static RESTORE: LazyLock<Source> =
     script!("prelude.lua" "tools.lua" "admitted.lua" "restore.lua");
-pub(super) static SLOT: LazyLock<Source> = script!("prelude.lua" "tools.lua" "line.lua" "slot.lua");
+pub(super) static SLOT: LazyLock<Source> =
+    script!("prelude.lua" "slot_free.lua" "tools.lua" "line.lua" "slot.lua");
 pub(super) static EXTEND_CLASSIC: LazyLock<Source> = script!("classic.lua" "extend.lua");
 pub(super) static RESTORE_CLASSIC: LazyLock<Source> = script!("classic.lua" "restore.lua");
 pub(super) static RELEASE: LazyLock<Source> = script!("release.lua" "line.lua" "wake.lua");

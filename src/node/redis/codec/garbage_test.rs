@@ -115,7 +115,7 @@ fn no_reply_makes_it_panic_or_is_a_grant_that_no_script_has_said() {
             form,
             [Value::Int(1), _, Value::Int(1 | 2 | NOW), Value::Int(1 | 2), Value::Int(_)]
         );
-        assert_eq!(is_granted(&picked), is_pick, "{reply:?}");
+        assert_eq!(is_granted(&picked), is_pick || bare(&reply), "{reply:?}");
         for count in 0..4 {
             let keys = std::iter::repeat_n(1, count);
             let Ok(extended) = extended(&answer, keys) else { continue };

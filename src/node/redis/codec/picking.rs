@@ -52,6 +52,14 @@ pub(in crate::node::redis) fn picked(
     hint: u64,
     (slots, first): (&Slots, u8),
 ) -> Result<Acquired, NodeError> {
+    if matches!(answer, Answer::AsAsked) {
+        // The common case: the first that was asked for, and its counter is the hint.
+        let Some((slot, _)) = slots.from(first).next() else {
+            return Err(unexpected("a slot that was not asked for"));
+        };
+        let granted = Granted::at(FencingToken::new(hint)).in_slot(slot);
+        return Ok(Acquired::with(Reply::Granted(granted)));
+    }
     if let Answer::Told(told) = &mut answer
         && let [Value::Int(1), _, counter, at, Value::Int(waiting), head @ ..] = told.as_mut_slice()
         && head.len() <= 1

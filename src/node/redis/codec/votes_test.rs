@@ -339,6 +339,9 @@ fn any_slot_is_asked_for_in_the_order_of_the_client_and_told_by_its_number() {
     );
     assert_eq!(standing[18..], [&b"0101010101010101"[..], b"77", b""]);
 
+    let as_asked = picked(Answer::AsAsked, 180, (&slots, 2)).unwrap();
+    let granted = Granted::at(FencingToken::new(180)).in_slot(2);
+    assert_eq!(as_asked.reply, Reply::Granted(granted), "the first that was asked for");
     let picked = |rest: Vec<Value>| picked(told(1, rest), 180, (&slots, 2));
     for (at, slot) in [(1, 2), (2, 0), (3, 1)] {
         let answer = picked(vec![Value::Int(180), Value::Int(at), Value::Int(1)]).unwrap();

@@ -7,6 +7,7 @@ if not is_cached then
   if not (etag and etag == cached and high_water >= cached_high_water) then return {-1, now} end
 end
 if is_late then return {-3, now} end
+local hint = ARGV[4] + 0
 
 -- Nobody overtakes those who wait in the line.
 local ticket, missing = ARGV[9], ARGV[10]

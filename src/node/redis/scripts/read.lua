@@ -5,9 +5,9 @@ if not is_cached then
   if not (etag and etag == cached and high_water >= cached_high_water) then return {-1, now} end
 end
 if is_late then return {-3, now} end
-local etag, high_water, next_floor = read_head(head)
 
-entry = entry or redis.call('HGET', OLDER, resource)
+local hint, ticket, missing = ARGV[4] + 0, ARGV[9], ARGV[10]
+entry = entry or not takes_hint and redis.call('HGET', OLDER, resource)
 local remaining, holder = redis.call('PTTL', resource), value_of(resource)
 local is_free, is_shared = remaining == -2, holder == SHARED
 if is_shared and (remaining < 0 or remaining > ttl) then
@@ -87,13 +87,16 @@ if writer or not (is_free or is_shared) then
     local _, tell = of_telling()
     tell(line, holding, name, 'w' .. resource)
   end
+  entry = entry or takes_hint and redis.call('HGET', OLDER, resource)
   local is_ours = is_free or is_shared or entry and string.sub(entry, 17, 48) == holder
   return {0, now, remaining, not is_free and holder or false, is_free and string.sub(first, -16) or false, before,
     before == 0 and not is_ours and 1 or 0}
 end
 
 local counter = entry and math.min(tonumber(string.match(entry, SIXTEEN_DIGITS)) or high_water, high_water)
-if not entry then
+if takes_hint then
+  counter = hint
+elseif not entry then
   -- From nothing as a writer would, so that nodes agree at once.
   counter = math.max(tonumber(redis.call('HGET', NODE, 'floor')), math.min(hint, now + AHEAD))
   if counter >= NUMBERS_END then return {-4, now} end

@@ -2,55 +2,50 @@
 -- its line, where the client has one; ARGV[1] the owner, ARGV[2] for how many ms its entry is kept, if it is. 1 if the entry
 -- was there, 0 if not, 2 if the key is no reader's. The last one deletes the key, and wakes whoever is next.
 local resource, readers, line = KEYS[1], KEYS[2], KEYS[3]
-local function wake_next()
-  local seen = line and redis.pcall('ZRANGE', line, '0', FEW)
-  if seen and not seen.err and #seen > 0 then
-    local wake = of_line()
-    wake(line, resource, nil, nil, seen)
-  end
-end
 local holder = redis.pcall('GETRANGE', resource, '0', '32')
 if holder ~= 'shared by readers, see quorlock.' then
   return holder == '' and 0 or 2
 end
-local time = redis.call('TIME')
-local ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local was_there, is_alone
 if not ARGV[2] then
-  -- Where there is no other, this look is all that it costs.
-  local few = redis.call('ZRANGE', readers, '0', '1', 'WITHSCORES')
-  if #few == 2 and few[1] == ARGV[1] then
-    redis.call('DEL', resource, readers)
-    wake_next()
-    return few[2] + 0 < ms and 0 or 1
+  -- Where it is alone, this look is all that it costs, and one at the line.
+  local few = redis.call('ZRANGE', readers, '0', '1')
+  is_alone = #few == 1 and few[1] == ARGV[1]
+  was_there = 1
+end
+if not is_alone then
+  local time = redis.call('TIME')
+  local ms = time[1] * 1000 + math.floor(time[2] / 1000)
+  local ended = redis.call('ZRANGEBYSCORE', readers, '-inf', string.format('(%.0f', ms), 'LIMIT', '0', '1000')
+  if #ended > 0 then
+    redis.call('ZREM', readers, unpack(ended))
   end
-end
-local ended = redis.call('ZRANGEBYSCORE', readers, '-inf', string.format('(%.0f', ms), 'LIMIT', '0', '1000')
-if #ended > 0 then
-  redis.call('ZREM', readers, unpack(ended))
-end
-local was_there
-if ARGV[2] then
-  was_there = redis.call('ZRANK', readers, ARGV[1]) and 1 or 0
-  if was_there == 1 then
-    redis.call('ZADD', readers, string.format('%.0f', ms + 1 + ARGV[2]), ARGV[1])
-    if redis.call('PTTL', resource) < ARGV[2] + 2 then
-      redis.call('PEXPIRE', resource, ARGV[2] + 2)
-      redis.call('PEXPIRE', readers, ARGV[2] + 2)
+  if ARGV[2] then
+    was_there = redis.call('ZRANK', readers, ARGV[1]) and 1 or 0
+    if was_there == 1 then
+      redis.call('ZADD', readers, ms + 1 + ARGV[2], ARGV[1])
+      if redis.call('PTTL', resource) < ARGV[2] + 2 then
+        redis.call('PEXPIRE', resource, ARGV[2] + 2)
+        redis.call('PEXPIRE', readers, ARGV[2] + 2)
+      end
     end
+  else
+    was_there = redis.call('ZREM', readers, ARGV[1])
   end
-else
-  was_there = redis.call('ZREM', readers, ARGV[1])
-end
-local last = redis.call('ZRANGE', readers, '-1', '-1', 'WITHSCORES')
-if last[2] then
-  -- It outlives the last of them, and no longer than it has to.
-  local life = last[2] - ms + 1
-  local left = redis.call('PTTL', resource)
-  if left > life or left == -1 then
-    redis.call('PEXPIRE', resource, string.format('%.0f', life))
+  local last = redis.call('ZRANGE', readers, '-1', '-1', 'WITHSCORES')
+  if last[2] then
+    -- It outlives the last of them, and no longer than it has to.
+    local life = last[2] - ms + 1
+    local left = redis.call('PTTL', resource)
+    if left > life or left == -1 then
+      redis.call('PEXPIRE', resource, life)
+    end
+    return was_there
   end
-  return was_there
 end
 redis.call('DEL', resource, readers)
-wake_next()
+if line and redis.pcall('EXISTS', line) == 1 then
+  local wake = of_line()
+  wake(line, resource)
+end
 return was_there

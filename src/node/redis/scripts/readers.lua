@@ -14,17 +14,17 @@ end
 -- Puts an entry there for so many ms, and lets the key live for no less, and the set for no less than the key: others may
 -- have taken the end from either, or deleted the set.
 local function put(resource, readers, owner, ttl, is_shared)
-  redis.call('ZADD', readers, string.format('%.0f', ms + 1 + ttl), owner)
+  redis.call('ZADD', readers, ms + 1 + ttl, owner)
   local life = ttl + 2
   local left = is_shared and redis.call('PTTL', resource) or life
   if not is_shared then
-    redis.call('SET', resource, SHARED, 'PX', string.format('%.0f', life))
+    redis.call('SET', resource, SHARED, 'PX', life)
   elseif left < life then
     -- Without an end it covers whatever stands there.
     left = left == -1 and redis.call('HGET', NODE, 'max_ttl') + 2 or life
-    redis.call('PEXPIRE', resource, string.format('%.0f', left))
+    redis.call('PEXPIRE', resource, left)
   end
   if redis.call('PTTL', readers) < left then
-    redis.call('PEXPIRE', readers, string.format('%.0f', left))
+    redis.call('PEXPIRE', readers, left)
   end
 end

@@ -2,37 +2,36 @@
 -- has them, or the one line of them all; ARGV[1] how many resources, ARGV[2] the owner, and as in release.lua for how long the keys are kept, if they
 -- are. Deletes those that are the owner's, whatever the others are: what is left would keep everybody out. 1 if all were
 -- its own, 2 if one was somebody else's, 0 if one was gone.
-local size, answer = tonumber(ARGV[1]), 1
-local freed = {}
+local size, owner, answer = ARGV[1] + 0, ARGV[2], 1
+local others
 for index = 1, size do
-  local resource = KEYS[index]
-  local holder = redis.pcall('GETRANGE', resource, '0', '32')
-  if holder ~= ARGV[2] then
+  local holder = redis.pcall('GETRANGE', KEYS[index], '0', '32')
+  if holder ~= owner then
     answer = holder == '' and answer ~= 2 and 0 or 2
-  else
-    if ARGV[3] then
-      redis.call('PEXPIRE', resource, ARGV[3])
-    end
-    freed[#freed + 1] = index
+    others = others or {}
+    others[index] = true
   end
 end
-if #freed == size and not ARGV[3] then
+if not others and not ARGV[3] then
   redis.call('DEL', unpack(KEYS, 1, size))
   -- Where nobody waits for any of them, this look is all that it costs.
   if #KEYS == size or redis.pcall('EXISTS', unpack(KEYS, size + 1)) == 0 then
     return answer
   end
-elseif not ARGV[3] then
-  for _, index in ipairs(freed) do
-    redis.call('DEL', KEYS[index])
-  end
 end
-for _, index in ipairs(freed) do
-  local line = KEYS[size + index] or KEYS[size + 1]
-  local seen = line and redis.pcall('ZRANGE', line, '0', FEW)
-  if seen and not seen.err and #seen > 0 then
-    local wake = of_line()
-    wake(line, string.sub(line, 15), nil, nil, seen)
+for index = 1, size do
+  if not (others and others[index]) then
+    if ARGV[3] then
+      redis.call('PEXPIRE', KEYS[index], ARGV[3])
+    elseif others then
+      redis.call('DEL', KEYS[index])
+    end
+    local line = KEYS[size + index] or KEYS[size + 1]
+    local seen = line and redis.pcall('ZRANGE', line, '0', FEW)
+    if seen and not seen.err and #seen > 0 then
+      local wake = of_line()
+      wake(line, string.sub(line, 15), nil, nil, seen)
+    end
   end
 end
 return answer

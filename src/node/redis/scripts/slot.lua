@@ -1,21 +1,10 @@
--- Takes the first of several slots that is free, in the order of the keys, as acquire.lua takes one resource: with its own
--- counter, which alone is raised.
--- KEYS[4] and on: the slots, and behind them the line in which one waits for any of them, where the client has one. ARGV: the
--- head that the client has cached, owner, ttl in ms, hint (16 digits), latest node time in us (0: none), 1 or, unless that
--- head says next_floor + 1 <= hint <= high_water, -1; then how many slots, the note or nothing, and the client's name, its
--- ticket and a first one who did not come, if it has lines. Answers: {1, now, counter, which of the keys, 1 if others wait, 0
--- if not, or -1 without a line, head or nil} granted; all else as acquire.lua, where the key that is told of is the one that
--- ends soonest, and none is told to be another program's.
-local owner, ttl = ARGV[2], ARGV[3]
-local hint, latest, size = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[7])
-local head = redis.call('HGET', COUNTERS, HEAD)
-local is_cached = head == ARGV[1]
+-- Stands behind slot_free.lua and what that has not needed: it does the rest, as acquire.lua does for one.
 if not is_cached then
   local etag, high_water = read_head(head)
   local cached, cached_high_water = read_head(ARGV[1])
   if not (etag and etag == cached and high_water >= cached_high_water) then return {-1, now} end
 end
-if latest > 0 and now > latest then return {-3, now} end
+if is_late then return {-3, now} end
 
 local function is_one_free()
   local there = redis.pcall('EXISTS', unpack(KEYS, 4, 3 + size))
@@ -23,9 +12,9 @@ local function is_one_free()
 end
 
 -- Nobody overtakes those who wait: the first of them is let in, and lets the next one in where there is another slot.
-local line, client, ticket, missing = KEYS[4 + size], ARGV[9], ARGV[10], ARGV[11]
+local ticket, missing = ARGV[10], ARGV[11]
 local name = line and string.sub(line, 15) -- behind `quorlock:line:`
-local seen = line and redis.pcall('ZRANGE', line, '0', FEW)
+local seen = line and not has_nobody and redis.pcall('ZRANGE', line, '0', FEW)
 local has_line = seen and not seen.err and (client or #seen > 0)
 local waits = has_line and client and ticket ~= ''
 local first, stands, others, told, is_new, rank, is_free, left
@@ -52,13 +41,15 @@ if first then
   end
 end
 
-local at
-if not first then
+if not first and not has_nobody then
   for index = 4, 3 + size do
     if redis.call('SET', KEYS[index], owner, 'NX', 'PX', ttl) then
       at = index
       break
     end
+  end
+  if at and at > 4 then
+    entry = redis.call('HGET', COUNTERS, KEYS[at])
   end
 end
 
@@ -118,10 +109,9 @@ if has_line then
   end
 end
 
-local slot, counter = KEYS[at], nil
-local entry = redis.call('HGET', COUNTERS, slot)
-counter = entry and tonumber(string.sub(entry, 1, 16))
-if is_cached and ARGV[6] == '1' and (not entry or counter and counter + 1 <= hint) then
+local slot, hint = KEYS[at], ARGV[4] + 0
+local counter = entry and tonumber(string.sub(entry, 1, 16))
+if is_allowed and (not entry or counter and counter + 1 <= hint) then
   redis.call('HSET', COUNTERS, slot, ARGV[4] .. owner .. ARGV[8])
   return {1, now, hint, at - 3, waiting}
 end
