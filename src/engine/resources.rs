@@ -178,7 +178,19 @@ impl Resources {
     /// A node tells of the line for a resource.
     pub(super) fn handle_hint(&self, node: NodeId, name: &Resource, hint: LineHint) {
         // As above.
-        for slot in self.covering(name).iter().filter_map(Weak::upgrade) {
+        let slots = self.covering(name);
+        let slots = slots.iter().filter_map(Weak::upgrade);
+        if let LineHint::KeepsOut { ticket } = hint {
+            let waits = |slot: Arc<ResourceSlot>| !slot.target.is_shared() && slot.on_nodes.waits();
+            if !slots.into_iter().any(waits)
+                && let Some(engine) = self.engine.get().and_then(Weak::upgrade)
+            {
+                // A place that is taken meanwhile has another ticket.
+                engine.leave_lines(&Target::One(name.clone()), self.client, ticket, vec![node]);
+            }
+            return;
+        }
+        for slot in slots {
             slot.on_nodes.handle_hint(node, hint);
             // Somebody has come for what nobody here has. It is a hint, and nothing is lost where it was wrong.
             if hint == LineHint::Wanted

@@ -162,6 +162,7 @@ impl OnNodes {
         match hint {
             LineHint::Wanted => known.say_of_others(node, true),
             LineHint::Alone => known.say_of_others(node, false),
+            LineHint::KeepsOut { .. } => {}
             LineHint::Next | LineHint::StandBy { .. } => {
                 let now = self.runtime.now();
                 let Some(waiter) = &mut known.waiter else { return };
@@ -214,6 +215,11 @@ impl OnNodes {
         let is_earlier = waiter.next_round(now) < before;
         drop(known);
         self.tell_if(is_earlier);
+    }
+
+    /// Whether somebody waits with it.
+    pub(super) fn waits(&self) -> bool {
+        self.known().waiter.is_some()
     }
 
     /// How many clients stood before this one when a round was denied last, where it stands in the lines.

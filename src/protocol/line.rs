@@ -163,4 +163,10 @@ pub enum LineHint {
     Wanted,
     /// This client has it, and nobody stood in the line for it then.
     Alone,
+    /// This client stands in the line to write, and a reader was kept out for that. One that waits no more leaves: what it
+    /// said of that may have been lost.
+    KeepsOut {
+        /// The place for which that was.
+        ticket: Ticket,
+    },
 }

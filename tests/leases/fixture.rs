@@ -165,6 +165,8 @@ pub(crate) enum Manner {
     Forgetful,
     /// It is so far away: its answers take this time.
     Far(Duration),
+    /// It loses what gives up a place in a line.
+    KeepsPlaces,
     /// It takes so long for a restore.
     SlowToRestore(Duration),
     /// It extends what stands of several keys, and says that it has extended all of them.
@@ -281,6 +283,9 @@ impl Node for OddNode {
                 return std::future::pending().await;
             }
             let manner = *this.manner.lock().unwrap();
+            if manner == Manner::KeepsPlaces && matches!(command, Command::Leave { .. }) {
+                return std::future::pending().await;
+            }
             if let (Manner::SlowToRestore(time), Command::Restore { .. }) = (manner, &command) {
                 this.machine.sim.sleep(time).await;
             }
@@ -305,7 +310,8 @@ impl Node for OddNode {
                 | Manner::Jumping
                 | Manner::SlowToRestore(_)
                 | Manner::Far(_)
-                | Manner::Forgetful => {}
+                | Manner::Forgetful
+                | Manner::KeepsPlaces => {}
                 Manner::ExtendsAPart => return this.extend_a_part(&command).await,
                 Manner::Slow(time) => this.machine.sim.sleep(time).await,
                 Manner::Deaf => std::future::pending().await,

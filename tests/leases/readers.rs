@@ -142,6 +142,48 @@ fn readers_and_writers_of_one_process_and_others_wait_for_each_other() {
     }
 }
 
+/// Else it would keep them out for as long as those inside renew.
+#[test]
+fn a_writer_that_gave_up_keeps_no_reader_out_also_where_what_it_said_is_lost() {
+    for (of_a_set, comes_back) in [(false, false), (true, false), (false, true)] {
+        let world = Fixture::new(TTL);
+        world.keep_lines();
+        let other = world.other_process(|it| it);
+        let inside = read(&world, &other);
+        let writes = || {
+            let together = of_a_set.then(|| world.redlock.acquire_all(["a", "r"]));
+            let request = together.unwrap_or_else(|| world.redlock.write("r"));
+            request.wait(60 * SECOND).into_future()
+        };
+        let mut writer = writes();
+        assert!(poll(&mut writer).is_pending());
+        world.pass(SECOND);
+        world.nodes.iter().for_each(|node| node.set(Manner::KeepsPlaces));
+        drop(writer);
+        world.pass(MS);
+        world.nodes.iter().for_each(|node| node.set(Manner::Sound));
+        let mut again = comes_back.then(|| {
+            let mut writer = world.redlock.write("r").wait(60 * SECOND).into_future();
+            assert!(poll(&mut writer).is_pending());
+            world.pass(SECOND);
+            writer
+        });
+        let mut reader = waits(&other);
+        world.pass(3 * SECOND);
+        if let Some(writer) = &mut again {
+            // It is not taken for the one that gave up.
+            assert!(poll(&mut reader).is_pending() && poll(writer).is_pending());
+            drop(inside);
+            world.pass(SECOND);
+            assert!(matches!(poll(writer), Poll::Ready(Ok(_))));
+            world.pass(SECOND);
+        } else {
+            inside.check().unwrap();
+        }
+        got(&mut reader).check().unwrap();
+    }
+}
+
 #[test]
 fn what_lingers_as_nobodys_is_given_back_to_readers() {
     let world = Fixture::with(TTL, |builder| builder.linger(TTL));

@@ -7,8 +7,9 @@ use std::{
 };
 
 use quorlock::Redlock;
+use quorlock_harness::{Server, eventually, redis::from_redis_value};
 
-use super::{MS, RESOURCE, SECOND, admitted, alone, lines, run_time, settings};
+use super::{MS, RESOURCE, SECOND, SOON, admitted, alone, lines, run_time, settings};
 
 const TTL: Duration = Duration::from_secs(10);
 const PROCESSES: usize = 4;
@@ -147,5 +148,36 @@ fn a_reader_costs_the_nodes_as_many_commands_as_a_plain_lease() {
     let each = took.map(|took| took / u32::try_from(TURNS).unwrap());
     println!("plain {:?}, read {:?}, {commands} commands", each[0], each[1]);
     assert_eq!(commands, 2 * 2 * 5 * TURNS);
+    lines::nothing_left(&cluster);
+}
+
+/// What gives up its place in the lines is sent once. Where it is lost, the place stands for as long as readers come.
+#[test]
+fn a_writer_that_gave_up_keeps_no_reader_out_also_where_its_place_still_stands() {
+    let _turn = alone();
+    let cluster = admitted(TTL);
+    let connect = || settings(&cluster.urls(), TTL).blocking_connect().unwrap();
+    let (client, other) = (connect(), connect());
+    let inside = other.read(RESOURCE).blocking().unwrap();
+    let line = format!("quorlock:line:{RESOURCE}");
+    let places = || -> Vec<Vec<String>> {
+        let of = |server: &Server| server.run(&["ZRANGE", &line, "0", "-1", "WITHSCORES"]);
+        cluster.iter().map(|server| from_redis_value(of(server)).unwrap()).collect()
+    };
+    let stood = thread::scope(|scope| {
+        let writer = scope.spawn(|| client.write(RESOURCE).wait(SECOND).blocking().unwrap_err());
+        eventually("it stands in line", SOON, || places().iter().all(|place| place.len() == 2));
+        let stood = places();
+        assert!(writer.join().unwrap().is_contended());
+        stood
+    });
+    eventually("it has left", SOON, || places().iter().all(Vec::is_empty));
+    for (server, place) in cluster.iter().zip(&stood) {
+        server.run(&["ZADD", &line, &place[1], &place[0]]);
+    }
+    let late = other.read(RESOURCE).wait(SOON).blocking().unwrap();
+    inside.check().unwrap();
+    late.blocking_release().unwrap();
+    inside.blocking_release().unwrap();
     lines::nothing_left(&cluster);
 }

@@ -19,7 +19,7 @@ use super::{script::WAKE, signs::Down};
 use crate::{
     lock::Lock,
     node::Watcher,
-    protocol::{ClientId, LineHint, Resource},
+    protocol::{ClientId, LineHint, Resource, Ticket},
 };
 
 /// How many keys of other programs are tracked on one connection. Whoever waits for another one is told of its end by
@@ -132,7 +132,15 @@ impl Listener {
     }
 }
 
-/// A message as the scripts write it: a letter, the first in the line where somebody else is that, and the resource.
+/// In sixteen digits.
+fn read_ticket(digits: &[u8]) -> Option<Ticket> {
+    let is_number = digits.iter().all(u8::is_ascii_digit);
+    let digits = str::from_utf8(digits).ok().filter(|_| is_number)?;
+    digits.parse().ok().map(Ticket::new)
+}
+
+/// A message as the scripts write it: a letter, the first in the line where somebody else is that, or the ticket that the
+/// client has there, and the resource.
 fn read(message: &[u8]) -> Option<(Resource, LineHint)> {
     let (letter, rest) = message.split_first()?;
     let (hint, name) = match letter {
@@ -142,6 +150,10 @@ fn read(message: &[u8]) -> Option<(Resource, LineHint)> {
             (LineHint::StandBy { head: ClientId::from_hex(head)? }, name)
         }
         b'w' => (LineHint::Wanted, rest),
+        b'k' => {
+            let (ticket, name) = rest.split_at_checked(16)?;
+            (LineHint::KeepsOut { ticket: read_ticket(ticket)? }, name)
+        }
         _ => return None,
     };
     // It takes no name that is longer than one may be.

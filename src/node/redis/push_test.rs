@@ -91,6 +91,8 @@ fn what_the_scripts_say_on_the_channel_of_this_client_is_told() {
         (&b"nr\xff"[..], LineHint::Next),
         (b"s0101010101010101r\xff", LineHint::StandBy { head }),
         (b"wr\xff", LineHint::Wanted),
+        (b"k0000000000000077r\xff", LineHint::KeepsOut { ticket: Ticket::new(77) }),
+        (b"k9999999999999999r\xff", LineHint::KeepsOut { ticket: Ticket::MAX }),
     ] {
         heard.message(mine.as_bytes(), message);
         assert_eq!(heard.hints(), [(resource(b"r\xff"), hint)]);
@@ -115,6 +117,11 @@ fn whatever_else_is_said_there_is_nothing() {
         b"sr",
         b"s0101010101010101",
         b"s01010101010101ABr",
+        b"k",
+        b"k000000000000007",
+        b"k0000000000000077",
+        b"k000000000000-077r",
+        b"k+000000000000077r",
         b"\xff\xff",
         b"nquorlock:node",
         b"nquorlock:slots:",

@@ -188,13 +188,20 @@ impl NodeLine {
                 let told = self.wake(reader, missing, news);
                 writer_before(self).map(|writer| told.unwrap_or(writer))
             }
-            (Some(waits), ReadAccess::Shared) if !news.tell(waits, LineHint::Wanted) => {
+            (Some(waits), ReadAccess::Shared) if !self.ask_writer(waits, news) => {
                 self.remove(Waiting::to(false, waits));
                 writer_before(self)
             }
             (writer, _) => writer,
         };
         Entered { first, asks: Some(Asks { stand, is_new, reads: true }) }
+    }
+
+    /// A reader is kept out for a writer that waits: whether that hears of it.
+    fn ask_writer(&self, writer: ClientId, news: &mut LineNews<'_>) -> bool {
+        let score = self.scores.get(&Waiting::to(false, writer)).copied().unwrap_or_default();
+        let ticket = Ticket::new(u64::try_from(score).unwrap_or_default());
+        news.tell(writer, LineHint::KeepsOut { ticket })
     }
 
     /// It is denied. Returns how many stand before the client, where that waits; holders that can give the resource back

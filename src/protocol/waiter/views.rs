@@ -104,7 +104,7 @@ impl Views {
         let hint = match hint {
             LineHint::StandBy { head } if head == self.client => LineHint::Next,
             hint @ (LineHint::Next | LineHint::StandBy { .. }) => hint,
-            LineHint::Wanted | LineHint::Alone => return false,
+            LineHint::Wanted | LineHint::Alone | LineHint::KeepsOut { .. } => return false,
         };
         let view = self.nodes.get_mut(node.index());
         view.map(|view| view.hint = Some(hint)).is_some()

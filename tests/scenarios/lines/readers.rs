@@ -110,6 +110,7 @@ impl Memory {
                 LineHint::Next => format!("n{RESOURCE}"),
                 LineHint::StandBy { head } => format!("s{head}{RESOURCE}"),
                 LineHint::Wanted => format!("w{RESOURCE}"),
+                LineHint::KeepsOut { ticket } => format!("k{:016}{RESOURCE}", ticket.get()),
                 _ => return None,
             };
             Some((id, message))

@@ -22,7 +22,7 @@ end
 -- Readers let each other pass. A writer that came before is let in before.
 local reader = client and '~' .. client
 local live, of_telling, is_name
-local has_line, waits, writer, holding, before, is_new
+local has_line, waits, writer, at, holding, before, is_new
 local function look()
   local seen = line and redis.pcall('ZRANGE', line, '0', MANY)
   has_line = seen and not seen.err and (client or #seen > 0)
@@ -35,7 +35,7 @@ local function look()
     elseif is_name(name) then
       before = before + 1
       if not writer and string.byte(name) ~= READER then
-        writer = name
+        writer, at = name, place - 1
       end
     end
   end
@@ -58,8 +58,10 @@ if writer and is_free
   look()
   first = writer and (first or writer)
 elseif writer and is_shared then
+  -- It is told with its ticket, so that one which waits no more can leave: what it said of that may have been lost.
   local _, tell = of_telling()
-  if not tell(line, writer, writer, 'w' .. resource) then
+  local ticket = string.sub('0000000000000000' .. tostring(redis.pcall('ZRANGE', line, at, at, 'WITHSCORES')[2]), -16)
+  if not tell(line, writer, writer, 'k' .. ticket .. resource) then
     -- Its connection is gone.
     look()
   end
