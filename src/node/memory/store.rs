@@ -282,6 +282,7 @@ impl Store {
         let (resources, _, ttl, _) = key;
         let mut entered = Vec::with_capacity(resources.len());
         for resource in resources {
+            self.bound_shared(resource, now);
             let is_free = !self.keys(now).contains_key(resource.as_bytes());
             entered.push(
                 self.in_line(resource, now, news, |line, news| {

@@ -286,3 +286,44 @@ fn readers_are_refused_where_nodes_know_of_none() {
         ],
     );
 }
+
+/// Others may have taken the end from it. Were it not for that, writers would wait for ever once its readers have crashed.
+#[test]
+fn a_key_of_readers_without_an_end_gets_one_from_whoever_wants_to_write() {
+    const SHARED: &[u8] = b"shared by readers, see quorlock.";
+    conform_in(
+        &plain().ttl(SECOND).max_ttl(SECOND).danger_skip_quarantine(),
+        |node, Clients { redlock, other }, seen| {
+            for set in [false, true] {
+                node.set(b"r", SHARED, None);
+                let write = || if set { other.acquire_all(["a", "r"]) } else { other.write("r") };
+                let tried =
+                    if set { other.try_acquire_all(["a", "r"]) } else { other.try_write("r") };
+                let tried = tried.blocking();
+                seen.push(acquired(&tried));
+                let lease = write().wait(10 * SECOND).blocking();
+                seen.push(acquired(&lease));
+                seen.push(released(lease.unwrap()).to_owned());
+            }
+            // One who reads it keeps it for no less.
+            node.set(b"r", SHARED, None);
+            let lease = redlock.read("r").blocking().unwrap();
+            std::thread::sleep(3 * SECOND);
+            seen.push(format!("{:?}", lease.check().is_ok()));
+            seen.push(acquired(&other.try_acquire("r").blocking()));
+            lease.blocking_release().unwrap();
+            seen.push(value(node));
+        },
+        &[
+            "held by Some(\"shared by readers, see quorlock.\") for up to 30 s",
+            "granted",
+            "released",
+            "held by Some(\"shared by readers, see quorlock.\") for up to 30 s",
+            "granted",
+            "released",
+            "true",
+            "held by Some(\"shared by readers, see quorlock.\") for up to 30 s",
+            "none",
+        ],
+    );
+}

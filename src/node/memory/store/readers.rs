@@ -39,6 +39,17 @@ impl Store {
         Some(entries)
     }
 
+    /// Readers have no key without an end: others have taken that, and nobody may be left who would end it. It gets the end
+    /// that an entry can have at most.
+    pub(super) fn bound_shared(&mut self, resource: &Resource, now: Timestamp) {
+        let most = now.saturating_add(self.max_ttl).saturating_add(Duration::from_millis(2));
+        let entry = self.keys.get_mut(resource.as_bytes());
+        if let Some(entry) = entry.filter(|entry| entry.value == SHARED && entry.expires.is_none())
+        {
+            entry.expires = Some(most);
+        }
+    }
+
     /// Puts an entry there, and lets the key live for no less.
     fn put_reader(&mut self, resource: &Resource, owner: Owner, end: Timestamp, now: Timestamp) {
         let key = resource.as_bytes().to_vec();
@@ -60,6 +71,7 @@ impl Store {
         (now, wall_us): (Timestamp, u64),
         news: &mut Telling<'_>,
     ) -> Result<Reply, NodeError> {
+        self.bound_shared(resource, now);
         let access = self.access(resource, now);
         let entered = self.in_line(resource, now, news, |line, news| {
             line.enter_to_read(stand, access, now, news)

@@ -44,12 +44,14 @@ end
 if is_held or first or not redis.call('SET', resource, owner, 'NX', 'PX', ttl) then
   remaining = remaining or redis.call('PTTL', resource)
   local holder = remaining ~= -2 and value_of(resource)
-  if holder and remaining > tonumber(ttl) then
+  local is_endless = remaining == -1 and holder == SHARED
+  if holder and (remaining > tonumber(ttl) or is_endless) then
     -- Where our clock was set back, a lease that we granted is cut to the fleet's longest ttl. The entry says whom we
-    -- granted it to: keys of other libraries look the same, and may live longer.
-    local longest = tonumber(redis.call('HGET', NODE, 'max_ttl'))
+    -- granted it to: keys of other libraries look the same, and may live longer. Readers have none without an end: others
+    -- have taken that, and nobody may be left who would end it.
+    local longest = tonumber(redis.call('HGET', NODE, 'max_ttl')) + (holder == SHARED and 2 or 0)
     entry = entry or redis.call('HGET', OLDER, resource)
-    if remaining > longest and (holder == SHARED or entry and string.sub(entry, 17, 48) == holder) then
+    if is_endless or remaining > longest and (holder == SHARED or entry and string.sub(entry, 17, 48) == holder) then
       redis.call('PEXPIRE', resource, longest)
       remaining = longest
     end

@@ -40,14 +40,15 @@ for index = 1, size do
     end
     behind = behind or first and index
   else
-    local lasts = remaining < 0 and math.huge or remaining
     holder = value_of(resource)
+    local is_endless = remaining == -1 and holder == SHARED
+    local lasts = remaining < 0 and math.huge or remaining
     local entry = entries[index + 1] or redis.call('HGET', OLDER, resource)
     is_foreign = holder ~= SHARED and not (entry and string.sub(entry, 17, 48) == holder)
-    if holder and remaining > tonumber(ttl) and not is_foreign then
-      -- After our clock was set back, as for one resource.
-      local most = tonumber(redis.call('HGET', NODE, 'max_ttl'))
-      if remaining > most then
+    if holder and (remaining > tonumber(ttl) or is_endless) and not is_foreign then
+      -- As for one resource.
+      local most = tonumber(redis.call('HGET', NODE, 'max_ttl')) + (holder == SHARED and 2 or 0)
+      if remaining > most or is_endless then
         redis.call('PEXPIRE', resource, most)
         remaining, lasts = most, most
       end
