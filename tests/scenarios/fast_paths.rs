@@ -2,7 +2,7 @@
 //! whatever stands there.
 //!
 //! Method: each script beside a copy of it whose early end is taken out, from the same state of a real server. Those of
-//! readers stand in `readers.rs`.
+//! readers and of sets stand in `readers.rs` and `together.rs`.
 
 use quorlock_harness::redis::{Value, from_redis_value};
 
@@ -17,8 +17,6 @@ macro_rules! script {
     };
 }
 
-const TOGETHER: &str =
-    script!("prelude.lua" "together_free.lua" "tools.lua" "line.lua" "together.lua");
 const SLOT: &str = script!("prelude.lua" "slot_free.lua" "tools.lua" "line.lua" "slot.lua");
 
 const OWN: [&str; 3] = [MARKER, "quorlock:counters", "quorlock:older"];
@@ -28,12 +26,12 @@ const NAMES: [&str; 3] = ["r", "s", "t"];
 const HIGH_WATER: u64 = 1_000;
 const NEXT_FLOOR: u64 = 50;
 
-/// A script, what takes its early end out, how many of the names it asks for, and their lines.
+/// A script, what takes its early end out, how many of the names it asks for, and their line.
 struct Case {
     script: &'static str,
     early: &'static str,
     names: &'static [&'static str],
-    lines: &'static [&'static str],
+    line: &'static str,
 }
 
 const LINES: [&str; 3] = ["quorlock:line:r", "quorlock:line:s", "quorlock:line:t"];
@@ -41,7 +39,7 @@ const LINES: [&str; 3] = ["quorlock:line:r", "quorlock:line:s", "quorlock:line:t
 impl Case {
     fn run(&self, node: &Node, script: &str, (hint, latest, count): (u64, u64, &str)) -> Value {
         let head = format!("{ETAG} {:016} {NEXT_FLOOR:016}", node.marked("high_water"));
-        let keys = [&OWN, self.names, self.lines].concat();
+        let keys = [&OWN, self.names, &[self.line]].concat();
         let (number, size) = (keys.len().to_string(), self.names.len().to_string());
         let (hint, latest) = (format!("{hint:016}"), latest.to_string());
         let mut args = vec!["EVAL", script, &number];
@@ -159,17 +157,11 @@ fn all_alike(case: &Case) {
 #[test]
 fn the_fast_path_of_an_acquire_does_what_the_rest_does() {
     let early = "if takes_hint and not is_late and not client then";
-    all_alike(&Case { script: ACQUIRE, early, names: &NAMES[..1], lines: &LINES[..1] });
-}
-
-#[test]
-fn the_fast_path_of_a_set_does_what_the_rest_does() {
-    let early = "if takes_hint and not is_late and not client and redis.pcall('EXISTS', unpack(KEYS, 4)) == 0 then";
-    all_alike(&Case { script: TOGETHER, early, names: &NAMES, lines: &LINES });
+    all_alike(&Case { script: ACQUIRE, early, names: &NAMES[..1], line: LINES[0] });
 }
 
 #[test]
 fn the_fast_path_of_a_semaphore_does_what_the_rest_does() {
     let early = "if is_allowed and not is_late and not client then";
-    all_alike(&Case { script: SLOT, early, names: &NAMES, lines: &LINES[..1] });
+    all_alike(&Case { script: SLOT, early, names: &NAMES, line: LINES[0] });
 }
