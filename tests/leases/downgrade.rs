@@ -242,3 +242,66 @@ fn readers_that_are_next_are_let_in_at_once() {
         drop(lease);
     }
 }
+
+/// What was sent for the writer is executed behind it: it is one more node that follows, or is released.
+#[test]
+fn a_restore_of_the_writer_that_comes_late_follows_or_is_undone() {
+    for (released, slow) in
+        [(false, 400 * MS), (true, 400 * MS), (true, 30 * MS), (true, 120 * MS), (false, 30 * MS)]
+    {
+        let world = Fixture::with(TTL, |builder| builder.node_timeout(SECOND / 2));
+        let writer = world.acquire("r");
+        world.pass(MS);
+        world.nodes[0].delete("r");
+        world.nodes[0].set(Manner::SlowToRestore(slow));
+        // Step by step until it is under way.
+        let before = world.nodes[0].sent();
+        while world.nodes[0].sent() < before + 2 {
+            world.pass(MS);
+        }
+        let lease = writer.downgrade().unwrap();
+        world.pass(MS);
+        world.nodes[0].set(Manner::Sound);
+        assert_eq!(shared(&world), 2);
+        if released {
+            drop(lease.release());
+            world.pass(3 * SECOND);
+            assert_eq!(standing(&world), 0, "{slow:?}");
+            continue;
+        }
+        world.pass(TTL);
+        assert_eq!(shared(&world), 3, "{slow:?}");
+        lease.check().unwrap();
+        drop(lease);
+        world.pass(SECOND);
+        assert_eq!(standing(&world), 0);
+    }
+}
+
+/// The acquire of the writer is executed behind it, on a node that hung.
+#[test]
+fn an_acquire_of_the_writer_that_comes_late_follows_or_is_undone() {
+    for released in [false, true] {
+        for hangs in [50 * MS, 300 * MS, 2 * SECOND] {
+            let world = Fixture::new(TTL);
+            world.nodes[0].hang();
+            let lease = world.acquire("r").downgrade().unwrap();
+            world.pass(hangs);
+            if released {
+                drop(lease.release());
+                world.pass(50 * MS);
+                world.nodes[0].resume();
+                world.pass(10 * SECOND);
+                assert_eq!(standing(&world), 0, "{hangs:?}");
+                continue;
+            }
+            world.nodes[0].resume();
+            world.pass(TTL);
+            assert_eq!(shared(&world), 3, "{hangs:?}");
+            lease.check().unwrap();
+            drop(lease);
+            world.pass(SECOND);
+            assert_eq!(standing(&world), 0, "{hangs:?}");
+        }
+    }
+}
