@@ -16,7 +16,7 @@ impl Lease {
     /// [`ReadToken`](crate::ReadToken) is the number of its fencing token. The nodes follow with an extension by its ttl,
     /// which begins here, and let other readers in then; where [`max_hold`](crate::Acquire::max_hold) allows none any more,
     /// they do when it is released or ends. What belongs to the request stays as it was: renewal, `max_hold`,
-    /// `heartbeat_within`, `lock_delay`.
+    /// `heartbeat_within`, `hold_at_least`, `lock_delay`.
     ///
     /// As a writer it is over: a [`LeaseSignal`](crate::LeaseSignal) of it says
     /// [`Released`](crate::LossReason::Released). What the writer has sent, and may still arrive, has to be through by

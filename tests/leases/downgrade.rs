@@ -5,13 +5,20 @@
 use std::{
     future::IntoFuture,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Barrier},
+    sync::{
+        Arc, Barrier,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
     task::Poll,
     thread,
     time::Duration,
 };
 
-use quorlock::{LossReason, ReadFuture, ReadLease, Redlock, ShutdownError, node::MemoryNode};
+use quorlock::{
+    LossReason, ReadFuture, ReadLease, Redlock, ShutdownError,
+    node::{MemoryNode, NodeSpec},
+    protocol::FencingToken,
+};
 
 use crate::{
     fixture::{Fixture, MS, Manner, SECOND},
@@ -193,7 +200,7 @@ fn a_shutdown_beside_it_ends_the_lease() {
     for time in 0..TIMES {
         let node = MemoryNode::new();
         let redlock = Redlock::builder()
-            .nodes([quorlock::node::NodeSpec::from(&node)])
+            .nodes([NodeSpec::from(&node)])
             .close_timeout(500 * MS)
             .blocking_connect()
             .unwrap();
@@ -304,4 +311,70 @@ fn an_acquire_of_the_writer_that_comes_late_follows_or_is_undone() {
             assert_eq!(standing(&world), 0, "{hangs:?}");
         }
     }
+}
+
+/// Threads of two processes, all on one resource, in real time: nobody writes beside a reader, nobody waits for ever, and
+/// nothing is left.
+#[test]
+fn threads_that_write_read_on_and_read_never_meet_where_they_must_not() {
+    const THREADS: usize = 6;
+    const TIMES: usize = 150;
+    let nodes = [(); 3].map(|()| MemoryNode::new());
+    let handles = [false, true].map(|lingers| {
+        let builder = Redlock::builder().nodes(nodes.iter().map(NodeSpec::from));
+        let builder = builder.linger(if lingers { 50 * MS } else { Duration::ZERO });
+        builder.wait(60 * SECOND).blocking_connect().unwrap()
+    });
+    // Writers count by a thousand.
+    let (inside, newest) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicU64::new(0)));
+    let threads: Vec<_> = (0..THREADS)
+        .map(|number| {
+            let (redlock, inside) = (handles[number % 2].clone(), Arc::clone(&inside));
+            let newest = Arc::clone(&newest);
+            thread::spawn(move || {
+                for time in 0..TIMES {
+                    let reads = |lease: &ReadLease| {
+                        assert!(inside.fetch_add(1, Ordering::SeqCst) < 1_000, "beside a writer");
+                        let written = newest.load(Ordering::SeqCst);
+                        assert!(lease.token() >= FencingToken::new(written).into());
+                        thread::yield_now();
+                        lease.check().unwrap();
+                        assert_eq!(newest.load(Ordering::SeqCst), written, "others have written");
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                    };
+                    if (number + time).is_multiple_of(3) {
+                        reads(&redlock.read("r").blocking().unwrap());
+                        continue;
+                    }
+                    let writer = redlock.write("r").blocking().unwrap();
+                    assert_eq!(inside.fetch_add(1_000, Ordering::SeqCst), 0, "not alone");
+                    let token = writer.token().unwrap().get();
+                    assert!(newest.swap(token, Ordering::SeqCst) < token);
+                    thread::yield_now();
+                    inside.fetch_sub(1_000, Ordering::SeqCst);
+                    match time % 4 {
+                        0 => drop(writer),
+                        1 => reads(&writer.downgrade().unwrap()),
+                        2 => {
+                            let lease = writer.downgrade().unwrap();
+                            let beside = lease.clone();
+                            drop(lease);
+                            reads(&beside);
+                            beside.blocking_release().unwrap();
+                        }
+                        _ => {
+                            let lease = writer.downgrade().unwrap();
+                            lease.blocking_extend().unwrap();
+                            reads(&lease);
+                            // Those who wait come in beside it.
+                            drop(redlock.try_read("r").blocking());
+                        }
+                    }
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    handles.iter().for_each(|redlock| assert_eq!(redlock.blocking_close().unwrap().held, 0));
+    assert!(nodes.iter().all(|node| node.get("r").is_none()));
 }
