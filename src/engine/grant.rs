@@ -40,8 +40,6 @@ use crate::{
     telemetry::{self, Caller, Held},
 };
 
-const FORKED: LeaseLost = LeaseLost { reason: LossReason::Forked };
-
 /// How a release goes.
 #[derive(Debug)]
 pub(crate) enum ReleaseAnswer {
@@ -217,34 +215,6 @@ impl Grant {
 
     pub(crate) fn lifecycle(&self) -> Lifecycle {
         self.state().lifecycle.clone()
-    }
-
-    /// What is left of it at this moment, or why it is over.
-    pub(super) fn left(&self) -> Result<Duration, LeaseLost> {
-        self.check(None)
-    }
-
-    /// Reads the clock, and declares the lease lost if its time is up: the timer that should have said so may
-    /// have been stopped together with this process. Of the tenure with this number, or of the current one.
-    fn check(&self, number: Option<u64>) -> Result<Duration, LeaseLost> {
-        let Some(now) = self.engine.upgrade().map(|engine| engine.now()) else {
-            // The lease kept the engine. So it has been dropped, and that has released it, unless it was lost before.
-            return Err(self.state_here().map_or(FORKED, |state| state.over(number)));
-        };
-        let (result, action) = {
-            let Some(mut state) = self.state_here() else { return Err(FORKED) };
-            let action = if state.released { None } else { state.lifecycle.handle_check(now) };
-            if action.is_some() && !self.process.is_here() {
-                // There is nobody to be told, and more locks than this one.
-                return Err(FORKED);
-            }
-            self.end_if_lost(action);
-            (state.result(number, now), action)
-        };
-        if let Some(action) = action {
-            self.tell(action);
-        }
-        result
     }
 
     /// Decides what is due at `now`, after it has been taken out of the timers under this key. `None` says that the

@@ -14,6 +14,8 @@ use crate::{
     telemetry::Caller,
 };
 
+const FORKED: LeaseLost = LeaseLost { reason: LossReason::Forked };
+
 /// What a grant knows of whose time it is. It stands under the lock of the grant.
 pub(super) struct Current {
     /// Counted from zero under each grant.
@@ -44,6 +46,36 @@ impl Current {
         let (number, hold, has_work, report) = (0, None, false, None);
         let (taken, linger) = (false, Duration::ZERO);
         Self { number, token, caller, taken, keeps_until, hold, has_work, linger, report }
+    }
+}
+
+impl Grant {
+    /// What is left of it at this moment, or why it is over.
+    pub(in crate::engine) fn left(&self) -> Result<Duration, LeaseLost> {
+        self.check(None)
+    }
+
+    /// Reads the clock, and declares the lease lost if its time is up: the timer that should have said so may
+    /// have been stopped together with this process. Of the tenure with this number, or of the current one.
+    pub(super) fn check(&self, number: Option<u64>) -> Result<Duration, LeaseLost> {
+        let Some(now) = self.engine.upgrade().map(|engine| engine.now()) else {
+            // The lease kept the engine. So it has been dropped, and that has released it, unless it was lost before.
+            return Err(self.state_here().map_or(FORKED, |state| state.over(number)));
+        };
+        let (result, action) = {
+            let Some(mut state) = self.state_here() else { return Err(FORKED) };
+            let action = if state.released { None } else { state.lifecycle.handle_check(now) };
+            if action.is_some() && !self.process.is_here() {
+                // There is nobody to be told, and more locks than this one.
+                return Err(FORKED);
+            }
+            self.end_if_lost(action);
+            (state.result(number, now), action)
+        };
+        if let Some(action) = action {
+            self.tell(action);
+        }
+        result
     }
 }
 
