@@ -6,7 +6,7 @@ use std::{
     future::IntoFuture,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Barrier,
+        Arc, Barrier, Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     task::Poll,
@@ -18,6 +18,7 @@ use quorlock::{
     LossReason, ReadFuture, ReadLease, Redlock, ShutdownError,
     node::{MemoryNode, NodeSpec},
     protocol::FencingToken,
+    runtime::Runtime,
 };
 
 use crate::{
@@ -41,6 +42,26 @@ fn shared(world: &Fixture) -> usize {
     let is_shared =
         |value: Option<Vec<u8>>| value.is_some_and(|value| value.starts_with(b"shared"));
     world.nodes.iter().filter(|node| is_shared(node.value("r"))).count()
+}
+
+#[test]
+fn whoever_waits_for_the_end_of_the_writer_is_told_at_once() {
+    let world = Fixture::new(TTL);
+    let writer = world.acquire("r");
+    let (signal, told) = (writer.signal(), Arc::new(Mutex::new(None)));
+    let of_task = Arc::clone(&told);
+    world.machine.sim.spawn(Box::pin(async move {
+        let reason = signal.lost().await.reason;
+        *of_task.lock().unwrap() = Some(reason);
+    }));
+    world.pass(SECOND);
+    assert_eq!(*told.lock().unwrap(), None);
+    // The nodes are not needed for that.
+    world.set_all(Manner::Deaf);
+    let lease = writer.downgrade().unwrap();
+    world.pass(MS);
+    assert_eq!(*told.lock().unwrap(), Some(LossReason::Released));
+    lease.check().unwrap();
 }
 
 /// What was lost stays lost for its reason, for whoever looks at the writer's signal too.

@@ -5,7 +5,7 @@
 //! signal of it, and the rest of its tokens is handed to nobody, since readers on the nodes have numbers above them. The
 //! nodes follow with the next extension, which is begun here; one that has not followed keeps readers out, and no more.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use super::{Grant, Tenure};
 use crate::{
@@ -37,7 +37,6 @@ impl Grant {
         // Whoever sends something for it from now on does so as a reader's.
         let _ = self.lowered.set(Target::Lowered(resource.clone()));
         state.current.number = number.wrapping_add(1);
-        state.current.linger = Duration::ZERO;
         let (number, token) = (state.current.number, state.current.token);
         Some(Tenure::new(Arc::clone(self), number, token, state.lifecycle.ttl()))
     }

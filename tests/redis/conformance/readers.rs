@@ -245,6 +245,15 @@ fn a_writer_that_goes_on_as_a_reader_is_one_of_them_and_entries_of_before_stay_v
             seen.push(extended(&lease));
             drop(lease);
             seen.push(value(node));
+            gone(node);
+            // One that may be extended no more, so that the node does not follow, keeps others out for as long as it said.
+            let limit = Duration::from_nanos(1);
+            let request = other.try_acquire("r").ttl(55 * SECOND).max_hold(limit);
+            let writer = request.hold_at_least(50 * SECOND).blocking().unwrap();
+            let owner = writer.owner().to_string();
+            writer.downgrade().unwrap().blocking_release().unwrap();
+            seen.push(value(node).replace(&owner, "OWNER"));
+            seen.push(read(&try_read(redlock)).replace(&owner, "OWNER"));
         },
         &[
             "extended, nearly a minute: true",
@@ -261,6 +270,8 @@ fn a_writer_that_goes_on_as_a_reader_is_one_of_them_and_entries_of_before_stay_v
             "extended, nearly a minute: true",
             "lost: Gone",
             "thief",
+            "OWNER",
+            "held by Some(\"OWNER\") for up to 60 s",
         ],
     );
 }
