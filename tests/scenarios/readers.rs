@@ -387,19 +387,25 @@ fn the_fast_path_of_a_reader_does_what_the_rest_does() {
         Some("12".to_owned()),
     ];
     let fields = ["quorlock:counters", "quorlock:older"];
-    let mut granted = 0;
-    let run = |script: &str, hint: u64, count: &str| {
-        let head = format!("{ETAG} {:016} {:016}", node.marked("high_water"), 50);
+    let (mut granted, mut by_hint) = (0, 0);
+    // How the client knows the head, when it arrives, and whether it waits in line.
+    let plain = (0, "0", false);
+    let ways = [plain, (1, "0", false), (0, "1", false), (0, "0", true)];
+    let run = |script: &str, hint: u64, count: &str, (behind, latest, waits)| {
+        let high = node.marked("high_water") - behind;
+        let (head, hint) = (format!("{ETAG} {high:016} {:016}", 50), format!("{hint:016}"));
         let own = [MARKER, fields[0], fields[1], RESOURCE, READERS, LINE];
-        let args = [&*head, OWNER, "10000", &format!("{hint:016}"), "0", count];
-        node.server.run(&[&["EVAL", script, "6"], &own[..], &args[..]].concat())
+        let args = [&*head, OWNER, "10000", &hint, latest, count];
+        let client: &[&str] = if waits { &["", &OWNER[..16], "7", ""] } else { &[] };
+        node.server.run(&[&["EVAL", script, "6"], &own[..], &args[..], client].concat())
     };
     for (put, (newer, older)) in
         put.iter().flat_map(|put| counters.iter().map(move |newer| (put, newer))).flat_map(
             |(put, newer)| [None, Some(entry("0000000000000060"))].map(|it| (put, (newer, it))),
         )
     {
-        for (hint, count) in [(500, "1"), (500, "-1"), (20, "-1"), (5_000, "-1")] {
+        let asked = [(500, "1"), (500, "-1"), (20, "-1"), (5_000, "-1")];
+        for ((hint, count), way) in asked.map(|asked| ways.map(|way| (asked, way))).concat() {
             let [fast, slow] = [READ, &*rest].map(|script| {
                 let high = HIGH_WATER.to_string();
                 node.mark(&[("high_water", &high), ("floor", "40"), ("next_floor", "50")]);
@@ -411,9 +417,12 @@ fn the_fast_path_of_a_reader_does_what_the_rest_does() {
                     }
                 }
                 put();
-                let answer = match run(script, hint, count) {
+                let answer = match run(script, hint, count, way) {
                     // As it was asked for.
-                    Value::Int(_) => (1, Some(Value::Int(i64::try_from(hint).unwrap()))),
+                    Value::Int(_) => {
+                        by_hint += 1;
+                        (1, Some(Value::Int(i64::try_from(hint).unwrap())))
+                    }
                     Value::Array(told) => match &told[..] {
                         [Value::Int(1), _, counter, ..] => (1, Some(counter.clone())),
                         [Value::Int(code), ..] => (*code, None),
@@ -431,22 +440,25 @@ fn the_fast_path_of_a_reader_does_what_the_rest_does() {
                     of(&["GET", RESOURCE]),
                     of(&["ZRANGE", READERS, "0", "-1"]),
                     of(&["HGET", fields[0], RESOURCE]),
+                    of(&["TYPE", LINE]),
                     [left(RESOURCE), left(READERS)].map(|left| left.min(9)),
                     node.marked("high_water") > HIGH_WATER,
                 )
             });
-            assert_eq!(fast, slow, "{newer:?} {older:?}, hint {hint}, count {count}");
+            assert_eq!(fast, slow, "{newer:?} {older:?}, hint {hint}, count {count}, {way:?}");
             granted += usize::from(fast.0.0 == 1);
         }
     }
-    assert!(granted > 60, "{granted}");
+    assert!(granted > 60 && by_hint > 0, "{granted} {by_hint}");
     // A hint that is too far ahead of the node's clock is cut by both.
     for script in [READ, &rest] {
         let ahead = node.now_us() + 90_000_000;
         node.mark(&[("high_water", &(ahead + 1_000_000).to_string()), ("next_floor", "50")]);
         node.server.run(&["DEL", RESOURCE, READERS, LINE]);
         fields.iter().for_each(|hash| drop(node.server.run(&["HDEL", hash, RESOURCE])));
-        let Value::Array(told) = run(script, ahead, "1") else { panic!("it was as asked for") };
+        let Value::Array(told) = run(script, ahead, "1", plain) else {
+            panic!("it was as asked for")
+        };
         let Value::Int(counter) = told[2] else { panic!("{told:?}") };
         assert!(u64::try_from(counter).unwrap() < ahead, "{told:?}");
     }
