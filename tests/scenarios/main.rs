@@ -14,6 +14,7 @@
     reason = "tests are free to"
 )]
 
+mod beside_readers;
 mod client_pause;
 mod clock;
 mod cost;
@@ -29,6 +30,7 @@ mod held;
 mod identity;
 mod idle;
 mod joining;
+mod kinds;
 mod late;
 mod lead;
 mod lines;

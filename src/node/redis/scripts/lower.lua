@@ -2,7 +2,7 @@
 -- from now on, and its entry is the first; what is left of earlier ones is void. KEYS[4] the resource, KEYS[5] its readers,
 -- KEYS[6] its line, where the client has one.
 if value_of(KEYS[4]) == ARGV[2] then
-  redis.call('DEL', KEYS[5])
+  redis.call('UNLINK', KEYS[5])
   if type(redis.pcall('ZADD', KEYS[5], 'XX', '0', '')) ~= 'number' then
     -- This user may keep no readers: it stays a writer's, which keeps others out, and is not lost for that.
     redis.call('PEXPIRE', KEYS[4], ARGV[3])

@@ -106,7 +106,7 @@ end
 if is_shared then
   drop_ended(readers)
 else
-  redis.call('DEL', readers)
+  redis.call('UNLINK', readers)
 end
 put(resource, readers, owner, ttl, is_shared)
 if client and has_line then

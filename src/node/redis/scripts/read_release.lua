@@ -7,9 +7,11 @@ if holder ~= 'shared by readers, see quorlock.' then
   return holder == '' and 0 or 2
 end
 local was_there, is_alone
-if not ARGV[2] then
+local few = redis.pcall('ZRANGE', readers, '0', '1')
+if few.err and string.find(few.err, 'WRONGTYPE', 1, true) then
+  redis.call('UNLINK', readers) -- as in readers.lua
+elseif not ARGV[2] then
   -- Where it is alone, this look is all that it costs, and one at the line.
-  local few = redis.call('ZRANGE', readers, '0', '1')
   is_alone = #few == 1 and few[1] == ARGV[1]
   was_there = 1
 end

@@ -6,7 +6,7 @@ end
 local resource, readers, owner = KEYS[4], KEYS[5], ARGV[2]
 local holder, is_free = value_of(resource), redis.call('PTTL', resource) == -2
 if is_free then
-  redis.call('DEL', readers)
+  redis.call('UNLINK', readers)
 elseif holder ~= SHARED then
   return {0, now}
 else

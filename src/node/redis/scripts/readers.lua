@@ -3,9 +3,17 @@
 -- of them. KEYS behind the resources: their sets, in the same order.
 local ms = math.floor(now / 1000)
 
--- Forgets those whose time is up.
+-- Forgets those whose time is up. Anything but a sorted set is none of ours, and goes as if there were no set: nobody could
+-- read here, nor be released, for as long as the key lives.
 local function drop_ended(readers)
-  local ended = redis.call('ZRANGEBYSCORE', readers, '-inf', string.format('(%.0f', ms), 'LIMIT', '0', '1000')
+  local ended = redis.pcall('ZRANGEBYSCORE', readers, '-inf', string.format('(%.0f', ms), 'LIMIT', '0', '1000')
+  if ended.err then
+    if string.find(ended.err, 'WRONGTYPE', 1, true) then
+      redis.call('UNLINK', readers)
+      return
+    end
+    ended = redis.call('ZRANGEBYSCORE', readers, '-inf', '0', 'LIMIT', '0', '1') -- says what has failed
+  end
   if #ended > 0 then
     redis.call('ZREM', readers, unpack(ended))
   end

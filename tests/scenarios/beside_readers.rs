@@ -1,0 +1,138 @@
+//! Goal: what others put where the nodes keep who reads is as if it were not there, and costs nobody else anything.
+//!
+//! Method: values of other types, sizes and ends at `quorlock:readers:..`, before readers come and while they hold, beside
+//! readers of other resources in the same process.
+
+use std::time::Instant;
+
+use quorlock::ReadLease;
+use quorlock_harness::redis;
+
+use super::*;
+
+const TTL: Duration = Duration::from_secs(3);
+const READERS: &str = "quorlock:readers:r";
+
+/// What others may put there. Each is as if the set were gone.
+const FOREIGN: [(&str, &[&str]); 5] = [
+    ("a value", &["SET", READERS, "somebody's"]),
+    ("64 MB", &["SETRANGE", READERS, "67108863", "x"]),
+    ("a list", &["RPUSH", READERS, "a", "b"]),
+    ("a hash", &["HSET", READERS, "a", "b"]),
+    ("a set", &["SADD", READERS, "a", "b"]),
+];
+
+fn read(redlock: &Redlock, resource: &str) -> ReadLease {
+    redlock.read(resource).blocking().unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn what_others_have_put_there_before_keeps_no_reader_out() {
+    let _turn = alone();
+    let cluster = admitted(3, TTL);
+    let redlock = ready(settings(&cluster, TTL));
+    for (what, command) in FOREIGN {
+        for server in &cluster {
+            server.run(command);
+        }
+        let lease =
+            redlock.try_read("r").blocking().unwrap_or_else(|error| panic!("{what}: {error}"));
+        lease.check().unwrap();
+        lease.blocking_release().unwrap();
+        eventually(what, SOON, || cluster.locks_left().is_empty());
+        redlock.acquire("r").blocking().unwrap().blocking_release().unwrap();
+    }
+}
+
+/// Of one node: those who read go on by the others, and the node serves whoever comes.
+#[test]
+fn what_others_put_in_the_place_of_the_readers_of_one_node_costs_nobody_anything() {
+    let _turn = alone();
+    let cluster = admitted(3, TTL);
+    let redlock = ready(settings(&cluster, TTL));
+    for (what, command) in FOREIGN {
+        let others: Vec<ReadLease> =
+            (0..20).map(|n| read(&redlock, &format!("other:{n}"))).collect();
+        let lease = read(&redlock, "r");
+        eventually("all have it", SOON, || cluster.iter().all(|node| node.get("r").is_some()));
+        cluster[0].del(READERS);
+        cluster[0].run(command);
+        let beside = redlock.try_read("r").blocking();
+        let beside = beside.unwrap_or_else(|error| panic!("{what}: {error}"));
+        std::thread::sleep(TTL + TTL / 4);
+        lease.check().unwrap_or_else(|lost| panic!("{what}: {lost}"));
+        beside.check().unwrap_or_else(|lost| panic!("{what}: {lost}"));
+        for other in others {
+            other.check().unwrap_or_else(|lost| panic!("{what}: {lost}"));
+            other.blocking_release().unwrap();
+        }
+        assert!(redlock.nodes().iter().all(|node| node.state == NodeState::Ready), "{what}");
+        beside.blocking_release().unwrap();
+        lease.blocking_release().unwrap();
+        eventually(what, SOON, || cluster.locks_left().is_empty());
+    }
+}
+
+/// Of all nodes: whoever reads has lost it, as where the key was deleted, and says so; the next one gets it, and what is
+/// released is free at once.
+#[test]
+fn what_others_put_in_the_place_of_the_readers_of_all_nodes_is_a_loss_that_is_told() {
+    let _turn = alone();
+    let cluster = admitted(3, TTL);
+    let redlock = ready(settings(&cluster, TTL));
+    for (what, command) in FOREIGN {
+        let lease = read(&redlock, "r");
+        eventually("all have it", SOON, || cluster.iter().all(|node| node.get("r").is_some()));
+        for server in &cluster {
+            server.del(READERS);
+            server.run(command);
+        }
+        let next = redlock.try_read("r").blocking();
+        let next = next.unwrap_or_else(|error| panic!("{what}: {error}"));
+        eventually("it is told", SOON, || lease.check().is_err());
+        println!("{what}: {:?}", lease.check());
+        next.check().unwrap();
+        next.blocking_release().unwrap();
+        drop(lease);
+        let since = Instant::now();
+        drop(redlock.write("r").wait(SOON).blocking().unwrap());
+        println!("{what}: written after {:?}", since.elapsed());
+        eventually(what, SOON, || cluster.locks_left().is_empty());
+    }
+}
+
+/// A set of theirs with more members than anybody reads, such as one that was restored from elsewhere. How long it takes is
+/// printed beside what freeing it at once would take.
+#[test]
+fn a_huge_set_there_keeps_no_reader_out() {
+    let _turn = alone();
+    let cluster = admitted(3, TTL);
+    let redlock = ready(settings(&cluster, TTL));
+    let fill = "for n = 1, 200000 do redis.call('ZADD', KEYS[1], ARGV[1], n) end";
+    for (what, score) in [("ended", "1"), ("without an end", "inf"), ("for ages", "1e18")] {
+        for key in [READERS, "freed"] {
+            for server in &cluster {
+                let mut control = server.control();
+                control.set_read_timeout(Some(6 * SOON)).unwrap();
+                redis::cmd("EVAL").arg(fill).arg(1).arg(key).arg(score).exec(&mut control).unwrap();
+            }
+        }
+        all_ready(&redlock);
+        let held = redlock.acquire("held").blocking().unwrap();
+        let time = |act: &mut dyn FnMut()| {
+            let since = Instant::now();
+            act();
+            since.elapsed()
+        };
+        let freed = time(&mut || assert!(cluster.iter().all(|server| server.del("freed"))));
+        let mut readers = Vec::new();
+        let read = time(&mut || readers = (0..2).map(|_| read(&redlock, "r")).collect());
+        let released = time(&mut || {
+            readers.drain(..).for_each(|reader| reader.blocking_release().unwrap());
+        });
+        println!("{what}: freed {freed:?}, read twice {read:?}, released {released:?}");
+        held.check().unwrap();
+        held.blocking_release().unwrap();
+        eventually(what, SOON, || cluster.locks_left().is_empty());
+    }
+}
