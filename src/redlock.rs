@@ -198,7 +198,8 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`ShutdownError`] where a lease was not released in time. It is lost all the same, and expires after its ttl.
+    /// [`ShutdownError`] where a lease was not released in time. It is lost all the same, and expires after its ttl and any
+    /// lock-delay.
     ///
     /// # Cancel safety
     ///

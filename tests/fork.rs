@@ -13,6 +13,7 @@
 
 use std::{
     fs,
+    panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     sync::{
         Arc, Mutex,
@@ -25,8 +26,9 @@ use std::{
 
 use fork::{Fork, fork, waitpid_nohang};
 use quorlock::{
-    AcquireError, Builder, CampaignError, ConnectError, ExtendError, HolderError, LeaderError,
-    Leadership, Lease, LeaseLost, LossReason, ProclaimError, Redlock, ReleaseError, RunError,
+    AcquireError, Builder, CampaignError, ConnectError, ElectionHealth, ExtendError, HolderError,
+    LeaderError, Leadership, Lease, LeaseLost, LossReason, Permit, ProclaimError, ReadLease,
+    Redlock, ReleaseError, RunError,
     node::NodeState,
     runtime::{Runtime, TokioRuntime},
 };
@@ -58,7 +60,10 @@ fn settings(cluster: &Cluster) -> Builder {
 fn in_a_child(first: impl FnOnce(), child: impl FnOnce() + Send + 'static) -> Ending {
     match fork().unwrap() {
         Fork::Child => {
-            first();
+            // There is no thread behind it to which a panic could go.
+            if catch_unwind(AssertUnwindSafe(first)).is_err() {
+                std::process::exit(Ending::Panicked as i32);
+            }
             let (done, ended) = mpsc::channel();
             thread::spawn(move || {
                 child();
@@ -335,8 +340,20 @@ fn a_child_that_awaits_whatever_its_parent_has_begun_is_told_at_once() {
         let (acquired, in_line, by_handle) = (redlock.acquire("a"), redlock.acquire("a"), redlock);
         let by_handle = by_handle.reentrant().acquire("by handle");
         let runs = redlock.acquire("run").run(async |_| ());
+        let (read, permit) = (redlock.read("read"), redlock.semaphore("p", 2).unwrap().acquire());
         let begun: Vec<(&str, Told)> = vec![
             ("acquire", Box::pin(acquired.into_future().map(move |told| told.is_err_and(ended)))),
+            (
+                "set",
+                Box::pin(
+                    redlock
+                        .acquire_all(["a", "b"])
+                        .into_future()
+                        .map(move |told| told.is_err_and(ended)),
+                ),
+            ),
+            ("read", Box::pin(read.into_future().map(move |told| told.is_err_and(ended)))),
+            ("permit", Box::pin(permit.into_future().map(move |told| told.is_err_and(ended)))),
             ("in line", Box::pin(in_line.into_future().map(move |told| told.is_err_and(ended)))),
             ("by handle", Box::pin(async move { by_handle.await.is_err_and(ended) })),
             (
@@ -469,6 +486,131 @@ fn a_child_that_awaits_whatever_its_parent_has_begun_is_told_at_once() {
         if !["lost", "ending", "signal", "ready", "leading"].contains(&what) {
             assert!(!futures::executor::block_on(future), "{what}: it is no child");
         }
+    }
+    drop(held);
+    redlock.blocking_close().unwrap();
+    eventually("nothing is left", SOON, || cluster.locks_left().is_empty());
+}
+
+/// Of each kind one is dropped, one released and one asked for more in a child, by one of its threads and by another.
+#[test]
+fn a_child_leaves_every_kind_of_lease_to_its_parent() {
+    use std::future::IntoFuture;
+
+    struct Held {
+        sets: Vec<Lease>,
+        permits: Vec<Permit>,
+        readers: Vec<ReadLease>,
+        lowered: Vec<ReadLease>,
+        writers: Vec<Lease>,
+        leaderships: Vec<Leadership>,
+        delayed: Vec<Lease>,
+    }
+
+    let cluster = Cluster::start(3);
+    let redlock = settings(&cluster).ttl(20 * SECOND).blocking_connect().unwrap();
+    let semaphore = redlock.semaphore("permit", 4).unwrap();
+    let elections = ["e0", "e1", "e2"].map(|name| redlock.election(name).text("parent"));
+    let write = |name: String| redlock.write(name).blocking().unwrap();
+    let held = Held {
+        sets: (0..2)
+            .map(|n| redlock.acquire_all([format!("s{n}"), format!("t{n}")]).blocking().unwrap())
+            .collect(),
+        permits: (0..3).map(|_| semaphore.acquire().blocking().unwrap()).collect(),
+        readers: (0..3).map(|_| redlock.read("reader").blocking().unwrap()).collect(),
+        lowered: (0..2).map(|n| write(format!("lowered{n}")).downgrade().unwrap()).collect(),
+        writers: (0..2).map(|n| write(format!("writer{n}"))).collect(),
+        leaderships: elections.iter().map(|it| it.blocking_campaign().unwrap()).collect(),
+        delayed: (0..2)
+            .map(|n| {
+                let request = redlock.acquire(format!("delayed{n}")).lock_delay(20 * SECOND);
+                request.blocking().unwrap()
+            })
+            .collect(),
+    };
+    // Nodes follow a downgrade with an extension.
+    eventually("lowered", SOON, || {
+        cluster.iter().all(|node| {
+            (0..2).all(|n| {
+                node.get(format!("lowered{n}")).is_some_and(|it| it.starts_with(b"shared"))
+            })
+        })
+    });
+    let before: Vec<_> = cluster
+        .iter()
+        .map(|node| node.locks().into_iter().map(|key| (node.get(&key), key)).collect::<Vec<_>>())
+        .collect();
+    let held = Arc::new(Mutex::new(Some(held)));
+    for first in [true, false] {
+        let in_the_child = Arc::clone(&held);
+        let (elections, redlock, semaphore) =
+            (elections.clone(), redlock.clone(), semaphore.clone());
+        let child = move || {
+            let Held { sets, permits, readers, lowered, writers, leaderships, delayed } =
+                in_the_child.lock().unwrap().take().unwrap();
+            assert!(
+                elections.iter().all(|it| !matches!(it.health(), ElectionHealth::Leading { .. }))
+            );
+            let ended = |told: Result<(), ReleaseError>| {
+                assert!(matches!(told, Err(ReleaseError::RuntimeEnded)), "{told:?}")
+            };
+            fn halves<T>(mut all: Vec<T>) -> [T; 2] {
+                let one = all.pop().unwrap();
+                [one, all.pop().unwrap()]
+            }
+            let [one, two] = halves(sets);
+            ended(one.blocking_release());
+            drop(two);
+            let [one, two] = halves(permits);
+            ended(one.blocking_release());
+            drop(two);
+            let [one, two] = halves(readers);
+            let clone = two.clone();
+            ended(one.blocking_release());
+            drop(two);
+            ended(clone.blocking_release());
+            let [one, two] = halves(lowered);
+            ended(one.blocking_release());
+            assert!(two.blocking_extend().is_err());
+            drop(two);
+            // As of one that was lost.
+            let [one, two] = halves(writers);
+            if let Ok(reads) = one.downgrade() {
+                ended(reads.blocking_release());
+            }
+            drop(two.downgrade());
+            let [one, two] = halves(leaderships);
+            assert!(one.blocking_proclaim("child").is_err());
+            ended(one.blocking_resign());
+            drop(two);
+            let [one, two] = halves(delayed);
+            ended(one.blocking_release());
+            drop(two);
+            let refused = |error: AcquireError| {
+                assert!(matches!(error, AcquireError::RuntimeEnded), "{error}")
+            };
+            refused(semaphore.acquire().blocking().unwrap_err());
+            refused(redlock.read("reader").blocking().unwrap_err());
+            refused(redlock.acquire_all(["u", "v"]).blocking().unwrap_err());
+            refused(futures::executor::block_on(redlock.read("x").into_future()).unwrap_err());
+            drop(redlock.blocking_shutdown());
+        };
+        let ending = if first { in_a_child(child, || ()) } else { in_a_child(|| (), child) };
+        assert_eq!(ending, Ending::Well, "by the first thread: {first}");
+    }
+    for (node, before) in cluster.iter().zip(before) {
+        for (value, key) in before {
+            assert_eq!(node.get(&key), value, "{}", String::from_utf8_lossy(&key));
+        }
+    }
+    let held = held.lock().unwrap().take().unwrap();
+    assert!(held.sets.iter().chain(&held.writers).chain(&held.delayed).all(Lease::is_valid));
+    assert!(held.permits.iter().all(|it| it.is_valid()));
+    assert!(held.readers.iter().chain(&held.lowered).all(ReadLease::is_valid));
+    for (election, leadership) in elections.iter().zip(&held.leaderships) {
+        let seen = election.blocking_leader().unwrap();
+        let leader = seen.leader().unwrap();
+        assert_eq!((leader.term, &*leader.text.to_string()), (leadership.term(), "parent"));
     }
     drop(held);
     redlock.blocking_close().unwrap();

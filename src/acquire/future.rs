@@ -58,14 +58,16 @@ impl Acquire {
     fn times(&self) -> Result<(Duration, Duration), AcquireError> {
         let Some(hold) = self.hold_at_least else { return Ok((self.ttl, self.min_validity)) };
         let (config, drift) = (&self.engine.config, self.engine.config.drift());
-        let max_ttl = config.most_ttl();
+        let (max_ttl, lock_delay) = (config.most_ttl(), self.lock_delay);
+        // The key stands for a lock-delay longer.
+        let longest = max_ttl.saturating_sub(lock_delay);
         // The round takes a node timeout at most.
         let round = config.node_timeout;
-        let max = max_ttl.saturating_sub(drift.of(max_ttl)).saturating_sub(round);
+        let max = longest.saturating_sub(drift.of(longest)).saturating_sub(round);
         if hold > max {
-            return Err(AcquireError::HoldTooLong { hold, max, max_ttl });
+            return Err(AcquireError::HoldTooLong { hold, max, max_ttl, lock_delay });
         }
-        let least = drift.ttl_for(hold.saturating_add(round)).min(max_ttl);
+        let least = drift.ttl_for(hold.saturating_add(round)).min(longest);
         Ok((self.ttl.max(least), self.min_validity.max(hold)))
     }
 }
@@ -85,7 +87,7 @@ impl IntoFuture for Acquire {
 ///
 /// It may be dropped at any point. Before its first poll nothing has been sent; after that, whatever has
 /// been or still will be set on the nodes is released in the background, and costs others at most the
-/// time of that release, or the ttl on a node that cannot be reached. A lease that had been granted and
+/// time of that release, or the ttl and any lock-delay on a node that cannot be reached. A lease that had been granted and
 /// not yet picked up is released too. The place among those who wait is lost. One that is kept and not polled is not given
 /// up: it has the lease when its turn has come, and others are kept out until it is dropped.
 #[must_use = "a future does nothing until it is awaited"]

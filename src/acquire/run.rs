@@ -5,10 +5,11 @@
 //! theirs here too.
 
 use std::{
-    future::{Future, IntoFuture, poll_fn},
+    future::{Future, IntoFuture},
     pin::pin,
-    task::Poll,
 };
+
+use futures::future::{Either, select};
 
 use super::Acquire;
 use crate::{
@@ -67,20 +68,11 @@ pub(crate) fn blocking<T>(
 
 /// What work returns, unless the loss comes first, which drops it where it stands.
 async fn unless_lost<T>(lease: &Lease, work: impl Future<Output = T>) -> Result<T, LeaseLost> {
-    let (mut lost, mut work) = (pin!(lease.lost()), pin!(work));
-    poll_fn(|cx| {
-        // The loss is looked at first: work that is ready at the same moment may be too late. And by the clock: the timer
-        // that tells of a loss may have been stopped together with this process.
-        let told = lost.as_mut().poll(cx).map(Err);
-        if told.is_ready() {
-            return told;
-        }
-        match lease.check() {
-            Ok(_) => work.as_mut().poll(cx).map(Ok),
-            Err(lost) => Poll::Ready(Err(lost)),
-        }
-    })
-    .await
+    // The loss is looked at first, and by the clock: work that is ready at the same moment may be too late.
+    match select(pin!(lease.lost()), pin!(work)).await {
+        Either::Left((lost, _)) => Err(lost),
+        Either::Right((result, _)) => Ok(result),
+    }
 }
 
 /// [`Acquire::run`], under whatever is acquired.

@@ -106,8 +106,8 @@ impl Election {
 
     /// The ttl of the leader's lease. The default is the builder's, 10 s.
     ///
-    /// Behind a leader that crashed nobody leads for so long at most. Too short, and a pause of the process, or of the
-    /// network, ends a term.
+    /// Behind a leader that crashed nobody leads for so long, and for the lock-delay if there is one, at most. Too short, and
+    /// a pause of the process, or of the network, ends a term.
     #[must_use]
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;

@@ -91,7 +91,9 @@ impl Election {
         block_on(self.leader())
     }
 
-    /// Watches who leads. It asks while [`changed`](Observer::changed) is awaited, three times in a ttl.
+    /// Watches who leads. Nothing is pushed to it: it asks all nodes while [`changed`](Observer::changed) is awaited, three
+    /// times in a ttl, and so sees a change up to a third of the ttl later, and nothing of what has passed in between. Whoever
+    /// wants to know earlier sets a shorter [`ttl`](Election::ttl) for the election that it observes by.
     pub fn observe(&self) -> Observer {
         Observer { election: self.clone(), observation: Observation::default(), last: None }
     }
@@ -152,7 +154,8 @@ impl Observer {
         self.last.as_ref()
     }
 
-    /// Waits until something else is seen than the last time, and returns it; the first time at once, whatever is seen.
+    /// Waits until something else is seen than the last time, and returns it; the first time at once, whatever is seen. It asks
+    /// the nodes again and again for that, with pauses of a third of the ttl or a little less.
     ///
     /// # Errors
     ///

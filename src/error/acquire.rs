@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::{
     ReadersError, Reports, TogetherError, WOULD_DEADLOCK,
-    acquire_text::{Contended, Quarantined, Ttl},
+    acquire_text::{Contended, HoldTooLong, Quarantined, Ttl},
 };
 use crate::{
     config::LockDelayTooLong,
@@ -27,7 +27,7 @@ const PAUSE_IN_AN_OUTAGE: Duration = Duration::from_secs(5);
 /// Why a resource was not acquired.
 ///
 /// Whatever a failed acquire had set on some nodes is being released in the background when this error is
-/// returned; what cannot be released expires after the ttl.
+/// returned; what cannot be released expires after the ttl and any lock-delay.
 ///
 /// The text of each says all that there is to say, in one line: the cause, with what every node said, what is left on the
 /// nodes, and what to do. None has a `source()`.
@@ -134,19 +134,19 @@ pub enum AcquireError {
         max: Duration,
     },
     /// The lease cannot be held for as long as [`hold_at_least`](crate::Acquire::hold_at_least) says: its key must outlive
-    /// the process, so that its ttl must be longer, and `max_ttl` forbids that. Nothing was sent. Ask for `max` at most, or
-    /// raise [`Builder::max_ttl`](crate::Builder::max_ttl) in every process of the fleet, and with it the quarantine.
-    #[error(
-        "hold_at_least of {hold:?} needs a longer ttl than max_ttl, {max_ttl:?}, allows; nothing was sent; ask for {max:?} \
-         at most, or raise max_ttl in every process, and with it the quarantine"
-    )]
+    /// the process, so that its ttl must be longer, and `max_ttl` forbids that, with the
+    /// [`lock_delay`](crate::Acquire::lock_delay) if there is one. Nothing was sent. Ask for `max` at most, or raise
+    /// [`Builder::max_ttl`](crate::Builder::max_ttl) in every process of the fleet, and with it the quarantine.
+    #[error("{}", HoldTooLong { hold, max, max_ttl, lock_delay })]
     HoldTooLong {
         /// What was asked for.
         hold: Duration,
-        /// The longest that is accepted.
+        /// The longest that is accepted, with that lock-delay.
         max: Duration,
         /// The longest ttl.
         max_ttl: Duration,
+        /// The lock-delay that was asked for with it.
+        lock_delay: Duration,
     },
     /// The ttl and the [`lock_delay`](crate::Acquire::lock_delay) together are longer than `max_ttl`, for which a node that
     /// may have forgotten a key is kept from voting. Nothing was sent. Ask for less of one of them, or raise
@@ -170,11 +170,11 @@ pub enum AcquireError {
     )]
     Closed,
     /// The runtime dropped the work, as one given by `Builder::runtime` may do when it ends. What had been
-    /// set expires after the ttl. Keep that runtime alive. In a process that was forked it says that this handle is
-    /// the parent's: build one there.
+    /// set expires after the ttl and any lock-delay. Keep that runtime alive. In a process that was forked it says that
+    /// this handle is the parent's: build one there.
     #[error(
-        "the runtime ended before the answer, or this process was forked; what was set expires after the ttl; keep the \
-         runtime alive, and connect in the process that acquires"
+        "the runtime ended before the answer, or this process was forked; what was set expires after the ttl and \
+         any lock-delay; keep the runtime alive, and connect in the process that acquires"
     )]
     RuntimeEnded,
     /// The blocking form was called on the very thread that has to answer it. Nothing was sent. Await it there, or

@@ -125,3 +125,30 @@ impl fmt::Display for Ttl<'_> {
         }
     }
 }
+
+pub(super) struct HoldTooLong<'a> {
+    pub(super) hold: &'a Duration,
+    pub(super) max: &'a Duration,
+    pub(super) max_ttl: &'a Duration,
+    pub(super) lock_delay: &'a Duration,
+}
+
+impl fmt::Display for HoldTooLong<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { hold, max, max_ttl, lock_delay } = self;
+        write!(
+            f,
+            "hold_at_least of {hold:?} needs a longer ttl than max_ttl, {max_ttl:?}, allows"
+        )?;
+        if !lock_delay.is_zero() {
+            write!(f, " beside a lock_delay of {lock_delay:?}")?;
+        }
+        f.write_str("; nothing was sent; ")?;
+        if max.is_zero() {
+            f.write_str("ask for a shorter lock_delay")?;
+        } else {
+            write!(f, "ask for {max:?} at most")?;
+        }
+        f.write_str(", or raise max_ttl in every process, and with it the quarantine")
+    }
+}

@@ -20,10 +20,11 @@ pub struct Closed {
 #[non_exhaustive]
 pub enum CloseError {
     /// `close_timeout` has passed. What is left on the nodes is still being released while the process lives, and
-    /// expires after the ttl. Close earlier, or raise `close_timeout`; where a node is down nothing needs to be done.
+    /// expires after the ttl and any lock-delay. Close earlier, or raise `close_timeout`; where a node is down nothing
+    /// needs to be done.
     #[error(
         "{unfinished} releases or rounds were still under way at close_timeout; they go on while the process lives, and \
-         what is left on the nodes expires after the ttl; close earlier, or raise close_timeout"
+         what is left on the nodes expires after the ttl and any lock-delay; close earlier, or raise close_timeout"
     )]
     Unfinished {
         /// The operations that had not ended.
@@ -58,12 +59,12 @@ pub struct Shutdown {
 #[non_exhaustive]
 pub enum ShutdownError {
     /// `close_timeout` has passed. What was not confirmed is still being released while the process lives, and expires
-    /// after the ttl. Work that goes on under `run` keeps its key for so long at most. Raise `close_timeout`, see to the
-    /// nodes, or end the work when it is told that its lease is lost.
+    /// after the ttl and any lock-delay. Work that goes on under `run` keeps its key for so long at most. Raise
+    /// `close_timeout`, see to the nodes, or end the work when it is told that its lease is lost.
     #[error(
         "not all leases were released in close_timeout: {released} were, {gone} had ended before, {unconfirmed} are not \
-         confirmed, and work goes on under {working}; what is left on the nodes expires after the ttl, and others may have \
-         to wait until then; raise close_timeout, see to the nodes, or end work when its lease is lost"
+         confirmed, and work goes on under {working}; what is left on the nodes expires after the ttl and any lock-delay, \
+         and others may have to wait until then; raise close_timeout, see to the nodes, or end work when its lease is lost"
     )]
     Unfinished {
         /// The leases that were released, each confirmed by a quorum.

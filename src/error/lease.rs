@@ -28,10 +28,11 @@ pub enum ReleaseError {
         nodes: Reports,
     },
     /// Too few nodes confirmed. The release goes on in the background, and what cannot be reached expires
-    /// after the ttl. Nothing needs to be done; others may have to wait until then.
+    /// after the ttl and any lock-delay. Nothing needs to be done; others may have to wait until then.
     #[error(
         "too few nodes confirmed the release: {released} of {needed} needed; it goes on in the background, and what \
-         cannot be reached expires after the ttl; nothing needs to be done, others may have to wait until then{}",
+         cannot be reached expires after the ttl and any lock-delay; nothing needs to be done, others may have to wait \
+         until then{}",
         .nodes.after_release(": ")
     )]
     Unconfirmed {
@@ -48,11 +49,11 @@ pub enum ReleaseError {
         "the lease was released by the shutdown of this process, which reports how that went; nothing needs to be done"
     )]
     ShutDown,
-    /// The runtime dropped the work. The key expires after the ttl. Keep that runtime alive. In a process that was
-    /// forked it says that the lease is the parent's, and nothing was sent.
+    /// The runtime dropped the work. The key expires after the ttl and any lock-delay. Keep that runtime alive. In a process
+    /// that was forked it says that the lease is the parent's, and nothing was sent.
     #[error(
         "the runtime ended before the release was answered, or this process was forked and the lease is its parent's; the \
-         key expires after the ttl; keep the runtime alive, and release in the process that acquired"
+         key expires after the ttl and any lock-delay; keep the runtime alive, and release in the process that acquired"
     )]
     RuntimeEnded,
     /// The blocking form was called on the very thread that has to answer it. The release goes on in the background.

@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl Lease {
-    /// Ends the lease now, so that others need not wait for the ttl; with
+    /// Ends the lease now, so that others need not wait for the ttl and any lock-delay; with
     /// [`hold_at_least`](crate::Acquire::hold_at_least), so that they wait until that time is over and no longer.
     ///
     /// It returns when a quorum has confirmed; the other nodes are seen to in the background. Where somebody waits for the

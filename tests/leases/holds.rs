@@ -130,7 +130,7 @@ fn a_hold_beyond_the_longest_ttl_is_refused_and_nothing_is_sent() {
         world.machine.sim.block_on(request)
     };
     let error = ask(TTL).unwrap_err();
-    let AcquireError::HoldTooLong { hold, max, max_ttl } = error else { panic!("{error}") };
+    let AcquireError::HoldTooLong { hold, max, max_ttl, .. } = error else { panic!("{error}") };
     assert_eq!((hold, max_ttl), (TTL, TTL));
     assert!(!world.nodes[0].has("r"));
     assert!(ask(max + Duration::from_nanos(1)).is_err());

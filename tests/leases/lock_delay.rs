@@ -404,6 +404,30 @@ fn one_that_is_longer_with_the_ttl_than_max_ttl_is_refused_and_nothing_is_sent()
     assert!(refused.is_err(), "max_ttl is the ttl");
 }
 
+/// Whoever is told what is accepted at most gets it.
+#[test]
+fn a_hold_that_is_too_long_with_the_delay_is_refused_with_the_longest_that_is_not() {
+    let world = Fixture::with(TTL, |builder| builder.max_ttl(MOST));
+    let ask = |hold: Duration, delay: Duration| {
+        let request = world.redlock.try_acquire("r").hold_at_least(hold).lock_delay(delay);
+        world.machine.sim.block_on(request.into_future())
+    };
+    let (nano, delay) = (Duration::from_nanos(1), DELAY + Duration::from_nanos(7));
+    let error = ask(MOST - TTL, delay).unwrap_err();
+    let AcquireError::HoldTooLong { hold, max, max_ttl, lock_delay } = error else {
+        panic!("{error}")
+    };
+    assert_eq!((hold, max_ttl, lock_delay), (MOST - TTL, MOST, delay));
+    assert!(error.to_string().contains(&format!("beside a lock_delay of {delay:?}")), "{error}");
+    let refused = ask(max + nano, delay);
+    assert!(matches!(refused, Err(AcquireError::HoldTooLong { .. })), "{refused:?}");
+    let lease = ask(max, delay).unwrap();
+    assert!(lease.validity() >= max && lease.ttl() + delay <= max_ttl);
+    drop(lease);
+    let text = ask(SECOND, MOST).unwrap_err().to_string();
+    assert!(text.contains("ask for a shorter lock_delay"), "{text}");
+}
+
 #[test]
 fn it_holds_in_classic_mode_too() {
     let world = Fixture::with(TTL, |builder| builder.classic().lock_delay(DELAY));

@@ -19,6 +19,8 @@ use crate::{
     line::{self, poll, waiter},
 };
 
+/// For what certainly happens, on however busy a machine.
+const SOON: Duration = Duration::from_secs(120);
 const TTL: Duration = Duration::from_secs(10);
 
 fn read(world: &Fixture, redlock: &Redlock) -> ReadLease {
@@ -217,16 +219,24 @@ fn a_shutdown_ends_readers_too() {
     assert_eq!(standing(&world), 0);
 }
 
-/// It was half a minute, by a look at each pair of them for each one that came or went.
+/// Two thousand of one resource took half a minute, and of two thousand a second, by a look at each pair of them for each one that
+/// came or went. Both by turns, since the machine may be busy.
 #[tokio::test]
-async fn two_thousand_readers_of_one_process_come_and_go_in_seconds() {
+async fn two_thousand_readers_of_one_resource_cost_about_what_as_many_of_others_do() {
     let redlock = Redlock::connect([MemoryNode::new()]).await.unwrap();
-    let begun = Instant::now();
-    let all = join_all((0..2_000).map(|_| redlock.read("catalog").into_future())).await;
-    assert_eq!(all.iter().filter(|lease| lease.is_ok()).count(), 2_000);
-    join_all(all.into_iter().flatten().map(|lease| lease.release())).await;
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-    drop(redlock.try_write("catalog").await.unwrap());
+    let mut took = [Duration::ZERO; 2];
+    for turn in 0..6 {
+        let name = |n: usize| if turn % 2 == 0 { "one".to_owned() } else { format!("{turn}:{n}") };
+        let begun = Instant::now();
+        let all =
+            join_all((0..2_000).map(|n| redlock.read(name(n)).wait(SOON).into_future())).await;
+        assert_eq!(all.iter().filter(|lease| lease.is_ok()).count(), 2_000);
+        join_all(all.into_iter().flatten().map(|lease| lease.release())).await;
+        took[turn % 2] += begun.elapsed();
+    }
+    println!("of one resource {:?}, each of another {:?}", took[0], took[1]);
+    assert!(took[0] < 12 * took[1], "{took:?}");
+    drop(redlock.try_write("one").await.unwrap());
 }
 
 /// A node knows it as what others may read beside.

@@ -4,7 +4,14 @@
 //! has been handed on is released for ever, whatever the next one does. It must never keep the grant from being handed
 //! on: whoever has a tenure has a number, and what is under way belongs to the grant.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    future::{Future as _, poll_fn},
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 
 use super::{Engine, Grant, Outcomes, ReleaseAnswer};
 use crate::{
@@ -180,20 +187,24 @@ impl Tenure {
         self.wait(Self::lost).await.unwrap_or(forked)
     }
 
-    /// Waits for its user until `wanted` says something; `None` in a process that was forked, where nobody would say it.
+    /// Waits for its user until `wanted` says something; `None` in a process that was forked, where nobody would say it. It is
+    /// asked at each poll, whatever that is for: the timer that tells of a loss may have been stopped together with this
+    /// process, and work that is polled beside this must not go on.
     pub(crate) async fn wait<T>(&self, wanted: impl Fn(&Self) -> Option<T>) -> Option<T> {
-        let found = async {
+        let mut changed = pin!(self.grant.changed.notified());
+        let found = poll_fn(|cx| {
             loop {
-                let changed = self.grant.changed.notified();
-                let mut changed = std::pin::pin!(changed);
                 // Registered before it is looked at, so that no change in between is missed.
-                changed.as_mut().enable();
+                let has_changed = changed.as_mut().poll(cx).is_ready();
                 if let Some(found) = wanted(self) {
-                    return found;
+                    return Poll::Ready(found);
                 }
-                changed.await;
+                if !has_changed {
+                    return Poll::Pending;
+                }
+                changed.set(self.grant.changed.notified());
             }
-        };
+        });
         self.grant.process.awaits(shield(found)).await
     }
 }
