@@ -182,13 +182,15 @@ fn late_sets_of_a_connection_that_was_given_up_are_released_too() {
     eventually("the silent connection is given up", SOON, || {
         round += 1;
         let lease = redlock.try_acquire(format!("late:{round}")).ttl(60 * SECOND).blocking();
-        drop(lease.expect("four nodes are a quorum"));
+        // On a busy machine the others may be late, too. What is sent to the first is the same.
+        drop(lease);
         matches!(redlock.nodes()[0].state, NodeState::Down { .. })
     });
     cluster[0].resume();
     let set = monitor.next("\"SET\" \"late:1\"");
     assert!(set.contains("\"PX\" \"60000\""), "{set}");
-    no_key_within(&cluster, 10 * SECOND);
+    // Sooner than they would expire.
+    no_key_within(&cluster, SOON);
     all_ready(&redlock);
 }
 

@@ -12,7 +12,7 @@ use std::{
 
 use quorlock::{Permit, Redlock, Semaphore};
 
-use super::{MS, SECOND, admitted, alone, lines, run_time, settings, together::jain};
+use super::{MS, POLL, ROOM, admitted, alone, lines, run_time, settings, together::jain};
 
 const TTL: Duration = Duration::from_secs(10);
 const PERMITS: usize = 10;
@@ -111,10 +111,10 @@ fn where_there_are_fewer_than_clients_each_is_in_use_and_each_client_has_its_sha
         100.0 * used.iter().sum::<f64>() / PERMITS as f64,
         jain(&shares),
     );
-    // On a busy machine it is the threads that come late.
-    assert!(least >= 0.5, "{used:?}");
+    // On a busy machine it is the threads that come late, to all permits alike.
+    assert!(least >= 0.5 * used.iter().sum::<f64>() / PERMITS as f64, "{used:?}");
     assert!(jain(&shares) >= 0.95, "{shares:?}");
-    assert!(longest < SECOND, "{longest:?}");
+    assert!(longest < POLL + ROOM, "{longest:?}");
     clients.iter().for_each(|client| drop(client.blocking_close()));
     lines::nothing_left(&cluster);
 }
