@@ -20,7 +20,9 @@ pub(super) use self::by_name::Which;
 use super::{Engine, Line, Unsent, UnsentHere, stand::OnNodes};
 use crate::{
     lock::Lock,
-    protocol::{ClientId, LineHint, NodeId, OthersWait, Patience, Quorum, Resource, Slots, Target},
+    protocol::{
+        ClientId, LineHint, NodeId, OthersWait, Patience, Quorum, Resource, Slots, Target, Ticket,
+    },
     runtime::Runtime,
 };
 
@@ -175,22 +177,23 @@ impl Resources {
         }
     }
 
+    /// Readers are kept out on a node for a place of this process. Where nobody waits for it any more, it is given up again.
+    fn handle_kept_out(&self, node: NodeId, name: &Resource, ticket: Ticket) {
+        let writers: Vec<_> = self.by_name.lock().covering(name, Which::Others).cloned().collect();
+        let is_wanted = writers.iter().filter_map(Weak::upgrade).any(|slot| slot.on_nodes.waits());
+        if !is_wanted && let Some(engine) = self.engine.get().and_then(Weak::upgrade) {
+            // One that is taken meanwhile has another ticket.
+            engine.leave_lines(&Target::One(name.clone()), self.client, ticket, vec![node]);
+        }
+    }
+
     /// A node tells of the line for a resource.
     pub(super) fn handle_hint(&self, node: NodeId, name: &Resource, hint: LineHint) {
-        // As above.
-        let slots = self.covering(name);
-        let slots = slots.iter().filter_map(Weak::upgrade);
         if let LineHint::KeepsOut { ticket } = hint {
-            let waits = |slot: Arc<ResourceSlot>| !slot.target.is_shared() && slot.on_nodes.waits();
-            if !slots.into_iter().any(waits)
-                && let Some(engine) = self.engine.get().and_then(Weak::upgrade)
-            {
-                // A place that is taken meanwhile has another ticket.
-                engine.leave_lines(&Target::One(name.clone()), self.client, ticket, vec![node]);
-            }
-            return;
+            return self.handle_kept_out(node, name, ticket);
         }
-        for slot in slots {
+        // As above.
+        for slot in self.covering(name).iter().filter_map(Weak::upgrade) {
             slot.on_nodes.handle_hint(node, hint);
             // Somebody has come for what nobody here has. It is a hint, and nothing is lost where it was wrong.
             if hint == LineHint::Wanted
