@@ -14,7 +14,8 @@ impl Lease {
     ///
     /// It asks nobody and waits for nothing: it is a reader at once, with the validity that there was, and its
     /// [`ReadToken`](crate::ReadToken) is the number of its fencing token. The nodes follow with an extension by its ttl,
-    /// which begins here, and let other readers in then; where [`max_hold`](crate::Acquire::max_hold) allows none any more,
+    /// which begins here, also of a lease [`without_renewal`](crate::Acquire::without_renewal), and let other readers in
+    /// then; where [`max_hold`](crate::Acquire::max_hold) allows none any more,
     /// they do when it is released or ends. What belongs to the request stays as it was: renewal, `max_hold`,
     /// `heartbeat_within`, `hold_at_least`, `lock_delay`.
     ///
