@@ -5,8 +5,10 @@ use std::{thread, time::Duration};
 use quorlock_harness::{Cluster, admit, all_ready, connected};
 
 use super::{
-    GRACE, MS, POLL, ROOM, SECOND, alone, median,
-    process::now,
+    GRACE, MS, POLL, ROOM, SECOND, admitted, alone,
+    field::Field,
+    median,
+    process::{Event, now},
     queue::{Queue, expiry, in_line},
     settings,
 };
@@ -74,6 +76,69 @@ fn a_stopped_head_costs_one_grace_and_gets_its_turn() {
         // The grace, two round trips where that is more, and the round of the next.
         lateness.assert_within(4 * GRACE);
     });
+}
+
+/// The two first ones of a line, also of permits and of sets, are stopped. Nobody tells the third, who has it with its next poll;
+/// and they have it when they go on.
+#[test]
+fn two_stopped_heads_in_a_row_cost_a_poll_at_most_in_every_line() {
+    let _turn = alone();
+    let cluster = admitted(TTL);
+    for (kind, lines) in [("acquire", 1), ("permit", 1), ("set", 2)] {
+        let mut field = Field::start(4, cluster.urls(), TTL);
+        let mut request = 0;
+        let mut lateness = Vec::new();
+        let granted = |field: &Field| loop {
+            let heard = field.next();
+            match heard.event {
+                Event::Granted { at, .. } => return (heard.process, at),
+                Event::Failed { text, .. } => panic!("{kind}: {text}"),
+                _ => {}
+            }
+        };
+        let ended = |field: &mut Field, process: usize, id: usize| {
+            field.process(process).say(&format!("release {id}"));
+            loop {
+                let heard = field.next();
+                match heard.event {
+                    Event::Ended { at, .. } => return at,
+                    Event::Failed { text, .. } => panic!("{kind}: {text}"),
+                    _ => {}
+                }
+            }
+        };
+        for _ in 0..4 {
+            let first = request;
+            for process in 0..4 {
+                field.process(process).say(&format!("{kind} {request}"));
+                request += 1;
+                if process == 0 {
+                    assert_eq!(granted(&field).0, 0);
+                } else {
+                    crate::lines::stand(&cluster, lines * process);
+                }
+            }
+            field.process(1).pause();
+            field.process(2).pause();
+            let free = ended(&mut field, 0, first);
+            let (third, at) = granted(&field);
+            assert_eq!(third, 3, "{kind}");
+            lateness.push(at.saturating_sub(free));
+            field.process(1).resume();
+            field.process(2).resume();
+            ended(&mut field, 3, first + 3);
+            let (one, _) = granted(&field);
+            ended(&mut field, one, first + one);
+            let (other, _) = granted(&field);
+            ended(&mut field, other, first + other);
+            assert_eq!(one + other, 3, "{kind}");
+            crate::lines::stand(&cluster, 0);
+        }
+        lateness.sort_unstable();
+        println!("{kind}: behind two stopped heads after {lateness:?}");
+        assert!(lateness.iter().all(|late| *late < POLL + ROOM), "{kind}: {lateness:?}");
+        field.end();
+    }
 }
 
 /// It is stopped while nobody lets go, and goes on before anybody does: it has lost nothing, though all the others have asked

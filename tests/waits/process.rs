@@ -3,6 +3,7 @@
 //! | order | what it does |
 //! | --- | --- |
 //! | `acquire ID` | waits for the resource, and holds it until it is told to release |
+//! | `permit ID`, `set ID` | the same of a semaphore of one permit, and of the resource together with another one |
 //! | `release ID` | releases what that acquire got |
 //! | `linger ID MS` | takes it, and releases it at once, so that it lingers for so long |
 //! | `work TASKS HOLD_US` | so many tasks acquire, hold for so long and release, over and over |
@@ -13,13 +14,14 @@
 use std::{
     collections::HashMap,
     fmt,
-    future::{Future as _, IntoFuture as _, poll_fn},
+    future::{Future, IntoFuture as _, poll_fn},
     pin::pin,
     str::FromStr,
     time::Duration,
 };
 
-use quorlock::{Acquire, Lease, Redlock};
+use futures::{FutureExt as _, TryFutureExt as _, future::LocalBoxFuture};
+use quorlock::{AcquireError, Lease, Permit, Redlock};
 use tokio::{
     sync::{mpsc, oneshot},
     task::LocalSet,
@@ -123,14 +125,17 @@ impl Part {
     }
 }
 
+/// What a request is answered.
+type Asked = Result<Lease, AcquireError>;
+
 /// The runner may have begun a line.
 fn say(event: &Event) {
     println!("\n{event}");
 }
 
 /// Acquires, says so, and gives the lease; or says why not.
-async fn acquire(request: Acquire, id: usize) -> Option<Lease> {
-    let mut acquiring = pin!(request.into_future());
+async fn acquire(request: impl Future<Output = Asked>, id: usize) -> Option<Lease> {
+    let mut acquiring = pin!(request);
     let mut first = true;
     let answer = poll_fn(|cx| {
         let answer = acquiring.as_mut().poll(cx);
@@ -160,7 +165,7 @@ async fn end(lease: Lease, id: usize) {
     let _ = lease.release().await;
 }
 
-async fn hold(request: Acquire, id: usize, told: oneshot::Receiver<()>) {
+async fn hold(request: impl Future<Output = Asked>, id: usize, told: oneshot::Receiver<()>) {
     if let Some(lease) = acquire(request, id).await {
         let _ = told.await;
         end(lease, id).await;
@@ -168,7 +173,7 @@ async fn hold(request: Acquire, id: usize, told: oneshot::Receiver<()>) {
 }
 
 async fn work(redlock: Redlock, id: usize, hold: Duration) {
-    while let Some(lease) = acquire(redlock.acquire(RESOURCE), id).await {
+    while let Some(lease) = acquire(redlock.acquire(RESOURCE).into_future(), id).await {
         tokio::time::sleep(hold).await;
         end(lease, id).await;
     }
@@ -181,17 +186,25 @@ async fn play(part: Part, mut orders: mpsc::UnboundedReceiver<String>) {
     let mut held = HashMap::new();
     while let Some(order) = orders.recv().await {
         match *order.split(' ').collect::<Vec<_>>() {
-            ["acquire", id] => {
+            [kind @ ("acquire" | "permit" | "set"), id] => {
                 let id: usize = id.parse().unwrap();
                 let (tell, told) = oneshot::channel();
                 held.insert(id, tell);
-                tokio::task::spawn_local(hold(redlock.acquire(RESOURCE), id, told));
+                let request: LocalBoxFuture<'_, Asked> = match kind {
+                    "permit" => {
+                        let permit = redlock.semaphore(RESOURCE, 1).unwrap().acquire();
+                        permit.into_future().map_ok(Permit::into_lease).boxed_local()
+                    }
+                    "set" => redlock.acquire_all([RESOURCE, "other"]).into_future().boxed_local(),
+                    _ => redlock.acquire(RESOURCE).into_future().boxed_local(),
+                };
+                tokio::task::spawn_local(hold(request, id, told));
             }
             ["linger", id, time] => {
                 let id: usize = id.parse().unwrap();
                 let request = redlock.acquire(RESOURCE);
                 let request = request.linger(Duration::from_millis(time.parse().unwrap()));
-                let lease = acquire(request, id).await.expect("it is free");
+                let lease = acquire(request.into_future(), id).await.expect("it is free");
                 lease.release().await.unwrap();
                 say(&Event::Ended { id, at: now() });
             }
