@@ -31,7 +31,6 @@ mod readers;
 mod refused_tasks;
 mod semaphore;
 mod shutdown;
-mod stood_still;
 mod times;
 mod together;
 #[cfg(all(feature = "metrics", feature = "tracing"))]

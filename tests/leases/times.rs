@@ -212,3 +212,30 @@ fn renewals_that_are_due_one_after_another_travel_together() {
     assert!(batches.len() < renewals / 50, "{renewals} renewals in {} messages", batches.len());
     assert!(batches.iter().all(|size| *size <= 128), "the rest waits for its time");
 }
+
+/// Polled for whatever reason, before any timer runs: what waits beside it must not go on first.
+#[test]
+fn a_loss_is_told_at_the_next_poll_in_a_process_that_stood_still() {
+    use std::pin::pin;
+
+    let ttl = 10 * SECOND;
+    let world = Fixture::new(ttl);
+    let (lease, reader) = (world.acquire("r"), world.redlock.read("s").into_future());
+    let reader = world.machine.sim.block_on(reader).unwrap();
+    let (signal, of_reader) = (lease.signal(), reader.signal());
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut lost = [pin!(lease.lost()), pin!(lease.lost())];
+    let mut told = [pin!(signal.lost()), pin!(of_reader.lost())];
+    let mut ending = pin!(lease.ending());
+    for _ in 0..3 {
+        assert!(lost.iter_mut().all(|lost| lost.as_mut().poll(&mut cx).is_pending()));
+        assert!(told.iter_mut().all(|told| told.as_mut().poll(&mut cx).is_pending()));
+        assert!(ending.as_mut().poll(&mut cx).is_pending());
+        world.pass(MS);
+    }
+    world.machine.suspend(ttl);
+    assert!(lost.iter_mut().all(|lost| lost.as_mut().poll(&mut cx).is_ready()));
+    assert!(told.iter_mut().all(|told| told.as_mut().poll(&mut cx).is_ready()));
+    let Poll::Ready(reason) = ending.as_mut().poll(&mut cx) else { panic!("it waits") };
+    assert!(reason.is_loss());
+}

@@ -136,3 +136,31 @@ fn a_huge_set_there_keeps_no_reader_out() {
         eventually(what, SOON, || cluster.locks_left().is_empty());
     }
 }
+
+/// Members of a sorted set that no script of ours has put there: with halves of a millisecond, and without an end. They are as
+/// readers who do not come back.
+#[test]
+fn odd_members_fail_no_release() {
+    let _turn = alone();
+    let cluster = admitted(3, TTL);
+    let redlock = ready(settings(&cluster, TTL));
+    let soon = "local time = redis.call('TIME') \
+        return redis.call('ZADD', KEYS[1], (time[1] * 1000 + 500) .. '.5', 'half')";
+    for odd in [&["EVAL", soon, "1", READERS][..], &["ZADD", READERS, "inf", "never"]] {
+        for persists in [false, true] {
+            let (lease, beside) = (read(&redlock, "r"), read(&redlock, "r"));
+            eventually("all have it", SOON, || cluster.iter().all(|node| node.get("r").is_some()));
+            for server in &cluster {
+                server.run(odd);
+                if persists {
+                    server.run(&["PERSIST", "r"]);
+                }
+            }
+            lease.blocking_release().unwrap();
+            beside.blocking_extend().unwrap();
+            beside.blocking_release().unwrap();
+            eventually("it has an end", SOON, || cluster.locks_left().is_empty());
+            redlock.write("r").blocking().unwrap().blocking_release().unwrap();
+        }
+    }
+}

@@ -39,8 +39,8 @@ if not is_alone then
     -- It outlives the last of them, and no longer than it has to.
     local life = last[2] - ms + 1
     local left = redis.call('PTTL', resource)
-    if left > life or left == -1 then
-      redis.call('PEXPIRE', resource, life)
+    if left > life or left == -1 and life < math.huge then
+      redis.call('PEXPIRE', resource, string.format('%.0f', life)) -- others may have put a half there
     end
     return was_there
   end
