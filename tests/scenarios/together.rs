@@ -235,7 +235,7 @@ fn the_fast_path_of_a_set_does_what_the_rest_does() {
         });
         let (hint, count) = [(500, "1"), (500, "-1"), (500, "64"), (20, "-1")][of(4)];
         let (is_stale, has_lines, is_late) = (of(8) == 0, of(2) == 0, of(8) == 0);
-        let note = ["", "note"][of(2)];
+        let (note, stands) = (["", "note"][of(2)], of(3) == 0);
         let [fast, slow] = [TOGETHER, &*rest].map(|script| {
             node.mark(&[("high_water", "1000"), ("floor", "40"), ("next_floor", "50")]);
             for ((name, line), (newer, older, key, waits)) in NAMES.iter().zip(&lines).zip(&state) {
@@ -266,6 +266,7 @@ fn the_fast_path_of_a_set_does_what_the_rest_does() {
             args.extend(keys);
             let latest = if is_late { "1" } else { "0" };
             args.extend([&*head, OWNER, "10000", &hint, latest, count, "3", note]);
+            args.extend([&OWNER[..16], "7", ""].into_iter().filter(|_| has_lines && stands));
             let answer = match node.server.run(&args) {
                 Value::Int(_) => {
                     by_hint += 1;
