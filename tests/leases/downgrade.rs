@@ -15,7 +15,7 @@ use std::{
 };
 
 use quorlock::{
-    LossReason, ReadFuture, ReadLease, Redlock, ShutdownError,
+    FenceGate, LossReason, ReadFuture, ReadLease, Redlock, ShutdownError,
     node::{MemoryNode, NodeSpec},
     protocol::FencingToken,
     runtime::Runtime,
@@ -398,4 +398,29 @@ fn threads_that_write_read_on_and_read_never_meet_where_they_must_not() {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     handles.iter().for_each(|redlock| assert_eq!(redlock.blocking_close().unwrap().held, 0));
     assert!(nodes.iter().all(|node| node.get("r").is_none()));
+}
+
+#[test]
+fn a_store_takes_no_late_write_behind_the_first_read_and_no_read_behind_a_later_write() {
+    let world = Fixture::new(TTL);
+    let other = world.other_process(|it| it);
+    let gate = FenceGate::new();
+    let writer = world.acquire("r");
+    let written = writer.token().unwrap();
+    gate.admit(written).unwrap();
+    let lease = writer.downgrade().unwrap();
+    // What the writer has sent may still come, up to the first read.
+    gate.admit(written).unwrap();
+    gate.admit_read(lease.token()).unwrap();
+    assert!(gate.admit(written).is_err());
+    world.pass(MS);
+    let beside = world.machine.sim.block_on(other.read("r").into_future()).unwrap();
+    gate.admit_read(beside.token()).unwrap();
+    gate.admit_read(lease.token()).unwrap();
+    let tokens = [lease.token(), beside.token()];
+    drop((lease, beside));
+    world.pass(MS);
+    let next = world.acquire("r").token().unwrap();
+    gate.admit(next).unwrap();
+    assert!(tokens.into_iter().all(|token| gate.admit_read(token).is_err()));
 }
