@@ -222,7 +222,7 @@ fn a_shutdown_beside_it_ends_the_lease() {
         let node = MemoryNode::new();
         let redlock = Redlock::builder()
             .nodes([NodeSpec::from(&node)])
-            .close_timeout(500 * MS)
+            .close_timeout(10 * SECOND)
             .blocking_connect()
             .unwrap();
         let lease = redlock.acquire("r").blocking().unwrap();
