@@ -183,14 +183,14 @@ impl Acquire {
     /// [`lockAtLeastFor`](https://github.com/lukas-krecan/ShedLock#annotations).
     ///
     /// It holds whatever becomes of this process. The ttl is raised to a little more than `least` where it is shorter, so
-    /// that the keys outlive a process that ends right after the grant (those of one that is killed stand for the ttl);
+    /// that the keys outlive a process that ends right after the grant (those of one that is killed stand for the ttl and any lock-delay);
     /// and a release tells the nodes to keep the key for what is left, with the allowance for drift, and nothing is
     /// renewed any more. So others wait for at least `least` by the clock of this process, as long as no node's clock is
     /// faster than it by more than the drift; and for at most `least` and that allowance, where the release arrives. It is
-    /// longer by what this machine slept, and up to the ttl where a node was not reached.
+    /// longer by what this machine slept, and up to the ttl and any lock-delay where a node was not reached.
     ///
-    /// It must be less than [`max_ttl`](crate::Builder::max_ttl), and somewhat so: that of a node that forgets decides
-    /// how long a node is kept from voting. With more, the error is [`AcquireError::HoldTooLong`]. An acquire that
+    /// With the lock-delay it must be less than [`max_ttl`](crate::Builder::max_ttl), and somewhat so: that of a node that
+    /// forgets decides how long a node is kept from voting. With more, the error is [`AcquireError::HoldTooLong`]. An acquire that
     /// fails, or whose future is dropped, keeps nobody out.
     #[doc(alias = "lock_at_least_for")]
     pub const fn hold_at_least(mut self, least: Duration) -> Self {
@@ -204,8 +204,8 @@ impl Acquire {
     ///
     /// It is for one process that uses the same resource over and over. Nobody holds a lease meanwhile. Other clients of
     /// this crate that wait get it when they ask, where the nodes tell of them (`docs/operating.md`, "Who waits", says what
-    /// that needs); any other client waits for `linger` at most, and where this process is killed for the ttl, as behind a
-    /// holder. One that does not wait, as by [`try_acquire`](crate::Redlock::try_acquire), finds the resource held. Nodes that tell of others do so for the ttl after it was won, and then it is kept for no longer than that; the
+    /// that needs); any other client waits for `linger` at most, and where this process is killed for the ttl and any lock-delay,
+    /// as behind a holder. One that does not wait, as by [`try_acquire`](crate::Redlock::try_acquire), finds the resource held. Nodes that tell of others do so for the ttl after it was won, and then it is kept for no longer than that; the
     /// next acquire wins it anew. It is given back before [`close`](crate::Redlock::close) and [`shutdown`](crate::Redlock::shutdown)
     /// return.
     ///
