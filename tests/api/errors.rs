@@ -147,7 +147,7 @@ async fn acquire_errors_that_send_nothing() {
     assert_eq!(
         shown(&ended, &[]),
         "the runtime ended before the answer, or this process was forked; what was set expires \
-         after the ttl; keep the runtime alive, and connect in the process that acquires"
+         after the ttl and any lock-delay; keep the runtime alive, and connect in the process that acquires"
     );
     let blocked = |left: &str| {
         format!(
@@ -189,14 +189,14 @@ async fn release_errors() {
     assert_eq!(
         shown(&unknown, &nodes),
         "too few nodes confirmed the release: 1 of 2 needed; it goes on in the background, and what \
-         cannot be reached expires after the ttl; nothing needs to be done, others may have to wait \
+         cannot be reached expires after the ttl and any lock-delay; nothing needs to be done, others may have to wait \
          until then: node 0 (memory:0): released; nodes 1, 2 (memory:1, memory:2): not connected: \
          the node has been killed"
     );
     assert_eq!(
         shown(&ReleaseError::RuntimeEnded, &[]),
         "the runtime ended before the release was answered, or this process was forked and the \
-         lease is its parent's; the key expires after the ttl; keep the runtime alive, and release \
+         lease is its parent's; the key expires after the ttl and any lock-delay; keep the runtime alive, and release \
          in the process that acquired"
     );
 }
@@ -226,7 +226,7 @@ async fn connect_and_close_errors() {
     assert_eq!(
         shown(&cut_off, &nodes),
         "1 releases or rounds were still under way at close_timeout; they go on while the process \
-         lives, and what is left on the nodes expires after the ttl; close earlier, or raise \
+         lives, and what is left on the nodes expires after the ttl and any lock-delay; close earlier, or raise \
          close_timeout"
     );
 }
