@@ -6,18 +6,18 @@ local holder = redis.pcall('GETRANGE', resource, '0', '32')
 if holder ~= 'shared by readers, see quorlock.' then
   return holder == '' and 0 or 2
 end
-local time = redis.call('TIME')
-local ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local was_there, is_alone
-local few = redis.pcall('ZRANGE', readers, '0', '1', 'WITHSCORES')
+local few = redis.pcall('ZRANGE', readers, '0', '1')
 if few.err and string.find(few.err, 'WRONGTYPE', 1, true) then
   redis.call('UNLINK', readers) -- as in readers.lua
 elseif not ARGV[2] then
   -- Where it is alone, this look is all that it costs, and one at the line.
-  is_alone = #few == 2 and few[1] == ARGV[1]
-  was_there = is_alone and few[2] + 0 < ms and 0 or 1
+  is_alone = #few == 1 and few[1] == ARGV[1]
+  was_there = 1
 end
 if not is_alone then
+  local time = redis.call('TIME')
+  local ms = time[1] * 1000 + math.floor(time[2] / 1000)
   local ended = redis.call('ZRANGEBYSCORE', readers, '-inf', string.format('(%.0f', ms), 'LIMIT', '0', '1000')
   if #ended > 0 then
     redis.call('ZREM', readers, unpack(ended))
