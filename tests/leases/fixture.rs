@@ -171,6 +171,9 @@ pub(crate) enum Manner {
     SlowToRestore(Duration),
     /// It extends what stands of several keys, and says that it has extended all of them.
     ExtendsAPart,
+    /// Whenever it has been asked for an extension, somebody else has the key for so long, if it is free: one who waits, and
+    /// is told by the others that something has happened to it.
+    TakenWhenExtended(Duration),
 }
 
 #[derive(Clone)]
@@ -313,6 +316,14 @@ impl Node for OddNode {
                 | Manner::Forgetful
                 | Manner::KeepsPlaces => {}
                 Manner::ExtendsAPart => return this.extend_a_part(&command).await,
+                Manner::TakenWhenExtended(time) => {
+                    let key = command.target().unwrap().resource().to_string();
+                    let reply = this.memory.call(command).await;
+                    if !this.has(&key) {
+                        this.memory.set(&key, "of a round", Some(time));
+                    }
+                    return reply;
+                }
                 Manner::Slow(time) => this.machine.sim.sleep(time).await,
                 Manner::Deaf => std::future::pending().await,
                 Manner::Refusing => {

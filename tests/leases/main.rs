@@ -29,6 +29,7 @@ mod panics;
 mod ranges;
 mod readers;
 mod refused_tasks;
+mod restored;
 mod semaphore;
 mod shutdown;
 mod times;

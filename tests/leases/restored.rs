@@ -1,0 +1,46 @@
+//! Goal: a lease gets its key back on a node that has lost it, also while others ask for the resource all the time.
+//!
+//! Method: virtual time, and a node on which somebody else has the key for a moment behind each extension: an extension is
+//! what those who wait are told of, so that their rounds come at the very moment at which a restore does.
+
+use std::time::Duration;
+
+use crate::fixture::{Fixture, MS, Manner, SECOND};
+
+const TTL: Duration = SECOND;
+
+#[test]
+fn a_key_that_others_have_for_a_moment_behind_each_renewal_is_restored() {
+    let world = Fixture::new(TTL);
+    let lease = world.acquire("r");
+    world.nodes[2].set(Manner::TakenWhenExtended(MS));
+    world.nodes[2].delete("r");
+    world.pass(TTL);
+    let holder = world.nodes[2].value("r");
+    assert_eq!(holder.as_deref(), Some(lease.owner().to_string().as_bytes()));
+    lease.check().unwrap();
+}
+
+/// Whoever has it for longer than that is not asked again before the next renewal, and nothing is restored behind the end.
+#[test]
+fn a_restore_that_is_in_somebodys_way_is_tried_once_more_and_not_behind_the_end() {
+    let world = Fixture::new(TTL);
+    let lease = world.acquire("r");
+    world.nodes[2].delete("r");
+    world.nodes[2].hold("r");
+    let before = world.nodes[2].sent();
+    let renewals = world.nodes[2].extensions();
+    world.pass(3 * TTL);
+    let renewals = world.nodes[2].extensions() - renewals;
+    // An extension, and of what it found to be somebody else's no restore at all.
+    assert_eq!(world.nodes[2].sent() - before, renewals);
+    world.nodes[2].set(Manner::TakenWhenExtended(50 * MS));
+    world.nodes[2].delete("r");
+    let before = (world.nodes[2].sent(), world.nodes[2].extensions());
+    world.pass(TTL);
+    let renewals = world.nodes[2].extensions() - before.1;
+    assert_eq!(world.nodes[2].sent() - before.0, 3 * renewals, "an extension and two restores");
+    drop(lease);
+    world.pass(TTL);
+    assert!(!world.nodes[2].has("r"));
+}
