@@ -197,10 +197,11 @@ fn what_a_node_picks_late_is_released_again_and_the_slot_that_was_won_filled_in(
             odd.hang();
         }
         let permit = got(&world, semaphore.acquire()).unwrap();
-        world.pass(5 * MS);
+        // What is in somebody's way is filled in once more, a moment later, and not again.
+        world.pass(30 * MS);
         if turn % 2 == 0 {
             odd.resume();
-            world.pass(5 * MS);
+            world.pass(30 * MS);
         }
         odd.delete("s/0");
         world.pass(5 * MS);
