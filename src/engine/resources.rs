@@ -300,13 +300,7 @@ impl ResourceSlot {
             return Vec::new();
         }
         let mut all = self.unsent.take(MOST_AT_ONCE);
-        let others = if self.target.is_any() {
-            // Of another number of permits too.
-            self.home.covering(self.target.resource()).iter().filter_map(Weak::upgrade).collect()
-        } else {
-            self.home.overlapping(&self.target, self.in_the_way())
-        };
-        for other in others {
+        for other in self.in_the_way_of_it() {
             let left = MOST_AT_ONCE.saturating_sub(all.len());
             if left == 0 {
                 break;
@@ -314,6 +308,28 @@ impl ResourceSlot {
             all.append(&mut other.unsent.take(left));
         }
         all
+    }
+
+    /// Whatever is wanted or held here that may keep it out. A slot of a semaphore is in the way of whoever wants its name
+    /// by itself, and the other way round.
+    fn in_the_way_of_it(&self) -> Vec<Arc<Self>> {
+        let resources = self.target.resources();
+        let mut all: Vec<Weak<Self>> = Vec::new();
+        if self.target.is_any() {
+            // Of another number of permits too.
+            let by_name = self.home.by_name.lock();
+            let named = self.target.lines().iter().chain(resources);
+            named.for_each(|name| all.extend(by_name.covering(name, Which::All).cloned()));
+        } else {
+            let lines = resources.iter().filter_map(Resource::line_as_a_slot);
+            lines.for_each(|line| all.append(&mut self.home.covering(&line)));
+        }
+        // Upgraded without the lock, as in `overlapping`.
+        let mut others: Vec<_> = all.iter().filter_map(Weak::upgrade).collect();
+        if !self.target.is_any() {
+            others.append(&mut self.home.overlapping(&self.target, self.in_the_way()));
+        }
+        others
     }
 
     /// It is shared with readers from now on: those who pause here until they may read ask at once.

@@ -75,6 +75,25 @@ fn what_has_been_dropped_is_released_before_the_nodes_are_asked_again() {
     }
 }
 
+/// A lease at the name of a slot is a permit that is taken, also by the same process.
+#[test]
+fn a_slot_and_a_lease_at_its_name_are_not_in_each_others_way_once_they_are_dropped() {
+    let world = Fixture::new(TTL);
+    let semaphore = world.redlock.semaphore("a/s", 1).unwrap();
+    for _ in 0..TURNS {
+        drop(world.acquire("a/s/0"));
+        drop(granted(&world, semaphore.try_acquire()));
+        drop(granted(&world, world.redlock.try_acquire("a/s/0")));
+        world.pass(MS);
+        drop(granted(&world, world.redlock.try_acquire_all(["a/s/0", "b"])));
+        drop(granted(&world, semaphore.try_acquire()));
+        drop(granted(&world, world.redlock.try_read("a/s/0")));
+        drop(granted(&world, semaphore.try_acquire()));
+        drop(granted(&world, world.redlock.try_acquire_all(["a/s/0", "b"])));
+        world.pass(MS);
+    }
+}
+
 /// A burst of releases: most of them wait for their turn, and are sent at the latest when their resource is asked for.
 #[test]
 fn a_release_that_waits_for_its_turn_is_sent_before_its_resource_is_asked_for() {
