@@ -15,8 +15,8 @@ use std::{
 
 use tokio::sync::Notify;
 
-use self::by_name::ByName;
 pub(super) use self::by_name::Which;
+use self::by_name::{ByName, line_of_slot};
 use super::{Engine, Line, Unsent, UnsentHere, stand::OnNodes};
 use crate::{
     lock::Lock,
@@ -321,7 +321,7 @@ impl ResourceSlot {
             let named = self.target.lines().iter().chain(resources);
             named.for_each(|name| all.extend(by_name.covering(name, Which::All).cloned()));
         } else {
-            let lines = resources.iter().filter_map(Resource::line_as_a_slot);
+            let lines = resources.iter().filter_map(line_of_slot);
             lines.for_each(|line| all.append(&mut self.home.covering(&line)));
         }
         // Upgraded without the lock, as in `overlapping`.

@@ -88,14 +88,6 @@ impl Resource {
         }
     }
 
-    /// In whose line those stand who wait for any slot of a semaphore, if this is the name of one: a number behind a `/`.
-    pub(crate) fn line_as_a_slot(&self) -> Option<Self> {
-        let at = self.0.iter().rposition(|byte| *byte == b'/')?;
-        let (semaphore, number) = (self.0.get(..at)?, self.0.get(at + 1..)?);
-        let is_number = !number.is_empty() && number.iter().all(u8::is_ascii_digit);
-        is_number.then(|| Self::line_of_slots(&Self(semaphore.into())).ok()).flatten()
-    }
-
     /// The name in a message of a node: of a resource, or of the line of a semaphore.
     ///
     /// ```
