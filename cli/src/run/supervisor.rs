@@ -224,10 +224,13 @@ impl Holder {
             }
             None
         });
-        if let Ok(Some(left)) = told.await {
-            say(&left);
+        match told.await {
+            Ok(left) => {
+                left.iter().for_each(|left| say(left));
+                self.end().await;
+            }
+            Err(_) => self.leave().await,
         }
-        self.end().await;
     }
 
     /// It gives back what it has, and ends.
