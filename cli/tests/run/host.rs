@@ -159,7 +159,8 @@ impl Running {
         });
         let status = status.unwrap();
         let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-        let read = |path: &Path| String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned();
+        let read =
+            |path: &Path| String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned();
         Ended { code: code.unwrap(), out: read(&self.out), err: read(&self.err) }
     }
 }

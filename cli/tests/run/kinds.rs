@@ -52,7 +52,8 @@ fn others_are_kept_out_for_the_least_time() {
 #[test]
 fn so_many_run_at_once_as_there_are_permits() {
     let host = Host::new();
-    let all = [0, 1].map(|_| host.shell("pool --semaphore 2", "echo $QUORLOCK_SLOT >> slots; sleep 60"));
+    let all =
+        [0, 1].map(|_| host.shell("pool --semaphore 2", "echo $QUORLOCK_SLOT >> slots; sleep 60"));
     eventually("both run", SOON, || host.read("slots").lines().count() == 2);
     let mut slots: Vec<_> = host.read("slots").lines().map(str::to_owned).collect();
     slots.sort();
@@ -79,7 +80,8 @@ fn readers_share_and_a_writer_is_alone() {
 #[test]
 fn several_are_held_together_or_none_is() {
     let host = Host::new();
-    let all = host.shell("a --also b --also c", "echo $QUORLOCK_RESOURCE $QUORLOCK_TOKEN > all; sleep 60");
+    let all = host
+        .shell("a --also b --also c", "echo $QUORLOCK_RESOURCE $QUORLOCK_TOKEN > all; sleep 60");
     let said = host.written("all");
     assert!(said.starts_with("a 1") || said.split(' ').count() == 2, "{said}");
     for one in ["a", "b", "c"] {

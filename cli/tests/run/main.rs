@@ -13,6 +13,8 @@
     reason = "tests are free to"
 )]
 
+mod ends;
 mod host;
 mod kinds;
+mod signals;
 mod statuses;
