@@ -14,7 +14,7 @@ use std::{
 };
 
 use nix::{sys::signal::Signal, unistd::Pid};
-use quorlock::Redlock;
+use quorlock::{Builder, Redlock};
 use quorlock_harness::{Cluster, eventually};
 use tempfile::TempDir;
 
@@ -36,8 +36,13 @@ impl Host {
     }
 
     pub(crate) fn with(servers: usize) -> Self {
+        Self::admitted(servers, |builder| builder)
+    }
+
+    /// With nodes that vote for clients with these settings.
+    pub(crate) fn admitted(servers: usize, settings: impl FnOnce(Builder) -> Builder) -> Self {
         let fleet = Cluster::start(servers);
-        quorlock_harness::admit(Redlock::builder().nodes(fleet.urls()));
+        quorlock_harness::admit(settings(Redlock::builder().nodes(fleet.urls())));
         Self { fleet, dir: tempfile::tempdir().unwrap(), started: AtomicUsize::new(0) }
     }
 

@@ -14,6 +14,7 @@
 )]
 
 mod ends;
+mod exclusion;
 mod host;
 mod kinds;
 mod signals;
