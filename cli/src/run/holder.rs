@@ -28,7 +28,7 @@ use crate::exit::{Failure, Status};
 /// Between two words about the time that is left, at most. At least a tenth of the ttl.
 const OFTEN: Duration = Duration::from_secs(1);
 /// How long nodes are waited for that have just been started, and do not vote before their quarantine is over; and by one who
-/// does not wait.
+/// does not wait, or for shorter, as he waits for others alone.
 const READY: Duration = Duration::from_secs(60);
 const READY_AT_ONCE: Duration = Duration::from_secs(3);
 /// A twentieth of the lease, or so much: between the SIGKILL that a command gets at its end and the last of its processes.
@@ -66,7 +66,7 @@ async fn hold_and_tell(run: &Run, teller: &Teller, words: &mut Words) -> Result<
     let redlock = run.nodes.connect()?;
     let limit = match run.wait {
         _ if run.try_once => Some(READY_AT_ONCE),
-        Some(wait) => Some(wait),
+        Some(wait) => Some(wait.max(READY_AT_ONCE)),
         None if run.elect => None,
         None => Some(READY),
     };

@@ -12,7 +12,14 @@ fn busy_is_a_status_and_can_be_another_or_silent() {
     let host = Host::new();
     let first = host.shell("job", "echo > first; sleep 60");
     host.written("first");
-    for args in ["job --try", "job -n", "job --wait 300ms", "job -w 300ms", "job --shared --try"] {
+    for args in [
+        "job --try",
+        "job -n",
+        "job --wait 300ms",
+        "job -w 300ms",
+        "job -w 0s",
+        "job --shared --try",
+    ] {
         let ended = host.run(args, "echo ran");
         assert_eq!((ended.code, &*ended.out), (75, ""), "{args}: {}", ended.err);
         assert!(ended.err.starts_with("quorlock: "), "{args}: {}", ended.err);
@@ -20,6 +27,7 @@ fn busy_is_a_status_and_can_be_another_or_silent() {
     assert_eq!(host.run("job --try -E 0", "echo ran").code, 0);
     let quiet = host.run("job --try --quiet --busy-status 9", "echo ran");
     assert_eq!((quiet.code, &*quiet.out, &*quiet.err), (9, "", ""));
+    assert_eq!(host.run("other --wait 0s", "true").code, 0);
     // Another one is free.
     assert_eq!(host.run("other --try", "true").code, 0);
     drop(first);

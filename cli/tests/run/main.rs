@@ -19,3 +19,5 @@ mod host;
 mod kinds;
 mod signals;
 mod statuses;
+mod streams;
+mod terminal;
