@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::{
     args::{Form, Nodes},
     exit::{Failure, Status},
-    output::{json, line},
+    output::{DOUBTFUL, FAINT, GOOD, json, line, styled},
 };
 
 /// Says who holds a resource: status 0 where somebody does, 1 where nobody does, 69 where the nodes do not agree or answer.
@@ -39,7 +39,12 @@ pub(crate) async fn show(asked: Holder) -> Result<ExitCode, Failure> {
     if asked.form.json {
         json(&as_json(&asked.resource, &found));
     } else {
-        line(&found.to_string());
+        let style = match found {
+            Found::Held(_) => GOOD,
+            Found::Free => FAINT,
+            _ => DOUBTFUL,
+        };
+        line(&styled(style, &found.to_string()));
     }
     Ok(match found {
         Found::Held(_) => Status::Done,
@@ -52,14 +57,17 @@ pub(crate) async fn show(asked: Holder) -> Result<ExitCode, Failure> {
 pub(crate) fn as_json(resource: &str, found: &Found) -> Value {
     match found {
         Found::Free => json!({ "resource": resource, "state": "free" }),
-        Found::Held(by) => {
-            let mut of = held_by(by);
-            of["resource"] = resource.into();
-            of["state"] = "held".into();
-            of
-        }
+        Found::Held(by) => with(held_by(by), json!({ "resource": resource, "state": "held" })),
         other => json!({ "resource": resource, "state": "unclear", "text": other.to_string() }),
     }
+}
+
+/// An object with more fields.
+pub(crate) fn with(mut object: Value, more: Value) -> Value {
+    if let (Value::Object(fields), Value::Object(more)) = (&mut object, more) {
+        fields.extend(more);
+    }
+    object
 }
 
 fn held_by(by: &HeldBy) -> Value {

@@ -15,7 +15,7 @@ pub(crate) const FAINT: Style = Style::new().dimmed();
 
 /// A message of this command itself.
 pub(crate) fn say(text: &str) {
-    drop(writeln!(anstream::stderr().lock(), "quorlock: {text}"));
+    drop(writeln!(anstream::stderr().lock(), "{} {text}", styled(BAD, "quorlock:")));
 }
 
 /// One line of the answer.

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use quorlock::{
-    AcquireError, CampaignError, Leadership, Lease, LeaseLost, LeaseSignal, Permit, ReadLease,
-    Redlock, ReleaseError,
+    AcquireError, CampaignError, Leadership, Lease, LeaseSignal, Permit, ReadLease, Redlock,
+    ReleaseError,
 };
 
 use super::Run;
@@ -86,10 +86,6 @@ impl Holds {
             Self::Permit(permit) => Some(permit.slot()),
             _ => None,
         }
-    }
-
-    pub(crate) async fn lost(&self) -> LeaseLost {
-        self.signal().lost().await
     }
 
     pub(crate) async fn release(self) -> Result<(), ReleaseError> {
