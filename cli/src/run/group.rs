@@ -94,11 +94,14 @@ impl Group {
         {}
     }
 
-    /// SIGTERM, and SIGKILL where anybody is left at that time. When this returns, all have been killed.
+    /// SIGTERM, and SIGKILL where anybody is left at that time: at once, where that has passed. When this returns, all have been
+    /// killed.
     pub(crate) async fn end(self, kill_at: u64) {
-        self.signal(Signal::SIGTERM);
-        // One that is stopped hears of it only when it goes on.
-        self.signal(Signal::SIGCONT);
+        if now() < kill_at {
+            self.signal(Signal::SIGTERM);
+            // One that is stopped hears of it only when it goes on.
+            self.signal(Signal::SIGCONT);
+        }
         let mut look = LOOK;
         while now() < kill_at && !self.is_gone() {
             tokio::time::sleep(look.min(until(kill_at))).await;

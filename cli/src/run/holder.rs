@@ -25,7 +25,7 @@ use super::{
 };
 use crate::exit::{Failure, Status};
 
-/// Between two words about the time that is left, at most. At least a tenth of the ttl.
+/// Between two looks at the time that is left, at most: a fortieth of it, so that a renewal is known soon.
 const OFTEN: Duration = Duration::from_secs(1);
 /// How long nodes are waited for that have just been started, and do not vote before their quarantine is over; and by one who
 /// does not wait, or for shorter, as he waits for others alone.
@@ -110,7 +110,7 @@ async fn until_over(run: &Run, holds: Holds, teller: &Teller, words: &mut Words)
         until: last,
         grace_us: grace,
     }));
-    let mut tick = interval((validity / 10).min(OFTEN).max(Duration::from_millis(5)));
+    let mut tick = interval((validity / 40).min(OFTEN).max(Duration::from_millis(5)));
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut command = Command::Waits { until: last };
     // `None` where it was given back without a word of the other one.

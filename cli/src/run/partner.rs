@@ -19,6 +19,8 @@ use crate::exit::{Failure, Status};
 
 /// How long the lease may take to be given back: longer than the holder itself waits for nodes that do not answer.
 const GIVEN_BACK: Duration = Duration::from_secs(5);
+/// How long a process may take that has nothing to do but to answer. One that is stopped does not.
+const ANSWERED: Duration = Duration::from_secs(1);
 /// For a word that was said while this process was stopped, and is in the pipe.
 const ON_ITS_WAY: Duration = Duration::from_millis(20);
 
@@ -88,22 +90,35 @@ impl Partner {
     /// Tells it that the command is over, and waits until it has given the lease back. What stays of it, in words.
     pub(crate) async fn give_back(&mut self) -> Option<String> {
         self.say(Watched::Over).await;
-        let left = self.over().await;
-        self.end().await;
+        let left = self.over(GIVEN_BACK).await;
+        match left.is_some() {
+            true => self.leave().await,
+            false => self.end().await,
+        }
         left
+    }
+
+    /// The same of a lease that was lost: there is nothing to give back.
+    pub(crate) async fn end_lost(&mut self) {
+        self.say(Watched::Over).await;
+        match self.over(ANSWERED).await {
+            None => self.end().await,
+            Some(_) => self.leave().await,
+        }
     }
 
     /// The same, for another campaign. Whether it is there for that.
     pub(crate) async fn again(&mut self) -> bool {
         self.say(Watched::Again).await;
-        let is_there = self.over().await.is_none() && matches!(self.process.try_wait(), Ok(None));
+        let is_there =
+            self.over(ANSWERED).await.is_none() && matches!(self.process.try_wait(), Ok(None));
         if !is_there {
             self.leave().await;
         }
         is_there
     }
 
-    async fn over(&mut self) -> Option<String> {
+    async fn over(&mut self, within: Duration) -> Option<String> {
         let over = async {
             while let Some(word) = self.next().await {
                 if let Held::Over { left } = word {
@@ -116,7 +131,7 @@ impl Partner {
             )
         };
         let late = || "the lease could not be given back in time, and expires by itself".to_owned();
-        timeout(GIVEN_BACK, over).await.unwrap_or_else(|_| Some(late()))
+        timeout(within, over).await.unwrap_or_else(|_| Some(late()))
     }
 
     /// It gives back what it has, and ends.

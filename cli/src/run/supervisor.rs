@@ -73,8 +73,7 @@ async fn supervised(run: &Run, notes: &Notes) -> Result<u8, Failure> {
                 }
             }
             Ok(End::Lost) => {
-                // What is left of it has been said by then.
-                let _ = partner.give_back().await;
+                partner.end_lost().await;
                 return Ok(Status::Lost.code());
             }
             Ok(End::Itself(status)) => {

@@ -73,10 +73,10 @@ fn the_one_that_watches_is_killed() {
 #[test]
 fn the_one_that_watches_is_stopped_while_the_lease_is_renewed() {
     let host = Host::new();
-    let started = Started::new(&host, "job --ttl 1s");
+    let started = Started::new(&host, "job --ttl 2s");
     started.running.supervisor().pause();
     // Long beyond the ttl: the other one renews it.
-    std::thread::sleep(3 * SECOND);
+    std::thread::sleep(4 * SECOND);
     assert_eq!(host.run("job --try", "true").code, 75);
     assert!(!started.command.is_gone() && !started.behind.is_gone());
     started.running.supervisor().resume();
@@ -153,9 +153,9 @@ fn a_command_that_does_not_end_is_killed_in_time() {
 #[test]
 fn a_node_that_is_killed_is_no_loss() {
     let host = Host::new();
-    let started = Started::new(&host, "job --ttl 1s");
+    let started = Started::new(&host, "job --ttl 2s");
     host.fleet[1].kill();
-    std::thread::sleep(3 * SECOND);
+    std::thread::sleep(4 * SECOND);
     assert!(!started.command.is_gone() && host.read("asked").is_empty());
     started.running.command().signal(Signal::SIGKILL);
     let ended = started.running.ended();
@@ -247,4 +247,31 @@ fn the_grace_is_taken_out_of_the_lease() {
     // Killed at once: there is no grace.
     command.ends();
     assert_eq!(running.ended().code, 76);
+}
+
+#[test]
+fn where_its_keys_are_taken_away_it_has_the_grace_and_no_longer() {
+    // As the documents say: who takes them away takes them while the command runs.
+    let host = Host::new();
+    let started = Started::new(&host, "job --ttl 6s --grace 1s");
+    host.fleet.flush();
+    eventually("it is asked to end", SOON, || host.read("asked") == "\n");
+    let asked = Instant::now();
+    started.command.ends();
+    started.behind.ends();
+    assert!(asked.elapsed() < 2 * SECOND, "{:?}", asked.elapsed());
+    let ended = started.running.ended();
+    assert_eq!(ended.code, 76);
+    assert!(ended.err.contains("`job` is lost, and the command is ended: "), "{}", ended.err);
+}
+
+#[test]
+fn a_holder_that_is_stopped_does_not_keep_the_end_waiting() {
+    let host = Host::new();
+    let running = host.shell("job --ttl 1s", "echo > ready; sleep 60");
+    host.written("ready");
+    running.holder().pause();
+    let stopped = Instant::now();
+    assert_eq!(running.ended().code, 76);
+    assert!(stopped.elapsed() < 5 * SECOND, "{:?}", stopped.elapsed());
 }

@@ -31,11 +31,11 @@ fn what_goes_in_comes_out() {
 fn a_command_whose_output_nobody_reads_keeps_its_lease() {
     let host = Host::new();
     let script = "echo > ready; head -c 1000000 /dev/zero";
-    let mut command = host.command(["job", "--ttl", "1s", "--", "sh", "-c", script]);
+    let mut command = host.command(["job", "--ttl", "2s", "--", "sh", "-c", script]);
     command.stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     host.written("ready");
-    std::thread::sleep(3 * SECOND);
+    std::thread::sleep(4 * SECOND);
     assert_eq!(host.run("job --try", "true").code, 75);
     let mut all = Vec::new();
     child.stdout.take().unwrap().read_to_end(&mut all).unwrap();

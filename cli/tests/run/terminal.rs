@@ -119,7 +119,7 @@ fn ctrl_c_is_for_the_command_alone() {
 fn ctrl_z_stops_it_and_fg_goes_on() {
     let host = Host::new();
     let mut screen = Screen::shell(&host);
-    screen.types("$Q run job --ttl 1s -- sh -c 'echo $$ > ready; read line; echo $line > line'\n");
+    screen.types("$Q run job --ttl 2s -- sh -c 'echo $$ > ready; read line; echo $line > line'\n");
     let command = Process::of(&host.written("ready"));
     for _ in 0..2 {
         screen.types("\x1a");
@@ -127,7 +127,7 @@ fn ctrl_z_stops_it_and_fg_goes_on() {
         // The shell is there.
         assert_eq!(screen.status(&host), "148\n");
         // Longer than the ttl: its lease is renewed.
-        std::thread::sleep(2 * super::host::SECOND);
+        std::thread::sleep(3 * super::host::SECOND);
         assert_eq!(host.run("job --try", "true").code, 75);
         screen.types("fg\n");
         eventually("it goes on", SOON, || !command.is_stopped());
