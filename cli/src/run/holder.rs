@@ -78,12 +78,12 @@ async fn hold_and_tell(run: &Run, teller: &Teller, words: &mut Words) -> Result<
     }
     let mut wait = run.wait.map(|wait| wait.saturating_sub(asked.elapsed()));
     loop {
-        let holds = tokio::select! {
+        let (holds, least) = tokio::select! {
             holds = run.acquire(&redlock, wait) => holds?,
             // Nobody waits any more. What was asked for is undone by its drop.
             _ = words.next_line() => break,
         };
-        if !until_over(run, holds, teller, words).await {
+        if !until_over(run, holds, least, teller, words).await {
             break;
         }
         wait = run.wait;
@@ -94,7 +94,13 @@ async fn hold_and_tell(run: &Run, teller: &Teller, words: &mut Words) -> Result<
 }
 
 /// Says what becomes of the lease until the command is over: whether there is to be another.
-async fn until_over(run: &Run, holds: Holds, teller: &Teller, words: &mut Words) -> bool {
+async fn until_over(
+    run: &Run,
+    holds: Holds,
+    least: Option<Duration>,
+    teller: &Teller,
+    words: &mut Words,
+) -> bool {
     let signal = holds.signal();
     let validity = signal.validity();
     let to_die = micros((validity / 20).min(TO_DIE));
@@ -109,6 +115,7 @@ async fn until_over(run: &Run, holds: Holds, teller: &Teller, words: &mut Words)
         slot: holds.slot(),
         until: last,
         grace_us: grace,
+        keep_until: least.map(|least| now().saturating_add(micros(least))),
     }));
     let mut tick = interval((validity / 40).min(OFTEN).max(Duration::from_millis(5)));
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -152,6 +159,7 @@ async fn until_over(run: &Run, holds: Holds, teller: &Teller, words: &mut Words)
                 let group = Group::known(leader, started);
                 command = group.map_or(Command::Starts, Command::Runs);
             }
+            Some(Watched::Stays) => command = Command::Ended,
             Some(word @ (Watched::Over | Watched::Again)) => {
                 let left = match holds.take() {
                     Some(holds) if !is_lost => holds.release().await.err(),
@@ -178,7 +186,7 @@ enum Command {
     /// Nobody has said yet in which group.
     Starts,
     Runs(Group),
-    /// It was ended here.
+    /// It has ended, or was ended here.
     Ended,
 }
 

@@ -52,7 +52,7 @@ pub(crate) struct Run {
     /// How long nodes keep the lease if it is not renewed: how late others get it where this machine dies
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) ttl: Option<Duration>,
-    /// Others are kept out for so long from the start, also where the command ends before: for jobs that timers of several hosts start
+    /// Others are kept out for so long from the start, also where the command ends before: for jobs that timers of several hosts start. Up to max_ttl the nodes do that by themselves; for longer this command stays until then
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "elect")]
     pub(crate) hold_at_least: Option<Duration>,
     /// Others are kept out for so much longer where the lease is lost

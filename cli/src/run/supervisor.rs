@@ -77,6 +77,9 @@ async fn supervised(run: &Run, notes: &Notes) -> Result<u8, Failure> {
                 return Ok(Status::Lost.code());
             }
             Ok(End::Itself(status)) => {
+                if let Some(until) = granted.keep_until {
+                    keep_out(run, until, &mut partner, &mut signals, notes).await;
+                }
                 partner.give_back().await.into_iter().for_each(|left| notes.say(left));
                 return Ok(status);
             }
@@ -156,6 +159,31 @@ async fn watch(
         Some(status) => End::Itself(of_status(status)),
         None => End::Lost,
     })
+}
+
+/// The command is over, and others are kept out until then. A signal ends that.
+async fn keep_out(
+    run: &Run,
+    until_then: u64,
+    partner: &mut Partner,
+    signals: &mut Signals,
+    notes: &Notes,
+) {
+    partner.say(Watched::Stays).await;
+    while now() < until_then {
+        let lost = tokio::select! {
+            biased;
+            _ = signals.end() => return,
+            word = partner.next() => matches!(word, None | Some(Held::Lost { .. })),
+            () = sleep(until(until_then).min(LOOK)) => false,
+        };
+        if lost {
+            let what =
+                "is lost behind the end of the command, and sooner than --hold-at-least asks for";
+            notes.say(format!("`{}` {what}", run.resource));
+            return;
+        }
+    }
 }
 
 /// Behind a SIGKILL.
