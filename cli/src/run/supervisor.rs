@@ -67,13 +67,19 @@ async fn supervised(run: &Run, notes: &Notes) -> Result<u8, Failure> {
             granted = partner.granted() => granted?,
         };
         match watch(run, &granted, &mut partner, &mut signals, notes).await {
-            Ok(End::Lost) if run.elect => {
+            Ok(end) if end.goes_on(run) => {
                 if !partner.again().await {
                     partner = Partner::start()?;
                 }
             }
-            Ok(End::Lost) => {
+            Ok(end @ (End::Late | End::Lost)) => {
                 partner.end_lost().await;
+                if end == End::Late {
+                    notes.say(format!(
+                        "`{}` was held, and the command was not started in time",
+                        run.resource
+                    ));
+                }
                 return Ok(Status::Lost.code());
             }
             Ok(End::Itself(status)) => {
@@ -102,8 +108,21 @@ enum End {
     /// With this status.
     Itself(u8),
     Lost,
+    /// It was never started: this process was stopped when it should have been.
+    Late,
     /// Somebody of its group is still there.
     Never,
+}
+
+impl End {
+    /// Whether there is to be another lease: a leader has another term, and whoever was stopped in line stands in it anew.
+    const fn goes_on(self, run: &Run) -> bool {
+        match self {
+            Self::Late => !run.try_once,
+            Self::Lost => run.elect,
+            Self::Itself(_) | Self::Never => false,
+        }
+    }
 }
 
 /// Runs the command to its end, and returns when its whole group is gone.
@@ -120,8 +139,7 @@ async fn watch(
     let mut term = Term { until: granted.until, grace: granted.grace_us };
     // This process may have been stopped since then. The other one waits for so long for a command.
     if term.is_over() {
-        notes.say(format!("`{}` was held, and the command was not started in time", run.resource));
-        return Ok(End::Lost);
+        return Ok(End::Late);
     }
     let terminal = Terminal::of_stdin();
     partner.say(Watched::Starts).await;
