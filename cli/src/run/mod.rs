@@ -29,7 +29,7 @@ use crate::args::{Nodes, duration};
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 The command finds in its environment: QUORLOCK_RESOURCE, QUORLOCK_TOKEN (larger than that of every run before: give it to the \
-store that it writes to), QUORLOCK_OWNER, and QUORLOCK_SLOT with --semaphore.
+store that it writes to; with --elect it is the term), QUORLOCK_OWNER, and QUORLOCK_SLOT with --semaphore.
 
 Where the lease is lost, or cannot be renewed any more, the command and all that it has started in its process group are sent \
 SIGTERM, and SIGKILL after the grace: before anybody else can hold the resource.")]

@@ -64,7 +64,7 @@ async fn supervised(run: &Run, notes: &Notes) -> Result<u8, Failure> {
                 partner.end().await;
                 return Ok(of_signal(signal));
             }
-            granted = partner.granted() => granted?,
+            granted = partner.granted(notes) => granted?,
         };
         match watch(run, &granted, &mut partner, &mut signals, notes).await {
             Ok(end) if end.goes_on(run) => {

@@ -9,6 +9,10 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Held {
     Granted(Granted),
+    /// For people, while it is asked for.
+    Note {
+        text: String,
+    },
     /// Renewed: the command may run until then.
     Until {
         until: u64,
