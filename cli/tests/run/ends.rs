@@ -156,6 +156,7 @@ fn a_node_that_is_killed_is_no_loss() {
     let started = Started::new(&host, "job --ttl 2s");
     host.fleet[1].kill();
     std::thread::sleep(4 * SECOND);
+    assert_eq!(started.running.errors(), "");
     assert!(!started.command.is_gone() && host.read("asked").is_empty());
     started.running.command().signal(Signal::SIGKILL);
     let ended = started.running.ended();
