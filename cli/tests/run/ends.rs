@@ -165,6 +165,23 @@ fn a_node_that_is_killed_is_no_loss() {
 }
 
 #[test]
+fn a_node_that_is_down_does_not_keep_the_end_waiting() {
+    let script = "echo > ready; while ! [ -e go ]; do sleep 0.01; done";
+    let times = [0, 1, 2].map(|node| {
+        let host = Host::new();
+        let running = host.shell("job", script);
+        host.written("ready");
+        host.fleet[node].kill();
+        std::fs::write(host.file("go"), "").unwrap();
+        let ends = Instant::now();
+        let ended = running.ended();
+        assert_eq!((ended.code, &*ended.err), (0, ""));
+        ends.elapsed()
+    });
+    assert!(*times.iter().min().unwrap() < SECOND, "{times:?}");
+}
+
+#[test]
 fn a_leader_that_loses_is_ended_and_leads_again() {
     let host = Host::new();
     let running =
