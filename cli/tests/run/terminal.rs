@@ -9,7 +9,11 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use nix::{pty::openpty, sys::signal::Signal};
+use nix::{
+    fcntl::{FcntlArg, FdFlag, fcntl},
+    pty::openpty,
+    sys::signal::Signal,
+};
 use quorlock_harness::eventually;
 
 use super::host::{Host, Process, SOON};
@@ -25,6 +29,10 @@ struct Screen {
 impl Screen {
     fn new(host: &Host, program: &[&str]) -> Self {
         let pty = openpty(None, None).unwrap();
+        for end in [&pty.master, &pty.slave] {
+            // Processes of this test, and of others beside it, must not keep it.
+            fcntl(end, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
+        }
         let (screen, keys) = (File::from(pty.master), File::from(pty.slave));
         let of = || Stdio::from(keys.try_clone().unwrap());
         let mut command = Command::new("setsid");
@@ -196,16 +204,16 @@ fn where_no_shell_is_there_to_go_on_ctrl_z_stops_nothing() {
 }
 
 #[test]
-fn the_end_of_a_terminal_ends_the_command() {
+fn the_end_of_a_session_ends_the_command() {
     let host = Host::new();
-    let screen = Screen::new(
-        &host,
-        &[PROGRAM, "run", "job", "--", "sh", "-c", "echo $$ > ready; exec sleep 60"],
-    );
+    let mut screen = Screen::shell(&host);
+    screen.types("$Q run job -- sh -c 'trap \"echo > told; exit\" HUP; echo $$ > ready; while :; do sleep 0.02; done'\n");
     let command = Process::of(&host.written("ready"));
-    drop(screen);
+    // As a window that is closed: the kernel sends SIGHUP to what stands in front.
+    screen.child.kill().unwrap();
     command.ends();
-    host.is_free("job");
+    host.written("told");
+    eventually("it is given back", SOON, || host.run("job --try", "true").code == 0);
 }
 
 #[test]
