@@ -35,7 +35,8 @@ fn signals_are_passed_on_and_the_command_decides() {
 fn a_signal_that_ends_the_command_is_its_status_and_the_lock_is_given_back() {
     let host = Host::new();
     for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGINT, 130), (Signal::SIGHUP, 129)] {
-        let running = host.shell("job", "echo > ready; sleep 60");
+        // Without a shell around it: one that has just started its child may lose SIGINT by itself.
+        let running = host.shell("job", "echo > ready; exec sleep 60");
         host.written("ready");
         running.supervisor().signal(signal);
         let ended = running.ended();
