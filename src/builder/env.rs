@@ -18,6 +18,8 @@ use crate::{
 const PREFIX: &str = "QUORLOCK_";
 /// The list of nodes.
 const NODES: &str = "QUORLOCK_NODES";
+/// What `quorlock run` tells the command that it runs, which may use this crate itself.
+const OF_A_LEASE: [&str; 4] = ["RESOURCE", "TOKEN", "OWNER", "SLOT"];
 
 impl Redlock {
     /// Connects to the nodes that the environment names, with the settings that it names:
@@ -61,7 +63,8 @@ impl Builder {
     /// `QUORLOCK_NODES` has the URLs of the nodes, with commas or blanks between them (a comma in a password is `%2C`).
     /// `QUORLOCK_TTL=10s` and the like are the settings of [`Settings`], by their names in capitals. Every other
     /// variable that begins with `QUORLOCK_` is an error, and so is one that is empty; those that Kubernetes sets for a
-    /// service of that name (`…_SERVICE_HOST`, `…_PORT_6379_TCP`) are passed over.
+    /// service of that name (`…_SERVICE_HOST`, `…_PORT_6379_TCP`) are passed over, and what the command `quorlock run` tells
+    /// what it runs (`QUORLOCK_TOKEN`, `…_RESOURCE`, `…_OWNER`, `…_SLOT`).
     ///
     /// ```
     /// use quorlock::{Builder, ConfigError};
@@ -82,34 +85,67 @@ impl Builder {
     fn from_variables(
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, ConfigError> {
-        let (mut nodes, mut settings, mut wrong) = (Vec::new(), Settings::default(), Vec::new());
-        let mut has_nodes = false;
+        let mut read = Variables::read(variables);
+        if read.nodes.is_none() {
+            let reason = "it is not set, write the URLs of the nodes, as in \
+                          `redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3`";
+            read.wrong.push(WrongVariable::new(NODES, reason));
+        }
+        let nodes = read.nodes.take().unwrap_or_default();
+        Ok(Self::default().nodes(nodes).settings(read.settings()?))
+    }
+}
+
+impl Settings {
+    /// The settings of the environment, without the nodes, which are given otherwise: as
+    /// [`Builder::from_env`] reads them, but that `QUORLOCK_NODES` is passed over.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Builder::from_env`].
+    pub fn from_env() -> Result<Self, ConfigError> {
+        let variables = env::vars_os().filter(|(name, _)| name != NODES);
+        Variables::read(variables).settings()
+    }
+}
+
+/// What the variables of the environment say.
+struct Variables {
+    /// `None` where no variable names them.
+    nodes: Option<Vec<String>>,
+    settings: Settings,
+    wrong: Vec<WrongVariable>,
+}
+
+impl Variables {
+    fn read(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        let mut all = Self { nodes: None, settings: Settings::default(), wrong: Vec::new() };
         for (variable, value) in variables {
             let variable = variable.to_string_lossy().into_owned();
             let Some(name) = variable.strip_prefix(PREFIX) else { continue };
-            if of_a_service(name) {
+            if of_a_service(name) || OF_A_LEASE.contains(&name) {
                 continue;
             }
-            has_nodes |= variable == NODES;
-            let read = match value.to_str().map(str::trim) {
-                None => Err("it is not UTF-8".to_owned()),
-                Some("") => Err("it is empty, give it a value or unset it".to_owned()),
-                Some(urls) if variable == NODES => read_nodes(urls, &mut nodes),
-                Some(value) => read_setting(name, value, &mut settings),
+            let is_nodes = variable == NODES;
+            let nodes = is_nodes.then(|| all.nodes.get_or_insert_default());
+            let read = match (value.to_str().map(str::trim), nodes) {
+                (None, _) => Err("it is not UTF-8".to_owned()),
+                (Some(""), _) => Err("it is empty, give it a value or unset it".to_owned()),
+                (Some(urls), Some(nodes)) => read_nodes(urls, nodes),
+                (Some(value), None) => read_setting(name, value, &mut all.settings),
             };
-            wrong.extend(read.err().map(|reason| WrongVariable::new(variable, reason)));
+            all.wrong.extend(read.err().map(|reason| WrongVariable::new(variable, reason)));
         }
-        if !has_nodes {
-            let reason = "it is not set, write the URLs of the nodes, as in \
-                          `redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3`";
-            wrong.push(WrongVariable::new(NODES, reason));
-        }
-        if wrong.is_empty() {
-            return Ok(Self::default().nodes(nodes).settings(settings));
+        all
+    }
+
+    fn settings(mut self) -> Result<Settings, ConfigError> {
+        if self.wrong.is_empty() {
+            return Ok(self.settings);
         }
         // The environment has no order.
-        wrong.sort_by(|a, b| a.variable.cmp(&b.variable));
-        Err(ConfigError::Environment { wrong: wrong.into() })
+        self.wrong.sort_by(|a, b| a.variable.cmp(&b.variable));
+        Err(ConfigError::Environment { wrong: self.wrong.into() })
     }
 }
 
@@ -249,6 +285,9 @@ mod tests {
             ("QUORLOCK_KEY_PREFIX", "app:"),
             ("QUORLOCK_LABEL", "pod-7"),
             ("QUORLOCK_REQUIRE_ALL_NODES", "true"),
+            // Of the lease under which this process runs.
+            ("QUORLOCK_TOKEN", "17"),
+            ("QUORLOCK_SLOT", "0"),
             // Of a Service named `quorlock`, and of one named `quorlock-nodes`.
             ("QUORLOCK_SERVICE_HOST", "10.0.0.9"),
             ("QUORLOCK_PORT", "tcp://10.0.0.9:6379"),

@@ -1,0 +1,89 @@
+//! What is common to all commands: the nodes, the settings, the form of the answer.
+//!
+//! It decides how a command line is read. What a command needs for itself stands with that command.
+
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, builder::styling};
+
+use crate::run;
+
+const COLOURS: styling::Styles = styling::Styles::styled()
+    .header(styling::AnsiColor::Green.on_default().bold())
+    .usage(styling::AnsiColor::Green.on_default().bold())
+    .literal(styling::AnsiColor::Cyan.on_default().bold())
+    .placeholder(styling::AnsiColor::Cyan.on_default());
+
+/// A lock on N independent Redis or Valkey masters, for the shell: runs a command under it, and shows who holds what.
+#[derive(Debug, Parser)]
+#[command(name = "quorlock", version, styles = COLOURS, arg_required_else_help = true)]
+pub(crate) struct Line {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Runs a command while it holds a resource
+    Run(run::Run),
+    /// Says who holds a resource
+    Holder(crate::holder::Holder),
+    /// The process of `run` that holds the lease
+    #[command(hide = true)]
+    HoldForRun(run::Run),
+    /// Becomes the command, which ends with its parent
+    #[command(hide = true)]
+    Become(run::Become),
+    /// Prints the completions for a shell
+    Completions {
+        /// bash, elvish, fish, powershell or zsh
+        shell: clap_complete::Shell,
+    },
+    /// Prints the man page
+    Man,
+}
+
+/// Which nodes, and how they are spoken to.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Nodes")]
+pub(crate) struct Nodes {
+    /// URLs of the nodes, with commas between them: three tolerate the loss of one, five of two. By default those of QUORLOCK_NODES
+    #[arg(long, value_name = "URLS")]
+    pub(crate) nodes: Option<String>,
+    /// A setting by its name, as in `--set max_ttl=30s`; may be given again. Those of the environment (QUORLOCK_MAX_TTL and so on) come before
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Plain SET NX PX: no tokens, and an empty restart of a node is not noticed
+    #[arg(long)]
+    pub(crate) classic: bool,
+    /// Nodes that may have forgotten vote at once: for trials on this machine
+    #[arg(long)]
+    pub(crate) danger_skip_quarantine: bool,
+}
+
+/// The form of the answer.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Form {
+    /// One line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A whole number and a unit, as in the settings.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit = match unit {
+        "us" => Duration::from_micros(1),
+        "ms" => Duration::from_millis(1),
+        "s" => Duration::from_secs(1),
+        "m" => Duration::from_secs(60),
+        "h" => Duration::from_secs(3_600),
+        "d" => Duration::from_secs(86_400),
+        _ => return Err(WRITTEN.to_owned()),
+    };
+    let number: u32 = number.parse().map_err(|_| WRITTEN.to_owned())?;
+    unit.checked_mul(number).ok_or_else(|| "it is too long".to_owned())
+}
+
+const WRITTEN: &str = "write a whole number and a unit (us, ms, s, m, h or d), as in `10s`";

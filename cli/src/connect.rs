@@ -1,0 +1,50 @@
+//! From the command line and the environment to a handle.
+//!
+//! It decides which of both is used. It must never show a password.
+
+use std::time::Duration;
+
+use quorlock::{Builder, Redlock, Settings, node::NodeState};
+
+use crate::{
+    args::Nodes,
+    exit::{Failure, Status},
+};
+
+impl Nodes {
+    /// The settings that these arguments and the environment name.
+    pub(crate) fn builder(&self) -> Result<Builder, Failure> {
+        let wrong = |error: &dyn std::fmt::Display| Failure::new(Status::Config, error);
+        let mut builder = match &self.nodes {
+            None => Builder::from_env().map_err(|error| wrong(&error))?,
+            Some(nodes) => {
+                let settings = Settings::from_env().map_err(|error| wrong(&error))?;
+                let urls = nodes.split(',').map(str::trim).filter(|url| !url.is_empty());
+                Redlock::builder().nodes(urls).settings(settings)
+            }
+        };
+        let settings: Settings = self.set.join(" ").parse().map_err(|error| wrong(&error))?;
+        builder = builder.settings(settings);
+        if self.classic {
+            builder = builder.classic();
+        }
+        if self.danger_skip_quarantine {
+            builder = builder.danger_skip_quarantine();
+        }
+        Ok(builder)
+    }
+
+    /// A handle that connects in the background.
+    pub(crate) fn connect(&self) -> Result<Redlock, Failure> {
+        self.builder()?.build().map_err(|error| Failure::new(Status::Config, error))
+    }
+}
+
+/// Waits until every node is connected, or is not, for so long at most: whoever asks them once wants all that there are.
+pub(crate) async fn connected(redlock: &Redlock, limit: Duration) {
+    let is_settled = || redlock.nodes().iter().all(|node| node.state != NodeState::Connecting);
+    let end = tokio::time::Instant::now() + limit;
+    while !is_settled() && tokio::time::Instant::now() < end {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

@@ -1,0 +1,85 @@
+//! `quorlock holder`: who holds a resource, by a quorum of the nodes.
+//!
+//! It decides nothing; the crate does.
+
+use std::{
+    process::ExitCode,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use clap::Args;
+use quorlock::{HeldBy, Holder as Found};
+use serde_json::{Value, json};
+
+use crate::{
+    args::{Form, Nodes},
+    exit::{Failure, Status},
+    output::{DOUBTFUL, FAINT, GOOD, json, line, styled},
+};
+
+/// Says who holds a resource: status 0 where somebody does, 1 where nobody does, 69 where the nodes do not agree or answer.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Holder {
+    /// The resource
+    resource: String,
+    #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
+    nodes: Nodes,
+}
+
+/// Nodes that answer are connected by then.
+const CONNECTED: Duration = Duration::from_secs(2);
+
+pub(crate) async fn show(asked: Holder) -> Result<ExitCode, Failure> {
+    let redlock = asked.nodes.connect()?;
+    crate::connect::connected(&redlock, CONNECTED).await;
+    let found = redlock.holder(&asked.resource).await;
+    let found = found.map_err(|error| Failure::new(Status::Usage, error))?;
+    if asked.form.json {
+        json(&as_json(&asked.resource, &found));
+    } else {
+        let style = match found {
+            Found::Held(_) => GOOD,
+            Found::Free => FAINT,
+            _ => DOUBTFUL,
+        };
+        line(&styled(style, &found.to_string()));
+    }
+    Ok(match found {
+        Found::Held(_) => Status::Done,
+        Found::Free => Status::No,
+        _ => Status::Broken,
+    }
+    .into())
+}
+
+pub(crate) fn as_json(resource: &str, found: &Found) -> Value {
+    match found {
+        Found::Free => json!({ "resource": resource, "state": "free" }),
+        Found::Held(by) => with(held_by(by), json!({ "resource": resource, "state": "held" })),
+        other => json!({ "resource": resource, "state": "unclear", "text": other.to_string() }),
+    }
+}
+
+/// An object with more fields.
+pub(crate) fn with(mut object: Value, more: Value) -> Value {
+    if let (Value::Object(fields), Value::Object(more)) = (&mut object, more) {
+        fields.extend(more);
+    }
+    object
+}
+
+fn held_by(by: &HeldBy) -> Value {
+    let since = by.since.and_then(|since| since.duration_since(UNIX_EPOCH).ok());
+    json!({
+        "owner": by.owner.map(|owner| owner.to_string()),
+        "value": String::from_utf8_lossy(&by.value),
+        "label": by.label.as_ref().map(ToString::to_string),
+        "since": since.map(|since| since.as_secs_f64()),
+        "remaining": by.remaining.map(|left| left.as_secs_f64()),
+        "token": by.token.map(|token| token.get()),
+        "leads": by.leads.as_ref().map(|record| format!("{record:?}")),
+        "text": by.to_string(),
+    })
+}

@@ -1,0 +1,57 @@
+//! The command `quorlock`: reads the command line, hands over, and ends with a status of `exit`.
+//!
+//! What a command does stands in a module of its name. It uses the public interface of the crate alone.
+
+mod args;
+mod connect;
+mod exit;
+mod holder;
+mod output;
+mod run;
+
+use std::{future::Future, io::stdout, process::ExitCode};
+
+use clap::{CommandFactory as _, Parser as _};
+
+use crate::{
+    args::{Command, Line},
+    exit::{Failure, Status},
+};
+
+fn main() -> ExitCode {
+    let line = match Line::try_parse() {
+        Ok(line) => line,
+        Err(error) => {
+            let _ = error.print();
+            // Help and version were asked for.
+            return if error.use_stderr() { Status::Usage } else { Status::Done }.into();
+        }
+    };
+    match line.command {
+        Command::Run(run) => wait_for(async { Ok(run::supervise(run).await) }),
+        Command::HoldForRun(run) => wait_for(async { Ok(run::hold(run).await) }),
+        Command::Become(command) => command.start(),
+        Command::Holder(asked) => wait_for(holder::show(asked)),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Line::command(), "quorlock", &mut stdout());
+            Status::Done.into()
+        }
+        Command::Man => match clap_mangen::Man::new(Line::command()).render(&mut stdout()) {
+            Ok(()) => Status::Done.into(),
+            Err(_) => Status::Failed.into(),
+        },
+    }
+}
+
+/// On this thread, to which the end of a command is tied: it is killed where the thread that started it ends.
+fn wait_for(command: impl Future<Output = Result<ExitCode, Failure>>) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let answer = match runtime {
+        Ok(runtime) => runtime.block_on(command),
+        Err(error) => Err(Failure::new(Status::Failed, error)),
+    };
+    answer.unwrap_or_else(|Failure { status, text }| {
+        output::say(&text);
+        status.into()
+    })
+}

@@ -1,0 +1,36 @@
+//! What is written: lines for people on standard error, and what was asked for on standard output.
+//!
+//! It decides the form. Colours stand only on a terminal, and not where `NO_COLOR` is set; it must never panic because
+//! nobody reads.
+
+use std::io::Write as _;
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
+pub(crate) const DOUBTFUL: Style = AnsiColor::Yellow.on_default();
+pub(crate) const FAINT: Style = Style::new().dimmed();
+
+/// A message of this command itself.
+pub(crate) fn say(text: &str) {
+    drop(writeln!(anstream::stderr().lock(), "{} {text}", styled(BAD, "quorlock:")));
+}
+
+/// One line of the answer.
+pub(crate) fn line(text: &str) {
+    drop(writeln!(anstream::stdout().lock(), "{text}"));
+}
+
+/// One line of JSON.
+pub(crate) fn json(value: &impl Serialize) {
+    if let Ok(text) = serde_json::to_string(value) {
+        line(&text);
+    }
+}
+
+/// Text in a style.
+pub(crate) fn styled(style: Style, text: &str) -> String {
+    format!("{style}{text}{style:#}")
+}

@@ -1,0 +1,82 @@
+//! `quorlock run`: a command that runs while a resource is held, and never beyond it.
+//!
+//! Three processes take part. This one, which the user started, watches the command and ends it (`supervisor`). A second one
+//! holds the lease, and says after each renewal until when the command may run (`holder`): so neither of them can be killed
+//! or stopped without the other ending the command in time. The third becomes the command (`command`). What the first two
+//! say to each other is in `told`.
+
+mod command;
+mod group;
+mod holder;
+mod notes;
+mod partner;
+mod signals;
+mod supervisor;
+mod teller;
+mod terminal;
+mod told;
+mod want;
+
+use std::{ffi::OsString, time::Duration};
+
+use clap::Args;
+
+pub(crate) use self::{command::Become, holder::hold, supervisor::supervise};
+use crate::args::{Nodes, duration};
+
+/// Runs a command while it holds a resource, and never beyond it. The exit status is the command's; 75: somebody else holds
+/// it, 69: too few nodes answer, 76: the lease was lost and the command ended, 78: the settings cannot be used, 64: usage.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+The command finds in its environment: QUORLOCK_RESOURCE, QUORLOCK_TOKEN (larger than that of every run before: give it to the \
+store that it writes to; with --elect it is the term), QUORLOCK_OWNER, and QUORLOCK_SLOT with --semaphore.
+
+Where the lease is lost, or cannot be renewed any more, the command and all that it has started in its process group are sent \
+SIGTERM, and SIGKILL after the grace: before anybody else can hold the resource.")]
+pub(crate) struct Run {
+    /// What is locked; all that have to exclude each other use the same name
+    pub(crate) resource: String,
+    /// The command and its arguments
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+
+    /// Another resource that is held with it, all or none; may be given again
+    #[arg(long, value_name = "RESOURCE", conflicts_with_all = ["semaphore", "shared", "elect"])]
+    pub(crate) also: Vec<String>,
+    /// Does not wait: if somebody else holds it, ends with status 75
+    #[arg(long = "try", short = 'n')]
+    pub(crate) try_once: bool,
+    /// Waits for so long, as in `90s`; without it and --try for as long as it takes
+    #[arg(long, short = 'w', value_name = "TIME", value_parser = duration, conflicts_with = "try_once")]
+    pub(crate) wait: Option<Duration>,
+    /// How long nodes keep the lease if it is not renewed: how late others get it where this machine dies
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) ttl: Option<Duration>,
+    /// Others are kept out for so long from the start, also where the command ends before: for jobs that timers of several hosts start. Up to max_ttl the nodes do that by themselves; for longer this command stays until then
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "elect")]
+    pub(crate) hold_at_least: Option<Duration>,
+    /// Others are kept out for so much longer where the lease is lost
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) lock_delay: Option<Duration>,
+    /// One of so many permits: so many commands run at once
+    #[arg(long, value_name = "PERMITS", conflicts_with_all = ["shared", "elect"])]
+    pub(crate) semaphore: Option<usize>,
+    /// Together with others that share it, and never beside one that does not
+    #[arg(long, conflicts_with_all = ["elect", "hold_at_least", "lock_delay"])]
+    pub(crate) shared: bool,
+    /// As the leader of an election: where the lease is lost the command is ended, and started again with the next term
+    #[arg(long)]
+    pub(crate) elect: bool,
+    /// How long the command has between SIGTERM and SIGKILL; it is taken out of the ttl. By default 5 s, and a third of the ttl at most
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) grace: Option<Duration>,
+    /// The exit status where somebody else holds it
+    #[arg(long, short = 'E', value_name = "STATUS", default_value_t = crate::exit::Status::Busy.code())]
+    pub(crate) busy_status: u8,
+    /// Says nothing where somebody else holds it
+    #[arg(long, short = 'q')]
+    pub(crate) quiet: bool,
+
+    #[command(flatten)]
+    pub(crate) nodes: Nodes,
+}

@@ -1,0 +1,277 @@
+//! The process that the user has started: it watches the command, and ends it before the lease does.
+//!
+//! It believes what the holder of the lease says for as long as that was said, and no longer: a holder that is stopped, or is
+//! gone, renews nothing that counts. It must never say that the command is over while anybody of its group is left.
+
+use std::{
+    process::{ExitCode, ExitStatus},
+    time::Duration,
+};
+
+use nix::sys::signal::Signal;
+use tokio::{
+    process::Child,
+    signal::unix::{SignalKind, signal},
+    time::{sleep, timeout},
+};
+
+use super::{
+    Run,
+    group::{Group, now, until},
+    notes::Notes,
+    partner::Partner,
+    signals::Signals,
+    terminal::Terminal,
+    told::{Granted, Held, Watched},
+};
+use crate::exit::{Failure, Status};
+
+/// Behind a SIGKILL a process is gone as soon as the kernel has seen to it.
+const AFTER_KILL: Duration = Duration::from_secs(10);
+/// A timer does not count while the machine sleeps, so that the clock is read as often.
+const LOOK: Duration = Duration::from_secs(1);
+
+pub(crate) async fn supervise(run: Run) -> ExitCode {
+    let notes = match Notes::start() {
+        Ok(notes) => notes,
+        Err(error) => {
+            crate::output::say(&error.to_string());
+            return Status::Failed.into();
+        }
+    };
+    let code = match supervised(&run, &notes).await {
+        Ok(code) => code,
+        Err(Failure { status, text }) => {
+            let busy = status == Status::Busy;
+            if !(busy && run.quiet) {
+                notes.say(text);
+            }
+            if busy { run.busy_status } else { status.code() }
+        }
+    };
+    notes.end();
+    code.into()
+}
+
+async fn supervised(run: &Run, notes: &Notes) -> Result<u8, Failure> {
+    let mut signals = Signals::listen().map_err(|error| Failure::new(Status::Failed, error))?;
+    let mut partner = Partner::start()?;
+    loop {
+        let granted = tokio::select! {
+            biased;
+            signal = signals.end() => {
+                // Nothing runs. It gives back whatever it was given.
+                partner.end().await;
+                return Ok(of_signal(signal));
+            }
+            granted = partner.granted(notes) => granted?,
+        };
+        match watch(run, &granted, &mut partner, &mut signals, notes).await {
+            Ok(end) if end.goes_on(run) => {
+                if !partner.again().await {
+                    partner = Partner::start()?;
+                }
+            }
+            Ok(end @ (End::Late | End::Lost)) => {
+                partner.end_lost().await;
+                if end == End::Late {
+                    notes.say(format!(
+                        "`{}` was held, and the command was not started in time",
+                        run.resource
+                    ));
+                }
+                return Ok(Status::Lost.code());
+            }
+            Ok(End::Itself(status)) => {
+                if let Some(until) = granted.keep_until {
+                    keep_out(run, until, &mut partner, &mut signals, notes).await;
+                }
+                partner.give_back().await.into_iter().for_each(|left| notes.say(left));
+                return Ok(status);
+            }
+            Ok(End::Never) => {
+                partner.leave().await;
+                let text = "some process of the command was killed and does not end, and the lease is left to expire";
+                return Err(Failure::new(Status::Failed, text));
+            }
+            Err(not_started) => {
+                let _ = partner.give_back().await;
+                return Err(not_started);
+            }
+        }
+    }
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum End {
+    /// With this status.
+    Itself(u8),
+    Lost,
+    /// It was never started: this process was stopped when it should have been.
+    Late,
+    /// Somebody of its group is still there.
+    Never,
+}
+
+impl End {
+    /// Whether there is to be another lease: a leader has another term, and whoever was stopped in line stands in it anew.
+    const fn goes_on(self, run: &Run) -> bool {
+        match self {
+            Self::Late => !run.try_once,
+            Self::Lost => run.elect,
+            Self::Itself(_) | Self::Never => false,
+        }
+    }
+}
+
+/// Runs the command to its end, and returns when its whole group is gone.
+async fn watch(
+    run: &Run,
+    granted: &Granted,
+    partner: &mut Partner,
+    signals: &mut Signals,
+    notes: &Notes,
+) -> Result<End, Failure> {
+    let failed = |error: std::io::Error| Failure::new(Status::Failed, error);
+    let mut children = signal(SignalKind::child()).map_err(failed)?;
+    let mut continued = signal(SignalKind::from_raw(Signal::SIGCONT as i32)).map_err(failed)?;
+    let mut term = Term { until: granted.until, grace: granted.grace_us };
+    // This process may have been stopped since then. The other one waits for so long for a command.
+    if term.is_over() {
+        return Ok(End::Late);
+    }
+    let terminal = Terminal::of_stdin();
+    partner.say(Watched::Starts).await;
+    let mut child = run.command(granted, term.ask_at())?.spawn().map_err(|error| {
+        Failure::new(Status::CannotRun, format!("the command cannot be started: {error}"))
+    })?;
+    let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Group::of);
+    let Some(group) = leader else {
+        return Err(Failure::new(Status::Failed, "the command has no number"));
+    };
+    partner.say(Watched::Runs { leader: group.leader().as_raw(), started: group.started() }).await;
+    terminal.started(group);
+    let status = loop {
+        // What was said counts before what time it is, and a loss before an end that it may have caused.
+        let lost = tokio::select! {
+            biased;
+            word = partner.next() => term.hear(word),
+            status = child.wait() => match status {
+                Ok(status) => break Some(status),
+                // It may still run.
+                Err(error) => Some(format!("nobody says when the command ends: {error}")),
+            },
+            signal = signals.next() => { group.signal(signal); None }
+            _ = children.recv() => { terminal.see(group); None }
+            _ = continued.recv() => { terminal.go_on(group); None }
+            () = sleep(until(term.ask_at()).min(LOOK)) => term.is_lost(partner).await,
+        };
+        if let Some(why) = lost {
+            notes.say(format!("`{}` is lost, and the command is ended: {why}", run.resource));
+            break None;
+        }
+    };
+    // What it has left behind in its group is ended with it: nothing of it may run without the lease.
+    group.end(term.kill_at()).await;
+    let is_gone = timeout(AFTER_KILL, is_gone(&mut child, group)).await.is_ok();
+    terminal.take_back(group);
+    Ok(match status {
+        _ if !is_gone => End::Never,
+        Some(status) => End::Itself(of_status(status)),
+        None => End::Lost,
+    })
+}
+
+/// The command is over, and others are kept out until then. A signal ends that.
+async fn keep_out(
+    run: &Run,
+    until_then: u64,
+    partner: &mut Partner,
+    signals: &mut Signals,
+    notes: &Notes,
+) {
+    partner.say(Watched::Stays).await;
+    while now() < until_then {
+        let lost = tokio::select! {
+            biased;
+            _ = signals.end() => return,
+            word = partner.next() => matches!(word, None | Some(Held::Lost { .. })),
+            () = sleep(until(until_then).min(LOOK)) => false,
+        };
+        if lost {
+            let what =
+                "is lost behind the end of the command, and sooner than --hold-at-least asks for";
+            notes.say(format!("`{}` {what}", run.resource));
+            return;
+        }
+    }
+}
+
+/// Behind a SIGKILL.
+async fn is_gone(child: &mut Child, group: Group) {
+    let _ = child.wait().await;
+    group.bury();
+    while !group.is_gone_within(Duration::from_millis(100)).await {
+        group.bury();
+    }
+}
+
+/// Until when the command may run, in microseconds of the clock of [`now`].
+#[derive(Clone, Copy, Debug)]
+struct Term {
+    until: u64,
+    grace: u64,
+}
+
+impl Term {
+    /// When it is asked to end.
+    const fn ask_at(self) -> u64 {
+        self.until.saturating_sub(self.grace)
+    }
+
+    /// When it is killed, if it is asked now.
+    fn kill_at(self) -> u64 {
+        self.until.min(now().saturating_add(self.grace))
+    }
+
+    fn is_over(self) -> bool {
+        now() >= self.ask_at()
+    }
+
+    /// Why the lease is lost, if this word says so.
+    fn hear(&mut self, word: Option<Held>) -> Option<String> {
+        match word {
+            Some(Held::Until { until }) => self.until = until,
+            Some(Held::Lost { reason }) => return Some(reason),
+            Some(_) => {}
+            None => return Some("the process that renewed the lease has ended".to_owned()),
+        }
+        None
+    }
+
+    /// Why it is lost by the clock, if it is. What was said while this process was stopped counts.
+    async fn is_lost(&mut self, partner: &mut Partner) -> Option<String> {
+        while self.is_over() {
+            let Some(word) = partner.said().await else {
+                return Some("it was not renewed in time".to_owned());
+            };
+            if let Some(why) = self.hear(Some(word)) {
+                return Some(why);
+            }
+        }
+        None
+    }
+}
+
+/// As a shell has it.
+fn of_status(status: ExitStatus) -> u8 {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+}
+
+fn of_signal(signal: Signal) -> u8 {
+    u8::try_from(128 + signal as i32).unwrap_or(u8::MAX)
+}
