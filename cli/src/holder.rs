@@ -29,7 +29,7 @@ pub(crate) struct Holder {
 }
 
 /// Nodes that answer are connected by then.
-const CONNECTED: Duration = Duration::from_secs(2);
+pub(crate) const CONNECTED: Duration = Duration::from_secs(2);
 
 pub(crate) async fn show(asked: Holder) -> Result<ExitCode, Failure> {
     let redlock = asked.nodes.connect()?;
@@ -52,20 +52,24 @@ pub(crate) async fn show(asked: Holder) -> Result<ExitCode, Failure> {
 pub(crate) fn as_json(resource: &str, found: &Found) -> Value {
     match found {
         Found::Free => json!({ "resource": resource, "state": "free" }),
-        Found::Held(by) => {
-            let mut of = held_by(by);
-            of["resource"] = resource.into();
-            of["state"] = "held".into();
-            of
-        }
+        Found::Held(by) => with(held_by(by), json!({ "resource": resource, "state": "held" })),
         other => json!({ "resource": resource, "state": "unclear", "text": other.to_string() }),
     }
 }
 
-fn held_by(by: &HeldBy) -> Value {
+/// An object with more fields.
+pub(crate) fn with(mut object: Value, more: Value) -> Value {
+    if let (Value::Object(fields), Value::Object(more)) = (&mut object, more) {
+        fields.extend(more);
+    }
+    object
+}
+
+pub(crate) fn held_by(by: &HeldBy) -> Value {
     let since = by.since.and_then(|since| since.duration_since(UNIX_EPOCH).ok());
     json!({
         "owner": by.owner.map(|owner| owner.to_string()),
+        "shared": by.is_shared(),
         "value": String::from_utf8_lossy(&by.value),
         "label": by.label.as_ref().map(ToString::to_string),
         "since": since.map(|since| since.as_secs_f64()),
