@@ -18,7 +18,7 @@ use crate::{
     args::{Form, Nodes},
     exit::{Failure, Status},
     holder::held_by,
-    output::{self, BAD, json, line, styled},
+    output::{BAD, json, line, styled},
 };
 
 /// Takes a resource from whoever holds it: status 0 done, 1 nobody holds it or it was not confirmed, 75 it cannot be taken
@@ -111,9 +111,6 @@ fn failure(error: &ForceError) -> Failure {
         ForceError::Resource(_) => Status::Usage,
         _ => Status::Broken,
     };
-    if status == Status::No {
-        output::say("hint: `quorlock list` shows what is held");
-    }
     Failure::new(status, error)
 }
 

@@ -11,7 +11,7 @@ use super::{
     refusal::{not_asked, refused},
 };
 use crate::{
-    node::{LineState, NodeState, ServerFacts},
+    node::{LineState, NodeState, Refusal, ServerFacts},
     text::rounded,
 };
 
@@ -104,7 +104,7 @@ fn kind(inspection: &Inspection, node: &NodeFacts, server: &ServerFacts) -> Vec<
         } else {
             "one that is promoted waits the quarantine"
         };
-        let cause = format!("it has {} replicas: {follows}", server.replicas.unwrap_or(0));
+        let cause = format!("it has {} replica(s): {follows}", server.replicas.unwrap_or(0));
         let remedy = "take no failover for these nodes: the quorum is what bears the loss of one";
         found.push(Finding::new(severity, Ill::HasReplicas, cause, remedy));
     }
@@ -319,10 +319,19 @@ fn network(inspection: &Inspection, node: &NodeFacts, server: &ServerFacts) -> V
     found
 }
 
+/// Whether another node has turned out to be the same server.
+fn is_twice(inspection: &Inspection, node: &NodeFacts) -> bool {
+    let run_id = |node: &NodeFacts| node.server.as_ref().ok()?.run_id.clone();
+    let others = inspection.nodes.iter().filter(|other| other.node != node.node);
+    run_id(node).is_some() && others.map(run_id).any(|other| other == run_id(node))
+}
+
 /// Why it does not vote, if it does not.
 fn standing(inspection: &Inspection, node: &NodeFacts) -> Option<Finding> {
     match &node.status.state {
         NodeState::Ready => None,
+        // Which of both is refused is chance; the later one is told.
+        NodeState::Refused(Refusal::SameServer { .. }) if is_twice(inspection, node) => None,
         NodeState::Refused(refusal) => Some(refused(refusal)),
         NodeState::Quarantined { remaining } => {
             let (cause, remedy) = if remaining.is_zero() {

@@ -1,0 +1,93 @@
+//! Facts of nodes: of those in memory, of one that says nothing, and of real servers by way of their session's own status.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::executor::block_on;
+use quorlock::{
+    Redlock,
+    inspect::{Finding, Ill, Severity},
+    node::{MemoryNode, Node, NodeCall, NodeContext, NodeFuture, NodeSpec, NodeStatus},
+    protocol::{Command, Floor, Join, Marker},
+};
+
+use super::{MS, connect, nodes};
+
+fn ills(findings: &[Finding]) -> Vec<(Ill, Option<usize>)> {
+    findings.iter().map(|found| (found.ill, found.node.map(|node| node.index()))).collect()
+}
+
+#[test]
+fn nodes_in_memory_are_fit_until_one_is_killed() {
+    let nodes = nodes(5);
+    let redlock = connect(&nodes);
+    let inspection = block_on(redlock.inspect(10 * MS));
+    assert_eq!(inspection.findings(), []);
+    assert_eq!((inspection.nodes.len(), inspection.needed), (5, 3));
+    nodes[3].kill();
+    assert_eq!(
+        ills(&block_on(redlock.inspect(Duration::ZERO)).findings()),
+        [(Ill::NotReached, Some(3))]
+    );
+    nodes[3].restart();
+    let findings = block_on(redlock.inspect(Duration::ZERO)).findings();
+    assert_eq!(ills(&findings), [(Ill::Quarantined, Some(3))]);
+    assert_eq!(findings[0].severity, Severity::Warning);
+}
+
+/// It works on a handle that is closed, and on one whose first connections are being made.
+#[test]
+fn a_handle_in_any_state_is_looked_at() {
+    let nodes = nodes(3);
+    let redlock = Redlock::builder().nodes(&nodes).build().unwrap();
+    assert_eq!(block_on(redlock.inspect(Duration::ZERO)).findings(), []);
+    block_on(redlock.close()).unwrap();
+    assert_eq!(block_on(redlock.inspect(Duration::ZERO)).findings(), []);
+}
+
+#[test]
+fn settings_that_give_something_up_are_found() {
+    let danger =
+        Redlock::builder().nodes(&nodes(3)).danger_skip_quarantine().danger_allow_eviction();
+    let findings = block_on(block_on(danger.connect()).unwrap().inspect(Duration::ZERO)).findings();
+    assert_eq!(ills(&findings), [(Ill::DangerSetting, None), (Ill::DangerSetting, None)]);
+    let even = connect(&nodes(4));
+    let findings = block_on(even.inspect(Duration::ZERO)).findings();
+    assert_eq!(ills(&findings), [(Ill::EvenNumber, None)]);
+    assert_eq!(findings[0].severity, Severity::Note);
+}
+
+/// A node of a user's that implements none of this.
+#[derive(Debug)]
+struct Silent(MemoryNode);
+
+impl Node for Silent {
+    fn start(&self, context: NodeContext) {
+        self.0.start(context);
+    }
+
+    fn call(&self, command: Command) -> NodeCall {
+        self.0.call(command)
+    }
+
+    fn join(&self, join: Join) -> NodeFuture<Marker> {
+        self.0.join(join)
+    }
+
+    fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
+        self.0.admit(era, floor)
+    }
+
+    fn status(&self) -> NodeStatus {
+        self.0.status()
+    }
+}
+
+#[test]
+fn a_node_that_does_not_say_what_it_is_is_a_note() {
+    let specs = nodes(3).into_iter().map(|node| NodeSpec::new(Arc::new(Silent(node))));
+    let redlock = block_on(Redlock::builder().nodes(specs).connect()).unwrap();
+    let findings = block_on(redlock.inspect(Duration::ZERO)).findings();
+    assert_eq!(findings.len(), 3, "{findings:#?}");
+    assert!(findings.iter().all(|found| found.severity == Severity::Note), "{findings:#?}");
+    assert!(block_on(redlock.resources("*").next_page()).is_err());
+}

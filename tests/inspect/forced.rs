@@ -1,0 +1,99 @@
+//! A resource is taken from the holder that a quorum names, and its counter stands above that holder's token.
+
+use futures::executor::block_on;
+use quorlock::{FencingToken, Holder, LossReason, Redlock, inspect::ForceError, node::MemoryNode};
+use quorlock_harness::eventually;
+
+use super::{SECOND, SOON, connect, nodes};
+
+/// As every owner looks.
+const OWNER: &str = "07070707070747078707070707070707";
+
+#[test]
+fn the_old_holder_loses_it_and_every_later_token_is_larger() {
+    let nodes = nodes(3);
+    let (holder, operator) = (connect(&nodes), connect(&nodes));
+    let lease = holder.acquire("r").ttl(2 * SECOND).blocking().unwrap();
+    let forced = block_on(operator.force_release("r")).unwrap();
+    println!("{forced}");
+    assert_eq!((forced.was.owner, forced.released), (Some(lease.owner()), 3));
+    let fence = forced.fence.unwrap();
+    assert!(fence > lease.token().unwrap());
+    assert!(forced.next.is_none());
+    // It is given back.
+    assert!(matches!(operator.blocking_holder("r"), Ok(Holder::Free)));
+    eventually("it is told", SOON, || lease.check().is_err());
+    assert_eq!(lease.check().unwrap_err().reason, LossReason::Gone);
+    let next = holder.try_acquire("r").blocking().unwrap();
+    assert!(next.token().unwrap() > fence);
+}
+
+#[test]
+fn with_a_minority_down_it_is_taken_and_with_a_majority_down_it_is_not() {
+    let nodes = nodes(3);
+    let redlock = connect(&nodes);
+    let lease = redlock.acquire("r").ttl(10 * SECOND).blocking().unwrap();
+    nodes[2].disconnect();
+    let operator = connect(&nodes);
+    let forced = block_on(operator.force_release("r")).unwrap();
+    assert_eq!(forced.released, 2);
+    assert!(forced.fence.unwrap() > lease.token().unwrap());
+    let _again = operator.acquire("s").blocking().unwrap();
+    nodes[1].disconnect();
+    let error = block_on(operator.force_release("s")).unwrap_err();
+    assert!(matches!(error, ForceError::Unclear { .. }), "{error}");
+    assert!(nodes[0].keys().iter().any(|key| key == b"s"));
+}
+
+#[test]
+fn a_key_whose_end_was_taken_away_is_released_by_its_owner() {
+    let nodes = nodes(3);
+    nodes.iter().for_each(|node| node.set("r", OWNER, None));
+    let forced = block_on(connect(&nodes).force_release("r")).unwrap();
+    assert_eq!((forced.was.remaining, forced.released), (None, 3));
+    // Nobody knows that one's token: what is told is larger than all that were granted.
+    assert_eq!(forced.was.token, None);
+    assert!(forced.fence > Some(FencingToken::new(0)));
+}
+
+#[test]
+fn a_slot_of_a_semaphore_is_taken_by_its_name() {
+    let nodes = nodes(3);
+    let redlock = connect(&nodes);
+    let permit = redlock.semaphore("api", 1).unwrap().acquire().blocking().unwrap();
+    let error = block_on(redlock.force_release("api")).unwrap_err();
+    assert!(matches!(error, ForceError::Free), "{error}");
+    assert!(error.to_string().contains("api/0"), "{error}");
+    let forced = block_on(connect(&nodes).force_release("api/0")).unwrap();
+    assert_eq!(forced.was.owner, Some(permit.owner()));
+    let next = connect(&nodes).semaphore("api", 1).unwrap().acquire().blocking().unwrap();
+    assert!(next.token().unwrap() > forced.fence.unwrap());
+}
+
+#[test]
+fn readers_and_other_programs_are_left_alone() {
+    let nodes = nodes(3);
+    let redlock = connect(&nodes);
+    let _reader = redlock.read("read").blocking().unwrap();
+    nodes.iter().for_each(|node| node.set("foreign", "somebody", Some(60 * SECOND)));
+    let before: Vec<_> = nodes.iter().map(MemoryNode::keys).collect();
+    let error = block_on(redlock.force_release("read")).unwrap_err();
+    assert!(matches!(error, ForceError::Readers { remaining: Some(_) }), "{error}");
+    let error = block_on(redlock.force_release("foreign")).unwrap_err();
+    assert!(matches!(&error, ForceError::Foreign(by) if *by.value == *b"somebody"), "{error}");
+    let error = block_on(redlock.force_release("")).unwrap_err();
+    assert!(matches!(error, ForceError::Resource(_)), "{error}");
+    assert_eq!(nodes.iter().map(MemoryNode::keys).collect::<Vec<_>>(), before);
+}
+
+#[test]
+fn in_classic_mode_there_is_no_token_to_tell() {
+    let nodes = nodes(3);
+    let classic = || block_on(Redlock::builder().nodes(&nodes).classic().connect()).unwrap();
+    let holder = classic();
+    let lease = holder.acquire("r").ttl(2 * SECOND).blocking().unwrap();
+    let forced = block_on(classic().force_release("r")).unwrap();
+    assert_eq!((forced.was.owner, forced.fence), (Some(lease.owner()), None));
+    assert!(nodes.iter().all(|node| node.keys().is_empty()));
+    eventually("it is told", SOON, || lease.check().is_err());
+}
