@@ -220,6 +220,12 @@ fn a_slow_node_is_told_beside_the_others_or_the_timeout() {
     only(&slow(20 * MS), Ill::Slow, Warning);
     only(&slow(150 * MS), Ill::Slow, Error);
     only(&with(|server| server.unanswered = 2), Ill::Slow, Error);
+    // It is why the node has not been looked at yet, which is not told beside it.
+    let mut unseen = good(5);
+    unseen.nodes[2].status.state = NodeState::Connecting;
+    only(&unseen.findings(), Ill::NotVoting, Warning);
+    unseen.nodes[2].server.as_mut().unwrap().samples = looks(150 * MS, 0, 0);
+    only(&unseen.findings(), Ill::Slow, Error);
     let mut all = good(3);
     for node in &mut all.nodes {
         node.server.as_mut().unwrap().samples = looks(60 * MS, 0, 0);

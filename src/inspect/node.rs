@@ -39,11 +39,11 @@ pub(super) fn findings(inspection: &Inspection, node: &NodeFacts) -> Vec<Finding
         }
         Err(error) => found.push(not_asked(error)),
     }
-    if let Some(standing) = standing(inspection, node)
-        && !found.iter().any(|found| found.ill == standing.ill)
-    {
-        found.push(standing);
-    }
+    let is_found = |ill| found.iter().any(|found: &Finding| found.ill == ill);
+    // Of a node whose replies come too late nobody knows yet whether it may vote: that is why.
+    let too_slow = node.status.state == NodeState::Connecting && is_found(Ill::Slow);
+    let standing = standing(inspection, node).filter(|found| !too_slow && !is_found(found.ill));
+    found.extend(standing);
     found
 }
 

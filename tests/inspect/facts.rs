@@ -9,8 +9,10 @@ use quorlock::{
     node::{MemoryNode, Node, NodeCall, NodeContext, NodeFuture, NodeSpec, NodeStatus},
     protocol::{Command, Floor, Join, Marker},
 };
+#[cfg(feature = "tls-rustls-ring")]
+use quorlock_harness::{Cluster, TestCa, admit};
 
-use super::{MS, connect, nodes};
+use super::{MS, SECOND, connect, nodes};
 
 fn ills(findings: &[Finding]) -> Vec<(Ill, Option<usize>)> {
     findings.iter().map(|found| (found.ill, found.node.map(|node| node.index()))).collect()
@@ -90,4 +92,39 @@ fn a_node_that_does_not_say_what_it_is_is_a_note() {
     assert_eq!(findings.len(), 3, "{findings:#?}");
     assert!(findings.iter().all(|found| found.severity == Severity::Note), "{findings:#?}");
     assert!(block_on(redlock.resources("*").next_page()).is_err());
+}
+
+/// A server is asked in the way in which its session speaks with it, whatever that is.
+#[cfg(feature = "tls-rustls-ring")]
+#[test]
+fn servers_behind_tls_and_sockets_and_a_prefix_are_asked() {
+    let ca = TestCa::new();
+    let cluster = Cluster::start_with(3, |node, builder| {
+        if node == 2 { builder.unix_socket(true) } else { builder.tls(&ca) }
+    });
+    let urls = [cluster[0].tls_url(), cluster[1].tls_url(), cluster[2].unix_url()];
+    let builder = || {
+        let builder = Redlock::builder().node_timeout(2 * SECOND).connect_timeout(10 * SECOND);
+        builder.nodes(&urls).key_prefix("app:").tls_ca(ca.ca_pem())
+    };
+    admit(builder());
+    let inspection = block_on(block_on(builder().connect()).unwrap().inspect(300 * MS));
+    assert_eq!(inspection.findings(), []);
+    let seen = inspection.nodes.iter().map(|node| node.server.as_ref().unwrap());
+    let seen: Vec<_> = seen.map(|server| (server.encrypted, server.local)).collect();
+    assert_eq!(seen, [(true, true), (true, true), (false, true)]);
+    for node in &inspection.nodes {
+        assert!(node.round_trips().unwrap().count >= 2, "{node:#?}");
+        assert_eq!(node.server.as_ref().unwrap().append_only, Some(false));
+    }
+}
+
+/// So that they can be spawned.
+#[test]
+fn what_is_awaited_may_go_to_another_thread() {
+    fn sends<T: Send>(_: &T) {}
+    let redlock = connect(&nodes(1));
+    sends(&redlock.inspect(Duration::ZERO));
+    sends(&redlock.force_release("r"));
+    sends(&redlock.resources("*").next_page());
 }
