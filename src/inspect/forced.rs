@@ -192,7 +192,9 @@ async fn raise(
         if engine.now() >= until || !error.is_contended() {
             return Err(ForceError::NotRaised { was: was.clone(), error: Box::new(error) });
         }
-        shield(engine.sleep_until(engine.now().saturating_add(PAUSE))).await;
+        let pause = engine.sleep_until(engine.now().saturating_add(PAUSE));
+        let paused = engine.process().awaits(shield(pause)).await;
+        paused.ok_or(ForceError::RuntimeEnded)?;
     }
 }
 

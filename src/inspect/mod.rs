@@ -16,6 +16,8 @@ mod resources;
 
 use std::{sync::Arc, time::Duration};
 
+use futures::future::join;
+
 pub use self::{
     clock::{ClockFacts, ClockRate, RoundTrips},
     finding::{Finding, Ill, Severity},
@@ -93,9 +95,9 @@ impl Inspection {
     pub(crate) async fn ask(engine: &Arc<Engine>, over: Duration) -> Self {
         // Two times the connect timeout: one for the attempt that is under way, and one for the next.
         let connected = engine.config.connect_timeout.saturating_mul(2);
-        let tried = shield(engine.tried(engine.now().saturating_add(connected)));
-        let _ = engine.process().awaits(tried).await;
-        let facts = engine.process().awaits(shield(engine.ask_facts(over))).await;
+        let tried = engine.tried(engine.now().saturating_add(connected));
+        let asked = join(tried, engine.ask_facts(over));
+        let facts = engine.process().awaits(shield(asked)).await.map(|(_, facts)| facts);
         let ended = || {
             let reason = Arc::from("the runtime has ended, or this process was forked");
             NodeError::NotConnected { reason }

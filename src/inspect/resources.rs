@@ -104,7 +104,8 @@ impl Resources {
         while self.node < nodes {
             let begun = self.engine.now();
             let rest = self.engine.sleep_until(begun.saturating_add(self.pause));
-            shield(rest).await;
+            let rested = self.engine.process().awaits(shield(rest)).await;
+            rested.ok_or(ResourcesError::RuntimeEnded)?;
             let begun = self.engine.now();
             let node = NodeId::new(self.node);
             let scan = Scan { cursor: self.cursor, ..Scan::new(Arc::clone(&self.pattern), PAGE) };

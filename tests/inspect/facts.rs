@@ -5,9 +5,10 @@ use std::{sync::Arc, time::Duration};
 use futures::executor::block_on;
 use quorlock::{
     Redlock,
-    inspect::{Finding, Ill, Severity},
+    inspect::{Finding, ForceError, Ill, ResourcesError, Severity},
     node::{MemoryNode, Node, NodeCall, NodeContext, NodeFuture, NodeSpec, NodeStatus},
     protocol::{Command, Floor, Join, Marker},
+    runtime::TokioRuntime,
 };
 #[cfg(feature = "tls-rustls-ring")]
 use quorlock_harness::{Cluster, TestCa, admit};
@@ -49,7 +50,7 @@ fn a_handle_in_any_state_is_looked_at() {
 #[test]
 fn settings_that_give_something_up_are_found() {
     let danger =
-        Redlock::builder().nodes(&nodes(3)).danger_skip_quarantine().danger_allow_eviction();
+        Redlock::builder().nodes(nodes(3)).danger_skip_quarantine().danger_allow_eviction();
     let findings = block_on(block_on(danger.connect()).unwrap().inspect(Duration::ZERO)).findings();
     assert_eq!(ills(&findings), [(Ill::DangerSetting, None), (Ill::DangerSetting, None)]);
     let even = connect(&nodes(4));
@@ -117,6 +118,25 @@ fn servers_behind_tls_and_sockets_and_a_prefix_are_asked() {
         assert!(node.round_trips().unwrap().count >= 2, "{node:#?}");
         assert_eq!(node.server.as_ref().unwrap().append_only, Some(false));
     }
+}
+
+#[test]
+fn when_the_runtime_has_ended_that_is_said() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let redlock = runtime.block_on(async {
+        let builder = Redlock::builder().nodes(nodes(3)).runtime(TokioRuntime::current().unwrap());
+        builder.connect().await.unwrap()
+    });
+    drop(runtime);
+    let findings = block_on(redlock.inspect(10 * SECOND)).findings();
+    assert!(
+        findings.iter().any(|found| found.cause.contains("runtime has ended")),
+        "{findings:#?}"
+    );
+    let error = block_on(redlock.resources("*").next_page()).unwrap_err();
+    assert!(matches!(error, ResourcesError::RuntimeEnded), "{error}");
+    let error = block_on(redlock.force_release("r")).unwrap_err();
+    assert!(matches!(error, ForceError::RuntimeEnded), "{error}");
 }
 
 /// So that they can be spawned.
