@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::{
     args::{Form, Nodes},
     exit::{Failure, Status},
-    output::{json, line},
+    output::{DOUBTFUL, FAINT, GOOD, json, line, styled},
 };
 
 /// Says who holds a resource: status 0 where somebody does, 1 where nobody does, 69 where the nodes do not agree or answer.
@@ -39,7 +39,12 @@ pub(crate) async fn show(asked: Holder) -> Result<ExitCode, Failure> {
     if asked.form.json {
         json(&as_json(&asked.resource, &found));
     } else {
-        line(&found.to_string());
+        let style = match found {
+            Found::Held(_) => GOOD,
+            Found::Free => FAINT,
+            _ => DOUBTFUL,
+        };
+        line(&styled(style, &found.to_string()));
     }
     Ok(match found {
         Found::Held(_) => Status::Done,

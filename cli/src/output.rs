@@ -3,7 +3,7 @@
 //! It decides the form. Colours stand only on a terminal, and not where `NO_COLOR` is set; it must never panic because
 //! nobody reads.
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
@@ -15,7 +15,14 @@ pub(crate) const FAINT: Style = Style::new().dimmed();
 
 /// A message of this command itself.
 pub(crate) fn say(text: &str) {
-    drop(writeln!(anstream::stderr().lock(), "quorlock: {text}"));
+    drop(writeln!(anstream::stderr().lock(), "{} {text}", styled(BAD, "quorlock:")));
+}
+
+/// What it is doing, for whoever waits at a terminal; nothing elsewhere.
+pub(crate) fn doing(text: &str) {
+    if io::stderr().is_terminal() {
+        drop(writeln!(anstream::stderr().lock(), "{}", styled(FAINT, text)));
+    }
 }
 
 /// One line of the answer.

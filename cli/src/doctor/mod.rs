@@ -5,7 +5,7 @@
 mod as_json;
 mod table;
 
-use std::{io::IsTerminal as _, process::ExitCode, time::Duration};
+use std::{process::ExitCode, time::Duration};
 
 use clap::Args;
 use quorlock::inspect::{Finding, Inspection, Severity};
@@ -13,7 +13,7 @@ use quorlock::inspect::{Finding, Inspection, Severity};
 use crate::{
     args::{Form, Nodes, duration},
     exit::{Failure, Status},
-    output::{self, BAD, DOUBTFUL, FAINT, GOOD, json, line, styled},
+    output::{BAD, DOUBTFUL, FAINT, GOOD, doing, json, line, styled},
 };
 
 /// Says whether the nodes are fit for locks, and what to do where they are not: status 0 where they are, 1 with warnings, 2 with
@@ -38,9 +38,7 @@ pub(crate) struct Doctor {
 
 pub(crate) async fn examine(asked: Doctor) -> Result<ExitCode, Failure> {
     let redlock = asked.nodes.connect()?;
-    if std::io::stderr().is_terminal() && !asked.form.json {
-        output::say(&format!("looking at {} nodes for {:?}", redlock.nodes().len(), asked.over));
-    }
+    doing(&format!("looking at {} nodes for {:?}", redlock.nodes().len(), asked.over));
     let inspection = redlock.inspect(asked.over).await;
     let findings = inspection.findings();
     if asked.form.json {

@@ -11,7 +11,7 @@ use std::{
 
 use clap::Args;
 
-use super::{Run, told::Granted};
+use super::{Run, group::now, told::Granted};
 use crate::{
     exit::{Failure, Status},
     output::say,
@@ -23,6 +23,9 @@ pub(crate) struct Become {
     /// The process that has started this one
     #[arg(long)]
     parent: i32,
+    /// The time, of the clock that both share, from which on nothing is started any more
+    #[arg(long)]
+    before: u64,
     #[arg(trailing_var_arg = true, required = true)]
     command: Vec<OsString>,
 }
@@ -42,6 +45,11 @@ impl Become {
         if nix::unistd::getppid().as_raw() != self.parent {
             return Status::Lost.into();
         }
+        // It may have been stopped, and this step with it.
+        if now() >= self.before {
+            say("the lease is lost, and the command is not started");
+            return Status::Lost.into();
+        }
         let Some((program, arguments)) = self.command.split_first() else {
             return Status::Usage.into();
         };
@@ -56,10 +64,15 @@ impl Become {
 }
 
 impl Run {
-    /// The command in a group of its own, not started yet.
-    pub(crate) fn command(&self, granted: &Granted) -> Result<tokio::process::Command, Failure> {
-        let mut command = tokio::process::Command::new(this_program()?);
+    /// The command in a group of its own, not started yet; and not to be started from then on.
+    pub(crate) fn command(
+        &self,
+        granted: &Granted,
+        before: u64,
+    ) -> Result<tokio::process::Command, Failure> {
+        let mut command = this_program()?;
         command.arg("become").arg("--parent").arg(std::process::id().to_string());
+        command.arg("--before").arg(before.to_string());
         command.arg("--").args(&self.command);
         command.env("QUORLOCK_RESOURCE", &granted.resource).env("QUORLOCK_OWNER", &granted.owner);
         let optional = [
@@ -78,6 +91,20 @@ impl Run {
     }
 }
 
-pub(crate) fn this_program() -> Result<std::path::PathBuf, Failure> {
-    std::env::current_exe().map_err(|error| Failure::new(Status::Failed, error))
+/// Another process of this program, also where an upgrade has replaced its file meanwhile.
+pub(crate) fn this_program() -> Result<tokio::process::Command, Failure> {
+    let is_linux = cfg!(any(target_os = "linux", target_os = "android"));
+    let mut command = match is_linux && std::path::Path::new(SELF).exists() {
+        true => tokio::process::Command::new(SELF),
+        false => {
+            let program = std::env::current_exe();
+            let program = program.map_err(|error| Failure::new(Status::Failed, error))?;
+            tokio::process::Command::new(program)
+        }
+    };
+    command.arg0("quorlock");
+    Ok(command)
 }
+
+/// What runs in whoever asks, as the kernel has it.
+const SELF: &str = "/proc/self/exe";

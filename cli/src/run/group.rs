@@ -1,17 +1,22 @@
 //! A process group: whether anybody is left in it, signals to all of it, and its end in time.
 //!
-//! It must never signal a group of which nobody was started here.
+//! It must never signal a group of which nobody was started here: once nobody is left in it, its number may be that of others.
 
 use std::time::Duration;
 
 use nix::{
-    sys::signal::{Signal, killpg},
+    errno::Errno,
+    sys::{
+        signal::{Signal, kill, killpg},
+        wait::{WaitPidFlag, WaitStatus, waitpid},
+    },
     time::{ClockId, clock_gettime},
     unistd::Pid,
 };
 
-/// How often it is looked whether a group is gone.
-const LOOK: Duration = Duration::from_millis(5);
+/// How often it is looked whether a group is gone: at first, and later.
+const LOOK: Duration = Duration::from_millis(2);
+const LOOK_LATER: Duration = Duration::from_millis(50);
 
 /// The time that both processes share, in microseconds. It counts while the machine sleeps where there is such a clock.
 pub(crate) fn now() -> u64 {
@@ -35,35 +40,72 @@ pub(crate) fn micros(time: Duration) -> u64 {
 
 /// The processes that a command has started, as far as they have stayed in its group.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Group(Pid);
+pub(crate) struct Group {
+    leader: Pid,
+    /// When its leader was started, as the kernel tells it apart from later ones of the same number. `None` where it tells none.
+    started: Option<u64>,
+}
 
 impl Group {
-    /// `None` for what can be no group of a command: its number would mean one's own, or all processes.
+    /// That of a process which was started here and has not been waited for. `None` for what can be no group of a command: its
+    /// number would mean one's own, or all processes.
     pub(crate) fn of(leader: i32) -> Option<Self> {
-        (leader > 1).then(|| Self(Pid::from_raw(leader)))
+        Self::known(leader, started(leader))
     }
 
-    pub(crate) const fn number(self) -> i32 {
-        self.0.as_raw()
+    /// The same of one that another process has started.
+    pub(crate) fn known(leader: i32, started: Option<u64>) -> Option<Self> {
+        (leader > 1).then(|| Self { leader: Pid::from_raw(leader), started })
+    }
+
+    pub(crate) const fn leader(self) -> Pid {
+        self.leader
+    }
+
+    pub(crate) const fn started(self) -> Option<u64> {
+        self.started
     }
 
     pub(crate) fn signal(self, signal: Signal) {
-        // Nobody is left, or it is nobody of this user any more.
-        let _ = killpg(self.0, signal);
+        if !self.is_of_others() {
+            // Nobody is left, or it is nobody of this user any more.
+            let _ = killpg(self.leader, signal);
+        }
     }
 
-    /// Whether there is nobody left in it, those that nobody has waited for among them.
+    /// Whether its number has been given to another process. While anybody is left in a group the kernel gives it to nobody, so
+    /// that there is the first one, or none.
+    fn is_of_others(self) -> bool {
+        let is_there = || kill(self.leader, None) != Err(Errno::ESRCH);
+        self.started.is_some() && is_there() && started(self.leader.as_raw()) != self.started
+    }
+
+    /// Whether nobody who could still do anything is left in it.
     pub(crate) fn is_gone(self) -> bool {
-        killpg(self.0, None) == Err(nix::errno::Errno::ESRCH)
+        killpg(self.leader, None) == Err(Errno::ESRCH) || self.is_of_others() || !lives(self.leader)
     }
 
-    /// SIGTERM, and SIGKILL where anybody is left at that time. When this returns, all have been killed.
+    /// Waits for those of whom this process has become the parent, as the first process of a container does. Only when it has
+    /// waited for the leader.
+    pub(crate) fn bury(self) {
+        let all = Pid::from_raw(-self.leader.as_raw());
+        while let Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) =
+            waitpid(all, Some(WaitPidFlag::WNOHANG))
+        {}
+    }
+
+    /// SIGTERM, and SIGKILL where anybody is left at that time: at once, where that has passed. When this returns, all have been
+    /// killed.
     pub(crate) async fn end(self, kill_at: u64) {
-        self.signal(Signal::SIGTERM);
-        // One that is stopped hears of it only when it goes on.
-        self.signal(Signal::SIGCONT);
-        while !self.is_gone() && now() < kill_at {
-            tokio::time::sleep(LOOK.min(until(kill_at))).await;
+        if now() < kill_at {
+            self.signal(Signal::SIGTERM);
+            // One that is stopped hears of it only when it goes on.
+            self.signal(Signal::SIGCONT);
+        }
+        let mut look = LOOK;
+        while now() < kill_at && !self.is_gone() {
+            tokio::time::sleep(look.min(until(kill_at))).await;
+            look = (2 * look).min(LOOK_LATER);
         }
         self.signal(Signal::SIGKILL);
     }
@@ -71,12 +113,90 @@ impl Group {
     /// Whether they are gone within that time, behind a SIGKILL.
     pub(crate) async fn is_gone_within(self, limit: Duration) -> bool {
         let end = now().saturating_add(micros(limit));
+        let mut look = LOOK;
         while !self.is_gone() {
             if now() >= end {
                 return false;
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(look).await;
+            look = (2 * look).min(LOOK_LATER);
         }
         true
+    }
+}
+
+/// What the kernel says of a process, behind its name, which may hold anything.
+fn stat(file: &std::path::Path) -> Option<String> {
+    let stat = std::fs::read(file).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    stat.rsplit_once(") ").map(|(_, rest)| rest.to_owned())
+}
+
+/// When a process was started, in ticks since the start of the machine.
+fn started(process: i32) -> Option<u64> {
+    // The 22nd field, of which the first two stand before.
+    stat(format!("/proc/{process}/stat").as_ref())?.split(' ').nth(19)?.parse().ok()
+}
+
+/// Whether anybody of a group has not ended. Those that have ended, and whose parent does not ask for it, stay in it for ever.
+/// Where the kernel does not tell, somebody does.
+fn lives(group: Pid) -> bool {
+    let Ok(all) = std::fs::read_dir("/proc") else { return true };
+    let group = group.to_string();
+    let mut is_any = false;
+    for entry in all.flatten() {
+        let name = entry.file_name();
+        if !name.to_str().is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_digit())) {
+            continue;
+        }
+        let Some(stat) = stat(&entry.path().join("stat")) else { continue };
+        is_any = true;
+        let mut fields = stat.split(' ');
+        let (state, _parent, of) = (fields.next(), fields.next(), fields.next());
+        if of == Some(&*group) && !matches!(state, Some("Z" | "X")) {
+            return true;
+        }
+    }
+    !is_any
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    fn sleeper() -> std::process::Child {
+        use std::os::unix::process::CommandExt as _;
+
+        Command::new("sleep").arg("60").stdin(Stdio::null()).process_group(0).spawn().unwrap()
+    }
+
+    #[test]
+    fn a_number_that_was_given_to_another_is_not_signalled() {
+        let mut other = sleeper();
+        let number = i32::try_from(other.id()).unwrap();
+        let ours = Group::of(number).unwrap();
+        assert!(!ours.is_of_others() && !ours.is_gone());
+        // As if ours had been started before it, and had ended.
+        let before = Group::known(number, ours.started().map(|started| started - 1)).unwrap();
+        assert!(before.is_of_others() && before.is_gone());
+        before.signal(Signal::SIGKILL);
+        assert!(other.try_wait().unwrap().is_none());
+        ours.signal(Signal::SIGKILL);
+        // It has ended, and nobody has waited for it yet.
+        while !ours.is_gone() {
+            std::thread::yield_now();
+        }
+        assert_eq!(killpg(ours.leader(), None), Ok(()));
+        assert!(!other.wait().unwrap().success());
+        assert!(ours.is_gone());
+    }
+
+    #[test]
+    fn groups_that_mean_more_than_a_command_are_none() {
+        for number in [-7, -1, 0, 1] {
+            assert_eq!(Group::of(number), None);
+        }
     }
 }

@@ -2,58 +2,91 @@
 //!
 //! It says until when the command may run, after each renewal, and never later than the lease holds. It gives the lease back
 //! when it is told that the command is over, or where the one that watches is gone and it has ended the command itself; while
-//! anybody of that may still run it must leave the lease to expire.
+//! anybody of that may still run it must leave the lease to expire. Where the one that watches is stopped when the lease ends,
+//! it ends the command too.
 
-use std::{process::ExitCode, time::Duration};
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader, Lines, Stdin, stdin},
-    time::{MissedTickBehavior, interval},
+    time::{MissedTickBehavior, interval, sleep, timeout},
 };
 
 use super::{
     Run,
-    group::{Group, micros, now},
-    told::{Granted, Held, Watched, line},
+    group::{Group, micros, now, until},
+    signals::Signals,
+    teller::Teller,
+    told::{Granted, Held, Watched},
     want::Holds,
 };
 use crate::exit::{Failure, Status};
 
-/// Between two words about the time that is left, at most. At least a tenth of the ttl.
+/// Between two looks at the time that is left, at most: a fortieth of it, so that a renewal is known soon.
 const OFTEN: Duration = Duration::from_secs(1);
-/// Nodes that have just been started do not vote before their quarantine is over.
+/// How long nodes are waited for that have just been started, and do not vote before their quarantine is over; and by one who
+/// does not wait, or for shorter, as he waits for others alone.
 const READY: Duration = Duration::from_secs(60);
+const READY_AT_ONCE: Duration = Duration::from_secs(3);
+/// A twentieth of the lease, or so much: between the SIGKILL that a command gets at its end and the last of its processes.
+const TO_DIE: Duration = Duration::from_millis(100);
+/// For a word that was said while this process was stopped, and is in the pipe.
+const ON_ITS_WAY: Duration = Duration::from_millis(20);
 
 /// Holds it for a command that another process runs.
 pub(crate) async fn hold(run: Run) -> ExitCode {
+    let (teller, told) = Teller::start();
     let mut words = BufReader::new(stdin()).lines();
-    match hold_and_tell(&run, &mut words).await {
-        Ok(()) => Status::Done.into(),
+    // A service manager sends what ends a service to all of its processes at once: this one ends behind the command.
+    let heard = Signals::listen();
+    let held = match &heard {
+        Ok(_) => hold_and_tell(&run, &teller, &mut words).await,
+        Err(error) => Err(Failure::new(Status::Failed, error)),
+    };
+    let status = match held {
+        Ok(()) => Status::Done,
         Err(Failure { status, text }) => {
-            say(&Held::Failed { status: status.code(), text });
-            status.into()
+            teller.say(Held::Failed { status: status.code(), text });
+            status
         }
-    }
+    };
+    drop(teller);
+    // Behind the last word this process may end.
+    let _ = told.join();
+    status.into()
 }
 
 type Words = Lines<BufReader<Stdin>>;
 
-async fn hold_and_tell(run: &Run, words: &mut Words) -> Result<(), Failure> {
+async fn hold_and_tell(run: &Run, teller: &Teller, words: &mut Words) -> Result<(), Failure> {
+    let asked = Instant::now();
     let redlock = run.nodes.connect()?;
-    let ready = redlock.ready(run.wait.map_or(READY, |wait| wait.max(READY)));
-    tokio::select! {
-        ready = ready => ready.map_err(|error| Failure::new(Status::Broken, error))?,
-        _ = words.next_line() => return Ok(()),
+    let limit = match run.wait {
+        _ if run.try_once => Some(READY_AT_ONCE),
+        Some(wait) => Some(wait.max(READY_AT_ONCE)),
+        None if run.elect => None,
+        None => Some(READY),
+    };
+    if let Some(limit) = limit {
+        tokio::select! {
+            ready = redlock.ready(limit) => ready.map_err(|error| Failure::new(Status::Broken, error))?,
+            _ = words.next_line() => return Ok(()),
+        }
     }
+    let mut wait = run.wait.map(|wait| wait.saturating_sub(asked.elapsed()));
     loop {
         let holds = tokio::select! {
-            holds = run.acquire(&redlock) => holds?,
+            holds = run.acquire(&redlock, wait) => holds?,
             // Nobody waits any more. What was asked for is undone by its drop.
             _ = words.next_line() => break,
         };
-        if !until_over(run, holds, words).await {
+        if !until_over(run, holds, teller, words).await {
             break;
         }
+        wait = run.wait;
     }
     // Whatever was dropped on the way.
     let _ = redlock.shutdown().await;
@@ -61,74 +94,146 @@ async fn hold_and_tell(run: &Run, words: &mut Words) -> Result<(), Failure> {
 }
 
 /// Says what becomes of the lease until the command is over: whether there is to be another.
-async fn until_over(run: &Run, holds: Holds, words: &mut Words) -> bool {
+async fn until_over(run: &Run, holds: Holds, teller: &Teller, words: &mut Words) -> bool {
     let signal = holds.signal();
-    // Read before, so that the time between both makes it earlier.
-    let until = || now().saturating_add(micros(signal.validity()));
-    let grace = run.grace(signal.validity());
-    say(&Held::Granted(Granted {
+    let validity = signal.validity();
+    let to_die = micros((validity / 20).min(TO_DIE));
+    // The clock is read before what is left, so that the time between both makes it earlier.
+    let good_until = || now().saturating_add(micros(signal.validity())).saturating_sub(to_die);
+    let grace = micros(run.grace(validity));
+    let mut last = good_until();
+    teller.say(Held::Granted(Granted {
         resource: run.resource.clone(),
         owner: holds.owner(),
         token: holds.token(),
         slot: holds.slot(),
-        until: until(),
-        grace_us: micros(grace),
+        until: last,
+        grace_us: grace,
     }));
-    let mut tick = interval((signal.validity() / 10).min(OFTEN).max(Duration::from_millis(5)));
+    let mut tick = interval((validity / 40).min(OFTEN).max(Duration::from_millis(5)));
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut group = None;
-    let (mut last, mut is_lost) = (0, false);
+    let mut command = Command::Waits { until: last };
+    // `None` where it was given back without a word of the other one.
+    let (mut holds, mut is_lost) = (Some(holds), false);
     loop {
+        let end_at = command.end_at(last, grace);
+        let mut said = None;
         tokio::select! {
-            lost = holds.lost(), if !is_lost => {
+            biased;
+            word = words.next_line() => said = Some(word),
+            lost = signal.lost(), if !is_lost => {
                 is_lost = true;
-                say(&Held::Lost { reason: lost.to_string() });
+                last = last.min(now().saturating_add(grace));
+                teller.say(Held::Lost { reason: lost.to_string() });
             }
             _ = tick.tick(), if !is_lost => {
-                let until = until();
-                if until > last {
+                let until = good_until();
+                // What two readings of a clock differ by is no renewal.
+                if until > last.saturating_add(micros(validity / 100)) {
                     last = until;
-                    say(&Held::Until { until });
+                    teller.say(Held::Until { until });
                 }
             }
-            word = words.next_line() => match watched(word) {
-                Some(Watched::Runs { group: number }) => group = Group::of(number),
-                Some(word) => {
-                    let left = if is_lost { None } else { holds.release().await.err() };
-                    say(&Held::Over { left: left.map(|error| error.to_string()) });
-                    return word == Watched::Again;
+            () = sleep(until(end_at).min(OFTEN)) => if now() >= end_at {
+                // This process may have been stopped, and not the other.
+                match timeout(ON_ITS_WAY, words.next_line()).await {
+                    Ok(word) => said = Some(word),
+                    Err(_) => {
+                        is_lost = true;
+                        command = command.end_without_other(last, &mut holds, teller).await;
+                    }
                 }
-                None => {
-                    ended_here(holds, group, until().min(now().saturating_add(micros(grace)))).await;
-                    return false;
-                }
+            }
+        }
+        let Some(word) = said else { continue };
+        match watched(word) {
+            Some(Watched::Starts) => command = Command::Starts,
+            Some(Watched::Runs { leader, started }) => {
+                let group = Group::known(leader, started);
+                command = group.map_or(Command::Starts, Command::Runs);
+            }
+            Some(word @ (Watched::Over | Watched::Again)) => {
+                let left = match holds.take() {
+                    Some(holds) if !is_lost => holds.release().await.err(),
+                    _ => None,
+                };
+                teller.say(Held::Over { left: left.map(|error| error.to_string()) });
+                return word == Watched::Again;
+            }
+            None => {
+                ended_here(holds, command, last.min(now().saturating_add(grace))).await;
+                return false;
             }
         }
     }
 }
 
+/// What is known of the command.
+#[derive(Clone, Copy, Debug)]
+enum Command {
+    /// It is not started yet, and from then on it never is.
+    Waits {
+        until: u64,
+    },
+    /// Nobody has said yet in which group.
+    Starts,
+    Runs(Group),
+    /// It was ended here.
+    Ended,
+}
+
+impl Command {
+    /// When the other process is late. It asks the command to end a grace before the end, and has the first half of it.
+    const fn end_at(self, last: u64, grace: u64) -> u64 {
+        match self {
+            Self::Waits { until } => until,
+            Self::Runs(_) => last.saturating_sub(grace / 2),
+            Self::Starts | Self::Ended => u64::MAX,
+        }
+    }
+
+    /// The other process is stopped: the command is ended here, or what it never started is given back.
+    async fn end_without_other(
+        self,
+        last: u64,
+        holds: &mut Option<Holds>,
+        teller: &Teller,
+    ) -> Self {
+        let reason = match self {
+            Self::Waits { .. } => {
+                if let Some(holds) = holds.take() {
+                    let _ = holds.release().await;
+                }
+                "the command was not started in time"
+            }
+            _ => {
+                // Before anything else: there is no time left.
+                if let Self::Runs(group) = self {
+                    group.end(last).await;
+                }
+                "it was not renewed in time"
+            }
+        };
+        teller.say(Held::Lost { reason: reason.to_owned() });
+        Self::Ended
+    }
+}
+
 /// The one that watches is gone: its command is ended from here.
-async fn ended_here(holds: Holds, group: Option<Group>, kill_at: u64) {
-    if let Some(group) = group {
+async fn ended_here(holds: Option<Holds>, command: Command, kill_at: u64) {
+    if let Command::Runs(group) = command {
         group.end(kill_at).await;
         if !group.is_gone_within(Duration::from_secs(1)).await {
             // Left to expire: a process that ends so releases nothing.
             std::process::exit(Status::Failed.code().into());
         }
     }
-    let _ = holds.release().await;
+    if let Some(holds) = holds {
+        let _ = holds.release().await;
+    }
 }
 
 /// What the other one says; `None` where it is gone.
 fn watched(line: std::io::Result<Option<String>>) -> Option<Watched> {
     serde_json::from_str(&line.ok()??).ok()
-}
-
-/// Where nobody reads it, the end of the input says so too.
-fn say(word: &Held) {
-    use std::io::Write as _;
-
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(line(word).as_bytes());
-    let _ = out.flush();
 }

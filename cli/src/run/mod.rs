@@ -8,8 +8,11 @@
 mod command;
 mod group;
 mod holder;
+mod notes;
+mod partner;
 mod signals;
 mod supervisor;
+mod teller;
 mod terminal;
 mod told;
 mod want;
@@ -50,7 +53,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) ttl: Option<Duration>,
     /// Others are kept out for so long from the start, also where the command ends before: for jobs that timers of several hosts start
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "elect")]
     pub(crate) hold_at_least: Option<Duration>,
     /// Others are kept out for so much longer where the lease is lost
     #[arg(long, value_name = "TIME", value_parser = duration)]

@@ -1,35 +1,63 @@
 //! The signals that are passed on to the command.
+//!
+//! One that was ignored when this process was started stays so, also for the command: as under `nohup`.
+
+use std::task::Poll;
 
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{Signal as Listener, SignalKind, signal};
 
 pub(crate) struct Signals(Vec<(Signal, Listener)>);
 
+const PASSED_ON: [(Signal, SignalKind); 7] = [
+    (Signal::SIGHUP, SignalKind::hangup()),
+    (Signal::SIGINT, SignalKind::interrupt()),
+    (Signal::SIGQUIT, SignalKind::quit()),
+    (Signal::SIGTERM, SignalKind::terminate()),
+    (Signal::SIGUSR1, SignalKind::user_defined1()),
+    (Signal::SIGUSR2, SignalKind::user_defined2()),
+    (Signal::SIGWINCH, SignalKind::window_change()),
+];
+
 impl Signals {
     /// From now on none of them ends this process by itself.
     pub(crate) fn listen() -> std::io::Result<Self> {
-        let kinds = [
-            (Signal::SIGHUP, SignalKind::hangup()),
-            (Signal::SIGINT, SignalKind::interrupt()),
-            (Signal::SIGQUIT, SignalKind::quit()),
-            (Signal::SIGTERM, SignalKind::terminate()),
-            (Signal::SIGUSR1, SignalKind::user_defined1()),
-            (Signal::SIGUSR2, SignalKind::user_defined2()),
-        ];
-        let listen = |(name, kind)| Ok((name, signal(kind)?));
-        kinds.into_iter().map(listen).collect::<Result<_, std::io::Error>>().map(Self)
+        let ignored = ignored();
+        let heard = PASSED_ON.into_iter().filter(|(name, _)| ignored & bit(*name) == 0);
+        heard.map(|(name, kind)| Ok((name, signal(kind)?))).collect::<Result<_, _>>().map(Self)
     }
 
-    /// The next one.
+    /// The next one. A new size of a window is nothing to whoever has no command.
     pub(crate) async fn next(&mut self) -> Signal {
         std::future::poll_fn(|cx| {
             for (name, listener) in &mut self.0 {
                 if listener.poll_recv(cx).is_ready() {
-                    return std::task::Poll::Ready(*name);
+                    return Poll::Ready(*name);
                 }
             }
-            std::task::Poll::Pending
+            Poll::Pending
         })
         .await
     }
+
+    /// The next that asks this process to end.
+    pub(crate) async fn end(&mut self) -> Signal {
+        loop {
+            let signal = self.next().await;
+            if signal != Signal::SIGWINCH {
+                return signal;
+            }
+        }
+    }
+}
+
+const fn bit(signal: Signal) -> u64 {
+    1 << (signal as u32 - 1)
+}
+
+/// As the kernel tells it; where it does not, none.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }

@@ -4,145 +4,214 @@
 //! gone, renews nothing that counts. It must never say that the command is over while anybody of its group is left.
 
 use std::{
-    process::{ExitCode, ExitStatus, Stdio},
+    process::{ExitCode, ExitStatus},
     time::Duration,
 };
 
 use nix::sys::signal::Signal;
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
-    process::{Child, ChildStdin, ChildStdout, Command},
-    time::sleep,
+    process::Child,
+    signal::unix::{SignalKind, signal},
+    time::{sleep, timeout},
 };
 
 use super::{
     Run,
-    command::this_program,
     group::{Group, now, until},
-    told::{Granted, Held, Watched, line},
+    notes::Notes,
+    partner::Partner,
+    signals::Signals,
+    terminal::Terminal,
+    told::{Granted, Held, Watched},
 };
-use crate::{
-    exit::{Failure, Status},
-    output::say,
-    run::signals::Signals,
-    run::terminal::Terminal,
-};
+use crate::exit::{Failure, Status};
 
 /// Behind a SIGKILL a process is gone as soon as the kernel has seen to it.
 const AFTER_KILL: Duration = Duration::from_secs(10);
-/// How long the lease may take to be given back: longer than the holder itself waits for nodes that do not answer.
-const GIVEN_BACK: Duration = Duration::from_secs(5);
+/// A timer does not count while the machine sleeps, so that the clock is read as often.
+const LOOK: Duration = Duration::from_secs(1);
 
 pub(crate) async fn supervise(run: Run) -> ExitCode {
-    match supervised(&run).await {
-        Ok(code) => code.into(),
+    let notes = match Notes::start() {
+        Ok(notes) => notes,
+        Err(error) => {
+            crate::output::say(&error.to_string());
+            return Status::Failed.into();
+        }
+    };
+    let code = match supervised(&run, &notes).await {
+        Ok(code) => code,
         Err(Failure { status, text }) => {
             let busy = status == Status::Busy;
             if !(busy && run.quiet) {
-                say(&text);
+                notes.say(text);
             }
-            if busy { run.busy_status.into() } else { status.into() }
+            if busy { run.busy_status } else { status.code() }
         }
-    }
+    };
+    notes.end();
+    code.into()
 }
 
-async fn supervised(run: &Run) -> Result<u8, Failure> {
-    let failed = |error: std::io::Error| Failure::new(Status::Failed, error);
-    let mut signals = Signals::listen().map_err(failed)?;
-    let mut holder = Holder::start()?;
+async fn supervised(run: &Run, notes: &Notes) -> Result<u8, Failure> {
+    let mut signals = Signals::listen().map_err(|error| Failure::new(Status::Failed, error))?;
+    let mut partner = Partner::start()?;
     loop {
         let granted = tokio::select! {
-            granted = holder.granted() => granted?,
-            signal = signals.next() => {
+            biased;
+            signal = signals.end() => {
                 // Nothing runs. It gives back whatever it was given.
-                holder.end().await;
+                partner.end().await;
                 return Ok(of_signal(signal));
             }
+            granted = partner.granted() => granted?,
         };
-        let (end, status) = watch(run, &granted, &mut holder, &mut signals).await?;
-        match end {
-            End::ItsOwn if !holder.has_lost => {
-                holder.say(Watched::Over).await;
-                holder.over().await;
-                return Ok(status);
+        match watch(run, &granted, &mut partner, &mut signals, notes).await {
+            Ok(End::Lost) if run.elect => {
+                if !partner.again().await {
+                    partner = Partner::start()?;
+                }
             }
-            End::ItsOwn => return Ok(status),
-            End::Lost if run.elect => holder.say(Watched::Again).await,
-            End::Lost => {
-                holder.say(Watched::Over).await;
-                holder.over().await;
+            Ok(End::Lost) => {
+                partner.end_lost().await;
                 return Ok(Status::Lost.code());
             }
+            Ok(End::Itself(status)) => {
+                partner.give_back().await.into_iter().for_each(|left| notes.say(left));
+                return Ok(status);
+            }
+            Ok(End::Never) => {
+                partner.leave().await;
+                let text = "some process of the command was killed and does not end, and the lease is left to expire";
+                return Err(Failure::new(Status::Failed, text));
+            }
+            Err(not_started) => {
+                let _ = partner.give_back().await;
+                return Err(not_started);
+            }
         }
-        holder.has_lost = false;
     }
 }
 
-/// Why a command is over.
+/// How a command ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum End {
-    ItsOwn,
+    /// With this status.
+    Itself(u8),
     Lost,
+    /// Somebody of its group is still there.
+    Never,
 }
 
 /// Runs the command to its end, and returns when its whole group is gone.
 async fn watch(
     run: &Run,
     granted: &Granted,
-    holder: &mut Holder,
+    partner: &mut Partner,
     signals: &mut Signals,
-) -> Result<(End, u8), Failure> {
-    let (mut good_until, grace) = (granted.until, granted.grace_us);
+    notes: &Notes,
+) -> Result<End, Failure> {
+    let failed = |error: std::io::Error| Failure::new(Status::Failed, error);
+    let mut children = signal(SignalKind::child()).map_err(failed)?;
+    let mut continued = signal(SignalKind::from_raw(Signal::SIGCONT as i32)).map_err(failed)?;
+    let mut term = Term { until: granted.until, grace: granted.grace_us };
+    // This process may have been stopped since then. The other one waits for so long for a command.
+    if term.is_over() {
+        notes.say(format!("`{}` was held, and the command was not started in time", run.resource));
+        return Ok(End::Lost);
+    }
     let terminal = Terminal::of_stdin();
-    let child = run.command(granted)?.spawn();
-    let mut child = child.map_err(|error| Failure::new(Status::CannotRun, error))?;
+    partner.say(Watched::Starts).await;
+    let mut child = run.command(granted, term.ask_at())?.spawn().map_err(|error| {
+        Failure::new(Status::CannotRun, format!("the command cannot be started: {error}"))
+    })?;
     let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Group::of);
     let Some(group) = leader else {
         return Err(Failure::new(Status::Failed, "the command has no number"));
     };
-    holder.say(Watched::Runs { group: group.number() }).await;
-    terminal.give(group);
+    partner.say(Watched::Runs { leader: group.leader().as_raw(), started: group.started() }).await;
+    terminal.started(group);
     let status = loop {
-        tokio::select! {
-            status = child.wait() => break Some(status),
-            word = holder.next() => match word {
-                Some(Held::Until { until }) => good_until = until,
-                Some(Held::Lost { reason }) => {
-                    say(&format!("`{}` is lost, and the command is ended: {reason}", run.resource));
-                    break None;
-                }
-                Some(_) => {}
-                None => {
-                    say(&format!("nobody renews the lease on `{}` any more, and the command is ended", run.resource));
-                    break None;
-                }
-            },
-            () = sleep(until(good_until.saturating_sub(grace)).min(Duration::from_secs(1))) => {
-                if now() >= good_until.saturating_sub(grace) {
-                    say(&format!("the lease on `{}` was not renewed in time, and the command is ended", run.resource));
-                    break None;
-                }
-                terminal.see(group);
-            }
-            signal = signals.next() => group.signal(signal),
+        // What was said counts before what time it is, and a loss before an end that it may have caused.
+        let lost = tokio::select! {
+            biased;
+            word = partner.next() => term.hear(word),
+            status = child.wait() => break Some(status.map_err(failed)?),
+            signal = signals.next() => { group.signal(signal); None }
+            _ = children.recv() => { terminal.see(group); None }
+            _ = continued.recv() => { terminal.go_on(group); None }
+            () = sleep(until(term.ask_at()).min(LOOK)) => term.is_lost(partner).await,
+        };
+        if let Some(why) = lost {
+            notes.say(format!("`{}` is lost, and the command is ended: {why}", run.resource));
+            break None;
         }
     };
-    let end = if status.is_some() { End::ItsOwn } else { End::Lost };
-    holder.has_lost |= end == End::Lost;
     // What it has left behind in its group is ended with it: nothing of it may run without the lease.
-    group.end(good_until.min(now().saturating_add(grace))).await;
-    let status = match status {
-        Some(status) => status,
-        None => child.wait().await,
-    };
-    terminal.take_back();
-    if !group.is_gone_within(AFTER_KILL).await {
-        say("some process of the command does not end, and the lease is left to expire");
-        holder.leave().await;
-        return Err(Failure::new(Status::Failed, "the command was killed and is not gone"));
+    group.end(term.kill_at()).await;
+    let is_gone = timeout(AFTER_KILL, is_gone(&mut child, group)).await.is_ok();
+    terminal.take_back(group);
+    Ok(match status {
+        _ if !is_gone => End::Never,
+        Some(status) => End::Itself(of_status(status)),
+        None => End::Lost,
+    })
+}
+
+/// Behind a SIGKILL.
+async fn is_gone(child: &mut Child, group: Group) {
+    let _ = child.wait().await;
+    group.bury();
+    while !group.is_gone_within(Duration::from_millis(100)).await {
+        group.bury();
     }
-    let status = status.map_err(|error| Failure::new(Status::Failed, error))?;
-    Ok((end, of_status(status)))
+}
+
+/// Until when the command may run, in microseconds of the clock of [`now`].
+#[derive(Clone, Copy, Debug)]
+struct Term {
+    until: u64,
+    grace: u64,
+}
+
+impl Term {
+    /// When it is asked to end.
+    const fn ask_at(self) -> u64 {
+        self.until.saturating_sub(self.grace)
+    }
+
+    /// When it is killed, if it is asked now.
+    fn kill_at(self) -> u64 {
+        self.until.min(now().saturating_add(self.grace))
+    }
+
+    fn is_over(self) -> bool {
+        now() >= self.ask_at()
+    }
+
+    /// Why the lease is lost, if this word says so.
+    fn hear(&mut self, word: Option<Held>) -> Option<String> {
+        match word {
+            Some(Held::Until { until }) => self.until = until,
+            Some(Held::Lost { reason }) => return Some(reason),
+            Some(_) => {}
+            None => return Some("the process that renewed the lease has ended".to_owned()),
+        }
+        None
+    }
+
+    /// Why it is lost by the clock, if it is. What was said while this process was stopped counts.
+    async fn is_lost(&mut self, partner: &mut Partner) -> Option<String> {
+        while self.is_over() {
+            let Some(word) = partner.said().await else {
+                return Some("it was not renewed in time".to_owned());
+            };
+            if let Some(why) = self.hear(Some(word)) {
+                return Some(why);
+            }
+        }
+        None
+    }
 }
 
 /// As a shell has it.
@@ -155,94 +224,4 @@ fn of_status(status: ExitStatus) -> u8 {
 
 fn of_signal(signal: Signal) -> u8 {
     u8::try_from(128 + signal as i32).unwrap_or(u8::MAX)
-}
-
-/// The process that holds the lease.
-struct Holder {
-    process: Child,
-    words: Lines<BufReader<ChildStdout>>,
-    /// `None` where it is told no more.
-    told: Option<ChildStdin>,
-    has_lost: bool,
-}
-
-impl Holder {
-    /// By the arguments of this one.
-    fn start() -> Result<Self, Failure> {
-        let failed = |error: std::io::Error| Failure::new(Status::Failed, error);
-        let mut command = Command::new(this_program()?);
-        // What stands before is the name of the command, `run`, and nothing else.
-        command.arg("hold-for-run").args(std::env::args_os().skip(2));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        // So that what a terminal sends to a whole group does not end it before the command.
-        command.process_group(0);
-        let mut process = command.spawn().map_err(failed)?;
-        let (told, words) = (process.stdin.take(), process.stdout.take());
-        let Some(words) = words else {
-            return Err(Failure::new(Status::Failed, "there is no pipe"));
-        };
-        Ok(Self { process, words: BufReader::new(words).lines(), told, has_lost: false })
-    }
-
-    /// What it says next; `None` where it is gone.
-    async fn next(&mut self) -> Option<Held> {
-        let line = self.words.next_line().await.ok()??;
-        serde_json::from_str(&line).ok()
-    }
-
-    async fn granted(&mut self) -> Result<Granted, Failure> {
-        loop {
-            match self.next().await {
-                Some(Held::Granted(granted)) => return Ok(granted),
-                Some(Held::Failed { status, text }) => {
-                    return Err(Failure { status: Status::of(status), text });
-                }
-                Some(_) => {}
-                None => {
-                    let text = "the process that asks for the lease has ended";
-                    return Err(Failure::new(Status::Failed, text));
-                }
-            }
-        }
-    }
-
-    async fn say(&mut self, word: Watched) {
-        if let Some(told) = &mut self.told {
-            // One that is gone hears nothing, and says nothing either.
-            let _ = told.write_all(line(&word).as_bytes()).await;
-        }
-    }
-
-    /// It has given the lease back, or is gone. One that is stopped, or cannot reach the nodes, is not waited for for ever:
-    /// the command is over, and the keys expire.
-    async fn over(&mut self) {
-        let told = tokio::time::timeout(GIVEN_BACK, async {
-            while let Some(word) = self.next().await {
-                if let Held::Over { left } = word {
-                    return left;
-                }
-            }
-            None
-        });
-        match told.await {
-            Ok(left) => {
-                left.iter().for_each(|left| say(left));
-                self.end().await;
-            }
-            Err(_) => self.leave().await,
-        }
-    }
-
-    /// It gives back what it has, and ends.
-    async fn end(&mut self) {
-        self.told = None;
-        if tokio::time::timeout(GIVEN_BACK, self.process.wait()).await.is_err() {
-            self.leave().await;
-        }
-    }
-
-    /// It gives back nothing: its keys expire.
-    async fn leave(&mut self) {
-        let _ = self.process.kill().await;
-    }
 }

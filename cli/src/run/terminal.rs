@@ -1,15 +1,15 @@
 //! The terminal: the command reads from it and is stopped by it, as if it had been started by the shell itself.
 //!
-//! Where there is none, or this process is in the background, it does nothing.
+//! Where there is none it does nothing. It must never take a terminal from those to whom the shell has given it.
 
-use std::io::{IsTerminal as _, stdin};
+use std::io::{IsTerminal as _, stdin, stdout};
 
 use nix::{
     sys::{
         signal::{SigSet, Signal, kill},
         wait::{Id, WaitPidFlag, WaitStatus, waitid},
     },
-    unistd::{Pid, getpgrp, getpid, tcgetpgrp, tcsetpgrp},
+    unistd::{getpgrp, getpid, tcgetpgrp, tcsetpgrp},
 };
 
 use super::group::Group;
@@ -17,47 +17,81 @@ use super::group::Group;
 /// Whether the command is to have it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Terminal {
-    is_ours: bool,
+    is_there: bool,
+    /// What stands behind it in a pipe reads from the terminal too, so that the command gets it only when it reads.
+    at_once: bool,
 }
 
 impl Terminal {
     pub(crate) fn of_stdin() -> Self {
-        let is_ours = stdin().is_terminal() && tcgetpgrp(stdin()) == Ok(getpgrp());
-        if is_ours {
-            // Who takes a terminal back from behind is stopped by it, unless that is blocked.
-            let mut blocked = SigSet::empty();
-            blocked.add(Signal::SIGTTOU);
-            let _ = blocked.thread_block();
-        }
-        Self { is_ours }
+        let is_there = stdin().is_terminal() && tcgetpgrp(stdin()).is_ok();
+        Self { is_there, at_once: is_there && stdout().is_terminal() }
     }
 
-    pub(crate) fn give(self, group: Group) {
-        if self.is_ours {
-            let _ = tcsetpgrp(stdin(), Pid::from_raw(group.number()));
-            // It may have read before, and was stopped.
+    /// The command has been started.
+    pub(crate) fn started(self, group: Group) {
+        if self.at_once {
+            self.give(group);
+        }
+    }
+
+    /// The command has ended.
+    pub(crate) fn take_back(self, group: Group) {
+        if self.is_there && tcgetpgrp(stdin()) == Ok(group.leader()) {
+            // Who takes a terminal back from behind is stopped by it, unless that is blocked.
+            let _ = without_stop(|| tcsetpgrp(stdin(), getpgrp()));
+        }
+    }
+
+    /// A child of this process has ended, or was stopped. Where the command was stopped by the terminal, this process stops too,
+    /// so that the shell goes on; and with it the command. The lease is renewed meanwhile.
+    pub(crate) fn see(self, group: Group) {
+        if !self.is_there {
+            return;
+        }
+        let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG;
+        let Ok(WaitStatus::Stopped(_, signal)) = waitid(Id::Pid(group.leader()), flags) else {
+            return;
+        };
+        let wants_it = matches!(signal, Signal::SIGTTIN | Signal::SIGTTOU);
+        if !(wants_it && is_ours()) {
+            self.take_back(group);
+            // Not SIGSTOP: where no shell is there to let it go on, the kernel passes this over, and the command goes on.
+            let _ = kill(getpid(), Signal::SIGTSTP);
+        }
+        self.go_on(group);
+    }
+
+    /// This process goes on: behind a stop, in the background or in front of it again.
+    pub(crate) fn go_on(self, group: Group) {
+        if self.is_there {
+            self.give(group);
             group.signal(Signal::SIGCONT);
         }
     }
 
-    pub(crate) fn take_back(self) {
-        if self.is_ours {
-            let _ = tcsetpgrp(stdin(), getpgrp());
+    fn give(self, group: Group) {
+        if self.is_there && is_ours() {
+            let _ = tcsetpgrp(stdin(), group.leader());
+            // It may have read before, and was stopped.
+            group.signal(Signal::SIGCONT);
         }
     }
+}
 
-    /// Where the command was stopped by the terminal, this process stops too, so that the shell goes on; and with it the
-    /// command. The lease is renewed meanwhile.
-    pub(crate) fn see(self, group: Group) {
-        if !self.is_ours {
-            return;
-        }
-        let leader = Pid::from_raw(group.number());
-        let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG;
-        if matches!(waitid(Id::Pid(leader), flags), Ok(WaitStatus::Stopped(..))) {
-            self.take_back();
-            let _ = kill(getpid(), Signal::SIGSTOP);
-            self.give(group);
-        }
+/// Whether this process stands in front.
+fn is_ours() -> bool {
+    tcgetpgrp(stdin()) == Ok(getpgrp())
+}
+
+/// What this does to a terminal from behind does not stop it. Only for that: the command inherits what is blocked.
+pub(crate) fn without_stop<T>(what: impl FnOnce() -> T) -> T {
+    let mut stop = SigSet::empty();
+    stop.add(Signal::SIGTTOU);
+    let was_set = stop.thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK);
+    let answer = what();
+    if let Ok(before) = was_set {
+        let _ = before.thread_set_mask();
     }
+    answer
 }

@@ -36,7 +36,7 @@ pub(crate) struct Granted {
     pub(crate) token: Option<String>,
     pub(crate) slot: Option<u8>,
     pub(crate) until: u64,
-    /// What is left of the time until then where it is renewed: the command has it at least.
+    /// Of the time until then: so long before it the command is asked to end.
     pub(crate) grace_us: u64,
 }
 
@@ -44,8 +44,10 @@ pub(crate) struct Granted {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Watched {
-    /// The command runs, in this process group.
-    Runs { group: i32 },
+    /// A command is started: from now on one may run.
+    Starts,
+    /// It runs, in the process group of this leader, who was started then.
+    Runs { leader: i32, started: Option<u64> },
     /// It is over, with all of its group: the lease may be given back.
     Over,
     /// It was lost and is over: another campaign.

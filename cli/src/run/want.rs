@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use quorlock::{
-    AcquireError, CampaignError, Leadership, Lease, LeaseLost, LeaseSignal, Permit, ReadLease,
-    Redlock, ReleaseError,
+    AcquireError, CampaignError, Leadership, Lease, LeaseSignal, Permit, ReadLease, Redlock,
+    ReleaseError,
 };
 
 use super::Run;
@@ -14,9 +14,9 @@ use crate::exit::{Failure, Status};
 
 /// The settings of a request, which are the same for each kind and have no type in common.
 macro_rules! with {
-    ($run:expr, $request:expr) => {{
+    ($run:expr, $wait:expr, $request:expr) => {{
         let mut request = $request;
-        request = match $run.wait {
+        request = match $wait {
             _ if $run.try_once => request,
             Some(wait) => request.wait(wait),
             None => request.wait_without_deadline(),
@@ -30,8 +30,8 @@ macro_rules! with {
 
 /// Those that a reader has not.
 macro_rules! with_more {
-    ($run:expr, $request:expr) => {{
-        let mut request = with!($run, $request);
+    ($run:expr, $wait:expr, $request:expr) => {{
+        let mut request = with!($run, $wait, $request);
         if let Some(least) = $run.hold_at_least {
             request = request.hold_at_least(least);
         }
@@ -41,6 +41,9 @@ macro_rules! with_more {
         request
     }};
 }
+
+/// Between two campaigns where the nodes do not answer.
+const REST: Duration = Duration::from_secs(1);
 
 /// A lease of any kind.
 pub(crate) enum Holds {
@@ -85,10 +88,6 @@ impl Holds {
         }
     }
 
-    pub(crate) async fn lost(&self) -> LeaseLost {
-        self.signal().lost().await
-    }
-
     pub(crate) async fn release(self) -> Result<(), ReleaseError> {
         match self {
             Self::Lease(lease) => lease.release().await,
@@ -100,19 +99,23 @@ impl Holds {
 }
 
 impl Run {
-    /// Waits for it as was asked for.
-    pub(crate) async fn acquire(&self, redlock: &Redlock) -> Result<Holds, Failure> {
+    /// Waits for it as was asked for, for so long; `None` for as long as it takes.
+    pub(crate) async fn acquire(
+        &self,
+        redlock: &Redlock,
+        wait: Option<Duration>,
+    ) -> Result<Holds, Failure> {
         if self.elect {
-            return self.campaign(redlock).await;
+            return self.campaign(redlock, wait).await;
         }
         if let Some(permits) = self.semaphore {
             let semaphore = redlock.semaphore(&self.resource, permits);
             let semaphore = semaphore.map_err(|error| Failure::new(Status::Usage, error))?;
-            let request = with_more!(self, semaphore.try_acquire());
+            let request = with_more!(self, wait, semaphore.try_acquire());
             return request.await.map(Holds::Permit).map_err(|error| self.not_acquired(&error));
         }
         if self.shared {
-            let request = with!(self, redlock.try_read(&self.resource));
+            let request = with!(self, wait, redlock.try_read(&self.resource));
             return request.await.map(Holds::Reader).map_err(|error| self.not_acquired(&error));
         }
         let all = std::iter::once(&self.resource).chain(&self.also);
@@ -120,11 +123,11 @@ impl Run {
             true => redlock.try_acquire(&self.resource),
             false => redlock.try_acquire_all(all),
         };
-        let request = with_more!(self, request).await;
+        let request = with_more!(self, wait, request).await;
         request.map(Holds::Lease).map_err(|error| self.not_acquired(&error))
     }
 
-    async fn campaign(&self, redlock: &Redlock) -> Result<Holds, Failure> {
+    async fn campaign(&self, redlock: &Redlock, wait: Option<Duration>) -> Result<Holds, Failure> {
         let mut election = redlock.election(&self.resource);
         if let Some(ttl) = self.ttl {
             election = election.ttl(ttl);
@@ -132,11 +135,22 @@ impl Run {
         if let Some(delay) = self.lock_delay {
             election = election.lock_delay(delay);
         }
-        let limit = if self.try_once { None } else { self.wait };
         let campaign = async {
-            if self.try_once { election.try_campaign().await } else { election.campaign().await }
+            loop {
+                let elected = match self.try_once {
+                    true => return election.try_campaign().await,
+                    false => election.campaign().await,
+                };
+                // Whoever waits for as long as it takes waits for the nodes too.
+                match elected {
+                    Err(CampaignError::Acquire(error)) if passes(&error) => {
+                        tokio::time::sleep(REST).await;
+                    }
+                    elected => return elected,
+                }
+            }
         };
-        let elected = match limit {
+        let elected = match wait {
             None => campaign.await,
             Some(limit) => match tokio::time::timeout(limit, campaign).await {
                 Ok(elected) => elected,
@@ -171,4 +185,16 @@ impl Run {
     pub(crate) fn grace(&self, validity: Duration) -> Duration {
         self.grace.unwrap_or(Duration::from_secs(5)).min(validity / 3)
     }
+}
+
+/// Whether another campaign may do better.
+const fn passes(error: &AcquireError) -> bool {
+    matches!(
+        error,
+        AcquireError::Contended { .. }
+            | AcquireError::Quarantined { .. }
+            | AcquireError::NoQuorum { .. }
+            | AcquireError::TooLate { .. }
+            | AcquireError::Crowded { .. }
+    )
 }

@@ -1,0 +1,149 @@
+//! The process that holds the lease, as the one that watches the command sees it.
+//!
+//! It believes nothing of it but its words. One that is stopped, or cannot reach the nodes, must never keep the other waiting
+//! for ever.
+
+use std::{process::Stdio, time::Duration};
+
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
+    process::{Child, ChildStdin, ChildStdout},
+    time::timeout,
+};
+
+use super::{
+    command::this_program,
+    told::{Granted, Held, Watched, line},
+};
+use crate::exit::{Failure, Status};
+
+/// How long the lease may take to be given back: longer than the holder itself waits for nodes that do not answer.
+const GIVEN_BACK: Duration = Duration::from_secs(5);
+/// How long a process may take that has nothing to do but to answer. One that is stopped does not.
+const ANSWERED: Duration = Duration::from_secs(1);
+/// For a word that was said while this process was stopped, and is in the pipe.
+const ON_ITS_WAY: Duration = Duration::from_millis(20);
+
+pub(crate) struct Partner {
+    process: Child,
+    words: Lines<BufReader<ChildStdout>>,
+    /// `None` where it is told no more.
+    told: Option<ChildStdin>,
+}
+
+impl Partner {
+    /// By the arguments of this process.
+    pub(crate) fn start() -> Result<Self, Failure> {
+        let failed = |error: std::io::Error| Failure::new(Status::Failed, error);
+        let mut command = this_program()?;
+        // What stands before is the name of the command, `run`, and nothing else.
+        command.arg("hold-for-run").args(std::env::args_os().skip(2));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        // So that what a terminal sends to a whole group does not end it before the command.
+        command.process_group(0);
+        let mut process = command.spawn().map_err(failed)?;
+        let (told, words) = (process.stdin.take(), process.stdout.take());
+        let Some(words) = words else {
+            return Err(Failure::new(Status::Failed, "there is no pipe"));
+        };
+        Ok(Self { process, words: BufReader::new(words).lines(), told })
+    }
+
+    /// What it says next; `None` where it is gone.
+    ///
+    /// # Cancel safety
+    ///
+    /// It may be dropped and called again; no word is lost.
+    pub(crate) async fn next(&mut self) -> Option<Held> {
+        let line = self.words.next_line().await.ok()??;
+        serde_json::from_str(&line).ok()
+    }
+
+    /// What it has said already, if anything: this process may have been stopped when it did.
+    pub(crate) async fn said(&mut self) -> Option<Held> {
+        timeout(ON_ITS_WAY, self.next()).await.ok()?
+    }
+
+    pub(crate) async fn granted(&mut self) -> Result<Granted, Failure> {
+        loop {
+            match self.next().await {
+                Some(Held::Granted(granted)) => return Ok(granted),
+                Some(Held::Failed { status, text }) => {
+                    return Err(Failure { status: Status::of(status), text });
+                }
+                Some(_) => {}
+                None => {
+                    let text = "the process that asks for the lease has ended";
+                    return Err(Failure::new(Status::Failed, text));
+                }
+            }
+        }
+    }
+
+    pub(crate) async fn say(&mut self, word: Watched) {
+        if let Some(told) = &mut self.told {
+            // One that is gone hears nothing, and says nothing either.
+            let _ = told.write_all(line(&word).as_bytes()).await;
+        }
+    }
+
+    /// Tells it that the command is over, and waits until it has given the lease back. What stays of it, in words.
+    pub(crate) async fn give_back(&mut self) -> Option<String> {
+        self.say(Watched::Over).await;
+        let left = self.over(GIVEN_BACK).await;
+        match left.is_some() {
+            true => self.leave().await,
+            false => self.end().await,
+        }
+        left
+    }
+
+    /// The same of a lease that was lost: there is nothing to give back.
+    pub(crate) async fn end_lost(&mut self) {
+        self.say(Watched::Over).await;
+        match self.over(ANSWERED).await {
+            None => self.end().await,
+            Some(_) => self.leave().await,
+        }
+    }
+
+    /// The same, for another campaign. Whether it is there for that.
+    pub(crate) async fn again(&mut self) -> bool {
+        self.say(Watched::Again).await;
+        let is_there =
+            self.over(ANSWERED).await.is_none() && matches!(self.process.try_wait(), Ok(None));
+        if !is_there {
+            self.leave().await;
+        }
+        is_there
+    }
+
+    async fn over(&mut self, within: Duration) -> Option<String> {
+        let over = async {
+            while let Some(word) = self.next().await {
+                if let Held::Over { left } = word {
+                    return left;
+                }
+            }
+            Some(
+                "the process that held the lease has ended, and the lease expires by itself"
+                    .to_owned(),
+            )
+        };
+        let late = || "the lease could not be given back in time, and expires by itself".to_owned();
+        timeout(within, over).await.unwrap_or_else(|_| Some(late()))
+    }
+
+    /// It gives back what it has, and ends.
+    pub(crate) async fn end(&mut self) {
+        self.told = None;
+        if timeout(GIVEN_BACK, self.process.wait()).await.is_err() {
+            self.leave().await;
+        }
+    }
+
+    /// It gives back nothing: its keys expire.
+    pub(crate) async fn leave(&mut self) {
+        let _ = self.process.kill().await;
+    }
+}

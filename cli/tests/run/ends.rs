@@ -1,0 +1,277 @@
+//! Whatever is killed or stopped: the command ends before anybody else can hold the resource.
+
+use std::time::Instant;
+
+use nix::sys::signal::Signal;
+use quorlock_harness::eventually;
+
+use super::host::{Host, Process, Running, SECOND, SOON};
+
+/// A command that says that it runs, when it is asked to end, and that it cannot be asked twice; with one behind it that does
+/// not listen.
+const STUBBORN: &str = "sh -c 'trap : TERM; echo $$ > behind; while :; do sleep 0.02; done' & \
+    trap 'echo >> asked' TERM; echo $$ > first; while :; do sleep 0.02; done";
+
+struct Started {
+    running: Running,
+    command: Process,
+    behind: Process,
+}
+
+impl Started {
+    fn new(host: &Host, args: &str) -> Self {
+        let running = host.shell(args, STUBBORN);
+        let (command, behind) = (host.written("first"), host.written("behind"));
+        Self { running, command: Process::of(&command), behind: Process::of(&behind) }
+    }
+
+    /// Whoever asks for it next gets it only when all of the command is gone.
+    #[track_caller]
+    fn is_gone_before_the_next(&self, host: &Host) {
+        let script = format!("cat /proc/{}/stat /proc/{}/stat 2>&1", self.command.0, self.behind.0);
+        let ended = host.run("job --wait 15s", &script);
+        let lives = |line: &&str| !line.contains("No such file") && !line.contains(") Z ");
+        assert_eq!(ended.out.lines().find(lives), None, "{}", ended.err);
+    }
+}
+
+#[test]
+fn the_one_that_holds_is_killed() {
+    let host = Host::new();
+    let started = Started::new(&host, "job --ttl 3s");
+    started.running.holder().signal(Signal::SIGKILL);
+    started.is_gone_before_the_next(&host);
+    let ended = started.running.ended();
+    assert_eq!(ended.code, 76);
+    assert!(ended.err.contains("`job` is lost, and the command is ended: "), "{}", ended.err);
+    assert_eq!(host.read("asked"), "\n", "asked once, and then killed");
+}
+
+#[test]
+fn the_one_that_holds_is_stopped() {
+    let host = Host::new();
+    let started = Started::new(&host, "job --ttl 3s");
+    started.running.holder().pause();
+    started.is_gone_before_the_next(&host);
+    let ended = started.running.ended();
+    assert_eq!(ended.code, 76);
+    assert!(ended.err.contains("not renewed in time"), "{}", ended.err);
+    assert_eq!(host.read("asked"), "\n");
+}
+
+#[test]
+fn the_one_that_watches_is_killed() {
+    let host = Host::new();
+    let started = Started::new(&host, "job --ttl 3s");
+    let holder = started.running.holder();
+    started.running.supervisor().signal(Signal::SIGKILL);
+    started.is_gone_before_the_next(&host);
+    assert_eq!(started.running.ended().code, 137);
+    holder.ends();
+}
+
+#[test]
+fn the_one_that_watches_is_stopped_while_the_lease_is_renewed() {
+    let host = Host::new();
+    let started = Started::new(&host, "job --ttl 2s");
+    started.running.supervisor().pause();
+    // Long beyond the ttl: the other one renews it.
+    std::thread::sleep(4 * SECOND);
+    assert_eq!(host.run("job --try", "true").code, 75);
+    assert!(!started.command.is_gone() && !started.behind.is_gone());
+    started.running.supervisor().resume();
+    std::thread::sleep(SECOND);
+    assert!(!started.command.is_gone(), "{}", started.running.errors());
+    assert_eq!(host.read("asked"), "");
+    drop(started);
+}
+
+#[test]
+fn the_one_that_watches_is_stopped_and_the_lease_is_lost() {
+    let host = Host::new();
+    let started = Started::new(&host, "job --ttl 2s");
+    started.running.supervisor().pause();
+    host.fleet[0].pause();
+    host.fleet[1].pause();
+    // Nobody but the other one can end it.
+    started.behind.ends();
+    started.command.ends();
+    assert_eq!(host.read("asked"), "\n");
+    host.fleet[0].resume();
+    host.fleet[1].resume();
+    started.is_gone_before_the_next(&host);
+    started.running.supervisor().resume();
+    assert_eq!(started.running.ended().code, 76);
+}
+
+#[test]
+fn both_are_killed_at_once() {
+    let host = Host::new();
+    let started = Started::new(&host, "job --ttl 2s");
+    for process in [started.running.holder(), started.running.supervisor()] {
+        process.signal(Signal::SIGKILL);
+    }
+    // The command itself ends with its parent. What it has started is not known to anybody, as the documents say.
+    started.command.ends();
+    assert!(!started.behind.is_gone());
+    started.behind.signal(Signal::SIGKILL);
+    assert_eq!(host.run("job", "true").code, 0);
+}
+
+#[test]
+fn both_are_stopped_which_is_the_case_for_tokens() {
+    let host = Host::new();
+    let started = Started::new(&host, "job --ttl 1s");
+    for process in [started.running.holder(), started.running.supervisor()] {
+        process.pause();
+    }
+    // Nobody is there to end it, and somebody else gets the lock beside it, with a larger token.
+    assert_eq!(host.run("job", "true").code, 0);
+    assert!(!started.command.is_gone());
+    // As soon as one of them goes on, it ends.
+    started.running.supervisor().resume();
+    started.command.ends();
+    started.behind.ends();
+    started.running.holder().resume();
+    assert_eq!(started.running.ended().code, 76);
+}
+
+#[test]
+fn a_command_that_does_not_end_is_killed_in_time() {
+    let host = Host::new();
+    let started = Started::new(&host, "job --ttl 4s --grace 500ms");
+    host.fleet[0].kill();
+    host.fleet[1].kill();
+    eventually("it is asked to end", SOON, || host.read("asked") == "\n");
+    let asked = Instant::now();
+    started.command.ends();
+    started.behind.ends();
+    assert!(asked.elapsed() < 2 * SECOND, "{:?}", asked.elapsed());
+    assert_eq!(started.running.ended().code, 76);
+}
+
+#[test]
+fn a_node_that_is_killed_is_no_loss() {
+    let host = Host::new();
+    let started = Started::new(&host, "job --ttl 2s");
+    host.fleet[1].kill();
+    std::thread::sleep(4 * SECOND);
+    assert!(!started.command.is_gone() && host.read("asked").is_empty());
+    started.running.command().signal(Signal::SIGKILL);
+    let ended = started.running.ended();
+    assert_eq!(ended.code, 137, "{}", ended.err);
+    host.is_free("job");
+}
+
+#[test]
+fn a_leader_that_loses_is_ended_and_leads_again() {
+    let host = Host::new();
+    let running =
+        host.shell("leader --elect --ttl 2s", "echo $QUORLOCK_TOKEN >> terms; exec sleep 60");
+    let terms = |count: usize| {
+        eventually("it leads", SOON, || host.read("terms").lines().count() == count);
+        let terms = host.read("terms");
+        terms.lines().map(|term| term.parse().unwrap()).collect::<Vec<u64>>()
+    };
+    terms(1);
+    let first = running.command();
+    // A majority answers nobody for a while.
+    host.fleet[0].pause();
+    host.fleet[2].pause();
+    first.ends();
+    host.fleet[0].resume();
+    host.fleet[2].resume();
+    let both = terms(2);
+    assert!(both[0] < both[1], "{both:?}");
+    // The one that holds the lease is killed: it is replaced.
+    let (second, holder) = (running.command(), running.holder());
+    holder.signal(Signal::SIGKILL);
+    second.ends();
+    let all = terms(3);
+    assert!(all[1] < all[2], "{all:?}");
+    // And stopped.
+    let (third, holder) = (running.command(), running.holder());
+    holder.pause();
+    third.ends();
+    let all = terms(4);
+    assert!(all[2] < all[3], "{all:?}");
+    holder.ends();
+    running.supervisor().signal(Signal::SIGTERM);
+    assert_eq!(running.ended().code, 143);
+}
+
+#[test]
+fn the_status_is_the_commands_where_the_lease_cannot_be_given_back() {
+    let host = Host::new();
+    let running =
+        host.shell("job --ttl 9s", "echo > ready; while ! [ -e go ]; do sleep 0.02; done; exit 6");
+    host.written("ready");
+    host.fleet[0].kill();
+    host.fleet[1].kill();
+    std::fs::write(host.file("go"), "").unwrap();
+    let ended = running.ended();
+    assert_eq!(ended.code, 6);
+    assert!(ended.err.starts_with("quorlock: "), "it says so: {}", ended.err);
+}
+
+#[test]
+fn one_that_is_stopped_in_line_holds_nothing() {
+    let host = Host::new();
+    let first = host.shell("job --ttl 1s", "echo > ready; sleep 60");
+    host.written("ready");
+    let second = host.shell("job --ttl 1s", "echo > second");
+    // It stands in line by then.
+    second.holder();
+    std::thread::sleep(SECOND);
+    second.supervisor().pause();
+    first.supervisor().signal(Signal::SIGTERM);
+    assert_eq!(first.ended().code, 143);
+    // It is its turn, and nobody starts its command.
+    assert_eq!(host.run("job --ttl 1s --wait 10s", "true").code, 0);
+    second.supervisor().resume();
+    let ended = second.ended();
+    assert_eq!((ended.code, &*host.read("second")), (76, ""), "{}", ended.err);
+}
+
+#[test]
+fn the_grace_is_taken_out_of_the_lease() {
+    let host = Host::new();
+    let running = host.shell(
+        "job --ttl 3s --grace 0s",
+        "trap 'echo > asked' TERM; echo > ready; \
+        while :; do sleep 0.02; done",
+    );
+    host.written("ready");
+    let command = running.command();
+    running.holder().signal(Signal::SIGKILL);
+    // Killed at once: there is no grace.
+    command.ends();
+    assert_eq!(running.ended().code, 76);
+}
+
+#[test]
+fn where_its_keys_are_taken_away_it_has_the_grace_and_no_longer() {
+    // As the documents say: who takes them away takes them while the command runs.
+    let host = Host::new();
+    let started = Started::new(&host, "job --ttl 6s --grace 1s");
+    host.fleet.flush();
+    eventually("it is asked to end", SOON, || host.read("asked") == "\n");
+    let asked = Instant::now();
+    started.command.ends();
+    started.behind.ends();
+    assert!(asked.elapsed() < 2 * SECOND, "{:?}", asked.elapsed());
+    let ended = started.running.ended();
+    assert_eq!(ended.code, 76);
+    assert!(ended.err.contains("`job` is lost, and the command is ended: "), "{}", ended.err);
+}
+
+#[test]
+fn a_holder_that_is_stopped_does_not_keep_the_end_waiting() {
+    let host = Host::new();
+    let running = host.shell("job --ttl 1s", "echo > ready; sleep 60");
+    host.written("ready");
+    running.holder().pause();
+    let stopped = Instant::now();
+    assert_eq!(running.ended().code, 76);
+    assert!(stopped.elapsed() < 5 * SECOND, "{:?}", stopped.elapsed());
+}

@@ -1,0 +1,120 @@
+//! The kinds of leases, and the ways to wait for them.
+
+use std::time::Instant;
+
+use nix::sys::signal::Signal;
+use quorlock_harness::eventually;
+
+use super::host::{Host, MS, SECOND, SOON};
+
+#[test]
+fn busy_is_a_status_and_can_be_another_or_silent() {
+    let host = Host::new();
+    let first = host.shell("job", "echo > first; sleep 60");
+    host.written("first");
+    for args in [
+        "job --try",
+        "job -n",
+        "job --wait 300ms",
+        "job -w 300ms",
+        "job -w 0s",
+        "job --shared --try",
+    ] {
+        let ended = host.run(args, "echo ran");
+        assert_eq!((ended.code, &*ended.out), (75, ""), "{args}: {}", ended.err);
+        assert!(ended.err.starts_with("quorlock: "), "{args}: {}", ended.err);
+    }
+    assert_eq!(host.run("job --try -E 0", "echo ran").code, 0);
+    let quiet = host.run("job --try --quiet --busy-status 9", "echo ran");
+    assert_eq!((quiet.code, &*quiet.out, &*quiet.err), (9, "", ""));
+    assert_eq!(host.run("other --wait 0s", "true").code, 0);
+    // Another one is free.
+    assert_eq!(host.run("other --try", "true").code, 0);
+    drop(first);
+}
+
+#[test]
+fn whoever_waits_runs_when_the_one_before_has_ended() {
+    let host = Host::new();
+    let first = host.shell("job --ttl 3s", "echo > first; sleep 0.5; echo >> order 1");
+    host.written("first");
+    let ended = host.run("job", "echo >> order 2");
+    assert_eq!((ended.code, &*host.read("order")), (0, "1\n2\n"), "{}", ended.err);
+    assert_eq!(first.ended().code, 0);
+}
+
+#[test]
+fn others_are_kept_out_for_the_least_time() {
+    let host = Host::new();
+    let started = Instant::now();
+    assert_eq!(host.run("nightly --hold-at-least 2s", "true").code, 0);
+    assert!(started.elapsed() < 2 * SECOND, "it does not wait itself");
+    // The timer of another host, a moment later.
+    if started.elapsed() < 1500 * MS {
+        assert_eq!(host.run("nightly --hold-at-least 2s --try", "echo ran").code, 75);
+    }
+    assert_eq!(host.run("nightly", "true").code, 0);
+    assert!(started.elapsed() >= 1900 * MS, "{:?}", started.elapsed());
+}
+
+#[test]
+fn so_many_run_at_once_as_there_are_permits() {
+    let host = Host::new();
+    let all =
+        [0, 1].map(|_| host.shell("pool --semaphore 2", "echo $QUORLOCK_SLOT >> slots; sleep 60"));
+    eventually("both run", SOON, || host.read("slots").lines().count() == 2);
+    let mut slots: Vec<_> = host.read("slots").lines().map(str::to_owned).collect();
+    slots.sort();
+    assert_eq!(slots, ["0", "1"]);
+    assert_eq!(host.run("pool --semaphore 2 --try", "true").code, 75);
+    all[0].supervisor().signal(Signal::SIGTERM);
+    assert_eq!(host.run("pool --semaphore 2", "true").code, 0);
+    drop(all);
+}
+
+#[test]
+fn readers_share_and_a_writer_is_alone() {
+    let host = Host::new();
+    let readers = [0, 1].map(|_| host.shell("tree --shared", "echo >> readers; sleep 60"));
+    eventually("both read", SOON, || host.read("readers").lines().count() == 2);
+    assert_eq!(host.run("tree --try", "true").code, 75);
+    readers.iter().for_each(|reader| reader.supervisor().signal(Signal::SIGTERM));
+    let writer = host.shell("tree", "echo > writer; sleep 60");
+    host.written("writer");
+    assert_eq!(host.run("tree --shared --try", "true").code, 75);
+    drop((readers, writer));
+}
+
+#[test]
+fn several_are_held_together_or_none_is() {
+    let host = Host::new();
+    let all = host
+        .shell("a --also b --also c", "echo $QUORLOCK_RESOURCE $QUORLOCK_TOKEN > all; sleep 60");
+    let said = host.written("all");
+    assert!(said.starts_with("a 1") || said.split(' ').count() == 2, "{said}");
+    for one in ["a", "b", "c"] {
+        assert_eq!(host.run(&format!("{one} --try"), "true").code, 75, "{one}");
+    }
+    assert_eq!(host.run("d --also c --try", "true").code, 75);
+    host.is_free("d");
+    all.supervisor().signal(Signal::SIGTERM);
+    assert_eq!(all.ended().code, 143);
+    ["a", "b", "c"].into_iter().for_each(|one| host.is_free(one));
+}
+
+#[test]
+fn one_leads_and_the_next_follows() {
+    let host = Host::new();
+    let script = "echo $QUORLOCK_TOKEN >> terms; sleep 60";
+    let first = host.shell("leader --elect", script);
+    host.written("terms");
+    assert_eq!(host.run("leader --elect --try", "true").code, 75);
+    assert_eq!(host.run("leader --elect --wait 300ms", "true").code, 75);
+    let second = host.shell("leader --elect", script);
+    first.supervisor().signal(Signal::SIGTERM);
+    assert_eq!(first.ended().code, 143);
+    eventually("the second leads", SOON, || host.read("terms").lines().count() == 2);
+    let terms: Vec<u64> = host.read("terms").lines().map(|term| term.parse().unwrap()).collect();
+    assert!(terms[0] < terms[1], "{terms:?}");
+    drop(second);
+}
