@@ -11,7 +11,9 @@ use quorlock::{
     runtime::TokioRuntime,
 };
 #[cfg(feature = "tls-rustls-ring")]
-use quorlock_harness::{Cluster, TestCa, admit};
+use quorlock_harness::TestCa;
+#[cfg(feature = "redis")]
+use quorlock_harness::{Cluster, Proxy, Server, admit, connected};
 
 use super::{MS, SECOND, connect, nodes};
 
@@ -118,6 +120,25 @@ fn servers_behind_tls_and_sockets_and_a_prefix_are_asked() {
         assert!(node.round_trips().unwrap().count >= 2, "{node:#?}");
         assert_eq!(node.server.as_ref().unwrap().append_only, Some(false));
     }
+}
+
+/// As behind a balancer, or a service that has put another server behind the address and kept the connection.
+#[cfg(feature = "redis")]
+#[test]
+fn two_servers_behind_one_address_are_found() {
+    let (cluster, other) = (Cluster::start(3), Server::start());
+    let proxy = Proxy::start(cluster[1].port());
+    let urls = [cluster[0].url(), proxy.url(), cluster[2].url()];
+    let builder = || {
+        let builder = Redlock::builder().node_timeout(2 * SECOND).connect_timeout(10 * SECOND);
+        builder.nodes(&urls)
+    };
+    admit(builder());
+    let redlock = connected(builder());
+    assert_eq!(block_on(redlock.inspect(MS)).findings(), []);
+    proxy.retarget(other.port());
+    let findings = block_on(redlock.inspect(MS)).findings();
+    assert_eq!(ills(&findings), [(Ill::DifferentServers, Some(1))]);
 }
 
 #[test]
