@@ -140,11 +140,9 @@ fn memory(inspection: &Inspection, server: &ServerFacts) -> Vec<Finding> {
         let full = used >= limit;
         if full || u128::from(used) * 10 >= u128::from(limit) * 9 {
             let severity = if full { Severity::Error } else { Severity::Warning };
-            let follows = if full {
-                "it refuses writes, or evicts"
-            } else {
-                "soon it refuses writes, or evicts"
-            };
+            let evicts = server.eviction.as_deref().is_some_and(|policy| policy != "noeviction");
+            let then = if evicts { "evicts keys" } else { "refuses writes" };
+            let follows = if full { format!("it {then}") } else { format!("soon it {then}") };
             let cause = format!("its memory is used up ({used} of {limit} bytes): {follows}");
             let remedy = "raise its maxmemory, or see what else fills it; docs/operating.md says what locks take";
             found.push(Finding::new(severity, Ill::MemoryFull, cause, remedy));
@@ -342,8 +340,8 @@ fn standing(inspection: &Inspection, node: &NodeFacts) -> Option<Finding> {
             } else {
                 (
                     format!(
-                        "it may have forgotten leases, and does not vote for {:?} more",
-                        rounded(*remaining)
+                        "it may have forgotten leases, and does not vote for about {} s more",
+                        remaining.as_secs() + 1
                     ),
                     "wait; where it did not restart and is not new, see why it lost its data or its clock jumped",
                 )

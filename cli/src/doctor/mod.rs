@@ -62,22 +62,56 @@ fn tell(inspection: &Inspection, findings: &[Finding]) {
     for row in table::of(inspection) {
         line(&row);
     }
-    for finding in findings {
-        let style = match finding.severity {
+    for group in groups(findings) {
+        let Some(first) = group.first() else { continue };
+        let style = match first.severity {
             Severity::Note => FAINT,
             Severity::Warning => DOUBTFUL,
             _ => BAD,
         };
-        let of = match (&finding.node, &finding.address) {
-            (Some(node), Some(address)) => format!("{node} ({address}): "),
-            _ => String::new(),
-        };
         line("");
-        line(&format!("{} {of}{}", styled(style, finding.severity.name()), finding.cause));
-        line(&format!("  {} {}", styled(FAINT, "do:"), finding.remedy));
+        line(&format!(
+            "{} {}{}",
+            styled(style, first.severity.name()),
+            nodes_of(&group),
+            first.cause
+        ));
+        line(&format!("  {} {}", styled(FAINT, "do:"), first.remedy));
     }
     line("");
     line(&summary(inspection, findings));
+}
+
+/// What is the same of several nodes is told once.
+fn groups(findings: &[Finding]) -> Vec<Vec<&Finding>> {
+    let mut groups: Vec<Vec<&Finding>> = Vec::new();
+    for finding in findings {
+        let same = |group: &&mut Vec<&Finding>| {
+            group.first().is_some_and(|first| {
+                (first.severity, &first.cause, &first.remedy)
+                    == (finding.severity, &finding.cause, &finding.remedy)
+            })
+        };
+        match groups.iter_mut().find(same) {
+            Some(group) => group.push(finding),
+            None => groups.push(vec![finding]),
+        }
+    }
+    groups
+}
+
+/// `node 0 (a): `, or `nodes 0, 2 (a, b): `; nothing for what is about all.
+fn nodes_of(group: &[&Finding]) -> String {
+    let joined = |part: fn(&Finding) -> Option<String>| {
+        group.iter().filter_map(|finding| part(finding)).collect::<Vec<String>>().join(", ")
+    };
+    let nodes = joined(|finding| finding.node.map(|node| node.index().to_string()));
+    let addresses = joined(|finding| finding.address.as_deref().map(str::to_owned));
+    match (nodes.is_empty(), group.len()) {
+        (true, _) => String::new(),
+        (false, 1) => format!("node {nodes} ({addresses}): "),
+        (false, _) => format!("nodes {nodes} ({addresses}): "),
+    }
 }
 
 fn summary(inspection: &Inspection, findings: &[Finding]) -> String {
