@@ -107,3 +107,32 @@ fn a_page_that_is_dropped_is_asked_for_again() {
     assert_eq!(page.len(), 1);
     assert!(block_on(resources.next_page()).unwrap().is_none());
 }
+
+/// One that is not what a server takes it for would find other names in a test than in production.
+#[cfg(feature = "redis")]
+#[test]
+fn patterns_mean_the_same_in_memory_and_on_a_server() {
+    let cluster = quorlock_harness::Cluster::start(1);
+    let builder = || Redlock::builder().node_timeout(2 * SECOND).connect_timeout(10 * SECOND);
+    quorlock_harness::admit(builder().nodes(cluster.urls()));
+    let server = block_on(builder().nodes(cluster.urls()).connect()).unwrap();
+    let memory = connect(&nodes(1));
+    let names_held =
+        ["a", "ab", "abc", "a*c", "a?c", "a[b]c", r"a\c", "b-c", "job:1", "job:10", "-", "^"];
+    let hold = |redlock: &Redlock| -> Vec<_> {
+        names_held.iter().map(|name| redlock.acquire(name).blocking().unwrap()).collect()
+    };
+    let _leases = [hold(&server), hold(&memory)];
+    let patterns = [
+        "*", "", "a", "a*", "*c", "a?c", r"a\*c", r"a\\c", "a[b]c", r"a\[b\]c", "[ab]*", "[^a]*",
+        "[a-c]", "[c-a]b", "job:?", "job:*", "**", "*b*", "[a", "[]", "[^]", "[a-]", "[-a]",
+        r"[\-]", "?", "??", r"\", "[^-]",
+    ];
+    let mut matched = 0;
+    for pattern in patterns {
+        let [on_server, in_memory] = [&server, &memory].map(|redlock| names(redlock, pattern));
+        assert_eq!(on_server, in_memory, "{pattern}");
+        matched += on_server.len();
+    }
+    assert!(matched > 60, "only {matched}, which proves little");
+}

@@ -314,6 +314,23 @@ fn a_user_with_the_rights_of_a_client_is_enough() {
     }
 }
 
+/// In classic mode a client needs less, and its keys are those of its prefix alone.
+#[test]
+fn a_user_with_the_rights_of_classic_mode_is_enough() {
+    let cluster = Cluster::start_with(3, |_, builder| builder.append_only(true));
+    let rights =
+        ["~lock:*", "+set", "+getrange", "+del", "+pttl", "+pexpire", "+eval", "+evalsha", "+info"];
+    let urls: Vec<String> = cluster.iter().map(|server| server.user(rights)).collect();
+    let (status, said) = examine(&urls, &["--classic"]);
+    assert_eq!((ills(&said), status), (Vec::new(), 0), "{said:#}");
+    let node = &said["nodes"][0];
+    assert_eq!((&node["clock"], &node["server"]["append_fsync"]), (&Value::Null, &Value::Null));
+    assert!(node["round_trip"]["count"].as_u64().is_some_and(|count| count >= 2), "{node:#}");
+    for server in &cluster {
+        assert_eq!(server.run(&["ACL", "LOG"]), quorlock_harness::redis::Value::Array(Vec::new()));
+    }
+}
+
 #[test]
 fn what_it_cannot_look_at_has_a_status_of_its_own() {
     let output = quorlock("doctor").args(["--nodes", "nonsense://"]).output().unwrap();

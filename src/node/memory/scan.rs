@@ -62,21 +62,26 @@ fn class(pattern: &[u8], byte: u8) -> (bool, &[u8]) {
         None => (false, pattern),
     };
     let mut is_in = false;
-    while let Some((first, after)) = rest.split_first() {
-        if *first == b']' {
-            return (is_in != negated, after);
-        }
-        let (low, after) = literal(*first, after);
-        rest = after;
-        let mut high = low;
-        if let [b'-', end, after @ ..] = rest
-            && *end != b']'
-        {
-            (high, rest) = (*end, after);
-        }
-        is_in |= (low.min(high)..=low.max(high)).contains(&byte);
+    loop {
+        rest = match rest {
+            // Without an end it goes to that of the pattern.
+            [] => return (is_in != negated, rest),
+            [b'\\', meant, after @ ..] => {
+                is_in |= *meant == byte;
+                after
+            }
+            [b']', after @ ..] => return (is_in != negated, after),
+            // Also where its end would be a bracket.
+            [one, b'-', other, after @ ..] => {
+                is_in |= (one.min(other)..=one.max(other)).contains(&&byte);
+                after
+            }
+            [one, after @ ..] => {
+                is_in |= *one == byte;
+                after
+            }
+        };
     }
-    (is_in != negated, rest)
 }
 
 #[cfg(test)]

@@ -26,9 +26,17 @@ const PAUSE: Duration = Duration::from_millis(100);
 const LEAST_LOOKS: u32 = 8;
 const MOST_LOOKS: u32 = 600;
 
-/// Whether this user may ask for settings. Redis 6 cannot say.
-const MAY_ASK: &str =
-    "return (not redis.acl_check_cmd or redis.acl_check_cmd('config', 'get', 'save')) and 1 or 0";
+/// Whether this user may ask for settings, and for the time. Redis 6 cannot say, and a command that was renamed is an error.
+const MAY_ASK: &str = "
+local function may(...)
+  if not redis.acl_check_cmd then
+    return 1
+  end
+  local known, allowed = pcall(redis.acl_check_cmd, ...)
+  return known and allowed and 1 or 0
+end
+return {may('config', 'get', 'save'), may('time')}
+";
 
 /// All that it says, with looks at its clock over so long a time.
 pub(super) async fn examine(
@@ -46,9 +54,12 @@ pub(super) async fn examine(
     };
     asking.identity(&mut facts).await?;
     asking.rights(&mut facts).await?;
-    asking.settings(&mut facts).await?;
+    let (settings, time) = asking.may_ask().await?;
+    if settings {
+        asking.settings(&mut facts).await?;
+    }
     asking.keys(&mut facts).await?;
-    asking.clock(&mut facts, over).await;
+    asking.clock(&mut facts, over, time).await;
     Ok(facts)
 }
 
@@ -112,14 +123,18 @@ impl Asking<'_> {
         Ok(())
     }
 
-    /// What cannot be asked stays unknown.
-    async fn settings(&self, facts: &mut ServerFacts) -> Result<(), NodeError> {
+    /// Whether settings may be asked for, and the time.
+    async fn may_ask(&self) -> Result<(bool, bool), NodeError> {
         let ask = |command: &mut Cmd| {
             command.arg("EVAL").arg(MAY_ASK).arg(0);
         };
-        if !known(self.ask(ask).await)?.is_some_and(|may| may == Value::Int(1)) {
-            return Ok(());
-        }
+        let answer = known(self.ask(ask).await)?;
+        let (settings, time) = answer.and_then(|may| from_redis_value(may).ok()).unwrap_or((0, 0));
+        Ok((settings == 1, time == 1))
+    }
+
+    /// What cannot be asked stays unknown.
+    async fn settings(&self, facts: &mut ServerFacts) -> Result<(), NodeError> {
         for (name, to) in [("appendfsync", &mut facts.append_fsync), ("save", &mut facts.save)] {
             let ask = |command: &mut Cmd| {
                 command.arg("CONFIG").arg("GET").arg(name);
@@ -148,22 +163,20 @@ impl Asking<'_> {
         Ok(())
     }
 
-    /// Looks at the clock until the time is over. What is not answered is counted, and nothing more is asked where nothing
+    /// Looks at the clock until the time is over, or measures round trips alone where it may not be asked for. What is not answered is counted, and nothing more is asked where nothing
     /// answers any more.
-    async fn clock(&self, facts: &mut ServerFacts, over: Duration) {
+    async fn clock(&self, facts: &mut ServerFacts, over: Duration, mut tells: bool) {
         let runtime = self.context.runtime();
         let pause = PAUSE.min(over / LEAST_LOOKS).max(over / MOST_LOOKS);
         let (begun, end) = (runtime.steady(), runtime.now().saturating_add(over));
-        // Without the right to ask for the time, the round trip is measured all the same.
-        let mut tells = true;
         loop {
             let (sent, wall_us) = (runtime.steady(), runtime.wall_us());
-            let probe = self.context.probe();
             let ask = |command: &mut Cmd| {
                 if tells {
                     command.arg("TIME");
                 } else {
-                    command.arg("PTTL").arg(&probe);
+                    // Every user that locks may do this, and it touches no key.
+                    command.arg("EVAL").arg("return 1").arg(0);
                 }
             };
             match self.ask(ask).await {
