@@ -16,7 +16,7 @@ use crate::{
 /// Lists the resources that look held, with their holders: status 0, also where there are none; 69 where no node tells its keys.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
-Each node is asked for its keys by SCAN, a hundred at a time, with a pause after each page that is as long as the page took. The \
+Each node is asked for its keys by SCAN, some hundreds at a time, with a pause after each page that is as long as the page took. The \
 user needs the right +scan. Permits of a semaphore are listed as NAME/0, NAME/1 and so on. With --json there is a line for each \
 resource.")]
 pub(crate) struct List {

@@ -16,10 +16,10 @@ use crate::{
 };
 
 /// About how many keys a server looks at for one page.
-const PAGE: usize = 100;
+const PAGE: usize = 250;
 
 /// The least pause between two pages. It is longer where a page takes longer, so that a node has half of its time at least.
-const PAUSE: Duration = Duration::from_millis(5);
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// A resource that looks held, and by whom.
 #[derive(Clone, Debug)]

@@ -43,7 +43,7 @@ impl Redlock {
     /// stands for any bytes, `?` for one, `[ab]` for one of these, and a backslash takes that from what follows it.
     ///
     /// Each node is asked for its keys in turn, by `SCAN`, with a pause after each page that is as long as the page took: the
-    /// servers look at all of their keys, and at no more than a hundred at a time. What is a lock is told by its value. Slots
+    /// servers look at all of their keys, and at no more than some hundreds at a time. What is a lock is told by its value. Slots
     /// of semaphores are resources like any other. What is held does not depend on it: use [`holder`](Redlock::holder) to ask
     /// for one resource.
     ///

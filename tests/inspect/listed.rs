@@ -30,10 +30,10 @@ fn more_names_than_a_page_has_are_each_told_once() {
     let nodes = nodes(3);
     let redlock = connect(&nodes);
     let hold = |number: usize| redlock.acquire(format!("r{number:03}")).blocking().unwrap();
-    let leases: Vec<_> = (0..330).map(hold).collect();
-    let expected: Vec<String> = (0..330).map(|number| format!("r{number:03}")).collect();
+    let leases: Vec<_> = (0..700).map(hold).collect();
+    let expected: Vec<String> = (0..700).map(|number| format!("r{number:03}")).collect();
     assert_eq!(names(&redlock, "*"), expected);
-    assert_eq!(names(&redlock, "r32?"), expected[320..]);
+    assert_eq!(names(&redlock, "r69?"), expected[690..]);
     drop(leases);
 }
 

@@ -30,7 +30,7 @@ fn each_lease_is_listed_once_and_nothing_else_is() {
     let cluster = admitted(3);
     let redlock = connect(&cluster);
     let hold = |name: &str| redlock.acquire(name).blocking().unwrap();
-    let leases: Vec<_> = (0..250).map(|number| hold(&format!("job:{number}"))).collect();
+    let leases: Vec<_> = (0..600).map(|number| hold(&format!("job:{number}"))).collect();
     let strange = hold("a b\n\u{1b}[31m");
     let reader = redlock.read("read").blocking().unwrap();
     let permit = redlock.semaphore("api", 2).unwrap().acquire().blocking().unwrap();
@@ -40,7 +40,7 @@ fn each_lease_is_listed_once_and_nothing_else_is() {
     cluster[1].set("split", leases[0].owner().to_string(), Some(60_000));
     cluster[2].set("split", leases[1].owner().to_string(), Some(60_000));
     let all = listed(&cluster, &[]);
-    let mut expected: Vec<String> = (0..250).map(|number| format!("job:{number}")).collect();
+    let mut expected: Vec<String> = (0..600).map(|number| format!("job:{number}")).collect();
     let permit = String::from_utf8_lossy(permit.resource().as_bytes()).into_owned();
     expected.extend([r"a b\n\x1b[31m".to_owned(), permit, "read".into(), "split".into()]);
     expected.sort();
@@ -49,7 +49,7 @@ fn each_lease_is_listed_once_and_nothing_else_is() {
     assert_eq!(of("job:7")["token"].as_u64(), Some(leases[7].token().unwrap().get()));
     assert_eq!(of("split")["state"], "unclear");
     assert_eq!(of("read")["shared"], true);
-    assert_eq!(names(&listed(&cluster, &["job:24?"])).len(), 10);
+    assert_eq!(names(&listed(&cluster, &["job:59?"])).len(), 10);
     assert_eq!(names(&listed(&cluster, &["nothing*"])), Vec::<String>::new());
     drop((strange, reader));
 }
