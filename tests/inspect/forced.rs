@@ -79,6 +79,7 @@ fn readers_and_other_programs_are_left_alone() {
     let before: Vec<_> = nodes.iter().map(MemoryNode::keys).collect();
     let error = block_on(redlock.force_release("read")).unwrap_err();
     assert!(matches!(error, ForceError::Readers { remaining: Some(_) }), "{error}");
+    assert!(std::error::Error::source(&error).is_none(), "its text is complete");
     let error = block_on(redlock.force_release("foreign")).unwrap_err();
     assert!(matches!(&error, ForceError::Foreign(by) if *by.value == *b"somebody"), "{error}");
     let error = block_on(redlock.force_release("")).unwrap_err();
