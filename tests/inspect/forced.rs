@@ -1,5 +1,7 @@
 //! A resource is taken from the holder that a quorum names, and its counter stands above that holder's token.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use futures::executor::block_on;
 use quorlock::{FencingToken, Holder, LossReason, Redlock, inspect::ForceError, node::MemoryNode};
 use quorlock_harness::eventually;
@@ -97,4 +99,53 @@ fn in_classic_mode_there_is_no_token_to_tell() {
     assert_eq!((forced.was.owner, forced.fence), (Some(lease.owner()), None));
     assert!(nodes.iter().all(|node| node.keys().is_empty()));
     eventually("it is told", SOON, || lease.check().is_err());
+}
+
+/// Four holders in two processes' worth of handles, and an operator who takes it again and again: every token of whoever it
+/// was taken from is below the fence, and no token is given twice.
+#[test]
+fn in_a_crowd_each_fence_is_above_all_tokens_of_the_holder_and_no_token_is_given_twice() {
+    let nodes = nodes(3);
+    let (handles, operator) = ([connect(&nodes), connect(&nodes)], connect(&nodes));
+    let (handles, ended) = (&handles, &AtomicBool::new(false));
+    let hold = |redlock: &Redlock| {
+        let mut had = Vec::new();
+        while !ended.load(Ordering::SeqCst) {
+            // Whoever lost it to the operator goes on as if it had not noticed, and gives it back late.
+            if let Ok(lease) = redlock.acquire("r").ttl(SECOND).wait(SECOND).blocking() {
+                had.push((lease.owner(), lease.token().unwrap()));
+            }
+        }
+        had
+    };
+    let (had, taken) = std::thread::scope(|scope| {
+        let holders: Vec<_> =
+            (0..4).map(|holder| scope.spawn(move || hold(&handles[holder % 2]))).collect();
+        let mut taken = Vec::new();
+        while taken.len() < 60 {
+            match block_on(operator.force_release("r")) {
+                Ok(forced) => taken.push(forced),
+                Err(ForceError::Free | ForceError::Unclear { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        ended.store(true, Ordering::SeqCst);
+        let had = holders.into_iter().flat_map(|holder| holder.join().unwrap());
+        (had.collect::<Vec<_>>(), taken)
+    });
+    let mut tokens: Vec<FencingToken> = had.iter().map(|(_, token)| *token).collect();
+    for forced in &taken {
+        let fence = forced.fence.unwrap();
+        for (_, token) in had.iter().filter(|(owner, _)| Some(*owner) == forced.was.owner) {
+            assert!(*token < fence, "{token} of {forced}");
+        }
+        // Otherwise it is that of the next holder, who has counted it.
+        tokens.extend(forced.next.is_none().then_some(fence));
+    }
+    let own = taken.iter().filter(|forced| forced.next.is_none()).count();
+    println!("{} leases, taken 60 times, {own} of them with a grant of its own", had.len());
+    let all = tokens.len();
+    tokens.sort_unstable();
+    tokens.dedup();
+    assert_eq!(tokens.len(), all, "a token was given twice");
 }

@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use quorlock::Redlock;
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader, Lines, Stdin, stdin},
     time::{MissedTickBehavior, interval, sleep, timeout},
@@ -31,6 +32,8 @@ const OFTEN: Duration = Duration::from_secs(1);
 /// does not wait, or for shorter, as he waits for others alone.
 const READY: Duration = Duration::from_secs(60);
 const READY_AT_ONCE: Duration = Duration::from_secs(3);
+/// From then on people are told what is waited for.
+const A_WHILE: Duration = Duration::from_secs(2);
 /// A twentieth of the lease, or so much: between the SIGKILL that a command gets at its end and the last of its processes.
 const TO_DIE: Duration = Duration::from_millis(100);
 /// For a word that was said while this process was stopped, and is in the pipe.
@@ -70,20 +73,18 @@ async fn hold_and_tell(run: &Run, teller: &Teller, words: &mut Words) -> Result<
         None if run.elect => None,
         None => Some(READY),
     };
-    if let Some(limit) = limit {
-        tokio::select! {
-            ready = redlock.ready(limit) => ready.map_err(|error| Failure::new(Status::Broken, error))?,
-            _ = words.next_line() => return Ok(()),
-        }
+    tokio::select! {
+        ready = ready(&redlock, limit, teller) => ready?,
+        _ = words.next_line() => return Ok(()),
     }
     let mut wait = run.wait.map(|wait| wait.saturating_sub(asked.elapsed()));
     loop {
-        let holds = tokio::select! {
+        let (holds, least) = tokio::select! {
             holds = run.acquire(&redlock, wait) => holds?,
             // Nobody waits any more. What was asked for is undone by its drop.
             _ = words.next_line() => break,
         };
-        if !until_over(run, holds, teller, words).await {
+        if !until_over(run, holds, least, teller, words).await {
             break;
         }
         wait = run.wait;
@@ -93,8 +94,28 @@ async fn hold_and_tell(run: &Run, teller: &Teller, words: &mut Words) -> Result<
     Ok(())
 }
 
+/// Waits until enough nodes vote; `None`: whoever asks them waits by himself. It says so where that takes a while.
+async fn ready(redlock: &Redlock, limit: Option<Duration>, teller: &Teller) -> Result<(), Failure> {
+    let broken = |error| Failure::new(Status::Broken, error);
+    if limit.is_some_and(|limit| limit <= READY_AT_ONCE) {
+        return redlock.ready(READY_AT_ONCE).await.map_err(broken);
+    }
+    let Err(not_ready) = redlock.ready(A_WHILE).await else { return Ok(()) };
+    teller.say(Held::Note { text: format!("waits for nodes: {not_ready}") });
+    match limit {
+        Some(limit) => redlock.ready(limit.saturating_sub(A_WHILE)).await.map_err(broken),
+        None => Ok(()),
+    }
+}
+
 /// Says what becomes of the lease until the command is over: whether there is to be another.
-async fn until_over(run: &Run, holds: Holds, teller: &Teller, words: &mut Words) -> bool {
+async fn until_over(
+    run: &Run,
+    holds: Holds,
+    least: Option<Duration>,
+    teller: &Teller,
+    words: &mut Words,
+) -> bool {
     let signal = holds.signal();
     let validity = signal.validity();
     let to_die = micros((validity / 20).min(TO_DIE));
@@ -109,6 +130,7 @@ async fn until_over(run: &Run, holds: Holds, teller: &Teller, words: &mut Words)
         slot: holds.slot(),
         until: last,
         grace_us: grace,
+        keep_until: least.map(|least| now().saturating_add(micros(least))),
     }));
     let mut tick = interval((validity / 40).min(OFTEN).max(Duration::from_millis(5)));
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -152,6 +174,7 @@ async fn until_over(run: &Run, holds: Holds, teller: &Teller, words: &mut Words)
                 let group = Group::known(leader, started);
                 command = group.map_or(Command::Starts, Command::Runs);
             }
+            Some(Watched::Stays) => command = Command::Ended,
             Some(word @ (Watched::Over | Watched::Again)) => {
                 let left = match holds.take() {
                     Some(holds) if !is_lost => holds.release().await.err(),
@@ -178,7 +201,7 @@ enum Command {
     /// Nobody has said yet in which group.
     Starts,
     Runs(Group),
-    /// It was ended here.
+    /// It has ended, or was ended here.
     Ended,
 }
 

@@ -29,7 +29,7 @@ use crate::args::{Nodes, duration};
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 The command finds in its environment: QUORLOCK_RESOURCE, QUORLOCK_TOKEN (larger than that of every run before: give it to the \
-store that it writes to), QUORLOCK_OWNER, and QUORLOCK_SLOT with --semaphore.
+store that it writes to; with --elect it is the term), QUORLOCK_OWNER, and QUORLOCK_SLOT with --semaphore.
 
 Where the lease is lost, or cannot be renewed any more, the command and all that it has started in its process group are sent \
 SIGTERM, and SIGKILL after the grace: before anybody else can hold the resource.")]
@@ -52,7 +52,7 @@ pub(crate) struct Run {
     /// How long nodes keep the lease if it is not renewed: how late others get it where this machine dies
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) ttl: Option<Duration>,
-    /// Others are kept out for so long from the start, also where the command ends before: for jobs that timers of several hosts start
+    /// Others are kept out for so long from the start, also where the command ends before: for jobs that timers of several hosts start. Up to max_ttl the nodes do that by themselves; for longer this command stays until then
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "elect")]
     pub(crate) hold_at_least: Option<Duration>,
     /// Others are kept out for so much longer where the lease is lost

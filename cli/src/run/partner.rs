@@ -13,6 +13,7 @@ use tokio::{
 
 use super::{
     command::this_program,
+    notes::Notes,
     told::{Granted, Held, Watched, line},
 };
 use crate::exit::{Failure, Status};
@@ -64,9 +65,10 @@ impl Partner {
         timeout(ON_ITS_WAY, self.next()).await.ok()?
     }
 
-    pub(crate) async fn granted(&mut self) -> Result<Granted, Failure> {
+    pub(crate) async fn granted(&mut self, notes: &Notes) -> Result<Granted, Failure> {
         loop {
             match self.next().await {
+                Some(Held::Note { text }) => notes.say(text),
                 Some(Held::Granted(granted)) => return Ok(granted),
                 Some(Held::Failed { status, text }) => {
                     return Err(Failure { status: Status::of(status), text });

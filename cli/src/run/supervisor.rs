@@ -64,19 +64,28 @@ async fn supervised(run: &Run, notes: &Notes) -> Result<u8, Failure> {
                 partner.end().await;
                 return Ok(of_signal(signal));
             }
-            granted = partner.granted() => granted?,
+            granted = partner.granted(notes) => granted?,
         };
         match watch(run, &granted, &mut partner, &mut signals, notes).await {
-            Ok(End::Lost) if run.elect => {
+            Ok(end) if end.goes_on(run) => {
                 if !partner.again().await {
                     partner = Partner::start()?;
                 }
             }
-            Ok(End::Lost) => {
+            Ok(end @ (End::Late | End::Lost)) => {
                 partner.end_lost().await;
+                if end == End::Late {
+                    notes.say(format!(
+                        "`{}` was held, and the command was not started in time",
+                        run.resource
+                    ));
+                }
                 return Ok(Status::Lost.code());
             }
             Ok(End::Itself(status)) => {
+                if let Some(until) = granted.keep_until {
+                    keep_out(run, until, &mut partner, &mut signals, notes).await;
+                }
                 partner.give_back().await.into_iter().for_each(|left| notes.say(left));
                 return Ok(status);
             }
@@ -99,8 +108,21 @@ enum End {
     /// With this status.
     Itself(u8),
     Lost,
+    /// It was never started: this process was stopped when it should have been.
+    Late,
     /// Somebody of its group is still there.
     Never,
+}
+
+impl End {
+    /// Whether there is to be another lease: a leader has another term, and whoever was stopped in line stands in it anew.
+    const fn goes_on(self, run: &Run) -> bool {
+        match self {
+            Self::Late => !run.try_once,
+            Self::Lost => run.elect,
+            Self::Itself(_) | Self::Never => false,
+        }
+    }
 }
 
 /// Runs the command to its end, and returns when its whole group is gone.
@@ -117,8 +139,7 @@ async fn watch(
     let mut term = Term { until: granted.until, grace: granted.grace_us };
     // This process may have been stopped since then. The other one waits for so long for a command.
     if term.is_over() {
-        notes.say(format!("`{}` was held, and the command was not started in time", run.resource));
-        return Ok(End::Lost);
+        return Ok(End::Late);
     }
     let terminal = Terminal::of_stdin();
     partner.say(Watched::Starts).await;
@@ -156,6 +177,31 @@ async fn watch(
         Some(status) => End::Itself(of_status(status)),
         None => End::Lost,
     })
+}
+
+/// The command is over, and others are kept out until then. A signal ends that.
+async fn keep_out(
+    run: &Run,
+    until_then: u64,
+    partner: &mut Partner,
+    signals: &mut Signals,
+    notes: &Notes,
+) {
+    partner.say(Watched::Stays).await;
+    while now() < until_then {
+        let lost = tokio::select! {
+            biased;
+            _ = signals.end() => return,
+            word = partner.next() => matches!(word, None | Some(Held::Lost { .. })),
+            () = sleep(until(until_then).min(LOOK)) => false,
+        };
+        if lost {
+            let what =
+                "is lost behind the end of the command, and sooner than --hold-at-least asks for";
+            notes.say(format!("`{}` {what}", run.resource));
+            return;
+        }
+    }
 }
 
 /// Behind a SIGKILL.

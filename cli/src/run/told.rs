@@ -9,6 +9,10 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Held {
     Granted(Granted),
+    /// For people, while it is asked for.
+    Note {
+        text: String,
+    },
     /// Renewed: the command may run until then.
     Until {
         until: u64,
@@ -38,6 +42,8 @@ pub(crate) struct Granted {
     pub(crate) until: u64,
     /// Of the time until then: so long before it the command is asked to end.
     pub(crate) grace_us: u64,
+    /// Others are to be kept out until then, also where the command ends before, and nodes do not do so by themselves.
+    pub(crate) keep_until: Option<u64>,
 }
 
 /// To it.
@@ -48,6 +54,8 @@ pub(crate) enum Watched {
     Starts,
     /// It runs, in the process group of this leader, who was started then.
     Runs { leader: i32, started: Option<u64> },
+    /// It is over, with all of its group; the lease is held for a while longer.
+    Stays,
     /// It is over, with all of its group: the lease may be given back.
     Over,
     /// It was lost and is over: another campaign.

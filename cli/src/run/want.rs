@@ -30,9 +30,9 @@ macro_rules! with {
 
 /// Those that a reader has not.
 macro_rules! with_more {
-    ($run:expr, $wait:expr, $request:expr) => {{
+    ($run:expr, $wait:expr, $least:expr, $request:expr) => {{
         let mut request = with!($run, $wait, $request);
-        if let Some(least) = $run.hold_at_least {
+        if let Some(least) = $least {
             request = request.hold_at_least(least);
         }
         if let Some(delay) = $run.lock_delay {
@@ -99,32 +99,52 @@ impl Holds {
 }
 
 impl Run {
-    /// Waits for it as was asked for, for so long; `None` for as long as it takes.
+    /// Waits for it as was asked for, for so long; `None` for as long as it takes. And for how long it has to be held at least
+    /// where nodes keep it by themselves for shorter.
     pub(crate) async fn acquire(
         &self,
         redlock: &Redlock,
         wait: Option<Duration>,
-    ) -> Result<Holds, Failure> {
+    ) -> Result<(Holds, Option<Duration>), Failure> {
         if self.elect {
-            return self.campaign(redlock, wait).await;
+            return self.campaign(redlock, wait).await.map(|holds| (holds, None));
         }
+        let asked = match self.ask(redlock, wait, self.hold_at_least).await {
+            // Nothing was sent. This process stays for the rest.
+            Err(Refused::Acquire(AcquireError::HoldTooLong { max, .. })) => {
+                let asked = self.ask(redlock, wait, Some(max)).await;
+                asked.map(|holds| (holds, self.hold_at_least))
+            }
+            asked => asked.map(|holds| (holds, None)),
+        };
+        asked.map_err(|refused| match refused {
+            Refused::Acquire(error) => self.not_acquired(&error),
+            Refused::Failure(failure) => failure,
+        })
+    }
+
+    async fn ask(
+        &self,
+        redlock: &Redlock,
+        wait: Option<Duration>,
+        least: Option<Duration>,
+    ) -> Result<Holds, Refused> {
         if let Some(permits) = self.semaphore {
             let semaphore = redlock.semaphore(&self.resource, permits);
             let semaphore = semaphore.map_err(|error| Failure::new(Status::Usage, error))?;
-            let request = with_more!(self, wait, semaphore.try_acquire());
-            return request.await.map(Holds::Permit).map_err(|error| self.not_acquired(&error));
+            let request = with_more!(self, wait, least, semaphore.try_acquire());
+            return Ok(Holds::Permit(request.await?));
         }
         if self.shared {
             let request = with!(self, wait, redlock.try_read(&self.resource));
-            return request.await.map(Holds::Reader).map_err(|error| self.not_acquired(&error));
+            return Ok(Holds::Reader(request.await?));
         }
         let all = std::iter::once(&self.resource).chain(&self.also);
         let request = match self.also.is_empty() {
             true => redlock.try_acquire(&self.resource),
             false => redlock.try_acquire_all(all),
         };
-        let request = with_more!(self, wait, request).await;
-        request.map(Holds::Lease).map_err(|error| self.not_acquired(&error))
+        Ok(Holds::Lease(with_more!(self, wait, least, request).await?))
     }
 
     async fn campaign(&self, redlock: &Redlock, wait: Option<Duration>) -> Result<Holds, Failure> {
@@ -175,7 +195,9 @@ impl Run {
             AcquireError::Resource(_)
             | AcquireError::Together(_)
             | AcquireError::Readers(_)
-            | AcquireError::Ttl { .. } => Status::Usage,
+            | AcquireError::Ttl { .. }
+            | AcquireError::HoldTooLong { .. }
+            | AcquireError::LockDelayTooLong { .. } => Status::Usage,
             _ => Status::Failed,
         };
         Failure::new(status, error)
@@ -184,6 +206,24 @@ impl Run {
     /// How long the command has between SIGTERM and SIGKILL.
     pub(crate) fn grace(&self, validity: Duration) -> Duration {
         self.grace.unwrap_or(Duration::from_secs(5)).min(validity / 3)
+    }
+}
+
+/// Why nothing was granted.
+enum Refused {
+    Acquire(AcquireError),
+    Failure(Failure),
+}
+
+impl From<AcquireError> for Refused {
+    fn from(error: AcquireError) -> Self {
+        Self::Acquire(error)
+    }
+}
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
     }
 }
 

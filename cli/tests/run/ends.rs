@@ -228,9 +228,11 @@ fn one_that_is_stopped_in_line_holds_nothing() {
     assert_eq!(first.ended().code, 143);
     // It is its turn, and nobody starts its command.
     assert_eq!(host.run("job --ttl 1s --wait 10s", "true").code, 0);
+    assert_eq!(host.read("second"), "");
+    // It stands in line anew.
     second.supervisor().resume();
     let ended = second.ended();
-    assert_eq!((ended.code, &*host.read("second")), (76, ""), "{}", ended.err);
+    assert_eq!((ended.code, &*host.read("second")), (0, "\n"), "{}", ended.err);
 }
 
 #[test]

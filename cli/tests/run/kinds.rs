@@ -58,6 +58,32 @@ fn others_are_kept_out_for_the_least_time() {
 }
 
 #[test]
+fn for_longer_than_nodes_keep_it_by_themselves_it_stays() {
+    let host = Host::new();
+    let started = Instant::now();
+    // Nodes keep nothing for longer than 10 s.
+    let running = host.shell("nightly --hold-at-least 12s", "echo > ran; exit 3");
+    host.written("ran");
+    while started.elapsed() < 11 * SECOND {
+        let ended = host.run("nightly --try", "true");
+        assert!(ended.code != 0 || started.elapsed() > 11 * SECOND, "{ended:?}");
+        std::thread::sleep(500 * MS);
+    }
+    assert_eq!(running.ended().code, 3);
+    assert!(started.elapsed() >= 12 * SECOND);
+    host.is_free("nightly");
+    // A signal ends that, and nodes keep it for as long as they do.
+    let running = host.shell("nightly --hold-at-least 1h", "echo > again; exit 4");
+    host.written("again");
+    std::thread::sleep(300 * MS);
+    let signalled = Instant::now();
+    running.supervisor().signal(Signal::SIGTERM);
+    assert_eq!(running.ended().code, 4);
+    assert!(signalled.elapsed() < 5 * SECOND);
+    assert_ne!(host.run("nightly --try", "true").code, 0);
+}
+
+#[test]
 fn so_many_run_at_once_as_there_are_permits() {
     let host = Host::new();
     let all =

@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 use quorlock_harness::eventually;
 
-use super::host::{Host, Process, SECOND, SOON};
+use super::host::{Host, MS, Process, SECOND, SOON};
 
 /// What says each signal that it gets, and goes on.
 const TELLS: &str = "for s in HUP INT QUIT TERM USR1 USR2; do trap \"echo $s >> got\" $s; done; \
@@ -114,6 +114,21 @@ fn one_that_ends_all_processes_at_once_ends_the_command_and_no_lease_stays() {
     assert_eq!(ended.code, 7);
     assert!(!ended.err.contains("quorlock"), "{}", ended.err);
     host.written("cleaned");
+    host.is_free("job");
+}
+
+#[test]
+fn one_that_ends_all_processes_at_once_may_come_at_any_time() {
+    let host = Host::new();
+    for delay in 0..25 {
+        let running = host.shell("job --ttl 8s", "exec sleep 60");
+        std::thread::sleep(delay * 3 * MS);
+        let all = [running.supervisor().children(), vec![running.supervisor()]].concat();
+        // The one that was started may not have begun to listen, and ends as any program does.
+        all.into_iter().for_each(|process| process.signal(Signal::SIGTERM));
+        let ended = running.ended();
+        assert_eq!((ended.code, &*ended.err), (143, ""), "after {delay} times 3 ms");
+    }
     host.is_free("job");
 }
 

@@ -5,7 +5,10 @@ use std::{
     os::unix::{ffi::OsStringExt as _, fs::symlink},
 };
 
-use super::host::{Host, Process, SECOND};
+use nix::sys::signal::Signal;
+use quorlock_harness::eventually;
+
+use super::host::{Host, Process, SECOND, SOON};
 
 #[test]
 fn the_status_is_that_of_the_command() {
@@ -149,6 +152,28 @@ fn nodes_that_do_not_answer_are_a_status_of_their_own() {
 }
 
 #[test]
+fn what_it_waits_for_is_said_and_it_goes_on_when_they_answer() {
+    let host = Host::new();
+    host.fleet[0].pause();
+    host.fleet[1].pause();
+    for kind in ["", "--elect"] {
+        let waits = host.shell(&format!("job {kind}"), "echo >> ran");
+        eventually("it says so", SOON, || waits.errors().contains("quorlock: waits for nodes: "));
+        waits.supervisor().signal(Signal::SIGTERM);
+        assert_eq!(waits.ended().code, 143);
+    }
+    let waits = ["", "--elect"].map(|kind| host.shell(&format!("job {kind}"), "echo >> ran"));
+    waits.iter().for_each(|waits| eventually("it says so", SOON, || !waits.errors().is_empty()));
+    host.fleet[0].resume();
+    host.fleet[1].resume();
+    for waits in waits {
+        let ended = waits.ended();
+        assert_eq!(ended.code, 0, "{}", ended.err);
+    }
+    assert_eq!(host.read("ran"), "\n\n");
+}
+
+#[test]
 fn arguments_are_passed_on_byte_by_byte() {
     let host = Host::new();
     let bytes = OsString::from_vec(b"a\xff\n b".to_vec());
@@ -203,7 +228,7 @@ fn a_program_that_is_replaced_while_it_waits_still_runs_its_command() {
     // As an upgrade does.
     symlink("/bin/false", &copy).unwrap();
     assert!(!asks.is_gone());
-    first.supervisor().signal(nix::sys::signal::Signal::SIGTERM);
+    first.supervisor().signal(Signal::SIGTERM);
     let ended = second.ended();
     assert_eq!((ended.code, &*ended.out), (0, "ran\n"), "{}", ended.err);
     drop(first);

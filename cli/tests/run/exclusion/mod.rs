@@ -8,7 +8,7 @@ mod log;
 mod work;
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
     fmt,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     time::{Duration, Instant},
@@ -217,11 +217,15 @@ struct Figures<'a> {
 
 impl fmt::Display for Figures<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all: HashSet<Fault> = FAULTS.into_iter().collect();
-        for fault in all {
-            let mut codes: Vec<i32> = of(self.done, fault).map(|done| done.code).collect();
-            codes.sort_unstable();
-            writeln!(f, "{fault:?}: {} runs, statuses {codes:?}", codes.len())?;
+        for (index, fault) in FAULTS.into_iter().enumerate() {
+            if FAULTS[..index].contains(&fault) {
+                continue;
+            }
+            let mut statuses = BTreeMap::<i32, usize>::new();
+            for done in of(self.done, fault) {
+                *statuses.entry(done.code).or_default() += 1;
+            }
+            writeln!(f, "{fault:?}: {statuses:?} (status: runs)")?;
         }
         let (killed, silent) = self.nodes;
         writeln!(f, "nodes killed: {killed}; majorities silent for {BEYOND:?}: {silent}")?;

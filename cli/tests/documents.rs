@@ -1,0 +1,110 @@
+//! The command lines in the README and in packaging/ are such that the command takes them.
+//!
+//! Method: each is read as its reader would, and run without nodes: a command line that is wrong is status 64, and missing nodes
+//! are 78. What it would do is shown by the other tests.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "tests are free to"
+)]
+
+use std::{fs::read_to_string, path::Path, process::Command};
+
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+/// Words as a shell has them, without any substitution, up to where another command begins.
+fn words(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for c in line.chars() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, ';' | '&' | '|' | '>' | '#') => break,
+            (None, ' ') => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+/// Behind each `quorlock` that begins a command in a block of code.
+fn in_page(text: &str) -> Vec<Vec<String>> {
+    let blocks = text.split("```").skip(1).step_by(2).flat_map(str::lines);
+    let commands = blocks.filter_map(|line| {
+        let at = line
+            .find("quorlock ")
+            .filter(|at| matches!(line[..*at].chars().last(), None | Some(' ' | '/')))?;
+        Some(words(&line[at..]))
+    });
+    commands.collect()
+}
+
+fn in_unit(text: &str) -> Vec<Vec<String>> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix("ExecStart="));
+    lines.map(|line| words(&line[line.find("quorlock ").unwrap()..])).collect()
+}
+
+/// Each list that begins with `- quorlock`, or stands behind `command:` of an image whose entry point that is.
+fn in_yaml(text: &str) -> Vec<Vec<String>> {
+    let (mut all, mut indent) = (Vec::<Vec<String>>::new(), None);
+    for line in text.lines() {
+        let (spaces, item) =
+            (line.len() - line.trim_start().len(), line.trim_start().strip_prefix("- "));
+        match (item.map(|item| item.trim_matches('"').to_owned()), indent) {
+            (Some(item), None) if item == "quorlock" || item == "run" => {
+                indent = Some(spaces);
+                all.push(vec!["quorlock".to_owned()]);
+                all.last_mut().unwrap().extend((item == "run").then_some(item));
+            }
+            (Some(item), Some(begun)) if begun == spaces => all.last_mut().unwrap().push(item),
+            _ => indent = None,
+        }
+    }
+    all
+}
+
+#[test]
+fn every_command_line_is_taken() {
+    let mut all = in_page(&read_to_string(root().join("cli/README.md")).unwrap());
+    let of_page = all.len();
+    for (folder, end, read) in [
+        ("packaging/systemd", "service", in_unit as fn(&str) -> Vec<Vec<String>>),
+        ("packaging/kubernetes", "yaml", in_yaml),
+        ("packaging", "yaml", in_yaml),
+    ] {
+        for file in std::fs::read_dir(root().join(folder)).unwrap() {
+            let path = file.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == end) {
+                all.extend(read(&read_to_string(path).unwrap()));
+            }
+        }
+    }
+    assert!(of_page >= 7 && all.len() >= of_page + 5, "{of_page} in the page: {all:#?}");
+    for words in all {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quorlock"));
+        command.args(&words[1..]).env_remove("QUORLOCK_NODES");
+        let output = command.output().unwrap();
+        let expected = if matches!(&*words[1], "completions" | "man") { 0 } else { 78 };
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(expected), "{words:?}: {said}");
+    }
+}
+
+#[test]
+fn words_are_those_of_a_shell() {
+    assert_eq!(
+        words("quorlock run a -- sh -c 'b \"c\"; d' &"),
+        ["quorlock", "run", "a", "--", "sh", "-c", "b \"c\"; d"]
+    );
+    assert_eq!(
+        in_yaml("x:\n  - run\n  - job\n  - \"--\"\n  - true\ny: 1\n"),
+        [["quorlock", "run", "job", "--", "true"]]
+    );
+}
