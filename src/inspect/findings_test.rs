@@ -216,8 +216,8 @@ fn a_clock_of_our_own_that_is_off_is_no_fault_of_the_nodes() {
 fn a_slow_node_is_told_beside_the_others_or_the_timeout() {
     use Severity::{Error, Warning};
     let slow = |trip| with(|server| server.samples = looks(trip, 0, 0));
-    assert!(slow(9 * MS).is_empty(), "too little to matter");
-    only(&slow(20 * MS), Ill::Slow, Warning);
+    assert!(slow(24 * MS).is_empty(), "too little to matter");
+    only(&slow(40 * MS), Ill::Slow, Warning);
     only(&slow(150 * MS), Ill::Slow, Error);
     only(&with(|server| server.unanswered = 2), Ill::Slow, Error);
     // It is why the node has not been looked at yet, which is not told beside it.

@@ -20,7 +20,7 @@ const FAR_OFF: Duration = Duration::from_secs(60);
 /// In millionths: no clock that is seen to by NTP gains or loses more.
 const DRIFTS: f64 = 1000.0;
 /// Beside nodes that answer much faster, a node is slow from this on.
-const SLOW: Duration = Duration::from_millis(10);
+const SLOW: Duration = Duration::from_millis(25);
 /// This many times as slow as the others.
 const SLOWER: u32 = 10;
 

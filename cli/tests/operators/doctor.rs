@@ -257,8 +257,8 @@ fn a_slow_node() {
     let urls = [cluster[0].url(), proxy.url(), cluster[2].url()];
     only(&urls, &[], "slow", WARNING);
     // Longer than the node may take: its votes come too late.
-    let strict = || quorlock_with("doctor", "node_timeout=150ms");
-    is_only(run(strict().args(["--over", "400ms"]), &urls), "slow", ERROR);
+    let mut strict = quorlock_with("doctor", ["node_timeout=150ms", "connect_timeout=4s"]);
+    is_only(run(strict.args(["--over", "400ms"]), &urls), "slow", ERROR);
 }
 
 #[test]

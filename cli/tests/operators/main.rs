@@ -41,18 +41,18 @@ fn admitted(nodes: usize) -> Cluster {
 
 /// The command, with nothing of the environment of whoever runs the tests.
 fn quorlock(command: &str) -> Command {
-    quorlock_with(command, "node_timeout=2s")
+    quorlock_with(command, ["node_timeout=2s", "connect_timeout=10s"])
 }
 
-/// The same with another setting in the place of the node timeout.
-fn quorlock_with(command: &str, setting: &str) -> Command {
+/// The same with these settings.
+fn quorlock_with(command: &str, settings: [&str; 2]) -> Command {
     let mut quorlock = Command::new(env!("CARGO_BIN_EXE_quorlock"));
     let own = std::env::vars().filter(|(name, _)| name.starts_with("QUORLOCK_"));
     own.for_each(|(name, _)| {
         quorlock.env_remove(name);
     });
     quorlock.arg(command).stdin(Stdio::null());
-    quorlock.args(["--set", setting, "--set", "connect_timeout=10s"]);
+    quorlock.args(settings.iter().flat_map(|setting| ["--set", setting]));
     quorlock
 }
 
