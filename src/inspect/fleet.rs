@@ -45,7 +45,7 @@ fn number(inspection: &Inspection) -> Option<Finding> {
     }
     let tolerated = nodes - inspection.needed;
     let cause = format!(
-        "{nodes} nodes tolerate the loss of {tolerated}, as {} would, and one more of them can be lost",
+        "{nodes} nodes tolerate the loss of {tolerated}, as {} would, and there is one more that can fail",
         nodes - 1
     );
     let remedy = "have an odd number of nodes; docs/operating.md says how to change it";

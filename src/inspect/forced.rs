@@ -99,13 +99,19 @@ pub enum ForceError {
         "the runtime of this redlock has ended, or this process was forked; connect another in the process that asks"
     )]
     RuntimeEnded,
+    /// The thread that would have to give the answer was about to wait for it. Nothing was sent.
+    #[error(
+        "blocking here would stop the thread that has to answer it; nothing was sent; await it instead, or block another thread"
+    )]
+    WouldDeadlock,
 }
 
 impl From<HolderError> for ForceError {
     fn from(error: HolderError) -> Self {
         match error {
             HolderError::Resource(error) => Self::Resource(error),
-            HolderError::RuntimeEnded | HolderError::WouldDeadlock => Self::RuntimeEnded,
+            HolderError::RuntimeEnded => Self::RuntimeEnded,
+            HolderError::WouldDeadlock => Self::WouldDeadlock,
         }
     }
 }

@@ -105,7 +105,7 @@ fn kind(inspection: &Inspection, node: &NodeFacts, server: &ServerFacts) -> Vec<
             "one that is promoted waits the quarantine"
         };
         let cause = format!("it has {} replica(s): {follows}", server.replicas.unwrap_or(0));
-        let remedy = "take no failover for these nodes: the quorum is what bears the loss of one";
+        let remedy = "switch replication and failover off for these nodes: the quorum is what bears the loss of one";
         found.push(Finding::new(severity, Ill::HasReplicas, cause, remedy));
     }
     found
@@ -280,8 +280,7 @@ fn keys(inspection: &Inspection, server: &ServerFacts) -> Vec<Finding> {
             "its database is {}, and {usual} that of others: a process whose URL names another one has another lock",
             server.database
         );
-        let remedy =
-            "let all URLs of all processes name the same database, or say so if it is meant";
+        let remedy = "let the URLs of all nodes in all processes name the same database; where it is meant, all processes have to name it so";
         found.push(Finding::new(Severity::Warning, Ill::DatabaseDiffers, cause, remedy));
     }
     if server.throwaway == Some(true) {

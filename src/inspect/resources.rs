@@ -12,6 +12,7 @@ use crate::{
     holder::Holder,
     node::{NodeError, Scan},
     protocol::{NodeId, Resource, Sighting},
+    runtime::block_on,
     shield::shield,
 };
 
@@ -64,6 +65,11 @@ pub enum ResourcesError {
         "the runtime of this redlock has ended, or this process was forked; connect another in the process that asks"
     )]
     RuntimeEnded,
+    /// The thread that would have to give the answer was about to wait for it. Nothing was asked.
+    #[error(
+        "blocking here would stop the thread that has to answer it; nothing was asked; await it instead, or block another thread"
+    )]
+    WouldDeadlock,
 }
 
 /// The nodes that have not told their keys, and why.
@@ -130,6 +136,19 @@ impl Resources {
             return Err(ResourcesError::NotTold { nodes: self.untold() });
         }
         Ok(None)
+    }
+
+    /// [`next_page`](Resources::next_page), blocking this thread. No runtime is needed.
+    ///
+    /// # Errors
+    ///
+    /// As for [`next_page`](Resources::next_page), and [`ResourcesError::WouldDeadlock`] on the very thread that runs the
+    /// engine.
+    pub fn blocking_next_page(&mut self) -> Result<Option<Vec<Listed>>, ResourcesError> {
+        if self.engine.runs_here() {
+            return Err(ResourcesError::WouldDeadlock);
+        }
+        block_on(self.next_page())
     }
 
     /// The nodes that have not told their keys up to now, and why: a name that they alone have is missing. What a quorum holds

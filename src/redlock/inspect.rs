@@ -3,7 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use super::Redlock;
-use crate::inspect::{ForceError, Forced, Inspection, Resources};
+use crate::{
+    error::WouldDeadlock,
+    inspect::{ForceError, Forced, Inspection, Resources},
+    runtime::block_on,
+};
 
 impl Redlock {
     /// Looks at all nodes, over so long a time: versions, roles, memory, persistence, rights, round trips, clocks and their
@@ -37,6 +41,18 @@ impl Redlock {
     /// It may be dropped at any point.
     pub async fn inspect(&self, over: Duration) -> Inspection {
         Inspection::ask(&self.engine, over).await
+    }
+
+    /// [`inspect`](Redlock::inspect), blocking this thread. No runtime is needed.
+    ///
+    /// # Errors
+    ///
+    /// [`WouldDeadlock`] on the very thread that runs the engine.
+    pub fn blocking_inspect(&self, over: Duration) -> Result<Inspection, WouldDeadlock> {
+        if self.runs_here() {
+            return Err(WouldDeadlock);
+        }
+        Ok(block_on(self.inspect(over)))
     }
 
     /// The resources that look held and whose names match `pattern`, page by page, each with its holder. In a pattern `*`
@@ -105,5 +121,18 @@ impl Redlock {
     /// Once polled, the keys may have been deleted. Dropped before its end, the counter may not have been raised.
     pub async fn force_release(&self, resource: impl AsRef<[u8]>) -> Result<Forced, ForceError> {
         Forced::take(&self.engine, resource.as_ref()).await
+    }
+
+    /// [`force_release`](Redlock::force_release), blocking this thread. No runtime is needed.
+    ///
+    /// # Errors
+    ///
+    /// As for [`force_release`](Redlock::force_release), and [`ForceError::WouldDeadlock`] on the very thread that runs the
+    /// engine.
+    pub fn blocking_force_release(&self, resource: impl AsRef<[u8]>) -> Result<Forced, ForceError> {
+        if self.runs_here() {
+            return Err(ForceError::WouldDeadlock);
+        }
+        block_on(self.force_release(resource))
     }
 }

@@ -160,6 +160,25 @@ fn when_the_runtime_has_ended_that_is_said() {
     assert!(matches!(error, ForceError::RuntimeEnded), "{error}");
 }
 
+#[test]
+fn blocking_forms_answer_elsewhere_and_never_stop_the_thread_that_answers() {
+    let redlock = connect(&nodes(3));
+    let lease = redlock.acquire("r").blocking().unwrap();
+    assert_eq!(redlock.blocking_inspect(Duration::ZERO).unwrap().findings(), []);
+    assert_eq!(redlock.resources("*").blocking_next_page().unwrap().unwrap().len(), 1);
+    assert_eq!(redlock.blocking_force_release("r").unwrap().was.owner, Some(lease.owner()));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let builder = Redlock::builder().nodes(nodes(3)).runtime(TokioRuntime::current().unwrap());
+        let here = builder.connect().await.unwrap();
+        assert!(here.blocking_inspect(Duration::ZERO).is_err());
+        let error = here.resources("*").blocking_next_page().unwrap_err();
+        assert!(matches!(error, ResourcesError::WouldDeadlock), "{error}");
+        let error = here.blocking_force_release("r").unwrap_err();
+        assert!(matches!(error, ForceError::WouldDeadlock), "{error}");
+    });
+}
+
 /// So that they can be spawned.
 #[test]
 fn what_is_awaited_may_go_to_another_thread() {
