@@ -69,13 +69,13 @@ pub enum ForceError {
     /// Its key is of another program or library. Nothing was changed. What it means is known there; delete the key by hand only
     /// if nothing depends on it.
     #[error("its key is of another program or library, and nothing was changed: {0}")]
-    Foreign(HeldBy),
+    Foreign(Box<HeldBy>),
     /// Fewer nodes than a quorum have said that the key of that holder is gone. What was deleted stays so, and the holder may
     /// have it set again there: see to the nodes, and try again.
     #[error("only {gone} nodes have said that the key is gone, and {needed} are needed; the lease may go on; see to the others and try again{}", failed(.nodes))]
     NotReleased {
         /// Who holds it.
-        was: HeldBy,
+        was: Box<HeldBy>,
         /// How many nodes have it no more.
         gone: usize,
         /// How many are needed.
@@ -90,7 +90,7 @@ pub enum ForceError {
     )]
     NotRaised {
         /// Who held it.
-        was: HeldBy,
+        was: Box<HeldBy>,
         /// What came of the last attempt.
         error: Box<AcquireError>,
     },
@@ -127,7 +127,7 @@ impl Forced {
         if was.is_shared() {
             return Err(ForceError::Readers { remaining: was.remaining });
         }
-        let Some(owner) = was.owner else { return Err(ForceError::Foreign(was)) };
+        let Some(owner) = was.owner else { return Err(ForceError::Foreign(Box::new(was))) };
         let resource =
             Resource::behind(&engine.config.key_prefix, name).map_err(ForceError::Resource)?;
         let released = release(engine, &was, resource, owner).await?;
@@ -157,7 +157,7 @@ async fn release(
         let nodes =
             nodes.filter_map(|(address, answer)| Some((Arc::clone(address), answer.err()?)));
         return Err(ForceError::NotReleased {
-            was: was.clone(),
+            was: Box::new(was.clone()),
             gone,
             needed,
             nodes: nodes.collect(),
@@ -196,7 +196,10 @@ async fn raise(
             return Ok((token, Some(next)));
         }
         if engine.now() >= until || !error.is_contended() {
-            return Err(ForceError::NotRaised { was: was.clone(), error: Box::new(error) });
+            return Err(ForceError::NotRaised {
+                was: Box::new(was.clone()),
+                error: Box::new(error),
+            });
         }
         let pause = engine.sleep_until(engine.now().saturating_add(PAUSE));
         let paused = engine.process().awaits(shield(pause)).await;
