@@ -24,7 +24,10 @@ use super::{
     told::{Granted, Held, Watched},
     want::Holds,
 };
-use crate::exit::{Failure, Status};
+use crate::{
+    connect::connected,
+    exit::{Failure, Status},
+};
 
 /// Between two looks at the time that is left, at most: a fortieth of it, so that a renewal is known soon.
 const OFTEN: Duration = Duration::from_secs(1);
@@ -32,6 +35,8 @@ const OFTEN: Duration = Duration::from_secs(1);
 /// does not wait, or for shorter, as he waits for others alone.
 const READY: Duration = Duration::from_secs(60);
 const READY_AT_ONCE: Duration = Duration::from_secs(3);
+/// Nodes that answer are connected by then.
+const CONNECTED: Duration = Duration::from_millis(300);
 /// From then on people are told what is waited for.
 const A_WHILE: Duration = Duration::from_secs(2);
 /// A twentieth of the lease, or so much: between the SIGKILL that a command gets at its end and the last of its processes.
@@ -77,6 +82,8 @@ async fn hold_and_tell(run: &Run, teller: &Teller, words: &mut Words) -> Result<
         ready = ready(&redlock, limit, teller) => ready?,
         _ = words.next_line() => return Ok(()),
     }
+    // A majority is enough; but until the first renewal the loss of one of it would be the loss of the lease.
+    connected(&redlock, CONNECTED).await;
     let mut wait = run.wait.map(|wait| wait.saturating_sub(asked.elapsed()));
     loop {
         let (holds, least) = tokio::select! {

@@ -20,6 +20,8 @@ use crate::exit::{Failure, Status};
 
 /// How long the lease may take to be given back: longer than the holder itself waits for nodes that do not answer.
 const GIVEN_BACK: Duration = Duration::from_secs(5);
+/// How long it may take behind that for what is left on nodes that do not answer.
+const TIDIED: Duration = Duration::from_millis(300);
 /// How long a process may take that has nothing to do but to answer. One that is stopped does not.
 const ANSWERED: Duration = Duration::from_secs(1);
 /// For a word that was said while this process was stopped, and is in the pipe.
@@ -93,10 +95,9 @@ impl Partner {
     pub(crate) async fn give_back(&mut self) -> Option<String> {
         self.say(Watched::Over).await;
         let left = self.over(GIVEN_BACK).await;
-        match left.is_some() {
-            true => self.leave().await,
-            false => self.end().await,
-        }
+        // A node that is down may still have its key, which is then in nobody's way, and expires.
+        let within = if left.is_some() { Duration::ZERO } else { TIDIED };
+        self.end_within(within).await;
         left
     }
 
@@ -104,7 +105,7 @@ impl Partner {
     pub(crate) async fn end_lost(&mut self) {
         self.say(Watched::Over).await;
         match self.over(ANSWERED).await {
-            None => self.end().await,
+            None => self.end_within(TIDIED).await,
             Some(_) => self.leave().await,
         }
     }
@@ -138,8 +139,12 @@ impl Partner {
 
     /// It gives back what it has, and ends.
     pub(crate) async fn end(&mut self) {
+        self.end_within(GIVEN_BACK).await;
+    }
+
+    async fn end_within(&mut self, limit: Duration) {
         self.told = None;
-        if timeout(GIVEN_BACK, self.process.wait()).await.is_err() {
+        if timeout(limit, self.process.wait()).await.is_err() {
             self.leave().await;
         }
     }

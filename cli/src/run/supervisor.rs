@@ -157,7 +157,11 @@ async fn watch(
         let lost = tokio::select! {
             biased;
             word = partner.next() => term.hear(word),
-            status = child.wait() => break Some(status.map_err(failed)?),
+            status = child.wait() => match status {
+                Ok(status) => break Some(status),
+                // It may still run.
+                Err(error) => Some(format!("nobody says when the command ends: {error}")),
+            },
             signal = signals.next() => { group.signal(signal); None }
             _ = children.recv() => { terminal.see(group); None }
             _ = continued.recv() => { terminal.go_on(group); None }

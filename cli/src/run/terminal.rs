@@ -5,12 +5,10 @@
 use std::io::{IsTerminal as _, stdin, stdout};
 
 use nix::{
-    sys::{
-        signal::{SigSet, Signal, kill},
-        wait::{Id, WaitPidFlag, WaitStatus, waitid},
-    },
+    sys::signal::{SigSet, Signal, kill},
     unistd::{getpgrp, getpid, tcgetpgrp, tcsetpgrp},
 };
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use super::group::Group;
 
@@ -49,10 +47,7 @@ impl Terminal {
         if !self.is_there {
             return;
         }
-        let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG;
-        let Ok(WaitStatus::Stopped(_, signal)) = waitid(Id::Pid(group.leader()), flags) else {
-            return;
-        };
+        let Some(signal) = stopped_by(group) else { return };
         let wants_it = matches!(signal, Signal::SIGTTIN | Signal::SIGTTOU);
         if !(wants_it && is_ours()) {
             self.take_back(group);
@@ -77,6 +72,14 @@ impl Terminal {
             group.signal(Signal::SIGCONT);
         }
     }
+}
+
+/// The signal by which the leader of this group was stopped, since this was asked last.
+fn stopped_by(group: Group) -> Option<Signal> {
+    let leader = Pid::from_raw(group.leader().as_raw())?;
+    let stops = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+    let status = waitid(WaitId::Pid(leader), stops).ok()??;
+    Signal::try_from(status.stopping_signal()?).ok()
 }
 
 /// Whether this process stands in front.

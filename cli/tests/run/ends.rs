@@ -156,11 +156,29 @@ fn a_node_that_is_killed_is_no_loss() {
     let started = Started::new(&host, "job --ttl 2s");
     host.fleet[1].kill();
     std::thread::sleep(4 * SECOND);
+    assert_eq!(started.running.errors(), "");
     assert!(!started.command.is_gone() && host.read("asked").is_empty());
     started.running.command().signal(Signal::SIGKILL);
     let ended = started.running.ended();
     assert_eq!(ended.code, 137, "{}", ended.err);
     host.is_free("job");
+}
+
+#[test]
+fn a_node_that_is_down_does_not_keep_the_end_waiting() {
+    let script = "echo > ready; while ! [ -e go ]; do sleep 0.01; done";
+    let times = [0, 1, 2].map(|node| {
+        let host = Host::new();
+        let running = host.shell("job", script);
+        host.written("ready");
+        host.fleet[node].kill();
+        std::fs::write(host.file("go"), "").unwrap();
+        let ends = Instant::now();
+        let ended = running.ended();
+        assert_eq!((ended.code, &*ended.err), (0, ""));
+        ends.elapsed()
+    });
+    assert!(*times.iter().min().unwrap() < SECOND, "{times:?}");
 }
 
 #[test]

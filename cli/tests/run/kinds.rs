@@ -34,6 +34,22 @@ fn busy_is_a_status_and_can_be_another_or_silent() {
 }
 
 #[test]
+fn all_nodes_that_answer_have_its_key_from_the_start() {
+    // Else the loss of one node, before the first renewal sets the missing key, would lose the lease.
+    let host = Host::new();
+    for turn in 0..10 {
+        let running = host.shell("job", "echo > ready; while ! [ -e go ]; do sleep 0.01; done");
+        host.written("ready");
+        // The last of them may be on its way. The first renewal is 3 s away.
+        let what = format!("three have it in turn {turn}");
+        eventually(&what, SECOND, || host.fleet.locks_left().len() == 3);
+        std::fs::write(host.file("go"), "").unwrap();
+        assert_eq!(running.ended().code, 0);
+        ["go", "ready"].iter().for_each(|file| std::fs::remove_file(host.file(file)).unwrap());
+    }
+}
+
+#[test]
 fn whoever_waits_runs_when_the_one_before_has_ended() {
     let host = Host::new();
     let first = host.shell("job --ttl 3s", "echo > first; sleep 0.5; echo >> order 1");
