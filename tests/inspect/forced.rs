@@ -1,9 +1,17 @@
 //! A resource is taken from the holder that a quorum names, and its counter stands above that holder's token.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use futures::executor::block_on;
-use quorlock::{FencingToken, Holder, LossReason, Redlock, inspect::ForceError, node::MemoryNode};
+use quorlock::{
+    FencingToken, Holder, LossReason, Redlock,
+    inspect::ForceError,
+    node::{MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeSpec, NodeStatus},
+    protocol::{Command, Floor, Join, Marker, Resource, Sighting},
+};
 use quorlock_harness::eventually;
 
 use super::{SECOND, SOON, connect, nodes};
@@ -101,8 +109,8 @@ fn in_classic_mode_there_is_no_token_to_tell() {
     eventually("it is told", SOON, || lease.check().is_err());
 }
 
-/// Four holders in two processes' worth of handles, and an operator who takes it again and again: every token of whoever it
-/// was taken from is below the fence, and no token is given twice.
+/// Four holders on two handles, and an operator who takes it again and again: every token of whoever it was taken from is below
+/// the fence, and no token is given twice.
 #[test]
 fn in_a_crowd_each_fence_is_above_all_tokens_of_the_holder_and_no_token_is_given_twice() {
     let nodes = nodes(3);
@@ -111,7 +119,6 @@ fn in_a_crowd_each_fence_is_above_all_tokens_of_the_holder_and_no_token_is_given
     let hold = |redlock: &Redlock| {
         let mut had = Vec::new();
         while !ended.load(Ordering::SeqCst) {
-            // Whoever lost it to the operator goes on as if it had not noticed, and gives it back late.
             if let Ok(lease) = redlock.acquire("r").ttl(SECOND).wait(SECOND).blocking() {
                 had.push((lease.owner(), lease.token().unwrap()));
             }
@@ -148,4 +155,67 @@ fn in_a_crowd_each_fence_is_above_all_tokens_of_the_holder_and_no_token_is_given
     tokens.sort_unstable();
     tokens.dedup();
     assert_eq!(tokens.len(), all, "a token was given twice");
+}
+
+/// A node that says who holds what, and refuses some commands.
+#[derive(Clone, Debug)]
+struct Refuses(MemoryNode, fn(&Command) -> bool);
+
+impl Node for Refuses {
+    fn start(&self, context: NodeContext) {
+        self.0.start(context);
+    }
+
+    fn call(&self, command: Command) -> NodeCall {
+        if self.1(&command) {
+            let error = NodeError::NotConnected { reason: "it was cut off just then".into() };
+            return Box::pin(std::future::ready(Err(error)));
+        }
+        self.0.call(command)
+    }
+
+    fn join(&self, join: Join) -> NodeFuture<Marker> {
+        self.0.join(join)
+    }
+
+    fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
+        self.0.admit(era, floor)
+    }
+
+    fn holder(&self, resource: Resource, fenced: bool) -> NodeFuture<Sighting> {
+        self.0.holder(resource, fenced)
+    }
+
+    fn status(&self) -> NodeStatus {
+        self.0.status()
+    }
+}
+
+fn refusing(nodes: &[MemoryNode], refused: fn(&Command) -> bool) -> Redlock {
+    let node = |node: &MemoryNode| NodeSpec::new(Arc::new(Refuses(node.clone(), refused)));
+    block_on(Redlock::builder().nodes(nodes.iter().map(node)).connect()).unwrap()
+}
+
+#[test]
+fn what_could_be_done_by_halves_is_said() {
+    let nodes = nodes(3);
+    let holder = connect(&nodes);
+    let lease = holder.acquire("r").ttl(10 * SECOND).blocking().unwrap();
+    let operator = refusing(&nodes, |command| matches!(command, Command::Release { .. }));
+    let error = block_on(operator.force_release("r")).unwrap_err();
+    let ForceError::NotReleased { was, gone, needed, nodes: said } = &error else {
+        panic!("{error}");
+    };
+    assert_eq!((was.owner, *gone, *needed, said.len()), (Some(lease.owner()), 0, 2, 3));
+    assert!(error.to_string().contains("it was cut off just then"), "{error}");
+    lease.check().unwrap();
+    assert!(nodes.iter().all(|node| node.keys() == [b"r"]));
+    // Released, and nothing larger was won: a store still takes what the old holder sends.
+    let operator = refusing(&nodes, |command| matches!(command, Command::Acquire { .. }));
+    let error = block_on(operator.force_release("r")).unwrap_err();
+    assert!(
+        matches!(&error, ForceError::NotRaised { was, .. } if was.owner == Some(lease.owner())),
+        "{error}"
+    );
+    assert!(nodes.iter().all(|node| node.keys().is_empty()));
 }
