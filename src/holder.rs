@@ -131,6 +131,12 @@ impl Holder {
 }
 
 impl HeldBy {
+    /// Whether readers share it: each of them has a name of its own, and none of these is told.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        *self.value == *KeyHolder::SHARED
+    }
+
     fn of(holder: KeyHolder) -> Self {
         let since = holder.note.as_ref().map(|note| note.since());
         Self {

@@ -7,6 +7,7 @@
 //! - `protocol`: the decisions, pure and buildable alone
 //! - `node`: how one command reaches one node; `MemoryNode` for unit tests
 //! - `runtime`: time, tasks and randomness
+//! - `inspect`, with the feature of that name: whether a fleet is fit, for operators
 //! - `testing`, with the feature of that name: a fleet in memory for tests of your own code
 #![cfg_attr(not(feature = "tokio"), no_std)]
 // On docs.rs each item says which feature it needs.
@@ -37,6 +38,8 @@ mod error;
 mod fence;
 #[cfg(feature = "tokio")]
 mod holder;
+#[cfg(feature = "inspect")]
+pub mod inspect;
 #[cfg(feature = "tokio")]
 mod lease;
 #[cfg(feature = "tokio")]

@@ -2,6 +2,8 @@
 //!
 //! It decides whether enough nodes are connected to begin with, and nothing of locks. A clone is the same fleet.
 
+#[cfg(feature = "inspect")]
+mod inspect;
 mod not_ready;
 mod reading;
 mod semaphore;

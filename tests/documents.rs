@@ -234,6 +234,22 @@ fn every_error_has_a_row_in_its_page() {
     assert!(errors.len() > 70, "only {} were found, which proves nothing", errors.len());
 }
 
+/// Monitoring knows a finding by its word, and whoever is woken by one looks for it there.
+#[test]
+fn every_finding_of_doctor_has_its_word_in_operating() {
+    let source = read("src/inspect/finding.rs").unwrap();
+    let (_, list) = source.split_once("\nills! {\n").expect("the list of what may be found");
+    let (list, _) = list.split_once("\n}\n").unwrap();
+    let words: Vec<&str> = list.lines().filter_map(|line| line.split('"').nth(1)).collect();
+    let page = read("docs/operating.md").unwrap();
+    let (_, page) = page.split_once("\n## Is this fleet fit\n").unwrap();
+    let (page, _) = page.split_once("\n## ").unwrap();
+    let quoted = quoted(page);
+    let missing: Vec<&&str> = words.iter().filter(|word| !quoted.contains(word)).collect();
+    assert!(missing.is_empty(), "docs/operating.md says nothing of {missing:?}");
+    assert!(words.len() > 20, "only {} were found, which proves nothing", words.len());
+}
+
 /// The events of a source: of each the text, as far as it is always the same and comes before any advice, and the names
 /// of its fields.
 fn events(source: &str) -> Vec<(String, Vec<String>)> {

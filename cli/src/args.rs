@@ -28,6 +28,14 @@ pub(crate) enum Command {
     Run(run::Run),
     /// Says who holds a resource
     Holder(crate::holder::Holder),
+    /// Says whether the nodes are fit for locks, and what to do where they are not
+    Doctor(crate::doctor::Doctor),
+    /// Lists the resources that look held
+    List(crate::list::List),
+    /// Prints who holds a resource whenever that changes
+    Watch(crate::watch::Watch),
+    /// Takes a resource from its holder
+    Release(crate::release::Release),
     /// The process of `run` that holds the lease
     #[command(hide = true)]
     HoldForRun(run::Run),

@@ -8,8 +8,10 @@ use std::process::ExitCode;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Status {
     Done,
-    /// What was looked for is not so: `doctor` has found something that must be seen to, `holder` finds nobody.
+    /// What was looked for is not so: `doctor` has found a warning, `holder` finds nobody.
     No,
+    /// `doctor` has found an error.
+    Bad,
     /// As `EX_USAGE` of sysexits.h.
     Usage,
     /// Too few nodes answer, as `EX_UNAVAILABLE`.
@@ -29,9 +31,10 @@ pub(crate) enum Status {
 }
 
 impl Status {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Done,
         Self::No,
+        Self::Bad,
         Self::Usage,
         Self::Broken,
         Self::Failed,
@@ -52,6 +55,7 @@ impl Status {
         match self {
             Self::Done => 0,
             Self::No => 1,
+            Self::Bad => 2,
             Self::Usage => 64,
             Self::Broken => 69,
             Self::Failed => 71,

@@ -29,7 +29,7 @@ pub(crate) struct Holder {
 }
 
 /// Nodes that answer are connected by then.
-const CONNECTED: Duration = Duration::from_secs(2);
+pub(crate) const CONNECTED: Duration = Duration::from_secs(2);
 
 pub(crate) async fn show(asked: Holder) -> Result<ExitCode, Failure> {
     let redlock = asked.nodes.connect()?;
@@ -70,10 +70,11 @@ pub(crate) fn with(mut object: Value, more: Value) -> Value {
     object
 }
 
-fn held_by(by: &HeldBy) -> Value {
+pub(crate) fn held_by(by: &HeldBy) -> Value {
     let since = by.since.and_then(|since| since.duration_since(UNIX_EPOCH).ok());
     json!({
         "owner": by.owner.map(|owner| owner.to_string()),
+        "shared": by.is_shared(),
         "value": String::from_utf8_lossy(&by.value),
         "label": by.label.as_ref().map(ToString::to_string),
         "since": since.map(|since| since.as_secs_f64()),

@@ -4,10 +4,14 @@
 
 mod args;
 mod connect;
+mod doctor;
 mod exit;
 mod holder;
+mod list;
 mod output;
+mod release;
 mod run;
+mod watch;
 
 use std::{future::Future, io::stdout, process::ExitCode};
 
@@ -32,6 +36,10 @@ fn main() -> ExitCode {
         Command::HoldForRun(run) => wait_for(async { Ok(run::hold(run).await) }),
         Command::Become(command) => command.start(),
         Command::Holder(asked) => wait_for(holder::show(asked)),
+        Command::Doctor(asked) => wait_for(doctor::examine(asked)),
+        Command::List(asked) => wait_for(list::show(asked)),
+        Command::Watch(asked) => wait_for(watch::watch(asked)),
+        Command::Release(asked) => wait_for(release::take(asked)),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Line::command(), "quorlock", &mut stdout());
             Status::Done.into()

@@ -3,7 +3,7 @@
 //! It decides the form. Colours stand only on a terminal, and not where `NO_COLOR` is set; it must never panic because
 //! nobody reads.
 
-use std::io::Write as _;
+use std::io::{self, IsTerminal as _, Write as _};
 
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
@@ -18,9 +18,28 @@ pub(crate) fn say(text: &str) {
     drop(writeln!(anstream::stderr().lock(), "{} {text}", styled(BAD, "quorlock:")));
 }
 
+/// What it is doing, for whoever waits at a terminal; nothing elsewhere.
+pub(crate) fn doing(text: &str) {
+    if io::stderr().is_terminal() {
+        drop(writeln!(anstream::stderr().lock(), "{}", styled(FAINT, text)));
+    }
+}
+
 /// One line of the answer.
 pub(crate) fn line(text: &str) {
     drop(writeln!(anstream::stdout().lock(), "{text}"));
+}
+
+/// The same for whoever goes on writing, and has to end where nobody reads any more.
+pub(crate) fn try_line(text: &str) -> io::Result<()> {
+    let mut out = anstream::stdout().lock();
+    writeln!(out, "{text}")?;
+    out.flush()
+}
+
+/// One line of JSON, likewise.
+pub(crate) fn try_json(value: &impl Serialize) -> io::Result<()> {
+    try_line(&serde_json::to_string(value)?)
 }
 
 /// One line of JSON.

@@ -16,6 +16,8 @@ mod gauges;
 mod grant;
 mod held;
 mod holder;
+#[cfg(feature = "inspect")]
+mod inspect;
 mod limits;
 mod line;
 mod readiness;

@@ -3,6 +3,8 @@
 //! It decides nothing. Whatever the engine calls of a node it calls through here, since a panic that came out of it
 //! would end a task on which other nodes and leases rely.
 
+#[cfg(feature = "inspect")]
+use std::time::Duration;
 use std::{
     fmt,
     future::Future,
@@ -12,6 +14,8 @@ use std::{
     task::{Context, Poll},
 };
 
+#[cfg(feature = "inspect")]
+use crate::node::{Scan, ScanPage, ServerFacts};
 use crate::{
     node::{Node, NodeError, NodeFuture, NodeStatus},
     protocol::{Command, Floor, Join, Marker, NodeClock, Reply, Resource, Sighting},
@@ -46,6 +50,16 @@ impl Shielded {
 
     pub(super) fn holder(&self, resource: Resource, fenced: bool) -> Answering<Sighting> {
         Answering::to(|| self.0.holder(resource, fenced))
+    }
+
+    #[cfg(feature = "inspect")]
+    pub(super) fn examine(&self, over: Duration) -> Answering<ServerFacts> {
+        Answering::to(|| self.0.examine(over))
+    }
+
+    #[cfg(feature = "inspect")]
+    pub(super) fn scan(&self, scan: Scan) -> Answering<ScanPage> {
+        Answering::to(|| self.0.scan(scan))
     }
 
     /// Whether it counts ranges of tokens; not where it panicked.

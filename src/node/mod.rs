@@ -5,14 +5,20 @@
 
 mod context;
 mod error;
+#[cfg(feature = "inspect")]
+mod facts;
 mod memory;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
 mod spec;
 mod status;
 
+#[cfg(feature = "inspect")]
+use std::time::Duration;
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
+#[cfg(feature = "inspect")]
+pub use self::facts::{ClockSample, MarkerFacts, Scan, ScanPage, ServerFacts};
 pub use self::{
     context::{Claim, NodeContext},
     error::{NodeError, Refusal},
@@ -146,6 +152,28 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
 
     /// How the node is, without asking it.
     fn status(&self) -> NodeStatus;
+
+    /// What its server says of itself, also where it may not vote, with looks at its clock over so long a time. It changes
+    /// nothing, and is for people to read. By default this fails: the node does not say.
+    #[cfg(feature = "inspect")]
+    fn examine(&self, over: Duration) -> NodeFuture<ServerFacts> {
+        let _ = over;
+        Box::pin(std::future::ready(Err(not_implemented("examine"))))
+    }
+
+    /// A page of the keys on it that look like locks. It changes nothing, and is for people to read. By default this fails:
+    /// the node does not say.
+    #[cfg(feature = "inspect")]
+    fn scan(&self, scan: Scan) -> NodeFuture<ScanPage> {
+        let _ = scan;
+        Box::pin(std::future::ready(Err(not_implemented("scan"))))
+    }
+}
+
+#[cfg(feature = "inspect")]
+fn not_implemented(method: &str) -> NodeError {
+    let message = Arc::from(format!("this node does not say: it does not implement `{method}`"));
+    NodeError::Rejected { sent: false, code: Arc::from("ERR"), message }
 }
 
 /// The answer to [`Node::join`] of a node that never forgets what it granted: neither a lease before it has expired,

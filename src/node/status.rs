@@ -80,7 +80,7 @@ pub enum ClockOffset {
 
 impl ClockOffset {
     /// From two readings in microseconds.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "inspect"))]
     pub(crate) fn between(node_us: u64, ours_us: u64) -> Self {
         // Both are unsigned: the difference has a sign only here.
         match node_us.checked_sub(ours_us) {

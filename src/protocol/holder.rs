@@ -34,6 +34,9 @@ pub struct KeyHolder {
 }
 
 impl KeyHolder {
+    /// The value of a key that readers share: each of them has an entry of its own beside it.
+    pub const SHARED: &[u8] = b"shared by readers, see quorlock.";
+
     /// A key of which nothing more is known.
     pub const fn new(value: Option<Box<[u8]>>, remaining: Option<Duration>) -> Self {
         Self { value, remaining, counter: None, note: None }
@@ -127,6 +130,11 @@ impl Finding {
 }
 
 impl KeyHolder {
+    /// Whether readers share it.
+    pub fn is_shared(&self) -> bool {
+        self.value.as_deref() == Some(Self::SHARED)
+    }
+
     /// The owner of a quorlock lease, if the value has the form of one.
     pub fn owner(&self) -> Option<Owner> {
         self.value.as_deref().and_then(Owner::from_hex)

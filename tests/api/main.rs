@@ -70,6 +70,20 @@ const _: () = {
     plain::<(quorlock::WrongAddress, quorlock::UrlPart, quorlock::Credentials)>();
 };
 
+#[cfg(feature = "inspect")]
+const _: () = {
+    use quorlock::{inspect, node};
+
+    error::<inspect::ForceError>();
+    error::<inspect::ResourcesError>();
+    plain::<(inspect::Inspection, inspect::NodeFacts, inspect::InspectedSettings)>();
+    plain::<(inspect::Finding, inspect::Ill, inspect::Severity, inspect::Forced)>();
+    plain::<(inspect::ClockFacts, inspect::ClockRate, inspect::RoundTrips)>();
+    plain::<(inspect::Resources, inspect::Listed, inspect::Untold)>();
+    plain::<(node::ServerFacts, node::MarkerFacts, node::ClockSample)>();
+    plain::<(node::Scan, node::ScanPage)>();
+};
+
 const fn sent<T: Send + 'static>(value: T) -> T {
     value
 }

@@ -4,6 +4,8 @@
 //! against real servers, and fails where they differ (`tests/redis/conformance.rs`).
 
 mod news;
+#[cfg(feature = "inspect")]
+mod scan;
 mod store;
 
 use std::{
@@ -19,6 +21,8 @@ use self::{
     store::{Entry, Store},
 };
 use super::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus, Watcher};
+#[cfg(feature = "inspect")]
+use super::{Scan, ScanPage, ServerFacts};
 use crate::{
     lock::Lock,
     protocol::{ClientId, Command, Floor, Join, Marker, Reply, Resource, Sighting, Timestamp},
@@ -347,6 +351,17 @@ impl Node for MemoryNode {
         let now = self.now();
         let seen = self.running().and_then(|mut state| state.store.holder(&resource, fenced, now));
         Box::pin(std::future::ready(seen))
+    }
+
+    #[cfg(feature = "inspect")]
+    fn examine(&self, _over: Duration) -> NodeFuture<ServerFacts> {
+        Box::pin(std::future::ready(self.running().map(|_| scan::facts())))
+    }
+
+    #[cfg(feature = "inspect")]
+    fn scan(&self, scan: Scan) -> NodeFuture<ScanPage> {
+        let page = self.running().map(|mut state| state.store.scan(&scan, self.now()));
+        Box::pin(std::future::ready(page))
     }
 
     fn takes_sets(&self) -> bool {

@@ -31,7 +31,7 @@ const CLASSIC_COMMANDS: [&str; 6] = ["set", "getrange", "del", "pttl", "pexpire"
 const OWN_COMMANDS: [&str; 6] = ["hget", "hmget", "hset", "time", "unlink", "rename"];
 
 /// Asks for the commands that the user may not run.
-fn rights(context: &NodeContext, command: &mut Cmd) {
+pub(super) fn rights(context: &NodeContext, command: &mut Cmd) {
     command.arg("EVAL").arg(script::RIGHTS.text()).arg(0);
     if context.classic() {
         command.arg(context.probe()).arg(&CLASSIC_COMMANDS);
@@ -174,7 +174,7 @@ async fn says_throwaway(link: &Link) -> Result<bool, NodeError> {
 /// over that of a master. What it has forgotten then shows in nothing that is left, and a client that sent nothing while
 /// it was a replica could not tell. It does so for whoever tracks keys; with `OPTIN`, and no key ever named, nothing else
 /// is tracked and nothing else is said.
-async fn hear_of_exchanges(link: &Link) -> Result<(), NodeError> {
+pub(super) async fn hear_of_exchanges(link: &Link) -> Result<(), NodeError> {
     let track = |command: &mut Cmd| {
         command.arg("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN");
     };
@@ -182,7 +182,7 @@ async fn hear_of_exchanges(link: &Link) -> Result<(), NodeError> {
     answer.map(drop).map_err(|error| errors::of_check("client|tracking", error))
 }
 
-async fn info(link: &Link) -> Result<String, NodeError> {
+pub(super) async fn info(link: &Link) -> Result<String, NodeError> {
     let ask = |command: &mut Cmd| {
         command.arg("INFO");
     };

@@ -9,11 +9,17 @@ mod codec;
 mod credentials;
 mod dispatch;
 mod errors;
+#[cfg(feature = "inspect")]
+mod examine;
+#[cfg(feature = "inspect")]
+mod facts;
 mod joining;
 mod link;
 mod marker;
 mod push;
 mod resolve;
+#[cfg(feature = "inspect")]
+mod scan;
 mod script;
 mod session;
 mod signs;
@@ -24,6 +30,8 @@ use std::{
     fmt,
     sync::{Arc, MutexGuard, atomic::AtomicBool},
 };
+#[cfg(feature = "inspect")]
+use std::{sync::OnceLock, time::Duration};
 
 use tokio::sync::Notify;
 
@@ -36,6 +44,8 @@ pub(crate) use self::{
     credentials::CredentialSource,
 };
 use super::{LineState, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus};
+#[cfg(feature = "inspect")]
+use super::{Scan, ScanPage, ServerFacts};
 use crate::{
     lock::Lock,
     protocol::{Command, Floor, Join, Marker, NodeClock, Reply, Resource, Sighting},
@@ -55,6 +65,9 @@ struct Shared {
     wake: Notify,
     /// It has been said that it has no line. That is said once.
     told_of_line: AtomicBool,
+    /// For connections beside that of the supervisor.
+    #[cfg(feature = "inspect")]
+    context: OnceLock<NodeContext>,
 }
 
 struct View {
@@ -85,6 +98,8 @@ impl RedisNode {
                 clock: Arc::default(),
                 wake: Notify::new(),
                 told_of_line: AtomicBool::new(false),
+                #[cfg(feature = "inspect")]
+                context: OnceLock::new(),
             }),
         }
     }
@@ -134,6 +149,8 @@ impl Shared {
 
 impl Node for RedisNode {
     fn start(&self, context: NodeContext) {
+        #[cfg(feature = "inspect")]
+        let _ = self.shared.context.set(context.clone());
         let supervisor = supervisor::run(Arc::clone(&self.shared), context.clone());
         context.runtime().spawn(Box::pin(supervisor));
     }
@@ -156,6 +173,23 @@ impl Node for RedisNode {
 
     fn holder(&self, resource: Resource, fenced: bool) -> NodeFuture<Sighting> {
         self.with_session(|session| Box::pin(votes::who_holds(session, resource, fenced)))
+    }
+
+    #[cfg(feature = "inspect")]
+    fn examine(&self, over: Duration) -> NodeFuture<ServerFacts> {
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move {
+            let Some(context) = shared.context.get().cloned() else {
+                let reason = Arc::from("it has not been started");
+                return Err(NodeError::NotConnected { reason });
+            };
+            examine::examine(shared, context, over).await
+        })
+    }
+
+    #[cfg(feature = "inspect")]
+    fn scan(&self, scan: Scan) -> NodeFuture<ScanPage> {
+        self.with_session(|session| Box::pin(scan::scan(session, scan)))
     }
 
     fn takes_sets(&self) -> bool {

@@ -26,6 +26,7 @@ pub(crate) struct Faults {
     blackhole: bool,
     drop_replies: bool,
     delay: Duration,
+    alter: Option<fn(Vec<u8>) -> Vec<u8>>,
 }
 
 /// A proxy on a port of its own. Dropping it closes its connections and its port.
@@ -108,6 +109,12 @@ impl Proxy {
     /// when this is lifted.
     pub fn drop_replies(&self, on: bool) {
         self.faults.send_modify(|faults| faults.drop_replies = on);
+    }
+
+    /// Passes replies through this before they are delivered. It is given what one read has returned, which is a whole
+    /// reply where one is awaited at a time.
+    pub fn alter_replies(&self, alter: fn(Vec<u8>) -> Vec<u8>) {
+        self.faults.send_modify(|faults| faults.alter = Some(alter));
     }
 
     /// Lifts every fault.

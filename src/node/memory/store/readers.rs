@@ -8,12 +8,13 @@ use super::{Counter, Entry, HINT_AHEAD_US, Store, clock_us, wire};
 use crate::{
     node::{NodeError, memory::news::Telling},
     protocol::{
-        Denial, FencingToken, Granted, Owner, ReadAccess, Reply, Resource, Stand, Timestamp,
+        Denial, FencingToken, Granted, KeyHolder, Owner, ReadAccess, Reply, Resource, Stand,
+        Timestamp,
     },
 };
 
 /// The value of a key that readers have.
-pub(super) const SHARED: &[u8] = b"shared by readers, see quorlock.";
+pub(super) const SHARED: &[u8] = KeyHolder::SHARED;
 
 impl Store {
     /// How a reader finds a key.

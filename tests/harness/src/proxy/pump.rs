@@ -79,9 +79,13 @@ async fn read(
     let mut buffer = vec![0; 16 * 1024];
     while let Ok(length @ 1..) = from.read(&mut buffer).await {
         let now = *faults.borrow();
+        let bytes = buffer[..length].to_vec();
         let chunk = Chunk {
             due: Instant::now() + now.delay,
-            bytes: buffer[..length].to_vec(),
+            bytes: match now.alter.filter(|_| direction == Direction::Reply) {
+                Some(alter) => alter(bytes),
+                None => bytes,
+            },
             lost: now.drop_replies && direction == Direction::Reply,
         };
         if queue.send(chunk).is_err() {

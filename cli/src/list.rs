@@ -1,0 +1,59 @@
+//! `quorlock list`: the resources that look held, and by whom.
+//!
+//! It decides nothing. Names are written so that a terminal shows them and does nothing else.
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::{
+    args::{Form, Nodes},
+    exit::{Failure, Status},
+    holder::as_json,
+    output::{FAINT, say, styled, try_json, try_line},
+};
+
+/// Lists the resources that look held, with their holders: status 0, also where there are none; 69 where no node tells its keys.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Each node is asked for its keys by SCAN, some hundreds at a time, with a pause after each page that is as long as the page took. The \
+user needs the right +scan. Permits of a semaphore are listed as NAME/0, NAME/1 and so on. With --json there is a line for each \
+resource.")]
+pub(crate) struct List {
+    /// Which names: `*` stands for any bytes, `?` for one, `[ab]` for one of these
+    #[arg(default_value = "*")]
+    pattern: String,
+    #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
+    nodes: Nodes,
+}
+
+pub(crate) async fn show(asked: List) -> Result<ExitCode, Failure> {
+    let redlock = asked.nodes.connect()?;
+    crate::connect::connected(&redlock, crate::holder::CONNECTED).await;
+    let mut resources = redlock.resources(&asked.pattern);
+    loop {
+        let page = resources.next_page().await;
+        let Some(page) = page.map_err(|error| Failure::new(Status::Broken, error))? else { break };
+        for listed in page {
+            let name = listed.name.escape_ascii().to_string();
+            let written = if asked.form.json {
+                try_json(&as_json(&name, &listed.holder))
+            } else {
+                try_line(&format!("{name}  {}", styled(FAINT, &listed.holder.to_string())))
+            };
+            // Nobody reads any more, as behind `head`.
+            if written.is_err() {
+                return Ok(Status::Done.into());
+            }
+        }
+    }
+    let untold = resources.untold();
+    if !untold.nodes.is_empty() {
+        say(&format!(
+            "names may be missing that are only on nodes that did not tell their keys: {untold}"
+        ));
+    }
+    Ok(Status::Done.into())
+}

@@ -1,0 +1,125 @@
+//! `quorlock release --force`: takes a resource from its holder, after asking whoever wants that.
+//!
+//! It decides when it asks, and which status says what. It must never go on without a yes, by `--yes` or on a terminal.
+
+use std::{
+    io::{BufRead as _, IsTerminal as _, Write as _},
+    process::ExitCode,
+};
+
+use clap::Args;
+use quorlock::{
+    HeldBy, Holder,
+    inspect::{ForceError, Forced},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    args::{Form, Nodes},
+    exit::{Failure, Status},
+    holder::held_by,
+    output::{BAD, json, line, styled},
+};
+
+/// Takes a resource from whoever holds it: status 0 done, 1 nobody holds it or it was not confirmed, 75 it cannot be taken
+/// (readers, or another program's), 69 the nodes do not agree or answer.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+It breaks the lock. The holder is not asked, and learns of it when it next renews: until then it goes on with its work, and somebody \
+else may hold the resource. So end that process first, if you can reach it.
+
+Then the resource is acquired once, so that its counter is above the old holder's token, and that number is printed. Stores that \
+compare tokens (QUORLOCK_TOKEN of `run`) refuse whatever the old holder still sends once they have seen it: tell it to each of \
+them. Nothing protects a store that compares none.
+
+A permit of a semaphore is taken as NAME/0, NAME/1 and so on: `quorlock list 'NAME/*'`.")]
+pub(crate) struct Release {
+    /// The resource
+    resource: String,
+    /// Takes it from its holder. There is no other way to release what somebody else holds
+    #[arg(long, required = true)]
+    force: bool,
+    /// Does not ask
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
+    nodes: Nodes,
+}
+
+pub(crate) async fn take(asked: Release) -> Result<ExitCode, Failure> {
+    let redlock = asked.nodes.connect()?;
+    crate::connect::connected(&redlock, crate::holder::CONNECTED).await;
+    if !asked.yes {
+        let holder = redlock.holder(&asked.resource).await;
+        let holder = holder.map_err(|error| Failure::new(Status::Usage, error))?;
+        // Where nobody can be named, why is said below.
+        if let Holder::Held(by) = holder
+            && !confirmed(&asked.resource, &by)?
+        {
+            return Err(Failure::new(Status::No, "nothing was changed"));
+        }
+    }
+    let forced = redlock.force_release(&asked.resource).await.map_err(|error| failure(&error))?;
+    if asked.form.json {
+        json(&as_json(&asked.resource, &forced));
+    } else {
+        line(&format!("taken from {}, on {} nodes", forced.was, forced.released));
+        match forced.fence {
+            Some(fence) => {
+                line(&format!("tell its stores this token, which refuses all before it: {fence}"))
+            }
+            None => line(
+                "there are no tokens in classic mode: nothing refuses what the old holder still sends",
+            ),
+        }
+        if let Some(next) = &forced.next {
+            line(&format!("held since by {next}"));
+        }
+    }
+    Ok(Status::Done.into())
+}
+
+/// Explains, and waits for a yes on the terminal.
+fn confirmed(resource: &str, by: &HeldBy) -> Result<bool, Failure> {
+    if !std::io::stdin().is_terminal() {
+        let text = "it is held, and nobody can be asked whether to take it: give --yes, or call it on a terminal";
+        return Err(Failure::new(Status::Usage, text));
+    }
+    let mut terminal = anstream::stderr().lock();
+    let _ = writeln!(terminal, "{resource} is held by {by}");
+    let _ = writeln!(
+        terminal,
+        "{} That holder is not asked. It goes on with its work until it next renews, while somebody else may hold the resource, \
+         and only stores that compare fencing tokens refuse what it sends. End that process first, if you can.",
+        styled(BAD, "This breaks the lock.")
+    );
+    let _ = write!(terminal, "Write yes to take it from that holder: ");
+    let _ = terminal.flush();
+    drop(terminal);
+    let mut answer = String::new();
+    let read = std::io::stdin().lock().read_line(&mut answer);
+    read.map_err(|error| Failure::new(Status::Failed, error))?;
+    Ok(answer.trim() == "yes")
+}
+
+fn failure(error: &ForceError) -> Failure {
+    let status = match error {
+        ForceError::Free => Status::No,
+        ForceError::Readers { .. } | ForceError::Foreign(_) => Status::Busy,
+        ForceError::Resource(_) => Status::Usage,
+        _ => Status::Broken,
+    };
+    Failure::new(status, error)
+}
+
+fn as_json(resource: &str, forced: &Forced) -> Value {
+    json!({
+        "resource": resource,
+        "was": held_by(&forced.was),
+        "released": forced.released,
+        "fence": forced.fence.map(|fence| fence.get()),
+        "next": forced.next.as_ref().map(held_by),
+    })
+}

@@ -1,0 +1,94 @@
+//! What people ask of all nodes beside whatever is under way: facts of their servers, pages of their keys, and the release of
+//! a lease by its owner's name.
+//!
+//! It decides nothing, and nothing that is heard here is a vote: a node that must not vote is asked too.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::oneshot;
+
+use super::{
+    Engine, NodeSlot,
+    fanout::{Fanout, Progress},
+    shield::Answering,
+};
+use crate::{
+    node::{NodeError, Scan, ScanPage, ServerFacts},
+    protocol::{Command, NodeId, Owner, Reply, Resource, Target},
+};
+
+/// What each node has answered, in their order.
+pub(crate) type Answers<T> = Vec<Result<T, NodeError>>;
+
+/// A node is asked for its facts by so many commands at most, each of which may take the connect timeout.
+const FACTS: u32 = 12;
+
+impl Engine {
+    /// Asks every node what its server is, with looks at its clock over so long a time.
+    pub(crate) fn ask_facts(
+        self: &Arc<Self>,
+        over: Duration,
+    ) -> oneshot::Receiver<Answers<ServerFacts>> {
+        let limit = self.config.connect_timeout.saturating_mul(FACTS).saturating_add(over);
+        self.ask_each(limit, move |slot| slot.node.examine(over))
+    }
+
+    /// Asks a node for a page of its keys. The answers are those of all nodes, of which the others were not asked.
+    pub(crate) fn ask_keys(
+        self: &Arc<Self>,
+        node: NodeId,
+        scan: Scan,
+    ) -> oneshot::Receiver<Answers<ScanPage>> {
+        let asked = self.slot(node).map(|slot| Arc::clone(&slot.address));
+        self.ask_each(self.config.connect_timeout, move |slot| {
+            if asked.as_ref().is_some_and(|asked| Arc::ptr_eq(asked, &slot.address)) {
+                slot.node.scan(scan.clone())
+            } else {
+                NodeError::TimedOut.into()
+            }
+        })
+    }
+
+    /// Has every node delete the key of a resource, where its value is this owner.
+    pub(crate) fn ask_release(
+        self: &Arc<Self>,
+        resource: Resource,
+        owner: Owner,
+    ) -> oneshot::Receiver<Answers<Reply>> {
+        let target = Target::One(resource);
+        self.ask_each(self.config.node_timeout, move |slot| {
+            slot.node.call(Command::Release { target: target.clone(), owner, keep: None })
+        })
+    }
+
+    /// Asks every node, and answers when all have answered, or the time is over. The sender is dropped where the runtime has
+    /// ended.
+    fn ask_each<T: Send + 'static>(
+        self: &Arc<Self>,
+        limit: Duration,
+        mut ask: impl FnMut(&NodeSlot) -> Answering<T> + Send + 'static,
+    ) -> oneshot::Receiver<Answers<T>> {
+        let (answer, receiver) = oneshot::channel();
+        if self.is_served() {
+            let engine = Arc::clone(self);
+            // Not counted: closing need not wait for somebody who only looks.
+            self.spawn_uncounted(async move {
+                let until = engine.now().saturating_add(limit);
+                let mut answers: Answers<T> =
+                    engine.nodes.iter().map(|_| Err(NodeError::TimedOut)).collect();
+                let mut calls: Fanout<T> = Fanout::until(&engine, until);
+                for (index, slot) in engine.nodes.iter().enumerate() {
+                    calls.add(NodeId::new(index), ask(slot));
+                }
+                while let Progress::Answered((node, answer)) = calls.progress(&engine).await {
+                    if let Some(slot) = answers.get_mut(node.index()) {
+                        *slot = answer;
+                    }
+                }
+                // Nobody may be waiting any more.
+                let _ = answer.send(answers);
+            });
+        }
+        receiver
+    }
+}

@@ -1,0 +1,86 @@
+//! What is found of all nodes together, and of this process.
+//!
+//! It decides from facts alone.
+
+use std::time::Duration;
+
+use super::{Finding, Ill, Inspection, Severity, offset::own_clock_off};
+use crate::node::NodeState;
+
+pub(super) fn findings(inspection: &Inspection) -> Vec<Finding> {
+    let mut found = Vec::new();
+    found.extend(quorum(inspection));
+    found.extend(number(inspection));
+    found.extend(settings(inspection));
+    found.extend(own_clock(inspection));
+    found
+}
+
+fn quorum(inspection: &Inspection) -> Option<Finding> {
+    let Inspection { nodes, needed, .. } = inspection;
+    let votes = nodes.iter().filter(|node| node.status.state == NodeState::Ready).count();
+    if votes >= *needed {
+        return None;
+    }
+    let waits = nodes
+        .iter()
+        .filter(|node| matches!(node.status.state, NodeState::Quarantined { .. }))
+        .count();
+    let remedy = if votes + waits >= *needed {
+        "enough of the others are in quarantine, which ends by itself: wait, and look again"
+    } else {
+        "see to the nodes below"
+    };
+    let cause = format!(
+        "{votes} of {} nodes vote and {needed} are needed, so that nothing can be acquired or renewed",
+        nodes.len()
+    );
+    Some(Finding::new(Severity::Error, Ill::NoQuorum, cause, remedy))
+}
+
+fn number(inspection: &Inspection) -> Option<Finding> {
+    let nodes = inspection.nodes.len();
+    if nodes % 2 == 1 || nodes == 0 {
+        return None;
+    }
+    let tolerated = nodes - inspection.needed;
+    let cause = format!(
+        "{nodes} nodes tolerate the loss of {tolerated}, as {} would, and there is one more that can fail",
+        nodes - 1
+    );
+    let remedy = "have an odd number of nodes; docs/operating.md says how to change it";
+    Some(Finding::new(Severity::Note, Ill::EvenNumber, cause, remedy))
+}
+
+fn settings(inspection: &Inspection) -> Vec<Finding> {
+    let settings = &inspection.settings;
+    let danger = |cause: &str| {
+        let remedy = "leave the setting out where anything depends on these locks";
+        Finding::new(Severity::Warning, Ill::DangerSetting, cause, remedy)
+    };
+    let mut found = Vec::new();
+    if settings.skip_quarantine && !settings.classic {
+        found.push(danger(
+            "danger_skip_quarantine is set: a node that has forgotten leases votes at once, and two may hold one resource",
+        ));
+    }
+    if settings.allow_eviction {
+        found.push(danger(
+            "danger_allow_eviction is set: a node may evict a lock that is held, and two may hold one resource",
+        ));
+    }
+    found
+}
+
+fn own_clock(inspection: &Inspection) -> Option<Finding> {
+    let (off, nodes) = own_clock_off(inspection)?;
+    let shown = Duration::from_micros(u64::try_from(off.unsigned_abs()).unwrap_or(u64::MAX));
+    let sense = if off > 0 { "behind" } else { "ahead of" };
+    let cause = format!(
+        "the clock of this machine is {:.3} s {sense} those of {nodes} nodes that agree; tokens that begin anew after a \
+         majority was lost, and the times that `holder` tells, follow it",
+        shown.as_secs_f64()
+    );
+    let remedy = "have this machine's clock set by NTP";
+    Some(Finding::new(Severity::Warning, Ill::ClockOff, cause, remedy))
+}

@@ -1,0 +1,45 @@
+//! What it is called that a node was refused, or could not be asked.
+//!
+//! It decides nothing: the text of a refusal names its remedy already, and is told as it is.
+
+use super::{Finding, Ill, Severity};
+use crate::node::{NodeError, Refusal};
+
+/// What is found of a node that was refused. Its text says what it is, a comma, and what to do.
+pub(super) fn refused(refusal: &Refusal) -> Finding {
+    let ill = match refusal {
+        Refusal::SameServer { .. } => Ill::SameServer,
+        Refusal::Replica => Ill::Replica,
+        Refusal::MayEvict { .. } => Ill::MayEvict,
+        Refusal::MissingRight { .. } => Ill::MissingRight,
+        Refusal::WrongCredentials { .. } | Refusal::PasswordMissing { .. } => Ill::WrongCredentials,
+        Refusal::TooOld { .. } => Ill::TooOld,
+        Refusal::Cluster => Ill::Cluster,
+        _ => Ill::Refused,
+    };
+    Finding::new(
+        Severity::Error,
+        ill,
+        format!("it does not take part: {refusal}"),
+        "it is checked again by itself once that is done",
+    )
+}
+
+/// What is found of a node whose server could not be asked.
+pub(super) fn not_asked(error: &NodeError) -> Finding {
+    match error {
+        NodeError::Refused(refusal) => refused(refusal),
+        NodeError::Rejected { .. } => Finding::new(
+            Severity::Note,
+            Ill::NotReached,
+            format!("nothing is known of its server: {error}"),
+            "a node of one's own may implement `examine`",
+        ),
+        error => Finding::new(
+            Severity::Error,
+            Ill::NotReached,
+            format!("it could not be asked: {error}"),
+            "see whether the server runs, whether its address is right, and what is between it and this machine",
+        ),
+    }
+}

@@ -1,0 +1,113 @@
+//! The keys of a node in memory that look like locks, and the patterns by which a server would name them.
+//!
+//! It decides what matches a pattern, as Redis does: `*`, `?`, `[a-c]`, `[^a]`, and a backslash before what is meant as it is.
+
+use super::store::Store;
+use crate::{
+    node::{Scan, ScanPage, ServerFacts},
+    protocol::{KeyHolder, Owner, Timestamp},
+};
+
+/// What a node in memory says of itself: there is nothing that could be wrong with it.
+pub(super) fn facts() -> ServerFacts {
+    let (version, role) = (Some("memory".into()), Some("master".into()));
+    ServerFacts { version, role, local: true, ..ServerFacts::default() }
+}
+
+impl Store {
+    /// A page of the keys, in their order: the cursor counts those that have been told.
+    pub(super) fn scan(&mut self, scan: &Scan, now: Timestamp) -> ScanPage {
+        let is_lock = |value: &[u8]| Owner::from_hex(value).is_some() || value == KeyHolder::SHARED;
+        let locks = self.keys(now).iter().filter(|(_, entry)| is_lock(&entry.value));
+        let mut keys: Vec<&Vec<u8>> =
+            locks.map(|(key, _)| key).filter(|key| matches(&scan.pattern, key)).collect();
+        keys.sort_unstable();
+        let from = usize::try_from(scan.cursor).unwrap_or(usize::MAX);
+        let to = from.saturating_add(scan.count.max(1));
+        let page = keys.iter().skip(from).take(to.saturating_sub(from));
+        let page = page.map(|key| Box::from(key.as_slice())).collect();
+        let next = if to < keys.len() { u64::try_from(to).unwrap_or(0) } else { 0 };
+        ScanPage::new(next, page)
+    }
+}
+
+/// Whether the name is one that the pattern names.
+fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    let Some((first, rest)) = pattern.split_first() else { return name.is_empty() };
+    match first {
+        b'*' => (0..=name.len()).any(|skip| matches(rest, name.get(skip..).unwrap_or_default())),
+        b'?' => name.split_first().is_some_and(|(_, name)| matches(rest, name)),
+        b'[' => name.split_first().is_some_and(|(byte, name)| {
+            let (is_in, rest) = class(rest, *byte);
+            is_in && matches(rest, name)
+        }),
+        _ => {
+            let (meant, rest) = literal(*first, rest);
+            name.split_first().is_some_and(|(byte, name)| *byte == meant && matches(rest, name))
+        }
+    }
+}
+
+fn literal(first: u8, rest: &[u8]) -> (u8, &[u8]) {
+    match rest.split_first() {
+        Some((next, rest)) if first == b'\\' => (*next, rest),
+        _ => (first, rest),
+    }
+}
+
+/// Whether the byte is one of those between the brackets, and what follows them.
+fn class(pattern: &[u8], byte: u8) -> (bool, &[u8]) {
+    let (negated, mut rest) = match pattern.strip_prefix(b"^") {
+        Some(rest) => (true, rest),
+        None => (false, pattern),
+    };
+    let mut is_in = false;
+    loop {
+        rest = match rest {
+            // Without an end it goes to that of the pattern.
+            [] => return (is_in != negated, rest),
+            [b'\\', meant, after @ ..] => {
+                is_in |= *meant == byte;
+                after
+            }
+            [b']', after @ ..] => return (is_in != negated, after),
+            // Also where its end would be a bracket.
+            [one, b'-', other, after @ ..] => {
+                is_in |= (one.min(other)..=one.max(other)).contains(&&byte);
+                after
+            }
+            [one, after @ ..] => {
+                is_in |= *one == byte;
+                after
+            }
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn patterns_are_those_of_redis() {
+        for (pattern, name, expected) in [
+            ("*", "", true),
+            ("*", "a:b", true),
+            ("a:*", "a:b", true),
+            ("a:*", "b:a:", false),
+            ("*:1", "a:1:1", true),
+            ("a?c", "abc", true),
+            ("a?c", "ac", false),
+            ("[ab]x", "bx", true),
+            ("[^ab]x", "bx", false),
+            ("[a-c]", "b", true),
+            ("[a-c]", "d", false),
+            (r"\*", "*", true),
+            (r"\*", "a", false),
+            ("", "a", false),
+            ("[a", "a", true),
+        ] {
+            assert_eq!(matches(pattern.as_bytes(), name.as_bytes()), expected, "{pattern} {name}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What `INFO`, `CONFIG GET` and the marker say, as facts.
+//!
+//! It judges nothing; `check` decides who may vote, and `inspect` what people are told. What is missing stays unknown.
+
+use std::{sync::Arc, time::Duration};
+
+use redis::Value;
+
+use crate::node::{MarkerFacts, ServerFacts};
+
+/// The value of a field of `INFO`.
+pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.map(str::trim).filter(|value| !value.is_empty())
+}
+
+/// The name and version that `INFO` says.
+pub(super) fn version(info: &str) -> Option<Arc<str>> {
+    Some(match (field(info, "server_name"), field(info, "valkey_version")) {
+        (Some("valkey"), Some(version)) => Arc::from(format!("valkey {version}")),
+        _ => Arc::from(format!("redis {}", field(info, "redis_version")?)),
+    })
+}
+
+/// Adds what `INFO` says.
+pub(super) fn add_info(facts: &mut ServerFacts, info: &str) {
+    let text = |name: &str| field(info, name).map(Arc::<str>::from);
+    let number = |name: &str| field(info, name).and_then(|value| value.parse::<u64>().ok());
+    let flag = |name: &str| number(name).map(|value| value != 0);
+    facts.version = version(info);
+    facts.speaks = field(info, "redis_version").and_then(two_numbers);
+    facts.run_id = text("run_id");
+    facts.mode = text("redis_mode").or_else(|| text("server_mode"));
+    facts.role = text("role");
+    facts.replicas = number("connected_slaves");
+    facts.cluster = flag("cluster_enabled");
+    facts.max_memory = number("maxmemory");
+    facts.eviction = text("maxmemory_policy");
+    facts.used_memory = number("used_memory");
+    facts.append_only = flag("aof_enabled");
+    let failed = |name: &str| field(info, name).is_some_and(|status| status != "ok");
+    facts.not_written = if failed("aof_last_write_status") {
+        Some(Arc::from("its last write to the append-only file failed"))
+    } else if failed("rdb_last_bgsave_status") {
+        Some(Arc::from("its last snapshot failed"))
+    } else {
+        None
+    };
+}
+
+fn two_numbers(version: &str) -> Option<(u32, u32)> {
+    let mut numbers = version.split('.').map_while(|number| number.parse().ok());
+    Some((numbers.next()?, numbers.next().unwrap_or(0)))
+}
+
+/// The value of one setting, of the answer to `CONFIG GET` for it.
+pub(super) fn setting(answer: &Value) -> Option<Arc<str>> {
+    match answer {
+        Value::Map(pairs) => pairs.first().and_then(|(_, value)| text(value)),
+        Value::Array(words) => words.get(1).and_then(text),
+        _ => None,
+    }
+}
+
+/// What the fields `state`, `era`, `fleet` and `max_ttl` of a marker say; nothing where it has none of them.
+pub(super) fn marker(answer: &Value) -> Option<MarkerFacts> {
+    let Value::Array(fields) = answer else { return None };
+    let at = |index: usize| fields.get(index).and_then(text);
+    let number = |index: usize| at(index).and_then(|value| value.parse::<u64>().ok());
+    let facts = MarkerFacts {
+        state: at(0),
+        era: number(1),
+        fleet: at(2),
+        max_ttl: number(3).map(Duration::from_millis),
+    };
+    (facts != MarkerFacts::default()).then_some(facts)
+}
+
+/// Seconds and microseconds, as `TIME` answers.
+pub(super) fn time(answer: &Value) -> Option<u64> {
+    let Value::Array(parts) = answer else { return None };
+    let [seconds, micros] = parts.as_slice() else { return None };
+    let number = |value: &Value| text(value)?.parse::<u64>().ok();
+    number(seconds)?.checked_mul(1_000_000)?.checked_add(number(micros)?)
+}
+
+/// Others may have written bytes that are no text.
+fn text(value: &Value) -> Option<Arc<str>> {
+    match value {
+        Value::BulkString(bytes) => Some(Arc::from(String::from_utf8_lossy(bytes))),
+        Value::SimpleString(text) => Some(Arc::from(text.as_str())),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Value {
+        Value::Array(words.iter().map(|word| Value::BulkString(word.as_bytes().to_vec())).collect())
+    }
+
+    #[test]
+    fn info_is_read_field_by_field() {
+        let mut facts = ServerFacts::default();
+        add_info(
+            &mut facts,
+            "# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.0\r\nrun_id:abc\r\n\
+             redis_mode:standalone\r\nrole:master\r\nconnected_slaves:2\r\ncluster_enabled:0\r\nmaxmemory:1000\r\n\
+             maxmemory_policy:noeviction\r\nused_memory:900\r\naof_enabled:1\r\nrdb_last_bgsave_status:err\r\n\
+             aof_last_write_status:ok\r\n",
+        );
+        assert_eq!(facts.version.as_deref(), Some("valkey 8.1.0"));
+        assert_eq!((facts.speaks, facts.replicas), (Some((7, 2)), Some(2)));
+        assert_eq!((facts.max_memory, facts.used_memory), (Some(1000), Some(900)));
+        assert_eq!((facts.append_only, facts.cluster), (Some(true), Some(false)));
+        assert_eq!(facts.not_written.as_deref(), Some("its last snapshot failed"));
+    }
+
+    #[test]
+    fn what_is_not_said_is_unknown() {
+        let mut facts = ServerFacts::default();
+        add_info(&mut facts, "redis_version:\r\nmaxmemory:much\r\n");
+        assert_eq!(facts, ServerFacts::default());
+        assert_eq!(marker(&Value::Array(vec![Value::Nil; 4])), None);
+        assert_eq!(setting(&Value::Map(Vec::new())), None);
+        assert_eq!(time(&words(&["1", "x"])), None);
+    }
+
+    #[test]
+    fn settings_come_as_a_map_or_as_a_list() {
+        let pair = (Value::SimpleString("save".into()), Value::BulkString(b"3600 1".to_vec()));
+        assert_eq!(setting(&Value::Map(vec![pair])).as_deref(), Some("3600 1"));
+        assert_eq!(setting(&words(&["save", ""])).as_deref(), Some(""));
+    }
+
+    #[test]
+    fn a_marker_and_a_time_are_read() {
+        let read = marker(&words(&["ready", "17", "default/3", "10000"])).unwrap();
+        assert_eq!((read.state.as_deref(), read.era), (Some("ready"), Some(17)));
+        assert_eq!(read.max_ttl, Some(Duration::from_secs(10)));
+        assert_eq!(time(&words(&["7", "000123"])), Some(7_000_123));
+    }
+}
