@@ -1,0 +1,180 @@
+//! What happened in a run: what was done to whom, what workers wrote down, what the checker found, and all of that in one
+//! sentence.
+//!
+//! It must never call a run good in which anything was found.
+
+use std::time::Duration;
+
+use quorlock_harness::history::{Verdict, checker::Effect, record::History};
+use serde_json::{Value, json};
+
+/// Whom something was done to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Lane {
+    Node(usize),
+    Worker(usize),
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum What {
+    Killed,
+    Stopped,
+    Emptied,
+    Cut,
+    /// Nothing was: the node does not vote, because it may have forgotten.
+    Quarantined,
+}
+
+impl What {
+    pub(crate) const fn text(self) -> &'static str {
+        match self {
+            Self::Killed => "killed",
+            Self::Stopped => "stopped",
+            Self::Emptied => "emptied",
+            Self::Cut => "cut off",
+            Self::Quarantined => "does not vote",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Strike {
+    pub(crate) lane: Lane,
+    pub(crate) what: What,
+    pub(crate) from: Duration,
+    pub(crate) to: Duration,
+}
+
+/// In which way it was run.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Setting {
+    pub(crate) nodes: usize,
+    pub(crate) workers: usize,
+    pub(crate) ttl: Duration,
+    pub(crate) seed: u64,
+    pub(crate) classic: bool,
+    /// Whether the store compares tokens.
+    pub(crate) fenced: bool,
+}
+
+pub(crate) struct Story {
+    pub(crate) setting: Setting,
+    pub(crate) from: Duration,
+    pub(crate) to: Duration,
+    pub(crate) history: History,
+    pub(crate) strikes: Vec<Strike>,
+    pub(crate) verdict: Verdict,
+}
+
+impl Story {
+    pub(crate) fn is_clean(&self) -> bool {
+        self.verdict.is_clean()
+    }
+
+    /// Late writes that were refused.
+    pub(crate) fn refused(&self) -> impl Iterator<Item = &Effect> {
+        self.history.effects.iter().filter(|effect| !effect.accepted && !effect.held)
+    }
+
+    /// Writes that were taken behind those of a later holder, each with what it came behind.
+    pub(crate) fn late(&self) -> impl Iterator<Item = &(Effect, Effect)> {
+        self.verdict.stale.iter()
+    }
+
+    /// Faults of nodes and workers.
+    pub(crate) fn faults(&self) -> usize {
+        self.strikes.iter().filter(|strike| strike.what != What::Quarantined).count()
+    }
+
+    /// The verdict in one sentence.
+    pub(crate) fn headline(&self) -> String {
+        let (leases, verdict) = (self.history.leases.len(), &self.verdict);
+        if self.is_clean() {
+            let refused = match self.refused().count() {
+                0 => "no write came late".to_owned(),
+                1 => "the one late write was refused".to_owned(),
+                many => format!("all {many} late writes were refused"),
+            };
+            return format!(
+                "Nothing went wrong: {leases} leases, never two holders at once, and {refused}"
+            );
+        }
+        let mut wrong = Vec::new();
+        match verdict.overlaps.len() {
+            0 => {}
+            count => wrong.push(format!("{} two workers held the lock at once", times(count))),
+        }
+        match verdict.stale.len() {
+            0 => {}
+            1 => wrong.push("a late write overwrote what a later holder had written".to_owned()),
+            count => {
+                wrong.push(format!("{count} late writes overwrote what a later holder had written"))
+            }
+        }
+        match verdict.wrong_tokens.len() {
+            0 => {}
+            count => wrong.push(format!("{} a token fell or came twice", times(count))),
+        }
+        match verdict.refused.len() {
+            0 => {}
+            count => wrong.push(format!("{} a holder was refused", times(count))),
+        }
+        if wrong.is_empty() {
+            wrong.push(format!("{} tokens fell at the store", times(verdict.falls.len())));
+        }
+        format!("Wrong: {}", wrong.join(", "))
+    }
+
+    /// How it was run, in one sentence.
+    pub(crate) fn subtitle(&self) -> String {
+        let Setting { nodes, workers, ttl, seed, classic, fenced } = self.setting;
+        let mode = match (classic, fenced) {
+            (true, _) => {
+                "Plain Redlock (--classic): nodes that forgot vote at once, and no tokens for the store to compare"
+            }
+            (false, false) => "Quorlock with a store that compares no tokens (--no-fence)",
+            (false, true) => {
+                "Quorlock: nodes that may have forgotten wait before they vote, and the store refuses smaller tokens"
+            }
+        };
+        format!(
+            "{mode}. {nodes} nodes, {workers} workers, ttl {ttl:?}, {} faults in {:.0} s, seed {seed}",
+            self.faults(),
+            self.to.saturating_sub(self.from).as_secs_f64(),
+        )
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let (verdict, history) = (&self.verdict, &self.history);
+        json!({
+            "clean": self.is_clean(),
+            "verdict": self.headline(),
+            "overlaps": verdict.overlaps.len(),
+            "wrong_tokens": verdict.wrong_tokens.len(),
+            "late_writes_taken": verdict.stale.len(),
+            "late_writes_refused": self.refused().count(),
+            "falls_at_the_store": verdict.falls.len(),
+            "holders_refused": verdict.refused.len(),
+            "leases": history.leases.len(),
+            "writes": history.effects.len(),
+            "losses": history.losses.len(),
+            "faults": self.faults(),
+            "seconds": self.to.saturating_sub(self.from).as_secs_f64(),
+            "nodes": self.setting.nodes,
+            "workers": self.setting.workers,
+            "ttl": self.setting.ttl.as_secs_f64(),
+            "seed": self.setting.seed,
+            "classic": self.setting.classic,
+            "fenced": self.setting.fenced,
+        })
+    }
+}
+
+fn times(count: usize) -> String {
+    match count {
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        many => format!("{many} times"),
+    }
+}
