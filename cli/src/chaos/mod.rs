@@ -114,7 +114,8 @@ pub(crate) fn run(asked: &Chaos) -> Result<ExitCode, Failure> {
     } else {
         let style = if story.is_clean() { GOOD } else { BAD };
         line(&styled(style, &story.headline()));
-        line(&story.subtitle());
+        line(story.mode());
+        line(&story.figures());
         line(&format!("picture: {}", asked.out.display()));
     }
     Ok(if story.is_clean() { Status::Done } else { Status::No }.into())

@@ -77,9 +77,10 @@ impl Story {
         self.history.effects.iter().filter(|effect| !effect.accepted && !effect.held)
     }
 
-    /// Writes that were taken behind those of a later holder, each with what it came behind.
+    /// Late writes that were taken behind those of a later holder, each with what it came behind. What two write who hold the
+    /// lock at once is not among them.
     pub(crate) fn late(&self) -> impl Iterator<Item = &(Effect, Effect)> {
-        self.verdict.stale.iter()
+        self.verdict.stale.iter().filter(|(_, late)| !late.held)
     }
 
     /// Faults of nodes and workers.
@@ -101,45 +102,55 @@ impl Story {
             );
         }
         let mut wrong = Vec::new();
-        match verdict.overlaps.len() {
-            0 => {}
-            count => wrong.push(format!("{} two workers held the lock at once", times(count))),
-        }
-        match verdict.stale.len() {
-            0 => {}
-            1 => wrong.push("a late write overwrote what a later holder had written".to_owned()),
-            count => {
-                wrong.push(format!("{count} late writes overwrote what a later holder had written"))
+        let late = self.late().count();
+        let between = verdict.stale.len() - late;
+        if !verdict.overlaps.is_empty() {
+            let mut text = "two workers held the lock at once".to_owned();
+            text += &often(verdict.overlaps.len());
+            if between > 0 {
+                text += " and wrote over each other";
             }
+            wrong.push(text);
+        } else if between > 0 {
+            wrong.push(format!("a holder wrote out of turn{}", often(between)));
         }
-        match verdict.wrong_tokens.len() {
+        match late {
             0 => {}
-            count => wrong.push(format!("{} a token fell or came twice", times(count))),
+            1 => wrong.push("a late write overwrote a later holder's".to_owned()),
+            count => wrong.push(format!("{count} late writes overwrote those of later holders")),
         }
-        match verdict.refused.len() {
-            0 => {}
-            count => wrong.push(format!("{} a holder was refused", times(count))),
+        if !verdict.wrong_tokens.is_empty() {
+            let often = often(verdict.wrong_tokens.len());
+            wrong.push(format!("a token fell or came twice{often}"));
+        }
+        if !verdict.refused.is_empty() {
+            wrong.push(format!("a holder was refused{}", often(verdict.refused.len())));
         }
         if wrong.is_empty() {
-            wrong.push(format!("{} tokens fell at the store", times(verdict.falls.len())));
+            wrong.push(format!("tokens fell at the store{}", often(verdict.falls.len())));
         }
-        format!("Wrong: {}", wrong.join(", "))
+        format!("Wrong: {}", wrong.join("; "))
     }
 
-    /// How it was run, in one sentence.
-    pub(crate) fn subtitle(&self) -> String {
-        let Setting { nodes, workers, ttl, seed, classic, fenced } = self.setting;
-        let mode = match (classic, fenced) {
+    /// In which way it was run, in one sentence.
+    pub(crate) fn mode(&self) -> &'static str {
+        match (self.setting.classic, self.setting.fenced) {
             (true, _) => {
-                "Plain Redlock (--classic): nodes that forgot vote at once, and no tokens for the store to compare"
+                "Plain Redlock (--classic): nodes that forgot vote at once, and there are no tokens that a store could compare."
             }
-            (false, false) => "Quorlock with a store that compares no tokens (--no-fence)",
+            (false, false) => "Quorlock with a store that compares no tokens (--no-fence).",
             (false, true) => {
-                "Quorlock: nodes that may have forgotten wait before they vote, and the store refuses smaller tokens"
+                "Quorlock: nodes that may have forgotten wait before they vote, and the store refuses smaller tokens."
             }
-        };
+        }
+    }
+
+    /// How much there was of everything.
+    pub(crate) fn figures(&self) -> String {
+        let Setting { nodes, workers, ttl, seed, .. } = self.setting;
         format!(
-            "{mode}. {nodes} nodes, {workers} workers, ttl {ttl:?}, {} faults in {:.0} s, seed {seed}",
+            "{nodes} nodes, {workers} workers, leases of {ttl:?}, {} writes, {} faults in {:.0} s, seed {seed}",
+            self.history.effects.len(),
             self.faults(),
             self.to.saturating_sub(self.from).as_secs_f64(),
         )
@@ -152,7 +163,8 @@ impl Story {
             "verdict": self.headline(),
             "overlaps": verdict.overlaps.len(),
             "wrong_tokens": verdict.wrong_tokens.len(),
-            "late_writes_taken": verdict.stale.len(),
+            "stale_writes_taken": verdict.stale.len(),
+            "late_writes_taken": self.late().count(),
             "late_writes_refused": self.refused().count(),
             "falls_at_the_store": verdict.falls.len(),
             "holders_refused": verdict.refused.len(),
@@ -171,10 +183,11 @@ impl Story {
     }
 }
 
-fn times(count: usize) -> String {
+/// Behind what was more than once.
+fn often(count: usize) -> String {
     match count {
-        1 => "once".to_owned(),
-        2 => "twice".to_owned(),
-        many => format!("{many} times"),
+        0 | 1 => String::new(),
+        2 => " twice".to_owned(),
+        many => format!(" {many} times"),
     }
 }

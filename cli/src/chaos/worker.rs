@@ -107,7 +107,7 @@ impl Worker {
                 sleep(20 * MS);
             }
         }
-        sleep(MS.mul_f64(self.dice.between(10.0, 100.0)));
+        sleep(MS.mul_f64(self.dice.between(10.0, 60.0)));
     }
 
     fn hold(&mut self, asked: Duration, lease: Lease) {
@@ -121,13 +121,16 @@ impl Worker {
             Held { owner, worker, resource: 0, reads: false, token, asked, start, end, kept }
         };
         say(&Event::Granted(held(until)));
-        let work_ends = start + self.part.ttl.mul_f64(self.dice.between(0.4, 1.6));
-        let mut lost = false;
-        while !lost && now() < work_ends && !self.over.load(Relaxed) {
+        let work_ends = start + self.part.ttl.mul_f64(self.dice.between(0.4, 1.3));
+        let mut lost = None;
+        while lost.is_none() && now() < work_ends && !self.over.load(Relaxed) {
             let looked = now();
-            let Ok(validity) = lease.check() else {
-                lost = true;
-                break;
+            let validity = match lease.check() {
+                Ok(validity) => validity,
+                Err(error) => {
+                    lost = Some(error.to_string());
+                    break;
+                }
             };
             if looked + validity > until + 50 * MS {
                 until = looked + validity;
@@ -135,25 +138,26 @@ impl Worker {
             }
             // The write is made ready. Whoever is stopped here is late when it goes on.
             sleep(MS.mul_f64(self.dice.between(30.0, 100.0)));
-            lost = !self.write(&lease, token.unwrap_or(micros(start)));
+            lost = self.write(&lease, token.unwrap_or(micros(start)));
         }
         say(&Event::Held(held(now().min(until))));
-        if lost {
-            say(&Event::Lost(Loss { worker, at: now() }));
+        if let Some(why) = lost {
+            say(&Event::Lost(Loss { worker, at: now(), why }));
             drop(lease);
         } else if lease.blocking_release().is_err() {
             say(&Event::Count(Count::ReleaseUnconfirmed));
         }
     }
 
-    /// Whether the lock was still held behind it. Without tokens the time of the grant stands in for one, so that the record
+    /// Why the lock was lost, where it was not held any more behind it. Without tokens the time of the grant stands in for one, so that the record
     /// knows whose turn it was; no store could compare that, as clocks of two machines differ.
-    fn write(&mut self, lease: &Lease, token: u64) -> bool {
+    fn write(&mut self, lease: &Lease, token: u64) -> Option<String> {
         let (worker, fenced) = (self.part.number, self.part.fenced);
         let before = now();
         let accepted = self.store.write(0, token, fenced);
         let after = now();
-        let held = lease.check().is_ok();
+        let lost = lease.check().err().map(|error| error.to_string());
+        let held = lost.is_none();
         let (resource, reads) = (0, false);
         say(&Event::Effect(Effect {
             worker,
@@ -165,7 +169,7 @@ impl Worker {
             accepted,
             held,
         }));
-        held && accepted
+        lost.or_else(|| (!accepted).then(|| "the store has refused it".to_owned()))
     }
 }
 

@@ -8,6 +8,7 @@ mod lanes;
 mod legend;
 mod style;
 mod svg;
+mod wrong;
 
 use std::time::Duration;
 
@@ -72,12 +73,12 @@ pub(crate) fn draw(story: &Story) -> String {
     let seconds = (story.to - story.from).as_secs_f64();
     let width = (seconds * 18.0 + LEFT + RIGHT).clamp(1200.0, 8000.0);
     let text = 1200.0 - LEFT - RIGHT;
-    let head = wrapped(&story.headline(), HEAD, text);
-    let sub = wrapped(&story.subtitle(), SUB, text);
+    let head = wrapped(&story.headline(), HEAD * 1.18, text);
+    let sub = [story.mode(), &story.figures()].map(|line| wrapped(line, SUB * 1.05, text)).concat();
     let band = 20.0 + count(head.len()) * 27.0 + count(sub.len()) * 18.0;
-    let first = band + 46.0;
-    let lock = first + STEP * count(nodes) + 50.0;
-    let workers_at = lock + STEP + 26.0;
+    let first = band + 62.0;
+    let lock = first + STEP * count(nodes) + 54.0;
+    let workers_at = lock + STEP + 28.0;
     let bottom = workers_at + STEP * count(workers);
     let frame = Frame { story, width, nodes: first, lock, workers: workers_at, bottom };
     let height = bottom + 34.0 + legend::height(story, width) + 14.0;
@@ -94,8 +95,10 @@ pub(crate) fn draw(story: &Story) -> String {
     axis(&mut svg, &frame);
     lanes::nodes(&mut svg, &frame);
     lanes::workers(&mut svg, &frame);
-    lanes::lock(&mut svg, &frame);
-    lanes::late(&mut svg, &frame);
+    wrong::lock(&mut svg, &frame);
+    wrong::late(&mut svg, &frame);
+    wrong::words(&mut svg, &frame);
+    names(&mut svg, &frame);
     legend::draw(&mut svg, story, width, bottom + 46.0);
     svg.raw("</svg>");
     svg.into_text()
@@ -118,6 +121,30 @@ fn headline(svg: &mut Svg, story: &Story, head: &[String], sub: &[String], band:
     for line in sub {
         svg.text("sub", (LEFT, y), line);
         y += 18.0;
+    }
+}
+
+/// What stands over the lanes, above all lines.
+fn names(svg: &mut Svg, frame: &Frame<'_>) {
+    svg.text("section", (LEFT, frame.nodes - 27.0), "NODES, AND WHAT IS DONE TO THEM");
+    svg.text("section", (LEFT, frame.lock - 26.0), "THE LOCK, AND WHICH WORKER HAS IT");
+    svg.text("section", (LEFT, frame.workers - 10.0), "WORKERS, AND WHAT THEY HOLD");
+}
+
+/// A note above a lane, where the one before leaves room.
+fn note(
+    svg: &mut Svg,
+    frame: &Frame<'_>,
+    class: &str,
+    (x, y): (f64, f64),
+    text: &str,
+    free: &mut f64,
+) {
+    let width = svg::wide(text, 12.0) + 14.0;
+    let x = x.min(frame.width - RIGHT - width);
+    if x >= *free {
+        svg.text(&format!("note {class}"), (x, y), text);
+        *free = x + width;
     }
 }
 

@@ -15,12 +15,14 @@ use std::{
 use super::checker::{Effect, Held, Seen};
 
 /// The moment in which a worker learned that it had lost what it held.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Loss {
     /// The worker's number.
     pub worker: usize,
     /// Just after it was told.
     pub at: Duration,
+    /// Why, for people to read.
+    pub why: String,
 }
 
 /// The time since the machine was started: the same for all of its processes, and it never goes back.
@@ -236,8 +238,9 @@ impl fmt::Display for Event {
                 let asked = asked.as_nanos();
                 write!(f, "{PREFIX} seen {observer} {worker} {term} {asked} .")
             }
-            Self::Lost(Loss { worker, at }) => {
-                write!(f, "{PREFIX} lost {worker} {} .", at.as_nanos())
+            Self::Lost(Loss { worker, at, why }) => {
+                let why = why.replace('\n', " ");
+                write!(f, "{PREFIX} lost {worker} {} {why} .", at.as_nanos())
             }
             Self::Count(count) => write!(f, "{PREFIX} count {count:?}"),
         }
@@ -304,9 +307,11 @@ impl FromStr for Event {
                 term: term.parse().map_err(drop)?,
                 asked: time(asked)?,
             })),
-            [PREFIX, "lost", worker, at, "."] => {
-                Ok(Self::Lost(Loss { worker: worker.parse().map_err(drop)?, at: time(at)? }))
-            }
+            [PREFIX, "lost", worker, at, ref why @ .., "."] => Ok(Self::Lost(Loss {
+                worker: worker.parse().map_err(drop)?,
+                at: time(at)?,
+                why: why.join(" "),
+            })),
             [PREFIX, "count", name] => {
                 let count = COUNTS.into_iter().find(|count| format!("{count:?}") == name);
                 count.map(Self::Count).ok_or(())
@@ -352,7 +357,7 @@ mod tests {
             Event::Granted(held),
         ];
         let seen = Seen { observer: 77, worker: 3, term: 5, asked: time(6) };
-        let lost = Loss { worker: 3, at: time(7) };
+        let lost = Loss { worker: 3, at: time(7), why: "too few nodes".to_owned() };
         let others = [Event::Effect(effect), Event::Seen(seen), Event::Lost(lost)];
         let events = held.into_iter().chain(others);
         for event in events.chain(COUNTS.map(Event::Count)) {
