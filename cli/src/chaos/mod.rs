@@ -107,10 +107,7 @@ pub(crate) fn run(asked: &Chaos) -> Result<ExitCode, Failure> {
     let story = play(asked, seed, &over)?;
     std::fs::write(&asked.out, picture::draw(&story)).map_err(|error| unwritable(asked, &error))?;
     if asked.form.json {
-        let mut found = story.json();
-        found["picture"] = asked.out.display().to_string().into();
-        found["interrupted"] = over.load(Relaxed).into();
-        json(&found);
+        json(&story.json(&asked.out, over.load(Relaxed)));
     } else {
         let style = if story.is_clean() { GOOD } else { BAD };
         line(&styled(style, &story.headline()));
@@ -138,6 +135,7 @@ fn play(asked: &Chaos, seed: u64, over: &AtomicBool) -> Result<Story, Failure> {
         resource: format!("quorlock-chaos:{}:{seed}", std::process::id()),
         store: scene.store.url(),
         ttl: asked.ttl,
+        own: scene.is_own(),
         classic,
         fenced,
         seed: seed.wrapping_mul(1_000).wrapping_add(number as u64),
@@ -145,9 +143,9 @@ fn play(asked: &Chaos, seed: u64, over: &AtomicBool) -> Result<Story, Failure> {
     let parts: Vec<Part> = (0..asked.workers).map(part).collect();
     if scene.is_own() && !classic {
         // As if they had been in use for long: new servers wait before they vote.
-        quorlock_harness::admit(part(0).builder());
+        quorlock_harness::admit(part(0).builder()?);
     }
-    let observer = part(0).builder().blocking_connect();
+    let observer = part(0).builder()?.blocking_connect();
     let observer = observer.map_err(|error| Failure::new(Status::Broken, error))?;
     let ready = observer.blocking_ready(Duration::from_secs(20));
     ready.map_err(|error| Failure::new(Status::Broken, error))?;

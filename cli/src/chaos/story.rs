@@ -3,9 +3,13 @@
 //!
 //! It must never call a run good in which anything was found.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
-use quorlock_harness::history::{Verdict, checker::Effect, record::History};
+use quorlock_harness::history::{
+    Verdict,
+    checker::{Effect, Held},
+    record::History,
+};
 use serde_json::{Value, json};
 
 /// Whom something was done to.
@@ -32,8 +36,8 @@ impl What {
             Self::Killed => "killed",
             Self::Stopped => "stopped",
             Self::Emptied => "emptied",
-            Self::Cut => "cut off",
-            Self::Quarantined => "does not vote",
+            Self::Cut => "cut",
+            Self::Quarantined => "no vote",
         }
     }
 }
@@ -94,19 +98,23 @@ impl Story {
         if self.is_clean() {
             let refused = match self.refused().count() {
                 0 => "no write came late".to_owned(),
-                1 => "the one late write was refused".to_owned(),
-                many => format!("all {many} late writes were refused"),
+                1 => "the one late write refused".to_owned(),
+                2 => "both late writes refused".to_owned(),
+                many => format!("all {many} late writes refused"),
             };
             return format!(
-                "Nothing went wrong: {leases} leases, never two holders at once, and {refused}"
+                "Nothing went wrong: {leases} leases, never two holders at once; {refused}"
             );
         }
         let mut wrong = Vec::new();
         let late = self.late().count();
         let between = verdict.stale.len() - late;
         if !verdict.overlaps.is_empty() {
+            let time = |(one, other): &(Held, Held)| one.end.min(other.end) - other.start;
+            let longest = verdict.overlaps.iter().map(time).max().unwrap_or_default();
             let mut text = "two workers held the lock at once".to_owned();
             text += &often(verdict.overlaps.len());
+            text += &format!(" ({:.2} s)", longest.as_secs_f64());
             if between > 0 {
                 text += " and wrote over each other";
             }
@@ -156,9 +164,11 @@ impl Story {
         )
     }
 
-    pub(crate) fn json(&self) -> Value {
+    pub(crate) fn json(&self, picture: &Path, interrupted: bool) -> Value {
         let (verdict, history) = (&self.verdict, &self.history);
         json!({
+            "picture": picture.display().to_string(),
+            "interrupted": interrupted,
             "clean": self.is_clean(),
             "verdict": self.headline(),
             "overlaps": verdict.overlaps.len(),

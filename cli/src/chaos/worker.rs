@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use quorlock::{AcquireError, Builder, Lease, Redlock, protocol::FencingToken};
+use quorlock::{AcquireError, Builder, Lease, Redlock, Settings, protocol::FencingToken};
 use quorlock_harness::{
     history::{
         checker::{Effect, Held},
@@ -42,6 +42,8 @@ pub(crate) struct Part {
     /// The address of the store.
     pub(crate) store: String,
     pub(crate) ttl: Duration,
+    /// Whether nobody else uses these nodes.
+    pub(crate) own: bool,
     pub(crate) classic: bool,
     /// Whether the store compares tokens.
     pub(crate) fenced: bool,
@@ -50,10 +52,18 @@ pub(crate) struct Part {
 
 impl Part {
     /// The settings of a client.
-    pub(crate) fn builder(&self) -> Builder {
-        let builder = Redlock::builder().nodes(&self.nodes).ttl(self.ttl);
-        let builder = builder.node_timeout(200 * MS).connect_timeout(1000 * MS);
-        if self.classic { builder.classic() } else { builder.max_ttl(self.ttl) }
+    pub(crate) fn builder(&self) -> Result<Builder, Failure> {
+        let mut builder = Redlock::builder().nodes(&self.nodes);
+        if !self.own {
+            // Above all the longest ttl: a node that forgot must wait for as long as its other clients want.
+            let settings = Settings::from_env();
+            builder =
+                builder.settings(settings.map_err(|error| Failure::new(Status::Config, error))?);
+        } else if !self.classic {
+            builder = builder.max_ttl(self.ttl);
+        }
+        let builder = builder.ttl(self.ttl).node_timeout(200 * MS).connect_timeout(1000 * MS);
+        Ok(if self.classic { builder.classic() } else { builder })
     }
 }
 
@@ -70,7 +80,7 @@ pub(crate) fn work() -> Result<ExitCode, Failure> {
     });
     // One that takes the place of another may come while nodes are away.
     let client = loop {
-        match part.builder().blocking_connect() {
+        match part.builder()?.blocking_connect() {
             Ok(client) => break client,
             Err(_) if !over.load(Relaxed) => sleep(20 * MS),
             Err(error) => return Err(Failure::new(Status::Broken, error)),
@@ -138,7 +148,7 @@ impl Worker {
             }
             // The write is made ready. Whoever is stopped here is late when it goes on.
             sleep(MS.mul_f64(self.dice.between(30.0, 100.0)));
-            lost = self.write(&lease, token.unwrap_or(micros(start)));
+            lost = self.write(&lease, token.unwrap_or_else(|| micros(start)));
         }
         say(&Event::Held(held(now().min(until))));
         if let Some(why) = lost {

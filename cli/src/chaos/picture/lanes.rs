@@ -5,7 +5,7 @@ use std::time::Duration;
 use quorlock_harness::history::checker::Held;
 
 use super::{
-    Frame, HEIGHT, LEFT, RIGHT, note,
+    Frame, HEIGHT, LEFT, Notes, RIGHT,
     svg::{Area, Svg, wide},
 };
 use crate::chaos::story::{Lane, Strike, What};
@@ -38,7 +38,7 @@ pub(super) fn told(frame: &Frame<'_>, what: &str, from: Duration, to: Duration) 
 
 /// In the middle between two places, where there is room.
 pub(super) fn between(svg: &mut Svg, class: &str, (from, to): (f64, f64), y: f64, text: &str) {
-    if wide(text, 11.0) + 6.0 < to - from {
+    if wide(text, 11.0) + 3.0 < to - from {
         svg.text(class, (f64::midpoint(from, to), y + HEIGHT / 2.0 + 4.0), text);
     }
 }
@@ -78,7 +78,7 @@ fn emptied(svg: &mut Svg, frame: &Frame<'_>) {
     let strikes = frame.story.strikes.iter().filter(|strike| strike.what == What::Emptied);
     let mut times: Vec<Duration> = strikes.map(|strike| strike.from).collect();
     times.sort_unstable();
-    let mut free = LEFT;
+    let mut notes = Notes::above(frame.nodes, 1);
     for together in times.chunk_by(|one, other| one == other) {
         let Some(from) = together.first() else { continue };
         let text = format!(
@@ -86,7 +86,7 @@ fn emptied(svg: &mut Svg, frame: &Frame<'_>) {
             together.len(),
             frame.story.setting.nodes
         );
-        note(svg, frame, "emptytext", (frame.x(*from), frame.nodes - 7.0), &text, &mut free);
+        notes.put(svg, frame, "emptytext", frame.x(*from), &text);
     }
 }
 

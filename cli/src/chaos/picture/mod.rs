@@ -73,11 +73,11 @@ pub(crate) fn draw(story: &Story) -> String {
     let seconds = (story.to - story.from).as_secs_f64();
     let width = (seconds * 18.0 + LEFT + RIGHT).clamp(1200.0, 8000.0);
     let text = 1200.0 - LEFT - RIGHT;
-    let head = wrapped(&story.headline(), HEAD * 1.18, text);
+    let head = wrapped(&story.headline(), HEAD * 1.06, text);
     let sub = [story.mode(), &story.figures()].map(|line| wrapped(line, SUB * 1.05, text)).concat();
-    let band = 20.0 + count(head.len()) * 27.0 + count(sub.len()) * 18.0;
+    let band = 26.0 + count(head.len()) * 27.0 + count(sub.len()) * 18.0;
     let first = band + 62.0;
-    let lock = first + STEP * count(nodes) + 54.0;
+    let lock = first + STEP * count(nodes) + 68.0;
     let workers_at = lock + STEP + 28.0;
     let bottom = workers_at + STEP * count(workers);
     let frame = Frame { story, width, nodes: first, lock, workers: workers_at, bottom };
@@ -127,24 +127,35 @@ fn headline(svg: &mut Svg, story: &Story, head: &[String], sub: &[String], band:
 /// What stands over the lanes, above all lines.
 fn names(svg: &mut Svg, frame: &Frame<'_>) {
     svg.text("section", (LEFT, frame.nodes - 27.0), "NODES, AND WHAT IS DONE TO THEM");
-    svg.text("section", (LEFT, frame.lock - 26.0), "THE LOCK, AND WHICH WORKER HAS IT");
+    svg.text("section", (LEFT, frame.lock - 42.0), "THE LOCK, AND WHICH WORKER HAS IT");
     svg.text("section", (LEFT, frame.workers - 10.0), "WORKERS, AND WHAT THEY HOLD");
 }
 
-/// A note above a lane, where the one before leaves room.
-fn note(
-    svg: &mut Svg,
-    frame: &Frame<'_>,
-    class: &str,
-    (x, y): (f64, f64),
-    text: &str,
-    free: &mut f64,
-) {
-    let width = svg::wide(text, 12.0) + 14.0;
-    let x = x.min(frame.width - RIGHT - width);
-    if x >= *free {
-        svg.text(&format!("note {class}"), (x, y), text);
-        *free = x + width;
+/// Notes above a lane, in so many rows, where others leave room.
+struct Notes {
+    /// Of each row, the lowest first, what is taken.
+    rows: Vec<Vec<(f64, f64)>>,
+    bottom: f64,
+}
+
+impl Notes {
+    fn above(y: f64, rows: usize) -> Self {
+        Self { rows: vec![Vec::new(); rows], bottom: y - 8.0 }
+    }
+
+    fn put(&mut self, svg: &mut Svg, frame: &Frame<'_>, class: &str, x: f64, text: &str) {
+        let width = svg::wide(text, 12.0) + 14.0;
+        let from = x.min(frame.width - RIGHT - width);
+        let to = from + width;
+        let mut y = self.bottom;
+        for taken in &mut self.rows {
+            if taken.iter().all(|(start, end)| to <= *start || *end <= from) {
+                taken.push((from, to));
+                svg.text(&format!("note {class}"), (from, y), text);
+                return;
+            }
+            y -= 16.0;
+        }
     }
 }
 

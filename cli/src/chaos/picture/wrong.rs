@@ -7,9 +7,8 @@ use std::time::Duration;
 use quorlock_harness::history::checker::Held;
 
 use super::{
-    Frame, HEIGHT, LEFT,
+    Frame, HEIGHT, Notes,
     lanes::{INSET, between, lane, told},
-    note,
     svg::{Area, Svg},
 };
 
@@ -84,10 +83,9 @@ pub(super) fn words(svg: &mut Svg, frame: &Frame<'_>) {
     let refused = story.refused().map(|effect| {
         (effect.after, "goodtext", format!("late write of {} refused", number(effect.worker)))
     });
-    let mut words: Vec<_> = twice.chain(late).chain(refused).collect();
-    words.sort_by_key(|(time, ..)| *time);
-    let mut free = LEFT;
-    for (time, class, text) in words {
-        note(svg, frame, class, (frame.x(time), frame.lock - 8.0), &text, &mut free);
+    // The worst comes first where there is no room for all.
+    let mut notes = Notes::above(frame.lock, 2);
+    for (time, class, text) in twice.chain(late).chain(refused) {
+        notes.put(svg, frame, class, frame.x(time), &text);
     }
 }
