@@ -124,8 +124,9 @@ impl Nemesis<'_> {
 
     fn strike(&self, step: &Step) -> Result<(), Failure> {
         let lasts = self.ttl.mul_f64(step.lasts);
-        let numbers: Vec<String> = step.nodes.iter().map(|node| (node + 1).to_string()).collect();
-        let numbers = numbers.join(", ");
+        let mut numbers: Vec<usize> = step.nodes.iter().map(|node| node + 1).collect();
+        numbers.sort_unstable();
+        let numbers = numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
         match step.kind {
             Kind::StopWorker => {
                 let Some(worker) = self.holder() else { return Ok(()) };

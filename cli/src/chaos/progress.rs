@@ -33,7 +33,7 @@ impl Progress {
         let target =
             if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(Some(seconds * 1000), target);
-        let style = ProgressStyle::with_template("[{bar:30.cyan/blue}] {prefix} {msg}");
+        let style = ProgressStyle::with_template("[{bar:30.cyan/blue}] {prefix}\n{msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
         Self(bar)
     }
@@ -70,7 +70,7 @@ impl Progress {
                 self.0.set_position(u64::try_from(done).unwrap_or(u64::MAX));
                 self.0.set_prefix(figures(record));
                 let doing = doing.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                self.0.set_message(if doing.is_empty() { doing } else { format!("| {doing}") });
+                self.0.set_message(doing);
             }
             looks += 1;
             thread::sleep(LOOK);
@@ -87,19 +87,19 @@ fn silent(node: usize, from: Duration) -> Strike {
 
 fn figures(record: &Record) -> String {
     let history = record.lock();
-    let refused = history.refused_late();
     let mut text = format!(
-        "{} leases, {} writes, {refused} late ones refused",
+        "leases {}, writes {}, late writes refused {}",
         history.granted,
-        history.effects.len()
+        history.effects.len(),
+        history.refused_late()
     );
     let overlaps = checker::overlaps(&history.leases).len();
     let stale = checker::stale(&history.effects).len();
     if overlaps > 0 {
-        text += &styled(BAD, &format!(", {overlaps} times two holders"));
+        text += &styled(BAD, &format!(", two holders at once {overlaps}"));
     }
     if stale > 0 {
-        text += &styled(BAD, &format!(", {stale} late ones taken"));
+        text += &styled(BAD, &format!(", late writes taken {stale}"));
     }
     text
 }

@@ -114,7 +114,8 @@ impl Story {
             let longest = verdict.overlaps.iter().map(time).max().unwrap_or_default();
             let mut text = "two workers held the lock at once".to_owned();
             text += &often(verdict.overlaps.len());
-            text += &format!(" ({:.2} s)", longest.as_secs_f64());
+            let most = if verdict.overlaps.len() > 1 { "up to " } else { "" };
+            text += &format!(" (for {most}{:.2} s)", longest.as_secs_f64());
             if between > 0 {
                 text += " and wrote over each other";
             }

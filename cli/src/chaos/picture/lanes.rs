@@ -38,7 +38,7 @@ pub(super) fn told(frame: &Frame<'_>, what: &str, from: Duration, to: Duration) 
 
 /// In the middle between two places, where there is room.
 pub(super) fn between(svg: &mut Svg, class: &str, (from, to): (f64, f64), y: f64, text: &str) {
-    if wide(text, 11.0) + 3.0 < to - from {
+    if wide(text, 11.0) + 5.0 < to - from {
         svg.text(class, (f64::midpoint(from, to), y + HEIGHT / 2.0 + 4.0), text);
     }
 }

@@ -17,7 +17,7 @@ text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-se
 .quarantined{fill:url(#dots)}.dot{fill:#7a3fd1;opacity:.6}
 .hatchtext{font-size:11px;fill:#1f2328;paint-order:stroke;stroke:#f3f5f7;stroke-width:4px;stroke-linejoin:round}
 .lost{fill:#e07b00}.wrong{fill:#e5131f}.wrongband{fill:#e5131f;opacity:.13}.wrongline{stroke:#e5131f;stroke-width:1.6;stroke-dasharray:4 3}
-.cross{stroke:#e5131f;stroke-width:4;stroke-linecap:round}.halo{stroke:#ffffff;stroke-width:8;stroke-linecap:round}
+.cross{stroke:#e5131f;stroke-width:3.6;stroke-linecap:round}.halo{stroke:#ffffff;stroke-width:6.5;stroke-linecap:round}
 .refusedline{stroke:#1a7f37;stroke-width:1.4;stroke-dasharray:2 3}
 .refused{fill:#ffffff;stroke:#1a7f37;stroke-width:2.4}.refusedbar{stroke:#1a7f37;stroke-width:2.4}
 @media(prefers-color-scheme:dark){text{fill:#e6edf3}
@@ -36,7 +36,7 @@ text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-se
 pub(super) const DEFINED: &str = r##"<defs>
 <pattern id="stripes" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><line class="stripe" x1="0" y1="0" x2="0" y2="7"/></pattern>
 <pattern id="dots" width="6" height="6" patternUnits="userSpaceOnUse"><circle class="dot" cx="1.5" cy="1.5" r="1.2"/><circle class="dot" cx="4.5" cy="4.5" r="1.2"/></pattern>
-<g id="taken"><path class="halo" d="M-6-6L6 6M6-6L-6 6"/><path class="cross" d="M-6-6L6 6M6-6L-6 6"/></g>
+<g id="taken"><path class="halo" d="M-5-5L5 5M5-5L-5 5"/><path class="cross" d="M-5-5L5 5M5-5L-5 5"/></g>
 <g id="refused"><circle class="refused" r="6.5"/><path class="refusedbar" d="M-4.4 4.4L4.4-4.4"/></g>
 <g id="good"><circle class="goodfill" r="15"/><path class="tick" d="M-7 0.5L-2 6L7.5-5.5"/></g>
 <g id="bad"><circle class="badfill" r="15"/><path class="tick" d="M-5.5-5.5L5.5 5.5M5.5-5.5L-5.5 5.5"/></g>
