@@ -4,7 +4,7 @@
 
 use std::{
     io::{BufRead as _, BufReader},
-    process::{Command, Stdio},
+    process::Command,
     sync::{Mutex, MutexGuard, PoisonError},
     thread::JoinHandle,
     time::Duration,
@@ -78,8 +78,8 @@ impl Fleet {
         Some(self.processes.get(worker)?.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Ends all workers, and returns what they wrote down.
-    pub(crate) fn end(self) -> History {
+    /// Ends all workers, and returns what they wrote down. One that ended badly may have left something out.
+    pub(crate) fn end(self) -> Result<History, Failure> {
         let processes = self.processes.into_iter();
         let processes =
             processes.map(|one| one.into_inner().unwrap_or_else(PoisonError::into_inner));
@@ -87,10 +87,13 @@ impl Fleet {
         // All of them first: they wait for each other's leases.
         processes.iter_mut().for_each(|process| process.companion.end_input());
         for Process { mut companion, reader } in processes {
-            companion.end(Duration::from_secs(30));
+            let status = companion.end(Duration::from_secs(30));
             let _ = reader.join();
+            if !status.ends_with(": 0") {
+                return Err(Failure::new(Status::Failed, format!("a worker ended with {status}")));
+            }
         }
-        std::mem::take(&mut *self.record.lock())
+        Ok(std::mem::take(&mut *self.record.lock()))
     }
 }
 
@@ -99,7 +102,7 @@ fn launch(part: &Part, record: &Record) -> Result<Process, Failure> {
     let program = std::env::current_exe().map_err(|error| failed(&error))?;
     let part = serde_json::to_string(part).map_err(|error| failed(&error))?;
     let mut command = Command::new(program);
-    command.arg("chaos-worker").env(PART, part).stderr(Stdio::null());
+    command.arg("chaos-worker").env(PART, part);
     let mut companion = Companion::run(command);
     let (record, output) = (record.clone(), BufReader::new(companion.output()));
     let reader = std::thread::spawn(move || {

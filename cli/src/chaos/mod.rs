@@ -178,6 +178,7 @@ fn play(asked: &Chaos, seed: u64, over: &AtomicBool) -> Result<Story, Failure> {
     drop(observer.blocking_close());
     progress.end();
     raged?;
+    let history = history?;
 
     let mut strikes = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     strikes.extend(quarantined);

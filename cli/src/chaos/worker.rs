@@ -151,6 +151,8 @@ impl Worker {
             lost = self.write(&lease, token.unwrap_or_else(|| micros(start)));
         }
         say(&Event::Held(held(now().min(until))));
+        // It may have been stopped behind the last write.
+        let lost = lost.or_else(|| lease.check().err().map(|error| error.to_string()));
         if let Some(why) = lost {
             say(&Event::Lost(Loss { worker, at: now(), why }));
             drop(lease);
