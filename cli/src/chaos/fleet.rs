@@ -15,7 +15,7 @@ use quorlock_harness::{
     history::record::{History, Record},
 };
 
-use super::worker::{PART, Part};
+use super::worker::Part;
 use crate::exit::{Failure, Status};
 
 /// One of them, and the thread that reads what it says.
@@ -102,8 +102,9 @@ fn launch(part: &Part, record: &Record) -> Result<Process, Failure> {
     let program = std::env::current_exe().map_err(|error| failed(&error))?;
     let part = serde_json::to_string(part).map_err(|error| failed(&error))?;
     let mut command = Command::new(program);
-    command.arg("chaos-worker").env(PART, part);
+    command.arg("chaos-worker");
     let mut companion = Companion::run(command);
+    companion.say(&part);
     let (record, output) = (record.clone(), BufReader::new(companion.output()));
     let reader = std::thread::spawn(move || {
         for line in output.lines().map_while(Result::ok) {

@@ -202,3 +202,101 @@ fn often(count: usize) -> String {
         many => format!(" {many} times"),
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use quorlock_harness::history::checker;
+
+    use super::*;
+
+    fn at(ms: u64) -> Duration {
+        Duration::from_millis(1_000_000 + ms)
+    }
+
+    pub(crate) fn held(worker: usize, token: u64, from: u64, to: u64) -> Held {
+        let (asked, start, end) = (at(from), at(from), at(to));
+        let (owner, token, kept) = (format!("{worker}"), Some(token), Duration::ZERO);
+        Held { owner, worker, resource: 0, reads: false, token, asked, start, end, kept }
+    }
+
+    pub(crate) fn wrote(
+        worker: usize,
+        token: u64,
+        time: u64,
+        accepted: bool,
+        held: bool,
+    ) -> Effect {
+        let (before, after) = (at(time), at(time + 1));
+        Effect { worker, resource: 0, reads: false, token, before, after, accepted, held }
+    }
+
+    /// Of ten seconds, with three nodes and two workers.
+    pub(crate) fn story(leases: Vec<Held>, effects: Vec<Effect>) -> Story {
+        let mut history = History::default();
+        (history.leases, history.effects) = (leases, effects);
+        let verdict = Verdict::on(&history, vec![]);
+        let (nodes, workers, ttl) = (3, 2, Duration::from_secs(1));
+        let setting = Setting { nodes, workers, ttl, seed: 1, classic: false, fenced: true };
+        let strikes = [What::Killed, What::Stopped, What::Emptied, What::Cut, What::Quarantined];
+        let strike = |(node, what): (usize, What)| {
+            let (from, to) = (at(1000 * node as u64), at(1500 * node as u64));
+            Strike { lane: Lane::Node(node % 3), what, from, to }
+        };
+        let strikes = strikes.into_iter().enumerate().map(strike).collect();
+        Story { setting, from: at(0), to: at(10_000), history, strikes, verdict }
+    }
+
+    /// One after the other, and a late write that is refused.
+    pub(crate) fn good() -> Story {
+        let leases = vec![held(0, 1, 100, 1000), held(1, 2, 2000, 3000)];
+        let late = wrote(0, 1, 2500, false, false);
+        story(leases, vec![wrote(0, 1, 500, true, true), wrote(1, 2, 2200, true, true), late])
+    }
+
+    /// Both at once for half a second, and a late write that is taken.
+    pub(crate) fn bad() -> Story {
+        let leases = vec![held(0, 1, 100, 2500), held(1, 2, 2000, 3000)];
+        let between = wrote(0, 1, 2300, true, true);
+        let late = wrote(0, 1, 2900, true, false);
+        story(leases, vec![wrote(1, 2, 2200, true, true), between, late])
+    }
+
+    #[test]
+    fn what_is_good_is_said_with_figures() {
+        let story = good();
+        assert_eq!(
+            story.headline(),
+            "Nothing went wrong: 2 leases, never two holders at once; the one late write refused"
+        );
+        assert_eq!(story.faults(), 4);
+        let found = story.json(Path::new("x.svg"), false);
+        assert_eq!((found["clean"].as_bool(), found["leases"].as_u64()), (Some(true), Some(2)));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_of_every_kind() {
+        let story = bad();
+        assert_eq!(story.late().count(), 1);
+        assert_eq!(
+            story.headline(),
+            "Wrong: two workers held the lock at once (for 0.50 s) and wrote over each other; a late write overwrote a later holder's"
+        );
+        // Each kind alone is enough.
+        let (pair, effect) = (story.verdict.overlaps[0].clone(), wrote(0, 1, 1, false, true));
+        for kind in 0..5 {
+            let mut story = good();
+            match kind {
+                0 => story.verdict.overlaps.push(pair.clone()),
+                1 => story.verdict.wrong_tokens.push(pair.clone()),
+                2 => story.verdict.stale.push((effect.clone(), effect.clone())),
+                3 => story.verdict.falls.push((2, 1)),
+                _ => story.verdict.refused.push(effect.clone()),
+            }
+            assert!(!story.is_clean(), "{kind}");
+            let headline = story.headline();
+            assert!(headline.starts_with("Wrong: ") && headline.len() > 20, "{kind}: {headline}");
+            assert_eq!(story.json(Path::new("x"), false)["clean"], false);
+        }
+        assert!(checker::refused_though_held(&[effect]).len() == 1);
+    }
+}

@@ -28,9 +28,6 @@ use serde::{Deserialize, Serialize};
 use super::dice::Dice;
 use crate::exit::{Failure, Status};
 
-/// The variable that tells a worker its part: not an argument, since addresses may contain passwords.
-pub(crate) const PART: &str = "QUORLOCK_CHAOS_PART";
-
 const MS: Duration = Duration::from_millis(1);
 
 /// What a worker does.
@@ -67,10 +64,12 @@ impl Part {
     }
 }
 
-/// What `quorlock chaos-worker` does: it works until its input ends.
+/// What `quorlock chaos-worker` does: it works until its input ends, whose first line is its part. That is no argument, since
+/// addresses may contain passwords.
 pub(crate) fn work() -> Result<ExitCode, Failure> {
     let usage = |error: &dyn ToString| Failure::new(Status::Usage, error.to_string());
-    let text = std::env::var(PART).map_err(|error| usage(&error))?;
+    let mut text = String::new();
+    std::io::stdin().read_line(&mut text).map_err(|error| usage(&error))?;
     let part: Part = serde_json::from_str(&text).map_err(|error| usage(&error))?;
     let over = Arc::<AtomicBool>::default();
     let ends = Arc::clone(&over);

@@ -175,3 +175,75 @@ fn axis(svg: &mut Svg, frame: &Frame<'_>) {
         at += step;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use roxmltree::Document;
+
+    use super::*;
+    use crate::chaos::story::tests::{bad, good};
+
+    fn classes(picture: &str) -> Vec<String> {
+        let document = Document::parse(picture).unwrap();
+        let all = document
+            .descendants()
+            .filter(|node| !node.ancestors().any(|one| one.has_tag_name("defs")));
+        all.filter_map(|node| node.attribute("class").map(str::to_owned)).collect()
+    }
+
+    #[test]
+    fn nothing_is_red_where_nothing_is_wrong() {
+        let red =
+            |class: &str| class.contains("bad") || class.contains("wrong") || class == "cross";
+        let of_good = classes(&draw(&good()));
+        assert!(!of_good.iter().any(|class| red(class)), "{of_good:?}");
+        assert!(of_good.iter().any(|class| class == "refusedline"));
+        let of_bad = classes(&draw(&bad()));
+        assert!(of_bad.iter().any(|class| class == "head badtext"));
+        // On the strip, in both lanes and in the legend.
+        assert_eq!(of_bad.iter().filter(|class| *class == "wrong").count(), 4);
+        assert_eq!(of_bad.iter().filter(|class| *class == "wrongline").count(), 1);
+    }
+
+    #[test]
+    fn everything_stands_in_the_picture_and_notes_apart() {
+        let mut story = bad();
+        // As many late writes as have no room for a note each.
+        let late = story.verdict.stale.last().cloned().unwrap();
+        story.verdict.stale.extend((0..40).map(|_| late.clone()));
+        for story in [story, good()] {
+            let picture = draw(&story);
+            let document = Document::parse(&picture).unwrap();
+            let number = |node: roxmltree::Node<'_, '_>, name: &str| -> Option<f64> {
+                node.attribute(name).map(|text| text.parse().unwrap())
+            };
+            let root = document.root_element();
+            let (width, height) = (number(root, "width").unwrap(), number(root, "height").unwrap());
+            let mut notes: Vec<(f64, f64, f64)> = Vec::new();
+            for node in document.descendants().filter(|node| node.has_tag_name("text")) {
+                let (x, y) = (number(node, "x").unwrap(), number(node, "y").unwrap());
+                let long = svg::wide(node.text().unwrap(), 12.0);
+                assert!(x >= 0.0 && x < width && y > 0.0 && y < height, "{node:?}");
+                if node.attribute("class").is_some_and(|class| class.starts_with("note")) {
+                    assert!(x + long <= width, "{node:?}");
+                    let apart = |(from, to, at): &(f64, f64, f64)| {
+                        *at != y || x + long <= *from || *to <= x
+                    };
+                    assert!(notes.iter().all(apart), "{node:?}");
+                    notes.push((x, x + long, y));
+                }
+            }
+            assert!(!notes.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_long_run_is_wide_and_a_short_one_has_seconds() {
+        let mut story = good();
+        story.to = story.from + Duration::from_secs(600);
+        assert!(draw(&story).contains("viewBox=\"0 0 8000 "));
+        story.to = story.from + Duration::from_millis(1200);
+        let picture = draw(&story);
+        assert!(picture.contains(">1 s</text>") && picture.contains("viewBox=\"0 0 1200 "));
+    }
+}
