@@ -15,6 +15,7 @@ mod story;
 mod worker;
 
 use std::{
+    fs::File,
     path::PathBuf,
     process::ExitCode,
     sync::{
@@ -52,7 +53,8 @@ use crate::{
 #[command(after_help = "\
 Workers take one lock over and over and write to a store while they hold it. Nodes are killed, stopped, emptied and cut off, \
 workers are stopped for longer than their lease lives and killed while they hold the lock. Then the record of all of them is \
-searched: for two holders at once, tokens that fall, and late writes that were taken.
+searched: for two holders at once, tokens that fall, and late writes that were taken. The status is 0 where nothing was found, and 1 \
+where something was.
 
   quorlock chaos               what this crate does
   quorlock chaos --no-fence    the same, with a store that compares no tokens
@@ -100,11 +102,18 @@ fn ttl(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(asked: &Chaos) -> Result<ExitCode, Failure> {
+    scene::possible()?;
     // Known to be writable before anything is done.
-    std::fs::write(&asked.out, "").map_err(|error| unwritable(asked, &error))?;
+    let is_new = !asked.out.exists();
+    let file = File::options().append(true).create(true).open(&asked.out);
+    file.map_err(|error| unwritable(asked, &error))?;
     let seed = asked.seed.unwrap_or_else(|| now().as_nanos() as u64 % 100_000);
     let over = interrupted()?;
-    let story = play(asked, seed, &over)?;
+    let story = play(asked, seed, &over).inspect_err(|_| {
+        if is_new {
+            let _ = std::fs::remove_file(&asked.out);
+        }
+    })?;
     std::fs::write(&asked.out, picture::draw(&story)).map_err(|error| unwritable(asked, &error))?;
     if asked.form.json {
         json(&story.json(&asked.out, over.load(Relaxed)));
@@ -126,7 +135,7 @@ fn unwritable(asked: &Chaos, error: &std::io::Error) -> Failure {
 fn play(asked: &Chaos, seed: u64, over: &AtomicBool) -> Result<Story, Failure> {
     let progress = Progress::start(asked.seconds, asked.form.json);
     progress.phase("the servers start");
-    let scene = Scene::start(&asked.nodes)?;
+    let scene = Scene::start(&asked.nodes);
     let (classic, fenced) = (asked.classic, !asked.no_fence && !asked.classic);
     let part = |number: usize| Part {
         number,

@@ -37,6 +37,13 @@ pub(crate) fn which(text: &str) -> Result<Which, String> {
     }
 }
 
+/// Whether there is a program to start servers with.
+pub(crate) fn possible() -> Result<(), Failure> {
+    let text = "neither redis-server nor valkey-server is on the PATH: install one, or name one in REDIS_SERVER_BIN. \
+                        The nodes, or at least the store that is written to, are servers of its own";
+    server_program().map(drop).ok_or_else(|| Failure::new(Status::Config, text))
+}
+
 /// The servers.
 pub(crate) struct Scene {
     /// None where the nodes are somebody's.
@@ -48,12 +55,7 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    pub(crate) fn start(which: &Which) -> Result<Self, Failure> {
-        if server_program().is_none() {
-            let text = "neither redis-server nor valkey-server is on the PATH: install one, or name one in REDIS_SERVER_BIN. \
-                        The nodes, or at least the store that is written to, are servers of its own";
-            return Err(Failure::new(Status::Config, text));
-        }
+    pub(crate) fn start(which: &Which) -> Self {
         let store = Server::start();
         let (own, proxies) = match which {
             Which::Own(count) => {
@@ -80,7 +82,7 @@ impl Scene {
             (Which::Given(urls), None) => urls.clone(),
             (Which::Own(_), proxies) => proxies.iter().flatten().map(Proxy::url).collect(),
         };
-        Ok(Self { own, proxies, urls, store })
+        Self { own, proxies, urls, store }
     }
 
     /// By which workers reach the nodes.

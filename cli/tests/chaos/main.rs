@@ -161,8 +161,9 @@ fn what_cannot_be_done_is_said_before_anything_is_done() {
         assert_eq!(ended.code, code, "{args}: {}", ended.err);
         assert!(ended.err.contains(why), "{args}: {}", ended.err);
     }
-    let (mut command, _, _dir) = command("--seconds 1");
+    let (mut command, picture, _dir) = command("--seconds 1");
     let output = command.env("PATH", "/nowhere").env_remove("REDIS_SERVER_BIN").output().unwrap();
     assert_eq!(output.status.code(), Some(78));
     assert!(String::from_utf8_lossy(&output.stderr).contains("valkey-server"));
+    assert!(!picture.exists());
 }
