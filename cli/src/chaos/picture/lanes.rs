@@ -81,11 +81,7 @@ fn emptied(svg: &mut Svg, frame: &Frame<'_>) {
     let mut notes = Notes::above(frame.nodes, 1);
     for together in times.chunk_by(|one, other| one == other) {
         let Some(from) = together.first() else { continue };
-        let text = format!(
-            "{} of {} restart without their data",
-            together.len(),
-            frame.story.setting.nodes
-        );
+        let text = format!("{} of {} lose their data", together.len(), frame.story.setting.nodes);
         notes.put(svg, frame, "emptytext", frame.x(*from), &text);
     }
 }
