@@ -87,7 +87,7 @@ impl Iterator for Plan {
             Kind::KillNodes | Kind::StopNodes | Kind::CutNodes => (self.nodes - 1) / 2,
         };
         nodes.truncate(count);
-        let (lasts, peace) = (self.dice.between(0.5, 1.2), self.dice.between(0.2, 0.6));
+        let (lasts, peace) = (self.dice.between(0.5, 1.2), self.dice.between(0.5, 0.8));
         Some(Step { kind, nodes, lasts, peace })
     }
 }
@@ -109,10 +109,11 @@ impl Nemesis<'_> {
     /// One fault after the other until the time is over. Returns with all servers and workers well.
     pub(crate) fn rage(&self, plan: Plan, until: Duration) -> Result<(), Failure> {
         for step in plan {
-            self.wait(self.ttl.mul_f64(step.peace), || now() >= until);
             // Nobody is harmed who has not recovered: then a minority would be none.
             self.tell("all nodes come to vote again");
             self.wait(6 * self.ttl, || now() >= until || self.all_ready());
+            // Workers find a node again by themselves, some later than the observer, and renew what they hold on it.
+            self.wait(self.ttl.mul_f64(step.peace), || now() >= until);
             if now() >= until || self.over.load(Relaxed) {
                 break;
             }
