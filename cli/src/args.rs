@@ -42,6 +42,13 @@ pub(crate) enum Command {
     /// Becomes the command, which ends with its parent
     #[command(hide = true)]
     Become(run::Become),
+    /// Harms servers and workers, and shows that nothing goes wrong, or what
+    #[cfg(unix)]
+    Chaos(crate::chaos::Chaos),
+    /// A worker of `chaos`
+    #[cfg(unix)]
+    #[command(hide = true)]
+    ChaosWorker,
     /// Prints the completions for a shell
     Completions {
         /// bash, elvish, fish, powershell or zsh

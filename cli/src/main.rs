@@ -3,6 +3,8 @@
 //! What a command does stands in a module of its name. It uses the public interface of the crate alone.
 
 mod args;
+#[cfg(unix)]
+mod chaos;
 mod connect;
 mod doctor;
 mod exit;
@@ -40,6 +42,10 @@ fn main() -> ExitCode {
         Command::List(asked) => wait_for(list::show(asked)),
         Command::Watch(asked) => wait_for(watch::watch(asked)),
         Command::Release(asked) => wait_for(release::take(asked)),
+        #[cfg(unix)]
+        Command::Chaos(asked) => ended(chaos::run(&asked)),
+        #[cfg(unix)]
+        Command::ChaosWorker => ended(chaos::work()),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Line::command(), "quorlock", &mut stdout());
             Status::Done.into()
@@ -58,6 +64,10 @@ fn wait_for(command: impl Future<Output = Result<ExitCode, Failure>>) -> ExitCod
         Ok(runtime) => runtime.block_on(command),
         Err(error) => Err(Failure::new(Status::Failed, error)),
     };
+    ended(answer)
+}
+
+fn ended(answer: Result<ExitCode, Failure>) -> ExitCode {
     answer.unwrap_or_else(|Failure { status, text }| {
         output::say(&text);
         status.into()

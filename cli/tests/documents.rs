@@ -90,6 +90,8 @@ fn every_command_line_is_taken() {
     for words in all {
         let mut command = Command::new(env!("CARGO_BIN_EXE_quorlock"));
         command.args(&words[1..]).env_remove("QUORLOCK_NODES");
+        // Without a program for servers `chaos` starts nothing.
+        command.env("PATH", "/nowhere").env_remove("REDIS_SERVER_BIN");
         let output = command.output().unwrap();
         let expected = if matches!(&*words[1], "completions" | "man") { 0 } else { 78 };
         let said = String::from_utf8_lossy(&output.stderr);

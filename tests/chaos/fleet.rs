@@ -18,7 +18,7 @@ use quorlock_harness::{Companion, Server};
 
 use super::{
     SECOND,
-    record::{Event, History, Record},
+    record::{Event, History, Record, first_of, process_of},
     settings,
     wall::WrongWall,
     wants::Wants,
@@ -32,9 +32,6 @@ const PART: &str = "QUORLOCK_CHAOS_PART";
 const THREADS: usize = 3;
 /// Those of one that is brisk.
 const BRISK_THREADS: usize = 4;
-
-/// Workers are numbered from this many times the number of their process on.
-const WORKERS: usize = 100;
 
 /// What a process does.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -104,7 +101,7 @@ impl Part {
         let stop = Arc::<AtomicBool>::default();
         let spawn = |thread: usize| {
             let worker = Worker {
-                number: number * WORKERS + thread,
+                number: first_of(number) + thread,
                 orders: Orders {
                     ttl: self.ttl,
                     register: Some(self.register.clone()).filter(|_| !self.wants.is_brisk()),
@@ -197,7 +194,7 @@ impl Fleet {
         let Process { companion, reader } = process.take().expect("one that lives");
         companion.kill();
         reader.join().unwrap();
-        self.record.lock().killed(number * WORKERS..(number + 1) * WORKERS);
+        self.record.lock().killed(first_of(number)..first_of(number + 1));
         *process = Some(self.launch(number));
     }
 
@@ -254,16 +251,6 @@ impl Fleet {
         }
         std::mem::take(&mut *self.record.lock())
     }
-}
-
-/// The process of a worker.
-pub(crate) const fn process_of(worker: usize) -> usize {
-    worker / WORKERS
-}
-
-/// The first worker of a process.
-pub(crate) const fn first_of(process: usize) -> usize {
-    process * WORKERS
 }
 
 /// So many parts alike, against these nodes.

@@ -16,7 +16,6 @@
 )]
 
 mod burst;
-mod checker;
 mod drops;
 mod elections;
 mod faults;
@@ -29,8 +28,6 @@ mod minority;
 mod nemesis;
 mod permits;
 mod planted;
-mod record;
-mod register;
 mod verdict;
 mod wall;
 mod wants;
@@ -42,6 +39,10 @@ use std::{
 };
 
 use quorlock::{Builder, Redlock};
+use quorlock_harness::{
+    history::{checker, record},
+    register,
+};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);

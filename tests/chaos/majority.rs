@@ -16,8 +16,7 @@ use super::{
     fleet::{self, Fleet},
     nemesis::Strikes,
     record::Count,
-    run_time,
-    verdict::Verdict,
+    run_time, verdict,
 };
 
 const NODES: usize = 5;
@@ -64,13 +63,13 @@ fn a_majority_that_forgets_leaves_one_holder_and_rising_tokens() {
     });
     let (_, stopped) = fleet.stops();
     let history = fleet.end();
-    let verdict = Verdict::on(&history, &register);
+    let verdict = verdict::on(&history, &register);
     println!("{test}, in {:?}", began.elapsed());
     println!(
         "forgot: one node {single} times, a majority {majority} times, all of them {all} times"
     );
     println!("clients stopped past the ttl: {stopped}\n{history}\n{verdict}");
-    verdict.assert_clean(&Strikes::default());
+    verdict::assert_clean(&verdict, &Strikes::default());
     assert!(history.count(Count::NoQuorum) > 0, "nobody ever waited for a quarantine: {history}");
 }
 

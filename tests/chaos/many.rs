@@ -18,8 +18,8 @@ use super::{
     faults::{self, Fault, Scene, random},
     fleet::{self, Fleet},
     nemesis::Strikes,
-    record::{Count, History},
-    verdict::Verdict,
+    record::{Count, History, first_of},
+    verdict,
     wants::{DELAY, Wants},
 };
 
@@ -115,7 +115,7 @@ pub(crate) fn many(test: &'static str, many: &Many) -> Option<Done> {
     });
     let (took, (_, stopped_long)) = (began.elapsed(), fleet.stops());
     let history = fleet.end();
-    let verdict = Verdict::on(&history, &register);
+    let verdict = verdict::on(&history, &register);
     println!(
         "{} granted in {took:?}; {} kills, {} stops, {stopped_long} of them past the ttl, {} faults of nodes",
         history.granted,
@@ -124,7 +124,7 @@ pub(crate) fn many(test: &'static str, many: &Many) -> Option<Done> {
         strikes.load(Ordering::Relaxed),
     );
     println!("{history}\n{verdict}");
-    verdict.assert_clean(&Strikes::default());
+    verdict::assert_clean(&verdict, &Strikes::default());
     assert!(history.workers_served() > CLIENTS, "{history}");
     drop(scene);
     Some(Done { history, observer, cluster })
@@ -199,7 +199,7 @@ fn many_elections_have_one_leader_and_observers_see_who_was_elected() {
 }
 
 fn wrong_leaders(history: &History) -> usize {
-    let killed = |process| history.kills.get(&fleet::first_of(process)).copied().unwrap_or(0);
+    let killed = |process| history.kills.get(&first_of(process)).copied().unwrap_or(0);
     let found = checker::wrong_leaders(&history.leases, &history.seen, killed);
     if let Some(first) = found.first() {
         println!("{first:?}");
@@ -250,8 +250,8 @@ fn resources_that_are_not_left_alone_are_found() {
         found = checker::too_soon(&fleet.record().lock().leases).len();
     }
     let history = fleet.end();
-    let verdict = Verdict::on(&history, &register);
+    let verdict = verdict::on(&history, &register);
     println!("{history}\n{verdict}, {found} not left alone");
-    verdict.assert_clean(&Strikes::default());
+    verdict::assert_clean(&verdict, &Strikes::default());
     assert!(found > 0, "a checker that sees nothing proves nothing");
 }

@@ -11,8 +11,7 @@ use super::{
     links::{LinkFault, Links},
     nemesis::Nemesis,
     record::{Count, History},
-    run_time,
-    verdict::Verdict,
+    run_time, verdict,
     wants::{PERMITS, Wants},
 };
 
@@ -66,12 +65,12 @@ fn chaos(test: &'static str, mode: &Mode) {
     let strikes = nemesis.rage(mode.time, mode.each_kind);
     let (stopped, stopped_long) = fleet.stops();
     let history = fleet.end();
-    let verdict = Verdict::on(&history, &register);
+    let verdict = verdict::on(&history, &register);
     println!("{test}, in {:?}\n{strikes}", began.elapsed());
     println!("clients stopped: {stopped} for less than the ttl, {stopped_long} for more");
     println!("links broken: {:?}", links.done());
     println!("{history}\n{verdict}");
-    verdict.assert_clean(&strikes);
+    verdict::assert_clean(&verdict, &strikes);
 
     let unknown = |kind: &&Fault| strikes.count(**kind) == 0;
     let missing: Vec<_> = mode.kinds.iter().filter(unknown).collect();

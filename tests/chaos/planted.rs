@@ -3,15 +3,14 @@
 use std::time::Instant;
 
 use quorlock::Redlock;
-use quorlock_harness::{Cluster, Server, all_ready, eventually};
+use quorlock_harness::{Cluster, Server, all_ready, eventually, history::Verdict};
 
 use super::{
     MAX_TTL, MS, SECOND, SHORT_TTL, TTL, checker,
     fleet::{self, Fleet},
     nemesis::Strikes,
-    record::History,
-    settings,
-    verdict::Verdict,
+    record::{History, process_of},
+    settings, verdict,
     wants::Wants,
     worker::Workload,
 };
@@ -94,7 +93,7 @@ fn stopped_workers(test: &'static str, careless: bool, wants: Wants) -> Option<(
         });
     }
     let history = fleet.end();
-    let verdict = Verdict::on(&history, &register);
+    let verdict = verdict::on(&history, &register);
     println!("{history}\n{verdict}");
     Some((history, verdict))
 }
@@ -128,7 +127,7 @@ fn careless_workers_are_found(verdict: &Verdict) {
     assert!(!verdict.stale.is_empty(), "it wrote behind somebody else");
     assert!(!verdict.falls.is_empty(), "and the register has it so");
     assert!(verdict.wrong_tokens.is_empty(), "the tokens are as they should be");
-    let first_process = |worker| fleet::process_of(worker) == 0;
+    let first_process = |worker| process_of(worker) == 0;
     let (mut overlaps, mut stale) = (verdict.overlaps.iter(), verdict.stale.iter());
     assert!(overlaps.all(|(a, b)| first_process(a.worker) || first_process(b.worker)));
     assert!(stale.all(|(_, late)| first_process(late.worker)));
@@ -139,6 +138,6 @@ fn careless_workers_are_found(verdict: &Verdict) {
 fn workers_that_were_stopped_are_refused_and_know_that_they_lost() {
     let test = "planted::workers_that_were_stopped_are_refused_and_know_that_they_lost";
     let Some((history, verdict)) = stopped_workers(test, false, Wants::One) else { return };
-    verdict.assert_clean(&Strikes::default());
+    verdict::assert_clean(&verdict, &Strikes::default());
     assert!(history.refused_late() > 0, "nobody was late: {history}");
 }

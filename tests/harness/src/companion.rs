@@ -49,7 +49,8 @@ impl Companion {
         Self::run(command)
     }
 
-    fn run(mut command: Command) -> Self {
+    /// Runs any command, with pipes to its input and from its output.
+    pub fn run(mut command: Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = Process::start(command);
         let input = process.take_stdin();

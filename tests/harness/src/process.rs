@@ -5,6 +5,7 @@
 //! the child is, so that it must never signal a process id that belongs to somebody else by then.
 
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
@@ -24,7 +25,13 @@ pub(crate) struct Process {
 impl Process {
     /// Starts the server with these arguments, and these variables beside those of this process.
     pub(crate) fn spawn(args: &[OsString], env: &[(String, OsString)]) -> Self {
-        let mut command = Command::new(server_program());
+        let program = server_program().unwrap_or_else(|| {
+            panic!(
+                "no redis-server and no valkey-server on PATH: run `tests/run`, which installs one, \
+                 or set REDIS_SERVER_BIN"
+            )
+        });
+        let mut command = Command::new(program);
         command.args(args).envs(env.iter().map(|(key, value)| (key, value)));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Self::start(command)
@@ -32,6 +39,8 @@ impl Process {
 
     /// Starts whatever it is, and its watchdog.
     pub(crate) fn start(mut command: Command) -> Self {
+        // A key pressed at the terminal is for this process, which ends its children itself.
+        command.process_group(0);
         let mut child = command.spawn().unwrap_or_else(|error| {
             panic!("cannot start {}: {error}", command.get_program().display())
         });
@@ -42,6 +51,7 @@ impl Process {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
+            .process_group(0)
             .spawn();
         match watchdog {
             Ok(watchdog) => Self { child, watchdog, paused: false },
@@ -114,23 +124,21 @@ impl Drop for Process {
     }
 }
 
-/// REDIS_SERVER_BIN, or else the first of redis-server and valkey-server on PATH.
+/// The program of a server: `REDIS_SERVER_BIN`, or else the first of redis-server and valkey-server on PATH; none where
+/// there is no such program.
 ///
 /// A wrapper script has to `exec` the server, since the signals go to the process started here.
-fn server_program() -> PathBuf {
+pub fn server_program() -> Option<PathBuf> {
     if let Some(path) = std::env::var_os("REDIS_SERVER_BIN").filter(|path| !path.is_empty()) {
-        return path.into();
+        return Some(path.into());
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     for name in ["redis-server", "valkey-server"] {
         if let Some(found) =
             std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
         {
-            return found;
+            return Some(found);
         }
     }
-    panic!(
-        "no redis-server and no valkey-server on PATH: run `tests/run`, which installs one, \
-         or set REDIS_SERVER_BIN"
-    )
+    None
 }

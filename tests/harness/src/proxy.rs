@@ -43,6 +43,11 @@ impl Proxy {
     /// A faultless proxy to 127.0.0.1 at this port. Whether a server is there only matters when a
     /// client connects: where none is, the client's connection is closed.
     pub fn start(target_port: u16) -> Self {
+        Self::to("127.0.0.1", target_port)
+    }
+
+    /// The same to any host, by its name or address.
+    pub fn to(host: &str, target_port: u16) -> Self {
         let listener = StdListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port for the proxy");
         listener.set_nonblocking(true).expect("a listener that does not block");
         let port = listener.local_addr().expect("the address of the proxy").port();
@@ -52,7 +57,7 @@ impl Proxy {
 
         let seen = faults.subscribe();
         let count = Arc::clone(&open);
-        let to = Arc::clone(&target);
+        let (to, host) = (Arc::clone(&target), Arc::<str>::from(host));
         let (ready, is_ready) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name(format!("proxy-{port}"))
@@ -61,7 +66,7 @@ impl Proxy {
                 runtime.expect("a runtime for the proxy").block_on(async {
                     let listener = TcpListener::from_std(listener).expect("a listener");
                     let _ = ready.send(());
-                    serve(listener, to, seen, count).await;
+                    serve(listener, host, to, seen, count).await;
                 });
             })
             .expect("a thread for the proxy");
@@ -140,6 +145,7 @@ impl Drop for Proxy {
 /// Accepts until the proxy is dropped; the runtime then drops every connection.
 async fn serve(
     listener: TcpListener,
+    host: Arc<str>,
     target: Arc<AtomicU16>,
     faults: watch::Receiver<Faults>,
     open: Arc<AtomicUsize>,
@@ -156,14 +162,14 @@ async fn serve(
             continue;
         }
         let guard = Counted::new(&open);
-        let target_port = target.load(Ordering::SeqCst);
-        tokio::spawn(connection(client, target_port, faults.clone(), guard));
+        let to = (Arc::clone(&host), target.load(Ordering::SeqCst));
+        tokio::spawn(connection(client, to, faults.clone(), guard));
     }
 }
 
 async fn connection(
     client: TcpStream,
-    target_port: u16,
+    (host, port): (Arc<str>, u16),
     faults: watch::Receiver<Faults>,
     guard: Counted,
 ) {
@@ -171,7 +177,7 @@ async fn connection(
     tokio::select! {
         _ = cut.wait_for(|faults| faults.cut) => {}
         // An error ends this connection only, and the client sees it as the end of the stream.
-        _ = pump::relay(client, target_port, faults) => {}
+        _ = pump::relay(client, (&host, port), faults) => {}
     }
     // The sockets are closed by here; only now the connection counts as gone.
     drop(guard);

@@ -5,7 +5,6 @@
 //! its bytes and must never overtake them.
 
 use std::io;
-use std::net::Ipv4Addr;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -31,11 +30,11 @@ enum Direction {
 }
 
 /// Carries bytes both ways until the server ends the connection or either side breaks.
-pub(super) async fn relay(client: TcpStream, target_port: u16, faults: Watch) -> io::Result<()> {
+pub(super) async fn relay(client: TcpStream, target: (&str, u16), faults: Watch) -> io::Result<()> {
     client.set_nodelay(true)?;
     // Under a blackhole even a dead server must look like a silent one.
     passable(&faults).await?;
-    let server = TcpStream::connect((Ipv4Addr::LOCALHOST, target_port)).await?;
+    let server = TcpStream::connect(target).await?;
     server.set_nodelay(true)?;
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();

@@ -14,26 +14,44 @@ use std::{
 
 use super::checker::{Effect, Held, Seen};
 
+/// The moment in which a worker learned that it had lost what it held.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Loss {
+    /// The worker's number.
+    pub worker: usize,
+    /// Just after it was told.
+    pub at: Duration,
+    /// Why, for people to read.
+    pub why: String,
+}
+
 /// The time since the machine was started: the same for all of its processes, and it never goes back.
-pub(crate) fn now() -> Duration {
+pub fn now() -> Duration {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let clock = rustix::time::ClockId::Boottime;
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     let clock = rustix::time::ClockId::Monotonic;
     let time = rustix::time::clock_gettime(clock);
-    Duration::new(time.tv_sec.try_into().unwrap(), time.tv_nsec.try_into().unwrap())
+    Duration::new(
+        time.tv_sec.try_into().expect("a time after the start"),
+        time.tv_nsec.try_into().expect("a time after the start"),
+    )
 }
 
 /// What is only counted.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) enum Count {
+pub enum Count {
+    /// Somebody else had it for as long as it was waited for.
     Contended,
+    /// Too few nodes took part.
     NoQuorum,
+    /// A round was over too late to be of use.
     TooLate,
     /// A lease that `check` called lost while it was held.
     Lost,
     /// A writer that went on as a reader.
     ReadsOn,
+    /// A quorum did not say that it had let go.
     ReleaseUnconfirmed,
 }
 
@@ -46,38 +64,52 @@ const COUNTS: [Count; 6] = [
     Count::ReleaseUnconfirmed,
 ];
 
+/// What a worker says.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Event {
+pub enum Event {
     /// A worker holds a lease from now on; the end is what it was promised by then.
     Granted(Held),
+    /// The same, with a later end: it has been renewed since.
+    Renewed(Held),
     /// The same, just before it is released.
     Held(Held),
+    /// It has written, or tried to.
     Effect(Effect),
+    /// It has seen who leads.
     Seen(Seen),
+    /// It has lost what it held, which counts as [`Count::Lost`].
+    Lost(Loss),
+    /// Something that is only counted.
     Count(Count),
 }
 
 /// All that was written down.
 #[derive(Debug, Default)]
-pub(crate) struct History {
-    pub(crate) leases: Vec<Held>,
-    pub(crate) effects: Vec<Effect>,
-    pub(crate) seen: Vec<Seen>,
+pub struct History {
+    /// Leases that are over.
+    pub leases: Vec<Held>,
+    /// Writes, in the order in which they were written down.
+    pub effects: Vec<Effect>,
+    /// Leaders that were seen.
+    pub seen: Vec<Seen>,
+    /// When what was held was lost, where that was said.
+    pub losses: Vec<Loss>,
     /// How often workers were killed, by the first of them.
-    pub(crate) kills: BTreeMap<usize, usize>,
+    pub kills: BTreeMap<usize, usize>,
     /// How many leases there were: of several resources it is one, and one of a writer that reads on.
-    pub(crate) granted: usize,
+    pub granted: usize,
     /// The owner and the token of the lease that each worker was granted last.
     granted_last: BTreeMap<usize, (String, Option<u64>)>,
     /// The worker that was granted a lease last.
-    pub(crate) latest: Option<usize>,
+    pub latest: Option<usize>,
     /// What each worker holds.
     held_now: BTreeMap<(usize, usize), Held>,
     counts: BTreeMap<Count, usize>,
 }
 
 impl History {
-    pub(crate) fn take(&mut self, event: Event) {
+    /// Takes what a worker said.
+    pub fn take(&mut self, event: Event) {
         match event {
             Event::Granted(held) => {
                 let lease = (held.owner.clone(), held.token);
@@ -86,37 +118,50 @@ impl History {
                 self.latest = Some(held.worker);
                 self.held_now.insert((held.worker, held.resource), held);
             }
+            Event::Renewed(held) => {
+                self.held_now.insert((held.worker, held.resource), held);
+            }
             Event::Held(held) => {
                 self.held_now.remove(&(held.worker, held.resource));
                 self.leases.push(held);
             }
             Event::Effect(effect) => self.effects.push(effect),
             Event::Seen(seen) => self.seen.push(seen),
+            Event::Lost(loss) => {
+                self.losses.push(loss);
+                *self.counts.entry(Count::Lost).or_default() += 1;
+            }
             Event::Count(count) => *self.counts.entry(count).or_default() += 1,
         }
     }
 
     /// These workers have been killed: what they held they have not released, and keep until it ends.
-    pub(crate) fn killed(&mut self, workers: Range<usize>) {
+    pub fn killed(&mut self, workers: Range<usize>) {
         *self.kills.entry(workers.start).or_default() += 1;
         let of = (workers.start, 0)..(workers.end, 0);
         let killed: Vec<(usize, usize)> = self.held_now.range(of).map(|(key, _)| *key).collect();
         self.leases.extend(killed.iter().filter_map(|worker| self.held_now.remove(worker)));
     }
 
-    pub(crate) fn count(&self, count: Count) -> usize {
+    /// What is held as far as was said, the latest grant of each worker and resource.
+    pub fn held_now(&self) -> impl Iterator<Item = &Held> {
+        self.held_now.values()
+    }
+
+    /// How often this was.
+    pub fn count(&self, count: Count) -> usize {
         self.counts.get(&count).copied().unwrap_or(0)
     }
 
     /// How many workers got the lock at all.
-    pub(crate) fn workers_served(&self) -> usize {
+    pub fn workers_served(&self) -> usize {
         let workers: std::collections::BTreeSet<_> =
             self.leases.iter().map(|held| held.worker).collect();
         workers.len()
     }
 
     /// Effects that were refused, of leases that were over by then.
-    pub(crate) fn refused_late(&self) -> usize {
+    pub fn refused_late(&self) -> usize {
         self.effects.iter().filter(|effect| !effect.accepted && !effect.held).count()
     }
 }
@@ -140,17 +185,31 @@ impl fmt::Display for History {
 
 /// A history that grows.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Record(Arc<Mutex<History>>);
+pub struct Record(Arc<Mutex<History>>);
 
 impl Record {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, History> {
+    /// What there is so far; it grows again when this is dropped.
+    pub fn lock(&self) -> MutexGuard<'_, History> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The leases granted so far.
-    pub(crate) fn granted(&self) -> usize {
+    pub fn granted(&self) -> usize {
         self.lock().granted
     }
+}
+
+/// Workers are numbered from this many times the number of their process on.
+const WORKERS: usize = 100;
+
+/// The process of a worker.
+pub const fn process_of(worker: usize) -> usize {
+    worker / WORKERS
+}
+
+/// The first worker of a process.
+pub const fn first_of(process: usize) -> usize {
+    process * WORKERS
 }
 
 /// Before each line, so that those of the test runner are not taken for one.
@@ -169,6 +228,7 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Granted(held) => write!(f, "{PREFIX} granted {}", words(held)),
+            Self::Renewed(held) => write!(f, "{PREFIX} renewed {}", words(held)),
             Self::Held(held) => write!(f, "{PREFIX} held {}", words(held)),
             Self::Effect(Effect {
                 worker,
@@ -190,6 +250,10 @@ impl fmt::Display for Event {
                 let asked = asked.as_nanos();
                 write!(f, "{PREFIX} seen {observer} {worker} {term} {asked} .")
             }
+            Self::Lost(Loss { worker, at, why }) => {
+                let why = why.replace('\n', " ");
+                write!(f, "{PREFIX} lost {worker} {} {why} .", at.as_nanos())
+            }
             Self::Count(count) => write!(f, "{PREFIX} count {count:?}"),
         }
     }
@@ -205,7 +269,7 @@ impl FromStr for Event {
         match *words {
             [
                 PREFIX,
-                kind @ ("granted" | "held"),
+                kind @ ("granted" | "renewed" | "held"),
                 worker,
                 resource,
                 reads,
@@ -231,7 +295,11 @@ impl FromStr for Event {
                     end: time(end)?,
                     kept: time(kept)?,
                 };
-                Ok(if kind == "held" { Self::Held(held) } else { Self::Granted(held) })
+                Ok(match kind {
+                    "held" => Self::Held(held),
+                    "renewed" => Self::Renewed(held),
+                    _ => Self::Granted(held),
+                })
             }
             [PREFIX, "effect", worker, resource, reads, token, before, after, accepted, held] => {
                 Ok(Self::Effect(Effect {
@@ -250,6 +318,11 @@ impl FromStr for Event {
                 worker: worker.parse().map_err(drop)?,
                 term: term.parse().map_err(drop)?,
                 asked: time(asked)?,
+            })),
+            [PREFIX, "lost", worker, at, ref why @ .., "."] => Ok(Self::Lost(Loss {
+                worker: worker.parse().map_err(drop)?,
+                at: time(at)?,
+                why: why.join(" "),
             })),
             [PREFIX, "count", name] => {
                 let count = COUNTS.into_iter().find(|count| format!("{count:?}") == name);
@@ -289,9 +362,16 @@ mod tests {
             accepted: true,
             held: false,
         };
-        let held = [Event::Held(held.clone()), Event::Held(classic), Event::Granted(held)];
+        let held = [
+            Event::Held(held.clone()),
+            Event::Held(classic),
+            Event::Renewed(held.clone()),
+            Event::Granted(held),
+        ];
         let seen = Seen { observer: 77, worker: 3, term: 5, asked: time(6) };
-        let events = held.into_iter().chain([Event::Effect(effect), Event::Seen(seen)]);
+        let lost = Loss { worker: 3, at: time(7), why: "too few nodes".to_owned() };
+        let others = [Event::Effect(effect), Event::Seen(seen), Event::Lost(lost)];
+        let events = held.into_iter().chain(others);
         for event in events.chain(COUNTS.map(Event::Count)) {
             let line = event.to_string();
             assert_eq!(line.parse(), Ok(event));
@@ -319,7 +399,8 @@ mod tests {
         for event in [
             Event::Granted(held(99, 5)),
             Event::Granted(held(100, 6)),
-            Event::Granted(held(199, 7)),
+            Event::Granted(held(199, 6)),
+            Event::Renewed(held(199, 7)),
             Event::Granted(held(200, 8)),
             Event::Held(held(100, 3)),
         ] {

@@ -3,12 +3,11 @@
 //! It takes a write unless a larger token has been there, in one step with the check, and keeps the tokens of
 //! all that it took in their order. It knows nothing of leases.
 
-use quorlock_harness::{
-    Server,
-    redis::{self, Client, Connection},
-};
+use std::{fmt, ops::RangeInclusive, time::Duration};
 
-use super::{IDLE, SECOND};
+use redis::{Client, Connection};
+
+use crate::Server;
 
 /// Takes the write of token ARGV[1], unless ARGV[2] says to compare and a larger one has been here, or a reader after it.
 const WRITE: &str = "
@@ -29,16 +28,27 @@ const READ: &str = "
     return 1";
 
 /// A connection to the register.
-pub(crate) struct Register(Connection);
+pub struct Register(Connection);
+
+impl fmt::Debug for Register {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Register").finish_non_exhaustive()
+    }
+}
 
 impl Register {
-    pub(crate) fn open(url: &str) -> Self {
+    /// Connects to the server at this address.
+    pub fn open(url: &str) -> Self {
         // Without a time limit: a read with one is interrupted when a process that was stopped goes on.
-        Self(Client::open(url).unwrap().get_connection().unwrap())
+        Self(
+            Client::open(url)
+                .and_then(|client| client.get_connection())
+                .expect("the register answers"),
+        )
     }
 
     /// Whether it took the write. One that is not fenced is always taken: that is a planted bug.
-    pub(crate) fn write(&mut self, resource: usize, token: u64, fenced: bool) -> bool {
+    pub fn write(&mut self, resource: usize, token: u64, fenced: bool) -> bool {
         let mut write = redis::cmd("EVAL");
         write
             .arg(WRITE)
@@ -48,27 +58,27 @@ impl Register {
             .arg(format!("read:{resource}"))
             .arg(token)
             .arg(u8::from(fenced));
-        write.query::<u8>(&mut self.0).unwrap() == 1
+        write.query::<u8>(&mut self.0).expect("the register answers") == 1
     }
 
     /// Whether the reader may see what is there.
-    pub(crate) fn read(&mut self, resource: usize, token: u64) -> bool {
+    pub fn read(&mut self, resource: usize, token: u64) -> bool {
         let mut read = redis::cmd("EVAL");
         let (largest, seen) = (format!("register:{resource}"), format!("read:{resource}"));
         read.arg(READ).arg(2).arg(largest).arg(seen).arg(token);
-        read.query::<u8>(&mut self.0).unwrap() == 1
+        read.query::<u8>(&mut self.0).expect("the register answers") == 1
     }
 }
 
-/// Neighbours in the order of the register of which the later has the smaller token.
-pub(crate) fn falls(store: &Server) -> Vec<(u64, u64)> {
+/// Neighbours in the order of the register of which the later has the smaller token, of all of these resources.
+pub fn falls(store: &Server, resources: RangeInclusive<usize>) -> Vec<(u64, u64)> {
     let mut connection = store.control();
-    connection.set_read_timeout(Some(30 * SECOND)).unwrap();
+    connection.set_read_timeout(Some(Duration::from_secs(30))).expect("a time limit");
     let mut falls = Vec::new();
-    for resource in 0..=IDLE {
+    for resource in resources {
         let mut range = redis::cmd("LRANGE");
         range.arg(taken(resource)).arg(0).arg(-1);
-        let taken: Vec<u64> = range.query(&mut connection).unwrap();
+        let taken: Vec<u64> = range.query(&mut connection).expect("the register answers");
         let pairs = taken.windows(2).map(|pair| (pair[0], pair[1]));
         falls.extend(pairs.filter(|(earlier, later)| earlier > later));
     }

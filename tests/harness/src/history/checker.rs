@@ -15,53 +15,63 @@ use std::{
     time::Duration,
 };
 
-use super::fleet::process_of;
+use super::record::process_of;
 
 /// One lease, as its holder saw it, on one clock for all.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Held {
-    pub(crate) owner: String,
-    pub(crate) worker: usize,
-    pub(crate) resource: usize,
+pub struct Held {
+    /// Who held it, by the crate's name for it.
+    pub owner: String,
+    /// The worker's number.
+    pub worker: usize,
+    /// The resource's number.
+    pub resource: usize,
     /// Whether it was shared with other readers.
-    pub(crate) reads: bool,
+    pub reads: bool,
     /// None in classic mode.
-    pub(crate) token: Option<u64>,
+    pub token: Option<u64>,
     /// Just before the acquire was called: no round began earlier.
-    pub(crate) asked: Duration,
+    pub asked: Duration,
     /// Just after the acquire returned.
-    pub(crate) start: Duration,
+    pub start: Duration,
     /// Just before the release was asked for, or when the validity was over, whichever came first.
-    pub(crate) end: Duration,
+    pub end: Duration,
     /// For how long behind the end it was promised to be nobody's.
-    pub(crate) kept: Duration,
+    pub kept: Duration,
 }
 
 /// A leader, as an observer saw it.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Seen {
-    pub(crate) observer: u32,
+pub struct Seen {
+    /// Who saw it.
+    pub observer: u32,
     /// Who it says it is.
-    pub(crate) worker: usize,
-    pub(crate) term: u64,
+    pub worker: usize,
+    /// Its term.
+    pub term: u64,
     /// Just before the nodes were asked, or some time earlier.
-    pub(crate) asked: Duration,
+    pub asked: Duration,
 }
 
 /// One write to the fenced register, as its worker saw it.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Effect {
-    pub(crate) worker: usize,
-    pub(crate) resource: usize,
+pub struct Effect {
+    /// The worker's number.
+    pub worker: usize,
+    /// The resource's number.
+    pub resource: usize,
     /// Whether it only looked.
-    pub(crate) reads: bool,
-    pub(crate) token: u64,
-    /// Just before it was sent, and just after it was answered.
-    pub(crate) before: Duration,
-    pub(crate) after: Duration,
-    pub(crate) accepted: bool,
+    pub reads: bool,
+    /// The token that it bore.
+    pub token: u64,
+    /// Just before it was sent.
+    pub before: Duration,
+    /// Just after it was answered.
+    pub after: Duration,
+    /// Whether the register took it.
+    pub accepted: bool,
     /// Whether `check` still said so after it had been answered.
-    pub(crate) held: bool,
+    pub held: bool,
 }
 
 /// Searches the history of each resource for itself.
@@ -79,7 +89,7 @@ fn each_resource<T: Clone, F>(
 
 /// Every lease that began while another on the same resource was still held, with that other one, which began before
 /// it.
-pub(crate) fn overlaps(history: &[Held]) -> Vec<(Held, Held)> {
+pub fn overlaps(history: &[Held]) -> Vec<(Held, Held)> {
     each_resource(history, |held| held.resource, overlaps_of_one)
 }
 
@@ -102,7 +112,7 @@ fn overlaps_of_one(history: &[Held]) -> Vec<(Held, Held)> {
 }
 
 /// Every lease that began while a resource was still to be nobody's, with the one behind which it was.
-pub(crate) fn too_soon(history: &[Held]) -> Vec<(Held, Held)> {
+pub fn too_soon(history: &[Held]) -> Vec<(Held, Held)> {
     let kept = |held: &Held| Held { end: held.end + held.kept, ..held.clone() };
     overlaps(&history.iter().map(kept).collect::<Vec<_>>())
 }
@@ -110,7 +120,7 @@ pub(crate) fn too_soon(history: &[Held]) -> Vec<(Held, Held)> {
 /// What observers should not have seen: a leader that nobody elected, one behind whom another had been elected before the nodes
 /// were asked, or one before the one that they had seen. Each time that workers were killed one of them may have been elected
 /// that had not said so yet: `killed` says how often that was, for the workers of one process.
-pub(crate) fn wrong_leaders(
+pub fn wrong_leaders(
     leases: &[Held],
     seen: &[Seen],
     killed: impl Fn(usize) -> usize,
@@ -152,7 +162,7 @@ pub(crate) fn wrong_leaders(
 }
 
 /// How many of these leases, on whatever resources, were held at once at most.
-pub(crate) fn most_at_once(history: &[Held]) -> usize {
+pub fn most_at_once(history: &[Held]) -> usize {
     let held = || history.iter().filter(|held| held.start < held.end);
     let ends = held().map(|held| (held.end, -1_isize));
     // An end comes before a start at the same time.
@@ -168,7 +178,7 @@ pub(crate) fn most_at_once(history: &[Held]) -> usize {
 
 /// Pairs of leases on one resource with one token, and pairs of which the first had been granted before the second was asked
 /// for, and has the larger one.
-pub(crate) fn wrong_tokens(history: &[Held]) -> Vec<(Held, Held)> {
+pub fn wrong_tokens(history: &[Held]) -> Vec<(Held, Held)> {
     each_resource(history, |held| held.resource, wrong_tokens_of_one)
 }
 
@@ -200,23 +210,23 @@ fn wrong_tokens_of_one(history: &[Held]) -> Vec<(Held, Held)> {
 
 /// What is wrong in a history in which every lease must begin after all before have ended, with a token above theirs.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Turns {
+pub struct Turns {
     /// Leases that were held at all.
-    pub(crate) leases: usize,
+    pub leases: usize,
     /// Those that have the owner of the one before: they were handed over inside a process.
-    pub(crate) handed_over: usize,
+    pub handed_over: usize,
     /// With the one before that was still held.
-    pub(crate) overlaps: Vec<(Held, Held)>,
+    pub overlaps: Vec<(Held, Held)>,
     /// With the one before that has the same token.
-    pub(crate) duplicates: Vec<(Held, Held)>,
+    pub duplicates: Vec<(Held, Held)>,
     /// With the one before that has a larger token.
-    pub(crate) falls: Vec<(Held, Held)>,
+    pub falls: Vec<(Held, Held)>,
 }
 
 /// Looks at the leases of one resource in the order in which they began. It is stricter than `wrong_tokens`, which lets
 /// acquires that ran side by side have tokens in any order: whoever begins after another has ended was granted later, whenever
 /// it was asked for. One that was over before its holder saw it is left out: others may have come meanwhile.
-pub(crate) fn turns(history: &[Held]) -> Turns {
+pub fn turns(history: &[Held]) -> Turns {
     let mut workers: BTreeMap<usize, Vec<&Held>> = BTreeMap::new();
     for held in history.iter().filter(|held| held.start < held.end) {
         assert_eq!(held.resource, 0, "one resource");
@@ -258,7 +268,7 @@ pub(crate) fn turns(history: &[Held]) -> Turns {
 }
 
 /// Accepted effects that were sent after one with a larger token had been answered, with that other one.
-pub(crate) fn stale(effects: &[Effect]) -> Vec<(Effect, Effect)> {
+pub fn stale(effects: &[Effect]) -> Vec<(Effect, Effect)> {
     each_resource(effects, |effect| effect.resource, stale_of_one)
 }
 
@@ -284,7 +294,7 @@ fn stale_of_one(effects: &[Effect]) -> Vec<(Effect, Effect)> {
 }
 
 /// Effects that were refused though their lease held before and after: somebody with a larger token had been there.
-pub(crate) fn refused_though_held(effects: &[Effect]) -> Vec<Effect> {
+pub fn refused_though_held(effects: &[Effect]) -> Vec<Effect> {
     effects.iter().filter(|effect| effect.held && !effect.accepted).cloned().collect()
 }
 

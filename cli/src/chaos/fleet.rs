@@ -1,0 +1,117 @@
+//! The workers as processes of this binary, which can be stopped and killed, and what they wrote down.
+//!
+//! It judges nothing. A process dies with this one.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    process::Command,
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use quorlock_harness::{
+    Companion,
+    history::record::{History, Record},
+};
+
+use super::worker::Part;
+use crate::exit::{Failure, Status};
+
+/// One of them, and the thread that reads what it says.
+struct Process {
+    companion: Companion,
+    reader: JoinHandle<()>,
+}
+
+/// The workers.
+pub(crate) struct Fleet {
+    parts: Vec<Part>,
+    processes: Vec<Mutex<Option<Process>>>,
+    record: Record,
+}
+
+impl Fleet {
+    /// Starts one process for each part.
+    pub(crate) fn start(parts: Vec<Part>) -> Result<Self, Failure> {
+        let record = Record::default();
+        let launch = |part: &Part| Ok(Mutex::new(Some(launch(part, &record)?)));
+        let processes = parts.iter().map(launch).collect::<Result<_, Failure>>()?;
+        Ok(Self { parts, processes, record })
+    }
+
+    pub(crate) const fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// Stops a worker, waits, and lets it go on.
+    pub(crate) fn pause(&self, worker: usize, wait: impl FnOnce()) {
+        let with = |work: fn(&mut Companion)| {
+            if let Some(process) = self.process(worker).as_deref_mut().and_then(Option::as_mut) {
+                work(&mut process.companion);
+            }
+        };
+        with(Companion::pause);
+        wait();
+        with(Companion::resume);
+    }
+
+    /// Kills a worker. What it held it has not released.
+    pub(crate) fn kill(&self, worker: usize) {
+        let process = self.process(worker).as_deref_mut().and_then(Option::take);
+        if let Some(Process { companion, reader }) = process {
+            companion.kill();
+            let _ = reader.join();
+            self.record.lock().killed(worker..worker + 1);
+        }
+    }
+
+    /// Starts a process in the place of one that was killed.
+    pub(crate) fn replace(&self, worker: usize) -> Result<(), Failure> {
+        if let Some((mut process, part)) = self.process(worker).zip(self.parts.get(worker)) {
+            *process = Some(launch(part, &self.record)?);
+        }
+        Ok(())
+    }
+
+    fn process(&self, worker: usize) -> Option<MutexGuard<'_, Option<Process>>> {
+        Some(self.processes.get(worker)?.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Ends all workers, and returns what they wrote down. One that ended badly may have left something out.
+    pub(crate) fn end(self) -> Result<History, Failure> {
+        let processes = self.processes.into_iter();
+        let processes =
+            processes.map(|one| one.into_inner().unwrap_or_else(PoisonError::into_inner));
+        let mut processes: Vec<Process> = processes.flatten().collect();
+        // All of them first: they wait for each other's leases.
+        processes.iter_mut().for_each(|process| process.companion.end_input());
+        for Process { mut companion, reader } in processes {
+            let status = companion.end(Duration::from_secs(30));
+            let _ = reader.join();
+            if !status.ends_with(": 0") {
+                return Err(Failure::new(Status::Failed, format!("a worker ended with {status}")));
+            }
+        }
+        Ok(std::mem::take(&mut *self.record.lock()))
+    }
+}
+
+fn launch(part: &Part, record: &Record) -> Result<Process, Failure> {
+    let failed = |error: &dyn ToString| Failure::new(Status::Failed, error.to_string());
+    let program = std::env::current_exe().map_err(|error| failed(&error))?;
+    let part = serde_json::to_string(part).map_err(|error| failed(&error))?;
+    let mut command = Command::new(program);
+    command.arg("chaos-worker");
+    let mut companion = Companion::run(command);
+    companion.say(&part);
+    let (record, output) = (record.clone(), BufReader::new(companion.output()));
+    let reader = std::thread::spawn(move || {
+        for line in output.lines().map_while(Result::ok) {
+            if let Ok(event) = line.parse() {
+                record.lock().take(event);
+            }
+        }
+    });
+    Ok(Process { companion, reader })
+}

@@ -1,0 +1,240 @@
+//! `quorlock chaos`: the demonstration, on real servers and real processes.
+//!
+//! Workers take one lock over and over and write to a store while they hold it (`worker`, `fleet`). Servers and workers are
+//! killed, stopped, emptied and cut off meanwhile (`scene`, `faults`). What everybody wrote down is searched by the checker of
+//! the crate's own tests, and becomes a verdict (`story`) and a picture (`picture`). With `--classic` and `--no-fence` the same
+//! faults show what goes wrong without what this crate adds; the run must never be made to look better or worse than it was.
+
+mod dice;
+mod faults;
+mod fleet;
+mod picture;
+mod progress;
+mod scene;
+mod story;
+mod worker;
+
+use std::{
+    fs::File,
+    path::PathBuf,
+    process::ExitCode,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+    time::Duration,
+};
+
+use clap::Args;
+use quorlock_harness::{
+    history::{Verdict, record::now},
+    register,
+};
+
+pub(crate) use self::worker::work;
+use self::{
+    faults::{Nemesis, Plan},
+    fleet::Fleet,
+    progress::Progress,
+    scene::{Scene, Which, which},
+    story::{Setting, Story},
+    worker::Part,
+};
+use crate::{
+    args::{Form, duration},
+    exit::{Failure, Status},
+    output::{BAD, GOOD, json, line, say, styled},
+};
+
+/// Harms servers and workers while these fight for a lock, looks for anything that went wrong, and draws what happened: status 0
+/// where nothing did, 1 where something did.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Workers take one lock over and over and write to a store while they hold it. Nodes are killed, stopped, emptied and cut off, \
+workers are stopped for longer than their lease lives and killed while they hold the lock. Then the record of all of them is \
+searched: for two holders at once, tokens that fall, and late writes that were taken. The status is 0 where nothing was found, and 1 \
+where something was.
+
+  quorlock chaos               what this crate does
+  quorlock chaos --no-fence    the same, with a store that compares no tokens
+  quorlock chaos --classic     the same faults under plain Redlock")]
+pub(crate) struct Chaos {
+    /// For how long; it ends when the last fault is undone
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    seconds: u64,
+    /// Determines the faults and their order; when exactly they come is the machine's to say. By default one that is printed
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How many servers to start, 3 to 15, or the addresses of servers that are yours, with commas between them. Those are not
+    /// harmed: workers are, and the connections between both
+    #[arg(long, value_name = "NUMBER|URLS", default_value = "5", value_parser = which)]
+    nodes: Which,
+    /// How many workers fight for the lock
+    #[arg(long, default_value_t = 5, value_parser = workers)]
+    workers: usize,
+    /// How long a lease lives if it is not renewed
+    #[arg(long, value_name = "TIME", default_value = "1500ms", value_parser = ttl)]
+    ttl: Duration,
+    /// Plain Redlock: nodes that forgot vote at once, and there are no tokens
+    #[arg(long)]
+    classic: bool,
+    /// The store takes every write
+    #[arg(long)]
+    no_fence: bool,
+    /// Where the picture goes
+    #[arg(long, value_name = "FILE.svg", default_value = "quorlock-chaos.svg")]
+    out: PathBuf,
+    #[command(flatten)]
+    form: Form,
+}
+
+fn workers(text: &str) -> Result<usize, String> {
+    let workers = text.parse().map_err(|_| "it is no number".to_owned())?;
+    let some = (2..=30).contains(&workers);
+    some.then_some(workers).ok_or_else(|| "take 2 to 30".to_owned())
+}
+
+fn ttl(text: &str) -> Result<Duration, String> {
+    let ttl = duration(text)?;
+    let fits = (Duration::from_millis(500)..=Duration::from_secs(30)).contains(&ttl);
+    fits.then_some(ttl).ok_or_else(|| "take 500ms to 30s".to_owned())
+}
+
+pub(crate) fn run(asked: &Chaos) -> Result<ExitCode, Failure> {
+    scene::possible()?;
+    // Known to be writable before anything is done.
+    let is_new = !asked.out.exists();
+    let file = File::options().append(true).create(true).open(&asked.out);
+    file.map_err(|error| unwritable(asked, &error))?;
+    let seed = asked.seed.unwrap_or_else(|| now().as_nanos() as u64 % 100_000);
+    let over = interrupted()?;
+    let story = play(asked, seed, &over).inspect_err(|_| {
+        if is_new {
+            let _ = std::fs::remove_file(&asked.out);
+        }
+    })?;
+    std::fs::write(&asked.out, picture::draw(&story)).map_err(|error| unwritable(asked, &error))?;
+    if asked.form.json {
+        json(&story.json(&asked.out, over.load(Relaxed)));
+    } else {
+        let style = if story.is_clean() { GOOD } else { BAD };
+        line(&styled(style, &story.headline()));
+        line(story.mode());
+        line(&story.figures());
+        line(&format!("picture: {}", asked.out.display()));
+    }
+    Ok(if story.is_clean() { Status::Done } else { Status::No }.into())
+}
+
+fn unwritable(asked: &Chaos, error: &std::io::Error) -> Failure {
+    Failure::new(Status::Config, format!("{}: {error}", asked.out.display()))
+}
+
+/// All of it, from the first server to the verdict.
+fn play(asked: &Chaos, seed: u64, over: &AtomicBool) -> Result<Story, Failure> {
+    let progress = Progress::start(asked.seconds, asked.form.json);
+    progress.phase("the servers start");
+    let scene = Scene::start(&asked.nodes);
+    let (classic, fenced) = (asked.classic, !asked.no_fence && !asked.classic);
+    let part = |number: usize| Part {
+        number,
+        nodes: scene.urls().to_vec(),
+        // A name that nobody else uses, for servers that are somebody's.
+        resource: format!("quorlock-chaos:{}:{seed}", std::process::id()),
+        store: scene.store.url(),
+        ttl: asked.ttl,
+        own: scene.is_own(),
+        classic,
+        fenced,
+        seed: seed.wrapping_mul(1_000).wrapping_add(number as u64),
+    };
+    let parts: Vec<Part> = (0..asked.workers).map(part).collect();
+    if scene.is_own() && !classic {
+        // As if they had been in use for long: new servers wait before they vote.
+        quorlock_harness::admit(part(0).builder()?);
+    }
+    let observer = part(0).builder()?.blocking_connect();
+    let observer = observer.map_err(|error| Failure::new(Status::Broken, error))?;
+    let ready = observer.blocking_ready(Duration::from_secs(20));
+    ready.map_err(|error| Failure::new(Status::Broken, error))?;
+
+    progress.phase("the workers start");
+    let fleet = Fleet::start(parts)?;
+    begun(&fleet, over)?;
+    let (from, done, doing) = (now(), Mutex::default(), Mutex::default());
+    let until = from + Duration::from_secs(asked.seconds);
+    let ended = AtomicBool::new(false);
+    let (raged, quarantined) = thread::scope(|scope| {
+        let (ended, observer) = (&ended, &observer);
+        let (record, doing) = (fleet.record(), &doing);
+        let watch = scope.spawn({
+            let progress = &progress;
+            move || progress.watch(from, record, observer, doing, ended)
+        });
+        let ttl = asked.ttl;
+        let (scene, fleet, done) = (&scene, &fleet, &done);
+        let nemesis = Nemesis { scene, fleet, observer, ttl, done, doing, over };
+        let plan = Plan::new(seed, asked.nodes.len(), scene.is_own(), scene.can_cut());
+        let ends = Ends(ended);
+        let raged = nemesis.rage(plan, until);
+        drop(ends);
+        (raged, watch.join().unwrap_or_default())
+    });
+    progress.phase("the workers end");
+    let to = now();
+    let history = fleet.end();
+    drop(observer.blocking_close());
+    progress.end();
+    raged?;
+    let history = history?;
+
+    let mut strikes = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    strikes.extend(quarantined);
+    let falls =
+        if history.effects.is_empty() { vec![] } else { register::falls(&scene.store, 0..=0) };
+    let verdict = Verdict::on(&history, falls);
+    let (nodes, workers, ttl) = (asked.nodes.len(), asked.workers, asked.ttl);
+    let setting = Setting { nodes, workers, ttl, seed, classic, fenced };
+    Ok(Story { setting, from, to, history, strikes, verdict })
+}
+
+/// Says that it is over, also when the thread panics that another waits for.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// Waits for the first lease.
+fn begun(fleet: &Fleet, over: &AtomicBool) -> Result<(), Failure> {
+    let end = now() + Duration::from_secs(30);
+    while fleet.record().granted() == 0 {
+        if over.load(Relaxed) || now() > end {
+            return Err(Failure::new(Status::Broken, "no worker was granted a lease"));
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// Set when the user wants it to end; the second time ends it at once.
+fn interrupted() -> Result<Arc<AtomicBool>, Failure> {
+    let over = Arc::<AtomicBool>::default();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::new(Status::Failed, error))?;
+    let told = Arc::clone(&over);
+    thread::spawn(move || {
+        runtime.block_on(async {
+            while tokio::signal::ctrl_c().await.is_ok() {
+                if told.swap(true, Relaxed) {
+                    std::process::exit(130);
+                }
+                say("it ends; once more ends it at once");
+            }
+        });
+    });
+    Ok(over)
+}

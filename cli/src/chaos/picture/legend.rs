@@ -1,0 +1,96 @@
+//! What the colours and signs mean: of each that is in the picture, and of no other.
+
+use super::{
+    HEIGHT, LEFT, RIGHT,
+    svg::{Area, Svg, wide},
+};
+use crate::chaos::story::{Lane, Story, What};
+
+const ROW: f64 = 24.0;
+const GAP: f64 = 22.0;
+const BOX: f64 = 22.0;
+
+enum Mark {
+    Class(&'static str),
+    Narrow(&'static str),
+    Sign(&'static str),
+}
+
+fn items(story: &Story) -> Vec<(Mark, &'static str)> {
+    let has = |node: bool, what: What| {
+        let mut strikes = story.strikes.iter();
+        strikes.any(|one| one.what == what && matches!(one.lane, Lane::Node(_)) == node)
+    };
+    let killed = has(false, What::Killed);
+    let all = [
+        (
+            !story.verdict.overlaps.is_empty(),
+            Mark::Class("wrong"),
+            "two workers hold the lock at once",
+        ),
+        (
+            story.late().next().is_some(),
+            Mark::Sign("taken"),
+            "late write, taken: it overwrites what a later holder wrote",
+        ),
+        (
+            story.refused().next().is_some(),
+            Mark::Sign("refused"),
+            "late write, refused by the store",
+        ),
+        (true, Mark::Class("lease"), "holds the lock"),
+        (!story.history.losses.is_empty(), Mark::Narrow("lost"), "lost it"),
+        (killed, Mark::Class("kept"), "killed, and not yet free for others"),
+        (
+            has(true, What::Stopped) || has(false, What::Stopped),
+            Mark::Class("stopped"),
+            "stopped (SIGSTOP)",
+        ),
+        (has(true, What::Killed) || killed, Mark::Class("killed"), "killed (SIGKILL)"),
+        (has(true, What::Emptied), Mark::Class("emptied"), "back without its data"),
+        (
+            has(true, What::Quarantined),
+            Mark::Class("quarantined"),
+            "does not vote: may have forgotten",
+        ),
+        (has(true, What::Cut), Mark::Class("cut"), "cut off"),
+    ];
+    let used = all.into_iter().filter(|(used, ..)| *used);
+    used.map(|(_, mark, text)| (mark, text)).collect()
+}
+
+/// Where each stands, from the left and from the top, and in how many rows.
+fn places(items: &[(Mark, &'static str)], width: f64) -> (Vec<(f64, f64)>, f64) {
+    let (mut x, mut y, mut places) = (LEFT, 0.0, Vec::new());
+    for (_, text) in items {
+        let wide = BOX + 8.0 + wide(text, 12.0);
+        if x + wide > width.min(1200.0) - RIGHT {
+            (x, y) = (LEFT, y + ROW);
+        }
+        places.push((x, y));
+        x += wide + GAP;
+    }
+    (places, y + ROW)
+}
+
+pub(super) fn height(story: &Story, width: f64) -> f64 {
+    places(&items(story), width).1
+}
+
+pub(super) fn draw(svg: &mut Svg, story: &Story, width: f64, top: f64) {
+    let items = items(story);
+    let (places, _) = places(&items, width);
+    for ((mark, text), (x, y)) in items.iter().zip(places) {
+        let (y, height) = (top + y, HEIGHT - 8.0);
+        match mark {
+            Mark::Class(class) => svg.rect(class, Area { x, y, width: BOX, height }, ""),
+            Mark::Narrow(class) => svg.rect(
+                class,
+                Area { x: x + BOX - 6.0, y: y - 2.0, width: 4.0, height: height + 4.0 },
+                "",
+            ),
+            Mark::Sign(name) => svg.sign(name, (x + BOX / 2.0, y + height / 2.0), ""),
+        }
+        svg.text("small", (x + BOX + 8.0, y + 11.0), text);
+    }
+}

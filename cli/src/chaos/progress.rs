@@ -1,0 +1,105 @@
+//! What is seen while it runs: a bar, the figures so far, and what is being done; and which nodes do not vote, which nobody
+//! but a client knows.
+//!
+//! It decides nothing. Where standard error is no terminal nothing is drawn.
+
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+    time::Duration,
+};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use quorlock::{Redlock, node::NodeState};
+use quorlock_harness::history::{
+    checker,
+    record::{Record, now},
+};
+
+use super::story::{Lane, Strike, What};
+use crate::output::{BAD, styled};
+
+const LOOK: Duration = Duration::from_millis(20);
+/// So many looks from one set of figures to the next.
+const FIGURES: usize = 10;
+
+pub(crate) struct Progress(ProgressBar);
+
+impl Progress {
+    pub(crate) fn start(seconds: u64, quiet: bool) -> Self {
+        let target =
+            if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(Some(seconds * 1000), target);
+        let style = ProgressStyle::with_template("[{bar:30.cyan/blue}] {prefix}\n{msg}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
+        Self(bar)
+    }
+
+    pub(crate) fn phase(&self, text: &str) {
+        self.0.set_message(text.to_owned());
+    }
+
+    pub(crate) fn end(&self) {
+        self.0.finish_and_clear();
+    }
+
+    /// Looks over and over until the end, and returns when which node did not vote.
+    pub(crate) fn watch(
+        &self,
+        from: Duration,
+        record: &Record,
+        observer: &Redlock,
+        doing: &Mutex<String>,
+        ended: &AtomicBool,
+    ) -> Vec<Strike> {
+        let mut since: Vec<Option<Duration>> = observer.nodes().iter().map(|_| None).collect();
+        let (mut found, mut looks) = (Vec::new(), 0);
+        while !ended.load(Relaxed) {
+            for (node, (since, status)) in since.iter_mut().zip(observer.nodes()).enumerate() {
+                match (status.state, &since) {
+                    (NodeState::Quarantined { .. }, None) => *since = Some(now()),
+                    (NodeState::Quarantined { .. }, Some(_)) => {}
+                    _ => found.extend(since.take().map(|from| silent(node, from))),
+                }
+            }
+            if looks % FIGURES == 0 {
+                let done = now().saturating_sub(from).as_millis();
+                self.0.set_position(u64::try_from(done).unwrap_or(u64::MAX));
+                self.0.set_prefix(figures(record));
+                let doing = doing.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                self.0.set_message(doing);
+            }
+            looks += 1;
+            thread::sleep(LOOK);
+        }
+        let last = since.into_iter().enumerate();
+        found.extend(last.filter_map(|(node, from)| Some(silent(node, from?))));
+        found
+    }
+}
+
+fn silent(node: usize, from: Duration) -> Strike {
+    Strike { lane: Lane::Node(node), what: What::Quarantined, from, to: now() }
+}
+
+fn figures(record: &Record) -> String {
+    let history = record.lock();
+    let mut text = format!(
+        "leases {}, writes {}, late writes refused {}",
+        history.granted,
+        history.effects.len(),
+        history.refused_late()
+    );
+    let overlaps = checker::overlaps(&history.leases).len();
+    let stale = checker::stale(&history.effects).len();
+    if overlaps > 0 {
+        text += &styled(BAD, &format!(", two holders at once {overlaps}"));
+    }
+    if stale > 0 {
+        text += &styled(BAD, &format!(", late writes taken {stale}"));
+    }
+    text
+}

@@ -1,0 +1,147 @@
+//! What workers reach: nodes behind proxies, and the store that they write to.
+//!
+//! Nodes are servers of its own, which may be killed, or somebody's, which are only cut off. The store is always a server of
+//! its own, and no fault touches it.
+
+use quorlock_harness::{Cluster, Proxy, Server, server_program};
+
+use crate::exit::{Failure, Status};
+
+/// Which nodes are harmed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Which {
+    /// So many of its own.
+    Own(usize),
+    /// These, which it may not kill.
+    Given(Vec<String>),
+}
+
+impl Which {
+    pub(crate) const fn len(&self) -> usize {
+        match self {
+            Self::Own(count) => *count,
+            Self::Given(urls) => urls.len(),
+        }
+    }
+}
+
+/// As on the command line.
+pub(crate) fn which(text: &str) -> Result<Which, String> {
+    let which = match text.parse() {
+        Ok(count) => Which::Own(count),
+        Err(_) => Which::Given(text.split(',').map(|url| url.trim().to_owned()).collect()),
+    };
+    match which.len() {
+        3..=15 => Ok(which),
+        other => Err(format!("{other} is no number of nodes for this: take 3 to 15")),
+    }
+}
+
+/// Whether there is a program to start servers with.
+pub(crate) fn possible() -> Result<(), Failure> {
+    let text = "neither redis-server nor valkey-server is on the PATH: install one, or name one in REDIS_SERVER_BIN. \
+                        The nodes, or at least the store that is written to, are servers of its own";
+    server_program().map(drop).ok_or_else(|| Failure::new(Status::Config, text))
+}
+
+/// The servers.
+pub(crate) struct Scene {
+    /// None where the nodes are somebody's.
+    own: Option<Cluster>,
+    /// Where they can be cut off.
+    proxies: Option<Vec<Proxy>>,
+    urls: Vec<String>,
+    pub(crate) store: Server,
+}
+
+impl Scene {
+    pub(crate) fn start(which: &Which) -> Self {
+        let store = Server::start();
+        let (own, proxies) = match which {
+            Which::Own(count) => {
+                // A node that is killed comes back with what it had written down.
+                let own = Cluster::start_with(*count, |_, server| server.append_only(true));
+                let proxies = own.iter().map(|server| Proxy::start(server.port())).collect();
+                (Some(own), Some(proxies))
+            }
+            Which::Given(urls) => {
+                let places: Option<Vec<_>> = urls.iter().map(|url| place(url)).collect();
+                let proxy = |(host, port, _): &(String, u16, String)| Proxy::to(host, *port);
+                let proxies = places.as_ref().map(|places| places.iter().map(proxy).collect());
+                (None, proxies)
+            }
+        };
+        let urls = match (which, &proxies) {
+            (Which::Given(urls), Some(proxies)) => {
+                let behind = |(url, proxy): (&String, &Proxy)| {
+                    let rest = place(url).map_or_else(String::new, |(_, _, rest)| rest);
+                    format!("{}{rest}", proxy.url())
+                };
+                urls.iter().zip(proxies).map(behind).collect()
+            }
+            (Which::Given(urls), None) => urls.clone(),
+            (Which::Own(_), proxies) => proxies.iter().flatten().map(Proxy::url).collect(),
+        };
+        Self { own, proxies, urls, store }
+    }
+
+    /// By which workers reach the nodes.
+    pub(crate) fn urls(&self) -> &[String] {
+        &self.urls
+    }
+
+    /// Whether these servers may be killed.
+    pub(crate) const fn is_own(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// Whether nodes can be cut off.
+    pub(crate) const fn can_cut(&self) -> bool {
+        self.proxies.is_some()
+    }
+
+    /// A server of its own.
+    pub(crate) fn server(&self, node: usize) -> Option<&Server> {
+        self.own.as_ref()?.servers.get(node)
+    }
+
+    pub(crate) fn proxy(&self, node: usize) -> Option<&Proxy> {
+        self.proxies.as_ref()?.get(node)
+    }
+}
+
+/// The host, the port and the rest of an address that needs nothing but a connection: no TLS, whose certificate is for the
+/// host, no user and no socket.
+fn place(url: &str) -> Option<(String, u16, String)> {
+    let rest = url.strip_prefix("redis://")?;
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (place, rest) = rest.split_at(end);
+    let (host, port) = place.rsplit_once(':').unwrap_or((place, "6379"));
+    let plain = !host.is_empty() && !host.contains(['@', ':']);
+    plain.then(|| Some((host.to_owned(), port.parse().ok()?, rest.to_owned())))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_or_addresses() {
+        assert_eq!(which("5"), Ok(Which::Own(5)));
+        let urls = ["redis://a", "redis://b:7", "redis://c"].map(str::to_owned).to_vec();
+        assert_eq!(which("redis://a, redis://b:7,redis://c"), Ok(Which::Given(urls)));
+        assert!(which("2").is_err() && which("redis://a").is_err());
+    }
+
+    #[test]
+    fn what_can_be_cut_off() {
+        let at = |host: &str, port, rest: &str| Some((host.to_owned(), port, rest.to_owned()));
+        assert_eq!(place("redis://h"), at("h", 6379, ""));
+        assert_eq!(place("redis://h:7/2?a=b"), at("h", 7, "/2?a=b"));
+        for other in
+            ["rediss://h:7", "redis://u:p@h:7", "redis+unix:///s", "redis://[::1]:7", "h:7"]
+        {
+            assert_eq!(place(other), None, "{other}");
+        }
+    }
+}
