@@ -175,7 +175,7 @@ fn writers_that_read_on_and_hold_nothing_are_found() {
     let found = || checker::overlaps(&fleet.record().lock().leases).len();
     eventually("a writer beside one of them is found", 60 * SECOND, || found() > 0);
     let history = fleet.end();
-    let verdict = Verdict::on(&history, &register);
+    let verdict = verdict::on(&history, &register);
     println!("{history}\n{verdict}");
     let readers = || verdict.overlaps.iter().map(|(earlier, _)| earlier);
     assert!(readers().all(|held| held.reads), "nobody else is met");
