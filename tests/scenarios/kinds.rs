@@ -347,6 +347,16 @@ fn two_fleets_of_one_name_that_share_a_server_harm_each_other_in_nothing_but_its
     });
 }
 
+/// Somebody stands in each of these lines, on every node.
+fn stand_in_line(cluster: &Cluster, names: &[&str]) {
+    eventually("they stand in line", SOON, || {
+        cluster.iter().all(|server| {
+            let keys = server.keys();
+            names.iter().all(|name| keys.contains(&format!("quorlock:line:{name}").into_bytes()))
+        })
+    });
+}
+
 /// All that a process holds is given up, and whoever waits elsewhere is served.
 #[test]
 fn a_close_counts_one_of_each_kind_and_a_shutdown_ends_them() {
@@ -409,7 +419,17 @@ fn a_close_counts_one_of_each_kind_and_a_shutdown_ends_them() {
                 .collect()
         };
         let (here, there) = (run(waits(&redlock)), run(waits(&two)));
-        thread::sleep(300 * MS);
+        let of_two = [
+            "one",
+            "set:a",
+            "set:c",
+            "reader",
+            "lowered",
+            "delayed",
+            "leader",
+            "quorlock:slots:permit",
+        ];
+        stand_in_line(&cluster, &of_two);
         if shut_down {
             let done = redlock.blocking_shutdown().unwrap();
             println!("{done:?}");
@@ -550,7 +570,7 @@ fn a_semaphore_and_a_lock_of_one_name_do_not_wait_for_each_other() {
         let request = semaphore(&two).acquire();
         thread::spawn(|| request.blocking().unwrap())
     };
-    thread::sleep(200 * MS);
+    stand_in_line(&cluster, &["quorlock:slots:same"]);
     let beside = took("a lock beside one who waits for a permit", &mut acquire);
     drop(permits);
     drop(waits.join().unwrap());
@@ -561,7 +581,7 @@ fn a_semaphore_and_a_lock_of_one_name_do_not_wait_for_each_other() {
         let request = two.acquire("same");
         thread::spawn(|| request.blocking().unwrap())
     };
-    thread::sleep(200 * MS);
+    stand_in_line(&cluster, &["same"]);
     let permit_beside = took("a permit beside one who waits for the lock", &mut permit);
     drop(lock);
     drop(waits.join().unwrap());
