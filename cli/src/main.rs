@@ -11,6 +11,8 @@ mod exit;
 mod holder;
 mod list;
 mod output;
+#[cfg(unix)]
+mod picture;
 mod release;
 mod run;
 mod watch;

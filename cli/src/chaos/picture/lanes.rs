@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use quorlock_harness::history::checker::Held;
 
-use super::{
-    Frame, HEIGHT, LEFT, Notes, RIGHT,
-    svg::{Area, Svg, wide},
+use super::{Frame, HEIGHT, LEFT, Notes, RIGHT};
+use crate::{
+    chaos::story::{Lane, Strike, What},
+    picture::{Area, Svg, wide},
 };
-use crate::chaos::story::{Lane, Strike, What};
 
 /// What lies behind a lease is so much higher on both sides.
 pub(super) const INSET: f64 = 4.0;

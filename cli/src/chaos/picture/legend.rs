@@ -1,10 +1,10 @@
 //! What the colours and signs mean: of each that is in the picture, and of no other.
 
-use super::{
-    HEIGHT, LEFT, RIGHT,
-    svg::{Area, Svg, wide},
+use super::{HEIGHT, LEFT, RIGHT};
+use crate::{
+    chaos::story::{Lane, Story, What},
+    picture::{Area, Svg, wide},
 };
-use crate::chaos::story::{Lane, Story, What};
 
 const ROW: f64 = 24.0;
 const GAP: f64 = 22.0;

@@ -7,16 +7,13 @@
 mod lanes;
 mod legend;
 mod style;
-mod svg;
 mod wrong;
 
 use std::time::Duration;
 
-use self::{
-    style::{DEFINED, STYLE},
-    svg::{Area, Svg, wrapped},
-};
+use self::style::{DEFINED, STYLE};
 use super::story::{Setting, Story};
+use crate::picture::{Area, PAGE, Svg, escaped, wide, wrapped};
 
 const LEFT: f64 = 96.0;
 const RIGHT: f64 = 28.0;
@@ -87,8 +84,8 @@ pub(crate) fn draw(story: &Story) -> String {
     svg.raw(format_args!(
         r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0} {height:.0}" width="{width:.0}" height="{height:.0}" role="img" aria-labelledby="verdict">"#
     ));
-    svg.raw(format_args!(r#"<title id="verdict">{}</title>"#, svg::escaped(&story.headline())));
-    svg.raw(format_args!("<style>{STYLE}</style>"));
+    svg.raw(format_args!(r#"<title id="verdict">{}</title>"#, escaped(&story.headline())));
+    svg.raw(format_args!("<style>{PAGE}\n{STYLE}</style>"));
     svg.raw(DEFINED);
     svg.rect("page", Area { x: 0.0, y: 0.0, width, height }, "");
     headline(&mut svg, story, &head, &sub, band, width);
@@ -144,7 +141,7 @@ impl Notes {
     }
 
     fn put(&mut self, svg: &mut Svg, frame: &Frame<'_>, class: &str, x: f64, text: &str) {
-        let width = svg::wide(text, 12.0) + 14.0;
+        let width = wide(text, 12.0) + 14.0;
         let from = x.min(frame.width - RIGHT - width);
         let to = from + width;
         let mut y = self.bottom;
@@ -222,7 +219,7 @@ mod tests {
             let mut notes: Vec<(f64, f64, f64)> = Vec::new();
             for node in document.descendants().filter(|node| node.has_tag_name("text")) {
                 let (x, y) = (number(node, "x").unwrap(), number(node, "y").unwrap());
-                let long = svg::wide(node.text().unwrap(), 12.0);
+                let long = wide(node.text().unwrap(), 12.0);
                 assert!(x >= 0.0 && x < width && y > 0.0 && y < height, "{node:?}");
                 if node.attribute("class").is_some_and(|class| class.starts_with("note")) {
                     assert!(x + long <= width, "{node:?}");

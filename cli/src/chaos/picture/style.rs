@@ -1,15 +1,10 @@
-//! The colours, for light and for dark, the hatchings and the signs.
+//! The colours of what was done and held, for light and for dark, the hatchings and the signs.
 //!
-//! Red is for what is wrong, and for nothing else.
+//! Those of the page stand in `crate::picture`. Red is for what is wrong, and for nothing else.
 
 pub(super) const STYLE: &str = "\
-text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;font-size:12px;fill:#1f2328}
-.page{fill:#ffffff}.lane{fill:#f3f5f7}.grid{stroke:#d9dfe5;stroke-width:1}.gridless{stroke:none}
-.head{font-size:20px;font-weight:700}.sub{font-size:13px;fill:#59636e}.soft{fill:#59636e}
-.section{font-size:11px;font-weight:700;fill:#59636e;letter-spacing:.06em;paint-order:stroke;stroke:#ffffff;stroke-width:5px;stroke-linejoin:round}
-.end{text-anchor:end}.mid{text-anchor:middle}.on{fill:#ffffff;font-size:11px;font-weight:600}
-.note{font-size:12px;font-weight:600}.small{font-size:11px}
-.goodhead{fill:#dafbe1}.badhead{fill:#ffdcd9}.goodtext{fill:#116329}.badtext{fill:#c11522}
+.gridless{stroke:none}.on{fill:#ffffff;font-size:11px;font-weight:600}
+.goodhead{fill:#dafbe1}.badhead{fill:#ffdcd9}
 .emptytext{fill:#6a2fc0}.goodfill{fill:#1a7f37}.badfill{fill:#d1131f}.tick{fill:none;stroke:#ffffff;stroke-width:3.2;stroke-linecap:round;stroke-linejoin:round}
 .lease{fill:#3b82d6}.lease2{fill:#7fb2ea}.kept{fill:none;stroke:#3b82d6;stroke-width:1.4;stroke-dasharray:3 2}
 .killed{fill:#454c54}.emptied{fill:#7a3fd1}.cut{fill:#b5760a}
@@ -20,10 +15,8 @@ text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-se
 .cross{stroke:#e5131f;stroke-width:3.6;stroke-linecap:round}.halo{stroke:#ffffff;stroke-width:6.5;stroke-linecap:round}
 .refusedline{stroke:#1a7f37;stroke-width:1.4;stroke-dasharray:2 3}
 .refused{fill:#ffffff;stroke:#1a7f37;stroke-width:2.4}.refusedbar{stroke:#1a7f37;stroke-width:2.4}
-@media(prefers-color-scheme:dark){text{fill:#e6edf3}
-.page{fill:#0d1117}.lane{fill:#161b22}.grid{stroke:#2b323b}
-.sub,.soft,.section{fill:#9aa4ae}.section{stroke:#0d1117}.emptytext{fill:#b58af7}.on{fill:#ffffff}
-.goodhead{fill:#0f2a19}.badhead{fill:#3d1214}.goodtext{fill:#56d364}.badtext{fill:#ff7b72}
+@media(prefers-color-scheme:dark){.emptytext{fill:#b58af7}.on{fill:#ffffff}
+.goodhead{fill:#0f2a19}.badhead{fill:#3d1214}
 .lease{fill:#2f74cf}.lease2{fill:#1f4f91}.kept{stroke:#5b9df0}
 .killed{fill:#aab3bd}.emptied{fill:#9a63f0}.cut{fill:#c98a17}
 .stripe{stroke:#6e7681}.dot{fill:#a97bf5;opacity:.75}

@@ -9,8 +9,8 @@ use quorlock_harness::history::checker::Held;
 use super::{
     Frame, HEIGHT, Notes,
     lanes::{INSET, between, lane, told},
-    svg::{Area, Svg},
 };
+use crate::picture::{Area, Svg};
 
 const BAD: &str = "badtext";
 

@@ -6,25 +6,25 @@ use std::fmt::{Display, Write as _};
 
 /// A picture that grows.
 #[derive(Debug, Default)]
-pub(super) struct Svg(String);
+pub(crate) struct Svg(String);
 
 /// A rectangle.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Area {
-    pub(super) x: f64,
-    pub(super) y: f64,
-    pub(super) width: f64,
-    pub(super) height: f64,
+pub(crate) struct Area {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+    pub(crate) width: f64,
+    pub(crate) height: f64,
 }
 
 impl Svg {
-    pub(super) fn raw(&mut self, text: impl Display) {
+    pub(crate) fn raw(&mut self, text: impl Display) {
         // A String takes everything.
         let _ = writeln!(self.0, "{text}");
     }
 
     /// With what is told where the pointer rests.
-    pub(super) fn rect(&mut self, class: &str, area: Area, told: &str) {
+    pub(crate) fn rect(&mut self, class: &str, area: Area, told: &str) {
         let Area { x, y, width, height } = area;
         let told = title(told);
         // What is shorter than that would not be seen.
@@ -34,36 +34,36 @@ impl Svg {
         ));
     }
 
-    pub(super) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+    pub(crate) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
         let ((x1, y1), (x2, y2)) = (from, to);
         self.raw(format_args!(
             r#"<line class="{class}" x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}"/>"#
         ));
     }
 
-    pub(super) fn text(&mut self, class: &str, (x, y): (f64, f64), text: &str) {
+    pub(crate) fn text(&mut self, class: &str, (x, y): (f64, f64), text: &str) {
         let text = escaped(text);
         self.raw(format_args!(r#"<text class="{class}" x="{x:.1}" y="{y:.1}">{text}</text>"#));
     }
 
     /// One of the signs that are defined in the head.
-    pub(super) fn sign(&mut self, name: &str, (x, y): (f64, f64), told: &str) {
+    pub(crate) fn sign(&mut self, name: &str, (x, y): (f64, f64), told: &str) {
         let told = title(told);
         self.raw(format_args!(
             r##"<g transform="translate({x:.1} {y:.1})"><use href="#{name}"/>{told}</g>"##
         ));
     }
 
-    pub(super) fn open(&mut self, class: &str, id: &str) {
+    pub(crate) fn open(&mut self, class: &str, id: &str) {
         let id = escaped(id);
         self.raw(format_args!(r#"<g class="{class}" id="{id}">"#));
     }
 
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.raw("</g>");
     }
 
-    pub(super) fn into_text(self) -> String {
+    pub(crate) fn into_text(self) -> String {
         self.0
     }
 }
@@ -72,7 +72,7 @@ fn title(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("<title>{}</title>", escaped(text)) }
 }
 
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -88,13 +88,13 @@ pub(super) fn escaped(text: &str) -> String {
 }
 
 /// About how wide a text is, in a size of letters. Fonts differ; this is rather too wide.
-pub(super) fn wide(text: &str, size: f64) -> f64 {
+pub(crate) fn wide(text: &str, size: f64) -> f64 {
     let letters = u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
     f64::from(letters) * size * 0.56
 }
 
 /// A text in lines that are no wider than this, in a size of letters.
-pub(super) fn wrapped(text: &str, size: f64, width: f64) -> Vec<String> {
+pub(crate) fn wrapped(text: &str, size: f64, width: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
         match lines.last_mut() {

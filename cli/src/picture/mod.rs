@@ -1,0 +1,11 @@
+//! What all pictures of this command share: how elements are written, and the colours of the page.
+//!
+//! It decides nothing about what is drawn, and a picture is one file that loads nothing.
+
+mod style;
+mod svg;
+
+pub(crate) use self::{
+    style::PAGE,
+    svg::{Area, Svg, escaped, wide, wrapped},
+};
