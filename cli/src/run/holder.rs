@@ -3,7 +3,7 @@
 //! It says until when the command may run, after each renewal, and never later than the lease holds. It gives the lease back
 //! when it is told that the command is over, or where the one that watches is gone and it has ended the command itself; while
 //! anybody of that may still run it must leave the lease to expire. Where the one that watches is stopped when the lease ends,
-//! it ends the command too.
+//! it ends the command too. All signals are blocked in it: whoever started it has seen to that.
 
 use std::{
     process::ExitCode,
@@ -19,7 +19,6 @@ use tokio::{
 use super::{
     Run,
     group::{Group, micros, now, until},
-    signals::Signals,
     teller::Teller,
     told::{Granted, Held, Watched},
     want::Holds,
@@ -48,13 +47,7 @@ const ON_ITS_WAY: Duration = Duration::from_millis(20);
 pub(crate) async fn hold(run: Run) -> ExitCode {
     let (teller, told) = Teller::start();
     let mut words = BufReader::new(stdin()).lines();
-    // A service manager sends what ends a service to all of its processes at once: this one ends behind the command.
-    let heard = Signals::listen();
-    let held = match &heard {
-        Ok(_) => hold_and_tell(&run, &teller, &mut words).await,
-        Err(error) => Err(Failure::new(Status::Failed, error)),
-    };
-    let status = match held {
+    let status = match hold_and_tell(&run, &teller, &mut words).await {
         Ok(()) => Status::Done,
         Err(Failure { status, text }) => {
             teller.say(Held::Failed { status: status.code(), text });

@@ -5,6 +5,7 @@
 
 use std::{process::Stdio, time::Duration};
 
+use nix::sys::signal::SigSet;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
     process::{Child, ChildStdin, ChildStdout},
@@ -14,6 +15,7 @@ use tokio::{
 use super::{
     command::this_program,
     notes::Notes,
+    signals::blocked,
     told::{Granted, Held, Watched, line},
 };
 use crate::exit::{Failure, Status};
@@ -44,7 +46,9 @@ impl Partner {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         // So that what a terminal sends to a whole group does not end it before the command.
         command.process_group(0);
-        let mut process = command.spawn().map_err(failed)?;
+        // A service manager sends what ends a service to all of its processes at once: this one ends behind the command, and
+        // none of that may reach it, not even before its first line.
+        let mut process = blocked(SigSet::all(), || command.spawn()).map_err(failed)?;
         let (told, words) = (process.stdin.take(), process.stdout.take());
         let Some(words) = words else {
             return Err(Failure::new(Status::Failed, "there is no pipe"));

@@ -1,10 +1,11 @@
-//! The signals that are passed on to the command.
+//! The signals that are passed on to the command, and those that are kept from a process while it cannot take them.
 //!
-//! One that was ignored when this process was started stays so, also for the command: as under `nohup`.
+//! One that was ignored when this process was started stays so, also for the command: as under `nohup`. What is blocked here is
+//! inherited by whatever is started meanwhile, and must never reach the command.
 
 use std::task::Poll;
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use tokio::signal::unix::{Signal as Listener, SignalKind, signal};
 
 pub(crate) struct Signals(Vec<(Signal, Listener)>);
@@ -49,6 +50,16 @@ impl Signals {
             }
         }
     }
+}
+
+/// Does this while these are blocked in this thread, as they are in each process that it starts.
+pub(crate) fn blocked<T>(signals: SigSet, what: impl FnOnce() -> T) -> T {
+    let was_set = signals.thread_swap_mask(SigmaskHow::SIG_BLOCK);
+    let answer = what();
+    if let Ok(before) = was_set {
+        let _ = before.thread_set_mask();
+    }
+    answer
 }
 
 const fn bit(signal: Signal) -> u64 {

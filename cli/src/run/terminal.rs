@@ -10,7 +10,7 @@ use nix::{
 };
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-use super::group::Group;
+use super::{group::Group, signals::blocked};
 
 /// Whether the command is to have it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -89,12 +89,5 @@ fn is_ours() -> bool {
 
 /// What this does to a terminal from behind does not stop it. Only for that: the command inherits what is blocked.
 pub(crate) fn without_stop<T>(what: impl FnOnce() -> T) -> T {
-    let mut stop = SigSet::empty();
-    stop.add(Signal::SIGTTOU);
-    let was_set = stop.thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK);
-    let answer = what();
-    if let Ok(before) = was_set {
-        let _ = before.thread_set_mask();
-    }
-    answer
+    blocked(SigSet::from(Signal::SIGTTOU), what)
 }

@@ -134,6 +134,28 @@ fn one_that_ends_all_processes_at_once_may_come_at_any_time() {
 }
 
 #[test]
+fn the_one_that_holds_survives_what_comes_before_it_listens() {
+    let host = Host::new();
+    for _ in 0..20 {
+        let running = host.shell("job --ttl 8s", "exec sleep 60");
+        // As soon as it is there, and long before the other one is asked to end.
+        let mut holder = None;
+        while holder.is_none() {
+            holder = running.supervisor().children().first().copied();
+        }
+        for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGALRM] {
+            holder.unwrap().signal(signal);
+        }
+        let command = running.command();
+        running.supervisor().signal(Signal::SIGTERM);
+        let ended = running.ended();
+        assert_eq!((ended.code, &*ended.err), (143, ""));
+        command.ends();
+    }
+    host.is_free("job");
+}
+
+#[test]
 fn under_nohup_the_end_of_a_terminal_is_not_passed_on() {
     let host = Host::new();
     let mut command = std::process::Command::new("nohup");
