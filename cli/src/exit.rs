@@ -4,8 +4,11 @@
 
 use std::process::ExitCode;
 
+use serde::Serialize;
+
 /// A status of this command. That of a command that was run under a lease is passed on as it is.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Status {
     Done,
     /// What was looked for is not so: `doctor` has found a warning, `holder` finds nobody.
@@ -23,6 +26,7 @@ pub(crate) enum Status {
     /// The lease was lost, and the command was ended.
     Lost,
     /// The settings cannot be used, as `EX_CONFIG`.
+    #[serde(rename = "settings")]
     Config,
     /// As of a shell: the command is there, and cannot be started.
     CannotRun,

@@ -15,7 +15,12 @@ pub(crate) const FAINT: Style = Style::new().dimmed();
 
 /// A message of this command itself.
 pub(crate) fn say(text: &str) {
-    drop(writeln!(anstream::stderr().lock(), "{} {text}", styled(BAD, "quorlock:")));
+    say_line(&format!("{} {text}", styled(BAD, "quorlock:")));
+}
+
+/// The same as it is. In one piece, as others may write to it too.
+pub(crate) fn say_line(text: &str) {
+    drop(anstream::stderr().lock().write_all(format!("{text}\n").as_bytes()));
 }
 
 /// What it is doing, for whoever waits at a terminal; nothing elsewhere.

@@ -19,7 +19,7 @@ const PREFIX: &str = "QUORLOCK_";
 /// The list of nodes.
 const NODES: &str = "QUORLOCK_NODES";
 /// What `quorlock run` tells the command that it runs, which may use this crate itself.
-const OF_A_LEASE: [&str; 4] = ["RESOURCE", "TOKEN", "OWNER", "SLOT"];
+const OF_A_LEASE: [&str; 5] = ["RESOURCE", "TOKEN", "OWNER", "SLOT", "TERM"];
 
 impl Redlock {
     /// Connects to the nodes that the environment names, with the settings that it names:
@@ -64,7 +64,7 @@ impl Builder {
     /// `QUORLOCK_TTL=10s` and the like are the settings of [`Settings`], by their names in capitals. Every other
     /// variable that begins with `QUORLOCK_` is an error, and so is one that is empty; those that Kubernetes sets for a
     /// service of that name (`…_SERVICE_HOST`, `…_PORT_6379_TCP`) are passed over, and what the command `quorlock run` tells
-    /// what it runs (`QUORLOCK_TOKEN`, `…_RESOURCE`, `…_OWNER`, `…_SLOT`).
+    /// what it runs (`QUORLOCK_TOKEN`, `…_RESOURCE`, `…_OWNER`, `…_SLOT`, `…_TERM`).
     ///
     /// ```
     /// use quorlock::{Builder, ConfigError};
@@ -288,6 +288,7 @@ mod tests {
             // Of the lease under which this process runs.
             ("QUORLOCK_TOKEN", "17"),
             ("QUORLOCK_SLOT", "0"),
+            ("QUORLOCK_TERM", "17"),
             // Of a Service named `quorlock`, and of one named `quorlock-nodes`.
             ("QUORLOCK_SERVICE_HOST", "10.0.0.9"),
             ("QUORLOCK_PORT", "tcp://10.0.0.9:6379"),

@@ -1,7 +1,8 @@
 //! The command: how it is started, and that it ends with the process that watches it.
 //!
 //! A step in between becomes the command: it asks to be killed where its parent ends, which survives that it becomes another
-//! program, and cannot be asked for from outside.
+//! program, and cannot be asked for from outside. It must not become the command before the process that holds the lease has
+//! been told of its group, which its parent says by a signal: else what the command starts could be known to nobody.
 
 use std::{
     ffi::OsString,
@@ -10,12 +11,17 @@ use std::{
 };
 
 use clap::Args;
+use nix::sys::signal::{SigSet, Signal};
+use tokio::process::Child;
 
-use super::{Run, group::now, told::Granted};
-use crate::{
-    exit::{Failure, Status},
-    output::say,
+use super::{
+    Run,
+    group::{Group, now},
+    notes::say,
+    signals::blocked,
+    told::Granted,
 };
+use crate::exit::{Failure, Status};
 
 /// Becomes the command.
 #[derive(Args, Clone, Debug)]
@@ -26,29 +32,46 @@ pub(crate) struct Become {
     /// The time, of the clock that both share, from which on nothing is started any more
     #[arg(long)]
     before: u64,
+    /// The signal by which that is allowed is blocked in the command too, as it was before
+    #[arg(long)]
+    keep: bool,
+    /// What it says is JSON
+    #[arg(long)]
+    json: bool,
     #[arg(trailing_var_arg = true, required = true)]
     command: Vec<OsString>,
 }
 
 impl Become {
     /// Does not return where that works.
-    pub(crate) fn start(self) -> ExitCode {
+    pub(crate) fn start(&self) -> ExitCode {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         {
-            let asked = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
+            let asked = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL);
             if let Err(error) = asked {
-                say(&format!("the command cannot be made to end with this process: {error}"));
-                return Status::Failed.into();
+                let why = format!("the command cannot be made to end with this process: {error}");
+                return self.failed(Status::Failed, why);
             }
         }
         // It may have ended before that was asked for.
         if nix::unistd::getppid().as_raw() != self.parent {
             return Status::Lost.into();
         }
+        if WAITS {
+            let go = SigSet::from(GO);
+            // Its end is this one's end too, so that this is not for ever.
+            if let Err(error) = go.wait() {
+                let why = format!("the command cannot wait for its start: {error}");
+                return self.failed(Status::Failed, why);
+            }
+            if !self.keep {
+                let _ = go.thread_unblock();
+            }
+        }
         // It may have been stopped, and this step with it.
         if now() >= self.before {
-            say("the lease is lost, and the command is not started");
-            return Status::Lost.into();
+            let why = "the lease is lost, and the command is not started".to_owned();
+            return self.failed(Status::Lost, why);
         }
         let Some((program, arguments)) = self.command.split_first() else {
             return Status::Usage.into();
@@ -58,26 +81,30 @@ impl Become {
             std::io::ErrorKind::NotFound => Status::NotFound,
             _ => Status::CannotRun,
         };
-        say(&format!("{}: {error}", program.to_string_lossy()));
+        self.failed(status, format!("{}: {error}", program.to_string_lossy()))
+    }
+
+    fn failed(&self, status: Status, text: String) -> ExitCode {
+        let resource = std::env::var(RESOURCE).unwrap_or_default();
+        say(&Failure { status, text }.into(), &resource, self.json);
         status.into()
     }
 }
 
 impl Run {
-    /// The command in a group of its own, not started yet; and not to be started from then on.
-    pub(crate) fn command(
-        &self,
-        granted: &Granted,
-        before: u64,
-    ) -> Result<tokio::process::Command, Failure> {
+    /// Starts the command in a group of its own, where it waits for [`go`], and becomes nothing from then on.
+    pub(crate) fn start(&self, granted: &Granted, before: u64) -> Result<Child, Failure> {
+        let is_blocked = SigSet::thread_get_mask().is_ok_and(|mask| mask.contains(GO));
         let mut command = this_program()?;
         command.arg("become").arg("--parent").arg(std::process::id().to_string());
         command.arg("--before").arg(before.to_string());
-        command.arg("--").args(&self.command);
-        command.env("QUORLOCK_RESOURCE", &granted.resource).env("QUORLOCK_OWNER", &granted.owner);
+        command.args(self.json.then_some("--json"));
+        command.args(is_blocked.then_some("--keep")).arg("--").args(&self.command);
+        command.env(RESOURCE, &granted.resource).env("QUORLOCK_OWNER", &granted.owner);
         let optional = [
             ("QUORLOCK_TOKEN", granted.token.clone()),
             ("QUORLOCK_SLOT", granted.slot.map(|slot| slot.to_string())),
+            ("QUORLOCK_TERM", granted.token.clone().filter(|_| self.elect)),
         ];
         for (name, value) in optional {
             match value {
@@ -87,7 +114,25 @@ impl Run {
             };
         }
         command.process_group(0);
-        Ok(command)
+        let kept = if WAITS { SigSet::from(GO) } else { SigSet::empty() };
+        blocked(kept, || command.spawn()).map_err(|error| {
+            Failure::new(Status::CannotRun, format!("the command cannot be started: {error}"))
+        })
+    }
+}
+
+const RESOURCE: &str = "QUORLOCK_RESOURCE";
+
+/// Whether the step in between waits for a word: elsewhere it would wait for ever where its parent is gone.
+pub(crate) const WAITS: bool = cfg!(any(target_os = "linux", target_os = "android"));
+
+/// That word. To a command that has started it is nothing.
+const GO: Signal = Signal::SIGCONT;
+
+/// The process that holds the lease has been told of this group: it may become the command.
+pub(crate) fn go(group: Group) {
+    if WAITS {
+        group.signal(GO);
     }
 }
 

@@ -101,7 +101,7 @@ async fn ready(redlock: &Redlock, limit: Option<Duration>, teller: &Teller) -> R
         return redlock.ready(READY_AT_ONCE).await.map_err(broken);
     }
     let Err(not_ready) = redlock.ready(A_WHILE).await else { return Ok(()) };
-    teller.say(Held::Note { text: format!("waits for nodes: {not_ready}") });
+    teller.say(Held::Waits { reason: not_ready.to_string() });
     match limit {
         Some(limit) => redlock.ready(limit.saturating_sub(A_WHILE)).await.map_err(broken),
         None => Ok(()),
@@ -194,11 +194,11 @@ async fn until_over(
 /// What is known of the command.
 #[derive(Clone, Copy, Debug)]
 enum Command {
-    /// It is not started yet, and from then on it never is.
+    /// It does not run yet, and from then on it never does.
     Waits {
         until: u64,
     },
-    /// Nobody has said yet in which group.
+    /// It may run, and nobody has said yet in which group.
     Starts,
     Runs(Group),
     /// It has ended, or was ended here.
@@ -244,12 +244,17 @@ impl Command {
 
 /// The one that watches is gone: its command is ended from here.
 async fn ended_here(holds: Option<Holds>, command: Command, kill_at: u64) {
-    if let Command::Runs(group) = command {
-        group.end(kill_at).await;
-        if !group.is_gone_within(Duration::from_secs(1)).await {
-            // Left to expire: a process that ends so releases nothing.
-            std::process::exit(Status::Failed.code().into());
+    let is_gone = match command {
+        Command::Runs(group) => {
+            group.end(kill_at).await;
+            group.is_gone_within(Duration::from_secs(1)).await
         }
+        Command::Starts => false,
+        Command::Waits { .. } | Command::Ended => true,
+    };
+    if !is_gone {
+        // Left to expire: a process that ends so releases nothing.
+        std::process::exit(Status::Failed.code().into());
     }
     if let Some(holds) = holds {
         let _ = holds.release().await;

@@ -10,6 +10,7 @@ mod group;
 mod holder;
 mod notes;
 mod partner;
+mod said;
 mod signals;
 mod supervisor;
 mod teller;
@@ -29,7 +30,7 @@ use crate::args::{Nodes, duration};
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 The command finds in its environment: QUORLOCK_RESOURCE, QUORLOCK_TOKEN (larger than that of every run before: give it to the \
-store that it writes to; with --elect it is the term), QUORLOCK_OWNER, and QUORLOCK_SLOT with --semaphore.
+store that it writes to), QUORLOCK_OWNER, with --semaphore QUORLOCK_SLOT, and with --elect QUORLOCK_TERM, which is the token.
 
 Where the lease is lost, or cannot be renewed any more, the command and all that it has started in its process group are sent \
 SIGTERM, and SIGKILL after the grace: before anybody else can hold the resource.")]
@@ -76,6 +77,9 @@ pub(crate) struct Run {
     /// Says nothing where somebody else holds it
     #[arg(long, short = 'q')]
     pub(crate) quiet: bool,
+    /// What it says of itself is one object of JSON a line, on standard error: waiting, acquired, lost, not_released, failed, over
+    #[arg(long, conflicts_with = "quiet")]
+    pub(crate) json: bool,
 
     #[command(flatten)]
     pub(crate) nodes: Nodes,

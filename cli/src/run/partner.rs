@@ -15,6 +15,7 @@ use tokio::{
 use super::{
     command::this_program,
     notes::Notes,
+    said::Event,
     signals::blocked,
     told::{Granted, Held, Watched, line},
 };
@@ -74,7 +75,9 @@ impl Partner {
     pub(crate) async fn granted(&mut self, notes: &Notes) -> Result<Granted, Failure> {
         loop {
             match self.next().await {
-                Some(Held::Note { text }) => notes.say(text),
+                Some(Held::Waits { reason }) => {
+                    notes.say(Event::Waiting { reason: Some(reason) });
+                }
                 Some(Held::Granted(granted)) => return Ok(granted),
                 Some(Held::Failed { status, text }) => {
                     return Err(Failure { status: Status::of(status), text });

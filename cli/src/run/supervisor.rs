@@ -17,9 +17,11 @@ use tokio::{
 
 use super::{
     Run,
+    command::{WAITS, go},
     group::{Group, now, until},
-    notes::Notes,
+    notes::{Notes, say},
     partner::Partner,
+    said::{Event, Fate},
     signals::Signals,
     terminal::Terminal,
     told::{Granted, Held, Watched},
@@ -31,24 +33,28 @@ const AFTER_KILL: Duration = Duration::from_secs(10);
 /// A timer does not count while the machine sleeps, so that the clock is read as often.
 const LOOK: Duration = Duration::from_secs(1);
 
+const GONE: &str = "the process that renewed the lease has ended";
+
 pub(crate) async fn supervise(run: Run) -> ExitCode {
-    let notes = match Notes::start() {
+    let notes = match Notes::start(&run) {
         Ok(notes) => notes,
         Err(error) => {
-            crate::output::say(&error.to_string());
+            say(&Failure::new(Status::Failed, error).into(), &run.resource, run.json);
             return Status::Failed.into();
         }
     };
     let code = match supervised(&run, &notes).await {
         Ok(code) => code,
-        Err(Failure { status, text }) => {
+        Err(failure) => {
+            let status = failure.status;
             let busy = status == Status::Busy;
             if !(busy && run.quiet) {
-                notes.say(text);
+                notes.say(failure);
             }
             if busy { run.busy_status } else { status.code() }
         }
     };
+    notes.say(Event::Over { status: code });
     notes.end();
     code.into()
 }
@@ -57,6 +63,7 @@ async fn supervised(run: &Run, notes: &Notes) -> Result<u8, Failure> {
     let mut signals = Signals::listen().map_err(|error| Failure::new(Status::Failed, error))?;
     let mut partner = Partner::start()?;
     loop {
+        notes.say(Event::Waiting { reason: None });
         let granted = tokio::select! {
             biased;
             signal = signals.end() => {
@@ -66,27 +73,24 @@ async fn supervised(run: &Run, notes: &Notes) -> Result<u8, Failure> {
             }
             granted = partner.granted(notes) => granted?,
         };
+        notes.say(Event::acquired(&granted, run.elect));
         match watch(run, &granted, &mut partner, &mut signals, notes).await {
             Ok(end) if end.goes_on(run) => {
                 if !partner.again().await {
                     partner = Partner::start()?;
                 }
             }
-            Ok(end @ (End::Late | End::Lost)) => {
+            Ok(End::Late | End::Lost) => {
                 partner.end_lost().await;
-                if end == End::Late {
-                    notes.say(format!(
-                        "`{}` was held, and the command was not started in time",
-                        run.resource
-                    ));
-                }
                 return Ok(Status::Lost.code());
             }
             Ok(End::Itself(status)) => {
                 if let Some(until) = granted.keep_until {
-                    keep_out(run, until, &mut partner, &mut signals, notes).await;
+                    keep_out(until, &mut partner, &mut signals, notes).await;
                 }
-                partner.give_back().await.into_iter().for_each(|left| notes.say(left));
+                if let Some(reason) = partner.give_back().await {
+                    notes.say(Event::NotReleased { reason });
+                }
                 return Ok(status);
             }
             Ok(End::Never) => {
@@ -125,6 +129,12 @@ impl End {
     }
 }
 
+fn late(notes: &Notes) -> End {
+    let reason = "this process was stopped when it should have started it".to_owned();
+    notes.say(Event::Lost { reason, command: Fate::NotStarted });
+    End::Late
+}
+
 /// Runs the command to its end, and returns when its whole group is gone.
 async fn watch(
     run: &Run,
@@ -139,19 +149,27 @@ async fn watch(
     let mut term = Term { until: granted.until, grace: granted.grace_us };
     // This process may have been stopped since then. The other one waits for so long for a command.
     if term.is_over() {
-        return Ok(End::Late);
+        return Ok(late(notes));
     }
     let terminal = Terminal::of_stdin();
-    partner.say(Watched::Starts).await;
-    let mut child = run.command(granted, term.ask_at())?.spawn().map_err(|error| {
-        Failure::new(Status::CannotRun, format!("the command cannot be started: {error}"))
-    })?;
+    if !WAITS {
+        partner.say(Watched::Starts).await;
+    }
+    let mut child = run.start(granted, term.ask_at())?;
     let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Group::of);
     let Some(group) = leader else {
         return Err(Failure::new(Status::Failed, "the command has no number"));
     };
     partner.say(Watched::Runs { leader: group.leader().as_raw(), started: group.started() }).await;
+    // Or stopped between the two.
+    if WAITS && term.is_over() {
+        group.signal(Signal::SIGKILL);
+        let _ = child.wait().await;
+        return Ok(late(notes));
+    }
+    // It has the terminal before its first line: what is typed then is for it.
     terminal.started(group);
+    go(group);
     let status = loop {
         // What was said counts before what time it is, and a loss before an end that it may have caused.
         let lost = tokio::select! {
@@ -168,7 +186,7 @@ async fn watch(
             () = sleep(until(term.ask_at()).min(LOOK)) => term.is_lost(partner).await,
         };
         if let Some(why) = lost {
-            notes.say(format!("`{}` is lost, and the command is ended: {why}", run.resource));
+            notes.say(Event::Lost { reason: why, command: Fate::Ended });
             break None;
         }
     };
@@ -184,27 +202,22 @@ async fn watch(
 }
 
 /// The command is over, and others are kept out until then. A signal ends that.
-async fn keep_out(
-    run: &Run,
-    until_then: u64,
-    partner: &mut Partner,
-    signals: &mut Signals,
-    notes: &Notes,
-) {
+async fn keep_out(until_then: u64, partner: &mut Partner, signals: &mut Signals, notes: &Notes) {
     partner.say(Watched::Stays).await;
     while now() < until_then {
-        let lost = tokio::select! {
+        let word = tokio::select! {
             biased;
             _ = signals.end() => return,
-            word = partner.next() => matches!(word, None | Some(Held::Lost { .. })),
-            () = sleep(until(until_then).min(LOOK)) => false,
+            word = partner.next() => word,
+            () = sleep(until(until_then).min(LOOK)) => continue,
         };
-        if lost {
-            let what =
-                "is lost behind the end of the command, and sooner than --hold-at-least asks for";
-            notes.say(format!("`{}` {what}", run.resource));
-            return;
-        }
+        let reason = match word {
+            Some(Held::Lost { reason }) => reason,
+            None => GONE.to_owned(),
+            Some(_) => continue,
+        };
+        notes.say(Event::Lost { reason, command: Fate::WasOver });
+        return;
     }
 }
 
@@ -245,7 +258,7 @@ impl Term {
             Some(Held::Until { until }) => self.until = until,
             Some(Held::Lost { reason }) => return Some(reason),
             Some(_) => {}
-            None => return Some("the process that renewed the lease has ended".to_owned()),
+            None => return Some(GONE.to_owned()),
         }
         None
     }

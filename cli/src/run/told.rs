@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Held {
     Granted(Granted),
-    /// For people, while it is asked for.
-    Note {
-        text: String,
+    /// Nodes are waited for, and why.
+    Waits {
+        reason: String,
     },
     /// Renewed: the command may run until then.
     Until {
@@ -50,7 +50,7 @@ pub(crate) struct Granted {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Watched {
-    /// A command is started: from now on one may run.
+    /// A command is started: from now on one may run, before its group is known.
     Starts,
     /// It runs, in the process group of this leader, who was started then.
     Runs { leader: i32, started: Option<u64> },

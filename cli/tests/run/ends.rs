@@ -5,7 +5,7 @@ use std::time::Instant;
 use nix::sys::signal::Signal;
 use quorlock_harness::eventually;
 
-use super::host::{Host, Process, Running, SECOND, SOON};
+use super::host::{Host, MS, Process, Running, SECOND, SOON};
 
 /// A command that says that it runs, when it is asked to end, and that it cannot be asked twice; with one behind it that does
 /// not listen.
@@ -102,6 +102,41 @@ fn the_one_that_watches_is_stopped_and_the_lease_is_lost() {
     started.is_gone_before_the_next(&host);
     started.running.supervisor().resume();
     assert_eq!(started.running.ended().code, 76);
+}
+
+#[test]
+fn the_one_that_watches_is_stopped_as_it_starts_the_command() {
+    let host = Host::new();
+    let script = "sh -c 'echo $$ > behind; exec sleep 60' & echo $$ > first; exec sleep 60";
+    let stopped = || {
+        let running = host.shell("job --ttl 2s", script);
+        // Who starts a process waits in the kernel until that has become another program, and is stopped before its next step.
+        while running.supervisor().children().len() < 2 {}
+        running.supervisor().pause();
+        running
+    };
+    // Killed in the end: whatever had been started would be known to nobody.
+    for _ in 0..3 {
+        let running = stopped();
+        let late = Instant::now();
+        while host.read("behind").is_empty() && late.elapsed() < 50 * MS {}
+        running.supervisor().signal(Signal::SIGKILL);
+        let ended = host.run("job --wait 15s", "true");
+        assert_eq!(ended.code, 0, "{}", ended.err);
+        for file in ["first", "behind"].map(|file| host.read(file)) {
+            assert!(file.is_empty() || Process::of(&file).is_gone(), "{file}");
+        }
+        drop(running);
+    }
+    // Stopped for longer than the lease: somebody else has it, and this one stands in line anew.
+    ["first", "behind"].iter().for_each(|file| drop(std::fs::remove_file(host.file(file))));
+    let running = stopped();
+    assert_eq!(host.run("job --wait 15s", "cat first behind").out, "");
+    running.supervisor().resume();
+    host.written("behind");
+    running.supervisor().signal(Signal::SIGTERM);
+    assert_eq!(running.ended().code, 143);
+    host.is_free("job");
 }
 
 #[test]

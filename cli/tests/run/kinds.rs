@@ -147,7 +147,7 @@ fn several_are_held_together_or_none_is() {
 #[test]
 fn one_leads_and_the_next_follows() {
     let host = Host::new();
-    let script = "echo $QUORLOCK_TOKEN >> terms; sleep 60";
+    let script = "[ $QUORLOCK_TERM = $QUORLOCK_TOKEN ] && echo $QUORLOCK_TERM >> terms; sleep 60";
     let first = host.shell("leader --elect", script);
     host.written("terms");
     assert_eq!(host.run("leader --elect --try", "true").code, 75);

@@ -77,13 +77,15 @@ fn the_command_finds_what_it_holds_in_its_environment() {
 fn a_run_in_a_run_has_its_own_lease_and_hides_that_around_it() {
     let host = Host::new();
     let run = env!("CARGO_BIN_EXE_quorlock");
-    let show = "echo $QUORLOCK_RESOURCE ${QUORLOCK_TOKEN-none} ${QUORLOCK_SLOT-none}";
+    let show = "echo $QUORLOCK_RESOURCE ${QUORLOCK_TOKEN-none} ${QUORLOCK_SLOT-none} ${QUORLOCK_TERM-none}";
     let script = format!("{show}; {run} run inner --classic -- sh -c '{show}'; {show}");
     let ended = host.run("outer --semaphore 3", &script);
     assert_eq!(ended.code, 0, "{}", ended.err);
     let lines: Vec<&str> = ended.out.lines().collect();
-    assert_eq!(lines[1], "inner none none");
+    assert_eq!(lines[1], "inner none none none");
     assert!(lines[0].starts_with("outer ") && lines[0] == lines[2], "{lines:?}");
+    let ended = host.run("leader --elect", &script);
+    assert_eq!(ended.out.lines().nth(1), Some("inner none none none"), "{}", ended.err);
     // It does not get what is held around it, and says who has it.
     let ended = host.run("outer", &format!("{run} run outer --try -- true; echo $?"));
     assert_eq!((ended.code, &*ended.out), (0, "75\n"), "{}", ended.err);
