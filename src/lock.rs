@@ -28,6 +28,12 @@ impl<T> Lock<T> {
         }
     }
 
+    /// The same where that can only be so in a process that was forked; in its own process it waits. What is given up
+    /// there for a moment in which another thread has the lock is never made good.
+    pub(crate) fn lock_if(&self, is_here: impl FnOnce() -> bool) -> Option<MutexGuard<'_, T>> {
+        self.try_lock().or_else(|| is_here().then(|| self.lock()))
+    }
+
     /// Waits until nobody else has it. A panic of whoever had it is no concern of the next.
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

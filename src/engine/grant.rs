@@ -339,7 +339,7 @@ impl Grant {
     /// The same for what may be called in a process that was forked since: nothing there where somebody has it, who may be a
     /// thread of the parent's.
     fn state_here(&self) -> Option<MutexGuard<'_, State>> {
-        self.state.try_lock().or_else(|| self.process.is_here().then(|| self.state()))
+        self.state.lock_if(|| self.process.is_here())
     }
 }
 

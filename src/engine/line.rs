@@ -188,9 +188,8 @@ impl Standing {
     /// Leaves the line, from wherever in it.
     pub(super) fn leave(&self) {
         let Self { engine, slot, place } = self;
-        // Where nobody serves it, whoever has the lock may have it for ever.
-        let line = if engine.is_served() { Some(slot.line()) } else { slot.try_line() };
-        let Some(mut line) = line else { return };
+        // In a process that was forked, whoever has the lock may have it for ever.
+        let Some(mut line) = slot.line.lock_if(|| engine.process.is_here()) else { return };
         let now_at = line.queue.now_at(*place);
         let left = line.queue.leave(*place);
         let turn = line.turn.take_if(|(head, _)| left.is_none() && *head == now_at);
@@ -225,11 +224,12 @@ impl Engine {
         }
     }
 
-    /// Nobody runs the engine any more: whoever waits learns that by being dropped. No lock is waited for, since a
-    /// process that was forked has only one of the threads.
+    /// Nobody runs the engine any more: whoever waits learns that by being dropped. In a process that was forked no
+    /// lock is waited for, since that has only one of the threads.
     pub(super) fn abandon_lines(&self) {
-        for slot in self.resources.try_all() {
-            let all = slot.try_line().map(|mut line| line.queue.take_all());
+        for slot in self.resources.all_if(|| self.process.is_here()) {
+            let line = slot.line.lock_if(|| self.process.is_here());
+            let all = line.map(|mut line| line.queue.take_all());
             drop(all);
         }
     }
@@ -270,10 +270,6 @@ impl ResourceSlot {
         if line.queue.station() == Station::Asked(place) && !line.in_round {
             line.turn = Some((place, turn));
         }
-    }
-
-    fn try_line(&self) -> Option<MutexGuard<'_, Line>> {
-        self.line.try_lock()
     }
 }
 

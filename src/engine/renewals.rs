@@ -366,7 +366,7 @@ impl Drop for Shift {
     fn drop(&mut self) {
         let Some(engine) = self.engine.upgrade().filter(|_| !self.ended) else { return };
         if self.is_second || !engine.is_served() {
-            if let Some(mut timers) = engine.renewals.timers.try_lock() {
+            if let Some(mut timers) = engine.renewals.timers.lock_if(|| engine.process.is_here()) {
                 timers.abandon();
             }
             engine.abandon_lines();

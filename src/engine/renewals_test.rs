@@ -62,3 +62,25 @@ fn a_lease_that_was_let_go_leaves_nothing_in_the_queue() {
     block_on(kept.release()).unwrap();
     assert_eq!(engine.renewals.timers().len(), 0);
 }
+
+/// A task that ends at the wrong moment must not be taken for one that still looks after the leases: nobody would.
+#[test]
+fn whoever_ends_while_another_thread_has_the_timers_leaves_them_to_the_next() {
+    let engine = engine();
+    let _lease = acquire(&engine, "r");
+    let shift = Shift { engine: Arc::downgrade(&engine), is_second: true, ended: false };
+    let timers = engine.renewals.timers();
+    let (dropped, is_dropped) = std::sync::mpsc::channel();
+    let ends = std::thread::spawn(move || {
+        drop(shift);
+        dropped.send(()).unwrap();
+    });
+    // It waits for the lock; were it to give up, that would be known by now.
+    let _ = is_dropped.recv_timeout(Duration::from_millis(100));
+    drop(timers);
+    ends.join().unwrap();
+    let now = engine.now();
+    let (_, wakeup) =
+        engine.renewals.timers().schedule(None, now, Duration::ZERO, Timed::Grant(Weak::new()));
+    assert_eq!(wakeup, Wakeup::Start);
+}

@@ -147,9 +147,9 @@ impl Resources {
         all.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// The same without waiting for a lock: none where somebody has it.
-    pub(super) fn try_all(&self) -> Vec<Arc<ResourceSlot>> {
-        let all = self.by_name.try_lock().map(|by_name| by_name.all());
+    /// The same for what may be called in a process that was forked since: none there where somebody has the lock.
+    pub(super) fn all_if(&self, is_here: impl FnOnce() -> bool) -> Vec<Arc<ResourceSlot>> {
+        let all = self.by_name.lock_if(is_here).map(|by_name| by_name.all());
         all.iter().flatten().filter_map(Weak::upgrade).collect()
     }
 
@@ -376,10 +376,11 @@ impl ResourceSlot {
 
 impl Drop for ResourceSlot {
     fn drop(&mut self) {
-        // A process that was forked drops its copies too, and in its parent another thread may have had the lock.
-        let Some(mut by_name) = self.home.by_name.try_lock() else { return };
-        by_name.forget(self);
-        drop(by_name);
+        // A process that was forked drops its copies too, and in its parent another thread may have had the lock. Where
+        // one of this process has it, what is left in the map is looked for later.
+        if let Some(mut by_name) = self.home.by_name.try_lock() {
+            by_name.forget(self);
+        }
         if let Some((client, ticket)) = self.on_nodes.leave()
             && let Some(engine) = self.home.engine.get().and_then(Weak::upgrade)
             && engine.is_served()
