@@ -165,8 +165,17 @@ impl Grant {
     /// back.
     pub(super) fn register(self: &Arc<Self>, engine: &Engine) -> bool {
         let mut state = self.state();
-        state.place = engine.held.add(self);
+        let hurries = engine.fleet.haste.hold(state.lifecycle.ttl());
+        state.place = engine.held.add(self, hurries);
         state.place.is_some()
+    }
+
+    /// A node votes again that may have lost its key.
+    pub(super) fn handle_node_back(self: &Arc<Self>, engine: &Arc<Engine>) {
+        let (now, random) = (engine.now(), engine.random_byte());
+        if self.state().lifecycle.handle_node_back(random, now) {
+            self.schedule(engine);
+        }
     }
 
     /// The tenure of whoever holds it now, or did last.

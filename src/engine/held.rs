@@ -17,6 +17,8 @@ use super::{Engine, Grant, turns::Line};
 use crate::{
     error::{CloseError, Closed, ReleaseError, Shutdown, ShutdownError},
     lock::Lock,
+    node::Hurries,
+    shield::shielded,
     telemetry,
 };
 
@@ -38,9 +40,12 @@ struct List {
     shut_down: bool,
 }
 
-/// The place of a lease in the list.
+/// The place of a lease in the list. While it has one, nodes that are away are tried the sooner for it.
 #[derive(Debug)]
-pub(super) struct HeldPlace(usize);
+pub(super) struct HeldPlace {
+    place: usize,
+    _hurries: Hurries,
+}
 
 /// What has become of the leases that a shutdown has ended.
 #[derive(Debug, Default)]
@@ -52,7 +57,7 @@ pub(super) struct Outcomes {
 
 impl HeldLeases {
     /// Adds a lease, unless the process is shutting down. It may be called under the lock of the lease.
-    pub(super) fn add(&self, grant: &Arc<Grant>) -> Option<HeldPlace> {
+    pub(super) fn add(&self, grant: &Arc<Grant>, hurries: Hurries) -> Option<HeldPlace> {
         let mut list = self.list();
         if list.shut_down {
             return None;
@@ -62,16 +67,17 @@ impl HeldLeases {
         match free.and_then(|place| Some((place, list.grants.get_mut(place)?))) {
             Some((place, empty)) => {
                 *empty = entry;
-                Some(HeldPlace(place))
+                Some(HeldPlace { place, _hurries: hurries })
             }
             None => {
                 list.grants.push(entry);
-                Some(HeldPlace(list.grants.len().saturating_sub(1)))
+                let place = list.grants.len().saturating_sub(1);
+                Some(HeldPlace { place, _hurries: hurries })
             }
         }
     }
 
-    pub(super) fn remove(&self, HeldPlace(place): HeldPlace) {
+    pub(super) fn remove(&self, HeldPlace { place, _hurries }: HeldPlace) {
         let mut list = self.list();
         if let Some(entry) = list.grants.get_mut(place) {
             *entry = None;
@@ -124,6 +130,14 @@ impl Outcomes {
 }
 
 impl Engine {
+    /// A node votes again that was away: what is held is renewed soon, and has its keys there again.
+    pub(super) fn handle_node_back(self: &Arc<Self>) {
+        for grant in self.held.all() {
+            // It asks the runtime, which is code of the user's and may panic.
+            shielded(|| grant.handle_node_back(self));
+        }
+    }
+
     /// Refuses new acquires and waits for everything that is under way.
     pub(crate) async fn close(self: &Arc<Self>) -> Result<Closed, CloseError> {
         self.refuse_acquires();

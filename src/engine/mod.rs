@@ -219,14 +219,12 @@ impl Engine {
             closing: Notify::new(),
         });
         engine.resources.belong_to(&engine);
-        if fenced {
-            // Not counted as under way, and without a hold on the engine: it goes on for as long as that lives.
-            let weak = Arc::downgrade(&engine);
-            engine.runtime.spawn(Box::pin(async move {
-                let begin = || visit::attend(Weak::clone(&weak));
-                persist(begin, || after_panic(&weak)).await;
-            }));
-        }
+        // Not counted as under way, and without a hold on the engine: it goes on for as long as that lives.
+        let weak = Arc::downgrade(&engine);
+        engine.runtime.spawn(Box::pin(async move {
+            let begin = || visit::attend(Weak::clone(&weak), fenced);
+            persist(begin, || after_panic(&weak)).await;
+        }));
         telemetry::metrics::describe();
         telemetry::metrics::begin();
         #[cfg(feature = "metrics")]

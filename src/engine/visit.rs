@@ -22,20 +22,28 @@ use crate::{
     telemetry::{self, NodeShown},
 };
 
-/// Sees to the nodes whenever one has changed, when a quarantine ends, and now and then. It goes on as long as the
-/// engine lives, and does not keep it alive.
-pub(super) async fn attend(engine: Weak<Engine>) {
+/// Sees to the nodes whenever one has changed, when a quarantine ends, and now and then; where there are no tokens, only to
+/// those that come back. It goes on as long as the engine lives, and does not keep it alive.
+pub(super) async fn attend(engine: Weak<Engine>, fenced: bool) {
     let Some(fleet) = engine.upgrade().map(|engine| Arc::clone(&engine.fleet)) else { return };
     let mut voting = Vec::new();
     loop {
         let changed = fleet.attention.notified();
         let sleep = {
             let Some(engine) = engine.upgrade() else { return };
-            let pause = engine.visit_nodes().await;
-            engine.tell_who_votes(&mut voting);
-            engine.sleep_until(engine.now().saturating_add(pause))
+            // Taken before they are looked at: of one that connects meanwhile the next visit knows.
+            let connected = fleet.take_connected();
+            let pause = if fenced { Some(engine.visit_nodes().await) } else { None };
+            let come = fenced && engine.tell_who_votes(&mut voting);
+            if connected || come {
+                engine.handle_node_back();
+            }
+            pause.map(|pause| engine.sleep_until(engine.now().saturating_add(pause)))
         };
-        select(pin!(changed), sleep).await;
+        match sleep {
+            Some(sleep) => drop(select(pin!(changed), sleep).await),
+            None => changed.await,
+        }
     }
 }
 
@@ -62,15 +70,16 @@ impl Engine {
     }
 
     /// Tells whoever waits in line which nodes vote that did not after the visit before, and which do not any more: those
-    /// wake nobody, and the ones that are left may be too few to.
-    fn tell_who_votes(&self, voting: &mut Vec<NodeId>) {
+    /// wake nobody, and the ones that are left may be too few to. True says that some do again.
+    fn tell_who_votes(&self, voting: &mut Vec<NodeId>) -> bool {
         let nodes = (0..self.nodes.len()).map(NodeId::new);
         let votes: Vec<NodeId> = nodes.filter(|node| self.may_vote(*node).is_ok()).collect();
         let come = votes.iter().filter(|node| !voting.contains(node));
-        come.for_each(|node| self.resources.handle_ready(*node));
+        let come = come.inspect(|node| self.resources.handle_ready(**node)).count() > 0;
         let gone = voting.iter().filter(|node| !votes.contains(node));
         gone.for_each(|node| self.resources.handle_connection(*node));
         *voting = votes;
+        come
     }
 
     /// Looks at some nodes at once; those that fail are left out.

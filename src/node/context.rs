@@ -5,12 +5,16 @@
 
 use std::{
     fmt,
-    sync::{Arc, MutexGuard, OnceLock, Weak},
+    sync::{
+        Arc, MutexGuard, OnceLock, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use tokio::sync::Notify;
 
+use super::haste::Haste;
 use crate::{
     lock::Lock,
     protocol::{ClientId, LineHint, NodeId, Resource, Timestamp},
@@ -113,6 +117,12 @@ impl NodeContext {
         self.settings.skips_quarantine
     }
 
+    /// The longest pause before the next attempt to connect, before chance is added.
+    #[cfg(feature = "redis")]
+    pub(super) fn longest_pause(&self) -> Duration {
+        self.fleet.haste.longest_pause()
+    }
+
     /// Tells whoever waits for nodes that this one's status has changed.
     pub fn changed(&self) {
         self.fleet.change();
@@ -141,7 +151,8 @@ impl NodeContext {
     }
 
     /// Tells that what this node says of lines was not heard up to now, since it has a new connection: whoever waits there
-    /// asks once.
+    /// asks once. What is held is renewed soon after it votes, since it may have lost the keys meanwhile. Call it before
+    /// [`changed`](NodeContext::changed).
     pub fn connected(&self) {
         self.fleet.connected(self.id);
     }
@@ -273,6 +284,10 @@ pub(crate) struct Fleet {
     pub(crate) changed: Notify,
     /// For the one task that looks after admission: `notify_one` keeps a permit while that is busy.
     pub(crate) attention: Notify,
+    /// How soon nodes are tried again that are away.
+    pub(crate) haste: Haste,
+    /// A node has a new connection, which whoever looks after admission has not seen.
+    has_connected: AtomicBool,
     /// Nothing happens while there is none.
     on_freed: OnceLock<FreedListener>,
     /// The same.
@@ -324,7 +339,14 @@ impl Fleet {
         let _ = self.on_connected.set(Box::new(listener));
     }
 
+    /// Whether a node has connected since this was asked last.
+    pub(crate) fn take_connected(&self) -> bool {
+        self.has_connected.swap(false, Ordering::AcqRel)
+    }
+
     fn connected(&self, node: NodeId) {
+        // The change that follows has it seen: a notification of its own would be one visit more.
+        self.has_connected.store(true, Ordering::Release);
         if let Some(listener) = self.on_connected.get() {
             shielded(|| listener(node));
         }

@@ -7,6 +7,8 @@ mod context;
 mod error;
 #[cfg(feature = "inspect")]
 mod facts;
+#[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "only a server is connected to"))]
+mod haste;
 mod memory;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
@@ -28,6 +30,7 @@ pub use self::{
 };
 pub(crate) use self::{
     context::{Fleet, NodeSettings, Watcher},
+    haste::Hurries,
     spec::Spec,
 };
 use crate::protocol::{Command, Floor, Join, Marker, NodeClock, Reply, Resource, Sighting};

@@ -81,6 +81,8 @@ pub struct Lifecycle {
     extend_at: Option<Timestamp>,
     /// An extension that was asked for here is under way, whose end plans the next.
     extending: bool,
+    /// The next renewal is to come this much after the last began to count, not a third of what is promised.
+    soon: Option<Duration>,
     last_heartbeat: Timestamp,
     warned: bool,
     failing: bool,
@@ -105,6 +107,7 @@ impl Lifecycle {
             deadline,
             extend_at: None,
             extending: false,
+            soon: None,
             last_heartbeat: started,
             warned: false,
             failing: false,
@@ -279,6 +282,29 @@ impl Lifecycle {
         changed
     }
 
+    /// At `now` a node votes again that was away, and may have lost the key. The next renewal, which finds that out, comes
+    /// soon: a tenth of what is promised after the last one at the earliest, so that a node that comes and goes costs little,
+    /// and by a twentieth of it later as `random` says, so that not everybody comes at once.
+    ///
+    /// True says that it wants to be asked again at another time than before.
+    pub fn handle_node_back(&mut self, random: u8, now: Timestamp) -> bool {
+        if self.lost.is_some() || !self.renewal.renew || self.failing {
+            // What fails is tried again sooner than that.
+            return false;
+        }
+        let chance = self.promised() / 20 * u32::from(random) / u32::from(u8::MAX);
+        let soon = self.promised() / 10;
+        if self.extending {
+            // It may have been sent before that node was there.
+            self.soon = Some(soon.saturating_add(chance));
+            return false;
+        }
+        let Some(planned) = self.extend_at else { return false };
+        let earliest = now.saturating_add(soon.saturating_sub(self.passed(now)));
+        self.extend_at = Some(planned.min(earliest.saturating_add(chance)));
+        self.extend_at != Some(planned)
+    }
+
     /// It is ended by other means than its time or its nodes. One that is lost keeps its reason.
     pub fn handle_ended(&mut self, reason: LossReason) {
         self.lost = self.lost.or(Some(reason));
@@ -295,12 +321,16 @@ impl Lifecycle {
         self.ttl.saturating_sub(self.drift.of(self.ttl))
     }
 
-    /// Plans the next renewal, a third of what is promised after the last one began to count.
+    /// How much of what was promised last has passed: from the deadline, and so from before the first send, like the
+    /// validity itself.
+    fn passed(&self, now: Timestamp) -> Duration {
+        self.promised().saturating_sub(validity::left(self.deadline, now))
+    }
+
+    /// Plans the next renewal, a third of what is promised after the last one began to count, or sooner.
     fn plan(&mut self, now: Timestamp) {
-        // From the deadline, and so from before the first send, like the validity itself.
-        let left = validity::left(self.deadline, now);
-        let passed = self.promised().saturating_sub(left);
-        let until = (self.promised() / 3).saturating_sub(passed);
+        let after = self.soon.take().unwrap_or_else(|| self.promised() / 3);
+        let until = after.saturating_sub(self.passed(now));
         self.extend_at = self.renewal.renew.then(|| now.saturating_add(until));
     }
 

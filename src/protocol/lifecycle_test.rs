@@ -240,3 +240,35 @@ fn every_reason_has_a_name_and_a_text_of_its_own() {
         }
     }
 }
+
+#[test]
+fn a_node_that_is_back_brings_the_next_renewal_forward_and_no_nearer_than_a_tenth_to_the_last() {
+    let mut lease = lease(RenewalPolicy::default());
+    assert!(lease.handle_node_back(0, at(300)));
+    assert_eq!(lease.poll_timeout(), Some(at(900)));
+    // One that comes and goes changes nothing.
+    assert!(!lease.handle_node_back(255, at(400)) && !lease.handle_node_back(0, at(500)));
+    assert_eq!(lease.handle_timeout(at(900)), Some(LeaseAction::Extend));
+    // Another comes while this one is under way, which may not have been sent there.
+    assert!(!lease.handle_node_back(255, at(900)));
+    assert_eq!(lease.handle_extension(ExtendOutcome::Extended(at(9_900)), at(901)), None);
+    assert_eq!(lease.poll_timeout(), Some(at(900 + 900 + 450)));
+    assert_eq!(lease.handle_timeout(at(2_250)), Some(LeaseAction::Extend));
+    assert_eq!(lease.handle_extension(ExtendOutcome::Extended(at(11_250)), at(2_251)), None);
+    assert_eq!(lease.poll_timeout(), Some(at(5_250)), "and then as before");
+    assert!(lease.handle_node_back(0, at(4_000)));
+    assert_eq!(lease.poll_timeout(), Some(at(4_000)), "at once where the last is long past");
+}
+
+#[test]
+fn a_node_that_is_back_delays_no_retry_and_renews_nothing_that_is_not_to_be() {
+    let mut failing = lease(RenewalPolicy::default());
+    assert_eq!(failing.handle_timeout(at(3_000)), Some(LeaseAction::Extend));
+    assert!(!failing.handle_node_back(0, at(3_050)));
+    assert_eq!(failing.handle_extension(ExtendOutcome::InDoubt, at(3_100)), None);
+    assert!(!failing.handle_node_back(255, at(3_200)));
+    assert_eq!(failing.poll_timeout(), Some(at(3_550)));
+    let mut lease = lease(not_renewed());
+    assert!(!lease.handle_node_back(0, at(300)));
+    assert_eq!(lease.poll_timeout(), Some(at(6_000)));
+}

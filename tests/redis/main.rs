@@ -26,6 +26,7 @@ mod places;
 mod refusals;
 #[cfg(all(target_os = "linux", feature = "tracing"))]
 mod resolver;
+mod returns;
 #[cfg(feature = "tls-rustls-ring")]
 mod tls;
 

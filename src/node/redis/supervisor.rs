@@ -26,15 +26,17 @@ use super::{
     signs::{self, Down},
 };
 use crate::{
-    node::{Claim, LineState, NodeContext, NodeError, NodeState, Refusal},
+    node::{Claim, LineState, NodeContext, NodeError, NodeState, Refusal, haste::UNHURRIED},
     protocol::Timestamp,
     shield::persist,
     telemetry,
 };
 
-/// The pauses between attempts grow from the first to the last of these, each jittered by half.
+/// The pauses between attempts grow from this one, each jittered by half, to one that depends on what is held.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// The pause where nothing hurries.
+const LONGEST_PAUSE: Duration = UNHURRIED;
 
 /// A connection that lasted this long was a good one: the next pause begins small again.
 const GOOD_FOR: Duration = Duration::from_millis(500);
@@ -90,7 +92,7 @@ async fn supervise(node: &Arc<Shared>, context: &NodeContext) {
             }
         }
         let at = context.runtime().now().saturating_add(jittered(pause, context));
-        pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        pause = (pause * 2).clamp(FIRST_PAUSE, context.longest_pause());
         let sleep = context.runtime().sleep_until(at);
         select(sleep, std::pin::pin!(closed(node))).await;
     }
@@ -227,7 +229,7 @@ async fn connect(
         view.session = Some(Arc::clone(&session));
     }
     telemetry::node_connected(context.id(), address, &identity.version);
-    context.changed();
     context.connected();
+    context.changed();
     Ok((session, claim))
 }
