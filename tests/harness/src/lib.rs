@@ -19,7 +19,9 @@ mod proxy;
 mod ready;
 pub mod register;
 mod server;
+#[cfg(feature = "tls")]
 mod tls;
+#[cfg(feature = "virtual-time")]
 mod virtual_time;
 
 pub use altered::{Alter, Altered};
@@ -30,7 +32,9 @@ pub use process::server_program;
 pub use proxy::Proxy;
 pub use ready::{admit, all_ready, alone, chain, connected};
 pub use server::{LINE_RIGHTS, RIGHTS, Server, ServerBuilder};
+#[cfg(feature = "tls")]
 pub use tls::TestCa;
+#[cfg(feature = "virtual-time")]
 pub use virtual_time::SimRuntime;
 
 /// The client library of the control connections, for tests that read a [`redis::Value`].

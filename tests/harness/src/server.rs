@@ -174,7 +174,7 @@ impl Server {
     fn new(builder: ServerBuilder) -> Self {
         Self {
             port: builder.port.map_or_else(PortLease::free, PortLease::fixed),
-            tls_port: builder.tls.is_some().then(PortLease::free),
+            tls_port: builder.speaks_tls().then(PortLease::free),
             dir: tempfile::Builder::new().prefix("qlk-").tempdir().expect("a directory"),
             builder,
             process: Mutex::new(None),
@@ -237,6 +237,7 @@ impl Server {
         if self.builder.unix_socket {
             set("unixsocket", &[self.socket().into()]);
         }
+        #[cfg(feature = "tls")]
         if let Some(ca) = &self.builder.tls {
             set("tls-port", &[self.tls_port().to_string().into()]);
             set("tls-cert-file", &[ca.server_cert_path().into()]);

@@ -5,6 +5,7 @@
 use std::ffi::OsString;
 
 use crate::server::Server;
+#[cfg(feature = "tls")]
 use crate::tls::TestCa;
 
 /// What a server is started with. See [`Server::builder`].
@@ -17,6 +18,7 @@ pub struct ServerBuilder {
     pub(super) extra: Vec<(String, String)>,
     pub(super) env: Vec<(String, OsString)>,
     pub(super) unix_socket: bool,
+    #[cfg(feature = "tls")]
     pub(super) tls: Option<TestCa>,
     pub(super) ipv6: bool,
 }
@@ -60,9 +62,18 @@ impl ServerBuilder {
 
     /// Listens with TLS on a second port. Client certificates are checked where one is sent; with
     /// `.arg("tls-auth-clients", "yes")` they are required.
+    #[cfg(feature = "tls")]
     pub fn tls(mut self, ca: &TestCa) -> Self {
         self.tls = Some(ca.clone());
         self
+    }
+
+    pub(super) const fn speaks_tls(&self) -> bool {
+        #[cfg(feature = "tls")]
+        let speaks = self.tls.is_some();
+        #[cfg(not(feature = "tls"))]
+        let speaks = false;
+        speaks
     }
 
     /// Listens on ::1 as well as on 127.0.0.1.
