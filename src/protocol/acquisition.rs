@@ -23,7 +23,7 @@
 //!   a pause, and waits there up to the deadline. That goes for rounds that others have won, and for those that were lost
 //!   since nodes whose state has changed must be looked at first, which is waited for.
 //!
-//! They are tested, each by name, in `tests/protocol/acquisition.rs`.
+//! They are tested, each by name, in `tests/proof/protocol/acquisition.rs`.
 
 mod lost;
 

@@ -17,7 +17,7 @@
 //! terms.
 //!
 //! E2 is tested in `election_test.rs`, the others by name in `tests/leases/election.rs`, and all of them, under faults, in
-//! `tests/sim` and `tests/chaos`.
+//! `tests/proof/sim` and `tests/chaos`.
 
 use alloc::vec::Vec;
 use core::time::Duration;

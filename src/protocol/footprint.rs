@@ -22,7 +22,7 @@
 //! same: the key is kept for no longer than a ttl, so that F5 counts as with an extension that arrives late, and one that
 //! is sent again when the while is over deletes.
 //!
-//! They are tested, each by name, in `tests/protocol/footprint.rs`, beside a world in which commands are lost, late, and
+//! They are tested, each by name, in `tests/proof/protocol/footprint.rs`, beside a world in which commands are lost, late, and
 //! executed behind others.
 
 use alloc::{collections::VecDeque, vec, vec::Vec};

@@ -21,7 +21,7 @@
 //!   without hand-overs, and for an eighth of the time at most, or an eightieth where nobody is known to wait.
 //! - **H5** What keeps others out for a while keeps out those of this process, too.
 //!
-//! They are tested, each by name, in `tests/protocol/handover.rs`.
+//! They are tested, each by name, in `tests/proof/protocol/handover.rs`.
 
 use core::time::Duration;
 

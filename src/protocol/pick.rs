@@ -11,7 +11,7 @@
 //! - **S4** Filling in, a restore of the slot that was won where a node has picked another one, is sent after the win, and
 //!   is never a vote.
 //!
-//! They are tested, each by name, in `tests/protocol/pick.rs`.
+//! They are tested, each by name, in `tests/proof/protocol/pick.rs`.
 
 use alloc::{collections::VecDeque, vec, vec::Vec};
 use core::{cmp::Reverse, time::Duration};

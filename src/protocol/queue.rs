@@ -23,7 +23,7 @@
 //!   before, or of a head that has gone already.
 //! - **L7** Who asks and stands back is behind all who stand in line, and may leave under the place that it came with.
 //!
-//! They are tested, each by name, in `tests/protocol/queue.rs`, beside random schedules.
+//! They are tested, each by name, in `tests/proof/protocol/queue.rs`, beside random schedules.
 
 use alloc::{collections::BTreeMap, vec::Vec};
 use core::mem;

@@ -26,7 +26,7 @@
 //! - **T7** A lost round is heard out before it is undone only where one holder has the key on a quorum and no node has
 //!   granted or is free: then nothing of it is in anybody's way, and the next one is far away or is denied like it.
 //!
-//! They are tested, each by name, in `tests/protocol/line.rs`.
+//! They are tested, each by name, in `tests/proof/protocol/line.rs`.
 
 mod patience;
 mod plan;

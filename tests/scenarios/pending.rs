@@ -1,7 +1,7 @@
 //! Goal: a node that goes on is soon rid of the releases that it has not confirmed, so that closing need not wait.
 //!
 //! Method: thousands of leases, one server that is stopped, and all of them released at once. How long that takes is
-//! printed here, and asserted in virtual time (`tests/cancellation/pending.rs`).
+//! printed here, and asserted in virtual time (`tests/proof/cancellation/pending.rs`).
 
 use std::time::Instant;
 

@@ -55,7 +55,7 @@
 //!   era, by the steady clocks of those who saw it. A new era begins with nothing, and what is told of an era that is
 //!   older than another that was seen of the same process is not believed.
 //!
-//! They are tested, each by name, in `tests/protocol/admission`.
+//! They are tested, each by name, in `tests/proof/protocol/admission`.
 
 mod admitting;
 mod agenda;

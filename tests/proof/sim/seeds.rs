@@ -16,7 +16,7 @@ fn number(variable: &str) -> Option<u64> {
 /// Runs one seed, and says how to do so again if it fails.
 fn run(seed: u64, setup: Setup, test: &str) -> Result<Outcome, String> {
     let replay = format!(
-        "replay: QUORLOCK_SIM_SEED={seed} cargo test --all-features --test sim -- {test} --nocapture"
+        "replay: QUORLOCK_SIM_SEED={seed} cargo test --profile proof -p quorlock-proof --test sim -- {test} --nocapture"
     );
     let outcome = panic::catch_unwind(|| world::run(seed, setup))
         .map_err(|_| format!("seed {seed} panicked\n{replay}"))?;

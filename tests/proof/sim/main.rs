@@ -6,7 +6,6 @@
 //! purpose show that it can tell. A seed that fails prints the command that replays it.
 //!
 //! Not modelled: clients whose own clock is wrong (all share one).
-#![cfg(feature = "tokio")]
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,

@@ -4,7 +4,6 @@
 //! stays active. Method: nodes that follow a script (`node.rs`) on the simulation's runtime, in virtual
 //! time; the cross product of seven behaviours on three nodes with every step of the engine as a point at
 //! which to drop. Afterwards everything settles, and `Fixture::assert_clean` looks at what is left.
-#![cfg(feature = "tokio")]
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,

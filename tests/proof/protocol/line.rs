@@ -1,7 +1,7 @@
 //! One client that waits in the lines on the nodes: what its rounds say, and when they begin.
 //!
 //! Goal: T1 to T7, each by name. Method: answers, hints and times in, the stand of a round and the time of the next
-//! one out. What comes of many such clients and nodes together is in `tests/line`.
+//! one out. What comes of many such clients and nodes together is in `tests/proof/line`.
 
 use quorlock::protocol::{ClientId, LineAnswer, LineHint, Patience, Stand, Ticket, Waiter};
 
