@@ -65,6 +65,7 @@ fn a_lease_that_was_let_go_leaves_nothing_in_the_queue() {
 
 /// A task that ends at the wrong moment must not be taken for one that still looks after the leases: nobody would.
 #[test]
+#[allow(clippy::disallowed_methods, reason = "a thread that is none of the runtime's")]
 fn whoever_ends_while_another_thread_has_the_timers_leaves_them_to_the_next() {
     let engine = engine();
     let _lease = acquire(&engine, "r");
