@@ -97,8 +97,12 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         "d" => Duration::from_secs(86_400),
         _ => return Err(WRITTEN.to_owned()),
     };
-    let number: u32 = number.parse().map_err(|_| WRITTEN.to_owned())?;
-    unit.checked_mul(number).ok_or_else(|| "it is too long".to_owned())
+    if number.is_empty() {
+        return Err(WRITTEN.to_owned());
+    }
+    let too_long = || "it is too long".to_owned();
+    let number: u32 = number.parse().map_err(|_| too_long())?;
+    unit.checked_mul(number).ok_or_else(too_long)
 }
 
 const WRITTEN: &str = "write a whole number and a unit (us, ms, s, m, h or d), as in `10s`";

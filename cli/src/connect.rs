@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use quorlock::{Builder, Redlock, Settings, node::NodeState};
+use quorlock::{Builder, ConfigError, Redlock, Settings, node::NodeState};
 
 use crate::{
     args::Nodes,
@@ -36,7 +36,10 @@ impl Nodes {
 
     /// A handle that connects in the background.
     pub(crate) fn connect(&self) -> Result<Redlock, Failure> {
-        self.builder()?.build().map_err(|error| Failure::new(Status::Config, error))
+        self.builder()?.build().map_err(|error| {
+            let of_machine = matches!(error, ConfigError::Runtime { .. });
+            Failure::new(if of_machine { Status::Failed } else { Status::Config }, error)
+        })
     }
 }
 

@@ -52,13 +52,26 @@ impl TokioRuntime {
         let arrivals = Arrivals::new();
         // Made before the thread runs: tasks that are given meanwhile wait among the arrivals.
         let started = Self::new(runtime.handle().clone(), Arc::clone(&arrivals), false);
+        let runtime = InBackground(Some(runtime));
         std::thread::Builder::new().name("quorlock".to_owned()).spawn(move || {
-            // It is closed when the last handle is gone.
-            runtime.block_on(arrivals.attend(begin));
-            // Without waiting for a look-up of a name that hangs.
-            runtime.shutdown_background();
+            if let Some(runtime) = &runtime.0 {
+                // It is closed when the last handle is gone.
+                runtime.block_on(arrivals.attend(begin));
+            }
         })?;
         Ok(started)
+    }
+}
+
+/// A runtime that ends without waiting for a look-up of a name that hangs. Also where the system gives no thread for it: it is
+/// dropped by the caller then, who may be in a runtime of his own, where waiting is a panic.
+struct InBackground(Option<tokio::runtime::Runtime>);
+
+impl Drop for InBackground {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 

@@ -141,14 +141,19 @@ pub(crate) fn this_program() -> Result<tokio::process::Command, Failure> {
     let is_linux = cfg!(any(target_os = "linux", target_os = "android"));
     let mut command = match is_linux && std::path::Path::new(SELF).exists() {
         true => tokio::process::Command::new(SELF),
-        false => {
-            let program = std::env::current_exe();
-            let program = program.map_err(|error| Failure::new(Status::Failed, error))?;
-            tokio::process::Command::new(program)
-        }
+        false => tokio::process::Command::new(file()?),
     };
     command.arg0("quorlock");
     Ok(command)
+}
+
+/// Its file. Where the system does not tell, it is what this process was started by: looked for as a shell does.
+fn file() -> Result<OsString, Failure> {
+    let told = match std::env::current_exe() {
+        Ok(file) => return Ok(file.into()),
+        Err(error) => error,
+    };
+    std::env::args_os().next().ok_or_else(|| Failure::new(Status::Failed, told))
 }
 
 /// What runs in whoever asks, as the kernel has it.

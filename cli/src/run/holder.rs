@@ -6,19 +6,22 @@
 //! it ends the command too. All signals are blocked in it: whoever started it has seen to that.
 
 use std::{
+    os::fd::AsFd as _,
     process::ExitCode,
     time::{Duration, Instant},
 };
 
 use quorlock::Redlock;
 use tokio::{
-    io::{AsyncBufReadExt as _, BufReader, Lines, Stdin, stdin},
+    io::{AsyncBufReadExt as _, BufReader, Lines},
+    net::unix::pipe::Receiver,
     time::{MissedTickBehavior, interval, sleep, timeout},
 };
 
 use super::{
     Run,
     group::{Group, micros, now, until},
+    notes::say,
     teller::Teller,
     told::{Granted, Held, Watched},
     want::Holds,
@@ -45,8 +48,13 @@ const ON_ITS_WAY: Duration = Duration::from_millis(20);
 
 /// Holds it for a command that another process runs.
 pub(crate) async fn hold(run: Run) -> ExitCode {
-    let (teller, told) = Teller::start();
-    let mut words = BufReader::new(stdin()).lines();
+    let (teller, told, mut words) = match Teller::start().and_then(|(a, b)| Ok((a, b, words()?))) {
+        Ok(all) => all,
+        Err(error) => {
+            say(&Failure::new(Status::Failed, error).into(), &run.resource, run.json);
+            return Status::Failed.into();
+        }
+    };
     let status = match hold_and_tell(&run, &teller, &mut words).await {
         Ok(()) => Status::Done,
         Err(Failure { status, text }) => {
@@ -60,7 +68,13 @@ pub(crate) async fn hold(run: Run) -> ExitCode {
     status.into()
 }
 
-type Words = Lines<BufReader<Stdin>>;
+type Words = Lines<BufReader<Receiver>>;
+
+/// What the other process says, without a thread for it.
+fn words() -> std::io::Result<Words> {
+    let pipe = Receiver::from_owned_fd(std::io::stdin().as_fd().try_clone_to_owned()?)?;
+    Ok(BufReader::new(pipe).lines())
+}
 
 async fn hold_and_tell(run: &Run, teller: &Teller, words: &mut Words) -> Result<(), Failure> {
     let asked = Instant::now();
@@ -84,6 +98,10 @@ async fn hold_and_tell(run: &Run, teller: &Teller, words: &mut Words) -> Result<
             // Nobody waits any more. What was asked for is undone by its drop.
             _ = words.next_line() => break,
         };
+        if let Some(too_long) = run.too_long_a_grace(holds.signal().validity()) {
+            let _ = holds.release().await;
+            return Err(too_long);
+        }
         if !until_over(run, holds, least, teller, words).await {
             break;
         }

@@ -9,6 +9,7 @@ mod command;
 mod group;
 mod holder;
 mod notes;
+mod orphans;
 mod partner;
 mod said;
 mod signals;

@@ -15,6 +15,7 @@ use tokio::{
 use super::{
     command::this_program,
     notes::Notes,
+    orphans::Orphans,
     said::Event,
     signals::blocked,
     told::{Granted, Held, Watched, line},
@@ -39,8 +40,11 @@ pub(crate) struct Partner {
 
 impl Partner {
     /// By the arguments of this process.
-    pub(crate) fn start() -> Result<Self, Failure> {
-        let failed = |error: std::io::Error| Failure::new(Status::Failed, error);
+    pub(crate) fn start(orphans: &Orphans) -> Result<Self, Failure> {
+        let failed = |error: std::io::Error| {
+            let text = format!("a second process cannot be started, to hold the lease: {error}");
+            Failure::new(Status::Failed, text)
+        };
         let mut command = this_program()?;
         // What stands before is the name of the command, `run`, and nothing else.
         command.arg("hold-for-run").args(std::env::args_os().skip(2));
@@ -50,6 +54,7 @@ impl Partner {
         // A service manager sends what ends a service to all of its processes at once: this one ends behind the command, and
         // none of that may reach it, not even before its first line.
         let mut process = blocked(SigSet::all(), || command.spawn()).map_err(failed)?;
+        orphans.except_holder(&process);
         let (told, words) = (process.stdin.take(), process.stdout.take());
         let Some(words) = words else {
             return Err(Failure::new(Status::Failed, "there is no pipe"));

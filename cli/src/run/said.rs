@@ -70,6 +70,8 @@ impl Event {
 
     /// For people; `None` where they are told nothing.
     pub(crate) fn words(&self, resource: &str) -> Option<String> {
+        // A name may hold what a terminal obeys.
+        let resource = resource.escape_debug();
         let words = match self {
             Self::Waiting { reason: Some(reason) } => format!("waits for nodes: {reason}"),
             Self::Waiting { reason: None } | Self::Acquired { .. } | Self::Over { .. } => {
@@ -86,6 +88,9 @@ impl Event {
             Self::Lost { reason, command: Fate::WasOver } => format!(
                 "`{resource}` is lost behind the end of the command, and sooner than --hold-at-least asks for: {reason}"
             ),
+            Self::Failed { what: Status::Busy | Status::Broken, reason } => {
+                format!("`{resource}`: {reason}")
+            }
             Self::NotReleased { reason } | Self::Failed { reason, .. } => reason.clone(),
         };
         Some(words)

@@ -20,6 +20,7 @@ use super::{
     command::{WAITS, go},
     group::{Group, now, until},
     notes::{Notes, say},
+    orphans::Orphans,
     partner::Partner,
     said::{Event, Fate},
     signals::Signals,
@@ -39,7 +40,8 @@ pub(crate) async fn supervise(run: Run) -> ExitCode {
     let notes = match Notes::start(&run) {
         Ok(notes) => notes,
         Err(error) => {
-            say(&Failure::new(Status::Failed, error).into(), &run.resource, run.json);
+            let text = format!("a thread cannot be started: {error}");
+            say(&Failure::new(Status::Failed, text).into(), &run.resource, run.json);
             return Status::Failed.into();
         }
     };
@@ -60,8 +62,10 @@ pub(crate) async fn supervise(run: Run) -> ExitCode {
 }
 
 async fn supervised(run: &Run, notes: &Notes) -> Result<u8, Failure> {
-    let mut signals = Signals::listen().map_err(|error| Failure::new(Status::Failed, error))?;
-    let mut partner = Partner::start()?;
+    let failed = |error: std::io::Error| Failure::new(Status::Failed, error);
+    let mut signals = Signals::listen().map_err(failed)?;
+    let orphans = Orphans::watch().map_err(failed)?;
+    let mut partner = Partner::start(&orphans)?;
     loop {
         notes.say(Event::Waiting { reason: None });
         let granted = tokio::select! {
@@ -74,10 +78,10 @@ async fn supervised(run: &Run, notes: &Notes) -> Result<u8, Failure> {
             granted = partner.granted(notes) => granted?,
         };
         notes.say(Event::acquired(&granted, run.elect));
-        match watch(run, &granted, &mut partner, &mut signals, notes).await {
+        match watch(run, &granted, &mut partner, &mut signals, &orphans, notes).await {
             Ok(end) if end.goes_on(run) => {
                 if !partner.again().await {
-                    partner = Partner::start()?;
+                    partner = Partner::start(&orphans)?;
                 }
             }
             Ok(End::Late | End::Lost) => {
@@ -141,6 +145,7 @@ async fn watch(
     granted: &Granted,
     partner: &mut Partner,
     signals: &mut Signals,
+    orphans: &Orphans,
     notes: &Notes,
 ) -> Result<End, Failure> {
     let failed = |error: std::io::Error| Failure::new(Status::Failed, error);
@@ -156,6 +161,7 @@ async fn watch(
         partner.say(Watched::Starts).await;
     }
     let mut child = run.start(granted, term.ask_at())?;
+    orphans.except_command(&child);
     let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Group::of);
     let Some(group) = leader else {
         return Err(Failure::new(Status::Failed, "the command has no number"));

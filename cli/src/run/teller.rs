@@ -6,7 +6,7 @@
 use std::{
     io::Write as _,
     sync::mpsc::{Receiver, Sender, channel},
-    thread::JoinHandle,
+    thread::{Builder, JoinHandle},
 };
 
 use super::told::{Held, line};
@@ -15,9 +15,10 @@ pub(crate) struct Teller(Sender<Held>);
 
 impl Teller {
     /// The thread ends when all has been said, or where nobody is there.
-    pub(crate) fn start() -> (Self, JoinHandle<()>) {
+    pub(crate) fn start() -> std::io::Result<(Self, JoinHandle<()>)> {
         let (say, words) = channel();
-        (Self(say), std::thread::spawn(move || write_all(&words)))
+        let thread = Builder::new().name("teller".to_owned()).spawn(move || write_all(&words))?;
+        Ok((Self(say), thread))
     }
 
     pub(crate) fn say(&self, word: Held) {

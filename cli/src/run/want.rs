@@ -203,6 +203,17 @@ impl Run {
         Failure::new(status, error)
     }
 
+    /// Where it was asked for, and cannot be given.
+    pub(crate) fn too_long_a_grace(&self, validity: Duration) -> Option<Failure> {
+        // A third of the ttl, of which the way to the nodes has taken something.
+        let grace = self.grace.filter(|grace| *grace > validity * 11 / 30)?;
+        let text = format!(
+            "the grace of {grace:?} is taken out of the lease, of which it may be a third, and that holds for {validity:.1?}: ask for \
+             less, or for a longer --ttl, and above max_ttl for that too, as in `--ttl 30s --set max_ttl=30s`; the command was not started"
+        );
+        Some(Failure::new(Status::Usage, text))
+    }
+
     /// How long the command has between SIGTERM and SIGKILL.
     pub(crate) fn grace(&self, validity: Duration) -> Duration {
         self.grace.unwrap_or(Duration::from_secs(5)).min(validity / 3)

@@ -17,6 +17,7 @@ mod ends;
 mod exclusion;
 mod host;
 mod kinds;
+mod machine;
 mod said;
 mod signals;
 mod statuses;

@@ -109,11 +109,24 @@ fn what_is_wrong_is_said_before_anything_runs() {
         "job --elect --hold-at-least 5s",
         "job --semaphore 0",
         "job --busy-status 256",
+        "job --json --quiet",
+        "job --ttl 9s --grace 4s",
     ] {
         let (code, err) = of(usage);
         assert_eq!(code, 64, "{usage}: {err}");
         assert!(!err.is_empty());
     }
+    host.is_free("job");
+    assert!(of("job --wait 9999999999999d").1.contains("it is too long"));
+    // A name is shown as it is written, and never as what a terminal obeys.
+    let named = |how: &'static str| {
+        [&["\u{1b}[2Jjob", how], &["--", "sh", "-c", "echo > ready; sleep 60"][..]].concat()
+    };
+    let first = host.start(host.command(named("--elect")));
+    host.written("ready");
+    let busy = host.start(host.command(named("--try"))).ended();
+    assert!(busy.err.starts_with("quorlock: `\\u{1b}[2Jjob`: "), "{}", busy.err);
+    drop(first);
     for config in ["job --nodes nonsense", "job --set no_such=1s", "job --set ttl=-1"] {
         let (code, err) = of(config);
         assert_eq!(code, 78, "{config}: {err}");

@@ -1,0 +1,83 @@
+//! A machine that lacks something: threads, /proc, a process that waits for orphans.
+
+use std::process::Command;
+
+use super::host::{Ended, Host, SECOND};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_quorlock");
+
+/// `quorlock run job` by way of these words, a program and its arguments.
+fn by(host: &Host, words: &[&str], script: &str) -> Ended {
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).args(["run", "job", "--", "sh", "-c", script]);
+    command.env("QUORLOCK_NODES", host.fleet.urls().join(",")).current_dir(host.file(""));
+    host.start(command).ended()
+}
+
+/// Whether this needs a right that nobody has here.
+fn is_skipped(ended: &Ended) -> bool {
+    let is = ended.err.contains("Operation not permitted");
+    if is {
+        println!("skipped: {}", ended.err);
+    }
+    is
+}
+
+#[test]
+fn where_there_are_no_threads_it_says_so() {
+    let host = Host::new();
+    // The limit is that of a user, of whom there is nothing else.
+    let script = "exec 3< \"$0\"; exec setpriv --reuid 65321 --regid 65321 --clear-groups \
+        prlimit --nproc=\"$1\":\"$1\" /proc/self/fd/3 run job -- sh -c 'echo ran'";
+    let mut ran = 0;
+    for limit in 1..=14 {
+        let mut command = Command::new("sh");
+        command.args(["-c", script, PROGRAM, &limit.to_string()]).current_dir("/");
+        command.env("QUORLOCK_NODES", host.fleet.urls().join(","));
+        let ended = host.start(command).ended();
+        if is_skipped(&ended) {
+            return;
+        }
+        assert!(!ended.err.contains("panicked"), "{limit}: {}", ended.err);
+        match ended.code {
+            0 => ran += 1,
+            71 => assert!(ended.err.starts_with("quorlock: "), "{limit}: {}", ended.err),
+            126 => assert!(ended.err.contains("cannot be started"), "{limit}: {}", ended.err),
+            _ => panic!("{limit}: {ended:?}"),
+        }
+    }
+    assert!(ran > 0);
+}
+
+#[test]
+fn without_proc_it_runs_all_the_same() {
+    let host = Host::new();
+    let hide = "mount -t tmpfs none /proc && exec \"$0\" \"$@\"";
+    let words = ["unshare", "--mount", "sh", "-c", hide, PROGRAM];
+    let ended = by(&host, &words, "sleep 60 & echo $QUORLOCK_TOKEN > ran; exit 4");
+    if is_skipped(&ended) {
+        return;
+    }
+    assert_eq!((ended.code, &*ended.err), (4, ""));
+    assert_ne!(host.read("ran"), "\n");
+    host.is_free("job");
+}
+
+#[test]
+fn as_the_first_process_of_a_container_it_waits_for_what_nobody_waits_for() {
+    let host = Host::new();
+    let words = ["unshare", "--fork", "--pid", "--mount-proc", PROGRAM];
+    let started = std::time::Instant::now();
+    let ended = by(&host, &words, "sh -c 'sleep 60 & exit 0'; exit 4");
+    if is_skipped(&ended) {
+        return;
+    }
+    assert_eq!((ended.code, &*ended.err), (4, ""));
+    assert!(started.elapsed() < 5 * SECOND, "{:?}", started.elapsed());
+    host.is_free("job");
+    // And while the command runs, for as long as that may take: what has left its group too.
+    let script = "for i in 1 2 3 4 5; do sh -c 'setsid true & exit 0'; done; \
+        for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.1; grep -l ') Z 1 ' /proc/[0-9]*/stat || exit 0; done; exit 1";
+    let ended = by(&host, &words, script);
+    assert_eq!((ended.code, &*ended.err), (0, ""), "{}", ended.out);
+}
