@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, builder::styling};
+use serde::{Deserialize, Serialize};
 
 use crate::run;
 
@@ -49,6 +50,13 @@ pub(crate) enum Command {
     #[cfg(unix)]
     #[command(hide = true)]
     ChaosWorker,
+    /// Measures what locks cost on your nodes, or on servers of its own
+    #[cfg(unix)]
+    Bench(crate::bench::Bench),
+    /// The second process of `bench`
+    #[cfg(unix)]
+    #[command(hide = true)]
+    BenchPartner,
     /// Prints the completions for a shell
     Completions {
         /// bash, elvish, fish, powershell or zsh
@@ -59,7 +67,7 @@ pub(crate) enum Command {
 }
 
 /// Which nodes, and how they are spoken to.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Deserialize, Serialize)]
 #[command(next_help_heading = "Nodes")]
 pub(crate) struct Nodes {
     /// URLs of the nodes, with commas between them: three tolerate the loss of one, five of two. By default those of QUORLOCK_NODES

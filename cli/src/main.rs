@@ -4,6 +4,8 @@
 
 mod args;
 #[cfg(unix)]
+mod bench;
+#[cfg(unix)]
 mod chaos;
 mod connect;
 mod doctor;
@@ -15,6 +17,8 @@ mod output;
 mod picture;
 mod release;
 mod run;
+#[cfg(unix)]
+mod trial;
 mod watch;
 
 use std::{future::Future, io::stdout, process::ExitCode};
@@ -48,6 +52,10 @@ fn main() -> ExitCode {
         Command::Chaos(asked) => ended(chaos::run(&asked)),
         #[cfg(unix)]
         Command::ChaosWorker => ended(chaos::work()),
+        #[cfg(unix)]
+        Command::Bench(asked) => wait_for(bench::run(asked)),
+        #[cfg(unix)]
+        Command::BenchPartner => wait_for(bench::pass_on()),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Line::command(), "quorlock", &mut stdout());
             Status::Done.into()

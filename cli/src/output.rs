@@ -23,6 +23,12 @@ pub(crate) fn say_line(text: &str) {
     drop(anstream::stderr().lock().write_all(format!("{text}\n").as_bytes()));
 }
 
+/// What is to be known beforehand, also where nobody sits at a terminal.
+#[cfg(unix)]
+pub(crate) fn note(text: &str) {
+    drop(writeln!(anstream::stderr().lock(), "{}", styled(FAINT, text)));
+}
+
 /// What it is doing, for whoever waits at a terminal; nothing elsewhere.
 pub(crate) fn doing(text: &str) {
     if io::stderr().is_terminal() {

@@ -19,7 +19,7 @@ use std::{
     path::PathBuf,
     process::ExitCode,
     sync::{
-        Arc, Mutex, PoisonError,
+        Mutex, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread,
@@ -44,7 +44,8 @@ use self::{
 use crate::{
     args::{Form, duration},
     exit::{Failure, Status},
-    output::{BAD, GOOD, json, line, say, styled},
+    output::{BAD, GOOD, json, line, styled},
+    trial::{interrupted, possible},
 };
 
 /// Harms servers and workers while these fight for a lock, looks for anything that went wrong, and draws what happened: status 0
@@ -101,8 +102,11 @@ fn ttl(text: &str) -> Result<Duration, String> {
     fits.then_some(ttl).ok_or_else(|| "take 500ms to 30s".to_owned())
 }
 
+/// What servers of its own are for, also where the nodes are somebody's.
+const STORE: &str = "The nodes, or at least the store that is written to, are servers of its own";
+
 pub(crate) fn run(asked: &Chaos) -> Result<ExitCode, Failure> {
-    scene::possible()?;
+    possible(STORE)?;
     // Known to be writable before anything is done.
     let is_new = !asked.out.exists();
     let file = File::options().append(true).create(true).open(&asked.out);
@@ -218,23 +222,4 @@ fn begun(fleet: &Fleet, over: &AtomicBool) -> Result<(), Failure> {
         thread::sleep(Duration::from_millis(5));
     }
     Ok(())
-}
-
-/// Set when the user wants it to end; the second time ends it at once.
-fn interrupted() -> Result<Arc<AtomicBool>, Failure> {
-    let over = Arc::<AtomicBool>::default();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::new(Status::Failed, error))?;
-    let told = Arc::clone(&over);
-    thread::spawn(move || {
-        runtime.block_on(async {
-            while tokio::signal::ctrl_c().await.is_ok() {
-                if told.swap(true, Relaxed) {
-                    std::process::exit(130);
-                }
-                say("it ends; once more ends it at once");
-            }
-        });
-    });
-    Ok(over)
 }

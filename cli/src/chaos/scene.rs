@@ -3,9 +3,7 @@
 //! Nodes are servers of its own, which may be killed, or somebody's, which are only cut off. The store is always a server of
 //! its own, and no fault touches it.
 
-use quorlock_harness::{Cluster, Proxy, Server, server_program};
-
-use crate::exit::{Failure, Status};
+use quorlock_harness::{Cluster, Proxy, Server};
 
 /// Which nodes are harmed.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -35,13 +33,6 @@ pub(crate) fn which(text: &str) -> Result<Which, String> {
         3..=15 => Ok(which),
         other => Err(format!("{other} is no number of nodes for this: take 3 to 15")),
     }
-}
-
-/// Whether there is a program to start servers with.
-pub(crate) fn possible() -> Result<(), Failure> {
-    let text = "neither redis-server nor valkey-server is on the PATH: install one, or name one in REDIS_SERVER_BIN. \
-                        The nodes, or at least the store that is written to, are servers of its own";
-    server_program().map(drop).ok_or_else(|| Failure::new(Status::Config, text))
 }
 
 /// The servers.

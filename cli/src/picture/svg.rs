@@ -41,6 +41,13 @@ impl Svg {
         ));
     }
 
+    pub(crate) fn dot(&mut self, class: &str, (x, y): (f64, f64), radius: f64, told: &str) {
+        let told = title(told);
+        self.raw(format_args!(
+            r#"<circle class="{class}" cx="{x:.1}" cy="{y:.1}" r="{radius:.1}">{told}</circle>"#
+        ));
+    }
+
     pub(crate) fn text(&mut self, class: &str, (x, y): (f64, f64), text: &str) {
         let text = escaped(text);
         self.raw(format_args!(r#"<text class="{class}" x="{x:.1}" y="{y:.1}">{text}</text>"#));

@@ -171,7 +171,7 @@ fn a_missing_right() {
     let user = cluster[1].user(["~*"].into_iter().chain(rights));
     let finding = only(&[cluster[0].url(), user, cluster[2].url()], &[], "missing-right", ERROR);
     assert!(finding["remedy"].as_str().unwrap().contains("+hset +unlink"), "{finding}");
-    assert_eq!(cluster[1].run(&["ACL", "LOG"]), quorlock_harness::redis::Value::Array(Vec::new()));
+    assert_eq!(cluster[1].run(&["ACL", "LOG"]), redis::Value::Array(Vec::new()));
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn a_user_with_the_rights_of_a_client_is_enough() {
     assert_eq!((ills(&said), status), (Vec::new(), 0), "{said:#}");
     assert_eq!(said["nodes"][0]["server"]["save"], Value::Null, "it may not be asked");
     for (server, before) in cluster.iter().zip(before) {
-        assert_eq!(server.run(&["ACL", "LOG"]), quorlock_harness::redis::Value::Array(Vec::new()));
+        assert_eq!(server.run(&["ACL", "LOG"]), redis::Value::Array(Vec::new()));
         assert_eq!(server.keys().len(), before.len());
     }
 }
@@ -327,7 +327,7 @@ fn a_user_with_the_rights_of_classic_mode_is_enough() {
     assert_eq!((&node["clock"], &node["server"]["append_fsync"]), (&Value::Null, &Value::Null));
     assert!(node["round_trip"]["count"].as_u64().is_some_and(|count| count >= 2), "{node:#}");
     for server in &cluster {
-        assert_eq!(server.run(&["ACL", "LOG"]), quorlock_harness::redis::Value::Array(Vec::new()));
+        assert_eq!(server.run(&["ACL", "LOG"]), redis::Value::Array(Vec::new()));
     }
 }
 

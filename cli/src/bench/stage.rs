@@ -1,0 +1,117 @@
+//! The nodes that are measured: servers of its own, one of which it may kill, or those of a user, which it never harms.
+//!
+//! It decides how the handles reach them. Where a node of a user has to be away, it is away for this process alone: its address
+//! is replaced by one at which nobody is.
+
+use std::time::Duration;
+
+use quorlock::{ConnectError, Redlock};
+use quorlock_harness::Cluster;
+
+use crate::{
+    args::Nodes,
+    connect::connected,
+    exit::{Failure, Status},
+    output::note,
+};
+
+pub(super) struct Stage {
+    own: Option<Cluster>,
+    nodes: Nodes,
+    urls: Vec<String>,
+}
+
+/// Where nobody can be: a socket in what is no directory.
+const NOWHERE: &str = "unix:///dev/null/nobody";
+
+impl Stage {
+    /// On servers of its own where there is a number.
+    pub(super) fn start(nodes: &Nodes, servers: Option<usize>) -> Self {
+        let (own, mut nodes) = (servers.map(Cluster::start), nodes.clone());
+        let urls: Vec<String> = match (&own, &nodes.nodes) {
+            (Some(own), _) => {
+                // They are new, and would only be waited for.
+                nodes.danger_skip_quarantine = true;
+                own.urls()
+            }
+            (None, Some(nodes)) => split(nodes),
+            (None, None) => split(&given().unwrap_or_default()),
+        };
+        nodes.nodes = Some(urls.join(","));
+        Self { own, nodes, urls }
+    }
+
+    pub(super) const fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    /// What the crate puts before every name: a user may have no right to others.
+    pub(super) fn key_prefix(&self) -> String {
+        let of = |set: &str| set.trim().strip_prefix("key_prefix=").map(str::to_owned);
+        let mut named = self.nodes.set.iter().flat_map(|set| set.split_whitespace()).filter_map(of);
+        let named = named.next_back().or_else(|| std::env::var("QUORLOCK_KEY_PREFIX").ok());
+        named.unwrap_or_default()
+    }
+
+    pub(super) fn urls(&self) -> &[String] {
+        &self.urls
+    }
+
+    pub(super) const fn is_own(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// A handle whose nodes vote.
+    pub(super) async fn connect(&self, classic: bool) -> Result<Redlock, Failure> {
+        connect(&self.nodes, classic).await
+    }
+
+    /// A handle that has to do without the last node, which it knows to be away.
+    pub(super) async fn without_one(&self) -> Result<Redlock, Failure> {
+        let mut nodes = self.nodes.clone();
+        match &self.own {
+            Some(own) => own.iter().last().into_iter().for_each(quorlock_harness::Server::kill),
+            None => {
+                let others = self.urls.iter().take(self.urls.len().saturating_sub(1)).cloned();
+                let nobody = [NOWHERE.to_owned()];
+                nodes.nodes = Some(others.chain(nobody).collect::<Vec<_>>().join(","));
+            }
+        }
+        // That a node is missing is no error here, whatever the settings ask for.
+        let redlock = nodes.connect()?;
+        let ready = redlock.ready(Duration::from_secs(5)).await;
+        ready.map_err(|error| Failure::new(Status::Broken, error))?;
+        connected(&redlock, Duration::from_secs(2)).await;
+        Ok(redlock)
+    }
+}
+
+/// The addresses of the environment.
+pub(super) fn given() -> Option<String> {
+    std::env::var("QUORLOCK_NODES").ok().filter(|nodes| !nodes.trim().is_empty())
+}
+
+fn split(nodes: &str) -> Vec<String> {
+    let urls = nodes.split(',').map(str::trim).filter(|url| !url.is_empty());
+    urls.map(str::to_owned).collect()
+}
+
+/// It fails at once where too few nodes are there, and waits for those that may have forgotten.
+pub(super) async fn connect(nodes: &Nodes, classic: bool) -> Result<Redlock, Failure> {
+    let nodes = Nodes { classic, ..nodes.clone() };
+    let redlock = nodes.builder()?.connect().await;
+    let redlock = redlock.map_err(|error| match error {
+        ConnectError::Config(error) => Failure::new(Status::Config, error),
+        error => Failure::new(Status::Broken, error),
+    })?;
+    if redlock.ready(Duration::from_secs(1)).await.is_err() {
+        note(
+            "the nodes do not vote yet, since they may have forgotten locks: it waits for a minute",
+        );
+        let ready = redlock.ready(Duration::from_secs(60)).await;
+        ready.map_err(|error| Failure::new(Status::Broken, error))?;
+    }
+    // All that there are, so that a first operation is no other than the next.
+    connected(&redlock, Duration::from_secs(2)).await;
+    Ok(redlock)
+}
