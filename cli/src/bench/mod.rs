@@ -68,8 +68,8 @@ the hand-over to whoever waits, a renewal, many tasks at once, and a lease while
 SET NX PX on one server, and the same sent to all nodes without this crate.
 
 Nodes in use are safe: it says first what load it makes, which --rate limits, harms no server (one is away for this process alone), \
-and gives everything back, also on Ctrl-C. What stays is about a hundred counters on each node, for one to two times their \
-retention, which is an hour by default.
+and gives everything back, also on Ctrl-C. What stays is about a hundred counters on each node, and one for each \
+task of --clients, for one to two times their retention, which is an hour by default.
 
   quorlock bench                           on five servers of its own
   quorlock bench --nodes URLS              on yours, 100 operations a second at most

@@ -8,7 +8,7 @@ use super::{
     lines::{Group, Line},
     report::Report,
 };
-use crate::picture::{Area, PAGE, Svg, escaped, wide, wrapped};
+use crate::picture::{Area, PAGE, Svg, escaped, wrapped};
 
 const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 268.0;
@@ -18,6 +18,8 @@ const P50: f64 = WIDTH - 100.0;
 const P99: f64 = WIDTH - 26.0;
 const STEP: f64 = 29.0;
 const HEIGHT: f64 = 24.0;
+/// For the name of a group.
+const GROUP: f64 = 26.0;
 const EDGE: f64 = 26.0;
 const HEAD: f64 = 20.0;
 const SUB: f64 = 13.0;
@@ -82,7 +84,7 @@ pub(super) fn draw(report: &Report) -> String {
         .filter(|group| lines.iter().any(|line| line.line.group() == *group))
         .collect();
     let top = 26.0 + rows(head.len()) * 27.0 + rows(sub.len()) * 18.0 + 24.0;
-    let bottom = top + rows(groups.len()) * 26.0 + rows(lines.len()) * STEP;
+    let bottom = top + rows(groups.len()) * GROUP + rows(lines.len()) * STEP;
     let height = bottom + 84.0;
 
     let mut svg = Svg::default();
@@ -105,6 +107,7 @@ pub(super) fn draw(report: &Report) -> String {
     svg.text("small soft end", (P99, top + 4.0), "p99");
     let places = lanes(&mut svg, &groups, &lines, report.clients, top);
     grid(&mut svg, axis, top + 14.0, bottom);
+    sections(&mut svg, &groups, &lines, top);
     if let Some(floor) = report.line(Line::Ping).and_then(|line| line.at(50.0)) {
         let x = axis.x(floor);
         svg.line("floor", (x, top + 14.0), (x, bottom));
@@ -127,8 +130,7 @@ fn lanes<'a>(
 ) -> Vec<(&'a Figures, f64)> {
     let (mut y, mut places) = (top, Vec::new());
     for group in groups {
-        y += 26.0;
-        svg.text("section", (EDGE, y - 8.0), &group.text().to_uppercase());
+        y += GROUP;
         for figures in lines.iter().filter(|line| line.line.group() == *group) {
             let width = RIGHT - LEFT;
             svg.text("end", (LEFT - 12.0, y + HEIGHT / 2.0 + 4.0), &figures.line.text(clients));
@@ -140,17 +142,27 @@ fn lanes<'a>(
     places
 }
 
-/// Lines at as many steps as have room for their text.
+/// The names of the groups, above all lines.
+fn sections(svg: &mut Svg, groups: &[Group], lines: &[&Figures], top: f64) {
+    let mut y = top;
+    for group in groups {
+        y += GROUP;
+        svg.text("section", (EDGE, y - 8.0), &group.text().to_uppercase());
+        y += STEP * rows(lines.iter().filter(|line| line.line.group() == *group).count());
+    }
+}
+
+/// Lines at all steps, with the text of each, or of powers of ten alone where there is no room for more.
 fn grid(svg: &mut Svg, axis: Axis, top: f64, bottom: f64) {
-    let mut free = f64::MIN;
-    for step in steps().filter(|step| (axis.from..=axis.to).contains(step)) {
+    let within = |step: &f64| (axis.from..=axis.to).contains(step);
+    let wide = axis.x(axis.from * 10.0) - axis.x(axis.from);
+    for (index, step) in steps().enumerate().filter(|(_, step)| within(step)) {
         let x = axis.x(step);
         svg.line("grid", (x, top), (x, bottom));
-        let text = span(step).replace(".00", "").replace(".0", "");
-        let half = wide(&text, 11.0) / 2.0;
-        if x - half > free {
+        // The first of three is a power of ten.
+        if index % 3 == 0 || wide > 150.0 {
+            let text = span(step).replace(".00", "").replace(".0", "");
             svg.text("small soft mid", (x, bottom + 16.0), &text);
-            free = x + half + 6.0;
         }
     }
 }
@@ -195,7 +207,7 @@ fn legend(svg: &mut Svg, y: f64) {
     svg.text(
         "small soft",
         (x, y + 13.0),
-        "Dashed: a round trip to a majority (PING). Each step of the axis doubles, or nearly.",
+        "The axis is logarithmic. Dashed: a round trip to a majority (PING).",
     );
 }
 

@@ -49,28 +49,72 @@ pub(super) async fn watch(
     for number in 0..leases {
         let lease = redlock.try_acquire(name(number)).ttl(ttl).await;
         let lease = lease.map_err(|error| error.to_string())?;
-        held.push((lease.validity(), lease));
+        held.push((Rhythm { validity: lease.validity(), ..Rhythm::default() }, lease));
     }
-    let (begun, mut renewed) = (Instant::now(), 0_u32);
+    let begun = Instant::now();
     while begun.elapsed() < long && !over.load(Relaxed) {
         sleep(Duration::from_millis(5)).await;
-        for (seen, lease) in &mut held {
-            let validity = lease.validity();
-            renewed += u32::from(validity > *seen + ttl / 20);
-            *seen = validity;
+        for (rhythm, lease) in &mut held {
+            rhythm.look(lease.validity(), ttl, begun.elapsed());
         }
     }
-    let lasted = begun.elapsed();
-    let mut lost = None;
-    for (_, lease) in held {
+    let (mut lost, mut periods) = (None, Vec::new());
+    for (rhythm, lease) in held {
+        periods.extend(rhythm.period());
         lost = lease.release().await.err().or(lost);
     }
     if let Some(error) = lost {
         return Err(error.to_string());
     }
-    let in_a_ttl =
-        f64::from(renewed) / f64::from(leases) * ttl.as_secs_f64() / lasted.as_secs_f64();
-    (in_a_ttl > 0.0)
-        .then_some(Renewals { in_a_ttl, ttl: settings })
-        .ok_or_else(|| "none was seen".to_owned())
+    let mean = periods.iter().sum::<f64>() / f64::from(u32::try_from(periods.len()).unwrap_or(1));
+    let is_some = mean.is_finite() && mean > 0.0;
+    let renewals = Renewals { in_a_ttl: ttl.as_secs_f64() / mean, ttl: settings };
+    is_some.then_some(renewals).ok_or_else(|| "too few were seen".to_owned())
+}
+
+/// When one lease was renewed, as its validity says.
+#[derive(Debug, Default)]
+struct Rhythm {
+    validity: Duration,
+    first: Option<Duration>,
+    last: Duration,
+    /// Behind the first.
+    renewed: u32,
+}
+
+impl Rhythm {
+    fn look(&mut self, validity: Duration, ttl: Duration, now: Duration) {
+        // It falls with time, and rises by a renewal alone.
+        if validity > self.validity + ttl / 20 {
+            self.renewed += u32::from(self.first.is_some());
+            self.first.get_or_insert(now);
+            self.last = now;
+        }
+        self.validity = validity;
+    }
+
+    /// From one renewal to the next, in seconds.
+    fn period(&self) -> Option<f64> {
+        let lasted = self.last.saturating_sub(self.first?);
+        (self.renewed > 0).then(|| lasted.as_secs_f64() / f64::from(self.renewed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ends_of_the_watch_do_not_count() {
+        let ms = Duration::from_millis;
+        let mut rhythm = Rhythm { validity: ms(900), ..Rhythm::default() };
+        assert_eq!(rhythm.period(), None);
+        for (now, validity) in
+            [(100, 800), (200, 990), (400, 790), (500, 1000), (800, 990), (900, 890)]
+        {
+            rhythm.look(ms(validity), ms(1_000), ms(now));
+        }
+        // At 200, 500 and 800.
+        assert!((rhythm.period().unwrap() - 0.3).abs() < 1e-9, "{rhythm:?}");
+    }
 }
