@@ -16,6 +16,8 @@ const APART: Duration = Duration::from_millis(200);
 pub struct RoundTrips {
     /// The shortest.
     pub least: Duration,
+    /// A quarter were shorter than this.
+    pub quarter: Duration,
     /// As many were longer as were shorter.
     pub median: Duration,
     /// The longest.
@@ -29,9 +31,17 @@ impl RoundTrips {
     pub(super) fn of(samples: &[ClockSample]) -> Option<Self> {
         let mut trips: Vec<Duration> = samples.iter().map(ClockSample::round_trip).collect();
         trips.sort_unstable();
-        let median = *trips.get(trips.len() / 2)?;
-        Some(Self { least: *trips.first()?, median, worst: *trips.last()?, count: trips.len() })
+        let (quarter, median) = (*trips.get(trips.len() / 4)?, *trips.get(trips.len() / 2)?);
+        let (least, worst) = (*trips.first()?, *trips.last()?);
+        Some(Self { least, quarter, median, worst, count: trips.len() })
     }
+}
+
+/// How late this process was woken before these looks, but for the worst tenth of them.
+pub(super) fn woken_late<'a>(samples: impl Iterator<Item = &'a ClockSample>) -> Duration {
+    let mut late: Vec<Duration> = samples.map(|sample| sample.woken_late).collect();
+    late.sort_unstable();
+    late.get(late.len() * 9 / 10).copied().unwrap_or_default()
 }
 
 /// How a node's clock stands to ours, and how it runs.

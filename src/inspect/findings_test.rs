@@ -234,6 +234,34 @@ fn a_slow_node_is_told_beside_the_others_or_the_timeout() {
     assert!(found.len() == 3 && found.iter().all(|one| one.ill == Ill::Slow), "{found:#?}");
 }
 
+/// What a merely busy machine shows: this process is woken late, so that it reads each reply late, of one node more often than of
+/// the others by chance; or only some looks at one node have met something else.
+#[test]
+fn a_busy_machine_makes_no_node_slow() {
+    let every = |trips: [u64; 4], late: u64| {
+        let mut samples = looks(MS, 0, 0);
+        for (sample, trip) in samples.iter_mut().zip(trips.iter().cycle()) {
+            sample.arrived = sample.sent + u32::try_from(*trip).unwrap() * MS;
+            sample.woken_late = u32::try_from(late).unwrap() * MS;
+        }
+        samples
+    };
+    let busy = |trips: [u64; 4], late: u64| {
+        let mut inspection = good(5);
+        for node in &mut inspection.nodes {
+            node.server.as_mut().unwrap().samples = every([1, 1, 2, late.max(1)], late);
+        }
+        inspection.nodes[2].server.as_mut().unwrap().samples = every(trips, late);
+        (inspection.woken_late(), inspection.findings())
+    };
+    assert_eq!(busy([30, 40, 60, 70], 35), (35 * MS, Vec::new()), "beside the others");
+    assert_eq!(busy([70, 80, 120, 120], 50).1, [], "beside node_timeout");
+    assert_eq!(busy([1, 30, 40, 40], 0), (Duration::ZERO, Vec::new()), "three looks of four");
+    // What is beyond that is the node's, also then.
+    only(&busy([80, 90, 90, 95], 25).1, Ill::Slow, Severity::Warning);
+    only(&busy([160, 180, 200, 300], 35).1, Ill::Slow, Severity::Error);
+}
+
 #[test]
 fn a_node_that_does_not_vote_is_told_once_with_its_reason() {
     use Severity::{Error, Note, Warning};

@@ -125,6 +125,15 @@ impl Inspection {
         }
     }
 
+    /// How late this process was woken while it looked, but for the worst tenth. Where that is more than a few milliseconds
+    /// this machine is busy: the round trips are longer by it than the nodes and the network have made them, and a node is
+    /// called slow only for what is beyond.
+    #[must_use]
+    pub fn woken_late(&self) -> Duration {
+        let asked = self.nodes.iter().filter_map(|node| node.server.as_ref().ok());
+        clock::woken_late(asked.flat_map(|server| &server.samples))
+    }
+
     /// What is wrong, and what to do about it: what is about all nodes first, and then node by node. It is empty for a fleet
     /// that is fit. It asks nothing: the same facts give the same findings.
     #[must_use]

@@ -82,6 +82,9 @@ pub struct ClockSample {
     pub wall_us: u64,
     /// The node's clock, in microseconds since 1970; `None` where this user may not ask for it.
     pub node_us: Option<u64>,
+    /// How much later than it had asked for this process was woken before this look. On a busy machine a reply waits as long
+    /// to be read, which is not the node's fault.
+    pub woken_late: Duration,
 }
 
 impl ClockSample {
@@ -92,7 +95,14 @@ impl ClockSample {
         wall_us: u64,
         node_us: Option<u64>,
     ) -> Self {
-        Self { sent, arrived, wall_us, node_us }
+        Self { sent, arrived, wall_us, node_us, woken_late: Duration::ZERO }
+    }
+
+    /// The same of a process that was woken so late before it.
+    #[must_use]
+    pub const fn woken_late(mut self, late: Duration) -> Self {
+        self.woken_late = late;
+        self
     }
 
     /// How long the reply took.

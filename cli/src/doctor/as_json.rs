@@ -13,6 +13,7 @@ pub(crate) fn of(inspection: &Inspection, findings: &[Finding]) -> Value {
         "worst": worst.map(Severity::name),
         "needed": inspection.needed,
         "classic": inspection.settings.classic,
+        "woken_late": inspection.woken_late().as_secs_f64(),
         "findings": findings.iter().map(finding).collect::<Vec<Value>>(),
         "nodes": inspection.nodes.iter().map(node).collect::<Vec<Value>>(),
     })

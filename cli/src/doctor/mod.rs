@@ -36,6 +36,9 @@ pub(crate) struct Doctor {
     nodes: Nodes,
 }
 
+/// Timers are rounded to a millisecond or two.
+const BUSY: Duration = Duration::from_millis(5);
+
 pub(crate) async fn examine(asked: Doctor) -> Result<ExitCode, Failure> {
     let redlock = asked.nodes.connect()?;
     doing(&format!("looking at {} nodes for {:?}", redlock.nodes().len(), asked.over));
@@ -61,6 +64,13 @@ fn status(findings: &[Finding]) -> Status {
 fn tell(inspection: &Inspection, findings: &[Finding]) {
     for row in table::of(inspection) {
         line(&row);
+    }
+    if inspection.woken_late() >= BUSY {
+        let late = table::ms(inspection.woken_late());
+        let busy = format!(
+            "this machine is busy: this process was woken up to {late} late, and round trips are shown longer by that"
+        );
+        line(&styled(FAINT, &busy));
     }
     for group in groups(findings) {
         let Some(first) = group.first() else { continue };

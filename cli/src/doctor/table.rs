@@ -61,7 +61,7 @@ fn state(state: &NodeState) -> String {
     }
 }
 
-fn ms(time: Duration) -> String {
+pub(super) fn ms(time: Duration) -> String {
     let ms = time.as_secs_f64() * 1e3;
     if ms >= 1000.0 {
         format!("{:.2} s", ms / 1e3)

@@ -169,6 +169,7 @@ impl Asking<'_> {
         let runtime = self.context.runtime();
         let pause = PAUSE.min(over / LEAST_LOOKS).max(over / MOST_LOOKS);
         let (begun, end) = (runtime.steady(), runtime.now().saturating_add(over));
+        let mut late = Duration::ZERO;
         loop {
             let (sent, wall_us) = (runtime.steady(), runtime.wall_us());
             let ask = |command: &mut Cmd| {
@@ -185,7 +186,7 @@ impl Asking<'_> {
                     let since = |at: Timestamp| at.saturating_since(begun);
                     let node_us = if tells { facts::time(&answer) } else { None };
                     let sample = ClockSample::new(since(sent), since(arrived), wall_us, node_us);
-                    facts.samples.push(sample);
+                    facts.samples.push(sample.woken_late(late));
                 }
                 Err(NodeError::Rejected { .. }) if tells => {
                     tells = false;
@@ -198,7 +199,9 @@ impl Asking<'_> {
             if now >= end {
                 return;
             }
-            runtime.sleep_until(now.saturating_add(pause).min(end)).await;
+            let until = now.saturating_add(pause).min(end);
+            runtime.sleep_until(until).await;
+            late = runtime.now().saturating_since(until);
         }
     }
 
@@ -215,7 +218,15 @@ impl Asking<'_> {
         let limit = runtime.now().saturating_add(self.context.connect_timeout());
         match select(std::pin::pin!(answer), runtime.sleep_until(limit)).await {
             Either::Left((answer, _)) => answer,
-            Either::Right(_) => Err(NodeError::TimedOut),
+            Either::Right(((), answer)) => {
+                // Where this process was woken late, a reply that has come long ago may not have been read: it has as long still.
+                let now = runtime.now();
+                let late = now.saturating_since(limit);
+                match select(answer, runtime.sleep_until(now.saturating_add(late))).await {
+                    Either::Left((answer, _)) => answer,
+                    Either::Right(_) => Err(NodeError::TimedOut),
+                }
+            }
         }
     }
 }
