@@ -2,7 +2,7 @@
 //!
 //! It decides nothing. Names are written so that a terminal shows them and does nothing else.
 
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
 use clap::Args;
 
@@ -11,6 +11,7 @@ use crate::{
     exit::{Failure, Status},
     holder::as_json,
     output::{FAINT, say, styled, try_json, try_line},
+    shown::name,
 };
 
 /// Lists the resources that look held, with their holders: status 0, also where there are none; 69 where no node tells its keys.
@@ -22,7 +23,7 @@ resource.")]
 pub(crate) struct List {
     /// Which names: `*` stands for any bytes, `?` for one, `[ab]` for one of these
     #[arg(default_value = "*")]
-    pattern: String,
+    pattern: OsString,
     #[command(flatten)]
     form: Form,
     #[command(flatten)]
@@ -32,15 +33,15 @@ pub(crate) struct List {
 pub(crate) async fn show(asked: List) -> Result<ExitCode, Failure> {
     let redlock = asked.nodes.connect()?;
     crate::connect::connected(&redlock, crate::holder::CONNECTED).await;
-    let mut resources = redlock.resources(&asked.pattern);
+    let mut resources = redlock.resources(asked.pattern.as_encoded_bytes());
     loop {
         let page = resources.next_page().await;
         let Some(page) = page.map_err(|error| Failure::new(Status::Broken, error))? else { break };
         for listed in page {
-            let name = listed.name.escape_ascii().to_string();
             let written = if asked.form.json {
-                try_json(&as_json(&name, &listed.holder))
+                try_json(&as_json(&listed.name, &listed.holder))
             } else {
+                let name = name(&listed.name);
                 try_line(&format!("{name}  {}", styled(FAINT, &listed.holder.to_string())))
             };
             // Nobody reads any more, as behind `head`.

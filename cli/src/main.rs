@@ -17,6 +17,7 @@ mod output;
 mod picture;
 mod release;
 mod run;
+mod shown;
 #[cfg(unix)]
 mod trial;
 mod watch;

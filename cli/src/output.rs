@@ -8,6 +8,8 @@ use std::io::{self, IsTerminal as _, Write as _};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
+use crate::shown::{line_of_json, plain};
+
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const DOUBTFUL: Style = AnsiColor::Yellow.on_default();
@@ -15,7 +17,7 @@ pub(crate) const FAINT: Style = Style::new().dimmed();
 
 /// A message of this command itself.
 pub(crate) fn say(text: &str) {
-    say_line(&format!("{} {text}", styled(BAD, "quorlock:")));
+    say_line(&format!("{} {}", styled(BAD, "quorlock:"), plain(text)));
 }
 
 /// The same as it is. In one piece, as others may write to it too.
@@ -36,7 +38,7 @@ pub(crate) fn doing(text: &str) {
     }
 }
 
-/// One line of the answer.
+/// One line of the answer. What others wrote has gone through `shown` before.
 pub(crate) fn line(text: &str) {
     drop(writeln!(anstream::stdout().lock(), "{text}"));
 }
@@ -50,17 +52,17 @@ pub(crate) fn try_line(text: &str) -> io::Result<()> {
 
 /// One line of JSON, likewise.
 pub(crate) fn try_json(value: &impl Serialize) -> io::Result<()> {
-    try_line(&serde_json::to_string(value)?)
+    try_line(&line_of_json(&serde_json::to_string(value)?))
 }
 
 /// One line of JSON.
 pub(crate) fn json(value: &impl Serialize) {
     if let Ok(text) = serde_json::to_string(value) {
-        line(&text);
+        line(&line_of_json(&text));
     }
 }
 
-/// Text in a style.
+/// Text in a style, in which nothing else acts on a terminal.
 pub(crate) fn styled(style: Style, text: &str) -> String {
-    format!("{style}{text}{style:#}")
+    format!("{style}{}{style:#}", plain(text))
 }

@@ -3,6 +3,7 @@
 //! It decides when it asks, and which status says what. It must never go on without a yes, by `--yes` or on a terminal.
 
 use std::{
+    ffi::OsString,
     io::{BufRead as _, IsTerminal as _, Write as _},
     process::ExitCode,
 };
@@ -17,8 +18,9 @@ use serde_json::{Value, json};
 use crate::{
     args::{Form, Nodes},
     exit::{Failure, Status},
-    holder::held_by,
+    holder::{held_by, with},
     output::{BAD, json, line, styled},
+    shown::{name, plain},
 };
 
 /// Takes a resource from whoever holds it: status 0 done, 1 nobody holds it or it was not confirmed, 75 it cannot be taken
@@ -35,7 +37,7 @@ them. Nothing protects a store that compares none.
 A permit of a semaphore is taken as NAME/0, NAME/1 and so on: `quorlock list 'NAME/*'`.")]
 pub(crate) struct Release {
     /// The resource
-    resource: String,
+    resource: OsString,
     /// Takes it from its holder. There is no other way to release what somebody else holds
     #[arg(long, required = true)]
     force: bool,
@@ -49,23 +51,24 @@ pub(crate) struct Release {
 }
 
 pub(crate) async fn take(asked: Release) -> Result<ExitCode, Failure> {
+    let resource = asked.resource.as_encoded_bytes();
     let redlock = asked.nodes.connect()?;
     crate::connect::connected(&redlock, crate::holder::CONNECTED).await;
     if !asked.yes {
-        let holder = redlock.holder(&asked.resource).await;
+        let holder = redlock.holder(resource).await;
         let holder = holder.map_err(|error| Failure::new(Status::Usage, error))?;
         // Where nobody can be named, why is said below.
         if let Holder::Held(by) = holder
-            && !confirmed(&asked.resource, &by)?
+            && !confirmed(resource, &by)?
         {
             return Err(Failure::new(Status::No, "nothing was changed"));
         }
     }
-    let forced = redlock.force_release(&asked.resource).await.map_err(|error| failure(&error))?;
+    let forced = redlock.force_release(resource).await.map_err(|error| failure(&error))?;
     if asked.form.json {
-        json(&as_json(&asked.resource, &forced));
+        json(&as_json(resource, &forced));
     } else {
-        line(&format!("taken from {}, on {} nodes", forced.was, forced.released));
+        line(&plain(&format!("taken from {}, on {} nodes", forced.was, forced.released)));
         match forced.fence {
             Some(fence) => {
                 line(&format!("tell its stores this token, which refuses all before it: {fence}"))
@@ -75,20 +78,20 @@ pub(crate) async fn take(asked: Release) -> Result<ExitCode, Failure> {
             ),
         }
         if let Some(next) = &forced.next {
-            line(&format!("held since by {next}"));
+            line(&plain(&format!("held since by {next}")));
         }
     }
     Ok(Status::Done.into())
 }
 
 /// Explains, and waits for a yes on the terminal.
-fn confirmed(resource: &str, by: &HeldBy) -> Result<bool, Failure> {
+fn confirmed(resource: &[u8], by: &HeldBy) -> Result<bool, Failure> {
     if !std::io::stdin().is_terminal() {
         let text = "it is held, and nobody can be asked whether to take it: give --yes, or call it on a terminal";
         return Err(Failure::new(Status::Usage, text));
     }
     let mut terminal = anstream::stderr().lock();
-    let _ = writeln!(terminal, "{resource} is held by {by}");
+    let _ = writeln!(terminal, "{} is held by {}", name(resource), plain(&by.to_string()));
     let _ = writeln!(
         terminal,
         "{} That holder is not asked. It goes on with its work until it next renews, while somebody else may hold the resource, \
@@ -114,12 +117,12 @@ fn failure(error: &ForceError) -> Failure {
     Failure::new(status, error)
 }
 
-fn as_json(resource: &str, forced: &Forced) -> Value {
-    json!({
-        "resource": resource,
+fn as_json(resource: &[u8], forced: &Forced) -> Value {
+    let forced = json!({
         "was": held_by(&forced.was),
         "released": forced.released,
         "fence": forced.fence.map(|fence| fence.get()),
         "next": forced.next.as_ref().map(held_by),
-    })
+    });
+    with(crate::shown::resource(resource), forced)
 }

@@ -4,6 +4,7 @@
 //! between two holders as if that were a state.
 
 use std::{
+    ffi::OsString,
     process::ExitCode,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -23,7 +24,7 @@ use crate::{
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Watch {
     /// The resource
-    resource: String,
+    resource: OsString,
     /// How often the nodes are asked; who holds it for less may be missed
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = duration)]
     every: Duration,
@@ -67,7 +68,7 @@ async fn go_on(redlock: &Redlock, asked: &Watch) -> Result<ExitCode, Failure> {
     let (mut told, mut before) = (None, None);
     loop {
         ticks.tick().await;
-        let holder = redlock.holder(&asked.resource).await.map_err(failure)?;
+        let holder = redlock.holder(asked.resource.as_encoded_bytes()).await.map_err(failure)?;
         let seen = Seen::of(&holder);
         // Between two holders nobody is certain for a moment: that is told when it is seen twice.
         let passing = seen == Seen::Unclear && before.as_ref() != Some(&Seen::Unclear);
@@ -94,7 +95,7 @@ fn failure(error: HolderError) -> Failure {
 fn tell(asked: &Watch, holder: &Holder) -> std::io::Result<()> {
     let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     if asked.form.json {
-        let of = as_json(&asked.resource, holder);
+        let of = as_json(asked.resource.as_encoded_bytes(), holder);
         return try_json(&with(of, json!({ "at": at.as_secs_f64() })));
     }
     let style = match holder {

@@ -46,6 +46,7 @@ fn node(node: &NodeFacts) -> Value {
     let round_trip = node.round_trips().map(|trips| {
         json!({
             "least": trips.least.as_secs_f64(),
+            "quarter": trips.quarter.as_secs_f64(),
             "median": trips.median.as_secs_f64(),
             "worst": trips.worst.as_secs_f64(),
             "count": trips.count,

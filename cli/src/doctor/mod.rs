@@ -14,6 +14,7 @@ use crate::{
     args::{Form, Nodes, duration},
     exit::{Failure, Status},
     output::{BAD, DOUBTFUL, FAINT, GOOD, doing, json, line, styled},
+    shown::plain,
 };
 
 /// Says whether the nodes are fit for locks, and what to do where they are not: status 0 where they are, 1 with warnings, 2 with
@@ -83,10 +84,10 @@ fn tell(inspection: &Inspection, findings: &[Finding]) {
         line(&format!(
             "{} {}{}",
             styled(style, first.severity.name()),
-            nodes_of(&group),
-            first.cause
+            plain(&nodes_of(&group)),
+            plain(&first.cause)
         ));
-        line(&format!("  {} {}", styled(FAINT, "do:"), first.remedy));
+        line(&format!("  {} {}", styled(FAINT, "do:"), plain(&first.remedy)));
     }
     line("");
     line(&summary(inspection, findings));

@@ -9,9 +9,13 @@ use quorlock::{
     node::{ClockOffset, NodeState},
 };
 
+use crate::shown::plain;
+
 /// The lines, each as wide as the widest needs.
 pub(crate) fn of(inspection: &Inspection) -> Vec<String> {
-    let rows: Vec<[String; 6]> = inspection.nodes.iter().map(row).collect();
+    let rows = inspection.nodes.iter().map(row);
+    let rows: Vec<[String; 6]> =
+        rows.map(|row| row.map(|cell| plain(&cell).into_owned())).collect();
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
     };

@@ -42,7 +42,7 @@ fn each_lease_is_listed_once_and_nothing_else_is() {
     let all = listed(&cluster, &[]);
     let mut expected: Vec<String> = (0..600).map(|number| format!("job:{number}")).collect();
     let permit = String::from_utf8_lossy(permit.resource().as_bytes()).into_owned();
-    expected.extend([r"a b\n\x1b[31m".to_owned(), permit, "read".into(), "split".into()]);
+    expected.extend(["a b\n\u{1b}[31m".to_owned(), permit, "read".into(), "split".into()]);
     expected.sort();
     assert_eq!(names(&all), expected);
     let of = |name: &str| all.iter().find(|one| one["resource"] == name).unwrap();

@@ -13,6 +13,7 @@
 mod doctor;
 mod list;
 mod release;
+mod shown;
 mod watch;
 
 use std::{
