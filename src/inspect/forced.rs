@@ -13,13 +13,15 @@ use crate::{
     error::AcquireError,
     holder::{HeldBy, Holder, HolderError, NodeSighting},
     node::NodeError,
-    protocol::{FencingToken, Owner, Quorum, Resource, ResourceError, WaitPolicy},
+    protocol::{
+        FencingToken, Owner, Quorum, Reply, Resource, ResourceError, Timestamp, WaitPolicy,
+    },
     shield::shield,
 };
 
-/// For how long a token of one's own is tried for, or the next holder is looked for, after the release. Those who wait and
-/// have died stand in its way for 4 s.
-const RAISE_WITHIN: Duration = Duration::from_secs(8);
+/// For how long a token of one's own is tried for, or the next holder is looked for, after the release, and keys are deleted that
+/// the old one sets again. Those who wait and have died stand in its way for 4 s.
+const TAKE_WITHIN: Duration = Duration::from_secs(8);
 
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -83,6 +85,15 @@ pub enum ForceError {
         /// The nodes that did not say so, and why.
         nodes: Vec<(Arc<str>, NodeError)>,
     },
+    /// Its keys were deleted, and that holder has set them again each time, for seconds: the lease may go on. End that process,
+    /// or try again.
+    #[error(
+        "its keys were deleted and its holder has set them again each time, so that the lease may go on; end that process, or try again"
+    )]
+    SetAgain {
+        /// Who holds it.
+        was: Box<HeldBy>,
+    },
     /// The lease is ended, and no larger token was won in time: a store may still take what that holder sends. Try to acquire
     /// the resource once, which raises the counter.
     #[error(
@@ -130,80 +141,114 @@ impl Forced {
         let Some(owner) = was.owner else { return Err(ForceError::Foreign(Box::new(was))) };
         let resource =
             Resource::behind(&engine.config.key_prefix, name).map_err(ForceError::Resource)?;
-        let released = release(engine, &was, resource, owner).await?;
-        if engine.config.classic {
-            return Ok(Self { was, released, fence: None, next: None });
-        }
-        let (fence, next) = raise(engine, name, &was).await?;
-        Ok(Self { was, released, fence: Some(fence), next })
+        let mut taking = Taking { engine, name, was, resource, owner, released: 0 };
+        taking.release().await?;
+        let until = engine.now().saturating_add(TAKE_WITHIN);
+        let (fence, next) = if engine.config.classic {
+            taking.stays_gone(until).await?;
+            (None, None)
+        } else {
+            let (fence, next) = taking.raise(until).await?;
+            (Some(fence), next)
+        };
+        Ok(Self { was: taking.was, released: taking.released, fence, next })
     }
 }
 
-/// Deletes that owner's key, and counts where it was.
-async fn release(
-    engine: &Arc<Engine>,
-    was: &HeldBy,
+/// What is being taken, and from whom.
+struct Taking<'a> {
+    engine: &'a Arc<Engine>,
+    name: &'a [u8],
+    was: HeldBy,
     resource: Resource,
     owner: Owner,
-) -> Result<usize, ForceError> {
-    let answers = shield(engine.ask_release(resource, owner));
-    let answers = engine.process().awaits(answers).await;
-    let answers = answers.and_then(Result::ok).ok_or(ForceError::RuntimeEnded)?;
-    let needed = Quorum::of(answers.len()).needed();
-    // A node that has refused has no such key, or one of somebody else's: of that owner it is gone either way.
-    let gone = answers.iter().filter(|answer| answer.is_ok()).count();
-    if gone < needed {
-        let nodes = engine.addresses().zip(answers);
-        let nodes =
-            nodes.filter_map(|(address, answer)| Some((Arc::clone(address), answer.err()?)));
-        return Err(ForceError::NotReleased {
-            was: Box::new(was.clone()),
-            gone,
-            needed,
-            nodes: nodes.collect(),
-        });
-    }
-    let granted =
-        |answer: &Result<_, NodeError>| matches!(answer, Ok(crate::protocol::Reply::Granted(_)));
-    Ok(answers.iter().filter(|answer| granted(answer)).count())
+    /// On how many nodes its key was deleted, at most at once.
+    released: usize,
 }
 
-/// A grant of one's own, which has a larger token than all before it, given back at once; or that of whoever came first.
-async fn raise(
-    engine: &Arc<Engine>,
-    name: &[u8],
-    was: &HeldBy,
-) -> Result<(FencingToken, Option<HeldBy>), ForceError> {
-    let until = engine.now().saturating_add(RAISE_WITHIN);
-    loop {
-        let request = Acquire::new(Arc::clone(engine), name, WaitPolicy::OneRound);
-        let error = match request.without_renewal().alone().await {
-            Ok(lease) => {
-                let token = lease.token().ok();
-                // Where that is not confirmed it ends by itself after its ttl.
-                let _ = lease.release().await;
-                if let Some(token) = token {
-                    return Ok((token, None));
-                }
-                return Err(ForceError::RuntimeEnded);
-            }
-            Err(error) => error,
-        };
-        if let Holder::Held(next) = Holder::ask(engine, name).await?
-            && next.owner.is_some_and(|owner| Some(owner) != was.owner)
-            && let Some(token) = next.token
-        {
-            return Ok((token, Some(next)));
-        }
-        if engine.now() >= until || !error.is_contended() {
-            return Err(ForceError::NotRaised {
-                was: Box::new(was.clone()),
-                error: Box::new(error),
+impl Taking<'_> {
+    /// Deletes that owner's key, and counts where it was.
+    async fn release(&mut self) -> Result<(), ForceError> {
+        let engine = self.engine;
+        let answers = shield(engine.ask_release(self.resource.clone(), self.owner));
+        let answers = engine.process().awaits(answers).await;
+        let answers = answers.and_then(Result::ok).ok_or(ForceError::RuntimeEnded)?;
+        let needed = Quorum::of(answers.len()).needed();
+        // A node that has refused has no such key, or one of somebody else's: of that owner it is gone either way.
+        let gone = answers.iter().filter(|answer| answer.is_ok()).count();
+        if gone < needed {
+            let nodes = engine.addresses().zip(answers);
+            let nodes =
+                nodes.filter_map(|(address, answer)| Some((Arc::clone(address), answer.err()?)));
+            return Err(ForceError::NotReleased {
+                was: Box::new(self.was.clone()),
+                gone,
+                needed,
+                nodes: nodes.collect(),
             });
         }
-        let pause = engine.sleep_until(engine.now().saturating_add(PAUSE));
-        let paused = engine.process().awaits(shield(pause)).await;
-        paused.ok_or(ForceError::RuntimeEnded)?;
+        let granted = |answer: &&Result<Reply, NodeError>| matches!(answer, Ok(Reply::Granted(_)));
+        self.released = self.released.max(answers.iter().filter(granted).count());
+        Ok(())
+    }
+
+    /// A grant of one's own, which has a larger token than all before it, given back at once; or that of whoever came first.
+    async fn raise(
+        &mut self,
+        until: Timestamp,
+    ) -> Result<(FencingToken, Option<HeldBy>), ForceError> {
+        let engine = self.engine;
+        loop {
+            let request = Acquire::new(Arc::clone(engine), self.name, WaitPolicy::OneRound);
+            let error = match request.without_renewal().alone().await {
+                Ok(lease) => {
+                    let token = lease.token().ok();
+                    // Where that is not confirmed it ends by itself after its ttl.
+                    let _ = lease.release().await;
+                    return token.map(|token| (token, None)).ok_or(ForceError::RuntimeEnded);
+                }
+                Err(error) => error,
+            };
+            let mut is_set_again = false;
+            if let Holder::Held(next) = Holder::ask(engine, self.name).await? {
+                is_set_again = next.owner == Some(self.owner);
+                if is_set_again {
+                    self.release().await?;
+                } else if let (Some(_), Some(token)) = (next.owner, next.token) {
+                    return Ok((token, Some(next)));
+                }
+            }
+            let is_late = engine.now() >= until;
+            let was = || Box::new(self.was.clone());
+            match is_set_again {
+                true if is_late => return Err(ForceError::SetAgain { was: was() }),
+                false if is_late || !error.is_contended() => {
+                    return Err(ForceError::NotRaised { was: was(), error: Box::new(error) });
+                }
+                _ => self.pause().await?,
+            }
+        }
+    }
+
+    /// A renewal that was under way may have set a key again where it was deleted before the others.
+    async fn stays_gone(&mut self, until: Timestamp) -> Result<(), ForceError> {
+        loop {
+            match Holder::ask(self.engine, self.name).await? {
+                Holder::Held(by) if by.owner == Some(self.owner) => {}
+                _ => return Ok(()),
+            }
+            if self.engine.now() >= until {
+                return Err(ForceError::SetAgain { was: Box::new(self.was.clone()) });
+            }
+            self.release().await?;
+            self.pause().await?;
+        }
+    }
+
+    async fn pause(&self) -> Result<(), ForceError> {
+        let pause = self.engine.sleep_until(self.engine.now().saturating_add(PAUSE));
+        let paused = self.engine.process().awaits(shield(pause)).await;
+        paused.ok_or(ForceError::RuntimeEnded)
     }
 }
 

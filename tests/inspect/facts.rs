@@ -163,7 +163,7 @@ fn when_the_runtime_has_ended_that_is_said() {
 #[test]
 fn blocking_forms_answer_elsewhere_and_never_stop_the_thread_that_answers() {
     let redlock = connect(&nodes(3));
-    let lease = redlock.acquire("r").blocking().unwrap();
+    let lease = redlock.acquire("r").ttl(SECOND).blocking().unwrap();
     assert_eq!(redlock.blocking_inspect(Duration::ZERO).unwrap().findings(), []);
     assert_eq!(redlock.resources("*").blocking_next_page().unwrap().unwrap().len(), 1);
     assert_eq!(redlock.blocking_force_release("r").unwrap().was.owner, Some(lease.owner()));

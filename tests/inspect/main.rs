@@ -15,6 +15,7 @@
 mod facts;
 mod forced;
 mod listed;
+mod races;
 
 use std::time::Duration;
 
