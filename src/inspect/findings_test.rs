@@ -291,6 +291,23 @@ fn a_node_that_does_not_vote_is_told_once_with_its_reason() {
 }
 
 #[test]
+fn a_node_that_went_away_meanwhile_does_not_answer() {
+    let lost = |state: NodeState| {
+        let mut inspection = good(5);
+        inspection.nodes[2].status.state = state;
+        inspection.nodes[2].server.as_mut().unwrap().lost = Some("cut off".into());
+        inspection.findings()
+    };
+    let text =
+        only(&lost(NodeState::Down { reason: "x".into() }), Ill::NotReached, Severity::Error);
+    assert!(text.contains("cut off"), "{text}");
+    only(&lost(NodeState::Connecting), Ill::NotReached, Severity::Error);
+    only(&lost(NodeState::Ready), Ill::NotReached, Severity::Warning);
+    let waits = lost(NodeState::Quarantined { remaining: SECOND });
+    only(&waits, Ill::Quarantined, Severity::Warning);
+}
+
+#[test]
 fn too_few_votes_stand_first() {
     let mut inspection = good(3);
     for node in inspection.nodes.iter_mut().take(2) {

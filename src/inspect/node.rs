@@ -36,6 +36,7 @@ pub(super) fn findings(inspection: &Inspection, node: &NodeFacts) -> Vec<Finding
             found.extend(clock(inspection, node));
             found.extend(keys(inspection, server));
             found.extend(network(inspection, node, server));
+            found.extend(lost(node, server));
         }
         Err(error) => found.push(not_asked(error)),
     }
@@ -320,11 +321,33 @@ fn network(inspection: &Inspection, node: &NodeFacts, server: &ServerFacts) -> V
     found
 }
 
+/// Its connection broke while it was looked at: it is away, or it is there again.
+fn lost(node: &NodeFacts, server: &ServerFacts) -> Option<Finding> {
+    let why = server.lost.as_ref()?;
+    let (severity, now) = match node.status.state {
+        NodeState::Ready => (Severity::Warning, "it is there again"),
+        // What it waits for or is refused for is told beside it.
+        NodeState::Quarantined { .. } | NodeState::Refused(_) => return None,
+        _ => (Severity::Error, "it is not reached any more"),
+    };
+    Some(Finding::new(
+        severity,
+        Ill::NotReached,
+        format!("it went away while it was looked at, and {now}: {why}"),
+        "see whether the server was restarted, and what is between it and this machine",
+    ))
+}
+
 /// Whether another node has turned out to be the same server.
 fn is_twice(inspection: &Inspection, node: &NodeFacts) -> bool {
     let run_id = |node: &NodeFacts| node.server.as_ref().ok()?.run_id.clone();
     let others = inspection.nodes.iter().filter(|other| other.node != node.node);
     run_id(node).is_some() && others.map(run_id).any(|other| other == run_id(node))
+}
+
+/// Whether it could be asked to the end.
+fn is_there(node: &NodeFacts) -> bool {
+    node.server.as_ref().is_ok_and(|server| server.lost.is_none())
 }
 
 /// Why it does not vote, if it does not.
@@ -352,7 +375,7 @@ fn standing(inspection: &Inspection, node: &NodeFacts) -> Option<Finding> {
             Some(Finding::new(Severity::Warning, Ill::Quarantined, cause, remedy))
         }
         // Why it is not reached has been said where it could not be asked either.
-        NodeState::Down { .. } | NodeState::Connecting if node.server.is_err() => None,
+        NodeState::Down { .. } | NodeState::Connecting if !is_there(node) => None,
         NodeState::Down { reason } => Some(Finding::new(
             Severity::Error,
             Ill::NotVoting,

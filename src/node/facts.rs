@@ -54,6 +54,8 @@ pub struct ServerFacts {
     pub samples: Vec<ClockSample>,
     /// How many looks at its clock got no answer within the connect timeout.
     pub unanswered: u32,
+    /// Why nothing more could be asked, where its connection broke while it was looked at.
+    pub lost: Option<Arc<str>>,
 }
 
 /// What a node's marker says, as it stands there. Others may have written anything.

@@ -108,5 +108,6 @@ fn server(server: &ServerFacts) -> Value {
         "throwaway": server.throwaway,
         "marker": marker,
         "unanswered": server.unanswered,
+        "lost": server.lost.as_deref(),
     })
 }

@@ -38,7 +38,7 @@ pub(crate) struct Doctor {
 }
 
 /// Timers are rounded to a millisecond or two.
-const BUSY: Duration = Duration::from_millis(5);
+const BUSY: Duration = Duration::from_millis(10);
 
 pub(crate) async fn examine(asked: Doctor) -> Result<ExitCode, Failure> {
     let redlock = asked.nodes.connect()?;

@@ -218,6 +218,23 @@ fn a_node_that_is_not_reached() {
 }
 
 #[test]
+fn a_node_that_goes_away_while_it_is_looked_at() {
+    let cluster = admitted(3);
+    let proxy = Proxy::start(cluster[1].port());
+    let urls = [cluster[0].url(), proxy.url(), cluster[2].url()];
+    let mut doctor = quorlock("doctor");
+    let doctor = doctor.args(["--over", "2s", "--json"]).args(on(&urls));
+    let doctor = doctor.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    // That of the session, and one to look at it.
+    quorlock_harness::eventually("it is looked at", super::SOON, || proxy.connections() == 2);
+    cluster[1].kill();
+    proxy.cut();
+    let output = doctor.wait_with_output().unwrap();
+    let said = serde_json::from_str(&text(&output.stdout)).unwrap();
+    is_only((code(&output), said), "not-reached", ERROR);
+}
+
+#[test]
 fn cluster_mode() {
     let cluster = admitted(3);
     let other = Server::builder().arg("cluster-enabled", "yes").start();
@@ -257,7 +274,7 @@ fn a_slow_node() {
     let urls = [cluster[0].url(), proxy.url(), cluster[2].url()];
     only(&urls, &[], "slow", WARNING);
     // Longer than the node may take: its votes come too late.
-    let mut strict = quorlock_with("doctor", ["node_timeout=150ms", "connect_timeout=4s"]);
+    let mut strict = quorlock_with("doctor", ["node_timeout=150ms", "connect_timeout=1500ms"]);
     is_only(run(strict.args(["--over", "400ms"]), &urls), "slow", ERROR);
 }
 

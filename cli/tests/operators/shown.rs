@@ -188,7 +188,7 @@ fn fields_of_doctor() {
     has(&node["round_trip"], "least quarter median worst count");
     has(&node["clock"], "offset uncertainty rate_least rate_most");
     let server = "version run_id mode role replicas cluster max_memory eviction used_memory append_only append_fsync save \
-                  not_written database encrypted local missing_rights throwaway marker unanswered";
+                  not_written database encrypted local missing_rights throwaway marker unanswered lost";
     has(&node["server"], server);
     has(&node["server"]["marker"], "state era fleet max_ttl");
     assert!(said["nodes"][2]["error"].is_string() && said["nodes"][2]["server"].is_null());

@@ -193,7 +193,10 @@ impl Asking<'_> {
                     continue;
                 }
                 Err(NodeError::TimedOut) => facts.unanswered = facts.unanswered.saturating_add(1),
-                Err(_) => return,
+                Err(error) => {
+                    facts.lost = Some(Arc::from(error.to_string()));
+                    return;
+                }
             }
             let now = runtime.now();
             if now >= end {
