@@ -34,8 +34,8 @@ pub struct Listed {
 
 /// The resources that look held, page by page: made by [`Redlock::resources`](crate::Redlock::resources).
 ///
-/// What is held all the time from the first page to the last is told, and once, but for nodes in quarantine: a name that one of
-/// them has too may be told twice. What is acquired or released meanwhile may be told or not. A page may be empty.
+/// What is held all the time from the first page to the last is told, and once, but for nodes in quarantine, or that go away
+/// meanwhile: a name that one of them has too may be told twice. What is acquired or released meanwhile may be told or not. A page may be empty.
 #[must_use = "nothing is asked before the first page is"]
 pub struct Resources {
     engine: Arc<Engine>,

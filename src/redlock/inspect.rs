@@ -18,7 +18,7 @@ impl Redlock {
     /// ten times a second: a rate is known to about its round trip divided by `over`, so give it some seconds. It takes
     /// `over`, and longer where nodes do not answer.
     ///
-    /// Nothing is changed. The user needs no right beyond those for locks; with `+config|get` more is known.
+    /// Nothing is changed by it; that this handle connects tells the nodes its `max_ttl`, as each client does. The user needs no right beyond those for locks; with `+config|get` more is known.
     ///
     /// ```
     /// use std::time::Duration;
@@ -87,6 +87,9 @@ impl Redlock {
 
     /// Takes `resource` from whoever a quorum of the nodes says holds it: deletes that holder's keys, and acquires it once, so
     /// that its counter is above that holder's token.
+    ///
+    /// A key that a renewal under way sets again is deleted again, for some seconds. Of several resources that were acquired
+    /// together the lease of all ends, and the counter of this one is raised.
     ///
     /// **It breaks the lock.** That holder is not asked. It learns of it when it next renews, a third of its ttl later at most,
     /// and goes on until then; one that is not renewed goes on to its end. Somebody else may hold it meanwhile. What protects a

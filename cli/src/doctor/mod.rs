@@ -1,6 +1,6 @@
 //! `quorlock doctor`: whether a fleet is fit for locks, and what to do where it is not.
 //!
-//! It decides which status says what; what is wrong, the crate decides. It changes nothing.
+//! It decides which status says what; what is wrong, the crate decides. It must never set a key.
 
 mod as_json;
 mod table;
@@ -23,7 +23,7 @@ use crate::{
 #[command(after_help = "\
 It looks at reachability, versions, roles, memory, eviction, persistence, rights, round trips, clocks and their rates, markers \
 and quarantines, proxies, and TLS, each on a connection of its own, also of nodes that must not vote. Give it the same URLs and \
-settings as the processes that lock. It changes nothing, and needs no right that they do not need; with +config|get it knows more.
+settings as the processes that lock: like them it tells the nodes its max_ttl. It sets no key, and needs no right that they do not need; with +config|get it knows more.
 
 For monitoring: the statuses are those of a Nagios plugin, and --json has a word for each finding that stays what it is. 64 and 78 \
 say that it could not look: usage, and settings.")]
