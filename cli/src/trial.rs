@@ -25,8 +25,8 @@ pub(crate) fn possible(why: &str) -> Result<(), Failure> {
     server_program().map(drop).ok_or_else(missing)
 }
 
-/// Set when the user wants it to end, by Ctrl-C or SIGTERM; the second time ends it at once.
-pub(crate) fn interrupted() -> Result<Arc<AtomicBool>, Failure> {
+/// Set when the user wants it to end, by Ctrl-C or SIGTERM; the second time ends it at once, behind what `last` puts right.
+pub(crate) fn interrupted(last: fn()) -> Result<Arc<AtomicBool>, Failure> {
     let over = Arc::<AtomicBool>::default();
     let failed = |error| Failure::new(Status::Failed, error);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -47,9 +47,11 @@ pub(crate) fn interrupted() -> Result<Arc<AtomicBool>, Failure> {
                     else => return,
                 };
                 if told.swap(true, Relaxed) {
+                    last();
+                    // Servers, workers and what they keep on disk are gone with this process.
                     std::process::exit(status);
                 }
-                say("it ends; once more ends it at once");
+                say("it ends, with what there is; once more ends it at once");
             }
         });
     });

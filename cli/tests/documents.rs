@@ -36,6 +36,8 @@ fn words(line: &str) -> Vec<String> {
 
 /// Behind each `quorlock` that begins a command in a block of code.
 fn in_page(text: &str) -> Vec<Vec<String>> {
+    // A line that ends with a backslash goes on in the next.
+    let text = text.replace("\\\n", "");
     let blocks = text.split("```").skip(1).step_by(2).flat_map(str::lines);
     let commands = blocks.filter_map(|line| {
         let at = line

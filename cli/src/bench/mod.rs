@@ -180,7 +180,7 @@ fn prefix() -> String {
 }
 
 async fn measure(asked: &Bench, own: Option<usize>) -> Result<Report, Failure> {
-    let over = interrupted()?;
+    let over = interrupted(|| ())?;
     let run = prefix();
     let stage = Stage::start(&asked.nodes, own);
     let limit = asked.limit();

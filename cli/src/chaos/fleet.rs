@@ -5,7 +5,10 @@
 use std::{
     io::{BufRead as _, BufReader},
     process::Command,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     thread::JoinHandle,
     time::Duration,
 };
@@ -21,7 +24,8 @@ use crate::exit::{Failure, Status};
 /// One of them, and the thread that reads what it says.
 struct Process {
     companion: Companion,
-    reader: JoinHandle<()>,
+    /// Returns how many lines it could not read: a record with gaps must not be called good.
+    reader: JoinHandle<usize>,
 }
 
 /// The workers.
@@ -29,6 +33,8 @@ pub(crate) struct Fleet {
     parts: Vec<Part>,
     processes: Vec<Mutex<Option<Process>>>,
     record: Record,
+    /// Lines that nobody could read.
+    unread: AtomicUsize,
 }
 
 impl Fleet {
@@ -37,7 +43,7 @@ impl Fleet {
         let record = Record::default();
         let launch = |part: &Part| Ok(Mutex::new(Some(launch(part, &record)?)));
         let processes = parts.iter().map(launch).collect::<Result<_, Failure>>()?;
-        Ok(Self { parts, processes, record })
+        Ok(Self { parts, processes, record, unread: AtomicUsize::new(0) })
     }
 
     pub(crate) const fn record(&self) -> &Record {
@@ -61,7 +67,9 @@ impl Fleet {
         let process = self.process(worker).as_deref_mut().and_then(Option::take);
         if let Some(Process { companion, reader }) = process {
             companion.kill();
-            let _ = reader.join();
+            // The last may be half a line.
+            let unread = reader.join().unwrap_or(usize::MAX).saturating_sub(1);
+            self.unread.fetch_add(unread, Relaxed);
             self.record.lock().killed(worker..worker + 1);
         }
     }
@@ -88,12 +96,22 @@ impl Fleet {
         processes.iter_mut().for_each(|process| process.companion.end_input());
         for Process { mut companion, reader } in processes {
             let status = companion.end(Duration::from_secs(30));
-            let _ = reader.join();
+            self.unread.fetch_add(reader.join().unwrap_or(1), Relaxed);
             if !status.ends_with(": 0") {
                 return Err(Failure::new(Status::Failed, format!("a worker ended with {status}")));
             }
         }
-        Ok(std::mem::take(&mut *self.record.lock()))
+        let unread = self.unread.load(Relaxed);
+        let history = std::mem::take(&mut *self.record.lock());
+        let open = history.held_now().count();
+        if unread + open > 0 {
+            let text = format!(
+                "the record has gaps, so that there is no verdict: {unread} lines of workers cannot be read, and the end of {open} leases \
+                 is not in it"
+            );
+            return Err(Failure::new(Status::Failed, text));
+        }
+        Ok(history)
     }
 }
 
@@ -107,11 +125,14 @@ fn launch(part: &Part, record: &Record) -> Result<Process, Failure> {
     companion.say(&part);
     let (record, output) = (record.clone(), BufReader::new(companion.output()));
     let reader = std::thread::spawn(move || {
+        let mut unread = 0;
         for line in output.lines().map_while(Result::ok) {
-            if let Ok(event) = line.parse() {
-                record.lock().take(event);
+            match line.parse() {
+                Ok(event) => record.lock().take(event),
+                Err(()) => unread += 1,
             }
         }
+        unread
     });
     Ok(Process { companion, reader })
 }

@@ -8,7 +8,10 @@
 mod dice;
 mod faults;
 mod fleet;
+mod handles;
+mod last;
 mod picture;
+mod place;
 mod progress;
 mod scene;
 mod story;
@@ -36,6 +39,7 @@ pub(crate) use self::worker::work;
 use self::{
     faults::{Nemesis, Plan},
     fleet::Fleet,
+    handles::Handles,
     progress::Progress,
     scene::{Scene, Which, which},
     story::{Setting, Story},
@@ -44,7 +48,7 @@ use self::{
 use crate::{
     args::{Form, duration},
     exit::{Failure, Status},
-    output::{BAD, GOOD, json, line, styled},
+    output::{BAD, GOOD, json, line, say, styled},
     trial::{interrupted, possible},
 };
 
@@ -68,7 +72,7 @@ pub(crate) struct Chaos {
     #[arg(long)]
     seed: Option<u64>,
     /// How many servers to start, 3 to 15, or the addresses of servers that are yours, with commas between them. Those are not
-    /// harmed: workers are, and the connections between both
+    /// harmed, unless you say how: workers are, and the connections between both
     #[arg(long, value_name = "NUMBER|URLS", default_value = "5", value_parser = which)]
     nodes: Which,
     /// How many workers fight for the lock
@@ -88,6 +92,8 @@ pub(crate) struct Chaos {
     out: PathBuf,
     #[command(flatten)]
     form: Form,
+    #[command(flatten)]
+    handles: Handles,
 }
 
 fn workers(text: &str) -> Result<usize, String> {
@@ -106,40 +112,52 @@ fn ttl(text: &str) -> Result<Duration, String> {
 const STORE: &str = "The nodes, or at least the store that is written to, are servers of its own";
 
 pub(crate) fn run(asked: &Chaos) -> Result<ExitCode, Failure> {
+    if asked.handles.are_given() && matches!(asked.nodes, Which::Own(_)) {
+        let text = "--pause and --kill are for servers of yours: name these with --nodes, as in `--nodes redis://a,redis://b,redis://c`";
+        return Err(Failure::new(Status::Usage, text));
+    }
     possible(STORE)?;
     // Known to be writable before anything is done.
     let is_new = !asked.out.exists();
     let file = File::options().append(true).create(true).open(&asked.out);
     file.map_err(|error| unwritable(asked, &error))?;
     let seed = asked.seed.unwrap_or_else(|| now().as_nanos() as u64 % 100_000);
-    let over = interrupted()?;
-    let story = play(asked, seed, &over).inspect_err(|_| {
+    let over = interrupted(mend_before_the_end)?;
+    let story = last::mended(|| play(asked, seed, &over)).inspect_err(|_| {
         if is_new {
             let _ = std::fs::remove_file(&asked.out);
         }
     })?;
-    std::fs::write(&asked.out, picture::draw(&story)).map_err(|error| unwritable(asked, &error))?;
+    let drawn = std::fs::write(&asked.out, picture::draw(&story));
+    // What was found is told, also where there is no room for the picture.
     if asked.form.json {
-        json(&story.json(&asked.out, over.load(Relaxed)));
+        json(&story.json(drawn.is_ok().then_some(&asked.out), over.load(Relaxed)));
     } else {
         let style = if story.is_clean() { GOOD } else { BAD };
         line(&styled(style, &story.headline()));
         line(story.mode());
         line(&story.figures());
-        line(&format!("picture: {}", asked.out.display()));
+        if drawn.is_ok() {
+            line(&format!("picture: {}", asked.out.display()));
+        }
     }
+    drawn.map_err(|error| unwritable(asked, &error))?;
     Ok(if story.is_clean() { Status::Done } else { Status::No }.into())
 }
 
 fn unwritable(asked: &Chaos, error: &std::io::Error) -> Failure {
-    Failure::new(Status::Config, format!("{}: {error}", asked.out.display()))
+    let text = format!(
+        "the picture cannot be written to {}: {error}. Name another place with --out",
+        asked.out.display()
+    );
+    Failure::new(Status::Config, text)
 }
 
 /// All of it, from the first server to the verdict.
 fn play(asked: &Chaos, seed: u64, over: &AtomicBool) -> Result<Story, Failure> {
     let progress = Progress::start(asked.seconds, asked.form.json);
     progress.phase("the servers start");
-    let scene = Scene::start(&asked.nodes);
+    let scene = Scene::start(&asked.nodes, &asked.handles)?;
     let (classic, fenced) = (asked.classic, !asked.no_fence && !asked.classic);
     let part = |number: usize| Part {
         number,
@@ -178,8 +196,10 @@ fn play(asked: &Chaos, seed: u64, over: &AtomicBool) -> Result<Story, Failure> {
         });
         let ttl = asked.ttl;
         let (scene, fleet, done) = (&scene, &fleet, &done);
-        let nemesis = Nemesis { scene, fleet, observer, ttl, done, doing, over };
-        let plan = Plan::new(seed, asked.nodes.len(), scene.is_own(), scene.can_cut());
+        // Nodes of others may have to wait before they vote, as they do after a restart.
+        let recovery = if scene.is_own() { 6 * ttl } else { Duration::from_secs(30) };
+        let nemesis = Nemesis { scene, fleet, observer, ttl, recovery, done, doing, over };
+        let plan = Plan::new(seed, asked.nodes.len(), |kind| kind.is_possible(scene));
         let ends = Ends(ended);
         let raged = nemesis.rage(plan, until);
         drop(ends);
@@ -216,10 +236,20 @@ impl Drop for Ends<'_> {
 fn begun(fleet: &Fleet, over: &AtomicBool) -> Result<(), Failure> {
     let end = now() + Duration::from_secs(30);
     while fleet.record().granted() == 0 {
-        if over.load(Relaxed) || now() > end {
-            return Err(Failure::new(Status::Broken, "no worker was granted a lease"));
+        if over.load(Relaxed) {
+            let text = "it was ended before the first lease: there is no verdict";
+            return Err(Failure::new(Status::Broken, text));
+        }
+        if now() > end {
+            let text = "no worker was granted a lease within 30 s: `quorlock doctor` says what ails the nodes";
+            return Err(Failure::new(Status::Broken, text));
         }
         thread::sleep(Duration::from_millis(5));
     }
     Ok(())
+}
+
+/// Servers of somebody's that were harmed are well again, also where it ends at once.
+fn mend_before_the_end() {
+    handles::mend_all().iter().for_each(|failure| say(&failure.text));
 }

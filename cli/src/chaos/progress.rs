@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use console::{Term, truncate_str};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quorlock::{Redlock, node::NodeState};
 use quorlock_harness::history::{
@@ -33,13 +34,13 @@ impl Progress {
         let target =
             if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(Some(seconds * 1000), target);
-        let style = ProgressStyle::with_template("[{bar:30.cyan/blue}] {prefix}\n{msg}");
+        let style = ProgressStyle::with_template("[{wide_bar:.cyan/blue}]\n{prefix}\n{msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
         Self(bar)
     }
 
     pub(crate) fn phase(&self, text: &str) {
-        self.0.set_message(text.to_owned());
+        self.0.set_message(fitting(text));
     }
 
     pub(crate) fn end(&self) {
@@ -56,7 +57,7 @@ impl Progress {
         ended: &AtomicBool,
     ) -> Vec<Strike> {
         let mut since: Vec<Option<Duration>> = observer.nodes().iter().map(|_| None).collect();
-        let (mut found, mut looks) = (Vec::new(), 0);
+        let (mut found, mut looks, mut search) = (Vec::new(), 0, Duration::ZERO);
         while !ended.load(Relaxed) {
             for (node, (since, status)) in since.iter_mut().zip(observer.nodes()).enumerate() {
                 match (status.state, &since) {
@@ -65,12 +66,15 @@ impl Progress {
                     _ => found.extend(since.take().map(|from| silent(node, from))),
                 }
             }
-            if looks % FIGURES == 0 {
+            if looks % FIGURES == 0 && now() >= search {
+                let began = now();
                 let done = now().saturating_sub(from).as_millis();
                 self.0.set_position(u64::try_from(done).unwrap_or(u64::MAX));
-                self.0.set_prefix(figures(record));
+                self.0.set_prefix(fitting(&figures(record)));
                 let doing = doing.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                self.0.set_message(doing);
+                self.0.set_message(fitting(&doing));
+                // Each time the whole record is searched, which is long after some hours: those who write it go first.
+                search = now() + 20 * (now() - began);
             }
             looks += 1;
             thread::sleep(LOOK);
@@ -79,6 +83,12 @@ impl Progress {
         found.extend(last.filter_map(|(node, from)| Some(silent(node, from?))));
         found
     }
+}
+
+/// As much of a line as there is room for.
+fn fitting(line: &str) -> String {
+    let (_, width) = Term::stderr().size();
+    truncate_str(line, usize::from(width).saturating_sub(1), "…").into_owned()
 }
 
 fn silent(node: usize, from: Duration) -> Strike {

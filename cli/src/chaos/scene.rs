@@ -5,6 +5,12 @@
 
 use quorlock_harness::{Cluster, Proxy, Server};
 
+use super::{
+    handles::{Handles, Harm},
+    place::Place,
+};
+use crate::exit::Failure;
+
 /// Which nodes are harmed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Which {
@@ -42,16 +48,22 @@ pub(crate) struct Scene {
     /// Where they can be cut off.
     proxies: Option<Vec<Proxy>>,
     urls: Vec<String>,
+    handles: Handles,
     pub(crate) store: Server,
+    /// Of everything above; the last to go.
+    _place: Place,
 }
 
 impl Scene {
-    pub(crate) fn start(which: &Which) -> Self {
-        let store = Server::start();
+    pub(crate) fn start(which: &Which, handles: &Handles) -> Result<Self, Failure> {
+        let dir = Place::make()?;
+        let store = Server::builder().parent(dir.path()).start();
         let (own, proxies) = match which {
             Which::Own(count) => {
                 // A node that is killed comes back with what it had written down.
-                let own = Cluster::start_with(*count, |_, server| server.append_only(true));
+                let own = Cluster::start_with(*count, |_, server| {
+                    server.parent(dir.path()).append_only(true)
+                });
                 let proxies = own.iter().map(|server| Proxy::start(server.port())).collect();
                 (Some(own), Some(proxies))
             }
@@ -73,7 +85,7 @@ impl Scene {
             (Which::Given(urls), None) => urls.clone(),
             (Which::Own(_), proxies) => proxies.iter().flatten().map(Proxy::url).collect(),
         };
-        Self { own, proxies, urls, store }
+        Ok(Self { own, proxies, urls, handles: handles.clone(), store, _place: dir })
     }
 
     /// By which workers reach the nodes.
@@ -89,6 +101,29 @@ impl Scene {
     /// Whether nodes can be cut off.
     pub(crate) const fn can_cut(&self) -> bool {
         self.proxies.is_some()
+    }
+
+    /// Whether this can be done to nodes.
+    pub(crate) const fn can(&self, harm: Harm) -> bool {
+        self.is_own() || self.handles.can(harm)
+    }
+
+    pub(crate) fn harm(&self, node: usize, harm: Harm) -> Result<(), Failure> {
+        match (self.server(node), harm) {
+            (Some(server), Harm::Stop) => server.pause(),
+            (Some(server), Harm::Kill) => server.kill(),
+            (None, _) => self.handles.harm(node, harm)?,
+        }
+        Ok(())
+    }
+
+    pub(crate) fn mend(&self, node: usize, harm: Harm) -> Result<(), Failure> {
+        match (self.server(node), harm) {
+            (Some(server), Harm::Stop) => server.resume(),
+            (Some(server), Harm::Kill) => server.restart(),
+            (None, _) => self.handles.mend(node, harm)?,
+        }
+        Ok(())
     }
 
     /// A server of its own.

@@ -102,9 +102,13 @@ impl Story {
                 2 => "both late writes refused".to_owned(),
                 many => format!("all {many} late writes refused"),
             };
-            return format!(
-                "Nothing went wrong: {leases} leases, never two holders at once; {refused}"
-            );
+            let leases = counted(leases, "lease");
+            // A run in which nobody was harmed shows nothing.
+            let wrong = match self.faults() {
+                0 => "Nothing was done to anybody in so short a time, and nothing went wrong",
+                _ => "Nothing went wrong",
+            };
+            return format!("{wrong}: {leases}, never two holders at once; {refused}");
         }
         let mut wrong = Vec::new();
         let late = self.late().count();
@@ -112,12 +116,14 @@ impl Story {
         if !verdict.overlaps.is_empty() {
             let time = |(one, other): &(Held, Held)| one.end.min(other.end) - other.start;
             let longest = verdict.overlaps.iter().map(time).max().unwrap_or_default();
-            let mut text = "two workers held the lock at once".to_owned();
-            text += &often(verdict.overlaps.len());
-            let most = if verdict.overlaps.len() > 1 { "up to " } else { "" };
-            text += &format!(" (for {most}{:.2} s)", longest.as_secs_f64());
+            let longest = format!("{:.2} s", longest.as_secs_f64());
+            let mut text = "two workers held the lock at once ".to_owned();
+            text += &match verdict.overlaps.len() {
+                0 | 1 => format!("for {longest}"),
+                many => format!("{many} times, for up to {longest}"),
+            };
             if between > 0 {
-                text += " and wrote over each other";
+                text += ", and wrote over each other";
             }
             wrong.push(text);
         } else if between > 0 {
@@ -158,17 +164,17 @@ impl Story {
     pub(crate) fn figures(&self) -> String {
         let Setting { nodes, workers, ttl, seed, .. } = self.setting;
         format!(
-            "{nodes} nodes, {workers} workers, leases of {ttl:?}, {} writes, {} faults in {:.0} s, seed {seed}",
-            self.history.effects.len(),
-            self.faults(),
+            "{nodes} nodes, {workers} workers, leases of {ttl:?}, {}, {} in {:.0} s, seed {seed}",
+            counted(self.history.effects.len(), "write"),
+            counted(self.faults(), "fault"),
             self.to.saturating_sub(self.from).as_secs_f64(),
         )
     }
 
-    pub(crate) fn json(&self, picture: &Path, interrupted: bool) -> Value {
+    pub(crate) fn json(&self, picture: Option<impl AsRef<Path>>, interrupted: bool) -> Value {
         let (verdict, history) = (&self.verdict, &self.history);
         json!({
-            "picture": picture.display().to_string(),
+            "picture": picture.map(|picture| picture.as_ref().display().to_string()),
             "interrupted": interrupted,
             "clean": self.is_clean(),
             "verdict": self.headline(),
@@ -194,11 +200,15 @@ impl Story {
     }
 }
 
+/// As in `1 lease` and `2 leases`.
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Behind what was more than once.
 fn often(count: usize) -> String {
     match count {
         0 | 1 => String::new(),
-        2 => " twice".to_owned(),
         many => format!(" {many} times"),
     }
 }
@@ -269,7 +279,10 @@ pub(crate) mod tests {
             "Nothing went wrong: 2 leases, never two holders at once; the one late write refused"
         );
         assert_eq!(story.faults(), 4);
-        let found = story.json(Path::new("x.svg"), false);
+        let mut idle = good();
+        idle.strikes.clear();
+        assert!(idle.headline().starts_with("Nothing was done to anybody"), "{}", idle.headline());
+        let found = story.json(Some("x.svg"), false);
         assert_eq!((found["clean"].as_bool(), found["leases"].as_u64()), (Some(true), Some(2)));
     }
 
@@ -279,7 +292,7 @@ pub(crate) mod tests {
         assert_eq!(story.late().count(), 1);
         assert_eq!(
             story.headline(),
-            "Wrong: two workers held the lock at once (for 0.50 s) and wrote over each other; a late write overwrote a later holder's"
+            "Wrong: two workers held the lock at once for 0.50 s, and wrote over each other; a late write overwrote a later holder's"
         );
         // Each kind alone is enough.
         let (pair, effect) = (story.verdict.overlaps[0].clone(), wrote(0, 1, 1, false, true));
@@ -295,7 +308,7 @@ pub(crate) mod tests {
             assert!(!story.is_clean(), "{kind}");
             let headline = story.headline();
             assert!(headline.starts_with("Wrong: ") && headline.len() > 20, "{kind}: {headline}");
-            assert_eq!(story.json(Path::new("x"), false)["clean"], false);
+            assert_eq!(story.json(Some("x"), false)["clean"], false);
         }
         assert!(checker::refused_though_held(&[effect]).len() == 1);
     }

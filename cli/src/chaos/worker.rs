@@ -141,7 +141,7 @@ impl Worker {
                     break;
                 }
             };
-            if looked + validity > until + 50 * MS {
+            if looked + validity > until + 5 * MS {
                 until = looked + validity;
                 say(&Event::Renewed(held(until)));
             }
@@ -149,9 +149,13 @@ impl Worker {
             sleep(MS.mul_f64(self.dice.between(30.0, 100.0)));
             lost = self.write(&lease, token.unwrap_or_else(|| micros(start)));
         }
+        // Whoever looked now was told that it holds up to then: less must not be written down.
+        let looked = now();
+        let left = lease.check();
+        let until = left.as_ref().map_or(until, |validity| until.max(looked + *validity));
         say(&Event::Held(held(now().min(until))));
         // It may have been stopped behind the last write.
-        let lost = lost.or_else(|| lease.check().err().map(|error| error.to_string()));
+        let lost = lost.or_else(|| left.err().map(|error| error.to_string()));
         if let Some(why) = lost {
             say(&Event::Lost(Loss { worker, at: now(), why }));
             drop(lease);

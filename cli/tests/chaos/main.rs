@@ -11,6 +11,9 @@
     reason = "tests are free to"
 )]
 
+mod ends;
+mod given;
+
 use std::{
     path::PathBuf,
     process::{Command, Stdio},
@@ -30,16 +33,21 @@ struct Ended {
     _dir: TempDir,
 }
 
-fn command(args: &str) -> (Command, PathBuf, TempDir) {
+fn command<'a>(args: impl IntoIterator<Item = &'a str>) -> (Command, PathBuf, TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let picture = dir.path().join("run.svg");
     let mut command = Command::new(env!("CARGO_BIN_EXE_quorlock"));
-    command.arg("chaos").args(args.split_whitespace()).arg("--out").arg(&picture);
-    command.arg("--json").stdin(Stdio::null());
+    command.arg("chaos").args(args).arg("--out").arg(&picture);
+    // Servers of others have no other clients here, so that new ones need not wait for long before they vote.
+    command.env("QUORLOCK_MAX_TTL", "1s").arg("--json").stdin(Stdio::null());
     (command, picture, dir)
 }
 
 fn chaos(args: &str) -> Ended {
+    chaos_with(args.split_whitespace())
+}
+
+fn chaos_with<'a>(args: impl IntoIterator<Item = &'a str>) -> Ended {
     let (mut command, picture, dir) = command(args);
     let output = command.output().unwrap();
     let (out, err) = (output.stdout, String::from_utf8_lossy(&output.stderr).into_owned());
@@ -161,7 +169,7 @@ fn what_cannot_be_done_is_said_before_anything_is_done() {
         assert_eq!(ended.code, code, "{args}: {}", ended.err);
         assert!(ended.err.contains(why), "{args}: {}", ended.err);
     }
-    let (mut command, picture, _dir) = command("--seconds 1");
+    let (mut command, picture, _dir) = command(["--seconds", "1"]);
     let output = command.env("PATH", "/nowhere").env_remove("REDIS_SERVER_BIN").output().unwrap();
     assert_eq!(output.status.code(), Some(78));
     assert!(String::from_utf8_lossy(&output.stderr).contains("valkey-server"));

@@ -175,7 +175,10 @@ impl Server {
         Self {
             port: builder.port.map_or_else(PortLease::free, PortLease::fixed),
             tls_port: builder.speaks_tls().then(PortLease::free),
-            dir: tempfile::Builder::new().prefix("qlk-").tempdir().expect("a directory"),
+            dir: {
+                let parent = builder.parent.clone().unwrap_or_else(std::env::temp_dir);
+                tempfile::Builder::new().prefix("qlk-").tempdir_in(parent).expect("a directory")
+            },
             builder,
             process: Mutex::new(None),
             control: Mutex::new(None),

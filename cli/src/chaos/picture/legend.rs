@@ -1,6 +1,6 @@
 //! What the colours and signs mean: of each that is in the picture, and of no other.
 
-use super::{HEIGHT, LEFT, RIGHT};
+use super::{HEIGHT, LEFT, RIGHT, wrong::is_odd};
 use crate::{
     chaos::story::{Lane, Story, What},
     picture::{Area, Svg, wide},
@@ -33,6 +33,7 @@ fn items(story: &Story) -> Vec<(Mark, &'static str)> {
             Mark::Sign("taken"),
             "late write, taken: it overwrites what a later holder wrote",
         ),
+        (is_odd(story), Mark::Sign("odd"), "out of turn: the words above say what"),
         (
             story.refused().next().is_some(),
             Mark::Sign("refused"),

@@ -94,6 +94,7 @@ pub(crate) fn draw(story: &Story) -> String {
     lanes::workers(&mut svg, &frame);
     wrong::lock(&mut svg, &frame);
     wrong::late(&mut svg, &frame);
+    wrong::diamonds(&mut svg, &frame);
     wrong::words(&mut svg, &frame);
     names(&mut svg, &frame);
     legend::draw(&mut svg, story, width, bottom + 46.0);
@@ -142,16 +143,18 @@ impl Notes {
 
     fn put(&mut self, svg: &mut Svg, frame: &Frame<'_>, class: &str, x: f64, text: &str) {
         let width = wide(text, 12.0) + 14.0;
-        let from = x.min(frame.width - RIGHT - width);
-        let to = from + width;
-        let mut y = self.bottom;
-        for taken in &mut self.rows {
-            if taken.iter().all(|(start, end)| to <= *start || *end <= from) {
-                taken.push((from, to));
-                svg.text(&format!("note {class}"), (from, y), text);
-                return;
+        // Behind its place, or before it where there is room alone.
+        for from in [x.min(frame.width - RIGHT - width), x - width + 10.0] {
+            let (to, mut y) = (from + width, self.bottom);
+            for taken in &mut self.rows {
+                let free = |(start, end): &(f64, f64)| to <= *start || *end <= from;
+                if from >= LEFT && taken.iter().all(free) {
+                    taken.push((from, to));
+                    svg.text(&format!("note {class}"), (from, y), text);
+                    return;
+                }
+                y -= 16.0;
             }
-            y -= 16.0;
         }
     }
 }
@@ -178,7 +181,7 @@ mod tests {
     use roxmltree::Document;
 
     use super::*;
-    use crate::chaos::story::tests::{bad, good};
+    use crate::chaos::story::tests::{bad, good, held, story, wrote};
 
     fn classes(picture: &str) -> Vec<String> {
         let document = Document::parse(picture).unwrap();
@@ -200,6 +203,63 @@ mod tests {
         // On the strip, in both lanes and in the legend.
         assert_eq!(of_bad.iter().filter(|class| *class == "wrong").count(), 4);
         assert_eq!(of_bad.iter().filter(|class| *class == "wrongline").count(), 1);
+    }
+
+    /// What goes wrong is planted in the record, and told in the sentence, in the figures and in the picture, in red.
+    #[test]
+    fn each_kind_of_wrong_is_seen_in_the_record_and_told() {
+        let apart = |one, other| vec![held(0, one, 100, 1000), held(1, other, 2000, 3000)];
+        let good = || wrote(1, 2, 2200, true, true);
+        let planted = [
+            (
+                "held the lock at once",
+                "wrong",
+                story(vec![held(0, 1, 100, 2001), held(1, 2, 2000, 3000)], vec![]),
+            ),
+            // One that was killed holds until its time is over, and one inside another is one too.
+            (
+                "held the lock at once",
+                "wrong",
+                story(vec![held(1, 2, 500, 600), held(1, 1, 100, 2500)], vec![]),
+            ),
+            ("came twice", "#odd", story(apart(5, 5), vec![])),
+            ("a token fell", "#odd", story(apart(9, 5), vec![])),
+            (
+                "a late write overwrote",
+                "#taken",
+                story(apart(1, 2), vec![good(), wrote(0, 1, 2500, true, false)]),
+            ),
+            (
+                "out of turn",
+                "#odd",
+                story(apart(1, 2), vec![good(), wrote(0, 1, 2500, true, true)]),
+            ),
+            (
+                "a holder was refused",
+                "#odd",
+                story(apart(1, 2), vec![wrote(1, 2, 2200, false, true)]),
+            ),
+        ];
+        for (words, sign, story) in planted {
+            let headline = story.headline();
+            assert!(headline.starts_with("Wrong: ") && headline.contains(words), "{headline}");
+            assert_eq!(story.json(Some("x"), false)["clean"], false);
+            let picture = draw(&story);
+            let drawn = Document::parse(&picture).unwrap();
+            let is = |node: roxmltree::Node<'_, '_>| {
+                [node.attribute("class"), node.attribute("href")].contains(&Some(sign))
+            };
+            // In its lane, and once in the legend.
+            assert!(
+                drawn.descendants().filter(|node| is(*node)).count() >= 2,
+                "{words}: {picture}"
+            );
+            assert!(classes(&picture).iter().any(|class| class == "head badtext"));
+        }
+        let mut of_store = story(apart(1, 2), vec![]);
+        assert!(of_store.is_clean());
+        of_store.verdict.falls.push((2, 1));
+        assert!(draw(&of_store).contains("Wrong: tokens fell at the store"));
     }
 
     #[test]

@@ -10,9 +10,15 @@ use super::{
     Frame, HEIGHT, Notes,
     lanes::{INSET, between, lane, told},
 };
-use crate::picture::{Area, Svg};
+use crate::{
+    chaos::story::Story,
+    picture::{Area, Svg},
+};
 
 const BAD: &str = "badtext";
+
+/// A mark of two holders is no narrower.
+const LEAST: f64 = 7.0;
 
 /// The times in which two held it, with both.
 fn twice<'a>(
@@ -42,6 +48,8 @@ pub(super) fn lock(svg: &mut Svg, frame: &Frame<'_>) {
         svg.rect("wrongband", Area { y, height: frame.bottom - y, ..area }, "");
         let about = format!("workers {} and {} at once", earlier.worker + 1, later.worker + 1);
         let about = told(frame, &about, from, to);
+        // However short it was, it is what matters most.
+        let area = Area { width: area.width.max(LEAST), ..area };
         svg.rect("wrong", area, &about);
         for worker in [earlier.worker, later.worker] {
             let height = HEIGHT - 2.0 * INSET;
@@ -68,6 +76,43 @@ pub(super) fn late(svg: &mut Svg, frame: &Frame<'_>) {
     }
 }
 
+/// What else is wrong: whose it is, when, and in words.
+fn odd(story: &Story) -> Vec<(usize, Duration, String)> {
+    let (verdict, name) = (&story.verdict, |worker: usize| worker + 1);
+    let tokens = verdict.wrong_tokens.iter().map(|(one, other)| {
+        let later = if one.start > other.start { one } else { other };
+        (later.worker, later.start, format!("token of {} is not new", name(later.worker)))
+    });
+    let refused = verdict.refused.iter().map(|effect| {
+        (effect.worker, effect.after, format!("{} is refused though it holds", name(effect.worker)))
+    });
+    // Where two hold it at once that is shown.
+    let at_once = |at: Duration| {
+        let mut overlaps = verdict.overlaps.iter();
+        overlaps.any(|(one, other)| other.start <= at && at <= one.end.max(other.end))
+    };
+    let between = verdict.stale.iter().filter(|(_, late)| late.held && !at_once(late.after));
+    let between = between.map(|(before, late)| {
+        let text = format!("{} overwrites {} out of turn", name(late.worker), name(before.worker));
+        (late.worker, late.after, text)
+    });
+    tokens.chain(refused).chain(between).collect()
+}
+
+/// Whether there is any of that.
+pub(super) fn is_odd(story: &Story) -> bool {
+    !odd(story).is_empty()
+}
+
+/// A diamond where it is.
+pub(super) fn diamonds(svg: &mut Svg, frame: &Frame<'_>) {
+    for (worker, at, text) in odd(frame.story) {
+        let (x, y) = (frame.x(at), frame.worker(worker) + HEIGHT / 2.0);
+        svg.line("wrongline", (x, frame.lock - 4.0), (x, y));
+        svg.sign("odd", (x, y), &text);
+    }
+}
+
 /// The same in words over the lock.
 pub(super) fn words(svg: &mut Svg, frame: &Frame<'_>) {
     let story = frame.story;
@@ -85,7 +130,8 @@ pub(super) fn words(svg: &mut Svg, frame: &Frame<'_>) {
     });
     // The worst comes first where there is no room for all.
     let mut notes = Notes::above(frame.lock, 2);
-    for (time, class, text) in twice.chain(late).chain(refused) {
+    let odd = odd(story).into_iter().map(|(_, time, text)| (time, BAD, text));
+    for (time, class, text) in twice.chain(odd).chain(late).chain(refused) {
         notes.put(svg, frame, class, frame.x(time), &text);
     }
 }

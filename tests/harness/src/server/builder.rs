@@ -3,6 +3,7 @@
 //! A port that a test asked for is never replaced by another: that is an error of the test.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use crate::server::Server;
 #[cfg(feature = "tls")]
@@ -21,6 +22,7 @@ pub struct ServerBuilder {
     #[cfg(feature = "tls")]
     pub(super) tls: Option<TestCa>,
     pub(super) ipv6: bool,
+    pub(super) parent: Option<PathBuf>,
 }
 
 impl ServerBuilder {
@@ -79,6 +81,12 @@ impl ServerBuilder {
     /// Listens on ::1 as well as on 127.0.0.1.
     pub fn ipv6(mut self, on: bool) -> Self {
         self.ipv6 = on;
+        self
+    }
+
+    /// What it keeps lies in a directory in this one, not in that of the system.
+    pub fn parent(mut self, parent: impl Into<PathBuf>) -> Self {
+        self.parent = Some(parent.into());
         self
     }
 

@@ -1,0 +1,104 @@
+//! Commands of the user's that harm a node of theirs and mend it, such as `docker compose pause node{}` and `unpause`.
+//!
+//! It decides how they are run, and remembers what has been harmed, so that it is mended however the run ends. It harms no
+//! node for which it was given no command, and never makes one up.
+
+use std::{
+    process::{Command, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use clap::Args;
+
+use crate::exit::{Failure, Status};
+
+/// How servers of somebody's are harmed. In each command `{}` is the number of the node, in the order of `--nodes`, from 1 on.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Servers that are yours")]
+pub(crate) struct Handles {
+    /// Stops a node so that it answers nothing, as in `docker compose pause node{}`; {} is its number in --nodes, from 1 on
+    #[arg(long, value_name = "COMMAND", requires = "unpause")]
+    pause: Option<String>,
+    /// Lets it go on, as in `docker compose unpause node{}`
+    #[arg(long, value_name = "COMMAND", requires = "pause")]
+    unpause: Option<String>,
+    /// Kills a node, as in `docker compose kill node{}`. What it does not keep on disk is lost: give it no server whose data you need
+    #[arg(long, value_name = "COMMAND", requires = "start")]
+    kill: Option<String>,
+    /// Starts it again, as in `docker compose start node{}`
+    #[arg(long, value_name = "COMMAND", requires = "kill")]
+    start: Option<String>,
+}
+
+/// What is done to a node.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Harm {
+    Stop,
+    Kill,
+}
+
+impl Handles {
+    pub(crate) const fn can(&self, harm: Harm) -> bool {
+        match harm {
+            Harm::Stop => self.pause.is_some(),
+            Harm::Kill => self.kill.is_some(),
+        }
+    }
+
+    pub(crate) const fn are_given(&self) -> bool {
+        self.can(Harm::Stop) || self.can(Harm::Kill)
+    }
+
+    fn commands(&self, harm: Harm) -> Option<(&str, &str)> {
+        match harm {
+            Harm::Stop => self.pause.as_deref().zip(self.unpause.as_deref()),
+            Harm::Kill => self.kill.as_deref().zip(self.start.as_deref()),
+        }
+    }
+
+    pub(crate) fn harm(&self, node: usize, harm: Harm) -> Result<(), Failure> {
+        let Some((command, undo)) = self.commands(harm) else { return Ok(()) };
+        // Before it is run: one that fails may have done its work.
+        owed().push((node, undo.to_owned()));
+        run(command, node)
+    }
+
+    pub(crate) fn mend(&self, node: usize, harm: Harm) -> Result<(), Failure> {
+        let Some((_, undo)) = self.commands(harm) else { return Ok(()) };
+        run(undo, node)?;
+        owed().retain(|(other, _)| *other != node);
+        Ok(())
+    }
+}
+
+/// What has been harmed and not mended, and the command for that.
+static OWED: Mutex<Vec<(usize, String)>> = Mutex::new(Vec::new());
+
+fn owed() -> MutexGuard<'static, Vec<(usize, String)>> {
+    OWED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Mends what is still harmed, at the end of whatever kind. Says what could not be mended.
+pub(crate) fn mend_all() -> Vec<Failure> {
+    let owed = std::mem::take(&mut *owed());
+    owed.into_iter().filter_map(|(node, undo)| run(&undo, node).err()).collect()
+}
+
+fn run(command: &str, node: usize) -> Result<(), Failure> {
+    let command = command.replace("{}", &(node + 1).to_string());
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", &command]).stdin(Stdio::null()).stdout(Stdio::null());
+    // A key pressed at the terminal is for this process.
+    std::os::unix::process::CommandExt::process_group(&mut shell, 0);
+    let failed = |why: &str| {
+        let text = format!("node {}: `{command}` failed: {}", node + 1, why.trim());
+        Failure::new(Status::Failed, text)
+    };
+    let output =
+        shell.stderr(Stdio::piped()).output().map_err(|error| failed(&error.to_string()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(failed(&format!("{}. {said}", output.status)))
+}

@@ -1,0 +1,59 @@
+//! Goal: servers of somebody else are harmed only by the commands that were given for it, and are well again at the end.
+//!
+//! Method: servers of this test, which `kill -STOP` and `kill -CONT` stop and let go on by their numbers.
+
+use std::fs;
+
+use quorlock_harness::{Cluster, Server};
+
+use super::{Ended, chaos_with};
+
+fn state(server: &Server) -> char {
+    let status = fs::read_to_string(format!("/proc/{}/stat", server.pid())).unwrap();
+    status.rsplit_once(") ").unwrap().1.chars().next().unwrap()
+}
+
+fn with(fleet: &Cluster, handles: &[&str], args: &str) -> Ended {
+    let urls = fleet.urls().join(",");
+    let fixed = format!("--seed 2 --nodes {urls} --workers 2 --ttl 500ms {args}");
+    chaos_with(fixed.split_whitespace().chain(handles.iter().copied()))
+}
+
+#[test]
+fn nodes_of_others_are_stopped_by_the_command_that_was_given() {
+    let fleet = Cluster::start(3);
+    let dir = tempfile::tempdir().unwrap();
+    for (number, server) in fleet.iter().enumerate() {
+        let file = dir.path().join((number + 1).to_string());
+        fs::write(file, server.pid().to_string()).unwrap();
+    }
+    let file = dir.path().join("{}").display().to_string();
+    let (pause, unpause) =
+        (format!("kill -STOP $(cat {file})"), format!("kill -CONT $(cat {file})"));
+    let ended = with(&fleet, &["--pause", &pause, "--unpause", &unpause], "--seconds 9");
+    assert_eq!(ended.code, 0, "{}", ended.err);
+    assert!(fleet.iter().all(|server| state(server) != 'T'));
+    let nodes = ended.picture.split("class=\"node\"").skip(1);
+    let stopped = nodes.filter(|lane| lane.split("</g>").next().unwrap().contains("stopped"));
+    assert!(stopped.count() > 0, "{}", ended.found);
+}
+
+#[test]
+fn a_command_that_fails_is_told_and_what_was_harmed_is_mended() {
+    let fleet = Cluster::start(3);
+    let mended = tempfile::tempdir().unwrap();
+    let unpause = format!("touch {}/{{}}", mended.path().display());
+    let handles = ["--pause", "echo no such node{} >&2; exit 3", "--unpause", &unpause];
+    let ended = with(&fleet, &handles, "--seconds 30");
+    assert_eq!(ended.code, 71, "{}", ended.err);
+    assert!(ended.err.contains("no such node") && ended.err.contains("status: 3"), "{}", ended.err);
+    assert_eq!(fs::read_dir(mended.path()).unwrap().count(), 1, "it may have done its work");
+    for (args, why) in [
+        ("--pause true --nodes redis://a,redis://b,redis://c", "--unpause <COMMAND>"),
+        ("--pause true --unpause true", "for servers of yours"),
+    ] {
+        let ended = chaos_with(args.split_whitespace());
+        assert_eq!(ended.code, 64, "{args}: {}", ended.err);
+        assert!(ended.err.contains(why), "{args}: {}", ended.err);
+    }
+}
