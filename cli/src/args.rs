@@ -18,6 +18,20 @@ const COLOURS: styling::Styles = styling::Styles::styled()
 /// A lock on N independent Redis or Valkey masters, for the shell: runs a command under it, and shows who holds what.
 #[derive(Debug, Parser)]
 #[command(name = "quorlock", version, styles = COLOURS, arg_required_else_help = true)]
+#[command(after_help = "\
+For example:
+
+  export QUORLOCK_NODES=redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3
+  quorlock doctor                                     whether these are fit for locks
+  quorlock run nightly-report -- /usr/local/bin/report --all
+  quorlock holder nightly-report                      who runs it
+
+Exit statuses: 0 done (holder: somebody holds it; doctor: fit), 1 no (holder: nobody does; doctor: warnings), 2 doctor: errors, \
+64 the command line is wrong, 69 too few nodes answer, 71 the system refused something, 75 somebody else holds it, 76 the lease \
+was lost, 78 the nodes or a setting are wrong. That of run is the command's where it has run to its end.
+
+Settings are read from the environment, QUORLOCK_NODES, QUORLOCK_MAX_TTL and so on. What is given on the command line stands above \
+them, and is seen by all users of this machine, passwords in URLs too.")]
 pub(crate) struct Line {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -62,24 +76,30 @@ pub(crate) enum Command {
         /// bash, elvish, fish, powershell or zsh
         shell: clap_complete::Shell,
     },
-    /// Prints the man page
-    Man,
+    /// Prints a man page, or writes all of them
+    Man(crate::man::Man),
+}
+
+/// The command line without what is for this program itself: completions know of no hidden subcommands.
+pub(crate) fn public(line: &clap::Command) -> clap::Command {
+    let shown = line.get_subcommands().filter(|command| !command.is_hide_set());
+    clap::Command::new("quorlock").version(env!("CARGO_PKG_VERSION")).subcommands(shown.cloned())
 }
 
 /// Which nodes, and how they are spoken to.
 #[derive(Args, Clone, Debug, Deserialize, Serialize)]
 #[command(next_help_heading = "Nodes")]
 pub(crate) struct Nodes {
-    /// URLs of the nodes, with commas between them: three tolerate the loss of one, five of two. By default those of QUORLOCK_NODES
+    /// URLs of the nodes, with commas between them, as in `redis://10.0.0.1`: three tolerate the loss of one, five of two. By default those of QUORLOCK_NODES
     #[arg(long, value_name = "URLS")]
     pub(crate) nodes: Option<String>,
-    /// A setting by its name, as in `--set max_ttl=30s`; may be given again. Those of the environment (QUORLOCK_MAX_TTL and so on) come before
+    /// A setting by its name, as in `--set max_ttl=30s`, in place of that of the environment (QUORLOCK_MAX_TTL); may be given again
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Plain SET NX PX: no tokens, and an empty restart of a node is not noticed
+    /// Plain Redlock, SET NX PX: no tokens, and nobody notices where a node restarts empty
     #[arg(long)]
     pub(crate) classic: bool,
-    /// Nodes that may have forgotten vote at once: for trials on this machine
+    /// Nodes that may have forgotten leases vote at once, without a wait: for trials on this machine alone
     #[arg(long)]
     pub(crate) danger_skip_quarantine: bool,
 }

@@ -14,6 +14,11 @@ use crate::{
 impl Nodes {
     /// The settings that these arguments and the environment name.
     pub(crate) fn builder(&self) -> Result<Builder, Failure> {
+        self.labelled(None)
+    }
+
+    /// The same, with this label where none is set.
+    fn labelled(&self, label: Option<Vec<u8>>) -> Result<Builder, Failure> {
         let wrong = |error: &dyn std::fmt::Display| Failure::new(Status::Config, error);
         let mut builder = match &self.nodes {
             None => Builder::from_env().map_err(|error| wrong(&error))?,
@@ -23,6 +28,9 @@ impl Nodes {
                 Redlock::builder().nodes(urls).settings(settings)
             }
         };
+        if let Some(label) = label.filter(|_| std::env::var_os("QUORLOCK_LABEL").is_none()) {
+            builder = builder.label(label);
+        }
         let settings: Settings = self.set.join(" ").parse().map_err(|error| wrong(&error))?;
         builder = builder.settings(settings);
         if self.classic {
@@ -36,7 +44,12 @@ impl Nodes {
 
     /// A handle that connects in the background.
     pub(crate) fn connect(&self) -> Result<Redlock, Failure> {
-        self.builder()?.build().map_err(|error| {
+        self.connect_as(None)
+    }
+
+    /// The same, with this label where none is set.
+    pub(crate) fn connect_as(&self, label: Option<Vec<u8>>) -> Result<Redlock, Failure> {
+        self.labelled(label)?.build().map_err(|error| {
             let of_machine = matches!(error, ConfigError::Runtime { .. });
             Failure::new(if of_machine { Status::Failed } else { Status::Config }, error)
         })

@@ -12,6 +12,7 @@ mod doctor;
 mod exit;
 mod holder;
 mod list;
+mod man;
 mod output;
 #[cfg(unix)]
 mod picture;
@@ -58,13 +59,11 @@ fn main() -> ExitCode {
         #[cfg(unix)]
         Command::BenchPartner => wait_for(bench::pass_on()),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Line::command(), "quorlock", &mut stdout());
+            let mut line = args::public(&Line::command());
+            clap_complete::generate(shell, &mut line, "quorlock", &mut stdout());
             Status::Done.into()
         }
-        Command::Man => match clap_mangen::Man::new(Line::command()).render(&mut stdout()) {
-            Ok(()) => Status::Done.into(),
-            Err(_) => Status::Failed.into(),
-        },
+        Command::Man(asked) => ended(asked.print(Line::command())),
     }
 }
 

@@ -91,6 +91,12 @@ fn every_command_line_is_taken() {
     assert!(of_page >= 7 && all.len() >= of_page + 5, "{of_page} in the page: {all:#?}");
     for words in all {
         let mut command = Command::new(env!("CARGO_BIN_EXE_quorlock"));
+        let pages = tempfile::tempdir().unwrap();
+        let is_folder = |word: &String| word.starts_with("/usr/local/share/man");
+        let words: Vec<String> = words
+            .into_iter()
+            .map(|word| if is_folder(&word) { pages.path().display().to_string() } else { word })
+            .collect();
         command.args(&words[1..]).env_remove("QUORLOCK_NODES");
         // Without a program for servers `chaos` starts nothing.
         command.env("PATH", "/nowhere").env_remove("REDIS_SERVER_BIN");
@@ -98,6 +104,46 @@ fn every_command_line_is_taken() {
         let expected = if matches!(&*words[1], "completions" | "man") { 0 } else { 78 };
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(expected), "{words:?}: {said}");
+    }
+}
+
+#[test]
+fn each_page_that_a_page_names_is_there_and_says_all_options() {
+    let pages = tempfile::tempdir().unwrap();
+    let quorlock = |args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_quorlock")).args(args).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        // As it is read: without the marks of the formatter.
+        String::from_utf8(output.stdout).unwrap().replace("\\-", "-").replace("\\fR", "")
+    };
+    quorlock(&["man", "--dir", pages.path().to_str().unwrap()]);
+    let first = quorlock(&["man"]);
+    let named: Vec<&str> = first.lines().filter_map(|line| line.strip_suffix("(1)")).collect();
+    assert!(named.len() >= 9, "{first}");
+    for page in named {
+        assert!(pages.path().join(format!("{page}.1")).exists(), "{page}");
+        let name = page.strip_prefix("quorlock-").unwrap();
+        let (page, help) = (quorlock(&["man", name]), quorlock(&[name, "--help"]));
+        let options = help.split_whitespace().filter(|word| word.starts_with("--"));
+        for option in options.filter(|word| word.len() > 3 && !word.contains(['.', '`'])) {
+            let option = option.trim_end_matches([',', ':', ';', ')']);
+            assert!(page.contains(option), "{name}: {option}: {page}");
+        }
+    }
+}
+
+#[test]
+fn completions_name_what_people_may_use() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_quorlock"))
+            .args(["completions", shell])
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("doctor") && text.contains("hold-at-least"), "{shell}");
+        for hidden in ["hold-for-run", "become", "chaos-worker"] {
+            assert!(!text.contains(hidden), "{shell}: {hidden}");
+        }
     }
 }
 

@@ -78,7 +78,7 @@ fn words() -> std::io::Result<Words> {
 
 async fn hold_and_tell(run: &Run, teller: &Teller, words: &mut Words) -> Result<(), Failure> {
     let asked = Instant::now();
-    let redlock = run.nodes.connect()?;
+    let redlock = run.nodes.connect_as(Some(run.label()))?;
     let limit = match run.wait {
         _ if run.try_once => Some(READY_AT_ONCE),
         Some(wait) => Some(wait.max(READY_AT_ONCE)),

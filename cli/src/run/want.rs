@@ -99,6 +99,19 @@ impl Holds {
 }
 
 impl Run {
+    /// By what whoever looks finds this run: `host/pid/command`, in the 128 bytes that a label may have. The process is the one
+    /// that was started, which gets the signals; of the command it is the name alone, since its arguments may be secret.
+    pub(crate) fn label(&self) -> Vec<u8> {
+        let mut label = rustix::system::uname().nodename().to_bytes().to_vec();
+        label.truncate(64);
+        label.extend(format!("/{}/", nix::unistd::getppid()).into_bytes());
+        let command = self.command.first().map(std::path::Path::new);
+        let name = command.and_then(std::path::Path::file_name).unwrap_or_default();
+        label.extend_from_slice(name.as_encoded_bytes());
+        label.truncate(128);
+        label
+    }
+
     /// Waits for it as was asked for, for so long; `None` for as long as it takes. And for how long it has to be held at least
     /// where nodes keep it by themselves for shorter.
     pub(crate) async fn acquire(

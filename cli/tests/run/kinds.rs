@@ -34,6 +34,39 @@ fn busy_is_a_status_and_can_be_another_or_silent() {
 }
 
 #[test]
+fn whoever_looks_finds_the_host_the_process_and_the_command() {
+    let host = Host::new();
+    let shown = |mut command: std::process::Command| {
+        command.env("QUORLOCK_NODES", host.fleet.urls().join(","));
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    let look = || {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_quorlock"));
+        command.args(["holder", "job", "--json"]);
+        let found: serde_json::Value = serde_json::from_str(&shown(command)).unwrap();
+        found["label"].as_str().unwrap_or_default().to_owned()
+    };
+    let first = host.shell("job", "echo > first; sleep 60");
+    host.written("first");
+    let mut uname = std::process::Command::new("uname");
+    uname.arg("-n");
+    let name = shown(uname).trim().to_owned();
+    assert_eq!(look(), format!("{}/{}/sh", &name[..name.len().min(64)], first.supervisor().0));
+    first.supervisor().signal(Signal::SIGTERM);
+    assert_eq!(first.ended().code, 143);
+    for how in ["--set label=mine", ""] {
+        let mut command = host.command("job".split(' ').chain(how.split_whitespace()));
+        command.args(["--", "sh", "-c", "echo > ready; sleep 60"]).env("QUORLOCK_LABEL", "env");
+        let running = host.start(command);
+        host.written("ready");
+        assert_eq!(look(), if how.is_empty() { "env" } else { "mine" });
+        running.supervisor().signal(Signal::SIGTERM);
+        assert_eq!(running.ended().code, 143);
+        std::fs::remove_file(host.file("ready")).unwrap();
+    }
+}
+
+#[test]
 fn all_nodes_that_answer_have_its_key_from_the_start() {
     // Else the loss of one node, before the first renewal sets the missing key, would lose the lease.
     let host = Host::new();
