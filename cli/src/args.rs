@@ -107,7 +107,7 @@ pub(crate) struct Nodes {
 /// The form of the answer.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct Form {
-    /// One line of JSON
+    /// The answer is an object of JSON on a line; of list and watch, one for each thing that they have to say
     #[arg(long)]
     pub(crate) json: bool,
 }
