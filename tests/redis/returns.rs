@@ -23,18 +23,21 @@ fn a_node_that_is_away_is_tried_often_while_a_short_lease_is_held() {
     let redlock = connected(settings);
     let attempts_within = |time| {
         let failed = || redlock.nodes()[0].failed_attempts;
-        eventually("the first pauses are over", SOON, || failed() >= 8);
+        eventually("the first pauses are over", SOON, || failed() >= 6);
+        // The pause that is under way may be of before.
+        let last = failed();
+        eventually("and one more", SOON, || failed() > last);
         let before = failed();
         std::thread::sleep(time);
         failed() - before
     };
     proxies[0].cut();
     is_down(&redlock, 0);
-    let idle = attempts_within(1500 * MS);
-    assert!(idle <= 6, "nobody needs it, and it may be in trouble: {idle} attempts");
+    let idle = attempts_within(SECOND);
+    assert!(idle <= 4, "nobody needs it, and it may be in trouble: {idle} attempts");
     let lease = redlock.acquire("r").ttl(1500 * MS).blocking().unwrap();
-    let hurried = attempts_within(1500 * MS);
-    assert!((9..=60).contains(&hurried), "soon, and not without a pause: {hurried} attempts");
+    let hurried = attempts_within(SECOND);
+    assert!((6..=40).contains(&hurried), "soon, and not without a pause: {hurried} attempts");
     lease.blocking_release().unwrap();
 }
 
@@ -45,7 +48,7 @@ fn a_node_that_is_back_has_the_keys_of_held_leases_soon() {
     for classic in [false, true] {
         let (cluster, proxies, settings) = proxied();
         let redlock = connected(if classic { settings.classic() } else { settings });
-        let ttl = 20 * SECOND;
+        let ttl = 10 * SECOND;
         let lease = redlock.acquire("r").ttl(ttl).blocking().unwrap();
         eventually("all five have it", SOON, || cluster.locks_left().len() == 5);
         proxies[..2].iter().for_each(Proxy::cut);

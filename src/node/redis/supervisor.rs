@@ -87,12 +87,14 @@ async fn supervise(node: &Arc<Shared>, context: &NodeContext) {
                     }
                     other => Arc::from(other.to_string()),
                 };
+                // Asked each time: what hurries may have begun during the last pause.
+                pause = pause.min(context.longest_pause());
                 telemetry::node_unreachable(context.id(), node.address.display(), &reason);
                 publish(node, context, NodeState::Down { reason }, 1);
             }
         }
         let at = context.runtime().now().saturating_add(jittered(pause, context));
-        pause = (pause * 2).clamp(FIRST_PAUSE, context.longest_pause());
+        pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
         let sleep = context.runtime().sleep_until(at);
         select(sleep, std::pin::pin!(closed(node))).await;
     }
