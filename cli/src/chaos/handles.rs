@@ -102,3 +102,34 @@ fn run(command: &str, node: usize) -> Result<(), Failure> {
     let said = String::from_utf8_lossy(&output.stderr);
     Err(failed(&format!("{}. {said}", output.status)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_fails_is_told_and_what_it_may_have_harmed_is_mended() {
+        let mended = tempfile::tempdir().unwrap();
+        let harm = |pause: &str| {
+            let unpause = format!("touch {}/{{}}", mended.path().display());
+            let (pause, unpause) = (Some(pause.to_owned()), Some(unpause));
+            Handles { pause, unpause, ..Handles::default() }
+        };
+        let failure = harm("echo no such node{} >&2; exit 3").harm(6, Harm::Stop).unwrap_err();
+        assert_eq!(failure.status, Status::Failed);
+        assert!(failure.text.contains("no such node7") && failure.text.contains("status: 3"));
+        // One that worked, and is not mended before the end.
+        harm("true").harm(7, Harm::Stop).unwrap();
+        // One that is mended in time.
+        let well = harm("true");
+        well.harm(8, Harm::Stop).unwrap();
+        well.mend(8, Harm::Stop).unwrap();
+        std::fs::remove_file(mended.path().join("9")).unwrap();
+        assert!(mend_all().is_empty());
+        assert!(mended.path().join("7").exists() && mended.path().join("8").exists());
+        assert!(!mended.path().join("9").exists(), "not twice");
+        // Nothing is done for which there is no command.
+        well.harm(1, Harm::Kill).unwrap();
+        assert!(!well.can(Harm::Kill) && mend_all().is_empty());
+    }
+}
