@@ -10,7 +10,7 @@ use std::{
 
 use clap::Args;
 use quorlock::{
-    HeldBy, Holder,
+    HeldBy, Holder, Owner,
     inspect::{ForceError, Forced},
 };
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Takes a resource from whoever holds it: status 0 done, 1 nobody holds it or it was not confirmed, 75 it cannot be taken
-/// (readers, or another program's), 69 the nodes do not agree or answer.
+/// (readers, another program's, or another holder than the one that was shown), 69 the nodes do not agree or answer.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 It breaks the lock. The holder is not asked, and learns of it when it next renews: until then it goes on with its work, and somebody \
@@ -54,17 +54,22 @@ pub(crate) async fn take(asked: Release) -> Result<ExitCode, Failure> {
     let resource = asked.resource.as_encoded_bytes();
     let redlock = asked.nodes.connect()?;
     crate::connect::connected(&redlock, crate::holder::CONNECTED).await;
+    let mut seen = None;
     if !asked.yes {
         let holder = redlock.holder(resource).await;
         let holder = holder.map_err(|error| Failure::new(Status::Usage, error))?;
-        // Where nobody can be named, why is said below.
-        if let Holder::Held(by) = holder
-            && !confirmed(resource, &by)?
-        {
+        let (by, owner) = nameable(holder).map_err(|error| failure(&error))?;
+        if !confirmed(resource, &by)? {
             return Err(Failure::new(Status::No, "nothing was changed"));
         }
+        seen = Some(owner);
     }
-    let forced = redlock.force_release(resource).await.map_err(|error| failure(&error))?;
+    // The yes was for that holder: while it was waited for, another may have come.
+    let forced = match seen {
+        Some(owner) => redlock.force_release_from(resource, owner).await,
+        None => redlock.force_release(resource).await,
+    };
+    let forced = forced.map_err(|error| failure(&error))?;
     if asked.form.json {
         json(&as_json(resource, &forced));
     } else {
@@ -82,6 +87,20 @@ pub(crate) async fn take(asked: Release) -> Result<ExitCode, Failure> {
         }
     }
     Ok(Status::Done.into())
+}
+
+/// The one holder from whom it can be taken: nobody is asked about another, and nothing is taken without having been asked.
+fn nameable(holder: Holder) -> Result<(HeldBy, Owner), ForceError> {
+    match holder {
+        Holder::Free => Err(ForceError::Free),
+        Holder::Held(by) if by.is_shared() => Err(ForceError::Readers { remaining: by.remaining }),
+        Holder::Held(by) => match by.owner {
+            Some(owner) => Ok((by, owner)),
+            None => Err(ForceError::Foreign(Box::new(by))),
+        },
+        Holder::Unclear { nodes } => Err(ForceError::Unclear { nodes }),
+        _ => Err(ForceError::Unclear { nodes: Vec::new() }),
+    }
 }
 
 /// Explains, and waits for a yes on the terminal.
@@ -110,7 +129,9 @@ fn confirmed(resource: &[u8], by: &HeldBy) -> Result<bool, Failure> {
 fn failure(error: &ForceError) -> Failure {
     let status = match error {
         ForceError::Free => Status::No,
-        ForceError::Readers { .. } | ForceError::Foreign(_) => Status::Busy,
+        ForceError::Readers { .. } | ForceError::Foreign(_) | ForceError::Changed(_) => {
+            Status::Busy
+        }
         ForceError::Resource(_) => Status::Usage,
         _ => Status::Broken,
     };

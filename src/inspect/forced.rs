@@ -72,6 +72,9 @@ pub enum ForceError {
     /// if nothing depends on it.
     #[error("its key is of another program or library, and nothing was changed: {0}")]
     Foreign(Box<HeldBy>),
+    /// It is held by another owner than the one from whom it was to be taken. Nothing was changed.
+    #[error("somebody else holds it by now, and nothing was changed: {0}")]
+    Changed(Box<HeldBy>),
     /// Fewer nodes than a quorum have said that the key of that holder is gone. What was deleted stays so, and the holder may
     /// have it set again there: see to the nodes, and try again.
     #[error("only {gone} nodes have said that the key is gone, and {needed} are needed; the lease may go on; see to the others and try again{}", failed(.nodes))]
@@ -129,7 +132,11 @@ impl From<HolderError> for ForceError {
 
 impl Forced {
     /// Takes the resource from its holder.
-    pub(crate) async fn take(engine: &Arc<Engine>, name: &[u8]) -> Result<Self, ForceError> {
+    pub(crate) async fn take(
+        engine: &Arc<Engine>,
+        name: &[u8],
+        from: Option<Owner>,
+    ) -> Result<Self, ForceError> {
         let was = match Holder::ask(engine, name).await? {
             Holder::Held(by) => by,
             Holder::Free => return Err(ForceError::Free),
@@ -139,6 +146,9 @@ impl Forced {
             return Err(ForceError::Readers { remaining: was.remaining });
         }
         let Some(owner) = was.owner else { return Err(ForceError::Foreign(Box::new(was))) };
+        if from.is_some_and(|from| from != owner) {
+            return Err(ForceError::Changed(Box::new(was)));
+        }
         let resource =
             Resource::behind(&engine.config.key_prefix, name).map_err(ForceError::Resource)?;
         let mut taking = Taking { engine, name, was, resource, owner, released: 0 };

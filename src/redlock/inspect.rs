@@ -6,6 +6,7 @@ use super::Redlock;
 use crate::{
     error::WouldDeadlock,
     inspect::{ForceError, Forced, Inspection, Resources},
+    protocol::Owner,
     runtime::block_on,
 };
 
@@ -123,7 +124,24 @@ impl Redlock {
     ///
     /// Once polled, the keys may have been deleted. Dropped before its end, the counter may not have been raised.
     pub async fn force_release(&self, resource: impl AsRef<[u8]>) -> Result<Forced, ForceError> {
-        Forced::take(&self.engine, resource.as_ref()).await
+        Forced::take(&self.engine, resource.as_ref(), None).await
+    }
+
+    /// The same where `owner` holds it, and nobody else: for whoever has looked before, and may have thought for a while.
+    ///
+    /// # Errors
+    ///
+    /// As for [`force_release`](Redlock::force_release), and [`ForceError::Changed`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`force_release`](Redlock::force_release).
+    pub async fn force_release_from(
+        &self,
+        resource: impl AsRef<[u8]>,
+        owner: Owner,
+    ) -> Result<Forced, ForceError> {
+        Forced::take(&self.engine, resource.as_ref(), Some(owner)).await
     }
 
     /// [`force_release`](Redlock::force_release), blocking this thread. No runtime is needed.

@@ -98,6 +98,21 @@ fn readers_and_other_programs_are_left_alone() {
 }
 
 #[test]
+fn where_another_has_it_by_now_nothing_is_taken() {
+    let nodes = nodes(3);
+    let redlock = connect(&nodes);
+    let [first, second] = ["r", "s"].map(|name| redlock.acquire(name).blocking().unwrap());
+    let error = block_on(redlock.force_release_from("r", second.owner())).unwrap_err();
+    assert!(
+        matches!(&error, ForceError::Changed(by) if by.owner == Some(first.owner())),
+        "{error}"
+    );
+    first.check().unwrap();
+    let forced = block_on(connect(&nodes).force_release_from("s", second.owner())).unwrap();
+    assert_eq!(forced.released, 3);
+}
+
+#[test]
 fn in_classic_mode_there_is_no_token_to_tell() {
     let nodes = nodes(3);
     let classic = || block_on(Redlock::builder().nodes(&nodes).classic().connect()).unwrap();

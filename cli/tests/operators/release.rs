@@ -1,6 +1,6 @@
 //! `release --force` takes what is held, says what to tell the stores, and takes nothing else.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 
 use quorlock::{FenceGate, LossReason, Redlock};
 use quorlock_harness::{Cluster, connected, eventually};
@@ -113,6 +113,39 @@ fn on_a_terminal_it_asks_and_says_what_breaks() {
     assert!(said.contains("tell its stores this token"), "{said}");
 }
 
+/// A yes is for the holder that was shown.
+#[test]
+fn who_comes_while_it_waits_for_a_yes_keeps_it() {
+    const OTHER: &str = "08080808080848088808080808080808";
+    let cluster = admitted(3);
+    let lease = connect(&cluster).acquire("r").blocking().unwrap();
+    let line = format!(
+        "{} release --force r --set node_timeout=2s --nodes {}",
+        env!("CARGO_BIN_EXE_quorlock"),
+        cluster.urls().join(",")
+    );
+    let mut script = std::process::Command::new("script");
+    script.args(["-qec", &line, "/dev/null"]).stdin(std::process::Stdio::piped());
+    let mut script = script.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut stdout = script.stdout.take().unwrap();
+    let mut said = Vec::new();
+    while !said.ends_with(b"from that holder: ") {
+        let mut byte = [0];
+        stdout.read_exact(&mut byte).unwrap();
+        said.push(byte[0]);
+    }
+    for server in &cluster {
+        server.run(&["SET", "r", OTHER, "PX", "60000"]);
+    }
+    script.stdin.as_mut().unwrap().write_all(b"yes\n").unwrap();
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).unwrap();
+    assert_eq!(script.wait().unwrap().code(), Some(75), "{rest}");
+    assert!(rest.contains("somebody else holds it by now"), "{rest}");
+    assert_eq!(cluster.locks_left().len(), 3);
+    drop(lease);
+}
+
 fn locks(cluster: &Cluster) -> Vec<(usize, Vec<u8>)> {
     let mut locks = cluster.locks_left();
     locks.sort();
@@ -145,6 +178,10 @@ fn what_cannot_be_taken_stays_as_it_is() {
         println!("{said}");
         assert!(said.contains(says), "{said}");
         assert_eq!(locks(&cluster), before, "{resource}");
+        // The same, and not the question, where somebody would have to be asked.
+        let asking = force(&cluster, resource, &[]);
+        assert_eq!(code(&asking), status, "{asking:?}");
+        assert!(text(&asking.stderr).contains(says), "{asking:?}");
     }
     drop(reader);
 }
