@@ -28,7 +28,9 @@ pub(crate) fn command(args: &str) -> Program {
     let dir = tempfile::tempdir().unwrap();
     let picture = dir.path().join("fleet.svg");
     let mut command = Command::new(env!("CARGO_BIN_EXE_quorlock"));
-    command.arg("bench").args(args.split_whitespace()).arg("--out").arg(&picture);
+    // A machine that is busy with other tests is no fault of nodes.
+    let patient = ["--set", "node_timeout=900ms", "--set", "connect_timeout=5s"];
+    command.arg("bench").args(patient).args(args.split_whitespace()).arg("--out").arg(&picture);
     command.env_remove("QUORLOCK_NODES").stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     Program { command, picture, _dir: dir }
