@@ -21,6 +21,9 @@ pub(super) struct Stage {
     urls: Vec<String>,
 }
 
+/// What is released is released, whatever the settings say: a name that lingers here would be measured without any node.
+const NONE: Duration = Duration::ZERO;
+
 /// Where nobody can be: a socket in what is no directory.
 const NOWHERE: &str = "unix:///dev/null/nobody";
 
@@ -78,7 +81,8 @@ impl Stage {
             }
         }
         // That a node is missing is no error here, whatever the settings ask for.
-        let redlock = nodes.connect()?;
+        let redlock = nodes.builder()?.linger(NONE).build();
+        let redlock = redlock.map_err(|error| Failure::new(Status::Config, error))?;
         let ready = redlock.ready(Duration::from_secs(5)).await;
         ready.map_err(|error| Failure::new(Status::Broken, error))?;
         connected(&redlock, Duration::from_secs(2)).await;
@@ -99,7 +103,7 @@ fn split(nodes: &str) -> Vec<String> {
 /// It fails at once where too few nodes are there, and waits for those that may have forgotten.
 pub(super) async fn connect(nodes: &Nodes, classic: bool) -> Result<Redlock, Failure> {
     let nodes = Nodes { classic, ..nodes.clone() };
-    let redlock = nodes.builder()?.connect().await;
+    let redlock = nodes.builder()?.linger(NONE).connect().await;
     let redlock = redlock.map_err(|error| match error {
         ConnectError::Config(error) => Failure::new(Status::Config, error),
         error => Failure::new(Status::Broken, error),
