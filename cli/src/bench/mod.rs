@@ -198,7 +198,8 @@ async fn measure(asked: &Bench, own: Option<usize>) -> Result<Report, Failure> {
     let classic = stage.connect(true).await?;
     let floor = Floor::connect(stage.urls(), format!("{}{run}", stage.key_prefix())).await;
     let known = |status: NodeStatus| {
-        let version = status.version.map_or_else(|| "unknown".to_owned(), |text| text.to_string());
+        let version =
+            status.version.map_or_else(|| report::UNKNOWN.to_owned(), |text| text.to_string());
         (status.address.to_string(), version)
     };
     let nodes = redlock.nodes().into_iter().map(known).collect();

@@ -218,6 +218,7 @@ mod tests {
     use roxmltree::Document;
 
     use super::*;
+    use crate::bench::report::tests::empty;
 
     fn report(times: &[(Line, u64, u64)]) -> Report {
         let line = |(line, least, most): &(Line, u64, u64)| {
@@ -227,19 +228,7 @@ mod tests {
             });
             figures
         };
-        Report {
-            own: false,
-            nodes: vec![("<a>&b".to_owned(), "redis <7>".to_owned())],
-            seconds: 1,
-            clients: 3,
-            rate: Some(100),
-            run: "quorlock-bench/1/".to_owned(),
-            interrupted: true,
-            lines: times.iter().map(line).collect(),
-            trips: Vec::new(),
-            renewals: None,
-            left: None,
-        }
+        Report { lines: times.iter().map(line).collect(), ..empty(&["redis <7>"]) }
     }
 
     #[test]

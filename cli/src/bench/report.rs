@@ -12,6 +12,9 @@ use super::{
     renewals::Renewals,
 };
 
+/// The version of a node that has not been reached.
+pub(super) const UNKNOWN: &str = "unknown version";
+
 /// Everything that the table, the picture and the JSON are made of.
 #[derive(Debug)]
 pub(super) struct Report {
@@ -114,9 +117,11 @@ impl Report {
     }
 
     pub(super) fn mode(&self) -> String {
-        let (_, first) = self.nodes.first().cloned().unwrap_or_default();
-        let same = self.nodes.iter().all(|(_, version)| *version == first);
-        let versions = if same { first } else { "different versions".to_owned() };
+        // One that is away says nothing of itself.
+        let mut known = self.nodes.iter().map(|(_, version)| version).filter(|one| *one != UNKNOWN);
+        let first = known.next().map_or(UNKNOWN, String::as_str);
+        let same = known.all(|version| version == first);
+        let versions = if same { first } else { "different versions" };
         let rate = self.rate.map_or_else(
             || "as fast as it goes".to_owned(),
             |rate| format!("{} operations a second at most", thousands(f64::from(rate))),
@@ -154,5 +159,49 @@ impl Report {
             "left": self.left,
             "picture": picture.map(|path| path.display().to_string()),
         })
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Without any figures.
+    pub(in crate::bench) fn empty(versions: &[&str]) -> Report {
+        let node = |version: &&str| ("<a>&b".to_owned(), (*version).to_owned());
+        Report {
+            own: false,
+            nodes: versions.iter().map(node).collect(),
+            seconds: 1,
+            clients: 3,
+            rate: Some(100),
+            run: "quorlock-bench/1/".to_owned(),
+            interrupted: true,
+            lines: Vec::new(),
+            trips: Vec::new(),
+            renewals: None,
+            left: None,
+        }
+    }
+
+    #[test]
+    fn versions_are_those_of_the_nodes_that_say_theirs() {
+        let mode = |versions: &[&str]| empty(versions).mode();
+        assert!(mode(&["valkey 8", "valkey 8", UNKNOWN]).starts_with("valkey 8, "));
+        assert!(mode(&[UNKNOWN, "valkey 8", "redis 7"]).starts_with("different versions, "));
+        assert!(mode(&[UNKNOWN]).starts_with("unknown version, "));
+    }
+
+    #[test]
+    fn what_differs_by_less_than_can_be_seen_differs_by_nothing() {
+        let mut report = empty(&[]);
+        assert_eq!(report.parts(), None);
+        for (line, micros) in [(Line::FanOut, 100), (Line::Classic, 101), (Line::Lease, 150)] {
+            let mut figures = Figures::new(line).unwrap();
+            figures.add(std::time::Duration::from_micros(micros));
+            report.lines.push(figures);
+        }
+        let parts = report.parts().unwrap();
+        assert!(parts.ends_with("its leases take no more, and tokens 49.0 us more"), "{parts}");
     }
 }
