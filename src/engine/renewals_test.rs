@@ -68,7 +68,14 @@ fn a_lease_that_was_let_go_leaves_nothing_in_the_queue() {
 #[allow(clippy::disallowed_methods, reason = "a thread that is none of the runtime's")]
 fn whoever_ends_while_another_thread_has_the_timers_leaves_them_to_the_next() {
     let engine = engine();
-    let _lease = acquire(&engine, "r");
+    let hour = engine.now().saturating_add(TTL);
+    let look = |at| {
+        let timed = Timed::Grant(Weak::new());
+        engine.renewals.timers().schedule(None, at, Duration::ZERO, timed).1
+    };
+    // Nobody is started, and so nobody disturbs.
+    assert_eq!(look(hour), Wakeup::Start);
+    assert_eq!(look(hour), Wakeup::Silent);
     let shift = Shift { engine: Arc::downgrade(&engine), is_second: true, ended: false };
     let timers = engine.renewals.timers();
     let (dropped, is_dropped) = std::sync::mpsc::channel();
@@ -80,8 +87,5 @@ fn whoever_ends_while_another_thread_has_the_timers_leaves_them_to_the_next() {
     let _ = is_dropped.recv_timeout(Duration::from_millis(100));
     drop(timers);
     ends.join().unwrap();
-    let now = engine.now();
-    let (_, wakeup) =
-        engine.renewals.timers().schedule(None, now, Duration::ZERO, Timed::Grant(Weak::new()));
-    assert_eq!(wakeup, Wakeup::Start);
+    assert_eq!(look(hour), Wakeup::Start);
 }
