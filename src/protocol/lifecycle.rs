@@ -206,6 +206,8 @@ impl Lifecycle {
             match self.limit(now) {
                 None => {
                     self.extending = true;
+                    // It is sent to every node that is there by now.
+                    self.soon = None;
                     return Some(LeaseAction::Extend);
                 }
                 // A worker that hangs may come back to life.
@@ -292,11 +294,12 @@ impl Lifecycle {
             // What fails is tried again sooner than that.
             return false;
         }
-        let chance = self.promised() / 20 * u32::from(random) / u32::from(u8::MAX);
+        let chance = (self.promised() / 20).saturating_mul(u32::from(random)) / u32::from(u8::MAX);
         let soon = self.promised() / 10;
+        // One that is under way may have been sent before that node was there, also one of the holder's own.
+        let after = soon.saturating_add(chance);
+        self.soon = Some(self.soon.map_or(after, |before| before.min(after)));
         if self.extending {
-            // It may have been sent before that node was there.
-            self.soon = Some(soon.saturating_add(chance));
             return false;
         }
         let Some(planned) = self.extend_at else { return false };

@@ -272,3 +272,26 @@ fn a_node_that_is_back_delays_no_retry_and_renews_nothing_that_is_not_to_be() {
     assert!(!lease.handle_node_back(0, at(300)));
     assert_eq!(lease.poll_timeout(), Some(at(6_000)));
 }
+
+/// One of the holder's own is not asked for here, and may have been sent before the node was there too.
+#[test]
+fn an_extension_that_was_under_way_does_not_put_off_the_renewal_for_a_node_that_is_back() {
+    let mut lease = lease(RenewalPolicy::default());
+    assert!(lease.handle_node_back(0, at(300)));
+    assert!(!lease.handle_node_back(255, at(305)), "the sooner one counts");
+    assert_eq!(lease.handle_extension(ExtendOutcome::Extended(at(9_250)), at(310)), None);
+    assert_eq!(lease.poll_timeout(), Some(at(250 + 900)));
+    assert_eq!(lease.handle_timeout(at(1_150)), Some(LeaseAction::Extend));
+    assert_eq!(lease.handle_extension(ExtendOutcome::Extended(at(10_150)), at(1_151)), None);
+    assert_eq!(lease.poll_timeout(), Some(at(4_150)), "once");
+}
+
+#[test]
+fn a_node_that_is_back_is_no_panic_however_long_a_lease_is() {
+    let (ttl, drift) = (Duration::MAX, Drift::new(0, Duration::ZERO));
+    let mut lease = Lifecycle::new(at(0), at(9_000), ttl, drift, RenewalPolicy::default());
+    for random in [0, 255] {
+        lease.handle_node_back(random, at(300));
+        assert!(lease.poll_timeout().is_some());
+    }
+}
