@@ -154,7 +154,11 @@ pub(crate) async fn run(asked: Bench) -> Result<ExitCode, Failure> {
     }
     let is_new = !asked.out.exists();
     let unwritable = |error: std::io::Error| {
-        Failure::new(Status::Config, format!("{}: {error}", asked.out.display()))
+        let out = asked.out.display();
+        let text = format!(
+            "the picture cannot be written to {out}: {error}. Name another place with --out"
+        );
+        Failure::new(Status::Config, text)
     };
     File::options().append(true).create(true).open(&asked.out).map_err(unwritable)?;
     let report = measure(&asked, own).await.inspect_err(|_| {
@@ -162,13 +166,17 @@ pub(crate) async fn run(asked: Bench) -> Result<ExitCode, Failure> {
             let _ = std::fs::remove_file(&asked.out);
         }
     })?;
-    std::fs::write(&asked.out, picture::draw(&report)).map_err(unwritable)?;
+    let drawn = std::fs::write(&asked.out, picture::draw(&report));
+    // What was measured is told, also where there is no room for the picture.
     if asked.form.json {
-        json(&report.json(Some(&asked.out)));
+        json(&report.json(drawn.is_ok().then_some(&asked.out)));
     } else {
         table::print(&report);
-        line(&format!("picture: {}", asked.out.display()));
+        if drawn.is_ok() {
+            line(&format!("picture: {}", asked.out.display()));
+        }
     }
+    drawn.map_err(unwritable)?;
     let any = report.lines.iter().any(|line| line.count() > 0);
     Ok(if any || report.interrupted { Status::Done } else { Status::Broken }.into())
 }

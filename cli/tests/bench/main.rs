@@ -72,6 +72,21 @@ fn people_get_a_screen_of_eighty_columns() {
 }
 
 #[test]
+fn figures_are_told_where_there_is_no_room_for_the_picture() {
+    for json in ["", "--json"] {
+        let args = format!("--servers 1 --seconds 1 --clients 2 {json}");
+        let command = program::command_to(&args, "/dev/full".into(), tempfile::tempdir().unwrap());
+        let output = { command }.command.output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (code, out, err) = (output.status.code(), text(&output.stdout), text(&output.stderr));
+        assert_eq!(code, Some(78), "{err}");
+        assert!(err.contains("/dev/full") && err.contains("--out"), "{err}");
+        assert!(out.contains("SET NX PX") || out.contains("one_server"), "{out}");
+        assert!(!out.contains("/dev/full"), "{out}");
+    }
+}
+
+#[test]
 fn what_cannot_be_done_is_said_before_anything_is_done() {
     for (args, code, why) in [
         ("--servers 2", 64, "take 1, or 3 to 15"),

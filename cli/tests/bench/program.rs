@@ -27,6 +27,11 @@ pub(crate) struct Ended {
 pub(crate) fn command(args: &str) -> Program {
     let dir = tempfile::tempdir().unwrap();
     let picture = dir.path().join("fleet.svg");
+    command_to(args, picture, dir)
+}
+
+/// With its picture there.
+pub(crate) fn command_to(args: &str, picture: PathBuf, dir: TempDir) -> Program {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quorlock"));
     // A machine that is busy with other tests is no fault of nodes.
     let patient = ["--set", "node_timeout=900ms", "--set", "connect_timeout=5s"];
