@@ -10,12 +10,14 @@ use std::{
     thread,
 };
 
+use nix::sys::signal::Signal;
 use quorlock_harness::server_program;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal as Listener, SignalKind, signal};
 
 use crate::{
     exit::{Failure, Status},
     output::say,
+    run::is_ignored,
 };
 
 /// Whether there is a program to start servers with; `why` says what they are for.
@@ -25,7 +27,8 @@ pub(crate) fn possible(why: &str) -> Result<(), Failure> {
     server_program().map(drop).ok_or_else(missing)
 }
 
-/// Set when the user wants it to end, by Ctrl-C or SIGTERM; the second time ends it at once, behind what `last` puts right.
+/// Set when the user wants it to end, by Ctrl-C, SIGTERM or a terminal that is closed; the second time ends it at once, behind
+/// what `last` puts right. Under `nohup` a terminal may be closed.
 pub(crate) fn interrupted(last: fn()) -> Result<Arc<AtomicBool>, Failure> {
     let over = Arc::<AtomicBool>::default();
     let failed = |error| Failure::new(Status::Failed, error);
@@ -33,10 +36,11 @@ pub(crate) fn interrupted(last: fn()) -> Result<Arc<AtomicBool>, Failure> {
     let runtime = runtime.map_err(failed)?;
     let told = Arc::clone(&over);
     // Before anything is begun, so that none of both goes by.
-    let (mut int, mut term) = {
+    let (mut int, mut term, mut hup) = {
         let _here = runtime.enter();
         let listen = |kind| signal(kind).map_err(failed);
-        (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?)
+        let hup = (!is_ignored(Signal::SIGHUP)).then(|| listen(SignalKind::hangup()));
+        (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?, hup.transpose()?)
     };
     thread::spawn(move || {
         runtime.block_on(async {
@@ -44,6 +48,7 @@ pub(crate) fn interrupted(last: fn()) -> Result<Arc<AtomicBool>, Failure> {
                 let status = tokio::select! {
                     Some(()) = int.recv() => 130,
                     Some(()) = term.recv() => 143,
+                    Some(()) = heard(hup.as_mut()) => 129,
                     else => return,
                 };
                 if told.swap(true, Relaxed) {
@@ -56,4 +61,12 @@ pub(crate) fn interrupted(last: fn()) -> Result<Arc<AtomicBool>, Failure> {
         });
     });
     Ok(over)
+}
+
+/// The next one; never where none is heard.
+async fn heard(signal: Option<&mut Listener>) -> Option<()> {
+    match signal {
+        Some(signal) => signal.recv().await,
+        None => std::future::pending().await,
+    }
 }

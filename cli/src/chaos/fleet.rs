@@ -3,7 +3,7 @@
 //! It judges nothing. A process dies with this one.
 
 use std::{
-    io::{BufRead as _, BufReader},
+    io::{BufRead, BufReader},
     process::Command,
     sync::{
         Mutex, MutexGuard, PoisonError,
@@ -124,15 +124,37 @@ fn launch(part: &Part, record: &Record) -> Result<Process, Failure> {
     let mut companion = Companion::run(command);
     companion.say(&part);
     let (record, output) = (record.clone(), BufReader::new(companion.output()));
-    let reader = std::thread::spawn(move || {
-        let mut unread = 0;
-        for line in output.lines().map_while(Result::ok) {
-            match line.parse() {
-                Ok(event) => record.lock().take(event),
-                Err(()) => unread += 1,
-            }
-        }
-        unread
-    });
+    let reader = std::thread::spawn(move || read(output, &record));
     Ok(Process { companion, reader })
+}
+
+/// Takes down all lines, and returns how many cannot be read.
+fn read(output: impl BufRead, record: &Record) -> usize {
+    let mut unread = 0;
+    for line in output.split(b'\n') {
+        // Behind one that cannot be had there are no others, and more than the half of one is missing.
+        let Ok(line) = line else { return unread + 2 };
+        match str::from_utf8(&line).map_err(drop).and_then(str::parse) {
+            Ok(event) => record.lock().take(event),
+            Err(()) => unread += 1,
+        }
+    }
+    unread
+}
+
+#[cfg(test)]
+mod tests {
+    use quorlock_harness::history::record::{Count, Event};
+
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_read_is_counted_and_what_follows_is_read() {
+        let said = Event::Count(Count::TooLate);
+        let lines =
+            [format!("{said}\n").as_bytes(), b"\xff\n", format!("{said}\nno").as_bytes()].concat();
+        let record = Record::default();
+        assert_eq!(read(&lines[..], &record), 2);
+        assert_eq!(record.lock().count(Count::TooLate), 2);
+    }
 }

@@ -5,7 +5,9 @@
 
 use std::{
     process::{Command, Stdio},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError, RwLock},
+    thread::sleep,
+    time::{Duration, Instant},
 };
 
 use clap::Args;
@@ -58,6 +60,10 @@ impl Handles {
 
     pub(crate) fn harm(&self, node: usize, harm: Harm) -> Result<(), Failure> {
         let Some((command, undo)) = self.commands(harm) else { return Ok(()) };
+        let is_over = HARMING.read().unwrap_or_else(PoisonError::into_inner);
+        if *is_over {
+            return Ok(());
+        }
         // Before it is run: one that fails may have done its work.
         owed().push((node, undo.to_owned()));
         run(command, node)
@@ -74,6 +80,12 @@ impl Handles {
 /// What has been harmed and not mended, and the command for that.
 static OWED: Mutex<Vec<(usize, String)>> = Mutex::new(Vec::new());
 
+/// Held for reading while a command harms a node. True where no other may begin any more.
+static HARMING: RwLock<bool> = RwLock::new(false);
+
+/// How long a command that harms is waited for, where this process ends at once.
+const HANGS: Duration = Duration::from_secs(10);
+
 fn owed() -> MutexGuard<'static, Vec<(usize, String)>> {
     OWED.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -82,6 +94,19 @@ fn owed() -> MutexGuard<'static, Vec<(usize, String)>> {
 pub(crate) fn mend_all() -> Vec<Failure> {
     let owed = std::mem::take(&mut *owed());
     owed.into_iter().filter_map(|(node, undo)| run(&undo, node).err()).collect()
+}
+
+/// The same while nodes may be harmed at this moment: a command that is under way would do its work behind the one that mends.
+pub(crate) fn mend_before_the_end() -> Vec<Failure> {
+    let begun = Instant::now();
+    while begun.elapsed() < HANGS {
+        if let Ok(mut is_over) = HARMING.try_write() {
+            *is_over = true;
+            break;
+        }
+        sleep(Duration::from_millis(5));
+    }
+    mend_all()
 }
 
 fn run(command: &str, node: usize) -> Result<(), Failure> {
@@ -131,5 +156,22 @@ mod tests {
         // Nothing is done for which there is no command.
         well.harm(1, Harm::Kill).unwrap();
         assert!(!well.can(Harm::Kill) && mend_all().is_empty());
+        // One that is slow, where it ends at once meanwhile.
+        let begun = mended.path().join("begun");
+        let slow = harm(&format!(
+            "touch {}; sleep 0.3; rm -f {}/5",
+            begun.display(),
+            mended.path().display()
+        ));
+        std::thread::scope(|scope| {
+            scope.spawn(|| slow.harm(4, Harm::Stop).unwrap());
+            while !begun.exists() {
+                std::thread::yield_now();
+            }
+            assert!(mend_before_the_end().is_empty());
+        });
+        assert!(mended.path().join("5").exists(), "it was harmed behind its mending");
+        harm("exit 1").harm(5, Harm::Stop).unwrap();
+        assert!(mend_all().is_empty(), "nobody is harmed any more");
     }
 }

@@ -251,5 +251,5 @@ fn begun(fleet: &Fleet, over: &AtomicBool) -> Result<(), Failure> {
 
 /// Servers of somebody's that were harmed are well again, also where it ends at once.
 fn mend_before_the_end() {
-    handles::mend_all().iter().for_each(|failure| say(&failure.text));
+    handles::mend_before_the_end().iter().for_each(|failure| say(&failure.text));
 }

@@ -81,6 +81,12 @@ impl Story {
         self.history.effects.iter().filter(|effect| !effect.accepted && !effect.held)
     }
 
+    /// Writes that were taken when their lease was over by the answer, and that came behind those of nobody.
+    pub(crate) fn harmless(&self) -> usize {
+        let taken = self.history.effects.iter().filter(|effect| effect.accepted && !effect.held);
+        taken.count().saturating_sub(self.late().count())
+    }
+
     /// Late writes that were taken behind those of a later holder, each with what it came behind. What two write who hold the
     /// lock at once is not among them.
     pub(crate) fn late(&self) -> impl Iterator<Item = &(Effect, Effect)> {
@@ -97,10 +103,17 @@ impl Story {
         let (leases, verdict) = (self.history.leases.len(), &self.verdict);
         if self.is_clean() {
             let refused = match self.refused().count() {
+                0 if self.harmless() > 0 => "no write came behind a later holder's".to_owned(),
                 0 => "no write came late".to_owned(),
                 1 => "the one late write refused".to_owned(),
                 2 => "both late writes refused".to_owned(),
                 many => format!("all {many} late writes refused"),
+            };
+            let refused = match (self.refused().count(), self.harmless()) {
+                (1.., taken @ 1..) => {
+                    format!("{refused}, but for {taken} before which nobody else had written")
+                }
+                _ => refused,
             };
             let leases = counted(leases, "lease");
             // A run in which nobody was harmed shows nothing.
@@ -284,6 +297,19 @@ pub(crate) mod tests {
         assert!(idle.headline().starts_with("Nothing was done to anybody"), "{}", idle.headline());
         let found = story.json(Some("x.svg"), false);
         assert_eq!((found["clean"].as_bool(), found["leases"].as_u64()), (Some(true), Some(2)));
+    }
+
+    #[test]
+    fn a_late_write_that_was_taken_is_not_kept_quiet() {
+        let leases = || vec![held(0, 1, 100, 1000), held(1, 2, 2000, 3000)];
+        // Behind the end of its lease, and before anybody else's.
+        let taken = wrote(0, 1, 1500, true, false);
+        let alone = story(leases(), vec![taken.clone()]);
+        assert!(alone.is_clean() && alone.headline().contains("no write came behind a later"));
+        let refused = wrote(0, 1, 2500, false, false);
+        let both = story(leases(), vec![taken, wrote(1, 2, 2200, true, true), refused]);
+        let headline = both.headline();
+        assert!(both.is_clean() && headline.contains("but for 1 before which"), "{headline}");
     }
 
     #[test]

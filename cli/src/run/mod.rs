@@ -23,7 +23,7 @@ use std::{ffi::OsString, time::Duration};
 
 use clap::Args;
 
-pub(crate) use self::{command::Become, holder::hold, supervisor::supervise};
+pub(crate) use self::{command::Become, holder::hold, signals::is_ignored, supervisor::supervise};
 use crate::args::{Nodes, duration};
 
 /// Runs a command while it holds a resource, and never beyond it.

@@ -66,6 +66,11 @@ const fn bit(signal: Signal) -> u64 {
     1 << (signal as u32 - 1)
 }
 
+/// Whether it was ignored when this process was started, as SIGHUP is under `nohup`.
+pub(crate) fn is_ignored(signal: Signal) -> bool {
+    ignored() & bit(signal) != 0
+}
+
 /// As the kernel tells it; where it does not, none.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
