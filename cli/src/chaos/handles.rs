@@ -129,11 +129,15 @@ fn run(command: &str, node: usize) -> Result<(), Failure> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    /// For each test that mends: what is owed is that of the process.
+    pub(in crate::chaos) static ALONE: Mutex<()> = Mutex::new(());
 
     #[test]
     fn a_command_that_fails_is_told_and_what_it_may_have_harmed_is_mended() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let mended = tempfile::tempdir().unwrap();
         let harm = |pause: &str| {
             let unpause = format!("touch {}/{{}}", mended.path().display());

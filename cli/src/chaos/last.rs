@@ -52,9 +52,11 @@ fn short(cause: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chaos::handles::tests::ALONE;
 
     #[test]
     fn what_a_server_died_of_is_said() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         assert_eq!(short("it exited:\nstarted\nno space left"), "it exited: no space left");
         assert_eq!(mended(|| Ok(7)).map_err(|failure| failure.text), Ok(7));
         let failed: Result<(), Failure> = mended(|| {
