@@ -101,18 +101,22 @@ impl Fleet {
                 return Err(Failure::new(Status::Failed, format!("a worker ended with {status}")));
             }
         }
-        let unread = self.unread.load(Relaxed);
         let history = std::mem::take(&mut *self.record.lock());
-        let open = history.held_now().count();
-        if unread + open > 0 {
-            let text = format!(
-                "the record has gaps, so that there is no verdict: {unread} lines of workers cannot be read, and the end of {open} leases \
-                 is not in it"
-            );
-            return Err(Failure::new(Status::Failed, text));
-        }
-        Ok(history)
+        whole(history, self.unread.load(Relaxed))
     }
+}
+
+/// There is no verdict on what has gaps.
+fn whole(history: History, unread: usize) -> Result<History, Failure> {
+    let open = history.held_now().count();
+    if unread + open > 0 {
+        let text = format!(
+            "the record has gaps, so that there is no verdict: {unread} lines of workers cannot be read, and the end of {open} leases \
+             is not in it"
+        );
+        return Err(Failure::new(Status::Failed, text));
+    }
+    Ok(history)
 }
 
 fn launch(part: &Part, record: &Record) -> Result<Process, Failure> {
@@ -147,6 +151,7 @@ mod tests {
     use quorlock_harness::history::record::{Count, Event};
 
     use super::*;
+    use crate::chaos::story::tests::held;
 
     #[test]
     fn what_cannot_be_read_is_counted_and_what_follows_is_read() {
@@ -156,5 +161,14 @@ mod tests {
         let record = Record::default();
         assert_eq!(read(&lines[..], &record), 2);
         assert_eq!(record.lock().count(Count::TooLate), 2);
+    }
+
+    #[test]
+    fn there_is_no_verdict_on_what_has_gaps() {
+        let mut open = History::default();
+        open.take(Event::Granted(held(0, 1, 100, 200)));
+        assert!(whole(open, 0).is_err(), "nobody said how it ended");
+        assert!(whole(History::default(), 1).is_err());
+        assert!(whole(History::default(), 0).is_ok());
     }
 }
