@@ -7,7 +7,7 @@ use std::time::Duration;
 use quorlock::{Builder, ConfigError, Redlock, Settings, node::NodeState};
 
 use crate::{
-    args::Nodes,
+    args::{Nodes, duration},
     exit::{Failure, Status},
 };
 
@@ -40,6 +40,15 @@ impl Nodes {
             builder = builder.danger_skip_quarantine();
         }
         Ok(builder)
+    }
+
+    /// How long to wait for somebody else, where a setting says so. What is given stands above the environment.
+    pub(crate) fn wait(&self) -> Result<Option<Duration>, Failure> {
+        let given = self.set.iter().flat_map(|setting| setting.split_whitespace());
+        let given = given.filter_map(|setting| setting.strip_prefix("wait=")).next_back();
+        let wait = given.map(str::to_owned).or_else(|| std::env::var("QUORLOCK_WAIT").ok());
+        wait.map(|wait| duration(&wait).map_err(|error| Failure::new(Status::Config, error)))
+            .transpose()
     }
 
     /// A handle that connects in the background.

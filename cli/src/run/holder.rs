@@ -78,8 +78,12 @@ fn words() -> std::io::Result<Words> {
 
 async fn hold_and_tell(run: &Run, teller: &Teller, words: &mut Words) -> Result<(), Failure> {
     let asked = Instant::now();
+    let longest = match run.wait {
+        Some(wait) => Some(wait),
+        None => run.nodes.wait()?,
+    };
     let redlock = run.nodes.connect_as(Some(run.label()))?;
-    let limit = match run.wait {
+    let limit = match longest {
         _ if run.try_once => Some(READY_AT_ONCE),
         Some(wait) => Some(wait.max(READY_AT_ONCE)),
         None if run.elect => None,
@@ -91,7 +95,7 @@ async fn hold_and_tell(run: &Run, teller: &Teller, words: &mut Words) -> Result<
     }
     // A majority is enough; but until the first renewal the loss of one of it would be the loss of the lease.
     connected(&redlock, CONNECTED).await;
-    let mut wait = run.wait.map(|wait| wait.saturating_sub(asked.elapsed()));
+    let mut wait = longest.map(|wait| wait.saturating_sub(asked.elapsed()));
     loop {
         let (holds, least) = tokio::select! {
             holds = run.acquire(&redlock, wait) => holds?,
@@ -105,7 +109,7 @@ async fn hold_and_tell(run: &Run, teller: &Teller, words: &mut Words) -> Result<
         if !until_over(run, holds, least, teller, words).await {
             break;
         }
-        wait = run.wait;
+        wait = longest;
     }
     // Whatever was dropped on the way.
     let _ = redlock.shutdown().await;

@@ -55,7 +55,7 @@ pub(crate) struct Run {
     /// Does not wait: where somebody else holds it, ends with status 75
     #[arg(long = "try", short = 'n')]
     pub(crate) try_once: bool,
-    /// Waits for so long, as in `90s`, and ends with status 75 then. Without this and --try it waits for as long as it takes
+    /// Waits for so long, as in `90s`, and ends with status 75 then. Without this, --try and the setting of that name it waits for as long as it takes
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration, conflicts_with = "try_once")]
     pub(crate) wait: Option<Duration>,
     /// How long nodes keep the lease if it is not renewed, which it is while the command runs: how late others get it where this machine dies. By default 10 s, and for longer --set max_ttl is needed, alike everywhere

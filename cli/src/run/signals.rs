@@ -1,7 +1,8 @@
 //! The signals that are passed on to the command, and those that are kept from a process while it cannot take them.
 //!
-//! One that was ignored when this process was started stays so, also for the command: as under `nohup`. What is blocked here is
-//! inherited by whatever is started meanwhile, and must never reach the command.
+//! One of those that was ignored when this process was started stays so, also for the command: as under `nohup`. (SIGPIPE does
+//! not: a program in Rust is not told what it was before.) What is blocked here is inherited by whatever is started meanwhile,
+//! and must never reach the command.
 
 use std::task::Poll;
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{SigSet, Signal};
 use quorlock_harness::eventually;
 
 use super::host::{Host, MS, Process, Running, SECOND, SOON};
@@ -328,4 +328,24 @@ fn a_holder_that_is_stopped_does_not_keep_the_end_waiting() {
     let stopped = Instant::now();
     assert_eq!(running.ended().code, 76);
     assert!(stopped.elapsed() < 5 * SECOND, "{:?}", stopped.elapsed());
+}
+
+/// The last look at the clock is that of the step which becomes the command: it may have been stopped with all others.
+#[test]
+fn nothing_is_started_when_its_time_is_over() {
+    let host = Host::new();
+    for (before, code) in [("1", 76), ("18446744073709551615", 0)] {
+        let file = host.file(before);
+        let mut step = std::process::Command::new(env!("CARGO_BIN_EXE_quorlock"));
+        step.args(["become", "--parent", &std::process::id().to_string(), "--before", before]);
+        step.arg("--").arg("touch").arg(&file);
+        // As the one that starts it does.
+        let go = SigSet::from(Signal::SIGCONT);
+        go.thread_block().unwrap();
+        let running = host.start(step);
+        go.thread_unblock().unwrap();
+        running.supervisor().resume();
+        let ended = running.ended();
+        assert_eq!((ended.code, file.exists()), (code, code == 0), "{}", ended.err);
+    }
 }

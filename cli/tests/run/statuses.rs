@@ -262,3 +262,19 @@ fn it_ends_as_soon_as_the_command_does() {
     all.sort();
     assert!(all[0] < SECOND, "{all:?}");
 }
+
+#[test]
+fn a_wait_that_the_settings_name_is_one_that_was_asked_for() {
+    let host = Host::new();
+    let first = host.shell("job", "echo > first; sleep 60");
+    host.written("first");
+    for args in
+        ["job --set wait=100ms", "job --elect --set wait=100ms", "job --wait 100ms --set wait=1h"]
+    {
+        assert_eq!(host.run(args, "true").code, 75, "{args}");
+    }
+    let mut command = host.command(["job", "--", "true"]);
+    command.env("QUORLOCK_WAIT", "100ms");
+    assert_eq!(host.start(command).ended().code, 75);
+    drop(first);
+}
