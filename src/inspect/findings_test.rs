@@ -213,6 +213,15 @@ fn a_clock_of_our_own_that_is_off_is_no_fault_of_the_nodes() {
 }
 
 #[test]
+fn one_clock_beside_ours_does_not_say_that_ours_is_wrong() {
+    let mut inspection = good(1);
+    inspection.nodes[0].server.as_mut().unwrap().samples = looks(MS, -7_000_000, 0);
+    let found = inspection.findings();
+    let [one] = &found[..] else { panic!("{found:#?}") };
+    assert_eq!((one.ill, one.node), (Ill::ClockOff, Some(NodeId::new(0))), "{one}");
+}
+
+#[test]
 fn a_slow_node_is_told_beside_the_others_or_the_timeout() {
     use Severity::{Error, Warning};
     let slow = |trip| with(|server| server.samples = looks(trip, 0, 0));
