@@ -16,6 +16,8 @@ mod man;
 mod output;
 #[cfg(unix)]
 mod picture;
+#[cfg(unix)]
+mod place;
 mod release;
 mod run;
 mod shown;

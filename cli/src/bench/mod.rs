@@ -190,7 +190,7 @@ fn prefix() -> String {
 async fn measure(asked: &Bench, own: Option<usize>) -> Result<Report, Failure> {
     let over = interrupted(|| ())?;
     let run = prefix();
-    let stage = Stage::start(&asked.nodes, own);
+    let stage = Stage::start(&asked.nodes, own)?;
     let limit = asked.limit();
     let load = limit.map_or_else(
         || "as many operations as the nodes answer".to_owned(),

@@ -13,12 +13,15 @@ use crate::{
     connect::connected,
     exit::{Failure, Status},
     output::note,
+    place::Place,
 };
 
 pub(super) struct Stage {
     own: Option<Cluster>,
     nodes: Nodes,
     urls: Vec<String>,
+    /// Of servers of its own; the last to go.
+    _place: Option<Place>,
 }
 
 /// What is released is released, whatever the settings say: a name that lingers here would be measured without any node.
@@ -29,8 +32,12 @@ const NOWHERE: &str = "unix:///dev/null/nobody";
 
 impl Stage {
     /// On servers of its own where there is a number.
-    pub(super) fn start(nodes: &Nodes, servers: Option<usize>) -> Self {
-        let (own, mut nodes) = (servers.map(Cluster::start), nodes.clone());
+    pub(super) fn start(nodes: &Nodes, servers: Option<usize>) -> Result<Self, Failure> {
+        let place = servers.map(|_| Place::make()).transpose()?;
+        let own = servers.zip(place.as_ref()).map(|(count, place)| {
+            Cluster::start_with(count, |_, server| server.parent(place.path()))
+        });
+        let mut nodes = nodes.clone();
         let urls: Vec<String> = match (&own, &nodes.nodes) {
             (Some(own), _) => {
                 // They are new, and would only be waited for.
@@ -41,7 +48,7 @@ impl Stage {
             (None, None) => split(&given().unwrap_or_default()),
         };
         nodes.nodes = Some(urls.join(","));
-        Self { own, nodes, urls }
+        Ok(Self { own, nodes, urls, _place: place })
     }
 
     pub(super) const fn nodes(&self) -> &Nodes {

@@ -11,7 +11,6 @@ mod fleet;
 mod handles;
 mod last;
 mod picture;
-mod place;
 mod progress;
 mod scene;
 mod story;

@@ -5,11 +5,8 @@
 
 use quorlock_harness::{Cluster, Proxy, Server};
 
-use super::{
-    handles::{Handles, Harm},
-    place::Place,
-};
-use crate::exit::Failure;
+use super::handles::{Handles, Harm};
+use crate::{exit::Failure, place::Place};
 
 /// Which nodes are harmed.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -37,6 +37,26 @@ fn ctrl_c_leaves_nothing() {
     ended_while(Signal::SIGINT, "/lease/", 15);
 }
 
+/// Servers of its own, and all that they have written.
+#[test]
+fn killed_it_leaves_no_servers_and_no_files() {
+    let temporary = tempfile::tempdir().unwrap();
+    let mut program = command("--seconds 600");
+    program.command.env("TMPDIR", temporary.path());
+    let mut child = program.command.spawn().unwrap();
+    let files = || std::fs::read_dir(temporary.path()).unwrap().count();
+    let servers = || {
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        let dirs = all.filter_map(|process| std::fs::read_link(process.path().join("cwd")).ok());
+        dirs.filter(|dir| dir.starts_with(temporary.path())).count()
+    };
+    eventually("servers are there", Duration::from_secs(30), || servers() == 5);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    eventually("no server is left", Duration::from_secs(30), || servers() == 0);
+    eventually("no file is left", Duration::from_secs(30), || files() == 0);
+}
+
 /// Where one of the two processes holds it, and the other stands in line.
 #[test]
 fn a_signal_in_a_hand_over_leaves_nothing() {

@@ -24,7 +24,7 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn make() -> Result<Self, Failure> {
-        let dir = tempfile::Builder::new().prefix("quorlock-chaos-").tempdir();
+        let dir = tempfile::Builder::new().prefix("quorlock-servers-").tempdir();
         let dir = dir.map_err(|error| {
             let text = format!(
                 "no directory for the servers in {}: {error}",
