@@ -1,0 +1,27 @@
+//! Exclusive leases: two clients, three nodes whose counters differ, and everything that a network and a restart can do.
+//!
+//! Goal: one holder, rising tokens, nothing left behind. Method: `leases`, with a restart of a node, which breaks all connections to
+//! it, and a command that arrives twice.
+
+use super::Config;
+use crate::model::{
+    leases::{Ask, Budget, Leases, Setup},
+    search::search,
+};
+
+pub(crate) const CONFIG: Config = Config {
+    name: "exclusive",
+    search: |limits| {
+        let budget = Budget { restarts: 1, doubles: 1, ..Budget::default() };
+        let asks = vec![Ask::write(0, 1), Ask::write(1, 1)];
+        search(&mut Leases::new(Setup { asks, counters: [5, 0, 7], budget, prompt: true }), limits)
+    },
+    states: 700_000,
+    whole: None,
+    sometimes: &[
+        "two have won",
+        "a round was lost",
+        "something is left to release",
+        "all is at rest",
+    ],
+};

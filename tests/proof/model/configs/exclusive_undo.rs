@@ -1,0 +1,33 @@
+//! One client by itself, and everything that may keep its key from being deleted.
+//!
+//! Goal: whatever was set is deleted, and nothing is deleted too early. Method: `leases` with one attempt, and with as many
+//! faults as leave few enough states: connections that break, scripts that are sent again, answers that come after the
+//! deadline, keys that vanish, a caller that goes away, an extension, and a restore.
+
+use super::Config;
+use crate::model::{
+    leases::{Ask, Budget, Leases, Setup},
+    search::search,
+};
+
+pub(crate) const CONFIG: Config = Config {
+    name: "exclusive_undo",
+    search: |limits| {
+        let budget = Budget {
+            cuts: 1,
+            scripts: 1,
+            late: 1,
+            vanish: 1,
+            abandons: 1,
+            extensions: 1,
+            restores: 1,
+            overs: 1,
+            ..Budget::default()
+        };
+        let asks = vec![Ask::write(0, 1)];
+        search(&mut Leases::new(Setup { asks, counters: [5, 0, 7], budget, prompt: false }), limits)
+    },
+    states: 700_000,
+    whole: None,
+    sometimes: &["a round was lost", "something is left to release", "all is at rest"],
+};

@@ -1,0 +1,30 @@
+//! The configurations: which world, of what size, with which faults, and what it has to show.
+
+pub(crate) mod exclusive;
+pub(crate) mod exclusive_ranges;
+pub(crate) mod exclusive_undo;
+pub(crate) mod exclusive_wipes;
+pub(crate) mod readers;
+
+use super::search::{Found, Limits};
+
+/// One configuration.
+pub(crate) struct Config {
+    pub(crate) name: &'static str,
+    pub(crate) search: fn(Limits) -> Found,
+    /// After so many states it is enough in `tests/run`.
+    pub(crate) states: usize,
+    /// How many there are, where a long run comes to the end of them.
+    pub(crate) whole: Option<usize>,
+    /// What it has to have seen.
+    pub(crate) sometimes: &'static [&'static str],
+}
+
+/// All of them.
+pub(crate) const ALL: &[&Config] = &[
+    &exclusive::CONFIG,
+    &exclusive_ranges::CONFIG,
+    &exclusive_undo::CONFIG,
+    &exclusive_wipes::CONFIG,
+    &readers::CONFIG,
+];

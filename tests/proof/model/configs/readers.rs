@@ -1,0 +1,22 @@
+//! Readers and writers: two who read and one who writes, at nodes whose counters differ.
+//!
+//! Goal: readers never share with a writer, and may see what was written before them and nothing later. Method: `leases`
+//! with three attempts of three clients.
+
+use super::Config;
+use crate::model::{
+    leases::{Ask, Budget, Leases, Setup},
+    search::search,
+};
+
+pub(crate) const CONFIG: Config = Config {
+    name: "readers",
+    search: |limits| {
+        let budget = Budget::default();
+        let asks = vec![Ask::write(0, 1), Ask::read(1, 1), Ask::read(2, 1)];
+        search(&mut Leases::new(Setup { asks, counters: [5, 0, 7], budget, prompt: true }), limits)
+    },
+    states: 700_000,
+    whole: None,
+    sometimes: &["two have won", "two hold at once", "a round was lost", "all is at rest"],
+};

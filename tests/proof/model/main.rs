@@ -1,0 +1,52 @@
+//! The model checker over the production core: `mod.rs` says what it looks at and how.
+//!
+//! Here each configuration is a test. `QUORLOCK_MODEL_SECONDS` gives each of them so many seconds instead of the few that it
+//! has in `tests/run`; it takes as many states as it finds in that time.
+#![allow(
+    dead_code,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "tests are free to"
+)]
+
+use quorlock::protocol;
+
+#[path = "mod.rs"]
+mod model;
+
+use self::model::{configs, configs::Config, report, search::Limits};
+
+fn check(config: &Config) {
+    let limits = Limits::of(config.states);
+    let found = (config.search)(limits);
+    report::print("model", config.name, &found);
+    assert!(found.trace.is_none(), "{}", report::trace(config.name, &found));
+    for what in config.sometimes {
+        let seen = found.sometimes.0.iter().find(|(name, _)| name == what);
+        assert!(
+            seen.is_some_and(|(_, count)| *count > 0),
+            "never: {what}, so that it proves nothing"
+        );
+    }
+    if let Some(whole) = config.whole.filter(|_| found.exhausted) {
+        assert_eq!(
+            found.states, whole,
+            "another number of states than before: say so in the configuration"
+        );
+    }
+}
+
+macro_rules! checks {
+    ($($config:ident),* $(,)?) => {
+        $(
+            #[test]
+            fn $config() {
+                check(&configs::$config::CONFIG);
+            }
+        )*
+    };
+}
+
+checks![exclusive, exclusive_ranges, exclusive_undo, exclusive_wipes, readers];

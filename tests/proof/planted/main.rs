@@ -1,0 +1,95 @@
+//! Faults in the production's decisions, each of which the model checker has to find.
+//!
+//! Goal: a search that finds nothing in the production's code would have found something. Method: the files of the model
+//! checker (`tests/proof/model`) once more, but over a copy of `src/protocol` into which the build script has woven the
+//! faults of `faults.rs`; each is switched on for one search, which must end with a state in which the named property does
+//! not hold. Without any of them the same searches find nothing. The shortest trace of each is written to a file where
+//! `QUORLOCK_EVIDENCE` says a directory.
+#![allow(
+    dead_code,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "tests are free to, and not everything of the model is used for each of them"
+)]
+
+extern crate alloc;
+
+// The copy, as `crate::protocol`.
+include!(concat!(env!("OUT_DIR"), "/woven.rs"));
+
+mod faults;
+#[path = "../model/mod.rs"]
+mod model;
+
+use self::{
+    faults::{FAULTS, Fault},
+    model::{configs, report, search::Limits},
+};
+
+/// Which fault is there.
+mod switch {
+    use std::cell::Cell;
+
+    thread_local! {
+        static FAULT: Cell<u16> = const { Cell::new(0) };
+    }
+
+    /// Whether it is this one.
+    pub(crate) fn is(number: u16) -> bool {
+        FAULT.with(Cell::get) == number
+    }
+
+    /// From now on, on this thread, it is this one; zero is none.
+    pub(crate) fn set(number: u16) {
+        FAULT.with(|fault| fault.set(number));
+    }
+}
+
+fn find(fault: &Fault) {
+    let config = configs::ALL.iter().find(|config| config.name == fault.configuration);
+    let config = config.expect("a configuration of this name");
+    switch::set(fault.number);
+    let found = (config.search)(Limits::of(config.states));
+    switch::set(0);
+    let (number, name, trace) = (fault.number, fault.name, report::trace(config.name, &found));
+    let steps = found.trace.as_ref().map_or(0, |trace| trace.steps.len());
+    report::line(
+        "planted",
+        &format!(
+            r#"{{"what":"planted","fault":{number},"name":"{name}","file":"{}","configuration":"{}","property":"{}","caught":{},"states":{},"steps":{steps},"seconds":{:.1}}}"#,
+            fault.file,
+            config.name,
+            found.trace.as_ref().map_or("", |trace| trace.property),
+            found.trace.is_some(),
+            found.states,
+            found.seconds
+        ),
+    );
+    if let Some(directory) = report::evidence() {
+        let path = directory.join(format!("fault-{number:02}.txt"));
+        std::fs::write(path, format!("{number}. {name}\n\n{trace}")).expect("a file");
+    }
+    println!("{trace}");
+    let property = found.trace.map(|trace| trace.property);
+    assert!(
+        property.is_some_and(|property| property.starts_with(fault.property)),
+        "fault {number}, {name}: {property:?} in {} states",
+        found.states
+    );
+}
+
+#[test]
+fn all_faults_are_found_each_by_its_property() {
+    assert!(FAULTS.iter().zip(1..).all(|(fault, number)| fault.number == number));
+    FAULTS.iter().for_each(find);
+}
+
+#[test]
+fn without_a_fault_the_copy_is_as_the_original() {
+    for config in configs::ALL {
+        let found = (config.search)(Limits::of(100_000));
+        assert!(found.trace.is_none(), "{}", report::trace(config.name, &found));
+    }
+}
