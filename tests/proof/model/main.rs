@@ -49,4 +49,15 @@ macro_rules! checks {
     };
 }
 
-checks![exclusive, exclusive_ranges, exclusive_undo, exclusive_wipes, readers];
+checks![
+    exclusive,
+    exclusive_cuts,
+    exclusive_echoes,
+    exclusive_plain,
+    exclusive_ranges,
+    exclusive_restores,
+    exclusive_undo,
+    exclusive_vanish,
+    exclusive_wipes,
+    readers,
+];

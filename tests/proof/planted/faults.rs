@@ -11,15 +11,25 @@
 pub(crate) struct Fault {
     pub(crate) number: u16,
     pub(crate) name: &'static str,
-    /// In `src/protocol`.
-    pub(crate) file: &'static str,
-    /// An expression, or whole statements.
-    pub(crate) original: &'static str,
-    pub(crate) broken: &'static str,
+    pub(crate) edits: &'static [Edit],
     /// By which configuration it is found.
     pub(crate) configuration: &'static str,
     /// The beginning of the property that does not hold then.
     pub(crate) property: &'static str,
+}
+
+/// What is changed for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Edit {
+    /// In `src/protocol`.
+    pub(crate) file: &'static str,
+    /// An expression, or whole statements; anything where the other text says `$is` by itself.
+    pub(crate) original: &'static str,
+    pub(crate) broken: &'static str,
+}
+
+const fn edit(file: &'static str, original: &'static str, broken: &'static str) -> Edit {
+    Edit { file, original, broken }
 }
 
 /// All of them, by their numbers.
@@ -28,28 +38,200 @@ pub(crate) const FAULTS: &[Fault] = &[
     Fault {
         number: 1,
         name: "a quorum is one node less than a majority",
-        file: "round/quorum.rs",
-        original: "self.nodes / 2 + 1",
-        broken: "self.nodes / 2",
+        edits: &[
+            edit("round/quorum.rs", "self.nodes / 2 + 1", "self.nodes / 2"),
+        ],
         configuration: "exclusive",
         property: "at most one holds",
     },
     Fault {
         number: 2,
-        name: "a grant counts whatever its counter: no confirmation",
-        file: "round/vote.rs",
-        original: "vote == Vote::Granted(token) || vote == Vote::Confirmed",
-        broken: "matches!(vote, Vote::Granted(_) | Vote::Confirming | Vote::Confirmed) || vote == Vote::Granted(token)",
+        name: "a grant counts whatever its counter is: no confirmation",
+        edits: &[
+            edit("round/vote.rs", "vote == Vote::Granted(token) || vote == Vote::Confirmed", "matches!(vote, Vote::Granted(_) | Vote::Confirming | Vote::Confirmed) || vote == Vote::Granted(token)"),
+        ],
         configuration: "exclusive_ranges",
         property: "tokens are unique",
     },
     Fault {
         number: 3,
         name: "a grant that comes after the round was lost is not released",
-        file: "footprint.rs",
-        original: "is_lost && place.acquire != Trace::Nothing",
-        broken: "false",
+        edits: &[
+            edit("footprint.rs", "is_lost && place.acquire != Trace::Nothing", "false"),
+        ],
         configuration: "exclusive_undo",
         property: "what was set is deleted",
+    },
+    Fault {
+        number: 4,
+        name: "a node that did not answer counts as one that has granted",
+        edits: &[
+            edit("round/acquire.rs", "(_, Err(failure)) => Vote::Failed(failure)", "(_, Err(failure)) if failure.sent && $is => Vote::Confirmed,\n            (_, Err(failure)) => Vote::Failed(failure)"),
+        ],
+        configuration: "exclusive_cuts",
+        property: "at most one holds",
+    },
+    Fault {
+        number: 5,
+        name: "a confirm whose answer was not heard counts",
+        edits: &[
+            edit("round/acquire.rs", "Vote::Failed(Failure { sent: true, ..failure })", "{ let _ = failure; Vote::Confirmed }"),
+        ],
+        configuration: "exclusive_cuts",
+        property: "tokens are unique",
+    },
+    Fault {
+        number: 6,
+        name: "answers are counted, not nodes: one that is heard twice counts twice",
+        edits: &[
+            edit("round/acquire.rs", "!(before.is_open() || before == Vote::NotAsked && could_not_be_asked)", "!(self.votes.iter().any(|(_, vote)| vote.is_open()) || before == Vote::NotAsked && could_not_be_asked)"),
+            edit("round/vote.rs", "if let Some(slot) = self.0.get_mut(node.index()) {", "let again = $is && matches!(vote, Vote::Granted(_)) && !self.0.get(node.index()).is_some_and(|slot| slot.is_open());\n        let open = if again { self.0.iter().position(|slot| slot.is_open()) } else { None };\n        if let Some(slot) = self.0.get_mut(open.unwrap_or(node.index())) {"),
+        ],
+        configuration: "exclusive_echoes",
+        property: "at most one holds",
+    },
+    Fault {
+        number: 7,
+        name: "the token is chosen anew with every grant",
+        edits: &[
+            edit("round/acquire.rs", "self.token.or_else(|| self.votes.largest())", "self.votes.largest()"),
+        ],
+        configuration: "exclusive_vanish",
+        property: "tokens are unique",
+    },
+    Fault {
+        number: 8,
+        name: "a node above the token is waited for, and never counts",
+        edits: &[
+            edit("round/acquire.rs", "self.votes.set(node, Vote::Outvoted),\n            }\n        }\n    }", "if !$is { self.votes.set(node, Vote::Outvoted) },\n            }\n        }\n    }"),
+        ],
+        configuration: "exclusive_cuts",
+        property: "whatever happens",
+    },
+    Fault {
+        number: 9,
+        name: "a win is not judged by the time of the answer that won",
+        edits: &[
+            edit("round/acquire.rs", "!self.enough_left(now)", "false"),
+        ],
+        configuration: "exclusive_undo",
+        property: "no lease is won after",
+    },
+    Fault {
+        number: 10,
+        name: "a round that was given up goes on",
+        edits: &[
+            edit("round/acquire.rs", "self.lose(RoundLoss::Abandoned);", "{}"),
+        ],
+        configuration: "exclusive_undo",
+        property: "a round that nobody waits for",
+    },
+    Fault {
+        number: 11,
+        name: "no answer to an acquire is taken for no effect",
+        edits: &[
+            edit("footprint.rs", "Err(Failure { sent: true, .. }) => Trace::MayLandLate", "Err(Failure { sent: true, .. }) if $is => Trace::Nothing,\n            Err(Failure { sent: true, .. }) => Trace::MayLandLate"),
+        ],
+        configuration: "exclusive_undo",
+        property: "what was set is deleted",
+    },
+    Fault {
+        number: 12,
+        name: "a restore is not noted",
+        edits: &[
+            edit("footprint.rs", "(place.restored, place.restoring) = (true, true);", "place.restoring = true;"),
+        ],
+        configuration: "exclusive_restores",
+        property: "what was set is deleted",
+    },
+    Fault {
+        number: 13,
+        name: "a restore is sent after the grant",
+        edits: &[
+            edit("footprint.rs", "phase == Phase::Open && !place.restoring", "!place.restoring"),
+        ],
+        configuration: "exclusive_restores",
+        property: "a key is restored only",
+    },
+    Fault {
+        number: 14,
+        name: "a release is never said to be too early",
+        edits: &[
+            edit("footprint.rs", "place.may_land_late(self.phase)", "false"),
+        ],
+        configuration: "exclusive_undo",
+        property: "what was set is deleted",
+    },
+    Fault {
+        number: 15,
+        name: "no answer to a restore is taken for no effect",
+        edits: &[
+            edit("footprint.rs", "place.restore_may_land_late |= unknown;", "{}"),
+        ],
+        configuration: "exclusive_restores",
+        property: "what was set is deleted",
+    },
+    Fault {
+        number: 16,
+        name: "the end of the validity releases at once, as does an extension that is refused",
+        edits: &[
+            edit("footprint.rs", "self.phase = Phase::Over;", "self.end(Phase::GivenBack);"),
+        ],
+        configuration: "exclusive_undo",
+        property: "nothing is released before",
+    },
+    Fault {
+        number: 17,
+        name: "a release that finds nothing is the last word",
+        edits: &[
+            edit("footprint.rs", "self.taken_until.filter(|until| sent < *until)?", "None::<Timestamp>?"),
+        ],
+        configuration: "exclusive_undo",
+        property: "what was set is deleted",
+    },
+    Fault {
+        number: 18,
+        name: "a round that is lost releases nothing",
+        edits: &[
+            edit("round/acquire.rs", "footprint.handle_lost();", "{}"),
+        ],
+        configuration: "exclusive_undo",
+        property: "what was set is deleted",
+    },
+    Fault {
+        number: 19,
+        name: "a denial counts as a grant",
+        edits: &[
+            edit("round/acquire.rs", "Vote::Denied(denial.remaining)", "{ let _ = denial; Vote::Confirmed }"),
+        ],
+        configuration: "exclusive",
+        property: "at most one holds",
+    },
+    Fault {
+        number: 20,
+        name: "the first token of a range is that before it",
+        edits: &[
+            edit("fencing.rs", "last.0.saturating_sub(left.saturating_sub(1))", "last.0.saturating_sub(left)"),
+        ],
+        configuration: "exclusive_ranges",
+        property: "tokens are unique",
+    },
+    Fault {
+        number: 21,
+        name: "the verdict is judged again with every answer",
+        edits: &[
+            edit("round/acquire.rs", "self.verdict == Verdict::Pending {\n            self.settle(now);", "(self.verdict == Verdict::Pending || $is) {\n            self.settle(now);"),
+        ],
+        configuration: "exclusive_undo",
+        property: "a verdict never changes",
+    },
+    Fault {
+        number: 22,
+        name: "rounds say nothing of what they know of a node",
+        edits: &[
+            edit("round/spec.rs", "self.marks.get(node.index()).copied().unwrap_or_default()", "Mark::default()"),
+        ],
+        configuration: "exclusive",
+        property: "somebody can always win",
     },
 ];

@@ -47,11 +47,13 @@ mod switch {
     }
 }
 
-fn find(fault: &Fault) {
+fn find(fault: &Fault) -> Result<(), String> {
     let config = configs::ALL.iter().find(|config| config.name == fault.configuration);
     let config = config.expect("a configuration of this name");
     switch::set(fault.number);
-    let found = (config.search)(Limits::of(config.states));
+    // The trace is to be one to the property that is named, and a lease that nobody can have is a sequel of many.
+    let heals = fault.property == "somebody can always win";
+    let found = (config.search)(Limits { heals, ..Limits::of(config.states) });
     switch::set(0);
     let (number, name, trace) = (fault.number, fault.name, report::trace(config.name, &found));
     let steps = found.trace.as_ref().map_or(0, |trace| trace.steps.len());
@@ -59,7 +61,7 @@ fn find(fault: &Fault) {
         "planted",
         &format!(
             r#"{{"what":"planted","fault":{number},"name":"{name}","file":"{}","configuration":"{}","property":"{}","caught":{},"states":{},"steps":{steps},"seconds":{:.1}}}"#,
-            fault.file,
+            fault.edits[0].file,
             config.name,
             found.trace.as_ref().map_or("", |trace| trace.property),
             found.trace.is_some(),
@@ -73,17 +75,17 @@ fn find(fault: &Fault) {
     }
     println!("{trace}");
     let property = found.trace.map(|trace| trace.property);
-    assert!(
-        property.is_some_and(|property| property.starts_with(fault.property)),
-        "fault {number}, {name}: {property:?} in {} states",
-        found.states
-    );
+    if property.is_some_and(|property| property.starts_with(fault.property)) {
+        return Ok(());
+    }
+    Err(format!("fault {number}, {name}: {property:?} in {} states", found.states))
 }
 
 #[test]
 fn all_faults_are_found_each_by_its_property() {
     assert!(FAULTS.iter().zip(1..).all(|(fault, number)| fault.number == number));
-    FAULTS.iter().for_each(find);
+    let missed: Vec<String> = FAULTS.iter().filter_map(|fault| find(fault).err()).collect();
+    assert!(missed.is_empty(), "{missed:#?}");
 }
 
 #[test]

@@ -6,7 +6,7 @@
 
 use std::{fmt::Write as _, fs, ops::Range, path::Path};
 
-use super::faults::{FAULTS, Fault};
+use super::faults::{Edit, FAULTS, Fault};
 
 /// Here they are: constants are made of them.
 const CONST: [&str; 1] = ["time.rs"];
@@ -15,7 +15,8 @@ const CONST: [&str; 1] = ["time.rs"];
 pub(crate) fn weave(from: &Path, to: &Path) {
     let mut woven = 0;
     copy(from, from, to, &mut woven);
-    assert_eq!(woven, FAULTS.len(), "a fault names a file that is not there");
+    let edits: usize = FAULTS.iter().map(|fault| fault.edits.len()).sum();
+    assert_eq!(woven, edits, "a fault names a file that is not there");
 }
 
 fn copy(root: &Path, from: &Path, to: &Path, woven: &mut usize) {
@@ -28,10 +29,12 @@ fn copy(root: &Path, from: &Path, to: &Path, woven: &mut usize) {
             continue;
         }
         let name = path.strip_prefix(root).expect("below the root").to_str().expect("a plain name");
-        let faults: Vec<&Fault> = FAULTS.iter().filter(|fault| fault.file == name).collect();
-        *woven += faults.len();
+        let edits =
+            FAULTS.iter().flat_map(|fault| fault.edits.iter().map(move |edit| (fault, edit)));
+        let edits: Vec<(&Fault, &Edit)> = edits.filter(|(_, edit)| edit.file == name).collect();
+        *woven += edits.len();
         let text = fs::read_to_string(&path).expect("a source file");
-        let mut text = with(&text, &faults).replace("#[cfg(test)]", "#[cfg(any())]");
+        let mut text = with(&text, &edits).replace("#[cfg(test)]", "#[cfg(any())]");
         if !CONST.contains(&name) {
             text = text.replace("const fn ", "fn ");
         }
@@ -41,46 +44,55 @@ fn copy(root: &Path, from: &Path, to: &Path, woven: &mut usize) {
     }
 }
 
+/// A part of a text, and what may stand there instead.
+type Place<'a> = (Range<usize>, Vec<(&'a Fault, &'a Edit)>);
+
 /// The text with all faults of its file.
-fn with(text: &str, faults: &[&Fault]) -> String {
+fn with(text: &str, edits: &[(&Fault, &Edit)]) -> String {
     // Those for the same place are one choice.
-    let mut places: Vec<(Range<usize>, Vec<&Fault>)> = Vec::new();
-    for fault in faults {
-        let found: Vec<usize> = text.match_indices(fault.original).map(|(at, _)| at).collect();
+    let mut places: Vec<Place<'_>> = Vec::new();
+    for (fault, edit) in edits {
+        let found: Vec<usize> = text.match_indices(edit.original).map(|(at, _)| at).collect();
         let [at] = found[..] else {
             panic!(
                 "fault {} ({}): its original text stands {} times in {}, and must stand there once:\n{}",
                 fault.number,
                 fault.name,
                 found.len(),
-                fault.file,
-                fault.original
+                edit.file,
+                edit.original
             );
         };
-        let range = at..at + fault.original.len();
+        let range = at..at + edit.original.len();
         match places.iter_mut().find(|(other, _)| *other == range) {
-            Some((_, same)) => same.push(fault),
-            None => places.push((range, vec![fault])),
+            Some((_, same)) => same.push((fault, edit)),
+            None => places.push((range, vec![(fault, edit)])),
         }
     }
     places.sort_by_key(|(range, _)| range.start);
     let (mut woven, mut at) = (String::new(), 0);
-    for (range, faults) in places {
-        assert!(range.start >= at, "two faults overlap at {:?} of {}", range, faults[0].file);
+    for (range, edits) in places {
+        assert!(range.start >= at, "two faults overlap at {:?} of {}", range, edits[0].1.file);
         woven.push_str(&text[at..range.start]);
-        woven.push_str(&choice(&text[range.clone()], &faults));
+        woven.push_str(&choice(&text[range.clone()], &edits));
         at = range.end;
     }
     woven.push_str(&text[at..]);
     woven
 }
 
-fn choice(original: &str, faults: &[&Fault]) -> String {
+fn choice(original: &str, edits: &[(&Fault, &Edit)]) -> String {
+    let is = |fault: &Fault| format!("crate::switch::is({})", fault.number);
+    if let [(fault, Edit { broken, .. })] = edits
+        && broken.contains("$is")
+    {
+        return broken.replace("$is", &is(fault));
+    }
     let is_statement = original.ends_with(';') || original.ends_with('}');
     let mut choice = String::new();
-    for fault in faults {
-        let Fault { number, broken, .. } = fault;
-        write!(choice, "if crate::switch::is({number}) {{ {broken} }} else ").expect("a string");
+    for (fault, Edit { broken, .. }) in edits {
+        assert!(!broken.contains("$is"), "fault {} shares its place with another", fault.number);
+        write!(choice, "if {} {{ {broken} }} else ", is(fault)).expect("a string");
     }
     write!(choice, "{{ {original} }}").expect("a string");
     if is_statement { choice } else { format!("({choice})") }

@@ -14,13 +14,13 @@ pub(crate) const CONFIG: Config = Config {
     name: "exclusive_undo",
     search: |limits| {
         let budget = Budget {
-            cuts: 1,
+            cuts: 2,
             scripts: 1,
             late: 1,
             vanish: 1,
             abandons: 1,
             extensions: 1,
-            restores: 1,
+            restores: 2,
             overs: 1,
             ..Budget::default()
         };

@@ -1,8 +1,13 @@
 //! The configurations: which world, of what size, with which faults, and what it has to show.
 
 pub(crate) mod exclusive;
+pub(crate) mod exclusive_cuts;
+pub(crate) mod exclusive_echoes;
+pub(crate) mod exclusive_plain;
 pub(crate) mod exclusive_ranges;
+pub(crate) mod exclusive_restores;
 pub(crate) mod exclusive_undo;
+pub(crate) mod exclusive_vanish;
 pub(crate) mod exclusive_wipes;
 pub(crate) mod readers;
 
@@ -23,8 +28,13 @@ pub(crate) struct Config {
 /// All of them.
 pub(crate) const ALL: &[&Config] = &[
     &exclusive::CONFIG,
+    &exclusive_cuts::CONFIG,
+    &exclusive_echoes::CONFIG,
     &exclusive_ranges::CONFIG,
+    &exclusive_plain::CONFIG,
+    &exclusive_restores::CONFIG,
     &exclusive_undo::CONFIG,
+    &exclusive_vanish::CONFIG,
     &exclusive_wipes::CONFIG,
     &readers::CONFIG,
 ];

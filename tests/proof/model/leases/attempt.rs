@@ -61,6 +61,12 @@ pub(crate) struct Attempt {
     pub(crate) hasty: bool,
     /// Its verdict has changed.
     pub(crate) turned: bool,
+    /// It was won by an answer that came after its deadline.
+    pub(crate) is_late: bool,
+    /// It has restored a key after its grant.
+    pub(crate) is_stale: bool,
+    /// Nobody waited for it any more before it was decided.
+    pub(crate) is_unwanted: bool,
 }
 
 /// What is under way between one attempt and one node.
@@ -96,6 +102,9 @@ impl Attempt {
             broken: false,
             hasty: false,
             turned: false,
+            is_late: false,
+            is_stale: false,
+            is_unwanted: false,
         };
         let sent = attempt.pump();
         (attempt, sent)
@@ -146,6 +155,7 @@ impl Attempt {
         now: Timestamp,
     ) -> Outbox {
         let (node, reply) = (NodeId::new(at), said.reply());
+        let before = self.verdict;
         match letter {
             Letter::Acquire { .. } | Letter::Confirm { .. } => {
                 if let Some(footprint) = &mut self.footprint
@@ -173,7 +183,9 @@ impl Attempt {
                 self.released(at, (again, late, several), said);
             }
         }
-        self.pump()
+        let sent = self.pump();
+        self.is_late |= before != self.verdict && self.verdict == Verdict::Won && now == LATE;
+        sent
     }
 
     fn settle_extension(&mut self) {
@@ -231,7 +243,7 @@ impl Attempt {
     /// Nothing is under way, so that all that is left of it is what it has won.
     pub(crate) fn forget(&mut self) {
         (self.round, self.footprint, self.extension) = (None, None, None);
-        (self.lost_at, self.broken) = ([false; NODES], false);
+        (self.lost_at, self.broken, self.is_unwanted) = ([false; NODES], false, false);
     }
 
     pub(crate) fn is_done(&self) -> bool {
@@ -244,6 +256,7 @@ impl Attempt {
 
     pub(crate) fn abandon(&mut self) -> Outbox {
         self.round.as_mut().into_iter().for_each(Round::handle_abandoned);
+        self.is_unwanted = true;
         self.pump()
     }
 
@@ -271,7 +284,9 @@ impl Attempt {
     /// The key is set again where a confirmed extension did not find it.
     pub(crate) fn restore(&mut self, at: usize) -> Option<Outbox> {
         let footprint = self.footprint.as_mut()?;
-        footprint.handle_restore_sent(NodeId::new(at)).then(|| vec![(at, Letter::Restore)])
+        let sent = footprint.handle_restore_sent(NodeId::new(at));
+        self.is_stale |= sent && self.stage != Stage::Held;
+        sent.then(|| vec![(at, Letter::Restore)])
     }
 
     /// Its validity has ended.
@@ -279,6 +294,7 @@ impl Attempt {
         self.stage = Stage::Over;
         if let Some(footprint) = &mut self.footprint {
             footprint.handle_over();
+            self.hasty |= footprint.poll_release().is_some();
         }
     }
 

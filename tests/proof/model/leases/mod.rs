@@ -11,16 +11,19 @@
 
 pub(crate) mod attempt;
 pub(crate) mod node;
+pub(crate) mod properties;
+pub(crate) mod steps;
 
 use self::{
     attempt::{Attempt, BEGUN, LATE, NODES, Outbox, Stage, Wire},
     node::{Letter, Node, Said},
+    steps::Step,
 };
 use super::{
     pool::{Part, Pool},
     search::{Sometimes, Space},
 };
-use crate::protocol::{FencingToken, TokenRange, Verdict};
+use crate::protocol::TokenRange;
 
 /// What one attempt asks for. The attempts of a client follow each other.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +57,8 @@ pub(crate) struct Budget {
     pub(crate) cuts: u8,
     /// A command arrives a second time.
     pub(crate) doubles: u8,
+    /// An answer is heard twice.
+    pub(crate) echoes: u8,
     /// An answer is heard after the deadline of its round.
     pub(crate) late: u8,
     /// A node does not know a script, which is sent again behind what else is under way there.
@@ -82,28 +87,6 @@ pub(crate) struct State {
     budget: Part<Budget>,
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Step {
-    Begin(usize),
-    Execute(usize, usize),
-    Hear(usize, usize),
-    HearLate(usize, usize),
-    Double(usize, usize),
-    SendScript(usize, usize),
-    Land(usize, usize, usize),
-    Lose(usize, usize, usize),
-    Cut(usize, usize),
-    Restart(usize),
-    Wipe(usize),
-    Vanish(usize, usize),
-    Abandon(usize),
-    Extend(usize),
-    Restore(usize, usize),
-    Over(usize),
-    GiveBack(usize),
-    ReleaseAgain(usize, usize),
-}
-
 pub(crate) struct Leases {
     setup: Setup,
     nodes: Pool<Node>,
@@ -116,6 +99,12 @@ impl Leases {
     pub(crate) fn new(setup: Setup) -> Self {
         let (nodes, attempts) = (Pool::new(), Pool::new());
         Self { setup, nodes, attempts, wires: Pool::new(), budgets: Pool::new() }
+    }
+
+    /// One more attempt, of a client that has not been there before.
+    fn fresh(&self, state: &State) -> (Attempt, Outbox) {
+        let eras = [0, 1, 2].map(|at| state.nodes[at].era);
+        Attempt::begin(7, &Ask::write(7, 1), eras, 0)
     }
 }
 
@@ -242,61 +231,7 @@ impl Space for Leases {
     }
 
     fn steps(&self, state: &State, into: &mut Vec<Step>) {
-        let budget = *state.budget;
-        for number in 0..self.setup.asks.len() {
-            let Some(attempt) = state.attempt(number) else {
-                let client = self.setup.asks[number].client;
-                let before = (0..number).filter(|at| self.setup.asks[*at].client == client);
-                if before.clone().all(|before| state.is_in(before, Stage::Ended)) {
-                    into.push(Step::Begin(number));
-                }
-                continue;
-            };
-            let mut add = |possible: bool, step: Step| into.extend(possible.then_some(step));
-            add(attempt.stage == Stage::Asking && budget.abandons > 0, Step::Abandon(number));
-            add(
-                attempt.stage == Stage::Held || attempt.stage == Stage::Over,
-                Step::GiveBack(number),
-            );
-            add(attempt.stage == Stage::Held && budget.overs > 0, Step::Over(number));
-            let extends = attempt.stage == Stage::Held && !attempt.is_extending();
-            add(extends && budget.extensions > 0, Step::Extend(number));
-            for at in 0..NODES {
-                let wire = &state.wires[number][at];
-                add(!wire.there.is_empty(), Step::Execute(number, at));
-                add(!wire.back.is_empty(), Step::Hear(number, at));
-                let open = !wire.back.is_empty() && attempt.stage == Stage::Asking;
-                add(open && budget.late > 0, Step::HearLate(number, at));
-                add(!wire.there.is_empty() && budget.doubles > 0, Step::Double(number, at));
-                let overtaken = wire.there.len() > 1 && wire.there[0].sets();
-                add(overtaken && budget.scripts > 0, Step::SendScript(number, at));
-                let cut = budget.cuts > 0 && !state.is_broken_off(number, at);
-                add(cut, Step::Cut(number, at));
-                for index in 0..wire.stray.len() {
-                    add(true, Step::Land(number, at, index));
-                    // Before that it is as good as one that has not arrived yet.
-                    add(attempt.waits_to_release(at), Step::Lose(number, at, index));
-                }
-                let restores = attempt.stage == Stage::Held && attempt.is_extended();
-                add(
-                    restores && attempt.lost_at[at] && budget.restores > 0,
-                    Step::Restore(number, at),
-                );
-                let releasing =
-                    wire.there.iter().any(|letter| matches!(letter, Letter::Release { .. }));
-                add(!releasing && attempt.waits_to_release(at), Step::ReleaseAgain(number, at));
-                let has = state.nodes[at].is_of(number as u8);
-                add(has && budget.vanish > 0, Step::Vanish(number, at));
-            }
-        }
-        for at in 0..NODES {
-            if budget.restarts > 0 {
-                into.push(Step::Restart(at));
-            }
-            if budget.wipes > 0 && state.nodes[at].ready {
-                into.push(Step::Wipe(at));
-            }
-        }
+        self.possible(state, into);
     }
 
     fn step(&mut self, state: &State, step: Step) -> Option<State> {
@@ -332,6 +267,12 @@ impl Space for Leases {
                 }
                 let heard = next.wires[number].edit()[at].back.remove(0);
                 next.hear(number, at, heard, late);
+            }
+            Step::HearTwice(number, at) => {
+                spend(&mut next.budget.edit().echoes)?;
+                let heard = next.wires[number].edit()[at].back.remove(0);
+                next.hear(number, at, heard, false);
+                next.hear(number, at, heard, false);
             }
             Step::Double(number, at) => {
                 let wire = &mut next.wires[number].edit()[at];
@@ -434,143 +375,18 @@ impl Space for Leases {
     }
 
     fn wrong(&mut self, state: &State, stuck: bool) -> Option<&'static str> {
-        let count = self.setup.asks.len();
-        let reads = |number: usize| self.setup.asks[number].reads;
-        for a in 0..count {
-            let Some(one) = state.attempt(a) else { continue };
-            if one.hasty {
-                return Some(KEEPS);
-            }
-            if one.turned {
-                return Some(SETTLED);
-            }
-            if one.verdict == Verdict::Won && state.tokens(a).is_none() {
-                return Some(TOKENS);
-            }
-            for b in 0..count {
-                let Some(other) = state.attempt(b).filter(|_| a != b) else { continue };
-                let both_held = one.stage == Stage::Held && other.stage == Stage::Held;
-                let exclude = !(one.broken || other.broken || reads(a) && reads(b));
-                if both_held && exclude {
-                    return Some(ONE);
-                }
-                if let (Some(of_a), Some(of_b)) = (state.tokens(a), state.tokens(b))
-                    && !are_ordered((&of_a, reads(a)), (&of_b, reads(b)), other.after & 1 << a != 0)
-                {
-                    return Some(TOKENS);
-                }
-            }
-        }
-        // One that has arrived twice may be denied and set the key all the same: that one ends by itself.
-        if state.is_at_rest() && state.budget.doubles == self.setup.budget.doubles {
-            let is_left = |node: &Part<Node>| {
-                (0..count)
-                    .any(|number| state.attempts[number].is_some() && node.is_of(number as u8))
-            };
-            if state.nodes.iter().any(is_left) {
-                return Some(RELEASED);
-            }
-        } else if stuck && !state.is_at_rest() {
-            return Some(ENDS);
-        }
-        None
+        self.violated(state, stuck)
     }
 
     fn note(&mut self, state: &State, sometimes: &mut Sometimes) {
-        let count = self.setup.asks.len();
-        let won = (0..count).filter(|number| state.tokens(*number).is_some()).count();
-        let held = (0..count).filter(|number| state.is_in(*number, Stage::Held)).count();
-        let any = |is: fn(&Attempt) -> bool| state.attempts.iter().flatten().any(|part| is(part));
-        sometimes.note("two have won", won >= 2);
-        sometimes.note("somebody holds", held >= 1);
-        sometimes.note("two hold at once", held >= 2);
-        sometimes.note("something is left to release", any(Attempt::is_waiting_to_release));
-        sometimes.note("an extension was confirmed", any(Attempt::is_extended));
-        sometimes.note("a round was lost", any(|it| it.verdict == Verdict::Lost));
-        sometimes.note("all is at rest", state.is_at_rest());
+        self.count(state, sometimes);
+    }
+
+    fn heal(&mut self, state: &State) -> Option<&'static str> {
+        self.healed(state)
     }
 
     fn tell(&self, state: &State, step: Step) -> String {
-        let who = |number: usize| char::from(b'A' + number as u8);
-        let first = |number: usize, at: usize| state.wires[number][at].there[0].tell();
-        let stray =
-            |number: usize, at: usize, index: usize| state.wires[number][at].stray[index].tell();
-        match step {
-            Step::Begin(number) => {
-                let Ask { client, reads, hint, count } = self.setup.asks[number];
-                let what = if reads { "to read" } else { "to write" };
-                format!("client {client} asks {what} as {}: {count} from hint {hint}", who(number))
-            }
-            Step::Execute(number, at) => {
-                let mut node = *state.nodes[at];
-                let letter = state.wires[number][at].there[0];
-                let said = node.execute(number as u8, self.setup.asks[number].reads, letter);
-                format!("node {at} executes {} of {}: {}", letter.tell(), who(number), said.tell())
-            }
-            Step::Hear(number, at) | Step::HearLate(number, at) => {
-                let (letter, said) = state.wires[number][at].back[0];
-                let late = if matches!(step, Step::HearLate(..)) { ", too late" } else { "" };
-                let (letter, said) = (letter.tell(), said.tell());
-                format!("{} hears of node {at}, of {letter}: {said}{late}", who(number))
-            }
-            Step::Double(number, at) => {
-                format!("{} of {} to node {at} is there twice", first(number, at), who(number))
-            }
-            Step::SendScript(number, at) => format!(
-                "node {at} does not know the script, and {} of {} is sent again, behind the rest",
-                first(number, at),
-                who(number)
-            ),
-            Step::Land(number, at, index) => {
-                format!(
-                    "node {at} executes {} of {}, astray",
-                    stray(number, at, index),
-                    who(number)
-                )
-            }
-            Step::Lose(number, at, index) => {
-                format!("{} of {} to node {at} is lost", stray(number, at, index), who(number))
-            }
-            Step::Cut(number, at) => {
-                format!("the connection of {} to node {at} breaks", who(number))
-            }
-            Step::Restart(at) => format!("node {at} restarts, and has forgotten nothing"),
-            Step::Wipe(at) => format!("node {at} restarts, and has forgotten everything"),
-            Step::Vanish(number, at) => format!("the key of {} at node {at} vanishes", who(number)),
-            Step::Abandon(number) => format!("nobody waits for {} any more", who(number)),
-            Step::Extend(number) => format!("{} is extended", who(number)),
-            Step::Restore(number, at) => format!("{} is restored at node {at}", who(number)),
-            Step::Over(number) => format!("the validity of {} is over", who(number)),
-            Step::GiveBack(number) => format!("{} is given back", who(number)),
-            Step::ReleaseAgain(number, at) => {
-                format!("the release of {} at node {at} is sent again", who(number))
-            }
-        }
-    }
-}
-
-/// The properties of this world.
-pub(crate) const ONE: &str =
-    "at most one holds, or several read, while no key of theirs has vanished";
-pub(crate) const TOKENS: &str = "tokens are unique, and rise in the order of grants";
-pub(crate) const RELEASED: &str =
-    "what was set is deleted in the end, also where a grant came late";
-pub(crate) const KEEPS: &str =
-    "nothing is released before the grant is over, as when an extension fails";
-pub(crate) const SETTLED: &str = "a verdict never changes";
-pub(crate) const ENDS: &str = "whatever happens, something leads on until all is at rest";
-
-/// Whether the tokens of two grants go together; `later` says that the second began when the first had been won.
-fn are_ordered(
-    (first, first_reads): (&TokenRange, bool),
-    (second, second_reads): (&TokenRange, bool),
-    later: bool,
-) -> bool {
-    let (low, high): (FencingToken, FencingToken) = (first.last(), second.first());
-    match (first_reads, second_reads) {
-        (false, false) => low < high || !later && second.last() < first.first(),
-        // A reader may see what was written before it; a writer behind a reader is not seen by that.
-        (_, true) => !later || low <= high,
-        (true, false) => !later || low < high,
+        self.words(state, step)
     }
 }

@@ -1,0 +1,22 @@
+//! Exclusive leases beside a connection that breaks, with all that is under way, and keys that vanish.
+//!
+//! Goal: what was not heard does not count, and what went astray is deleted. Method: `leases` with one such connection, and
+//! a key that vanishes.
+
+use super::Config;
+use crate::model::{
+    leases::{Ask, Budget, Leases, Setup},
+    search::search,
+};
+
+pub(crate) const CONFIG: Config = Config {
+    name: "exclusive_cuts",
+    search: |limits| {
+        let budget = Budget { cuts: 1, vanish: 1, ..Budget::default() };
+        let asks = vec![Ask::write(0, 1), Ask::write(1, 1)];
+        search(&mut Leases::new(Setup { asks, counters: [5, 0, 7], budget, prompt: true }), limits)
+    },
+    states: 700_000,
+    whole: None,
+    sometimes: &["two have won", "a round was lost", "something is left to release"],
+};

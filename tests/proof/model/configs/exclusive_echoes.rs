@@ -1,0 +1,21 @@
+//! Exclusive leases with answers that are heard twice.
+//!
+//! Goal: nodes are counted, and not answers. Method: `leases` with two answers that come twice.
+
+use super::Config;
+use crate::model::{
+    leases::{Ask, Budget, Leases, Setup},
+    search::search,
+};
+
+pub(crate) const CONFIG: Config = Config {
+    name: "exclusive_echoes",
+    search: |limits| {
+        let budget = Budget { echoes: 2, ..Budget::default() };
+        let asks = vec![Ask::write(0, 1), Ask::write(1, 1)];
+        search(&mut Leases::new(Setup { asks, counters: [5, 0, 7], budget, prompt: false }), limits)
+    },
+    states: 700_000,
+    whole: None,
+    sometimes: &["two have won", "a round was lost", "all is at rest"],
+};

@@ -1,0 +1,21 @@
+//! Exclusive leases, and nothing goes wrong but that messages are late, and overtake each other.
+//!
+//! Goal: a small configuration that comes to its end in a second. Method: `leases` without a budget.
+
+use super::Config;
+use crate::model::{
+    leases::{Ask, Budget, Leases, Setup},
+    search::search,
+};
+
+pub(crate) const CONFIG: Config = Config {
+    name: "exclusive_plain",
+    search: |limits| {
+        let budget = Budget::default();
+        let asks = vec![Ask::write(0, 1), Ask::write(1, 1)];
+        search(&mut Leases::new(Setup { asks, counters: [5, 0, 7], budget, prompt: false }), limits)
+    },
+    states: 700_000,
+    whole: None,
+    sometimes: &["two have won", "a round was lost", "all is at rest"],
+};

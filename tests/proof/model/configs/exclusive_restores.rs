@@ -1,0 +1,29 @@
+//! One lease that loses a key, is extended without it, and gets it back.
+//!
+//! Goal: what a restore has set is deleted, and none is sent after the grant. Method: `leases` with one attempt, a key that
+//! vanishes, an extension, two restores, a connection that breaks, and a validity that ends.
+
+use super::Config;
+use crate::model::{
+    leases::{Ask, Budget, Leases, Setup},
+    search::search,
+};
+
+pub(crate) const CONFIG: Config = Config {
+    name: "exclusive_restores",
+    search: |limits| {
+        let budget = Budget {
+            cuts: 1,
+            vanish: 1,
+            extensions: 1,
+            restores: 2,
+            overs: 1,
+            ..Budget::default()
+        };
+        let asks = vec![Ask::write(0, 1)];
+        search(&mut Leases::new(Setup { asks, counters: [0; 3], budget, prompt: true }), limits)
+    },
+    states: 700_000,
+    whole: None,
+    sometimes: &["an extension was confirmed", "something is left to release", "all is at rest"],
+};
