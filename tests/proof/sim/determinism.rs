@@ -2,7 +2,7 @@
 //!
 //! Goal: a seed that fails can be replayed. Without this a green simulation would mean little.
 
-use crate::world::{self, Setup};
+use crate::{setup::Setup, world};
 
 #[test]
 fn the_same_seed_gives_the_same_trace() {

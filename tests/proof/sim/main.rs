@@ -2,7 +2,7 @@
 //!
 //! Goal: the seams hold, and under faults no two clients ever hold one resource at once, and nothing stays
 //! behind. Method: `world.rs` runs clients on `SimRuntime` (virtual time) over `SimNode`s (a `MemoryNode`
-//! behind an unreliable connection), `checker.rs` judges the history, and bugs that are planted on
+//! behind an unreliable connection), `invariants/` judges the history, and bugs that are planted on
 //! purpose show that it can tell. A seed that fails prints the command that replays it.
 //!
 //! Not modelled: clients whose own clock is wrong (all share one).
@@ -14,10 +14,17 @@
     reason = "tests are free to"
 )]
 
-mod checker;
 mod determinism;
 mod elections;
+mod invariants;
 mod node;
 mod planted;
 mod seeds;
+mod setup;
 mod world;
+
+use std::time::Duration;
+
+const MS: Duration = Duration::from_millis(1);
+
+const SECOND: Duration = Duration::from_secs(1);

@@ -4,9 +4,10 @@
 //! seed among a few must show it, as the violation that it is.
 
 use crate::{
-    checker::Violation,
+    invariants::Violation,
     node::Bug,
-    world::{self, Mode, Setup},
+    setup::{Mode, Setup},
+    world,
 };
 
 /// The violations of the first seeds.

@@ -4,7 +4,10 @@
 
 use std::{env, panic};
 
-use crate::world::{self, Outcome, Setup};
+use crate::{
+    setup::Setup,
+    world::{self, Outcome},
+};
 
 const SEEDS: u64 = 300;
 
