@@ -12,6 +12,7 @@
 mod altered;
 mod cluster;
 mod companion;
+pub mod evidence;
 pub mod history;
 mod ports;
 mod process;
@@ -27,6 +28,7 @@ mod virtual_time;
 pub use altered::{Alter, Altered};
 pub use cluster::{Cluster, eventually};
 pub use companion::Companion;
+pub use evidence::Evidence;
 pub use ports::ipv6_available;
 pub use process::server_program;
 pub use proxy::Proxy;
