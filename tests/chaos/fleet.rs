@@ -17,7 +17,7 @@ use quorlock::{Builder, Redlock};
 use quorlock_harness::{Companion, Server};
 
 use super::{
-    SECOND,
+    SECOND, locking_set,
     record::{Event, History, Record, first_of, process_of},
     settings,
     wall::WrongWall,
@@ -92,6 +92,9 @@ impl Part {
 
     /// Works until the input ends, in several threads.
     fn play(&self, number: usize) {
+        if let Wants::Additions(stand) = self.wants {
+            return locking_set::play(self, number, stand);
+        }
         let builder = || self.builder().runtime(WrongWall::ahead_by(self.wall_ahead));
         // One that takes the place of another may come while nodes are away.
         let connected = || (0..20).find_map(|_| builder().blocking_connect().ok());

@@ -22,6 +22,7 @@ mod faults;
 mod fleet;
 mod grants;
 mod links;
+mod locking_set;
 mod majority;
 mod many;
 mod minority;

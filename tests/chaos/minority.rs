@@ -9,7 +9,7 @@ use super::{
     faults::{self, Fault, Scene},
     fleet::{self, Fleet},
     links::{LinkFault, Links},
-    nemesis::Nemesis,
+    nemesis::{Nemesis, Stops},
     record::{Count, History},
     run_time, verdict,
     wants::{PERMITS, Wants},
@@ -61,6 +61,7 @@ fn chaos(test: &'static str, mode: &Mode) {
         observer: &observer,
         fleet: &fleet,
         links: &links,
+        stops: Stops::Often,
     };
     let strikes = nemesis.rage(mode.time, mode.each_kind);
     let (stopped, stopped_long) = fleet.stops();

@@ -80,6 +80,15 @@ impl fmt::Display for Strikes {
     }
 }
 
+/// How clients are stopped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stops {
+    /// Over and over, one or more at a time, for less than the ttl and for more.
+    Often,
+    /// One at a time, past the ttl, with so much time from one to the next.
+    OneEach(Duration),
+}
+
 pub(crate) struct Nemesis<'a> {
     pub(crate) scene: Scene<'a>,
     pub(crate) kinds: &'a [Fault],
@@ -90,6 +99,7 @@ pub(crate) struct Nemesis<'a> {
     pub(crate) observer: &'a Redlock,
     pub(crate) fleet: &'a Fleet,
     pub(crate) links: &'a Links,
+    pub(crate) stops: Stops,
 }
 
 impl Nemesis<'_> {
@@ -206,16 +216,23 @@ impl Nemesis<'_> {
     /// Stops some of the clients' processes and lets them go on, over and over; one goes on all the time.
     fn stop_clients(&self, over: &AtomicBool) {
         while !over.load(Ordering::Relaxed) {
-            let count = 1 + random(self.fleet.len() - 1);
+            let began = Instant::now();
+            let count = match self.stops {
+                Stops::Often => 1 + random(self.fleet.len() - 1),
+                Stops::OneEach(_) => 1,
+            };
             let mut processes = shuffled(0..self.fleet.len());
             // Most of the time one that holds the lock, or has just had it.
             if let Some(latest) = self.fleet.latest().filter(|_| random(3) > 0) {
                 processes.sort_by_key(|process| *process != latest);
             }
-            let long = random(2) == 0;
+            let long = matches!(self.stops, Stops::OneEach(_)) || random(2) == 0;
             let time = if long { self.scene.ttl() + short() } else { short() };
             self.fleet.pause(&processes[..count], long, || thread::sleep(time));
-            thread::sleep(MS * u32::try_from(random(600)).unwrap());
+            thread::sleep(match self.stops {
+                Stops::Often => MS * u32::try_from(random(600)).unwrap(),
+                Stops::OneEach(time) => time.saturating_sub(began.elapsed()),
+            });
         }
     }
 

@@ -25,6 +25,19 @@ pub(crate) enum Wants {
     Delayed,
     /// The planted bug: the same, and nobody tells the nodes.
     Undelayed,
+    /// To add to sets: `locking_set` says how.
+    Additions(Stand),
+}
+
+/// Where one who adds to a set stops its process, once.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Stand {
+    /// Nowhere: somebody else does.
+    Nowhere,
+    /// When the set has been read.
+    Read,
+    /// When the lock has been looked at too, where it can be.
+    Checked,
 }
 
 /// For how long a resource that was lost stays with nobody.
@@ -41,7 +54,7 @@ impl Wants {
         matches!(self, Self::Readers | Self::Unheld)
     }
 
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 12] = [
         Self::One,
         Self::Brisk,
         Self::Sets,
@@ -51,6 +64,9 @@ impl Wants {
         Self::Elections,
         Self::Delayed,
         Self::Undelayed,
+        Self::Additions(Stand::Nowhere),
+        Self::Additions(Stand::Read),
+        Self::Additions(Stand::Checked),
     ];
 
     pub(crate) fn from_text(text: &str) -> Self {
@@ -71,6 +87,8 @@ impl Wants {
             // Which slot it is turns out later.
             Self::Brisk | Self::Readers | Self::Unheld | Self::Permits => vec![0],
             Self::Elections | Self::Delayed | Self::Undelayed => vec![0],
+            // Each worker has its own.
+            Self::Additions(_) => unreachable!("they are no workers of this kind"),
             // Most want the same; the others are left alone for seconds, while nodes forget one after the other.
             Self::One if rand::random_ratio(1, 5) => vec![rand::random_range(1..=IDLE)],
             Self::One => vec![0],

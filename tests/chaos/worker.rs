@@ -27,8 +27,22 @@ use super::{
 };
 
 /// The name of a resource by its number.
-fn name(resource: usize) -> String {
+pub(crate) fn name(resource: usize) -> String {
     if resource == 0 { RESOURCE.to_owned() } else { format!("{RESOURCE}:{resource}") }
+}
+
+/// As what an acquire counts that was not granted; panics where no fault explains it.
+#[track_caller]
+pub(crate) fn counted(error: AcquireError) -> Count {
+    match error {
+        AcquireError::Contended { .. } => Count::Contended,
+        // Whoever goes on after a stop finds what it had begun too late.
+        AcquireError::NoQuorum { .. }
+        | AcquireError::Quarantined { .. }
+        | AcquireError::Crowded { .. } => Count::NoQuorum,
+        AcquireError::TooLate { .. } => Count::TooLate,
+        other => panic!("{other}"),
+    }
 }
 
 /// What a worker is told.
@@ -178,15 +192,7 @@ impl<W: Fn(Event)> Worker<W> {
                         self.read_on(&resources, since, lease, register.as_mut());
                     }
                 }
-                Err(AcquireError::Contended { .. }) => self.count(Count::Contended),
-                // Whoever goes on after a stop finds what it had begun too late.
-                Err(
-                    AcquireError::NoQuorum { .. }
-                    | AcquireError::Quarantined { .. }
-                    | AcquireError::Crowded { .. },
-                ) => self.count(Count::NoQuorum),
-                Err(AcquireError::TooLate { .. }) => self.count(Count::TooLate),
-                Err(other) => panic!("{other}"),
+                Err(error) => self.count(counted(error)),
             }
         }
     }

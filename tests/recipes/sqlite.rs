@@ -63,6 +63,39 @@ async fn a_stale_writer_changes_nothing_in_sqlite() {
     current.release().await.unwrap();
 }
 
+/// The first holder has read, and is late with its write; the second has read too, and not written yet.
+#[tokio::test]
+async fn an_accepted_write_is_not_lost_in_sqlite_where_reads_move_the_fence() {
+    let database = Connection::open_in_memory().unwrap();
+    database.execute_batch(SCHEMA).unwrap();
+    let (a, b) = two_clients().await;
+    let mut seen = Vec::new();
+    for moves in [false, true] {
+        let paid = || state(&database).0;
+        let read = |lease: &Lease| {
+            let fence = i64::try_from(token(lease)).unwrap();
+            let read = "UPDATE invoice SET fence = ?2 WHERE id = ?1 AND fence <= ?2 RETURNING paid";
+            let moved = || database.query_row(read, params![42, fence], |row| row.get(0)).unwrap();
+            if moves { moved() } else { paid() }
+        };
+        let write = |lease: &Lease, paid: i64| {
+            let fence = i64::try_from(token(lease)).unwrap();
+            let write = "UPDATE invoice SET paid = ?3, fence = ?2 WHERE id = ?1 AND fence <= ?2";
+            database.execute(write, params![42, fence, paid]).unwrap() == 1
+        };
+        let before = paid();
+        let stale = short_lease(&a).await;
+        let of_a = read(&stale);
+        let current = next_lease(&b, &stale).await;
+        let of_b = read(&current);
+        let accepted = write(&stale, of_a + 10);
+        assert!(write(&current, of_b + 1));
+        seen.push((accepted, paid() - before));
+        current.release().await.unwrap();
+    }
+    assert_eq!(seen, [(true, 1), (false, 1)], "ten that were accepted and lost, or refused");
+}
+
 #[tokio::test]
 async fn with_less_instead_of_less_or_equal_a_token_writes_once() {
     let mut database = Connection::open_in_memory().unwrap();

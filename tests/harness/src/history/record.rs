@@ -25,6 +25,33 @@ pub struct Loss {
     pub why: String,
 }
 
+/// What became of an element that a worker wanted to add to a set, which it had read under its lock.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Addition {
+    /// The worker's number.
+    pub worker: usize,
+    /// The number of the set, which is that of its lock.
+    pub resource: usize,
+    /// What was to be added. Nobody else adds the same.
+    pub element: u64,
+    /// What became of it.
+    pub end: AdditionEnd,
+}
+
+/// How an addition can end.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum AdditionEnd {
+    /// The store has said that the set is written.
+    Acknowledged,
+    /// The store has refused it: somebody with a larger token had been there.
+    Refused,
+    /// Not sent: the lock was lost by then, and its holder knew.
+    NotSent,
+}
+
+const ADDITION_ENDS: [AdditionEnd; 3] =
+    [AdditionEnd::Acknowledged, AdditionEnd::Refused, AdditionEnd::NotSent];
+
 /// The time since the machine was started: the same for all of its processes, and it never goes back.
 pub fn now() -> Duration {
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -77,6 +104,8 @@ pub enum Event {
     Effect(Effect),
     /// It has seen who leads.
     Seen(Seen),
+    /// It has added to a set, or not.
+    Added(Addition),
     /// It has lost what it held, which counts as [`Count::Lost`].
     Lost(Loss),
     /// Something that is only counted.
@@ -92,6 +121,8 @@ pub struct History {
     pub effects: Vec<Effect>,
     /// Leaders that were seen.
     pub seen: Vec<Seen>,
+    /// What was to be added to sets.
+    pub added: Vec<Addition>,
     /// When what was held was lost, where that was said.
     pub losses: Vec<Loss>,
     /// How often workers were killed, by the first of them.
@@ -127,6 +158,7 @@ impl History {
             }
             Event::Effect(effect) => self.effects.push(effect),
             Event::Seen(seen) => self.seen.push(seen),
+            Event::Added(addition) => self.added.push(addition),
             Event::Lost(loss) => {
                 self.losses.push(loss);
                 *self.counts.entry(Count::Lost).or_default() += 1;
@@ -250,6 +282,9 @@ impl fmt::Display for Event {
                 let asked = asked.as_nanos();
                 write!(f, "{PREFIX} seen {observer} {worker} {term} {asked} .")
             }
+            Self::Added(Addition { worker, resource, element, end }) => {
+                write!(f, "{PREFIX} added {worker} {resource} {element} {end:?}")
+            }
             Self::Lost(Loss { worker, at, why }) => {
                 let why = why.replace('\n', " ");
                 write!(f, "{PREFIX} lost {worker} {} {why} .", at.as_nanos())
@@ -319,6 +354,15 @@ impl FromStr for Event {
                 term: term.parse().map_err(drop)?,
                 asked: time(asked)?,
             })),
+            [PREFIX, "added", worker, resource, element, end] => {
+                let end = ADDITION_ENDS.into_iter().find(|it| format!("{it:?}") == end);
+                Ok(Self::Added(Addition {
+                    worker: worker.parse().map_err(drop)?,
+                    resource: resource.parse().map_err(drop)?,
+                    element: element.parse().map_err(drop)?,
+                    end: end.ok_or(())?,
+                }))
+            }
             [PREFIX, "lost", worker, at, ref why @ .., "."] => Ok(Self::Lost(Loss {
                 worker: worker.parse().map_err(drop)?,
                 at: time(at)?,
@@ -371,7 +415,9 @@ mod tests {
         let seen = Seen { observer: 77, worker: 3, term: 5, asked: time(6) };
         let lost = Loss { worker: 3, at: time(7), why: "too few nodes".to_owned() };
         let others = [Event::Effect(effect), Event::Seen(seen), Event::Lost(lost)];
-        let events = held.into_iter().chain(others);
+        let added = ADDITION_ENDS
+            .map(|end| Event::Added(Addition { worker: 3, resource: 1, element: 300_004, end }));
+        let events = held.into_iter().chain(others).chain(added);
         for event in events.chain(COUNTS.map(Event::Count)) {
             let line = event.to_string();
             assert_eq!(line.parse(), Ok(event));
