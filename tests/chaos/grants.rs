@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use quorlock_harness::{Cluster, Server, all_ready, eventually};
+use quorlock_harness::{Cluster, Evidence, Server, all_ready, eventually};
 
 use super::{
     Defer, MAX_TTL, MS, QUARANTINE, RESOURCE, SECOND, SHORT_TTL, checker,
@@ -106,6 +106,15 @@ fn one_holder(
         found.handed_over,
         checked.elapsed(),
     );
+    let violations = found.duplicates.len() + found.falls.len() + found.overlaps.len();
+    Evidence::new("grants", "grants of one resource", "5 nodes, 8 processes")
+        .count("grants", found.leases)
+        .count("handed over", found.handed_over)
+        .count("kills", kills)
+        .count("empty restarts", restarts)
+        .count("violations", violations)
+        .seconds(took)
+        .tell();
     assert!(found.duplicates.is_empty(), "a token twice: {:#?}", found.duplicates.first());
     assert!(found.falls.is_empty(), "a token that falls: {:#?}", found.falls.first());
     assert!(found.overlaps.is_empty(), "two holders at once: {:#?}", found.overlaps.first());

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use quorlock_harness::{Cluster, Proxy};
+use quorlock_harness::{Cluster, Evidence, Proxy};
 
 use super::{MS, faults::random};
 
@@ -64,6 +64,14 @@ impl Links {
         links().for_each(Proxy::heal);
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         *done.entry(fault).or_default() += nodes.len();
+    }
+
+    /// The figures with how often each was done, in links.
+    pub(crate) fn told(&self, figures: Evidence) -> Evidence {
+        let add = |figures: Evidence, (fault, links): (LinkFault, usize)| {
+            figures.count(&format!("fault Link{fault:?}"), links)
+        };
+        self.done().into_iter().fold(figures, add)
     }
 
     /// How often each was done, in links.

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use quorlock_harness::{Cluster, Server, all_ready, eventually};
+use quorlock_harness::{Cluster, Evidence, Server, all_ready, eventually};
 
 use super::{
     MAX_TTL, MS, QUARANTINE, SECOND, SHORT_TTL,
@@ -69,6 +69,12 @@ fn a_majority_that_forgets_leaves_one_holder_and_rising_tokens() {
         "forgot: one node {single} times, a majority {majority} times, all of them {all} times"
     );
     println!("clients stopped past the ttl: {stopped}\n{history}\n{verdict}");
+    Evidence::new("majority", "history", "5 nodes, most of which forget at once")
+        .count("leases", history.leases.len())
+        .count("a majority forgot", majority)
+        .count("violations", verdict.found())
+        .seconds(time)
+        .tell();
     verdict::assert_clean(&verdict, &Strikes::default());
     assert!(history.count(Count::NoQuorum) > 0, "nobody ever waited for a quarantine: {history}");
 }

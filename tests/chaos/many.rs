@@ -11,7 +11,7 @@ use std::{
 };
 
 use quorlock::Redlock;
-use quorlock_harness::{Cluster, Server, all_ready, eventually};
+use quorlock_harness::{Cluster, Evidence, Server, all_ready, eventually};
 
 use super::{
     Defer, MAX_TTL, MS, QUARANTINE, RESOURCE, SECOND, SHORT_TTL, checker,
@@ -124,6 +124,14 @@ pub(crate) fn many(test: &'static str, many: &Many) -> Option<Done> {
         strikes.load(Ordering::Relaxed),
     );
     println!("{history}\n{verdict}");
+    Evidence::new("many", "leases of one kind", &format!("{:?}", many.wants))
+        .count("leases", history.granted)
+        .count("kills", kills.load(Ordering::Relaxed))
+        .count("stops", stops.load(Ordering::Relaxed))
+        .count("faults of nodes", strikes.load(Ordering::Relaxed))
+        .count("violations", verdict.found())
+        .seconds(took)
+        .tell();
     verdict::assert_clean(&verdict, &Strikes::default());
     assert!(history.workers_served() > CLIENTS, "{history}");
     drop(scene);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use quorlock_harness::{Server, all_ready, eventually};
+use quorlock_harness::{Evidence, Server, all_ready, eventually};
 
 use super::{
     LONG_RUN, MAX_TTL, MS, QUARANTINE, RESOURCE, SECOND, SHORT_TTL, TTL, checker,
@@ -71,6 +71,20 @@ fn chaos(test: &'static str, mode: &Mode) {
     println!("clients stopped: {stopped} for less than the ttl, {stopped_long} for more");
     println!("links broken: {:?}", links.done());
     println!("{history}\n{verdict}");
+    let mode_words = if mode.max_ttl.is_some() { "" } else { ", classic mode" };
+    let configuration = format!("{} nodes, {:?}{mode_words}", mode.nodes, mode.wants);
+    let figures = Evidence::new("chaos", "history", &configuration)
+        .count("leases", history.leases.len())
+        .count("effects", history.effects.len())
+        .count("late effects refused", history.refused_late())
+        .count("workers", history.workers_served())
+        .count("violations", verdict.found());
+    links
+        .told(strikes.told(figures))
+        .count("fault StopClient", stopped)
+        .count("fault StopClientPastTtl", stopped_long)
+        .seconds(mode.time)
+        .tell();
     verdict::assert_clean(&verdict, &strikes);
 
     let unknown = |kind: &&Fault| strikes.count(**kind) == 0;

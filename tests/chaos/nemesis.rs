@@ -14,7 +14,7 @@ use std::{
 };
 
 use quorlock::{Redlock, node::NodeState};
-use quorlock_harness::eventually;
+use quorlock_harness::{Evidence, eventually};
 
 use super::{
     MS, SECOND,
@@ -52,6 +52,15 @@ impl Strikes {
     /// Leases that were granted while some node was harmed.
     pub(crate) fn granted(&self) -> usize {
         self.0.iter().map(|strike| strike.granted).sum()
+    }
+
+    /// The figures with how often each kind was done.
+    pub(crate) fn told(&self, figures: Evidence) -> Evidence {
+        let kinds: BTreeSet<Fault> = self.0.iter().map(|strike| strike.fault).collect();
+        let add = |figures: Evidence, kind: Fault| {
+            figures.count(&format!("fault {kind:?}"), self.count(kind))
+        };
+        kinds.into_iter().fold(figures, add)
     }
 
     /// Those that may have to do with what happened then.

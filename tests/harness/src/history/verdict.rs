@@ -36,13 +36,18 @@ impl Verdict {
         }
     }
 
+    /// How much was found, of whatever kind.
+    pub const fn found(&self) -> usize {
+        self.overlaps.len()
+            + self.wrong_tokens.len()
+            + self.stale.len()
+            + self.falls.len()
+            + self.refused.len()
+    }
+
     /// Whether nothing was found.
-    pub fn is_clean(&self) -> bool {
-        self.overlaps.is_empty()
-            && self.wrong_tokens.is_empty()
-            && self.stale.is_empty()
-            && self.falls.is_empty()
-            && self.refused.is_empty()
+    pub const fn is_clean(&self) -> bool {
+        self.found() == 0
     }
 }
 
