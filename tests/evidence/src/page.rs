@@ -1,0 +1,182 @@
+//! Fills figures into the text of the page. Pure: the same text and the same figures give the same page.
+//!
+//! In the text stands, between two braces on each side:
+//! - `date`, `commit`, `machine`;
+//! - `sum PART FIELD`, `least PART GROUP`, `count PART`, `caught PART`: one number;
+//! - `table PART FIELD, FIELD`: a row for each configuration; `A/B` is a share in percent;
+//! - `group PART GROUP`: a row for each field whose name begins so, such as the kinds of `fault`.
+//!
+//! Where a part has not been run it says so, and a word that is not known is an error.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use serde_json::Value;
+
+const NOT_RUN: &str = "*not run yet*";
+
+/// The lines of a part; none where it has not been run.
+fn lines<'a>(figures: &'a Value, part: &str) -> Option<&'a Vec<Value>> {
+    figures.get("parts")?.get(part)?.as_array().filter(|lines| !lines.is_empty())
+}
+
+fn number(line: &Value, field: &str) -> Option<u64> {
+    let value = line.get(field)?;
+    // Of seconds the fraction is of no interest.
+    value.as_u64().or_else(|| value.as_f64().map(|it| it as u64))
+}
+
+/// The sums of all fields `GROUP NAME`, and of those inside of an object `GROUP`, by name.
+fn group(lines: &[Value], group: &str) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    let mut add = |name: &str, count: Option<u64>| {
+        *sums.entry(name.to_owned()).or_default() += count.unwrap_or(0);
+    };
+    for line in lines.iter().filter_map(Value::as_object) {
+        for (key, value) in line {
+            if let Some(name) = key.strip_prefix(group).and_then(|rest| rest.strip_prefix(' ')) {
+                add(name, value.as_u64());
+            } else if let Some(inner) = value.as_object().filter(|_| key == group) {
+                inner.iter().for_each(|(name, count)| add(name, count.as_u64()));
+            }
+        }
+    }
+    sums
+}
+
+/// With commas between thousands.
+fn shown(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn cell(line: &Value, field: &str) -> String {
+    if let Some((part, whole)) = field.split_once('/') {
+        let (Some(part), Some(whole)) = (number(line, part), number(line, whole)) else {
+            return String::new();
+        };
+        let share = (part * 10_000).checked_div(whole).unwrap_or(0);
+        return format!("{}.{:02} %", share / 100, share % 100);
+    }
+    match line.get(field) {
+        Some(Value::Bool(true)) => "yes".to_owned(),
+        Some(Value::Bool(false)) => "no".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        _ => number(line, field).map(shown).unwrap_or_default(),
+    }
+}
+
+fn table(lines: &[Value], fields: &str) -> String {
+    let fields: Vec<&str> = fields.split(',').map(str::trim).collect();
+    let heading =
+        |field: &&str| if field.contains('/') { "share".to_owned() } else { (*field).to_owned() };
+    let headings: Vec<String> = fields.iter().map(heading).collect();
+    let mut text = format!("| {} |\n|{}", headings.join(" | "), " --- |".repeat(fields.len()));
+    for line in lines {
+        let cells: Vec<String> = fields.iter().map(|field| cell(line, field)).collect();
+        let _ = write!(text, "\n| {} |", cells.join(" | "));
+    }
+    text
+}
+
+/// What stands in the place of a request.
+fn answer(request: &str, figures: &Value) -> Result<String, String> {
+    let words: Vec<&str> = request.splitn(3, ' ').collect();
+    let unknown = || format!("unknown: {request}");
+    if let [word @ ("date" | "commit" | "machine")] = words[..] {
+        let text = figures.get(word).and_then(Value::as_str).filter(|text| !text.is_empty());
+        return Ok(text.unwrap_or(NOT_RUN).to_owned());
+    }
+    let (&[word, part], rest) = words.split_at_checked(2).ok_or_else(unknown)? else {
+        return Err(unknown());
+    };
+    let Some(lines) = lines(figures, part) else { return Ok(NOT_RUN.to_owned()) };
+    Ok(match (word, rest) {
+        ("count", []) => shown(lines.len() as u64),
+        ("caught", []) => {
+            let caught = lines.iter().filter(|line| line.get("caught") == Some(&Value::Bool(true)));
+            format!("{} of {}", caught.count(), lines.len())
+        }
+        ("sum", [field]) => shown(lines.iter().filter_map(|line| number(line, field)).sum()),
+        ("least", [name]) => {
+            group(lines, name).into_values().min().map_or_else(|| NOT_RUN.to_owned(), shown)
+        }
+        ("table", [fields]) => table(lines, fields),
+        ("group", [name]) => {
+            let mut text = format!("| {name} | times |\n| --- | --- |");
+            for (name, count) in group(lines, name) {
+                let _ = write!(text, "\n| {name} | {} |", shown(count));
+            }
+            text
+        }
+        _ => return Err(unknown()),
+    })
+}
+
+/// The page: the text with all requests answered.
+pub(crate) fn page(claims: &str, figures: &Value) -> Result<String, String> {
+    let mut text = String::new();
+    let mut rest = claims;
+    while let Some((before, behind)) = rest.split_once("{{") {
+        let (request, behind) = behind.split_once("}}").ok_or("braces that do not end")?;
+        text += before;
+        text += &answer(request.trim(), figures)?;
+        rest = behind;
+    }
+    Ok(text + rest)
+}
+
+/// A line for each configuration of each part, for people at a terminal.
+#[allow(dead_code, reason = "the test of the page takes this file too")]
+pub(crate) fn summary(figures: &Value) -> String {
+    let mut text = String::new();
+    for (part, lines) in figures.get("parts").and_then(Value::as_object).into_iter().flatten() {
+        for line in lines.as_array().into_iter().flatten().filter_map(Value::as_object) {
+            let _ = write!(text, "{part}:");
+            for (key, value) in line.iter().filter(|(_, value)| !value.is_object()) {
+                let _ = write!(text, " {key} {value};");
+            }
+            text.push('\n');
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn requests_are_answered_and_what_was_not_run_says_so() {
+        let figures = json!({"date": "2026-11-22", "parts": {
+            "chaos": [
+                {"configuration": "3 nodes", "leases": 1234, "fault Stop": 50, "fault Kill": 60},
+                {"configuration": "5 nodes", "leases": 1_000_000, "fault Stop": 1, "reached": {"S1": 7}},
+            ],
+            "set": [{"lost": 1, "acknowledged": 72, "caught": true}],
+        }});
+        let filled = |request: &str| page(&format!("a {{{{{request}}}}} b"), &figures);
+        assert_eq!(filled("date").unwrap(), "a 2026-11-22 b");
+        assert_eq!(filled("sum chaos leases").unwrap(), "a 1,001,234 b");
+        assert_eq!(filled("least chaos fault").unwrap(), "a 51 b");
+        assert_eq!(filled("least chaos reached").unwrap(), "a 7 b");
+        assert_eq!(filled("count chaos").unwrap(), "a 2 b");
+        assert_eq!(filled("caught set").unwrap(), "a 1 of 1 b");
+        assert_eq!(filled("sum model states").unwrap(), "a *not run yet* b");
+        assert_eq!(filled("commit").unwrap(), "a *not run yet* b");
+        let table = "| configuration | leases |\n| --- | --- |\n| 3 nodes | 1,234 |\n| 5 nodes | 1,000,000 |";
+        assert_eq!(filled("table chaos configuration, leases").unwrap(), format!("a {table} b"));
+        assert!(filled("table set lost, lost/acknowledged").unwrap().ends_with("| 1 | 1.38 % | b"));
+        assert!(filled("group chaos fault").unwrap().contains("| Kill | 60 |\n| Stop | 51 |"));
+        assert!(filled("average chaos leases").is_err() && filled("sum").is_err());
+        assert!(page("{{date", &figures).is_err());
+    }
+}
