@@ -16,7 +16,13 @@ use quorlock::protocol;
 #[path = "mod.rs"]
 mod model;
 
-use self::model::{configs, configs::Config, report, search::Limits};
+use self::model::{
+    configs,
+    configs::Config,
+    report,
+    search::{self, Limits},
+    tenures,
+};
 
 fn check(config: &Config) {
     let limits = Limits::of(config.states);
@@ -59,5 +65,30 @@ checks![
     exclusive_undo,
     exclusive_vanish,
     exclusive_wipes,
+    hand_overs,
+    hand_overs_all,
     readers,
+    renewals,
+    renewals_late,
+    timed,
+    timed_all,
+    timed_steps,
+    timed_steps_all,
 ];
+
+/// Whether a search finds that two hold at once.
+fn breaks(search: impl FnOnce(Limits) -> search::Found) -> bool {
+    let found = search(Limits::of(3_000_000));
+    println!("{}", report::trace("tight", &found));
+    found.trace.is_some_and(|trace| trace.property == tenures::ONE)
+}
+
+#[test]
+fn the_drift_is_tight_a_thousandth_less_lets_two_hold() {
+    assert!(breaks(|limits| configs::timed::with(249, 1, limits)));
+}
+
+#[test]
+fn the_lock_delay_is_tight_clocks_that_step_by_a_tick_more_let_two_hold() {
+    assert!(breaks(|limits| configs::timed_steps::with(3, 1, limits)));
+}

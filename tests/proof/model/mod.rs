@@ -13,3 +13,4 @@ pub(crate) mod leases;
 pub(crate) mod pool;
 pub(crate) mod report;
 pub(crate) mod search;
+pub(crate) mod tenures;

@@ -39,8 +39,9 @@ pub(crate) trait Space {
     fn wrong(&mut self, state: &Self::State, stuck: bool) -> Option<&'static str>;
     /// Counts what a new state puts to the test.
     fn note(&mut self, state: &Self::State, sometimes: &mut Sometimes);
-    /// What is wrong where nothing goes wrong from a state on. It is asked for some of them.
-    fn heal(&mut self, state: &Self::State) -> Option<&'static str>;
+    /// Whether all ends well where nothing goes wrong from a state on, as far as that can be tried: the property that does
+    /// not hold then. It is asked for some of them.
+    fn heal(&mut self, state: &Self::State) -> Result<bool, &'static str>;
     /// What a step is, in words.
     fn tell(&self, state: &Self::State, step: Self::Step) -> String;
 }
@@ -104,6 +105,9 @@ pub(crate) struct Found {
 
 /// One state of so many is tried for whether all ends well from there.
 const HEALED: usize = 251;
+
+/// How often that was so.
+pub(crate) const HEALS: &str = "faults stopped, and somebody won again";
 
 const ROWS: usize = 1 << 16;
 
@@ -206,10 +210,13 @@ pub(crate) fn search<S: Space>(space: &mut S, limits: Limits) -> Found {
                 continue;
             }
             space.note(&next, &mut found.sometimes);
-            let heals = limits.heals && rows.from.len().is_multiple_of(HEALED);
-            let wrong = space.wrong(&next, false);
-            let wrong = wrong.or_else(|| heals.then(|| space.heal(&next)).flatten());
-            found.sometimes.note("faults stopped, and somebody won again", heals);
+            let mut wrong = space.wrong(&next, false);
+            if wrong.is_none() && limits.heals && rows.from.len().is_multiple_of(HEALED) {
+                match space.heal(&next) {
+                    Ok(tried) => found.sometimes.note(HEALS, tried),
+                    Err(property) => wrong = Some(property),
+                }
+            }
             if let Some(property) = wrong {
                 found.trace = Some(trace(space, &rows, rows.from.len() - 1, property));
                 break;

@@ -9,7 +9,15 @@ pub(crate) mod exclusive_restores;
 pub(crate) mod exclusive_undo;
 pub(crate) mod exclusive_vanish;
 pub(crate) mod exclusive_wipes;
+pub(crate) mod hand_overs;
+pub(crate) mod hand_overs_all;
 pub(crate) mod readers;
+pub(crate) mod renewals;
+pub(crate) mod renewals_late;
+pub(crate) mod timed;
+pub(crate) mod timed_all;
+pub(crate) mod timed_steps;
+pub(crate) mod timed_steps_all;
 
 use super::search::{Found, Limits};
 
@@ -36,5 +44,13 @@ pub(crate) const ALL: &[&Config] = &[
     &exclusive_undo::CONFIG,
     &exclusive_vanish::CONFIG,
     &exclusive_wipes::CONFIG,
+    &hand_overs::CONFIG,
+    &hand_overs_all::CONFIG,
     &readers::CONFIG,
+    &renewals::CONFIG,
+    &renewals_late::CONFIG,
+    &timed::CONFIG,
+    &timed_all::CONFIG,
+    &timed_steps::CONFIG,
+    &timed_steps_all::CONFIG,
 ];

@@ -382,7 +382,7 @@ impl Space for Leases {
         self.count(state, sometimes);
     }
 
-    fn heal(&mut self, state: &State) -> Option<&'static str> {
+    fn heal(&mut self, state: &State) -> Result<bool, &'static str> {
         self.healed(state)
     }
 

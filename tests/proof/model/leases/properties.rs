@@ -110,7 +110,7 @@ impl Leases {
     }
 
     /// From here on nothing goes wrong: all comes to rest, and a quorum of nodes that vote has nobody's key.
-    pub(super) fn healed(&mut self, state: &State) -> Option<&'static str> {
+    pub(super) fn healed(&mut self, state: &State) -> Result<bool, &'static str> {
         let mut state = state.clone();
         let had_doubles = state.budget.doubles != self.setup.budget.doubles;
         *state.budget.edit() = Default::default();
@@ -134,8 +134,9 @@ impl Leases {
             };
             state = next;
         }
+        // One that has arrived twice ends by itself, and until then nobody may win.
         if had_doubles {
-            return None;
+            return Ok(false);
         }
         let ready = state.nodes.iter().filter(|node| node.ready).count();
         let (mut fresh, sent) = self.fresh(&state);
@@ -148,6 +149,9 @@ impl Leases {
                 fresh.hear(at, (letter, said), super::BEGUN);
             }
         }
-        (2 * ready > NODES && fresh.verdict != Verdict::Won).then_some(AGAIN)
+        if 2 * ready > NODES && fresh.verdict != Verdict::Won {
+            return Err(AGAIN);
+        }
+        Ok(2 * ready > NODES)
     }
 }

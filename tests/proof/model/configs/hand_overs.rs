@@ -1,0 +1,41 @@
+//! Leases that are renewed and handed on inside a process, beside another process.
+//!
+//! Goal: every lease of a grant has a token of its own, which rises, and none is handed on that is about to be lost. Method:
+//! `tenures` with rounds that ask for three tokens, two hand-overs, renewals, and an extension that nobody hears;
+//! one of the three nodes never answers.
+
+use super::Config;
+use crate::model::{
+    search::{Found, Limits, search},
+    tenures::{Setup, Tenures},
+};
+
+pub(crate) const CONFIG: Config = Config {
+    name: "hand_overs",
+    search: |limits| with(1, limits),
+    states: 2_000_000,
+    whole: None,
+    sometimes: &["two have won", "a lease was handed on", "a lease was extended"],
+};
+
+/// The same where so many nodes never answer.
+pub(crate) fn with(deaf: usize, limits: Limits) -> Found {
+    let setup = Setup {
+        clients: 2,
+        ttl_ticks: 4,
+        delay_ticks: 0,
+        drift_per_mille: 250,
+        rates: [1_000, 1_000, 1_000],
+        step_ticks: 0,
+        renews: true,
+        count: 3,
+        counters: [0; 3],
+        hand_overs: 2,
+        timeouts: 1,
+        held: false,
+        swift: false,
+        deaf,
+        until: 6,
+    };
+    search(&mut Tenures::new(setup), limits)
+}

@@ -1,0 +1,41 @@
+//! A lease that is held on three nodes and renewed, and another client that asks for it.
+//!
+//! Goal: an extension that is late, or that too few nodes have heard of, keeps nobody in the belief that it holds. Method:
+//! `tenures` from the moment at which the first client has won, with an extension that nobody hears;
+//! the second client's messages take no time, so that it is enough to ask when it asks.
+
+use super::Config;
+use crate::model::{
+    search::{Found, Limits, search},
+    tenures::{Setup, Tenures},
+};
+
+pub(crate) const CONFIG: Config = Config {
+    name: "renewals",
+    search: |limits| with(0, 1_000, 6, limits),
+    states: 1_000_000,
+    whole: None,
+    sometimes: &["a lease was lost in time", "a lease was extended"],
+};
+
+/// The same where so many nodes never answer, with a holder whose clock does so many milliseconds in a tick, up to this tick.
+pub(crate) fn with(deaf: usize, slow: u64, until: u8, limits: Limits) -> Found {
+    let setup = Setup {
+        clients: 2,
+        ttl_ticks: 4,
+        delay_ticks: 0,
+        drift_per_mille: 250,
+        rates: [slow, 1_000, 1_000],
+        step_ticks: 0,
+        renews: true,
+        count: 1,
+        counters: [0; 3],
+        hand_overs: 0,
+        timeouts: 1,
+        held: true,
+        swift: true,
+        deaf,
+        until,
+    };
+    search(&mut Tenures::new(setup), limits)
+}

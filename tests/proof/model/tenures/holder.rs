@@ -1,0 +1,347 @@
+//! One client's grant over time: the production's round, its lifecycle, its extensions and the leases of its row.
+//!
+//! Goal: deadlines, renewals, losses and hand-overs are decided by the production alone. Method: each machine is told the
+//! client's own time, which runs at a rate of its own; what it wants sent goes to the wires, what it wants done is done.
+
+use core::time::Duration;
+
+use super::Setup;
+use crate::protocol::{
+    Command, Drift, ExtendOutcome, ExtendSpec, Footprint, LeaseAction, Lifecycle, NodeId, Offer,
+    OthersWait, Owner, Quorum, RenewalPolicy, Resource, Round, RoundLoss, RoundSpec, Row, Tally,
+    Timestamp, TokenRange, Verdict, Wanted, turn_of, validity,
+};
+
+pub(crate) const NODES: usize = 3;
+/// A tick of a true clock, in milliseconds.
+pub(crate) const TICK: u64 = 1_000;
+
+/// A command on its way, as far as a node looks at it; times in ticks.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum Letter {
+    Acquire {
+        hint: u16,
+        count: u16,
+        life: u8,
+    },
+    Confirm {
+        token: u16,
+    },
+    /// With its number: an answer belongs to one extension.
+    Extend {
+        life: u8,
+        number: u8,
+    },
+    Release,
+}
+
+/// How far a client has come.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum Stage {
+    Asking,
+    /// It has not been told that the lease is lost.
+    Held,
+    Over,
+    Ended,
+}
+
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(crate) struct Holder {
+    pub(crate) stage: Stage,
+    /// Until nothing more can be heard.
+    round: Option<Round>,
+    footprint: Option<Footprint>,
+    pub(crate) lifecycle: Option<Lifecycle>,
+    extension: Option<Tally>,
+    extensions: u8,
+    row: Option<Row>,
+    started: Timestamp,
+    /// The tokens of its leases, in their order.
+    pub(crate) tokens: Vec<u16>,
+    /// Who had been granted something when it began, by the bits of their numbers.
+    pub(crate) after: u8,
+    pub(crate) extended: bool,
+    pub(crate) wrong: Option<&'static str>,
+}
+
+pub(crate) type Outbox = Vec<(usize, Letter)>;
+
+pub(crate) const STAYS: &str = "a lease that is lost stays lost";
+pub(crate) const HALF: &str =
+    "a lease that is handed on has half of its time left, and is not about to be lost";
+
+impl Holder {
+    pub(crate) fn begin(number: u8, setup: &Setup, after: u8, now: Timestamp) -> (Self, Outbox) {
+        let resource = Resource::new("r").expect("a name");
+        let mut spec = RoundSpec::new(resource, Owner::from_random([number + 1; 16]), setup.ttl());
+        (spec.lock_delay, spec.drift) = (setup.lock_delay(), setup.drift());
+        (spec.hint, spec.count) = (Some(1), setup.count);
+        let mut holder = Self {
+            stage: Stage::Asking,
+            round: Some(Round::acquire(Quorum::of(NODES), spec, now)),
+            footprint: None,
+            lifecycle: None,
+            extension: None,
+            extensions: 0,
+            row: None,
+            started: now,
+            tokens: Vec::new(),
+            after,
+            extended: false,
+            wrong: None,
+        };
+        let sent = holder.pump(setup, now);
+        (holder, sent)
+    }
+
+    fn pump(&mut self, setup: &Setup, now: Timestamp) -> Outbox {
+        if self.footprint.is_none()
+            && let Some(round) = &mut self.round
+        {
+            self.footprint = round.take_footprint();
+            match round.verdict() {
+                Verdict::Pending => {}
+                Verdict::Lost => self.stage = Stage::Ended,
+                Verdict::Won => {
+                    let (tokens, deadline) = (round.tokens(), round.deadline());
+                    self.win(tokens, deadline, setup, now);
+                }
+            }
+        }
+        let mut sent = Outbox::new();
+        while let Some((node, command)) = self.round.as_mut().and_then(Round::poll_command) {
+            sent.extend(letter(&command).map(|letter| (node.index(), letter)));
+        }
+        let mut released = [false; NODES];
+        while let Some(order) = self.footprint.as_mut().and_then(Footprint::poll_release) {
+            released[order.node.index()] = true;
+        }
+        sent.extend((0..NODES).filter(|at| released[*at]).map(|at| (at, Letter::Release)));
+        sent
+    }
+
+    fn win(
+        &mut self,
+        tokens: Option<TokenRange>,
+        deadline: Timestamp,
+        setup: &Setup,
+        now: Timestamp,
+    ) {
+        self.stage = Stage::Held;
+        let (row, token) = Row::begin(tokens, now);
+        self.row = Some(row);
+        self.tokens.push(small(token.expect("a token").get()));
+        let policy = setup.policy();
+        let lifecycle = Lifecycle::new(self.started, deadline, setup.ttl(), setup.drift(), policy);
+        self.lifecycle = Some(lifecycle);
+    }
+
+    /// The client's timers, which fire as soon as they are due.
+    pub(crate) fn tick(&mut self, setup: &Setup, now: Timestamp) -> Outbox {
+        let mut sent = Outbox::new();
+        while let Some(action) =
+            self.lifecycle.as_mut().and_then(|lifecycle| lifecycle.handle_timeout(now))
+        {
+            sent.extend(self.act(action, setup, now));
+        }
+        sent
+    }
+
+    fn act(&mut self, action: LeaseAction, setup: &Setup, now: Timestamp) -> Outbox {
+        match action {
+            LeaseAction::Extend if self.stage == Stage::Held => self.extend(setup, now),
+            LeaseAction::Lose(_) => {
+                self.end(Stage::Over);
+                Outbox::new()
+            }
+            _ => Outbox::new(),
+        }
+    }
+
+    fn end(&mut self, stage: Stage) {
+        self.stage = stage;
+        if let Some(footprint) = &mut self.footprint {
+            match stage {
+                Stage::Over => footprint.handle_over(),
+                _ => footprint.handle_given_back(),
+            }
+        }
+    }
+
+    fn extend(&mut self, setup: &Setup, now: Timestamp) -> Outbox {
+        let Some(round) = &self.round else { return Outbox::new() };
+        let RoundSpec { target, owner, .. } = round.spec();
+        let mut spec = ExtendSpec::new(target.clone(), *owner, setup.ttl());
+        (spec.lock_delay, spec.drift, spec.fenced) = (setup.lock_delay(), setup.drift(), true);
+        let mut tally = Tally::extend(Quorum::of(NODES), spec, now);
+        let sent = std::iter::from_fn(|| tally.poll_command());
+        let sent = sent
+            .filter_map(|(node, command)| match command {
+                Command::Extend { ttl, .. } => {
+                    let letter = Letter::Extend { life: life(ttl), number: self.extensions + 1 };
+                    Some((node.index(), letter))
+                }
+                _ => None,
+            })
+            .collect();
+        self.extensions += 1;
+        self.extension = Some(tally);
+        sent
+    }
+
+    pub(crate) fn hear(
+        &mut self,
+        at: usize,
+        heard: Letter,
+        reply: Result<crate::protocol::Reply, crate::protocol::Failure>,
+        setup: &Setup,
+        now: Timestamp,
+    ) -> Outbox {
+        let node = NodeId::new(at);
+        match heard {
+            Letter::Acquire { .. } | Letter::Confirm { .. } => {
+                if let Some(footprint) = &mut self.footprint
+                    && matches!(heard, Letter::Acquire { .. })
+                {
+                    footprint.handle_acquire(node, &reply);
+                }
+                if let Some(round) = &mut self.round {
+                    round.handle_reply(node, reply, now);
+                }
+            }
+            Letter::Extend { number, .. } => {
+                if number == self.extensions
+                    && let Some(extension) = &mut self.extension
+                {
+                    extension.handle_reply(node, reply, now);
+                }
+                return self.settle_extension(setup, now);
+            }
+            Letter::Release => {}
+        }
+        self.pump(setup, now)
+    }
+
+    /// The time for one command has passed: nobody waits for the answers to an extension any more.
+    pub(crate) fn give_up_extension(&mut self, setup: &Setup, now: Timestamp) -> Option<Outbox> {
+        self.extension.as_mut()?.handle_timeout(now);
+        Some(self.settle_extension(setup, now))
+    }
+
+    fn settle_extension(&mut self, setup: &Setup, now: Timestamp) -> Outbox {
+        let Some(tally) = &self.extension else { return Outbox::new() };
+        let outcome = match (tally.verdict(), tally.loss()) {
+            (Verdict::Pending, _) => return Outbox::new(),
+            (Verdict::Won, _) => ExtendOutcome::Extended(tally.deadline()),
+            (Verdict::Lost, Some(RoundLoss::Contended)) => ExtendOutcome::Lost,
+            (Verdict::Lost, _) => ExtendOutcome::InDoubt,
+        };
+        self.extension = None;
+        let Some(lifecycle) = &mut self.lifecycle else { return Outbox::new() };
+        let before = (lifecycle.lost(), lifecycle.deadline());
+        let action = lifecycle.handle_extension(outcome, now);
+        self.extended |= lifecycle.lost().is_none() && lifecycle.deadline() > before.1;
+        if before.0.is_some() && (lifecycle.lost().is_none() || lifecycle.deadline() != before.1) {
+            self.wrong = Some(STAYS);
+        }
+        let mut sent = Outbox::new();
+        if let Some(action) = action {
+            sent.extend(self.act(action, setup, now));
+        }
+        sent.extend(self.tick(setup, now));
+        sent
+    }
+
+    /// Whether anybody waits for the answers to this extension.
+    pub(crate) fn hears_of(&self, number: u8) -> bool {
+        self.extension.is_some() && self.extensions == number
+    }
+
+    pub(crate) fn is_extending(&self) -> bool {
+        self.extension.is_some()
+    }
+
+    /// The next one in line of this process has the grant now.
+    pub(crate) fn hand_on(&mut self, setup: &Setup, now: Timestamp) -> Option<()> {
+        let (row, lifecycle) = (self.row.as_mut()?, self.lifecycle.as_mut()?);
+        let offer = Offer {
+            lifecycle,
+            lock_delay: setup.lock_delay(),
+            is_kept: false,
+            alone: false,
+            others: OthersWait::Nobody,
+            turn: turn_of(None),
+            now,
+        };
+        let (ttl, lock_delay) = (setup.ttl(), setup.lock_delay());
+        let wanted = Wanted { ttl, lock_delay, min_validity: Duration::ZERO, alone: false };
+        let token = row.next(&offer, wanted).ok()?;
+        let left = validity::left(lifecycle.deadline(), now);
+        let promised = ttl.saturating_sub(setup.drift().of(ttl));
+        if left < promised / 2 || self.stage != Stage::Held || !lifecycle.is_sound(now) {
+            self.wrong = Some(HALF);
+        }
+        self.tokens.push(small(token?.get()));
+        let policy = setup.policy();
+        let _asked_again = lifecycle.handle_tenure(ttl, policy, now);
+        Some(())
+    }
+
+    /// Nothing is under way, so that all that is left of it are its tokens.
+    pub(crate) fn forget(&mut self) {
+        (self.round, self.footprint, self.started) = (None, None, Timestamp::ORIGIN);
+        (self.extended, self.extensions) = (false, 0);
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.stage == Stage::Ended && self.round.is_some()
+    }
+
+    pub(crate) fn give_back(&mut self, setup: &Setup, now: Timestamp) -> Outbox {
+        self.end(Stage::Ended);
+        (self.lifecycle, self.extension, self.row) = (None, None, None);
+        self.pump(setup, now)
+    }
+}
+
+fn small(number: u64) -> u16 {
+    u16::try_from(number).expect("a small number")
+}
+
+/// What goes on the wire, in whole ticks, rounded up as it is there in milliseconds.
+fn life(ttl: Duration) -> u8 {
+    u8::try_from(validity::wire_millis(ttl).div_ceil(TICK)).expect("a short life")
+}
+
+fn letter(command: &Command) -> Option<Letter> {
+    match command {
+        Command::Acquire { hint, count, ttl, .. } => Some(Letter::Acquire {
+            hint: small(hint.expect("a hint")),
+            count: small(*count),
+            life: life(*ttl),
+        }),
+        Command::Confirm { token, .. } => Some(Letter::Confirm { token: small(token.get()) }),
+        _ => None,
+    }
+}
+
+impl Setup {
+    pub(crate) fn ttl(&self) -> Duration {
+        Duration::from_millis(u64::from(self.ttl_ticks) * TICK)
+    }
+
+    pub(crate) fn lock_delay(&self) -> Duration {
+        Duration::from_millis(u64::from(self.delay_ticks) * TICK)
+    }
+
+    pub(crate) fn drift(&self) -> Drift {
+        Drift::new(self.drift_per_mille, Duration::ZERO)
+    }
+
+    #[allow(clippy::field_reassign_with_default, reason = "others cannot make one by its fields")]
+    fn policy(&self) -> RenewalPolicy {
+        let mut policy = RenewalPolicy::default();
+        policy.renew = self.renews;
+        policy
+    }
+}

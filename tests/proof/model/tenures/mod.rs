@@ -1,0 +1,421 @@
+//! Leases over time: clients and nodes with clocks of their own, in ticks.
+//!
+//! Goal: of all clients only one has not been told that its lease is lost, as long as clocks run within the drift and step
+//! by no more than the lock-delay; not a tick less will do. Tokens of leases that are handed on are unique and rise all the
+//! same. Method: the production's rounds, tallies, lifecycles and rows (`holder.rs`); three nodes that keep a key for as long
+//! as they were told by clocks that may run ahead; clients whose clocks run at a rate; messages that are executed and
+//! heard at any tick, or never.
+//!
+//! Not modelled here: connections that break, restarts and keys that vanish (`leases`, `admission`), timers that are late: a
+//! client that is stopped is told when it goes on, which no lock can do anything about.
+
+pub(crate) mod holder;
+
+use self::holder::{Holder, Letter, NODES, Outbox, Stage, TICK};
+use super::{
+    leases::node::Said,
+    pool::{Part, Pool},
+    search::{Sometimes, Space},
+};
+use crate::protocol::Timestamp;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) clients: usize,
+    pub(crate) ttl_ticks: u8,
+    pub(crate) delay_ticks: u8,
+    pub(crate) drift_per_mille: u32,
+    /// How many milliseconds of a client's clock pass in a tick.
+    pub(crate) rates: [u64; 3],
+    /// The clock of a node steps forward by so many ticks, once.
+    pub(crate) step_ticks: u8,
+    pub(crate) renews: bool,
+    /// How many tokens a round asks for.
+    pub(crate) count: u64,
+    pub(crate) counters: [u16; NODES],
+    /// How often a grant is handed on.
+    pub(crate) hand_overs: u8,
+    /// How often nobody waits for the answers to an extension any more.
+    pub(crate) timeouts: u8,
+    /// The first client holds it already, on all nodes.
+    pub(crate) held: bool,
+    /// The messages of the second client take no time.
+    pub(crate) swift: bool,
+    /// So many of the nodes never answer.
+    pub(crate) deaf: usize,
+    /// The last tick that is looked at.
+    pub(crate) until: u8,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+struct Node {
+    holder: Option<u8>,
+    /// By its own clock.
+    until: u8,
+    counter: u16,
+    /// By how much its clock has stepped.
+    ahead: u8,
+}
+
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+struct Wire {
+    there: Vec<Letter>,
+    back: Vec<(Letter, Said)>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+struct Clock {
+    now: u8,
+    hand_overs: u8,
+    timeouts: u8,
+}
+
+#[derive(Clone)]
+pub(crate) struct State {
+    nodes: [Part<Node>; NODES],
+    holders: Vec<Option<Part<Holder>>>,
+    wires: Vec<Part<[Wire; NODES]>>,
+    clock: Part<Clock>,
+    deaf: usize,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Step {
+    Tick,
+    Jump(usize),
+    Begin(usize),
+    Execute(usize, usize),
+    Hear(usize, usize),
+    HandOn(usize),
+    GiveBack(usize),
+    GiveUpExtension(usize),
+}
+
+pub(crate) struct Tenures {
+    setup: Setup,
+    nodes: Pool<Node>,
+    holders: Pool<Holder>,
+    wires: Pool<[Wire; NODES]>,
+    clocks: Pool<Clock>,
+}
+
+/// The properties of this world.
+pub(crate) const ONE: &str = "at most one client has not been told that its lease is over";
+pub(crate) const TOKENS: &str = "tokens are unique, and rise, also of leases that are handed on";
+
+impl Tenures {
+    pub(crate) fn new(setup: Setup) -> Self {
+        let (nodes, holders) = (Pool::new(), Pool::new());
+        Self { setup, nodes, holders, wires: Pool::new(), clocks: Pool::new() }
+    }
+
+    /// All that is under way for a client is executed and heard at once.
+    fn answered(&mut self, mut state: State, client: usize) -> State {
+        loop {
+            let open = |at: &usize| {
+                let wire = &state.wires[client][*at];
+                !wire.there.is_empty() || !wire.back.is_empty()
+            };
+            let Some(at) = (0..NODES).find(open) else { return state };
+            let is_back = !state.wires[client][at].back.is_empty();
+            let step = if is_back { Step::Hear(client, at) } else { Step::Execute(client, at) };
+            state = self.step(&state, step).expect("it can happen");
+        }
+    }
+
+    fn own_time(&self, client: usize, now: u8) -> Timestamp {
+        let millis = TICK + u64::from(now) * self.setup.rates[client];
+        Timestamp::from_origin(core::time::Duration::from_millis(millis))
+    }
+}
+
+impl State {
+    fn holder(&self, client: usize) -> Option<&Holder> {
+        self.holders[client].as_deref()
+    }
+
+    fn edit(&mut self, client: usize) -> &mut Holder {
+        self.holders[client].as_mut().expect("it has begun").edit()
+    }
+
+    fn send(&mut self, client: usize, sent: Outbox) {
+        if !sent.is_empty() {
+            let wires = self.wires[client].edit();
+            let sent = sent.into_iter().filter(|(at, _)| *at < NODES - self.deaf);
+            sent.for_each(|(at, letter)| wires[at].there.push(letter));
+        }
+    }
+
+    fn expire(&mut self) {
+        for node in &mut self.nodes {
+            if node.holder.is_some() && self.clock.now + node.ahead >= node.until {
+                (node.edit().holder, node.edit().until) = (None, 0);
+            }
+        }
+    }
+}
+
+impl Node {
+    fn execute(&mut self, client: u8, letter: Letter, now: u8) -> Said {
+        let is_ours = self.holder == Some(client);
+        let lives = now + self.ahead;
+        match letter {
+            Letter::Acquire { hint, count, life } if self.holder.is_none() => {
+                (self.holder, self.until) = (Some(client), lives + life);
+                self.counter = hint.max(self.counter + count);
+                Said::Granted(Some(self.counter))
+            }
+            Letter::Confirm { token } if is_ours && self.counter <= token => {
+                self.counter = token;
+                Said::Granted(Some(token))
+            }
+            Letter::Extend { life, .. } if is_ours => {
+                self.until = lives + life;
+                Said::Granted(None)
+            }
+            Letter::Release if is_ours => {
+                (self.holder, self.until) = (None, 0);
+                Said::Granted(None)
+            }
+            _ => Said::Denied,
+        }
+    }
+}
+
+impl Space for Tenures {
+    type State = State;
+    type Step = Step;
+
+    fn width(&self) -> usize {
+        NODES + 2 * self.setup.clients + 1
+    }
+
+    fn first(&mut self) -> State {
+        let Setup { clients, counters, hand_overs, timeouts, .. } = self.setup;
+        let node = |counter| Part::new(Node { holder: None, until: 0, counter, ahead: 0 });
+        let mut state = State {
+            nodes: counters.map(node),
+            holders: vec![None; clients],
+            wires: vec![Part::new(Default::default()); clients],
+            clock: Part::new(Clock { now: 0, hand_overs, timeouts }),
+            deaf: self.setup.deaf,
+        };
+        if self.setup.held {
+            let answered = |at| [Step::Execute(0, at), Step::Hear(0, at)];
+            for step in std::iter::once(Step::Begin(0))
+                .chain((0..NODES - self.setup.deaf).flat_map(answered))
+            {
+                state = self.step(&state, step).expect("it is won");
+            }
+            assert!(state.holder(0).is_some_and(|holder| holder.stage == Stage::Held));
+        }
+        state
+    }
+
+    fn pack(&mut self, state: &State, row: &mut Vec<u32>) {
+        row.extend(state.nodes.iter().map(|node| self.nodes.number(node)));
+        for holder in &state.holders {
+            row.push(holder.as_ref().map_or(0, |holder| self.holders.number(holder) + 1));
+        }
+        row.extend(state.wires.iter().map(|wires| self.wires.number(wires)));
+        row.push(self.clocks.number(&state.clock));
+    }
+
+    fn unpack(&self, row: &[u32]) -> State {
+        let count = self.setup.clients;
+        let (holders, wires) = (&row[NODES..NODES + count], &row[NODES + count..NODES + 2 * count]);
+        State {
+            nodes: [0, 1, 2].map(|at| self.nodes.part(row[at])),
+            holders: holders
+                .iter()
+                .map(|number| number.checked_sub(1).map(|number| self.holders.part(number)))
+                .collect(),
+            wires: wires.iter().map(|number| self.wires.part(*number)).collect(),
+            clock: self.clocks.part(row[NODES + 2 * count]),
+            deaf: self.setup.deaf,
+        }
+    }
+
+    fn steps(&self, state: &State, into: &mut Vec<Step>) {
+        let mut add = |possible: bool, step: Step| into.extend(possible.then_some(step));
+        for client in 0..self.setup.clients {
+            let Some(holder) = state.holder(client) else {
+                add(true, Step::Begin(client));
+                continue;
+            };
+            let held = holder.stage == Stage::Held;
+            add(held && state.clock.hand_overs > 0, Step::HandOn(client));
+            add(held || holder.stage == Stage::Over, Step::GiveBack(client));
+            let extending = holder.is_extending() && state.clock.timeouts > 0;
+            add(extending, Step::GiveUpExtension(client));
+            for at in 0..NODES {
+                let wire = &state.wires[client][at];
+                add(!wire.there.is_empty(), Step::Execute(client, at));
+                add(!wire.back.is_empty(), Step::Hear(client, at));
+            }
+        }
+        for at in 0..NODES - self.setup.deaf {
+            add(self.setup.step_ticks > 0 && state.nodes[at].ahead == 0, Step::Jump(at));
+        }
+        add(state.clock.now < self.setup.until, Step::Tick);
+    }
+
+    fn step(&mut self, state: &State, step: Step) -> Option<State> {
+        let mut next = state.clone();
+        let now = next.clock.now;
+        match step {
+            Step::Tick => {
+                next.clock.edit().now += 1;
+                next.expire();
+                for client in 0..self.setup.clients {
+                    if next.holder(client).is_some_and(|holder| holder.stage == Stage::Held) {
+                        let now = self.own_time(client, now + 1);
+                        let sent = next.edit(client).tick(&self.setup, now);
+                        next.send(client, sent);
+                    }
+                }
+            }
+            Step::Jump(at) => {
+                next.nodes[at].edit().ahead = self.setup.step_ticks;
+                next.expire();
+            }
+            Step::Begin(client) => {
+                let won = |other: &usize| {
+                    next.holder(*other).is_some_and(|other| !other.tokens.is_empty())
+                };
+                let after = (0..self.setup.clients).filter(won).fold(0, |mask, at| mask | 1 << at);
+                let now = self.own_time(client, now);
+                let (holder, sent) = Holder::begin(client as u8, &self.setup, after, now);
+                next.holders[client] = Some(Part::new(holder));
+                next.send(client, sent);
+                if self.setup.swift && client == 1 {
+                    next = self.answered(next, client);
+                }
+            }
+            Step::Execute(client, at) => {
+                let wire = &mut next.wires[client].edit()[at];
+                let letter = wire.there.remove(0);
+                let said = next.nodes[at].edit().execute(client as u8, letter, now);
+                let is_heard = match letter {
+                    Letter::Release => false,
+                    Letter::Extend { number, .. } => {
+                        state.holder(client).is_some_and(|holder| holder.hears_of(number))
+                    }
+                    _ => true,
+                };
+                // No refusal makes a winner, so that it is heard at once.
+                if is_heard && said == Said::Denied && wire.back.is_empty() {
+                    let now = self.own_time(client, now);
+                    let sent = next.edit(client).hear(at, letter, said.reply(), &self.setup, now);
+                    next.send(client, sent);
+                } else if is_heard {
+                    wire.back.push((letter, said));
+                }
+            }
+            Step::Hear(client, at) => {
+                let (letter, said) = next.wires[client].edit()[at].back.remove(0);
+                let now = self.own_time(client, now);
+                let sent = next.edit(client).hear(at, letter, said.reply(), &self.setup, now);
+                next.send(client, sent);
+            }
+            Step::HandOn(client) => {
+                next.clock.edit().hand_overs -= 1;
+                let now = self.own_time(client, now);
+                next.edit(client).hand_on(&self.setup, now)?;
+            }
+            Step::GiveBack(client) => {
+                let now = self.own_time(client, now);
+                let sent = next.edit(client).give_back(&self.setup, now);
+                next.send(client, sent);
+                if self.setup.swift && client == 1 {
+                    next = self.answered(next, client);
+                }
+            }
+            Step::GiveUpExtension(client) => {
+                next.clock.edit().timeouts -= 1;
+                let now = self.own_time(client, now);
+                let sent = next.edit(client).give_up_extension(&self.setup, now)?;
+                next.send(client, sent);
+            }
+        }
+        for client in 0..self.setup.clients {
+            let idle = |wire: &Wire| wire.there.is_empty() && wire.back.is_empty();
+            if next.holder(client).is_some_and(Holder::is_done)
+                && next.wires[client].iter().all(idle)
+            {
+                next.edit(client).forget();
+            }
+        }
+        Some(next)
+    }
+
+    fn wrong(&mut self, state: &State, _stuck: bool) -> Option<&'static str> {
+        let held = |client: &usize| {
+            state.holder(*client).is_some_and(|holder| holder.stage == Stage::Held)
+        };
+        if (0..self.setup.clients).filter(held).count() > 1 {
+            return Some(ONE);
+        }
+        for holder in state.holders.iter().flatten() {
+            if holder.wrong.is_some() {
+                return holder.wrong;
+            }
+            if !holder.tokens.is_sorted_by(|a, b| a < b) {
+                return Some(TOKENS);
+            }
+            for (client, other) in state.holders.iter().enumerate() {
+                let Some(other) = other.as_deref().filter(|other| **other != **holder) else {
+                    continue;
+                };
+                let later = holder.after & 1 << client != 0;
+                let least = holder.tokens.iter().min().copied();
+                let is_wrong = |token: &u16| {
+                    holder.tokens.contains(token) || later && least.is_some_and(|own| own < *token)
+                };
+                if other.tokens.iter().any(is_wrong) {
+                    return Some(TOKENS);
+                }
+            }
+        }
+        None
+    }
+
+    fn note(&mut self, state: &State, sometimes: &mut Sometimes) {
+        let any = |is: fn(&Holder) -> bool| state.holders.iter().flatten().any(|part| is(part));
+        let won = state.holders.iter().flatten().filter(|holder| !holder.tokens.is_empty());
+        sometimes.note("two have won", won.count() >= 2);
+        sometimes.note("a lease was lost in time", any(|it| it.stage == Stage::Over));
+        sometimes.note("a lease was extended", any(|it| it.extended));
+        sometimes.note("a lease was handed on", any(|it| it.tokens.len() > 1));
+        sometimes.note("a clock has stepped", state.nodes.iter().any(|node| node.ahead > 0));
+    }
+
+    fn heal(&mut self, _state: &State) -> Result<bool, &'static str> {
+        Ok(false)
+    }
+
+    fn tell(&self, state: &State, step: Step) -> String {
+        let now = state.clock.now;
+        match step {
+            Step::Tick => format!("time goes on: it is tick {}", now + 1),
+            Step::Jump(at) => {
+                format!("the clock of node {at} steps forward by {}", self.setup.step_ticks)
+            }
+            Step::Begin(client) => format!("client {client} asks"),
+            Step::Execute(client, at) => {
+                let letter = state.wires[client][at].there[0];
+                let said = (*state.nodes[at]).clone().execute(client as u8, letter, now);
+                format!("node {at} executes {letter:?} of client {client}: {}", said.tell())
+            }
+            Step::Hear(client, at) => {
+                let (letter, said) = state.wires[client][at].back[0];
+                format!("client {client} hears of node {at}, of {letter:?}: {}", said.tell())
+            }
+            Step::HandOn(client) => format!("client {client} hands its grant on to the next there"),
+            Step::GiveBack(client) => format!("client {client} gives back"),
+            Step::GiveUpExtension(client) => {
+                format!("client {client} waits no more for its extension")
+            }
+        }
+    }
+}
