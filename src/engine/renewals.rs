@@ -81,7 +81,8 @@ impl Engine {
     pub(super) fn wake(self: &Arc<Self>, wakeup: Wakeup) {
         match wakeup {
             Wakeup::Silent => {}
-            Wakeup::Wake => self.renewals.wake.notify_one(),
+            Wakeup::WakeFrom(at) if self.now() < at => {}
+            Wakeup::WakeFrom(_) | Wakeup::Wake => self.renewals.wake.notify_one(),
             Wakeup::Start => {
                 self.begin_shift(false);
             }

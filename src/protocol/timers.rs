@@ -38,8 +38,11 @@ impl TimerKey {
 #[allow(clippy::exhaustive_enums, reason = "whoever is told must know all of them")]
 #[must_use]
 pub enum Wakeup {
-    /// Nothing: the entries are looked at early enough.
+    /// Nothing: the entries are being looked at, or there is nothing to look at.
     Silent,
+    /// Nothing, unless the clock shows this time already: then it has jumped, and whoever sees to the entries sleeps by a
+    /// timer that has not, and has to be woken. Otherwise they are looked at early enough.
+    WakeFrom(Timestamp),
     /// Whoever sees to the entries sleeps for too long, and has to be woken.
     Wake,
     /// Nobody sees to the entries. Whoever was told this has to start a task that does.
@@ -93,8 +96,10 @@ impl<T> TimerQueue<T> {
             // One wake-up is enough, however many entries come before somebody looks.
             self.next_look = Timestamp::ORIGIN;
             Wakeup::Wake
-        } else {
+        } else if self.next_look == Timestamp::ORIGIN {
             Wakeup::Silent
+        } else {
+            Wakeup::WakeFrom(self.next_look)
         };
         (key, wakeup)
     }
