@@ -6,8 +6,11 @@ use quorlock_harness::Server;
 
 use super::setting;
 
-/// No longer than the timeout of the connection that asks for it.
+/// The connection that asks for the sleep waits for its end, for two seconds at most.
+const LONGEST_SLEEP: Duration = Duration::from_millis(1500);
+
 pub(super) fn debug_sleep(server: &Server, time: Duration) -> bool {
+    let time = time.min(LONGEST_SLEEP);
     server.run(&["DEBUG", "SLEEP", &time.as_secs_f64().to_string()]);
     true
 }

@@ -172,11 +172,13 @@ impl Adder<'_> {
 
     /// Stays here until this process has been stopped for longer than the ttl, if that is what it is for.
     fn stand(&self) {
-        let mut stopped = self.stand == Stand::Nowhere;
+        let (mut stopped, mut last) = (self.stand == Stand::Nowhere, now());
         while !stopped {
-            let before = now();
             std::thread::sleep(MS);
-            stopped = now() - before > self.ttl;
+            // From one look to the next: wherever it was stopped in between.
+            let now = now();
+            stopped = now - last > self.ttl;
+            last = now;
         }
     }
 }
