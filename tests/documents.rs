@@ -9,6 +9,9 @@
     reason = "tests are free to"
 )]
 
+#[path = "evidence/src/page.rs"]
+mod page;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -112,6 +115,35 @@ fn every_file_of_a_test_that_a_document_names_is_there() {
     }
     assert!(wrong.is_empty(), "not there\n{}", wrong.join("\n"));
     assert!(named > 50, "only {named} were found, which proves nothing");
+}
+
+/// No figure of the page is typed by hand, and each sentence names tests that are there, or says why it has none.
+#[test]
+fn the_page_of_evidence_is_what_its_figures_and_claims_make() {
+    let claims = read("tests/evidence/claims.txt").unwrap();
+    let figures = serde_json::from_str(&read("docs/evidence.json").unwrap()).unwrap();
+    let made = page::page(&claims, &figures).unwrap();
+    assert!(
+        made == read("docs/evidence.md").unwrap(),
+        "docs/evidence.md is another: `cargo run -p quorlock-evidence -- --page`"
+    );
+    let (_, table) = claims.split_once("| sentence | known by | shown in |\n").unwrap();
+    let rows: Vec<&str> = table.lines().skip(1).take_while(|line| line.starts_with('|')).collect();
+    let mut wrong = Vec::new();
+    for row in &rows {
+        let [sentence, known, shown] = row.trim_matches('|').split(" | ").collect::<Vec<_>>()[..]
+        else {
+            panic!("three cells, not {row}")
+        };
+        let named = quoted(shown).into_iter().filter(|it| it.contains(".rs")).count();
+        if named == 0 && !known.contains("promised") {
+            wrong.push(format!("{sentence}: names no test"));
+        }
+    }
+    let named = quoted(&claims).into_iter().filter(|it| it.contains(".rs::"));
+    wrong.extend(named.filter_map(missing));
+    assert!(wrong.is_empty(), "tests/evidence/claims.txt\n{}", wrong.join("\n"));
+    assert!(rows.len() > 12, "only {} were found, which proves nothing", rows.len());
 }
 
 /// The errors of a source, each as the words of which one must stand in the page: an enum's variants, or a struct's name.

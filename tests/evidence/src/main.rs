@@ -1,4 +1,4 @@
-//! Makes `docs/evidence.md` of the sentences in `tests/evidence/claims.md` and of figures.
+//! Makes `docs/evidence.md` of the sentences in `tests/evidence/claims.txt` and of figures.
 //!
 //! Goal: no figure in the page is typed by hand. Method: `collect` adds up the lines that runs have left in `target/evidence`,
 //! with the date and the commit of the run, and they are kept in `docs/evidence.json`; `page` fills them in. A test in
@@ -24,7 +24,7 @@ fn run(root: &Path, argument: Option<&str>) -> Result<(), Box<dyn Error>> {
         fs::write(&kept, serde_json::to_string_pretty(&figures)? + "\n")?;
     }
     let figures = serde_json::from_str(&fs::read_to_string(&kept)?)?;
-    let claims = fs::read_to_string(root.join("tests/evidence/claims.md"))?;
+    let claims = fs::read_to_string(root.join("tests/evidence/claims.txt"))?;
     fs::write(root.join("docs/evidence.md"), page::page(&claims, &figures)?)?;
     Ok(())
 }

@@ -6,13 +6,13 @@
 //! - `table PART FIELD, FIELD`: a row for each configuration; `A/B` is a share in percent;
 //! - `group PART GROUP`: a row for each field whose name begins so, such as the kinds of `fault`.
 //!
-//! Where a part has not been run it says so, and a word that is not known is an error.
+//! A paragraph in which a figure is missing says that it has not been run, and nothing else. A word that is not known is an error.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde_json::Value;
 
-const NOT_RUN: &str = "*not run yet*";
+const NOT_RUN: &str = "*This has not been run yet.*";
 
 /// The lines of a part; none where it has not been run.
 fn lines<'a>(figures: &'a Value, part: &str) -> Option<&'a Vec<Value>> {
@@ -85,28 +85,32 @@ fn table(lines: &[Value], fields: &str) -> String {
     text
 }
 
-/// What stands in the place of a request.
-fn answer(request: &str, figures: &Value) -> Result<String, String> {
+/// What stands in the place of a request; none where it has not been run.
+fn answer(request: &str, figures: &Value) -> Result<Option<String>, String> {
     let words: Vec<&str> = request.splitn(3, ' ').collect();
     let unknown = || format!("unknown: {request}");
     if let [word @ ("date" | "commit" | "machine")] = words[..] {
         let text = figures.get(word).and_then(Value::as_str).filter(|text| !text.is_empty());
-        return Ok(text.unwrap_or(NOT_RUN).to_owned());
+        return Ok(text.map(str::to_owned));
     }
     let (&[word, part], rest) = words.split_at_checked(2).ok_or_else(unknown)? else {
         return Err(unknown());
     };
-    let Some(lines) = lines(figures, part) else { return Ok(NOT_RUN.to_owned()) };
-    Ok(match (word, rest) {
+    let known = ["count", "caught", "sum", "least", "table", "group"].contains(&word);
+    let Some(lines) = lines(figures, part).filter(|_| known) else {
+        return known.then_some(None).ok_or_else(unknown);
+    };
+    Ok(Some(match (word, rest) {
         ("count", []) => shown(lines.len() as u64),
         ("caught", []) => {
             let caught = lines.iter().filter(|line| line.get("caught") == Some(&Value::Bool(true)));
             format!("{} of {}", caught.count(), lines.len())
         }
         ("sum", [field]) => shown(lines.iter().filter_map(|line| number(line, field)).sum()),
-        ("least", [name]) => {
-            group(lines, name).into_values().min().map_or_else(|| NOT_RUN.to_owned(), shown)
-        }
+        ("least", [name]) => match group(lines, name).into_values().min() {
+            Some(least) => shown(least),
+            None => return Ok(None),
+        },
         ("table", [fields]) => table(lines, fields),
         ("group", [name]) => {
             let mut text = format!("| {name} | times |\n| --- | --- |");
@@ -116,20 +120,30 @@ fn answer(request: &str, figures: &Value) -> Result<String, String> {
             text
         }
         _ => return Err(unknown()),
-    })
+    }))
+}
+
+/// A paragraph with its requests answered, or the word that it has not been run.
+fn paragraph(text: &str, figures: &Value) -> Result<String, String> {
+    let (mut filled, mut rest, mut is_run) = (String::new(), text, true);
+    while let Some((before, behind)) = rest.split_once("{{") {
+        let (request, behind) = behind.split_once("}}").ok_or("braces that do not end")?;
+        let answer = answer(request.trim(), figures)?;
+        is_run &= answer.is_some();
+        filled += before;
+        filled += &answer.unwrap_or_default();
+        rest = behind;
+    }
+    Ok(if is_run { filled + rest } else { NOT_RUN.to_owned() })
 }
 
 /// The page: the text with all requests answered.
 pub(crate) fn page(claims: &str, figures: &Value) -> Result<String, String> {
-    let mut text = String::new();
-    let mut rest = claims;
-    while let Some((before, behind)) = rest.split_once("{{") {
-        let (request, behind) = behind.split_once("}}").ok_or("braces that do not end")?;
-        text += before;
-        text += &answer(request.trim(), figures)?;
-        rest = behind;
-    }
-    Ok(text + rest)
+    let filled = claims.trim_end().split("\n\n").map(|text| paragraph(text, figures));
+    let mut paragraphs = filled.collect::<Result<Vec<_>, _>>()?;
+    // Once is enough for neighbours.
+    paragraphs.dedup_by(|a, b| a == NOT_RUN && b == NOT_RUN);
+    Ok(paragraphs.join("\n\n") + "\n")
 }
 
 /// A line for each configuration of each part, for people at a terminal.
@@ -163,20 +177,23 @@ mod tests {
             ],
             "set": [{"lost": 1, "acknowledged": 72, "caught": true}],
         }});
-        let filled = |request: &str| page(&format!("a {{{{{request}}}}} b"), &figures);
+        let filled = |request: &str| paragraph(&format!("a {{{{{request}}}}} b"), &figures);
         assert_eq!(filled("date").unwrap(), "a 2026-11-22 b");
         assert_eq!(filled("sum chaos leases").unwrap(), "a 1,001,234 b");
         assert_eq!(filled("least chaos fault").unwrap(), "a 51 b");
         assert_eq!(filled("least chaos reached").unwrap(), "a 7 b");
         assert_eq!(filled("count chaos").unwrap(), "a 2 b");
         assert_eq!(filled("caught set").unwrap(), "a 1 of 1 b");
-        assert_eq!(filled("sum model states").unwrap(), "a *not run yet* b");
-        assert_eq!(filled("commit").unwrap(), "a *not run yet* b");
+        assert_eq!(filled("sum model states").unwrap(), NOT_RUN);
+        assert_eq!(filled("commit").unwrap(), NOT_RUN);
+        let text = "one\n\n{{commit}}\n\n{{date}} {{count model}}\n\n{{date}}\n";
+        let filled_page = format!("one\n\n{NOT_RUN}\n\n2026-11-22\n");
+        assert_eq!(page(text, &figures).unwrap(), filled_page);
         let table = "| configuration | leases |\n| --- | --- |\n| 3 nodes | 1,234 |\n| 5 nodes | 1,000,000 |";
         assert_eq!(filled("table chaos configuration, leases").unwrap(), format!("a {table} b"));
         assert!(filled("table set lost, lost/acknowledged").unwrap().ends_with("| 1 | 1.38 % | b"));
         assert!(filled("group chaos fault").unwrap().contains("| Kill | 60 |\n| Stop | 51 |"));
-        assert!(filled("average chaos leases").is_err() && filled("sum").is_err());
+        assert!(filled("average model leases").is_err() && filled("sum").is_err());
         assert!(page("{{date", &figures).is_err());
     }
 }
