@@ -1,7 +1,7 @@
 //! Adds up the lines that runs have left: `NAME.jsonl` is the part of that name, and lines of one configuration become one.
 //!
 //! Counts are added. A search that begins anew each time, as those of `model` and `planted` do, counts once, by the run that saw
-//! the most states; its violations are added all the same. Nothing is left out: a line that is no JSON is an error.
+//! the most states; its violations are added all the same. Seeds by which a run can be repeated are no counts. Nothing is left out: a line that is no JSON is an error.
 
 use std::{collections::BTreeMap, error::Error, fs, path::Path, process::Command};
 
@@ -75,7 +75,8 @@ fn lines(part: &str, text: &str) -> Result<Value, Box<dyn Error>> {
 
 fn added(mut sum: Map<String, Value>, line: &Map<String, Value>) -> Map<String, Value> {
     let one = Map::from_iter([("runs".to_owned(), json!(1))]);
-    for (key, value) in line.iter().chain(&one) {
+    let counts = line.iter().filter(|(key, _)| !key.ends_with("seed"));
+    for (key, value) in counts.chain(&one) {
         let before = sum.remove(key);
         let after = match (before, value) {
             (Some(Value::Object(before)), Value::Object(value)) => {
@@ -104,11 +105,13 @@ mod tests {
     #[test]
     fn counts_are_added_and_a_search_that_begins_anew_counts_once() {
         let text = r#"{"configuration": "a", "seeds": 3, "violations": 0, "seconds": 1.5, "reached": {"S1": 2}}
-            {"configuration": "b", "seeds": 1, "violations": 0}
+            {"configuration": "b", "seeds": 1, "violations": 0, "first_seed": 7}
+            {"configuration": "b", "seeds": 1, "violations": 0, "first_seed": 8}
             {"configuration": "a", "seeds": 4, "violations": 1, "seconds": 2.0, "reached": {"S1": 1, "S2": 1}}"#;
         let a = json!({"configuration": "a", "runs": 2, "seeds": 7, "violations": 1, "seconds": 3.5,
             "reached": {"S1": 3, "S2": 1}});
-        let b = json!({"configuration": "b", "runs": 1, "seeds": 1, "violations": 0});
+        let b =
+            json!({"configuration": "b", "runs": 2, "seeds": 2, "violations": 0, "first_seed": 7});
         assert_eq!(lines("sim", text).unwrap(), json!([a, b]));
         let text = r#"{"configuration": "a", "states": 9, "violations": 1, "exhausted": true}
             {"configuration": "a", "states": 3, "violations": 0, "exhausted": false}"#;
