@@ -281,14 +281,14 @@ impl Releases {
         match &result {
             // Nothing that sets the key is on its way any more.
             Ok(Reply::Granted(_)) if !self.order(node).is_some_and(|order| order.several) => {}
+            // The acquire has meanwhile turned out to have set nothing there.
+            _ if self.released.footprint.lock().is_clear(node) => {}
             Ok(reply) => {
                 let now = engine.steady();
                 if let Some(pending) = self.pending(node).answered(engine, reply, now) {
                     engine.leave_for_later(node, pending);
                 }
             }
-            // The acquire has meanwhile turned out to have set nothing there.
-            Err(_) if self.released.footprint.lock().is_clear(node) => {}
             Err(_) => engine.leave_for_later(node, self.pending(node)),
         }
         let reply = result.clone().map_err(|error| error.failure());

@@ -100,3 +100,23 @@ fn whoever_has_won_leaves_the_line_of_a_node_that_has_denied_it() {
     drop(lease);
     fixture.assert_clean("won on two of three");
 }
+
+/// The lease may have been given back before that node's denial was known. Once it is, there is nothing to wait for.
+#[test]
+fn what_is_denied_behind_the_end_of_the_lease_keeps_nobody_waiting() {
+    for seed in 0..50 {
+        let fixture =
+            Fixture::with(seed, [Behaviour::Ok, Behaviour::Ok, Behaviour::Far], |nodes| {
+                nodes[2].deny();
+            });
+        let began = fixture.runtime.now();
+        let request = fixture.redlock.try_acquire("r").into_future();
+        let lease = fixture.runtime.block_on(request).unwrap();
+        fixture.runtime.block_on(lease.release().into_future()).unwrap();
+        fixture.assert_closes("denied behind the end");
+        let took = fixture.runtime.now().saturating_since(began);
+        println!("seed {seed}: {took:?}");
+        assert!(took < FAR + 3 * MS, "seed {seed}: {took:?}");
+        assert_eq!(fixture.nodes[2].sorts(), [Acquire, Release], "seed {seed}");
+    }
+}
