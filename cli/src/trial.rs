@@ -1,8 +1,10 @@
-//! What `chaos` and `bench` share: whether servers of one's own can be started, and the wish of the user that it ends.
+//! What `chaos` and `bench` share: whether servers of one's own can be started, the wish of the user that it ends, and what a
+//! process is told that takes part in it.
 //!
 //! It decides nothing about what is tried, and starts nothing by itself.
 
 use std::{
+    io::Read as _,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -12,6 +14,7 @@ use std::{
 
 use nix::sys::signal::Signal;
 use quorlock_harness::server_program;
+use serde::de::DeserializeOwned;
 use tokio::signal::unix::{Signal as Listener, SignalKind, signal};
 
 use crate::{
@@ -69,4 +72,19 @@ async fn heard(signal: Option<&mut Listener>) -> Option<()> {
         Some(signal) => signal.recv().await,
         None => std::future::pending().await,
     }
+}
+
+/// The part of a process that takes part, which is the first line of its input, and whether that has ended since.
+pub(crate) fn told<Part: DeserializeOwned>() -> Result<(Part, Arc<AtomicBool>), Failure> {
+    let usage = |error: &dyn ToString| Failure::new(Status::Usage, error.to_string());
+    let mut text = String::new();
+    std::io::stdin().read_line(&mut text).map_err(|error| usage(&error))?;
+    let part = serde_json::from_str(&text).map_err(|error| usage(&error))?;
+    let over = Arc::<AtomicBool>::default();
+    let ends = Arc::clone(&over);
+    thread::spawn(move || {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        ends.store(true, Relaxed);
+    });
+    Ok((part, over))
 }

@@ -4,13 +4,9 @@
 //! process, whatever becomes of that, and gives back what it holds.
 
 use std::{
-    io::{BufRead as _, BufReader, Read as _, Write as _},
+    io::{BufRead as _, BufReader, Write as _},
     process::{Command, ExitCode},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-        mpsc,
-    },
+    sync::mpsc,
     thread::JoinHandle,
     time::Duration,
 };
@@ -25,6 +21,7 @@ use super::{
 use crate::{
     args::Nodes,
     exit::{Failure, Status},
+    trial::told,
 };
 
 /// What it is told.
@@ -45,16 +42,7 @@ enum Said {
 
 /// What `quorlock bench-partner` does.
 pub(crate) async fn pass_on() -> Result<ExitCode, Failure> {
-    let usage = |error: &dyn ToString| Failure::new(Status::Usage, error.to_string());
-    let mut text = String::new();
-    std::io::stdin().read_line(&mut text).map_err(|error| usage(&error))?;
-    let part: Part = serde_json::from_str(&text).map_err(|error| usage(&error))?;
-    let over = Arc::<AtomicBool>::default();
-    let ends = Arc::clone(&over);
-    std::thread::spawn(move || {
-        let _ = std::io::stdin().read_to_end(&mut Vec::new());
-        ends.store(true, Relaxed);
-    });
+    let (part, over): (Part, _) = told()?;
     let redlock = match connect(&part.nodes, part.nodes.classic).await {
         Ok(redlock) => redlock,
         Err(failure) => {

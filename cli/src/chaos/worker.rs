@@ -5,7 +5,7 @@
 //! it was promised: a lease ends before its release, or when its validity is over, whichever comes first.
 
 use std::{
-    io::{Read as _, Write as _},
+    io::Write as _,
     process::ExitCode,
     sync::{
         Arc,
@@ -26,7 +26,10 @@ use quorlock_harness::{
 use serde::{Deserialize, Serialize};
 
 use super::dice::Dice;
-use crate::exit::{Failure, Status};
+use crate::{
+    exit::{Failure, Status},
+    trial::told,
+};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -67,16 +70,7 @@ impl Part {
 /// What `quorlock chaos-worker` does: it works until its input ends, whose first line is its part. That is no argument, since
 /// addresses may contain passwords.
 pub(crate) fn work() -> Result<ExitCode, Failure> {
-    let usage = |error: &dyn ToString| Failure::new(Status::Usage, error.to_string());
-    let mut text = String::new();
-    std::io::stdin().read_line(&mut text).map_err(|error| usage(&error))?;
-    let part: Part = serde_json::from_str(&text).map_err(|error| usage(&error))?;
-    let over = Arc::<AtomicBool>::default();
-    let ends = Arc::clone(&over);
-    std::thread::spawn(move || {
-        let _ = std::io::stdin().read_to_end(&mut Vec::new());
-        ends.store(true, Relaxed);
-    });
+    let (part, over): (Part, _) = told()?;
     // One that takes the place of another may come while nodes are away.
     let client = loop {
         match part.builder()?.blocking_connect() {
