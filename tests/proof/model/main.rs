@@ -56,6 +56,9 @@ macro_rules! checks {
 }
 
 checks![
+    admission_silent,
+    admission_time,
+    admission_tokens,
     exclusive,
     exclusive_cuts,
     exclusive_echoes,
@@ -91,4 +94,9 @@ fn the_drift_is_tight_a_thousandth_less_lets_two_hold() {
 #[test]
 fn the_lock_delay_is_tight_clocks_that_step_by_a_tick_more_let_two_hold() {
     assert!(breaks(|limits| configs::timed_steps::with(3, 1, limits)));
+}
+
+#[test]
+fn the_quarantine_is_tight_a_tick_less_lets_two_hold() {
+    assert!(breaks(|limits| configs::admission_time::with(10, limits)));
 }

@@ -14,3 +14,4 @@ pub(crate) mod pool;
 pub(crate) mod report;
 pub(crate) mod search;
 pub(crate) mod tenures;
+pub(crate) mod visitor;

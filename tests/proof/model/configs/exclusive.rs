@@ -14,7 +14,16 @@ pub(crate) const CONFIG: Config = Config {
     search: |limits| {
         let budget = Budget { restarts: 1, doubles: 1, ..Budget::default() };
         let asks = vec![Ask::write(0, 1), Ask::write(1, 1)];
-        search(&mut Leases::new(Setup { asks, counters: [5, 0, 7], budget, prompt: true }), limits)
+        search(
+            &mut Leases::new(Setup {
+                asks,
+                counters: [5, 0, 7],
+                budget,
+                prompt: true,
+                ..Setup::default()
+            }),
+            limits,
+        )
     },
     states: 700_000,
     whole: None,

@@ -13,7 +13,10 @@ pub(crate) const CONFIG: Config = Config {
     search: |limits| {
         let budget = Budget { echoes: 2, ..Budget::default() };
         let asks = vec![Ask::write(0, 1), Ask::write(1, 1)];
-        search(&mut Leases::new(Setup { asks, counters: [5, 0, 7], budget, prompt: false }), limits)
+        search(
+            &mut Leases::new(Setup { asks, counters: [5, 0, 7], budget, ..Setup::default() }),
+            limits,
+        )
     },
     states: 700_000,
     whole: None,

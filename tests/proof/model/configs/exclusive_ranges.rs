@@ -16,7 +16,16 @@ pub(crate) const CONFIG: Config = Config {
             Budget { vanish: 2, extensions: 1, restores: 1, overs: 1, ..Budget::default() };
         let ask = |client| Ask { count: 3, ..Ask::write(client, 4) };
         let asks = vec![ask(0), ask(1)];
-        search(&mut Leases::new(Setup { asks, counters: [5, 0, 7], budget, prompt: true }), limits)
+        search(
+            &mut Leases::new(Setup {
+                asks,
+                counters: [5, 0, 7],
+                budget,
+                prompt: true,
+                ..Setup::default()
+            }),
+            limits,
+        )
     },
     states: 700_000,
     whole: None,

@@ -21,7 +21,7 @@ pub(crate) const CONFIG: Config = Config {
             ..Budget::default()
         };
         let asks = vec![Ask::write(0, 1)];
-        search(&mut Leases::new(Setup { asks, counters: [0; 3], budget, prompt: true }), limits)
+        search(&mut Leases::new(Setup { asks, budget, prompt: true, ..Setup::default() }), limits)
     },
     states: 700_000,
     whole: None,

@@ -25,7 +25,10 @@ pub(crate) const CONFIG: Config = Config {
             ..Budget::default()
         };
         let asks = vec![Ask::write(0, 1)];
-        search(&mut Leases::new(Setup { asks, counters: [5, 0, 7], budget, prompt: false }), limits)
+        search(
+            &mut Leases::new(Setup { asks, counters: [5, 0, 7], budget, ..Setup::default() }),
+            limits,
+        )
     },
     states: 700_000,
     whole: None,

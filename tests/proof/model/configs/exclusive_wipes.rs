@@ -1,7 +1,7 @@
 //! Exclusive leases beside a node that forgets everything, and keys that vanish.
 //!
 //! Goal: a node that has forgotten lends its vote to nobody. Method: `leases` with a restart of a node without its memory,
-//! after which it does not vote: when it may again is what `admission` is about.
+//! after which it does not vote.
 
 use super::Config;
 use crate::model::{
@@ -14,7 +14,16 @@ pub(crate) const CONFIG: Config = Config {
     search: |limits| {
         let budget = Budget { wipes: 1, vanish: 1, ..Budget::default() };
         let asks = vec![Ask::write(0, 1), Ask::write(1, 1)];
-        search(&mut Leases::new(Setup { asks, counters: [5, 0, 7], budget, prompt: true }), limits)
+        search(
+            &mut Leases::new(Setup {
+                asks,
+                counters: [5, 0, 7],
+                budget,
+                prompt: true,
+                ..Setup::default()
+            }),
+            limits,
+        )
     },
     states: 700_000,
     whole: None,

@@ -1,5 +1,8 @@
 //! The configurations: which world, of what size, with which faults, and what it has to show.
 
+pub(crate) mod admission_silent;
+pub(crate) mod admission_time;
+pub(crate) mod admission_tokens;
 pub(crate) mod exclusive;
 pub(crate) mod exclusive_cuts;
 pub(crate) mod exclusive_echoes;
@@ -35,6 +38,9 @@ pub(crate) struct Config {
 
 /// All of them.
 pub(crate) const ALL: &[&Config] = &[
+    &admission_silent::CONFIG,
+    &admission_time::CONFIG,
+    &admission_tokens::CONFIG,
     &exclusive::CONFIG,
     &exclusive_cuts::CONFIG,
     &exclusive_echoes::CONFIG,

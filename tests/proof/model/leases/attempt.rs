@@ -83,12 +83,12 @@ pub(crate) struct Wire {
 pub(crate) type Outbox = Vec<(usize, Letter)>;
 
 impl Attempt {
-    pub(crate) fn begin(number: u8, ask: &Ask, eras: [u8; NODES], after: u8) -> (Self, Outbox) {
+    pub(crate) fn begin(number: u8, ask: &Ask, marks: [Mark; NODES], after: u8) -> (Self, Outbox) {
         let resource = Resource::new("r").expect("a name");
         let target = if ask.reads { Target::Shared(resource) } else { resource.into() };
         let mut spec = RoundSpec::new(target, Owner::from_random([number + 1; 16]), TTL);
         (spec.hint, spec.count) = (Some(ask.hint), ask.count);
-        spec.marks = eras.iter().map(|era| Mark::new(u64::from(*era), 0)).collect();
+        spec.marks = marks.into();
         let mut attempt = Self {
             stage: Stage::Asking,
             round: Some(Round::acquire(Quorum::of(NODES), spec, BEGUN)),

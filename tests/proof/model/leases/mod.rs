@@ -12,16 +12,21 @@
 pub(crate) mod attempt;
 pub(crate) mod node;
 pub(crate) mod properties;
+pub(crate) mod state;
 pub(crate) mod steps;
 
+use core::time::Duration;
+
 use self::{
-    attempt::{Attempt, BEGUN, LATE, NODES, Outbox, Stage, Wire},
+    attempt::{Attempt, BEGUN, NODES, Outbox, Stage, Wire},
     node::{Letter, Node, Said},
+    state::State,
     steps::Step,
 };
 use super::{
     pool::{Part, Pool},
     search::{Sometimes, Space},
+    visitor::Visitor,
 };
 use crate::protocol::TokenRange;
 
@@ -47,12 +52,16 @@ impl Ask {
 /// How often what is wrong may happen.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub(crate) struct Budget {
+    /// A node gives no answer to a look.
+    pub(crate) silent: u8,
     /// A key, or a reader's entry, vanishes: it has expired, or somebody has deleted it.
     pub(crate) vanish: u8,
     /// A node restarts with all that it knew: all connections to it break.
     pub(crate) restarts: u8,
-    /// A node restarts with nothing. It votes no more.
+    /// A node restarts with nothing. It votes no more until it is let in.
     pub(crate) wipes: u8,
+    /// How often somebody begins to see to nodes that do not vote.
+    pub(crate) visits: u8,
     /// One connection breaks.
     pub(crate) cuts: u8,
     /// A command arrives a second time.
@@ -70,21 +79,20 @@ pub(crate) struct Budget {
     pub(crate) overs: u8,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Setup {
     pub(crate) asks: Vec<Ask>,
     pub(crate) counters: [u16; NODES],
     pub(crate) budget: Budget,
     /// Refusals are heard as soon as they are said, which makes for fewer states.
     pub(crate) prompt: bool,
-}
-
-#[derive(Clone)]
-pub(crate) struct State {
-    nodes: [Part<Node>; NODES],
-    attempts: Vec<Option<Part<Attempt>>>,
-    wires: Vec<Part<[Wire; NODES]>>,
-    budget: Part<Budget>,
+    /// What has happened before the first state.
+    pub(crate) before: Vec<Step>,
+    /// Who sees to the nodes asks one after the other.
+    pub(crate) orderly: bool,
+    /// Keys of those who have ended are gone at once, and nothing is released: where only tokens are looked at, a key that
+    /// stands there longer could do no more than refuse.
+    pub(crate) tokens_only: bool,
 }
 
 pub(crate) struct Leases {
@@ -93,94 +101,20 @@ pub(crate) struct Leases {
     attempts: Pool<Attempt>,
     wires: Pool<[Wire; NODES]>,
     budgets: Pool<Budget>,
+    visitors: Pool<Visitor>,
 }
 
 impl Leases {
     pub(crate) fn new(setup: Setup) -> Self {
         let (nodes, attempts) = (Pool::new(), Pool::new());
-        Self { setup, nodes, attempts, wires: Pool::new(), budgets: Pool::new() }
+        let (wires, budgets, visitors) = (Pool::new(), Pool::new(), Pool::new());
+        Self { setup, nodes, attempts, wires, budgets, visitors }
     }
 
     /// One more attempt, of a client that has not been there before.
     fn fresh(&self, state: &State) -> (Attempt, Outbox) {
-        let eras = [0, 1, 2].map(|at| state.nodes[at].era);
-        Attempt::begin(7, &Ask::write(7, 1), eras, 0)
-    }
-}
-
-impl State {
-    fn attempt(&self, number: usize) -> Option<&Attempt> {
-        self.attempts[number].as_deref()
-    }
-
-    fn edit(&mut self, number: usize) -> &mut Attempt {
-        self.attempts[number].as_mut().expect("it has begun").edit()
-    }
-
-    fn is_in(&self, number: usize, stage: Stage) -> bool {
-        self.attempt(number).is_some_and(|attempt| attempt.stage == stage)
-    }
-
-    fn tokens(&self, number: usize) -> Option<TokenRange> {
-        self.attempt(number)?.tokens.clone()
-    }
-
-    fn send(&mut self, number: usize, sent: Outbox) {
-        if !sent.is_empty() {
-            let wires = self.wires[number].edit();
-            sent.into_iter().for_each(|(at, letter)| wires[at].there.push(letter));
-        }
-    }
-
-    fn strays(&self, number: usize, at: usize) -> bool {
-        self.wires[number][at].stray.iter().any(|letter| letter.sets())
-    }
-
-    fn hear(&mut self, number: usize, at: usize, heard: (Letter, Said), late: bool) {
-        let now = if late { LATE } else { BEGUN };
-        let sent = self.edit(number).hear(at, heard, now);
-        self.send(number, sent);
-    }
-
-    /// Everything that is under way between the two goes astray.
-    fn cut(&mut self, number: usize, at: usize) {
-        let wire = &mut self.wires[number].edit()[at];
-        let there = std::mem::take(&mut wire.there);
-        let open: Vec<Letter> =
-            wire.back.drain(..).map(|(letter, _)| letter).chain(there.iter().copied()).collect();
-        // A release that goes astray can delete no more than the one that is sent again.
-        wire.stray.extend(there.into_iter().filter(|it| !matches!(it, Letter::Release { .. })));
-        for letter in open {
-            self.hear(number, at, (letter, Said::Unknown), false);
-        }
-    }
-
-    fn is_broken_off(&self, number: usize, at: usize) -> bool {
-        let wire = &self.wires[number][at];
-        wire.there.is_empty() && wire.back.is_empty()
-    }
-
-    /// Nothing is under way, nobody holds anything, and nothing is left to be released.
-    fn is_at_rest(&self) -> bool {
-        // What is astray may never arrive. Where it arrives, and leaves something, that is a state at rest of its own.
-        let idle = |wire: &Wire| wire.there.is_empty() && wire.back.is_empty();
-        self.wires.iter().all(|wires| wires.iter().all(idle))
-            && self
-                .attempts
-                .iter()
-                .flatten()
-                .all(|attempt| attempt.stage == Stage::Ended && !attempt.is_waiting_to_release())
-    }
-
-    /// A key of an attempt that is asked for or held is not there any more.
-    fn note_broken(&mut self, at: usize) {
-        for number in 0..self.attempts.len() {
-            if self.nodes[at].is_of(number as u8)
-                && (self.is_in(number, Stage::Asking) || self.is_in(number, Stage::Held))
-            {
-                self.edit(number).broken = true;
-            }
-        }
+        let marks = [0, 1, 2].map(|at| state.nodes[at].station.mark());
+        Attempt::begin(7, &Ask::write(7, 1), marks, 0)
     }
 }
 
@@ -194,16 +128,22 @@ impl Space for Leases {
     type Step = Step;
 
     fn width(&self) -> usize {
-        NODES + 2 * self.setup.asks.len() + 1
+        NODES + 2 * self.setup.asks.len() + 2
     }
 
     fn first(&mut self) -> State {
-        State {
+        let state = State {
             nodes: self.setup.counters.map(|counter| Part::new(Node::new(counter))),
             attempts: vec![None; self.setup.asks.len()],
             wires: vec![Part::new(Default::default()); self.setup.asks.len()],
             budget: Part::new(self.setup.budget),
-        }
+            // No lease lasts at all, so that nobody waits: tokens rest on no time.
+            visitor: Part::new(Visitor::new(Duration::ZERO)),
+        };
+        let before = self.setup.before.clone();
+        before
+            .into_iter()
+            .fold(state, |state, step| self.step(&state, step).expect("it can happen"))
     }
 
     fn pack(&mut self, state: &State, row: &mut Vec<u32>) {
@@ -213,6 +153,7 @@ impl Space for Leases {
         }
         row.extend(state.wires.iter().map(|wires| self.wires.number(wires)));
         row.push(self.budgets.number(&state.budget));
+        row.push(self.visitors.number(&state.visitor));
     }
 
     fn unpack(&self, row: &[u32]) -> State {
@@ -227,6 +168,7 @@ impl Space for Leases {
                 .collect(),
             wires: wires.iter().map(|number| self.wires.part(*number)).collect(),
             budget: self.budgets.part(row[NODES + 2 * count]),
+            visitor: self.visitors.part(row[NODES + 2 * count + 1]),
         }
     }
 
@@ -240,9 +182,9 @@ impl Space for Leases {
             Step::Begin(number) => {
                 let won = (0..self.setup.asks.len()).filter(|other| next.tokens(*other).is_some());
                 let after = won.fold(0, |mask, other| mask | 1 << other);
-                let eras = [0, 1, 2].map(|at| next.nodes[at].era);
+                let marks = [0, 1, 2].map(|at| next.nodes[at].station.mark());
                 let (attempt, sent) =
-                    Attempt::begin(number as u8, &self.setup.asks[number], eras, after);
+                    Attempt::begin(number as u8, &self.setup.asks[number], marks, after);
                 next.attempts[number] = Some(Part::new(attempt));
                 next.send(number, sent);
             }
@@ -326,6 +268,18 @@ impl Space for Leases {
                 }
                 next.nodes[at].edit().forget();
             }
+            Step::Visit => {
+                spend(&mut next.budget.edit().visits)?;
+                next.visitor.edit().begin(BEGUN);
+            }
+            Step::Look(at) => {
+                let node = next.nodes[at].edit();
+                next.visitor.edit().answer(at, &mut node.station, &mut node.counter, BEGUN);
+            }
+            Step::Silent(at) => {
+                spend(&mut next.budget.edit().silent)?;
+                next.visitor.edit().no_answer(at, BEGUN);
+            }
             Step::Vanish(number, at) => {
                 spend(&mut next.budget.edit().vanish)?;
                 let held = next.is_in(number, Stage::Asking) || next.is_in(number, Stage::Held);
@@ -362,6 +316,9 @@ impl Space for Leases {
                 let sent = next.edit(number).release_again(at, strays)?;
                 next.send(number, sent);
             }
+        }
+        if self.setup.tokens_only {
+            next.clear();
         }
         for number in 0..next.attempts.len() {
             let idle = |wire: &Wire| wire.there.is_empty() && wire.back.is_empty();

@@ -5,7 +5,10 @@
 //!
 //! Not modelled here: time (`vanish` is the end of a key), lines, notes, values of others.
 
-use crate::protocol::{Cause, Command, Denial, Failure, FencingToken, Granted, Reply};
+use crate::{
+    model::visitor::Station,
+    protocol::{Cause, Command, Denial, Failure, FencingToken, Granted, Mark, Reply},
+};
 
 /// Who has the key: one who writes, or those of a set who read.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -16,17 +19,17 @@ pub(crate) enum Holder {
     Readers(u8),
 }
 
-/// A command on its way, as far as a node looks at it.
+/// A command on its way, as far as a node looks at it. A mark is an era and a seal.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Letter {
     Acquire {
         hint: u16,
         count: u16,
-        era: u8,
+        mark: (u8, u8),
     },
     Confirm {
         token: u16,
-        era: u8,
+        mark: (u8, u8),
     },
     Extend,
     Restore,
@@ -42,15 +45,16 @@ impl Letter {
     /// What a round or a tally wants sent.
     pub(crate) fn of(command: &Command) -> Self {
         let small = |number: u64| u16::try_from(number).expect("a small number");
-        let era = |era: u64| u8::try_from(era).expect("a small number");
+        let tiny = |number: u64| u8::try_from(number).expect("a small number");
+        let known = |mark: &Mark| (tiny(mark.era), tiny(mark.seal));
         match command {
             Command::Acquire { hint, count, mark, .. } => Self::Acquire {
                 hint: small(hint.expect("a hint")),
                 count: small(*count),
-                era: era(mark.era),
+                mark: known(mark),
             },
             Command::Confirm { token, mark, .. } => {
-                Self::Confirm { token: small(token.get()), era: era(mark.era) }
+                Self::Confirm { token: small(token.get()), mark: known(mark) }
             }
             Command::Extend { .. } => Self::Extend,
             Command::Restore { .. } => Self::Restore,
@@ -113,14 +117,13 @@ impl Said {
 pub(crate) struct Node {
     pub(crate) holder: Holder,
     pub(crate) counter: u16,
-    pub(crate) era: u8,
     /// Whether it votes; one that has forgotten does not.
-    pub(crate) ready: bool,
+    pub(crate) station: Station,
 }
 
 impl Node {
     pub(crate) const fn new(counter: u16) -> Self {
-        Self { holder: Holder::Nobody, counter, era: 1, ready: true }
+        Self { holder: Holder::Nobody, counter, station: Station::new() }
     }
 
     /// Whether this owner has the key, alone or with others.
@@ -142,20 +145,20 @@ impl Node {
         }
     }
 
-    /// It has forgotten everything, and votes no more.
+    /// It has forgotten everything, and votes no more until it is let in.
     pub(crate) const fn forget(&mut self) {
-        (self.holder, self.counter, self.ready) = (Holder::Nobody, 0, false);
-        self.era += 1;
+        (self.holder, self.counter) = (Holder::Nobody, 0);
+        self.station.forget();
     }
 
     pub(crate) fn execute(&mut self, owner: u8, reads: bool, letter: Letter) -> Said {
         match letter {
-            Letter::Acquire { era, .. } | Letter::Confirm { era, .. }
-                if !self.ready || era != self.era =>
+            Letter::Acquire { mark, .. } | Letter::Confirm { mark, .. }
+                if !self.station.ready || mark != (self.station.era, self.station.seal) =>
             {
                 Said::Refused
             }
-            Letter::Extend | Letter::Restore if !self.ready => Said::Refused,
+            Letter::Extend | Letter::Restore if !self.station.ready => Said::Refused,
             Letter::Acquire { hint, count, .. } => match (self.holder, reads) {
                 (Holder::Nobody, false) => {
                     self.holder = Holder::Writer(owner);

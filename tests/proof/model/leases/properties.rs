@@ -80,6 +80,9 @@ impl Leases {
                 }
             }
         }
+        if self.setup.tokens_only {
+            return None;
+        }
         // One that has arrived twice may be denied and set the key all the same: that one ends by itself.
         if state.is_at_rest() && state.budget.doubles == self.setup.budget.doubles {
             let is_left = |node: &Part<Node>| {
@@ -106,11 +109,16 @@ impl Leases {
         sometimes.note("something is left to release", any(Attempt::is_waiting_to_release));
         sometimes.note("an extension was confirmed", any(Attempt::is_extended));
         sometimes.note("a round was lost", any(|it| it.verdict == Verdict::Lost));
+        let again = |node: &Part<Node>| node.station.ready && node.station.era > 1;
+        sometimes.note("a node was let in again", state.nodes.iter().any(again));
         sometimes.note("all is at rest", state.is_at_rest());
     }
 
     /// From here on nothing goes wrong: all comes to rest, and a quorum of nodes that vote has nobody's key.
     pub(super) fn healed(&mut self, state: &State) -> Result<bool, &'static str> {
+        if self.setup.tokens_only {
+            return Ok(false);
+        }
         let mut state = state.clone();
         let had_doubles = state.budget.doubles != self.setup.budget.doubles;
         *state.budget.edit() = Default::default();
@@ -138,7 +146,7 @@ impl Leases {
         if had_doubles {
             return Ok(false);
         }
-        let ready = state.nodes.iter().filter(|node| node.ready).count();
+        let ready = state.nodes.iter().filter(|node| node.station.ready).count();
         let (mut fresh, sent) = self.fresh(&state);
         for (at, letter) in sent {
             let mut node = *state.nodes[at];

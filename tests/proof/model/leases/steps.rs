@@ -18,6 +18,9 @@ pub(crate) enum Step {
     Cut(usize, usize),
     Restart(usize),
     Wipe(usize),
+    Visit,
+    Look(usize),
+    Silent(usize),
     Vanish(usize, usize),
     Abandon(usize),
     Extend(usize),
@@ -70,18 +73,32 @@ impl Leases {
                     restores && attempt.lost_at[at] && budget.restores > 0,
                     Step::Restore(number, at),
                 );
-                let releasing =
-                    wire.there.iter().any(|letter| matches!(letter, Letter::Release { .. }));
+                let is_release = |letter: &Letter| matches!(letter, Letter::Release { .. });
+                let releasing = wire.there.iter().any(is_release)
+                    || wire.back.iter().any(|(letter, _)| is_release(letter));
                 add(!releasing && attempt.waits_to_release(at), Step::ReleaseAgain(number, at));
                 let has = state.nodes[at].is_of(number as u8);
                 add(has && budget.vanish > 0, Step::Vanish(number, at));
             }
         }
+        let is_needed = state.nodes.iter().any(|node| !node.station.ready);
+        if budget.visits > 0 && is_needed && state.visitor.is_idle() {
+            into.push(Step::Visit);
+        }
         for at in 0..NODES {
             if budget.restarts > 0 {
                 into.push(Step::Restart(at));
             }
-            if budget.wipes > 0 && state.nodes[at].ready {
+            let asks = if self.setup.orderly {
+                state.visitor.asks_next(at)
+            } else {
+                state.visitor.asks(at)
+            };
+            if asks {
+                into.push(Step::Look(at));
+                into.extend((budget.silent > 0).then_some(Step::Silent(at)));
+            }
+            if budget.wipes > 0 && state.nodes[at].station.ready {
                 into.push(Step::Wipe(at));
             }
         }
@@ -137,6 +154,9 @@ impl Leases {
             }
             Step::Restart(at) => format!("node {at} restarts, and has forgotten nothing"),
             Step::Wipe(at) => format!("node {at} restarts, and has forgotten everything"),
+            Step::Visit => "somebody begins to see to the nodes that do not vote".into(),
+            Step::Look(at) => format!("node {at} is {}", state.visitor.tell(at)),
+            Step::Silent(at) => format!("node {at} gives no answer to that"),
             Step::Vanish(number, at) => format!("the key of {} at node {at} vanishes", who(number)),
             Step::Abandon(number) => format!("nobody waits for {} any more", who(number)),
             Step::Extend(number) => format!("{} is extended", who(number)),

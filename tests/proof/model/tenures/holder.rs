@@ -7,9 +7,9 @@ use core::time::Duration;
 
 use super::Setup;
 use crate::protocol::{
-    Command, Drift, ExtendOutcome, ExtendSpec, Footprint, LeaseAction, Lifecycle, NodeId, Offer,
-    OthersWait, Owner, Quorum, RenewalPolicy, Resource, Round, RoundLoss, RoundSpec, Row, Tally,
-    Timestamp, TokenRange, Verdict, Wanted, turn_of, validity,
+    Command, Drift, ExtendOutcome, ExtendSpec, Footprint, LeaseAction, Lifecycle, Mark, NodeId,
+    Offer, OthersWait, Owner, Quorum, RenewalPolicy, Resource, Round, RoundLoss, RoundSpec, Row,
+    Tally, Timestamp, TokenRange, Verdict, Wanted, turn_of, validity,
 };
 
 pub(crate) const NODES: usize = 3;
@@ -23,9 +23,11 @@ pub(crate) enum Letter {
         hint: u16,
         count: u16,
         life: u8,
+        mark: (u8, u8),
     },
     Confirm {
         token: u16,
+        mark: (u8, u8),
     },
     /// With its number: an answer belongs to one extension.
     Extend {
@@ -71,11 +73,18 @@ pub(crate) const HALF: &str =
     "a lease that is handed on has half of its time left, and is not about to be lost";
 
 impl Holder {
-    pub(crate) fn begin(number: u8, setup: &Setup, after: u8, now: Timestamp) -> (Self, Outbox) {
+    pub(crate) fn begin(
+        number: u8,
+        setup: &Setup,
+        marks: [Mark; NODES],
+        after: u8,
+        now: Timestamp,
+    ) -> (Self, Outbox) {
         let resource = Resource::new("r").expect("a name");
         let mut spec = RoundSpec::new(resource, Owner::from_random([number + 1; 16]), setup.ttl());
         (spec.lock_delay, spec.drift) = (setup.lock_delay(), setup.drift());
         (spec.hint, spec.count) = (Some(1), setup.count);
+        spec.marks = marks.into();
         let mut holder = Self {
             stage: Stage::Asking,
             round: Some(Round::acquire(Quorum::of(NODES), spec, now)),
@@ -314,13 +323,18 @@ fn life(ttl: Duration) -> u8 {
 }
 
 fn letter(command: &Command) -> Option<Letter> {
+    let tiny = |number: u64| u8::try_from(number).expect("a small number");
+    let known = |mark: &Mark| (tiny(mark.era), tiny(mark.seal));
     match command {
-        Command::Acquire { hint, count, ttl, .. } => Some(Letter::Acquire {
+        Command::Acquire { hint, count, ttl, mark, .. } => Some(Letter::Acquire {
             hint: small(hint.expect("a hint")),
             count: small(*count),
             life: life(*ttl),
+            mark: known(mark),
         }),
-        Command::Confirm { token, .. } => Some(Letter::Confirm { token: small(token.get()) }),
+        Command::Confirm { token, mark, .. } => {
+            Some(Letter::Confirm { token: small(token.get()), mark: known(mark) })
+        }
         _ => None,
     }
 }

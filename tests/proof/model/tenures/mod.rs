@@ -6,16 +6,25 @@
 //! as they were told by clocks that may run ahead; clients whose clocks run at a rate; messages that are executed and
 //! heard at any tick, or never.
 //!
-//! Not modelled here: connections that break, restarts and keys that vanish (`leases`, `admission`), timers that are late: a
+//! Not modelled here: connections that break, and keys that vanish (`leases`), timers that are late: a
 //! client that is stopped is told when it goes on, which no lock can do anything about.
 
 pub(crate) mod holder;
+pub(crate) mod node;
+pub(crate) mod steps;
 
-use self::holder::{Holder, Letter, NODES, Outbox, Stage, TICK};
+use core::time::Duration;
+
+use self::{
+    holder::{Holder, Letter, NODES, Outbox, Stage, TICK},
+    node::Node,
+    steps::Step,
+};
 use super::{
     leases::node::Said,
     pool::{Part, Pool},
     search::{Sometimes, Space},
+    visitor::{Station, Visitor},
 };
 use crate::protocol::Timestamp;
 
@@ -37,24 +46,19 @@ pub(crate) struct Setup {
     pub(crate) hand_overs: u8,
     /// How often nobody waits for the answers to an extension any more.
     pub(crate) timeouts: u8,
-    /// The first client holds it already, on all nodes.
-    pub(crate) held: bool,
+    /// The first client holds it already, on so many nodes.
+    pub(crate) held: usize,
+    /// How often a node restarts with nothing, and how often somebody begins to see to the nodes.
+    pub(crate) wipes: u8,
+    pub(crate) visits: u8,
+    /// The longest ttl of a lease, in ticks, as far as those know who see to the nodes.
+    pub(crate) longest_ticks: u8,
     /// The messages of the second client take no time.
     pub(crate) swift: bool,
     /// So many of the nodes never answer.
     pub(crate) deaf: usize,
     /// The last tick that is looked at.
     pub(crate) until: u8,
-}
-
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-struct Node {
-    holder: Option<u8>,
-    /// By its own clock.
-    until: u8,
-    counter: u16,
-    /// By how much its clock has stepped.
-    ahead: u8,
 }
 
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
@@ -68,6 +72,8 @@ struct Clock {
     now: u8,
     hand_overs: u8,
     timeouts: u8,
+    wipes: u8,
+    visits: u8,
 }
 
 #[derive(Clone)]
@@ -76,19 +82,8 @@ pub(crate) struct State {
     holders: Vec<Option<Part<Holder>>>,
     wires: Vec<Part<[Wire; NODES]>>,
     clock: Part<Clock>,
+    visitor: Part<Visitor>,
     deaf: usize,
-}
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Step {
-    Tick,
-    Jump(usize),
-    Begin(usize),
-    Execute(usize, usize),
-    Hear(usize, usize),
-    HandOn(usize),
-    GiveBack(usize),
-    GiveUpExtension(usize),
 }
 
 pub(crate) struct Tenures {
@@ -97,6 +92,7 @@ pub(crate) struct Tenures {
     holders: Pool<Holder>,
     wires: Pool<[Wire; NODES]>,
     clocks: Pool<Clock>,
+    visitors: Pool<Visitor>,
 }
 
 /// The properties of this world.
@@ -106,7 +102,8 @@ pub(crate) const TOKENS: &str = "tokens are unique, and rise, also of leases tha
 impl Tenures {
     pub(crate) fn new(setup: Setup) -> Self {
         let (nodes, holders) = (Pool::new(), Pool::new());
-        Self { setup, nodes, holders, wires: Pool::new(), clocks: Pool::new() }
+        let (wires, clocks, visitors) = (Pool::new(), Pool::new(), Pool::new());
+        Self { setup, nodes, holders, wires, clocks, visitors }
     }
 
     /// All that is under way for a client is executed and heard at once.
@@ -125,7 +122,7 @@ impl Tenures {
 
     fn own_time(&self, client: usize, now: u8) -> Timestamp {
         let millis = TICK + u64::from(now) * self.setup.rates[client];
-        Timestamp::from_origin(core::time::Duration::from_millis(millis))
+        Timestamp::from_origin(Duration::from_millis(millis))
     }
 }
 
@@ -155,57 +152,36 @@ impl State {
     }
 }
 
-impl Node {
-    fn execute(&mut self, client: u8, letter: Letter, now: u8) -> Said {
-        let is_ours = self.holder == Some(client);
-        let lives = now + self.ahead;
-        match letter {
-            Letter::Acquire { hint, count, life } if self.holder.is_none() => {
-                (self.holder, self.until) = (Some(client), lives + life);
-                self.counter = hint.max(self.counter + count);
-                Said::Granted(Some(self.counter))
-            }
-            Letter::Confirm { token } if is_ours && self.counter <= token => {
-                self.counter = token;
-                Said::Granted(Some(token))
-            }
-            Letter::Extend { life, .. } if is_ours => {
-                self.until = lives + life;
-                Said::Granted(None)
-            }
-            Letter::Release if is_ours => {
-                (self.holder, self.until) = (None, 0);
-                Said::Granted(None)
-            }
-            _ => Said::Denied,
-        }
-    }
-}
-
 impl Space for Tenures {
     type State = State;
     type Step = Step;
 
     fn width(&self) -> usize {
-        NODES + 2 * self.setup.clients + 1
+        NODES + 2 * self.setup.clients + 2
     }
 
     fn first(&mut self) -> State {
-        let Setup { clients, counters, hand_overs, timeouts, .. } = self.setup;
-        let node = |counter| Part::new(Node { holder: None, until: 0, counter, ahead: 0 });
+        let Setup { clients, counters, hand_overs, timeouts, wipes, visits, .. } = self.setup;
+        let longest = Duration::from_millis(u64::from(self.setup.longest_ticks) * TICK);
+        let station = Station::new();
+        let node = |counter| Part::new(Node { holder: None, until: 0, counter, ahead: 0, station });
         let mut state = State {
             nodes: counters.map(node),
             holders: vec![None; clients],
             wires: vec![Part::new(Default::default()); clients],
-            clock: Part::new(Clock { now: 0, hand_overs, timeouts }),
+            clock: Part::new(Clock { now: 0, hand_overs, timeouts, wipes, visits }),
+            visitor: Part::new(Visitor::new(longest)),
             deaf: self.setup.deaf,
         };
-        if self.setup.held {
+        if self.setup.held > 0 {
             let answered = |at| [Step::Execute(0, at), Step::Hear(0, at)];
-            for step in std::iter::once(Step::Begin(0))
-                .chain((0..NODES - self.setup.deaf).flat_map(answered))
-            {
+            let answers = (0..self.setup.held).flat_map(answered);
+            for step in std::iter::once(Step::Begin(0)).chain(answers) {
                 state = self.step(&state, step).expect("it is won");
+            }
+            // To the others it has got lost.
+            for wire in state.wires[0].edit() {
+                wire.there.clear();
             }
             assert!(state.holder(0).is_some_and(|holder| holder.stage == Stage::Held));
         }
@@ -219,6 +195,7 @@ impl Space for Tenures {
         }
         row.extend(state.wires.iter().map(|wires| self.wires.number(wires)));
         row.push(self.clocks.number(&state.clock));
+        row.push(self.visitors.number(&state.visitor));
     }
 
     fn unpack(&self, row: &[u32]) -> State {
@@ -232,32 +209,13 @@ impl Space for Tenures {
                 .collect(),
             wires: wires.iter().map(|number| self.wires.part(*number)).collect(),
             clock: self.clocks.part(row[NODES + 2 * count]),
+            visitor: self.visitors.part(row[NODES + 2 * count + 1]),
             deaf: self.setup.deaf,
         }
     }
 
     fn steps(&self, state: &State, into: &mut Vec<Step>) {
-        let mut add = |possible: bool, step: Step| into.extend(possible.then_some(step));
-        for client in 0..self.setup.clients {
-            let Some(holder) = state.holder(client) else {
-                add(true, Step::Begin(client));
-                continue;
-            };
-            let held = holder.stage == Stage::Held;
-            add(held && state.clock.hand_overs > 0, Step::HandOn(client));
-            add(held || holder.stage == Stage::Over, Step::GiveBack(client));
-            let extending = holder.is_extending() && state.clock.timeouts > 0;
-            add(extending, Step::GiveUpExtension(client));
-            for at in 0..NODES {
-                let wire = &state.wires[client][at];
-                add(!wire.there.is_empty(), Step::Execute(client, at));
-                add(!wire.back.is_empty(), Step::Hear(client, at));
-            }
-        }
-        for at in 0..NODES - self.setup.deaf {
-            add(self.setup.step_ticks > 0 && state.nodes[at].ahead == 0, Step::Jump(at));
-        }
-        add(state.clock.now < self.setup.until, Step::Tick);
+        self.possible(state, into);
     }
 
     fn step(&mut self, state: &State, step: Step) -> Option<State> {
@@ -279,13 +237,28 @@ impl Space for Tenures {
                 next.nodes[at].edit().ahead = self.setup.step_ticks;
                 next.expire();
             }
+            Step::Wipe(at) => {
+                next.clock.edit().wipes -= 1;
+                let node = next.nodes[at].edit();
+                (node.holder, node.until, node.counter) = (None, 0, 0);
+                node.station.forget();
+            }
+            Step::Visit => {
+                next.clock.edit().visits -= 1;
+                next.visitor.edit().begin(self.own_time(2, now));
+            }
+            Step::Look(at) => {
+                let (now, node) = (self.own_time(2, now), next.nodes[at].edit());
+                next.visitor.edit().answer(at, &mut node.station, &mut node.counter, now);
+            }
             Step::Begin(client) => {
                 let won = |other: &usize| {
                     next.holder(*other).is_some_and(|other| !other.tokens.is_empty())
                 };
                 let after = (0..self.setup.clients).filter(won).fold(0, |mask, at| mask | 1 << at);
+                let marks = [0, 1, 2].map(|at| next.nodes[at].station.mark());
                 let now = self.own_time(client, now);
-                let (holder, sent) = Holder::begin(client as u8, &self.setup, after, now);
+                let (holder, sent) = Holder::begin(client as u8, &self.setup, marks, after, now);
                 next.holders[client] = Some(Part::new(holder));
                 next.send(client, sent);
                 if self.setup.swift && client == 1 {
@@ -304,7 +277,8 @@ impl Space for Tenures {
                     _ => true,
                 };
                 // No refusal makes a winner, so that it is heard at once.
-                if is_heard && said == Said::Denied && wire.back.is_empty() {
+                if is_heard && matches!(said, Said::Denied | Said::Refused) && wire.back.is_empty()
+                {
                     let now = self.own_time(client, now);
                     let sent = next.edit(client).hear(at, letter, said.reply(), &self.setup, now);
                     next.send(client, sent);
@@ -387,6 +361,8 @@ impl Space for Tenures {
         sometimes.note("a lease was lost in time", any(|it| it.stage == Stage::Over));
         sometimes.note("a lease was extended", any(|it| it.extended));
         sometimes.note("a lease was handed on", any(|it| it.tokens.len() > 1));
+        let again = |node: &Part<Node>| node.station.ready && node.station.era > 1;
+        sometimes.note("a node was let in again", state.nodes.iter().any(again));
         sometimes.note("a clock has stepped", state.nodes.iter().any(|node| node.ahead > 0));
     }
 
@@ -395,27 +371,6 @@ impl Space for Tenures {
     }
 
     fn tell(&self, state: &State, step: Step) -> String {
-        let now = state.clock.now;
-        match step {
-            Step::Tick => format!("time goes on: it is tick {}", now + 1),
-            Step::Jump(at) => {
-                format!("the clock of node {at} steps forward by {}", self.setup.step_ticks)
-            }
-            Step::Begin(client) => format!("client {client} asks"),
-            Step::Execute(client, at) => {
-                let letter = state.wires[client][at].there[0];
-                let said = (*state.nodes[at]).clone().execute(client as u8, letter, now);
-                format!("node {at} executes {letter:?} of client {client}: {}", said.tell())
-            }
-            Step::Hear(client, at) => {
-                let (letter, said) = state.wires[client][at].back[0];
-                format!("client {client} hears of node {at}, of {letter:?}: {}", said.tell())
-            }
-            Step::HandOn(client) => format!("client {client} hands its grant on to the next there"),
-            Step::GiveBack(client) => format!("client {client} gives back"),
-            Step::GiveUpExtension(client) => {
-                format!("client {client} waits no more for its extension")
-            }
-        }
+        self.words(state, step)
     }
 }

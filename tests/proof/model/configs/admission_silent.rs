@@ -1,0 +1,34 @@
+//! The same as `admission_tokens`, where a node may give no answer to who sees to it.
+//!
+//! Goal: nobody lets a node in who has not heard of a majority how far it is. Method: the same, with one answer less; a first grant has
+//! been heard, and the nodes are asked one after the other.
+
+use super::Config;
+use crate::model::{
+    leases::{Ask, Budget, Leases, Setup, steps::Step},
+    search::search,
+};
+
+pub(crate) const CONFIG: Config = Config {
+    name: "admission_silent",
+    search: |limits| {
+        let budget = Budget { wipes: 1, visits: 1, silent: 1, ..Budget::default() };
+        let before = vec![Step::Begin(0), Step::Execute(0, 1), Step::Hear(0, 1)];
+        let asks = vec![Ask::write(0, 1), Ask::write(1, 1)];
+        search(
+            &mut Leases::new(Setup {
+                asks,
+                counters: [0, 4, 2],
+                budget,
+                prompt: true,
+                tokens_only: true,
+                before,
+                orderly: true,
+            }),
+            limits,
+        )
+    },
+    states: 3_000_000,
+    whole: None,
+    sometimes: &["two have won", "a node was let in again"],
+};

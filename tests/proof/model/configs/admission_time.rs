@@ -1,0 +1,45 @@
+//! A node that forgets a lease, the quarantine, and somebody who asks again and again.
+//!
+//! Goal: whoever is let in after the quarantine has forgotten nothing that still holds, also where the clock of who waits is
+//! as fast as is allowed for; and a quarantine that is a tick shorter does not do. Method: `tenures` from the moment at which
+//! the first client has won on two nodes, one of which restarts with nothing; who sees to it has a clock that is a tenth too
+//! fast. How long a round may last is no part of it here, so that nothing is to spare.
+
+use super::Config;
+use crate::model::{
+    search::{Found, Limits, search},
+    tenures::{Setup, Tenures},
+};
+
+pub(crate) const CONFIG: Config = Config {
+    name: "admission_time",
+    search: |limits| with(11, limits),
+    states: 2_000_000,
+    whole: None,
+    sometimes: &["two have won", "a node was let in again", "a lease was lost in time"],
+};
+
+/// The same with a quarantine for leases of so many ticks; they last for eleven.
+pub(crate) fn with(longest_ticks: u8, limits: Limits) -> Found {
+    let setup = Setup {
+        clients: 2,
+        ttl_ticks: 11,
+        delay_ticks: 0,
+        drift_per_mille: 0,
+        rates: [1_000, 1_000, 1_100],
+        step_ticks: 0,
+        renews: false,
+        count: 1,
+        counters: [0; 3],
+        hand_overs: 0,
+        timeouts: 0,
+        held: 2,
+        wipes: 1,
+        visits: 2,
+        longest_ticks,
+        swift: true,
+        deaf: 0,
+        until: 12,
+    };
+    search(&mut Tenures::new(setup), limits)
+}

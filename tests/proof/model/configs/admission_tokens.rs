@@ -1,0 +1,32 @@
+//! A node that forgets everything and is let in again, without any wait, beside two clients whose rounds are under way.
+//!
+//! Goal: tokens rise though a node has forgotten, with no clock: whoever lets it in asks the others how far they are, and
+//! seals them. Method: `leases` with a restart without memory, and somebody who sees to the nodes.
+
+use super::Config;
+use crate::model::{
+    leases::{Ask, Budget, Leases, Setup},
+    search::search,
+};
+
+pub(crate) const CONFIG: Config = Config {
+    name: "admission_tokens",
+    search: |limits| {
+        let budget = Budget { wipes: 1, visits: 1, ..Budget::default() };
+        let asks = vec![Ask::write(0, 1), Ask::write(1, 1)];
+        search(
+            &mut Leases::new(Setup {
+                asks,
+                counters: [0, 4, 2],
+                budget,
+                prompt: true,
+                tokens_only: true,
+                ..Setup::default()
+            }),
+            limits,
+        )
+    },
+    states: 1_000_000,
+    whole: None,
+    sometimes: &["two have won", "a node was let in again"],
+};
