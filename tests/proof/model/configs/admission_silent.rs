@@ -29,6 +29,6 @@ pub(crate) const CONFIG: Config = Config {
         )
     },
     states: 3_000_000,
-    whole: None,
+    ends: true,
     sometimes: &["two have won", "a node was let in again"],
 };

@@ -14,8 +14,8 @@ use crate::model::{
 pub(crate) const CONFIG: Config = Config {
     name: "admission_time",
     search: |limits| with(11, limits),
-    states: 2_000_000,
-    whole: None,
+    states: 3_000_000,
+    ends: true,
     sometimes: &["two have won", "a node was let in again", "a lease was lost in time"],
 };
 

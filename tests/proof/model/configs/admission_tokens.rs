@@ -27,6 +27,6 @@ pub(crate) const CONFIG: Config = Config {
         )
     },
     states: 1_000_000,
-    whole: None,
+    ends: false,
     sometimes: &["two have won", "a node was let in again"],
 };

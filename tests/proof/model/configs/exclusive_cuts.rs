@@ -26,6 +26,6 @@ pub(crate) const CONFIG: Config = Config {
         )
     },
     states: 700_000,
-    whole: None,
+    ends: false,
     sometimes: &["two have won", "a round was lost", "something is left to release"],
 };

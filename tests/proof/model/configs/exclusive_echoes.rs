@@ -18,7 +18,7 @@ pub(crate) const CONFIG: Config = Config {
             limits,
         )
     },
-    states: 700_000,
-    whole: None,
+    states: 500_000,
+    ends: false,
     sometimes: &["two have won", "a round was lost", "all is at rest"],
 };

@@ -27,7 +27,7 @@ pub(crate) const CONFIG: Config = Config {
             limits,
         )
     },
-    states: 700_000,
-    whole: None,
+    states: 500_000,
+    ends: false,
     sometimes: &["two have won", "an extension was confirmed", "two hold at once"],
 };

@@ -23,7 +23,7 @@ pub(crate) const CONFIG: Config = Config {
         let asks = vec![Ask::write(0, 1)];
         search(&mut Leases::new(Setup { asks, budget, prompt: true, ..Setup::default() }), limits)
     },
-    states: 700_000,
-    whole: None,
+    states: 3_000_000,
+    ends: true,
     sometimes: &["an extension was confirmed", "something is left to release", "all is at rest"],
 };

@@ -30,7 +30,7 @@ pub(crate) const CONFIG: Config = Config {
             limits,
         )
     },
-    states: 700_000,
-    whole: None,
+    states: 500_000,
+    ends: false,
     sometimes: &["a round was lost", "something is left to release", "all is at rest"],
 };

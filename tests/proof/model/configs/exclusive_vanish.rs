@@ -25,7 +25,7 @@ pub(crate) const CONFIG: Config = Config {
             limits,
         )
     },
-    states: 700_000,
-    whole: None,
+    states: 3_000_000,
+    ends: true,
     sometimes: &["two have won", "a round was lost", "two hold at once"],
 };

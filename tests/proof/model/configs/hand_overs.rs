@@ -13,8 +13,8 @@ use crate::model::{
 pub(crate) const CONFIG: Config = Config {
     name: "hand_overs",
     search: |limits| with(1, limits),
-    states: 2_000_000,
-    whole: None,
+    states: 1_000_000,
+    ends: false,
     sometimes: &["two have won", "a lease was handed on", "a lease was extended"],
 };
 

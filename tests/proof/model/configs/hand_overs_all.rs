@@ -8,6 +8,6 @@ pub(crate) const CONFIG: Config = Config {
     name: "hand_overs_all",
     search: |limits| hand_overs::with(0, limits),
     states: 300_000,
-    whole: None,
+    ends: false,
     sometimes: &[],
 };

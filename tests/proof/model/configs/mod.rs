@@ -30,8 +30,8 @@ pub(crate) struct Config {
     pub(crate) search: fn(Limits) -> Found,
     /// After so many states it is enough in `tests/run`.
     pub(crate) states: usize,
-    /// How many there are, where a long run comes to the end of them.
-    pub(crate) whole: Option<usize>,
+    /// Whether there are no more than that.
+    pub(crate) ends: bool,
     /// What it has to have seen.
     pub(crate) sometimes: &'static [&'static str],
 }

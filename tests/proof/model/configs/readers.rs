@@ -25,7 +25,7 @@ pub(crate) const CONFIG: Config = Config {
             limits,
         )
     },
-    states: 700_000,
-    whole: None,
+    states: 500_000,
+    ends: false,
     sometimes: &["two have won", "two hold at once", "a round was lost", "all is at rest"],
 };

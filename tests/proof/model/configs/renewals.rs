@@ -13,8 +13,8 @@ use crate::model::{
 pub(crate) const CONFIG: Config = Config {
     name: "renewals",
     search: |limits| with(0, 1_000, 6, limits),
-    states: 1_000_000,
-    whole: None,
+    states: 500_000,
+    ends: false,
     sometimes: &["a lease was lost in time", "a lease was extended"],
 };
 

@@ -7,7 +7,7 @@ use super::{Config, renewals};
 pub(crate) const CONFIG: Config = Config {
     name: "renewals_late",
     search: |limits| renewals::with(1, 750, 8, limits),
-    states: 2_000_000,
-    whole: None,
+    states: 3_000_000,
+    ends: true,
     sometimes: &["a lease was lost in time", "a lease was extended"],
 };

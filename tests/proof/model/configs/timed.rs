@@ -12,8 +12,8 @@ use crate::model::{
 pub(crate) const CONFIG: Config = Config {
     name: "timed",
     search: |limits| with(250, 1, limits),
-    states: 2_000_000,
-    whole: None,
+    states: 3_000_000,
+    ends: true,
     sometimes: &["two have won", "a lease was lost in time"],
 };
 

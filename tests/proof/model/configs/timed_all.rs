@@ -8,6 +8,6 @@ pub(crate) const CONFIG: Config = Config {
     name: "timed_all",
     search: |limits| timed::with(250, 0, limits),
     states: 300_000,
-    whole: None,
+    ends: false,
     sometimes: &[],
 };

@@ -8,6 +8,6 @@ pub(crate) const CONFIG: Config = Config {
     name: "timed_steps_all",
     search: |limits| timed_steps::with(2, 0, limits),
     states: 300_000,
-    whole: None,
+    ends: false,
     sometimes: &[],
 };
