@@ -37,7 +37,7 @@ pub use server::{LINE_RIGHTS, RIGHTS, Server, ServerBuilder};
 #[cfg(feature = "tls")]
 pub use tls::TestCa;
 #[cfg(feature = "virtual-time")]
-pub use virtual_time::SimRuntime;
+pub use virtual_time::{SimRuntime, Timer};
 
 /// The client library of the control connections, for tests that read a [`redis::Value`].
 pub use redis;

@@ -19,6 +19,7 @@ mod elections;
 mod invariants;
 mod node;
 mod planted;
+mod processes;
 mod seeds;
 mod setup;
 mod world;
