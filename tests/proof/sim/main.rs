@@ -5,7 +5,7 @@
 //! behind an unreliable connection), `invariants/` judges the history, and bugs that are planted on
 //! purpose show that it can tell. A seed that fails prints the command that replays it.
 //!
-//! Not modelled: clients whose own clock is wrong (all share one).
+//! Not modelled: the wire, forks, and threads.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -16,10 +16,14 @@
 
 mod determinism;
 mod elections;
+mod faults;
 mod invariants;
+mod jumps;
+mod machine;
 mod node;
 mod planted;
 mod processes;
+mod reached;
 mod seeds;
 mod setup;
 mod world;

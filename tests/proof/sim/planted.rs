@@ -4,9 +4,11 @@
 //! seed among a few must show it, as the violation that it is.
 
 use crate::{
+    faults::{Fault, Faults},
     invariants::Violation,
     node::Bug,
-    setup::{Mode, Setup},
+    seeds,
+    setup::{Flaw, Mode, Setup},
     world,
 };
 
@@ -14,6 +16,107 @@ use crate::{
 fn violations(setup: Setup) -> impl Iterator<Item = Violation> {
     (0..100).filter_map(move |seed| world::run(seed, setup).verdict.err())
 }
+
+/// Whether one of the first seeds shows it.
+fn shows(setup: Setup, is_it: impl Fn(&Violation) -> bool) -> bool {
+    violations(setup).any(|seen| is_it(&seen))
+}
+
+/// No fault but these, so that nothing else can be what is seen.
+const fn only(fault: Fault) -> Faults {
+    Faults::NONE.with(fault, 2)
+}
+
+// One for each invariant that has none below.
+
+#[test]
+fn servers_that_count_nothing_break_the_order_of_tokens_and_refuse_holders() {
+    let setup = Setup { bug: Bug::CountsNothing, bugged: 5, ..Setup::CLOCKS };
+    assert!(shows(setup, |seen| matches!(seen, Violation::TokenFell { .. })));
+}
+
+#[test]
+fn tokens_that_fall_have_the_store_refuse_a_holder() {
+    use crate::invariants::{Hold, store};
+    // The history that such servers make, judged by the store alone.
+    let setup = Setup { bug: Bug::CountsNothing, bugged: 5, ..Setup::CLOCKS };
+    let refused = (0..100).any(|seed| {
+        let (history, writes): (Vec<Hold>, Vec<store::Write>) = world::history(seed, setup);
+        matches!(store::check(&writes, &history, true), Err(Violation::HolderRefused { .. }))
+    });
+    assert!(refused);
+}
+
+#[test]
+fn a_store_that_compares_nothing_takes_what_is_stale() {
+    let setup = Setup { flaw: Flaw::WritesUnfenced, ..Setup::BUSY };
+    assert!(shows(setup, |seen| matches!(seen, Violation::StaleWrite { .. })));
+}
+
+#[test]
+fn owners_that_repeat_are_seen() {
+    let setup = Setup { flaw: Flaw::RepeatsOwners, ..Setup::BUSY };
+    assert!(shows(setup, |seen| matches!(seen, Violation::OwnerUsedTwice { .. })));
+}
+
+#[test]
+fn timers_that_ring_late_tell_too_late() {
+    let setup = Setup { flaw: Flaw::RingsLate, ..Setup::CLOCKS };
+    assert!(shows(setup, |seen| matches!(seen, Violation::NotTold { .. })));
+}
+
+#[test]
+fn a_handle_that_is_closed_in_haste_leaves_something_unfinished() {
+    let setup = Setup { flaw: Flaw::ClosesInHaste, ..Setup::BUSY };
+    assert!(shows(setup, |seen| matches!(seen, Violation::NotClosed { .. })));
+}
+
+#[test]
+fn servers_that_keep_what_is_released_are_not_live() {
+    let setup = Setup { bug: Bug::KeepsReleased, bugged: 5, ..Setup::SOUND };
+    assert!(shows(setup, |seen| matches!(seen, Violation::NotLive { .. })));
+}
+
+#[test]
+fn code_of_a_node_that_panics_is_seen_also_where_the_engine_catches_it() {
+    let setup = Setup { bug: Bug::Panics, bugged: 1, ..Setup::SOUND };
+    let failed = seeds::run(1, setup, "planted").map(drop).unwrap_err();
+    assert!(failed.contains("panicked"), "{failed}");
+}
+
+// One for each assumption that can be broken here: each is needed.
+
+#[test]
+fn a1_clocks_whose_rates_differ_by_more_than_the_drift_break_exclusion() {
+    let faults = Faults::NONE;
+    let setup = Setup { rates: (100, 100), faults, ..Setup::BUSY };
+    assert!(shows(setup, |seen| matches!(seen, Violation::Overlap { .. })));
+}
+
+#[test]
+fn a2_clocks_of_servers_that_jump_forward_break_exclusion() {
+    let faults = only(Fault::StepAhead);
+    let setup = Setup { faults, excludes: true, spared: std::time::Duration::ZERO, ..Setup::AHEAD };
+    assert!(shows(setup, |seen| matches!(seen, Violation::Overlap { .. })));
+}
+
+#[test]
+fn a6_a_halt_that_no_clock_counts_breaks_exclusion_and_one_that_the_wall_clock_counts_does_not() {
+    let with = |fault| Setup { faults: only(fault), ..Setup::CLOCKS };
+    let overlap = |seen: &Violation| matches!(seen, Violation::Overlap { .. });
+    assert!(shows(with(Fault::HaltUnnoticed), overlap));
+    assert_eq!(violations(with(Fault::HaltClient)).collect::<Vec<_>>(), []);
+}
+
+#[test]
+fn a7_a_holder_that_acts_without_a_look_at_the_clock_breaks_exclusion() {
+    let setup = Setup { flaw: Flaw::IgnoresStops, ..Setup::CLOCKS };
+    assert!(shows(setup, |seen| matches!(seen, Violation::Overlap { .. })));
+    let setup = Setup { flaw: Flaw::GoesOn, ..Setup::BUSY };
+    assert!(shows(setup, |seen| matches!(seen, Violation::Overlap { .. })));
+}
+
+// What is wrong with servers and clients, one by one.
 
 #[test]
 fn a_majority_that_grants_without_looking_breaks_exclusion() {
@@ -74,7 +177,7 @@ fn a_deadline_that_counts_the_lock_delay_too_breaks_exclusion() {
 
 #[test]
 fn a_drop_that_releases_what_was_lost_cuts_the_lock_delay() {
-    let setup = Setup { releases_lost: true, ..Setup::DELAYED };
+    let setup = Setup { flaw: Flaw::ReleasesLost, ..Setup::DELAYED };
     assert!(violations(setup).any(|seen| matches!(seen, Violation::TooSoon { .. })));
 }
 

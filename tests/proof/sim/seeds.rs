@@ -1,105 +1,189 @@
 //! Many seeds, each a run of its own. A seed that fails prints how to replay it.
 //!
-//! `QUORLOCK_SIM_SEEDS` says how many (300), `QUORLOCK_SIM_SEED` picks one and prints its trace.
+//! `QUORLOCK_SIM_SEEDS` says how many in all setups together (20,000 and a few), `QUORLOCK_SIM_FROM` with which to begin
+//! (0), `QUORLOCK_SIM_SEED` picks one and prints its trace. The seeds of `kept.txt` run first.
 
-use std::{env, panic};
+use std::{cell::Cell, env, panic, sync::Once, time::Instant};
+
+use quorlock_harness::evidence::Evidence;
 
 use crate::{
+    reached::{ELSEWHERE, SCENARIOS, Scenario},
     setup::Setup,
     world::{self, Outcome},
 };
 
-const SEEDS: u64 = 300;
+/// So many seeds of each setup.
+const SEEDS: u64 = 20_160 / Setup::ALL.len() as u64;
+
+/// So often each scenario is reached at the least, in one of the setups that are there for it.
+const OFTEN: u32 = 100;
 
 fn number(variable: &str) -> Option<u64> {
     let value = env::var(variable).ok()?;
     Some(value.parse().unwrap_or_else(|_| panic!("{variable} is not a number: {value}")))
 }
 
+thread_local! {
+    static PANICS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Counts panics, also those that the engine catches: none is expected of anybody here.
+fn count_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            PANICS.with(|panics| panics.set(panics.get() + 1));
+            before(info);
+        }));
+    });
+}
+
 /// Runs one seed, and says how to do so again if it fails.
-fn run(seed: u64, setup: Setup, test: &str) -> Result<Outcome, String> {
+pub(crate) fn run(seed: u64, setup: Setup, test: &str) -> Result<Outcome, String> {
     let replay = format!(
-        "replay: QUORLOCK_SIM_SEED={seed} cargo test --profile proof -p quorlock-proof --test sim -- {test} --nocapture"
+        "replay: QUORLOCK_SIM_SEED={seed} cargo test --profile proof -p quorlock-proof --test sim -- --exact seeds::{test} --nocapture"
     );
-    let outcome = panic::catch_unwind(|| world::run(seed, setup))
-        .map_err(|_| format!("seed {seed} panicked\n{replay}"))?;
+    count_panics();
+    let before = PANICS.get();
+    let outcome = panic::catch_unwind(|| world::run(seed, setup));
+    if PANICS.get() > before {
+        return Err(format!("seed {seed} panicked\n{replay}"));
+    }
+    let outcome = outcome.map_err(|_| format!("seed {seed} panicked\n{replay}"))?;
     match &outcome.verdict {
         Ok(()) => Ok(outcome),
         Err(violation) => Err(format!("seed {seed}: {violation}\n{replay}")),
     }
 }
 
-/// Runs many seeds of one setup.
-fn run_all(setup: Setup, test: &str) {
+/// The seeds of this setup that have failed once.
+fn kept(setup: Setup) -> impl Iterator<Item = u64> {
+    let lines = include_str!("kept.txt").lines();
+    let kept = lines.filter(|line| !line.starts_with('#') && !line.trim().is_empty());
+    kept.filter_map(move |line| {
+        let fields: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [name, seed, _found, _mended] = fields[..] else { panic!("kept.txt: {line}") };
+        assert!(Setup::ALL.iter().any(|setup| setup.name == name), "kept.txt: {line}");
+        let seed = seed.parse().unwrap_or_else(|_| panic!("kept.txt: {line}"));
+        (name == setup.name).then_some(seed)
+    })
+}
+
+/// What many runs came to.
+#[derive(Default)]
+struct Sum {
+    grants: usize,
+    failures: usize,
+    cancelled: usize,
+    lost: usize,
+    kept_out: usize,
+    faults: usize,
+    reached: Vec<u32>,
+}
+
+impl Sum {
+    fn new() -> Self {
+        Self { reached: vec![0; SCENARIOS], ..Self::default() }
+    }
+
+    fn add(&mut self, outcome: &Outcome) {
+        self.grants += outcome.grants;
+        self.failures += outcome.failures;
+        self.cancelled += outcome.cancelled;
+        self.lost += outcome.lost;
+        self.kept_out += outcome.kept_out;
+        self.faults += outcome.faults;
+        for (sum, count) in self.reached.iter_mut().zip(outcome.reached) {
+            *sum += count;
+        }
+    }
+
+    fn figures(&self, name: &str, seeds: u64, violations: usize) -> Evidence {
+        let figures = Evidence::new("sim", "simulation of the whole crate", name)
+            .count("seeds", seeds)
+            .count("violations", violations)
+            .count("grants", self.grants)
+            .count("failures", self.failures)
+            .count("cancelled", self.cancelled)
+            .count("lost", self.lost)
+            .count("kept_out", self.kept_out)
+            .count("faults", self.faults);
+        let reached = self.reached.iter().enumerate().filter(|(_, count)| **count > 0);
+        reached
+            .fold(figures, |figures, (number, count)| figures.count(&format!("S{number}"), *count))
+    }
+}
+
+/// Runs many seeds of one setup, in which these scenarios are reached often.
+fn run_all(setup: Setup, test: &str, often: &[usize]) {
     if let Some(seed) = number("QUORLOCK_SIM_SEED") {
-        world::run(seed, setup).trace.0.iter().for_each(|line| println!("{line}"));
+        world::trace(seed, setup).trace.0.iter().for_each(|line| println!("{line}"));
         run(seed, setup, test).unwrap_or_else(|failure| panic!("{failure}"));
         return;
     }
-    let seeds = number("QUORLOCK_SIM_SEEDS").unwrap_or(SEEDS);
-    let (mut grants, mut failures, mut cancelled, mut lost, mut faults) = (0, 0, 0, 0, 0);
-    let mut kept_out = 0;
-    let mut broken = Vec::new();
-    for seed in 0..seeds {
+    let total = number("QUORLOCK_SIM_SEEDS");
+    let seeds = total.map_or(SEEDS, |total| total.div_ceil(Setup::ALL.len() as u64));
+    let from = number("QUORLOCK_SIM_FROM").unwrap_or(0);
+    let (mut sum, mut broken, begun) = (Sum::new(), Vec::new(), Instant::now());
+    for seed in kept(setup).chain(from..from + seeds) {
         match run(seed, setup, test) {
-            Ok(outcome) => {
-                grants += outcome.grants;
-                failures += outcome.failures;
-                cancelled += outcome.cancelled;
-                lost += outcome.lost;
-                faults += outcome.faults;
-                kept_out += outcome.kept_out;
-            }
+            Ok(outcome) => sum.add(&outcome),
             Err(failure) => broken.push(failure),
         }
     }
-    println!(
-        "seeds={seeds} grants={grants} failures={failures} cancelled={cancelled} lost={lost} kept_out={kept_out} faults={faults}"
-    );
-    assert!(broken.is_empty(), "{} of {seeds}:\n{}", broken.len(), broken.join("\n"));
+    sum.figures(setup.name, seeds, broken.len()).seconds(begun.elapsed()).tell();
+    let shown = broken.iter().take(10).map(String::as_str).collect::<Vec<_>>().join("\n");
+    assert!(broken.is_empty(), "{} of {seeds}:\n{shown}", broken.len());
     // A simulation in which nothing happens would prove nothing.
     let seeds = usize::try_from(seeds).unwrap();
-    assert!(grants > 5 * seeds && failures > seeds && cancelled > seeds && faults > 5 * seeds);
-    assert!(lost > seeds / 10, "{lost}");
-    assert!(setup.lock_delay.is_zero() || kept_out > seeds / 10, "{kept_out}");
+    assert!(sum.grants > 5 * seeds && sum.failures > seeds / 2 && sum.faults > 5 * seeds);
+    assert!(sum.cancelled > seeds / 2 && sum.lost > seeds / 10, "{} lost", sum.lost);
+    assert!(setup.lock_delay.is_zero() || sum.kept_out > seeds / 10, "{}", sum.kept_out);
+    if seeds as u64 >= SEEDS {
+        let rarely: Vec<_> = often.iter().filter(|&&number| sum.reached[number] < OFTEN).collect();
+        assert!(rarely.is_empty(), "too rarely reached: S{rarely:?}");
+    }
+}
+
+/// Each setup: the name of its test, and the scenarios that it reaches often.
+macro_rules! setups {
+    ($($setup:ident $test:ident [$($often:literal)*])*) => {
+        $(
+            #[test]
+            fn $test() {
+                run_all(Setup::$setup, stringify!($test), &[$($often),*]);
+            }
+        )*
+
+        /// The scenarios that are reached often in some setup.
+        const OFTEN_IN: &[&[usize]] = &[$(&[$($often),*]),*];
+    };
+}
+
+setups! {
+    SOUND no_seed_breaks_exclusion_or_fencing_or_leaves_anything [2 36 37]
+    BUSY no_seed_does_where_one_quarantine_follows_another [15 26 31]
+    SHORT_LIVED no_seed_does_where_no_client_lives_long [20 29 31]
+    DELAYED no_seed_lets_anybody_in_before_the_lock_delay_is_over [2 11]
+    CLASSIC no_seed_of_plain_redlock_breaks_exclusion_or_leaves_anything [10 11]
+    PERMITS no_seed_of_permits_gives_a_slot_to_two_or_leaves_anything [15 32]
+    SETS no_seed_of_sets_that_overlap_breaks_any_of_it [29 30]
+    READERS no_seed_of_readers_and_writers_breaks_any_of_it [8 15]
+    CLOCKS no_seed_with_clocks_of_its_own_breaks_any_of_it [1 3 4 5 6 17 33 35]
+    SERVERS no_seed_of_servers_that_forget_and_go_back_breaks_any_of_it [5 14 16 17 18 19 27 32 35]
+    CROWD no_seed_of_a_crowd_breaks_any_of_it [7 28 30 31]
+    MESSAGES no_seed_of_late_and_repeated_messages_breaks_any_of_it [20 21 22 23 34]
+    ROLLING no_seed_of_rolling_restarts_loses_the_lease [8 9 10 26]
+    AHEAD no_seed_of_clocks_that_jump_ahead_breaks_the_order_of_tokens [1 3 13 14 17]
 }
 
 #[test]
-fn no_seed_breaks_exclusion_or_fencing_or_leaves_anything() {
-    run_all(Setup::SOUND, "no_seed_breaks");
-}
-
-#[test]
-fn no_seed_does_where_one_quarantine_follows_another() {
-    run_all(Setup::BUSY, "no_seed_does");
-}
-
-#[test]
-fn no_seed_does_where_no_client_lives_long() {
-    run_all(Setup::SHORT_LIVED, "no_seed_does_where_no_client");
-}
-
-#[test]
-fn no_seed_lets_anybody_in_before_the_lock_delay_is_over() {
-    run_all(Setup::DELAYED, "no_seed_lets");
-}
-
-#[test]
-fn no_seed_of_plain_redlock_breaks_exclusion_or_leaves_anything() {
-    run_all(Setup::CLASSIC, "no_seed_of");
-}
-
-#[test]
-fn no_seed_of_permits_gives_a_slot_to_two_or_leaves_anything() {
-    run_all(Setup::PERMITS, "no_seed_of_permits");
-}
-
-#[test]
-fn no_seed_of_sets_that_overlap_breaks_any_of_it() {
-    run_all(Setup::SETS, "no_seed_of_sets");
-}
-
-#[test]
-fn no_seed_of_readers_and_writers_breaks_any_of_it() {
-    run_all(Setup::READERS, "no_seed_of_readers");
+fn every_scenario_is_reached_often_or_tried_out_elsewhere() {
+    for number in 1..SCENARIOS {
+        let is_elsewhere = ELSEWHERE.iter().any(|(scenario, _)| *scenario == Scenario(number));
+        let is_often = OFTEN_IN.iter().any(|often| often.contains(&number));
+        assert!(is_elsewhere != is_often, "S{number}");
+    }
 }

@@ -180,6 +180,18 @@ impl SimRuntime {
         state.trace.note(now, event);
     }
 
+    /// Writes a line into the trace where its lines are kept, and nowhere else: for what is too much to be told of
+    /// always.
+    pub fn detail<T: fmt::Display>(&self, event: impl FnOnce() -> T) {
+        if !self.state().trace.keeps_lines() {
+            return;
+        }
+        let event = event();
+        let mut state = self.state();
+        let now = state.now;
+        state.trace.detail(now, event);
+    }
+
     /// The lines noted so far, and the digest of them and of every step.
     pub fn trace(&self) -> (Vec<String>, u64) {
         let state = self.state();
@@ -209,9 +221,13 @@ impl Runtime for SimRuntime {
         drop(refused);
     }
 
+    /// The first byte is the same for all that one task draws in one step: whoever goes through a map, in an order that is
+    /// another one in each run, draws by it when those who wait ask again. Owners are made of the rest too.
     fn random(&self) -> [u8; 16] {
-        let mut bytes = [0; 16];
-        self.state().rng.fill_bytes(&mut bytes);
+        let (mut bytes, mut state) = ([0; 16], self.state());
+        state.rng.fill_bytes(&mut bytes);
+        let [first, ..] = &mut bytes;
+        *first = state.of_step;
         bytes
     }
 }

@@ -21,6 +21,8 @@ pub(super) struct State {
     pub(super) now: Timestamp,
     pub(super) rng: SmallRng,
     pub(super) steps: u64,
+    /// A number that is drawn anew for each task that runs.
+    pub(super) of_step: u8,
     pub(super) trace: Trace,
     slots: Vec<Slot>,
     free: Vec<u32>,
@@ -62,6 +64,7 @@ impl State {
             now,
             rng: SmallRng::seed_from_u64(seed),
             steps: 0,
+            of_step: 0,
             trace: Trace::new(keeps_lines),
             slots: Vec::new(),
             free: Vec::new(),
@@ -139,6 +142,7 @@ impl State {
             let pick = self.rng.random_range(0..self.ready.len());
             let key = self.ready.remove(pick);
             self.trace.step(key.0, self.now);
+            self.of_step = self.rng.random();
             key
         };
         let slot = &mut self.slots[key.1 as usize];

@@ -32,6 +32,16 @@ impl Trace {
         }
     }
 
+    pub(super) fn keeps_lines(&self) -> bool {
+        self.lines.is_some()
+    }
+
+    pub(super) fn detail(&mut self, now: Timestamp, event: impl fmt::Display) {
+        if let Some(lines) = &mut self.lines {
+            lines.push(format!("{:?}     {event}", now.since_origin()));
+        }
+    }
+
     pub(super) fn lines(&self) -> Vec<String> {
         self.lines.clone().unwrap_or_default()
     }

@@ -8,7 +8,10 @@ mod by_hand;
 mod exclusion;
 mod lock_delay;
 mod owners;
+pub(crate) mod store;
+pub(crate) mod tidy;
 mod tokens;
+pub(crate) mod told;
 
 use std::fmt;
 
@@ -59,14 +62,31 @@ pub(crate) enum Violation {
     OwnerUsedTwice {
         owner: String,
     },
+    /// A holder was told too much or too little.
+    NotTold {
+        owner: String,
+        what: &'static str,
+    },
+    /// A store has taken the second behind the first.
+    StaleWrite {
+        first: Box<store::Write>,
+        second: Box<store::Write>,
+    },
+    /// A store has refused what a holder wrote.
+    HolderRefused {
+        write: Box<store::Write>,
+        hold: Box<Hold>,
+    },
     LeftBehind {
         server: usize,
         keys: Vec<String>,
     },
+    /// I8: whoever closes its handle comes to an end, and everything is answered for (`Redlock::close`).
     NotClosed {
         client: usize,
         unfinished: usize,
     },
+    /// I9: once all is well again, everybody gets what is free (redis.io, liveness properties A and B).
     NotLive {
         resource: String,
         error: String,
@@ -79,10 +99,17 @@ impl fmt::Display for Violation {
     }
 }
 
-/// All that must be true of a history.
-pub(crate) fn check(history: &[Hold]) -> Result<(), Violation> {
-    exclusion::check(history)?;
+/// All that must be true of a history; where exclusion is not promised, all that then must be.
+pub(crate) fn check(
+    history: &[Hold],
+    writes: &[store::Write],
+    excludes: bool,
+) -> Result<(), Violation> {
+    if excludes {
+        exclusion::check(history)?;
+        lock_delay::check(history)?;
+    }
     tokens::check(history)?;
-    lock_delay::check(history)?;
-    owners::check(history)
+    owners::check(history)?;
+    store::check(writes, history, excludes)
 }

@@ -3,23 +3,21 @@
 //! Source: redis.io, "a random string, unique across all clients and all lock requests"; PaxosLease Revisited, "owner-only
 //! release"; fuel-core's one UUID for all attempts; S11 and S12. A release of one attempt would end another one otherwise.
 
-use quorlock::protocol::Timestamp;
-
 use super::{Hold, Violation};
 
-/// No owner is used twice, but for the resources of one lease.
+/// No owner is used twice, but for the resources of one lease, and for those in a process to whom a lease is handed on:
+/// each of them has a larger token than the one before.
 pub(crate) fn check(history: &[Hold]) -> Result<(), Violation> {
-    // A lease on several resources has one owner for all of them.
-    let mut owners: Vec<_> =
-        history.iter().map(|hold| (&hold.owner, &hold.resource, hold.client, hold.from)).collect();
-    owners.sort();
-    let is_twice = |pair: &[(&String, &String, usize, Timestamp)]| {
-        let ((one, of, client, from), (other, of_other, client_other, from_other)) =
-            (pair[0], pair[1]);
-        one == other && (of == of_other || (client, from) != (client_other, from_other))
+    let mut holds: Vec<&Hold> = history.iter().collect();
+    holds.sort_by_key(|hold| (&hold.owner, &hold.resource, hold.token, hold.from));
+    let twice = |pair: &[&Hold]| {
+        let (one, other) = (pair[0], pair[1]);
+        let is_handed_on = one.token.is_some() && one.token < other.token;
+        one.owner == other.owner
+            && (one.client != other.client || one.resource == other.resource && !is_handed_on)
     };
-    match owners.windows(2).find(|pair| is_twice(pair)) {
-        Some(pair) => Err(Violation::OwnerUsedTwice { owner: pair[0].0.clone() }),
+    match holds.windows(2).find(|pair| twice(pair)) {
+        Some(pair) => Err(Violation::OwnerUsedTwice { owner: pair[0].owner.clone() }),
         None => Ok(()),
     }
 }
@@ -34,5 +32,20 @@ mod tests {
         first.owner.clone_from(&second.owner);
         let expected = Violation::OwnerUsedTwice { owner: second.owner.clone() };
         assert_eq!(check(&[first, second]), Err(expected));
+    }
+
+    #[test]
+    fn one_that_is_handed_on_has_a_larger_token_and_stays_in_its_process() {
+        let first = Hold { token: Some(5), ..hold(0, "a", 0, 10) };
+        let handed_on = Hold { token: Some(6), from: first.until, ..first.clone() };
+        assert_eq!(check(&[handed_on.clone(), first.clone()]), Ok(()));
+        for wrong in [
+            Hold { client: 1, ..handed_on.clone() },
+            Hold { token: Some(5), ..handed_on.clone() },
+            Hold { token: None, ..handed_on },
+        ] {
+            let seen = check(&[first.clone(), wrong]);
+            assert!(matches!(seen, Err(Violation::OwnerUsedTwice { .. })));
+        }
     }
 }

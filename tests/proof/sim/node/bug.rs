@@ -51,11 +51,15 @@ pub(crate) enum Bug {
     LetsReadersIn,
     /// It records a leader when it grants, and does not wait for the round to be won.
     RecordsEarly,
+    /// It counts nothing, and gives whatever token it is offered.
+    CountsNothing,
+    /// Its code panics now and then.
+    Panics,
 }
 
 impl SimServer {
     pub(super) fn execute(&self, command: Command) -> NodeCall {
-        let bug = self.shared.lock().unwrap().bug;
+        let bug = self.bug();
         match (bug, &command) {
             (Bug::GrantsBlindly, Command::Acquire { hint, .. }) => {
                 let token = hint.map(FencingToken::new);
@@ -147,6 +151,17 @@ impl SimServer {
                 }
                 self.memory.call(command)
             }
+            (Bug::CountsNothing, Command::Acquire { hint: Some(hint), .. }) => {
+                let offered = Reply::Granted(Granted::at(FencingToken::new(*hint)));
+                let memory = self.memory.clone();
+                Box::pin(async move {
+                    let reply = memory.call(command).await?;
+                    Ok(if matches!(reply, Reply::Granted(_)) { offered } else { reply })
+                })
+            }
+            (Bug::CountsNothing, Command::Confirm { .. }) => {
+                Box::pin(ready(Ok(Reply::Granted(Granted::DONE))))
+            }
             (Bug::RecordsEarly, Command::Acquire { target, owner, .. }) => {
                 let (target, owner, memory) = (target.clone(), *owner, self.memory.clone());
                 Box::pin(async move {
@@ -179,7 +194,7 @@ impl SimServer {
     }
 
     pub(super) fn look(&self, join: Join) -> NodeFuture<Marker> {
-        let waited = match self.shared.lock().unwrap().bug {
+        let waited = match self.bug() {
             Bug::KeepsWaits => Some(Duration::from_secs(60)),
             Bug::CutsQuarantines(by) => Some(by),
             _ => None,

@@ -1,27 +1,35 @@
 //! One client's connection to a server, with delay, loss and interruptions, which keeps the contract of `Node`.
 //!
-//! Requests arrive in the order in which they were first polled, and replies come back in order.
+//! Requests arrive in the order in which they were first polled, and replies come back in order, but for those that the
+//! nemesis makes late or sends twice. As a node on a real server does, it reads the server's clock in each vote, refuses
+//! answers under which that clock has jumped, and tells the server up to when an acquire is worth executing.
 
 use std::{
     any::Any,
     fmt,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
+use futures::FutureExt;
 use quorlock::{
     node::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus},
-    protocol::{Command, Floor, Join, Marker, Reply, Resource, Sighting, Timestamp},
+    protocol::{
+        Command, Floor, Join, Marker, NodeClock, Reply, Resource, Sighting, Timestamp,
+        lateness::LATE,
+    },
     runtime::Runtime,
 };
 use tokio::sync::oneshot;
 
-use super::SimServer;
+use super::{Bug, SimServer, link::Link, watch::Way};
+use crate::reached::S21;
 
 /// One client's connection to a server.
 #[derive(Clone)]
 pub(crate) struct SimNode {
     server: SimServer,
+    link: Arc<Link>,
     line: Arc<Mutex<Line>>,
 }
 
@@ -32,68 +40,205 @@ struct Line {
     reply: Timestamp,
     /// Answers that never come, kept so that their callers wait in vain.
     silence: Vec<Box<dyn Any + Send>>,
+    /// What is known of the server's clock.
+    clock: NodeClock,
+    /// The connection of the server that it is made to, and its process.
+    era: Option<u64>,
+    process: Option<Arc<str>>,
 }
 
-impl SimNode {
-    pub(super) fn new(server: SimServer) -> Self {
-        Self { server, line: Arc::default() }
-    }
-
-    /// Takes a request to the server and the answer back, whether or not the caller still waits. Nothing is
-    /// sent before the first poll.
-    fn send<T: Send + 'static>(
-        &self,
-        request: impl FnOnce(SimServer) -> NodeFuture<T> + Send + 'static,
-    ) -> NodeFuture<T> {
-        let this = self.clone();
-        Box::pin(async move {
-            let Some(era) = this.server.era() else { return Err(not_connected()) };
-            let (delay, lost) = this.server.draw();
-            let runtime = this.server.runtime.clone();
-            let arrival = {
-                let mut line = this.line.lock().unwrap();
-                line.request = after(line.request, runtime.now().saturating_add(delay));
-                line.request
-            };
-            let (answer, answered) = oneshot::channel();
-            let journey = Journey { era, arrival, lost };
-            runtime.spawn(Box::pin(this.carry(request, journey, answer)));
-            answered.await.unwrap_or_else(|_| Err(connection_lost()))
-        })
-    }
-
-    async fn carry<T: Send + 'static>(
-        self,
-        request: impl FnOnce(SimServer) -> NodeFuture<T> + Send + 'static,
-        Journey { era, arrival, lost }: Journey,
-        answer: oneshot::Sender<Result<T, NodeError>>,
-    ) {
-        let runtime = &self.server.runtime;
-        runtime.sleep_until(arrival).await;
-        let reached = !lost && self.server.era() == Some(era);
-        let result = if reached { Some(request(self.server.clone()).await) } else { None };
-        let (delay, lost) = self.server.draw();
-        let back = {
-            let mut line = self.line.lock().unwrap();
-            line.reply = after(line.reply, runtime.now().saturating_add(delay));
-            line.reply
-        };
-        runtime.sleep_until(back).await;
-        match result.filter(|_| !lost && self.server.era() == Some(era)) {
-            Some(result) => drop(answer.send(result)),
-            // Half of what is lost is noticed at once, and the other half by the node timeout.
-            None if runtime.chance(0.5) => drop(answer.send(Err(connection_lost()))),
-            None => self.line.lock().unwrap().silence.push(Box::new(answer)),
-        }
-    }
+/// A command, with the server's time from which on it is useless.
+#[derive(Clone)]
+struct Sent {
+    command: Command,
+    latest: Option<u64>,
 }
 
 /// One request under way.
-struct Journey {
+struct Journey<T> {
     /// The server's life in which it was sent.
     era: u64,
     arrival: Timestamp,
     lost: bool,
+    answer: oneshot::Sender<Result<Answer<T>, NodeError>>,
+}
+
+/// What the server says, and its clock: also where it refuses.
+type Answer<T> = (Result<T, NodeError>, u64);
+
+impl SimNode {
+    pub(super) fn new(server: SimServer, link: Arc<Link>) -> Self {
+        Self { server, link, line: Arc::default() }
+    }
+
+    /// Takes a request to the server and the answer back, whether or not the caller still waits. Nothing is
+    /// sent before the first poll. A vote brings the server's clock along.
+    fn send<T: Send + 'static>(
+        &self,
+        is_vote: bool,
+        request: impl FnOnce(&SimServer, Way) -> NodeFuture<T> + Clone + Send + 'static,
+    ) -> impl Future<Output = Result<T, NodeError>> + Send + 'static {
+        let this = self.clone();
+        async move {
+            let Some(era) = this.server.era() else {
+                this.line().era = None;
+                return Err(not_connected());
+            };
+            this.connect(era);
+            let (delay, lost) = this.server.draw();
+            let runtime = &this.server.runtime;
+            let sent = this.steady();
+            let (arrival, series) = {
+                let mut line = this.line();
+                let wanted = runtime.now().saturating_add(delay);
+                let arrival = if this.link.is_late() {
+                    // Alone on a connection that is given up.
+                    wanted.saturating_add(Duration::from_micros(runtime.below(4_000_000)))
+                } else {
+                    line.request = after(line.request, wanted);
+                    line.request
+                };
+                (arrival, line.clock.series())
+            };
+            let lost = lost || this.link.loses_requests();
+            this.server.watch.reached.hit_if(this.link.loses_requests(), S21);
+            let (answer, answered) = oneshot::channel();
+            let journey = Journey { era, arrival, lost, answer };
+            runtime.spawn(Box::pin(this.clone().carry(request, journey)));
+            let (said, node_us) = answered.await.unwrap_or_else(|_| Err(connection_lost()))?;
+            if is_vote {
+                let arrived = this.steady();
+                let mut line = this.line();
+                // A jump begins a new series.
+                let _ = line.clock.handle_reading(sent, arrived, node_us);
+                if line.clock.series() != series {
+                    return Err(NodeError::ClockJumped);
+                }
+            }
+            said
+        }
+    }
+
+    async fn carry<T: Send + 'static>(
+        self,
+        request: impl FnOnce(&SimServer, Way) -> NodeFuture<T> + Clone + Send + 'static,
+        Journey { era, arrival, lost, answer }: Journey<T>,
+    ) {
+        let runtime = self.server.runtime.clone();
+        let is_late = self.link.is_late();
+        if self.link.is_twice() && runtime.chance(0.3) {
+            self.send_again(request.clone(), era, arrival);
+        }
+        runtime.timer(arrival).await;
+        let result = if lost || self.server.era() != Some(era) {
+            None
+        } else {
+            let (done, executed) = oneshot::channel();
+            let (server, unheard) = (self.server.clone(), answer.is_closed());
+            self.server.arrive(Box::new(move || {
+                let result = request(&server, Way { unheard }).now_or_never();
+                let result = result.expect("a node in memory answers at once");
+                let _ = done.send((result, server.now_us()));
+            }));
+            executed.await.ok()
+        };
+        let (delay, mut lost) = self.server.draw();
+        lost |= is_late || self.link.loses_replies();
+        self.server.watch.reached.hit_if(self.link.loses_replies(), S21);
+        let back = {
+            let mut line = self.line();
+            line.reply = after(line.reply, runtime.now().saturating_add(delay));
+            line.reply
+        };
+        runtime.timer(back).await;
+        match result.filter(|_| !lost && self.server.era() == Some(era)) {
+            Some(said) => drop(answer.send(Ok(said))),
+            // Half of what is lost is noticed at once, and the other half by the node timeout.
+            None if runtime.chance(0.5) => drop(answer.send(Err(connection_lost()))),
+            None => self.line().silence.push(Box::new(answer)),
+        }
+    }
+
+    /// Delivers it once more, later than the first time.
+    fn send_again<T: Send + 'static>(
+        &self,
+        request: impl FnOnce(&SimServer, Way) -> NodeFuture<T> + Send + 'static,
+        era: u64,
+        arrival: Timestamp,
+    ) {
+        let (server, runtime) = (self.server.clone(), self.server.runtime.clone());
+        let later = Duration::from_micros(1 + runtime.below(60_000));
+        let arrival = arrival.saturating_add(later);
+        self.server.runtime.spawn(Box::pin(async move {
+            runtime.timer(arrival).await;
+            if server.era() == Some(era) {
+                let executes = server.clone();
+                server.arrive(Box::new(move || {
+                    let _ = request(&executes, Way { unheard: true }).now_or_never();
+                }));
+            }
+        }));
+    }
+
+    /// Makes a new connection where the old one is gone.
+    fn connect(&self, era: u64) {
+        let before = {
+            let mut line = self.line();
+            if line.era == Some(era) {
+                return;
+            }
+            line.process = Some(Arc::from(format!("process {}", self.server.process())));
+            line.era.replace(era)
+        };
+        if let Some(context) = self.link.context().filter(|_| before.is_some()) {
+            context.connected();
+            context.changed();
+        }
+    }
+
+    /// A command, with the time up to which it is worth executing, as a node on a real server has it.
+    fn limited(&self, command: Command) -> Sent {
+        let Some(context) = self.link.context() else { return Sent { command, latest: None } };
+        let now = self.steady();
+        let limit = context.node_timeout().saturating_add(LATE);
+        let line = self.line();
+        let latest = match &command {
+            // Zero says that there is no limit: a clock that was never read cannot be compared with.
+            Command::Acquire { hint: Some(_), .. } | Command::Pick { .. } => {
+                line.clock.at_most(now.saturating_add(limit))
+            }
+            // Here it is always past, so that one which was never read restores nothing.
+            Command::Restore { until, fenced: true, .. } => {
+                let left = until.saturating_since(context.runtime().now());
+                Some(line.clock.at_most(now.saturating_add(limit.min(left))).unwrap_or(0))
+            }
+            _ => None,
+        };
+        Sent { command, latest }
+    }
+
+    fn steady(&self) -> Timestamp {
+        self.link.context().map_or(Timestamp::ORIGIN, |context| context.runtime().steady())
+    }
+
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap()
+    }
+}
+
+impl SimServer {
+    /// Executes a command, unless it comes too late for that.
+    fn take(&self, Sent { command, latest }: Sent, way: Way) -> NodeCall {
+        if latest.is_some_and(|latest| self.now_us() > latest) {
+            return Box::pin(std::future::ready(Err(NodeError::ArrivedLate)));
+        }
+        let server = self.clone();
+        Box::pin(async move {
+            let reply = server.execute(command.clone()).await;
+            server.watch.executed(&server, &command, &reply, way);
+            reply
+        })
+    }
 }
 
 /// `wanted`, but not before something else on the line.
@@ -109,42 +254,77 @@ fn not_connected() -> NodeError {
     NodeError::NotConnected { reason: Arc::from("simulated") }
 }
 
+/// Whether the answer to a command brings the server's clock along, as scripts do that only a node answers which votes.
+fn is_vote(command: &Command) -> bool {
+    match command {
+        Command::Acquire { hint, .. } => hint.is_some(),
+        Command::Extend { fenced, .. } | Command::Restore { fenced, .. } => *fenced,
+        Command::Pick { .. } | Command::Confirm { .. } | Command::Proclaim { .. } => true,
+        _ => false,
+    }
+}
+
 /// Nobody is told that a server was killed or is back: a client finds out by asking it, as it would where the
 /// connection breaks and is made again between two commands.
 impl Node for SimNode {
-    fn start(&self, _context: NodeContext) {}
+    fn start(&self, context: NodeContext) {
+        // Some clients hear nothing of lines, as where a right to it is missing, and ask again and again.
+        if self.server.runtime.chance(0.8) {
+            self.server.memory.start(context.clone());
+        }
+        self.link.begin(context);
+    }
 
     fn call(&self, command: Command) -> NodeCall {
-        self.send(|server| server.execute(command))
+        let is_broken = self.server.bug() == Bug::Panics;
+        assert!(!is_broken || self.server.runtime.chance(0.99), "planted");
+        let this = self.clone();
+        Box::pin(async move {
+            let votes = is_vote(&command);
+            let sent = this.limited(command);
+            this.send(votes, move |server, way| server.take(sent, way)).await
+        })
     }
 
     /// One message, in which the server finds the commands one after another.
     fn call_many(&self, commands: Vec<Command>) -> NodeFuture<Vec<Result<Reply, NodeError>>> {
-        self.send(move |server| {
-            Box::pin(async move {
-                let mut replies = Vec::with_capacity(commands.len());
-                for command in commands {
-                    replies.push(server.execute(command).await);
-                }
-                Ok(replies)
-            })
+        let this = self.clone();
+        Box::pin(async move {
+            let votes = commands.iter().any(is_vote);
+            let sent: Vec<Sent> =
+                commands.into_iter().map(|command| this.limited(command)).collect();
+            let request = move |server: &SimServer, way| -> NodeFuture<Vec<_>> {
+                let server = server.clone();
+                Box::pin(async move {
+                    let mut replies = Vec::with_capacity(sent.len());
+                    for one in sent {
+                        replies.push(server.take(one, way).await);
+                    }
+                    Ok(replies)
+                })
+            };
+            this.send(votes, request).await
         })
     }
 
     fn join(&self, join: Join) -> NodeFuture<Marker> {
-        self.send(move |server| server.look(join))
+        Box::pin(self.send(true, move |server, _| server.look(join)))
     }
 
     fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
-        self.send(move |server| server.memory.admit(era, floor))
+        Box::pin(self.send(true, move |server, _| server.memory.admit(era, floor)))
     }
 
     fn holder(&self, resource: Resource, fenced: bool) -> NodeFuture<Sighting> {
-        self.send(move |server| server.memory.holder(resource, fenced))
+        Box::pin(self.send(fenced, move |server, _| server.memory.holder(resource, fenced)))
     }
 
     fn reachable(&self) -> Result<(), NodeError> {
         self.server.era().map(drop).ok_or_else(not_connected)
+    }
+
+    fn clock(&self) -> Option<NodeClock> {
+        Some(self.line().clock)
     }
 
     fn counts_ranges(&self) -> bool {
@@ -164,7 +344,14 @@ impl Node for SimNode {
     }
 
     fn status(&self) -> NodeStatus {
-        NodeStatus::new(Arc::from(format!("sim:{}", self.server.index)), NodeState::Ready)
+        let state = if self.server.is_up() {
+            NodeState::Ready
+        } else {
+            NodeState::Down { reason: Arc::from("simulated") }
+        };
+        let mut status = NodeStatus::new(Arc::clone(&self.server.address), state);
+        status.identity.clone_from(&self.line().process);
+        status
     }
 }
 

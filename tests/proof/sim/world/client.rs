@@ -1,211 +1,235 @@
-//! One client: it acquires, holds, extends, gives up, drops and releases at random, and writes down what it held.
+//! One task of a client: it acquires, holds, extends, gives up, drops and releases at random, and writes down what it
+//! held.
+//!
+//! It does what `docs/safety.md` asks of a holder: it calls `check` before each effect, and stops when it is told of a
+//! loss. So what counts as held is the time up to the last moment at which it could have had an effect.
 
 use std::{
     future::IntoFuture,
     pin::{Pin, pin},
-    sync::Mutex,
     time::Duration,
 };
 
 use futures::future::{Either, select};
 use quorlock::{
-    AcquireError, ExtendError, Lease, LeaseLost, LossReason, Permit, ReadLease, Redlock, Release,
-    protocol::{Drift, FencingToken},
+    AcquireError, ExtendError, LeaseLost, LossReason, Permit, Redlock,
+    protocol::{Drift, Timestamp},
     runtime::Runtime,
 };
 use quorlock_harness::SimRuntime;
 
-use super::Record;
+use super::{holds::Holds, record::Notes};
 use crate::{
     MS, SECOND,
-    invariants::Hold,
-    setup::{Mode, Setup},
+    invariants::{Hold, told},
+    machine::{Machine, Stop},
+    node::SimServer,
+    reached::*,
+    setup::{Flaw, Mode, Setup},
 };
-
-/// What a client holds.
-enum Holds {
-    Alone(Lease),
-    Shared(ReadLease),
-}
-
-impl Holds {
-    fn owner(&self) -> String {
-        match self {
-            Self::Alone(lease) => lease.owner().to_string(),
-            Self::Shared(lease) => lease.owner().to_string(),
-        }
-    }
-
-    fn token(&self) -> Option<u64> {
-        match self {
-            Self::Alone(lease) => lease.token().ok().map(FencingToken::get),
-            Self::Shared(lease) => Some(lease.token().get()),
-        }
-    }
-
-    async fn lost(&self) -> LeaseLost {
-        match self {
-            Self::Alone(lease) => lease.lost().await,
-            Self::Shared(lease) => lease.lost().await,
-        }
-    }
-
-    async fn extend(&self) -> Result<Duration, ExtendError> {
-        match self {
-            Self::Alone(lease) => lease.extend().await,
-            Self::Shared(lease) => lease.extend().await,
-        }
-    }
-
-    fn release(self) -> Release {
-        match self {
-            Self::Alone(lease) => lease.release(),
-            Self::Shared(lease) => lease.release(),
-        }
-    }
-}
 
 /// So often a client asks for something.
 pub(super) const REQUESTS: usize = 15;
 
-/// One client: it acquires, holds, extends, gives up, drops and releases at random.
-pub(super) async fn live(
-    client: usize,
-    setup: Setup,
-    requests: usize,
-    redlock: &Redlock,
-    runtime: &SimRuntime,
-    record: &Mutex<Record>,
-) {
-    let ttls = [100 * MS, 300 * MS, SECOND, setup.longest_ttl];
-    for _ in 0..requests {
-        runtime.sleep(Duration::from_micros(runtime.below(20_000))).await;
+/// A task of a client's process.
+pub(super) struct Worker {
+    pub(super) client: usize,
+    pub(super) setup: Setup,
+    pub(super) longest_ttl: Duration,
+    pub(super) redlock: Redlock,
+    pub(super) machine: Machine,
+    pub(super) notes: Notes,
+    pub(super) servers: Vec<SimServer>,
+}
+
+type Request = Pin<Box<dyn Future<Output = Result<Holds, AcquireError>> + Send>>;
+
+/// What a request is for.
+struct Wish {
+    resources: Vec<&'static str>,
+    reads: bool,
+    ttl: Duration,
+    /// It is held for so long at the most.
+    longest: Duration,
+}
+
+/// A lease that is held, as far as its holder knows.
+struct Holding {
+    resources: Vec<&'static str>,
+    owner: String,
+    token: Option<u64>,
+    reads: bool,
+    asked: Timestamp,
+    from: Timestamp,
+    /// The last moment at which `check` said that it holds, and when it is over by what that said.
+    believed: Timestamp,
+    ends: Timestamp,
+    /// What it has seen of the lease, from the grant on.
+    seen: Vec<told::Seen>,
+    is_lowered: bool,
+}
+
+impl Worker {
+    fn runtime(&self) -> &SimRuntime {
+        &self.notes.runtime
+    }
+
+    /// Asks again and again, until the client has asked often enough, or this life is over.
+    pub(super) async fn live(&self, mut requests: usize) {
+        while requests > 0 && self.notes.takes_on(self.client) {
+            requests -= 1;
+            self.sleep(Duration::from_micros(self.runtime().below(20_000))).await;
+            let wish = self.wish();
+            if let Some((lease, asked)) = self.ask(&wish).await {
+                self.hold(wish, lease, asked).await;
+            }
+        }
+    }
+
+    /// Sleeps by the client's own clock.
+    async fn sleep(&self, time: Duration) {
+        let until = self.machine.now().saturating_add(time);
+        self.machine.sleep_until(until).await;
+    }
+
+    fn wish(&self) -> Wish {
+        let (runtime, setup) = (self.runtime(), &self.setup);
         let resources = wanted(setup, runtime);
-        let resource = resources.join(" ");
-        let ttl = ttls[usize::try_from(runtime.below(4)).unwrap()];
+        let ttls = [100 * MS, 300 * MS, SECOND, self.longest_ttl];
+        let ttl = ttls[usize::try_from(runtime.below(4)).unwrap()].min(self.longest_ttl);
         let reads = setup.readers && runtime.chance(0.7);
+        // Most hold it for a moment, and some for longer than it lasts without a renewal.
+        let longest = match setup.long_hold {
+            Some(long) if runtime.chance(0.2) => long,
+            _ if runtime.chance(0.1) => 2 * ttl,
+            _ => ttl.min(30 * MS),
+        };
+        Wish { resources, reads, ttl, longest }
+    }
+
+    fn request(&self, wish: &Wish) -> Request {
+        let (runtime, ttl) = (self.runtime(), wish.ttl);
         macro_rules! settle {
             ($request:expr) => {{
                 let request = $request.ttl(ttl).wait(runtime.below(300) as u32 * MS);
-                if runtime.chance(0.3) { request.without_renewal() } else { request }
+                let renews = wish.longest > 2 * ttl;
+                match runtime.below(10) {
+                    0..3 if !renews => request.without_renewal(),
+                    3 if !renews => request.max_hold(ttl),
+                    4 if !renews => request.heartbeat_within(ttl),
+                    _ => request,
+                }
             }};
         }
-        let request: Pin<Box<dyn Future<Output = Result<Holds, AcquireError>> + Send>> =
-            match &*resources {
-                _ if setup.permits.is_some() => {
-                    let permits = setup.permits.unwrap();
-                    let semaphore = redlock.semaphore("s", permits).unwrap();
-                    let request = settle!(semaphore.acquire()).into_future();
-                    Box::pin(async { request.await.map(Permit::into_lease).map(Holds::Alone) })
-                }
-                [one] if reads => {
-                    let request = settle!(redlock.read(one)).into_future();
-                    Box::pin(async { request.await.map(Holds::Shared) })
-                }
-                [one] => {
-                    let request = settle!(redlock.acquire(one)).into_future();
-                    Box::pin(async { request.await.map(Holds::Alone) })
-                }
-                all => {
-                    let request = settle!(redlock.acquire_all(all)).into_future();
-                    Box::pin(async { request.await.map(Holds::Alone) })
-                }
-            };
+        match &*wish.resources {
+            _ if self.setup.permits.is_some() => {
+                let semaphore = self.redlock.semaphore("s", self.setup.permits.unwrap()).unwrap();
+                let request = settle!(semaphore.acquire()).into_future();
+                Box::pin(async { request.await.map(Permit::into_lease).map(Holds::Alone) })
+            }
+            [one] if wish.reads => {
+                let request = settle!(self.redlock.read(one)).into_future();
+                Box::pin(async { request.await.map(Holds::Shared) })
+            }
+            [one] => {
+                let request = settle!(self.redlock.acquire(one)).into_future();
+                Box::pin(async { request.await.map(Holds::Alone) })
+            }
+            all => {
+                let request = settle!(self.redlock.acquire_all(all)).into_future();
+                Box::pin(async { request.await.map(Holds::Alone) })
+            }
+        }
+    }
+
+    /// Asks for it, and may give up. Returns the lease, and when it was asked for.
+    async fn ask(&self, wish: &Wish) -> Option<(Holds, Timestamp)> {
+        let (client, runtime, reached) = (self.client, self.runtime(), &self.notes.reached);
+        let resource = wish.resources.join(" ");
+        let request = self.request(wish);
         let asked = runtime.now();
+        let waits = self.notes.waits(&wish.resources);
+        let asks = self.machine.asks();
         let answer = if runtime.chance(0.2) {
-            let limit = runtime.sleep(Duration::from_micros(runtime.below(10_000)));
+            let limit = Box::pin(self.sleep(Duration::from_micros(runtime.below(10_000))));
             match select(request, limit).await {
                 Either::Left((answer, _)) => answer,
                 Either::Right(_) => {
                     runtime.note(format_args!("client {client} gives up on {resource}"));
-                    record.lock().unwrap().cancelled += 1;
-                    continue;
+                    reached.hit(S31);
+                    self.notes.record().cancelled += 1;
+                    return None;
                 }
             }
         } else {
             request.await
         };
-        let lease = match answer {
-            Ok(lease) => lease,
+        drop(asks);
+        reached.hit_if(self.machine.stood_still(asked) > wish.ttl, S3);
+        match answer {
+            Ok(lease) => {
+                reached.hit_if(waits.others() >= 3, S30);
+                reached.hit_if(self.machine.wall_is_far_off(), S35);
+                reached.hit_if(self.setup.mixed, S28);
+                reached.hit_if(self.servers.iter().any(SimServer::is_paused), S37);
+                Some((lease, asked))
+            }
             Err(error) => {
                 runtime.note(format_args!("client {client} fails on {resource}: {error}"));
                 assert!(!matches!(error, AcquireError::RuntimeEnded | AcquireError::Closed));
-                record.lock().unwrap().failures += 1;
-                continue;
+                self.notes.record().failures += 1;
+                None
             }
-        };
-        let mut from = runtime.now();
+        }
+    }
+
+    async fn hold(&self, wish: Wish, lease: Holds, asked: Timestamp) {
+        let (client, runtime) = (self.client, self.runtime());
+        let from = runtime.now();
         let resources = match &lease {
             // Of two slots.
-            Holds::Alone(lease) if setup.permits.is_some() => {
+            Holds::Alone(lease) if self.setup.permits.is_some() => {
                 vec![if lease.resource().as_bytes() == b"s/0" { "s/0" } else { "s/1" }]
             }
-            _ => resources,
+            _ => wish.resources.clone(),
         };
-        let (mut owner, token) = (lease.owner(), lease.token());
-        assert_eq!(token.is_some(), setup.mode != Mode::Classic);
-        runtime.note(format_args!("client {client} holds {resource} as {owner}, token {token:?}"));
-        // Most hold it for a moment, and some for longer than it lasts without a renewal.
-        let longest = if runtime.chance(0.1) { 2 * ttl } else { ttl.min(30 * MS) };
-        let work = runtime.sleep(Duration::from_micros(runtime.below(longest.as_micros() as u64)));
-        let lost = match select(pin!(lease.lost()), work).await {
-            Either::Left((lost, _)) => Some(lost),
-            Either::Right(_) if runtime.chance(0.2) => lease.extend().await.err().and_then(lost_by),
-            Either::Right(_) => None,
+        let resource = resources.join(" ");
+        let (owner, token) = (lease.owner(), lease.token());
+        assert_eq!(token.is_some(), self.setup.mode != Mode::Classic);
+        let (believed, seen) = (from, vec![see(&lease, false)]);
+        let ends = self.end_of(seen[0]);
+        let mut holding = Holding {
+            resources,
+            owner,
+            token,
+            reads: wish.reads,
+            asked,
+            from,
+            believed,
+            ends,
+            seen,
+            is_lowered: false,
         };
-        // It is told of the loss before the validity ends, so all of this time counts.
-        let mut until = runtime.now();
-        runtime.note(format_args!("client {client} held {resource}: {lost:?}"));
-        let (mut lease, mut lost, mut reads, mut asked) = (lease, lost, reads, asked);
-        if setup.readers && lost.is_none() && runtime.chance(0.5) {
-            lease = match lease {
-                Holds::Alone(writer) => {
-                    // What it had alone is over, and what it shares begins.
-                    let (resource, kept_out) = (resource.clone(), None);
-                    record.lock().unwrap().history.push(Hold {
-                        client,
-                        resource,
-                        owner: owner.clone(),
-                        reads,
-                        token,
-                        asked,
-                        from,
-                        until,
-                        kept_out,
-                    });
-                    (owner, reads) = (format!("{owner}, lowered"), true);
-                    (asked, from) = (until, until);
-                    Holds::Shared(writer.downgrade().unwrap())
-                }
-                reader @ Holds::Shared(_) => reader,
-            };
-            assert_eq!(lease.token(), token);
-            runtime.note(format_args!("client {client} reads {resource} as {owner}"));
-            let work =
-                runtime.sleep(Duration::from_micros(runtime.below(2 * longest.as_micros() as u64)));
-            lost = match select(pin!(lease.lost()), work).await {
-                Either::Left((lost, _)) => Some(lost),
-                Either::Right(_) => None,
-            };
-            until = runtime.now();
-            runtime.note(format_args!("client {client} has read {resource}: {lost:?}"));
+        let (owner, left) = (&holding.owner, holding.seen[0].left);
+        runtime.note(format_args!(
+            "client {client} holds {resource} as {owner}, token {token:?}, for {left:?}"
+        ));
+        self.granted(&mut holding);
+        let held = self.machine.holds();
+        let mut lost = self.work(&lease, &mut holding, wish.longest).await;
+        let mut lease = lease;
+        if self.setup.readers && lost.is_none() && runtime.chance(0.5) {
+            lease = self.lower(lease, &mut holding);
+            lost = self.work(&lease, &mut holding, 2 * wish.longest).await;
         }
         let end = runtime.below(3);
         // Keys that are gone keep nobody out, and a release says that nothing is on its way.
         let is_by_time = lost.is_some_and(|lost| lost.reason != LossReason::Gone);
-        let is_left = is_by_time && end == 0 && !setup.lock_delay.is_zero();
-        let drift = Drift::default().of(ttl + setup.lock_delay);
-        let kept_out = is_left.then(|| until.saturating_add(setup.lock_delay - drift));
-        {
-            let mut record = record.lock().unwrap();
-            record.lost += usize::from(lost.is_some());
-            record.history.extend(resources.iter().map(|resource| {
-                let (resource, owner) = ((*resource).to_owned(), owner.clone());
-                Hold { client, resource, owner, reads, token, asked, from, until, kept_out }
-            }));
-        }
+        let is_left = is_by_time && end == 0 && !self.setup.lock_delay.is_zero();
+        self.write_down(&holding, lost, is_left.then_some(wish.ttl));
+        drop(held);
         let released = match end {
-            _ if is_left && setup.releases_lost => lease.release().await,
+            _ if is_left && self.setup.flaw == Flaw::ReleasesLost => lease.release().await,
             0 => {
                 drop(lease);
                 Ok(())
@@ -218,10 +242,203 @@ pub(super) async fn live(
         };
         runtime.note(format_args!("client {client} lets go of {resource}: {released:?}"));
     }
+
+    /// Counts what there is to count of a grant.
+    fn granted(&self, holding: &mut Holding) {
+        let reached = &self.notes.reached;
+        let record = self.notes.record();
+        let mut same = record.history.iter().filter(|hold| hold.owner == holding.owner);
+        if let Some(first) = same.next() {
+            reached.hit(S7);
+            if !self.setup.excludes {
+                // One that is handed on counts as asked for when its grant was.
+                holding.asked = holding.asked.min(first.asked);
+            }
+        }
+    }
+
+    /// Works under the lease, with a check before each effect. Returns why it was lost, if it was.
+    async fn work(
+        &self,
+        lease: &Holds,
+        holding: &mut Holding,
+        longest: Duration,
+    ) -> Option<LeaseLost> {
+        let (client, runtime) = (self.client, self.runtime());
+        let resource = holding.resources.join(" ");
+        let work = Duration::from_micros(runtime.below(longest.as_micros() as u64));
+        let slices = 1 + runtime.below(3) as u32;
+        let mut lost = None;
+        for _ in 0..slices {
+            let slice = Box::pin(self.sleep(work / slices));
+            if let Either::Left((told, _)) = select(pin!(lease.lost()), slice).await {
+                lost = Some(told);
+                break;
+            }
+            let seen = see(lease, false);
+            holding.seen.push(seen);
+            if seen.left.is_none() {
+                // The task that tells of it may not have run yet.
+                let patience = Box::pin(self.sleep(MS));
+                if let Either::Left((told, _)) = select(pin!(lease.lost()), patience).await {
+                    lost = Some(told);
+                }
+                break;
+            }
+            (holding.believed, holding.ends) = (runtime.now(), self.end_of(seen));
+            lease.heartbeat();
+            if runtime.chance(0.3) {
+                self.write(lease, holding);
+            }
+        }
+        if lost.is_none() && runtime.chance(0.2) {
+            let extended = lease.extend().await;
+            self.notes.reached.hit_if(extended.is_err(), S8);
+            lost = extended.err().and_then(lost_by);
+        }
+        if lost.is_some() {
+            holding.seen.push(see(lease, true));
+            if self.setup.flaw == Flaw::GoesOn {
+                self.sleep(300 * MS).await;
+                (holding.believed, holding.ends) = (runtime.now(), runtime.now());
+            }
+        }
+        runtime.note(format_args!("client {client} held {resource}: {lost:?}"));
+        lost
+    }
+
+    /// When a lease is over by what its holder has just seen.
+    fn end_of(&self, seen: told::Seen) -> Timestamp {
+        let left = self.machine.lasts(seen.left.unwrap_or_default());
+        self.runtime().now().saturating_add(left)
+    }
+
+    /// The last moment at which the holder could have had an effect.
+    fn until(&self, holding: &Holding) -> Timestamp {
+        let now = self.runtime().now();
+        if self.setup.flaw == Flaw::IgnoresStops {
+            return now;
+        }
+        match self.machine.stopped_since(holding.believed) {
+            Some(stop) => stop.from,
+            // Whoever tells of losses may sleep half a second too long when the clock has jumped: a check is what counts.
+            None if self.machine.has_jumped_since(before(holding.from)) => now.min(holding.ends),
+            None => now,
+        }
+    }
+
+    fn lower(&self, lease: Holds, holding: &mut Holding) -> Holds {
+        let Holds::Alone(writer) = lease else { return lease };
+        let runtime = self.runtime();
+        // What it had alone is over, and what it shares begins.
+        self.write_down(holding, None, None);
+        holding.owner.push_str(", lowered");
+        (holding.reads, holding.is_lowered) = (true, true);
+        (holding.asked, holding.from) = (runtime.now(), runtime.now());
+        let reader = Holds::Shared(writer.downgrade().unwrap());
+        assert_eq!(reader.token(), holding.token);
+        // It may have been lost between the last look and this one.
+        holding.seen.clear();
+        let (client, owner) = (self.client, &holding.owner);
+        runtime.note(format_args!("client {client} reads as {owner}"));
+        reader
+    }
+
+    /// An effect: it reaches the store at once, or when the lease may be over.
+    fn write(&self, lease: &Holds, holding: &Holding) {
+        let (Some(token), false) = (holding.token, holding.reads) else { return };
+        let runtime = self.runtime();
+        let signal = match lease {
+            Holds::Alone(lease) => lease.signal(),
+            Holds::Shared(_) => return,
+        };
+        let is_flawed = self.setup.flaw == Flaw::WritesUnfenced;
+        let (resources, owner) = (holding.resources.clone(), holding.owner.clone());
+        let notes = self.notes.clone();
+        let arrive = move || {
+            for resource in &resources {
+                notes.write(resource, (&owner, token), is_flawed, signal.is_lost());
+            }
+        };
+        if runtime.chance(0.8) {
+            return arrive();
+        }
+        let delay = Duration::from_micros(runtime.below(400_000));
+        let arrival = runtime.timer(runtime.now().saturating_add(delay));
+        runtime.spawn(Box::pin(async move {
+            arrival.await;
+            arrive();
+        }));
+    }
+
+    /// Writes down what was held. With `left`, the ttl of a lease that was lost by its time and left, others are kept out
+    /// for a while.
+    fn write_down(&self, holding: &Holding, lost: Option<LeaseLost>, left: Option<Duration>) {
+        let (client, reached) = (self.client, &self.notes.reached);
+        let until = self.until(holding).max(holding.from);
+        let kept_out = left.map(|ttl| {
+            let drift = Drift::default().of(ttl + self.setup.lock_delay);
+            until.saturating_add(self.setup.lock_delay - drift)
+        });
+        if let Some(lost) = lost {
+            self.count_loss(holding, lost);
+        } else {
+            let mut forgot: Vec<usize> = Vec::new();
+            let record = self.notes.record();
+            let under = |(at, _): &&(Timestamp, usize)| (holding.from..until).contains(at);
+            forgot.extend(record.forgotten.iter().filter(under).map(|(_, server)| server));
+            drop(record);
+            forgot.sort_unstable();
+            forgot.dedup();
+            reached.hit_if(forgot.len() > self.servers.len() / 2, S9);
+        }
+        let stopped = self.machine.stopped_since(holding.asked);
+        let is_new = stopped.is_none() && !holding.is_lowered;
+        self.notes.judge(told::check(&holding.owner, &holding.seen, is_new));
+        let mut record = self.notes.record();
+        record.lost += usize::from(lost.is_some());
+        record.history.extend(holding.resources.iter().map(|&resource| Hold {
+            client,
+            resource: resource.to_owned(),
+            owner: holding.owner.clone(),
+            reads: holding.reads,
+            token: holding.token,
+            asked: holding.asked,
+            from: holding.from,
+            until,
+            kept_out,
+        }));
+    }
+
+    fn count_loss(&self, holding: &Holding, lost: LeaseLost) {
+        let reached = &self.notes.reached;
+        let is_by_time = matches!(lost.reason, LossReason::NotRenewed | LossReason::RenewalFailed);
+        reached.hit_if(lost.reason == LossReason::RenewalFailed, S8);
+        reached.hit_if(lost.reason == LossReason::NoHeartbeat, S8);
+        let stop = self.machine.stopped_since(holding.from);
+        match stop.map(|stop| stop.how) {
+            Some(Stop::Paused) if is_by_time => reached.hit(S1),
+            Some(_) if is_by_time => reached.hit(S4),
+            _ => {}
+        }
+        let is_slower =
+            self.servers.iter().any(|server| server.per_mille() > self.machine.per_mille());
+        reached.hit_if(is_by_time && is_slower, S6);
+    }
+}
+
+/// As long before that as a jump of the clock may have been of which not everybody knows.
+fn before(at: Timestamp) -> Timestamp {
+    Timestamp::from_origin(at.since_origin().saturating_sub(600 * MS))
+}
+
+/// What the holder of a lease sees at this moment.
+fn see(lease: &Holds, is_told: bool) -> told::Seen {
+    told::Seen { left: lease.check().ok(), is_told }
 }
 
 /// What a client wants next, in whatever order.
-fn wanted(setup: Setup, runtime: &SimRuntime) -> Vec<&'static str> {
+fn wanted(setup: &Setup, runtime: &SimRuntime) -> Vec<&'static str> {
     if !setup.sets {
         return vec![["a", "b"][usize::try_from(runtime.below(2)).unwrap()]];
     }

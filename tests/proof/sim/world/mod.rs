@@ -4,23 +4,25 @@
 //! every client can be closed, and no key is left, long before a ttl could have removed it.
 
 mod client;
+mod holds;
 mod judge;
+mod process;
+mod record;
 mod torment;
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex};
 
-use quorlock::{Redlock, node::NodeSpec, runtime::Runtime};
+use quorlock::Redlock;
 use quorlock_harness::SimRuntime;
 
-use self::client::{REQUESTS, live};
+use self::{client::REQUESTS, process::Clients};
+pub(crate) use self::{process::Processes, record::Notes};
 use crate::{
-    MS,
-    invariants::{Hold, Violation},
-    node::{Bug, SimServer},
-    setup::{Mode, Setup},
+    invariants::{Hold, Violation, store::Write},
+    machine::Machine,
+    node::{Bug, SimServer, Watch},
+    reached::{Reached, S29, SCENARIOS},
+    setup::Setup,
 };
 
 /// What a run came to.
@@ -35,87 +37,84 @@ pub(crate) struct Outcome {
     /// Those of them behind which others were kept out.
     pub(crate) kept_out: usize,
     pub(crate) faults: usize,
+    pub(crate) reached: [u32; SCENARIOS],
     pub(crate) trace: (Vec<String>, u64),
 }
 
-#[derive(Default)]
-pub(crate) struct Record {
-    history: Vec<Hold>,
-    failures: usize,
-    cancelled: usize,
-    lost: usize,
-    faults: usize,
-    pub(crate) clients_running: usize,
+/// What the nemesis knows.
+pub(crate) struct World {
+    pub(crate) servers: Vec<SimServer>,
+    pub(crate) notes: Notes,
+    /// By client: the machine that it is on now.
+    pub(crate) machines: Arc<Mutex<Vec<Machine>>>,
+    pub(crate) processes: Arc<dyn Processes>,
 }
 
-pub(crate) struct World {
-    pub(crate) runtime: SimRuntime,
-    pub(crate) servers: Vec<SimServer>,
-    pub(crate) record: Arc<Mutex<Record>>,
+impl World {
+    fn machine(&self, client: usize) -> Machine {
+        self.machines.lock().unwrap()[client].clone()
+    }
+
+    /// A client begins, on a machine of its own.
+    pub(crate) fn begin(&self, client: usize) {
+        self.processes.begin(client);
+    }
+
+    fn kill(&self, client: usize) {
+        self.machine(client).end();
+        self.processes.has_ended(client);
+    }
 }
 
 /// Runs one seed to its end.
 pub(crate) fn run(seed: u64, setup: Setup) -> Outcome {
-    let runtime = SimRuntime::new(seed);
+    run_with(SimRuntime::with_trace(seed, false), setup)
+}
+
+/// The same, with the lines of its trace.
+pub(crate) fn trace(seed: u64, setup: Setup) -> Outcome {
+    run_with(SimRuntime::with_trace(seed, true), setup)
+}
+
+/// What happened in a run, whatever is to be said of it.
+pub(crate) fn history(seed: u64, setup: Setup) -> (Vec<Hold>, Vec<Write>) {
+    let runtime = SimRuntime::with_trace(seed, false);
+    let notes = Notes::new(runtime.clone(), Reached::default());
+    run_noting(&runtime, setup, &notes);
+    let record = notes.record();
+    (record.history.clone(), record.writes.clone())
+}
+
+fn run_with(runtime: SimRuntime, setup: Setup) -> Outcome {
+    let notes = Notes::new(runtime.clone(), Reached::default());
+    run_noting(&runtime, setup, &notes)
+}
+
+fn run_noting(runtime: &SimRuntime, setup: Setup, notes: &Notes) -> Outcome {
+    let reached = notes.reached.clone();
+    let watch = Watch::new(reached.clone());
     let nodes = if runtime.chance(0.5) { 3 } else { 5 };
     let clients = 2 + usize::try_from(runtime.below(3)).unwrap();
     let fleets = if setup.apart { clients } else { 1 };
-    let servers: Vec<SimServer> = (0..nodes * fleets)
-        .map(|index| {
-            // Within the drift allowance of 10 per mille, and so no violation of an assumption.
-            let rate = i64::try_from(runtime.below(9)).unwrap() - 4;
-            let bug = if index < setup.bugged { setup.bug } else { Bug::None };
-            SimServer::new(index, runtime.clone(), rate, bug)
-        })
-        .collect();
-    let connect = {
-        let (servers, runtime) = (servers.clone(), runtime.clone());
-        move |client: usize| {
-            let fleet = if setup.apart { client * nodes } else { 0 };
-            let nodes = servers[fleet..fleet + nodes].iter();
-            let builder = Redlock::builder();
-            let builder = match setup.mode {
-                Mode::Fenced => builder,
-                Mode::Skip => builder.danger_skip_quarantine(),
-                Mode::Classic => builder.classic(),
-            };
-            builder
-                .nodes(nodes.map(|server| NodeSpec::new(Arc::new(server.connection()))))
-                .ttl(setup.longest_ttl)
-                .max_ttl(setup.longest_ttl + setup.lock_delay)
-                .lock_delay(setup.lock_delay)
-                .node_timeout(20 * MS)
-                .close_timeout(Duration::from_secs(3600))
-                .runtime(Arc::new(runtime.clone()))
-                .build()
-                .unwrap()
-        }
-    };
-    // Where lives are short there is nobody from the beginning to the end.
-    let lasting = if setup.short_lives { 0 } else { clients };
-    let mut redlocks: Vec<Redlock> = (0..lasting).map(&connect).collect();
-    let record = Arc::new(Mutex::new(Record { clients_running: clients, ..Record::default() }));
-    let world = World { runtime, servers, record };
-    for client in 0..clients {
-        let (runtime, record) = (world.runtime.clone(), Arc::clone(&world.record));
-        let (redlock, connect) = (redlocks.get(client).cloned(), connect.clone());
-        world.runtime.spawn(Box::pin(async move {
-            let lives = if redlock.is_some() { 1 } else { 5 };
-            for _ in 0..lives {
-                let redlock = redlock.clone().unwrap_or_else(|| connect(client));
-                live(client, setup, REQUESTS / lives, &redlock, &runtime, &record).await;
-                if setup.short_lives {
-                    drop(redlock.close().await);
-                    runtime.note(format_args!("client {client} has ended"));
-                }
-            }
-            record.lock().unwrap().clients_running -= 1;
-        }));
-    }
+    let servers = servers(runtime, nodes * fleets, setup, &watch);
+    notes.expect(clients, REQUESTS);
+    let processes = Clients::new(&servers, nodes, setup, notes);
+    let machines = processes.machines();
+    let world = World { servers, notes: notes.clone(), machines, processes: processes.clone() };
+    (0..clients).for_each(|client| world.begin(client));
     world.torment(setup, nodes);
-    redlocks.extend((lasting..clients).map(connect));
+    let mut redlocks: Vec<Redlock> = processes.redlocks();
+    if setup.readers {
+        // A place to read that a process has left behind on a quorum may be in the way of its own writers, until somebody
+        // else asks: the first handle is the one that everything is asked from.
+        redlocks.insert(0, processes.newcomer());
+    }
     let verdict = world.judge(setup, &redlocks);
-    let record = world.record.lock().unwrap();
+    let record = notes.record();
+    for owner in watch.split() {
+        let owner = owner.to_string();
+        reached.hit_if(record.history.iter().all(|hold| hold.owner != owner), S29);
+    }
     let outcome = Outcome {
         verdict,
         grants: record.history.len(),
@@ -124,8 +123,31 @@ pub(crate) fn run(seed: u64, setup: Setup) -> Outcome {
         lost: record.lost,
         kept_out: record.history.iter().filter(|hold| hold.kept_out.is_some()).count(),
         faults: record.faults,
-        trace: world.runtime.trace(),
+        reached: reached.counts(),
+        trace: runtime.trace(),
     };
-    world.runtime.shut_down();
+    drop(record);
+    runtime.shut_down();
     outcome
+}
+
+/// Servers whose clocks have rates of their own, some of them with a bug.
+pub(crate) fn servers(
+    runtime: &SimRuntime,
+    count: usize,
+    setup: Setup,
+    watch: &Watch,
+) -> Vec<SimServer> {
+    let server = |index| {
+        // Within the drift allowance of 10 per mille where that is not what is broken.
+        let rate = rate(runtime, setup.rates.1);
+        let bug = if index < setup.bugged { setup.bug } else { Bug::None };
+        SimServer::new(index, runtime.clone(), rate, bug, watch.clone())
+    };
+    (0..count).map(server).collect()
+}
+
+/// So many thousandths fast or slow at the most.
+fn rate(runtime: &SimRuntime, most: i64) -> i64 {
+    i64::try_from(runtime.below(u64::try_from(2 * most + 1).unwrap())).unwrap() - most
 }
