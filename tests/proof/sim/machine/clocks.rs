@@ -29,6 +29,8 @@ pub(super) struct Clocks {
     asleep_since: Option<Timestamp>,
     slept: Duration,
     wall: Wall,
+    /// What was read last, and when: it is read many times at one moment.
+    read: Option<(Timestamp, Timestamp)>,
 }
 
 impl Clocks {
@@ -50,6 +52,7 @@ impl Clocks {
             asleep_since: None,
             slept: Duration::ZERO,
             wall,
+            read: None,
         }
     }
 
@@ -70,9 +73,14 @@ impl Clocks {
 
     /// The time that leases are counted in.
     pub(super) fn now(&mut self, now: Timestamp) -> Timestamp {
+        if let Some((_, shown)) = self.read.filter(|(at, _)| *at == now) {
+            return shown;
+        }
         let (boot, wall) = (self.boot(now), self.wall(now));
         self.wall.advance(boot, wall, boot);
-        Timestamp::from_origin(self.wall.boot.saturating_add(self.wall.ahead))
+        let shown = Timestamp::from_origin(self.wall.boot.saturating_add(self.wall.ahead));
+        self.read = Some((now, shown));
+        shown
     }
 
     pub(super) fn steady(&self, now: Timestamp) -> Timestamp {
@@ -98,6 +106,7 @@ impl Clocks {
 
     /// It sleeps; or it stands still, and the clock since boot with it.
     pub(super) fn fall_asleep(&mut self, now: Timestamp, halts: bool) {
+        self.read = None;
         self.asleep_since = Some(now);
         if halts {
             self.boot = self.boot(now);
@@ -106,6 +115,7 @@ impl Clocks {
     }
 
     pub(super) fn wake_up(&mut self, now: Timestamp, is_put_right: bool) {
+        self.read = None;
         let slept = self.asleep_since.take().map_or(Duration::ZERO, |at| now.saturating_since(at));
         self.slept += slept;
         if std::mem::take(&mut self.halted) {
@@ -119,11 +129,13 @@ impl Clocks {
 
     /// Steps the wall clock. Returns by how much it is off then.
     pub(super) fn step_wall(&mut self, _now: Timestamp, step: i128) -> i128 {
+        self.read = None;
         self.beyond += step;
         self.beyond - self.rightly_beyond
     }
 
     pub(super) fn stand_wall(&mut self, now: Timestamp, stands: bool) {
+        self.read = None;
         if stands {
             self.stands = Some(self.wall(now));
         } else if let Some(shown) = self.stands.take() {
@@ -135,8 +147,12 @@ impl Clocks {
 
 /// So much time by a clock of that rate.
 pub(crate) fn scaled(time: Duration, per_mille: i64) -> Duration {
-    let rate = u128::try_from(1000 + per_mille).unwrap();
-    Duration::from_nanos(u64::try_from(time.as_nanos() * rate / 1000).unwrap_or(u64::MAX))
+    if per_mille == 0 {
+        return time;
+    }
+    // In whole numbers of 64 bits, which reach for half a year: it is read often.
+    let rate = u64::try_from(1000 + per_mille).unwrap();
+    Duration::from_nanos(u64::try_from(time.as_nanos()).unwrap() * rate / 1000)
 }
 
 fn nanos(time: Duration) -> i128 {
