@@ -89,8 +89,8 @@ fn digest(order: impl Fn(&mut Vec<Arc<Notify>>), lookers: usize) -> (Vec<String>
     let world = SimRuntime::new(7);
     let all: Vec<Arc<Notify>> = (0..20).map(|_| Arc::default()).collect();
     let looked = Arc::new(Mutex::new(0));
-    for looker in 0..lookers {
-        let (quiet, looked, bell) = (world.quiet(), Arc::clone(&looked), Arc::clone(&all[looker]));
+    for bell in all.iter().take(lookers) {
+        let (quiet, looked, bell) = (world.quiet(), Arc::clone(&looked), Arc::clone(bell));
         let clock = world.clone();
         quiet.spawn(Box::pin(async move {
             loop {

@@ -73,7 +73,9 @@ mod tests {
     #[test]
     fn a_holder_that_is_refused_is_found_and_one_who_was_is_not() {
         let hold = Hold { until: write(1, 9, true).at, ..fenced("a", 0, 4, 1) };
-        let refused = |at| check(&[write(2, 3, true), write(1, at, false)], &[hold.clone()], true);
+        let refused = |at| {
+            check(&[write(2, 3, true), write(1, at, false)], std::slice::from_ref(&hold), true)
+        };
         let write = Box::new(write(1, 8, false));
         let hold = Box::new(hold.clone());
         assert_eq!(refused(8), Err(Violation::HolderRefused { write, hold }));
