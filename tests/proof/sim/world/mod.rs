@@ -3,6 +3,7 @@
 //! Two phases: safety while faults happen; then everything is healed, and every resource can be acquired,
 //! every client can be closed, and no key is left, long before a ttl could have removed it.
 
+mod account;
 mod client;
 mod holds;
 mod judge;

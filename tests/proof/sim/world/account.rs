@@ -1,0 +1,121 @@
+//! What a client has held, and up to when it could have had an effect; what is written down of it and counted.
+
+use std::time::Duration;
+
+use quorlock::{
+    LeaseLost, LossReason,
+    protocol::{Drift, Timestamp},
+    runtime::Runtime,
+};
+
+use super::client::Worker;
+use crate::{
+    MS,
+    invariants::{Hold, told},
+    machine::Stop,
+    reached::*,
+    setup::Flaw,
+};
+
+/// A lease that is held, as far as its holder knows.
+pub(super) struct Holding {
+    pub(super) resources: Vec<&'static str>,
+    pub(super) owner: String,
+    pub(super) token: Option<u64>,
+    pub(super) reads: bool,
+    pub(super) asked: Timestamp,
+    pub(super) from: Timestamp,
+    /// The last moment at which `check` said that it holds, and when it is over by what that said.
+    pub(super) believed: Timestamp,
+    pub(super) ends: Timestamp,
+    /// What it has seen of the lease, from the grant on.
+    pub(super) seen: Vec<told::Seen>,
+    pub(super) is_lowered: bool,
+}
+
+impl Worker {
+    /// When a lease is over by what its holder has just seen.
+    pub(super) fn end_of(&self, seen: told::Seen) -> Timestamp {
+        let left = self.machine.lasts(seen.left.unwrap_or_default());
+        self.runtime().now().saturating_add(left)
+    }
+
+    /// The last moment at which the holder could have had an effect.
+    fn until(&self, holding: &Holding) -> Timestamp {
+        let now = self.runtime().now();
+        if self.setup.flaw == Flaw::IgnoresStops {
+            return now;
+        }
+        match self.machine.stopped_since(holding.believed) {
+            Some(stop) => stop.from,
+            // Whoever tells of losses may sleep half a second too long when the clock has jumped: a check is what counts.
+            None if self.machine.has_jumped_since(before(holding.from)) => now.min(holding.ends),
+            None => now,
+        }
+    }
+
+    /// Writes down what was held. With `left`, the ttl of a lease that was lost by its time and left, others are kept out
+    /// for a while.
+    pub(super) fn write_down(
+        &self,
+        holding: &Holding,
+        lost: Option<LeaseLost>,
+        left: Option<Duration>,
+    ) {
+        let (client, reached) = (self.client, &self.notes.reached);
+        let until = self.until(holding).max(holding.from);
+        let kept_out = left.map(|ttl| {
+            let drift = Drift::default().of(ttl + self.setup.lock_delay);
+            until.saturating_add(self.setup.lock_delay - drift)
+        });
+        if let Some(lost) = lost {
+            self.count_loss(holding, lost);
+        } else {
+            let mut forgot: Vec<usize> = Vec::new();
+            let record = self.notes.record();
+            let under = |(at, _): &&(Timestamp, usize)| (holding.from..until).contains(at);
+            forgot.extend(record.forgotten.iter().filter(under).map(|(_, server)| server));
+            drop(record);
+            forgot.sort_unstable();
+            forgot.dedup();
+            reached.hit_if(forgot.len() > self.servers.len() / 2, S9);
+        }
+        let stopped = self.machine.stopped_since(holding.asked);
+        let is_new = stopped.is_none() && !holding.is_lowered;
+        self.notes.judge(told::check(&holding.owner, &holding.seen, is_new));
+        let mut record = self.notes.record();
+        record.lost += usize::from(lost.is_some());
+        record.history.extend(holding.resources.iter().map(|&resource| Hold {
+            client,
+            resource: resource.to_owned(),
+            owner: holding.owner.clone(),
+            reads: holding.reads,
+            token: holding.token,
+            asked: holding.asked,
+            from: holding.from,
+            until,
+            kept_out,
+        }));
+    }
+
+    fn count_loss(&self, holding: &Holding, lost: LeaseLost) {
+        let reached = &self.notes.reached;
+        let is_by_time = matches!(lost.reason, LossReason::NotRenewed | LossReason::RenewalFailed);
+        reached.hit_if(lost.reason == LossReason::RenewalFailed, S8);
+        reached.hit_if(lost.reason == LossReason::NoHeartbeat, S8);
+        let stop = self.machine.stopped_since(holding.from);
+        match stop.map(|stop| stop.how) {
+            Some(Stop::Paused) if is_by_time => reached.hit(S1),
+            Some(_) if is_by_time => reached.hit(S4),
+            _ => {}
+        }
+        let is_slower =
+            self.servers.iter().any(|server| server.per_mille() > self.machine.per_mille());
+        reached.hit_if(is_by_time && is_slower, S6);
+    }
+}
+
+/// As long before that as a jump of the clock may have been of which not everybody knows.
+fn before(at: Timestamp) -> Timestamp {
+    Timestamp::from_origin(at.since_origin().saturating_sub(600 * MS))
+}
