@@ -40,8 +40,9 @@ impl TimerKey {
 pub enum Wakeup {
     /// Nothing: the entries are being looked at, or there is nothing to look at.
     Silent,
-    /// Nothing, unless the clock shows this time already: then it has jumped, and whoever sees to the entries sleeps by a
-    /// timer that has not, and has to be woken. Otherwise they are looked at early enough.
+    /// Nothing, unless the clock shows this time already: from then on the entry is due sooner than the whole sleep takes
+    /// in which whoever sees to the entries is. Before that they are looked at early enough, though the clock had jumped
+    /// by any time since the sleep began: its timer has not, and ends within the whole of it.
     WakeFrom(Timestamp),
     /// Whoever sees to the entries sleeps for too long, and has to be woken.
     Wake,
@@ -58,6 +59,8 @@ pub struct TimerQueue<T> {
     attended: bool,
     /// When they are looked at next; the origin while they are.
     next_look: Timestamp,
+    /// How long after the last look that is.
+    rest: Duration,
 }
 
 #[derive(Clone, Debug)]
@@ -69,8 +72,8 @@ struct Entry<T> {
 
 impl<T> Default for TimerQueue<T> {
     fn default() -> Self {
-        let next_look = Timestamp::ORIGIN;
-        Self { by_time: BTreeMap::new(), numbers: 0, attended: false, next_look }
+        let (next_look, rest) = (Timestamp::ORIGIN, Duration::ZERO);
+        Self { by_time: BTreeMap::new(), numbers: 0, attended: false, next_look, rest }
     }
 }
 
@@ -99,7 +102,7 @@ impl<T> TimerQueue<T> {
         } else if self.next_look == Timestamp::ORIGIN {
             Wakeup::Silent
         } else {
-            Wakeup::WakeFrom(self.next_look)
+            Wakeup::WakeFrom(Timestamp::from_origin(at.since_origin().saturating_sub(self.rest)))
         };
         (key, wakeup)
     }
@@ -143,6 +146,7 @@ impl<T> TimerQueue<T> {
         // Decided together with the look at the entries, so that the next one added starts a task again.
         self.attended = first.is_some();
         self.next_look = first?.min(now.saturating_add(LONGEST_SLEEP));
+        self.rest = self.next_look.saturating_since(now);
         Some(self.next_look)
     }
 

@@ -26,10 +26,9 @@ fn the_task_is_started_once_and_woken_only_for_what_comes_before_it_looks() {
     assert_eq!(queue.add(900, Duration::ZERO).1, Wakeup::Silent, "it has not looked yet");
     assert!(queue.due(100).is_empty());
     assert_eq!(queue.next_look(at(100)), Some(at(600)), "it never sleeps for long");
-    let looks = Wakeup::WakeFrom(at(600));
-    assert_eq!(queue.add(700, Duration::ZERO).1, looks, "unless the clock has jumped by then");
+    assert_eq!(queue.add(700, Duration::ZERO).1, Wakeup::WakeFrom(at(200)), "it looks before");
     let (then, wakeup) = queue.add(600, Duration::ZERO);
-    assert_eq!(wakeup, looks, "that is when it looks");
+    assert_eq!(wakeup, Wakeup::WakeFrom(at(100)), "that is when it looks, unless the clock jumps");
     queue.cancel(then);
     assert_eq!(queue.add(599, Duration::ZERO).1, Wakeup::Wake);
     assert_eq!(queue.add(598, Duration::ZERO).1, Wakeup::Silent, "it has been woken");
@@ -37,6 +36,24 @@ fn the_task_is_started_once_and_woken_only_for_what_comes_before_it_looks() {
     assert_eq!(queue.next_look(at(101)), Some(at(598)));
     queue.cancel(first);
     assert_eq!(queue.len(), 4);
+}
+
+/// The clock may have jumped since it began to sleep, by any time, and its timer has not: that ends half a second after now
+/// at the latest.
+#[test]
+fn the_task_is_woken_for_what_is_due_sooner_than_its_whole_sleep_takes() {
+    let mut queue = TimerQueue::default();
+    let _ = queue.add(10_000, Duration::ZERO);
+    assert!(queue.due(100).is_empty());
+    assert_eq!(queue.next_look(at(100)), Some(at(600)));
+    assert_eq!(queue.add(5_000, Duration::ZERO).1, Wakeup::WakeFrom(at(4_500)));
+    let (soon, wakeup) = queue.add(700, Duration::ZERO);
+    assert_eq!(wakeup, Wakeup::WakeFrom(at(200)));
+    // Woken once for what is due so soon, it sleeps no longer than that takes.
+    assert!(queue.due(300).is_empty());
+    assert_eq!(queue.next_look(at(300)), Some(at(700)));
+    assert_eq!(queue.add(750, Duration::ZERO).1, Wakeup::WakeFrom(at(350)));
+    assert_eq!(queue.due(700).first(), Some(&soon));
 }
 
 #[test]

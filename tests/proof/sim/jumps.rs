@@ -16,7 +16,7 @@ use crate::{
 
 /// A lease that is acquired when the clock has jumped is told of its loss in time, also where another one is held since
 /// before that: whoever sees to the leases sleeps by a timer that knows nothing of the jump.
-fn told_in_time(jump: impl Fn(&SimRuntime, &Machine)) {
+fn told_in_time(slept: Duration, jump: impl Fn(&SimRuntime, &Machine)) {
     let world = SimRuntime::new(1);
     let machine = Machine::new(&world, 0, 0);
     let node = || {
@@ -27,7 +27,7 @@ fn told_in_time(jump: impl Fn(&SimRuntime, &Machine)) {
     let redlock = machine.build(|| builder.build().unwrap());
     let request = redlock.acquire("a").ttl(10 * SECOND).into_future();
     let _held = world.block_on(request).unwrap();
-    world.pass(10 * MS);
+    world.pass(slept);
     jump(&world, &machine);
     let request = redlock.acquire("b").ttl(100 * MS).without_renewal().into_future();
     let lease = world.block_on(request).unwrap();
@@ -35,13 +35,17 @@ fn told_in_time(jump: impl Fn(&SimRuntime, &Machine)) {
     let lost = world.block_on(async move { lease.lost().await.reason });
     assert_eq!(lost, LossReason::NotRenewed);
     let told = world.now().saturating_since(granted);
-    assert!(told < 100 * MS, "told after {told:?}");
+    assert!(told < 100 * MS, "told after {told:?}, having slept for {slept:?}");
     world.shut_down();
+}
+
+fn nanos(time: Duration) -> i128 {
+    i128::try_from(time.as_nanos()).unwrap()
 }
 
 #[test]
 fn a_loss_behind_a_suspend_is_told_in_time() {
-    told_in_time(|world, machine| {
+    told_in_time(10 * MS, |world, machine| {
         machine.stop(Stop::Suspended);
         world.pass(5 * SECOND);
         machine.go_on();
@@ -50,7 +54,21 @@ fn a_loss_behind_a_suspend_is_told_in_time() {
 
 #[test]
 fn a_loss_behind_a_step_of_the_wall_clock_is_told_in_time() {
-    told_in_time(|_, machine| {
-        machine.step_wall(i128::try_from(Duration::from_secs(5).as_nanos()).unwrap());
-    });
+    told_in_time(10 * MS, |_, machine| machine.step_wall(nanos(5 * SECOND)));
+}
+
+/// Then the clock does not show yet that the sleep should be over.
+#[test]
+fn a_loss_behind_a_jump_that_is_shorter_than_the_sleep_is_told_in_time() {
+    for slept in (0..600).step_by(50) {
+        for jump in (110..600).step_by(70) {
+            let (slept, jump) = (slept * MS, jump * MS);
+            told_in_time(slept, |_, machine| machine.step_wall(nanos(jump)));
+            told_in_time(slept, |world, machine| {
+                machine.stop(Stop::Suspended);
+                world.pass(jump);
+                machine.go_on();
+            });
+        }
+    }
 }
