@@ -21,6 +21,7 @@ mod elections;
 mod faults;
 mod fleet;
 mod grants;
+mod holds;
 mod links;
 mod locking_set;
 mod majority;

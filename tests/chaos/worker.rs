@@ -14,13 +14,13 @@ use std::{
 };
 
 use quorlock::{
-    AcquireError, CampaignError, Leadership, Lease, LeaseLost, Observed, ReadLease, Redlock,
-    Release, protocol::FencingToken,
+    AcquireError, CampaignError, Lease, LossReason, Observed, Redlock, protocol::FencingToken,
 };
 
 use super::{
     MS, RESOURCE, SECOND,
     checker::{Effect, Held, Seen},
+    holds::Holds,
     record::{Count, Event, History, Record, now},
     register::Register,
     wants::{DELAY, PERMITS, Wants},
@@ -57,71 +57,6 @@ pub(crate) struct Orders {
     /// Whether it lets go soon, nearly always.
     pub(crate) brief: bool,
     pub(crate) wants: Wants,
-}
-
-/// What a worker holds.
-enum Holds {
-    Alone(Lease),
-    Shared(ReadLease),
-    Leads(Leadership),
-    /// The planted bug: it is held no longer, and said to be held until then.
-    Unheld {
-        owner: String,
-        token: Option<u64>,
-        until: Duration,
-    },
-}
-
-impl Holds {
-    fn validity(&self) -> Duration {
-        match self {
-            Self::Alone(lease) => lease.validity(),
-            Self::Leads(leads) => leads.validity(),
-            Self::Shared(lease) => lease.validity(),
-            Self::Unheld { until, .. } => until.saturating_sub(now()),
-        }
-    }
-
-    fn check(&self) -> Result<Duration, LeaseLost> {
-        match self {
-            Self::Alone(lease) => lease.check(),
-            Self::Leads(leads) => leads.check(),
-            Self::Shared(lease) => lease.check(),
-            Self::Unheld { .. } => Ok(self.validity()),
-        }
-    }
-
-    fn owner(&self) -> String {
-        match self {
-            Self::Alone(lease) => lease.owner().to_string(),
-            Self::Leads(leads) => leads.owner().to_string(),
-            Self::Shared(lease) => lease.owner().to_string(),
-            Self::Unheld { owner, .. } => owner.clone(),
-        }
-    }
-
-    fn token(&self) -> Option<u64> {
-        match self {
-            Self::Alone(lease) => lease.token().ok().map(FencingToken::get),
-            Self::Leads(leads) => Some(leads.term().get()),
-            Self::Shared(lease) => Some(lease.token().get()),
-            Self::Unheld { token, .. } => *token,
-        }
-    }
-
-    fn reads(&self) -> bool {
-        matches!(self, Self::Shared(_) | Self::Unheld { .. })
-    }
-
-    /// There is nothing to release of what is not held.
-    fn release(self) -> Option<Release> {
-        match self {
-            Self::Alone(lease) => Some(lease.release()),
-            Self::Leads(leads) => Some(leads.resign()),
-            Self::Shared(lease) => Some(lease.release()),
-            Self::Unheld { .. } => None,
-        }
-    }
 }
 
 pub(crate) struct Worker<W> {
@@ -245,8 +180,9 @@ impl<W: Fn(Event)> Worker<W> {
             let (owner, resource) = (owner.clone(), *resource);
             Held { owner, worker, resource, reads, token, asked, start, end, kept }
         };
-        // Whoever is killed has lost it.
-        let promised = self.orders.wants.promised();
+        // Whoever is killed has lost it. The time for which it is nobody's counts from when it was over: where that was before
+        // the start, nobody knows when it was.
+        let promised = if until > start { self.orders.wants.promised() } else { Duration::ZERO };
         let granted = |one| (self.write_down)(Event::Granted(held(one, until, promised)));
         resources.iter().for_each(granted);
         let dice = rand::random::<u8>();
@@ -305,8 +241,10 @@ impl<W: Fn(Event)> Worker<W> {
         if lost {
             self.count(Count::Lost);
         }
-        // What was lost and is dropped is not released.
-        let kept = if lost && dice.is_multiple_of(4) { promised } else { Duration::ZERO };
+        // What was lost and is dropped is not released. Where the keys were gone nothing keeps others out.
+        let by_time = lease.check().is_err_and(|lost| lost.reason != LossReason::Gone);
+        let is_kept = lost && by_time && dice.is_multiple_of(4);
+        let kept = if is_kept { promised } else { Duration::ZERO };
         // Before the release: of one that is killed it must be known whether it can have released.
         resources.iter().for_each(|one| (self.write_down)(Event::Held(held(one, end, kept))));
         let lease = match lease {
@@ -397,5 +335,56 @@ impl Workload {
         self.stop.store(true, Ordering::Relaxed);
         self.workers.into_iter().for_each(|worker| worker.join().expect("a worker panicked"));
         std::mem::take(&mut *self.record.lock())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use quorlock::node::MemoryNode;
+
+    use super::{super::checker, *};
+
+    /// As those of a process that was stopped between the grant and the moment in which its thread heard of it. Others have each
+    /// of them when the delay is over, which counts from the end that nobody saw.
+    #[test]
+    fn what_was_over_before_it_was_seen_is_not_said_to_be_kept_from_then_on() {
+        let nodes = [MemoryNode::new(), MemoryNode::new(), MemoryNode::new()];
+        let client = Redlock::builder().ttl(SECOND).max_ttl(SECOND).danger_skip_quarantine();
+        let client = client.nodes(nodes).blocking_connect().unwrap();
+        let history = Mutex::new(History::default());
+        let worker = |number: usize, wants: Wants| Worker {
+            number,
+            orders: Orders { ttl: 50 * MS, register: None, careless: false, brief: true, wants },
+            client: client.clone(),
+            write_down: |event: Event| history.lock().unwrap().take(event),
+            stop: Arc::default(),
+        };
+        // In as many ways as leases end, and often enough for each.
+        let acquire = |resource: usize| {
+            let request = client.acquire(name(resource)).ttl(50 * MS).lock_delay(DELAY);
+            (resource, now(), request.without_renewal().blocking().unwrap())
+        };
+        let late: Vec<_> = (0..64).map(acquire).collect();
+        // The last of them is over, and nobody else has one yet.
+        late.iter().for_each(|(_, _, lease)| {
+            futures::executor::block_on(lease.lost());
+        });
+        std::thread::sleep(DELAY / 2);
+        let stopped = worker(0, Wants::Delayed);
+        for (resource, asked, lease) in late {
+            stopped.hold(&[resource], asked, now(), Holds::Alone(lease), None);
+        }
+        let next = worker(1, Wants::One);
+        for resource in 0..64 {
+            let asked = now();
+            let lease = client.acquire(name(resource)).blocking().unwrap();
+            next.hold(&[resource], asked, now(), Holds::Alone(lease), None);
+        }
+        let history = history.lock().unwrap();
+        assert_eq!(history.leases.len(), 128);
+        let found = checker::too_soon(&history.leases);
+        assert!(found.is_empty(), "{} of them: {:#?}", found.len(), found.first());
     }
 }

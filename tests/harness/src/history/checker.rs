@@ -36,7 +36,8 @@ pub struct Held {
     pub start: Duration,
     /// Just before the release was asked for, or when the validity was over, whichever came first.
     pub end: Duration,
-    /// For how long behind the end it was promised to be nobody's.
+    /// For how long behind the end it was promised to be nobody's. Nothing, where it was over before the start: then the end
+    /// says nothing of when it was, from which that time counts.
     pub kept: Duration,
 }
 
@@ -114,7 +115,10 @@ fn overlaps_of_one(history: &[Held]) -> Vec<(Held, Held)> {
 /// Every lease that began while a resource was still to be nobody's, with the one behind which it was.
 pub fn too_soon(history: &[Held]) -> Vec<(Held, Held)> {
     let kept = |held: &Held| Held { end: held.end + held.kept, ..held.clone() };
-    overlaps(&history.iter().map(kept).collect::<Vec<_>>())
+    let found = overlaps(&history.iter().map(kept).collect::<Vec<_>>());
+    // As they were written down.
+    let held = |kept: Held| Held { end: kept.end - kept.kept, ..kept };
+    found.into_iter().map(|(earlier, later)| (held(earlier), held(later))).collect()
 }
 
 /// What observers should not have seen: a leader that nobody elected, one behind whom another had been elected before the nodes
