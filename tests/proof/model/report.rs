@@ -3,7 +3,13 @@
 //! Goal: figures that can be collected. Method: one line of JSON for each configuration, which is also appended to a file
 //! where `QUORLOCK_EVIDENCE` says a directory; a trace is written out in numbered steps.
 
-use std::{fmt::Write as _, fs, io::Write as _, path::PathBuf};
+use std::{
+    fmt::Write as _,
+    fs,
+    io::Write as _,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+};
 
 use super::search::Found;
 
@@ -38,6 +44,31 @@ pub(crate) fn print(kind: &str, name: &str, found: &Found) {
         &format!(
             r#"{{"what":"{kind}","configuration":"{name}","states":{states},"steps":{steps},"depth":{depth},"exhausted":{exhausted},"violations":{violations},"seconds":{seconds:.1},"sometimes":{{{sometimes}}}}}"#
         ),
+    );
+}
+
+/// What several searches of one process have found so far.
+#[derive(Debug)]
+struct Total {
+    configurations: usize,
+    exhausted: usize,
+    states: usize,
+    seconds: f64,
+}
+
+static TOTAL: Mutex<Total> =
+    Mutex::new(Total { configurations: 0, exhausted: 0, states: 0, seconds: 0.0 });
+
+/// Prints that with one more, in which nothing went wrong.
+pub(crate) fn add_up(found: &Found) {
+    let mut total = TOTAL.lock().unwrap_or_else(PoisonError::into_inner);
+    total.configurations += 1;
+    total.exhausted += usize::from(found.exhausted);
+    total.states += found.states;
+    total.seconds += found.seconds;
+    let Total { configurations, exhausted, states, seconds } = &*total;
+    println!(
+        r#"{{"what":"model so far","configurations":{configurations},"exhausted":{exhausted},"states":{states},"violations":0,"seconds":{seconds:.1}}}"#
     );
 }
 

@@ -60,25 +60,26 @@ impl Sometimes {
     }
 }
 
-/// How far a search may go.
+/// How far a search may go. What it finds depends on the number of states alone, which come in the same order everywhere.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) states: usize,
-    pub(crate) time: Duration,
+    /// Where whoever runs it has set one. A search that has come to its end is no verdict.
+    pub(crate) time: Option<Duration>,
     /// Whether it is tried out of some states that all ends well from there.
     pub(crate) heals: bool,
 }
 
 impl Limits {
-    /// So many states in `tests/run`, or as many as are found in the seconds that `QUORLOCK_MODEL_SECONDS` says.
-    pub(crate) fn of(states: usize) -> Self {
-        let seconds = std::env::var("QUORLOCK_MODEL_SECONDS").ok();
-        match seconds.map(|seconds| seconds.parse().expect("a number of seconds")) {
-            Some(seconds) => {
-                Self { states: 250_000_000, time: Duration::from_secs(seconds), heals: true }
-            }
-            None => Self { states, time: Duration::from_secs(120), heals: true },
-        }
+    /// So many states, however long that takes.
+    pub(crate) const fn of(states: usize) -> Self {
+        Self { states, time: None, heals: true }
+    }
+
+    /// The seconds that a configuration may take in a long search, where one is wanted.
+    pub(crate) fn long() -> Option<Duration> {
+        let seconds = std::env::var("QUORLOCK_MODEL_SECONDS").ok()?;
+        Some(Duration::from_secs(seconds.parse().expect("a number of seconds")))
     }
 }
 
@@ -98,6 +99,8 @@ pub(crate) struct Found {
     pub(crate) depth: usize,
     /// Whether there are no other states.
     pub(crate) exhausted: bool,
+    /// Whether its time was up before.
+    pub(crate) cut: bool,
     pub(crate) trace: Option<Trace>,
     pub(crate) sometimes: Sometimes,
     pub(crate) seconds: f64,
@@ -181,6 +184,7 @@ pub(crate) fn search<S: Space>(space: &mut S, limits: Limits) -> Found {
         steps: 0,
         depth: 0,
         exhausted: false,
+        cut: false,
         trace: None,
         sometimes: Sometimes::default(),
         seconds: 0.0,
@@ -194,7 +198,11 @@ pub(crate) fn search<S: Space>(space: &mut S, limits: Limits) -> Found {
         if at == level_ends {
             (found.depth, level_ends) = (found.depth + 1, rows.from.len());
         }
-        if at % 1024 == 0 && (began.elapsed() > limits.time || rows.from.len() > limits.states) {
+        if rows.from.len() > limits.states {
+            break;
+        }
+        if at % 1024 == 0 && limits.time.is_some_and(|time| began.elapsed() > time) {
+            found.cut = true;
             break;
         }
         let state = space.unpack(rows.get(at));

@@ -3,7 +3,7 @@
 //! Goal: nobody lets a node in who has not heard of a majority how far it is. Method: the same, with one answer less; a first grant has
 //! been heard, and the nodes are asked one after the other.
 
-use super::Config;
+use super::{Config, Ends};
 use crate::model::{
     leases::{Ask, Budget, Leases, Setup, steps::Step},
     search::search,
@@ -29,6 +29,7 @@ pub(crate) const CONFIG: Config = Config {
         )
     },
     states: 3_000_000,
-    ends: true,
+    long: 3_000_000,
+    ends: Ends::Soon,
     sometimes: &["two have won", "a node was let in again"],
 };

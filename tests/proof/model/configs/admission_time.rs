@@ -5,7 +5,7 @@
 //! the first client has won on two nodes, one of which restarts with nothing; who sees to it has a clock that is a tenth too
 //! fast. How long a round may last is no part of it here, so that nothing is to spare.
 
-use super::Config;
+use super::{Config, Ends};
 use crate::model::{
     search::{Found, Limits, search},
     tenures::{Setup, Tenures},
@@ -15,7 +15,8 @@ pub(crate) const CONFIG: Config = Config {
     name: "admission_time",
     search: |limits| with(11, limits),
     states: 3_000_000,
-    ends: true,
+    long: 3_000_000,
+    ends: Ends::Soon,
     sometimes: &["two have won", "a node was let in again", "a lease was lost in time"],
 };
 

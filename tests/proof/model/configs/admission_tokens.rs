@@ -3,7 +3,7 @@
 //! Goal: tokens rise though a node has forgotten, with no clock: whoever lets it in asks the others how far they are, and
 //! seals them. Method: `leases` with a restart without memory, and somebody who sees to the nodes.
 
-use super::Config;
+use super::{Config, Ends};
 use crate::model::{
     leases::{Ask, Budget, Leases, Setup},
     search::search,
@@ -26,7 +26,8 @@ pub(crate) const CONFIG: Config = Config {
             limits,
         )
     },
-    states: 1_000_000,
-    ends: false,
+    states: 700_000,
+    long: 30_000_000,
+    ends: Ends::Open,
     sometimes: &["two have won", "a node was let in again"],
 };

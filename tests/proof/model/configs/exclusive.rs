@@ -3,7 +3,7 @@
 //! Goal: one holder, rising tokens, nothing left behind. Method: `leases`, with a restart of a node, which breaks all connections to
 //! it, and a command that arrives twice.
 
-use super::Config;
+use super::{Config, Ends};
 use crate::model::{
     leases::{Ask, Budget, Leases, Setup},
     search::search,
@@ -25,8 +25,9 @@ pub(crate) const CONFIG: Config = Config {
             limits,
         )
     },
-    states: 500_000,
-    ends: false,
+    states: 1_000_000,
+    long: 10_000_000,
+    ends: Ends::Late,
     sometimes: &[
         "two have won",
         "a round was lost",

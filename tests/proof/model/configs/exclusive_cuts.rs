@@ -3,7 +3,7 @@
 //! Goal: what was not heard does not count, and what went astray is deleted. Method: `leases` with one such connection, and
 //! a key that vanishes.
 
-use super::Config;
+use super::{Config, Ends};
 use crate::model::{
     leases::{Ask, Budget, Leases, Setup},
     search::search,
@@ -26,6 +26,7 @@ pub(crate) const CONFIG: Config = Config {
         )
     },
     states: 700_000,
-    ends: false,
+    long: 20_000_000,
+    ends: Ends::Open,
     sometimes: &["two have won", "a round was lost", "something is left to release"],
 };

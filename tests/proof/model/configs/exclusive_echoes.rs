@@ -2,7 +2,7 @@
 //!
 //! Goal: nodes are counted, and not answers. Method: `leases` with two answers that come twice.
 
-use super::Config;
+use super::{Config, Ends};
 use crate::model::{
     leases::{Ask, Budget, Leases, Setup},
     search::search,
@@ -19,6 +19,7 @@ pub(crate) const CONFIG: Config = Config {
         )
     },
     states: 500_000,
-    ends: false,
+    long: 20_000_000,
+    ends: Ends::Open,
     sometimes: &["two have won", "a round was lost", "all is at rest"],
 };

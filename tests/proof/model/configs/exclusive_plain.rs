@@ -2,7 +2,7 @@
 //!
 //! Goal: a small configuration that comes to its end in a second. Method: `leases` without a budget.
 
-use super::Config;
+use super::{Config, Ends};
 use crate::model::{
     leases::{Ask, Budget, Leases, Setup},
     search::search,
@@ -19,6 +19,7 @@ pub(crate) const CONFIG: Config = Config {
         )
     },
     states: 3_000_000,
-    ends: true,
+    long: 3_000_000,
+    ends: Ends::Soon,
     sometimes: &["two have won", "a round was lost", "all is at rest"],
 };

@@ -3,7 +3,7 @@
 //! Goal: ranges are disjoint and rise with no key that can be relied on; a failed extension deletes nothing; what a restore
 //! has set is deleted. Method: `leases` with keys that vanish, one extension and one restore, and an end of validity.
 
-use super::Config;
+use super::{Config, Ends};
 use crate::model::{
     leases::{Ask, Budget, Leases, Setup},
     search::search,
@@ -28,6 +28,7 @@ pub(crate) const CONFIG: Config = Config {
         )
     },
     states: 500_000,
-    ends: false,
+    long: 10_000_000,
+    ends: Ends::Open,
     sometimes: &["two have won", "an extension was confirmed", "two hold at once"],
 };

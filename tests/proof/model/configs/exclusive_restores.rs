@@ -3,7 +3,7 @@
 //! Goal: what a restore has set is deleted, and none is sent after the grant. Method: `leases` with one attempt, a key that
 //! vanishes, an extension, two restores, a connection that breaks, and a validity that ends.
 
-use super::Config;
+use super::{Config, Ends};
 use crate::model::{
     leases::{Ask, Budget, Leases, Setup},
     search::search,
@@ -24,6 +24,7 @@ pub(crate) const CONFIG: Config = Config {
         search(&mut Leases::new(Setup { asks, budget, prompt: true, ..Setup::default() }), limits)
     },
     states: 3_000_000,
-    ends: true,
+    long: 3_000_000,
+    ends: Ends::Soon,
     sometimes: &["an extension was confirmed", "something is left to release", "all is at rest"],
 };

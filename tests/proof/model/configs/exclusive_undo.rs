@@ -4,7 +4,7 @@
 //! faults as leave few enough states: connections that break, scripts that are sent again, answers that come after the
 //! deadline, keys that vanish, a caller that goes away, an extension, and a restore.
 
-use super::Config;
+use super::{Config, Ends};
 use crate::model::{
     leases::{Ask, Budget, Leases, Setup},
     search::search,
@@ -31,6 +31,7 @@ pub(crate) const CONFIG: Config = Config {
         )
     },
     states: 500_000,
-    ends: false,
+    long: 20_000_000,
+    ends: Ends::Open,
     sometimes: &["a round was lost", "something is left to release", "all is at rest"],
 };

@@ -2,7 +2,7 @@
 //!
 //! Goal: tokens rise, though no key can be relied on. Method: `leases` with two keys that vanish.
 
-use super::Config;
+use super::{Config, Ends};
 use crate::model::{
     leases::{Ask, Budget, Leases, Setup},
     search::search,
@@ -26,6 +26,7 @@ pub(crate) const CONFIG: Config = Config {
         )
     },
     states: 3_000_000,
-    ends: true,
+    long: 3_000_000,
+    ends: Ends::Soon,
     sometimes: &["two have won", "a round was lost", "two hold at once"],
 };

@@ -3,7 +3,7 @@
 //! Goal: a node that has forgotten lends its vote to nobody. Method: `leases` with a restart of a node without its memory,
 //! after which it does not vote.
 
-use super::Config;
+use super::{Config, Ends};
 use crate::model::{
     leases::{Ask, Budget, Leases, Setup},
     search::search,
@@ -26,6 +26,7 @@ pub(crate) const CONFIG: Config = Config {
         )
     },
     states: 500_000,
-    ends: false,
+    long: 20_000_000,
+    ends: Ends::Open,
     sometimes: &["somebody holds", "a round was lost", "something is left to release"],
 };

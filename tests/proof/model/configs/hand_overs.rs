@@ -4,7 +4,7 @@
 //! `tenures` with rounds that ask for three tokens, two hand-overs, renewals, and an extension that nobody hears;
 //! one of the three nodes never answers.
 
-use super::Config;
+use super::{Config, Ends};
 use crate::model::{
     search::{Found, Limits, search},
     tenures::{Setup, Tenures},
@@ -14,7 +14,8 @@ pub(crate) const CONFIG: Config = Config {
     name: "hand_overs",
     search: |limits| with(1, limits),
     states: 1_000_000,
-    ends: false,
+    long: 20_000_000,
+    ends: Ends::Open,
     sometimes: &["two have won", "a lease was handed on", "a lease was extended"],
 };
 

@@ -2,12 +2,13 @@
 //!
 //! Goal and method are the same; there are many more states.
 
-use super::{Config, hand_overs};
+use super::{Config, Ends, hand_overs};
 
 pub(crate) const CONFIG: Config = Config {
     name: "hand_overs_all",
     search: |limits| hand_overs::with(0, limits),
     states: 300_000,
-    ends: false,
+    long: 20_000_000,
+    ends: Ends::Open,
     sometimes: &[],
 };

@@ -30,10 +30,22 @@ pub(crate) struct Config {
     pub(crate) search: fn(Limits) -> Found,
     /// After so many states it is enough in `tests/run`.
     pub(crate) states: usize,
-    /// Whether there are no more than that.
-    pub(crate) ends: bool,
+    /// And after so many in a long search.
+    pub(crate) long: usize,
+    pub(crate) ends: Ends,
     /// What it has to have seen.
     pub(crate) sometimes: &'static [&'static str],
+}
+
+/// Where there are no other states.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Ends {
+    /// In `tests/run`.
+    Soon,
+    /// In a long search.
+    Late,
+    /// There are more than anybody has seen.
+    Open,
 }
 
 /// All of them.

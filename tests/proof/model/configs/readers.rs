@@ -3,7 +3,7 @@
 //! Goal: readers never share with a writer, and may see what was written before them and nothing later. Method: `leases`
 //! with three attempts of three clients.
 
-use super::Config;
+use super::{Config, Ends};
 use crate::model::{
     leases::{Ask, Budget, Leases, Setup},
     search::search,
@@ -26,6 +26,7 @@ pub(crate) const CONFIG: Config = Config {
         )
     },
     states: 500_000,
-    ends: false,
+    long: 30_000_000,
+    ends: Ends::Open,
     sometimes: &["two have won", "two hold at once", "a round was lost", "all is at rest"],
 };

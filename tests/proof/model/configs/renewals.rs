@@ -4,7 +4,7 @@
 //! `tenures` from the moment at which the first client has won, with an extension that nobody hears;
 //! the second client's messages take no time, so that it is enough to ask when it asks.
 
-use super::Config;
+use super::{Config, Ends};
 use crate::model::{
     search::{Found, Limits, search},
     tenures::{Setup, Tenures},
@@ -14,7 +14,8 @@ pub(crate) const CONFIG: Config = Config {
     name: "renewals",
     search: |limits| with(0, 1_000, 6, limits),
     states: 500_000,
-    ends: false,
+    long: 20_000_000,
+    ends: Ends::Open,
     sometimes: &["a lease was lost in time", "a lease was extended"],
 };
 

@@ -2,12 +2,13 @@
 //!
 //! Goal and method are the same; extensions come later than what they would extend.
 
-use super::{Config, renewals};
+use super::{Config, Ends, renewals};
 
 pub(crate) const CONFIG: Config = Config {
     name: "renewals_late",
     search: |limits| renewals::with(1, 750, 8, limits),
     states: 3_000_000,
-    ends: true,
+    long: 3_000_000,
+    ends: Ends::Soon,
     sometimes: &["a lease was lost in time", "a lease was extended"],
 };

@@ -3,7 +3,7 @@
 //! Goal: exclusion, with the drift that is counted with, and not a tick less. Method: `tenures` with a ttl of four ticks of
 //! which a quarter is drift, and a client whose clock runs at three quarters of its rate.
 
-use super::Config;
+use super::{Config, Ends};
 use crate::model::{
     search::{Found, Limits, search},
     tenures::{Setup, Tenures},
@@ -13,7 +13,8 @@ pub(crate) const CONFIG: Config = Config {
     name: "timed",
     search: |limits| with(250, 1, limits),
     states: 3_000_000,
-    ends: true,
+    long: 3_000_000,
+    ends: Ends::Soon,
     sometimes: &["two have won", "a lease was lost in time"],
 };
 

@@ -3,7 +3,7 @@
 //! Goal: steps by the lock-delay or less leave one holder; by a tick more they do not. Method: `tenures` with a lock-delay
 //! of two ticks, and one step for each node.
 
-use super::Config;
+use super::{Config, Ends};
 use crate::model::{
     search::{Found, Limits, search},
     tenures::{Setup, Tenures},
@@ -13,7 +13,8 @@ pub(crate) const CONFIG: Config = Config {
     name: "timed_steps",
     search: |limits| with(2, 1, limits),
     states: 3_000_000,
-    ends: true,
+    long: 3_000_000,
+    ends: Ends::Soon,
     sometimes: &["two have won", "a lease was lost in time", "a clock has stepped"],
 };
 

@@ -2,12 +2,13 @@
 //!
 //! Goal and method are the same; there are many more states.
 
-use super::{Config, timed_steps};
+use super::{Config, Ends, timed_steps};
 
 pub(crate) const CONFIG: Config = Config {
     name: "timed_steps_all",
     search: |limits| timed_steps::with(2, 0, limits),
     states: 300_000,
-    ends: false,
+    long: 20_000_000,
+    ends: Ends::Open,
     sometimes: &[],
 };
