@@ -295,3 +295,84 @@ fn a_node_that_is_back_is_no_panic_however_long_a_lease_is() {
         assert!(lease.poll_timeout().is_some());
     }
 }
+
+#[test]
+fn the_next_holder_has_limits_and_a_plan_of_its_own() {
+    let limited =
+        RenewalPolicy { max_hold: Some(Duration::from_secs(5)), ..RenewalPolicy::default() };
+    // Asked for the same, with a renewal planned: nothing changes, not even one that was planned for sooner.
+    let mut same = lease(limited);
+    assert!(same.handle_node_back(0, at(500)));
+    assert_eq!(same.poll_timeout(), Some(at(900)));
+    assert!(!same.handle_tenure(TTL, limited, at(600)));
+    assert_eq!(same.poll_timeout(), Some(at(900)));
+    // While it is extended, that goes on.
+    assert_eq!(same.handle_timeout(at(900)), Some(LeaseAction::Extend));
+    assert!(!same.handle_tenure(TTL, limited, at(901)));
+    assert_eq!(same.poll_timeout(), Some(at(6_000)));
+
+    // For longer: the next renewal is planned by that.
+    let mut longer = lease(limited);
+    assert!(longer.handle_tenure(2 * TTL, limited, at(1_000)));
+    assert_eq!((longer.ttl(), longer.poll_timeout()), (2 * TTL, Some(at(1_000))));
+    assert!(longer.renews());
+
+    // The limit of the one before was over, and that of the next one begins.
+    let mut over = lease(limited);
+    assert_eq!(over.handle_timeout(at(3_000)), Some(LeaseAction::Extend));
+    assert_eq!(over.handle_extension(ExtendOutcome::Extended(at(12_000)), at(3_001)), None);
+    assert_eq!(over.handle_timeout(at(6_000)), None);
+    assert!(!over.may_be_extended(at(6_000)));
+    assert!(over.handle_tenure(TTL, limited, at(9_000)));
+    assert!(over.may_be_extended(at(9_000)));
+    // Planned for when the warning is due, it is not to be seen to any earlier.
+    assert_eq!((over.poll_timeout(), over.slack()), (Some(at(9_000)), Duration::ZERO));
+
+    let mut last = lease(limited);
+    assert!(last.handle_tenure(TTL, not_renewed(), at(1_000)));
+    assert_eq!(last.poll_timeout(), Some(at(6_000)), "a warning, and no renewal");
+    assert!(!last.renews());
+}
+
+#[test]
+fn what_fails_is_not_tried_again_sooner_for_a_node_that_is_back() {
+    let mut failing = lease(RenewalPolicy::default());
+    assert_eq!(failing.handle_timeout(at(3_000)), Some(LeaseAction::Extend));
+    assert_eq!(failing.handle_extension(ExtendOutcome::InDoubt, at(3_100)), None);
+    assert!(!failing.handle_node_back(0, at(3_200)));
+    assert_eq!(failing.poll_timeout(), Some(at(3_550)));
+}
+
+#[test]
+fn it_is_told_in_time_that_work_has_to_stop() {
+    let patient = RenewalPolicy { stop_within: Duration::from_secs(8), ..RenewalPolicy::default() };
+    let mut lease = lease(patient);
+    // At most half of what is promised, and the work itself ends as late as it would without that.
+    assert_eq!(lease.stop_by(), at(8_950));
+    assert_eq!(
+        lease.handle_timeout(at(4_499)).map(|action| matches!(action, LeaseAction::Lose(_))),
+        Some(false)
+    );
+    let mut due = core::iter::from_fn(|| lease.handle_timeout(at(4_500)));
+    assert!(due.any(|action| matches!(action, LeaseAction::Lose(_))));
+
+    // Of a short one a tenth of what is promised.
+    let short = Lifecycle::new(
+        at(0),
+        at(10),
+        Duration::from_millis(10),
+        Drift::new(0, Duration::ZERO),
+        RenewalPolicy::default(),
+    );
+    assert_eq!(short.stop_by(), at(9));
+}
+
+#[test]
+fn it_is_sound_until_a_warning_is_due_and_its_limit_is_no_reason_where_nothing_renews_it() {
+    let sound = lease(RenewalPolicy::default());
+    assert!(sound.is_sound(Timestamp::from_origin(Duration::from_nanos(5_999_999_999))));
+    assert!(!sound.is_sound(at(6_000)));
+    let limit = RenewalPolicy { max_hold: Some(Duration::from_secs(1)), ..not_renewed() };
+    let mut lease = lease(limit);
+    assert_eq!(lease.handle_check(at(8_950)), Some(LeaseAction::Lose(LossReason::NotRenewed)));
+}
