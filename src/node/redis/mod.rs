@@ -13,6 +13,9 @@ mod errors;
 mod examine;
 #[cfg(feature = "inspect")]
 mod facts;
+#[cfg(test)]
+#[cfg(feature = "inspect")]
+mod fuzz_test;
 mod joining;
 mod link;
 mod marker;
