@@ -1,7 +1,10 @@
-//! Adds up the lines that runs have left: `NAME.jsonl` is the part of that name, and lines of one configuration become one.
+//! Adds up the lines that runs have left: `COMMIT/NAME.jsonl` is the part of that name, run at that commit of `src`, and lines
+//! of one configuration become one, that names its commits.
 //!
 //! Counts are added. A search that begins anew each time, as those of `model` and `planted` do, counts once, by the run that saw
-//! the most states; its violations are added all the same. Seeds by which a run can be repeated are no counts. Nothing is left out: a line that is no JSON is an error.
+//! the most states; its violations are added all the same. Seeds by which a run can be repeated are no counts. Nothing is left
+//! out: a line that is no JSON is an error. What `tests/long` does not run is kept by hand in `tests/evidence/*.jsonl`, each line
+//! with its commit, and stands beside it.
 
 use std::{collections::BTreeMap, error::Error, fs, path::Path, process::Command};
 
@@ -10,26 +13,56 @@ use serde_json::{Map, Value, json};
 /// Parts of which one run does not add to another.
 const ANEW: [&str; 2] = ["model", "planted"];
 
-/// All figures of a directory, with when and of which commit they are.
-pub(crate) fn figures(runs: &Path) -> Result<Value, Box<dyn Error>> {
-    let read = |name: &str| fs::read_to_string(runs.join(name)).unwrap_or_default();
-    let mut parts = Map::new();
-    let mut files: Vec<_> = fs::read_dir(runs)?.collect::<Result<_, _>>()?;
+/// Lines of each part.
+type Lines = BTreeMap<String, Vec<Map<String, Value>>>;
+
+/// All figures, with when and of which commits they are: of these directories, each named by its commit, and of the one by hand.
+pub(crate) fn figures(runs: &[&Path], by_hand: Option<&Path>) -> Result<Value, Box<dyn Error>> {
+    let (mut all, mut dates) = (Lines::new(), Vec::new());
+    for directory in runs {
+        let commit = directory.file_name().and_then(|it| it.to_str()).unwrap_or_default();
+        read(directory, Some(commit), &mut all)?;
+        let text = fs::read_to_string(directory.join("runs")).unwrap_or_default();
+        dates.extend(text.lines().filter_map(|run| Some(run.split(' ').next()?.to_owned())));
+    }
+    if let Some(directory) = by_hand {
+        read(directory, None, &mut all)?;
+    }
+    dates.sort_unstable();
+    dates.dedup();
+    let date = match &dates[..] {
+        [] => String::new(),
+        [day] => day.clone(),
+        [first, .., last] => format!("{first} to {last}"),
+    };
+    let parts = all.into_iter().map(|(part, lines)| {
+        let sums = sums(&part, lines);
+        (part, sums)
+    });
+    let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+    let machine = format!("{cores} cores, {}", server());
+    Ok(json!({ "date": date, "machine": machine, "parts": Value::Object(parts.collect()) }))
+}
+
+/// The lines of all files of a directory.
+fn read(directory: &Path, commit: Option<&str>, into: &mut Lines) -> Result<(), Box<dyn Error>> {
+    let mut files: Vec<_> = fs::read_dir(directory)?.collect::<Result<_, _>>()?;
     files.sort_by_key(fs::DirEntry::file_name);
     for file in files.iter().map(fs::DirEntry::path) {
         let Some(part) = file.file_name().and_then(|it| it.to_str()?.strip_suffix(".jsonl")) else {
             continue;
         };
-        let text = fs::read_to_string(&file)?;
-        parts.insert(part.to_owned(), lines(part, &text).map_err(|it| format!("{part}: {it}"))?);
+        let lines = into.entry(part.to_owned()).or_default();
+        for line in fs::read_to_string(&file)?.lines().filter(|line| !line.trim().is_empty()) {
+            let mut line: Map<String, Value> =
+                serde_json::from_str(line).map_err(|it| format!("{}: {it}", file.display()))?;
+            if let Some(commit) = commit {
+                line.insert("commit".to_owned(), json!(commit));
+            }
+            lines.push(line);
+        }
     }
-    let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
-    Ok(json!({
-        "date": read("date").trim(),
-        "commit": read("commit").trim(),
-        "machine": format!("{cores} cores, {}", server()),
-        "parts": parts,
-    }))
+    Ok(())
 }
 
 fn server() -> String {
@@ -41,44 +74,44 @@ fn server() -> String {
 }
 
 /// The lines of one part, one for each configuration, in the order of their names.
-fn lines(part: &str, text: &str) -> Result<Value, Box<dyn Error>> {
+fn sums(part: &str, lines: Vec<Map<String, Value>>) -> Value {
     let mut all: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
-    for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        let line: Map<String, Value> = serde_json::from_str(line)?;
+    for line in lines {
         let word = |key: &str| line.get(key).and_then(Value::as_str).unwrap_or_default();
         let key = format!("{}: {}", word("configuration"), word("name"));
-        let before = all.remove(&key);
-        let mut sum = match before {
-            None => Map::from_iter([("runs".to_owned(), json!(0))]),
-            Some(before) if ANEW.contains(&part) => before,
-            Some(before) => {
-                all.insert(key, added(before, &line));
-                continue;
-            }
+        let sum = match all.remove(&key) {
+            None => added(Map::new(), &line),
+            Some(before) if ANEW.contains(&part) => larger(before, line),
+            Some(before) => added(before, &line),
         };
-        let states = |line: &Map<String, Value>| line.get("states").and_then(Value::as_u64);
-        let violations = |line: &Map<String, Value>| line.get("violations").and_then(Value::as_u64);
-        let runs = sum.get("runs").and_then(Value::as_u64).unwrap_or(0) + 1;
-        let found = violations(&sum).unwrap_or(0) + violations(&line).unwrap_or(0);
-        let known = violations(&line).is_some();
-        if states(&line) >= states(&sum) {
-            sum = line;
-        }
-        sum.insert("runs".to_owned(), json!(runs));
-        if known {
-            sum.insert("violations".to_owned(), json!(found));
-        }
         all.insert(key, sum);
     }
-    Ok(all.into_values().map(Value::Object).collect())
+    all.into_values().map(Value::Object).collect()
 }
 
+/// The line that saw more states, with the violations of both.
+fn larger(before: Map<String, Value>, line: Map<String, Value>) -> Map<String, Value> {
+    let count = |line: &Map<String, Value>, key: &str| line.get(key).and_then(Value::as_u64);
+    let of_both = |key: &str| match (count(&before, key), count(&line, key)) {
+        (None, None) => None,
+        (a, b) => Some(a.unwrap_or(0) + b.unwrap_or(0)),
+    };
+    let (runs, violations) = (count(&before, "runs").unwrap_or(0) + 1, of_both("violations"));
+    let is_larger = count(&line, "states") >= count(&before, "states");
+    let mut larger = if is_larger { line } else { before };
+    larger.insert("runs".to_owned(), json!(runs));
+    if let Some(violations) = violations {
+        larger.insert("violations".to_owned(), json!(violations));
+    }
+    larger
+}
+
+/// Both together.
 fn added(mut sum: Map<String, Value>, line: &Map<String, Value>) -> Map<String, Value> {
     let one = Map::from_iter([("runs".to_owned(), json!(1))]);
-    let counts = line.iter().filter(|(key, _)| !key.ends_with("seed"));
-    for (key, value) in counts.chain(&one) {
-        let before = sum.remove(key);
-        let after = match (before, value) {
+    for (key, value) in line.iter().chain(&one) {
+        let after = match (sum.remove(key), value) {
+            (Some(before), _) if key.ends_with("seed") => before,
             (Some(Value::Object(before)), Value::Object(value)) => {
                 let mut inner = added(before, value);
                 inner.remove("runs");
@@ -90,6 +123,10 @@ fn added(mut sum: Map<String, Value>, line: &Map<String, Value>) -> Map<String, 
                     ((a.as_f64().unwrap_or(0.) + b.as_f64().unwrap_or(0.)) * 10.).round() / 10.
                 ),
             },
+            (Some(Value::String(commits)), Value::String(commit)) if key == "commit" => {
+                let is_there = commits.split(", ").any(|it| it == commit);
+                json!(if is_there { commits } else { format!("{commits}, {commit}") })
+            }
             (Some(before), _) if before != Value::Null => before,
             (_, value) => value.clone(),
         };
@@ -102,21 +139,38 @@ fn added(mut sum: Map<String, Value>, line: &Map<String, Value>) -> Map<String, 
 mod tests {
     use super::*;
 
+    fn keep(directory: &Path, file: &str, text: &str) {
+        fs::create_dir_all(directory).unwrap();
+        fs::write(directory.join(file), text).unwrap();
+    }
+
     #[test]
     fn counts_are_added_and_a_search_that_begins_anew_counts_once() {
+        let base = std::env::temp_dir().join(format!("quorlock-evidence-{}", std::process::id()));
+        let (one, two, hand) = (base.join("abc"), base.join("def"), base.join("hand"));
+        keep(&one, "runs", "2026-11-22 111 60 s: sim\n2026-11-24 222 60 s: sim\n");
         let text = r#"{"configuration": "a", "seeds": 3, "violations": 0, "seconds": 1.5, "reached": {"S1": 2}}
             {"configuration": "b", "seeds": 1, "violations": 0, "first_seed": 7}
-            {"configuration": "b", "seeds": 1, "violations": 0, "first_seed": 8}
-            {"configuration": "a", "seeds": 4, "violations": 1, "seconds": 2.0, "reached": {"S1": 1, "S2": 1}}"#;
-        let a = json!({"configuration": "a", "runs": 2, "seeds": 7, "violations": 1, "seconds": 3.5,
-            "reached": {"S1": 3, "S2": 1}});
-        let b =
-            json!({"configuration": "b", "runs": 2, "seeds": 2, "violations": 0, "first_seed": 7});
-        assert_eq!(lines("sim", text).unwrap(), json!([a, b]));
+            {"configuration": "b", "seeds": 1, "violations": 0, "first_seed": 8}"#;
+        keep(&one, "sim.jsonl", text);
+        let text = r#"{"configuration": "a", "seeds": 4, "violations": 1, "seconds": 2.0, "reached": {"S1": 1, "S2": 1}}"#;
+        keep(&two, "sim.jsonl", text);
         let text = r#"{"configuration": "a", "states": 9, "violations": 1, "exhausted": true}
             {"configuration": "a", "states": 3, "violations": 0, "exhausted": false}"#;
-        let a = json!({"configuration": "a", "runs": 2, "states": 9, "violations": 1, "exhausted": true});
-        assert_eq!(lines("model", text).unwrap(), json!([a]));
-        assert!(lines("sim", "half a li").is_err());
+        keep(&two, "model.jsonl", text);
+        keep(&hand, "mutants.jsonl", r#"{"configuration": "a.rs", "mutants": 9, "commit": "123"}"#);
+        let found = figures(&[&one, &two], Some(&hand)).unwrap();
+        assert_eq!(found["date"], "2026-11-22 to 2026-11-24");
+        let a = json!({"configuration": "a", "runs": 2, "seeds": 7, "violations": 1, "seconds": 3.5,
+            "reached": {"S1": 3, "S2": 1}, "commit": "abc, def"});
+        let b = json!({"configuration": "b", "runs": 2, "seeds": 2, "violations": 0, "first_seed": 7, "commit": "abc"});
+        assert_eq!(found["parts"]["sim"], json!([a, b]));
+        let a = json!({"configuration": "a", "runs": 2, "states": 9, "violations": 1, "exhausted": true, "commit": "def"});
+        assert_eq!(found["parts"]["model"], json!([a]));
+        let hand = json!({"configuration": "a.rs", "runs": 1, "mutants": 9, "commit": "123"});
+        assert_eq!(found["parts"]["mutants"], json!([hand]));
+        keep(&one, "sim.jsonl", "half a li");
+        assert!(figures(&[&one], None).is_err());
+        fs::remove_dir_all(&base).unwrap();
     }
 }

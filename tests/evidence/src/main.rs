@@ -1,26 +1,54 @@
 //! Makes `docs/evidence.md` of the sentences in `tests/evidence/claims.txt` and of figures.
 //!
 //! Goal: no figure in the page is typed by hand. Method: `collect` adds up the lines that runs have left in `target/evidence`,
-//! with the date and the commit of the run, and they are kept in `docs/evidence.json`; `page` fills them in. A test in
+//! with their dates and commits, and they are kept in `docs/evidence.json`; `page` fills them in. A test in
 //! `tests/documents.rs` makes the page again of what is committed, and compares.
 //!
 //! - `cargo run -p quorlock-evidence`: figures from `target/evidence`, where there are any, and the page;
+//! - `… -- COMMIT…`: figures of these commits alone, as their directories are named;
 //! - `… -- --page`: the page alone, of the figures that are committed;
-//! - `… -- --summary`: says what was run, and writes nothing.
+//! - `… -- --summary COMMIT`: says what was run, and writes nothing.
 
 mod collect;
 mod page;
 
-use std::{error::Error, fs, path::Path, process::ExitCode};
+use std::{
+    error::Error,
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
-fn run(root: &Path, argument: Option<&str>) -> Result<(), Box<dyn Error>> {
+/// The directories of figures: of these commits, or all.
+fn directories(runs: &Path, commits: &[String]) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+    if !commits.is_empty() {
+        return Ok(commits.iter().map(|commit| runs.join(commit)).collect());
+    }
+    if !runs.exists() {
+        return Ok(Vec::new());
+    }
+    let all = fs::read_dir(runs)?.map(|entry| Ok(entry?.path()));
+    let mut all = all.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
+    all.retain(|directory| directory.join("runs").exists());
+    all.sort_unstable();
+    Ok(all)
+}
+
+fn run(root: &Path, arguments: &[String]) -> Result<(), Box<dyn Error>> {
     let (runs, kept) = (root.join("target/evidence"), root.join("docs/evidence.json"));
-    if argument == Some("--summary") {
-        print!("{}", page::summary(&collect::figures(&runs)?));
+    if let [summary, commits @ ..] = arguments
+        && summary == "--summary"
+    {
+        let directories = directories(&runs, commits)?;
+        let directories: Vec<_> = directories.iter().map(PathBuf::as_path).collect();
+        print!("{}", page::summary(&collect::figures(&directories, None)?));
         return Ok(());
     }
-    if argument.is_none() && runs.join("commit").exists() {
-        let figures = collect::figures(&runs)?;
+    let is_page = arguments.first().is_some_and(|argument| argument == "--page");
+    let directories = if is_page { Vec::new() } else { directories(&runs, arguments)? };
+    if !directories.is_empty() {
+        let directories: Vec<_> = directories.iter().map(PathBuf::as_path).collect();
+        let figures = collect::figures(&directories, Some(&root.join("tests/evidence")))?;
         fs::write(&kept, serde_json::to_string_pretty(&figures)? + "\n")?;
     }
     let figures = serde_json::from_str(&fs::read_to_string(&kept)?)?;
@@ -31,15 +59,13 @@ fn run(root: &Path, argument: Option<&str>) -> Result<(), Box<dyn Error>> {
 
 fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let argument = std::env::args().nth(1);
-    match argument.as_deref() {
-        None | Some("--page" | "--summary") => {}
-        Some(other) => {
-            eprintln!("{other}: take --page, --summary, or nothing");
-            return ExitCode::from(2);
-        }
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let is_known = |argument: &&String| ["--page", "--summary"].contains(&argument.as_str());
+    if let Some(other) = arguments.iter().find(|it| it.starts_with('-') && !is_known(it)) {
+        eprintln!("{other}: take --page, --summary, commits, or nothing");
+        return ExitCode::from(2);
     }
-    match run(&root, argument.as_deref()) {
+    match run(&root, &arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("quorlock-evidence: {error}");

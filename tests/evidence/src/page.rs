@@ -1,12 +1,14 @@
 //! Fills figures into the text of the page. Pure: the same text and the same figures give the same page.
 //!
 //! In the text stands, between two braces on each side:
-//! - `date`, `commit`, `machine`;
-//! - `sum PART FIELD`, `least PART GROUP`, `count PART`, `caught PART`: one number;
+//! - `date`, `machine`, and `commits PART`: of which commits of `src` its figures are;
+//! - `sum PART FIELD`, `least PART GROUP`, `count PART`: one number; `yes PART FIELD`: of how many lines it is true, of all;
+//!   `share PART A/B`: the one sum in percent of the other;
 //! - `table PART FIELD, FIELD`: a row for each configuration; `A/B` is a share in percent;
-//! - `group PART GROUP`: a row for each field whose name begins so, such as the kinds of `fault`.
+//! - `group PART GROUP`: a row for each field whose name begins so, such as the kinds of `fault`; `S#` is S and a number.
 //!
-//! A paragraph in which a figure is missing says that it has not been run, and nothing else. A word that is not known is an error.
+//! A paragraph in which a figure is missing says that it has not been run, and nothing else; in a row of a table that is written
+//! out, a dash stands for the figure alone. A word that is not known is an error.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -25,15 +27,20 @@ fn number(line: &Value, field: &str) -> Option<u64> {
     value.as_u64().or_else(|| value.as_f64().map(|it| it as u64))
 }
 
-/// The sums of all fields `GROUP NAME`, and of those inside of an object `GROUP`, by name.
+/// The sums of all fields `GROUP NAME`, of those inside of an object `GROUP`, or of `S1`, `S2` and so on for `S#`, by name.
 fn group(lines: &[Value], group: &str) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();
     let mut add = |name: &str, count: Option<u64>| {
         *sums.entry(name.to_owned()).or_default() += count.unwrap_or(0);
     };
+    let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
     for line in lines.iter().filter_map(Value::as_object) {
         for (key, value) in line {
-            if let Some(name) = key.strip_prefix(group).and_then(|rest| rest.strip_prefix(' ')) {
+            if let Some(letter) = group.strip_suffix('#') {
+                if key.strip_prefix(letter).is_some_and(is_number) {
+                    add(key, value.as_u64());
+                }
+            } else if let Some(name) = key.strip_prefix(group).and_then(|rest| rest.strip_prefix(' ')) {
                 add(name, value.as_u64());
             } else if let Some(inner) = value.as_object().filter(|_| key == group) {
                 inner.iter().for_each(|(name, count)| add(name, count.as_u64()));
@@ -56,13 +63,17 @@ fn shown(number: u64) -> String {
     text
 }
 
+fn share(part: u64, whole: u64) -> String {
+    let share = (part * 10_000).checked_div(whole).unwrap_or(0);
+    format!("{}.{:02} %", share / 100, share % 100)
+}
+
 fn cell(line: &Value, field: &str) -> String {
     if let Some((part, whole)) = field.split_once('/') {
         let (Some(part), Some(whole)) = (number(line, part), number(line, whole)) else {
             return String::new();
         };
-        let share = (part * 10_000).checked_div(whole).unwrap_or(0);
-        return format!("{}.{:02} %", share / 100, share % 100);
+        return share(part, whole);
     }
     match line.get(field) {
         Some(Value::Bool(true)) => "yes".to_owned(),
@@ -85,28 +96,43 @@ fn table(lines: &[Value], fields: &str) -> String {
     text
 }
 
+/// The commits of all lines, each once.
+fn commits(lines: &[Value]) -> String {
+    let named = lines.iter().filter_map(|line| line.get("commit")?.as_str());
+    let mut commits: Vec<&str> = named.flat_map(|commits| commits.split(", ")).collect();
+    commits.sort_unstable();
+    commits.dedup();
+    commits.iter().map(|commit| format!("`{commit}`")).collect::<Vec<_>>().join(", ")
+}
+
 /// What stands in the place of a request; none where it has not been run.
 fn answer(request: &str, figures: &Value) -> Result<Option<String>, String> {
     let words: Vec<&str> = request.splitn(3, ' ').collect();
     let unknown = || format!("unknown: {request}");
-    if let [word @ ("date" | "commit" | "machine")] = words[..] {
+    if let [word @ ("date" | "machine")] = words[..] {
         let text = figures.get(word).and_then(Value::as_str).filter(|text| !text.is_empty());
         return Ok(text.map(str::to_owned));
     }
     let (&[word, part], rest) = words.split_at_checked(2).ok_or_else(unknown)? else {
         return Err(unknown());
     };
-    let known = ["count", "caught", "sum", "least", "table", "group"].contains(&word);
+    let known = ["commits", "count", "group", "least", "share", "sum", "table", "yes"].contains(&word);
     let Some(lines) = lines(figures, part).filter(|_| known) else {
         return known.then_some(None).ok_or_else(unknown);
     };
+    let sum = |field: &str| lines.iter().filter_map(|line| number(line, field)).sum();
     Ok(Some(match (word, rest) {
         ("count", []) => shown(lines.len() as u64),
-        ("caught", []) => {
-            let caught = lines.iter().filter(|line| line.get("caught") == Some(&Value::Bool(true)));
-            format!("{} of {}", caught.count(), lines.len())
+        ("commits", []) => commits(lines),
+        ("yes", [field]) => {
+            let so = lines.iter().filter(|line| line.get(*field) == Some(&Value::Bool(true)));
+            format!("{} of {}", so.count(), lines.len())
         }
-        ("sum", [field]) => shown(lines.iter().filter_map(|line| number(line, field)).sum()),
+        ("sum", [field]) => shown(sum(field)),
+        ("share", [fields]) => {
+            let (part, whole) = fields.split_once('/').ok_or_else(unknown)?;
+            share(sum(part), sum(whole))
+        }
         ("least", [name]) => match group(lines, name).into_values().min() {
             Some(least) => shown(least),
             None => return Ok(None),
@@ -123,18 +149,25 @@ fn answer(request: &str, figures: &Value) -> Result<Option<String>, String> {
     }))
 }
 
-/// A paragraph with its requests answered, or the word that it has not been run.
-fn paragraph(text: &str, figures: &Value) -> Result<String, String> {
+/// A text with its requests answered, and whether all of them have an answer.
+fn filled(text: &str, figures: &Value) -> Result<(String, bool), String> {
     let (mut filled, mut rest, mut is_run) = (String::new(), text, true);
     while let Some((before, behind)) = rest.split_once("{{") {
         let (request, behind) = behind.split_once("}}").ok_or("braces that do not end")?;
         let answer = answer(request.trim(), figures)?;
         is_run &= answer.is_some();
         filled += before;
-        filled += &answer.unwrap_or_default();
+        filled += answer.as_deref().unwrap_or("\u{2013}");
         rest = behind;
     }
-    Ok(if is_run { filled + rest } else { NOT_RUN.to_owned() })
+    Ok((filled + rest, is_run))
+}
+
+/// A paragraph with its requests answered, or the word that it has not been run.
+fn paragraph(text: &str, figures: &Value) -> Result<String, String> {
+    let (filled, is_run) = filled(text, figures)?;
+    let is_table = text.starts_with('|');
+    Ok(if is_run || is_table { filled } else { NOT_RUN.to_owned() })
 }
 
 /// The page: the text with all requests answered.
@@ -146,15 +179,20 @@ pub(crate) fn page(claims: &str, figures: &Value) -> Result<String, String> {
     Ok(paragraphs.join("\n\n") + "\n")
 }
 
-/// A line for each configuration of each part, for people at a terminal.
+/// A line for each configuration of each part, for people at a terminal: what there is most of is left out.
 #[allow(dead_code, reason = "the test of the page takes this file too")]
 pub(crate) fn summary(figures: &Value) -> String {
     let mut text = String::new();
     for (part, lines) in figures.get("parts").and_then(Value::as_object).into_iter().flatten() {
-        for line in lines.as_array().into_iter().flatten().filter_map(Value::as_object) {
-            let _ = write!(text, "{part}:");
-            for (key, value) in line.iter().filter(|(_, value)| !value.is_object()) {
-                let _ = write!(text, " {key} {value};");
+        for line in lines.as_array().into_iter().flatten() {
+            let _ = write!(text, "{part}: {}", cell(line, "configuration"));
+            let fields = line.as_object().into_iter().flatten();
+            let fields = fields.filter(|(key, value)| {
+                let is_scenario = key.starts_with('S') || key.starts_with("fault ");
+                !is_scenario && (value.is_number() || value.is_boolean())
+            });
+            for (key, value) in fields {
+                let _ = write!(text, "; {key} {value}");
             }
             text.push('\n');
         }
@@ -172,23 +210,29 @@ mod tests {
     fn requests_are_answered_and_what_was_not_run_says_so() {
         let figures = json!({"date": "2026-11-22", "parts": {
             "chaos": [
-                {"configuration": "3 nodes", "leases": 1234, "fault Stop": 50, "fault Kill": 60},
-                {"configuration": "5 nodes", "leases": 1_000_000, "fault Stop": 1, "reached": {"S1": 7}},
+                {"configuration": "3 nodes", "leases": 1234, "fault Stop": 50, "fault Kill": 60, "commit": "b, a"},
+                {"configuration": "5 nodes", "leases": 1_000_000, "fault Stop": 1, "reached": {"S1": 7}, "commit": "a"},
             ],
+            "sim": [{"S1": 9, "S12": 3, "Seeds": 1}],
             "set": [{"lost": 1, "acknowledged": 72, "caught": true}],
         }});
         let filled = |request: &str| paragraph(&format!("a {{{{{request}}}}} b"), &figures);
         assert_eq!(filled("date").unwrap(), "a 2026-11-22 b");
+        assert_eq!(filled("commits chaos").unwrap(), "a `a`, `b` b");
         assert_eq!(filled("sum chaos leases").unwrap(), "a 1,001,234 b");
         assert_eq!(filled("least chaos fault").unwrap(), "a 51 b");
         assert_eq!(filled("least chaos reached").unwrap(), "a 7 b");
+        assert_eq!(filled("least sim S#").unwrap(), "a 3 b");
         assert_eq!(filled("count chaos").unwrap(), "a 2 b");
-        assert_eq!(filled("caught set").unwrap(), "a 1 of 1 b");
+        assert_eq!(filled("yes set caught").unwrap(), "a 1 of 1 b");
+        assert_eq!(filled("share set lost/acknowledged").unwrap(), "a 1.38 % b");
         assert_eq!(filled("sum model states").unwrap(), NOT_RUN);
-        assert_eq!(filled("commit").unwrap(), NOT_RUN);
-        let text = "one\n\n{{commit}}\n\n{{date}} {{count model}}\n\n{{date}}\n";
+        assert_eq!(filled("machine").unwrap(), NOT_RUN);
+        let text = "one\n\n{{machine}}\n\n{{date}} {{count model}}\n\n{{date}}\n";
         let filled_page = format!("one\n\n{NOT_RUN}\n\n2026-11-22\n");
         assert_eq!(page(text, &figures).unwrap(), filled_page);
+        let rows = paragraph("| a | {{count model}} |\n| b | {{count set}} |", &figures).unwrap();
+        assert_eq!(rows, "| a | \u{2013} |\n| b | 1 |");
         let table = "| configuration | leases |\n| --- | --- |\n| 3 nodes | 1,234 |\n| 5 nodes | 1,000,000 |";
         assert_eq!(filled("table chaos configuration, leases").unwrap(), format!("a {table} b"));
         assert!(filled("table set lost, lost/acknowledged").unwrap().ends_with("| 1 | 1.38 % | b"));
