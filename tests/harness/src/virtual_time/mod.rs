@@ -13,8 +13,11 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -39,11 +42,22 @@ pub struct SimRuntime {
 
 struct Shared {
     state: Mutex<State>,
+    /// What time it is, in nanoseconds: that is asked for more often than anything else.
+    now: AtomicU64,
 }
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_origin(Duration::from_nanos(self.now.load(Ordering::Relaxed)))
+    }
+
+    fn set_now(&self, now: Timestamp) {
+        let nanos = u64::try_from(now.since_origin().as_nanos()).unwrap();
+        self.now.store(nanos, Ordering::Relaxed);
     }
 }
 
@@ -58,7 +72,9 @@ impl SimRuntime {
         // Not at the origin, so that an unsigned underflow would show.
         let now = Timestamp::from_origin(Duration::from_secs(1_000));
         let state = Mutex::new(State::new(seed, now, keeps_lines));
-        Self { shared: Arc::new(Shared { state }), process: 0, is_quiet: false }
+        let shared = Shared { state, now: AtomicU64::new(0) };
+        shared.set_now(now);
+        Self { shared: Arc::new(shared), process: 0, is_quiet: false }
     }
 
     /// A process of its own: what is spawned by it runs, stands still and ends by itself.
@@ -103,9 +119,11 @@ impl SimRuntime {
         state.steps += 1;
         assert!(state.steps < MOST_STEPS, "the simulation does not come to an end");
         let Some((key, mut task, waker)) = state.next() else {
-            let Some(due) = state.jump() else { return false };
+            let Some((first, rest)) = state.jump() else { return false };
+            self.shared.set_now(state.now);
             drop(state);
-            due.into_iter().for_each(std::task::Waker::wake);
+            first.wake();
+            rest.into_iter().for_each(Waker::wake);
             return true;
         };
         drop(state);
@@ -127,18 +145,17 @@ impl SimRuntime {
         &self,
         future: impl Future<Output = T> + Send + 'static,
     ) -> T {
-        let output = Arc::new(Mutex::new(None));
-        let slot = Arc::clone(&output);
+        let output = Arc::new((AtomicBool::new(false), Mutex::new(None)));
+        let ended = Arc::clone(&output);
         self.spawn(Box::pin(async move {
             let value = future.await;
-            *slot.lock().unwrap() = Some(value);
+            *ended.1.lock().unwrap() = Some(value);
+            ended.0.store(true, Ordering::Release);
         }));
-        loop {
-            if let Some(value) = output.lock().unwrap().take() {
-                return value;
-            }
+        while !output.0.load(Ordering::Acquire) {
             assert!(self.step(), "everything waits and no timer is set");
         }
+        output.1.lock().unwrap().take().unwrap()
     }
 
     /// Lets `duration` of virtual time pass, with everything that happens in it.
@@ -205,11 +222,11 @@ impl SimRuntime {
 
 impl Runtime for SimRuntime {
     fn now(&self) -> Timestamp {
-        self.state().now
+        self.shared.now()
     }
 
     fn wall_us(&self) -> u64 {
-        u64::try_from(self.state().now.since_origin().as_micros()).unwrap()
+        self.shared.now.load(Ordering::Relaxed) / 1_000
     }
 
     fn sleep_until(&self, at: Timestamp) -> Task {
@@ -251,11 +268,10 @@ impl Future for Timer {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
-        let mut state = this.shared.state();
-        if state.now >= this.at {
+        if this.shared.now() >= this.at {
             return Poll::Ready(());
         }
-        state.set_timer(this.at, &mut this.id, cx.waker());
+        this.shared.state().set_timer(this.at, &mut this.id, cx.waker());
         Poll::Pending
     }
 }

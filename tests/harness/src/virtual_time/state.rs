@@ -176,9 +176,9 @@ impl State {
         self.free.push(key.1);
     }
 
-    /// Moves time to the next timer, and returns what is due then.
-    pub(super) fn jump(&mut self) -> Option<Vec<Waker>> {
-        let (&(at, _), _) = self.timers.first_key_value()?;
+    /// Moves time to the next timer, and returns what is due then: mostly there is one.
+    pub(super) fn jump(&mut self) -> Option<(Waker, Vec<Waker>)> {
+        let ((at, _), first) = self.timers.pop_first()?;
         self.now = self.now.max(at);
         let mut due = Vec::new();
         while let Some(first) = self.timers.first_entry() {
@@ -187,7 +187,7 @@ impl State {
             }
             due.push(first.remove());
         }
-        Some(due)
+        Some((first, due))
     }
 
     pub(super) fn set_timer(&mut self, at: Timestamp, id: &mut Option<u64>, waker: &Waker) {

@@ -7,6 +7,7 @@
 use std::{
     any::Any,
     fmt,
+    ops::Deref,
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
@@ -27,10 +28,20 @@ use crate::reached::S21;
 
 /// One client's connection to a server.
 #[derive(Clone)]
-pub(crate) struct SimNode {
+pub(crate) struct SimNode(Arc<Shared>);
+
+pub(crate) struct Shared {
     server: SimServer,
     link: Arc<Link>,
-    line: Arc<Mutex<Line>>,
+    line: Mutex<Line>,
+}
+
+impl Deref for SimNode {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
 }
 
 /// The last arrivals in each direction: nothing overtakes.
@@ -68,7 +79,7 @@ type Answer<T> = (Result<T, NodeError>, u64);
 
 impl SimNode {
     pub(super) fn new(server: SimServer, link: Arc<Link>) -> Self {
-        Self { server, link, line: Arc::default() }
+        Self(Arc::new(Shared { server, link, line: Mutex::default() }))
     }
 
     /// Takes a request to the server and the answer back, whether or not the caller still waits. Nothing is
@@ -133,14 +144,20 @@ impl SimNode {
         let result = if lost || self.server.era() != Some(era) {
             None
         } else {
-            let (done, executed) = oneshot::channel();
-            let (server, unheard) = (self.server.clone(), answer.is_closed());
-            self.server.arrive(Box::new(move || {
-                let result = request(&server, Way { unheard }).now_or_never();
+            let unheard = answer.is_closed();
+            let execute = move |server: &SimServer| {
+                let result = request(server, Way { unheard }).now_or_never();
                 let result = result.expect("a node in memory answers at once");
-                let _ = done.send((result, server.now_us()));
-            }));
-            executed.await.ok()
+                (result, server.now_us())
+            };
+            if self.server.is_paused() {
+                let (done, executed) = oneshot::channel();
+                let server = self.server.clone();
+                self.server.arrive_later(Box::new(move || drop(done.send(execute(&server)))));
+                executed.await.ok()
+            } else {
+                Some(execute(&self.server))
+            }
         };
         let (delay, mut lost) = self.server.draw();
         lost |= is_late || self.link.loses_replies();
@@ -171,11 +188,15 @@ impl SimNode {
         let arrival = arrival.saturating_add(later);
         self.server.runtime.spawn(Box::pin(async move {
             runtime.timer(arrival).await;
-            if server.era() == Some(era) {
-                let executes = server.clone();
-                server.arrive(Box::new(move || {
-                    let _ = request(&executes, Way { unheard: true }).now_or_never();
-                }));
+            if server.era() != Some(era) {
+                return;
+            }
+            let executes = server.clone();
+            let execute = move || drop(request(&executes, Way { unheard: true }).now_or_never());
+            if server.is_paused() {
+                server.arrive_later(Box::new(execute));
+            } else {
+                execute();
             }
         }));
     }

@@ -5,6 +5,7 @@
 
 use std::{
     collections::VecDeque,
+    ops::Deref,
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
@@ -27,14 +28,25 @@ use crate::MS;
 
 /// One server. A clone is the same one.
 #[derive(Clone)]
-pub(crate) struct SimServer {
+pub(crate) struct SimServer(Arc<Shared>);
+
+/// What does not change of a server, and what is behind locks of its own.
+pub(crate) struct Shared {
     pub(super) index: usize,
     pub(super) address: Arc<str>,
     pub(super) memory: MemoryNode,
     pub(super) runtime: SimRuntime,
-    shared: Arc<Mutex<Server>>,
+    server: Mutex<Server>,
     clock: Arc<Mutex<ServerClock>>,
     pub(super) watch: Watch,
+}
+
+impl Deref for SimServer {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
 }
 
 /// What a server does with something that has arrived.
@@ -86,7 +98,8 @@ impl SimServer {
             links: Links::default(),
         };
         let address = Arc::from(format!("sim:{index}"));
-        Self { index, address, memory, runtime, shared: Arc::new(Mutex::new(server)), clock, watch }
+        let server = Mutex::new(server);
+        Self(Arc::new(Shared { index, address, memory, runtime, server, clock, watch }))
     }
 
     pub(crate) fn per_mille(&self) -> i64 {
@@ -217,15 +230,9 @@ impl SimServer {
         self.state().links.all()
     }
 
-    /// Executes something that has arrived, now or when the server goes on.
-    pub(super) fn arrive(&self, execute: Arrival) {
-        let mut server = self.state();
-        if server.paused {
-            server.arrived.push_back(execute);
-        } else {
-            drop(server);
-            execute();
-        }
+    /// Executes something that has arrived, when the server goes on.
+    pub(super) fn arrive_later(&self, execute: Arrival) {
+        self.state().arrived.push_back(execute);
     }
 
     /// The delay of one message, and whether it gets lost.
@@ -257,6 +264,6 @@ impl SimServer {
     }
 
     fn state(&self) -> MutexGuard<'_, Server> {
-        self.shared.lock().unwrap()
+        self.server.lock().unwrap()
     }
 }
