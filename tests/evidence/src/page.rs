@@ -2,7 +2,7 @@
 //!
 //! In the text stands, between two braces on each side:
 //! - `date`, `machine`, and `commits PART`: of which commits of `src` its figures are;
-//! - `sum PART FIELD`, `least PART GROUP`, `count PART`: one number; `yes PART FIELD`: of how many lines it is true, of all;
+//! - `sum PART FIELD`, `least PART GROUP`, `most PART FIELD`, `count PART`: one number; `yes PART FIELD`: of how many lines it is true, of all;
 //!   `share PART A/B`: the one sum in percent of the other;
 //! - `table PART FIELD, FIELD`: a row for each configuration; `A/B` is a share in percent;
 //! - `group PART GROUP`: a row for each field whose name begins so, such as the kinds of `fault`; `S#` is S and a number.
@@ -40,7 +40,9 @@ fn group(lines: &[Value], group: &str) -> BTreeMap<String, u64> {
                 if key.strip_prefix(letter).is_some_and(is_number) {
                     add(key, value.as_u64());
                 }
-            } else if let Some(name) = key.strip_prefix(group).and_then(|rest| rest.strip_prefix(' ')) {
+            } else if let Some(name) =
+                key.strip_prefix(group).and_then(|rest| rest.strip_prefix(' '))
+            {
                 add(name, value.as_u64());
             } else if let Some(inner) = value.as_object().filter(|_| key == group) {
                 inner.iter().for_each(|(name, count)| add(name, count.as_u64()));
@@ -116,7 +118,8 @@ fn answer(request: &str, figures: &Value) -> Result<Option<String>, String> {
     let (&[word, part], rest) = words.split_at_checked(2).ok_or_else(unknown)? else {
         return Err(unknown());
     };
-    let known = ["commits", "count", "group", "least", "share", "sum", "table", "yes"].contains(&word);
+    let known = ["commits", "count", "group", "least", "most", "share", "sum", "table", "yes"]
+        .contains(&word);
     let Some(lines) = lines(figures, part).filter(|_| known) else {
         return known.then_some(None).ok_or_else(unknown);
     };
@@ -129,6 +132,9 @@ fn answer(request: &str, figures: &Value) -> Result<Option<String>, String> {
             format!("{} of {}", so.count(), lines.len())
         }
         ("sum", [field]) => shown(sum(field)),
+        ("most", [field]) => {
+            shown(lines.iter().filter_map(|line| number(line, field)).max().unwrap_or(0))
+        }
         ("share", [fields]) => {
             let (part, whole) = fields.split_once('/').ok_or_else(unknown)?;
             share(sum(part), sum(whole))
