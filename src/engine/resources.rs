@@ -19,6 +19,7 @@ pub(super) use self::by_name::Which;
 use self::by_name::{ByName, line_of_slot};
 use super::{Engine, Line, Unsent, UnsentHere, stand::OnNodes};
 use crate::{
+    error::NodeOutcome,
     lock::Lock,
     protocol::{
         ClientId, LineHint, NodeId, OthersWait, Patience, Quorum, Resource, Slots, Target, Ticket,
@@ -267,6 +268,19 @@ impl ResourceSlot {
     /// Whom it keeps out, of those who have a resource in common with it: a reader lets others read.
     const fn in_the_way(&self) -> Which {
         if self.target.is_shared() { Which::Others } else { Which::All }
+    }
+
+    /// Whether nodes have denied a round, which said who asks, for another place of this process in its lines, with which
+    /// nobody here waits: one to read, where this one is for all else, and the other way round.
+    pub(super) fn has_left_a_place(&self, outcomes: &[NodeOutcome]) -> bool {
+        let own = Some(self.home.client);
+        let is_own = |it: &NodeOutcome| matches!(it, NodeOutcome::Denied(it) if it.behind == own);
+        if !outcomes.iter().any(is_own) {
+            return false;
+        }
+        let which = if self.target.is_shared() { Which::Others } else { Which::Readers };
+        let others = self.home.overlapping(&self.target, which);
+        !others.iter().any(|other| other.asks.load(Ordering::Relaxed) && other.on_nodes.waits())
     }
 
     /// It stands in the lines on the nodes with a place of its own, from the round on that begins, or that was lost.

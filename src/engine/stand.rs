@@ -51,6 +51,8 @@ struct Known {
 /// What a lost round has shown.
 pub(super) struct Lost<'a> {
     pub(super) outcomes: &'a [NodeOutcome],
+    /// Nobody here waits with the other place that this process has in the lines.
+    pub(super) is_left_behind: bool,
     /// The nodes' clocks in microseconds, as far as they are known: a client whose ticket rested on those alone that have
     /// answered first would come before others, or after them, by as much as the clocks are apart.
     pub(super) clocks: &'a [Option<u64>],
@@ -107,6 +109,7 @@ impl OnNodes {
         let waiter = known.waiter.get_or_insert_with(|| {
             Box::new(Waiter::new(client, quorum).knowing(self.patience.lock().clone()))
         });
+        waiter.handle_other_place(lost.is_left_behind);
         let answers = lost.outcomes.iter().enumerate();
         let answers = answers
             .filter_map(|(index, outcome)| Some((NodeId::new(index), said_of_line(outcome)?)));

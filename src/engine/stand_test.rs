@@ -41,6 +41,7 @@ impl World {
         let outcomes = [denied(9), denied(1), denied(5)];
         self.on_nodes.handle_lost(&Lost {
             outcomes: &outcomes,
+            is_left_behind: false,
             clocks: &[],
             round_trip: None,
             random: 0,

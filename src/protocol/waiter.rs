@@ -16,7 +16,8 @@
 //! - **T2** Wake-ups begin a round when a quorum of nodes has told of a free key, each node counted once for a round. If
 //!   this client is not the first on a quorum, the first has its grace before.
 //! - **T3** A head is named as one that did not come after it has been the first before a free key for a grace; then it
-//!   has a new one. The client never names itself. One that it has passed over again and again has a longer grace.
+//!   has a new one. One that it has passed over again and again has a longer grace. The client may have another place in
+//!   the lines, to read beside one for all else. It names itself where that is the first, and nobody waits with it.
 //! - **T4** Whatever is told or lost, a round begins within a poll, and the first in the line begins one when the keys in
 //!   the way will have expired on a quorum.
 //! - **T5** Wake-ups that lead to no grant, and rounds that find neither a holder nor another first in the line, or a
@@ -179,6 +180,13 @@ impl Waiter {
         let skip = late.map(|first| first.client).filter(|_| self.ticket.is_some());
         self.passes = skip.filter(|_| !is_next);
         Stand { client: self.client, ticket: self.ticket, skip }
+    }
+
+    /// Whether the place of this client that nodes have denied it for is another one than that of the round, one to read
+    /// beside one for all else, with which nobody waits: what gave it up was lost. It is passed over as that of any
+    /// other client that does not come. It is said before each lost round; until then there is none.
+    pub const fn handle_other_place(&mut self, is_left_behind: bool) {
+        self.nodes.handle_other_place(is_left_behind);
     }
 
     /// The round was lost, which is known at `now`, by these answers. `clocks` are the nodes' clocks in microseconds, as

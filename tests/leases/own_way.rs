@@ -1,14 +1,22 @@
 //! Goal: a process is not in its own way: whatever it has given back before it asks is released on every node before that
-//! asks, also where a release waits for its turn behind many.
+//! asks, also where a release waits for its turn behind many; and a place in the lines on the nodes that nobody here waits
+//! with any more keeps out nobody else here.
 //!
-//! Method: virtual time, whose executor begins what is ready in any order; requests for one round, which would be told.
+//! Method: virtual time, whose executor begins what is ready in any order; requests for one round, which would be told;
+//! nodes that lose what gives up a place.
 
-use std::{fmt::Debug, future::IntoFuture, task::Poll, time::Duration};
+use std::{
+    fmt::Debug,
+    future::{Future, IntoFuture},
+    pin::Pin,
+    task::Poll,
+    time::Duration,
+};
 
-use quorlock::{AcquireError, Lease, ReadLease};
+use quorlock::{AcquireError, Lease, ReadLease, runtime::Runtime};
 
 use crate::{
-    fixture::{Fixture, MS, SECOND},
+    fixture::{Fixture, MS, Manner, SECOND},
     line::{got, poll},
 };
 
@@ -157,4 +165,93 @@ fn whoever_waits_behind_very_many_readers_gets_it_when_they_have_been_released()
     };
     lease.check().unwrap();
     held.check().unwrap();
+}
+
+/// What one who waits wants it for, of whom a process has two places in a line: one to read, and one for all else.
+#[derive(Clone, Copy, Debug)]
+enum Wants {
+    Read,
+    Write,
+    Several,
+}
+
+/// One who waits here, as somebody else holds it. Awaited, it ends with whether it has got it; the lease is over then.
+fn wants(world: &Fixture, what: Wants) -> Pin<Box<dyn Future<Output = bool> + Send>> {
+    let wait = 60 * SECOND;
+    let several = ["a", "r"];
+    let mut future: Pin<Box<dyn Future<Output = bool> + Send>> = match what {
+        Wants::Read => {
+            let it = world.redlock.read("r").wait(wait).into_future();
+            Box::pin(async { it.await.is_ok() })
+        }
+        Wants::Write => {
+            let it = world.redlock.write("r").wait(wait).into_future();
+            Box::pin(async { it.await.is_ok() })
+        }
+        Wants::Several => {
+            let it = world.redlock.acquire_all(several).wait(wait).into_future();
+            Box::pin(async { it.await.is_ok() })
+        }
+    };
+    assert!(poll(&mut future).is_pending());
+    future
+}
+
+const PAIRS: [(Wants, Wants); 4] = [
+    (Wants::Read, Wants::Write),
+    (Wants::Read, Wants::Several),
+    (Wants::Write, Wants::Read),
+    (Wants::Several, Wants::Read),
+];
+
+/// The line lives on for as long as anybody asks, and the nodes tell nobody that one does not come who is connected.
+#[test]
+fn who_gave_up_keeps_nobody_here_out_also_where_what_it_said_is_lost() {
+    for (gone, comes) in PAIRS {
+        for has_come_before in [false, true] {
+            let world = Fixture::new(TTL);
+            world.keep_lines();
+            let other = world.other_process(|it| it);
+            let held = world.machine.sim.block_on(other.acquire("r").into_future()).unwrap();
+            let gives_up = wants(&world, gone);
+            world.pass(SECOND);
+            let mut waits = has_come_before.then(|| wants(&world, comes));
+            world.pass(SECOND);
+            world.set_all(Manner::KeepsPlaces);
+            drop(gives_up);
+            world.pass(MS);
+            world.set_all(Manner::Sound);
+            drop(held);
+            world.pass(MS);
+            let waits = waits.take().unwrap_or_else(|| wants(&world, comes));
+            let begun = world.machine.sim.now();
+            let got = world.machine.sim.block_on(waits);
+            let waited = world.machine.sim.now().saturating_since(begun);
+            assert!(got && waited < 50 * MS, "{comes:?} behind {gone:?}: {got} after {waited:?}");
+        }
+    }
+}
+
+/// In the lines on the nodes that is the same client.
+#[test]
+fn who_waits_here_is_passed_by_nobody_here() {
+    for (before, behind) in PAIRS {
+        let world = Fixture::new(TTL);
+        world.keep_lines();
+        let other = world.other_process(|it| it);
+        let held = world.machine.sim.block_on(other.acquire("r").into_future()).unwrap();
+        let mut first = wants(&world, before);
+        world.pass(SECOND);
+        let mut second = wants(&world, behind);
+        world.pass(SECOND);
+        drop(held);
+        for _ in 0..100 {
+            if poll(&mut first).is_ready() {
+                break;
+            }
+            assert!(poll(&mut second).is_pending(), "{behind:?} passes {before:?}");
+            world.pass(MS / 4);
+        }
+        assert!(world.machine.sim.block_on(second), "{behind:?} behind {before:?}");
+    }
 }

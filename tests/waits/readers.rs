@@ -181,3 +181,45 @@ fn a_writer_that_gave_up_keeps_no_reader_out_also_where_its_place_still_stands()
     inside.blocking_release().unwrap();
     lines::nothing_left(&cluster);
 }
+
+/// As above, for whoever of the same process wants it for something else: the nodes do not let it in before itself.
+#[test]
+fn a_place_that_still_stands_keeps_nobody_of_its_own_process_out() {
+    let _turn = alone();
+    let cluster = admitted(TTL);
+    let connect = || settings(&cluster.urls(), TTL).blocking_connect().unwrap();
+    let line = format!("quorlock:line:{RESOURCE}");
+    let places = || -> Vec<Vec<String>> {
+        let of = |server: &Server| server.run(&["ZRANGE", &line, "0", "-1", "WITHSCORES"]);
+        cluster.iter().map(|server| from_redis_value(of(server)).unwrap()).collect()
+    };
+    for reads in [true, false] {
+        let (client, other) = (connect(), connect());
+        let inside = other.write(RESOURCE).blocking().unwrap();
+        let stood = thread::scope(|scope| {
+            let gives_up = scope.spawn(|| {
+                let contended = if reads {
+                    client.read(RESOURCE).wait(SECOND).blocking().unwrap_err()
+                } else {
+                    client.write(RESOURCE).wait(SECOND).blocking().unwrap_err()
+                };
+                assert!(contended.is_contended());
+            });
+            eventually("it stands in line", SOON, || places().iter().all(|it| it.len() == 2));
+            let stood = places();
+            gives_up.join().unwrap();
+            stood
+        });
+        eventually("it has left", SOON, || places().iter().all(Vec::is_empty));
+        for (server, place) in cluster.iter().zip(&stood) {
+            server.run(&["ZADD", &line, &place[1], &place[0]]);
+        }
+        inside.blocking_release().unwrap();
+        if reads {
+            client.write(RESOURCE).wait(SOON).blocking().unwrap().blocking_release().unwrap();
+        } else {
+            client.read(RESOURCE).wait(SOON).blocking().unwrap().blocking_release().unwrap();
+        }
+    }
+    lines::nothing_left(&cluster);
+}

@@ -46,7 +46,10 @@ impl Engine {
         let clock = |slot: &NodeSlot| slot.node.clock().and_then(|clock| clock.at(steady));
         let clocks: Vec<Option<u64>> = self.nodes.iter().map(clock).collect();
         let outcomes = round.outcomes();
-        let shown = Lost { outcomes, clocks: &clocks, round_trip, random, now };
+        // One that has not said who asks was denied for the same place as well.
+        let is_left_behind = round.stood() && request.resource.has_left_a_place(outcomes);
+        let clocks = &clocks;
+        let shown = Lost { outcomes, is_left_behind, clocks, round_trip, random, now };
         let lost = lost.in_line(on_nodes.handle_lost(&shown));
         if lost.in_line.is_some() {
             request.resource.handle_placed();

@@ -62,15 +62,22 @@ pub(super) struct Views {
     client: ClientId,
     quorum: Quorum,
     nodes: Vec<NodeView>,
+    /// Nobody waits with the other place that the client has in the lines.
+    is_left_behind: bool,
 }
 
 impl Views {
     pub(super) fn new(client: ClientId, quorum: Quorum) -> Self {
-        Self { client, quorum, nodes: vec![NodeView::default(); quorum.nodes()] }
+        let nodes = vec![NodeView::default(); quorum.nodes()];
+        Self { client, quorum, nodes, is_left_behind: false }
     }
 
     pub(super) const fn quorum(&self) -> Quorum {
         self.quorum
+    }
+
+    pub(super) const fn handle_other_place(&mut self, is_left_behind: bool) {
+        self.is_left_behind = is_left_behind;
     }
 
     /// What was said and told before is over.
@@ -88,7 +95,8 @@ impl Views {
             LineAnswer::Failed => Answer::Failed,
             LineAnswer::Denied(denial) => {
                 view.has_line = Some(denial.at.is_some());
-                match denial.behind.filter(|head| *head != self.client) {
+                let is_in_the_way = |head| head != self.client || self.is_left_behind;
+                match denial.behind.filter(|head| is_in_the_way(*head)) {
                     Some(head) => Answer::Behind(head),
                     None => Answer::Held {
                         holder: denial.holder.clone(),

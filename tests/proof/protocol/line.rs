@@ -288,10 +288,28 @@ fn t3_the_grace_is_two_round_trips_where_they_take_longer() {
 }
 
 #[test]
-fn t3_the_client_never_names_itself_and_names_nobody_before_it_stands_there() {
+fn t3_the_client_names_itself_only_where_nobody_waits_with_its_other_place() {
+    // Each round is begun by what the nodes tell the client for its other place.
+    for is_left_behind in [true, false] {
+        let mut world = World::standing();
+        let mut named = None;
+        for millis in 2..12 {
+            world.0.handle_other_place(is_left_behind);
+            world.lost(&[behind(ME), behind(ME), behind(ME)], millis);
+            world.told(0..3, LineHint::Next, millis);
+            let skip = world.0.begin_round(at(millis + 1)).skip;
+            named = named.or(skip.map(|skip| (skip, millis + 1)));
+        }
+        assert_eq!(named, is_left_behind.then_some((ME, 4)), "after a grace");
+        assert_eq!(world.0.passed_over(), None);
+    }
     let mut world = World::standing();
     world.lost(&[behind(ME), behind(ME), behind(ME)], 2);
-    assert_eq!(world.0.begin_round(at(100)).skip, None);
+    assert_eq!(world.next(), at(1_002), "whoever waits with it asks, and tells when it is done");
+}
+
+#[test]
+fn t3_the_client_names_nobody_before_it_stands_there() {
     let mut world = World::new(3);
     world.0.begin_round(at(0));
     // Denied without a clock, so that it has no ticket.

@@ -3,7 +3,7 @@
 //! Goal: what the scripts of a Redis node do, step by step, where no server is needed. Method: acquires and releases in,
 //! who is first and who is told out. `tests/redis/conformance` compares nodes in memory with real servers.
 
-use quorlock::protocol::{ClientId, LineHint, LineNews, NodeLine, Stand, Ticket};
+use quorlock::protocol::{ClientId, LineHint, LineNews, NodeLine, ReadAccess, Stand, Ticket};
 
 use super::*;
 
@@ -268,4 +268,46 @@ fn who_leaves_makes_room_for_the_next_and_takes_no_newer_place_away() {
     let told = vec![(client(2), LineHint::Next), (client(3), stand_by(client(2)))];
     assert_eq!(leave(1, 1, true), (told, 2));
     assert_eq!(leave(2, 2, false), (vec![], 1), "the key is held");
+}
+
+#[test]
+fn who_names_itself_drops_the_other_place_that_it_has_and_never_this_one() {
+    let read = |node: &mut Node, stand: Option<Stand>, access: ReadAccess| {
+        let hears = |_| true;
+        let mut news = LineNews::new(&hears);
+        let entered = node.line.enter_to_read(stand, access, at(1), &mut news);
+        match (entered.first, access) {
+            (None, ReadAccess::Free) => {
+                node.line.grant(&entered, 1, 10 * SECOND, at(1), &mut news);
+                None
+            }
+            (first, _) => {
+                node.line.deny(&entered, at(1), &mut news);
+                Some(first)
+            }
+        }
+    };
+    let itself = |number, ticket| waits(number, ticket).map(|it| it.skipping(Some(client(number))));
+    // To write, where it has waited to read.
+    let mut node = Node { is_held: true, ..Node::default() };
+    read(&mut node, waits(1, 1), ReadAccess::Held);
+    node.release(1);
+    assert_eq!(node.acquire(waits(1, 2), 1), Came::Behind(1, Some(1)));
+    assert_eq!(node.acquire(waits(2, 3), 1), Came::Behind(1, Some(2)));
+    assert_eq!(node.acquire(itself(1, 2), 1), Came::Granted);
+    assert_eq!(node.waiting(), [client(2)]);
+    // To read, where it has waited to write.
+    let mut node = held_before(1);
+    node.release(1);
+    assert_eq!(read(&mut node, waits(1, 2), ReadAccess::Free), Some(Some(client(1))));
+    assert_eq!(read(&mut node, itself(1, 2), ReadAccess::Free), None);
+    assert!(node.waiting().is_empty());
+    // Behind others it drops nothing, and where this one is the first neither.
+    let mut node = held_before(2);
+    node.release(1);
+    assert_eq!(node.acquire(itself(2, 2), 1), Came::Behind(1, Some(1)));
+    assert_eq!(node.waiting(), [client(1), client(2)]);
+    assert_eq!(node.acquire(itself(1, 1), 1), Came::Granted);
+    assert_eq!(node.acquire(itself(1, 1), 1), Came::Held(Some(0)));
+    assert_eq!(node.waiting(), [client(1), client(2)]);
 }
