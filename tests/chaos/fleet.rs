@@ -10,7 +10,7 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use quorlock::{Builder, Redlock};
@@ -48,6 +48,17 @@ pub(crate) struct Part {
     pub(crate) wants: Wants,
     /// By how many milliseconds its wall clock is ahead.
     pub(crate) wall_ahead: i64,
+}
+
+/// A client, as soon as enough nodes are there.
+fn connected(builder: impl Fn() -> Builder) -> Redlock {
+    let deadline = Instant::now() + 40 * SECOND;
+    loop {
+        match builder().blocking_connect() {
+            Ok(client) => return client,
+            Err(error) => assert!(Instant::now() < deadline, "not enough nodes: {error:?}"),
+        }
+    }
 }
 
 impl Part {
@@ -90,6 +101,11 @@ impl Part {
         }
     }
 
+    /// A client of this fleet, of somebody who has time: on a busy machine servers may not answer at once.
+    pub(crate) fn connected(&self) -> Redlock {
+        connected(|| self.builder())
+    }
+
     /// Works until the input ends, in several threads.
     fn play(&self, number: usize) {
         if let Wants::Additions(stand) = self.wants {
@@ -97,9 +113,7 @@ impl Part {
         }
         let builder = || self.builder().runtime(WrongWall::ahead_by(self.wall_ahead));
         // One that takes the place of another may come while nodes are away.
-        let connected = || (0..20).find_map(|_| builder().blocking_connect().ok());
-        let connect = |_| connected().expect("enough nodes within some seconds");
-        let clients: Vec<Redlock> = (0..self.clients).map(connect).collect();
+        let clients: Vec<Redlock> = (0..self.clients).map(|_| connected(builder)).collect();
         let brief = self.clients > 1;
         let stop = Arc::<AtomicBool>::default();
         let spawn = |thread: usize| {

@@ -35,7 +35,7 @@ fn many_grants_have_rising_tokens_and_one_holder_whoever_is_killed() {
     parts.iter_mut().for_each(|part| part.wants = Wants::Brisk);
     // Counters go on from wall clocks, and must not rest on them.
     (parts[0].wall_ahead, parts[1].wall_ahead) = (20_000, -20_000);
-    let observer = parts[2].builder().blocking_connect().unwrap();
+    let observer = parts[2].connected();
     all_ready(&observer);
     let fleet = Fleet::start(test, &parts);
     eventually("the work has begun", 20 * SECOND, || fleet.record().granted() > 100);

@@ -31,7 +31,7 @@ fn a_majority_that_forgets_leaves_one_holder_and_rising_tokens() {
     }
     let (cluster, register) = (Cluster::start(NODES), Server::start());
     let parts = fleet::parts(3, &cluster.urls(), &register, SHORT_TTL, Some(MAX_TTL));
-    let observer = parts[0].builder().blocking_connect().unwrap();
+    let observer = parts[0].connected();
     all_ready(&observer);
     let fleet = Fleet::start(test, &parts);
     let (time, began) = (run_time(5), Instant::now());

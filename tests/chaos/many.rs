@@ -68,7 +68,7 @@ pub(crate) fn many(test: &'static str, many: &Many) -> Option<Done> {
         (part.wants, part.clients) = (many.wants, CLIENTS / PROCESSES);
     }
     (parts[0].wall_ahead, parts[1].wall_ahead) = (20_000, -20_000);
-    let observer = parts[2].builder().blocking_connect().unwrap();
+    let observer = parts[2].connected();
     all_ready(&observer);
     let fleet = Fleet::start(test, &parts);
     eventually("the work has begun", 20 * SECOND, || fleet.record().granted() > 20);
@@ -177,7 +177,7 @@ fn writers_that_read_on_and_hold_nothing_are_found() {
     let (cluster, register) = (Cluster::start(3), Server::start());
     let mut parts = fleet::parts(3, &cluster.urls(), &register, SHORT_TTL, Some(MAX_TTL));
     parts.iter_mut().for_each(|part| part.wants = Wants::Unheld);
-    let observer = parts[0].builder().blocking_connect().unwrap();
+    let observer = parts[0].connected();
     all_ready(&observer);
     let fleet = Fleet::start(test, &parts);
     let found = || checker::overlaps(&fleet.record().lock().leases).len();
@@ -246,7 +246,7 @@ fn resources_that_are_not_left_alone_are_found() {
     let ttl = MAX_TTL - DELAY;
     let mut parts = fleet::parts(3, &cluster.urls(), &register, ttl, Some(MAX_TTL));
     parts.iter_mut().for_each(|part| part.wants = Wants::Undelayed);
-    let observer = parts[0].builder().blocking_connect().unwrap();
+    let observer = parts[0].connected();
     all_ready(&observer);
     let fleet = Fleet::start(test, &parts);
     let (began, mut found) = (Instant::now(), 0);

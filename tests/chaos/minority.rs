@@ -42,7 +42,7 @@ fn chaos(test: &'static str, mode: &Mode) {
     let (cluster, register) = (faults::servers(mode.nodes), Server::start());
     let links = Links::start(&cluster, PROCESSES - 1);
     let mut parts = fleet::parts(PROCESSES, &cluster.urls(), &register, mode.ttl, mode.max_ttl);
-    let observer = parts[0].builder().blocking_connect().unwrap();
+    let observer = parts[0].connected();
     all_ready(&observer);
     for (process, part) in parts.iter_mut().enumerate() {
         part.nodes = links.urls(process).unwrap_or_else(|| cluster.urls());

@@ -74,7 +74,7 @@ fn stopped_workers(test: &'static str, careless: bool, wants: Wants) -> Option<(
     let mut parts = fleet::parts(3, &cluster.urls(), &register, SHORT_TTL, Some(MAX_TTL));
     parts[0].careless = careless;
     parts.iter_mut().for_each(|part| part.wants = wants);
-    let observer = parts[0].builder().blocking_connect().unwrap();
+    let observer = parts[0].connected();
     all_ready(&observer);
     let fleet = Fleet::start(test, &parts);
     eventually("the work has begun", 20 * SECOND, || fleet.record().granted() > 20);

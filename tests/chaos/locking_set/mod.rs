@@ -86,12 +86,8 @@ const fn sets(stand: Stand) -> Range<usize> {
 
 /// What one process does: a thread for each set, until the input ends.
 pub(super) fn play(part: &Part, number: usize, stand: Stand) {
-    let connect = |part: &Part| {
-        let connected = (0..20).find_map(|_| part.builder().blocking_connect().ok());
-        connected.expect("enough nodes within some seconds")
-    };
-    let ours = connect(part);
-    let classic = connect(&Part { max_ttl: None, ..part.clone() });
+    let ours = part.connected();
+    let classic = Part { max_ttl: None, ..part.clone() }.connected();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         for resource in sets(stand) {
