@@ -118,6 +118,7 @@ impl Engine {
             | NodeError::VoteLapsed
             | NodeError::Quarantined { .. }
             | NodeError::ArrivedLate
+            | NodeError::CounterImplausible
             | NodeError::ClockJumped => return,
             NodeError::Refused(_) | NodeError::MarkerUnreadable { .. } => error,
             NodeError::Rejected { .. }

@@ -30,7 +30,7 @@ use crate::{
     node::NodeError,
     protocol::{
         Failure, Lifecycle, LostRound, MOST_IN_A_ROW, NodeId, Owner, Place, RenewalPolicy, Reply,
-        RoundLoss, RoundSpec, Row, Target, Timestamp, Verdict, WaitPolicy, Wanted,
+        Round, RoundLoss, RoundSpec, Row, Target, Timestamp, Verdict, WaitPolicy, Wanted,
     },
     telemetry::{Caller, metrics},
 };
@@ -355,6 +355,12 @@ impl AcquireRound {
     }
 
     pub(super) fn reports(&self) -> Reports {
-        self.engine.reports(&self.outcomes)
+        let mut outcomes = self.outcomes.clone();
+        for node in self.round.decided().into_iter().flat_map(Round::implausible) {
+            if let Some(outcome) = outcomes.get_mut(node.index()) {
+                *outcome = NodeOutcome::Failed(NodeError::CounterImplausible);
+            }
+        }
+        self.engine.reports(&outcomes)
     }
 }

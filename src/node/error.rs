@@ -104,6 +104,14 @@ pub enum NodeError {
         "its fencing counters are at their end, which only somebody who wrote to `quorlock:node` can have caused, docs/operating.md says how to begin anew"
     )]
     CounterExhausted,
+    /// The node's counter for this resource is more than a day above this client's wall clock and above the lowest of the
+    /// other nodes that granted, so that its vote does not count. Either the wall clock of a client is, or was, wrong by
+    /// that much, or somebody has written to the counter. What it granted is released. See to the clock; `docs/operating.md`
+    /// says more.
+    #[error(
+        "its fencing counter is more than a day ahead of this client's clock and of other nodes, see to the wall clocks of the clients, docs/operating.md says more"
+    )]
+    CounterImplausible,
     /// The code of the node itself panicked: a custom `Node`, or a library that it uses. Whether a command took
     /// effect is unknown; where it may have, a release follows. Correct that code; its panic has been reported as
     /// any other.
@@ -158,6 +166,7 @@ impl NodeError {
             | Self::MarkerUnreadable { .. }
             | Self::ClockJumped
             | Self::CounterExhausted
+            | Self::CounterImplausible
             | Self::Panicked { .. }
             | Self::Unexpected { .. } => Cause::Broken,
         };
@@ -182,6 +191,7 @@ impl NodeError {
             | Self::ConnectionLost { .. }
             | Self::ClockJumped
             | Self::VoteLapsed
+            | Self::CounterImplausible
             | Self::Unexpected { .. } => true,
         }
     }

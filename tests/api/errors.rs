@@ -336,6 +336,12 @@ fn node_errors_and_refusals() {
             "its marker cannot be read or set, so that it does not vote: no reply within the node \
              timeout",
         ),
+        (
+            NodeError::CounterImplausible,
+            true,
+            "its fencing counter is more than a day ahead of this client's clock and of other nodes, \
+             see to the wall clocks of the clients, docs/operating.md says more",
+        ),
         (NodeError::Panicked { sent: true, message: text() }, true, "the node panicked: text"),
         (
             NodeError::Unexpected { message: text() },

@@ -20,7 +20,8 @@ use quorlock::{
         NodeStatus,
     },
     protocol::{
-        Command, Floor, Join, Marker, Owner, Record, Reply, Resource, Sighting, Target, Timestamp,
+        Command, FencingToken, Floor, Join, Marker, Owner, Record, Reply, Resource, Sighting,
+        Target, Timestamp,
     },
     runtime::{Runtime, Task},
 };
@@ -174,6 +175,8 @@ pub(crate) enum Manner {
     /// Whenever it has been asked for an extension, somebody else has the key for so long, if it is free: one who waits, and
     /// is told by the others that something has happened to it.
     TakenWhenExtended(Duration),
+    /// Its counters are so far ahead.
+    CountsAhead(Duration),
 }
 
 #[derive(Clone)]
@@ -297,6 +300,11 @@ impl Node for OddNode {
                 if let Manner::Far(time) = manner {
                     this.machine.sim.sleep(time).await;
                 }
+                if let (Manner::CountsAhead(by), Ok(Reply::Granted(granted))) = (manner, &mut reply)
+                {
+                    let ahead = u64::try_from(by.as_micros()).unwrap();
+                    granted.token = granted.token.map(|it| FencingToken::new(it.get() + ahead));
+                }
                 if let Ok(Reply::Denied(denial)) = &mut reply
                     && !this.lines.load(Ordering::Relaxed)
                 {
@@ -313,6 +321,7 @@ impl Node for OddNode {
                 | Manner::Jumping
                 | Manner::SlowToRestore(_)
                 | Manner::Far(_)
+                | Manner::CountsAhead(_)
                 | Manner::Forgetful
                 | Manner::KeepsPlaces => {}
                 Manner::ExtendsAPart => return this.extend_a_part(&command).await,

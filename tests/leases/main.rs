@@ -13,6 +13,7 @@
 )]
 
 mod adverse;
+mod counters;
 mod crowd;
 mod downgrade;
 mod election;

@@ -178,6 +178,12 @@ impl Round {
         self.tokens().map(|tokens| tokens.first())
     }
 
+    /// The nodes that granted with a counter which no clock explains, so that their votes do not count.
+    pub fn implausible(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let is_implausible = |(_, vote): &(NodeId, Vote)| *vote == Vote::Implausible;
+        self.votes.iter().filter(is_implausible).map(|(node, _)| node)
+    }
+
     /// What the round asked for.
     pub const fn spec(&self) -> &RoundSpec {
         &self.spec

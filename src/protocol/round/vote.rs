@@ -26,6 +26,8 @@ pub(super) enum Vote {
     Confirmed,
     /// It granted, and will not confirm the round's token.
     Outvoted,
+    /// It granted, with a counter that no clock explains: whose that is says nothing, so that it counts as a failure.
+    Implausible,
     /// Somebody else holds the key, for so long if that is known.
     Denied(Option<Duration>),
     Failed(Failure),
@@ -68,7 +70,14 @@ impl Votes {
     /// The nodes that granted, whether or not they have confirmed.
     pub(super) fn granted(&self) -> usize {
         self.count(|vote| {
-            matches!(vote, Vote::Granted(_) | Vote::Confirming | Vote::Confirmed | Vote::Outvoted)
+            matches!(
+                vote,
+                Vote::Granted(_)
+                    | Vote::Confirming
+                    | Vote::Confirmed
+                    | Vote::Outvoted
+                    | Vote::Implausible
+            )
         })
     }
 
@@ -80,12 +89,19 @@ impl Votes {
     /// The nodes that will not vote any more, whatever comes.
     pub(super) fn against(&self) -> usize {
         self.count(|vote| {
-            matches!(vote, Vote::NotAsked | Vote::Denied(_) | Vote::Outvoted | Vote::Failed(_))
+            matches!(
+                vote,
+                Vote::NotAsked
+                    | Vote::Denied(_)
+                    | Vote::Outvoted
+                    | Vote::Implausible
+                    | Vote::Failed(_)
+            )
         })
     }
 
     pub(super) fn failed(&self) -> usize {
-        self.count(|vote| matches!(vote, Vote::Failed(_)))
+        self.count(|vote| matches!(vote, Vote::Failed(_) | Vote::Implausible))
     }
 
     /// The nodes that failed for this cause.
@@ -121,7 +137,7 @@ impl Votes {
         let most = hint.max(least).saturating_add(IMPLAUSIBLY_AHEAD);
         for vote in &mut self.0 {
             if matches!(vote, Vote::Granted(Some(fence)) if fence.get() > most) {
-                *vote = Vote::Outvoted;
+                *vote = Vote::Implausible;
             }
         }
     }

@@ -4,7 +4,7 @@
 //! counter or by confirming it, and only a quorum of votes wins. Method: command lists, as in
 //! `round_acquire.rs`.
 
-use quorlock::protocol::{FencingToken, Granted, RoundLoss, TokenRange, Verdict};
+use quorlock::protocol::{Denial, FencingToken, Granted, RoundLoss, TokenRange, Verdict};
 
 use super::*;
 
@@ -258,6 +258,15 @@ fn a_counter_that_no_clock_explains_is_outvoted() {
     round.handle_reply(node(1), granted(10 + 9 * day), at(1));
     round.handle_reply(node(2), granted(10), at(1));
     assert_eq!((round.verdict(), round.token()), (Verdict::Lost, None));
+    // That is nobody's lease: asking again at once would not help, and it is said what is wrong where.
+    assert_eq!(round.loss(), Some(RoundLoss::NoQuorum));
+    assert_eq!(round.implausible().collect::<Vec<_>>(), [node(0), node(1)]);
+    // One of them beside one that denies is in nobody's way: there is a holder.
+    let mut round = fenced(3);
+    round.handle_reply(node(0), granted(10 + 5 * day), at(1));
+    round.handle_reply(node(1), granted(10), at(1));
+    round.handle_reply(node(2), Ok(Reply::Denied(Denial::default())), at(1));
+    assert_eq!((round.verdict(), round.loss()), (Verdict::Lost, Some(RoundLoss::Contended)));
 }
 
 #[test]
