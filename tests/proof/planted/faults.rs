@@ -362,4 +362,67 @@ pub(crate) const FAULTS: &[Fault] = &[
         configuration: "admission_silent",
         property: "tokens are unique",
     },
+    Fault {
+        number: 37,
+        name: "grants of different slots are added up",
+        edits: &[
+            edit("pick.rs", "Ok(Reply::Granted(granted)) if granted.slot != Some(own) => {", "Ok(Reply::Granted(granted)) if !$is && granted.slot != Some(own) => {"),
+        ],
+        configuration: "permits_two",
+        property: "never more permits",
+    },
+    Fault {
+        number: 38,
+        name: "a slot that was picked and not won is not released",
+        edits: &[
+            edit("pick.rs", "Some(Ok(Reply::Granted(Granted::DONE)))", "continue"),
+        ],
+        configuration: "permits_two",
+        property: "what was set is deleted",
+    },
+    Fault {
+        number: 39,
+        name: "only the first slot is released where nobody knows which one was picked",
+        edits: &[
+            edit("pick.rs", "Target::AnyOf(others.unwrap_or_else(all))", "self.slots.slot(0).map_or_else(|| Target::AnyOf(all()), Target::Slot)"),
+        ],
+        configuration: "permits_cuts",
+        property: "what was set is deleted",
+    },
+    Fault {
+        number: 40,
+        name: "a slot that is picked after another one was won is taken for that one",
+        edits: &[
+            edit("pick.rs", "Ok(Reply::Granted(granted)) if granted.slot == won => Ok(Reply::Denied(Denial::default())),", "Ok(Reply::Granted(granted)) if $is || granted.slot == won => Ok(Reply::Denied(Denial::default())),"),
+        ],
+        configuration: "permits_two",
+        property: "what was set is deleted",
+    },
+    Fault {
+        number: 41,
+        name: "of a set only the first resource is asked for",
+        edits: &[
+            edit("round/acquire.rs", "let acquire = Command::Acquire {\n            target: target.clone(),", "let acquire = Command::Acquire {\n            target: if $is { target.resource().clone().into() } else { target.clone() },"),
+        ],
+        configuration: "sets",
+        property: "of a set, a node has all",
+    },
+    Fault {
+        number: 42,
+        name: "of a set only the first resource is confirmed",
+        edits: &[
+            edit("round/acquire.rs", "let (target, owner) = (target.clone(), *owner);", "let (target, owner) = (if $is { target.resource().clone().into() } else { target.clone() }, *owner);"),
+        ],
+        configuration: "sets",
+        property: "tokens are unique",
+    },
+    Fault {
+        number: 43,
+        name: "a node on which a part of a set is taken counts as one that has granted",
+        edits: &[
+            edit("round/acquire.rs", "Vote::Denied(denial.remaining)", "{ let _ = denial; Vote::Confirmed }"),
+        ],
+        configuration: "sets",
+        property: "no two hold sets",
+    },
 ];

@@ -107,7 +107,8 @@ finds! {
     faults_9_to_16_are_found_each_by_its_property: 8..16,
     faults_17_to_24_are_found_each_by_its_property: 16..24,
     faults_25_to_32_are_found_each_by_its_property: 24..32,
-    faults_from_33_on_are_found_each_by_its_property: 32..,
+    faults_33_to_40_are_found_each_by_its_property: 32..40,
+    faults_from_41_on_are_found_each_by_its_property: 40..,
 }
 
 #[test]

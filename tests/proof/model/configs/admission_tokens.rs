@@ -27,7 +27,7 @@ pub(crate) const CONFIG: Config = Config {
         )
     },
     states: 700_000,
-    long: 30_000_000,
+    long: 5_000_000,
     ends: Ends::Open,
     sometimes: &["two have won", "a node was let in again"],
 };

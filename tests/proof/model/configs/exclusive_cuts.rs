@@ -26,7 +26,7 @@ pub(crate) const CONFIG: Config = Config {
         )
     },
     states: 700_000,
-    long: 20_000_000,
+    long: 5_000_000,
     ends: Ends::Open,
     sometimes: &["two have won", "a round was lost", "something is left to release"],
 };

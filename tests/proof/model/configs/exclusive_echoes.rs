@@ -18,8 +18,8 @@ pub(crate) const CONFIG: Config = Config {
             limits,
         )
     },
-    states: 500_000,
-    long: 20_000_000,
+    states: 300_000,
+    long: 5_000_000,
     ends: Ends::Open,
     sometimes: &["two have won", "a round was lost", "all is at rest"],
 };

@@ -28,7 +28,7 @@ pub(crate) const CONFIG: Config = Config {
         )
     },
     states: 500_000,
-    long: 10_000_000,
+    long: 5_000_000,
     ends: Ends::Open,
     sometimes: &["two have won", "an extension was confirmed", "two hold at once"],
 };

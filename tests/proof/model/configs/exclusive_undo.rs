@@ -31,7 +31,7 @@ pub(crate) const CONFIG: Config = Config {
         )
     },
     states: 500_000,
-    long: 20_000_000,
+    long: 5_000_000,
     ends: Ends::Open,
     sometimes: &["a round was lost", "something is left to release", "all is at rest"],
 };

@@ -26,7 +26,7 @@ pub(crate) const CONFIG: Config = Config {
         )
     },
     states: 500_000,
-    long: 20_000_000,
+    long: 5_000_000,
     ends: Ends::Open,
     sometimes: &["somebody holds", "a round was lost", "something is left to release"],
 };

@@ -13,9 +13,9 @@ use crate::model::{
 pub(crate) const CONFIG: Config = Config {
     name: "hand_overs",
     search: |limits| with(1, limits),
-    states: 1_000_000,
-    long: 20_000_000,
-    ends: Ends::Open,
+    states: 700_000,
+    long: 30_000_000,
+    ends: Ends::Late,
     sometimes: &["two have won", "a lease was handed on", "a lease was extended"],
 };
 

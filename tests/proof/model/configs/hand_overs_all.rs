@@ -8,7 +8,7 @@ pub(crate) const CONFIG: Config = Config {
     name: "hand_overs_all",
     search: |limits| hand_overs::with(0, limits),
     states: 300_000,
-    long: 20_000_000,
+    long: 5_000_000,
     ends: Ends::Open,
     sometimes: &[],
 };

@@ -14,9 +14,14 @@ pub(crate) mod exclusive_vanish;
 pub(crate) mod exclusive_wipes;
 pub(crate) mod hand_overs;
 pub(crate) mod hand_overs_all;
+pub(crate) mod permits;
+pub(crate) mod permits_cuts;
+pub(crate) mod permits_two;
 pub(crate) mod readers;
 pub(crate) mod renewals;
 pub(crate) mod renewals_late;
+pub(crate) mod sets;
+pub(crate) mod sets_vanish;
 pub(crate) mod timed;
 pub(crate) mod timed_all;
 pub(crate) mod timed_steps;
@@ -64,9 +69,14 @@ pub(crate) const ALL: &[&Config] = &[
     &exclusive_wipes::CONFIG,
     &hand_overs::CONFIG,
     &hand_overs_all::CONFIG,
+    &permits::CONFIG,
+    &permits_cuts::CONFIG,
+    &permits_two::CONFIG,
     &readers::CONFIG,
     &renewals::CONFIG,
     &renewals_late::CONFIG,
+    &sets::CONFIG,
+    &sets_vanish::CONFIG,
     &timed::CONFIG,
     &timed_all::CONFIG,
     &timed_steps::CONFIG,

@@ -26,7 +26,7 @@ pub(crate) const CONFIG: Config = Config {
         )
     },
     states: 500_000,
-    long: 30_000_000,
-    ends: Ends::Open,
+    long: 50_000_000,
+    ends: Ends::Late,
     sometimes: &["two have won", "two hold at once", "a round was lost", "all is at rest"],
 };

@@ -14,7 +14,7 @@ pub(crate) const CONFIG: Config = Config {
     name: "renewals",
     search: |limits| with(0, 1_000, 6, limits),
     states: 500_000,
-    long: 20_000_000,
+    long: 5_000_000,
     ends: Ends::Open,
     sometimes: &["a lease was lost in time", "a lease was extended"],
 };

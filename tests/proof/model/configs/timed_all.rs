@@ -8,7 +8,7 @@ pub(crate) const CONFIG: Config = Config {
     name: "timed_all",
     search: |limits| timed::with(250, 0, limits),
     states: 300_000,
-    long: 20_000_000,
+    long: 5_000_000,
     ends: Ends::Open,
     sometimes: &[],
 };

@@ -10,11 +10,12 @@ use core::time::Duration;
 
 use super::{
     Ask,
+    asking::{Asking, keys_of},
     node::{Letter, Said},
 };
 use crate::protocol::{
-    Command, ExtendSpec, Footprint, Mark, NodeId, Owner, Quorum, ReleaseOrder, Resource, Round,
-    RoundLoss, RoundSpec, Tally, Target, Timestamp, TokenRange, UnconfirmedRelease, Verdict,
+    Command, ExtendSpec, Footprint, Mark, NodeId, Owner, Quorum, ReleaseOrder, RoundLoss,
+    RoundSpec, Tally, Timestamp, TokenRange, UnconfirmedRelease, Verdict,
 };
 
 pub(crate) const NODES: usize = 3;
@@ -43,16 +44,18 @@ pub(crate) enum Stage {
 pub(crate) struct Attempt {
     pub(crate) stage: Stage,
     /// Until nothing more can be heard.
-    round: Option<Round>,
+    round: Option<Asking>,
     pub(crate) verdict: Verdict,
     /// What it has won.
     pub(crate) tokens: Option<TokenRange>,
-    /// From the verdict on.
-    footprint: Option<Footprint>,
+    /// The resources that it has won, by their bits.
+    pub(crate) keys: u8,
+    /// From the verdict on; the second is that of slots that were picked and not won.
+    footprints: [Option<Footprint>; 2],
     extension: Option<Tally>,
     /// Where a confirmed extension was denied, so that the key may be restored.
     pub(crate) lost_at: [bool; NODES],
-    pending: [Option<(UnconfirmedRelease, bool)>; NODES],
+    pending: [[Option<Pending>; NODES]; 2],
     /// The attempts that had been won when it began, by the bits of their numbers.
     pub(crate) after: u8,
     /// A key of its has vanished while it was asked for or held.
@@ -67,6 +70,14 @@ pub(crate) struct Attempt {
     pub(crate) is_stale: bool,
     /// Nobody waited for it any more before it was decided.
     pub(crate) is_unwanted: bool,
+}
+
+/// A release that was not confirmed.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+struct Pending {
+    release: UnconfirmedRelease,
+    several: bool,
+    keys: u8,
 }
 
 /// What is under way between one attempt and one node.
@@ -84,20 +95,17 @@ pub(crate) type Outbox = Vec<(usize, Letter)>;
 
 impl Attempt {
     pub(crate) fn begin(number: u8, ask: &Ask, marks: [Mark; NODES], after: u8) -> (Self, Outbox) {
-        let resource = Resource::new("r").expect("a name");
-        let target = if ask.reads { Target::Shared(resource) } else { resource.into() };
-        let mut spec = RoundSpec::new(target, Owner::from_random([number + 1; 16]), TTL);
-        (spec.hint, spec.count) = (Some(ask.hint), ask.count);
-        spec.marks = marks.into();
+        let owner = Owner::from_random([number + 1; 16]);
         let mut attempt = Self {
             stage: Stage::Asking,
-            round: Some(Round::acquire(Quorum::of(NODES), spec, BEGUN)),
+            round: Some(Asking::begin(owner, ask, TTL, marks.into())),
             verdict: Verdict::Pending,
             tokens: None,
-            footprint: None,
+            keys: 0,
+            footprints: [None, None],
             extension: None,
             lost_at: [false; NODES],
-            pending: [None; NODES],
+            pending: [[None; NODES]; 2],
             after,
             broken: false,
             hasty: false,
@@ -114,18 +122,21 @@ impl Attempt {
     fn pump(&mut self) -> Outbox {
         let mut sent = Outbox::new();
         if let Some(round) = &mut self.round {
-            if self.footprint.is_none() {
-                self.footprint = round.take_footprint();
+            if self.footprints[0].is_none() {
+                self.footprints = round.take_footprints();
                 self.stage = match round.verdict() {
                     Verdict::Pending => self.stage,
                     Verdict::Won => Stage::Held,
                     Verdict::Lost => Stage::Ended,
                 };
                 (self.verdict, self.tokens) = (round.verdict(), round.tokens());
+                if self.verdict == Verdict::Won {
+                    self.keys = keys_of(&round.spec().target);
+                }
             }
             self.turned |= self.verdict != round.verdict();
         }
-        while let Some((node, command)) = self.round.as_mut().and_then(Round::poll_command) {
+        while let Some((node, command)) = self.round.as_mut().and_then(Asking::poll_command) {
             if matches!(command, Command::Release { .. }) {
                 // Only a round that has kept its footprint releases by itself, and none is left with it here.
                 self.hasty = true;
@@ -133,18 +144,35 @@ impl Attempt {
                 sent.push((node.index(), Letter::of(&command)));
             }
         }
-        let mut orders: [Option<ReleaseOrder>; NODES] = [None; NODES];
-        if let Some(footprint) = &mut self.footprint {
-            while let Some(order) = footprint.poll_release() {
-                orders[order.node.index()] = Some(order);
-            }
-        }
-        for order in orders.into_iter().flatten() {
-            self.hasty |= matches!(self.stage, Stage::Asking | Stage::Held);
-            let ReleaseOrder { may_land_late: late, several, .. } = order;
-            sent.push((order.node.index(), Letter::Release { again: None, late, several }));
+        for beside in [false, true] {
+            self.undo(beside, &mut sent);
         }
         sent
+    }
+
+    /// Sends the releases that the footprint orders, of what was won or of what was not.
+    fn undo(&mut self, beside: bool, sent: &mut Outbox) {
+        let which = usize::from(beside);
+        let (Some(footprint), Some(round)) = (&mut self.footprints[which], &self.round) else {
+            return;
+        };
+        let mut orders: [Option<ReleaseOrder>; NODES] = [None; NODES];
+        while let Some(order) = footprint.poll_release() {
+            orders[order.node.index()] = Some(order);
+        }
+        let mut fills_in = Vec::new();
+        for ReleaseOrder { node, may_land_late: late, several } in orders.into_iter().flatten() {
+            self.hasty |= !beside && matches!(self.stage, Stage::Asking | Stage::Held);
+            let keys = round.undone_at(node, beside);
+            let release = Letter::Release { beside, again: None, late, several, keys };
+            sent.push((node.index(), release));
+            if beside && self.stage == Stage::Held && round.is_filled_in(node) {
+                fills_in.push(node.index());
+            }
+        }
+        for at in fills_in {
+            sent.extend(self.restore(at).into_iter().flatten());
+        }
     }
 
     /// An answer has come.
@@ -157,30 +185,28 @@ impl Attempt {
         let (node, reply) = (NodeId::new(at), said.reply());
         let before = self.verdict;
         match letter {
-            Letter::Acquire { .. } | Letter::Confirm { .. } => {
-                if let Some(footprint) = &mut self.footprint
-                    && matches!(letter, Letter::Acquire { .. })
-                {
-                    footprint.handle_acquire(node, &reply);
-                }
+            Letter::Acquire { .. } | Letter::Pick { .. } | Letter::Confirm { .. } => {
                 if let Some(round) = &mut self.round {
+                    if !matches!(letter, Letter::Confirm { .. }) {
+                        round.tell(&mut self.footprints, node, &reply);
+                    }
                     round.handle_reply(node, reply, now);
                 }
             }
-            Letter::Extend => {
+            Letter::Extend { .. } => {
                 if let Some(extension) = &mut self.extension {
                     extension.handle_reply(node, reply, now);
                     self.lost_at[at] = said == Said::Denied;
                 }
                 self.settle_extension();
             }
-            Letter::Restore => {
-                if let Some(footprint) = &mut self.footprint {
+            Letter::Restore { .. } => {
+                if let Some(footprint) = &mut self.footprints[0] {
                     footprint.handle_restore(node, &reply);
                 }
             }
-            Letter::Release { again, late, several } => {
-                self.released(at, (again, late, several), said);
+            Letter::Release { beside, again, late, several, keys } => {
+                self.released(at, beside, (again, late, several, keys), said);
             }
         }
         let sent = self.pump();
@@ -204,45 +230,58 @@ impl Attempt {
     fn released(
         &mut self,
         at: usize,
-        (again, late, several): (Option<bool>, bool, bool),
+        beside: bool,
+        (again, late, several, keys): (Option<bool>, bool, bool, u8),
         said: Said,
     ) {
-        let before = self.pending[at].take().map(|(release, _)| release);
+        let which = usize::from(beside);
+        let before = self.pending[which][at].take().map(|pending| pending.release);
         let release = before
             .filter(|_| again.is_some())
             .unwrap_or_else(|| UnconfirmedRelease::new(BEGUN, TTL, TAKEN_FOR, late));
-        let (sent, is_clear) = (again.map_or(BEGUN, Self::time), self.is_clear(at));
-        self.pending[at] = match said {
-            Said::Granted(_) if !several => None,
-            Said::Granted(_) | Said::Denied => {
-                release.handle_found_nothing(sent, sent, NODE_TIMEOUT).map(|again| (again, several))
+        let (sent, is_clear) = (again.map_or(BEGUN, Self::time), self.is_clear(which, at));
+        let left = match said {
+            Said::Granted(_) | Said::Picked(..) if !several => None,
+            _ if is_clear => None,
+            Said::Granted(_) | Said::Picked(..) | Said::Denied => {
+                release.handle_found_nothing(sent, sent, NODE_TIMEOUT)
             }
-            Said::Unknown | Said::Refused => (!is_clear).then_some((release, several)),
+            Said::Unknown | Said::Refused => Some(release),
         };
+        self.pending[which][at] = left.map(|release| Pending { release, several, keys });
     }
 
-    fn is_clear(&self, at: usize) -> bool {
-        self.footprint.as_ref().is_some_and(|footprint| footprint.is_clear(NodeId::new(at)))
+    fn is_clear(&self, which: usize, at: usize) -> bool {
+        let footprint = self.footprints[which].as_ref();
+        footprint.is_some_and(|footprint| footprint.is_clear(NodeId::new(at)))
     }
 
-    /// A release that has not been confirmed is sent again.
+    /// Releases that have not been confirmed are sent again.
     pub(crate) fn release_again(&mut self, at: usize, strays: bool) -> Option<Outbox> {
-        let (release, several) = self.pending[at]?;
-        if self.is_clear(at) {
-            self.pending[at] = None;
-            return Some(Outbox::new());
+        let (mut sent, mut is_any) = (Outbox::new(), false);
+        for beside in [false, true] {
+            let which = usize::from(beside);
+            let Some(Pending { release, several, keys }) = self.pending[which][at] else {
+                continue;
+            };
+            if self.is_clear(which, at) {
+                self.pending[which][at] = None;
+                is_any = true;
+            } else if release.from() <= Self::time(strays) {
+                let again = Some(strays);
+                sent.push((at, Letter::Release { beside, again, late: true, several, keys }));
+            }
         }
-        let again = Letter::Release { again: Some(strays), late: true, several };
-        (release.from() <= Self::time(strays)).then(|| vec![(at, again)])
+        (is_any || !sent.is_empty()).then_some(sent)
     }
 
     pub(crate) fn is_waiting_to_release(&self) -> bool {
-        self.pending.iter().any(Option::is_some)
+        self.pending.iter().flatten().any(Option::is_some)
     }
 
     /// Nothing is under way, so that all that is left of it is what it has won.
     pub(crate) fn forget(&mut self) {
-        (self.round, self.footprint, self.extension) = (None, None, None);
+        (self.round, self.footprints, self.extension) = (None, [None, None], None);
         (self.lost_at, self.broken, self.is_unwanted) = ([false; NODES], false, false);
     }
 
@@ -251,11 +290,11 @@ impl Attempt {
     }
 
     pub(crate) fn waits_to_release(&self, at: usize) -> bool {
-        self.pending[at].is_some()
+        self.pending.iter().any(|of_one| of_one[at].is_some())
     }
 
     pub(crate) fn abandon(&mut self) -> Outbox {
-        self.round.as_mut().into_iter().for_each(Round::handle_abandoned);
+        self.round.as_mut().into_iter().for_each(Asking::handle_abandoned);
         self.is_unwanted = true;
         self.pump()
     }
@@ -283,16 +322,17 @@ impl Attempt {
 
     /// The key is set again where a confirmed extension did not find it.
     pub(crate) fn restore(&mut self, at: usize) -> Option<Outbox> {
-        let footprint = self.footprint.as_mut()?;
+        let keys = keys_of(&self.round.as_ref()?.spec().target);
+        let footprint = self.footprints[0].as_mut()?;
         let sent = footprint.handle_restore_sent(NodeId::new(at));
         self.is_stale |= sent && self.stage != Stage::Held;
-        sent.then(|| vec![(at, Letter::Restore)])
+        sent.then(|| vec![(at, Letter::Restore { keys })])
     }
 
     /// Its validity has ended.
     pub(crate) fn end_hold(&mut self) {
         self.stage = Stage::Over;
-        if let Some(footprint) = &mut self.footprint {
+        if let Some(footprint) = &mut self.footprints[0] {
             footprint.handle_over();
             self.hasty |= footprint.poll_release().is_some();
         }
@@ -300,7 +340,7 @@ impl Attempt {
 
     pub(crate) fn give_back(&mut self) -> Outbox {
         self.stage = Stage::Ended;
-        if let Some(footprint) = &mut self.footprint {
+        if let Some(footprint) = &mut self.footprints[0] {
             footprint.handle_given_back();
         }
         self.pump()

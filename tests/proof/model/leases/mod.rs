@@ -9,6 +9,7 @@
 //! Not modelled here: time. A key may vanish whenever it likes, which is more than time can do to tokens, and a grant may
 //! end whenever it likes. What rests on clocks is in the worlds that have ticks.
 
+pub(crate) mod asking;
 pub(crate) mod attempt;
 pub(crate) mod node;
 pub(crate) mod properties;
@@ -18,6 +19,7 @@ pub(crate) mod steps;
 use core::time::Duration;
 
 use self::{
+    asking::Want,
     attempt::{Attempt, BEGUN, NODES, Outbox, Stage, Wire},
     node::{Letter, Node, Said},
     state::State,
@@ -37,15 +39,24 @@ pub(crate) struct Ask {
     pub(crate) reads: bool,
     pub(crate) hint: u64,
     pub(crate) count: u64,
+    pub(crate) want: Want,
 }
 
 impl Ask {
+    pub(crate) const fn any(client: u8, first: u8) -> Self {
+        Self { want: Want::Any(first), ..Self::write(client, 1) }
+    }
+
+    pub(crate) const fn set(client: u8, keys: u8) -> Self {
+        Self { want: Want::Set(keys), ..Self::write(client, 1) }
+    }
+
     pub(crate) const fn write(client: u8, hint: u64) -> Self {
-        Self { client, reads: false, hint, count: 1 }
+        Self { client, reads: false, hint, count: 1, want: Want::One }
     }
 
     pub(crate) const fn read(client: u8, hint: u64) -> Self {
-        Self { client, reads: true, hint, count: 1 }
+        Self { client, reads: true, hint, count: 1, want: Want::One }
     }
 }
 
@@ -111,10 +122,14 @@ impl Leases {
         Self { setup, nodes, attempts, wires, budgets, visitors }
     }
 
-    /// One more attempt, of a client that has not been there before.
+    /// One more attempt, of a client that has not been there before: at all that there is, or any slot.
     fn fresh(&self, state: &State) -> (Attempt, Outbox) {
         let marks = [0, 1, 2].map(|at| state.nodes[at].station.mark());
-        Attempt::begin(7, &Ask::write(7, 1), marks, 0)
+        let want = match self.setup.asks[0].want {
+            Want::Set(_) => Want::Set(7),
+            want => want,
+        };
+        Attempt::begin(7, &Ask { want, ..Ask::write(7, 1) }, marks, 0)
     }
 }
 
@@ -274,7 +289,7 @@ impl Space for Leases {
             }
             Step::Look(at) => {
                 let node = next.nodes[at].edit();
-                next.visitor.edit().answer(at, &mut node.station, &mut node.counter, BEGUN);
+                next.visitor.edit().answer(at, &mut node.station, &mut node.counters[0], BEGUN);
             }
             Step::Silent(at) => {
                 spend(&mut next.budget.edit().silent)?;

@@ -6,7 +6,10 @@
 //! Not modelled here: time (`vanish` is the end of a key), lines, notes, values of others.
 
 use crate::{
-    model::visitor::Station,
+    model::{
+        leases::asking::{KEYS, SLOTS, keys_of},
+        visitor::Station,
+    },
     protocol::{Cause, Command, Denial, Failure, FencingToken, Granted, Mark, Reply},
 };
 
@@ -26,18 +29,31 @@ pub(crate) enum Letter {
         hint: u16,
         count: u16,
         mark: (u8, u8),
+        keys: u8,
+    },
+    Pick {
+        first: u8,
+        hint: u16,
+        mark: (u8, u8),
     },
     Confirm {
         token: u16,
         mark: (u8, u8),
+        keys: u8,
     },
-    Extend,
-    Restore,
-    /// Where it was sent again, whether something was astray then.
+    Extend {
+        keys: u8,
+    },
+    Restore {
+        keys: u8,
+    },
+    /// Of what was won, or of what was picked beside it. Where it was sent again, whether something was astray then.
     Release {
+        beside: bool,
         again: Option<bool>,
         late: bool,
         several: bool,
+        keys: u8,
     },
 }
 
@@ -48,16 +64,22 @@ impl Letter {
         let tiny = |number: u64| u8::try_from(number).expect("a small number");
         let known = |mark: &Mark| (tiny(mark.era), tiny(mark.seal));
         match command {
-            Command::Acquire { hint, count, mark, .. } => Self::Acquire {
+            Command::Acquire { target, hint, count, mark, .. } => Self::Acquire {
                 hint: small(hint.expect("a hint")),
                 count: small(*count),
                 mark: known(mark),
+                keys: keys_of(target),
             },
-            Command::Confirm { token, mark, .. } => {
-                Self::Confirm { token: small(token.get()), mark: known(mark) }
+            Command::Pick { first, hint, mark, .. } => {
+                Self::Pick { first: *first, hint: small(*hint), mark: known(mark) }
             }
-            Command::Extend { .. } => Self::Extend,
-            Command::Restore { .. } => Self::Restore,
+            Command::Confirm { target, token, mark, .. } => Self::Confirm {
+                token: small(token.get()),
+                mark: known(mark),
+                keys: keys_of(target),
+            },
+            Command::Extend { target, .. } => Self::Extend { keys: keys_of(target) },
+            Command::Restore { target, .. } => Self::Restore { keys: keys_of(target) },
             other => panic!("nothing else is sent: {other:?}"),
         }
     }
@@ -65,16 +87,17 @@ impl Letter {
     pub(crate) fn tell(self) -> String {
         match self {
             Self::Acquire { .. } => "an acquire".into(),
+            Self::Pick { .. } => "an acquire of any slot".into(),
             Self::Confirm { token, .. } => format!("a confirm of {token}"),
-            Self::Extend => "an extension".into(),
-            Self::Restore => "a restore".into(),
+            Self::Extend { .. } => "an extension".into(),
+            Self::Restore { .. } => "a restore".into(),
             Self::Release { .. } => "a release".into(),
         }
     }
 
     /// Whether it sets the key where that is free.
     pub(crate) const fn sets(self) -> bool {
-        matches!(self, Self::Acquire { .. } | Self::Restore)
+        matches!(self, Self::Acquire { .. } | Self::Pick { .. } | Self::Restore { .. })
     }
 }
 
@@ -82,6 +105,8 @@ impl Letter {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Said {
     Granted(Option<u16>),
+    /// A slot, with its counter.
+    Picked(u8, u16),
     Denied,
     /// It is not in the state that was asked for, and has done nothing.
     Refused,
@@ -94,6 +119,7 @@ impl Said {
         match self {
             Self::Granted(Some(counter)) => format!("granted, the counter is {counter}"),
             Self::Granted(None) => "done".into(),
+            Self::Picked(slot, counter) => format!("slot {slot}, the counter is {counter}"),
             Self::Denied => "denied".into(),
             Self::Refused => "refused, it is not in that state".into(),
             Self::Unknown => "nothing".into(),
@@ -106,6 +132,10 @@ impl Said {
                 let token = counter.map(|counter| FencingToken::new(u64::from(counter)));
                 Ok(Reply::Granted(Granted::from(token)))
             }
+            Self::Picked(slot, counter) => {
+                let token = FencingToken::new(u64::from(counter));
+                Ok(Reply::Granted(Granted::at(token).in_slot(slot)))
+            }
             Self::Denied => Ok(Reply::Denied(Denial::new(None, None))),
             Self::Refused => Err(Failure::new(false, Cause::Outdated)),
             Self::Unknown => Err(Failure::TIMED_OUT),
@@ -115,29 +145,44 @@ impl Said {
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Node {
-    pub(crate) holder: Holder,
-    pub(crate) counter: u16,
+    /// Of each resource.
+    pub(crate) holders: [Holder; KEYS],
+    pub(crate) counters: [u16; KEYS],
     /// Whether it votes; one that has forgotten does not.
     pub(crate) station: Station,
 }
 
+fn each(keys: u8) -> impl Iterator<Item = usize> {
+    (0..KEYS).filter(move |key| keys & 1 << key != 0)
+}
+
 impl Node {
+    /// With this counter of every resource.
     pub(crate) const fn new(counter: u16) -> Self {
-        Self { holder: Holder::Nobody, counter, station: Station::new() }
+        let (holders, counters) = ([Holder::Nobody; KEYS], [counter; KEYS]);
+        Self { holders, counters, station: Station::new() }
     }
 
-    /// Whether this owner has the key, alone or with others.
-    pub(crate) const fn is_of(&self, owner: u8) -> bool {
-        match self.holder {
+    fn has(&self, key: usize, owner: u8) -> bool {
+        match self.holders[key] {
             Holder::Nobody => false,
             Holder::Writer(writer) => writer == owner,
             Holder::Readers(readers) => readers & 1 << owner != 0,
         }
     }
 
-    /// The key, or the entry, of this owner is gone.
-    pub(crate) const fn vanish(&mut self, owner: u8) {
-        self.holder = match self.holder {
+    /// The keys that this owner has, alone or with others, by their bits.
+    pub(crate) fn keys_of(&self, owner: u8) -> u8 {
+        (0..KEYS).filter(|key| self.has(*key, owner)).fold(0, |keys, key| keys | 1 << key)
+    }
+
+    /// Whether this owner has a key.
+    pub(crate) fn is_of(&self, owner: u8) -> bool {
+        self.keys_of(owner) != 0
+    }
+
+    const fn drop_key(&mut self, key: usize, owner: u8) {
+        self.holders[key] = match self.holders[key] {
             Holder::Writer(writer) if writer == owner => Holder::Nobody,
             Holder::Readers(readers) if readers & !(1 << owner) == 0 => Holder::Nobody,
             Holder::Readers(readers) => Holder::Readers(readers & !(1 << owner)),
@@ -145,68 +190,110 @@ impl Node {
         }
     }
 
+    /// The first key, or entry, of this owner is gone.
+    pub(crate) fn vanish(&mut self, owner: u8) {
+        if let Some(key) = each(self.keys_of(owner)).next() {
+            self.drop_key(key, owner);
+        }
+    }
+
     /// It has forgotten everything, and votes no more until it is let in.
     pub(crate) const fn forget(&mut self) {
-        (self.holder, self.counter) = (Holder::Nobody, 0);
+        (self.holders, self.counters) = ([Holder::Nobody; KEYS], [0; KEYS]);
         self.station.forget();
     }
 
+    /// The keys of a set are set together, and their counters become one number.
+    fn set(&mut self, owner: u8, keys: u8, hint: u16, count: u16) -> u16 {
+        let highest = each(keys).map(|key| self.counters[key]).max().unwrap_or(0);
+        let counter = hint.max(highest + count);
+        for key in each(keys) {
+            (self.holders[key], self.counters[key]) = (Holder::Writer(owner), counter);
+        }
+        counter
+    }
+
+    fn read(&mut self, owner: u8) -> bool {
+        self.holders[0] = match self.holders[0] {
+            Holder::Nobody => Holder::Readers(1 << owner),
+            Holder::Readers(readers) => Holder::Readers(readers | 1 << owner),
+            Holder::Writer(_) => return false,
+        };
+        true
+    }
+
     pub(crate) fn execute(&mut self, owner: u8, reads: bool, letter: Letter) -> Said {
+        let is_free = |node: &Self, key: usize| node.holders[key] == Holder::Nobody;
         match letter {
-            Letter::Acquire { mark, .. } | Letter::Confirm { mark, .. }
+            Letter::Acquire { mark, .. }
+            | Letter::Pick { mark, .. }
+            | Letter::Confirm { mark, .. }
                 if !self.station.ready || mark != (self.station.era, self.station.seal) =>
             {
                 Said::Refused
             }
-            Letter::Extend | Letter::Restore if !self.station.ready => Said::Refused,
-            Letter::Acquire { hint, count, .. } => match (self.holder, reads) {
-                (Holder::Nobody, false) => {
-                    self.holder = Holder::Writer(owner);
-                    self.counter = hint.max(self.counter + count);
-                    Said::Granted(Some(self.counter))
+            Letter::Extend { .. } | Letter::Restore { .. } if !self.station.ready => Said::Refused,
+            Letter::Acquire { .. } if reads => {
+                if self.read(owner) {
+                    Said::Granted(Some(self.counters[0]))
+                } else {
+                    Said::Denied
                 }
-                (Holder::Nobody, true) => {
-                    self.holder = Holder::Readers(1 << owner);
-                    Said::Granted(Some(self.counter))
+            }
+            Letter::Acquire { hint, count, keys, .. } => {
+                if each(keys).all(|key| is_free(self, key)) {
+                    Said::Granted(Some(self.set(owner, keys, hint, count)))
+                } else {
+                    Said::Denied
                 }
-                (Holder::Readers(readers), true) => {
-                    self.holder = Holder::Readers(readers | 1 << owner);
-                    Said::Granted(Some(self.counter))
+            }
+            Letter::Pick { first, hint, .. } => {
+                let mut slots = (0..SLOTS).map(|at| (at + usize::from(first)) % SLOTS);
+                match slots.find(|slot| is_free(self, *slot)) {
+                    Some(slot) => Said::Picked(slot as u8, self.set(owner, 1 << slot, hint, 1)),
+                    None => Said::Denied,
                 }
-                _ => Said::Denied,
-            },
-            Letter::Confirm { token, .. } if self.is_of(owner) => match self.holder {
-                Holder::Readers(_) => {
-                    self.counter = self.counter.max(token);
-                    Said::Granted(Some(token))
+            }
+            Letter::Confirm { token, .. } if reads => {
+                if !self.has(0, owner) {
+                    return Said::Denied;
                 }
-                _ if self.counter <= token => {
-                    self.counter = token;
-                    Said::Granted(Some(token))
+                self.counters[0] = self.counters[0].max(token);
+                Said::Granted(Some(token))
+            }
+            Letter::Confirm { token, keys, .. } => {
+                if each(keys).any(|key| !self.has(key, owner) || self.counters[key] > token) {
+                    return Said::Denied;
                 }
-                _ => Said::Denied,
-            },
-            Letter::Extend if self.is_of(owner) => Said::Granted(None),
-            Letter::Restore => match (self.holder, reads) {
-                (Holder::Nobody, false) => {
-                    self.holder = Holder::Writer(owner);
+                each(keys).for_each(|key| self.counters[key] = token);
+                Said::Granted(Some(token))
+            }
+            Letter::Extend { keys } => {
+                if each(keys).all(|key| self.has(key, owner)) {
                     Said::Granted(None)
+                } else {
+                    Said::Denied
                 }
-                (Holder::Nobody, true) => {
-                    self.holder = Holder::Readers(1 << owner);
-                    Said::Granted(None)
+            }
+            Letter::Restore { .. } if reads => {
+                // An entry that stands there stays as it is.
+                let is_there = self.has(0, owner);
+                if !is_there && self.read(owner) { Said::Granted(None) } else { Said::Denied }
+            }
+            Letter::Restore { keys } => {
+                let may = |key: usize| is_free(self, key) || self.has(key, owner);
+                let missing: Vec<usize> = each(keys).filter(|key| is_free(self, *key)).collect();
+                if missing.is_empty() || !each(keys).all(may) {
+                    return Said::Denied;
                 }
-                (Holder::Readers(readers), true) => {
-                    self.holder = Holder::Readers(readers | 1 << owner);
-                    Said::Granted(None)
-                }
-                _ => Said::Denied,
-            },
-            Letter::Release { .. } if self.is_of(owner) => {
-                self.vanish(owner);
+                missing.into_iter().for_each(|key| self.holders[key] = Holder::Writer(owner));
                 Said::Granted(None)
             }
-            Letter::Confirm { .. } | Letter::Extend | Letter::Release { .. } => Said::Denied,
+            Letter::Release { keys, .. } => {
+                let own = keys & self.keys_of(owner);
+                each(own).for_each(|key| self.drop_key(key, owner));
+                if own == keys { Said::Granted(None) } else { Said::Denied }
+            }
         }
     }
 }

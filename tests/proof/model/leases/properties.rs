@@ -3,7 +3,7 @@
 //! Goal: the sentences of `docs/safety.md` that rest on no clock. Method: each is looked for in every new state; that
 //! somebody can win again once nothing goes wrong any more is tried out from some of them.
 
-use super::{Attempt, Leases, NODES, Stage, State, node::Node, steps::Step};
+use super::{Attempt, Leases, NODES, Stage, State, Want, node::Node, steps::Step};
 use crate::{
     model::{
         pool::Part,
@@ -15,6 +15,9 @@ use crate::{
 /// The properties of this world.
 pub(crate) const ONE: &str =
     "at most one holds, or several read, while no key of theirs has vanished";
+pub(crate) const PERMITS: &str = "never more permits are held than there are, and each by one";
+pub(crate) const SETS: &str = "no two hold sets that share a resource";
+pub(crate) const WHOLE: &str = "of a set, a node has all or none";
 pub(crate) const TOKENS: &str = "tokens are unique, and rise in the order of grants";
 pub(crate) const RELEASED: &str =
     "what was set is deleted in the end, also where a grant came late";
@@ -69,9 +72,17 @@ impl Leases {
             for b in 0..count {
                 let Some(other) = state.attempt(b).filter(|_| a != b) else { continue };
                 let both_held = one.stage == Stage::Held && other.stage == Stage::Held;
+                // What shares no resource has nothing to do with each other.
+                if one.keys & other.keys == 0 {
+                    continue;
+                }
                 let exclude = !(one.broken || other.broken || reads(a) && reads(b));
                 if both_held && exclude {
-                    return Some(ONE);
+                    return Some(match self.setup.asks[a].want {
+                        Want::One => ONE,
+                        Want::Set(_) => SETS,
+                        Want::Any(_) => PERMITS,
+                    });
                 }
                 if let (Some(of_a), Some(of_b)) = (state.tokens(a), state.tokens(b))
                     && !are_ordered((&of_a, reads(a)), (&of_b, reads(b)), other.after & 1 << a != 0)
@@ -82,6 +93,9 @@ impl Leases {
         }
         if self.setup.tokens_only {
             return None;
+        }
+        if self.has_part_of_a_set(state) {
+            return Some(WHOLE);
         }
         // One that has arrived twice may be denied and set the key all the same: that one ends by itself.
         if state.is_at_rest() && state.budget.doubles == self.setup.budget.doubles {
@@ -98,6 +112,22 @@ impl Leases {
         None
     }
 
+    /// Where no key has vanished, which is one of several then.
+    fn has_part_of_a_set(&self, state: &State) -> bool {
+        if state.budget.vanish != self.setup.budget.vanish {
+            return false;
+        }
+        let asks = self.setup.asks.iter().enumerate();
+        let sets = asks.filter_map(|(number, ask)| match ask.want {
+            Want::Set(keys) => Some((number as u8, keys)),
+            _ => None,
+        });
+        let is_part = |(number, keys)| {
+            state.nodes.iter().any(|node| ![0, keys].contains(&node.keys_of(number)))
+        };
+        sets.into_iter().any(is_part)
+    }
+
     pub(super) fn count(&self, state: &State, sometimes: &mut Sometimes) {
         let count = self.setup.asks.len();
         let won = (0..count).filter(|number| state.tokens(*number).is_some()).count();
@@ -106,6 +136,11 @@ impl Leases {
         sometimes.note("two have won", won >= 2);
         sometimes.note("somebody holds", held >= 1);
         sometimes.note("two hold at once", held >= 2);
+        let waits = |number: &usize| state.is_in(*number, Stage::Asking);
+        sometimes.note(
+            "somebody asks beside two who hold",
+            held >= 2 && (0..count).any(|at| waits(&at)),
+        );
         sometimes.note("something is left to release", any(Attempt::is_waiting_to_release));
         sometimes.note("an extension was confirmed", any(Attempt::is_extended));
         sometimes.note("a round was lost", any(|it| it.verdict == Verdict::Lost));

@@ -89,7 +89,7 @@ impl State {
                 continue;
             }
             for at in 0..NODES {
-                if self.nodes[at].is_of(number as u8) {
+                while self.nodes[at].is_of(number as u8) {
                     self.nodes[at].edit().vanish(number as u8);
                 }
                 let releases = |letter: &Letter| {

@@ -2,7 +2,7 @@
 //!
 //! Goal: all that can happen, and little that cannot. Method: from the state and from what is left of the budget.
 
-use super::{Ask, Leases, NODES, Stage, State, node::Letter};
+use super::{Ask, Leases, NODES, Stage, State, Want, node::Letter};
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Step {
@@ -111,8 +111,13 @@ impl Leases {
             |number: usize, at: usize, index: usize| state.wires[number][at].stray[index].tell();
         match step {
             Step::Begin(number) => {
-                let Ask { client, reads, hint, count } = self.setup.asks[number];
-                let what = if reads { "to read" } else { "to write" };
+                let Ask { client, reads, hint, count, want } = self.setup.asks[number];
+                let what = match want {
+                    Want::One if reads => "to read".into(),
+                    Want::One => "to write".into(),
+                    Want::Set(keys) => format!("to write the set {keys:03b}"),
+                    Want::Any(first) => format!("for any slot from {first} on"),
+                };
                 format!("client {client} asks {what} as {}: {count} from hint {hint}", who(number))
             }
             Step::Execute(number, at) => {

@@ -1,0 +1,32 @@
+//! Permits: two slots, one of which is held already, and two clients who ask for whichever is free.
+//!
+//! Goal: never more permits than there are, each slot with rising tokens of its own, and nothing left of what was picked and
+//! not won. Method: `leases` with the production's `Pick`, from the moment at which the first client has won on two nodes.
+//! There are 119,999,295 states, which were all looked at once, in eleven minutes; a long search looks at some of them.
+
+use super::{Config, Ends};
+use crate::model::{
+    leases::{Ask, Budget, Leases, Setup, steps::Step},
+    search::{Found, Limits, search},
+};
+
+pub(crate) const CONFIG: Config = Config {
+    name: "permits",
+    search: |limits| {
+        let before = [0, 1].into_iter().flat_map(|at| [Step::Execute(0, at), Step::Hear(0, at)]);
+        let before = std::iter::once(Step::Begin(0)).chain(before).collect();
+        let asks = vec![Ask::any(0, 0), Ask::any(1, 0), Ask::any(2, 1)];
+        with(asks, before, Budget::default(), limits)
+    },
+    states: 300_000,
+    long: 10_000_000,
+    ends: Ends::Open,
+    sometimes: &["two hold at once", "a round was lost"],
+};
+
+/// Of those who ask for them, from some moment on.
+pub(crate) fn with(asks: Vec<Ask>, before: Vec<Step>, budget: Budget, limits: Limits) -> Found {
+    let setup =
+        Setup { asks, before, budget, counters: [5, 0, 7], prompt: true, ..Setup::default() };
+    search(&mut Leases::new(setup), limits)
+}

@@ -1,0 +1,28 @@
+//! Sets that share a resource, beside a node that restarts.
+//!
+//! Goal: all of a set or none, no two that share a resource at once, and rising tokens in each of them. Method: `leases` with
+//! two clients, each of whom asks for two of three resources.
+
+use super::{Config, Ends};
+use crate::model::{
+    leases::{Ask, Budget, Leases, Setup},
+    search::{Found, Limits, search},
+};
+
+pub(crate) const CONFIG: Config = Config {
+    name: "sets",
+    search: |limits| {
+        let budget = Budget { restarts: 1, ..Budget::default() };
+        with(vec![Ask::set(0, 0b011), Ask::set(1, 0b110)], budget, limits)
+    },
+    states: 1_000_000,
+    long: 1_000_000,
+    ends: Ends::Soon,
+    sometimes: &["two have won", "a round was lost", "all is at rest"],
+};
+
+/// Of those who ask for them.
+pub(crate) fn with(asks: Vec<Ask>, budget: Budget, limits: Limits) -> Found {
+    let setup = Setup { asks, budget, counters: [5, 0, 7], prompt: true, ..Setup::default() };
+    search(&mut Leases::new(setup), limits)
+}
