@@ -28,6 +28,7 @@ pub(crate) enum Want {
 }
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "nearly all are rounds")]
 pub(crate) enum Asking {
     All(Round),
     Any(Box<Pick>),
