@@ -57,6 +57,26 @@ fn h1_tokens_are_those_of_the_range_in_order_and_each_is_used_once() {
 }
 
 #[test]
+fn h1_another_lease_may_follow_while_there_is_a_token_and_it_is_not_one_too_many() {
+    let lifecycle = lifecycle();
+    let (many, most) = (2 * MOST_IN_A_ROW, MOST_IN_A_ROW);
+    for (tokens, leases) in [
+        (None, most),
+        (tokens(1, 1), 1),
+        (tokens(3, 3), 3),
+        (tokens(most, most), most),
+        (tokens(many, many), most),
+    ] {
+        let (mut row, _) = Row::begin(tokens, start());
+        while row.has_next() {
+            assert!(row.next(&offer(&lifecycle, at(1)), WANTED).is_ok());
+        }
+        assert_eq!(row.leases(), leases);
+        assert!(row.next(&offer(&lifecycle, at(1)), WANTED).is_err());
+    }
+}
+
+#[test]
 fn h2_a_grant_that_is_lost_or_about_to_be_is_not_handed_on() {
     let next = |lifecycle: &Lifecycle, now| {
         let (mut row, _) = Row::begin(None, now);

@@ -5,6 +5,8 @@
 
 use quorlock::protocol::{ClientId, LineHint, LineNews, NodeLine, ReadAccess, Stand, Ticket};
 
+mod readers;
+
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);

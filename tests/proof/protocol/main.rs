@@ -33,6 +33,7 @@ mod line_odd;
 mod lock_delay;
 mod model;
 mod parsed;
+mod patience;
 mod pick;
 mod queue;
 mod quorum;
@@ -46,6 +47,7 @@ mod round_token;
 mod schedules;
 mod together;
 mod validity;
+mod values;
 
 use std::time::Duration;
 

@@ -14,6 +14,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::*;
 
+mod facts;
 mod tokens;
 
 const NODES: usize = 3;

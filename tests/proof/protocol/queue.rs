@@ -134,6 +134,43 @@ fn l7_who_stands_back_is_behind_all_others_and_leaves_from_there() {
 }
 
 #[test]
+fn l7_each_of_those_who_stand_back_leaves_under_the_place_that_it_came_with() {
+    let (mut queue, first) = asked();
+    let second = queue.stand(2);
+    queue.stand_back(first, 1).unwrap();
+    assert_eq!(queue.next_to_ask(), Some((second, 2)));
+    queue.stand_back(second, 2).unwrap();
+    assert_eq!(queue.take_out(|who| *who > 2), [], "somebody else");
+    assert_eq!((queue.ahead(first), queue.ahead(second)), (Some(0), Some(1)));
+    assert_eq!(queue.get_mut(first), Some(&mut 1));
+    assert_eq!(queue.leave(first), Some(1));
+    assert_eq!(queue.get_mut(first), None);
+    assert_eq!(queue.get_mut(second), Some(&mut 2));
+    assert_eq!(queue.take_out(|who| *who == 2), [2]);
+    assert_eq!((queue.leave(second), queue.now_at(second)), (None, second));
+}
+
+#[test]
+fn it_is_idle_where_nobody_asks_holds_stands_or_shares() {
+    let mut queue = Queue::default();
+    assert!(queue.is_idle() && queue.is_empty());
+    let waits = queue.stand(1);
+    assert!(!queue.is_idle() && !queue.is_empty());
+    assert_eq!(queue.get_mut(waits), Some(&mut 1));
+    queue.leave(waits);
+    let shares = queue.share(2);
+    assert!(!queue.is_idle() && queue.is_empty());
+    assert_eq!(queue.get_mut(shares), Some(&mut 2));
+    queue.leave(shares);
+    let (mut queue, first) = asked();
+    assert!(!queue.is_idle());
+    queue.handle_won(first);
+    assert!(!queue.is_idle() && queue.is_empty());
+    queue.handle_over(first);
+    assert!(queue.is_idle());
+}
+
+#[test]
 fn whoever_waits_in_vain_is_taken_out_from_wherever_it_is() {
     let (mut queue, _) = asked();
     (0..10).for_each(|number| _ = queue.stand(number));

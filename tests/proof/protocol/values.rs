@@ -1,0 +1,104 @@
+//! Plain values: how they are read and written, and what follows from them alone.
+//!
+//! Goal: what is stored, logged or sent says what it did before. Method: one value of each kind, written out.
+
+use quorlock::protocol::{
+    ClientId, KeyHolder, Label, LeaderText, LossReason, Note, ReadToken, Record,
+    lateness::taken_for, validity::whole_millis,
+};
+
+use super::*;
+
+#[test]
+fn of_the_random_bytes_of_an_owner_six_bits_say_that_they_are_random() {
+    for (byte, text) in [
+        (0x00, "00000000000040008000000000000000"),
+        (0xff, "ffffffffffff4fffbfffffffffffffff"),
+        (0x5a, "5a5a5a5a5a5a4a5a9a5a5a5a5a5a5a5a"),
+    ] {
+        let owner = Owner::from_random([byte; 16]);
+        assert_eq!(owner.to_string(), text);
+        assert_eq!(owner.to_hex(), text.as_bytes());
+        assert_eq!(format!("{owner:?}"), format!("Owner({text})"));
+        assert_eq!(Owner::from_hex(text.as_bytes()), Some(owner));
+        assert_eq!(text.parse(), Ok(owner));
+    }
+    let nobody = "00000000000040000000000000000000";
+    assert_eq!((Owner::from_hex(nobody.as_bytes()), nobody.parse::<Owner>().ok()), (None, None));
+    let error = nobody.parse::<Owner>().unwrap_err();
+    assert!(error.to_string().contains("32 lower-case hexadecimal digits"));
+}
+
+#[test]
+fn a_client_in_the_line_is_written_as_its_bytes() {
+    let client = ClientId::new([0x00, 0x19, 0x2a, 0x9a, 0xaf, 0xf0, 0xc3, 0x5e]);
+    assert_eq!(client.to_string(), "00192a9aaff0c35e");
+    assert_eq!(client.to_hex(), *b"00192a9aaff0c35e");
+    assert_eq!(format!("{client:?}"), "ClientId(00192a9aaff0c35e)");
+    assert_eq!(ClientId::from_hex(b"00192a9aaff0c35e"), Some(client));
+    let error = "00192a9aaff0c35E".parse::<ClientId>().unwrap_err();
+    assert!(error.to_string().contains("16 lower-case hexadecimal digits"));
+}
+
+#[test]
+fn tokens_are_numbers_wherever_they_are_stored() {
+    let token = FencingToken::new(42);
+    assert_eq!((u64::from(token), i64::from(token), String::from(token)), (42, 42, "42".into()));
+    assert_eq!(token.to_string(), "42");
+    assert!("x".parse::<FencingToken>().unwrap_err().to_string().contains("9007199254740991"));
+    let read = ReadToken::from(token);
+    assert_eq!(read.get(), 42);
+    assert_eq!((u64::from(read), i64::from(read), String::from(read)), (42, 42, "42".into()));
+    assert_eq!(read.to_string(), "42");
+    assert_eq!(
+        [41, 42, 43].map(|written| read.covers(FencingToken::new(written))),
+        [true, true, false]
+    );
+    assert_eq!(node(3).to_string(), "node 3");
+}
+
+#[test]
+fn a_lease_is_lost_by_what_comes_over_its_holder() {
+    use LossReason::{
+        Forked, Gone, LeftToExpire, MaxHold, NoHeartbeat, NotRenewed, Released, RenewalFailed,
+        ShutDown,
+    };
+    let lost = [NotRenewed, RenewalFailed, Gone, MaxHold, NoHeartbeat];
+    assert!(lost.into_iter().all(LossReason::is_loss));
+    assert!(![Released, LeftToExpire, ShutDown, Forked].into_iter().any(LossReason::is_loss));
+}
+
+#[test]
+fn a_key_is_shown_as_text_and_says_whether_readers_have_it() {
+    let holder = |value: &[u8]| KeyHolder::new(Some(Box::from(value)), None);
+    assert!(holder(KeyHolder::SHARED).is_shared());
+    assert!(!holder(b"x").is_shared() && !KeyHolder::new(None, None).is_shared());
+    assert_eq!(
+        format!("{:?}", holder(b"a\xff\"")),
+        r#"KeyHolder { value: Some("a\xff\""), remaining: None, counter: None, note: None }"#
+    );
+}
+
+#[test]
+fn what_holders_leave_is_shown_as_text() {
+    let label = Label::new(*b"host \x01").unwrap();
+    let text = LeaderText::new(*b"10.0.0.1").unwrap();
+    assert_eq!(
+        (label.to_string(), format!("{label:?}")),
+        (r"host \x01".into(), r"Label(host \x01)".into())
+    );
+    assert_eq!(format!("{text:?}"), "LeaderText(10.0.0.1)");
+    let note = Note::new(5, label);
+    assert_eq!(format!("{note:?}"), r"Note { since: 5µs, label: Some(Label(host \x01)) }");
+    let record = Record::new(FencingToken::new(7), 2, text);
+    let shown = format!("{:?}", Note::of_leader(5, None, record.clone()));
+    assert_eq!(shown, format!("Note {{ since: 5µs, label: None, record: {record:?} }}"));
+}
+
+#[test]
+fn times_for_nodes_are_rounded_so_that_none_is_told_of_too_much() {
+    // 100 ms and 100 ms, and a tenth of that and of the 10 s since the clock was read.
+    assert_eq!(taken_for(Duration::from_millis(100)), Duration::from_millis(1_220));
+    assert_eq!(whole_millis(Duration::from_micros(7_999)), 7);
+    assert_eq!(whole_millis(Duration::MAX), u64::MAX);
+}
