@@ -217,12 +217,11 @@ impl Pick {
             return;
         }
         let is = |verdict| move |(_, round): &(u8, Round)| round.verdict() == verdict;
-        let unheard = self.said.iter().filter(|said| **said == Said::Nothing).count();
         self.won = self.rounds.iter().position(is(Verdict::Won));
         if self.won.is_some() {
             self.verdict = Verdict::Won;
-        } else if self.rounds.iter().all(is(Verdict::Lost)) && unheard < self.quorum.needed() {
-            // A slot that nobody has picked so far cannot win either.
+        } else if self.rounds.iter().all(is(Verdict::Lost)) {
+            // More than the spare nodes have answered, so that a slot that nobody has picked so far cannot win either.
             self.verdict = Verdict::Lost;
         } else {
             return;
@@ -296,13 +295,10 @@ impl Pick {
 
     /// Why it was lost; `None` while it is not.
     pub fn loss(&self) -> Option<RoundLoss> {
-        let losses = || self.rounds.iter().filter_map(|(_, round)| round.loss());
         match self.verdict {
             Verdict::Pending | Verdict::Won => None,
             Verdict::Lost if self.is_abandoned => Some(RoundLoss::Abandoned),
-            Verdict::Lost if losses().any(|loss| loss == RoundLoss::TooLate) => {
-                Some(RoundLoss::TooLate)
-            }
+            // Of one that came too late a quorum has picked the slot, and so most nodes.
             Verdict::Lost => self.decided().and_then(Round::loss),
         }
     }
