@@ -161,12 +161,12 @@ fn a_crowd_beyond_all_measure_keeps_no_reader_out() {
     let mut node = Node { is_held: true, ..Node::default() };
     let stand =
         |number: u64| Some(Stand::with(ClientId::new(number.to_be_bytes()), Ticket::new(number)));
-    (0..10_000).for_each(|number| drop(node.acquire(stand(number), 0)));
+    (0..10_000).for_each(|number| _ = node.acquire(stand(number), 0));
     assert_eq!(node.read(None, Free, 0), Came::Behind(0, None));
     node.acquire(stand(10_000), 0);
     assert_eq!(node.read(stand(10_001), Free, 0), Came::Granted);
     let mut readers = Node { is_held: true, ..Node::default() };
-    (0..10_001).for_each(|number| drop(readers.read(stand(number), Held, 0)));
+    (0..10_001).for_each(|number| _ = readers.read(stand(number), Held, 0));
     assert_eq!(readers.told_by(|line, news| line.lower(at(0), news)), []);
 }
 
