@@ -376,3 +376,16 @@ fn it_is_sound_until_a_warning_is_due_and_its_limit_is_no_reason_where_nothing_r
     let mut lease = lease(limit);
     assert_eq!(lease.handle_check(at(8_950)), Some(LeaseAction::Lose(LossReason::NotRenewed)));
 }
+
+/// It ends by itself, and the one who holds it now is told as any other.
+#[test]
+fn the_next_holder_waits_for_the_extension_that_is_under_way_also_where_it_asks_for_more() {
+    let mut lease = lease(RenewalPolicy::default());
+    assert_eq!(lease.handle_timeout(at(3_000)), Some(LeaseAction::Extend));
+    assert!(lease.handle_tenure(2 * TTL, RenewalPolicy::default(), at(3_001)));
+    while let Some(action) = lease.handle_timeout(at(3_001)) {
+        assert_ne!(action, LeaseAction::Extend, "there is one");
+    }
+    assert_eq!(lease.handle_extension(ExtendOutcome::Extended(at(21_000)), at(3_002)), None);
+    assert_eq!(lease.poll_timeout(), Some(at(9_000)), "a third of what is promised now");
+}

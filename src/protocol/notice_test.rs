@@ -131,6 +131,9 @@ fn of_what_has_no_end_so_many_are_told_in_a_minute_and_remembered() {
     assert_eq!(pacer.handle(7, at(61)), Some(1), "in the place of 1");
     assert_eq!(pacer.handle(1, at(62)), None);
     assert_eq!(Pacer::of_at_most(0).handle(0, at(0)), None);
+    let mut one = Pacer::of_at_most(1);
+    assert_eq!(one.handle(1, at(0)), Some(1));
+    assert_eq!((one.handle(2, at(59)), one.handle(2, at(60))), (None, Some(1)), "a whole minute");
 }
 
 #[test]

@@ -69,7 +69,6 @@ pub struct Pick {
     /// Which of them has won.
     won: Option<usize>,
     verdict: Verdict,
-    is_abandoned: bool,
     /// Where a slot may stand that was not won; from the verdict on, until it is handed over.
     others: Option<Footprint>,
     commands: VecDeque<(NodeId, Command)>,
@@ -102,7 +101,6 @@ impl Pick {
             rounds: Vec::with_capacity(1),
             won: None,
             verdict: Verdict::Pending,
-            is_abandoned: false,
             others: None,
             quorum,
             spec,
@@ -276,7 +274,7 @@ impl Pick {
     /// The caller went away: where it was open it is lost, whatever the nodes will say.
     pub fn handle_abandoned(&mut self) {
         if self.verdict == Verdict::Pending {
-            (self.verdict, self.is_abandoned) = (Verdict::Lost, true);
+            self.verdict = Verdict::Lost;
             self.end();
         }
     }
@@ -297,8 +295,7 @@ impl Pick {
     pub fn loss(&self) -> Option<RoundLoss> {
         match self.verdict {
             Verdict::Pending | Verdict::Won => None,
-            Verdict::Lost if self.is_abandoned => Some(RoundLoss::Abandoned),
-            // Of one that came too late a quorum has picked the slot, and so most nodes.
+            // Most nodes have picked a slot that was won too late, and none is open any more where this was abandoned.
             Verdict::Lost => self.decided().and_then(Round::loss),
         }
     }

@@ -279,3 +279,7 @@ impl Shift {
         self.least.max(0) + self.most.min(0)
     }
 }
+
+#[cfg(test)]
+#[path = "blame_test.rs"]
+mod tests;

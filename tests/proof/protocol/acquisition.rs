@@ -225,6 +225,11 @@ fn w4_nor_where_its_time_went_by_in_line_while_the_outage_could_be_borne() {
     let mut acquisition = new(WaitPolicy::For(90 * MS));
     let next = lost(&mut acquisition, slow(50), QUIET, 95);
     assert_eq!(next, Next::GiveUp(GiveUp::LastRound), "it has not waited");
+    // Also where another one of this process asked, and has waited for that.
+    let mut shares = new(WaitPolicy::For(90 * MS));
+    assert_eq!(shares.handle_shared_round(waited(slow(0)), QUIET, at(81), at(80)), None);
+    let next = shares.handle_shared_round(slow(81), QUIET, at(96), at(95));
+    assert_eq!(next, Some(GiveUp::Crowded));
 }
 
 #[test]

@@ -83,6 +83,8 @@ fn t1_the_ticket_is_the_median_of_the_nodes_clocks_and_stays() {
     assert_eq!(world.0.begin_round(at(0)), Stand::named(ME));
     let denials = [held_at(900, 0), held_at(5_000_000, 0), held_at(1_100, 0)];
     assert_eq!(world.lost(&denials, 1), Some(at(1)), "it stands there at once");
+    world.0.handle_late_answer(node(3), LineAnswer::Denied(&held(0)), at(1));
+    assert_eq!(world.next(), at(1), "whatever else is heard");
     let stand = Stand::with(ME, Ticket::new(1_100));
     assert_eq!(world.0.begin_round(at(1)), stand);
     for (round, clock) in [(2, 7), (1_500, 9_000_000)] {
@@ -128,6 +130,7 @@ fn t1_where_the_nodes_clocks_are_set_back_it_goes_back_as_far_and_those_who_wait
     // They ask in another order than they came in.
     let (first, second) = (ticket(10, 1_300, HOUR), ticket(20, 1_020, HOUR));
     assert_eq!((first, second), (us(10) - HOUR, us(20) - HOUR));
+    assert_eq!([100_000, 100_001].map(|by| ticket(10, 10, by)), [us(10), us(10) - 100_001]);
     // By little, it stays; and by the clocks of a minority it is not judged.
     assert_eq!(ticket(10, 11, 100_000), us(10));
     let mut world = World::new(5);
@@ -136,6 +139,7 @@ fn t1_where_the_nodes_clocks_are_set_back_it_goes_back_as_far_and_those_who_wait
     world.0.begin_round(at(1));
     world.lost(&[held_at(1, 0), held_at(1, 0)], 2);
     assert_eq!(world.0.begin_round(at(3)).ticket, Some(Ticket::new(us(1))));
+    assert_eq!(world.0.ticket(), Some(Ticket::new(us(1))));
 }
 
 #[test]
@@ -155,7 +159,9 @@ fn t2_a_quorum_of_wake_ups_begins_a_round_each_node_counted_once() {
     world.told([4], LineHint::Next, 51);
     assert_eq!(world.next(), at(51));
     // Those of the round before count no more.
+    assert!(!world.0.is_awakened());
     world.0.begin_round(at(51));
+    assert!(world.0.is_awakened());
     world.lost(&[held(0), held(0), held(0)], 52);
     world.told([0, 3], LineHint::Next, 53);
     assert_eq!(world.next(), at(1_052));
@@ -319,6 +325,17 @@ fn t3_the_client_names_nobody_before_it_stands_there() {
 }
 
 #[test]
+fn t3_as_many_stand_before_it_as_a_quorum_has_seen() {
+    let rank = |ranks: &[u32]| {
+        let mut world = World::standing();
+        let denials: Vec<Denial> = ranks.iter().copied().map(held).collect();
+        world.lost(&denials, 2);
+        world.0.rank()
+    };
+    assert_eq!([&[5, 2, 3, 9][..], &[7, 2][..], &[][..]].map(rank), [Some(5), Some(7), None]);
+}
+
+#[test]
 fn t3_those_far_behind_wait_longer_for_a_head_that_does_not_come() {
     let mut world = World::standing();
     let behind = Denial::behind(OTHER).in_line(1, Some(7));
@@ -350,6 +367,12 @@ fn t4_the_first_comes_when_the_keys_end_on_a_quorum_and_the_others_after_it() {
     assert_eq!(world.next(), at(63));
     let mut world = World::standing();
     assert_eq!(world.lost(&[ends(70, 2), ends(70, 2), ends(70, 2)], 2), Some(at(77)));
+    // A node that has not answered yet is taken for as late as the last of those that have.
+    let mut world = World::standing();
+    let held = [ends(50, 0), ends(60, 0)];
+    let answers =
+        held.iter().map(LineAnswer::Denied).chain([LineAnswer::Failed, LineAnswer::Failed]);
+    assert_eq!(world.answered(answers.enumerate(), 2, 0), Some(at(63)));
     // A key that never ends is waited for by polls, also where another one ends: too few are left.
     let never = Denial::new(Some(b"other".as_slice().into()), None).in_line(1, Some(0));
     let mut world = World::standing();
@@ -419,8 +442,9 @@ fn t5_wake_ups_in_vain_are_followed_ever_later() {
         halves
     };
     let then = halves(&[1, 2, 4, 8, 16, 32, 64, 64, 64], 2 * millis);
-    // What was in vain long ago counts no more.
-    halves(&[1, 2, 4], then + 500);
+    // What was in vain long ago, by more than fifty graces, counts no more.
+    let then = halves(&[64], then - 64 + 200);
+    halves(&[1, 2, 4], then - 64 + 201);
     // One who is woken after a while need not wait at all.
     millis = 10_000;
     world.0.begin_round(at(millis));
@@ -448,6 +472,22 @@ fn t5_rounds_that_find_nothing_new_are_followed_ever_later() {
     assert_eq!(paused, [2, 2, 2, 4, 8], "another first is something new");
     assert_eq!(lost(&others([1, 1, 1])), 1_000);
     assert_eq!(lost(&others([1, 2, 3])), 2, "there was a holder");
+}
+
+#[test]
+fn t5_a_holder_whose_key_ends_within_a_grace_is_asked_after_it_ever_later() {
+    let ends = || {
+        let holder = Some(b"other".as_slice().into());
+        Denial::new(holder, Some(2 * MS)).in_line(1_000, Some(0))
+    };
+    let mut world = World::standing();
+    let mut pauses = Vec::new();
+    for millis in [10, 20, 30, 40] {
+        world.0.begin_round(at(millis));
+        let next = world.lost(&[ends(), ends(), ends()], millis).unwrap();
+        pauses.push(next.saturating_since(at(millis)).as_millis());
+    }
+    assert_eq!(pauses, [3, 4, 6, 10]);
 }
 
 #[test]

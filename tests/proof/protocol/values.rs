@@ -3,8 +3,8 @@
 //! Goal: what is stored, logged or sent says what it did before. Method: one value of each kind, written out.
 
 use quorlock::protocol::{
-    ClientId, KeyHolder, Label, LeaderText, LossReason, Note, ReadToken, Record,
-    lateness::taken_for, validity::whole_millis,
+    Admission, AdmissionPolicy, ClientId, Join, KeyHolder, Label, LeaderText, LossReason, Marker,
+    Note, ReadToken, Record, lateness::taken_for, validity::whole_millis,
 };
 
 use super::*;
@@ -93,6 +93,30 @@ fn what_holders_leave_is_shown_as_text() {
     let record = Record::new(FencingToken::new(7), 2, text);
     let shown = format!("{:?}", Note::of_leader(5, None, record.clone()));
     assert_eq!(shown, format!("Note {{ since: 5µs, label: None, record: {record:?} }}"));
+}
+
+#[test]
+fn what_a_look_asks_for_adds_up_and_a_floor_is_below_no_mark() {
+    let join = Join::look(TTL).force(Some(3)).after(5).after(4).lost().orphaned().seal();
+    assert_eq!((join.force, join.after, join.max_ttl), (Some(3), 5, TTL));
+    assert!(join.lost && join.orphaned && join.seal);
+    assert_eq!(Join::look(TTL).after(4).after(5).after, 5);
+    let marker = Marker::new(true, TTL, 10).in_era(2);
+    let [above, below] = [11, 9].map(|floor| marker.above(floor));
+    assert_eq!((above.floor, above.high_water, above.era), (11, 11, 2));
+    assert_eq!((below.floor, below.high_water), (9, 10));
+}
+
+/// Or what has counted wrongly would be followed by all hints for half a minute.
+#[test]
+fn a_counter_that_is_half_a_minute_ahead_of_the_wall_clock_is_not_followed() {
+    let hint_behind = |ahead_us: u64| {
+        let policy = AdmissionPolicy::Quarantine;
+        let mut admission = Admission::new(Quorum::of(3), policy, TTL, TTL);
+        admission.handle_counter(1_000 + ahead_us, 1_000);
+        admission.hint(1_001, 1) - 1_000
+    };
+    assert_eq!([29_999_999, 30_000_000].map(hint_behind), [30_000_000, 1]);
 }
 
 #[test]

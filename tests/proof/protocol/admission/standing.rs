@@ -169,6 +169,11 @@ fn m2_nothing_is_believed_of_a_node_whose_clock_is_in_question() {
     (1..3).for_each(|index| hand.says(index, ready(1)));
     assert_eq!(hand.poll(), VisitStep::Done(AGAIN), "only one of the others can tell");
     assert_eq!(hand.may_vote(0), Err(VoteBlock::HeldBack(AdmissionBlock::TooFewOthers)));
+    // Longer leases are known of now: it waits for the end of those, whatever held it back.
+    let longer = Marker::new(true, TTL * 2, 100).in_era(1);
+    assert!(hand.admission.handle_marker(node(2), longer, hand.now()));
+    let remaining = Duration::from_secs(11);
+    assert_eq!(hand.may_vote(0), Err(VoteBlock::Quarantined { remaining }));
 }
 
 #[test]

@@ -162,6 +162,8 @@ fn a_crowd_beyond_all_measure_keeps_no_reader_out() {
     let stand =
         |number: u64| Some(Stand::with(ClientId::new(number.to_be_bytes()), Ticket::new(number)));
     (0..10_000).for_each(|number| _ = node.acquire(stand(number), 0));
+    node.is_held = false;
+    assert_eq!(node.acquire(None, 0), Came::Behind(0, None), "not yet");
     assert_eq!(node.read(None, Free, 0), Came::Behind(0, None));
     node.acquire(stand(10_000), 0);
     assert_eq!(node.read(stand(10_001), Free, 0), Came::Granted);

@@ -109,4 +109,8 @@ fn that_a_node_could_not_be_asked_counts_also_where_it_was_not_to_be_asked_any_m
     let mut pick = lost();
     pick.handle_reply(node(2), picked(0, 1), at(2));
     assert_eq!((free_after(&pick), drain(&mut pick)), (Some(TTL), vec![]));
+    let mut pick = lost();
+    let longer = Denial::new(Some(b"other".as_slice().into()), Some(2 * TTL));
+    pick.handle_reply(node(2), Ok(Reply::Denied(longer)), at(2));
+    assert_eq!(free_after(&pick), Some(TTL));
 }
