@@ -6,6 +6,8 @@
 //! leads. All times are of one clock. A checker of its own judges, and is tried on histories written by hand; and a candidate
 //! that resigns before its work has ended is found.
 
+mod event;
+
 use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader, stdin},
@@ -17,67 +19,16 @@ use std::{
     time::Duration,
 };
 
-use quorlock::{Election, Leadership, Observed, Redlock};
-use quorlock_harness::{Cluster, Companion, Proxy, Server, eventually};
+use quorlock::{Builder, Election, Leadership, Observed, Redlock};
+use quorlock_harness::{Cluster, Companion, Proxy, Server, all_ready, eventually};
 
+use self::event::Event;
 use super::{MS, SECOND, record::now};
 
 const PART: &str = "QUORLOCK_CHAOS_CANDIDATE";
 const CANDIDATES: usize = 5;
 const TTL: Duration = Duration::from_millis(800);
 const FAULTS: usize = 52;
-
-/// What a candidate tells.
-#[derive(Clone, Debug, Eq, PartialEq)]
-enum Event {
-    /// It has won.
-    Won { candidate: usize, term: u64, at: Duration },
-    /// It has acted, and its lease held still.
-    Acted { candidate: usize, term: u64, at: Duration },
-    /// Its work is about to end by itself.
-    Resigns { candidate: usize, term: u64, at: Duration },
-    /// It has seen this leader.
-    Saw { candidate: usize, term: u64, text: String, asked: Duration },
-}
-
-impl Event {
-    fn tell(&self) {
-        let text = match self {
-            Self::Won { candidate, term, at } => {
-                format!("won {candidate} {term} {}", at.as_nanos())
-            }
-            Self::Acted { candidate, term, at } => {
-                format!("acted {candidate} {term} {}", at.as_nanos())
-            }
-            Self::Resigns { candidate, term, at } => {
-                format!("resigns {candidate} {term} {}", at.as_nanos())
-            }
-            Self::Saw { candidate, term, text, asked } => {
-                format!("saw {candidate} {term} {} {text}", asked.as_nanos())
-            }
-        };
-        // On a line of its own, whatever the test runner prints.
-        println!("\n{text}");
-    }
-
-    fn read(line: &str) -> Option<Self> {
-        let mut words = line.split(' ');
-        let kind = words.next()?;
-        let candidate = words.next()?.parse().ok()?;
-        let term = words.next()?.parse().ok()?;
-        let at = Duration::from_nanos(words.next()?.parse().ok()?);
-        match kind {
-            "won" => Some(Self::Won { candidate, term, at }),
-            "acted" => Some(Self::Acted { candidate, term, at }),
-            "resigns" => Some(Self::Resigns { candidate, term, at }),
-            "saw" => {
-                let text = words.next()?.to_owned();
-                Some(Self::Saw { candidate, term, text, asked: at })
-            }
-            _ => None,
-        }
-    }
-}
 
 /// What is wrong with a history.
 fn check(events: &[Event]) -> Result<(), String> {
@@ -128,13 +79,20 @@ fn check(events: &[Event]) -> Result<(), String> {
     Ok(())
 }
 
+fn settings(urls: &[String]) -> Builder {
+    let builder = Redlock::builder().nodes(urls).ttl(TTL).max_ttl(TTL);
+    builder.node_timeout(100 * MS).connect_timeout(SECOND)
+}
+
 /// What a candidate does, by `number careless url,url,url`.
 fn candidate(part: &str) {
     let words: Vec<&str> = part.split(' ').collect();
     let (number, careless): (usize, bool) = (words[0].parse().unwrap(), words[1] == "careless");
-    let builder = Redlock::builder().nodes(words[2].split(',')).ttl(TTL).max_ttl(TTL);
-    let builder = builder.node_timeout(100 * MS).connect_timeout(SECOND);
-    let redlock = builder.wait_through_outages().wait(20 * SECOND).blocking_connect().unwrap();
+    let urls: Vec<String> = words[2].split(',').map(str::to_owned).collect();
+    // It is connected when a quorum is, which may take a busy machine more than one attempt.
+    let builder = || settings(&urls).wait_through_outages().wait(60 * SECOND);
+    let connected = (0..20).find_map(|_| builder().blocking_connect().ok());
+    let redlock = connected.expect("a quorum within some seconds");
     let election = redlock.election("chaos").text(number.to_string());
     let (order, orders) = mpsc::channel();
     let (watched, asked) = (election.clone(), election.clone());
@@ -289,6 +247,8 @@ impl Race {
 
 /// One server at a time is stopped, killed or emptied, and has been let in again before the next one is. It says how often.
 fn harm_servers(cluster: &Cluster, stop: &AtomicBool) -> usize {
+    let observer = settings(&cluster.urls()).blocking_connect().unwrap();
+    all_ready(&observer);
     for count in 0.. {
         if stop.load(Ordering::Relaxed) {
             return count;
@@ -310,8 +270,10 @@ fn harm_servers(cluster: &Cluster, stop: &AtomicBool) -> usize {
                 server.restart_empty();
             }
         }
-        // The quarantine is of 1.08 s.
-        std::thread::sleep(1_700 * MS);
+        // The quarantine is of 1.08 s, and a busy machine lets it in later: with two of three away nobody can lead.
+        std::thread::sleep(1_400 * MS);
+        all_ready(&observer);
+        std::thread::sleep(200 * MS);
     }
     unreachable!("it counts for ever")
 }
