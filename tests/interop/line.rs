@@ -26,6 +26,8 @@ const ROOM: Duration = SECOND;
 /// How long each of the others holds it.
 const HOLD: Duration = Duration::from_millis(20);
 const TIME: Duration = Duration::from_secs(6);
+/// So many turns the other library gets at least.
+const TURNS: usize = 5;
 
 /// What the lock guards.
 #[derive(Default)]
@@ -97,7 +99,8 @@ async fn ours(redlock: Redlock, task: usize, guarded: Arc<Guarded>) {
 /// Takes it whenever it can, and returns when each of its turns ended.
 fn barges_in(mut other: impl Barges, guarded: &Guarded) -> Vec<Instant> {
     let (began, mut ended) = (Instant::now(), Vec::new());
-    while began.elapsed() < TIME {
+    // On a busy machine everybody gets fewer turns in that time.
+    while began.elapsed() < TIME || (ended.len() < TURNS && began.elapsed() < 5 * TIME) {
         if other.gets_it() {
             guarded.enter();
             std::thread::sleep(HOLD);
@@ -151,7 +154,7 @@ async fn a_barging(
         late.get(late.len() / 2),
         late.last(),
     );
-    assert!(ended.len() >= 5, "it gets its turns: {}", ended.len());
+    assert!(ended.len() >= TURNS, "it gets its turns: {}", ended.len());
     assert!(turns.iter().all(|turns| *turns >= 20), "{turns:?}");
     assert!(late.iter().all(|late| *late <= POLL + ROOM), "{late:?}");
     for redlock in redlocks {

@@ -118,6 +118,8 @@ impl Arena {
                     AcquireError::Contended { .. }
                     | AcquireError::NoQuorum { .. }
                     | AcquireError::Quarantined { .. }
+                    // On a busy machine.
+                    | AcquireError::Crowded { .. }
                     | AcquireError::TooLate { .. },
                 ) => {
                     self.refused.fetch_add(1, Ordering::Relaxed);
