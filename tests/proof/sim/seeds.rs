@@ -19,7 +19,7 @@ const SEEDS: u64 = 20_160 / Setup::ALL.len() as u64;
 /// So often each scenario is reached at the least, in one of the setups that are there for it.
 const OFTEN: u32 = 100;
 
-fn number(variable: &str) -> Option<u64> {
+pub(crate) fn number(variable: &str) -> Option<u64> {
     let value = env::var(variable).ok()?;
     Some(value.parse().unwrap_or_else(|_| panic!("{variable} is not a number: {value}")))
 }

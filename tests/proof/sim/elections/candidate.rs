@@ -1,14 +1,18 @@
-//! A candidate that leads, resigns, goes away and loses, and an observer.
+//! Candidates that lead, resign, go away, lose and are killed, and observers.
 
 use std::{
     pin::pin,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use futures::future::{Either, select};
 use quorlock::{
-    Election, Holder, Observed,
+    Election, Holder, Observed, Redlock,
+    node::NodeSpec,
     protocol::{Look, Quorum, Timestamp},
     runtime::Runtime,
 };
@@ -16,22 +20,139 @@ use quorlock_harness::SimRuntime;
 
 use super::{
     Flaw,
-    check::{Act, History, Report},
+    invariants::{Act, History, Report},
 };
-use crate::MS;
+use crate::{
+    MS,
+    machine::Machine,
+    node::SimServer,
+    setup::Setup,
+    world::{Notes, Processes},
+};
 
-const TERMS: usize = 12;
+/// So often a client is a candidate.
+pub(super) const TERMS: usize = 12;
+
+/// All of them: each is a process on a machine of its own, and another one when it was killed.
+pub(super) struct Candidates {
+    this: Weak<Self>,
+    servers: Vec<SimServer>,
+    setup: Setup,
+    flaw: Flaw,
+    notes: Notes,
+    machines: Arc<Mutex<Vec<Machine>>>,
+    history: Arc<Mutex<History>>,
+    /// The handles of all that there have been.
+    redlocks: Mutex<Vec<Redlock>>,
+    killed: Arc<Killed>,
+}
+
+/// How many were killed.
+#[derive(Default)]
+pub(super) struct Killed {
+    pub(super) all: AtomicUsize,
+    /// While they led.
+    pub(super) in_office: AtomicUsize,
+}
+
+impl Candidates {
+    pub(super) fn new(servers: &[SimServer], setup: Setup, flaw: Flaw, notes: &Notes) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            this: this.clone(),
+            servers: servers.to_vec(),
+            setup,
+            flaw,
+            notes: notes.clone(),
+            machines: Arc::default(),
+            history: Arc::default(),
+            redlocks: Mutex::default(),
+            killed: Arc::default(),
+        })
+    }
+
+    pub(super) fn machines(&self) -> Arc<Mutex<Vec<Machine>>> {
+        Arc::clone(&self.machines)
+    }
+
+    /// What there was.
+    pub(super) fn history(&self) -> History {
+        self.history.lock().unwrap().clone()
+    }
+
+    /// How many were killed, and how many of them while they led.
+    pub(super) fn killed(&self) -> (usize, usize) {
+        let Killed { all, in_office } = &*self.killed;
+        (all.load(Ordering::Relaxed), in_office.load(Ordering::Relaxed))
+    }
+
+    fn connect(&self, machine: &Machine) -> Redlock {
+        let nodes = self.servers.iter().map(|server| NodeSpec::new(Arc::new(server.connection())));
+        let builder = Redlock::builder()
+            .nodes(nodes)
+            .ttl(300 * MS)
+            .max_ttl(self.setup.longest_ttl)
+            .node_timeout(20 * MS)
+            .runtime(machine.clone());
+        machine.build(|| builder.build().unwrap())
+    }
+}
+
+impl Processes for Candidates {
+    fn begin(&self, client: usize) {
+        let Some(this) = self.this.upgrade() else { return };
+        let machine = Machine::new(&self.notes.runtime, 0, 0);
+        let redlock = self.connect(&machine);
+        let candidate = Candidate {
+            number: client,
+            election: redlock.election("a").text(format!("{client}.")),
+            runtime: self.notes.runtime.clone(),
+            machine: machine.clone(),
+            history: Arc::clone(&self.history),
+            notes: self.notes.clone(),
+            killed: Arc::clone(&self.killed),
+            flaw: self.flaw,
+        };
+        {
+            let mut machines = self.machines.lock().unwrap();
+            if client < machines.len() {
+                machines[client] = machine.clone();
+            } else {
+                machines.push(machine.clone());
+            }
+        }
+        let life = {
+            let mut redlocks = self.redlocks.lock().unwrap();
+            redlocks.push(redlock);
+            redlocks.len()
+        };
+        // Another process has seen nothing yet.
+        machine.spawn(Box::pin(candidate.clone().look(life)));
+        machine.spawn(Box::pin(async move {
+            candidate.live().await;
+            this.notes.record().is_running[client] = false;
+        }));
+    }
+
+    fn has_ended(&self, _client: usize) {
+        self.killed.all.fetch_add(1, Ordering::Relaxed);
+    }
+}
 
 /// Writes down when work ended, however it did.
 struct Acting {
     act: Act,
     runtime: SimRuntime,
     history: Arc<Mutex<History>>,
+    machine: Machine,
+    killed: Arc<Killed>,
 }
 
 impl Drop for Acting {
     fn drop(&mut self) {
         self.act.until = self.runtime.now();
+        if self.machine.has_ended() {
+            self.killed.in_office.fetch_add(1, Ordering::Relaxed);
+        }
         self.runtime.note(format_args!("client {} acted in {}", self.act.client, self.act.term));
         self.history.lock().unwrap().acts.push(self.act.clone());
     }
@@ -39,12 +160,15 @@ impl Drop for Acting {
 
 /// One who leads again and again.
 #[derive(Clone)]
-pub(super) struct Candidate {
-    pub(super) number: usize,
-    pub(super) election: Election,
-    pub(super) runtime: SimRuntime,
-    pub(super) history: Arc<Mutex<History>>,
-    pub(super) flaw: Flaw,
+struct Candidate {
+    number: usize,
+    election: Election,
+    runtime: SimRuntime,
+    machine: Machine,
+    history: Arc<Mutex<History>>,
+    notes: Notes,
+    killed: Arc<Killed>,
+    flaw: Flaw,
 }
 
 impl Candidate {
@@ -56,6 +180,8 @@ impl Candidate {
             act: Act { client: self.number, term, from, until: from },
             runtime: self.runtime.clone(),
             history: Arc::clone(&self.history),
+            machine: self.machine.clone(),
+            killed: Arc::clone(&self.killed),
         }
     }
 
@@ -63,8 +189,8 @@ impl Candidate {
         Duration::from_micros(self.runtime.below(1_000 * below))
     }
 
-    pub(super) async fn live(self) {
-        for _ in 0..TERMS {
+    async fn live(self) {
+        while self.notes.takes_on(self.number) {
             self.runtime.sleep(self.ms(20)).await;
             // Long enough for a loss now and then.
             let (length, patience) =
@@ -101,7 +227,7 @@ impl Candidate {
         }
     }
 
-    pub(super) async fn look(self, observer: usize) {
+    async fn look(self, observer: usize) {
         let mut watch = self.election.observe();
         loop {
             let asked = self.runtime.now();

@@ -1,32 +1,28 @@
-//! Elections in the same worlds: candidates that lead, resign, go away and lose, and observers, from one seed.
+//! Elections in the same worlds: candidates that lead, resign, go away, lose and are killed, and observers, from one seed.
 //!
 //! Goal: no two act within their terms, work ends before its term does for others, terms rise, and observers report nobody who
 //! was not elected, nor one behind whom another had been. Method: each piece of work writes down from when to when it acted,
-//! each observer what it saw; a checker of its own judges, and is tried on histories written by hand. Candidates that end
+//! each observer what it saw; `invariants/` judges, and is tried on histories written by hand. Candidates that end
 //! their work behind their term, servers that record too early, and an observer that believes one node are planted.
 
 mod candidate;
-mod check;
+mod invariants;
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::time::{Duration, Instant};
 
-use quorlock::{Redlock, node::NodeSpec, runtime::Runtime};
-use quorlock_harness::SimRuntime;
+use quorlock_harness::{SimRuntime, evidence::Evidence};
 
 use self::{
-    candidate::Candidate,
-    check::{History, Violation, check},
+    candidate::{Candidates, TERMS},
+    invariants::{History, Violation, check},
 };
 use crate::{
-    MS,
-    machine::Machine,
+    faults::{Fault, Faults},
     node::{Bug, Watch},
     reached::Reached,
+    seeds::number,
     setup::Setup,
-    world::{self, Notes, Processes, World},
+    world::{self, Notes, World},
 };
 
 /// What is wrong with the clients, on purpose.
@@ -43,16 +39,9 @@ enum Flaw {
 struct Outcome {
     verdict: Result<(), Violation>,
     history: History,
+    /// How many candidates were killed, and how many of them while they led.
+    killed: (usize, usize),
     trace: (Vec<String>, u64),
-}
-
-/// Candidates do not die here: an observer may then report one who had won, and had no time to say so.
-struct Immortal;
-
-impl Processes for Immortal {
-    fn begin(&self, _client: usize) {}
-
-    fn has_ended(&self, _client: usize) {}
 }
 
 fn run(seed: u64, setup: Setup, flaw: Flaw, keeps_lines: bool) -> Outcome {
@@ -61,79 +50,89 @@ fn run(seed: u64, setup: Setup, flaw: Flaw, keeps_lines: bool) -> Outcome {
     let clients = 2 + usize::try_from(runtime.below(3)).unwrap();
     let reached = Reached::default();
     let servers = world::servers(&runtime, nodes, setup, &Watch::new(reached.clone()));
-    let history = Arc::new(Mutex::new(History::default()));
     let notes = Notes::new(runtime.clone(), reached);
-    notes.expect(clients, 0);
-    let machines: Vec<Machine> = (0..clients).map(|_| Machine::new(&runtime, 0, 0)).collect();
-    let mut redlocks: Vec<Redlock> = Vec::new();
-    for (number, machine) in machines.iter().enumerate() {
-        let builder = Redlock::builder()
-            .nodes(servers.iter().map(|server| NodeSpec::new(Arc::new(server.connection()))))
-            .ttl(300 * MS)
-            .max_ttl(setup.longest_ttl)
-            .node_timeout(20 * MS)
-            .runtime(machine.clone());
-        let redlock = machine.build(|| builder.build().unwrap());
-        let candidate = Candidate {
-            number,
-            election: redlock.election("a").text(format!("{number}.")),
-            runtime: runtime.clone(),
-            history: Arc::clone(&history),
-            flaw,
-        };
-        redlocks.push(redlock);
-        machine.spawn(Box::pin(candidate.clone().look(number)));
-        let notes = notes.clone();
-        machine.spawn(Box::pin(async move {
-            candidate.live().await;
-            notes.record().is_running[number] = false;
-        }));
-    }
-    let (machines, processes) = (Arc::new(Mutex::new(machines)), Arc::new(Immortal));
-    World { servers, notes, machines, processes }.torment(setup, nodes);
-    let history = history.lock().unwrap().clone();
+    notes.expect(clients, TERMS);
+    let candidates = Candidates::new(&servers, setup, flaw, &notes);
+    let (machines, processes) = (candidates.machines(), candidates.clone());
+    let world = World { servers, notes, machines, processes };
+    (0..clients).for_each(|client| world.begin(client));
+    world.torment(setup, nodes);
+    let (history, killed) = (candidates.history(), candidates.killed());
     let verdict = check(&history);
     let trace = runtime.trace();
     runtime.shut_down();
-    drop(redlocks);
-    Outcome { verdict, history, trace }
+    Outcome { verdict, history, killed, trace }
 }
 
-const SETUP: Setup = Setup { longest_ttl: Duration::from_secs(1), ..Setup::SOUND };
+const SETUP: Setup = Setup {
+    name: "elections",
+    longest_ttl: Duration::from_secs(1),
+    faults: Faults::NETWORK.with(Fault::KillClient, 1),
+    ..Setup::SOUND
+};
 
+/// The same where one quarantine follows another.
+const HURRIED: Setup = Setup {
+    name: "elections in a hurry",
+    longest_ttl: Duration::from_millis(400),
+    spared: Duration::from_millis(700),
+    reckless: 0.1,
+    ..SETUP
+};
+
+/// A share of those of the other setups.
 fn seeds() -> u64 {
-    let variable = std::env::var("QUORLOCK_SIM_SEEDS").ok();
-    variable.map_or(200, |seeds| seeds.parse::<u64>().expect("a number").div_ceil(15))
+    number("QUORLOCK_SIM_SEEDS").map_or(200, |seeds| seeds.div_ceil(100))
 }
 
-fn run_all(setup: Setup) {
-    if let Ok(seed) = std::env::var("QUORLOCK_SIM_SEED") {
-        let outcome = run(seed.parse().unwrap(), setup, Flaw::None, true);
+fn replay(seed: u64, test: &str) -> String {
+    format!(
+        "replay: QUORLOCK_SIM_SEED={seed} cargo test --profile proof -p quorlock-proof --test sim -- --exact elections::{test} --nocapture"
+    )
+}
+
+fn run_all(setup: Setup, test: &str) {
+    if let Some(seed) = number("QUORLOCK_SIM_SEED") {
+        let outcome = run(seed, setup, Flaw::None, true);
         outcome.trace.0.iter().for_each(|line| println!("{line}"));
         assert_eq!(outcome.verdict, Ok(()));
         return;
     }
-    let (mut won, mut reports, mut failed) = (0, 0, Vec::new());
-    for seed in 0..seeds() {
-        let Outcome { verdict, history, .. } = run(seed, setup, Flaw::None, false);
-        won += history.won.len();
-        reports += history.reports.len();
-        failed.extend(verdict.err().map(|violation| format!("seed {seed}: {violation:#?}")));
+    let (mut won, mut reports, mut killed, mut in_office) = (0, 0, 0, 0);
+    let (from, mut failed, begun) =
+        (number("QUORLOCK_SIM_FROM").unwrap_or(0), Vec::new(), Instant::now());
+    for seed in from..from + seeds() {
+        let outcome = run(seed, setup, Flaw::None, false);
+        won += outcome.history.won.len();
+        reports += outcome.history.reports.len();
+        killed += outcome.killed.0;
+        in_office += outcome.killed.1;
+        let failure = |violation| format!("seed {seed}: {violation:#?}\n{}", replay(seed, test));
+        failed.extend(outcome.verdict.err().map(failure));
     }
-    println!("seeds={} terms={won} reports={reports}", seeds());
+    Evidence::new("sim", "simulation of elections", setup.name)
+        .count("seeds", seeds())
+        .count("violations", failed.len())
+        .count("terms", won)
+        .count("reports", reports)
+        .count("killed", killed)
+        .count("killed_in_office", in_office)
+        .seconds(begun.elapsed())
+        .tell();
     assert!(failed.is_empty(), "{} of {}:\n{}", failed.len(), seeds(), failed.join("\n"));
     let seeds = usize::try_from(seeds()).unwrap();
     assert!(won > 5 * seeds && reports > 5 * seeds, "a simulation in which nothing happens");
+    assert!(killed > seeds && in_office > seeds / 10, "{killed} killed, {in_office} in office");
 }
 
 #[test]
 fn no_seed_has_two_leaders_at_once_nor_reports_one_that_was_not_elected() {
-    run_all(SETUP);
+    run_all(SETUP, "no_seed_has_two_leaders_at_once_nor_reports_one_that_was_not_elected");
 }
 
 #[test]
 fn no_seed_of_elections_does_where_one_quarantine_follows_another() {
-    run_all(Setup { longest_ttl: 400 * MS, spared: 700 * MS, reckless: 0.1, ..SETUP });
+    run_all(HURRIED, "no_seed_of_elections_does_where_one_quarantine_follows_another");
 }
 
 fn violations(setup: Setup, flaw: Flaw) -> impl Iterator<Item = Violation> {

@@ -64,7 +64,7 @@ impl Notes {
     }
 
     /// Whether a client asks once more.
-    pub(super) fn takes_on(&self, client: usize) -> bool {
+    pub(crate) fn takes_on(&self, client: usize) -> bool {
         let to_do = &mut self.record().to_do[client];
         let more = *to_do > 0;
         *to_do = to_do.saturating_sub(1);
