@@ -93,7 +93,7 @@ fn every_scenario_has_its_tests_or_says_that_it_has_none() {
     assert!(rows.len() >= OF_OTHERS, "only {} scenarios", rows.len());
     let mut wrong = Vec::new();
     for (index, row) in rows.iter().enumerate() {
-        let [id, _, _, shown] = row[..] else { panic!("four cells, not {row:?}") };
+        let [id, _, _, shown, _] = row[..] else { panic!("five cells, not {row:?}") };
         assert_eq!(id, format!("S{}", index + 1), "one row for each, in order");
         let tests: Vec<&str> = quoted(shown).into_iter().filter(|it| it.contains(".rs")).collect();
         if tests.is_empty() && !shown.to_lowercase().contains("no test") {

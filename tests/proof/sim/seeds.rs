@@ -157,8 +157,8 @@ macro_rules! setups {
             }
         )*
 
-        /// The scenarios that are reached often in some setup.
-        const OFTEN_IN: &[&[usize]] = &[$(&[$($often),*]),*];
+        /// The scenarios that are reached often in each setup.
+        const OFTEN_IN: &[(Setup, &[usize])] = &[$((Setup::$setup, &[$($often),*])),*];
     };
 }
 
@@ -183,7 +183,24 @@ setups! {
 fn every_scenario_is_reached_often_or_tried_out_elsewhere() {
     for number in 1..SCENARIOS {
         let is_elsewhere = ELSEWHERE.iter().any(|(scenario, _)| *scenario == Scenario(number));
-        let is_often = OFTEN_IN.iter().any(|often| often.contains(&number));
+        let is_often = OFTEN_IN.iter().any(|(_, often)| often.contains(&number));
         assert!(is_elsewhere != is_often, "S{number}");
+    }
+}
+
+#[test]
+fn docs_safety_md_says_where_each_scenario_is_simulated() {
+    let page = include_str!("../../../docs/safety.md");
+    for number in 1..SCENARIOS {
+        let begins = format!("| S{number} |");
+        let row = page.lines().find(|line| line.starts_with(&begins));
+        let said = row.and_then(|row| row.split('|').nth(5)).unwrap_or_default().trim();
+        let there = OFTEN_IN.iter().filter(|(_, often)| often.contains(&number));
+        let there: Vec<String> = there.map(|(setup, _)| format!("`{}`", setup.name)).collect();
+        if there.is_empty() {
+            assert!(said.starts_with("no: "), "S{number}: {said}");
+        } else {
+            assert_eq!(said, there.join(", "), "S{number}");
+        }
     }
 }
