@@ -1,4 +1,4 @@
-//! E1: no two act as leaders at once.
+//! No two act as leaders at once.
 //!
 //! Source: Raft 5.2, "election safety", and Gray and Cheriton's leases, by which it is a matter of time and not of terms
 //! alone; Chubby's elections. client-go's `leaderelection` says that it promises none of it.

@@ -1,4 +1,4 @@
-//! E3: observers report nobody who was not elected.
+//! Observers report nobody who was not elected.
 //!
 //! Source: the validity of consensus (what is decided was proposed, and by whom it says); etcd's `Election.Leader`, which
 //! reads the key of the one who has it. Nodes know of a leader only from the one who has won.

@@ -1,4 +1,4 @@
-//! E5: what one observer reports never goes back.
+//! What one observer reports never goes back.
 //!
 //! Source: etcd's `Election.Observe`, "reliably observes ordered leader proposals"; monotonic reads, of session guarantees
 //! (Terry and others).

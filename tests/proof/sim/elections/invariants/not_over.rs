@@ -1,4 +1,4 @@
-//! E4: nobody is reported behind whom another had been elected before anybody was asked.
+//! Nobody is reported behind whom another had been elected before anybody was asked.
 //!
 //! Source: Herlihy and Wing's linearizability, of a read: it returns nothing that was over when it began; etcd answers
 //! `Election.Leader` by a linearizable read for this.
