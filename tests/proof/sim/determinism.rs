@@ -31,7 +31,7 @@ fn a_thousand_seeds_of_all_setups_give_the_same_trace_twice() {
             (digest() != digest()).then(|| format!("{} {seed}", setup.name))
         })
         .collect();
-    Evidence::new("sim", "the same seed twice gives the same trace", "all setups")
+    Evidence::new("repeated", "the same seed twice gives the same trace", "all setups")
         .count("seeds", 1_000_u64)
         .count("violations", differ.len())
         .seconds(begun.elapsed())

@@ -134,6 +134,12 @@ impl Clocks {
         self.beyond - self.rightly_beyond
     }
 
+    /// The wall clock shows what a right one does, as when a time daemon has seen to it.
+    pub(super) fn put_wall_right(&mut self, now: Timestamp) {
+        self.stand_wall(now, false);
+        self.beyond = self.rightly_beyond;
+    }
+
     pub(super) fn stand_wall(&mut self, now: Timestamp, stands: bool) {
         self.read = None;
         if stands {

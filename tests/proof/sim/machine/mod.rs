@@ -172,6 +172,13 @@ impl Machine {
         self.shared.wall_is_far_off.store(off.abs() > FAR, Ordering::Relaxed);
     }
 
+    /// The wall clock is put right.
+    pub(crate) fn put_wall_right(&self) {
+        *self.shared.stepped.lock().unwrap() = Some(self.shared.sim.now());
+        self.clocks(|clocks, now| clocks.put_wall_right(now));
+        self.shared.wall_is_far_off.store(false, Ordering::Relaxed);
+    }
+
     /// Whether the wall clock is a day off.
     pub(crate) fn wall_is_far_off(&self) -> bool {
         self.shared.wall_is_far_off.load(Ordering::Relaxed)

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex, Weak,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -29,6 +29,9 @@ pub(crate) trait Processes: Send + Sync {
 
     /// Its process was killed.
     fn has_ended(&self, client: usize);
+
+    /// From now on all wall clocks are right, of those that begin later too.
+    fn put_clocks_right(&self);
 }
 
 /// So many lives a client has where none is long.
@@ -43,6 +46,7 @@ pub(super) struct Clients {
     notes: Notes,
     machines: Arc<Mutex<Vec<Machine>>>,
     redlocks: Mutex<Vec<Option<Redlock>>>,
+    clocks_are_right: AtomicBool,
 }
 
 impl Clients {
@@ -62,6 +66,7 @@ impl Clients {
             notes: notes.clone(),
             machines: Arc::default(),
             redlocks,
+            clocks_are_right: AtomicBool::new(false),
         })
     }
 
@@ -92,7 +97,9 @@ impl Clients {
         let runtime = &self.notes.runtime;
         let rate = rate(runtime, self.setup.rates.0);
         // Where wall clocks are stepped, they may be wrong from the beginning.
-        let off = if self.setup.faults.step_walls() {
+        let off = if self.clocks_are_right.load(Ordering::Relaxed) {
+            Duration::ZERO
+        } else if self.setup.faults.step_walls() {
             [50 * MS, DAY * 2][usize::from(runtime.chance(0.2))]
         } else {
             MS
@@ -173,6 +180,11 @@ impl Processes for Clients {
 
     fn has_ended(&self, client: usize) {
         self.redlocks.lock().unwrap()[client] = None;
+    }
+
+    fn put_clocks_right(&self) {
+        self.clocks_are_right.store(true, Ordering::Relaxed);
+        self.machines.lock().unwrap().iter().for_each(Machine::put_wall_right);
     }
 }
 
