@@ -28,6 +28,14 @@ pub(crate) fn figures(runs: &[&Path], by_hand: Option<&Path>) -> Result<Value, B
     if let Some(directory) = by_hand {
         read(directory, None, &mut all)?;
     }
+    if let Some(root) = by_hand.and_then(|it| it.ancestors().nth(2)) {
+        let configurations = root.join("tests/proof/model/configs");
+        all.entry("model".to_owned())
+            .or_default()
+            .iter_mut()
+            .for_each(|line| tell(line, &configurations));
+        all.retain(|_, lines| !lines.is_empty());
+    }
     dates.sort_unstable();
     dates.dedup();
     let date = match &dates[..] {
@@ -63,6 +71,16 @@ fn read(directory: &Path, commit: Option<&str>, into: &mut Lines) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// What a configuration of the model is about: the first line of its source.
+fn tell(line: &mut Map<String, Value>, configurations: &Path) {
+    let name = line.get("configuration").and_then(Value::as_str).unwrap_or_default();
+    let text = fs::read_to_string(configurations.join(format!("{name}.rs"))).unwrap_or_default();
+    let about = text.lines().next().and_then(|first| first.strip_prefix("//! "));
+    if let Some(about) = about {
+        line.insert("about".to_owned(), json!(about.trim_end_matches('.')));
+    }
 }
 
 fn server() -> String {
