@@ -137,7 +137,14 @@ fn what_is_answered_late_counts_for_its_own_round_and_for_no_other() {
     };
     let outcomes = [denied(1, TTL), NodeOutcome::Unanswered, denied(1, soon)];
     let clocks = [];
-    let lost = Lost { outcomes: &outcomes, clocks: &clocks, round_trip: None, random: 0, now };
+    let lost = Lost {
+        outcomes: &outcomes,
+        is_left_behind: false,
+        clocks: &clocks,
+        round_trip: None,
+        random: 0,
+        now,
+    };
     let before = world.on_nodes.handle_lost(&lost).unwrap();
     assert!(world.on_nodes.hears_out(), "two of three name one holder");
     let next = || world.on_nodes.next_round(now).unwrap();
@@ -175,7 +182,14 @@ fn a_node_that_votes_again_and_a_round_that_nodes_have_changed_for_make_it_ask_s
     world.on_nodes.handle_ready(NodeId::new(1));
     assert!(!world.is_told(), "it stands there");
     let (now, outcomes) = (world.clock.now(), [NodeOutcome::Failed(NodeError::TimedOut)]);
-    let lost = Lost { outcomes: &outcomes, clocks: &[], round_trip: None, random: 0, now };
+    let lost = Lost {
+        outcomes: &outcomes,
+        is_left_behind: false,
+        clocks: &[],
+        round_trip: None,
+        random: 0,
+        now,
+    };
     world.on_nodes.handle_lost(&lost);
     world.on_nodes.handle_ready(NodeId::new(0));
     assert!(world.is_told());
