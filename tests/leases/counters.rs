@@ -9,7 +9,7 @@ use quorlock::{AcquireError, node::NodeError};
 
 use crate::fixture::{Fixture, Manner, SECOND};
 
-const DAY: Duration = Duration::from_hours(24);
+const DAY: Duration = Duration::from_secs(86_400);
 
 #[test]
 fn where_too_few_counters_can_be_believed_it_is_said_and_nodes_are_not_asked_again_and_again() {
