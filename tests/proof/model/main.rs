@@ -16,6 +16,7 @@
 
 use quorlock::protocol;
 
+mod alike;
 #[path = "mod.rs"]
 mod model;
 

@@ -29,12 +29,25 @@ pub(crate) struct Station {
     orphaned: bool,
     /// In milliseconds, as the longest that it was told.
     waited: u16,
+    /// When it was first looked at in this era, by its own clock, in milliseconds.
+    joined: Option<u16>,
+    /// Counters go on above this.
+    pub(crate) floor: u16,
 }
 
 impl Station {
     /// Of a node that votes.
     pub(crate) const fn new() -> Self {
-        Self { ready: true, marked: true, era: 1, seal: 0, orphaned: false, waited: 0 }
+        Self {
+            ready: true,
+            marked: true,
+            era: 1,
+            seal: 0,
+            orphaned: false,
+            waited: 0,
+            joined: None,
+            floor: 0,
+        }
     }
 
     pub(crate) fn mark(self) -> Mark {
@@ -43,43 +56,49 @@ impl Station {
 
     /// It has restarted with nothing.
     pub(crate) const fn forget(&mut self) {
-        (self.ready, self.marked) = (false, false);
+        (self.ready, self.marked, self.floor) = (false, false, 0);
     }
 
     const fn begin_era(&mut self) {
         (self.era, self.seal) = (self.era + 1, 0);
-        (self.orphaned, self.waited) = (false, 0);
+        (self.orphaned, self.waited, self.joined) = (false, 0, None);
     }
 
-    fn join(&mut self, join: Join, high: u16) -> Marker {
+    /// It is looked at when its clock shows so many milliseconds, with counters up to `high`.
+    pub(crate) fn join(&mut self, join: Join, high: u16, clock: u16) -> Marker {
         if !self.marked {
             self.begin_era();
             self.marked = true;
         }
         if !self.ready {
             self.orphaned |= join.orphaned;
+            let passed = clock - *self.joined.get_or_insert(clock);
             if let Some((era, waited)) = join.waited
                 && era == u64::from(self.era)
             {
-                self.waited = self.waited.max(u16::try_from(waited.as_millis()).expect("short"));
+                let waited = u16::try_from(waited.as_millis()).expect("short");
+                self.waited = self.waited.max(waited.min(passed));
             }
         }
         if self.ready && join.seal {
             self.seal += 1;
         }
         Marker::new(self.ready, Duration::ZERO, u64::from(high))
+            .above(u64::from(self.floor))
             .in_era(u64::from(self.era))
             .sealed(u64::from(self.seal))
             .orphaned(self.orphaned)
             .waited(Duration::from_millis(u64::from(self.waited)))
     }
 
-    fn admit(&mut self, era: u64, floor: Floor, high: &mut u16) -> bool {
+    /// It is let in, with counters up to `high`.
+    pub(crate) fn admit(&mut self, era: u64, floor: Floor, high: u16) -> bool {
         if self.ready || !self.marked || u64::from(self.era) != era {
             return false;
         }
         let floor = floor.known.max(floor.wall_us);
-        *high = (*high).max(u16::try_from(floor).expect("a small number"));
+        let floor = u16::try_from(floor).expect("a small number");
+        self.floor = self.floor.max(floor).max(high);
         self.begin_era();
         self.ready = true;
         true
@@ -156,13 +175,13 @@ impl Visitor {
         &mut self,
         at: usize,
         station: &mut Station,
-        high: &mut u16,
+        (high, clock): (u16, u16),
         now: Timestamp,
     ) {
         let (Some(asked), Some(visit)) = (self.open[at].take(), &mut self.visit) else { return };
         match asked {
             Asked::Look(join) => {
-                let marker = station.join(join, *high);
+                let marker = station.join(join, high, clock);
                 visit.handle_marker(&mut self.admission, NodeId::new(at), marker, now);
             }
             Asked::Admit(era, floor) => {

@@ -289,7 +289,8 @@ impl Space for Leases {
             }
             Step::Look(at) => {
                 let node = next.nodes[at].edit();
-                next.visitor.edit().answer(at, &mut node.station, &mut node.counters[0], BEGUN);
+                let high = node.highest();
+                next.visitor.edit().answer(at, &mut node.station, (high, 0), BEGUN);
             }
             Step::Silent(at) => {
                 spend(&mut next.budget.edit().silent)?;

@@ -147,6 +147,7 @@ impl Said {
 pub(crate) struct Node {
     /// Of each resource.
     pub(crate) holders: [Holder; KEYS],
+    /// Zero where there is none.
     pub(crate) counters: [u16; KEYS],
     /// Whether it votes; one that has forgotten does not.
     pub(crate) station: Station,
@@ -197,6 +198,10 @@ impl Node {
         }
     }
 
+    pub(crate) fn highest(&self) -> u16 {
+        self.counters.into_iter().max().unwrap_or(0)
+    }
+
     /// It has forgotten everything, and votes no more until it is let in.
     pub(crate) const fn forget(&mut self) {
         (self.holders, self.counters) = ([Holder::Nobody; KEYS], [0; KEYS]);
@@ -206,7 +211,7 @@ impl Node {
     /// The keys of a set are set together, and their counters become one number.
     fn set(&mut self, owner: u8, keys: u8, hint: u16, count: u16) -> u16 {
         let highest = each(keys).map(|key| self.counters[key]).max().unwrap_or(0);
-        let counter = hint.max(highest + count);
+        let counter = hint.max(highest.max(self.station.floor) + count);
         for key in each(keys) {
             (self.holders[key], self.counters[key]) = (Holder::Writer(owner), counter);
         }
@@ -233,12 +238,15 @@ impl Node {
                 Said::Refused
             }
             Letter::Extend { .. } | Letter::Restore { .. } if !self.station.ready => Said::Refused,
-            Letter::Acquire { .. } if reads => {
-                if self.read(owner) {
-                    Said::Granted(Some(self.counters[0]))
-                } else {
-                    Said::Denied
+            Letter::Acquire { hint, .. } if reads => {
+                if !self.read(owner) {
+                    return Said::Denied;
                 }
+                if self.counters[0] == 0 {
+                    // From nothing as a writer would.
+                    self.counters[0] = hint.max(self.station.floor);
+                }
+                Said::Granted(Some(self.counters[0]))
             }
             Letter::Acquire { hint, count, keys, .. } => {
                 if each(keys).all(|key| is_free(self, key)) {
@@ -255,14 +263,15 @@ impl Node {
                 }
             }
             Letter::Confirm { token, .. } if reads => {
-                if !self.has(0, owner) {
+                if !self.has(0, owner) || self.counters[0] == 0 {
                     return Said::Denied;
                 }
                 self.counters[0] = self.counters[0].max(token);
                 Said::Granted(Some(token))
             }
             Letter::Confirm { token, keys, .. } => {
-                if each(keys).any(|key| !self.has(key, owner) || self.counters[key] > token) {
+                let behind = |key: usize| (1..=token).contains(&self.counters[key]);
+                if !each(keys).all(|key| self.has(key, owner) && behind(key)) {
                     return Said::Denied;
                 }
                 each(keys).for_each(|key| self.counters[key] = token);

@@ -146,7 +146,7 @@ impl State {
     fn expire(&mut self) {
         for node in &mut self.nodes {
             if node.holder.is_some() && self.clock.now + node.ahead >= node.until {
-                (node.edit().holder, node.edit().until) = (None, 0);
+                node.edit().expire(self.clock.now);
             }
         }
     }
@@ -239,17 +239,16 @@ impl Space for Tenures {
             }
             Step::Wipe(at) => {
                 next.clock.edit().wipes -= 1;
-                let node = next.nodes[at].edit();
-                (node.holder, node.until, node.counter) = (None, 0, 0);
-                node.station.forget();
+                next.nodes[at].edit().forget();
             }
             Step::Visit => {
                 next.clock.edit().visits -= 1;
                 next.visitor.edit().begin(self.own_time(2, now));
             }
             Step::Look(at) => {
-                let (now, node) = (self.own_time(2, now), next.nodes[at].edit());
-                next.visitor.edit().answer(at, &mut node.station, &mut node.counter, now);
+                let (own, node) = (self.own_time(2, now), next.nodes[at].edit());
+                let clock = u16::from(now + node.ahead) * TICK as u16;
+                next.visitor.edit().answer(at, &mut node.station, (node.counter, clock), own);
             }
             Step::Begin(client) => {
                 let won = |other: &usize| {

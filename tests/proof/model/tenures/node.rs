@@ -17,6 +17,19 @@ pub(crate) struct Node {
 }
 
 impl Node {
+    /// What has ended by its own clock is gone.
+    pub(crate) const fn expire(&mut self, now: u8) {
+        if self.holder.is_some() && now + self.ahead >= self.until {
+            (self.holder, self.until) = (None, 0);
+        }
+    }
+
+    /// It has restarted with nothing.
+    pub(crate) const fn forget(&mut self) {
+        (self.holder, self.until, self.counter) = (None, 0, 0);
+        self.station.forget();
+    }
+
     pub(crate) fn execute(&mut self, client: u8, letter: Letter, now: u8) -> Said {
         let is_ours = self.holder == Some(client);
         let lives = now + self.ahead;
@@ -29,7 +42,7 @@ impl Node {
             Letter::Extend { .. } if !self.station.ready => Said::Refused,
             Letter::Acquire { hint, count, life, .. } if self.holder.is_none() => {
                 (self.holder, self.until) = (Some(client), lives + life);
-                self.counter = hint.max(self.counter + count);
+                self.counter = hint.max(self.counter.max(self.station.floor) + count);
                 Said::Granted(Some(self.counter))
             }
             Letter::Confirm { token, .. } if is_ours && self.counter <= token => {
