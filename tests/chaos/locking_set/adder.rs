@@ -95,9 +95,10 @@ impl Adder<'_> {
         // Whoever is to be stopped behind its look does not look again.
         let looks_early = self.stand == Stand::Checked;
         let holds = !looks_early || check();
+        let told = now();
         self.tell(&Event::Granted(held(until.get())));
         std::thread::sleep(self.pause());
-        self.stand();
+        self.stand(told);
         let end = match set {
             Some(_) if !holds || !looks_early && !check() => AdditionEnd::NotSent,
             Some(set) if self.store.write(self.resource, fence, &self.with_one_more(&set)) => {
@@ -130,7 +131,7 @@ impl Adder<'_> {
                     kept: Duration::ZERO,
                 }));
                 tokio::time::sleep(self.pause()).await;
-                self.stand();
+                self.stand(start);
                 let text = self.with_one_more(&set);
                 assert!(self.store.write(self.resource, None, &text), "nobody is refused");
             };
@@ -170,9 +171,10 @@ impl Adder<'_> {
         most.mul_f64(rand::random())
     }
 
-    /// Stays here until this process has been stopped for longer than the ttl, if that is what it is for.
-    fn stand(&self) {
-        let (mut stopped, mut last) = (self.stand == Stand::Nowhere, now());
+    /// Stays here until this process has been stopped for longer than the ttl, if that is what it is for. It may have been
+    /// stopped as soon as it had `told` that it holds the lock.
+    fn stand(&self, told: Duration) {
+        let (mut stopped, mut last) = (self.stand == Stand::Nowhere, told);
         while !stopped {
             std::thread::sleep(MS);
             // From one look to the next: wherever it was stopped in between.
