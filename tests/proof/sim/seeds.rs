@@ -80,6 +80,7 @@ struct Sum {
     lost: usize,
     kept_out: usize,
     faults: usize,
+    excused: usize,
     reached: Vec<u32>,
 }
 
@@ -95,6 +96,7 @@ impl Sum {
         self.lost += outcome.lost;
         self.kept_out += outcome.kept_out;
         self.faults += outcome.faults;
+        self.excused += usize::from(outcome.excused);
         for (sum, count) in self.reached.iter_mut().zip(outcome.reached) {
             *sum += count;
         }
@@ -110,6 +112,8 @@ impl Sum {
             .count("lost", self.lost)
             .count("kept_out", self.kept_out)
             .count("faults", self.faults);
+        let figures =
+            if self.excused > 0 { figures.count("excused", self.excused) } else { figures };
         let reached = self.reached.iter().enumerate().filter(|(_, count)| **count > 0);
         reached
             .fold(figures, |figures, (number, count)| figures.count(&format!("S{number}"), *count))
@@ -139,6 +143,7 @@ fn run_all(setup: Setup, test: &str) {
     // A simulation in which nothing happens would prove nothing.
     let seeds = usize::try_from(seeds).unwrap();
     assert!(sum.grants > 5 * seeds && sum.failures > seeds / 2 && sum.faults > 5 * seeds);
+    assert!(sum.excused <= seeds / 100, "{} excused", sum.excused);
     assert!(sum.cancelled > seeds / 2 && sum.lost > seeds / 10, "{} lost", sum.lost);
     assert!(setup.lock_delay.is_zero() || sum.kept_out > seeds / 10, "{}", sum.kept_out);
     if seeds as u64 >= SEEDS {

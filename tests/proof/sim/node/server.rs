@@ -218,6 +218,12 @@ impl SimServer {
         look.now_or_never().unwrap().is_ok_and(|marker| !marker.ready)
     }
 
+    /// No counter of it is above this.
+    pub(crate) fn high_water(&self) -> u64 {
+        let look = self.memory.join(Join::look(Duration::ZERO));
+        look.now_or_never().unwrap().map_or(0, |marker| marker.high_water)
+    }
+
     /// A client's own connection to it.
     pub(crate) fn connection(&self) -> SimNode {
         let link = Arc::new(Link::default());

@@ -10,7 +10,6 @@ use quorlock::{
 
 use super::client::Worker;
 use crate::{
-    MS,
     invariants::{Hold, told},
     machine::Stop,
     reached::*,
@@ -48,8 +47,9 @@ impl Worker {
         }
         match self.machine.stopped_since(holding.believed) {
             Some(stop) => stop.from,
-            // Whoever tells of losses may sleep half a second too long when the clock has jumped: a check is what counts.
-            None if self.machine.has_jumped_since(before(holding.from)) => now.min(holding.ends),
+            // Whoever tells of losses sleeps for half a second at the most, and a jump of the clock meanwhile does not wake
+            // it: a check is what counts. Behind the jump it is told in time.
+            None if self.machine.has_jumped_since(holding.from) => now.min(holding.ends),
             None => now,
         }
     }
@@ -113,9 +113,4 @@ impl Worker {
             self.servers.iter().any(|server| server.per_mille() > self.machine.per_mille());
         reached.hit_if(is_by_time && is_slower, S6);
     }
-}
-
-/// As long before that as a jump of the clock may have been of which not everybody knows.
-fn before(at: Timestamp) -> Timestamp {
-    Timestamp::from_origin(at.since_origin().saturating_sub(600 * MS))
 }

@@ -38,6 +38,8 @@ pub(crate) struct Outcome {
     /// Those of them behind which others were kept out.
     pub(crate) kept_out: usize,
     pub(crate) faults: usize,
+    /// It was not asked that everything can be had in the end.
+    pub(crate) excused: bool,
     pub(crate) reached: [u32; SCENARIOS],
     pub(crate) trace: (Vec<String>, u64),
 }
@@ -104,12 +106,7 @@ fn run_noting(runtime: &SimRuntime, setup: Setup, notes: &Notes) -> Outcome {
     let world = World { servers, notes: notes.clone(), machines, processes: processes.clone() };
     (0..clients).for_each(|client| world.begin(client));
     world.torment(setup, nodes);
-    let mut redlocks: Vec<Redlock> = processes.redlocks();
-    if setup.readers {
-        // A place to read that a process has left behind on a quorum may be in the way of its own writers, until somebody
-        // else asks: the first handle is the one that everything is asked from.
-        redlocks.insert(0, processes.newcomer());
-    }
+    let redlocks: Vec<Redlock> = processes.redlocks();
     let verdict = world.judge(setup, &redlocks);
     let record = notes.record();
     for owner in watch.split() {
@@ -124,6 +121,7 @@ fn run_noting(runtime: &SimRuntime, setup: Setup, notes: &Notes) -> Outcome {
         lost: record.lost,
         kept_out: record.history.iter().filter(|hold| hold.kept_out.is_some()).count(),
         faults: record.faults,
+        excused: record.excused,
         reached: reached.counts(),
         trace: runtime.trace(),
     };

@@ -74,11 +74,6 @@ impl Clients {
         Arc::clone(&self.machines)
     }
 
-    /// A handle of somebody who has not been there before.
-    pub(super) fn newcomer(&self) -> Redlock {
-        self.connect(0, &self.machine(), self.setup.longest_ttl)
-    }
-
     /// The handles of all clients; where one has none any more, a new one.
     pub(super) fn redlocks(&self) -> Vec<Redlock> {
         let handles: Vec<Option<Redlock>> =

@@ -25,6 +25,8 @@ pub(crate) struct Notes {
 pub(crate) struct Record {
     pub(crate) history: Vec<Hold>,
     pub(crate) writes: Vec<Write>,
+    /// It was not asked that everything can be had in the end.
+    pub(crate) excused: bool,
     /// What was found on the way.
     pub(crate) violation: Option<Violation>,
     pub(crate) failures: usize,
