@@ -8,9 +8,9 @@ use std::{
     io::{BufRead, BufReader},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    time::{Duration, SystemTime},
+    time::SystemTime,
 };
 
 use quorlock::{
@@ -145,13 +145,15 @@ fn what_a_node_says_counts_only_where_it_may_vote() {
 /// Whoever was named held the resource at some time between the question and the answer.
 #[test]
 fn after_a_hand_over_the_one_before_is_never_named() {
+    const ENOUGH: usize = 50;
     let cluster = Cluster::start(5);
     let asking = connect(&cluster);
     let holders = [connect(&cluster), connected(patient().nodes(cluster.urls()).label("b"))];
     // Who has released, and those whose release had ended before the question.
     let over = Mutex::new(Vec::new());
     let done = AtomicBool::new(false);
-    let (mut named, mut questions) = (0, 0);
+    let (named, mut questions) = (AtomicUsize::new(0), 0);
+    let was_named = || named.load(Ordering::Relaxed);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let began = std::time::Instant::now();
@@ -163,7 +165,9 @@ fn after_a_hand_over_the_one_before_is_never_named() {
                 if lease.blocking_release().is_ok() {
                     over.lock().unwrap().push(owner);
                 }
-                if began.elapsed() > Duration::from_secs(3) {
+                // On a busy machine it takes longer.
+                let time = if was_named() > ENOUGH { 3 * SECOND } else { SOON };
+                if began.elapsed() > time {
                     break;
                 }
             }
@@ -174,14 +178,15 @@ fn after_a_hand_over_the_one_before_is_never_named() {
             let answer = asking.blocking_holder("r").unwrap();
             questions += 1;
             if let Holder::Held(by) = answer {
-                named += 1;
+                named.fetch_add(1, Ordering::Relaxed);
                 let owner = by.owner.unwrap();
                 assert!(!over_before.contains(&owner), "{owner} has given it back");
             }
         }
     });
-    println!("{questions} questions, {named} holders, {} leases", over.lock().unwrap().len());
-    assert!(named > 50, "it was named {named} times");
+    let (named, leases) = (was_named(), over.lock().unwrap().len());
+    println!("{questions} questions, {named} holders, {leases} leases");
+    assert!(named > ENOUGH, "it was named {named} times");
 }
 
 /// A minority may keep the key of a lease that is over, such as where it was cut off before the release.

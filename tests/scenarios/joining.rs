@@ -5,10 +5,17 @@
 
 use std::time::{Duration, Instant};
 
-use quorlock::Redlock;
+use quorlock::{Builder, Redlock};
 use quorlock_harness::{Cluster, eventually, redis};
 
 use super::{MARKER, MS, SECOND, SOON, admitted, alone, is_quarantined, ready, settings};
+
+/// A node is kept from voting for less than a round of a test by this one, and a busy machine does not outlast the node timeout.
+const TTL: Duration = SECOND;
+
+fn unhurried(cluster: &Cluster) -> Builder {
+    settings(cluster, TTL).node_timeout(400 * MS)
+}
 
 fn seal(cluster: &Cluster, node: usize) -> u64 {
     redis::from_redis_value(cluster[node].run(&["HGET", MARKER, "seal"])).unwrap()
@@ -37,9 +44,8 @@ fn observe(cluster: &Cluster, client: &Redlock, during: Duration) -> (u32, u32, 
 
 fn joining_and_then(clients: usize, what: impl FnOnce(&Cluster)) -> (u32, u32, u64) {
     let _turn = alone();
-    let ttl = 300 * MS;
-    let cluster = admitted(3, ttl);
-    let clients: Vec<Redlock> = (0..clients).map(|_| ready(settings(&cluster, ttl))).collect();
+    let cluster = admitted(3, TTL);
+    let clients: Vec<Redlock> = (0..clients).map(|_| ready(unhurried(&cluster))).collect();
     cluster[2].restart_empty();
     eventually("it is seen", SOON, || clients.iter().all(|client| is_quarantined(client, 2)));
     what(&cluster);
@@ -77,9 +83,8 @@ fn a_node_that_is_out_of_memory_while_it_is_joining_disturbs_nobody() {
 
 /// What each of many clients, with a resource of its own, gets while a node is dead.
 fn crowd(clients: usize, joining: bool, end: fn(&Cluster)) -> (usize, usize, Duration, Duration) {
-    let ttl = 300 * MS;
-    let cluster = admitted(3, ttl);
-    let clients: Vec<Redlock> = (0..clients).map(|_| ready(settings(&cluster, ttl))).collect();
+    let cluster = admitted(3, TTL);
+    let clients: Vec<Redlock> = (0..clients).map(|_| ready(unhurried(&cluster))).collect();
     if joining {
         cluster[2].restart_empty();
         eventually("it is seen", SOON, || clients.iter().all(|client| is_quarantined(client, 2)));
@@ -230,10 +235,9 @@ fn a_fleet_that_was_restarted_works_although_one_node_stays_down() {
 #[test]
 fn seals_of_one_admission() {
     let _turn = alone();
-    let ttl = 300 * MS;
-    let cluster = admitted(3, ttl);
+    let cluster = admitted(3, TTL);
     let clients = std::env::var("CROWD").map_or(40, |clients| clients.parse().unwrap());
-    let clients: Vec<Redlock> = (0..clients).map(|_| ready(settings(&cluster, ttl))).collect();
+    let clients: Vec<Redlock> = (0..clients).map(|_| ready(unhurried(&cluster))).collect();
     let (mut failed, mut asked) = (0, 0);
     for round in 0..3 {
         let before = seal(&cluster, 0);
