@@ -80,8 +80,11 @@ impl Worker {
             forgot.dedup();
             reached.hit_if(forgot.len() > self.servers.len() / 2, S9);
         }
-        let stopped = self.machine.stopped_since(holding.asked);
-        let is_new = stopped.is_none() && !holding.is_lowered;
+        // Where the clock has jumped under way, so little may be left that the lease is lost as soon as it is won: that is
+        // a little before its time is over.
+        let is_stopped = self.machine.stopped_since(holding.asked).is_some()
+            || self.machine.has_jumped_since(holding.asked);
+        let is_new = !is_stopped && !holding.is_lowered;
         self.notes.judge(told::check(&holding.owner, &holding.seen, is_new));
         let mut record = self.notes.record();
         record.lost += usize::from(lost.is_some());
