@@ -77,6 +77,8 @@ checks![
     exclusive_wipes,
     hand_overs,
     hand_overs_all,
+    lines,
+    lines_hang,
     permits,
     permits_cuts,
     permits_two,

@@ -14,6 +14,8 @@ pub(crate) mod exclusive_vanish;
 pub(crate) mod exclusive_wipes;
 pub(crate) mod hand_overs;
 pub(crate) mod hand_overs_all;
+pub(crate) mod lines;
+pub(crate) mod lines_hang;
 pub(crate) mod permits;
 pub(crate) mod permits_cuts;
 pub(crate) mod permits_two;
@@ -69,6 +71,8 @@ pub(crate) const ALL: &[&Config] = &[
     &exclusive_wipes::CONFIG,
     &hand_overs::CONFIG,
     &hand_overs_all::CONFIG,
+    &lines::CONFIG,
+    &lines_hang::CONFIG,
     &permits::CONFIG,
     &permits_cuts::CONFIG,
     &permits_two::CONFIG,
