@@ -344,6 +344,14 @@ fn what_fails_is_not_tried_again_sooner_for_a_node_that_is_back() {
 }
 
 #[test]
+fn a_node_that_is_back_matters_to_no_lease_that_is_not_renewed_then() {
+    let mut lease = lease(not_renewed());
+    assert!(!lease.handle_node_back(0, at(300)));
+    assert!(lease.handle_tenure(TTL, RenewalPolicy::default(), at(400)));
+    assert_eq!(lease.poll_timeout(), Some(at(3_000)), "a third, as ever");
+}
+
+#[test]
 fn it_is_told_in_time_that_work_has_to_stop() {
     let patient = RenewalPolicy { stop_within: Duration::from_secs(8), ..RenewalPolicy::default() };
     let mut lease = lease(patient);

@@ -32,6 +32,7 @@ mod line_book;
 mod line_odd;
 mod lock_delay;
 mod model;
+mod names;
 mod parsed;
 mod patience;
 mod pick;

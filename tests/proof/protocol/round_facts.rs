@@ -255,6 +255,7 @@ fn a_round_is_outdated_where_nodes_that_have_changed_would_have_made_the_quorum(
     assert!(!said(3, &[outdated.clone(), denied(), broken.clone()]).is_outdated());
     assert!(!said(3, &[outdated, denied(), denied()]).is_outdated());
     assert!(!said(3, &[broken, denied()]).is_outdated(), "none has changed");
+    assert!(!said(3, &[denied()]).is_outdated(), "nor here");
 }
 
 #[test]

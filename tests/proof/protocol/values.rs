@@ -25,6 +25,10 @@ fn of_the_random_bytes_of_an_owner_six_bits_say_that_they_are_random() {
     }
     let nobody = "00000000000040000000000000000000";
     assert_eq!((Owner::from_hex(nobody.as_bytes()), nobody.parse::<Owner>().ok()), (None, None));
+    for text in ["4", "000000000000400080000000000000001", "0000000000004000800000000000000"] {
+        let read = (Owner::from_hex(text.as_bytes()), text.parse::<Owner>().ok());
+        assert_eq!(read, (None, None), "{text}");
+    }
     let error = nobody.parse::<Owner>().unwrap_err();
     assert!(error.to_string().contains("32 lower-case hexadecimal digits"));
 }
@@ -36,6 +40,9 @@ fn a_client_in_the_line_is_written_as_its_bytes() {
     assert_eq!(client.to_hex(), *b"00192a9aaff0c35e");
     assert_eq!(format!("{client:?}"), "ClientId(00192a9aaff0c35e)");
     assert_eq!(ClientId::from_hex(b"00192a9aaff0c35e"), Some(client));
+    for text in ["", "00192a9aaff0c35", "00192a9aaff0c35e0", "00192a9aaff0c35e00"] {
+        assert_eq!(ClientId::from_hex(text.as_bytes()), None, "{text}");
+    }
     let error = "00192a9aaff0c35E".parse::<ClientId>().unwrap_err();
     assert!(error.to_string().contains("16 lower-case hexadecimal digits"));
 }

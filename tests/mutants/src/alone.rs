@@ -1,0 +1,50 @@
+//! A mutant in a copy of its own: one that stands in no function, or cannot be woven.
+
+use std::fs;
+
+use super::{
+    Result, Verdict,
+    judge::{Found, command, found},
+    list::Mutant,
+    work::Work,
+};
+
+/// So many seconds of a processor all tests of a program have: without a mutant they take half a minute.
+const SECONDS: u64 = 300;
+
+/// Whether one that could not be woven may compile by itself: outside of functions, and where what is returned has no name, so
+/// that there can be but one kind of it.
+pub(crate) fn may_compile(work: &Work, mutant: &Mutant) -> bool {
+    let Some(function) = &mutant.function else { return true };
+    let Ok(text) = fs::read_to_string(work.root.join(&mutant.file)) else { return true };
+    let head = text[function.clone()].split('{').next().unwrap_or_default();
+    head.contains("-> impl")
+}
+
+/// All tests, or that it does not compile.
+pub(crate) fn judge(work: &Work, mutant: &Mutant) -> Result<Verdict> {
+    let path = work.plain.join(&mutant.file);
+    let original = fs::read_to_string(work.root.join(&mutant.file))?;
+    let mut text = original.clone();
+    text.replace_range(mutant.place.clone(), &mutant.replacement);
+    fs::write(&path, text)?;
+    let verdict = of_copy(work);
+    fs::write(&path, original)?;
+    verdict
+}
+
+fn of_copy(work: &Work) -> Result<Verdict> {
+    if !work.check(&work.plain)?.is_empty() {
+        return Ok(Verdict::Unviable);
+    }
+    // A constant of the tests may be made of it.
+    let Ok(programs) = work.build(&work.plain) else { return Ok(Verdict::Unviable) };
+    for program in programs {
+        let run = command(&program, &[], SECONDS).output()?;
+        match found(&run, "all") {
+            Found::Nothing => {}
+            other => return Ok(Verdict::Judged(other)),
+        }
+    }
+    Ok(Verdict::Judged(Found::Nothing))
+}

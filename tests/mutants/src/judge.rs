@@ -1,0 +1,158 @@
+//! What the tests say of a mutant.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    os::unix::process::ExitStatusExt,
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use super::{
+    Result,
+    work::{Program, Work},
+};
+
+/// Tests that take less are run together.
+const QUICK: Duration = Duration::from_millis(50);
+
+/// So many of them.
+const TOGETHER: usize = 12;
+
+/// A process has so many seconds of a processor, and ten times as much as its tests take without a mutant.
+const SECONDS: u64 = 5;
+
+/// What has been found.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Found {
+    /// This test fails.
+    Killed(String),
+    /// No test fails that ended; this one has not ended in ten times its time, or took all memory.
+    Endless(String),
+    Nothing,
+}
+
+/// One test without a mutant.
+#[derive(Clone, Debug)]
+pub(crate) struct Test {
+    program: Program,
+    name: String,
+    takes: Duration,
+    /// The functions that it comes through.
+    reaches: BTreeSet<u32>,
+}
+
+/// Runs each test by itself, without a mutant. The quickest comes first.
+pub(crate) fn reach(work: &Work, programs: &[Program]) -> Result<Vec<Test>> {
+    let reached = work.woven.with_extension("reached");
+    let mut tests = Vec::new();
+    for program in programs {
+        for name in names(program)? {
+            let _ = fs::remove_file(&reached);
+            let began = Instant::now();
+            let run = command(program, &[&name], 600).env("REACHED", &reached).output()?;
+            if !run.status.success() {
+                return Err(format!("{name} fails without a mutant").into());
+            }
+            let groups = fs::read_to_string(&reached).unwrap_or_default();
+            let reaches = groups.lines().filter_map(|group| group.parse().ok()).collect();
+            tests.push(Test { program: program.clone(), name, takes: began.elapsed(), reaches });
+        }
+    }
+    tests.sort_by_key(|test| test.takes);
+    Ok(tests)
+}
+
+/// The names of the tests of a program.
+pub(crate) fn names(program: &Program) -> Result<Vec<String>> {
+    let listed = Command::new(&program.path).args(["--list", "--format", "terse"]).output()?;
+    let listed = String::from_utf8(listed.stdout)?;
+    Ok(listed.lines().filter_map(|it| it.strip_suffix(": test")).map(str::to_owned).collect())
+}
+
+/// The tests that come through the function of a mutant, the quickest first, until one fails.
+pub(crate) fn judge(tests: &[Test], mutant: u32, group: u32) -> Result<Found> {
+    let tests: Vec<&Test> = tests.iter().filter(|test| test.reaches.contains(&group)).collect();
+    let (quick, slow): (Vec<&Test>, Vec<&Test>) =
+        tests.into_iter().partition(|test| test.takes < QUICK);
+    let mut programs: Vec<Vec<&Test>> = Vec::new();
+    for test in quick {
+        match programs.iter_mut().find(|it| it[0].program.path == test.program.path) {
+            Some(program) => program.push(test),
+            None => programs.push(vec![test]),
+        }
+    }
+    let together = programs.iter().flat_map(|program| program.chunks(TOGETHER));
+    let mut endless = None;
+    for some in together.chain(slow.chunks(1)) {
+        let mut found = run(some, mutant)?;
+        if matches!(found, Found::Endless(_)) {
+            // One may fail beside one that does not end.
+            for one in some {
+                match run(&[*one], mutant)? {
+                    Found::Nothing => {}
+                    one => found = one,
+                }
+                if matches!(found, Found::Killed(_)) {
+                    break;
+                }
+            }
+        }
+        match found {
+            Found::Nothing => {}
+            Found::Killed(_) => return Ok(found),
+            // It is found; whether a quick test fails too is worth the time, and no more.
+            Found::Endless(_) if some[0].takes >= QUICK => return Ok(endless.unwrap_or(found)),
+            Found::Endless(_) => {
+                endless = endless.or(Some(found));
+            }
+        }
+        if endless.is_some() && some[0].takes >= QUICK {
+            break;
+        }
+    }
+    Ok(endless.unwrap_or(Found::Nothing))
+}
+
+fn run(tests: &[&Test], mutant: u32) -> Result<Found> {
+    let takes: Duration = tests.iter().map(|test| test.takes).sum();
+    let names: Vec<&str> = tests.iter().map(|test| test.name.as_str()).collect();
+    let run = command(&tests[0].program, &names, SECONDS + 10 * takes.as_secs())
+        .env("MUTANT", mutant.to_string())
+        .output()?;
+    Ok(found(&run, names[0]))
+}
+
+/// What a run of tests, of which this is the first, has found.
+pub(crate) fn found(run: &Output, first: &str) -> Found {
+    if run.status.success() {
+        return Found::Nothing;
+    }
+    let said = String::from_utf8_lossy(&run.stdout);
+    let failed = said.lines().find_map(|line| {
+        line.strip_prefix("test ")?.strip_suffix(" ... FAILED").map(str::to_owned)
+    });
+    match failed {
+        Some(test) => Found::Killed(test),
+        None if run.status.signal().is_some() => Found::Endless(first.to_owned()),
+        None => Found::Killed(first.to_owned()),
+    }
+}
+
+/// A run of these tests, or of all where none is named, in so much processor time, and no more than six gigabytes.
+pub(crate) fn command(program: &Program, tests: &[&str], seconds: u64) -> Command {
+    let limited = format!("ulimit -v 6291456; ulimit -t {seconds}; exec \"$@\"");
+    let mut command = Command::new("bash");
+    command.args(["-c", &limited, "bash"]).arg(&program.path).arg("--test-threads=1");
+    if !tests.is_empty() {
+        command.arg("--exact").args(tests);
+    }
+    // What has failed once is not looked for again, nor made small.
+    command
+        .env("PROPTEST_MAX_SHRINK_ITERS", "0")
+        .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true")
+        .env("RUST_BACKTRACE", "0")
+        .current_dir(&program.directory)
+        .stderr(Stdio::null());
+    command
+}
