@@ -11,10 +11,12 @@
 //!
 //! - `cargo install cargo-mutants`, once;
 //! - `cargo run -p quorlock-mutants`: the figures in `tests/evidence/mutants.jsonl`, and `docs/mutants.md`;
-//! - `… -- FILE`: the mutants of one file of `src/protocol`, such as `queue.rs`; writes nothing;
+//! - `… -- FILE…`: the mutants of these files of `src/protocol` anew, such as `queue.rs`; of the others what was found last;
 //! - `… -- --page`: the page again, of what was found last.
 //!
 //! `cargo mutants` asks the same of one mutant after the other, by a build for each (`.cargo/mutants.toml`).
+
+#![allow(clippy::disallowed_methods, reason = "it measures how long tests take")]
 
 mod alone;
 mod judge;
@@ -37,9 +39,10 @@ enum Verdict {
     Judged(Found),
 }
 
-fn run(root: &Path, file: Option<&str>) -> Result<bool> {
+fn run(root: &Path, files: &[String]) -> Result<bool> {
     let work = Work::new(root)?;
-    let is_asked = |mutant: &Mutant| file.is_none_or(|file| mutant.file.ends_with(file));
+    let is_asked =
+        |mutant: &Mutant| files.is_empty() || files.iter().any(|file| mutant.file.ends_with(file));
     let mutants: Vec<Mutant> = list::list(root)?.into_iter().filter(is_asked).collect();
     say(&format!("{} mutants", mutants.len()));
 
@@ -70,9 +73,6 @@ fn run(root: &Path, file: Option<&str>) -> Result<bool> {
         verdicts.push((mutant, verdict));
     }
     work.keep(&verdicts)?;
-    if file.is_some() {
-        return Ok(true);
-    }
     page::write(root, &work)
 }
 
@@ -83,9 +83,10 @@ fn say(what: &str) {
 fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let done = match arguments.first().map(String::as_str) {
-        Some("--page") => Work::new(&root).and_then(|work| page::write(&root, &work)),
-        file => run(&root, file),
+    let done = if arguments == ["--page"] {
+        Work::new(&root).and_then(|work| page::write(&root, &work))
+    } else {
+        run(&root, &arguments)
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

@@ -3,17 +3,24 @@
 //! Each mutant that nobody has found has a reason in `reasons.txt`: a paragraph of its file and of what is done, of the line in
 //! which that is, and of the reason. One without a reason, and a reason without a mutant, are told.
 
-use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path, process::Command};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    fs,
+    path::Path,
+};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Result, say, work::Work};
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Counts {
     mutants: u64,
     killed: u64,
     endless: u64,
+    /// When it was judged, and at which commit of `src`.
+    at: BTreeSet<(String, String)>,
 }
 
 impl Counts {
@@ -23,7 +30,7 @@ impl Counts {
     }
 
     fn row(&self, name: &str) -> String {
-        let Self { mutants, killed, endless } = self;
+        let Self { mutants, killed, endless, .. } = self;
         let survivors = mutants - killed - endless;
         format!("| {name} | {mutants} | {killed} | {endless} | {survivors} | {} |\n", self.share())
     }
@@ -44,6 +51,7 @@ pub(crate) fn write(root: &Path, work: &Work) -> Result<bool> {
         }
         for counts in [files.entry(file).or_default(), &mut all] {
             counts.mutants += 1;
+            counts.at.insert((text("date").to_owned(), text("commit").to_owned()));
             counts.killed += u64::from(text("verdict") == "killed");
             counts.endless += u64::from(text("verdict") == "endless");
         }
@@ -51,16 +59,10 @@ pub(crate) fn write(root: &Path, work: &Work) -> Result<bool> {
             survivors.push((file, text("what"), text("line")));
         }
     }
-    let said = |program: &str, arguments: &[&str]| -> Result<String> {
-        let output = Command::new(program).args(arguments).current_dir(root).output()?;
-        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
-    };
-    let commit = said("git", &["log", "-1", "--format=%h", "--", "src"])?;
-    let date = said("date", &["-u", "+%F"])?;
-
     let mut lines = String::new();
     for (file, counts) in &files {
         let caught = counts.killed + counts.endless;
+        let (date, commit) = counts.at.last().cloned().unwrap_or_default();
         let line = json!({
             "configuration": file, "mutants": counts.mutants, "caught": caught, "time limit": counts.endless,
             "survivors": counts.mutants - caught, "commit": commit, "date": date,
@@ -95,14 +97,15 @@ pub(crate) fn write(root: &Path, work: &Work) -> Result<bool> {
     }
 
     let counts: String = files.iter().map(|(file, counts)| counts.row(file)).collect();
+    let at: Vec<String> =
+        all.at.iter().map(|(date, commit)| format!("{date} at {commit}")).collect();
     let page = include_str!("page.md.txt")
         .replace("{share}", &all.share())
         .replace("{caught}", &(all.killed + all.endless).to_string())
         .replace("{mutants}", &all.mutants.to_string())
         .replace("{endless}", &all.endless.to_string())
         .replace("{unviable}", &unviable.to_string())
-        .replace("{commit}", &commit)
-        .replace("{date}", &date)
+        .replace("{at}", &at.join(", "))
         .replace("{files}\n", &(counts + &all.row("all")))
         .replace("{survivors}\n", &table);
     fs::write(root.join("docs/mutants.md"), page)?;

@@ -106,9 +106,12 @@ impl Work {
         Ok(cargo.env("CARGO_TARGET_DIR", copy.with_extension("target")).output()?)
     }
 
-    /// Writes down what has become of each.
+    /// Writes down what has become of each. What was found of other files before stays.
     pub(crate) fn keep(&self, verdicts: &[(&Mutant, Verdict)]) -> Result<()> {
-        let mut kept = Vec::new();
+        let mut kept = if self.found.exists() { self.kept()? } else { Vec::new() };
+        kept.retain(|one| verdicts.iter().all(|(mutant, _)| one["file"] != mutant.file));
+        let commit = self.said("git", &["log", "-1", "--format=%h", "--", "src"])?;
+        let date = self.said("date", &["-u", "+%F"])?;
         for (mutant, verdict) in verdicts {
             let (verdict, by) = match verdict {
                 Verdict::Unviable => ("unviable", ""),
@@ -119,11 +122,17 @@ impl Work {
             let text = fs::read_to_string(self.root.join(&mutant.file))?;
             kept.push(json!({
                 "file": mutant.file, "name": mutant.name, "what": mutant.what(), "line": mutant.line(&text),
-                "verdict": verdict, "by": by,
+                "verdict": verdict, "by": by, "commit": commit, "date": date,
             }));
         }
+        kept.sort_by_key(|one| one["file"].to_string());
         let lines: Vec<String> = kept.iter().map(Value::to_string).collect();
         Ok(fs::write(&self.found, format!("[\n{}\n]\n", lines.join(",\n")))?)
+    }
+
+    fn said(&self, program: &str, arguments: &[&str]) -> Result<String> {
+        let output = Command::new(program).args(arguments).current_dir(&self.root).output()?;
+        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
     }
 
     /// What has become of each.

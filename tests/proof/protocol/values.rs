@@ -4,7 +4,7 @@
 
 use quorlock::protocol::{
     Admission, AdmissionPolicy, ClientId, Join, KeyHolder, Label, LeaderText, LossReason, Marker,
-    Note, ReadToken, Record, lateness::taken_for, validity::whole_millis,
+    Note, ReadToken, Record, Ticket, lateness::taken_for, validity::whole_millis,
 };
 
 use super::*;
@@ -84,6 +84,17 @@ fn a_key_is_shown_as_text_and_says_whether_readers_have_it() {
         format!("{:?}", holder(b"a\xff\"")),
         r#"KeyHolder { value: Some("a\xff\""), remaining: None, counter: None, note: None }"#
     );
+}
+
+#[test]
+fn no_number_is_larger_than_a_node_counts_exactly_and_no_note_longer_than_it_is_read() {
+    assert_eq!(FencingToken::MAX.get(), 9_007_199_254_740_991);
+    assert_eq!(Ticket::MAX.get(), 9_007_199_254_740_991);
+    let (label, text) = ([b'l'; Label::MAX_BYTES], [b't'; LeaderText::MAX_BYTES]);
+    let most = 10_u64.pow(16) - 1;
+    let record = Record::new(FencingToken::MAX, most, LeaderText::new(text).unwrap());
+    let longest = Note::of_leader(most, Label::new(label), record);
+    assert_eq!((longest.to_bytes().len(), Note::MAX_BYTES), (1_204, 1_204));
 }
 
 #[test]
