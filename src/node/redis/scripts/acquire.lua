@@ -7,7 +7,6 @@ if not is_cached then
   if not (etag and etag == cached and high_water >= cached_high_water) then return {-1, now} end
 end
 if is_late then return {-3, now} end
-local hint = ARGV[4] + 0
 
 -- Nobody overtakes those who wait in the line.
 local ticket, missing = ARGV[9], ARGV[10]
@@ -90,6 +89,20 @@ if is_held or first or not redis.call('SET', resource, owner, 'NX', 'PX', ttl) t
   return {0, now, remaining, holder or false, remaining == -2 and first and string.sub(first, -16) or false, before, is_foreign}
 end
 
+-- What others have written, above our high-water mark or as no number, does not spread: we count on from the mark.
+local etag, high_water, next_floor
+if not takes_hint then
+  etag, high_water, next_floor = read_head(head)
+  entry = entry or redis.call('HGET', OLDER, resource)
+  counter = entry and math.min(tonumber(string.match(entry, SIXTEEN_DIGITS)) or high_water, high_water)
+    or tonumber(redis.call('HGET', NODE, 'floor'))
+  counter = math.max(counter + math.abs(count), math.min(hint, now + AHEAD))
+  if counter >= NUMBERS_END then
+    redis.call('DEL', resource)
+    return {-4, now}
+  end
+end
+
 -- Whoever has it waits no more. With several tokens it is to hear of those who come.
 local waiting
 if has_line then
@@ -118,16 +131,6 @@ if takes_hint then
   return waiting and {1, now, hint, head, waiting} or now
 end
 
--- What others have written, above our high-water mark or as no number, does not spread: we count on from the mark.
-local etag, high_water, next_floor = read_head(head)
-entry = entry or redis.call('HGET', OLDER, resource)
-counter = entry and math.min(tonumber(string.match(entry, SIXTEEN_DIGITS)) or high_water, high_water)
-  or tonumber(redis.call('HGET', NODE, 'floor'))
-counter = math.max(counter + math.abs(count), math.min(hint, now + AHEAD))
-if counter >= NUMBERS_END then
-  redis.call('DEL', resource)
-  return {-4, now}
-end
 redis.call('HSET', COUNTERS, resource, digits(counter) .. owner .. (ARGV[7] or ''))
 if counter > high_water then -- it runs half a minute ahead, so that it is seldom written
   head = raise_high_water(etag, math.max(counter, math.min(hint + AHEAD / 2, now + AHEAD)), next_floor)

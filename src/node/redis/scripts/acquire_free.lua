@@ -10,13 +10,15 @@
 -- now, remaining ms, holder or nil, who is first for a free key or nil, how many wait before the client or -1, 1 if the
 -- client is the first and the holder none of ours}.
 local resource, owner, ttl, line, client = KEYS[4], ARGV[2], ARGV[3], KEYS[5], ARGV[8]
-local count = ARGV[6] + 0
+local hint, count = ARGV[4] + 0, ARGV[6] + 0
 local head, entry = unpack(redis.call('HMGET', COUNTERS, HEAD, resource))
 local is_cached, is_late = head == ARGV[1], ARGV[5] ~= '0' and now > ARGV[5] + 0
 -- If the client's cached head matches, the state is the right one, what it says of the hint holds here, and the older
--- generation need not be read, since it has none above next_floor: the counter becomes the hint.
+-- generation need not be read, since it has none above next_floor: the counter becomes the hint. One that runs too far ahead
+-- of our clock is cut in acquire.lua.
 local counter = entry and tonumber(string.sub(entry, 1, 16))
-local takes_hint = is_cached and count > 0 and (not entry or counter and counter + count <= ARGV[4] + 0)
+local takes_hint = is_cached and count > 0 and hint <= now + 60 * 1000000
+  and (not entry or counter and counter + count <= hint)
 
 -- The fast path, which is all for a free resource that nobody waits for. What stands behind it is not made here.
 local has_nobody, is_held

@@ -8,7 +8,7 @@ for index = 4, #KEYS do
     redis.call('PEXPIRE', KEYS[index], ttl)
     answer[index - 1] = 1
   else
-    answer[index - 1] = holder == '' and 0 or 2
+    answer[index - 1] = holder == '' and redis.call('PTTL', KEYS[index]) == -2 and 0 or 2
   end
 end
 return answer

@@ -109,8 +109,10 @@ else
   redis.call('UNLINK', readers)
 end
 put(resource, readers, owner, ttl, is_shared)
-if client and has_line then
-  redis.pcall('ZREM', line, reader)
+if has_line then
+  if client then
+    redis.pcall('ZREM', line, reader)
+  end
   if holding then
     redis.pcall('ZREM', line, holding)
   end

@@ -5,7 +5,7 @@ for index = 1, size do
   local resource, readers = KEYS[3 + index], KEYS[3 + size + index]
   local owner, ttl = ARGV[2 * index], tonumber(ARGV[2 * index + 1])
   local holder = value_of(resource)
-  local said = holder == '' and 0 or 2
+  local said = holder == '' and redis.call('PTTL', resource) == -2 and 0 or 2
   if holder == SHARED then
     drop_ended(readers)
     -- Taken out first: a server whose memory is full takes no first write that may need more, and any second one.

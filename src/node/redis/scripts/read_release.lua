@@ -4,7 +4,7 @@
 local resource, readers, line = KEYS[1], KEYS[2], KEYS[3]
 local holder = redis.pcall('GETRANGE', resource, '0', '32')
 if holder ~= 'shared by readers, see quorlock.' then
-  return holder == '' and 0 or 2
+  return holder == '' and redis.pcall('PTTL', resource) == -2 and 0 or 2
 end
 local was_there, is_alone
 local few = redis.pcall('ZRANGE', readers, '0', '1')
@@ -26,9 +26,12 @@ if not is_alone then
     was_there = redis.call('ZRANK', readers, ARGV[1]) and 1 or 0
     if was_there == 1 then
       redis.call('ZADD', readers, ms + 1 + ARGV[2], ARGV[1])
-      if redis.call('PTTL', resource) < ARGV[2] + 2 then
-        redis.call('PEXPIRE', resource, ARGV[2] + 2)
-        redis.call('PEXPIRE', readers, ARGV[2] + 2)
+      -- One without an end, which others have taken, covers other readers too: it gets the end of the last of them below.
+      for _, key in ipairs({resource, readers}) do
+        local left = redis.call('PTTL', key)
+        if left ~= -1 and left < ARGV[2] + 2 then
+          redis.call('PEXPIRE', key, ARGV[2] + 2)
+        end
       end
     end
   else

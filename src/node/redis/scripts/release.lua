@@ -4,7 +4,7 @@
 -- One byte more than an owner has is enough to tell; any other type than a string belongs to somebody else.
 local holder = redis.pcall('GETRANGE', KEYS[1], '0', '32')
 if holder ~= ARGV[1] then
-  return holder == '' and 0 or 2
+  return holder == '' and redis.pcall('PTTL', KEYS[1]) == -2 and 0 or 2 -- others may have set it to nothing
 end
 if ARGV[2] then
   redis.call('PEXPIRE', KEYS[1], ARGV[2])

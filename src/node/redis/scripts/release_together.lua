@@ -7,7 +7,8 @@ local others
 for index = 1, size do
   local holder = redis.pcall('GETRANGE', KEYS[index], '0', '32')
   if holder ~= owner then
-    answer = holder == '' and answer ~= 2 and 0 or 2
+    local is_gone = holder == '' and redis.pcall('PTTL', KEYS[index]) == -2
+    answer = is_gone and answer ~= 2 and 0 or 2
     others = others or {}
     others[index] = true
   end

@@ -75,24 +75,41 @@ if not at then
     end
   end
   local remaining = is_free and -2 or least == math.huge and -1 or least or -2
-  if waits then
-    if not rank and not stands then
+  if waits and depth == 0 then
+    is_new = redis.pcall('ZADD', line, ticket, client)
+    rank = is_new == 1 and 0
+    redis.pcall('PEXPIRE', line, LIFE)
+  elseif waits then
+    if not rank then
       is_new = redis.pcall('ZADD', line, ticket, client)
+      rank = redis.pcall('ZRANK', line, client)
     end
-    if depth == 0 then
-      redis.pcall('PEXPIRE', line, LIFE)
-    else
-      has_line = live(line, LIFE, left)
-      if not has_line and is_new == 1 then
-        redis.pcall('ZREM', line, client)
-      end
+    has_line = live(line, LIFE, left)
+    if not has_line and is_new == 1 then
+      redis.pcall('ZREM', line, client)
     end
   end
   if not line or client and not has_line then
     return {0, now, remaining, holder or nil}
   end
-  local before = not waits and -1 or not rank and 0 or type(rank) == 'number' and rank or -1
+  local before = waits and type(rank) == 'number' and rank or -1
   return {0, now, remaining, holder, is_free and first or false, before, 0}
+end
+
+local slot = KEYS[at]
+local counter = entry and tonumber(string.sub(entry, 1, 16))
+local takes_hint = is_allowed and (not entry or counter and counter + 1 <= hint)
+local etag, high_water, next_floor
+if not takes_hint then
+  etag, high_water, next_floor = read_head(head)
+  entry = entry or redis.call('HGET', OLDER, slot)
+  counter = entry and math.min(tonumber(string.match(entry, SIXTEEN_DIGITS)) or high_water, high_water)
+    or tonumber(redis.call('HGET', NODE, 'floor'))
+  counter = math.max(counter + 1, math.min(hint, now + AHEAD))
+  if counter >= NUMBERS_END then
+    redis.call('DEL', slot)
+    return {-4, now}
+  end
 end
 
 local waiting = -1
@@ -109,20 +126,9 @@ if has_line then
   end
 end
 
-local slot, hint = KEYS[at], ARGV[4] + 0
-local counter = entry and tonumber(string.sub(entry, 1, 16))
-if is_allowed and (not entry or counter and counter + 1 <= hint) then
+if takes_hint then
   redis.call('HSET', COUNTERS, slot, ARGV[4] .. owner .. ARGV[8])
   return {1, now, hint, at - 3, waiting}
-end
-local etag, high_water, next_floor = read_head(head)
-entry = entry or redis.call('HGET', OLDER, slot)
-counter = entry and math.min(tonumber(string.match(entry, SIXTEEN_DIGITS)) or high_water, high_water)
-  or tonumber(redis.call('HGET', NODE, 'floor'))
-counter = math.max(counter + 1, math.min(hint, now + AHEAD))
-if counter >= NUMBERS_END then
-  redis.call('DEL', slot)
-  return {-4, now}
 end
 redis.call('HSET', COUNTERS, slot, digits(counter) .. owner .. ARGV[8])
 if counter > high_water then

@@ -7,11 +7,12 @@
 -- hint; {1, now, counter, which of the keys, 1 if others wait, 0 if not, or -1 without a line, head or nil} granted; all else
 -- as acquire.lua, where the key that is told of is the one that ends soonest, and none is told to be another program's.
 local owner, ttl, size = ARGV[2], ARGV[3], ARGV[7] + 0
-local line, client = KEYS[4 + size], ARGV[9]
+local hint, line, client = ARGV[4] + 0, KEYS[4 + size], ARGV[9]
 local head, entry = unpack(redis.call('HMGET', COUNTERS, HEAD, KEYS[4]))
 local is_cached, is_late = head == ARGV[1], ARGV[5] ~= '0' and now > ARGV[5] + 0
 
-local is_allowed = is_cached and ARGV[6] == '1'
+-- One that runs too far ahead of our clock is cut in slot.lua.
+local is_allowed = is_cached and ARGV[6] == '1' and hint <= now + 60 * 1000000
 
 -- The fast path: nobody waits, and the counter of the first that is free becomes the hint, as in acquire_free.lua.
 local has_nobody, at
@@ -27,8 +28,8 @@ if is_allowed and not is_late and not client then
     entry = redis.call('HGET', COUNTERS, KEYS[at])
   end
   local counter = at and entry and tonumber(string.sub(entry, 1, 16))
-  if at and (not entry or counter and counter + 1 <= ARGV[4] + 0) then
+  if at and (not entry or counter and counter + 1 <= hint) then
     redis.call('HSET', COUNTERS, KEYS[at], ARGV[4] .. owner .. ARGV[8])
-    return at == 4 and now or {1, now, ARGV[4] + 0, at - 3, -1}
+    return at == 4 and now or {1, now, hint, at - 3, -1}
   end
 end

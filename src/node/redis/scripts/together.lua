@@ -5,7 +5,7 @@ if not is_cached then
   if not (etag and etag == cached and high_water >= cached_high_water) then return {-1, now} end
 end
 if is_late then return {-3, now} end
-local hint, ticket, missing = ARGV[4] + 0, ARGV[10], ARGV[11]
+local ticket, missing = ARGV[10], ARGV[11]
 
 -- For each of them what acquire.lua does for one: it stands in every line, and is let in where it is the first in all. Of the
 -- keys in the way the one that lives for longest is told; one without an end never ends.

@@ -7,17 +7,17 @@
 -- {-4, now}; and {0, now, remaining ms, holder or nil, who is first for a free key or nil, how many wait before the client
 -- or -1, 1 if the client is the first and the holder none of ours, which of the resources that is, 1 if all have a line}:
 -- of those in the way, the one that is held for longest.
-local owner, ttl, count, size = ARGV[2], ARGV[3], ARGV[6] + 0, ARGV[7] + 0
+local owner, ttl, hint, count, size = ARGV[2], ARGV[3], ARGV[4] + 0, ARGV[6] + 0, ARGV[7] + 0
 local note, client = ARGV[8], ARGV[9]
 local entries = redis.call('HMGET', COUNTERS, HEAD, unpack(KEYS, 4, 3 + size))
 local head = entries[1]
 local is_cached, is_late = head == ARGV[1], ARGV[5] ~= '0' and now > ARGV[5] + 0
 -- As in acquire_free.lua, and all counters become the hint.
-local takes_hint = is_cached and count > 0
+local takes_hint = is_cached and count > 0 and hint <= now + 60 * 1000000
 for index = 2, takes_hint and size + 1 or 1 do
   local entry = entries[index]
   local counter = entry and tonumber(string.sub(entry, 1, 16))
-  takes_hint = takes_hint and (not entry or counter and counter + count <= ARGV[4] + 0)
+  takes_hint = takes_hint and (not entry or counter and counter + count <= hint)
 end
 
 -- The fast path: all are free, and nobody waits for one of them.
