@@ -16,6 +16,8 @@ impl Store {
             self.era = self.era.max(join.after);
             self.begin_era();
             self.kept = !join.lost;
+            // What it counted is dropped, as on a server: it goes on from the floor that it gets when it is admitted.
+            self.fences.clear();
         }
         let passed = now.saturating_since(*self.joined.get_or_insert(now));
         if let Some((era, waited)) = join.waited

@@ -58,6 +58,7 @@ impl Store {
             // What is left of earlier readers is void.
             self.readers.remove(&key);
         }
+        self.bound_shared(resource, now);
         self.readers.entry(key.clone()).or_default().insert(owner, end);
         let entry = self.keys.entry(key);
         let entry = entry.or_insert_with(|| Entry { value: SHARED.to_vec(), expires: Some(end) });
@@ -206,7 +207,7 @@ impl Store {
         match self.readers.get(key).and_then(|all| all.values().max().copied()) {
             Some(last) => {
                 if let Some(entry) = self.keys.get_mut(key) {
-                    entry.expires = entry.expires.min(Some(last));
+                    entry.expires = Some(entry.expires.map_or(last, |end| end.min(last)));
                 }
             }
             None => {
