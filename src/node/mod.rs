@@ -3,6 +3,9 @@
 //! It decides nothing about locks. A node executes each command at most once, never retries one, and
 //! never makes a caller wait for a reconnect.
 
+#[cfg(test)]
+#[cfg(all(feature = "redis", unix))]
+mod alike_test;
 mod context;
 mod error;
 #[cfg(feature = "inspect")]

@@ -1,0 +1,67 @@
+//! One client: its node of each kind, what it knows of them, and what it was told of lines.
+
+use std::{sync::Arc, time::Duration};
+
+use quorlock_harness::Server;
+
+use super::{clock::Clock, names::client_id, steps::DEAF};
+use crate::{
+    lock::Lock,
+    node::{
+        Fleet, MemoryNode, Node, NodeContext, NodeSettings,
+        redis::{Address, RedisNode, TlsSettings},
+    },
+    protocol::{LineHint, Mark, NodeId},
+};
+
+/// One client: its node of each kind, and what it knows of it.
+pub(super) struct Client {
+    pub(super) nodes: [Arc<dyn Node>; 2],
+    /// Kept, since the nodes only look at them.
+    _fleets: [Arc<Fleet>; 2],
+    pub(super) told: [Arc<Lock<Vec<String>>>; 2],
+    pub(super) marks: [Mark; 2],
+    /// It was granted several resources since what it was told was looked at.
+    pub(super) took_set: bool,
+}
+
+impl Client {
+    pub(super) fn new(number: usize, clock: &Clock, server: &Server, memory: &MemoryNode) -> Self {
+        let address = Address::parse(&server.url(), &TlsSettings::default()).expect("an address");
+        let nodes: [Arc<dyn Node>; 2] =
+            [Arc::new(RedisNode::new(address)), Arc::new(memory.clone())];
+        let told: [Arc<Lock<Vec<String>>>; 2] = Default::default();
+        let fleets = [0, 1].map(|kind: usize| {
+            let fleet = Arc::new(Fleet::default());
+            let told = Arc::clone(&told[kind]);
+            fleet.on_line(move |_, resource, hint: LineHint| {
+                told.lock().push(format!("{hint:?} of {resource:?}"));
+            });
+            let settings = NodeSettings {
+                connect_timeout: Duration::from_secs(10),
+                node_timeout: Duration::from_secs(10),
+                allow_eviction: false,
+                skips_quarantine: false,
+                classic: false,
+                // So long that no generation of counters ends: the node in memory has one.
+                counter_retention: Duration::from_secs(1 << 40),
+                fleet: Arc::from("alike/1"),
+                key_prefix: Vec::new(),
+                client: client_id(if number == DEAF {
+                    9
+                } else {
+                    u8::try_from(number).expect("few")
+                }),
+            };
+            let runtime = Arc::new(clock.clone());
+            nodes[kind].start(NodeContext::new(
+                NodeId::new(0),
+                runtime,
+                Arc::clone(&fleet),
+                Arc::new(settings),
+            ));
+            fleet
+        });
+        Self { nodes, _fleets: fleets, told, marks: [Mark::default(); 2], took_set: false }
+    }
+}

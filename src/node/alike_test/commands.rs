@@ -1,0 +1,196 @@
+//! The steps that are commands: what is asked of both nodes, and whether they say the same.
+
+use std::time::Duration;
+
+use super::{
+    names::{self, client_id, label, resource, slots, target},
+    pair::Pair,
+    shown::{forgets_end, longer, same, shown, sighted},
+    steps::{Near, On, Place, Step, name},
+};
+use crate::{
+    node::NodeError,
+    protocol::{
+        Command, FencingToken, Granted, KeyHolder, LeaderText, Mark, Note, Record, Reply, Sighting,
+        Stand, Ticket,
+    },
+};
+
+/// What an owner was granted, by which client, and what that one knew of both nodes.
+pub(super) struct Round {
+    on: On,
+    token: u64,
+    pub(super) client: usize,
+    marks: [Mark; 2],
+}
+
+impl Pair {
+    pub(super) fn number(&self, near: Near) -> u64 {
+        match near {
+            Near::At(number) => number,
+            Near::Ahead(us) => self.clock.us().saturating_add_signed(us),
+            Near::Last(by) => self.last.saturating_add_signed(by),
+        }
+    }
+
+    /// No client asks for the token 0, which is nobody's: a hint is a wall clock, in us.
+    fn hint(&self, near: Near) -> u64 {
+        self.number(near).max(1)
+    }
+
+    /// The command for each of both, which differ in what the client knows of the node.
+    pub(super) fn command(&self, client: usize, step: &Step) -> Option<[Command; 2]> {
+        let marks = self.clients[client].marks;
+        let both = |command: Command| Some([command.clone(), command]);
+        let ms = Duration::from_millis;
+        match step {
+            Step::Acquire { on, owner, ttl, hint, count, note, place } => {
+                Some(marks.map(|mark| Command::Acquire {
+                    target: target(on, false),
+                    owner: names::owner(*owner),
+                    ttl: ms(*ttl),
+                    hint: Some(self.hint(*hint)),
+                    count: *count,
+                    mark,
+                    note: note.map(names::note),
+                    stand: place.map(|place| self.stand(client, place)),
+                }))
+            }
+            Step::Pick { semaphore, first, owner, ttl, hint, note, place } => {
+                Some(marks.map(|mark| Command::Pick {
+                    slots: slots(*semaphore),
+                    first: *first,
+                    owner: names::owner(*owner),
+                    ttl: ms(*ttl),
+                    hint: self.hint(*hint),
+                    mark,
+                    note: note.map(names::note),
+                    stand: place.map(|place| self.stand(client, place)),
+                }))
+            }
+            Step::Confirm { on, owner, token } => Some(marks.map(|mark| Command::Confirm {
+                target: target(on, false),
+                owner: names::owner(*owner),
+                token: FencingToken::new(self.number(*token)),
+                mark,
+            })),
+            Step::ConfirmLast { owner } => {
+                let Round { on, token, marks, .. } = self.rounds.get(owner)?;
+                Some(marks.map(|mark| Command::Confirm {
+                    target: target(on, false),
+                    owner: names::owner(*owner),
+                    token: FencingToken::new(*token),
+                    mark,
+                }))
+            }
+            Step::Extend { on, owner, ttl } => both(self.extend(on, *owner, *ttl)),
+            Step::Restore { on, owner, ttl, note } => both(Command::Restore {
+                target: target(on, false),
+                owner: names::owner(*owner),
+                ttl: ms(*ttl),
+                until: crate::runtime::Runtime::now(&self.clock).saturating_add(ms(100)),
+                fenced: true,
+                note: note.map(names::note),
+            }),
+            Step::Proclaim { on, owner, record, note } => both(Command::Proclaim {
+                target: target(on, false),
+                owner: names::owner(*owner),
+                note: self.record(*record, *note),
+            }),
+            Step::Release { on, owner, keep } => both(Command::Release {
+                target: target(on, true),
+                owner: names::owner(*owner),
+                keep: keep.map(ms),
+            }),
+            Step::Leave { line, of_slots, name, since } => both(Command::Leave {
+                resource: if *of_slots { slots(line % 2).line().clone() } else { resource(*line) },
+                client: client_id(*name),
+                ticket: Ticket::new(self.clock.us() - since),
+            }),
+            _ => None,
+        }
+    }
+
+    pub(super) fn extend(&self, on: &On, owner: u8, ttl: u64) -> Command {
+        let (target, owner) = (target(on, false), names::owner(owner));
+        Command::Extend { target, owner, ttl: Duration::from_millis(ttl), fenced: true }
+    }
+
+    fn stand(&self, client: usize, place: Place) -> Stand {
+        let client = client_id(u8::try_from(client).expect("few"));
+        let ticket = place.since.map(|since| Ticket::new(self.clock.us() - since));
+        Stand { client, ticket, skip: place.skip.map(client_id) }
+    }
+
+    fn record(&self, number: u8, labelled: bool) -> Note {
+        let text = LeaderText::new(vec![0xff; usize::from(number) * 300]).expect("short enough");
+        let term = FencingToken::new(self.last.saturating_sub(u64::from(number % 2)));
+        let record = Record::new(term, u64::from(number), text);
+        Note::of_leader(7, labelled.then(label), record)
+    }
+
+    pub(super) async fn call(
+        &mut self,
+        client: usize,
+        step: &Step,
+        [one, other]: [Command; 2],
+    ) -> Result<(), String> {
+        let [server, memory] = &self.clients[client].nodes;
+        let marks = self.clients[client].marks;
+        let reads = self.is_read(step);
+        let (mut server, memory) = (server.call(one).await, memory.call(other).await);
+        if reads && matches!(step, Step::Release { keep: None, .. }) {
+            forgets_end(&mut server, &memory);
+        }
+        if let Ok(Reply::Granted(Granted { token: Some(token), slot })) = &memory {
+            self.last = token.get();
+            let round = match step {
+                Step::Acquire { on, owner, .. } => Some((on.clone(), *owner)),
+                Step::Pick { semaphore, owner, .. } => {
+                    slot.map(|slot| (On::Slot(*semaphore, slot), *owner))
+                }
+                _ => None,
+            };
+            if let Step::Acquire { on: On::Set(_), .. } = step {
+                self.clients[client].took_set = true;
+            }
+            if let Some((on, owner)) = round {
+                self.rounds.insert(owner, Round { on, token: token.get(), client, marks });
+            }
+        }
+        same(shown(&server, Some(&memory)), shown(&memory, None))
+    }
+
+    /// Whether readers have what this step is about.
+    fn is_read(&self, step: &Step) -> bool {
+        let Step::Release { on: On::Shared(on) | On::Lowered(on), .. } = step else { return false };
+        self.memory.get(name(*on)).as_deref() == Some(KeyHolder::SHARED)
+    }
+
+    pub(super) async fn call_many(
+        &self,
+        client: usize,
+        commands: Vec<Command>,
+    ) -> Result<(), String> {
+        let [server, memory] = &self.clients[client].nodes;
+        let each = |answers: Result<Vec<_>, NodeError>| match answers {
+            Ok(answers) => answers.iter().map(|answer| shown(answer, None)).collect::<Vec<_>>(),
+            Err(error) => vec![shown(&Err(error), None); commands.len()],
+        };
+        let server = each(server.call_many(commands.clone()).await);
+        let memory = each(memory.call_many(commands.clone()).await);
+        same(server, memory)
+    }
+
+    pub(super) async fn holder(&self, client: usize, on: u8, fenced: bool) -> Result<(), String> {
+        let [server, memory] = &self.clients[client].nodes;
+        let server = server.holder(resource(on), fenced).await;
+        let memory = memory.holder(resource(on), fenced).await;
+        let mut server = sighted(server);
+        let memory = sighted(memory);
+        if let (Ok(Sighting::Held(server)), Ok(Sighting::Held(memory))) = (&mut server, &memory) {
+            longer(&server.value, &mut server.remaining, memory.remaining);
+        }
+        same(server, memory)
+    }
+}

@@ -1,0 +1,178 @@
+//! Goal: what once differed does not differ again. Each test plays the steps that showed it, and was red then.
+
+use super::{
+    play,
+    steps::{Near, On, Place, Step, Taken},
+};
+
+/// A lease of this ttl stands until something ends it.
+const LONG: u64 = 100_005;
+
+const END: u64 = 1 << 53;
+
+#[track_caller]
+fn alike(steps: impl IntoIterator<Item = (usize, Step)>) {
+    let steps: Vec<Taken> =
+        steps.into_iter().map(|(client, step)| Taken { client, step }).collect();
+    if let Err((at, difference)) = play(&steps) {
+        panic!("step {at}, {:?}: {difference}", steps[at]);
+    }
+}
+
+/// The counters go on from here.
+fn from(above: Near) -> (usize, Step) {
+    (0, Step::Admit { above, wall: false, stale: false })
+}
+
+/// By the client whose number the owner has, too.
+fn acquires(client: u8, on: On, count: u64, hint: Near, place: Option<Place>) -> (usize, Step) {
+    let step = Step::Acquire { on, owner: client, ttl: LONG, hint, count, note: None, place };
+    (client.into(), step)
+}
+
+fn picks(client: u8, first: u8, hint: Near, place: Option<Place>) -> (usize, Step) {
+    let (semaphore, owner, ttl) = (0, client, LONG);
+    (client.into(), Step::Pick { semaphore, first, owner, ttl, hint, note: None, place })
+}
+
+fn picks_of(semaphore: u8, client: u8, place: Option<Place>) -> (usize, Step) {
+    let (owner, ttl, hint) = (client, LONG, NOW);
+    (client.into(), Step::Pick { semaphore, first: 0, owner, ttl, hint, note: None, place })
+}
+
+/// Whoever waits here came so long ago.
+fn since(us: u64) -> Option<Place> {
+    Some(Place { since: Some(us), skip: None })
+}
+
+/// It does not wait, and has a name.
+const ASKS: Option<Place> = Some(Place { since: None, skip: None });
+
+const NOW: Near = Near::Ahead(0);
+
+#[test]
+fn a_key_of_others_is_not_gone_because_it_is_empty() {
+    let all = [On::One(0), On::Set(vec![0, 1]), On::Shared(0), On::Lowered(0)];
+    for on in all {
+        let release = |keep| Step::Release { on: on.clone(), owner: 0, keep };
+        let extend = Step::Extend { on: on.clone(), owner: 0, ttl: LONG };
+        alike([
+            from(NOW),
+            acquires(0, on.clone(), 1, NOW, None),
+            (0, Step::Set { on: 0, value: 0, ttl: Some(LONG) }),
+            (0, extend),
+            (0, Step::Restore { on: on.clone(), owner: 0, ttl: LONG, note: None }),
+            (0, release(Some(1_005))),
+            (0, release(None)),
+            (0, Step::Holder { on: 0, fenced: true }),
+        ]);
+    }
+}
+
+#[test]
+fn who_is_refused_at_the_end_of_the_counters_is_no_holder_and_stands_where_it_stood() {
+    let floor = from(Near::At(END - 3));
+    let held = Step::Set { on: 0, value: 1, ttl: Some(1_005) };
+    // Nobody is told that others come, who has nothing.
+    alike([
+        floor.clone(),
+        acquires(0, On::One(0), 1 << 40, NOW, since(2)),
+        (0, held.clone()),
+        acquires(1, On::One(0), 1, NOW, since(1)),
+    ]);
+    // And one that waited is first still.
+    alike([
+        floor.clone(),
+        (0, held),
+        acquires(0, On::One(0), 1, NOW, since(2)),
+        (0, Step::Del { on: 0 }),
+        acquires(0, On::One(0), 1 << 40, NOW, since(2)),
+        acquires(1, On::One(0), 1, NOW, ASKS),
+        acquires(0, On::One(0), 1, NOW, since(2)),
+    ]);
+    // The same of a slot, of which there is a line of its own: all are taken, and one of them ends.
+    let taken = (0..4).map(|slot| acquires(slot.min(3), On::Slot(0, slot), 1, NOW, None));
+    let waits = picks(0, 0, NOW, since(2));
+    let end = [
+        (0, Step::Release { on: On::Slot(0, 3), owner: 3, keep: None }),
+        waits.clone(),
+        picks(1, 0, NOW, ASKS),
+    ];
+    alike([floor].into_iter().chain(taken).chain([waits]).chain(end));
+}
+
+#[test]
+fn a_hint_too_far_ahead_is_cut_although_other_counters_are_ahead_of_it() {
+    let ahead = from(Near::Ahead(600_000_000));
+    let counted = acquires(0, On::One(1), 1_000, NOW, None);
+    for on in [On::One(0), On::Set(vec![0, 2]), On::Shared(0)] {
+        alike([ahead.clone(), counted.clone(), acquires(0, on, 1, Near::Last(-500), None)]);
+    }
+    alike([ahead, counted, picks(0, 0, Near::Last(-500), None)]);
+}
+
+#[test]
+fn a_node_that_joins_again_has_dropped_its_counters_and_their_notes() {
+    let floor = from(Near::Ahead(5_000_000));
+    for lost in [false, true] {
+        let again = Step::Join {
+            max_ttl: 200_005,
+            force: true,
+            lost,
+            orphaned: false,
+            seal: false,
+            after: false,
+            waited: None,
+            all: true,
+        };
+        let (client, read) = acquires(1, On::Shared(1), 1, NOW, None);
+        alike([
+            from(NOW),
+            acquires(0, On::One(0), 1, NOW, None),
+            (client, read.clone()),
+            (0, again),
+            floor.clone(),
+            (0, Step::Confirm { on: On::One(0), owner: 0, token: Near::Ahead(9_000_000) }),
+            (0, Step::Holder { on: 0, fenced: true }),
+            (2, read),
+        ]);
+    }
+}
+
+#[test]
+fn readers_have_no_key_without_an_end_whoever_has_taken_that_and_whichever_command_finds_it() {
+    let endless = Step::Set { on: 0, value: 5, ttl: None };
+    let release = |keep| Step::Release { on: On::Shared(0), owner: 0, keep };
+    let restore = Step::Restore { on: On::Shared(0), owner: 0, ttl: 1_005, note: None };
+    let extend = Step::Extend { on: On::Shared(0), owner: 0, ttl: 1_005 };
+    alike([from(NOW), (0, endless.clone()), (0, restore)]);
+    let read = [acquires(0, On::Shared(0), 1, NOW, None), acquires(1, On::Shared(0), 1, NOW, None)];
+    for step in [extend, release(None), release(Some(1_005))] {
+        let read = read.clone();
+        alike([from(NOW)].into_iter().chain(read).chain([(0, endless.clone()), (0, step)]));
+    }
+}
+
+#[test]
+fn whoever_waits_for_a_slot_with_a_later_ticket_stands_where_that_says() {
+    alike([
+        from(NOW),
+        picks_of(1, 0, None),
+        picks_of(1, 2, since(5_000_000)),
+        picks_of(1, 3, since(5_000_000)),
+        picks_of(1, 2, since(2)),
+        picks_of(1, 3, since(5_000_000)),
+    ]);
+}
+
+/// One with several tokens, whose key is gone, holds nothing from the next grant on; also where that is a reader's who has no line.
+#[test]
+fn whoever_held_several_tokens_hears_of_nobody_once_a_reader_has_it() {
+    alike([
+        from(NOW),
+        acquires(0, On::One(0), 7, NOW, ASKS),
+        (0, Step::Del { on: 0 }),
+        acquires(1, On::Shared(0), 1, NOW, None),
+        acquires(2, On::One(0), 1, NOW, since(1)),
+    ]);
+}

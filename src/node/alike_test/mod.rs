@@ -1,0 +1,131 @@
+//! Goal: a node in memory decides as the scripts do on a real server, whatever is asked of it.
+//!
+//! Method: sequences of commands, drawn from a seed, are sent through the production node of each kind, by four clients
+//! with a connection each. The server's clock stands still until the test moves it (`clock`), so that answers are compared
+//! as they are, with times, and not roughly. A sequence that shows a difference is made shorter, and printed with the
+//! command that plays it again. `QUORLOCK_SCRIPTS` says how many commands, a million in the long run;
+//! `QUORLOCK_SCRIPTS_SEED` plays one sequence.
+//!
+//! Not compared: which number an era has, how far the high-water mark runs ahead of the counters, the milliseconds by
+//! which a server keeps a key for longer than it was asked to, generations of counters (the node in memory has one), and
+//! what others have written into the counters, the marker or a line of a server.
+
+mod client;
+mod clock;
+mod commands;
+mod known;
+mod names;
+mod pair;
+mod shown;
+mod steps;
+
+use std::time::{Duration, Instant};
+
+use quorlock_harness::Evidence;
+
+use self::{
+    pair::Pair,
+    steps::{Taken, drawn},
+};
+
+/// In one sequence.
+const STEPS: usize = 2_000;
+
+/// As long in `tests/run`.
+const SHORT: Duration = Duration::from_secs(20);
+
+#[test]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the time of this test, and of nothing that is tested"
+)]
+fn a_node_in_memory_decides_as_the_scripts_do() {
+    if let Some(seed) = number("QUORLOCK_SCRIPTS_SEED") {
+        return plays(
+            seed,
+            usize::try_from(number("QUORLOCK_SCRIPTS").unwrap_or(STEPS as u64)).expect("a number"),
+        );
+    }
+    let (wanted, started) = (number("QUORLOCK_SCRIPTS"), Instant::now());
+    // The same ones each time, but in the long run.
+    let base: u64 = wanted.map_or(0, |_| rand::random::<u32>().into());
+    let (mut steps, mut sequences) = (0_u64, 0_u64);
+    while wanted.map_or_else(|| started.elapsed() < SHORT, |wanted| steps < wanted) {
+        plays(base + sequences, STEPS);
+        sequences += 1;
+        steps += STEPS as u64;
+    }
+    Evidence::new("scripts", "random commands to the scripts and to MemoryNode", &version())
+        .count("sequences", sequences)
+        .count("commands", steps)
+        .count("first_seed", base)
+        .count("violations", 0_u8)
+        .seconds(started.elapsed())
+        .tell();
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name)
+        .ok()
+        .map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is {text:?}, no number")))
+}
+
+/// The server that it was run on.
+fn version() -> String {
+    let program = quorlock_harness::server_program().expect("a server");
+    let said = std::process::Command::new(&program).arg("--version").output().expect("a server");
+    String::from_utf8_lossy(&said.stdout).split(' ').take(3).collect::<Vec<_>>().join(" ")
+}
+
+#[track_caller]
+fn plays(seed: u64, count: usize) {
+    let steps = drawn(seed, count);
+    if let Err((at, _)) = play(&steps) {
+        let short = shortened(steps[..=at].to_vec());
+        let (at, difference) = play(&short).expect_err("it still differs");
+        let told: Vec<String> =
+            short.iter().map(|taken| format!("  {} {:?}", taken.client, taken.step)).collect();
+        panic!(
+            "seed {seed}: after these steps of the clients\n{}\n  step {at}: {difference}\nto play it again: \
+             QUORLOCK_SCRIPTS_SEED={seed} QUORLOCK_SCRIPTS={count} cargo test --all-features --lib decides_as_the_scripts_do",
+            told.join("\n"),
+        );
+    }
+}
+
+/// Plays steps on nodes that know nothing. The error says at which of them the nodes differ.
+fn play(steps: &[Taken]) -> Result<(), (usize, String)> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let mut pair = Pair::new().await;
+        for (at, taken) in steps.iter().enumerate() {
+            pair.take(taken).await.map_err(|difference| (at, difference))?;
+            if at % 20 == 19 || at + 1 == steps.len() {
+                pair.compare().await.map_err(|difference| (at, difference))?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Fewer steps that show a difference, not necessarily the same one: whatever may go is left out.
+fn shortened(mut steps: Vec<Taken>) -> Vec<Taken> {
+    let mut size = steps.len() / 2;
+    while size > 0 {
+        let mut at = 0;
+        while at < steps.len() {
+            let mut fewer = steps.clone();
+            fewer.drain(at..(at + size).min(steps.len()));
+            match play(&fewer) {
+                Err((end, _)) => {
+                    fewer.truncate(end + 1);
+                    steps = fewer;
+                }
+                Ok(()) => at += size,
+            }
+        }
+        size /= 2;
+    }
+    steps
+}

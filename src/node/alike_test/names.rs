@@ -1,0 +1,68 @@
+//! What the small numbers of the steps stand for: owners, clients, resources, semaphores, notes, and the values that another
+//! program writes. It decides nothing.
+
+use super::steps::{On, name};
+use crate::protocol::{
+    ClientId, KeyHolder, Label, Note, Owner, Resource, ResourceSet, Slots, Target,
+};
+
+pub(super) fn owner(number: u8) -> Owner {
+    Owner::from_random([number; 16])
+}
+
+pub(super) fn client_id(number: u8) -> ClientId {
+    ClientId::new([0xa0 | number; 8])
+}
+
+pub(super) fn label() -> Label {
+    Label::new(b"host\0 7\xff").expect("a label")
+}
+
+pub(super) fn note(number: u8) -> Note {
+    Note::new(if number == 0 { 0 } else { u64::from(number) << 50 }, label())
+}
+
+pub(super) fn resource(number: u8) -> Resource {
+    Resource::new(name(number)).expect("a name")
+}
+
+pub(super) fn slots(number: u8) -> Slots {
+    let count = if number == 0 { 4 } else { 1 };
+    Slots::new(b"", format!("s{number}"), count).expect("a semaphore")
+}
+
+/// What is asked for; of any slot only in a release.
+pub(super) fn target(on: &On, any: bool) -> Target {
+    match on {
+        On::One(number) => Target::One(resource(*number)),
+        On::Set(numbers) => {
+            let all = ResourceSet::new(numbers.iter().copied().map(resource));
+            Target::from(all.expect("a few names"))
+        }
+        On::Shared(number) => Target::Shared(resource(*number)),
+        On::Lowered(number) => Target::Lowered(resource(*number)),
+        On::AnyOf(number) if any => Target::AnyOf(slots(*number)),
+        On::AnyOf(number) => slot(*number, 0),
+        On::Slot(number, at) => slot(*number, *at),
+    }
+}
+
+pub(super) fn slot(number: u8, at: u8) -> Target {
+    let slots = slots(number);
+    let at = usize::from(at) % slots.len();
+    slots.slot(u8::try_from(at).unwrap_or(0)).map(Target::Slot).expect("one of them")
+}
+
+/// What another program writes: text, the name of an owner, or what readers write.
+pub(super) fn foreign(number: u8) -> Vec<u8> {
+    match number {
+        0 => Vec::new(),
+        1 => b"theirs".to_vec(),
+        2 => vec![0xff; 100],
+        3 => owner(0).to_hex().to_vec(),
+        4 => owner(1).to_hex().to_vec(),
+        5 => KeyHolder::SHARED.to_vec(),
+        6 => [owner(2).to_hex().as_slice(), b"x"].concat(),
+        _ => b"shared by readers, see quorlock!".to_vec(),
+    }
+}

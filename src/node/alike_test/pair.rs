@@ -1,0 +1,226 @@
+//! A server and a node in memory that are given the same commands, and what each of them made of it.
+//!
+//! What they say is compared as it is, but for what is a node's own business: which number an era has, how far the
+//! high-water mark runs ahead, in which words it refuses. It must not hide any other difference.
+
+use std::{collections::HashMap, time::Duration};
+
+use quorlock_harness::Server;
+
+use super::{
+    client::Client,
+    clock::Clock,
+    commands::Round,
+    names::{foreign, resource, slots},
+    shown::{longer, looked, same},
+    steps::{CLIENTS, DEAF, NAMES, Near, On, Step, Taken, name},
+};
+use crate::{
+    node::{MemoryNode, Node},
+    protocol::{Command, FencingToken, Floor, Join, Mark, Resource, Sighting},
+};
+
+/// No lease is asked for longer.
+const LONGEST: Duration = Duration::from_secs(200);
+
+/// The beginning of a key's value, and how long it lives.
+type Key = (Option<Box<[u8]>>, Option<Duration>);
+
+/// Both nodes, and the clients of each.
+pub(super) struct Pair {
+    pub(super) clock: Clock,
+    server: Server,
+    pub(super) memory: MemoryNode,
+    pub(super) clients: Vec<Client>,
+    /// The last token that was given, and what each owner was granted last.
+    pub(super) last: u64,
+    pub(super) rounds: HashMap<u8, Round>,
+}
+
+impl Pair {
+    pub(super) async fn new() -> Self {
+        let clock = Clock::new();
+        let server = clock.server();
+        let memory = {
+            let clock = clock.clone();
+            MemoryNode::with_clock(move || clock.timestamp())
+        };
+        // Its counters are above those of no other life: it has to be admitted, as the server has.
+        memory.restart();
+        let clients = (0..CLIENTS).map(|number| Client::new(number, &clock, &server, &memory));
+        let clients = clients.collect();
+        let mut pair = Self { clock, clients, server, memory, last: 0, rounds: HashMap::new() };
+        pair.connected().await;
+        pair.look_all(Join::look(LONGEST)).await.expect("an empty node");
+        pair
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "the pause of a test, before it begins")]
+    async fn connected(&self) {
+        for client in &self.clients {
+            for _ in 0..100_000 {
+                if client.nodes[0].reachable().is_ok() {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+            while client.nodes[0].reachable().is_err() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+    }
+
+    /// Takes one step on both. The error is what differs.
+    pub(super) async fn take(&mut self, taken: &Taken) -> Result<(), String> {
+        let client = match &taken.step {
+            // Whoever has begun a round ends it.
+            Step::ConfirmLast { owner } => self.rounds.get(owner).map_or(0, |round| round.client),
+            _ => taken.client,
+        };
+        match &taken.step {
+            Step::Pass(time) => {
+                self.clock.pass(*time);
+                Ok(())
+            }
+            Step::Set { on, value, ttl } => {
+                let (key, value) = (name(*on), foreign(*value));
+                self.server.set(&key, &value, *ttl);
+                self.memory.set(&key, &value, ttl.map(Duration::from_millis));
+                Ok(())
+            }
+            Step::Del { on } => {
+                self.server.del(name(*on));
+                // One whose time is up at once.
+                self.memory.set(name(*on), b"", Some(Duration::ZERO));
+                Ok(())
+            }
+            Step::Forget => {
+                self.server.run(&["FLUSHALL"]);
+                self.memory.restart();
+                self.look_all(Join::look(LONGEST)).await
+            }
+            Step::Join { .. } => self.join(client, &taken.step).await,
+            Step::Admit { above, wall, stale } => self.admit(client, *above, *wall, *stale).await,
+            Step::Holder { on, fenced } => self.holder(client, *on, *fenced).await,
+            Step::ExtendMany(all) => {
+                let of = |(on, owner, ttl): &(On, u8, u64)| self.extend(on, *owner, *ttl);
+                let commands: Vec<Command> = all.iter().map(of).collect();
+                self.call_many(client, commands).await
+            }
+            step => match self.command(client, step) {
+                Some(commands) => self.call(client, step, commands).await,
+                None => Ok(()),
+            },
+        }
+    }
+
+    async fn join(&mut self, client: usize, step: &Step) -> Result<(), String> {
+        let Step::Join { max_ttl, force, lost, orphaned, seal, after, waited, all } = step else {
+            return Ok(());
+        };
+        let of = |mark: Mark| {
+            let mut join = Join::look(Duration::from_millis(*max_ttl));
+            join.force = force.then_some(mark.era);
+            (join.lost, join.orphaned, join.seal) = (*lost, *orphaned, *seal);
+            join.after = if *after { mark.era + 7 } else { 0 };
+            join.waited = waited.map(|ms| (mark.era, Duration::from_millis(ms)));
+            join
+        };
+        self.look(client, self.clients[client].marks.map(of)).await?;
+        if *all { self.look_all(Join::look(Duration::from_millis(*max_ttl))).await } else { Ok(()) }
+    }
+
+    /// Every client looks, and sees the same.
+    async fn look_all(&mut self, join: Join) -> Result<(), String> {
+        for client in 0..CLIENTS {
+            self.look(client, [join; 2]).await?;
+        }
+        Ok(())
+    }
+
+    async fn look(&mut self, client: usize, [one, other]: [Join; 2]) -> Result<(), String> {
+        let client = &mut self.clients[client];
+        let [server, memory] = &client.nodes;
+        let server = server.join(one).await.map_err(|error| format!("a look: {error}"))?;
+        let memory = memory.join(other).await.map_err(|error| format!("a look: {error}"))?;
+        client.marks = [server.mark(), memory.mark()];
+        same(looked(&server), looked(&memory))
+    }
+
+    /// Above everything that both have, so that both go on from one number.
+    async fn admit(
+        &mut self,
+        client: usize,
+        above: Near,
+        wall: bool,
+        stale: bool,
+    ) -> Result<(), String> {
+        let plain = Join::look(LONGEST);
+        // From zero no counter goes on: a floor is what others counted to, or a wall clock.
+        let above = self.number(above).clamp(1, FencingToken::MAX.get());
+        let (mut known, mut eras) = (above, [0; 2]);
+        for (node, era) in self.clients[client].nodes.iter().zip(&mut eras) {
+            let marker = node.join(plain).await.map_err(|error| format!("a look: {error}"))?;
+            known = known.max(marker.high_water);
+            *era = marker.era - u64::from(stale);
+        }
+        let floor = Floor::new(known, if wall { self.clock.us() + 60_000_000 } else { 0 });
+        let [server, memory] = &self.clients[client].nodes;
+        let server = server.admit(eras[0], floor).await.map_err(|error| error.to_string());
+        let memory = memory.admit(eras[1], floor).await.map_err(|error| error.to_string());
+        same(server, memory)?;
+        self.look_all(plain).await
+    }
+
+    /// Everything that stands there, looked at past the code under test, and who has been told what of lines.
+    pub(super) async fn compare(&mut self) -> Result<(), String> {
+        // What was sent to a client before this answer has come.
+        for client in &self.clients {
+            let _ = client.nodes[0].holder(resource(0), false).await;
+        }
+        for (number, client) in self.clients.iter_mut().enumerate().take(DEAF) {
+            let took_set = std::mem::take(&mut client.took_set);
+            let [mut server, mut memory] = client.told.each_ref().map(|told| {
+                let mut told = std::mem::take(&mut *told.lock());
+                told.sort();
+                told
+            });
+            server.retain(|told| {
+                let known = memory.iter().position(|other| other == told);
+                known.map(|at| memory.remove(at)).is_none()
+            });
+            server.retain(|told| {
+                // Of several resources a server says in one word whether anybody waits for one of them.
+                let alone = told.strip_prefix("Wanted ").filter(|_| took_set);
+                let alone = alone.map(|of| format!("Alone {of}"));
+                let known = memory.iter().position(|other| Some(other) == alone.as_ref());
+                // A server also tells when a key is gone that another program has set, or that it granted before it joined
+                // again, which it does not know any more, where somebody has asked for that. A node in memory has no
+                // such programs: whoever waits there polls.
+                known.map(|at| memory.remove(at)).is_none() && !told.starts_with("Next ")
+            });
+            same(server, memory).map_err(|error| format!("client {number} was told {error}"))?;
+        }
+        let of_slots = (0..2).flat_map(|number| slots(number).all().to_vec());
+        let names = (0..NAMES).map(resource).chain(of_slots);
+        for name in names {
+            let mut server = self.key_of_server(&name);
+            let memory = match self.memory.holder(name.clone(), false).await {
+                Ok(Sighting::Held(held)) => Some((held.value, held.remaining)),
+                _ => None,
+            };
+            if let (Some((value, left)), Some((_, other))) = (&mut server, &memory) {
+                longer(value, left, *other);
+            }
+            same(server, memory).map_err(|error| format!("the key {name:?}: {error}"))?;
+        }
+        Ok(())
+    }
+
+    fn key_of_server(&self, name: &Resource) -> Option<Key> {
+        let key = name.as_bytes();
+        let value = self.server.get(key)?;
+        let left = u64::try_from(self.server.pttl(key)).ok().map(Duration::from_millis);
+        Some((Some(value.get(..value.len().min(64)).unwrap_or_default().into()), left))
+    }
+}

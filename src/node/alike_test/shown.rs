@@ -1,0 +1,91 @@
+//! What is compared of an answer: all of it, but for what is a node's own business. It must not hide anything else.
+
+use std::time::Duration;
+
+use crate::{
+    node::NodeError,
+    protocol::{Denial, KeyHolder, Marker, Reply, Sighting},
+};
+
+/// By so much a server keeps the key of readers for longer than a node in memory.
+const LONGER: Duration = Duration::from_millis(2);
+
+pub(super) fn same<T: std::fmt::Debug + PartialEq>(server: T, memory: T) -> Result<(), String> {
+    if server == memory {
+        return Ok(());
+    }
+    Err(format!("the server says\n      {server:?}\n    and the node in memory\n      {memory:?}"))
+}
+
+/// An answer, without what is each node's own. `memory` is what the other one has said.
+pub(super) fn shown(
+    answer: &Result<Reply, NodeError>,
+    memory: Option<&Result<Reply, NodeError>>,
+) -> Result<Reply, String> {
+    match answer {
+        Ok(Reply::Denied(denial)) => {
+            let mut denial: Denial = denial.clone();
+            // Told where it has a line, and there is one for a node in memory always.
+            denial.at = None;
+            if let Some(Ok(Reply::Denied(memory))) = memory {
+                longer(&denial.holder, &mut denial.remaining, memory.remaining);
+                of_several(&mut denial, memory);
+            }
+            Ok(Reply::Denied(denial))
+        }
+        Ok(granted) => Ok(granted.clone()),
+        Err(NodeError::NotAdmitted | NodeError::Outdated) => Err("not admitted".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The key of readers outlives them all on a server, by a little.
+pub(super) fn longer(
+    value: &Option<Box<[u8]>>,
+    remaining: &mut Option<Duration>,
+    memory: Option<Duration>,
+) {
+    if let (Some(left), Some(memory)) = (*remaining, memory)
+        && value.as_deref() == Some(KeyHolder::SHARED)
+        && memory <= left
+        && left <= memory.saturating_add(LONGER)
+    {
+        *remaining = Some(memory);
+    }
+}
+
+/// So where several keys end at once, and readers have one of them, it may be another one that is told.
+fn of_several(server: &mut Denial, memory: &Denial) {
+    let is_shared = |denial: &Denial| denial.holder.as_deref() == Some(KeyHolder::SHARED);
+    if let (Some(left), Some(other)) = (server.remaining, memory.remaining)
+        && server.holder != memory.holder
+        && (is_shared(server) || is_shared(memory))
+        && left.abs_diff(other) <= LONGER
+    {
+        server.holder.clone_from(&memory.holder);
+        (server.remaining, server.which) = (memory.remaining, memory.which);
+    }
+}
+
+/// A reader that is alone is released on a server without a look at the clock: that says that it was there also where its time
+/// was up. The key goes with it on both, and whoever gives back what it has lost is told nothing.
+pub(super) fn forgets_end(
+    server: &mut Result<Reply, NodeError>,
+    memory: &Result<Reply, NodeError>,
+) {
+    let is_gone = matches!(memory, Ok(Reply::Denied(denial)) if denial.gone);
+    if is_gone && matches!(server, Ok(Reply::Granted(_))) {
+        server.clone_from(memory);
+    }
+}
+
+pub(super) fn sighted(seen: Result<Sighting, NodeError>) -> Result<Sighting, String> {
+    seen.map_err(|error| shown(&Err(error), None).unwrap_err())
+}
+
+/// A marker, without the number of its era and its high-water mark.
+pub(super) fn looked(marker: &Marker) -> Marker {
+    let mut marker = *marker;
+    (marker.era, marker.high_water) = (0, 0);
+    marker
+}
