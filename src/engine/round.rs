@@ -354,6 +354,12 @@ impl AcquireRound {
         &self.outcomes
     }
 
+    /// How many nodes granted, but for those whose counters no clock explains: as it is reported.
+    pub(super) fn granted(&self) -> usize {
+        let implausible = self.round.decided().map_or(0, |round| round.implausible().count());
+        self.round.granted().saturating_sub(implausible)
+    }
+
     pub(super) fn reports(&self) -> Reports {
         let mut outcomes = self.outcomes.clone();
         for node in self.round.decided().into_iter().flat_map(Round::implausible) {

@@ -278,7 +278,7 @@ impl Engine {
                 min_validity: spec.min_validity,
             },
             RoundLoss::NoQuorum => AcquireError::NoQuorum {
-                granted: round.round.granted(),
+                granted: round.granted(),
                 needed: self.quorum.needed(),
                 nodes,
             },

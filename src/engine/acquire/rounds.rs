@@ -117,7 +117,7 @@ impl Engine {
         lost: LostRound,
         now: Timestamp,
     ) -> Next {
-        let (owner, granted) = (round.round.spec().owner, round.round.granted());
+        let (owner, granted) = (round.round.spec().owner, round.granted());
         telemetry::round_lost(request.shown(now), owner, lost.loss, granted);
         if lost.loss == RoundLoss::Contended {
             self.unloaded.sample(now.saturating_since(lost.begun));
