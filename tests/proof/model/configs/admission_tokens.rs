@@ -28,6 +28,6 @@ pub(crate) const CONFIG: Config = Config {
     },
     states: 700_000,
     long: 5_000_000,
-    ends: Ends::Open,
+    ends: Ends::Late,
     sometimes: &["two have won", "a node was let in again"],
 };

@@ -20,6 +20,6 @@ pub(crate) const CONFIG: Config = Config {
     },
     states: 300_000,
     long: 5_000_000,
-    ends: Ends::Open,
+    ends: Ends::Late,
     sometimes: &["two have won", "a round was lost", "all is at rest"],
 };

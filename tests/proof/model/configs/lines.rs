@@ -12,7 +12,7 @@ use crate::model::{
 pub(crate) const CONFIG: Config = Config {
     name: "lines",
     search: |limits| with(3, Budget { unheard: 1, ..Budget::default() }, limits),
-    states: 500_000,
+    states: 900_000,
     long: 5_000_000,
     ends: Ends::Open,
     sometimes: &["two have won", "two wait"],

@@ -8,7 +8,7 @@ use crate::model::lines::Budget;
 pub(crate) const CONFIG: Config = Config {
     name: "lines_hang",
     search: |limits| lines::with(3, Budget { unheard: 0, hangs: 1, leaves: 1 }, limits),
-    states: 500_000,
+    states: 300_000,
     long: 5_000_000,
     ends: Ends::Open,
     sometimes: &["two have won", "one who waited has won behind one who hangs"],

@@ -7,7 +7,7 @@ use super::{Config, Ends, timed};
 pub(crate) const CONFIG: Config = Config {
     name: "timed_all",
     search: |limits| timed::with(250, 0, limits),
-    states: 300_000,
+    states: 100_000,
     long: 5_000_000,
     ends: Ends::Open,
     sometimes: &[],

@@ -244,6 +244,9 @@ impl Space for Lines {
                     client.doing == Doing::Waiting && next.nodes.iter().all(|at| stands(at, other))
                 });
                 next.clients[number] = Some(Part::new(Client::new(number as u8, after, behind)));
+                // Of two who come at one moment the names say who is the first: no two do.
+                let now = now.saturating_add(Duration::from_micros(1));
+                next.clock.edit().now = now;
                 let sent = next.edit(number).ask(now);
                 next.send(number, sent);
             }
