@@ -88,7 +88,7 @@ pub(crate) fn write(root: &Path, work: &Work) -> Result<bool> {
         );
         used.push(survivor);
         let cell = |text: &str| text.replace('|', "\\|");
-        writeln!(table, "| {file} | {} | `{}` | {} |", cell(what), cell(line), cell(reason))?;
+        writeln!(table, "| {file} | `{}` | `{}` | {} |", cell(what), cell(line), cell(reason))?;
     }
     reasons.retain(|reason, _| !used.contains(reason));
     for (file, what, line) in reasons.keys() {
