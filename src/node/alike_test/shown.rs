@@ -58,7 +58,7 @@ pub(super) fn longer(
 fn of_several(server: &mut Denial, memory: &Denial) {
     let is_shared = |denial: &Denial| denial.holder.as_deref() == Some(KeyHolder::SHARED);
     if let (Some(left), Some(other)) = (server.remaining, memory.remaining)
-        && server.holder != memory.holder
+        && (server.holder != memory.holder || server.which != memory.which)
         && (is_shared(server) || is_shared(memory))
         && left.abs_diff(other) <= LONGER
     {
