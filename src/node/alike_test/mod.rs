@@ -31,8 +31,9 @@ use self::{
 /// In one sequence.
 const STEPS: usize = 2_000;
 
-/// As long in `tests/run`.
+/// As long in `tests/run`, or as many.
 const SHORT: Duration = Duration::from_secs(20);
+const MOST: u64 = 150_000;
 
 #[test]
 #[allow(
@@ -50,7 +51,10 @@ fn a_node_in_memory_decides_as_the_scripts_do() {
     // The same ones each time, but in the long run.
     let base: u64 = wanted.map_or(0, |_| rand::random::<u32>().into());
     let (mut steps, mut sequences) = (0_u64, 0_u64);
-    while wanted.map_or_else(|| started.elapsed() < SHORT, |wanted| steps < wanted) {
+    let goes_on = |steps: u64| {
+        wanted.map_or_else(|| started.elapsed() < SHORT && steps < MOST, |wanted| steps < wanted)
+    };
+    while goes_on(steps) {
         plays(base + sequences, STEPS);
         sequences += 1;
         steps += STEPS as u64;
