@@ -4,25 +4,17 @@ use std::time::Duration;
 
 use super::{
     names::{self, client_id, label, resource, slots, target},
-    pair::Pair,
+    pair::{Pair, Round},
     shown::{forgets_end, longer, same, shown, sighted},
     steps::{Near, On, Place, Step, name},
 };
 use crate::{
     node::NodeError,
     protocol::{
-        Command, FencingToken, Granted, KeyHolder, LeaderText, Mark, Note, Record, Reply, Sighting,
+        Command, FencingToken, Granted, KeyHolder, LeaderText, Note, Record, Reply, Sighting,
         Stand, Ticket,
     },
 };
-
-/// What an owner was granted, by which client, and what that one knew of both nodes.
-pub(super) struct Round {
-    on: On,
-    token: u64,
-    pub(super) client: usize,
-    marks: [Mark; 2],
-}
 
 impl Pair {
     pub(super) fn number(&self, near: Near) -> u64 {

@@ -10,7 +10,6 @@ use quorlock_harness::Server;
 use super::{
     client::Client,
     clock::Clock,
-    commands::Round,
     names::{foreign, resource, slots},
     shown::{longer, looked, same},
     steps::{CLIENTS, DEAF, NAMES, Near, On, Step, Taken, name},
@@ -25,6 +24,14 @@ const LONGEST: Duration = Duration::from_secs(200);
 
 /// The beginning of a key's value, and how long it lives.
 type Key = (Option<Box<[u8]>>, Option<Duration>);
+
+/// What an owner was granted, by which client, and what that one knew of both nodes.
+pub(super) struct Round {
+    pub(super) on: On,
+    pub(super) token: u64,
+    pub(super) client: usize,
+    pub(super) marks: [Mark; 2],
+}
 
 /// Both nodes, and the clients of each.
 pub(super) struct Pair {
