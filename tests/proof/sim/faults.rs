@@ -141,6 +141,11 @@ impl Faults {
             || self.has(Fault::HaltClient)
     }
 
+    /// Whether clients are killed.
+    pub(crate) const fn kill_clients(&self) -> bool {
+        self.has(Fault::KillClient)
+    }
+
     /// Whether wall clocks are wrong.
     pub(crate) const fn step_walls(&self) -> bool {
         self.has(Fault::StepWall)

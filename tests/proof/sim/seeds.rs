@@ -81,6 +81,7 @@ struct Sum {
     kept_out: usize,
     faults: usize,
     excused: usize,
+    killed: usize,
     reached: Vec<u32>,
 }
 
@@ -97,6 +98,7 @@ impl Sum {
         self.kept_out += outcome.kept_out;
         self.faults += outcome.faults;
         self.excused += usize::from(outcome.excused);
+        self.killed += outcome.killed;
         for (sum, count) in self.reached.iter_mut().zip(outcome.reached) {
             *sum += count;
         }
@@ -114,6 +116,7 @@ impl Sum {
             .count("faults", self.faults);
         let figures =
             if self.excused > 0 { figures.count("excused", self.excused) } else { figures };
+        let figures = if self.killed > 0 { figures.count("killed", self.killed) } else { figures };
         let reached = self.reached.iter().enumerate().filter(|(_, count)| **count > 0);
         reached
             .fold(figures, |figures, (number, count)| figures.count(&format!("S{number}"), *count))
@@ -144,6 +147,8 @@ fn run_all(setup: Setup, test: &str) {
     let seeds = usize::try_from(seeds).unwrap();
     assert!(sum.grants > 5 * seeds && sum.failures > seeds / 2 && sum.faults > 5 * seeds);
     assert!(sum.excused <= seeds / 100, "{} excused", sum.excused);
+    let kills = setup.faults.kill_clients();
+    assert_eq!(sum.killed > seeds / 10, kills, "{} killed that held something", sum.killed);
     assert!(sum.cancelled > seeds / 2 && sum.lost > seeds / 10, "{} lost", sum.lost);
     assert!(setup.lock_delay.is_zero() || sum.kept_out > seeds / 10, "{}", sum.kept_out);
     if seeds as u64 >= SEEDS {

@@ -84,6 +84,8 @@ pub(crate) struct Setup {
     pub(crate) rates: (i64, i64),
     /// How often which fault is tried.
     pub(crate) faults: Faults,
+    /// Clocks of servers run ahead by days, together with those of clients: then nobody may believe a counter in the end.
+    pub(crate) counts_ahead: bool,
     /// Exclusion and lock-delay are promised: the world breaks none of A1, A2, A3, A6 and A9.
     pub(crate) excludes: bool,
     /// Everybody cleans up, and whatever is sent arrives soon or not at all: nothing is left as soon as all is released.
@@ -115,6 +117,7 @@ impl Setup {
         long_hold: None,
         rates: (0, 4),
         faults: Faults::NETWORK,
+        counts_ahead: false,
         excludes: true,
         tidy: true,
     };
@@ -248,6 +251,7 @@ impl Setup {
             .with(Fault::StepWall, 1)
             .with(Fault::PauseClient, 2)
             .with(Fault::Late, 1),
+        counts_ahead: true,
         excludes: false,
         tidy: false,
         ..Self::BUSY

@@ -1,6 +1,9 @@
 //! What a client has held, and up to when it could have had an effect; what is written down of it and counted.
 
-use std::time::Duration;
+use std::{
+    ops::{Deref, DerefMut},
+    time::Duration,
+};
 
 use quorlock::{
     LeaseLost, LossReason,
@@ -30,6 +33,50 @@ pub(super) struct Holding {
     /// What it has seen of the lease, from the grant on.
     pub(super) seen: Vec<told::Seen>,
     pub(super) is_lowered: bool,
+}
+
+/// What is held until it is written down. What a process held that is killed under it is written down as it ends: others may
+/// not have had it meanwhile, though nobody is there who could tell.
+pub(super) struct Open<'a> {
+    worker: &'a Worker,
+    holding: Holding,
+    is_written: bool,
+}
+
+impl<'a> Open<'a> {
+    pub(super) const fn new(worker: &'a Worker, holding: Holding) -> Self {
+        Self { worker, holding, is_written: false }
+    }
+
+    /// It is over.
+    pub(super) fn end(mut self, lost: Option<LeaseLost>, left: Option<Duration>) {
+        self.is_written = true;
+        self.worker.write_down(&self.holding, lost, left);
+    }
+}
+
+impl Deref for Open<'_> {
+    type Target = Holding;
+
+    fn deref(&self) -> &Holding {
+        &self.holding
+    }
+}
+
+impl DerefMut for Open<'_> {
+    fn deref_mut(&mut self) -> &mut Holding {
+        &mut self.holding
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        if !self.is_written && self.worker.machine.has_ended() {
+            let until = self.worker.until(&self.holding).max(self.holding.from);
+            self.worker.record(&self.holding, until, None);
+            self.worker.notes.record().killed += 1;
+        }
+    }
 }
 
 impl Worker {
@@ -62,7 +109,7 @@ impl Worker {
         lost: Option<LeaseLost>,
         left: Option<Duration>,
     ) {
-        let (client, reached) = (self.client, &self.notes.reached);
+        let reached = &self.notes.reached;
         let until = self.until(holding).max(holding.from);
         let kept_out = left.map(|ttl| {
             let drift = Drift::default().of(ttl + self.setup.lock_delay);
@@ -86,9 +133,13 @@ impl Worker {
             || self.machine.has_jumped_since(holding.asked);
         let is_new = !is_stopped && !holding.is_lowered;
         self.notes.judge(told::check(&holding.owner, &holding.seen, is_new));
-        let mut record = self.notes.record();
-        record.lost += usize::from(lost.is_some());
-        record.history.extend(holding.resources.iter().map(|&resource| Hold {
+        self.notes.record().lost += usize::from(lost.is_some());
+        self.record(holding, until, kept_out);
+    }
+
+    fn record(&self, holding: &Holding, until: Timestamp, kept_out: Option<Timestamp>) {
+        let client = self.client;
+        self.notes.record().history.extend(holding.resources.iter().map(|&resource| Hold {
             client,
             resource: resource.to_owned(),
             owner: holding.owner.clone(),

@@ -17,7 +17,11 @@ use quorlock::{
 };
 use quorlock_harness::SimRuntime;
 
-use super::{account::Holding, holds::Holds, record::Notes};
+use super::{
+    account::{Holding, Open},
+    holds::Holds,
+    record::Notes,
+};
 use crate::{
     MS, SECOND,
     invariants::told,
@@ -181,7 +185,7 @@ impl Worker {
         assert_eq!(token.is_some(), self.setup.mode != Mode::Classic);
         let (believed, seen) = (from, vec![see(&lease, false)]);
         let ends = self.end_of(seen[0]);
-        let mut holding = Holding {
+        let holding = Holding {
             resources,
             owner,
             token,
@@ -193,6 +197,7 @@ impl Worker {
             seen,
             is_lowered: false,
         };
+        let mut holding = Open::new(self, holding);
         let (owner, left) = (&holding.owner, holding.seen[0].left);
         runtime.note(format_args!(
             "client {client} holds {resource} as {owner}, token {token:?}, for {left:?}"
@@ -209,7 +214,7 @@ impl Worker {
         // Keys that are gone keep nobody out, and a release says that nothing is on its way.
         let is_by_time = lost.is_some_and(|lost| lost.reason != LossReason::Gone);
         let is_left = is_by_time && end == 0 && !self.setup.lock_delay.is_zero();
-        self.write_down(&holding, lost, is_left.then_some(wish.ttl));
+        holding.end(lost, is_left.then_some(wish.ttl));
         drop(held);
         let released = match end {
             _ if is_left && self.setup.flaw == Flaw::ReleasesLost => lease.release().await,

@@ -29,7 +29,7 @@ impl World {
             runtime.pass(setup.longest_ttl + setup.lock_delay);
         }
         let live = self.all_can_be_had(setup, &redlocks[0]);
-        let is_asked = live.is_ok() || !self.counts_days_ahead();
+        let is_asked = live.is_ok() || !(setup.counts_ahead && self.counts_days_ahead());
         if is_asked {
             live?;
         } else {

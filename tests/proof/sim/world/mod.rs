@@ -40,6 +40,7 @@ pub(crate) struct Outcome {
     pub(crate) faults: usize,
     /// It was not asked that everything can be had in the end.
     pub(crate) excused: bool,
+    pub(crate) killed: usize,
     pub(crate) reached: [u32; SCENARIOS],
     pub(crate) trace: (Vec<String>, u64),
 }
@@ -122,6 +123,7 @@ fn run_noting(runtime: &SimRuntime, setup: Setup, notes: &Notes) -> Outcome {
         kept_out: record.history.iter().filter(|hold| hold.kept_out.is_some()).count(),
         faults: record.faults,
         excused: record.excused,
+        killed: record.killed,
         reached: reached.counts(),
         trace: runtime.trace(),
     };

@@ -27,6 +27,8 @@ pub(crate) struct Record {
     pub(crate) writes: Vec<Write>,
     /// It was not asked that everything can be had in the end.
     pub(crate) excused: bool,
+    /// How often a process was killed that held something.
+    pub(crate) killed: usize,
     /// What was found on the way.
     pub(crate) violation: Option<Violation>,
     pub(crate) failures: usize,
