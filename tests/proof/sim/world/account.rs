@@ -93,6 +93,10 @@ impl Worker {
             return now;
         }
         match self.machine.stopped_since(holding.believed) {
+            // Whoever is stopped may have been late to hear of the loss before, behind a jump: as below.
+            Some(stop) if self.machine.has_jumped_since(holding.from) => {
+                stop.from.min(holding.ends)
+            }
             Some(stop) => stop.from,
             // Whoever tells of losses sleeps for half a second at the most, and a jump of the clock meanwhile does not wake
             // it: a check is what counts. Behind the jump it is told in time.
