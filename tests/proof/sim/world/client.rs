@@ -280,9 +280,14 @@ impl Worker {
             }
         }
         if lost.is_none() && runtime.chance(0.2) {
-            let extended = lease.extend().await;
-            self.notes.reached.hit_if(extended.is_err(), S8);
-            lost = extended.err().and_then(lost_by);
+            // Its answer may come a node timeout behind the end of the lease; whoever must know of that listens beside it.
+            match select(pin!(lease.lost()), pin!(lease.extend())).await {
+                Either::Left((told, _)) => lost = Some(told),
+                Either::Right((extended, _)) => {
+                    self.notes.reached.hit_if(extended.is_err(), S8);
+                    lost = extended.err().and_then(lost_by);
+                }
+            }
         }
         if lost.is_some() {
             holding.seen.push(see(lease, true));
