@@ -20,14 +20,17 @@ const QUICK: Duration = Duration::from_millis(50);
 const TOGETHER: usize = 12;
 
 /// A process has so many seconds of a processor, and ten times as much as its tests take without a mutant.
-const SECONDS: u64 = 5;
+const SECONDS: u64 = 3;
+
+/// So often one that does not end is met before no other is tried.
+const PATIENCE: u32 = 2;
 
 /// What has been found.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Found {
     /// This test fails.
     Killed(String),
-    /// No test fails that ended; this one has not ended in ten times its time, or took all memory.
+    /// This test has not ended in ten times its time, or took all memory; of a few others none has failed.
     Endless(String),
     Nothing,
 }
@@ -83,31 +86,31 @@ pub(crate) fn judge(tests: &[Test], mutant: u32, group: u32) -> Result<Found> {
         }
     }
     let together = programs.iter().flat_map(|program| program.chunks(TOGETHER));
-    let mut endless = None;
+    let (mut endless, mut times) = (None, 0);
     for some in together.chain(slow.chunks(1)) {
-        let mut found = run(some, mutant)?;
-        if matches!(found, Found::Endless(_)) {
-            // One may fail beside one that does not end.
-            for one in some {
-                match run(&[*one], mutant)? {
-                    Found::Nothing => {}
-                    one => found = one,
-                }
-                if matches!(found, Found::Killed(_)) {
-                    break;
-                }
-            }
-        }
-        match found {
+        match run(some, mutant)? {
             Found::Nothing => {}
-            Found::Killed(_) => return Ok(found),
-            // It is found; whether a quick test fails too is worth the time, and no more.
-            Found::Endless(_) if some[0].takes >= QUICK => return Ok(endless.unwrap_or(found)),
+            Found::Killed(by) => return Ok(Found::Killed(by)),
             Found::Endless(_) => {
-                endless = endless.or(Some(found));
+                // One may fail beside one that does not end. It is found as it is: a few are tried, and no more.
+                let mut left = PATIENCE;
+                for one in some {
+                    match run(&[*one], mutant)? {
+                        Found::Nothing => {}
+                        Found::Killed(by) => return Ok(Found::Killed(by)),
+                        Found::Endless(by) => {
+                            endless = endless.or(Some(Found::Endless(by)));
+                            left -= 1;
+                        }
+                    }
+                    if left == 0 {
+                        break;
+                    }
+                }
+                times += 1;
             }
         }
-        if endless.is_some() && some[0].takes >= QUICK {
+        if times >= PATIENCE && endless.is_some() {
             break;
         }
     }

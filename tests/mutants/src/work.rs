@@ -103,7 +103,7 @@ impl Work {
     fn cargo(&self, copy: &Path, arguments: &[&str]) -> Result<Output> {
         let mut cargo = Command::new("cargo");
         cargo.args(arguments).arg("--message-format=json").current_dir(copy);
-        Ok(cargo.env("CARGO_TARGET_DIR", copy.with_extension("target")).output()?)
+        Ok(cargo.env("CARGO_TARGET_DIR", copy.with_file_name("target")).output()?)
     }
 
     /// Writes down what has become of each. What was found of other files before stays.
