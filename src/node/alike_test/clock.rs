@@ -1,7 +1,7 @@
 //! One clock for a server, for a node in memory and for their clients, which stands still until a test moves it.
 //!
 //! The server reads it through a preload shim (`clock.c`, built here with `cc`). No time passes but by
-//! [`Clock::pass`], so that both nodes see every command at the same microsecond.
+//! [`Clock::pass`], so that both nodes see every command at the same microsecond. It can be set back.
 #![allow(clippy::disallowed_methods, reason = "it is a runtime, for tests alone")]
 
 use std::{
@@ -23,7 +23,7 @@ use crate::{
     runtime::{Runtime, Task},
 };
 
-/// The first of January 2100: the node in memory takes the later of this clock and the system's.
+/// The first of January 2100: the node in memory takes the later of this clock and the system's, also where it was set back.
 const START_US: u64 = 4_102_444_800_000_000;
 
 /// The clock, as a runtime on the caller's tokio.
@@ -33,6 +33,8 @@ pub(super) struct Clock(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     us: AtomicU64,
+    /// By so much it was set back, which no client's steady clock is.
+    back: AtomicU64,
     drawn: AtomicU64,
     /// What the server sees of it.
     file: File,
@@ -45,7 +47,8 @@ impl Clock {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = folder().join(format!("clock-{}-{number}", process::id()));
         let file = File::create(&path).expect("a file for the clock");
-        let shared = Shared { us: AtomicU64::new(START_US), drawn: AtomicU64::new(0), file, path };
+        let (us, back, drawn) = (AtomicU64::new(START_US), AtomicU64::new(0), AtomicU64::new(0));
+        let shared = Shared { us, back, drawn, file, path };
         let clock = Self(Arc::new(shared));
         clock.show();
         clock
@@ -71,6 +74,14 @@ impl Clock {
         self.show();
     }
 
+    /// An operator sets it back by so much.
+    pub(super) fn set_back(&self, time: Duration) {
+        let us = u64::try_from(time.as_micros()).expect("a time");
+        self.0.us.fetch_sub(us, Ordering::Relaxed);
+        self.0.back.fetch_add(us, Ordering::Relaxed);
+        self.show();
+    }
+
     /// The time of a node in memory: since 1970, as that of a server.
     pub(super) fn timestamp(&self) -> Timestamp {
         Timestamp::from_origin(Duration::from_micros(self.us()))
@@ -89,7 +100,8 @@ impl Drop for Shared {
 
 impl Runtime for Clock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_origin(Duration::from_micros(self.us() - START_US))
+        let steady = self.us() + self.0.back.load(Ordering::Relaxed);
+        Timestamp::from_origin(Duration::from_micros(steady - START_US))
     }
 
     fn wall_us(&self) -> u64 {

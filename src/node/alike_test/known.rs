@@ -1,5 +1,7 @@
 //! Goal: what once differed does not differ again. Each test plays the steps that showed it, and was red then.
 
+use std::time::Duration;
+
 use super::{
     play,
     steps::{Near, On, Place, Step, Taken},
@@ -22,6 +24,13 @@ fn alike(steps: impl IntoIterator<Item = (usize, Step)>) {
 /// The counters go on from here.
 fn from(above: Near) -> (usize, Step) {
     (0, Step::Admit { above, wall: false, stale: false })
+}
+
+/// It loses its vote, and its data too where it has `lost` it.
+fn joins_again(lost: bool) -> (usize, Step) {
+    let (max_ttl, force, all) = (200_005, true, true);
+    let (orphaned, seal, after, waited) = (false, false, false, None);
+    (0, Step::Join { max_ttl, force, lost, orphaned, seal, after, waited, all })
 }
 
 /// By the client whose number the owner has, too.
@@ -112,29 +121,24 @@ fn a_hint_too_far_ahead_is_cut_although_other_counters_are_ahead_of_it() {
 }
 
 #[test]
-fn a_node_that_joins_again_has_dropped_its_counters_and_their_notes() {
+fn a_node_that_joins_again_knows_to_whom_it_granted_what_and_counts_from_its_floor() {
     let floor = from(Near::Ahead(5_000_000));
     for lost in [false, true] {
-        let again = Step::Join {
-            max_ttl: 200_005,
-            force: true,
-            lost,
-            orphaned: false,
-            seal: false,
-            after: false,
-            waited: None,
-            all: true,
-        };
+        let again = joins_again(lost);
         let (client, read) = acquires(1, On::Shared(1), 1, NOW, None);
         alike([
             from(NOW),
             acquires(0, On::One(0), 1, NOW, None),
             (client, read.clone()),
-            (0, again),
+            again,
             floor.clone(),
             (0, Step::Confirm { on: On::One(0), owner: 0, token: Near::Ahead(9_000_000) }),
             (0, Step::Holder { on: 0, fenced: true }),
             (2, read),
+            (0, Step::Proclaim { on: On::One(0), owner: 0, record: 1, note: true }),
+            (0, Step::Release { on: On::One(0), owner: 0, keep: None }),
+            acquires(3, On::One(0), 1, Near::At(0), None),
+            acquires(3, On::Set(vec![2, 3]), 1, Near::At(0), None),
         ]);
     }
 }
@@ -175,4 +179,38 @@ fn whoever_held_several_tokens_hears_of_nobody_once_a_reader_has_it() {
         acquires(1, On::Shared(0), 1, NOW, None),
         acquires(2, On::One(0), 1, NOW, since(1)),
     ]);
+}
+
+/// Whoever asks for it is told that it ends when the longest lease does that there can be.
+#[test]
+fn what_a_clock_that_went_back_prolongs_is_cut_also_where_the_node_has_joined_again_since() {
+    let back = Step::SetBack(Duration::from_hours(1));
+    let later = Step::Pass(Duration::from_millis(200_010));
+    let slots: Vec<_> = (0..4).map(|owner| picks(owner, 0, NOW, None)).collect();
+    let ways = [
+        vec![acquires(0, On::One(0), 1, NOW, None)],
+        vec![acquires(0, On::Set(vec![0, 1]), 1, NOW, None)],
+        vec![acquires(0, On::Shared(0), 1, NOW, None)],
+        slots,
+    ];
+    for held in ways {
+        for joins in [vec![], vec![joins_again(false)], vec![joins_again(true), joins_again(false)]]
+        {
+            let mut steps = vec![from(NOW)];
+            steps.extend(held.clone());
+            // Twice: what was there before the first time is known after the second.
+            for _ in 0..2 {
+                steps.push((0, back.clone()));
+                for join in &joins {
+                    steps.extend([join.clone(), from(NOW)]);
+                }
+            }
+            let (on, slot) = (On::Set(vec![0, 1]), picks(1, 0, NOW, None));
+            let asks = [acquires(1, on, 1, NOW, None), slot];
+            steps.extend(asks.clone());
+            steps.push((0, later.clone()));
+            steps.extend(asks);
+            alike(steps);
+        }
+    }
 }

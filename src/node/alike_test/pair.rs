@@ -89,6 +89,14 @@ impl Pair {
                 self.clock.pass(*time);
                 Ok(())
             }
+            Step::SetBack(time) => {
+                self.clock.set_back(*time);
+                // Whoever has read that clock before says once that it has jumped.
+                for client in &self.clients {
+                    let _ = client.nodes[0].join(Join::look(LONGEST)).await;
+                }
+                Ok(())
+            }
             Step::Set { on, value, ttl } => {
                 let (key, value) = (name(*on), foreign(*value));
                 self.server.set(&key, &value, *ttl);
@@ -201,9 +209,8 @@ impl Pair {
                 let alone = told.strip_prefix("Wanted ").filter(|_| took_set);
                 let alone = alone.map(|of| format!("Alone {of}"));
                 let known = memory.iter().position(|other| Some(other) == alone.as_ref());
-                // A server also tells when a key is gone that another program has set, or that it granted before it joined
-                // again, which it does not know any more, where somebody has asked for that. A node in memory has no
-                // such programs: whoever waits there polls.
+                // A server also tells when a key is gone that another program has set, where somebody has asked for that. A
+                // node in memory has no such programs: whoever waits there polls.
                 known.map(|at| memory.remove(at)).is_none() && !told.starts_with("Next ")
             });
             same(server, memory).map_err(|error| format!("client {number} was told {error}"))?;

@@ -60,6 +60,8 @@ pub(super) struct Place {
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Pass(Duration),
+    /// The nodes' clocks are set back. It is not drawn: what has expired may come back then, unless it was asked for meanwhile.
+    SetBack(Duration),
     Acquire {
         on: On,
         owner: u8,

@@ -282,7 +282,8 @@ impl Store {
         let (resources, _, ttl, _) = key;
         let mut entered = Vec::with_capacity(resources.len());
         for resource in resources {
-            self.bound_shared(resource, now);
+            self.bound_shared(resource, Some(ttl), now);
+            self.cut_prolonged(resource, ttl, now);
             let is_free = !self.keys(now).contains_key(resource.as_bytes());
             entered.push(
                 self.in_line(resource, now, news, |line, news| {

@@ -16,8 +16,6 @@ impl Store {
             self.era = self.era.max(join.after);
             self.begin_era();
             self.kept = !join.lost;
-            // What it counted is dropped, as on a server: it goes on from the floor that it gets when it is admitted.
-            self.fences.clear();
         }
         let passed = now.saturating_since(*self.joined.get_or_insert(now));
         if let Some((era, waited)) = join.waited
@@ -59,6 +57,10 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        node::memory::news::Telling,
+        protocol::{Command, FencingToken, Mark, Owner, Reply, Resource, Target},
+    };
 
     const SECOND: Duration = Duration::from_secs(1);
     const LOOK: Join = Join::look(SECOND);
@@ -87,6 +89,37 @@ mod tests {
         let again = store.join(LOOK.force(Some(ready.era)), START);
         assert!(!again.ready && again.kept && again.waited.is_zero());
         assert_eq!(Store::in_life(2).join(LOOK, START).waited, Duration::ZERO);
+    }
+
+    #[test]
+    fn whom_it_granted_keys_to_is_known_behind_an_admission_and_nothing_counts_on_from_before() {
+        let (resource, clock) = (Resource::new("r").unwrap(), 10_000 * SECOND);
+        let acquire = |store: &mut Store, owner, hint, now| {
+            let (mark, ttl) = (Mark::new(store.era, store.seal), SECOND);
+            let (target, hint, note, stand) =
+                (Target::One(resource.clone()), Some(hint), None, None);
+            let owner = Owner::from_random([owner; 16]);
+            let command =
+                Command::Acquire { target, owner, ttl, hint, count: 1, mark, note, stand };
+            let mut telling = Telling::new(&|_| false);
+            store.execute(command, now, 1_000_000, &mut telling).unwrap()
+        };
+        for lost in [false, true] {
+            let mut store = Store::new_and_ready();
+            store.join(LOOK, START);
+            let late = START.saturating_add(clock);
+            assert!(matches!(acquire(&mut store, 1, 500, late), Reply::Granted(_)));
+            // The clock goes back, and somebody notices.
+            let era = store.era;
+            let join = LOOK.force(Some(era));
+            let joining = store.join(if lost { join.lost() } else { join }, START);
+            assert!(store.admit(joining.era, Floor { known: 700, wall_us: 0 }, 0));
+            let Reply::Denied(denial) = acquire(&mut store, 2, 0, START) else { panic!("held") };
+            assert_eq!(denial.remaining, Some(SECOND), "the longest ttl");
+            let free = START.saturating_add(SECOND);
+            let Reply::Granted(granted) = acquire(&mut store, 3, 0, free) else { panic!("free") };
+            assert_eq!(granted.token.map(FencingToken::get), Some(701));
+        }
     }
 
     #[test]

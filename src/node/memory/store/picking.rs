@@ -29,7 +29,12 @@ impl Store {
         });
         let denial = match (picked, entered.first) {
             (Some(_), Some(head)) => Denial::behind(head),
-            (None, _) => self.soonest(slots, now),
+            (None, _) => {
+                for slot in slots.all() {
+                    self.cut_prolonged(slot, ttl, now);
+                }
+                self.soonest(slots, now)
+            }
             (Some((number, slot)), None) => {
                 let key = (slice::from_ref(slot), owner, ttl, note);
                 let Reply::Granted(granted) = self.acquire(key, Some((hint, 1)), now, wall_us)?

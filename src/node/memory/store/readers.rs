@@ -41,13 +41,20 @@ impl Store {
     }
 
     /// Readers have no key without an end: others have taken that, and nobody may be left who would end it. It gets the end
-    /// that an entry can have at most.
-    pub(super) fn bound_shared(&mut self, resource: &Resource, now: Timestamp) {
-        let most = now.saturating_add(self.max_ttl).saturating_add(Duration::from_millis(2));
-        let entry = self.keys.get_mut(resource.as_bytes());
-        if let Some(entry) = entry.filter(|entry| entry.value == SHARED && entry.expires.is_none())
-        {
-            entry.expires = Some(most);
+    /// that an entry can have at most, and so does one that a clock which went back prolongs, where somebody asks for `ttl`.
+    pub(super) fn bound_shared(
+        &mut self,
+        resource: &Resource,
+        ttl: Option<Duration>,
+        now: Timestamp,
+    ) {
+        let longest = wire(self.max_ttl).saturating_add(Duration::from_millis(2));
+        let Some(entry) = self.keys(now).get_mut(resource.as_bytes()) else { return };
+        let is_prolonged = |expires: Timestamp| {
+            ttl.is_some_and(|ttl| expires.saturating_since(now) > longest.max(ttl))
+        };
+        if entry.value == SHARED && entry.expires.is_none_or(is_prolonged) {
+            entry.expires = Some(now.saturating_add(longest));
         }
     }
 
@@ -58,7 +65,7 @@ impl Store {
             // What is left of earlier readers is void.
             self.readers.remove(&key);
         }
-        self.bound_shared(resource, now);
+        self.bound_shared(resource, None, now);
         self.readers.entry(key.clone()).or_default().insert(owner, end);
         let entry = self.keys.entry(key);
         let entry = entry.or_insert_with(|| Entry { value: SHARED.to_vec(), expires: Some(end) });
@@ -73,7 +80,7 @@ impl Store {
         (now, wall_us): (Timestamp, u64),
         news: &mut Telling<'_>,
     ) -> Result<Reply, NodeError> {
-        self.bound_shared(resource, now);
+        self.bound_shared(resource, Some(ttl), now);
         let access = self.access(resource, now);
         let entered = self.in_line(resource, now, news, |line, news| {
             line.enter_to_read(stand, access, now, news)
@@ -89,7 +96,7 @@ impl Store {
                 self.in_line(resource, now, news, |line, news| line.deny(&entered, now, news));
             return Ok(Reply::Denied(denial.in_line(clock_us(now), rank)));
         }
-        let counter = match self.counter(resource) {
+        let counter = match self.counts_from(resource) {
             Some(counter) => counter,
             None => {
                 // From nothing as a writer would, so that nodes agree at once.

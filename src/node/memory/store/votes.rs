@@ -2,7 +2,9 @@
 //!
 //! All keys of a lease are set, or none, and their counters are one number.
 
-use super::{Counter, Entry, HINT_AHEAD_US, Store, Wanted};
+use std::time::Duration;
+
+use super::{Counter, Entry, HINT_AHEAD_US, Store, Wanted, wire};
 use crate::{
     node::NodeError,
     protocol::{Denial, FencingToken, Granted, Note, Owner, Reply, Resource, Timestamp},
@@ -43,10 +45,10 @@ impl Store {
             Some((hint, count)) => {
                 let hint = hint.min(wall_us.saturating_add(HINT_AHEAD_US));
                 // All counters of a set become one number, above each of them.
-                let counters = resources.iter().filter_map(|resource| self.counter(resource));
-                let counter = counters.max().unwrap_or(0);
-                // So many above the counter and the floor, and as high as the hint, so that nodes agree at once.
-                let fence = hint.max(counter.max(self.floor).saturating_add(count.max(1)));
+                let counters = resources.iter().filter_map(|resource| self.counts_from(resource));
+                let counter = counters.max().unwrap_or(self.floor);
+                // So many above the counter or the floor, and as high as the hint, so that nodes agree at once.
+                let fence = hint.max(counter.saturating_add(count.max(1)));
                 if fence > FencingToken::MAX.get() {
                     return Err(NodeError::CounterExhausted);
                 }
@@ -152,6 +154,24 @@ impl Store {
 
     pub(super) fn counter(&self, resource: &Resource) -> Option<u64> {
         self.fences.get(resource.as_bytes()).map(|counter| counter.value)
+    }
+
+    /// The counter that is counted on from. One from before the node joined again may be below the floor, and counts as none.
+    pub(super) fn counts_from(&self, resource: &Resource) -> Option<u64> {
+        self.counter(resource).filter(|counter| *counter >= self.floor)
+    }
+
+    /// Where the node's clock went back, a lease that it granted is cut to the fleet's longest ttl. The counter says whom it
+    /// granted the key to: keys of other libraries look the same, and may live longer.
+    pub(super) fn cut_prolonged(&mut self, resource: &Resource, ttl: Duration, now: Timestamp) {
+        let longest = wire(self.max_ttl);
+        let granted_to = self.fences.get(resource.as_bytes()).map(|counter| counter.owner.to_hex());
+        let Some(entry) = self.keys(now).get_mut(resource.as_bytes()) else { return };
+        let is_ours = granted_to.is_some_and(|owner| entry.value == owner);
+        let lasts = entry.expires.map_or(Duration::ZERO, |expires| expires.saturating_since(now));
+        if is_ours && lasts > longest.max(ttl) {
+            entry.expires = Some(now.saturating_add(longest));
+        }
     }
 
     pub(super) fn raise(&mut self, resource: &Resource, counter: Counter) {

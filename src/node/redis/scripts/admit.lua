@@ -10,9 +10,8 @@ local wall = math.min(tonumber(ARGV[4]), now + 2 * AHEAD)
 floor = digits(math.max(tonumber(ARGV[3]), wall, tonumber(floor or 0), tonumber(high_water or 0)))
 era = string.format('%.0f', math.max(now, tonumber(era) + 1))
 redis.call('HSET', NODE, 'state', 'ready', 'era', era, 'seal', '0', 'floor', floor, 'next_floor', floor,
-  'high_water', floor, 'rotated_at', time[1], 'older', '0', 'flags', '', 'waited', '')
+  'high_water', floor, 'rotated_at', time[1], 'older', '0', 'flags', '', 'waited', '', 'begun', floor)
 local run_id, rest = string.match(identity, '^(%w+)(/.*)$')
-redis.call('UNLINK', COUNTERS, OLDER)
 local etag = era .. '.0/' .. string.sub(run_id, 1, 8) .. rest
-redis.call('HSET', COUNTERS, HEAD, etag .. ' ' .. floor .. ' ' .. floor)
+begin_counters(etag .. ' ' .. floor .. ' ' .. floor)
 return {1, now}

@@ -41,9 +41,6 @@ local function head()
   local etag = marker.era .. '.' .. marker.seal .. '/' .. string.sub(run_id, 1, 8) .. '/' .. database .. '/' .. of
   return etag .. ' ' .. marker.high_water .. ' ' .. marker.next_floor
 end
-local function put_head()
-  redis.call('HSET', COUNTERS, HEAD, head())
-end
 
 -- What others may have written to the marker or the counters makes a node that is ready join again.
 local whole = true
@@ -68,16 +65,15 @@ if again or not joining and not ready then
   local newest = math.max(tonumber(marker.era) or 0, after)
   marker.era = string.format('%.0f', math.max(now, newest + 1) + tonumber(random))
   marker.seal = '0'
-  redis.call('UNLINK', COUNTERS, OLDER)
-  if approved then
+  ready = approved
+  if ready then
     local floor = digits(math.max(tonumber(redis.call('HGET', NODE, 'floor')) or 0, tonumber(marker.high_water)))
     marker.floor, marker.next_floor, marker.high_water = floor, floor, floor
-    put_head()
   end
-  ready = approved
+  begin_counters(ready and head() or '')
   write('identity', identity, 'fleet', fleet, 'state', ready and 'ready' or 'joining', 'era', marker.era, 'seal', '0',
     'floor', marker.floor, 'next_floor', marker.next_floor, 'high_water', marker.high_water, 'rotated_at', time[1],
-    'older', '0', 'flags', marker.flags, 'waited', '')
+    'older', '0', 'flags', marker.flags, 'waited', '', 'begun', marker.floor)
   marker.rotated_at, marker.waited = time[1], ''
 end
 if asked('o') and not ready and not string.find(marker.flags or '', 'o', 1, true) then
@@ -110,19 +106,22 @@ end
 if ready then
   -- Rotation: the older generation is dropped, this one becomes the older, and a new one begins.
   local age_ms = 1000 * (tonumber(time[1]) - tonumber(marker.rotated_at))
-  if age_ms > tonumber(retention) or age_ms < 0 then
+  if age_ms < 0 then
+    -- Our clock went back. What is used from now on is kept for no less.
+    write('rotated_at', time[1])
+  elseif age_ms > tonumber(retention) then
     -- The floor rises above all that is dropped: next_floor was the high-water mark when the older generation ended.
     -- So no counter is forgotten, however often this happens, and whatever the clock does.
     marker.floor, marker.next_floor = marker.next_floor, marker.high_water
     write('floor', marker.floor, 'next_floor', marker.next_floor, 'rotated_at', time[1], 'older', '1')
     redis.call('UNLINK', OLDER)
     redis.call('RENAME', COUNTERS, OLDER)
-    put_head()
+    redis.call('HSET', COUNTERS, HEAD, head())
   end
   if asked('s') then
     marker.seal = string.format('%.0f', tonumber(marker.seal) + 1)
     write('seal', marker.seal)
-    put_head()
+    redis.call('HSET', COUNTERS, HEAD, head())
   end
 end
 return {ready and 1 or 0, now, identity, ready and head() or '', marker.era, marker.seal, marker.floor,

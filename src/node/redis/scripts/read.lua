@@ -95,12 +95,16 @@ if writer or not (is_free or is_shared) then
     before == 0 and not is_ours and 1 or 0}
 end
 
-local counter = entry and math.min(tonumber(string.match(entry, SIXTEEN_DIGITS)) or high_water, high_water)
+local counter, floor, is_new_counter
 if takes_hint then
-  counter = hint
-elseif not entry then
+  counter, is_new_counter = hint, true
+else
+  counter, floor = counter_of(entry, high_water)
+  is_new_counter = not counter
+end
+if not counter then
   -- From nothing as a writer would, so that nodes agree at once.
-  counter = math.max(tonumber(redis.call('HGET', NODE, 'floor')), math.min(hint, now + AHEAD))
+  counter = math.max(floor, math.min(hint, now + AHEAD))
   if counter >= NUMBERS_END then return {-4, now} end
 end
 if is_shared then
@@ -117,7 +121,7 @@ if has_line then
     redis.pcall('ZREM', line, holding)
   end
 end
-if not entry then
+if is_new_counter then
   redis.call('HSET', COUNTERS, resource, digits(counter) .. owner)
   if counter > high_water then
     head = raise_high_water(etag, math.max(counter, math.min(hint + AHEAD / 2, now + AHEAD)), next_floor)
