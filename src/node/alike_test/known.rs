@@ -214,3 +214,58 @@ fn what_a_clock_that_went_back_prolongs_is_cut_also_where_the_node_has_joined_ag
         }
     }
 }
+
+/// The next holder of several tokens has a line of its own, which lives no longer than its own lease and four seconds.
+#[test]
+fn a_line_that_is_empty_for_a_moment_begins_anew() {
+    let (client, held) = acquires(1, On::One(0), 7, NOW, ASKS);
+    let Step::Acquire { on, owner, hint, count, note, place, .. } = held else { unreachable!() };
+    let shortly = Step::Acquire { on, owner, ttl: 1_005, hint, count, note, place };
+    alike([
+        from(NOW),
+        acquires(0, On::One(0), 7, NOW, ASKS),
+        (0, Step::Del { on: 0 }),
+        (client, shortly),
+        (client, Step::Extend { on: On::One(0), owner: 1, ttl: LONG }),
+        (0, Step::Pass(Duration::from_millis(10_020))),
+        // So nobody is told of this one.
+        acquires(2, On::One(0), 1, NOW, since(1)),
+    ]);
+}
+
+#[test]
+fn of_slots_that_end_at_once_the_first_in_the_order_of_the_client_is_told() {
+    let taken = (0..4).map(|slot| acquires(slot.min(2), On::Slot(0, slot), 1, NOW, None));
+    for first in 0..4 {
+        alike([from(NOW)].into_iter().chain(taken.clone()).chain([picks(3, first, NOW, ASKS)]));
+    }
+}
+
+#[test]
+fn whoever_leaves_a_line_wakes_nobody_where_the_value_of_another_program_begins_as_that_of_readers()
+{
+    alike([
+        from(NOW),
+        (0, Step::Set { on: 0, value: 7, ttl: None }),
+        acquires(0, On::One(0), 1, NOW, since(2)),
+        acquires(1, On::One(0), 1, NOW, since(1)),
+        acquires(2, On::One(0), 1, NOW, since(0)),
+        (0, Step::Leave { line: 0, of_slots: false, name: 0, since: 2 }),
+    ]);
+}
+
+/// It waited to write and to read with one ticket, and nobody hears it: the next is woken once for each place that it left.
+#[test]
+fn whoever_leaves_two_places_of_which_one_is_gone_by_then_wakes_the_next_once() {
+    let deaf = |on| acquires(3, on, 1, NOW, since(2));
+    alike([
+        from(NOW),
+        acquires(0, On::One(0), 1, NOW, None),
+        deaf(On::One(0)),
+        deaf(On::Shared(0)),
+        acquires(1, On::One(0), 1, NOW, since(1)),
+        acquires(2, On::One(0), 1, NOW, since(0)),
+        (0, Step::Del { on: 0 }),
+        (0, Step::Leave { line: 0, of_slots: false, name: 3, since: 2 }),
+    ]);
+}

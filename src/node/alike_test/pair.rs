@@ -22,6 +22,11 @@ use crate::{
 /// No lease is asked for longer.
 const LONGEST: Duration = Duration::from_secs(200);
 
+/// For how long the line of a resource lives still, and who stands there. The name comes in hex: it may be any bytes.
+const LINE: &str = "local name = string.gsub(ARGV[1], '..', function(hex) return string.char(tonumber(hex, 16)) end)
+    local line = 'quorlock:line:' .. name
+    return {redis.call('PTTL', line), redis.call('ZRANGE', line, '0', '-1', 'WITHSCORES')}";
+
 /// The beginning of a key's value, and how long it lives.
 type Key = (Option<Box<[u8]>>, Option<Duration>);
 
@@ -215,6 +220,11 @@ impl Pair {
             });
             same(server, memory).map_err(|error| format!("client {number} was told {error}"))?;
         }
+        let lines = (0..2).map(|number| slots(number).line().clone());
+        for name in (0..NAMES).map(resource).chain(lines) {
+            same(self.line_of_server(&name), self.memory.line(&name))
+                .map_err(|error| format!("the line of {name:?}: {error}"))?;
+        }
         let of_slots = (0..2).flat_map(|number| slots(number).all().to_vec());
         let names = (0..NAMES).map(resource).chain(of_slots);
         for name in names {
@@ -229,6 +239,15 @@ impl Pair {
             same(server, memory).map_err(|error| format!("the key {name:?}: {error}"))?;
         }
         Ok(())
+    }
+
+    fn line_of_server(&self, name: &Resource) -> Option<(Vec<(String, i64)>, Duration)> {
+        let hex: String = name.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        let seen = self.server.run(&["EVAL", LINE, "0", &hex]);
+        let (left, all): (i64, Vec<(String, i64)>) = redis::from_redis_value(seen).expect("a line");
+        // One without an end differs from each that has one.
+        let left = u64::try_from(left).map_or(Duration::MAX, Duration::from_millis);
+        (!all.is_empty()).then_some((all, left))
     }
 
     fn key_of_server(&self, name: &Resource) -> Option<Key> {

@@ -198,6 +198,13 @@ impl MemoryNode {
         keys
     }
 
+    /// Who stands in a line, as a server has it, and how long that lives still.
+    #[cfg(test)]
+    pub(crate) fn line(&self, resource: &Resource) -> Option<(Vec<(String, i64)>, Duration)> {
+        let now = self.now();
+        self.state().store.line(resource).and_then(|line| line.shown(now))
+    }
+
     fn set_mode(&self, mode: Mode) {
         let now = self.now();
         let (mut executed, mut forgotten, mut news) = (Vec::new(), Vec::new(), Vec::new());

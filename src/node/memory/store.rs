@@ -270,6 +270,11 @@ impl Store {
         seen
     }
 
+    #[cfg(test)]
+    pub(super) fn line(&self, resource: &Resource) -> Option<&NodeLine> {
+        self.lines.get(resource)
+    }
+
     fn acquire_in_line(
         &mut self,
         key: Wanted<'_>,

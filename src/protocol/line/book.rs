@@ -241,6 +241,8 @@ impl NodeLine {
         self.holder = None;
         let Some(Stand { client, .. }) = stand else { return };
         self.remove(Waiting::to(reads, client));
+        // One that is empty, if only for a moment, begins anew.
+        self.expire(now);
         if reads {
             // Whether others wait is of use to those who may hand it on.
             return;
@@ -382,4 +384,27 @@ impl NodeLine {
 
 fn score(ticket: Ticket) -> i64 {
     i64::try_from(ticket.get()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod shown {
+    use alloc::string::String;
+
+    use super::*;
+
+    impl NodeLine {
+        /// Who stands there, as a server has it, and how long the line lives still.
+        pub(crate) fn shown(&self, now: Timestamp) -> Option<(Vec<(String, i64)>, Duration)> {
+            if self.is_empty(now) {
+                return None;
+            }
+            let holder = self.holder.map(|holder| (format!("!{holder}"), -1));
+            let place = |(score, waiting): &(i64, Waiting)| {
+                let before = if waiting.reads { "~" } else { "" };
+                (format!("{before}{}", waiting.client), *score)
+            };
+            let all = holder.into_iter().chain(self.order.iter().map(place)).collect();
+            Some((all, self.left(now)))
+        }
+    }
 }

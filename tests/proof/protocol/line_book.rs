@@ -313,3 +313,18 @@ fn who_names_itself_drops_the_other_place_that_it_has_and_never_this_one() {
     assert_eq!(node.acquire(itself(1, 1), 1), Came::Held(Some(0)));
     assert_eq!(node.waiting(), [client(1), client(2)]);
 }
+
+/// On a server the line goes with the last one in it, and its end with the line.
+#[test]
+fn a_line_that_is_empty_for_a_moment_begins_anew() {
+    let (mut line, mut news) = (NodeLine::default(), LineNews::new(&|_| true));
+    let mut grant = |number: u8, ttl: Duration, now: u64| {
+        // Nobody releases it: a key may be gone.
+        let entered = line.enter(Some(Stand::named(client(number))), true, at(now), &mut news);
+        line.grant(&entered, 7, ttl, at(now), &mut news);
+        line.clone()
+    };
+    assert!(!grant(1, 100 * SECOND, 0).is_empty(at(99_999)));
+    let line = grant(2, SECOND, 10);
+    assert!(!line.is_empty(at(4_009)) && line.is_empty(at(4_010)));
+}

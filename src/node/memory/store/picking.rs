@@ -33,7 +33,7 @@ impl Store {
                 for slot in slots.all() {
                     self.cut_prolonged(slot, ttl, now);
                 }
-                self.soonest(slots, now)
+                self.soonest((slots, first), now)
             }
             (Some((number, slot)), None) => {
                 let key = (slice::from_ref(slot), owner, ttl, note);
@@ -55,10 +55,10 @@ impl Store {
         Ok(Reply::Denied(denial.in_line(clock_us(now), rank)))
     }
 
-    /// Of slots that are all taken, the key that ends soonest.
-    fn soonest(&mut self, slots: &Slots, now: Timestamp) -> Denial {
+    /// Of slots that are all taken, the key that ends soonest; of several that end at once, the first in this order.
+    fn soonest(&mut self, (slots, first): (&Slots, u8), now: Timestamp) -> Denial {
         let keys = self.keys(now);
-        let taken = slots.all().iter().filter_map(|slot| keys.get(slot.as_bytes()));
+        let taken = slots.from(first).filter_map(|(_, slot)| keys.get(slot.as_bytes()));
         let soonest = taken.min_by_key(|entry| (entry.expires.is_none(), entry.expires));
         soonest.map_or_else(Denial::default, |entry| entry.denial(now))
     }

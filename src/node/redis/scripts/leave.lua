@@ -3,9 +3,10 @@
 -- whoever is next is woken.
 local wake = of_line()
 for _, client in ipairs(redis.pcall('ZRANGEBYSCORE', KEYS[2], ARGV[2], ARGV[2], 'LIMIT', '0', '16')) do
-  if string.sub(client, -16) == ARGV[1] then
-    redis.pcall('ZREM', KEYS[2], client)
-    if redis.pcall('EXISTS', KEYS[1]) == 0 or redis.pcall('GETRANGE', KEYS[1], '0', '8') == 'shared by' then
+  -- Of two places with one ticket the second may be gone: whoever is woken for the first is not woken again.
+  if string.sub(client, -16) == ARGV[1] and redis.pcall('ZREM', KEYS[2], client) == 1 then
+    local holder = redis.pcall('GETRANGE', KEYS[1], '0', '32')
+    if holder == 'shared by readers, see quorlock.' or redis.pcall('EXISTS', KEYS[1]) == 0 then
       wake(KEYS[2], KEYS[1])
     end
   end
