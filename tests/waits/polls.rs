@@ -7,9 +7,9 @@ use std::{
 };
 
 use quorlock::Redlock;
-use quorlock_harness::{Cluster, connected};
+use quorlock_harness::{Cluster, Server, connected, eventually, redis};
 
-use super::{RESOURCE, SECOND, admitted, alone, cost::requests, lines, settings};
+use super::{RESOURCE, SECOND, SOON, admitted, alone, cost::requests, lines, settings};
 
 /// With renewals that are few beside the polls.
 const TTL: Duration = Duration::from_secs(20);
@@ -60,4 +60,45 @@ fn one_who_waits_behind_a_renewed_lease_costs_a_command_per_node_and_second_at_m
     }
     lease.blocking_release().unwrap();
     lines::nothing_left(&cluster);
+}
+
+/// The keys of whose change the server is to tell.
+fn tracked_keys(server: &Server) -> u64 {
+    let stats: String = redis::from_redis_value(server.run(&["INFO", "stats"])).unwrap();
+    let keys = stats.lines().find_map(|line| line.strip_prefix("tracking_total_keys:"));
+    keys.expect("it counts them").parse().unwrap()
+}
+
+/// What another program has set may be any string, also none at all.
+#[test]
+fn one_who_waits_behind_a_key_of_another_program_costs_no_more_and_is_told_of_its_end() {
+    let _turn = alone();
+    let cluster = admitted(TTL);
+    for value in ["theirs", ""] {
+        cluster.iter().for_each(|server| server.set(RESOURCE, value, Some(60_000)));
+        let waiter = client(&cluster);
+        let idle = rate(&cluster, 2 * SECOND);
+        let late = thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                let lease = waiter.acquire(RESOURCE).blocking().unwrap();
+                (lease, Instant::now())
+            });
+            lines::stand(&cluster, 1);
+            eventually("every node is to tell of its end", SOON, || {
+                cluster.iter().all(|server| tracked_keys(server) == 1)
+            });
+            let time = 5 * SECOND;
+            let each = rate(&cluster, time) - idle;
+            println!("behind {value:?}: {each:.2} commands per node and second beside {idle:.2}");
+            cluster.iter().for_each(|server| assert!(server.del(RESOURCE)));
+            let ended = Instant::now();
+            let (lease, granted) = waiting.join().unwrap();
+            lease.blocking_release().unwrap();
+            assert!(each <= 1.0 + 2.0 / time.as_secs_f64(), "behind {value:?}: {each:.2}");
+            granted.saturating_duration_since(ended)
+        });
+        println!("behind {value:?}: it has it {late:?} after the end");
+        waiter.blocking_shutdown().unwrap();
+        lines::nothing_left(&cluster);
+    }
 }

@@ -47,7 +47,7 @@ pub(in crate::node::redis) fn holder(resource: &Resource, command: &mut Cmd) {
     command.arg("GETRANGE").arg(resource.as_bytes()).arg(0).arg(63);
 }
 
-/// Asks for how long a key lives still.
+/// Asks for how long a key lives still, of whatever type it is: -2 where there is none.
 pub(in crate::node::redis) fn remaining(resource: &Resource, command: &mut Cmd) {
     command.arg("PTTL").arg(resource.as_bytes());
 }
@@ -55,11 +55,6 @@ pub(in crate::node::redis) fn remaining(resource: &Resource, command: &mut Cmd) 
 /// Has the server track what the next command reads.
 pub(in crate::node::redis) fn track_next(command: &mut Cmd) {
     command.arg("CLIENT").arg("CACHING").arg("YES");
-}
-
-/// Reads next to nothing of a key.
-pub(in crate::node::redis) fn first_byte(resource: &Resource, command: &mut Cmd) {
-    command.arg("GETRANGE").arg(resource.as_bytes()).arg(0).arg(0);
 }
 
 /// A denial from the value of a key and what it has left, as far as they were told. It may be gone by then, and it may
