@@ -1,17 +1,13 @@
 //! Goal: a node whose clock jumps cannot give a resource away to a client that knows the node, and whoever is
 //! granted it has the larger token in any case.
 //!
-//! Method: servers under a preload shim (`shim.c`, built here with `cc`) that adds an offset to their wall clock.
+//! Method: servers whose wall clocks the test sets (`WallClock` of the harness).
 //! The holder has the keys of the nodes 0 and 1; the clock of node 1 jumps ahead, so that its key expires; a
 //! second client asks. In classic mode it is granted. By default its reply shows the jump, and is no vote. A
 //! client that meets the node after the jump cannot see it: there the fencing token is what holds.
 
 use std::{
     future::IntoFuture,
-    os::unix::fs::FileExt,
-    path::{Path, PathBuf},
-    process::Command,
-    sync::OnceLock,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -19,7 +15,7 @@ use quorlock::{
     AcquireError, FenceGate, NodeOutcome,
     node::{NodeError, NodeState},
 };
-use quorlock_harness::{Cluster, eventually};
+use quorlock_harness::{Cluster, WallClock, eventually};
 
 use super::{
     MS, SECOND, SOON, acquire_without, admit, all_ready, alone, is_quarantined, ready, settings,
@@ -30,49 +26,22 @@ const DAY: i64 = 24 * 60 * MINUTE;
 /// Longer than these schedules take.
 const TTL: Duration = Duration::from_secs(20);
 
-/// The shim, built once per process.
-fn shim() -> &'static Path {
-    static SHIM: OnceLock<PathBuf> = OnceLock::new();
-    SHIM.get_or_init(|| {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios/shim.c");
-        let built = Path::new(env!("CARGO_TARGET_TMPDIR"))
-            .join(format!("quorlock-clock-{}.so", std::process::id()));
-        let output = Command::new("cc")
-            .args(["-shared", "-fPIC", "-O1", "-Wall", "-o"])
-            .args([&built, &source])
-            .output()
-            .unwrap_or_else(|error| panic!("these tests need a C compiler, `cc` on PATH: {error}"));
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        built
-    })
-}
-
 /// Servers with clocks of their own.
 pub(crate) struct Clocks {
     pub(crate) cluster: Cluster,
-    offsets: Vec<(PathBuf, std::fs::File)>,
+    clocks: Vec<WallClock>,
 }
 
 impl Clocks {
     pub(crate) fn start(n: usize) -> Self {
-        let offsets: Vec<_> = (0..n)
-            .map(|_| {
-                let name = format!("offset-{:x}", rand::random::<u64>());
-                let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-                std::fs::write(&path, 0i64.to_ne_bytes()).unwrap();
-                let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
-                (path, file)
-            })
-            .collect();
-        let cluster = Cluster::start_with(n, |index, builder| {
-            builder.env("LD_PRELOAD", shim()).env("QUORLOCK_CLOCK", &offsets[index].0)
-        });
-        Self { cluster, offsets }
+        let clocks: Vec<_> = (0..n).map(|_| WallClock::system()).collect();
+        let cluster = Cluster::start_with(n, |index, builder| clocks[index].give_to(builder));
+        Self { cluster, clocks }
     }
 
     /// Sets the clock of a node, and waits until the node shows it.
     pub(crate) fn jump(&self, node: usize, offset_us: i64) {
-        self.offsets[node].1.write_all_at(&offset_us.to_ne_bytes(), 0).unwrap();
+        self.clocks[node].set(offset_us);
         eventually("the clock has jumped", SOON, || {
             let ours = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
             let ours = i64::try_from(ours.as_micros()).unwrap();
@@ -84,14 +53,6 @@ impl Clocks {
         let time = self.cluster[node].run(&["TIME"]);
         let (seconds, micros): (i64, i64) = redis::from_redis_value(time).unwrap();
         seconds * 1_000_000 + micros
-    }
-}
-
-impl Drop for Clocks {
-    fn drop(&mut self) {
-        for (path, _) in &self.offsets {
-            let _ = std::fs::remove_file(path);
-        }
     }
 }
 

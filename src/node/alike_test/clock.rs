@@ -1,22 +1,17 @@
 //! One clock for a server, for a node in memory and for their clients, which stands still until a test moves it.
 //!
-//! The server reads it through a preload shim (`clock.c`, built here with `cc`). No time passes but by
-//! [`Clock::pass`], so that both nodes see every command at the same microsecond. It can be set back.
+//! No time passes but by [`Clock::pass`], so that both nodes see every command at the same microsecond. It can be set back.
 #![allow(clippy::disallowed_methods, reason = "it is a runtime, for tests alone")]
 
 use std::{
-    fs::File,
-    os::unix::fs::FileExt,
-    path::PathBuf,
-    process,
     sync::{
-        Arc, OnceLock,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use quorlock_harness::Server;
+use quorlock_harness::{Server, WallClock};
 
 use crate::{
     protocol::Timestamp,
@@ -36,31 +31,20 @@ struct Shared {
     /// By so much it was set back, which no client's steady clock is.
     back: AtomicU64,
     drawn: AtomicU64,
-    /// What the server sees of it.
-    file: File,
-    path: PathBuf,
+    /// The server's.
+    wall: WallClock,
 }
 
 impl Clock {
     pub(super) fn new() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = folder().join(format!("clock-{}-{number}", process::id()));
-        let file = File::create(&path).expect("a file for the clock");
         let (us, back, drawn) = (AtomicU64::new(START_US), AtomicU64::new(0), AtomicU64::new(0));
-        let shared = Shared { us, back, drawn, file, path };
-        let clock = Self(Arc::new(shared));
-        clock.show();
-        clock
+        let wall = WallClock::standing_at(START_US.cast_signed());
+        Self(Arc::new(Shared { us, back, drawn, wall }))
     }
 
     /// A server that goes by this clock, and neither deletes what has expired by itself nor writes to disk.
     pub(super) fn server(&self) -> Server {
-        Server::builder()
-            .env("LD_PRELOAD", shim())
-            .env("QUORLOCK_CLOCK", &self.0.path)
-            .arg("save", "")
-            .start()
+        self.0.wall.give_to(Server::builder()).arg("save", "").start()
     }
 
     pub(super) fn us(&self) -> u64 {
@@ -71,7 +55,7 @@ impl Clock {
     pub(super) fn pass(&self, time: Duration) {
         let us = u64::try_from(time.as_micros()).expect("a time");
         self.0.us.fetch_add(us, Ordering::Relaxed);
-        self.show();
+        self.0.wall.set(self.us().cast_signed());
     }
 
     /// An operator sets it back by so much.
@@ -79,22 +63,12 @@ impl Clock {
         let us = u64::try_from(time.as_micros()).expect("a time");
         self.0.us.fetch_sub(us, Ordering::Relaxed);
         self.0.back.fetch_add(us, Ordering::Relaxed);
-        self.show();
+        self.0.wall.set(self.us().cast_signed());
     }
 
     /// The time of a node in memory: since 1970, as that of a server.
     pub(super) fn timestamp(&self) -> Timestamp {
         Timestamp::from_origin(Duration::from_micros(self.us()))
-    }
-
-    fn show(&self) {
-        self.0.file.write_all_at(&self.us().to_ne_bytes(), 0).expect("the clock can be set");
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
     }
 }
 
@@ -119,27 +93,4 @@ impl Runtime for Clock {
     fn random(&self) -> [u8; 16] {
         u128::from(self.0.drawn.fetch_add(1, Ordering::Relaxed)).to_be_bytes()
     }
-}
-
-fn folder() -> PathBuf {
-    let folder = std::env::temp_dir().join("quorlock-alike");
-    std::fs::create_dir_all(&folder).expect("a folder for clocks");
-    folder
-}
-
-/// The shim, built once per process.
-fn shim() -> &'static PathBuf {
-    static SHIM: OnceLock<PathBuf> = OnceLock::new();
-    SHIM.get_or_init(|| {
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/node/alike_test/clock.c");
-        let built = folder().join(format!("clock-{}.so", process::id()));
-        let output = process::Command::new("cc")
-            .args(["-shared", "-fPIC", "-O1", "-Wall", "-o"])
-            .arg(&built)
-            .arg(source)
-            .output()
-            .unwrap_or_else(|error| panic!("this test needs a C compiler, `cc` on PATH: {error}"));
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        built
-    })
 }

@@ -24,6 +24,7 @@ mod server;
 mod tls;
 #[cfg(feature = "virtual-time")]
 mod virtual_time;
+mod wall_clock;
 
 pub use altered::{Alter, Altered};
 pub use cluster::{Cluster, eventually};
@@ -38,6 +39,7 @@ pub use server::{LINE_RIGHTS, RIGHTS, Server, ServerBuilder};
 pub use tls::TestCa;
 #[cfg(feature = "virtual-time")]
 pub use virtual_time::{SimRuntime, Timer};
+pub use wall_clock::WallClock;
 
 /// The client library of the control connections, for tests that read a [`redis::Value`].
 pub use redis;

@@ -2,10 +2,10 @@
 #![allow(clippy::disallowed_methods, reason = "the ban is for the library")]
 
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use quorlock_harness::redis::{Client, Value};
-use quorlock_harness::{Cluster, Server, TestCa, eventually, ipv6_available};
+use quorlock_harness::redis::{self, Client, Value};
+use quorlock_harness::{Cluster, Server, TestCa, WallClock, eventually, ipv6_available};
 
 #[test]
 fn a_killed_server_comes_back_on_its_port_without_its_keys() {
@@ -222,4 +222,36 @@ fn waiting_in_vain_panics_with_what_was_awaited() {
 
 fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
+}
+
+#[test]
+fn the_wall_clock_of_a_server_is_set_or_stands() {
+    let time = |server: &Server| {
+        let said = server.run(&["TIME"]);
+        let (seconds, micros): (i64, i64) = redis::from_redis_value(said).unwrap();
+        seconds * 1_000_000 + micros
+    };
+    let system = || {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        i64::try_from(now.as_micros()).unwrap()
+    };
+    let (minute, at) = (60_000_000, 4_102_444_800_000_000);
+
+    let (ahead, stands) = (WallClock::system(), WallClock::standing_at(at));
+    let server = ahead.give_to(Server::builder()).start();
+    let before = system();
+    let said = time(&server);
+    assert!((before..=system()).contains(&said), "{said} after {before}");
+    ahead.set(minute);
+    let before = system();
+    eventually("the clock is ahead", Duration::from_secs(10), || {
+        let said = time(&server);
+        (before + minute..=system() + minute).contains(&said)
+    });
+
+    let server = stands.give_to(Server::builder()).start();
+    eventually("it stands", Duration::from_secs(10), || time(&server) == at);
+    stands.set(at + 1);
+    eventually("it is set", Duration::from_secs(10), || time(&server) == at + 1);
+    assert_eq!(time(&server), at + 1);
 }

@@ -1,5 +1,6 @@
-/* Preloaded into a redis-server: its wall clock is the system's plus an offset in microseconds, which the test
-   writes into a file that is mapped here. The monotonic clock stays as it is, as when somebody sets the time. */
+/* Preloaded into a redis-server: its wall clock goes by a number of microseconds that a test writes into a file, which is
+   mapped here. It is added to the system's time, or stands in its place, where the clock is to stand still. The monotonic
+   clock stays as it is, as when somebody sets the time. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
@@ -10,22 +11,25 @@
 #include <time.h>
 #include <unistd.h>
 
-static volatile int64_t *offset;
+static volatile int64_t *us;
+static int stands;
 
-__attribute__((constructor)) static void open_offset(void) {
+__attribute__((constructor)) static void open_clock(void) {
     const char *path = getenv("QUORLOCK_CLOCK");
     int file = path ? open(path, O_RDONLY) : -1;
     if (file < 0) abort();
-    offset = mmap(NULL, sizeof *offset, PROT_READ, MAP_SHARED, file, 0);
-    if (offset == MAP_FAILED) abort();
+    us = mmap(NULL, sizeof *us, PROT_READ, MAP_SHARED, file, 0);
+    if (us == MAP_FAILED) abort();
+    stands = getenv("QUORLOCK_CLOCK_STANDS") != NULL;
 }
 
 int clock_gettime(clockid_t clock, struct timespec *now) {
     int result = (int)syscall(SYS_clock_gettime, clock, now);
-    if (result == 0 && offset && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) {
-        int64_t us = now->tv_sec * INT64_C(1000000) + now->tv_nsec / 1000 + *offset;
-        now->tv_sec = us / 1000000;
-        now->tv_nsec = us % 1000000 * 1000;
+    if (result == 0 && us && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) {
+        int64_t at = *us;
+        if (!stands) at += now->tv_sec * INT64_C(1000000) + now->tv_nsec / 1000;
+        now->tv_sec = at / 1000000;
+        now->tv_nsec = at % 1000000 * 1000;
     }
     return result;
 }
