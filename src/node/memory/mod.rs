@@ -6,6 +6,7 @@
 mod news;
 #[cfg(feature = "inspect")]
 mod scan;
+mod state;
 mod store;
 
 use std::{
@@ -14,18 +15,16 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::oneshot;
-
 use self::{
-    news::{News, Telling},
-    store::{Entry, Store},
+    state::{Mode, State, wall_us},
+    store::Entry,
 };
-use super::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus, Watcher};
+use super::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus};
 #[cfg(feature = "inspect")]
 use super::{Scan, ScanPage, ServerFacts};
 use crate::{
     lock::Lock,
-    protocol::{ClientId, Command, Floor, Join, Marker, Reply, Resource, Sighting, Timestamp},
+    protocol::{Command, Floor, Join, Marker, Resource, Sighting, Timestamp},
     runtime,
 };
 
@@ -62,37 +61,6 @@ struct Shared {
     state: Lock<State>,
 }
 
-struct State {
-    store: Store,
-    mode: Mode,
-    /// Counts the lives of the node: each restart is another process.
-    life: u64,
-    /// Commands that arrived while the node was paused, in order.
-    queue: Vec<(Command, oneshot::Sender<Result<Reply, NodeError>>)>,
-    /// Who wants to know when the node is killed or back, and when a key has been released.
-    watchers: Vec<Watcher>,
-}
-
-#[derive(Clone, Copy, Eq, PartialEq)]
-enum Mode {
-    Running,
-    Paused,
-    /// It runs, and nobody reaches it.
-    Disconnected,
-    Killed,
-}
-
-impl Mode {
-    /// Why nobody reaches it, if that is so.
-    fn unreachable(self) -> Option<Arc<str>> {
-        match self {
-            Self::Running | Self::Paused => None,
-            Self::Disconnected => Some(Arc::from("the node has been disconnected")),
-            Self::Killed => Some(Arc::from("the node has been killed")),
-        }
-    }
-}
-
 impl MemoryNode {
     /// A running, empty node on the system's clock.
     #[must_use]
@@ -102,19 +70,12 @@ impl MemoryNode {
 
     /// A running, empty node on a clock of the caller's, such as that of a simulation.
     pub fn with_clock(clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
-        let state = Lock::new(State {
-            store: Store::new_and_ready(),
-            mode: Mode::Running,
-            life: 0,
-            queue: Vec::new(),
-            watchers: Vec::new(),
-        });
         Self {
             shared: Arc::new(Shared {
                 #[cfg(feature = "testing")]
                 place: None,
                 clock: Box::new(clock),
-                state,
+                state: Lock::new(State::new()),
             }),
         }
     }
@@ -207,38 +168,9 @@ impl MemoryNode {
 
     fn set_mode(&self, mode: Mode) {
         let now = self.now();
-        let (mut executed, mut forgotten, mut news) = (Vec::new(), Vec::new(), Vec::new());
-        let watchers = {
-            let mut state = self.state();
-            state.mode = mode;
-            match mode {
-                Mode::Killed => {
-                    state.life += 1;
-                    state.store = Store::in_life(state.life);
-                    forgotten = std::mem::take(&mut state.queue);
-                }
-                Mode::Running => {
-                    for (command, answer) in std::mem::take(&mut state.queue) {
-                        let (reply, told) = state.execute(command, now);
-                        executed.push((answer, reply));
-                        news.extend(told);
-                    }
-                }
-                // What it had not read yet never arrives.
-                Mode::Disconnected => forgotten = std::mem::take(&mut state.queue),
-                Mode::Paused => {}
-            }
-            state.watchers.retain(Watcher::is_needed);
-            state.watchers.clone()
-        };
-        // Told without the lock: whoever is woken may look at this node. Dropping a sender wakes its receiver too.
-        drop(forgotten);
-        for (answer, reply) in executed {
-            // Nobody may be waiting for it any more; it was executed all the same.
-            let _ = answer.send(reply);
-        }
-        watchers.iter().for_each(Watcher::changed);
-        news.iter().for_each(|news| news.tell(&watchers));
+        let change = self.state().enter(mode, now);
+        // Told without the lock: whoever is woken may look at this node.
+        change.tell();
     }
 
     fn address(&self) -> String {
@@ -267,31 +199,6 @@ impl MemoryNode {
     }
 }
 
-impl State {
-    /// Executes a command, and returns what is to be told because of it, once the node's lock is free.
-    fn execute(
-        &mut self,
-        command: Command,
-        now: Timestamp,
-    ) -> (Result<Reply, NodeError>, Vec<News>) {
-        let watchers = &self.watchers;
-        let hears = |client: ClientId| {
-            watchers.iter().any(|watcher| watcher.client() == client && watcher.is_needed())
-        };
-        let mut news = Telling::new(&hears);
-        let reply = self.store.execute(command, now, wall_us(now), &mut news);
-        (reply, news.into_news())
-    }
-}
-
-/// The node's clock in microseconds, by which it judges hints.
-fn wall_us(now: Timestamp) -> u64 {
-    // The later of the two: hints of a simulation come from its own clock, which may be ahead of the system's.
-    let system = runtime::system_wall_us();
-    let simulated = u64::try_from(now.since_origin().as_micros()).unwrap_or(u64::MAX);
-    system.max(simulated)
-}
-
 impl Default for MemoryNode {
     fn default() -> Self {
         Self::new()
@@ -300,9 +207,7 @@ impl Default for MemoryNode {
 
 impl Node for MemoryNode {
     fn start(&self, context: NodeContext) {
-        let mut state = self.state();
-        state.watchers.retain(Watcher::is_needed);
-        state.watchers.push(context.watcher());
+        self.state().watch(context.watcher());
     }
 
     fn call(&self, command: Command) -> NodeCall {
@@ -327,12 +232,7 @@ impl Node for MemoryNode {
                         let reason = mode.unreachable().unwrap_or_default();
                         return Err(NodeError::NotConnected { reason });
                     }
-                    Mode::Paused => {
-                        // Kept in the order of arrival, and executed in it when the node goes on (N1).
-                        let (sender, receiver) = oneshot::channel();
-                        state.queue.push((command, sender));
-                        receiver
-                    }
+                    Mode::Paused => state.keep(command),
                 }
             };
             answer.await.unwrap_or_else(|_| {
