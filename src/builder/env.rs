@@ -259,7 +259,9 @@ fn read_setting(name: &str, value: &str, settings: &mut Settings) -> Result<(), 
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{collections::BTreeMap, time::Duration};
+
+    use proptest::{collection::vec, prelude::*, sample::select};
 
     use super::*;
 
@@ -366,5 +368,138 @@ mod tests {
         let variables = [(NODES.into(), URLS.into()), ("QUORLOCK_FLEET".into(), value)];
         let error = Builder::from_variables(variables).unwrap_err().to_string();
         assert!(error.ends_with("QUORLOCK_FLEET: it is not UTF-8"), "{error}");
+    }
+
+    /// A password, where a URL has one.
+    const SECRET: &str = "hunter2xyz";
+
+    fn name() -> impl Strategy<Value = String> {
+        let setting = select(settings::NAMES).prop_map(str::to_uppercase);
+        let word = select(vec![
+            "NODES",
+            "NODE",
+            "PASSWORD",
+            "TOKEN",
+            "PORT",
+            "PORT_1_TCP",
+            "SERVICE_HOST",
+            "ttl",
+            "",
+            "=",
+            "é",
+        ]);
+        let name =
+            prop_oneof![6 => setting, 4 => word.prop_map(str::to_owned), 1 => any::<String>()];
+        let prefix = select(vec!["QUORLOCK_", "QUORLOCK_", "QUORLOCK_", "quorlock_", ""]);
+        (prefix, name).prop_map(|(prefix, name)| [prefix, &name].concat())
+    }
+
+    fn value() -> impl Strategy<Value = OsString> {
+        let word = select(vec![
+            "0",
+            "1",
+            "10",
+            "18446744073709551615",
+            "18446744073709551616",
+            "us",
+            "ms",
+            "s",
+            "m",
+            "h",
+            "d",
+            "-",
+            "+",
+            ".",
+            "true",
+            "false",
+            "billing",
+            "redis://",
+            "rediss://",
+            "redis://10.0.0.1",
+            "10.0.0.2:6379",
+            "/1",
+            "user:hunter2xyz@",
+            ",",
+            " ",
+            "\n",
+            "\0",
+            "%",
+            "é",
+            "\u{202e}",
+        ]);
+        let part = prop_oneof![8 => word.prop_map(str::to_owned), 1 => any::<String>()];
+        let text = vec(part, 0..6).prop_map(|parts| OsString::from(parts.concat()));
+        prop_oneof![8 => text, 1 => no_text()]
+    }
+
+    #[cfg(unix)]
+    fn no_text() -> impl Strategy<Value = OsString> {
+        use std::os::unix::ffi::OsStringExt;
+
+        vec(any::<u8>(), 0..8).prop_map(OsString::from_vec)
+    }
+
+    #[cfg(not(unix))]
+    fn no_text() -> impl Strategy<Value = OsString> {
+        Just(OsString::new())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Whatever a variable says is taken over, or named; and one that is right is not named.
+        #[test]
+        fn any_environment_is_a_builder_or_every_variable_that_is_wrong(
+            variables in proptest::collection::btree_map(name(), value(), 0..6),
+        ) {
+            let all = |variables: &BTreeMap<String, OsString>| {
+                Builder::from_variables(variables.iter().map(|(name, value)| (name.into(), value.clone())))
+            };
+            let alone = |name: &str, value: &OsString| {
+                let nodes = (name != NODES).then(|| (NODES.into(), URLS.into()));
+                Builder::from_variables(nodes.into_iter().chain([(name.into(), value.clone())]))
+            };
+            let mut wrong: Vec<&str> = variables
+                .iter()
+                .filter(|(name, value)| alone(name, value).is_err())
+                .map(|(name, _)| name.as_str())
+                .collect();
+            if !variables.contains_key(NODES) {
+                wrong.push(NODES);
+            }
+            wrong.sort_unstable();
+            match all(&variables) {
+                Ok(builder) => {
+                    prop_assert!(wrong.is_empty(), "{wrong:?} are wrong");
+                    prop_assert!(!builder.nodes.is_empty());
+                    // They are settings by the same names, and the text of both says the same.
+                    let known = |name: &str| settings::NAMES.contains(&name);
+                    let text: Vec<String> = variables
+                        .iter()
+                        .filter_map(|(name, value)| Some((name.strip_prefix(PREFIX)?.to_lowercase(), value.to_str()?)))
+                        .filter(|(name, _)| known(name))
+                        .map(|(name, value)| format!("{name}={}", value.trim()))
+                        .collect();
+                    let settings: Settings = text.join(" ").parse().unwrap();
+                    let other = Builder::default().settings(settings);
+                    prop_assert_eq!(format!("{:?}", builder.config), format!("{:?}", other.config));
+                    let _ = builder.config.validate();
+                }
+                Err(ConfigError::Environment { wrong: named }) => {
+                    let names: Vec<&str> = named.iter().map(|wrong| &*wrong.variable).collect();
+                    prop_assert_eq!(&names, &wrong);
+                    prop_assert!(named.iter().all(|wrong| !wrong.reason.is_empty()));
+                }
+                Err(other) => prop_assert!(false, "{other}"),
+            }
+        }
+
+        #[test]
+        fn the_nodes_of_the_environment_are_named_without_their_passwords(urls in value()) {
+            if let Err(error) = Builder::from_variables([(NODES.into(), urls.clone())]) {
+                let said = error.to_string();
+                prop_assert!(!said.contains(SECRET), "{urls:?}: {said}");
+            }
+        }
     }
 }
