@@ -49,6 +49,8 @@ impl Store {
         now: Timestamp,
     ) {
         let longest = wire(self.max_ttl).saturating_add(Duration::from_millis(2));
+        // Nobody has told it how long leases are who asks without a look.
+        let ttl = ttl.filter(|_| !self.max_ttl.is_zero());
         let Some(entry) = self.keys(now).get_mut(resource.as_bytes()) else { return };
         let is_prolonged = |expires: Timestamp| {
             ttl.is_some_and(|ttl| expires.saturating_since(now) > longest.max(ttl))

@@ -164,12 +164,13 @@ impl Store {
     /// Where the node's clock went back, a lease that it granted is cut to the fleet's longest ttl. The counter says whom it
     /// granted the key to: keys of other libraries look the same, and may live longer.
     pub(super) fn cut_prolonged(&mut self, resource: &Resource, ttl: Duration, now: Timestamp) {
-        let longest = wire(self.max_ttl);
+        // Nobody has told it how long leases are who asks without a look.
+        let (longest, is_told) = (wire(self.max_ttl), !self.max_ttl.is_zero());
         let granted_to = self.fences.get(resource.as_bytes()).map(|counter| counter.owner.to_hex());
         let Some(entry) = self.keys(now).get_mut(resource.as_bytes()) else { return };
         let is_ours = granted_to.is_some_and(|owner| entry.value == owner);
         let lasts = entry.expires.map_or(Duration::ZERO, |expires| expires.saturating_since(now));
-        if is_ours && lasts > longest.max(ttl) {
+        if is_ours && lasts > longest.max(ttl) && is_told {
             entry.expires = Some(now.saturating_add(longest));
         }
     }
