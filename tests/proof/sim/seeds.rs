@@ -146,7 +146,8 @@ fn run_all(setup: Setup, test: &str) {
     // A simulation in which nothing happens would prove nothing.
     let seeds = usize::try_from(seeds).unwrap();
     assert!(sum.grants > 5 * seeds && sum.failures > seeds / 2 && sum.faults > 5 * seeds);
-    assert!(sum.excused <= seeds / 100, "{} excused", sum.excused);
+    // Of few seeds a few may be: those that are kept are among them.
+    assert!(sum.excused <= (seeds / 100).max(5), "{} excused", sum.excused);
     let kills = setup.faults.kill_clients();
     assert_eq!(sum.killed > seeds / 10, kills, "{} killed that held something", sum.killed);
     assert!(sum.cancelled > seeds / 2 && sum.lost > seeds / 10, "{} lost", sum.lost);
