@@ -102,3 +102,40 @@ fn one_who_waits_behind_a_key_of_another_program_costs_no_more_and_is_told_of_it
         lines::nothing_left(&cluster);
     }
 }
+
+/// How often it was asked by a script.
+fn asked(server: &Server) -> u64 {
+    let stats: String = redis::from_redis_value(server.run(&["INFO", "commandstats"])).unwrap();
+    let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    calls.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
+}
+
+/// What is no string may be written to a thousand times a second, and each write would wake whoever waits.
+#[test]
+fn one_who_waits_behind_another_programs_list_does_not_hear_of_every_write_to_it() {
+    let _turn = alone();
+    let cluster = admitted(TTL);
+    let push =
+        || cluster.iter().for_each(|server| drop(server.run(&["RPUSH", RESOURCE, "theirs"])));
+    push();
+    let waiter = client(&cluster);
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| waiter.acquire(RESOURCE).blocking().unwrap());
+        lines::stand(&cluster, 1);
+        let (before, began): (Vec<u64>, _) = (cluster.iter().map(asked).collect(), Instant::now());
+        while began.elapsed() < 3 * SECOND {
+            push();
+            thread::sleep(Duration::from_millis(5));
+        }
+        let most = began.elapsed().as_secs() + 3;
+        for (server, before) in cluster.iter().zip(before) {
+            let asked = asked(server) - before;
+            println!("asked {asked} times, at most {most}");
+            assert!(asked <= most, "{asked} times, and not {most}");
+        }
+        cluster.iter().for_each(|server| assert!(server.del(RESOURCE)));
+        waiting.join().unwrap().blocking_release().unwrap();
+    });
+    waiter.blocking_shutdown().unwrap();
+    lines::nothing_left(&cluster);
+}

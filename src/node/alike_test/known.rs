@@ -205,12 +205,13 @@ fn what_a_clock_that_went_back_prolongs_is_cut_also_where_the_node_has_joined_ag
                     steps.extend([join.clone(), from(NOW)]);
                 }
             }
-            let (on, slot) = (On::Set(vec![0, 1]), picks(1, 0, NOW, None));
-            let asks = [acquires(1, on, 1, NOW, None), slot];
-            steps.extend(asks.clone());
-            steps.push((0, later.clone()));
-            steps.extend(asks);
-            alike(steps);
+            for asks in [
+                acquires(1, On::Set(vec![0, 1]), 1, NOW, None),
+                acquires(1, On::Shared(0), 1, NOW, None),
+                picks(1, 0, NOW, None),
+            ] {
+                alike(steps.iter().cloned().chain([asks.clone(), (0, later.clone()), asks]));
+            }
         }
     }
 }

@@ -221,11 +221,14 @@ async fn track(session: &Session, resource: &Resource) {
     // them, the server tells of keys that nobody asked for.
     let (caching, read) = join(
         session.send(codec::track_next),
-        session.send(|command| codec::remaining(resource, command)),
+        session.send(|command| codec::first_byte(resource, command)),
     )
     .await;
-    // By its time, and not by its value: that may be nothing.
-    let is_gone = matches!(read, Ok(Value::Int(-2)));
+    // Its value may be nothing; only its time says that it is gone.
+    let is_gone = matches!(&read, Ok(Value::BulkString(byte)) if byte.is_empty()) && {
+        let left = session.send(|command| codec::remaining(resource, command)).await;
+        matches!(left, Ok(Value::Int(-2)))
+    };
     let is_tracked = caching.is_ok() && read.is_ok() && !is_gone;
     if !is_tracked {
         lines.tracked().remove(resource);

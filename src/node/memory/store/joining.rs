@@ -94,17 +94,19 @@ mod tests {
     #[test]
     fn whom_it_granted_keys_to_is_known_behind_an_admission_and_nothing_counts_on_from_before() {
         let (resource, clock) = (Resource::new("r").unwrap(), 10_000 * SECOND);
-        let acquire = |store: &mut Store, owner, hint, now| {
+        let acquire = |store: &mut Store, owner: u8, hint, now| {
             let (mark, ttl) = (Mark::new(store.era, store.seal), SECOND);
-            let (target, hint, note, stand) =
-                (Target::One(resource.clone()), Some(hint), None, None);
+            let one = resource.clone();
+            // Whoever has an even number reads.
+            let target = if owner % 2 == 0 { Target::Shared(one) } else { Target::One(one) };
+            let (hint, note, stand) = (Some(hint), None, None);
             let owner = Owner::from_random([owner; 16]);
             let command =
                 Command::Acquire { target, owner, ttl, hint, count: 1, mark, note, stand };
             let mut telling = Telling::new(&|_| false);
             store.execute(command, now, 1_000_000, &mut telling).unwrap()
         };
-        for lost in [false, true] {
+        for (lost, asks) in [(false, 5), (false, 2), (true, 5), (true, 2)] {
             let mut store = Store::new_and_ready();
             store.join(LOOK, START);
             let late = START.saturating_add(clock);
@@ -114,7 +116,7 @@ mod tests {
             let join = LOOK.force(Some(era));
             let joining = store.join(if lost { join.lost() } else { join }, START);
             assert!(store.admit(joining.era, Floor { known: 700, wall_us: 0 }, 0));
-            let Reply::Denied(denial) = acquire(&mut store, 2, 0, START) else { panic!("held") };
+            let Reply::Denied(denial) = acquire(&mut store, asks, 0, START) else { panic!("held") };
             assert_eq!(denial.remaining, Some(SECOND), "the longest ttl");
             let free = START.saturating_add(SECOND);
             let Reply::Granted(granted) = acquire(&mut store, 3, 0, free) else { panic!("free") };

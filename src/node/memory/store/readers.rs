@@ -83,6 +83,7 @@ impl Store {
         news: &mut Telling<'_>,
     ) -> Result<Reply, NodeError> {
         self.bound_shared(resource, Some(ttl), now);
+        self.cut_prolonged(resource, ttl, now);
         let access = self.access(resource, now);
         let entered = self.in_line(resource, now, news, |line, news| {
             line.enter_to_read(stand, access, now, news)

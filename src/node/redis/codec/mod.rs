@@ -20,8 +20,9 @@ pub(super) use self::{
     joining::{Looked, Process, admit, admitted, look, looked},
     picking::{pick, picked},
     votes::{
-        acquire_classic, acquired_classic, confirm, confirmed, denial, extend, extended, holder,
-        leave, lower, release, released, remaining, restore, restored, track_next,
+        acquire_classic, acquired_classic, confirm, confirmed, denial, extend, extended,
+        first_byte, holder, leave, lower, release, released, remaining, restore, restored,
+        track_next,
     },
 };
 use crate::{node::NodeError, protocol::FencingToken};

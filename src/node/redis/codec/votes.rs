@@ -57,6 +57,11 @@ pub(in crate::node::redis) fn track_next(command: &mut Cmd) {
     command.arg("CLIENT").arg("CACHING").arg("YES");
 }
 
+/// Reads next to nothing of a key, which fails where it is no string.
+pub(in crate::node::redis) fn first_byte(resource: &Resource, command: &mut Cmd) {
+    command.arg("GETRANGE").arg(resource.as_bytes()).arg(0).arg(0);
+}
+
 /// A denial from the value of a key and what it has left, as far as they were told. It may be gone by then, and it may
 /// be of any type.
 pub(in crate::node::redis) fn denial(

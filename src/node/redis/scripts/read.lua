@@ -17,6 +17,14 @@ if is_shared and (remaining < 0 or remaining > ttl) then
     redis.call('PEXPIRE', resource, longest)
     remaining = longest
   end
+elseif remaining > ttl then
+  -- The key of a writer, as in acquire.lua.
+  local longest = tonumber(redis.call('HGET', NODE, 'max_ttl'))
+  local granted = remaining > longest and (entry or redis.call('HGET', OLDER, resource))
+  if granted and string.sub(granted, 17, 48) == holder then
+    redis.call('PEXPIRE', resource, longest)
+    remaining = longest
+  end
 end
 
 -- Readers let each other pass. A writer that came before is let in before.
