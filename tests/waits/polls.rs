@@ -120,7 +120,7 @@ fn one_who_waits_behind_another_programs_list_does_not_hear_of_every_write_to_it
     push();
     let waiter = client(&cluster);
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| waiter.acquire(RESOURCE).blocking().unwrap());
+        let waiting = scope.spawn(|| waiter.read(RESOURCE).blocking().unwrap());
         lines::stand(&cluster, 1);
         let (before, began): (Vec<u64>, _) = (cluster.iter().map(asked).collect(), Instant::now());
         while began.elapsed() < 3 * SECOND {

@@ -16,6 +16,10 @@ impl Store {
             self.era = self.era.max(join.after);
             self.begin_era();
             self.kept = !join.lost;
+            if join.lost {
+                // What it counted goes, as on a server: it goes on from the floor that it gets when it is admitted.
+                self.fences.clear();
+            }
         }
         let passed = now.saturating_since(*self.joined.get_or_insert(now));
         if let Some((era, waited)) = join.waited
@@ -92,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn whom_it_granted_keys_to_is_known_behind_an_admission_and_nothing_counts_on_from_before() {
+    fn one_whose_clock_went_back_cuts_what_that_prolongs_once_it_is_admitted_and_counts_on() {
         let (resource, clock) = (Resource::new("r").unwrap(), 10_000 * SECOND);
         let acquire = |store: &mut Store, owner: u8, hint, now| {
             let (mark, ttl) = (Mark::new(store.era, store.seal), SECOND);
@@ -117,10 +121,12 @@ mod tests {
             let joining = store.join(if lost { join.lost() } else { join }, START);
             assert!(store.admit(joining.era, Floor { known: 700, wall_us: 0 }, 0));
             let Reply::Denied(denial) = acquire(&mut store, asks, 0, START) else { panic!("held") };
-            assert_eq!(denial.remaining, Some(SECOND), "the longest ttl");
-            let free = START.saturating_add(SECOND);
+            // Whose key it is, it knows no more if it has lost its data.
+            let ends = if lost { clock + SECOND } else { SECOND };
+            assert_eq!(denial.remaining, Some(ends));
+            let free = START.saturating_add(ends);
             let Reply::Granted(granted) = acquire(&mut store, 3, 0, free) else { panic!("free") };
-            assert_eq!(granted.token.map(FencingToken::get), Some(701));
+            assert_eq!(granted.token.map(FencingToken::get), Some(if lost { 701 } else { 501 }));
         }
     }
 

@@ -99,7 +99,7 @@ impl Store {
                 self.in_line(resource, now, news, |line, news| line.deny(&entered, now, news));
             return Ok(Reply::Denied(denial.in_line(clock_us(now), rank)));
         }
-        let counter = match self.counts_from(resource) {
+        let counter = match self.counter(resource) {
             Some(counter) => counter,
             None => {
                 // From nothing as a writer would, so that nodes agree at once.

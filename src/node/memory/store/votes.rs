@@ -45,8 +45,8 @@ impl Store {
             Some((hint, count)) => {
                 let hint = hint.min(wall_us.saturating_add(HINT_AHEAD_US));
                 // All counters of a set become one number, above each of them.
-                let counters = resources.iter().filter_map(|resource| self.counts_from(resource));
-                let counter = counters.max().unwrap_or(self.floor);
+                let of_each = |resource| self.counter(resource).unwrap_or(self.floor);
+                let counter = resources.iter().map(of_each).max().unwrap_or(self.floor);
                 // So many above the counter or the floor, and as high as the hint, so that nodes agree at once.
                 let fence = hint.max(counter.saturating_add(count.max(1)));
                 if fence > FencingToken::MAX.get() {
@@ -154,11 +154,6 @@ impl Store {
 
     pub(super) fn counter(&self, resource: &Resource) -> Option<u64> {
         self.fences.get(resource.as_bytes()).map(|counter| counter.value)
-    }
-
-    /// The counter that is counted on from. One from before the node joined again may be below the floor, and counts as none.
-    pub(super) fn counts_from(&self, resource: &Resource) -> Option<u64> {
-        self.counter(resource).filter(|counter| *counter >= self.floor)
     }
 
     /// Where the node's clock went back, a lease that it granted is cut to the fleet's longest ttl. The counter says whom it

@@ -89,12 +89,14 @@ if is_held or first or not redis.call('SET', resource, owner, 'NX', 'PX', ttl) t
   return {0, now, remaining, holder or false, remaining == -2 and first and string.sub(first, -16) or false, before, is_foreign}
 end
 
+-- What others have written, above our high-water mark or as no number, does not spread: we count on from the mark.
 local etag, high_water, next_floor
 if not takes_hint then
   etag, high_water, next_floor = read_head(head)
-  local floor
-  counter, floor = counter_of(entry or redis.call('HGET', OLDER, resource), high_water)
-  counter = math.max((counter or floor) + math.abs(count), math.min(hint, now + AHEAD))
+  entry = entry or redis.call('HGET', OLDER, resource)
+  counter = entry and math.min(tonumber(string.match(entry, SIXTEEN_DIGITS)) or high_water, high_water)
+    or tonumber(redis.call('HGET', NODE, 'floor'))
+  counter = math.max(counter + math.abs(count), math.min(hint, now + AHEAD))
   if counter >= NUMBERS_END then
     redis.call('DEL', resource)
     return {-4, now}

@@ -41,6 +41,9 @@ local function head()
   local etag = marker.era .. '.' .. marker.seal .. '/' .. string.sub(run_id, 1, 8) .. '/' .. database .. '/' .. of
   return etag .. ' ' .. marker.high_water .. ' ' .. marker.next_floor
 end
+local function put_head()
+  redis.call('HSET', COUNTERS, HEAD, head())
+end
 
 -- What others may have written to the marker or the counters makes a node that is ready join again.
 local whole = true
@@ -51,30 +54,41 @@ for _, name in ipairs({'floor', 'next_floor', 'high_water'}) do
 end
 local same = marker.identity == identity
 local ready = marker.state == 'ready' and same and whole and tonumber(marker.era) and tonumber(marker.seal)
-  and tonumber(marker.rotated_at) and redis.call('HGET', COUNTERS, HEAD) == head()
-  and (marker.older ~= '1' or redis.call('HGET', OLDER, HEAD))
+  and tonumber(marker.rotated_at) and redis.pcall('HGET', COUNTERS, HEAD) == head()
+  and (marker.older ~= '1' or type(redis.pcall('HGET', OLDER, HEAD)) == 'string')
 -- An operator may admit a node that is joining: docs/operating.md says how.
 local approved = marker.state == 'approved' and same
 local joining = marker.state == 'joining' and same
 local again = marker.era == force and (ready or joining and asked('l'))
 if again or not joining and not ready then
   -- Its clock jumped, and nothing else: no vote of before counts any more, and its high-water mark is the last word.
-  marker.flags = ready and not asked('l') and 'k' or ''
+  local kept = ready and not asked('l')
+  marker.flags = kept and 'k' or ''
   -- The random part tells eras apart also where a node is emptied while its clock stands still.
   after = tonumber(after) < NUMBERS_END and tonumber(after) or 0
   local newest = math.max(tonumber(marker.era) or 0, after)
   marker.era = string.format('%.0f', math.max(now, newest + 1) + tonumber(random))
   marker.seal = '0'
-  ready = approved
-  if ready then
+  if kept then
+    -- The counters are as true as before, and say whom it granted keys to: acquire.lua cuts those that a clock which went
+    -- back prolongs. Without the head nobody votes with them. A server whose memory is full takes no first write that may
+    -- need more, and any second one: the first does nothing.
+    redis.call('UNLINK', NODE .. ':')
+    redis.call('HSET', COUNTERS, HEAD, '')
+  else
+    redis.call('UNLINK', COUNTERS, OLDER)
+    marker.rotated_at, marker.older = time[1], '0'
+  end
+  if approved then
     local floor = digits(math.max(tonumber(redis.call('HGET', NODE, 'floor')) or 0, tonumber(marker.high_water)))
     marker.floor, marker.next_floor, marker.high_water = floor, floor, floor
+    put_head()
   end
-  begin_counters(ready and head() or '')
+  ready = approved
   write('identity', identity, 'fleet', fleet, 'state', ready and 'ready' or 'joining', 'era', marker.era, 'seal', '0',
-    'floor', marker.floor, 'next_floor', marker.next_floor, 'high_water', marker.high_water, 'rotated_at', time[1],
-    'older', '0', 'flags', marker.flags, 'waited', '', 'begun', marker.floor)
-  marker.rotated_at, marker.waited = time[1], ''
+    'floor', marker.floor, 'next_floor', marker.next_floor, 'high_water', marker.high_water,
+    'rotated_at', marker.rotated_at, 'older', marker.older, 'flags', marker.flags, 'waited', '')
+  marker.waited = ''
 end
 if asked('o') and not ready and not string.find(marker.flags or '', 'o', 1, true) then
   marker.flags = (marker.flags or '') .. 'o'
@@ -106,22 +120,19 @@ end
 if ready then
   -- Rotation: the older generation is dropped, this one becomes the older, and a new one begins.
   local age_ms = 1000 * (tonumber(time[1]) - tonumber(marker.rotated_at))
-  if age_ms < 0 then
-    -- Our clock went back. What is used from now on is kept for no less.
-    write('rotated_at', time[1])
-  elseif age_ms > tonumber(retention) then
+  if age_ms > tonumber(retention) or age_ms < 0 then
     -- The floor rises above all that is dropped: next_floor was the high-water mark when the older generation ended.
     -- So no counter is forgotten, however often this happens, and whatever the clock does.
     marker.floor, marker.next_floor = marker.next_floor, marker.high_water
     write('floor', marker.floor, 'next_floor', marker.next_floor, 'rotated_at', time[1], 'older', '1')
     redis.call('UNLINK', OLDER)
     redis.call('RENAME', COUNTERS, OLDER)
-    redis.call('HSET', COUNTERS, HEAD, head())
+    put_head()
   end
   if asked('s') then
     marker.seal = string.format('%.0f', tonumber(marker.seal) + 1)
     write('seal', marker.seal)
-    redis.call('HSET', COUNTERS, HEAD, head())
+    put_head()
   end
 end
 return {ready and 1 or 0, now, identity, ready and head() or '', marker.era, marker.seal, marker.floor,

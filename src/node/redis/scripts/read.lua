@@ -103,16 +103,12 @@ if writer or not (is_free or is_shared) then
     before == 0 and not is_ours and 1 or 0}
 end
 
-local counter, floor, is_new_counter
+local counter = entry and math.min(tonumber(string.match(entry, SIXTEEN_DIGITS)) or high_water, high_water)
 if takes_hint then
-  counter, is_new_counter = hint, true
-else
-  counter, floor = counter_of(entry, high_water)
-  is_new_counter = not counter
-end
-if not counter then
+  counter = hint
+elseif not entry then
   -- From nothing as a writer would, so that nodes agree at once.
-  counter = math.max(floor, math.min(hint, now + AHEAD))
+  counter = math.max(tonumber(redis.call('HGET', NODE, 'floor')), math.min(hint, now + AHEAD))
   if counter >= NUMBERS_END then return {-4, now} end
 end
 if is_shared then
@@ -129,7 +125,7 @@ if has_line then
     redis.pcall('ZREM', line, holding)
   end
 end
-if is_new_counter then
+if not entry then
   redis.call('HSET', COUNTERS, resource, digits(counter) .. owner)
   if counter > high_water then
     head = raise_high_water(etag, math.max(counter, math.min(hint + AHEAD / 2, now + AHEAD)), next_floor)

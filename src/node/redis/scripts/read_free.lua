@@ -11,10 +11,8 @@ local takes_hint = is_cached and not entry and ARGV[6] + 0 > 0 and ARGV[4] + 0 <
 -- The fast path: the key is free, nobody waits for it, and no set of readers is left from before.
 if is_cached and not is_late and not client then
   local counter = entry and string.sub(entry, 1, 16)
-  -- Not above the high-water mark, nor from before the node was admitted: whatever is not below next_floor is not. Those
-  -- numbers have sixteen digits too.
-  local is_known = entry and #counter == 16 and not string.find(counter, '%D') and counter <= string.sub(head, -33, -18)
-    and (counter >= string.sub(head, -16) or counter + 0 >= (tonumber(redis.call('HGET', NODE, 'begun')) or 0))
+  local is_known = entry and #counter == 16 and not string.find(counter, '%D')
+    and counter <= string.sub(head, -33, -18) -- its high-water mark, of sixteen digits too
   if (takes_hint or is_known) and redis.pcall('EXISTS', unpack(KEYS, 4)) == 0 then
     redis.call('ZADD', readers, math.floor(now / 1000) + 1 + ttl, owner)
     -- The key lives as long as a writer's would, and the entry, whose end is rounded up, ends with it.

@@ -102,9 +102,10 @@ local takes_hint = is_allowed and (not entry or counter and counter + 1 <= hint)
 local etag, high_water, next_floor
 if not takes_hint then
   etag, high_water, next_floor = read_head(head)
-  local floor
-  counter, floor = counter_of(entry or redis.call('HGET', OLDER, slot), high_water)
-  counter = math.max((counter or floor) + 1, math.min(hint, now + AHEAD))
+  entry = entry or redis.call('HGET', OLDER, slot)
+  counter = entry and math.min(tonumber(string.match(entry, SIXTEEN_DIGITS)) or high_water, high_water)
+    or tonumber(redis.call('HGET', NODE, 'floor'))
+  counter = math.max(counter + 1, math.min(hint, now + AHEAD))
   if counter >= NUMBERS_END then
     redis.call('DEL', slot)
     return {-4, now}

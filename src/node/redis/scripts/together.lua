@@ -105,9 +105,11 @@ local counter = 0
 if takes_hint then
   counter = hint
 else
+  local floor = tonumber(redis.call('HGET', NODE, 'floor'))
   for index = 1, size do
-    local own, floor = counter_of(entries[index + 1] or redis.call('HGET', OLDER, KEYS[3 + index]), high_water)
-    counter = math.max(counter, own or floor)
+    local entry = entries[index + 1] or redis.call('HGET', OLDER, KEYS[3 + index])
+    local own = entry and math.min(tonumber(string.match(entry, SIXTEEN_DIGITS)) or high_water, high_water) or floor
+    counter = math.max(counter, own)
   end
   counter = math.max(counter + math.abs(count), math.min(hint, now + AHEAD))
   if counter >= NUMBERS_END then

@@ -21,26 +21,6 @@ local function read_head(head)
   return etag, tonumber(high_water), tonumber(next_floor)
 end
 
--- Makes what the counters say that of a node in another state. Whom it granted keys to is kept, for those that a clock which
--- goes back prolongs: acquire.lua cuts them. Without the right head nobody votes with these counters, and none of them counts
--- (counter_of). Others may have put something else there.
-local function begin_counters(head)
-  for _, counters in ipairs({COUNTERS, OLDER}) do
-    if type(redis.pcall('HGET', counters, HEAD)) == 'table' then
-      redis.call('UNLINK', counters)
-    end
-  end
-  redis.call('HSET', COUNTERS, HEAD, head)
-end
-
--- The counter of an entry, and the node's floor. What others have written does not spread above our high-water mark; an entry
--- from before the node was admitted counts as none.
-local function counter_of(entry, high_water)
-  local floor, begun = unpack(redis.call('HMGET', NODE, 'floor', 'begun'))
-  local counter = entry and math.min(tonumber(string.match(entry, SIXTEEN_DIGITS)) or high_water, high_water)
-  return counter and counter >= (tonumber(begun) or 0) and counter, tonumber(floor)
-end
-
 local function raise_high_water(etag, high_water, next_floor)
   local head = etag .. ' ' .. digits(high_water) .. ' ' .. digits(next_floor)
   redis.call('HSET', NODE, 'high_water', digits(high_water))
