@@ -1,7 +1,7 @@
 //! Weaves faults into a copy of the production's decisions, for the test program `planted`: `planted/weave.rs`.
 
 #[allow(dead_code, reason = "which property fails is the test's business")]
-#[path = "planted/faults.rs"]
+#[path = "planted/faults/mod.rs"]
 mod faults;
 #[path = "planted/weave.rs"]
 mod weave;
@@ -13,7 +13,7 @@ fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo says where to write"));
     let from = here.join("../../src/protocol");
     println!("cargo::rerun-if-changed={}", from.display());
-    println!("cargo::rerun-if-changed=planted/faults.rs");
+    println!("cargo::rerun-if-changed=planted/faults");
     println!("cargo::rerun-if-changed=planted/weave.rs");
     println!("cargo::rerun-if-changed=build.rs");
     weave::weave(&from, &out.join("protocol"));

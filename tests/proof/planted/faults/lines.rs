@@ -1,0 +1,52 @@
+//! Faults of lines: who is next on a node, who leaves, and when whoever waits asks again.
+
+use super::{Fault, edit};
+
+#[rustfmt::skip]
+pub(super) const FAULTS: &[Fault] = &[
+    Fault {
+        number: 44,
+        name: "nobody names the first in line as one who did not come",
+        edits: &[
+            edit("waiter.rs", "late.map(|first| first.client).filter(|_| self.ticket.is_some())", "{ let _ = late; None::<ClientId> }"),
+        ],
+        configuration: "lines_hang",
+        property: "whoever waits gets it",
+    },
+    Fault {
+        number: 45,
+        name: "a free key is for whoever asks first, whoever stands in line",
+        edits: &[
+            edit("line/book.rs", "        let first = if !is_free || is_first(self) {", "        let first = if $is || !is_free || is_first(self) {"),
+        ],
+        configuration: "lines",
+        property: "where nothing goes wrong, nobody overtakes",
+    },
+    Fault {
+        number: 46,
+        name: "who is granted the resource stays in the line",
+        edits: &[
+            edit("line/book.rs", "self.remove(Waiting::to(reads, client));", "{ let _ = (reads, client); }"),
+        ],
+        configuration: "lines",
+        property: "who waits no more",
+    },
+    Fault {
+        number: 47,
+        name: "who waits no more stays in the line",
+        edits: &[
+            edit("line/book.rs", "self.scores.get(&place) == Some(&score(ticket))", "false"),
+        ],
+        configuration: "lines_hang",
+        property: "who waits no more",
+    },
+    Fault {
+        number: 48,
+        name: "who waits asks only when the key ends, whatever is told or lost",
+        edits: &[
+            edit("waiter/plan.rs", "        self.limit = self.limit.min(self.poll);\n        self.heed(now);", "        if !$is { self.limit = self.limit.min(self.poll); }\n        self.heed(now);"),
+        ],
+        configuration: "lines",
+        property: "whoever waits asks again",
+    },
+];
