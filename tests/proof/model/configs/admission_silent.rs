@@ -4,29 +4,23 @@
 //! been heard, and the nodes are asked one after the other.
 
 use super::{Config, Ends};
-use crate::model::{
-    leases::{Ask, Budget, Leases, Setup, steps::Step},
-    search::search,
-};
+use crate::model::leases::{Ask, Budget, Setup, steps::Step};
 
 pub(crate) const CONFIG: Config = Config {
     name: "admission_silent",
     search: |limits| {
         let budget = Budget { wipes: 1, visits: 1, silent: 1, ..Budget::default() };
         let before = vec![Step::Begin(0), Step::Execute(0, 1), Step::Hear(0, 1)];
-        let asks = vec![Ask::write(0, 1), Ask::write(1, 1)];
-        search(
-            &mut Leases::new(Setup {
-                asks,
-                counters: [0, 4, 2],
-                budget,
-                prompt: true,
-                tokens_only: true,
-                before,
-                orderly: true,
-            }),
-            limits,
-        )
+        let asks = Ask::two_writers();
+        Setup {
+            counters: [0, 4, 2],
+            prompt: true,
+            tokens_only: true,
+            before,
+            orderly: true,
+            ..Setup::of(asks, budget)
+        }
+        .search(limits)
     },
     states: 3_000_000,
     long: 3_000_000,

@@ -7,8 +7,8 @@
 
 use super::{Config, Ends};
 use crate::model::{
-    search::{Found, Limits, search},
-    tenures::{Setup, Tenures},
+    search::{Found, Limits},
+    tenures::Setup,
 };
 
 pub(crate) const CONFIG: Config = Config {
@@ -23,24 +23,15 @@ pub(crate) const CONFIG: Config = Config {
 /// The same with a quarantine for leases of so many ticks; they last for eleven.
 pub(crate) fn with(longest_ticks: u8, limits: Limits) -> Found {
     let setup = Setup {
-        clients: 2,
         ttl_ticks: 11,
-        delay_ticks: 0,
-        drift_per_mille: 0,
         rates: [1_000, 1_000, 1_100],
-        step_ticks: 0,
-        renews: false,
-        count: 1,
-        counters: [0; 3],
-        hand_overs: 0,
-        timeouts: 0,
         held: 2,
         wipes: 1,
         visits: 2,
         longest_ticks,
         swift: true,
-        deaf: 0,
         until: 12,
+        ..Setup::default()
     };
-    search(&mut Tenures::new(setup), limits)
+    setup.search(limits)
 }

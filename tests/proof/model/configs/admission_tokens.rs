@@ -4,27 +4,15 @@
 //! seals them. Method: `leases` with a restart without memory, and somebody who sees to the nodes.
 
 use super::{Config, Ends};
-use crate::model::{
-    leases::{Ask, Budget, Leases, Setup},
-    search::search,
-};
+use crate::model::leases::{Ask, Budget, Setup};
 
 pub(crate) const CONFIG: Config = Config {
     name: "admission_tokens",
     search: |limits| {
         let budget = Budget { wipes: 1, visits: 1, ..Budget::default() };
-        let asks = vec![Ask::write(0, 1), Ask::write(1, 1)];
-        search(
-            &mut Leases::new(Setup {
-                asks,
-                counters: [0, 4, 2],
-                budget,
-                prompt: true,
-                tokens_only: true,
-                ..Setup::default()
-            }),
-            limits,
-        )
+        let asks = Ask::two_writers();
+        Setup { counters: [0, 4, 2], prompt: true, tokens_only: true, ..Setup::of(asks, budget) }
+            .search(limits)
     },
     states: 700_000,
     long: 5_000_000,

@@ -3,20 +3,14 @@
 //! Goal: nodes are counted, and not answers. Method: `leases` with two answers that come twice.
 
 use super::{Config, Ends};
-use crate::model::{
-    leases::{Ask, Budget, Leases, Setup},
-    search::search,
-};
+use crate::model::leases::{Ask, Budget, Setup};
 
 pub(crate) const CONFIG: Config = Config {
     name: "exclusive_echoes",
     search: |limits| {
         let budget = Budget { echoes: 2, ..Budget::default() };
-        let asks = vec![Ask::write(0, 1), Ask::write(1, 1)];
-        search(
-            &mut Leases::new(Setup { asks, counters: [5, 0, 7], budget, ..Setup::default() }),
-            limits,
-        )
+        let asks = Ask::two_writers();
+        Setup::of(asks, budget).search(limits)
     },
     states: 300_000,
     long: 5_000_000,

@@ -3,20 +3,14 @@
 //! Goal: a small configuration that comes to its end in a second. Method: `leases` without a budget.
 
 use super::{Config, Ends};
-use crate::model::{
-    leases::{Ask, Budget, Leases, Setup},
-    search::search,
-};
+use crate::model::leases::{Ask, Budget, Setup};
 
 pub(crate) const CONFIG: Config = Config {
     name: "exclusive_plain",
     search: |limits| {
         let budget = Budget::default();
-        let asks = vec![Ask::write(0, 1), Ask::write(1, 1)];
-        search(
-            &mut Leases::new(Setup { asks, counters: [5, 0, 7], budget, ..Setup::default() }),
-            limits,
-        )
+        let asks = Ask::two_writers();
+        Setup::of(asks, budget).search(limits)
     },
     states: 3_000_000,
     long: 3_000_000,

@@ -4,10 +4,7 @@
 //! has set is deleted. Method: `leases` with keys that vanish, one extension and one restore, and an end of validity.
 
 use super::{Config, Ends};
-use crate::model::{
-    leases::{Ask, Budget, Leases, Setup},
-    search::search,
-};
+use crate::model::leases::{Ask, Budget, Setup};
 
 pub(crate) const CONFIG: Config = Config {
     name: "exclusive_ranges",
@@ -16,16 +13,7 @@ pub(crate) const CONFIG: Config = Config {
             Budget { vanish: 2, extensions: 1, restores: 1, overs: 1, ..Budget::default() };
         let ask = |client| Ask { count: 3, ..Ask::write(client, 4) };
         let asks = vec![ask(0), ask(1)];
-        search(
-            &mut Leases::new(Setup {
-                asks,
-                counters: [5, 0, 7],
-                budget,
-                prompt: true,
-                ..Setup::default()
-            }),
-            limits,
-        )
+        Setup { prompt: true, ..Setup::of(asks, budget) }.search(limits)
     },
     states: 500_000,
     long: 5_000_000,

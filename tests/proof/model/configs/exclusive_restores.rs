@@ -4,10 +4,7 @@
 //! vanishes, an extension, two restores, a connection that breaks, and a validity that ends.
 
 use super::{Config, Ends};
-use crate::model::{
-    leases::{Ask, Budget, Leases, Setup},
-    search::search,
-};
+use crate::model::leases::{Ask, Budget, Setup};
 
 pub(crate) const CONFIG: Config = Config {
     name: "exclusive_restores",
@@ -21,7 +18,7 @@ pub(crate) const CONFIG: Config = Config {
             ..Budget::default()
         };
         let asks = vec![Ask::write(0, 1)];
-        search(&mut Leases::new(Setup { asks, budget, prompt: true, ..Setup::default() }), limits)
+        Setup { counters: [0; 3], prompt: true, ..Setup::of(asks, budget) }.search(limits)
     },
     states: 3_000_000,
     long: 3_000_000,

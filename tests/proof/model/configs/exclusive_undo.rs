@@ -5,10 +5,7 @@
 //! deadline, keys that vanish, a caller that goes away, an extension, and a restore.
 
 use super::{Config, Ends};
-use crate::model::{
-    leases::{Ask, Budget, Leases, Setup},
-    search::search,
-};
+use crate::model::leases::{Ask, Budget, Setup};
 
 pub(crate) const CONFIG: Config = Config {
     name: "exclusive_undo",
@@ -25,10 +22,7 @@ pub(crate) const CONFIG: Config = Config {
             ..Budget::default()
         };
         let asks = vec![Ask::write(0, 1)];
-        search(
-            &mut Leases::new(Setup { asks, counters: [5, 0, 7], budget, ..Setup::default() }),
-            limits,
-        )
+        Setup::of(asks, budget).search(limits)
     },
     states: 500_000,
     long: 5_000_000,

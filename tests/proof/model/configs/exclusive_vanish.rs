@@ -3,27 +3,14 @@
 //! Goal: tokens rise, though no key can be relied on. Method: `leases` with two keys that vanish.
 
 use super::{Config, Ends};
-use crate::model::{
-    leases::{Ask, Budget, Leases, Setup},
-    search::search,
-};
+use crate::model::leases::{Ask, Budget, Setup};
 
 pub(crate) const CONFIG: Config = Config {
     name: "exclusive_vanish",
     search: |limits| {
         let budget = Budget { vanish: 2, ..Budget::default() };
-        let asks = vec![Ask::write(0, 1), Ask::write(1, 1)];
-        search(
-            &mut Leases::new(Setup {
-                asks,
-                counters: [5, 0, 7],
-                budget,
-                prompt: true,
-                tokens_only: true,
-                ..Setup::default()
-            }),
-            limits,
-        )
+        let asks = Ask::two_writers();
+        Setup { prompt: true, tokens_only: true, ..Setup::of(asks, budget) }.search(limits)
     },
     states: 3_000_000,
     long: 3_000_000,

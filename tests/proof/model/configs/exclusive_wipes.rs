@@ -4,26 +4,14 @@
 //! after which it does not vote.
 
 use super::{Config, Ends};
-use crate::model::{
-    leases::{Ask, Budget, Leases, Setup},
-    search::search,
-};
+use crate::model::leases::{Ask, Budget, Setup};
 
 pub(crate) const CONFIG: Config = Config {
     name: "exclusive_wipes",
     search: |limits| {
         let budget = Budget { wipes: 1, vanish: 1, ..Budget::default() };
-        let asks = vec![Ask::write(0, 1), Ask::write(1, 1)];
-        search(
-            &mut Leases::new(Setup {
-                asks,
-                counters: [5, 0, 7],
-                budget,
-                prompt: true,
-                ..Setup::default()
-            }),
-            limits,
-        )
+        let asks = Ask::two_writers();
+        Setup { prompt: true, ..Setup::of(asks, budget) }.search(limits)
     },
     states: 500_000,
     long: 5_000_000,

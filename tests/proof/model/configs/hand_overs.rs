@@ -6,8 +6,8 @@
 
 use super::{Config, Ends};
 use crate::model::{
-    search::{Found, Limits, search},
-    tenures::{Setup, Tenures},
+    search::{Found, Limits},
+    tenures::Setup,
 };
 
 pub(crate) const CONFIG: Config = Config {
@@ -22,24 +22,13 @@ pub(crate) const CONFIG: Config = Config {
 /// The same where so many nodes never answer.
 pub(crate) fn with(deaf: usize, limits: Limits) -> Found {
     let setup = Setup {
-        clients: 2,
-        ttl_ticks: 4,
-        delay_ticks: 0,
         drift_per_mille: 250,
-        rates: [1_000, 1_000, 1_000],
-        step_ticks: 0,
         renews: true,
         count: 3,
-        counters: [0; 3],
         hand_overs: 2,
         timeouts: 1,
-        held: 0,
-        wipes: 0,
-        visits: 0,
-        longest_ticks: 0,
-        swift: false,
         deaf,
-        until: 6,
+        ..Setup::default()
     };
-    search(&mut Tenures::new(setup), limits)
+    setup.search(limits)
 }

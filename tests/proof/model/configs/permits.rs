@@ -6,8 +6,8 @@
 
 use super::{Config, Ends};
 use crate::model::{
-    leases::{Ask, Budget, Leases, Setup, steps::Step},
-    search::{Found, Limits, search},
+    leases::{Ask, Budget, Setup, steps::Step},
+    search::{Found, Limits},
 };
 
 pub(crate) const CONFIG: Config = Config {
@@ -26,7 +26,5 @@ pub(crate) const CONFIG: Config = Config {
 
 /// Of those who ask for them, from some moment on.
 pub(crate) fn with(asks: Vec<Ask>, before: Vec<Step>, budget: Budget, limits: Limits) -> Found {
-    let setup =
-        Setup { asks, before, budget, counters: [5, 0, 7], prompt: true, ..Setup::default() };
-    search(&mut Leases::new(setup), limits)
+    Setup { before, prompt: true, ..Setup::of(asks, budget) }.search(limits)
 }

@@ -4,26 +4,14 @@
 //! with three attempts of three clients.
 
 use super::{Config, Ends};
-use crate::model::{
-    leases::{Ask, Budget, Leases, Setup},
-    search::search,
-};
+use crate::model::leases::{Ask, Budget, Setup};
 
 pub(crate) const CONFIG: Config = Config {
     name: "readers",
     search: |limits| {
         let budget = Budget::default();
         let asks = vec![Ask::write(0, 1), Ask::read(1, 1), Ask::read(2, 1)];
-        search(
-            &mut Leases::new(Setup {
-                asks,
-                counters: [5, 0, 7],
-                budget,
-                prompt: true,
-                ..Setup::default()
-            }),
-            limits,
-        )
+        Setup { prompt: true, ..Setup::of(asks, budget) }.search(limits)
     },
     states: 500_000,
     long: 50_000_000,

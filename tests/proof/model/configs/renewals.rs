@@ -6,8 +6,8 @@
 
 use super::{Config, Ends};
 use crate::model::{
-    search::{Found, Limits, search},
-    tenures::{Setup, Tenures},
+    search::{Found, Limits},
+    tenures::Setup,
 };
 
 pub(crate) const CONFIG: Config = Config {
@@ -22,24 +22,15 @@ pub(crate) const CONFIG: Config = Config {
 /// The same where so many nodes never answer, with a holder whose clock does so many milliseconds in a tick, up to this tick.
 pub(crate) fn with(deaf: usize, slow: u64, until: u8, limits: Limits) -> Found {
     let setup = Setup {
-        clients: 2,
-        ttl_ticks: 4,
-        delay_ticks: 0,
         drift_per_mille: 250,
         rates: [slow, 1_000, 1_000],
-        step_ticks: 0,
         renews: true,
-        count: 1,
-        counters: [0; 3],
-        hand_overs: 0,
         timeouts: 1,
         held: 3 - deaf,
-        wipes: 0,
-        visits: 0,
-        longest_ticks: 0,
         swift: true,
         deaf,
         until,
+        ..Setup::default()
     };
-    search(&mut Tenures::new(setup), limits)
+    setup.search(limits)
 }

@@ -5,8 +5,8 @@
 
 use super::{Config, Ends};
 use crate::model::{
-    leases::{Ask, Budget, Leases, Setup},
-    search::{Found, Limits, search},
+    leases::{Ask, Budget, Setup},
+    search::{Found, Limits},
 };
 
 pub(crate) const CONFIG: Config = Config {
@@ -23,6 +23,5 @@ pub(crate) const CONFIG: Config = Config {
 
 /// Of those who ask for them.
 pub(crate) fn with(asks: Vec<Ask>, budget: Budget, limits: Limits) -> Found {
-    let setup = Setup { asks, budget, counters: [5, 0, 7], prompt: true, ..Setup::default() };
-    search(&mut Leases::new(setup), limits)
+    Setup { prompt: true, ..Setup::of(asks, budget) }.search(limits)
 }

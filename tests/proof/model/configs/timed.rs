@@ -5,8 +5,8 @@
 
 use super::{Config, Ends};
 use crate::model::{
-    search::{Found, Limits, search},
-    tenures::{Setup, Tenures},
+    search::{Found, Limits},
+    tenures::Setup,
 };
 
 pub(crate) const CONFIG: Config = Config {
@@ -20,25 +20,6 @@ pub(crate) const CONFIG: Config = Config {
 
 /// The same with another drift, and where so many nodes never answer.
 pub(crate) fn with(drift_per_mille: u32, deaf: usize, limits: Limits) -> Found {
-    let setup = Setup {
-        clients: 2,
-        ttl_ticks: 4,
-        delay_ticks: 0,
-        drift_per_mille,
-        rates: [750, 1_000, 1_000],
-        step_ticks: 0,
-        renews: false,
-        count: 1,
-        counters: [0; 3],
-        hand_overs: 0,
-        timeouts: 0,
-        held: 0,
-        wipes: 0,
-        visits: 0,
-        longest_ticks: 0,
-        swift: false,
-        deaf,
-        until: 6,
-    };
-    search(&mut Tenures::new(setup), limits)
+    let setup = Setup { drift_per_mille, rates: [750, 1_000, 1_000], deaf, ..Setup::default() };
+    setup.search(limits)
 }

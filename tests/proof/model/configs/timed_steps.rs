@@ -5,8 +5,8 @@
 
 use super::{Config, Ends};
 use crate::model::{
-    search::{Found, Limits, search},
-    tenures::{Setup, Tenures},
+    search::{Found, Limits},
+    tenures::Setup,
 };
 
 pub(crate) const CONFIG: Config = Config {
@@ -20,25 +20,6 @@ pub(crate) const CONFIG: Config = Config {
 
 /// The same with steps by so many ticks, and where so many nodes never answer.
 pub(crate) fn with(step_ticks: u8, deaf: usize, limits: Limits) -> Found {
-    let setup = Setup {
-        clients: 2,
-        ttl_ticks: 3,
-        delay_ticks: 2,
-        drift_per_mille: 0,
-        rates: [1_000; 3],
-        step_ticks,
-        renews: false,
-        count: 1,
-        counters: [0; 3],
-        hand_overs: 0,
-        timeouts: 0,
-        held: 0,
-        wipes: 0,
-        visits: 0,
-        longest_ticks: 0,
-        swift: false,
-        deaf,
-        until: 6,
-    };
-    search(&mut Tenures::new(setup), limits)
+    let setup = Setup { ttl_ticks: 3, delay_ticks: 2, step_ticks, deaf, ..Setup::default() };
+    setup.search(limits)
 }

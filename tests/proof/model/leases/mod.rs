@@ -27,7 +27,7 @@ use self::{
 };
 use super::{
     pool::{Part, Pool},
-    search::{Sometimes, Space},
+    search::{Found, Limits, Sometimes, Space, search},
     visitor::Visitor,
 };
 use crate::protocol::TokenRange;
@@ -53,6 +53,11 @@ impl Ask {
 
     pub(crate) const fn write(client: u8, hint: u64) -> Self {
         Self { client, reads: false, hint, count: 1, want: Want::One }
+    }
+
+    /// Two clients, who want it once each.
+    pub(crate) fn two_writers() -> Vec<Self> {
+        vec![Self::write(0, 1), Self::write(1, 1)]
     }
 
     pub(crate) const fn read(client: u8, hint: u64) -> Self {
@@ -104,6 +109,17 @@ pub(crate) struct Setup {
     /// Keys of those who have ended are gone at once, and nothing is released: where only tokens are looked at, a key that
     /// stands there longer could do no more than refuse.
     pub(crate) tokens_only: bool,
+}
+
+impl Setup {
+    /// Whoever asks, at nodes whose counters differ.
+    pub(crate) fn of(asks: Vec<Ask>, budget: Budget) -> Self {
+        Self { asks, budget, counters: [5, 0, 7], ..Self::default() }
+    }
+
+    pub(crate) fn search(self, limits: Limits) -> Found {
+        search(&mut Leases::new(self), limits)
+    }
 }
 
 pub(crate) struct Leases {

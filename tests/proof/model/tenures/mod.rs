@@ -11,10 +11,12 @@
 
 pub(crate) mod holder;
 pub(crate) mod node;
+pub(crate) mod setup;
 pub(crate) mod steps;
 
 use core::time::Duration;
 
+pub(crate) use self::setup::Setup;
 use self::{
     holder::{Holder, Letter, NODES, Outbox, Stage, TICK},
     node::Node,
@@ -27,39 +29,6 @@ use super::{
     visitor::{Station, Visitor},
 };
 use crate::protocol::Timestamp;
-
-#[derive(Clone, Debug)]
-pub(crate) struct Setup {
-    pub(crate) clients: usize,
-    pub(crate) ttl_ticks: u8,
-    pub(crate) delay_ticks: u8,
-    pub(crate) drift_per_mille: u32,
-    /// How many milliseconds of a client's clock pass in a tick.
-    pub(crate) rates: [u64; 3],
-    /// The clock of a node steps forward by so many ticks, once.
-    pub(crate) step_ticks: u8,
-    pub(crate) renews: bool,
-    /// How many tokens a round asks for.
-    pub(crate) count: u64,
-    pub(crate) counters: [u16; NODES],
-    /// How often a grant is handed on.
-    pub(crate) hand_overs: u8,
-    /// How often nobody waits for the answers to an extension any more.
-    pub(crate) timeouts: u8,
-    /// The first client holds it already, on so many nodes.
-    pub(crate) held: usize,
-    /// How often a node restarts with nothing, and how often somebody begins to see to the nodes.
-    pub(crate) wipes: u8,
-    pub(crate) visits: u8,
-    /// The longest ttl of a lease, in ticks, as far as those know who see to the nodes.
-    pub(crate) longest_ticks: u8,
-    /// The messages of the second client take no time.
-    pub(crate) swift: bool,
-    /// So many of the nodes never answer.
-    pub(crate) deaf: usize,
-    /// The last tick that is looked at.
-    pub(crate) until: u8,
-}
 
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 struct Wire {

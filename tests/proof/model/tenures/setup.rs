@@ -1,0 +1,69 @@
+//! What a world over time is made of: who is there, whose clocks are wrong by how much, and what may happen how often.
+
+use super::{NODES, Tenures};
+use crate::model::search::{Found, Limits, search};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) clients: usize,
+    pub(crate) ttl_ticks: u8,
+    pub(crate) delay_ticks: u8,
+    pub(crate) drift_per_mille: u32,
+    /// How many milliseconds of a client's clock pass in a tick.
+    pub(crate) rates: [u64; 3],
+    /// The clock of a node steps forward by so many ticks, once.
+    pub(crate) step_ticks: u8,
+    pub(crate) renews: bool,
+    /// How many tokens a round asks for.
+    pub(crate) count: u64,
+    pub(crate) counters: [u16; NODES],
+    /// How often a grant is handed on.
+    pub(crate) hand_overs: u8,
+    /// How often nobody waits for the answers to an extension any more.
+    pub(crate) timeouts: u8,
+    /// The first client holds it already, on so many nodes.
+    pub(crate) held: usize,
+    /// How often a node restarts with nothing, and how often somebody begins to see to the nodes.
+    pub(crate) wipes: u8,
+    pub(crate) visits: u8,
+    /// The longest ttl of a lease, in ticks, as far as those know who see to the nodes.
+    pub(crate) longest_ticks: u8,
+    /// The messages of the second client take no time.
+    pub(crate) swift: bool,
+    /// So many of the nodes never answer.
+    pub(crate) deaf: usize,
+    /// The last tick that is looked at.
+    pub(crate) until: u8,
+}
+
+/// Two clients with a ttl of four ticks, whose clocks are right, and nothing goes wrong.
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            clients: 2,
+            ttl_ticks: 4,
+            delay_ticks: 0,
+            drift_per_mille: 0,
+            rates: [1_000; 3],
+            step_ticks: 0,
+            renews: false,
+            count: 1,
+            counters: [0; 3],
+            hand_overs: 0,
+            timeouts: 0,
+            held: 0,
+            wipes: 0,
+            visits: 0,
+            longest_ticks: 0,
+            swift: false,
+            deaf: 0,
+            until: 6,
+        }
+    }
+}
+
+impl Setup {
+    pub(crate) fn search(self, limits: Limits) -> Found {
+        search(&mut Tenures::new(self), limits)
+    }
+}
