@@ -116,21 +116,24 @@ pub(crate) struct Form {
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
-    let unit = match unit {
-        "us" => Duration::from_micros(1),
-        "ms" => Duration::from_millis(1),
-        "s" => Duration::from_secs(1),
-        "m" => Duration::from_secs(60),
-        "h" => Duration::from_secs(3_600),
-        "d" => Duration::from_secs(86_400),
+    let micros: u64 = match unit {
+        "us" => 1,
+        "ms" => 1_000,
+        "s" => 1_000_000,
+        "m" => 60_000_000,
+        "h" => 3_600_000_000,
+        "d" => 86_400_000_000,
         _ => return Err(WRITTEN.to_owned()),
     };
     if number.is_empty() {
         return Err(WRITTEN.to_owned());
     }
-    let too_long = || "it is too long".to_owned();
-    let number: u32 = number.parse().map_err(|_| too_long())?;
-    unit.checked_mul(number).ok_or_else(too_long)
+    let time = number.parse::<u64>().ok().and_then(|number| number.checked_mul(micros));
+    time.map(Duration::from_micros).ok_or_else(|| "it is too long".to_owned())
 }
 
 const WRITTEN: &str = "write a whole number and a unit (us, ms, s, m, h or d), as in `10s`";
+
+#[cfg(test)]
+#[path = "args_test.rs"]
+mod tests;

@@ -42,13 +42,16 @@ impl Nodes {
         Ok(builder)
     }
 
-    /// How long to wait for somebody else, where a setting says so. What is given stands above the environment.
-    pub(crate) fn wait(&self) -> Result<Option<Duration>, Failure> {
+    /// How long to wait for somebody else, where a setting says so. What is given stands above the environment. One that
+    /// cannot be read is none here: where the handle is made, it is an error that names it.
+    pub(crate) fn wait(&self) -> Option<Duration> {
+        self.wait_beside(std::env::var("QUORLOCK_WAIT").ok().as_deref())
+    }
+
+    pub(crate) fn wait_beside(&self, environment: Option<&str>) -> Option<Duration> {
         let given = self.set.iter().flat_map(|setting| setting.split_whitespace());
         let given = given.filter_map(|setting| setting.strip_prefix("wait=")).next_back();
-        let wait = given.map(str::to_owned).or_else(|| std::env::var("QUORLOCK_WAIT").ok());
-        wait.map(|wait| duration(&wait).map_err(|error| Failure::new(Status::Config, error)))
-            .transpose()
+        given.or(environment).and_then(|wait| duration(wait.trim()).ok())
     }
 
     /// A handle that connects in the background.

@@ -30,7 +30,10 @@ impl Which {
 pub(crate) fn which(text: &str) -> Result<Which, String> {
     let which = match text.parse() {
         Ok(count) => Which::Own(count),
-        Err(_) => Which::Given(text.split(',').map(|url| url.trim().to_owned()).collect()),
+        Err(_) => {
+            let urls = text.split(',').map(str::trim).filter(|url| !url.is_empty());
+            Which::Given(urls.map(str::to_owned).collect())
+        }
     };
     match which.len() {
         3..=15 => Ok(which),
@@ -146,6 +149,8 @@ fn place(url: &str) -> Option<(String, u16, String)> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::{collection::vec, prelude::*, sample::select};
+
     use super::*;
 
     #[test]
@@ -165,6 +170,40 @@ mod tests {
             ["rediss://h:7", "redis://u:p@h:7", "redis+unix:///s", "redis://[::1]:7", "h:7"]
         {
             assert_eq!(place(other), None, "{other}");
+        }
+    }
+
+    fn part() -> impl Strategy<Value = String> {
+        let known =
+            select(vec!["redis://a", "rediss://u:p@h:7/2", "3", "15", "+", "[::1]", ":", " ", ""]);
+        prop_oneof![4 => known.prop_map(str::to_owned), 1 => any::<String>()]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_text_is_a_number_or_as_many_addresses_or_refused(parts in vec(part(), 0..20)) {
+            let text = parts.join(",");
+            match which(&text) {
+                Ok(Which::Own(count)) => prop_assert!((3..=15).contains(&count)),
+                Ok(Which::Given(urls)) => {
+                    prop_assert!((3..=15).contains(&urls.len()));
+                    prop_assert!(urls.iter().all(|url| !url.is_empty() && text.contains(url)), "{urls:?}");
+                }
+                Err(said) => prop_assert!(said.contains("take 3 to 15")),
+            }
+        }
+
+        #[test]
+        fn any_address_is_cut_off_where_it_says_or_not_at_all(parts in vec(part(), 0..4)) {
+            let url = parts.concat();
+            if let Some((host, port, rest)) = place(&url) {
+                prop_assert!(!host.is_empty());
+                let short = format!("redis://{host}{rest}");
+                let whole = url.ends_with(&rest) && url.contains(&format!(":{}", port));
+                prop_assert!(url == short && port == 6379 || whole, "{url}: {host}, {port}, {rest}");
+            }
         }
     }
 }

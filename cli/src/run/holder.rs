@@ -80,7 +80,7 @@ async fn hold_and_tell(run: &Run, teller: &Teller, words: &mut Words) -> Result<
     let asked = Instant::now();
     let longest = match run.wait {
         Some(wait) => Some(wait),
-        None => run.nodes.wait()?,
+        None => run.nodes.wait(),
     };
     let redlock = run.nodes.connect_as(Some(run.label()))?;
     let limit = match longest {

@@ -273,8 +273,12 @@ fn a_wait_that_the_settings_name_is_one_that_was_asked_for() {
     {
         assert_eq!(host.run(args, "true").code, 75, "{args}");
     }
-    let mut command = host.command(["job", "--", "true"]);
-    command.env("QUORLOCK_WAIT", "100ms");
-    assert_eq!(host.start(command).ended().code, 75);
+    for (wait, code) in [("100ms", 75), (" 100ms\n", 75), ("soon", 78)] {
+        let mut command = host.command(["job", "--", "true"]);
+        command.env("QUORLOCK_WAIT", wait);
+        let ended = host.start(command).ended();
+        assert_eq!(ended.code, code, "{wait:?}: {}", ended.err);
+        assert_eq!(ended.err.contains("QUORLOCK_WAIT: it is `soon`"), code == 78, "{}", ended.err);
+    }
     drop(first);
 }
