@@ -206,6 +206,9 @@ fn h4_those_of_whom_the_nodes_know_nothing_are_left_the_moments_that_hand_overs_
     // Where nobody is known to wait: not for each hundredth hand-over, and a little.
     assert_eq!(moments(Nobody, 64, 2 * MS, 3), [(256, 256 * MS / 80)]);
     assert_eq!(moments(Nobody, 64, 30 * MS, 3), [(3_840, 48 * MS)]);
+    // However short the rows are: not before so many leases as follow the first ones of two full rows.
+    assert_eq!(moments(Nobody, 33, 10 * MS, 4), [(1_320, 1_320 * MS / 80)]);
+    assert_eq!(moments(Nobody, 2, 3 * MS, 126), [(756, 756 * MS / 80)]);
     assert_eq!(moments(Nobody, 64, 70 * MS, 2), [(8_960, 50 * MS)], "the longest");
     // With long leases as soon, and as long, as those would have had it.
     assert_eq!(moments(Nobody, 5, 1_000 * MS, 1), [(5_000, 2 * MS)]);
