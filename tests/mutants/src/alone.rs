@@ -4,13 +4,10 @@ use std::fs;
 
 use super::{
     Result, Verdict,
-    judge::{Found, command, found},
+    judge::{self, Found, Test},
     list::Mutant,
-    work::Work,
+    work::{PROGRAMS, Work},
 };
-
-/// So many seconds of a processor all tests of a program have: without a mutant they take half a minute.
-const SECONDS: u64 = 300;
 
 /// Whether one that could not be woven may compile by itself: outside of functions, and where what is returned has no name, so
 /// that there can be but one kind of it.
@@ -21,29 +18,32 @@ pub(crate) fn may_compile(work: &Work, mutant: &Mutant) -> bool {
     head.contains("-> impl")
 }
 
-/// All tests, or that it does not compile.
-pub(crate) fn judge(work: &Work, mutant: &Mutant) -> Result<Verdict> {
+/// All tests, the quickest first, or that it does not compile.
+pub(crate) fn judge(work: &Work, tests: &[Test], mutant: &Mutant) -> Result<Verdict> {
     let path = work.plain.join(&mutant.file);
     let original = fs::read_to_string(work.root.join(&mutant.file))?;
     let mut text = original.clone();
     text.replace_range(mutant.place.clone(), &mutant.replacement);
     fs::write(&path, text)?;
-    let verdict = of_copy(work);
+    let verdict = of_copy(work, tests);
     fs::write(&path, original)?;
     verdict
 }
 
-fn of_copy(work: &Work) -> Result<Verdict> {
+fn of_copy(work: &Work, tests: &[Test]) -> Result<Verdict> {
     if !work.check(&work.plain)?.is_empty() {
         return Ok(Verdict::Unviable);
     }
-    // A constant of the tests may be made of it.
-    let Ok(programs) = work.build(&work.plain) else { return Ok(Verdict::Unviable) };
-    for program in programs {
-        let run = command(&program, &[], SECONDS).output()?;
-        match found(&run, "all") {
-            Found::Nothing => {}
-            other => return Ok(Verdict::Judged(other)),
+    for program in PROGRAMS {
+        // A constant of the tests may be made of it.
+        let Ok(programs) = work.build(&work.plain, &[program]) else {
+            return Ok(Verdict::Unviable);
+        };
+        for program in programs {
+            match judge::judge_copy(tests, &program)? {
+                Found::Nothing => {}
+                found => return Ok(Verdict::Judged(found)),
+            }
         }
     }
     Ok(Verdict::Judged(Found::Nothing))

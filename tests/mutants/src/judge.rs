@@ -67,7 +67,7 @@ pub(crate) fn reach(work: &Work, programs: &[Program]) -> Result<Vec<Test>> {
 }
 
 /// The names of the tests of a program.
-pub(crate) fn names(program: &Program) -> Result<Vec<String>> {
+fn names(program: &Program) -> Result<Vec<String>> {
     let listed = Command::new(&program.path).args(["--list", "--format", "terse"]).output()?;
     let listed = String::from_utf8(listed.stdout)?;
     Ok(listed.lines().filter_map(|it| it.strip_suffix(": test")).map(str::to_owned).collect())
@@ -75,7 +75,19 @@ pub(crate) fn names(program: &Program) -> Result<Vec<String>> {
 
 /// The tests that come through the function of a mutant, the quickest first, until one fails.
 pub(crate) fn judge(tests: &[Test], mutant: u32, group: u32) -> Result<Found> {
-    let tests: Vec<&Test> = tests.iter().filter(|test| test.reaches.contains(&group)).collect();
+    let tests = tests.iter().filter(|test| test.reaches.contains(&group)).collect();
+    first_to_fail(tests, Some(mutant))
+}
+
+/// All tests of a program of another copy, the quickest first, until one fails.
+pub(crate) fn judge_copy(tests: &[Test], program: &Program) -> Result<Found> {
+    let tests = tests.iter().filter(|test| test.program.name == program.name);
+    let tests: Vec<Test> =
+        tests.map(|test| Test { program: program.clone(), ..test.clone() }).collect();
+    first_to_fail(tests.iter().collect(), None)
+}
+
+fn first_to_fail(tests: Vec<&Test>, mutant: Option<u32>) -> Result<Found> {
     let (quick, slow): (Vec<&Test>, Vec<&Test>) =
         tests.into_iter().partition(|test| test.takes < QUICK);
     let mut programs: Vec<Vec<&Test>> = Vec::new();
@@ -117,17 +129,18 @@ pub(crate) fn judge(tests: &[Test], mutant: u32, group: u32) -> Result<Found> {
     Ok(endless.unwrap_or(Found::Nothing))
 }
 
-fn run(tests: &[&Test], mutant: u32) -> Result<Found> {
+fn run(tests: &[&Test], mutant: Option<u32>) -> Result<Found> {
     let takes: Duration = tests.iter().map(|test| test.takes).sum();
     let names: Vec<&str> = tests.iter().map(|test| test.name.as_str()).collect();
-    let run = command(&tests[0].program, &names, SECONDS + 10 * takes.as_secs())
-        .env("MUTANT", mutant.to_string())
-        .output()?;
-    Ok(found(&run, names[0]))
+    let mut command = command(&tests[0].program, &names, SECONDS + 10 * takes.as_secs());
+    if let Some(mutant) = mutant {
+        command.env("MUTANT", mutant.to_string());
+    }
+    Ok(found(&command.output()?, names[0]))
 }
 
 /// What a run of tests, of which this is the first, has found.
-pub(crate) fn found(run: &Output, first: &str) -> Found {
+fn found(run: &Output, first: &str) -> Found {
     if run.status.success() {
         return Found::Nothing;
     }
@@ -142,14 +155,12 @@ pub(crate) fn found(run: &Output, first: &str) -> Found {
     }
 }
 
-/// A run of these tests, or of all where none is named, in so much processor time, and no more than six gigabytes.
-pub(crate) fn command(program: &Program, tests: &[&str], seconds: u64) -> Command {
+/// A run of these tests in so much processor time, and no more than six gigabytes.
+fn command(program: &Program, tests: &[&str], seconds: u64) -> Command {
     let limited = format!("ulimit -v 6291456; ulimit -t {seconds}; exec \"$@\"");
     let mut command = Command::new("bash");
-    command.args(["-c", &limited, "bash"]).arg(&program.path).arg("--test-threads=1");
-    if !tests.is_empty() {
-        command.arg("--exact").args(tests);
-    }
+    command.args(["-c", &limited, "bash"]).arg(&program.path);
+    command.args(["--test-threads=1", "--exact"]).args(tests);
     // What has failed once is not looked for again, nor made small.
     command
         .env("PROPTEST_MAX_SHRINK_ITERS", "0")

@@ -27,7 +27,11 @@ mod work;
 
 use std::{error::Error, path::Path, process::ExitCode};
 
-use self::{judge::Found, list::Mutant, work::Work};
+use self::{
+    judge::Found,
+    list::Mutant,
+    work::{PROGRAMS, Work},
+};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -47,7 +51,7 @@ fn run(root: &Path, files: &[String]) -> Result<bool> {
     say(&format!("{} mutants", mutants.len()));
 
     let woven = weave::weave(&work, &mutants)?;
-    let programs = work.build(&work.woven)?;
+    let programs = work.build(&work.woven, &PROGRAMS)?;
     say(&format!("{} of them in one build; which tests reach what?", woven.groups.len()));
     let tests = judge::reach(&work, &programs)?;
     let mut verdicts: Vec<(&Mutant, Verdict)> = Vec::new();
@@ -66,7 +70,7 @@ fn run(root: &Path, files: &[String]) -> Result<bool> {
     verdicts.extend(unviable.into_iter().map(|mutant| (mutant, Verdict::Unviable)));
     say(&format!("{} that need a copy of their own", rest.len()));
     for mutant in rest {
-        let verdict = alone::judge(&work, mutant)?;
+        let verdict = alone::judge(&work, &tests, mutant)?;
         if !matches!(verdict, Verdict::Unviable | Verdict::Judged(Found::Killed(_))) {
             say(&format!("{verdict:?}: {}", mutant.name));
         }

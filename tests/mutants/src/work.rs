@@ -14,6 +14,9 @@ use super::{Result, Verdict, judge::Found, list::Mutant};
 /// What needs more than `src/protocol`.
 const LEFT_OUT: [&str; 2] = ["mod rates;\n", "mod schedules;\n"];
 
+/// The test programs, as `cargo test` selects them: the quickest to build comes first.
+pub(crate) const PROGRAMS: [&[&str]; 2] = [&["--lib"], &["--test", "protocol"]];
+
 /// Both copies, and what comes of them.
 #[derive(Debug)]
 pub(crate) struct Work {
@@ -27,6 +30,8 @@ pub(crate) struct Work {
 /// A test program.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
+    /// The same in both copies.
+    pub(crate) name: String,
     pub(crate) path: PathBuf,
     /// Where its tests expect to run.
     pub(crate) directory: PathBuf,
@@ -88,15 +93,18 @@ impl Work {
         Ok(places)
     }
 
-    /// The test programs of a copy.
-    pub(crate) fn build(&self, copy: &Path) -> Result<Vec<Program>> {
-        let output = self.cargo(copy, &["test", "--no-run", "--lib", "--test", "protocol"])?;
+    /// The test programs of a copy: those of [`PROGRAMS`] that are named.
+    pub(crate) fn build(&self, copy: &Path, programs: &[&[&str]]) -> Result<Vec<Program>> {
+        let arguments = [&["test", "--no-run"][..], &programs.concat()].concat();
+        let output = self.cargo(copy, &arguments)?;
         if !output.status.success() {
             return Err(String::from_utf8_lossy(&output.stderr).into());
         }
-        let programs = messages(&output, "compiler-artifact")
-            .filter_map(|line| line["executable"].as_str().map(PathBuf::from))
-            .map(|path| Program { path, directory: copy.join("tests/protocol") });
+        let programs = messages(&output, "compiler-artifact").filter_map(|line| {
+            let name = line["target"]["name"].as_str()?.to_owned();
+            let path = PathBuf::from(line["executable"].as_str()?);
+            Some(Program { name, path, directory: copy.join("tests/protocol") })
+        });
         Ok(programs.collect())
     }
 

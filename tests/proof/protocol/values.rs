@@ -97,6 +97,16 @@ fn no_number_is_larger_than_a_node_counts_exactly_and_no_note_longer_than_it_is_
     assert_eq!((longest.to_bytes().len(), Note::MAX_BYTES), (1_204, 1_204));
 }
 
+/// The scripts count in doubles, and a sorted set keeps tickets as such.
+#[test]
+fn the_largest_token_and_ticket_are_the_last_that_a_node_takes_for_no_other() {
+    let by_node = |number: u64| (number as f64) as u64;
+    for most in [FencingToken::MAX.get(), Ticket::MAX.get()] {
+        assert_eq!([most - 1, most].map(by_node), [most - 1, most]);
+        assert_eq!(by_node(most + 1), by_node(most + 2), "these are one");
+    }
+}
+
 #[test]
 fn what_holders_leave_is_shown_as_text() {
     let label = Label::new(*b"host \x01").unwrap();
