@@ -54,29 +54,24 @@ fn run(root: &Path, files: &[String]) -> Result<bool> {
     let programs = work.build(&work.woven, &PROGRAMS)?;
     say(&format!("{} of them in one build; which tests reach what?", woven.groups.len()));
     let tests = judge::reach(&work, &programs)?;
-    let mut verdicts: Vec<(&Mutant, Verdict)> = Vec::new();
-    for mutant in &mutants {
-        let Some(group) = woven.groups.get(&mutant.number) else { continue };
-        let found = judge::judge(&tests, mutant.number, *group)?;
-        if !matches!(found, Found::Killed(_)) {
-            say(&format!("{found:?}: {}", mutant.name));
+    let judge_one = |mutant: &Mutant| match woven.groups.get(&mutant.number) {
+        Some(group) => judge::judge(&tests, mutant.number, *group).map(Verdict::Judged),
+        None if alone::may_compile(&work, mutant) => alone::judge(&work, &tests, mutant),
+        None => Ok(Verdict::Unviable),
+    };
+    // What was found of a file is kept at once: where a run ends early, it can go on with the others.
+    for of_file in mutants.chunk_by(|a, b| a.file == b.file) {
+        let mut verdicts = Vec::new();
+        for mutant in of_file {
+            let verdict = judge_one(mutant)?;
+            if !matches!(verdict, Verdict::Unviable | Verdict::Judged(Found::Killed(_))) {
+                say(&format!("{verdict:?}: {}", mutant.name));
+            }
+            verdicts.push((mutant, verdict));
         }
-        verdicts.push((mutant, Verdict::Judged(found)));
+        work.keep(&verdicts)?;
+        say(&format!("{} is judged", of_file[0].file));
     }
-    let (rest, unviable): (Vec<&Mutant>, Vec<&Mutant>) = mutants
-        .iter()
-        .filter(|mutant| !woven.groups.contains_key(&mutant.number))
-        .partition(|mutant| alone::may_compile(&work, mutant));
-    verdicts.extend(unviable.into_iter().map(|mutant| (mutant, Verdict::Unviable)));
-    say(&format!("{} that need a copy of their own", rest.len()));
-    for mutant in rest {
-        let verdict = alone::judge(&work, &tests, mutant)?;
-        if !matches!(verdict, Verdict::Unviable | Verdict::Judged(Found::Killed(_))) {
-            say(&format!("{verdict:?}: {}", mutant.name));
-        }
-        verdicts.push((mutant, verdict));
-    }
-    work.keep(&verdicts)?;
     page::write(root, &work)
 }
 
