@@ -102,7 +102,8 @@ mod tests {
             let (mark, ttl) = (Mark::new(store.era, store.seal), SECOND);
             let one = resource.clone();
             // Whoever has an even number reads.
-            let target = if owner % 2 == 0 { Target::Shared(one) } else { Target::One(one) };
+            let target =
+                if owner.is_multiple_of(2) { Target::Shared(one) } else { Target::One(one) };
             let (hint, note, stand) = (Some(hint), None, None);
             let owner = Owner::from_random([owner; 16]);
             let command =
