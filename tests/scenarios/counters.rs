@@ -3,7 +3,7 @@
 //!
 //! Method: the real scripts by EVAL on a real server, with markers, counters and keys set by hand.
 
-use quorlock_harness::redis::Value;
+use quorlock_harness::redis::{self, Value};
 
 use super::scripts::{Ask, CONFIRM, ETAG, Node, RESOURCE};
 
@@ -306,4 +306,48 @@ fn a_node_whose_head_others_have_written_joins_again() {
         assert!(!node.join("0").ready, "{head}");
         assert_eq!(node.code(Ask::of("a")), -1, "{head}");
     }
+}
+
+/// What a look writes then needs memory, and must not fail for it: the votes of before would count once there is some again.
+#[test]
+fn a_node_whose_memory_is_full_joins_again_all_the_same() {
+    let node = Node::admitted();
+    let era = node.join("0").era;
+    node.server.run(&["CONFIG", "SET", "maxmemory", "1"]);
+    assert!(!node.join(&era).ready);
+    node.server.run(&["CONFIG", "SET", "maxmemory", "0"]);
+    assert_eq!(node.code(Ask::of("a")), -1);
+}
+
+#[test]
+fn a_node_that_others_have_put_something_else_into_joins_again() {
+    for key in ["quorlock:counters", "quorlock:older"] {
+        let node = Node::admitted();
+        node.mark(&[("rotated_at", "1")]);
+        assert!(node.join("0").ready);
+        assert!(node.server.del(key));
+        node.server.set(key, "theirs", None);
+        let seen = node.join("0");
+        assert!(!seen.ready, "{key}: {seen:?}");
+        assert!(node.admit_above(&seen.era, "0", "0"));
+        assert!(node.join("0").ready);
+    }
+}
+
+/// Otherwise a node whose clock jumps more often than that would keep them for ever.
+#[test]
+fn a_generation_of_counters_is_as_old_behind_a_jump_of_the_clock_as_before() {
+    let node = Node::admitted();
+    let fence = node.granted(Ask::of("a"));
+    node.expire();
+    let before = (node.now_us() / 1_000_000 - 1_000).to_string();
+    node.mark(&[("rotated_at", &before)]);
+    let seen = node.join(&node.join("0").era);
+    assert!(!seen.ready);
+    assert!(node.admit_above(&seen.era, "0", "0"));
+    let since = node.server.run(&["HGET", super::MARKER, "rotated_at"]);
+    assert_eq!(redis::from_redis_value::<String>(since).unwrap(), before);
+    let kept = node.server.run(&["HGET", "quorlock:counters", RESOURCE]);
+    let kept = redis::from_redis_value::<String>(kept).unwrap();
+    assert!(kept.starts_with(&format!("{fence:016}")), "{kept} after {fence}");
 }
