@@ -71,9 +71,10 @@ impl Work {
         Ok(())
     }
 
-    /// Of each error, where it may come from in the copy: file and line, the likeliest first.
+    /// Of each error, where it may come from in the copy: file and line, the likeliest first. A sum that overflows whatever
+    /// comes is found by a build, and not by `cargo check`.
     pub(crate) fn check(&self, copy: &Path) -> Result<Vec<Vec<(String, usize)>>> {
-        let output = self.cargo(copy, &["check", "--lib"])?;
+        let output = self.cargo(copy, &["build", "--lib"])?;
         let errors = messages(&output, "compiler-message")
             .map(|line| line["message"].clone())
             .filter(|message| message["level"] == "error");
