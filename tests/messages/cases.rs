@@ -161,7 +161,7 @@ fn right_missing() -> Option<Found> {
 fn one_down_of_all() -> Option<Found> {
     let cluster = Cluster::start(3);
     cluster[1].kill();
-    let builder = patient().connect_timeout(Duration::from_secs(1)).require_all_nodes();
+    let builder = patient().connect_timeout(Duration::from_secs(3)).require_all_nodes();
     refused(builder.nodes(cluster.urls()), &cluster)
 }
 
