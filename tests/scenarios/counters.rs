@@ -351,3 +351,15 @@ fn a_generation_of_counters_is_as_old_behind_a_jump_of_the_clock_as_before() {
     let kept = redis::from_redis_value::<String>(kept).unwrap();
     assert!(kept.starts_with(&format!("{fence:016}")), "{kept} after {fence}");
 }
+
+#[test]
+fn a_node_whose_marker_does_not_say_whether_there_are_older_counters_joins_again_all_the_same() {
+    let node = Node::admitted();
+    node.server.run(&["HDEL", super::MARKER, "older"]);
+    let seen = node.join("0");
+    assert!(seen.ready, "{seen:?}");
+    let seen = node.join(&seen.era);
+    assert!(!seen.ready, "{seen:?}");
+    assert!(node.admit_above(&seen.era, "0", "0"));
+    assert!(node.join("0").ready);
+}

@@ -87,7 +87,7 @@ if again or not joining and not ready then
   ready = approved
   write('identity', identity, 'fleet', fleet, 'state', ready and 'ready' or 'joining', 'era', marker.era, 'seal', '0',
     'floor', marker.floor, 'next_floor', marker.next_floor, 'high_water', marker.high_water,
-    'rotated_at', marker.rotated_at, 'older', marker.older, 'flags', marker.flags, 'waited', '')
+    'rotated_at', marker.rotated_at, 'older', marker.older or '0', 'flags', marker.flags, 'waited', '')
   marker.waited = ''
 end
 if asked('o') and not ready and not string.find(marker.flags or '', 'o', 1, true) then
