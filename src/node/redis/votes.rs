@@ -225,10 +225,9 @@ async fn track(session: &Session, resource: &Resource) {
     )
     .await;
     // Its value may be nothing; only its time says that it is gone.
-    let is_gone = matches!(&read, Ok(Value::BulkString(byte)) if byte.is_empty()) && {
-        let left = session.send(|command| codec::remaining(resource, command)).await;
-        matches!(left, Ok(Value::Int(-2)))
-    };
+    let left = |command: &mut _| codec::remaining(resource, command);
+    let is_gone = matches!(&read, Ok(Value::BulkString(byte)) if byte.is_empty())
+        && matches!(session.send(left).await, Ok(Value::Int(-2)));
     let is_tracked = caching.is_ok() && read.is_ok() && !is_gone;
     if !is_tracked {
         lines.tracked().remove(resource);
