@@ -331,9 +331,9 @@ fn no_two_leaders_act_at_once_whatever_becomes_of_them() {
         times.sort_unstable();
         let (median, last) = (times[times.len() / 2], times[times.len() - 1]);
         println!("{kind}: the next leads after {median:?} (median), {last:?} (longest)");
-        // Behind a resignation nobody waits until the ttl has passed, and elsewhere for no second one, on however busy a
-        // machine. How soon it is, calm and without proxies in between: tests/scenarios/elections.rs.
-        let limit = if *kind == "asked to resign" { TTL / 2 } else { TTL + TTL / 2 };
+        // Behind a resignation nobody waits until the ttl has passed, and behind the others not for long after it, on however
+        // busy a machine. How soon it is, calm and without proxies in between: tests/scenarios/elections.rs, tests/waits/faults.rs.
+        let limit = if *kind == "asked to resign" { TTL / 2 } else { TTL + TTL / 4 };
         assert!(median <= limit, "{kind}: {times:?}");
     }
     assert_eq!(check(&events), Ok(()));

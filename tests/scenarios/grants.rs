@@ -130,8 +130,9 @@ impl Arena {
     }
 }
 
-/// Kills a minority, one node or two at a time, brings it back empty, and waits until it is admitted.
-fn lose_a_minority(cluster: &Cluster, watcher: &Redlock) {
+/// Kills a minority, one node or two at a time, sees that the others go on, brings it back empty, and waits until it is
+/// admitted.
+fn lose_a_minority(cluster: &Cluster, watcher: &Redlock, granted: &AtomicUsize) {
     let first = rand::random_range(0..cluster.len());
     let second = (first + rand::random_range(1..cluster.len())) % cluster.len();
     let lost = if rand::random() { vec![first, second] } else { vec![first] };
@@ -141,6 +142,9 @@ fn lose_a_minority(cluster: &Cluster, watcher: &Redlock) {
     };
     let before = identities();
     lost.iter().for_each(|node| cluster[*node].kill());
+    // More than can have been under way.
+    let under_way = granted.load(Ordering::Relaxed) + CLIENTS * THREADS;
+    eventually("the majority goes on", SOON, || granted.load(Ordering::Relaxed) > under_way);
     std::thread::sleep(Duration::from_millis(rand::random_range(0..50)));
     lost.iter().for_each(|node| cluster[*node].restart_empty());
     // Another client may have let one of them vote before this one sees it again.
@@ -175,12 +179,8 @@ fn tokens_are_unique_and_rise_while_a_minority_loses_everything() {
         }
         let _over = Over(&arena.over);
         while arena.granted.load(Ordering::Relaxed) < wanted || losses < LEAST_LOSSES {
-            let before = arena.granted.load(Ordering::Relaxed);
-            lose_a_minority(&cluster, &watcher);
+            lose_a_minority(&cluster, &watcher, &arena.granted);
             losses += 1;
-            eventually("the majority goes on", SOON, || {
-                arena.granted.load(Ordering::Relaxed) > before
-            });
         }
     });
     let history = arena.history.into_inner().unwrap();

@@ -89,15 +89,20 @@ fn a_burst_of_acquires_waits_and_loses_no_held_lease() {
             granted.extend(ended.granted);
         }
         let (took, lost_in_burst) = (began.elapsed(), lost(&held));
-        let released = Instant::now();
-        let unconfirmed = release_all(granted).await;
-        let releasing = released.elapsed();
+        // A release waits for its confirmation for a second, so that no more are released at once than were acquired in half
+        // a second: a busy machine is slow with both.
+        let at_once = BURST * 500 / usize::try_from(took.as_millis()).unwrap().max(500);
+        let (mut unconfirmed, released) = (0, Instant::now());
+        while !granted.is_empty() {
+            let last = granted.len().saturating_sub(at_once);
+            unconfirmed += release_all(granted.split_off(last)).await;
+        }
         println!(
-            "{BURST} acquires in {took:?}, {crowded} of them later than asked; {unconfirmed} releases unconfirmed \
-             after {releasing:?}; {lost_in_burst} of {HELD} held leases lost",
+            "{BURST} acquires in {took:?}, {crowded} of them later than asked; {unconfirmed} releases unconfirmed, \
+             {at_once} at once, after {:?}; {lost_in_burst} of {HELD} held leases lost",
+            released.elapsed(),
         );
-        // Longer than a second nobody waits for a confirmation, and a busy machine may need longer for all of them.
-        assert!(unconfirmed == 0 || releasing > SECOND, "{unconfirmed} releases");
+        assert_eq!(unconfirmed, 0, "releases");
         assert_eq!(lost_in_burst, 0, "held leases");
     });
     assert_eq!(lost(&held), 0);

@@ -64,13 +64,14 @@ pub(crate) fn everywhere(test: impl AsyncFn(Fleet)) {
     }
 }
 
-/// Nothing of it waits in real time: it takes no longer than this, or computes for a tenth of it at the least, on a machine
-/// whose processors others have too.
+/// Nothing of it waits in real time: it computes for less than this, and takes no longer, or no more than ten times as long as
+/// it computes, where others have the processors too.
 pub(crate) fn without_waiting(what: &str, limit: Duration, run: impl FnOnce()) {
     let (began, computed) = (Instant::now(), cpu_time());
     run();
     let (took, computed) = (began.elapsed(), cpu_time() - computed);
     println!("{what}: {took:?}, {computed:?} of it computing");
+    assert!(computed < limit, "{what}: {computed:?} of computing");
     assert!(took < limit.max(10 * computed), "{what}: {took:?} of real time");
 }
 

@@ -109,13 +109,14 @@ fn a_set_is_served_beside_those_who_want_one_resource_of_it_alone() {
     let cases =
         [(two, 5, MS), (two, 5, 20 * MS), (two, 1, MS), (two, 2, 5 * MS), (four, 5, 20 * MS)];
     for (wants, processes, hold) in cases {
-        // In one process the set meets both free by chance, so that what share it has shows in the long run: on a busy
-        // machine it has been seen to wait for four seconds, and to get a tenth of what the others get behind it.
+        // In one process the set meets both free by chance, so that its share shows in the long run: on a busy machine it
+        // has been seen to wait for four seconds, where it gets a tenth of what the others get on the whole.
+        let runs = if processes == 1 { 5 } else { 1 };
         let mut leases = [0; 5];
         let has_share = |leases: &[usize; 5]| {
             leases.iter().all(|it| it * 50 > leases.iter().copied().max().unwrap())
         };
-        for _ in 0..5 {
+        for _ in 0..runs {
             let got = contend(&cluster.urls(), processes, &wants, hold);
             println!("{processes} processes, held for {hold:?}: {got:?}");
             leases.iter_mut().zip(&got).for_each(|(leases, got)| *leases += got.leases);

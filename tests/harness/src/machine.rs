@@ -1,45 +1,60 @@
 //! How busy the machine is: what a test of times may put down to others on it, and no more.
 //!
-//! It must never excuse what does not depend on time, and nothing on a machine that is free.
+//! It must never excuse what does not depend on time, and must not be run by what is measured.
 
 use std::{
-    future::Future,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
     time::{Duration, Instant},
 };
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// The processor time of this process until now. It stands still while others have the processors.
+/// The processor time that all threads of this process have had until now.
 pub fn cpu_time() -> Duration {
     let spent = clock_gettime(ClockId::ProcessCPUTime);
     let whole = u64::try_from(spent.tv_sec).expect("it is not negative");
     Duration::new(whole, u32::try_from(spent.tv_nsec).expect("it is below a second"))
 }
 
-/// How late the threads of tokio runtimes come to what is due.
-#[derive(Clone, Debug, Default)]
-pub struct Lateness(Arc<Mutex<Vec<(Instant, Duration)>>>);
+/// How late a thread that has little to do comes to what is due. It watches until it is dropped.
+#[derive(Debug)]
+pub struct Lateness {
+    samples: Arc<Mutex<Vec<(Instant, Duration)>>>,
+    over: Arc<AtomicBool>,
+}
 
 impl Lateness {
-    /// Something to do every millisecond, for ever: spawn it in each runtime whose lateness is of interest.
-    pub fn sample(&self) -> impl Future<Output = ()> + Send + 'static {
-        let Self(samples) = self.clone();
-        async move {
-            loop {
+    /// Begins to watch, on a thread of its own.
+    pub fn watch() -> Self {
+        let this = Self { samples: Arc::default(), over: Arc::default() };
+        let (samples, over) = (Arc::clone(&this.samples), Arc::clone(&this.over));
+        thread::spawn(move || {
+            while !over.load(Ordering::Relaxed) {
                 let due = Instant::now() + Duration::from_millis(1);
-                tokio::time::sleep_until(due.into()).await;
+                thread::sleep(Duration::from_millis(1));
                 let now = Instant::now();
                 let late = now.saturating_duration_since(due);
                 samples.lock().unwrap_or_else(PoisonError::into_inner).push((now, late));
             }
-        }
+        });
+        this
     }
 
-    /// The longest of those that were noticed in this time.
+    /// The longest of those that it came to in this time, or the whole time where it came to none.
     pub fn longest(&self, from: Instant, to: Instant) -> Duration {
-        let samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
         let within = samples.iter().filter(|(at, _)| (from..=to).contains(at));
-        within.map(|(_, late)| *late).max().unwrap_or_default()
+        let longest = within.map(|(_, late)| *late).max();
+        longest.unwrap_or_else(|| to.saturating_duration_since(from))
+    }
+}
+
+impl Drop for Lateness {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
     }
 }
