@@ -72,7 +72,7 @@ fn run_time(seconds: u64) -> Duration {
 }
 
 fn settings() -> Builder {
-    Redlock::builder().ttl(TTL).node_timeout(100 * MS).connect_timeout(SECOND)
+    Redlock::builder().ttl(TTL).node_timeout(100 * MS).connect_timeout(10 * SECOND)
 }
 
 /// Says that something is over, also when the thread panics that others wait for.
