@@ -32,6 +32,7 @@ mod idle;
 mod joining;
 mod kinds;
 mod late;
+mod late_commands;
 mod lead;
 mod lines;
 mod lock_delay;

@@ -170,10 +170,10 @@ impl Store {
                 if fenced {
                     self.admitted()?;
                 }
-                let expires = Some(now.saturating_add(wire(ttl)));
+                let longest = self.longest(now);
                 Ok(self.all_of(target.resources(), owner, now, |keys, resource| {
                     if let Some(entry) = keys.get_mut(resource.as_bytes()) {
-                        entry.expires = expires;
+                        entry.expires = Some(prolonged(entry.expires, ttl, longest, now));
                     }
                 }))
             }
@@ -349,11 +349,29 @@ impl Store {
         }))
     }
 
+    /// When a lease ends at the latest that is granted now, as far as the node has been told.
+    fn longest(&self, now: Timestamp) -> Option<Timestamp> {
+        (!self.max_ttl.is_zero()).then(|| now.saturating_add(wire(self.max_ttl)))
+    }
+
     fn set(&mut self, resource: &Resource, owner: Owner, ttl: Duration, now: Timestamp) {
         let expires = Some(now.saturating_add(wire(ttl)));
         let entry = Entry { value: owner.to_hex().to_vec(), expires };
         self.keys.insert(resource.as_bytes().to_vec(), entry);
     }
+}
+
+/// When something ends of which `ttl` is asked for. A later end stays as it is: an extension may be executed behind one
+/// that was sent after it. What a clock that went back has prolonged ends with the longest ttl.
+fn prolonged(
+    ends: Option<Timestamp>,
+    ttl: Duration,
+    longest: Option<Timestamp>,
+    now: Timestamp,
+) -> Timestamp {
+    let asked = now.saturating_add(wire(ttl));
+    let stands = ends.map_or(asked, |ends| longest.map_or(ends, |longest| ends.min(longest)));
+    asked.max(stands)
 }
 
 /// The line that a target with one has.

@@ -119,7 +119,8 @@ pub struct Join {
     pub lost: bool,
     /// An era that begins now is later than this one, which the client has seen.
     pub after: u64,
-    /// Whether a node that is joining is told that a majority has forgotten.
+    /// Whether a node that is joining, in the era of `waited`, is told that a majority has forgotten. In another era it
+    /// takes no notice of that: there it may be the only one that has.
     pub orphaned: bool,
     /// Whether a node that is ready is sealed, so that no vote of a round that began before counts any more. What
     /// it then says of its counters is final for those rounds.

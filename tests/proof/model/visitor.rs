@@ -71,7 +71,8 @@ impl Station {
             self.marked = true;
         }
         if !self.ready {
-            self.orphaned |= join.orphaned;
+            let is_of_now = join.waited.is_some_and(|(era, _)| era == u64::from(self.era));
+            self.orphaned |= join.orphaned && is_of_now;
             let passed = clock - *self.joined.get_or_insert(clock);
             if let Some((era, waited)) = join.waited
                 && era == u64::from(self.era)

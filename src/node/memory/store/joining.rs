@@ -29,7 +29,9 @@ impl Store {
             let told = validity::whole_millis(waited.min(passed));
             self.waited = self.waited.max(Duration::from_millis(told));
         }
-        self.orphaned |= join.orphaned && !self.ready;
+        // It is said of one wait: a look that comes late, in another era, says nothing.
+        let is_of_now = join.waited.is_some_and(|(era, _)| era == self.era);
+        self.orphaned |= join.orphaned && !self.ready && is_of_now;
         if self.ready && join.seal {
             self.seal += 1;
         }

@@ -4,7 +4,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use super::{Counter, Entry, HINT_AHEAD_US, Store, clock_us, wire};
+use super::{Counter, Entry, HINT_AHEAD_US, Store, clock_us, prolonged, wire};
 use crate::{
     node::{NodeError, memory::news::Telling},
     protocol::{
@@ -159,8 +159,9 @@ impl Store {
             return;
         }
         // In one step, as on a server. What is left of earlier readers is void.
-        self.keys.remove(resource.as_bytes());
-        self.put_reader(resource, owner, now.saturating_add(wire(ttl)), now);
+        let key = self.keys.remove(resource.as_bytes());
+        let ends = key.and_then(|entry| entry.expires);
+        self.put_reader(resource, owner, prolonged(ends, ttl, self.longest(now), now), now);
         self.in_line(resource, now, news, |line, news| line.lower(now, news));
     }
 
@@ -174,10 +175,9 @@ impl Store {
         if self.access(resource, now) == ReadAccess::Held {
             return Reply::Denied(Denial::default());
         }
-        if !self.entries(resource, now).is_some_and(|all| all.contains_key(&owner)) {
-            return Reply::Denied(Denial::gone());
-        }
-        self.put_reader(resource, owner, now.saturating_add(wire(ttl)), now);
+        let entry = self.entries(resource, now).and_then(|all| all.get(&owner).copied());
+        let Some(ends) = entry else { return Reply::Denied(Denial::gone()) };
+        self.put_reader(resource, owner, prolonged(Some(ends), ttl, self.longest(now), now), now);
         Reply::Granted(Granted::DONE)
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Counter, Entry, HINT_AHEAD_US, Store, Wanted, wire};
 use crate::{
     node::NodeError,
-    protocol::{Denial, FencingToken, Granted, Note, Owner, Reply, Resource, Timestamp},
+    protocol::{Denial, FencingToken, Granted, Note, Owner, Record, Reply, Resource, Timestamp},
 };
 
 impl Store {
@@ -116,9 +116,16 @@ impl Store {
                 // The note is left again, and the counter stays where it is.
                 let before = self.fences.get(resource.as_bytes());
                 let value = before.map_or(self.floor, |before| before.value);
-                let restored = before.is_none_or(|before| before.restored || before.owner != owner);
-                let counter = Counter { value, owner, note: Some(note), restored };
-                self.fences.insert(resource.as_bytes().to_vec(), counter);
+                let own = before.filter(|before| before.owner == owner);
+                // The record that its leader has said since stays.
+                let said = own.and_then(|own| own.note.as_ref()?.record());
+                let is_later =
+                    |said: &Record| !note.record().is_some_and(|note| !said.is_later_than(note));
+                if !said.is_some_and(is_later) {
+                    let restored = own.is_none_or(|own| own.restored);
+                    let counter = Counter { value, owner, note: Some(note), restored };
+                    self.fences.insert(resource.as_bytes().to_vec(), counter);
+                }
             }
         }
         Reply::Granted(Granted::DONE)

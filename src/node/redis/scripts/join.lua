@@ -1,9 +1,9 @@
 -- Reads the marker, and drops counters that were not used for long. ARGV run_id, database, fleet, longest ttl in ms,
 -- era that must join again (0: none), any of the letters s (seal a node that is ready), l (one that joins again by
--- force has lost data, and does so also if it is joining), o (one that is joining did so while a majority had
--- forgotten), a random number, for how many ms a counter that is not used is kept at least, an era that one which
--- begins now must be above, an era of which the client knows how long the node has been joining in it (0: none), and
--- for how many ms that is.
+-- force has lost data, and does so also if it is joining), o (one that is joining in the era that the client knows did so
+-- while a majority had forgotten), a random number, for how many ms a counter that is not used is kept at least, an era
+-- that one which begins now must be above, an era of which the client knows how long the node has been joining in it (0:
+-- none), and for how many ms that is.
 -- {1, now, identity, head, era, seal, floor, high_water, longest ttl, flags, 0} ready; {0, ..., waited} the same,
 -- joining, the flags k (it kept its data) and o, and for how many ms at least; {-5, now, fleet} it belongs to another
 -- fleet; {-6, now} it is a replica.
@@ -90,7 +90,8 @@ if again or not joining and not ready then
     'rotated_at', marker.rotated_at, 'older', marker.older or '0', 'flags', marker.flags, 'waited', '')
   marker.waited = ''
 end
-if asked('o') and not ready and not string.find(marker.flags or '', 'o', 1, true) then
+-- It is said of one wait: a look that comes late, in another era, says nothing.
+if asked('o') and not ready and waited_in == marker.era and not string.find(marker.flags or '', 'o', 1, true) then
   marker.flags = (marker.flags or '') .. 'o'
   write('flags', marker.flags)
 end

@@ -5,10 +5,10 @@ if value_of(KEYS[4]) == ARGV[2] then
   redis.call('UNLINK', KEYS[5])
   if type(redis.pcall('ZADD', KEYS[5], 'XX', '0', '')) ~= 'number' then
     -- This user may keep no readers: it stays a writer's, which keeps others out, and is not lost for that.
-    redis.call('PEXPIRE', KEYS[4], ARGV[3])
+    prolong(KEYS[4], tonumber(ARGV[3]))
     return {1, now, 1}
   end
-  put(KEYS[4], KEYS[5], ARGV[2], tonumber(ARGV[3]), false)
+  put(KEYS[4], KEYS[5], ARGV[2], no_less(tonumber(ARGV[3]), redis.call('PTTL', KEYS[4])), false)
   local seen = KEYS[6] and redis.pcall('ZRANGE', KEYS[6], '0', FEW)
   if seen and not seen.err and #seen > 0 then
     -- Those who wait to read are told, if they are next. A writer is not: the key is not free.

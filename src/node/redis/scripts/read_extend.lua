@@ -1,4 +1,5 @@
--- As extend.lua for readers: KEYS[4] and on the resources, and behind them their readers. An entry is never made anew.
+-- As extend.lua for readers: KEYS[4] and on the resources, and behind them their readers. An entry is never made anew, and
+-- none is made to end sooner.
 local answer = {1, now}
 local size = math.floor((#KEYS - 3) / 2) -- behind lower.lua there may be a line
 for index = 1, size do
@@ -8,10 +9,13 @@ for index = 1, size do
   local said = holder == '' and redis.call('PTTL', resource) == -2 and 0 or 2
   if holder == SHARED then
     drop_ended(readers)
-    -- Taken out first: a server whose memory is full takes no first write that may need more, and any second one.
-    said = redis.call('ZREM', readers, owner)
-    if said == 1 then
-      put(resource, readers, owner, ttl, true)
+    local place = redis.call('ZRANK', readers, owner)
+    said = place and 1 or 0
+    if place then
+      local ends = redis.call('ZRANGE', readers, place, place, 'WITHSCORES')[2]
+      -- Taken out first: a server whose memory is full takes no first write that may need more, and any second one.
+      redis.call('ZREM', readers, owner)
+      put(resource, readers, owner, no_less(ttl, ends - ms - 1), true)
     end
   end
   answer[2 + index] = said

@@ -26,9 +26,13 @@ for _, resource in ipairs(missing) do
     local entry = redis.call('HGET', COUNTERS, resource) or redis.call('HGET', OLDER, resource)
       or redis.call('HGET', NODE, 'floor')
     local counter = string.match(entry or '', SIXTEEN_DIGITS)
-    if counter then
-      local is_own = string.sub(entry, 17, 48) == ARGV[2] and string.sub(entry, 49, 49) ~= 'r'
-      redis.call('HSET', COUNTERS, resource, counter .. ARGV[2] .. (is_own and '' or 'r') .. ARGV[5])
+    local is_own = counter and string.sub(entry, 17, 48) == ARGV[2]
+    -- The record that its leader has said since stays.
+    local record = '^r?p(' .. string.rep('%d', 32) .. ')'
+    local said = is_own and string.match(entry, record, 49)
+    if counter and not (said and said > (string.match(ARGV[5], record) or '')) then
+      local is_granted = is_own and string.sub(entry, 49, 49) ~= 'r'
+      redis.call('HSET', COUNTERS, resource, counter .. ARGV[2] .. (is_granted and '' or 'r') .. ARGV[5])
     end
   end
 end

@@ -66,7 +66,8 @@ impl Server {
             (self.marked, self.ready, self.joined_at) = (true, false, now);
             self.kept = forced && !join.lost;
         }
-        self.orphaned |= join.orphaned && !self.ready && flaw != Flaw::Untold;
+        let is_of_now = join.waited.is_some_and(|(era, _)| era == self.mark.era);
+        self.orphaned |= join.orphaned && is_of_now && !self.ready && flaw != Flaw::Untold;
         if self.ready && join.seal {
             self.mark.seal += 1;
         }

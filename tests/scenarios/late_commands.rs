@@ -1,0 +1,272 @@
+//! Goal: a command that is executed late, behind what was sent after it, lessens nothing that somebody relies on by then: no
+//! end of a key or an entry, no counter, no place, no owner, no record, no wait.
+//!
+//! Method: for each command that prolongs, restores, notes or tells something, the scripts by EVAL on a real server, the
+//! later one first. `docs/algorithm.md` has the list, with the reason for each.
+
+use quorlock_harness::redis::{self, Value};
+
+use super::{
+    MARKER,
+    scripts::{ACQUIRE, Ask, CONFIRM, HOUR_MS, IDENTITY, Node, RESOURCE, Tell},
+};
+
+macro_rules! script {
+    ($($file:literal)+) => {
+        concat!($(include_str!(concat!("../../src/node/redis/scripts/", $file))),+)
+    };
+}
+
+const EXTEND: &str = script!("prelude.lua" "tools.lua" "admitted.lua" "extend.lua");
+const EXTEND_CLASSIC: &str = script!("classic.lua" "extend.lua");
+const READ: &str =
+    script!("prelude.lua" "read_free.lua" "tools.lua" "line.lua" "readers.lua" "read.lua");
+const READ_EXTEND: &str =
+    script!("prelude.lua" "tools.lua" "admitted.lua" "readers.lua" "read_extend.lua");
+const LOWER: &str = script!("prelude.lua" "tools.lua" "admitted.lua" "line.lua" "readers.lua" "lower.lua" "read_extend.lua");
+const READ_RESTORE: &str =
+    script!("prelude.lua" "tools.lua" "admitted.lua" "readers.lua" "read_restore.lua");
+const RELEASE: &str = script!("release.lua" "line.lua" "wake.lua");
+const LEAVE: &str = script!("line.lua" "leave.lua");
+const READERS: &str = "quorlock:readers:r";
+const LINE: &str = "quorlock:line:r";
+
+const A: &str = "aaaaaaaaaaaa4aaaaaaaaaaaaaaaaaaa";
+const B: &str = "bbbbbbbbbbbb4bbbbbbbbbbbbbbbbbbb";
+
+/// What a later lease has asked for, and what one before it did.
+const LONG: &str = "50000";
+const SHORT: &str = "10000";
+
+fn number(value: Value) -> i64 {
+    redis::from_redis_value(value).expect("a number")
+}
+
+impl Node {
+    fn run(&self, script: &str, keys: &[&str], args: &[&str]) -> Value {
+        let count = keys.len().to_string();
+        self.server.run(&[&["EVAL", script, &count], keys, args].concat())
+    }
+
+    /// A script of a lease, which knows the node's own keys.
+    fn run_own(&self, script: &str, keys: &[&str], args: &[&str]) -> Vec<Value> {
+        let own = [MARKER, "quorlock:counters", "quorlock:older"];
+        match self.run(script, &[&own, keys].concat(), args) {
+            Value::Array(answer) => answer,
+            other => vec![other],
+        }
+    }
+
+    fn extend(&self, script: &str, keys: &[&str], ttl: &str) {
+        let answer = self.run_own(script, keys, &[IDENTITY, A, ttl]);
+        assert_eq!((&answer[0], &answer[2]), (&Value::Int(1), &Value::Int(1)), "extended");
+    }
+
+    fn left(&self, key: &str) -> i64 {
+        number(self.server.run(&["PTTL", key]))
+    }
+
+    /// For how many ms the entry of an owner stands.
+    fn entry_left(&self, owner: &str) -> i64 {
+        let score: f64 = redis::from_redis_value(self.server.run(&["ZSCORE", READERS, owner]))
+            .expect("an entry");
+        score as i64 - (self.now_us() / 1_000) as i64
+    }
+
+    fn read(&self, owner: &str, ttl: &str) {
+        let (high, next) = (self.marked("high_water"), self.marked("next_floor"));
+        let head = format!("{} {high:016} {next:016}", super::scripts::ETAG);
+        let hint = format!("{:016}", self.now_us());
+        let answer =
+            self.run_own(READ, &[RESOURCE, READERS], &[&head, owner, ttl, &hint, "0", "-1"]);
+        assert_eq!(answer[0], Value::Int(1), "{answer:?}");
+    }
+}
+
+/// Both live for as long as the later one says.
+#[track_caller]
+fn for_long(left: i64) {
+    assert!((40_001..=50_010).contains(&left), "{left} ms are left");
+}
+
+#[test]
+fn an_extension_shortens_no_key() {
+    for script in [EXTEND, EXTEND_CLASSIC] {
+        let node = Node::admitted();
+        node.granted(Ask::of(A));
+        node.extend(script, &[RESOURCE], LONG);
+        node.extend(script, &[RESOURCE], SHORT);
+        for_long(node.left(RESOURCE));
+        // Also a key of a set, and one whose end others have taken gets one.
+        node.server.run(&["PERSIST", RESOURCE]);
+        node.extend(script, &[RESOURCE], LONG);
+        for_long(node.left(RESOURCE));
+    }
+}
+
+/// A clock that went back prolongs keys: with every extension they end by the longest ttl again.
+#[test]
+fn an_extension_leaves_no_more_than_the_longest_ttl() {
+    let node = Node::admitted();
+    node.granted(Ask::of(A));
+    node.server.run(&["PEXPIRE", RESOURCE, "3600000"]);
+    node.extend(EXTEND, &[RESOURCE], SHORT);
+    assert!((50_001..=60_000).contains(&node.left(RESOURCE)), "{}", node.left(RESOURCE));
+    node.extend(LOWER, &[RESOURCE, READERS], SHORT);
+    assert!((50_001..=60_003).contains(&node.left(RESOURCE)), "{}", node.left(RESOURCE));
+    for written in ["+inf", "9007199254740992.5"] {
+        node.server.run(&["ZADD", READERS, written, A]);
+        node.extend(READ_EXTEND, &[RESOURCE, READERS], SHORT);
+        assert!((50_001..=60_003).contains(&node.entry_left(A)), "{}", node.entry_left(A));
+    }
+}
+
+#[test]
+fn an_extension_of_a_reader_shortens_no_entry() {
+    let node = Node::admitted();
+    node.read(A, SHORT);
+    node.read(B, SHORT);
+    node.extend(READ_EXTEND, &[RESOURCE, READERS], LONG);
+    node.extend(READ_EXTEND, &[RESOURCE, READERS], SHORT);
+    for_long(node.entry_left(A));
+    for_long(node.left(RESOURCE));
+    assert!(node.entry_left(B) <= 10_010, "it is for its owner alone");
+}
+
+#[test]
+fn a_downgrade_shortens_neither_the_key_nor_the_entry() {
+    let node = Node::admitted();
+    node.granted(Ask::of(A));
+    node.extend(EXTEND, &[RESOURCE], LONG);
+    node.extend(LOWER, &[RESOURCE, READERS], SHORT);
+    for_long(node.entry_left(A));
+    for_long(node.left(RESOURCE));
+    // The nodes have followed, and an earlier one comes.
+    node.extend(LOWER, &[RESOURCE, READERS], SHORT);
+    for_long(node.entry_left(A));
+    let refused = node.run_own(EXTEND, &[RESOURCE], &[IDENTITY, A, SHORT]);
+    assert_eq!(refused[2], Value::Int(2), "it is no writer's any more");
+    for_long(node.left(RESOURCE));
+}
+
+#[test]
+fn a_restore_leaves_what_stands_alone() {
+    let node = Node::admitted();
+    node.granted(Ask::of(A));
+    node.extend(EXTEND, &[RESOURCE], LONG);
+    assert_eq!(node.restored(A, u64::MAX), 0);
+    for_long(node.left(RESOURCE));
+    let node = Node::admitted();
+    node.read(A, LONG);
+    let latest = u64::MAX.to_string();
+    let restored = node.run_own(READ_RESTORE, &[RESOURCE, READERS], &[IDENTITY, A, SHORT, &latest]);
+    assert_eq!(restored[0], Value::Int(0));
+    for_long(node.entry_left(A));
+    for_long(node.left(RESOURCE));
+}
+
+/// The record of a leader is kept by a restore that was sent before it was said.
+#[test]
+fn a_restore_keeps_what_its_leader_has_said_since() {
+    let said = |number: u64| format!("p{:016}{number:016}1795170000123456005web-1text", 7);
+    let (label, older, newer) = ("1795170000123456web-1".to_owned(), said(1), said(2));
+    for (stands, comes, is_kept) in [
+        (&newer, &older, true),
+        (&newer, &label, true),
+        (&older, &newer, false),
+        (&label, &older, false),
+    ] {
+        let node = Node::admitted();
+        node.granted(Ask { note: Some(&label), ..Ask::of(A) });
+        if stands != &label {
+            assert_eq!(node.proclaimed(A, stands), 1);
+        }
+        node.expire();
+        assert_eq!(node.restored_with(A, comes), 1, "the key is set again in any case");
+        let kept = if is_kept { stands } else { comes };
+        assert_eq!(node.entry(), Some(format!("{A}{kept}")), "{comes} behind {stands}");
+    }
+}
+
+/// A release is the last word of its owner: an extension from before it makes nothing anew, and what is kept lives for no
+/// less than was said.
+#[test]
+fn an_extension_behind_a_release_takes_nothing_from_it() {
+    let node = Node::admitted();
+    node.granted(Ask::of(A));
+    assert_eq!(node.run(RELEASE, &[RESOURCE], &[A, LONG]), Value::Int(1));
+    node.extend(EXTEND, &[RESOURCE], SHORT);
+    for_long(node.left(RESOURCE));
+    assert_eq!(node.run(RELEASE, &[RESOURCE], &[A]), Value::Int(1));
+    let gone = node.run_own(EXTEND, &[RESOURCE], &[IDENTITY, A, LONG]);
+    assert_eq!(gone[2], Value::Int(0));
+    assert_eq!(node.server.get(RESOURCE), None);
+    // And a release of before takes nothing from the next one.
+    node.granted(Ask::of(B));
+    for late in [&[A][..], &[A, SHORT]] {
+        assert_eq!(node.run(RELEASE, &[RESOURCE], late), Value::Int(2));
+    }
+    assert_eq!(node.holder().1.as_deref(), Some(B));
+}
+
+#[test]
+fn a_confirm_lowers_no_counter() {
+    let node = Node::admitted();
+    let first = node.granted(Ask::of(A));
+    assert!(node.confirmed(CONFIRM, A, first + 10));
+    assert!(!node.confirmed(CONFIRM, A, first + 5), "it is not confirmed behind a larger one");
+    assert_eq!(node.counter(), Some(first + 10));
+    node.expire();
+    let next = node.granted(Ask::of(B));
+    assert!(!node.confirmed(CONFIRM, A, first + 10));
+    assert_eq!(node.counter(), Some(next));
+}
+
+#[test]
+fn an_acquire_of_before_takes_nothing_from_a_holder() {
+    let node = Node::admitted();
+    let counter = node.granted(Ask::of(A));
+    node.extend(EXTEND, &[RESOURCE], LONG);
+    // The same one once more, and somebody else's for a shorter time.
+    for owner in [A, B] {
+        assert_eq!(node.code(Ask::of(owner)), 0, "{ACQUIRE}");
+    }
+    for_long(node.left(RESOURCE));
+    assert_eq!((node.counter(), node.holder().1.as_deref()), (Some(counter), Some(A)));
+}
+
+#[test]
+fn a_farewell_leaves_a_place_that_was_taken_since() {
+    let node = Node::admitted();
+    let client = "0123456789abcdef";
+    node.server.run(&["ZADD", LINE, "2000", client]);
+    assert_eq!(node.run(LEAVE, &[RESOURCE, LINE], &[client, "1000"]), Value::Int(1));
+    assert_eq!(number(node.server.run(&["ZSCORE", LINE, client])), 2_000);
+}
+
+/// Whether a majority had forgotten is said of one era of a node: in a later one it may be the only one that did.
+#[test]
+fn what_was_said_of_an_earlier_wait_does_not_count_in_a_later_one() {
+    let node = Node::admitted();
+    let flags = || -> String {
+        redis::from_redis_value(node.server.run(&["HGET", MARKER, "flags"])).expect("flags")
+    };
+    let look = ["this", "0", "test/1", "60000", "0", "", "0"];
+    let told = |era: &str| {
+        let mut orphaned = look;
+        orphaned[5] = "o";
+        node.look_telling(&orphaned, HOUR_MS, Tell { after: 0, waited: Some((era, 0)) })
+    };
+    node.set_state("joining");
+    node.mark(&[("flags", "")]);
+    let era = node.look(&look).era;
+    assert!(!told("41").ready && flags().is_empty(), "it is of another era");
+    assert!(!told(&era).ready && flags() == "o");
+    // It is admitted, and forgets alone. What was sent in the wait before comes now.
+    assert!(node.admit(&era));
+    node.server.run(&["DEL", MARKER, "quorlock:counters"]);
+    let again = node.look(&look);
+    assert!(!again.ready && again.era != era);
+    told(&era);
+    assert_eq!(flags(), "", "nobody has said so of this wait");
+}
