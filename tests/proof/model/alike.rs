@@ -18,8 +18,8 @@ use futures::executor::block_on;
 use quorlock::{
     node::{MemoryNode, Node as _},
     protocol::{
-        Command, FencingToken, Floor, Join, Mark, Owner, Reply, Resource, ResourceSet, Slots,
-        Target, Timestamp,
+        Command, FencingToken, Floor, Join, KeyHolder, Mark, Owner, Reply, Resource, ResourceSet,
+        Slots, Target, Timestamp,
     },
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -201,7 +201,7 @@ fn held(node: &Node) -> Vec<Option<Vec<u8>>> {
     let value = |holder: &Holder| match holder {
         Holder::Nobody => None,
         Holder::Writer(number) => Some(owner(*number).to_hex().to_vec()),
-        Holder::Readers(_) => Some(quorlock::protocol::KeyHolder::SHARED.to_vec()),
+        Holder::Readers(_) => Some(KeyHolder::SHARED.to_vec()),
     };
     node.holders.iter().map(value).collect()
 }
@@ -264,11 +264,14 @@ fn the_node_of_leases_does_what_a_node_in_memory_does() {
 
 #[test]
 fn the_node_of_tenures_does_what_a_node_in_memory_does() {
+    // One that may have been its writer's before.
+    let reads = || Target::Lowered(resource(0));
     let mut granted = 0_u64;
     for seed in 0..SEQUENCES {
         let random = &mut StdRng::seed_from_u64(seed);
         let station = Station::new();
-        let mut model = TimedNode { holder: None, until: 0, counter: 0, ahead: 0, station };
+        let mut model =
+            TimedNode { holder: None, shared: false, until: 0, counter: 0, ahead: 0, station };
         let (mut real, mut now) = (Real::new(), 0_u8);
         for step in 0..COMMANDS {
             let number = random.random_range(0..2);
@@ -318,19 +321,29 @@ fn the_node_of_tenures_does_what_a_node_in_memory_does() {
                             let command = Command::Confirm { target, owner, token, mark };
                             (command, TimedLetter::Confirm { token: hint + 10, mark: own })
                         }
-                        5 | 6 => (
-                            Command::Extend { target, owner, ttl, fenced: true },
-                            TimedLetter::Extend { life, number: 1 },
-                        ),
-                        _ => (Command::Release { target, owner, keep: None }, TimedLetter::Release),
+                        5 | 6 => {
+                            let lowered = random.random_bool(0.3);
+                            let target = if lowered { reads() } else { target };
+                            let command = Command::Extend { target, owner, ttl, fenced: true };
+                            (command, TimedLetter::Extend { life, number: 1, lowered })
+                        }
+                        _ => {
+                            let keep = if random.random_bool(0.3) { life } else { 0 };
+                            let kept = (keep > 0).then_some(ttl);
+                            let command = Command::Release { target: reads(), owner, keep: kept };
+                            (command, TimedLetter::Release { keep })
+                        }
                     };
-                    let answer = model.execute(number, letter, now);
+                    let answer = model.execute(number, letter, now, false);
                     granted += u64::from(matches!(answer, Said::Granted(_)));
                     let context = format!("seed {seed}, step {step}: {command:?}");
                     assert_eq!(real.said(command), answer, "{context}");
                 }
             }
-            let held = model.holder.map(|number| owner(number).to_hex().to_vec());
+            let held = match model.holder {
+                Some(_) if model.shared => Some(KeyHolder::SHARED.to_vec()),
+                holder => holder.map(|number| owner(number).to_hex().to_vec()),
+            };
             assert_eq!(real.node.get(resource(0).as_bytes()), held, "seed {seed}, step {step}");
         }
     }

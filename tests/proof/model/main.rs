@@ -25,7 +25,7 @@ use self::model::{
     configs::{Config, Ends},
     report,
     search::{self, Limits},
-    tenures,
+    tenures::{self, Setup},
 };
 
 fn check(config: &Config) {
@@ -77,6 +77,11 @@ checks![
     exclusive_wipes,
     hand_overs,
     hand_overs_all,
+    late_delays,
+    late_downgrades,
+    late_holds,
+    late_lingers,
+    late_renewals,
     lines,
     lines_hang,
     permits,
@@ -95,9 +100,29 @@ checks![
 
 /// Whether a search finds that two hold at once.
 fn breaks(search: impl FnOnce(Limits) -> search::Found) -> bool {
+    breaks_to(tenures::ONE, search)
+}
+
+fn breaks_to(property: &str, search: impl FnOnce(Limits) -> search::Found) -> bool {
     let found = search(Limits::of(3_000_000));
     println!("{}", report::trace("tight", &found));
-    found.trace.is_some_and(|trace| trace.property == tenures::ONE)
+    found.trace.is_some_and(|trace| trace.property == property)
+}
+
+/// Nodes that let an extension shorten what stands, as they once did.
+#[test]
+fn an_extension_that_shortens_lets_two_hold_and_ends_what_is_kept() {
+    use configs::{late_delays, late_downgrades, late_holds, late_lingers, late_renewals};
+    for (property, setup) in [
+        (tenures::ONE, late_renewals::BASE),
+        (tenures::ONE, late_lingers::SETUP),
+        (tenures::ONE, late_downgrades::SETUP),
+        (tenures::KEPT, late_holds::SETUP),
+        (tenures::KEPT, late_delays::SETUP),
+    ] {
+        let setup = Setup { shortens: true, ..setup };
+        assert!(breaks_to(property, |limits| late_renewals::with(setup, limits)));
+    }
 }
 
 #[test]

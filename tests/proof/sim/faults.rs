@@ -33,6 +33,9 @@ pub(crate) enum Fault {
     CutReplies,
     /// What one client sends to it arrives late, on connections that have been given up.
     Late,
+    /// What one client sends to all servers for a moment arrives seconds late: it gives its connections up, and has others
+    /// then.
+    Reconnect,
     /// What one client sends to it is delivered twice.
     Twice,
     /// Clients are told things of it that are not so.
@@ -54,7 +57,7 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    const ALL: [Self; 24] = [
+    const ALL: [Self; 25] = [
         Self::Mend,
         Self::Kill,
         Self::RestartKept,
@@ -70,6 +73,7 @@ impl Fault {
         Self::CutRequests,
         Self::CutReplies,
         Self::Late,
+        Self::Reconnect,
         Self::Twice,
         Self::Rumour,
         Self::PauseClient,

@@ -14,7 +14,11 @@ use crate::{
 
 /// The violations of the first seeds.
 fn violations(setup: Setup) -> impl Iterator<Item = Violation> {
-    (0..100).filter_map(move |seed| world::run(seed, setup).verdict.err())
+    violations_of(100, setup)
+}
+
+fn violations_of(seeds: u64, setup: Setup) -> impl Iterator<Item = Violation> {
+    (0..seeds).filter_map(move |seed| world::run(seed, setup).verdict.err())
 }
 
 /// Whether one of the first seeds shows it.
@@ -117,6 +121,13 @@ fn a7_a_holder_that_acts_without_a_look_at_the_clock_breaks_exclusion() {
 }
 
 // What is wrong with servers and clients, one by one.
+
+#[test]
+fn extensions_that_shorten_break_exclusion() {
+    let setup = Setup { bug: Bug::Shortens, bugged: 5, ..Setup::RENEWALS };
+    // It takes a chain of leases, and what was sent for the first of them in a bad moment.
+    assert!(violations_of(400, setup).any(|seen| matches!(seen, Violation::Overlap { .. })));
+}
 
 #[test]
 fn a_majority_that_grants_without_looking_breaks_exclusion() {

@@ -13,7 +13,7 @@ use std::sync::{
 pub(crate) struct Scenario(pub(crate) usize);
 
 /// One more than the last number.
-pub(crate) const SCENARIOS: usize = 39;
+pub(crate) const SCENARIOS: usize = 40;
 
 /// A holder stood still for longer than its lease lasted.
 pub(crate) const S1: Scenario = Scenario(1);
@@ -83,6 +83,9 @@ pub(crate) const S35: Scenario = Scenario(35);
 pub(crate) const S36: Scenario = Scenario(36);
 /// Something was granted while a node hung.
 pub(crate) const S37: Scenario = Scenario(37);
+
+/// An extension was executed, for which nobody waited any more, that asked for less than one before it.
+pub(crate) const S39: Scenario = Scenario(39);
 
 /// Those that a simulation of this kind does not go through, why, and what tries them out instead.
 pub(crate) const ELSEWHERE: [(Scenario, &str); 4] = [

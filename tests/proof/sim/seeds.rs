@@ -175,6 +175,7 @@ const OFTEN_IN: [(Setup, &[usize]); Setup::ALL.len()] = [
     (Setup::MESSAGES, &[20, 21, 22, 23, 34]),
     (Setup::ROLLING, &[8, 9, 10, 26]),
     (Setup::AHEAD, &[1, 3, 13, 14, 17]),
+    (Setup::RENEWALS, &[7, 8, 39]),
 ];
 
 #[test]
@@ -245,6 +246,11 @@ fn no_seed_of_rolling_restarts_loses_the_lease() {
 #[test]
 fn no_seed_of_clocks_that_jump_ahead_breaks_the_order_of_tokens() {
     run_all(Setup::AHEAD, "no_seed_of_clocks_that_jump_ahead_breaks_the_order_of_tokens");
+}
+
+#[test]
+fn no_seed_of_late_renewals_breaks_any_of_it() {
+    run_all(Setup::RENEWALS, "no_seed_of_late_renewals_breaks_any_of_it");
 }
 
 #[test]

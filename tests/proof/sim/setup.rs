@@ -77,6 +77,8 @@ pub(crate) struct Setup {
     pub(crate) readers: bool,
     /// Clients want permits, of so many; none says that they want leases.
     pub(crate) permits: Option<usize>,
+    /// Leases ask for ttls far apart, are kept as nobody's for a while, keep others out for a least time, and go on as readers.
+    pub(crate) varied: bool,
     /// Some hold for so long, and renew.
     pub(crate) long_hold: Option<Duration>,
     /// The clocks of clients and of servers are fast or slow by so many thousandths at the most. The drift allows for ten
@@ -114,6 +116,7 @@ impl Setup {
         sets: false,
         readers: false,
         permits: None,
+        varied: false,
         long_hold: None,
         rates: (0, 4),
         faults: Faults::NETWORK,
@@ -257,8 +260,26 @@ impl Setup {
         ..Self::BUSY
     };
 
+    /// Leases of all lengths under one owner, while clients connect anew and what was under way arrives seconds later.
+    pub(crate) const RENEWALS: Self = Self {
+        name: "renewals",
+        longest_ttl: Duration::from_secs(8),
+        varied: true,
+        workers: 3,
+        lock_delay: Duration::from_millis(200),
+        rates: (4, 4),
+        faults: Faults::NONE
+            .with(Fault::Mend, 40)
+            .with(Fault::Pause, 1)
+            .with(Fault::Lose, 1)
+            .with(Fault::Slow, 1)
+            .with(Fault::Reconnect, 6),
+        tidy: false,
+        ..Self::SOUND
+    };
+
     /// All of them.
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::SOUND,
         Self::BUSY,
         Self::SHORT_LIVED,
@@ -273,5 +294,6 @@ impl Setup {
         Self::MESSAGES,
         Self::ROLLING,
         Self::AHEAD,
+        Self::RENEWALS,
     ];
 }

@@ -120,7 +120,7 @@ impl Store {
                 // The record that its leader has said since stays.
                 let said = own.and_then(|own| own.note.as_ref()?.record());
                 let is_later =
-                    |said: &Record| !note.record().is_some_and(|note| !said.is_later_than(note));
+                    |said: &Record| note.record().is_none_or(|note| said.is_later_than(note));
                 if !said.is_some_and(is_later) {
                     let restored = own.is_none_or(|own| own.restored);
                     let counter = Counter { value, owner, note: Some(note), restored };

@@ -1,7 +1,7 @@
 //! Leases that are renewed and handed on inside a process, beside another process.
 //!
 //! Goal: every lease of a grant has a token of its own, which rises, and none is handed on that is about to be lost. Method:
-//! `tenures` with rounds that ask for three tokens, two hand-overs, renewals, and an extension that nobody hears;
+//! `tenures` with rounds that ask for three tokens, two hand-overs to leases with a longer ttl, renewals, and an extension that nobody hears;
 //! one of the three nodes never answers.
 
 use super::{Config, Ends};
@@ -25,6 +25,7 @@ pub(crate) fn with(deaf: usize, limits: Limits) -> Found {
         drift_per_mille: 250,
         renews: true,
         count: 3,
+        later_ticks: 5,
         hand_overs: 2,
         timeouts: 1,
         deaf,

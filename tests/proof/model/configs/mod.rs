@@ -14,6 +14,11 @@ pub(crate) mod exclusive_vanish;
 pub(crate) mod exclusive_wipes;
 pub(crate) mod hand_overs;
 pub(crate) mod hand_overs_all;
+pub(crate) mod late_delays;
+pub(crate) mod late_downgrades;
+pub(crate) mod late_holds;
+pub(crate) mod late_lingers;
+pub(crate) mod late_renewals;
 pub(crate) mod lines;
 pub(crate) mod lines_hang;
 pub(crate) mod permits;
@@ -71,6 +76,11 @@ pub(crate) const ALL: &[&Config] = &[
     &exclusive_wipes::CONFIG,
     &hand_overs::CONFIG,
     &hand_overs_all::CONFIG,
+    &late_delays::CONFIG,
+    &late_downgrades::CONFIG,
+    &late_holds::CONFIG,
+    &late_lingers::CONFIG,
+    &late_renewals::CONFIG,
     &lines::CONFIG,
     &lines_hang::CONFIG,
     &permits::CONFIG,

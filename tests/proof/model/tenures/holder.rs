@@ -8,8 +8,8 @@ use core::time::Duration;
 use super::Setup;
 use crate::protocol::{
     Command, Drift, ExtendOutcome, ExtendSpec, Footprint, LeaseAction, Lifecycle, Mark, NodeId,
-    Offer, OthersWait, Owner, Quorum, RenewalPolicy, Resource, Round, RoundLoss, RoundSpec, Row,
-    Tally, Timestamp, TokenRange, Verdict, Wanted, turn_of, validity,
+    Owner, Quorum, RenewalPolicy, Resource, Round, RoundLoss, RoundSpec, Row, Tally, Target,
+    Timestamp, TokenRange, Verdict, validity,
 };
 
 pub(crate) const NODES: usize = 3;
@@ -33,8 +33,13 @@ pub(crate) enum Letter {
     Extend {
         life: u8,
         number: u8,
+        /// From now on readers have it.
+        lowered: bool,
     },
-    Release,
+    Release {
+        /// For how long the key is kept.
+        keep: u8,
+    },
 }
 
 /// How far a client has come.
@@ -43,6 +48,8 @@ pub(crate) enum Stage {
     Asking,
     /// It has not been told that the lease is lost.
     Held,
+    /// Nobody holds it, and the keys are kept for the next one.
+    Lingers,
     Over,
     Ended,
 }
@@ -56,8 +63,15 @@ pub(crate) struct Holder {
     pub(crate) lifecycle: Option<Lifecycle>,
     extension: Option<Tally>,
     extensions: u8,
-    row: Option<Row>,
+    pub(super) row: Option<Row>,
+    pub(super) lowered: bool,
     started: Timestamp,
+    /// Its keys are kept for so many ticks when it is given back, up to when nobody else is to have it, and so many nodes do.
+    pub(crate) keep: u8,
+    pub(crate) kept_until: u8,
+    pub(crate) kept_on: u8,
+    /// It was lost with a lock-delay, up to when nobody else is to have it.
+    pub(crate) delayed_until: u8,
     /// The tokens of its leases, in their order.
     pub(crate) tokens: Vec<u16>,
     /// Who had been granted something when it began, by the bits of their numbers.
@@ -69,8 +83,6 @@ pub(crate) struct Holder {
 pub(crate) type Outbox = Vec<(usize, Letter)>;
 
 pub(crate) const STAYS: &str = "a lease that is lost stays lost";
-pub(crate) const HALF: &str =
-    "a lease that is handed on has half of its time left, and is not about to be lost";
 
 impl Holder {
     pub(crate) fn begin(
@@ -93,7 +105,12 @@ impl Holder {
             extension: None,
             extensions: 0,
             row: None,
+            lowered: false,
             started: now,
+            keep: 0,
+            kept_until: 0,
+            kept_on: 0,
+            delayed_until: 0,
             tokens: Vec::new(),
             after,
             extended: false,
@@ -125,7 +142,8 @@ impl Holder {
         while let Some(order) = self.footprint.as_mut().and_then(Footprint::poll_release) {
             released[order.node.index()] = true;
         }
-        sent.extend((0..NODES).filter(|at| released[*at]).map(|at| (at, Letter::Release)));
+        let release = Letter::Release { keep: self.keep };
+        sent.extend((0..NODES).filter(|at| released[*at]).map(|at| (at, release)));
         sent
     }
 
@@ -158,7 +176,9 @@ impl Holder {
 
     fn act(&mut self, action: LeaseAction, setup: &Setup, now: Timestamp) -> Outbox {
         match action {
-            LeaseAction::Extend if self.stage == Stage::Held => self.extend(setup, now),
+            LeaseAction::Extend if self.is_timed() => self.extend(setup, now),
+            // Nobody has lost anything.
+            LeaseAction::Lose(_) if self.stage == Stage::Lingers => self.give_back(setup, now),
             LeaseAction::Lose(_) => {
                 self.end(Stage::Over);
                 Outbox::new()
@@ -177,17 +197,23 @@ impl Holder {
         }
     }
 
-    fn extend(&mut self, setup: &Setup, now: Timestamp) -> Outbox {
-        let Some(round) = &self.round else { return Outbox::new() };
+    pub(super) fn extend(&mut self, setup: &Setup, now: Timestamp) -> Outbox {
+        let (Some(round), Some(lifecycle)) = (&self.round, &self.lifecycle) else {
+            return Outbox::new();
+        };
         let RoundSpec { target, owner, .. } = round.spec();
-        let mut spec = ExtendSpec::new(target.clone(), *owner, setup.ttl());
+        let lowered = self.lowered;
+        let target =
+            if lowered { Target::Lowered(target.resource().clone()) } else { target.clone() };
+        let mut spec = ExtendSpec::new(target, *owner, lifecycle.ttl());
         (spec.lock_delay, spec.drift, spec.fenced) = (setup.lock_delay(), setup.drift(), true);
         let mut tally = Tally::extend(Quorum::of(NODES), spec, now);
         let sent = std::iter::from_fn(|| tally.poll_command());
         let sent = sent
             .filter_map(|(node, command)| match command {
                 Command::Extend { ttl, .. } => {
-                    let letter = Letter::Extend { life: life(ttl), number: self.extensions + 1 };
+                    let number = self.extensions + 1;
+                    let letter = Letter::Extend { life: life(ttl), number, lowered };
                     Some((node.index(), letter))
                 }
                 _ => None,
@@ -226,7 +252,7 @@ impl Holder {
                 }
                 return self.settle_extension(setup, now);
             }
-            Letter::Release => {}
+            Letter::Release { .. } => {}
         }
         self.pump(setup, now)
     }
@@ -261,6 +287,11 @@ impl Holder {
         sent
     }
 
+    /// Whether its timers run.
+    pub(crate) const fn is_timed(&self) -> bool {
+        matches!(self.stage, Stage::Held | Stage::Lingers)
+    }
+
     /// Whether anybody waits for the answers to this extension.
     pub(crate) fn hears_of(&self, number: u8) -> bool {
         self.extension.is_some() && self.extensions == number
@@ -268,32 +299,6 @@ impl Holder {
 
     pub(crate) fn is_extending(&self) -> bool {
         self.extension.is_some()
-    }
-
-    /// The next one in line of this process has the grant now.
-    pub(crate) fn hand_on(&mut self, setup: &Setup, now: Timestamp) -> Option<()> {
-        let (row, lifecycle) = (self.row.as_mut()?, self.lifecycle.as_mut()?);
-        let offer = Offer {
-            lifecycle,
-            lock_delay: setup.lock_delay(),
-            is_kept: false,
-            alone: false,
-            others: OthersWait::Nobody,
-            turn: turn_of(None),
-            now,
-        };
-        let (ttl, lock_delay) = (setup.ttl(), setup.lock_delay());
-        let wanted = Wanted { ttl, lock_delay, min_validity: Duration::ZERO, alone: false };
-        let token = row.next(&offer, wanted).ok()?;
-        let left = validity::left(lifecycle.deadline(), now);
-        let promised = ttl.saturating_sub(setup.drift().of(ttl));
-        if left < promised / 2 || self.stage != Stage::Held || !lifecycle.is_sound(now) {
-            self.wrong = Some(HALF);
-        }
-        self.tokens.push(small(token?.get()));
-        let policy = setup.policy();
-        let _asked_again = lifecycle.handle_tenure(ttl, policy, now);
-        Some(())
     }
 
     /// Nothing is under way, so that all that is left of it are its tokens.
@@ -313,7 +318,7 @@ impl Holder {
     }
 }
 
-fn small(number: u64) -> u16 {
+pub(super) fn small(number: u64) -> u16 {
     u16::try_from(number).expect("a small number")
 }
 
@@ -353,7 +358,7 @@ impl Setup {
     }
 
     #[allow(clippy::field_reassign_with_default, reason = "others cannot make one by its fields")]
-    fn policy(&self) -> RenewalPolicy {
+    pub(super) fn policy(&self) -> RenewalPolicy {
         let mut policy = RenewalPolicy::default();
         policy.renew = self.renews;
         policy

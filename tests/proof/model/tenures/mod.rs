@@ -9,10 +9,12 @@
 //! Not modelled here: connections that break, and keys that vanish (`leases`), timers that are late: a
 //! client that is stopped is told when it goes on, which no lock can do anything about.
 
+pub(crate) mod following;
 pub(crate) mod holder;
 pub(crate) mod node;
 pub(crate) mod setup;
 pub(crate) mod steps;
+pub(crate) mod wire;
 
 use core::time::Duration;
 
@@ -21,6 +23,7 @@ use self::{
     holder::{Holder, Letter, NODES, Outbox, Stage, TICK},
     node::Node,
     steps::Step,
+    wire::Wire,
 };
 use super::{
     leases::node::Said,
@@ -30,17 +33,12 @@ use super::{
 };
 use crate::protocol::Timestamp;
 
-#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
-struct Wire {
-    there: Vec<Letter>,
-    back: Vec<(Letter, Said)>,
-}
-
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 struct Clock {
     now: u8,
     hand_overs: u8,
     timeouts: u8,
+    cuts: u8,
     wipes: u8,
     visits: u8,
 }
@@ -67,6 +65,8 @@ pub(crate) struct Tenures {
 /// The properties of this world.
 pub(crate) const ONE: &str = "at most one client has not been told that its lease is over";
 pub(crate) const TOKENS: &str = "tokens are unique, and rise, also of leases that are handed on";
+pub(crate) const KEPT: &str =
+    "what is held for a least time, or was lost with a lock-delay, is nobody else's before";
 
 impl Tenures {
     pub(crate) fn new(setup: Setup) -> Self {
@@ -78,10 +78,7 @@ impl Tenures {
     /// All that is under way for a client is executed and heard at once.
     fn answered(&mut self, mut state: State, client: usize) -> State {
         loop {
-            let open = |at: &usize| {
-                let wire = &state.wires[client][*at];
-                !wire.there.is_empty() || !wire.back.is_empty()
-            };
+            let open = |at: &usize| !state.wires[client][*at].is_idle();
             let Some(at) = (0..NODES).find(open) else { return state };
             let is_back = !state.wires[client][at].back.is_empty();
             let step = if is_back { Step::Hear(client, at) } else { Step::Execute(client, at) };
@@ -112,6 +109,15 @@ impl State {
         }
     }
 
+    /// For how long nobody else is to have what has just been lost. Where clocks step, they may take that much.
+    fn promise(&mut self, client: usize, before: &Self, setup: &Setup) {
+        let is = |state: &Self, stage| state.holder(client).is_some_and(|it| it.stage == stage);
+        let counts = setup.delay_ticks > 0 && setup.step_ticks == 0;
+        if counts && is(before, Stage::Held) && is(self, Stage::Over) {
+            self.edit(client).delayed_until = self.clock.now + setup.delay_ticks;
+        }
+    }
+
     fn expire(&mut self) {
         for node in &mut self.nodes {
             if node.holder.is_some() && self.clock.now + node.ahead >= node.until {
@@ -130,15 +136,17 @@ impl Space for Tenures {
     }
 
     fn first(&mut self) -> State {
-        let Setup { clients, counters, hand_overs, timeouts, wipes, visits, .. } = self.setup;
+        let Setup { clients, counters, hand_overs, timeouts, cuts, wipes, visits, .. } = self.setup;
         let longest = Duration::from_millis(u64::from(self.setup.longest_ticks) * TICK);
         let station = Station::new();
-        let node = |counter| Part::new(Node { holder: None, until: 0, counter, ahead: 0, station });
+        let node = |counter| {
+            Part::new(Node { holder: None, shared: false, until: 0, counter, ahead: 0, station })
+        };
         let mut state = State {
             nodes: counters.map(node),
             holders: vec![None; clients],
             wires: vec![Part::new(Default::default()); clients],
-            clock: Part::new(Clock { now: 0, hand_overs, timeouts, wipes, visits }),
+            clock: Part::new(Clock { now: 0, hand_overs, timeouts, cuts, wipes, visits }),
             visitor: Part::new(Visitor::new(longest)),
             deaf: self.setup.deaf,
         };
@@ -195,7 +203,7 @@ impl Space for Tenures {
                 next.clock.edit().now += 1;
                 next.expire();
                 for client in 0..self.setup.clients {
-                    if next.holder(client).is_some_and(|holder| holder.stage == Stage::Held) {
+                    if next.holder(client).is_some_and(Holder::is_timed) {
                         let now = self.own_time(client, now + 1);
                         let sent = next.edit(client).tick(&self.setup, now);
                         next.send(client, sent);
@@ -236,9 +244,10 @@ impl Space for Tenures {
             Step::Execute(client, at) => {
                 let wire = &mut next.wires[client].edit()[at];
                 let letter = wire.there.remove(0);
-                let said = next.nodes[at].edit().execute(client as u8, letter, now);
+                let shortens = self.setup.shortens;
+                let said = next.nodes[at].edit().execute(client as u8, letter, now, shortens);
                 let is_heard = match letter {
-                    Letter::Release => false,
+                    Letter::Release { .. } => false,
                     Letter::Extend { number, .. } => {
                         state.holder(client).is_some_and(|holder| holder.hears_of(number))
                     }
@@ -253,6 +262,11 @@ impl Space for Tenures {
                 } else if is_heard {
                     wire.back.push((letter, said));
                 }
+                if matches!(letter, Letter::Release { keep: 1.. })
+                    && matches!(said, Said::Granted(_))
+                {
+                    next.edit(client).kept_on += 1;
+                }
             }
             Step::Hear(client, at) => {
                 let (letter, said) = next.wires[client].edit()[at].back.remove(0);
@@ -265,7 +279,32 @@ impl Space for Tenures {
                 let now = self.own_time(client, now);
                 next.edit(client).hand_on(&self.setup, now)?;
             }
+            Step::Linger(client) => {
+                let now = self.own_time(client, now);
+                next.edit(client).linger(&self.setup, now)?;
+            }
+            Step::Lower(client) => {
+                let now = self.own_time(client, now);
+                let sent = next.edit(client).lower(&self.setup, now);
+                next.send(client, sent);
+            }
+            Step::Reconnect(client) => {
+                next.clock.edit().cuts -= 1;
+                next.wires[client].edit().iter_mut().for_each(Wire::reconnect);
+            }
+            Step::Arrive(client, at) => {
+                let letter = next.wires[client].edit()[at].late.remove(0);
+                let shortens = self.setup.shortens;
+                next.nodes[at].edit().execute(client as u8, letter, now, shortens);
+            }
             Step::GiveBack(client) => {
+                let holder = next.edit(client);
+                if holder.stage == Stage::Held && holder.tokens.len() > 1 {
+                    (holder.keep, holder.kept_until) =
+                        (self.setup.hold_ticks, now + self.setup.hold_ticks);
+                }
+                // A release ends what was to be kept from its loss.
+                holder.delayed_until = 0;
                 let now = self.own_time(client, now);
                 let sent = next.edit(client).give_back(&self.setup, now);
                 next.send(client, sent);
@@ -281,9 +320,9 @@ impl Space for Tenures {
             }
         }
         for client in 0..self.setup.clients {
-            let idle = |wire: &Wire| wire.there.is_empty() && wire.back.is_empty();
+            next.promise(client, state, &self.setup);
             if next.holder(client).is_some_and(Holder::is_done)
-                && next.wires[client].iter().all(idle)
+                && next.wires[client].iter().all(Wire::is_idle)
             {
                 next.edit(client).forget();
             }
@@ -297,6 +336,17 @@ impl Space for Tenures {
         };
         if (0..self.setup.clients).filter(held).count() > 1 {
             return Some(ONE);
+        }
+        let is_out_of_turn = |client: usize, holder: &Holder| {
+            let is_kept = usize::from(holder.kept_on) > NODES / 2;
+            let kept = if is_kept { holder.kept_until } else { 0 };
+            kept.max(holder.delayed_until) > state.clock.now
+                && (0..self.setup.clients).any(|at| at != client && held(&at))
+        };
+        for (client, holder) in state.holders.iter().enumerate() {
+            if holder.as_deref().is_some_and(|holder| is_out_of_turn(client, holder)) {
+                return Some(KEPT);
+            }
         }
         for holder in state.holders.iter().flatten() {
             if holder.wrong.is_some() {
@@ -329,6 +379,11 @@ impl Space for Tenures {
         sometimes.note("a lease was lost in time", any(|it| it.stage == Stage::Over));
         sometimes.note("a lease was extended", any(|it| it.extended));
         sometimes.note("a lease was handed on", any(|it| it.tokens.len() > 1));
+        sometimes.note("a grant was nobody's", any(|it| it.stage == Stage::Lingers));
+        sometimes.note("a writer went on as a reader", state.nodes.iter().any(|node| node.shared));
+        sometimes.note("a key was kept behind a release", any(|it| it.keep > 0));
+        let late = |wires: &Part<[Wire; NODES]>| wires.iter().any(|wire| !wire.late.is_empty());
+        sometimes.note("commands were late by connection", state.wires.iter().any(late));
         let again = |node: &Part<Node>| node.station.ready && node.station.era > 1;
         sometimes.note("a node was let in again", state.nodes.iter().any(again));
         sometimes.note("a clock has stepped", state.nodes.iter().any(|node| node.ahead > 0));

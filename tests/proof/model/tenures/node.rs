@@ -8,6 +8,8 @@ use crate::model::{leases::node::Said, visitor::Station};
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Node {
     pub(crate) holder: Option<u8>,
+    /// It has it as a reader.
+    pub(crate) shared: bool,
     /// By its own clock.
     pub(crate) until: u8,
     pub(crate) counter: u16,
@@ -20,17 +22,23 @@ impl Node {
     /// What has ended by its own clock is gone.
     pub(crate) const fn expire(&mut self, now: u8) {
         if self.holder.is_some() && now + self.ahead >= self.until {
-            (self.holder, self.until) = (None, 0);
+            self.free();
         }
+    }
+
+    const fn free(&mut self) {
+        (self.holder, self.shared, self.until) = (None, false, 0);
     }
 
     /// It has restarted with nothing.
     pub(crate) const fn forget(&mut self) {
-        (self.holder, self.until, self.counter) = (None, 0, 0);
+        self.free();
+        self.counter = 0;
         self.station.forget();
     }
 
-    pub(crate) fn execute(&mut self, client: u8, letter: Letter, now: u8) -> Said {
+    /// `shortens` is a fault: an extension sets the end whatever it was.
+    pub(crate) fn execute(&mut self, client: u8, letter: Letter, now: u8, shortens: bool) -> Said {
         let is_ours = self.holder == Some(client);
         let lives = now + self.ahead;
         match letter {
@@ -45,16 +53,22 @@ impl Node {
                 self.counter = hint.max(self.counter.max(self.station.floor) + count);
                 Said::Granted(Some(self.counter))
             }
-            Letter::Confirm { token, .. } if is_ours && self.counter <= token => {
+            Letter::Confirm { token, .. } if is_ours && !self.shared && self.counter <= token => {
                 self.counter = token;
                 Said::Granted(Some(token))
             }
-            Letter::Extend { life, .. } if is_ours => {
-                self.until = lives + life;
+            Letter::Extend { life, lowered, .. } if is_ours && (lowered || !self.shared) => {
+                self.shared = lowered;
+                let stands = if shortens { 0 } else { self.until };
+                self.until = stands.max(lives + life);
                 Said::Granted(None)
             }
-            Letter::Release if is_ours => {
-                (self.holder, self.until) = (None, 0);
+            Letter::Release { keep: 0 } if is_ours => {
+                self.free();
+                Said::Granted(None)
+            }
+            Letter::Release { keep } if is_ours => {
+                self.until = lives + keep;
                 Said::Granted(None)
             }
             _ => Said::Denied,

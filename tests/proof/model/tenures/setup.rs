@@ -7,6 +7,18 @@ use crate::model::search::{Found, Limits, search};
 pub(crate) struct Setup {
     pub(crate) clients: usize,
     pub(crate) ttl_ticks: u8,
+    /// Every lease of a grant but the first asks for so many; for as many as the first where this is none.
+    pub(crate) later_ticks: u8,
+    /// A lease behind the first keeps others out for so many ticks from when it is given back.
+    pub(crate) hold_ticks: u8,
+    /// A grant is kept as nobody's before the next lease has it.
+    pub(crate) lingers: bool,
+    /// A holder may go on as a reader.
+    pub(crate) lowers: bool,
+    /// How often a client connects anew to all nodes, and what is under way arrives when it likes.
+    pub(crate) cuts: u8,
+    /// The fault of nodes that let an extension shorten what stands.
+    pub(crate) shortens: bool,
     pub(crate) delay_ticks: u8,
     pub(crate) drift_per_mille: u32,
     /// How many milliseconds of a client's clock pass in a tick.
@@ -28,6 +40,8 @@ pub(crate) struct Setup {
     pub(crate) visits: u8,
     /// The longest ttl of a lease, in ticks, as far as those know who see to the nodes.
     pub(crate) longest_ticks: u8,
+    /// The second client asks once, to see whether it may, and nothing follows.
+    pub(crate) probes: bool,
     /// The messages of the second client take no time.
     pub(crate) swift: bool,
     /// So many of the nodes never answer.
@@ -36,29 +50,40 @@ pub(crate) struct Setup {
     pub(crate) until: u8,
 }
 
-/// Two clients with a ttl of four ticks, whose clocks are right, and nothing goes wrong.
+impl Setup {
+    /// Two clients with a ttl of four ticks, whose clocks are right, and nothing goes wrong.
+    pub(crate) const PLAIN: Self = Self {
+        clients: 2,
+        ttl_ticks: 4,
+        later_ticks: 0,
+        hold_ticks: 0,
+        lingers: false,
+        lowers: false,
+        cuts: 0,
+        shortens: false,
+        delay_ticks: 0,
+        drift_per_mille: 0,
+        rates: [1_000; 3],
+        step_ticks: 0,
+        renews: false,
+        count: 1,
+        counters: [0; 3],
+        hand_overs: 0,
+        timeouts: 0,
+        held: 0,
+        wipes: 0,
+        visits: 0,
+        longest_ticks: 0,
+        probes: false,
+        swift: false,
+        deaf: 0,
+        until: 6,
+    };
+}
+
 impl Default for Setup {
     fn default() -> Self {
-        Self {
-            clients: 2,
-            ttl_ticks: 4,
-            delay_ticks: 0,
-            drift_per_mille: 0,
-            rates: [1_000; 3],
-            step_ticks: 0,
-            renews: false,
-            count: 1,
-            counters: [0; 3],
-            hand_overs: 0,
-            timeouts: 0,
-            held: 0,
-            wipes: 0,
-            visits: 0,
-            longest_ticks: 0,
-            swift: false,
-            deaf: 0,
-            until: 6,
-        }
+        Self::PLAIN
     }
 }
 

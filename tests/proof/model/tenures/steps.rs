@@ -2,7 +2,7 @@
 //!
 //! Goal: all that can happen, and little that cannot. Method: from the state and from what is left of the budget.
 
-use super::{NODES, Stage, State, Tenures};
+use super::{NODES, Stage, State, Tenures, holder::Letter, wire::Wire};
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Step {
@@ -17,10 +17,18 @@ pub(crate) enum Step {
     HandOn(usize),
     GiveBack(usize),
     GiveUpExtension(usize),
+    Linger(usize),
+    Lower(usize),
+    Reconnect(usize),
+    /// What the connection before has not delivered.
+    Arrive(usize, usize),
 }
 
 impl Tenures {
     pub(super) fn possible(&self, state: &State, into: &mut Vec<Step>) {
+        if self.setup.probes && state.holder(1).is_some() {
+            return;
+        }
         let mut add = |possible: bool, step: Step| into.extend(possible.then_some(step));
         for client in 0..self.setup.clients {
             let Some(holder) = state.holder(client) else {
@@ -28,14 +36,22 @@ impl Tenures {
                 continue;
             };
             let held = holder.stage == Stage::Held;
-            add(held && state.clock.hand_overs > 0, Step::HandOn(client));
-            add(held || holder.stage == Stage::Over, Step::GiveBack(client));
+            let lingers = holder.stage == Stage::Lingers;
+            let goes_on = state.clock.hand_overs > 0;
+            let may = if self.setup.lingers { lingers } else { held };
+            add(may && goes_on, Step::HandOn(client));
+            add(held && goes_on && self.setup.lingers, Step::Linger(client));
+            add(held && self.setup.lowers && !holder.lowered, Step::Lower(client));
+            add(holder.is_timed() || holder.stage == Stage::Over, Step::GiveBack(client));
+            let is_open = !state.wires[client].iter().all(Wire::is_idle);
+            add(is_open && state.clock.cuts > 0, Step::Reconnect(client));
             let extending = holder.is_extending() && state.clock.timeouts > 0;
             add(extending, Step::GiveUpExtension(client));
             for at in 0..NODES {
                 let wire = &state.wires[client][at];
                 add(!wire.there.is_empty(), Step::Execute(client, at));
                 add(!wire.back.is_empty(), Step::Hear(client, at));
+                add(!wire.late.is_empty(), Step::Arrive(client, at));
             }
         }
         for at in 0..NODES - self.setup.deaf {
@@ -63,8 +79,13 @@ impl Tenures {
             Step::Begin(client) => format!("client {client} asks"),
             Step::Execute(client, at) => {
                 let letter = state.wires[client][at].there[0];
-                let said = (*state.nodes[at]).clone().execute(client as u8, letter, now);
-                format!("node {at} executes {letter:?} of client {client}: {}", said.tell())
+                let said = self.would_say(state, client, at, letter);
+                format!("node {at} executes {letter:?} of client {client}: {said}")
+            }
+            Step::Arrive(client, at) => {
+                let letter = state.wires[client][at].late[0];
+                let said = self.would_say(state, client, at, letter);
+                format!("node {at} executes what comes late, {letter:?} of client {client}: {said}")
             }
             Step::Hear(client, at) => {
                 let (letter, said) = state.wires[client][at].back[0];
@@ -75,6 +96,14 @@ impl Tenures {
             Step::GiveUpExtension(client) => {
                 format!("client {client} waits no more for its extension")
             }
+            Step::Linger(client) => format!("client {client} keeps its grant, and nobody holds it"),
+            Step::Lower(client) => format!("client {client} shares it with readers from now on"),
+            Step::Reconnect(client) => format!("client {client} connects anew to all nodes"),
         }
+    }
+
+    fn would_say(&self, state: &State, client: usize, at: usize, letter: Letter) -> String {
+        let mut node = (*state.nodes[at]).clone();
+        node.execute(client as u8, letter, state.clock.now, self.setup.shortens).tell()
     }
 }

@@ -1,10 +1,12 @@
-//! I3: behind a lease that was lost by time and left, nobody gets the resource for the lock-delay.
+//! I3: behind a lease that was lost by time and left, nobody gets the resource for the lock-delay; nor before the least
+//! time is over for which a lease keeps others out.
 //!
-//! Source: Burrows, "The Chubby lock service" (2006), 2.4, and Consul's sessions; `docs/safety.md`, "Lock-delay"; S2.
+//! Source: Burrows, "The Chubby lock service" (2006), 2.4, and Consul's sessions; `docs/safety.md`, "Lock-delay" and
+//! "Cleanup"; S2.
 
 use super::{Hold, Violation};
 
-/// Lock-delay: behind a loss nobody gets the resource for so long.
+/// Nobody else gets the resource before it may be had.
 pub(crate) fn check(history: &[Hold]) -> Result<(), Violation> {
     for first in history {
         let Some(kept_out) = first.kept_out else { continue };

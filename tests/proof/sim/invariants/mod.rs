@@ -33,7 +33,7 @@ pub(crate) struct Hold {
     pub(crate) from: Timestamp,
     /// The first moment at which it no longer relied on it: released, dropped, or out of validity.
     pub(crate) until: Timestamp,
-    /// It was lost and left, so that nobody else gets it before this.
+    /// It was lost and left, or was to be held for a least time, so that nobody else gets it before this.
     pub(crate) kept_out: Option<Timestamp>,
 }
 

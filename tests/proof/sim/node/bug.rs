@@ -41,6 +41,8 @@ pub(crate) enum Bug {
     CutsQuarantines(Duration),
     /// It keeps keys for so much less than it was told: a holder that counts with as much more than the nodes.
     CutsKeys(Duration),
+    /// An extension sets the end of a key, or of an entry, whatever it was: also to an earlier one.
+    Shortens,
     /// The key of readers ends with the first of them.
     EndsWithFirst,
     /// Whichever reader releases takes the key with it.
@@ -139,6 +141,15 @@ impl SimServer {
                         denied => denied,
                     })
                 })
+            }
+            (Bug::Shortens, Command::Extend { target, owner, ttl, .. }) if !target.is_shared() => {
+                for resource in target.resources() {
+                    let value = self.memory.get(resource.as_bytes());
+                    if value.as_deref() == Some(&owner.to_hex()[..]) {
+                        self.memory.set(resource.as_bytes(), owner.to_hex(), Some(*ttl));
+                    }
+                }
+                self.memory.call(command)
             }
             (Bug::CutsKeys(less), _) => {
                 let mut command = command;

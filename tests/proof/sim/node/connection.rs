@@ -105,6 +105,8 @@ impl SimNode {
                 let arrival = if this.link.is_late() {
                     // Alone on a connection that is given up.
                     wanted.saturating_add(Duration::from_micros(runtime.below(4_000_000)))
+                } else if let Some(arrives) = this.link.arrives() {
+                    wanted.max(arrives)
                 } else {
                     line.request = after(line.request, wanted);
                     line.request
@@ -136,7 +138,7 @@ impl SimNode {
         Journey { era, arrival, lost, answer }: Journey<T>,
     ) {
         let runtime = self.server.runtime.clone();
-        let is_late = self.link.is_late();
+        let is_late = self.link.is_late() || self.link.arrives().is_some();
         if self.link.is_twice() && runtime.chance(0.3) {
             self.send_again(request.clone(), era, arrival);
         }

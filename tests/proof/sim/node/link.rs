@@ -1,13 +1,13 @@
 //! The link between one client and one server: what the nemesis does to it.
 
 use std::sync::{
-    Arc, OnceLock, Weak,
+    Arc, Mutex, OnceLock, Weak,
     atomic::{AtomicBool, Ordering},
 };
 
 use quorlock::{
     node::NodeContext,
-    protocol::{ClientId, LineHint, Resource},
+    protocol::{ClientId, LineHint, Resource, Timestamp},
 };
 
 /// What is wrong with a link.
@@ -17,6 +17,8 @@ pub(crate) struct Link {
     cut_replies: AtomicBool,
     late: AtomicBool,
     twice: AtomicBool,
+    /// What is sent now arrives then, on a connection that has been given up, and nobody hears of it.
+    arrives: Mutex<Option<Timestamp>>,
     /// Of the client, once it has started.
     context: OnceLock<NodeContext>,
 }
@@ -39,6 +41,15 @@ impl Link {
         cut_replies: loses_replies, set_loses_replies;
         late: is_late, set_late;
         twice: is_twice, set_twice;
+    }
+
+    pub(super) fn arrives(&self) -> Option<Timestamp> {
+        *self.arrives.lock().unwrap()
+    }
+
+    /// From now on what is sent arrives then; `None` says that there is another connection.
+    pub(crate) fn set_arrives(&self, at: Option<Timestamp>) {
+        *self.arrives.lock().unwrap() = at;
     }
 
     pub(super) fn begin(&self, context: NodeContext) {

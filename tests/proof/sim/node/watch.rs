@@ -7,11 +7,11 @@ use std::{
 
 use quorlock::{
     node::NodeError,
-    protocol::{Command, Denial, Owner, Reply},
+    protocol::{Command, Denial, Owner, Reply, Timestamp},
 };
 
 use super::SimServer;
-use crate::reached::{Reached, S10, S11, S20, S22, S23, S32, S33, S34};
+use crate::reached::{Reached, S10, S11, S20, S22, S23, S32, S33, S34, S39};
 
 /// What all servers of a run have been asked to do. A clone counts for the same run.
 #[derive(Clone)]
@@ -24,6 +24,8 @@ pub(crate) struct Watch {
 struct Asked {
     /// By owner and server: how often an acquire was executed, and whether its release was.
     by_server: BTreeMap<(Owner, usize), (u32, bool)>,
+    /// By owner and server: the last end that an extension has asked for.
+    ends: BTreeMap<(Owner, usize), Timestamp>,
     /// By owner: how many have granted and denied an acquire.
     rounds: BTreeMap<Owner, (u32, u32)>,
 }
@@ -72,7 +74,13 @@ impl Watch {
                 self.reached.hit_if(granted && server.has_forgotten(), S32);
             }
             Command::Confirm { .. } => self.reached.hit(if granted { S33 } else { S34 }),
-            Command::Extend { .. } => {
+            Command::Extend { owner, ttl, .. } => {
+                let (end, mut asked) =
+                    (server.now().saturating_add(*ttl), self.asked.lock().unwrap());
+                let last = asked.ends.entry((*owner, server.index)).or_insert(end);
+                self.reached.hit_if(granted && way.unheard && end < *last, S39);
+                *last = end.max(*last);
+                drop(asked);
                 let gone = matches!(reply, Reply::Denied(Denial { gone: true, .. }));
                 self.reached.hit_if(gone, S10);
             }

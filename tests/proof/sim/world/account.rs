@@ -33,6 +33,8 @@ pub(super) struct Holding {
     /// What it has seen of the lease, from the grant on.
     pub(super) seen: Vec<told::Seen>,
     pub(super) is_lowered: bool,
+    /// Nobody else has it before.
+    pub(super) kept_until: Option<Timestamp>,
 }
 
 /// What is held until it is written down. What a process held that is killed under it is written down as it ends: others may
@@ -115,10 +117,11 @@ impl Worker {
     ) {
         let reached = &self.notes.reached;
         let until = self.until(holding).max(holding.from);
-        let kept_out = left.map(|ttl| {
+        let is_gone = lost.is_some_and(|lost| lost.reason == LossReason::Gone);
+        let kept_out = holding.kept_until.filter(|_| !is_gone).max(left.map(|ttl| {
             let drift = Drift::default().of(ttl + self.setup.lock_delay);
             until.saturating_add(self.setup.lock_delay - drift)
-        });
+        }));
         if let Some(lost) = lost {
             self.count_loss(holding, lost);
         } else {

@@ -54,6 +54,10 @@ struct Wish {
     ttl: Duration,
     /// It is held for so long at the most.
     longest: Duration,
+    /// Kept as nobody's for so long behind it.
+    linger: Option<Duration>,
+    /// Others are kept out for so long at the least.
+    hold: Option<Duration>,
 }
 
 impl Worker {
@@ -64,13 +68,24 @@ impl Worker {
     /// Asks again and again, until the client has asked often enough, or this life is over.
     pub(super) async fn live(&self, mut requests: usize) {
         while requests > 0 && self.notes.takes_on(self.client) {
+            let done = REQUESTS - requests;
             requests -= 1;
-            self.sleep(Duration::from_micros(self.runtime().below(20_000))).await;
-            let wish = self.wish();
+            self.sleep(Duration::from_micros(self.runtime().below(self.pause_us()))).await;
+            let wish = self.wish(done);
             if let Some((lease, asked)) = self.ask(&wish).await {
                 self.hold(wish, lease, asked).await;
             }
         }
+    }
+
+    /// Where grants are to go on inside a process, others come only now and then: a grant is not handed on for long while they
+    /// wait.
+    fn pause_us(&self) -> u64 {
+        if self.setup.varied && self.client > 0 { 1_000_000 } else { 20_000 }
+    }
+
+    fn longest_wait_ms(&self) -> u64 {
+        if self.setup.varied && self.client == 0 { 8_000 } else { 300 }
     }
 
     /// Sleeps by the client's own clock.
@@ -79,28 +94,44 @@ impl Worker {
         self.machine.sleep_until(until).await;
     }
 
-    fn wish(&self) -> Wish {
+    fn wish(&self, done: usize) -> Wish {
         let (runtime, setup) = (self.runtime(), &self.setup);
-        let resources = wanted(setup, runtime);
-        let ttls = [100 * MS, 300 * MS, SECOND, self.longest_ttl];
-        let ttl = ttls[usize::try_from(runtime.below(4)).unwrap()].min(self.longest_ttl);
+        let resources = if setup.varied { vec!["a"] } else { wanted(setup, runtime) };
+        let longest = self.longest_ttl;
+        // One after the other asks for more, and no more than twice as much, so that a grant goes from each to the next.
+        let shorter = 4 - (done % 5) as i32;
+        let ttl = if setup.varied {
+            longest.mul_f64(0.53_f64.powi(shorter))
+        } else {
+            let ttls = [100 * MS, 300 * MS, SECOND, longest];
+            ttls[usize::try_from(runtime.below(4)).unwrap()].min(longest)
+        };
         let reads = setup.readers && runtime.chance(0.7);
         // Most hold it for a moment, and some for longer than it lasts without a renewal.
         let longest = match setup.long_hold {
             Some(long) if runtime.chance(0.2) => long,
+            _ if setup.varied && shorter == 0 && runtime.chance(0.7) => ttl + ttl / 2,
             _ if runtime.chance(0.1) => 2 * ttl,
             _ => ttl.min(30 * MS),
         };
-        Wish { resources, reads, ttl, longest }
+        let part = |chance| {
+            let drawn = setup.varied && runtime.chance(chance);
+            drawn.then(|| ttl.mul_f64(runtime.below(100) as f64 / 100.0))
+        };
+        let (linger, hold) = (part(0.5), part(0.15).filter(|_| !reads));
+        Wish { resources, reads, ttl, longest, linger, hold }
     }
 
     fn request(&self, wish: &Wish) -> Request {
         let (runtime, ttl) = (self.runtime(), wish.ttl);
         macro_rules! settle {
             ($request:expr) => {{
-                let request = $request.ttl(ttl).wait(runtime.below(300) as u32 * MS);
+                let wait = runtime.below(self.longest_wait_ms()) as u32 * MS;
+                let request = $request.ttl(ttl).wait(wait);
                 let renews = wish.longest > 2 * ttl;
                 match runtime.below(10) {
+                    0..5 if self.setup.varied => request.without_renewal(),
+                    _ if self.setup.varied => request,
                     0..3 if !renews => request.without_renewal(),
                     3 if !renews => request.max_hold(ttl),
                     4 if !renews => request.heartbeat_within(ttl),
@@ -119,7 +150,13 @@ impl Worker {
                 Box::pin(async { request.await.map(Holds::Shared) })
             }
             [one] => {
-                let request = settle!(self.redlock.acquire(one)).into_future();
+                let request = settle!(self.redlock.acquire(one));
+                let request = request.linger(wish.linger.unwrap_or_default());
+                let request = match wish.hold {
+                    Some(least) => request.hold_at_least(least),
+                    None => request,
+                }
+                .into_future();
                 Box::pin(async { request.await.map(Holds::Alone) })
             }
             all => {
@@ -196,6 +233,8 @@ impl Worker {
             ends,
             seen,
             is_lowered: false,
+            // By clocks that may be a hundredth apart.
+            kept_until: wish.hold.map(|hold| from.saturating_add(hold.mul_f64(0.98))),
         };
         let mut holding = Open::new(self, holding);
         let (owner, left) = (&holding.owner, holding.seen[0].left);
@@ -206,14 +245,18 @@ impl Worker {
         let held = self.machine.holds();
         let mut lost = self.work(&lease, &mut holding, wish.longest).await;
         let mut lease = lease;
-        if self.setup.readers && lost.is_none() && runtime.chance(0.5) {
+        let lowers = self.setup.readers && lost.is_none() && runtime.chance(0.5)
+            || self.setup.varied && lost.is_none() && runtime.chance(0.1);
+        if lowers {
             lease = self.lower(lease, &mut holding);
             lost = self.work(&lease, &mut holding, 2 * wish.longest).await;
         }
         let end = runtime.below(3);
         // Keys that are gone keep nobody out, and a release says that nothing is on its way.
         let is_by_time = lost.is_some_and(|lost| lost.reason != LossReason::Gone);
-        let is_left = is_by_time && end == 0 && !self.setup.lock_delay.is_zero();
+        // Readers have none.
+        let has_delay = !self.setup.lock_delay.is_zero() && !holding.reads;
+        let is_left = is_by_time && end == 0 && has_delay;
         holding.end(lost, is_left.then_some(wish.ttl));
         drop(held);
         let released = match end {
@@ -257,7 +300,13 @@ impl Worker {
         let work = Duration::from_micros(runtime.below(longest.as_micros() as u64));
         let slices = 1 + runtime.below(3) as u32;
         let mut lost = None;
+        if self.setup.varied && runtime.chance(0.5) {
+            lost = self.extend(lease, 1).await;
+        }
         for _ in 0..slices {
+            if lost.is_some() {
+                break;
+            }
             let slice = Box::pin(self.sleep(work / slices));
             if let Either::Left((told, _)) = select(pin!(lease.lost()), slice).await {
                 lost = Some(told);
@@ -279,15 +328,10 @@ impl Worker {
                 self.write(lease, holding);
             }
         }
-        if lost.is_none() && runtime.chance(0.2) {
-            // Its answer may come a node timeout behind the end of the lease; whoever must know of that listens beside it.
-            match select(pin!(lease.lost()), pin!(lease.extend())).await {
-                Either::Left((told, _)) => lost = Some(told),
-                Either::Right((extended, _)) => {
-                    self.notes.reached.hit_if(extended.is_err(), S8);
-                    lost = extended.err().and_then(lost_by);
-                }
-            }
+        // One that is in doubt is tried again where more is to follow under the grant.
+        let (chance, tries) = if self.setup.varied { (0.9, 4) } else { (0.2, 1) };
+        if lost.is_none() && runtime.chance(chance) {
+            lost = self.extend(lease, tries).await;
         }
         if lost.is_some() {
             holding.seen.push(see(lease, true));
@@ -300,10 +344,30 @@ impl Worker {
         lost
     }
 
+    /// Extends it, and again while that is in doubt. Returns why it was lost, if it was.
+    async fn extend(&self, lease: &Holds, tries: usize) -> Option<LeaseLost> {
+        for _ in 0..tries {
+            // Its answer may come a node timeout behind the end of the lease; whoever must know of that listens beside it.
+            match select(pin!(lease.lost()), pin!(lease.extend())).await {
+                Either::Left((told, _)) => return Some(told),
+                Either::Right((Ok(_), _)) => break,
+                Either::Right((Err(error), _)) => {
+                    self.notes.reached.hit(S8);
+                    if let Some(lost) = lost_by(error) {
+                        return Some(lost);
+                    }
+                }
+            }
+        }
+        None
+    }
+
     fn lower(&self, lease: Holds, holding: &mut Holding) -> Holds {
         let Holds::Alone(writer) = lease else { return lease };
         let runtime = self.runtime();
         // What it had alone is over, and what it shares begins.
+        // Nor are others kept out who read.
+        holding.kept_until = None;
         self.write_down(holding, None, None);
         holding.owner.push_str(", lowered");
         (holding.reads, holding.is_lowered) = (true, true);

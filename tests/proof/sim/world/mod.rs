@@ -99,6 +99,7 @@ fn run_noting(runtime: &SimRuntime, setup: Setup, notes: &Notes) -> Outcome {
     let watch = Watch::new(reached.clone());
     let nodes = if runtime.chance(0.5) { 3 } else { 5 };
     let clients = 2 + usize::try_from(runtime.below(3)).unwrap();
+    let clients = if setup.varied { 2 } else { clients };
     let fleets = if setup.apart { clients } else { 1 };
     let servers = servers(runtime, nodes * fleets, setup, &watch);
     notes.expect(clients, REQUESTS);

@@ -3,7 +3,7 @@
 //! Any number of servers is stopped, and any number of links is cut. [`Setup`] says which faults there are, and how many
 //! servers lose their votes at a time.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use quorlock::{
     protocol::{Resource, Timestamp},
@@ -29,6 +29,7 @@ enum Mend {
     GoOn(usize),
     RunWall(usize),
     Begin(usize),
+    Connect(usize),
 }
 
 /// What the nemesis has done and not undone yet.
@@ -81,6 +82,7 @@ impl World {
             Mend::GoOn(client) => self.machine(client).go_on(),
             Mend::RunWall(client) => self.machine(client).stand_wall(false),
             Mend::Begin(client) => self.begin(client),
+            Mend::Connect(place) => self.links(place).for_each(|link| link.set_arrives(None)),
         }
         self.notes.runtime.note(format_args!("{mend:?}"));
     }
@@ -172,6 +174,17 @@ impl World {
                 server.stand(true);
                 done.mends.push((wait(3_000), Mend::RunClock(index)));
             }
+            Fault::Reconnect => {
+                let links = server.links().len().max(1);
+                let place = usize::try_from(runtime.below(links as u64)).unwrap();
+                let (ends, arrives) = (wait(100), wait(3_000).saturating_add(200 * MS));
+                for link in self.links(place) {
+                    // What was held up on the way to all of them comes at nearly the same time.
+                    link.set_arrives(Some(arrives.saturating_add(runtime.below(50) as u32 * MS)));
+                }
+                done.mends.push((ends, Mend::Connect(place)));
+                return Some(format!("{fault:?} of link {place} of every server"));
+            }
             Fault::CutRequests | Fault::CutReplies | Fault::Late | Fault::Twice => {
                 let links = server.links();
                 let place = usize::try_from(runtime.below(links.len().max(1) as u64)).unwrap();
@@ -199,6 +212,11 @@ impl World {
             _ => return None,
         }
         Some(format!("{fault:?}"))
+    }
+
+    /// The links of one client to all servers, which have them in one order.
+    fn links(&self, place: usize) -> impl Iterator<Item = Arc<Link>> {
+        self.servers.iter().filter_map(move |server| server.links().get(place).cloned())
     }
 
     /// A clock is stepped by so much: less than a lease, more than all, or far more.
