@@ -70,8 +70,8 @@ pub enum NodeError {
     /// there. The next round knows the node as it is now.
     #[error("its state has changed since the round began, the next round knows it")]
     Outdated,
-    /// The node is in quarantine, because it may have forgotten what it granted. Nothing was sent. Wait, or on
-    /// throwaway nodes call `danger_skip_quarantine`.
+    /// The node is in quarantine, because it may have forgotten what it granted. Nothing was sent. Wait:
+    /// it ends by itself.
     #[error("{}", quarantined(*remaining))]
     Quarantined {
         /// How long it still lasts, at most a little longer if other nodes cannot be reached.

@@ -70,11 +70,12 @@ fn one_contended_acquire_under_a_three_node_outage_fits_on_a_screen() {
         one(&["INFO", "node votes", &address]);
     }
     let missing = format!("127.0.0.1:{}): down, ", cluster[1].port());
-    one(&["WARN", "quorum lost", "votes=2", "needed=3", &missing]);
+    one(&["ERROR", "quorum lost", "votes=2", "needed=3", &missing]);
     let (owner, token) = (format!("owner={owner}"), format!("token={}", token.get()));
     one(&["WARN", "checkout{order=7}", "lease lost", resource, &owner, &token, "reason="]);
     one(&["WARN", "of 5 nodes", "nobody can acquire for up to", "quarantine="]);
     one(&["INFO", "quarantine over", "votes="]);
+    one(&["INFO", "quorum back", "votes="]);
     let (owner, token) = (second_owner(&lines), "token=");
     one(&["DEBUG", "refund{order=8}", "acquired", resource, &owner, token, "rounds="]);
 }
