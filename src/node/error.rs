@@ -357,3 +357,28 @@ pub enum Refusal {
     #[error("its INFO has no run_id, use a Redis or Valkey server without a proxy")]
     Unidentified,
 }
+
+impl Refusal {
+    /// Whether it says that the list of nodes, or a setting, is wrong, and so refuses the whole handle. Any other is about
+    /// this one node, without which the others may be a quorum.
+    pub(crate) const fn is_of_handle(&self) -> bool {
+        match self {
+            Self::SameServer { .. } | Self::OtherFleet { .. } | Self::NotThrowaway => true,
+            Self::SeveralAddresses { .. }
+            | Self::Replica
+            | Self::MayEvict { .. }
+            | Self::MissingRight { .. }
+            | Self::WrongCredentials { .. }
+            | Self::PasswordMissing { .. }
+            | Self::TooOld { .. }
+            | Self::Cluster
+            | Self::NoSuchDatabase { .. }
+            | Self::Sentinel
+            | Self::ProtectedMode { .. }
+            | Self::MissingCommand { .. }
+            | Self::NotRedis { .. }
+            | Self::Tls { .. }
+            | Self::Unidentified => false,
+        }
+    }
+}
