@@ -326,9 +326,8 @@ impl Redlock {
         let required = if config.require_all_nodes { self.engine.quorum.nodes() } else { needed };
         let refused = |nodes: &NodeStates| nodes.refused().next().is_some();
         // What is refused does not mend itself.
-        let hopeless = |nodes: &NodeStates| {
-            nodes.is_refused() || config.require_all_nodes && refused(nodes)
-        };
+        let hopeless =
+            |nodes: &NodeStates| nodes.is_refused() || config.require_all_nodes && refused(nodes);
         let enough = |nodes: &NodeStates| hopeless(nodes) || nodes.usable() >= required;
         let tried = shield(self.engine.tried(limit(config.connect_timeout))).await;
         let mut nodes: NodeStates = tried.into_iter().collect();

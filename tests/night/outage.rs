@@ -118,7 +118,8 @@ fn a_refusal_is_an_error_and_is_not_told_at_each_check() {
     let (log, _turn) = Log::of_process();
     let cluster = Cluster::start(3);
     let urls = [cluster[0].url(), cluster[1].url(), format!("{}/99", cluster[2].url())];
-    let redlock = Redlock::builder().nodes(urls).danger_skip_quarantine().blocking_connect().unwrap();
+    let builder = Redlock::builder().nodes(urls).connect_timeout(10 * SECOND);
+    let redlock = builder.danger_skip_quarantine().blocking_connect().expect("two are a quorum");
     eventually("it is checked several times", SOON, || redlock.nodes()[2].failed_attempts > 3);
     let told = log.with(&["node=2"]);
     assert_eq!(told.len(), 1, "{told:#?}");
