@@ -32,7 +32,7 @@ pub(crate) struct List {
 
 pub(crate) async fn show(asked: List) -> Result<ExitCode, Failure> {
     let redlock = asked.nodes.connect()?;
-    crate::connect::connected(&redlock, crate::holder::CONNECTED).await;
+    crate::connect::connected(&redlock, crate::holder::CONNECTED).await?;
     let mut resources = redlock.resources(asked.pattern.as_encoded_bytes());
     loop {
         let page = resources.next_page().await;

@@ -27,7 +27,7 @@ use super::{
     want::Holds,
 };
 use crate::{
-    connect::connected,
+    connect::{connected, refused},
     exit::{Failure, Status},
 };
 
@@ -91,10 +91,11 @@ async fn hold_and_tell(run: &Run, teller: &Teller, words: &mut Words) -> Result<
     };
     tokio::select! {
         ready = ready(&redlock, limit, teller) => ready?,
+        refused = refused(&redlock, CONNECTED) => return Err(refused),
         _ = words.next_line() => return Ok(()),
     }
     // A majority is enough; but until the first renewal the loss of one of it would be the loss of the lease.
-    connected(&redlock, CONNECTED).await;
+    connected(&redlock, CONNECTED).await?;
     let mut wait = longest.map(|wait| wait.saturating_sub(asked.elapsed()));
     loop {
         let (holds, least) = tokio::select! {
