@@ -12,9 +12,10 @@ use super::{
 };
 
 type World<'a> = (&'a SimRuntime, &'a [MemoryNode]);
+type Outage = (&'static str, fn(World<'_>));
 
 /// An outage of a majority that lasts, a few that come and go, and all sorts of ends.
-const OUTAGES: [(&str, fn(World<'_>)); 6] = [
+const OUTAGES: [Outage; 6] = [
     ("the network is gone for a while", |(runtime, nodes)| {
         nodes[..3].iter().for_each(MemoryNode::disconnect);
         runtime.pass(5 * SECOND);
