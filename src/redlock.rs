@@ -305,8 +305,8 @@ impl Redlock {
         if votes >= needed {
             return Ok(());
         }
-        let states = statuses.into_iter().map(|status| (status.address, status.state));
-        Err(NotReady { waited, votes, needed, runtime_ended, nodes: states.collect() })
+        let nodes = statuses.into_iter().collect();
+        Err(NotReady { waited, votes, needed, runtime_ended, nodes })
     }
 
     /// Waits until the nodes can be used, or says why they cannot.
@@ -324,27 +324,23 @@ impl Redlock {
         let limit = |time: Duration| begun.saturating_add(time).saturating_add(config.node_timeout);
         let needed = self.engine.quorum.needed();
         let required = if config.require_all_nodes { self.engine.quorum.nodes() } else { needed };
-        // A quarantine ends by itself, and those who acquire meanwhile are told of it.
-        let usable = |status: &&NodeStatus| {
-            matches!(status.state, NodeState::Ready | NodeState::Quarantined { .. })
-        };
-        let usable = |statuses: &[NodeStatus]| statuses.iter().filter(usable).count();
-        let refused = |statuses: &[NodeStatus]| {
-            statuses.iter().any(|status| matches!(status.state, NodeState::Refused(_)))
-        };
+        let refused = |nodes: &NodeStates| nodes.refused().next().is_some();
         // What is refused does not mend itself.
-        let enough = |statuses: &[NodeStatus]| refused(statuses) || usable(statuses) >= required;
-        let mut statuses = shield(self.engine.tried(limit(config.connect_timeout))).await;
-        if config.through_outages && !enough(&statuses) {
-            statuses = shield(self.engine.seen(limit(config.wait), enough)).await;
+        let hopeless =
+            |nodes: &NodeStates| nodes.is_refused() || config.require_all_nodes && refused(nodes);
+        let enough = |nodes: &NodeStates| hopeless(nodes) || nodes.usable() >= required;
+        let tried = shield(self.engine.tried(limit(config.connect_timeout))).await;
+        let mut nodes: NodeStates = tried.into_iter().collect();
+        if config.through_outages && !enough(&nodes) {
+            let wanted = |seen: &[NodeStatus]| enough(&seen.iter().cloned().collect());
+            let seen = shield(self.engine.seen(limit(config.wait), wanted)).await;
+            nodes = seen.into_iter().collect();
         }
-        let (ready, refused) = (usable(&statuses), refused(&statuses));
-        if ready >= required && !refused {
+        let ready = nodes.usable();
+        if ready >= required && !hopeless(&nodes) {
             return Ok(self);
         }
-        let states = statuses.into_iter().map(|status| (status.address, status.state));
-        let nodes: NodeStates = states.collect();
-        Err(if refused {
+        Err(if refused(&nodes) {
             ConnectError::Refused { nodes }
         } else if ready >= needed {
             ConnectError::NotAllNodes { ready, needed: required, nodes }

@@ -1,10 +1,11 @@
 //! From the command line and the environment to a handle.
 //!
-//! It decides which of both is used. It must never show a password.
+//! It decides which of both is used, and that nodes which refuse are settings that are wrong. It must never show a password.
 
 use std::time::Duration;
 
-use quorlock::{Builder, ConfigError, Redlock, Settings, node::NodeState};
+use quorlock::{Builder, ConfigError, NodeStates, Redlock, Settings, node::NodeState};
+use tokio::time::{Instant, sleep};
 
 use crate::{
     args::{Nodes, duration},
@@ -68,11 +69,35 @@ impl Nodes {
     }
 }
 
-/// Waits until every node is connected, or is not, for so long at most: whoever asks them once wants all that there are.
-pub(crate) async fn connected(redlock: &Redlock, limit: Duration) {
+/// Between two looks at nodes that are being connected to.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Waits until every node is connected, or is not, for so long at most: whoever asks them once wants all that there are. An
+/// error where nodes refuse, and waiting is of no use before somebody has put them right.
+pub(crate) async fn connected(redlock: &Redlock, limit: Duration) -> Result<(), Failure> {
     let is_settled = || redlock.nodes().iter().all(|node| node.state != NodeState::Connecting);
-    let end = tokio::time::Instant::now() + limit;
-    while !is_settled() && tokio::time::Instant::now() < end {
-        tokio::time::sleep(Duration::from_millis(5)).await;
+    let end = Instant::now() + limit;
+    while !is_settled() && Instant::now() < end {
+        sleep(LOOK).await;
+    }
+    let nodes: NodeStates = redlock.nodes().into_iter().collect();
+    if !nodes.is_refused() {
+        return Ok(());
+    }
+    let (refused, all) = (nodes.refused().count(), nodes.iter().count());
+    let text = format!("{refused} of {all} nodes must not vote, do what is said of each: {nodes}");
+    Err(Failure::new(Status::Config, text))
+}
+
+/// Ends with that error, when nodes refuse: all others have been given this time to be named with them.
+pub(crate) async fn refused(redlock: &Redlock, limit: Duration) -> Failure {
+    loop {
+        let nodes: NodeStates = redlock.nodes().into_iter().collect();
+        if nodes.is_refused()
+            && let Err(refused) = connected(redlock, limit).await
+        {
+            return refused;
+        }
+        sleep(LOOK).await;
     }
 }

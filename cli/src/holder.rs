@@ -36,7 +36,7 @@ pub(crate) const CONNECTED: Duration = Duration::from_secs(2);
 pub(crate) async fn show(asked: Holder) -> Result<ExitCode, Failure> {
     let resource = asked.resource.as_encoded_bytes();
     let redlock = asked.nodes.connect()?;
-    crate::connect::connected(&redlock, CONNECTED).await;
+    crate::connect::connected(&redlock, CONNECTED).await?;
     let found = redlock.holder(resource).await;
     let found = found.map_err(|error| Failure::new(Status::Usage, error))?;
     if asked.form.json {

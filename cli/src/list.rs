@@ -5,6 +5,7 @@
 use std::{ffi::OsString, process::ExitCode};
 
 use clap::Args;
+use quorlock::{NodeStates, node::NodeState, protocol::Quorum};
 
 use crate::{
     args::{Form, Nodes},
@@ -14,7 +15,8 @@ use crate::{
     shown::name,
 };
 
-/// Lists the resources that look held, with their holders: status 0, also where there are none; 69 where no node tells its keys.
+/// Lists the resources that look held, with their holders: status 0, also where there are none; 69 where no majority of the nodes
+/// tells its keys and votes, so that some may be missing.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Each node is asked for its keys by SCAN, some hundreds at a time, with a pause after each page that is as long as the page took. The \
@@ -32,7 +34,7 @@ pub(crate) struct List {
 
 pub(crate) async fn show(asked: List) -> Result<ExitCode, Failure> {
     let redlock = asked.nodes.connect()?;
-    crate::connect::connected(&redlock, crate::holder::CONNECTED).await;
+    crate::connect::connected(&redlock, crate::holder::CONNECTED).await?;
     let mut resources = redlock.resources(asked.pattern.as_encoded_bytes());
     loop {
         let page = resources.next_page().await;
@@ -50,11 +52,25 @@ pub(crate) async fn show(asked: List) -> Result<ExitCode, Failure> {
             }
         }
     }
-    let untold = resources.untold();
+    let (untold, nodes) = (resources.untold(), redlock.nodes());
+    let (all, needed) = (nodes.len(), Quorum::of(nodes.len()).needed());
+    let told = all.saturating_sub(untold.nodes.len());
+    let votes = nodes.iter().filter(|node| node.state == NodeState::Ready).count();
+    if told < needed {
+        let text = format!(
+            "{told} of {all} nodes have told their keys: what a majority holds may be missing: {untold}"
+        );
+        return Err(Failure::new(Status::Broken, text));
+    }
     if !untold.nodes.is_empty() {
         say(&format!(
             "names may be missing that are only on nodes that did not tell their keys: {untold}"
         ));
+    }
+    if votes < needed {
+        let nodes: NodeStates = nodes.into_iter().collect();
+        let text = format!("{votes} of {all} nodes vote: what is held cannot be said: {nodes}");
+        return Err(Failure::new(Status::Broken, text));
     }
     Ok(Status::Done.into())
 }

@@ -53,7 +53,7 @@ pub(crate) struct Release {
 pub(crate) async fn take(asked: Release) -> Result<ExitCode, Failure> {
     let resource = asked.resource.as_encoded_bytes();
     let redlock = asked.nodes.connect()?;
-    crate::connect::connected(&redlock, crate::holder::CONNECTED).await;
+    crate::connect::connected(&redlock, crate::holder::CONNECTED).await?;
     let mut seen = None;
     if !asked.yes {
         let holder = redlock.holder(resource).await;

@@ -62,7 +62,7 @@ pub(crate) async fn watch(asked: Watch) -> Result<ExitCode, Failure> {
 }
 
 async fn go_on(redlock: &Redlock, asked: &Watch) -> Result<ExitCode, Failure> {
-    crate::connect::connected(redlock, crate::holder::CONNECTED).await;
+    crate::connect::connected(redlock, crate::holder::CONNECTED).await?;
     let mut ticks = tokio::time::interval(asked.every.max(Duration::from_millis(10)));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let (mut told, mut before) = (None, None);

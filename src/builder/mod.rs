@@ -23,7 +23,7 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`ConnectError`]: a node that must not vote, too few that can be reached, or a list that cannot work.
+    /// [`ConnectError`]: too few nodes that can be reached and may vote, or a list that cannot work.
     ///
     /// # Cancel safety
     ///
@@ -289,8 +289,8 @@ impl Builder {
         self
     }
 
-    /// Connecting fails unless every node is ready or in quarantine. By default a quorum is enough, and the log warns of
-    /// the others at once and every minute.
+    /// Connecting fails unless every node is ready or in quarantine. By default a quorum is enough, and the log tells of the
+    /// others at once and every minute: of one that is down as a warning, of one that must not vote as an error.
     ///
     /// For those who want to know at a deployment that a node is misspelt or was forgotten. A service that starts while
     /// a node is down does not start then. [`build`](Builder::build) does not wait, and so does not ask for it.
@@ -304,8 +304,9 @@ impl Builder {
     /// long as `wait`, or the connect timeout if that is longer. By default an acquire reports an outage after a quarter
     /// of its wait, and connecting at once.
     ///
-    /// For services that start together with their Redis, as in a `compose.yaml`. A node that is refused ends the wait
-    /// of `connect`, since that does not mend itself. To wait not at all use [`build`](Builder::build).
+    /// For services that start together with their Redis, as in a `compose.yaml`. Where so many nodes are refused that the
+    /// others are no quorum, or the list itself is, the wait of `connect` ends at once, since that does not mend itself. To
+    /// wait not at all use [`build`](Builder::build).
     pub const fn wait_through_outages(mut self) -> Self {
         self.config.through_outages = true;
         self
@@ -371,9 +372,11 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`ConnectError`]: a configuration that cannot work, nodes that must not vote, or no quorum that can
-    /// be reached. A minority that is merely down is no error, unless [`require_all_nodes`](Builder::require_all_nodes)
-    /// says so; the log warns of it.
+    /// [`ConnectError`]: a configuration that cannot work, or no quorum of nodes that can be reached and may vote. A minority
+    /// that is down, or must not vote for a reason of its own such as its password, is no error, unless
+    /// [`require_all_nodes`](Builder::require_all_nodes) says so; the log tells of it, and [`Redlock::nodes`]. A node by
+    /// which the list itself is wrong always is one: the same server twice, another fleet's, or one that
+    /// [`danger_skip_quarantine`](Builder::danger_skip_quarantine) must not be used with.
     ///
     /// # Cancel safety
     ///

@@ -78,7 +78,13 @@ pub(super) async fn attend(engine: Weak<Engine>) {
 #[derive(Default)]
 struct Watched {
     nodes: Vec<Watch<Kind>>,
-    quorum: Watch<Fleet>,
+    /// Whether there is a quorum, from the first one on.
+    quorum: Watch<bool>,
+    /// What else keeps everybody waiting: quarantines, and before the first quorum whatever it is.
+    fleet: Watch<Fleet>,
+    /// Which of both was told, and not yet that it is over.
+    waits: bool,
+    none_yet: bool,
     had_quorum: bool,
 }
 
@@ -104,7 +110,7 @@ impl Watched {
         }
         self.look_at_quorum(engine, &statuses, fleet, now);
         let timeouts = self.nodes.iter().map(Watch::poll_timeout);
-        timeouts.chain([self.quorum.poll_timeout()]).flatten().min()
+        timeouts.chain([self.quorum.poll_timeout(), self.fleet.poll_timeout()]).flatten().min()
     }
 
     fn look_at_quorum(
@@ -117,36 +123,50 @@ impl Watched {
         let votes = statuses.iter().filter(|status| status.state == NodeState::Ready).count();
         let needed = engine.quorum.needed();
         let there = votes >= needed;
-        let waited = self.quorum.state() == Some(&Fleet::Waits);
-        let manner = match (fleet, self.had_quorum) {
-            (Fleet::Votes, false) if !waited => Manner::Silent,
-            (Fleet::Votes, _) => Manner::Once,
+        let missing = Missing(statuses);
+        let node_timeout = engine.config.node_timeout;
+        let manner = match fleet {
+            Fleet::Votes => Manner::Over,
             // All that are waiting are told of together.
-            (Fleet::Waits, _) => Manner::Lasting(engine.config.node_timeout),
-            // Nodes that are looked at again, as when another one was admitted, do not vote for a moment.
-            (Fleet::Missing, true) => Manner::Lasting(engine.config.node_timeout.saturating_mul(2)),
-            (Fleet::Missing, false) => Manner::Lasting(engine.config.connect_timeout),
+            Fleet::Waits => Manner::Lasting(node_timeout),
+            // That it is lost is told below.
+            Fleet::Missing if self.had_quorum => Manner::Silent,
+            Fleet::Missing => Manner::Lasting(engine.config.connect_timeout),
         };
-        let notice = self.quorum.handle(&fleet, manner, now);
-        match notice {
-            Some(notice) if there && waited => {
-                telemetry::quarantine_over(votes, needed, notice.times);
+        match (self.fleet.handle(&fleet, manner, now), fleet) {
+            (Some(notice), Fleet::Votes) => {
+                if std::mem::take(&mut self.waits) {
+                    telemetry::quarantine_over(votes, needed, notice.times);
+                }
+                if std::mem::take(&mut self.none_yet) {
+                    telemetry::quorum_there(votes, needed);
+                }
             }
-            Some(notice) if there => telemetry::quorum_back(votes, needed, notice.times),
-            Some(notice) if fleet == Fleet::Waits => {
+            (Some(notice), Fleet::Waits) => {
+                self.waits = true;
                 let waits = waits(statuses);
                 let missing = needed.saturating_sub(votes).checked_sub(1);
                 let left = missing.and_then(|last| waits.get(last)).copied().unwrap_or_default();
                 let max_ttl = engine.admission().longest();
                 telemetry::nobody_votes(waits.len(), statuses.len(), left, max_ttl, notice);
             }
-            Some(notice) if self.had_quorum => {
-                telemetry::quorum_lost(votes, needed, &Missing(statuses), notice);
+            (Some(notice), Fleet::Missing) => {
+                self.none_yet = true;
+                telemetry::no_quorum_yet(votes, needed, &missing, notice);
             }
-            Some(notice) => telemetry::no_quorum_yet(votes, needed, &Missing(statuses), notice),
-            None => {}
+            (None, _) => {}
         }
         self.had_quorum |= there;
+        if !self.had_quorum {
+            return;
+        }
+        // Nodes that are looked at again, as when another one was admitted, do not vote for a moment.
+        let lost = Manner::Lasting(node_timeout.saturating_mul(2));
+        match self.quorum.handle(&there, if there { Manner::Over } else { lost }, now) {
+            Some(notice) if there => telemetry::quorum_back(votes, needed, notice.times),
+            Some(notice) => telemetry::quorum_lost(votes, needed, &missing, notice),
+            None => {}
+        }
     }
 }
 

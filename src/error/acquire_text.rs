@@ -92,8 +92,7 @@ impl fmt::Display for Quarantined<'_> {
         write!(
             f,
             "; gave up after {:?}, and nothing of this attempt stays on the nodes; wait longer or try again; \
-             a process that ends at once calls Redlock::ready first, or the next one meets the same \
-             (Builder::danger_skip_quarantine skips this on throwaway nodes){}",
+             a process that ends at once calls Redlock::ready first, or the next one meets the same{}",
             rounded(**waited),
             nodes.after(": ")
         )

@@ -9,7 +9,8 @@ use thiserror::Error;
 use super::WOULD_DEADLOCK;
 use crate::{
     config::ConfigError,
-    node::{NodeState, Refusal},
+    node::{NodeState, NodeStatus, Refusal},
+    protocol::Quorum,
     text::{self, Said},
 };
 
@@ -23,8 +24,10 @@ pub enum ConnectError {
     /// The blocking form was called on the very thread that has to answer it. Await it there, or block another thread.
     #[error("{WOULD_DEADLOCK}; nothing was connected; await it instead, or block another thread")]
     WouldDeadlock,
-    /// Nodes were reached that must not vote. Put them right, or build without waiting for the nodes. All others
-    /// have been tried too, so that all that must not vote are named, but for those that did not answer in time.
+    /// Nodes were reached that must not vote, and without them there is no quorum, or not all nodes where
+    /// `require_all_nodes` asks for that; or one of them says that the list of nodes, or a setting, is wrong. Put them right,
+    /// or build without waiting for the nodes. All others have been tried too, so that all that must not vote are named, but
+    /// for those that did not answer in time.
     #[error(
         "{} of {} nodes must not vote, and nothing was locked; do what is said of each, or use Builder::build, which does \
          not wait for nodes: {nodes}",
@@ -82,6 +85,37 @@ impl NodeStates {
         self.0.iter()
     }
 
+    /// Whether waiting is of no use before somebody has put nodes right: so many must not vote that the others are no quorum;
+    /// or one of them says that the list of nodes, or a setting, is wrong. One that must not vote for a reason of its own, as
+    /// with a wrong password, is none of that while the others are a quorum.
+    ///
+    /// ```
+    /// use std::{sync::Arc, time::Duration};
+    /// use quorlock::{NodeStates, Redlock, node::{NodeState, Refusal}};
+    ///
+    /// let address = |node: &str| Arc::<str>::from(node);
+    /// let of = |second: NodeState| -> NodeStates {
+    ///     let replica = || NodeState::Refused(Refusal::Replica);
+    ///     let all = [("a", replica()), ("b", second), ("c", NodeState::Ready)];
+    ///     all.into_iter().map(|(node, state)| (address(node), state)).collect()
+    /// };
+    /// assert!(!of(NodeState::Connecting).is_refused());
+    /// assert!(of(NodeState::Refused(Refusal::Cluster)).is_refused());
+    /// ```
+    pub fn is_refused(&self) -> bool {
+        let (nodes, refused) = (self.0.len(), self.refused().count());
+        let is_left = nodes - refused >= Quorum::of(nodes).needed();
+        refused > 0 && (!is_left || self.refused().any(|(_, refusal)| refusal.is_of_handle()))
+    }
+
+    /// How many are connected and vote, or will when their quarantine is over, which those who acquire meanwhile are told of.
+    pub(crate) fn usable(&self) -> usize {
+        let usable = |(_, state): &&(Arc<str>, NodeState)| {
+            matches!(state, NodeState::Ready | NodeState::Quarantined { .. })
+        };
+        self.iter().filter(usable).count()
+    }
+
     /// The addresses of the nodes that must not vote, and why.
     pub fn refused(&self) -> impl Iterator<Item = (&Arc<str>, &Refusal)> {
         self.0.iter().filter_map(|(address, state)| match state {
@@ -94,6 +128,13 @@ impl NodeStates {
 impl FromIterator<(Arc<str>, NodeState)> for NodeStates {
     fn from_iter<I: IntoIterator<Item = (Arc<str>, NodeState)>>(states: I) -> Self {
         Self(states.into_iter().collect())
+    }
+}
+
+/// Of [`Redlock::nodes`](crate::Redlock::nodes).
+impl FromIterator<NodeStatus> for NodeStates {
+    fn from_iter<I: IntoIterator<Item = NodeStatus>>(statuses: I) -> Self {
+        statuses.into_iter().map(|status| (status.address, status.state)).collect()
     }
 }
 

@@ -70,8 +70,8 @@ pub enum NodeError {
     /// there. The next round knows the node as it is now.
     #[error("its state has changed since the round began, the next round knows it")]
     Outdated,
-    /// The node is in quarantine, because it may have forgotten what it granted. Nothing was sent. Wait, or on
-    /// throwaway nodes call `danger_skip_quarantine`.
+    /// The node is in quarantine, because it may have forgotten what it granted. Nothing was sent. Wait:
+    /// it ends by itself.
     #[error("{}", quarantined(*remaining))]
     Quarantined {
         /// How long it still lasts, at most a little longer if other nodes cannot be reached.
@@ -356,4 +356,29 @@ pub enum Refusal {
     /// Valkey without a proxy in between.
     #[error("its INFO has no run_id, use a Redis or Valkey server without a proxy")]
     Unidentified,
+}
+
+impl Refusal {
+    /// Whether it says that the list of nodes, or a setting, is wrong, and so refuses the whole handle. Any other is about
+    /// this one node, without which the others may be a quorum.
+    pub(crate) const fn is_of_handle(&self) -> bool {
+        match self {
+            Self::SameServer { .. } | Self::OtherFleet { .. } | Self::NotThrowaway => true,
+            Self::SeveralAddresses { .. }
+            | Self::Replica
+            | Self::MayEvict { .. }
+            | Self::MissingRight { .. }
+            | Self::WrongCredentials { .. }
+            | Self::PasswordMissing { .. }
+            | Self::TooOld { .. }
+            | Self::Cluster
+            | Self::NoSuchDatabase { .. }
+            | Self::Sentinel
+            | Self::ProtectedMode { .. }
+            | Self::MissingCommand { .. }
+            | Self::NotRedis { .. }
+            | Self::Tls { .. }
+            | Self::Unidentified => false,
+        }
+    }
 }

@@ -4,8 +4,9 @@
 //! It decides for the log, and nothing of locks. However often something happens, it must never let that be told more than
 //! once a minute for long, nor keep silent for longer than that about a trouble that lasts.
 //!
-//! - [`Watch`] follows the state of one thing, such as a node. A state that begins is told at once, up to three times in a
-//!   row; then a thing that goes to and fro costs one line for each state and minute.
+//! - [`Watch`] follows the state of one thing, such as a node. A trouble that begins is told at once, up to three times in a
+//!   row; then a thing that goes to and fro costs one line for each trouble and minute. Its end is told at once where the
+//!   trouble was told, and not where it was not: so lines come in pairs.
 //! - [`Pacer`] counts what happens again and again, such as a release that was not confirmed, and limits how many such
 //!   things are told where there is no end of them.
 
@@ -17,8 +18,8 @@ use super::{acquisition::WaitPolicy, time::Timestamp};
 /// How long a line is not told again.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// How many lines more about a state that begins again are told before that, so that the end of a trouble is not told a
-/// minute late only because there was one before.
+/// How many lines more about a trouble that begins again are told before that, so that it is not told a minute late only
+/// because there was one before.
 const SPARE: u32 = 2;
 
 /// A waiter says for whom it waits after this time, or after a quarter of its wait if that is less.
@@ -28,12 +29,14 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[allow(clippy::exhaustive_enums, reason = "whoever watches says one of these")]
 pub enum Manner {
-    /// When it begins.
+    /// All is well: told where a trouble that was told is over.
+    Over,
+    /// The same, and when it begins for the first time.
     Once,
-    /// Not at all: something else tells of it, and it counts as told.
+    /// Not at all: it is a trouble of which something else tells, and it counts as told.
     Silent,
-    /// When it has lasted for this time, and again every minute for as long as it lasts. Until then it counts for
-    /// nothing, and the state before it goes on.
+    /// A trouble: told when it has lasted for this time, and again every minute for as long as it lasts. Until then it
+    /// counts for nothing, and the state before it goes on.
     Lasting(Duration),
 }
 
@@ -55,6 +58,8 @@ pub struct Watch<S> {
     /// What counts, and since when.
     state: Option<(S, Timestamp)>,
     told: Vec<Told<S>>,
+    /// A trouble was told, and not yet that it is over.
+    is_open: bool,
     next: Option<Timestamp>,
 }
 
@@ -93,7 +98,7 @@ impl<S> Told<S> {
 
 impl<S> Default for Watch<S> {
     fn default() -> Self {
-        Self { seen: None, state: None, told: Vec::new(), next: None }
+        Self { seen: None, state: None, told: Vec::new(), is_open: false, next: None }
     }
 }
 
@@ -111,7 +116,7 @@ impl<S: Clone + PartialEq> Watch<S> {
         };
         let from = match manner {
             Manner::Lasting(time) => since.saturating_add(time),
-            Manner::Once | Manner::Silent => since,
+            Manner::Over | Manner::Once | Manner::Silent => since,
         };
         if now < from {
             self.next = Some(from);
@@ -121,29 +126,37 @@ impl<S: Clone + PartialEq> Watch<S> {
         if new {
             self.state = Some((state.clone(), since));
         }
+        let was_open = self.is_open;
         let told = self.told(state);
         told.begun = told.begun.saturating_add(u64::from(new));
-        let wanted = match manner {
+        let (is_told, is_open) = match manner {
             Manner::Silent => {
                 // So that it is not made up for when it would be told.
                 (told.begun, told.last) = (0, Some(now));
-                false
+                (false, true)
             }
-            Manner::Once => told.begun > 0,
-            Manner::Lasting(_) => true,
+            Manner::Over | Manner::Once => {
+                let first = told.last.is_none();
+                let is_told = told.begun > 0 && (was_open || first && manner == Manner::Once);
+                if first && !is_told {
+                    // It is the end of nothing, and not counted as one.
+                    (told.begun, told.last) = (0, Some(now));
+                }
+                (is_told, was_open && !is_told)
+            }
+            Manner::Lasting(_) => {
+                let due = told.due();
+                let is_told = now >= due;
+                let again = if is_told { now.saturating_add(EVERY) } else { due };
+                self.next = Some(again);
+                (is_told, was_open || is_told)
+            }
         };
-        if !wanted {
+        self.is_open = is_open;
+        if !is_told {
             return None;
         }
-        let due = told.due();
-        if now < due {
-            self.next = Some(due);
-            return None;
-        }
-        let times = told.tell(now);
-        if let Manner::Lasting(_) = manner {
-            self.next = Some(now.saturating_add(EVERY));
-        }
+        let times = self.told(state).tell(now);
         // The state before may have gone on meanwhile.
         let since = self.state.as_ref().map_or(now, |(_, since)| *since);
         Some(Notice { times, lasted: now.saturating_since(since) })

@@ -141,7 +141,7 @@ pub(crate) fn node_quarantined(shown: NodeShown<'_>, quarantine: Duration, notic
         address,
         ?quarantine,
         times,
-        "node may have forgotten leases and does not vote yet; Builder::danger_skip_quarantine skips this on throwaway nodes"
+        "node may have forgotten leases and does not vote yet"
     );
 }
 
@@ -171,13 +171,18 @@ pub(crate) fn own_clock_jumped(times: u64) {
 /// So few nodes vote that nothing can be acquired or renewed.
 pub(crate) fn quorum_lost(votes: usize, needed: usize, missing: &dyn Display, notice: Notice) {
     let Notice { times, lasted, .. } = notice;
-    event!(WARN, votes, needed, %missing, times, ?lasted, "quorum lost");
+    event!(ERROR, votes, needed, %missing, times, ?lasted, "quorum lost");
 }
 
 /// There has been none yet in this process.
 pub(crate) fn no_quorum_yet(votes: usize, needed: usize, missing: &dyn Display, notice: Notice) {
     let lasted = notice.lasted;
-    event!(WARN, votes, needed, %missing, ?lasted, "no quorum yet");
+    event!(ERROR, votes, needed, %missing, ?lasted, "no quorum yet");
+}
+
+/// Behind that: the first one of this process.
+pub(crate) fn quorum_there(votes: usize, needed: usize) {
+    event!(INFO, votes, needed, "quorum there");
 }
 
 /// So many nodes are in quarantine that nobody can acquire: one line for all of them. `max_ttl` is that of the fleet,
@@ -199,7 +204,7 @@ pub(crate) fn nobody_votes(
         times,
         ?lasted,
         "{waiting} of {nodes} nodes are new or may have forgotten leases: nobody can acquire for up to {quarantine:.1?}, \
-         and acquires that may wait for longer do; Builder::danger_skip_quarantine skips this on throwaway nodes"
+         and acquires that may wait for longer do"
     );
 }
 

@@ -112,7 +112,11 @@ fn database_99() -> Option<Found> {
 
 fn replica() -> Option<Found> {
     let cluster = Cluster::start(3);
-    cluster[2].run(&["REPLICAOF", "127.0.0.1", &cluster[0].port().to_string()]);
+    let master = cluster[0].port().to_string();
+    cluster
+        .iter()
+        .skip(1)
+        .for_each(|server| drop(server.run(&["REPLICAOF", "127.0.0.1", &master])));
     refused(patient().nodes(cluster.urls()), &cluster)
 }
 

@@ -17,6 +17,7 @@ mod crowd;
 mod hours;
 #[cfg(feature = "redis")]
 mod outage;
+mod pairs;
 mod spans;
 
 use std::{

@@ -70,11 +70,12 @@ fn one_contended_acquire_under_a_three_node_outage_fits_on_a_screen() {
         one(&["INFO", "node votes", &address]);
     }
     let missing = format!("127.0.0.1:{}): down, ", cluster[1].port());
-    one(&["WARN", "quorum lost", "votes=2", "needed=3", &missing]);
+    one(&["ERROR", "quorum lost", "votes=2", "needed=3", &missing]);
     let (owner, token) = (format!("owner={owner}"), format!("token={}", token.get()));
     one(&["WARN", "checkout{order=7}", "lease lost", resource, &owner, &token, "reason="]);
     one(&["WARN", "of 5 nodes", "nobody can acquire for up to", "quarantine="]);
     one(&["INFO", "quarantine over", "votes="]);
+    one(&["INFO", "quorum back", "votes="]);
     let (owner, token) = (second_owner(&lines), "token=");
     one(&["DEBUG", "refund{order=8}", "acquired", resource, &owner, token, "rounds="]);
 }
@@ -117,7 +118,8 @@ fn a_refusal_is_an_error_and_is_not_told_at_each_check() {
     let (log, _turn) = Log::of_process();
     let cluster = Cluster::start(3);
     let urls = [cluster[0].url(), cluster[1].url(), format!("{}/99", cluster[2].url())];
-    let redlock = Redlock::builder().nodes(urls).danger_skip_quarantine().build().unwrap();
+    let builder = Redlock::builder().nodes(urls).connect_timeout(10 * SECOND);
+    let redlock = builder.danger_skip_quarantine().blocking_connect().expect("two are a quorum");
     eventually("it is checked several times", SOON, || redlock.nodes()[2].failed_attempts > 3);
     let told = log.with(&["node=2"]);
     assert_eq!(told.len(), 1, "{told:#?}");

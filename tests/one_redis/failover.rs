@@ -73,8 +73,12 @@ async fn a_replica_that_missed_the_last_grants_gives_one_holder_and_rising_token
         log::first(failed, &["WARN", "may have forgotten leases"]),
         log::first(failed, &["missed:held", "lease lost"]),
         log::first(failed, &[&address, "node votes"]),
+        log::first(failed, &["ERROR", "quorum lost", &address]),
+        log::first(failed, &["INFO", "quarantine over"]),
+        log::first(failed, &["INFO", "quorum back"]),
     ];
     assert!(said[0].0 < said[2].0 && said[2].0 < said[3].0, "{said:#?}");
+    assert!(said[0].0 < said[4].0 && said[4].0 < said[6].0, "{said:#?}");
     for (at, line) in said {
         println!("{:>8.3} s {line}", (at - failed).as_secs_f64());
     }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use quorlock::{
-    AcquireError, Builder, ConfigError, ConnectError, Redlock,
+    AcquireError, Builder, ConfigError, ConnectError, NodeStates, Redlock,
     node::{NodeState, Refusal},
     protocol::ResourceError,
 };
@@ -78,10 +78,84 @@ fn a_replica_is_refused() {
     let cluster = Cluster::start(3);
     let master = cluster[0].port().to_string();
     cluster[2].run(&["REPLICAOF", "127.0.0.1", &master]);
-    let (refusal, text) = refusal(patient().nodes(cluster.urls()));
+    let (refusal, text) = refusal(patient().nodes(cluster.urls()).require_all_nodes());
     assert_eq!(refusal, Refusal::Replica);
     assert!(text.contains("configure an independent master"), "{text}");
     assert!(text.contains(&cluster[2].port().to_string()), "{text}");
+}
+
+/// One of three is refused for itself: the others are a quorum, and the service starts.
+#[test]
+fn a_minority_that_is_refused_for_itself_fails_only_those_who_ask_for_all_nodes() {
+    let cluster = Cluster::start_with(3, |i, builder| match i {
+        2 => builder.password("open sesame"),
+        _ => builder,
+    });
+    let wrong = format!("redis://:hunter2@127.0.0.1:{}", cluster[2].port());
+    let two = [cluster[0].url(), cluster[1].url()];
+    let builder = || patient().nodes(&two).node(&wrong);
+    let redlock = builder().blocking_connect().expect("two of three are a quorum");
+    let refused = |redlock: &Redlock| match &redlock.nodes()[2].state {
+        NodeState::Refused(refusal) => matches!(refusal, Refusal::WrongCredentials { .. }),
+        _ => false,
+    };
+    assert!(refused(&redlock), "{:?}", redlock.nodes()[2]);
+    works(&redlock, "r");
+    let (refusal, text) = refusal(builder().require_all_nodes());
+    assert!(matches!(refusal, Refusal::WrongCredentials { .. }), "{text}");
+    assert!(text.starts_with("1 of 3 nodes must not vote"), "{text}");
+    // Who waits through outages waits for the others, which may come back.
+    cluster[1].kill();
+    let error = builder().blocking_connect().unwrap_err();
+    assert!(matches!(error, ConnectError::Refused { .. }), "{error}");
+    let waiting = builder().wait_through_outages().wait(SOON);
+    let waiting = std::thread::spawn(move || waiting.blocking_connect());
+    let began = std::time::Instant::now();
+    eventually("it still waits", SOON, || began.elapsed() > SECOND);
+    assert!(!waiting.is_finished());
+    cluster[1].restart();
+    works(&waiting.join().unwrap().expect("two of three again"), "r");
+}
+
+/// Nothing that comes back makes a quorum of the rest: waiting is of no use.
+#[test]
+fn a_majority_that_is_refused_ends_every_wait_at_once() {
+    let cluster = Cluster::start_with(3, |i, builder| match i {
+        0 => builder,
+        _ => builder.password("open sesame"),
+    });
+    let urls = cluster.iter().map(|server| format!("redis://127.0.0.1:{}", server.port()));
+    let builder = patient().nodes(urls).wait_through_outages().wait(100 * SOON);
+    let error = builder.blocking_connect().unwrap_err();
+    let ConnectError::Refused { nodes } = &error else { panic!("{error}") };
+    assert_eq!(nodes.refused().count(), 2, "{error}");
+    assert!(nodes.is_refused());
+}
+
+/// What is wrong with the list is wrong with the handle, however many nodes are left.
+#[test]
+fn a_list_that_is_wrong_is_refused_though_a_quorum_is_left() {
+    let states = |refusals: [Option<Refusal>; 5]| -> NodeStates {
+        let state = |refusal: Option<Refusal>| refusal.map_or(NodeState::Ready, NodeState::Refused);
+        refusals.map(|refusal| (Arc::from("10.0.0.1:6379"), state(refusal))).into_iter().collect()
+    };
+    let of = |refusal: Refusal| states([Some(refusal), None, None, None, None]).is_refused();
+    let other = || Arc::from("default/3");
+    assert!(of(Refusal::SameServer { other: other() }));
+    assert!(of(Refusal::OtherFleet { other: other(), configured: Arc::from("default/5") }));
+    assert!(of(Refusal::NotThrowaway), "a setting that gives up the promise");
+    assert!(!of(Refusal::Replica) && !of(Refusal::Cluster) && !of(Refusal::Sentinel));
+    assert!(!of(Refusal::WrongCredentials { message: other() }));
+    let some = |count: usize| {
+        let mut number = 0;
+        states([(); 5].map(|()| {
+            number += 1;
+            (number <= count).then_some(Refusal::Replica)
+        }))
+    };
+    let refused: Vec<bool> = (0..=5).map(|count| some(count).is_refused()).collect();
+    assert_eq!(refused, [false, false, false, true, true, true]);
+    assert!(!NodeStates::default().is_refused());
 }
 
 #[test]
@@ -91,7 +165,7 @@ fn a_server_that_may_evict_locks_is_refused_unless_that_is_accepted() {
         _ => builder,
     };
     let cluster = Cluster::start_with(3, evicting);
-    let (refusal, text) = refusal(patient().nodes(cluster.urls()));
+    let (refusal, text) = refusal(patient().nodes(cluster.urls()).require_all_nodes());
     assert_eq!(refusal, Refusal::MayEvict { policy: "volatile-ttl".into() });
     assert!(text.contains("maxmemory-policy noeviction"), "{text}");
     works(&connected(patient().nodes(cluster.urls()).danger_allow_eviction()), "r");
@@ -204,7 +278,8 @@ fn connect_tries_every_node_before_it_names_those_that_must_not_vote() {
     let proxies: Vec<Proxy> = cluster.iter().map(|server| Proxy::start(server.port())).collect();
     let slow = proxies.iter().enumerate().filter(|(node, _)| *node != 1);
     slow.for_each(|(_, proxy)| proxy.delay(100 * MS));
-    let error = patient().nodes(proxies.iter().map(Proxy::url)).blocking_connect().unwrap_err();
+    let builder = patient().nodes(proxies.iter().map(Proxy::url)).require_all_nodes();
+    let error = builder.blocking_connect().unwrap_err();
     let text = error.to_string();
     let ConnectError::Refused { nodes } = error else { panic!("{text}") };
     let states: Vec<NodeState> = nodes.iter().map(|(_, state)| state.clone()).collect();

@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 
 use super::lines::Line;
 
+/// So many operations have a median that is one.
+const ENOUGH: u64 = 10;
+
 /// Of one line.
 #[derive(Clone, Debug)]
 pub(super) struct Figures {
@@ -20,13 +23,22 @@ pub(super) struct Figures {
     pub(super) why: Option<String>,
     /// For how long it was measured in all.
     pub(super) lasted: Duration,
+    /// The median of each turn.
+    medians: Vec<f64>,
 }
 
 impl Figures {
     pub(super) fn new(line: Line) -> Option<Self> {
         // It grows by itself.
         let times = Histogram::new(3).ok()?;
-        Some(Self { line, times, errors: 0, why: None, lasted: Duration::ZERO })
+        Some(Self {
+            line,
+            times,
+            errors: 0,
+            why: None,
+            lasted: Duration::ZERO,
+            medians: Vec::new(),
+        })
     }
 
     pub(super) fn add(&mut self, took: Duration) {
@@ -46,6 +58,27 @@ impl Figures {
         let _ = self.times.add(&other.times);
         self.errors += other.errors;
         self.why = self.why.take().or_else(|| other.why.clone());
+    }
+
+    /// Joins what was measured in one turn.
+    pub(super) fn turn(&mut self, turn: &Self) {
+        // Few say nothing of a machine.
+        if turn.count() >= ENOUGH {
+            self.medians.extend(turn.at(50.0));
+        }
+        self.join(turn);
+        self.lasted += turn.lasted;
+    }
+
+    /// The least and the largest median of a turn: as far as they are apart, the machine and the network are noise.
+    pub(super) fn turns(&self) -> Option<(f64, f64)> {
+        let least = self.medians.iter().copied().reduce(f64::min)?;
+        self.medians.iter().copied().reduce(f64::max).map(|largest| (least, largest))
+    }
+
+    /// How many times the least one the largest is.
+    pub(super) fn noise(&self) -> f64 {
+        self.turns().map_or(1.0, |(least, largest)| largest / least.max(1.0))
     }
 
     pub(super) fn count(&self) -> u64 {
@@ -82,6 +115,7 @@ impl Figures {
             "p90_us": micros(self.at(90.0)),
             "p99_us": micros(self.at(99.0)),
             "max_us": micros(self.longest()),
+            "turns_p50_us": self.turns().map(|(least, largest)| [least, largest].map(|at| micros(Some(at)))),
             "per_second": (self.rate() * 10.0).round() / 10.0,
         })
     }

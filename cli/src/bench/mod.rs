@@ -287,7 +287,10 @@ impl Running<'_> {
                     continue;
                 }
                 self.bar.set_message(figures.line.text(self.asked.clients));
-                self.work.slice(figures.line, each / TURNS, turn == 0, figures).await;
+                if let Some(mut measured) = Figures::new(figures.line) {
+                    self.work.slice(figures.line, each / TURNS, turn == 0, &mut measured).await;
+                    figures.turn(&measured);
+                }
                 self.bar.inc(1);
             }
         }

@@ -15,6 +15,23 @@ use super::{
 /// The version of a node that has not been reached.
 pub(super) const UNKNOWN: &str = "unknown version";
 
+/// Where the largest median of a turn is so many times the least.
+const NOISY: f64 = 1.5;
+/// By as much medians differ of two halves of one run on a machine that has nothing else to do.
+const SAME: f64 = 1.02;
+
+/// By how much the one takes longer than the other; `None` where that is less than what its own turns differ by, or less than
+/// nothing.
+fn more(from: &Figures, to: &Figures) -> Option<String> {
+    let (before, after) = (from.at(50.0)?, to.at(50.0)?);
+    let (ratio, noise) = (after / before.max(1.0), from.noise().max(to.noise()));
+    match ratio {
+        _ if (1.0 / SAME..=SAME).contains(&ratio) => Some("no more".to_owned()),
+        _ if ratio > noise.max(SAME) => Some(format!("{} more", span(after - before))),
+        _ => None,
+    }
+}
+
 /// Everything that the table, the picture and the JSON are made of.
 #[derive(Debug)]
 pub(super) struct Report {
@@ -39,13 +56,19 @@ impl Report {
         self.lines.iter().find(|figures| figures.line == line && figures.count() > 0)
     }
 
-    fn median(&self, line: Line) -> Option<f64> {
-        self.line(line)?.at(50.0)
+    /// What a lease is here: with tokens, or without where that was asked for.
+    fn lease(&self) -> Option<&Figures> {
+        self.line(Line::Lease).or_else(|| self.line(Line::Classic))
     }
 
-    /// What a lease is here: with tokens, or without where that was asked for.
-    fn lease(&self) -> Option<f64> {
-        self.median(Line::Lease).or_else(|| self.median(Line::Classic))
+    /// Whether the machine, or the network, is too noisy for one figure of a lease.
+    fn is_noisy(&self) -> bool {
+        self.lease().is_some_and(|lease| lease.noise() > NOISY)
+    }
+
+    /// What it is that makes the noise.
+    const fn noise_of(&self) -> &'static str {
+        if self.own { "this machine" } else { "this machine or the network" }
     }
 
     pub(super) fn headline(&self) -> String {
@@ -55,30 +78,46 @@ impl Report {
             (count, true) => format!("{count} servers on this machine"),
             (count, false) => format!("these {count} nodes"),
         };
-        match self.lease() {
-            Some(lease) => format!("A lock on {nodes}: {} to acquire and release", span(lease)),
-            None => format!("A lock on {nodes}: nothing was measured"),
+        let Some(lease) = self.lease() else {
+            return format!("A lock on {nodes}: nothing was measured");
+        };
+        match (lease.turns(), lease.at(50.0)) {
+            (Some((least, largest)), _) if self.is_noisy() => format!(
+                "A lock on {nodes}: {} to {} to acquire and release, since {} is too noisy for one figure",
+                span(least),
+                span(largest),
+                self.noise_of()
+            ),
+            (_, median) => {
+                let median = median.map_or_else(|| "none".to_owned(), span);
+                format!("A lock on {nodes}: {median} to acquire and release")
+            }
         }
     }
 
-    /// Where the time of a lease goes, as far as the comparisons say.
+    /// Where the time of the headline goes, as far as the comparisons say: its parts are as much together, or none is told.
     pub(super) fn parts(&self) -> Option<String> {
-        let (floor, classic) = (self.median(Line::FanOut)?, self.median(Line::Classic)?);
-        let more = |from: f64, to: f64| {
-            // Medians of two halves of one run differ by as much.
-            if to > from * 1.02 {
-                format!("{} more", span(to - from))
+        let (floor, classic) = (self.line(Line::FanOut)?, self.line(Line::Classic)?);
+        let steps = [(floor, Some(classic)), (classic, self.line(Line::Lease))];
+        let steps = steps.into_iter().filter_map(|(from, to)| Some(more(from, to?)));
+        let Some(more) = steps.collect::<Option<Vec<String>>>().filter(|_| !self.is_noisy()) else {
+            let noise = [Some(floor), Some(classic), self.line(Line::Lease)];
+            let noise = noise.into_iter().flatten().map(Figures::noise).fold(1.0, f64::max);
+            let apart = ((noise - 1.0) * 100.0).round();
+            let by = if apart > 2.0 {
+                format!(": medians of turns differ by {apart} %")
             } else {
-                "no more".to_owned()
-            }
+                String::new()
+            };
+            let of = self.noise_of();
+            return Some(format!("Where that goes cannot be said, since {of} is too noisy{by}"));
         };
         let mut text = format!(
-            "At the median: {} for a bare fan-out, without this crate; its leases take {}",
-            span(floor),
-            more(floor, classic)
+            "At the median: {} for a bare fan-out, without this crate",
+            span(floor.at(50.0)?)
         );
-        if let Some(lease) = self.median(Line::Lease) {
-            text += &format!(", and tokens {}", more(classic, lease));
+        for (what, more) in ["; its leases take", ", and tokens"].into_iter().zip(more) {
+            text += &format!("{what} {more}");
         }
         Some(text)
     }
@@ -145,6 +184,7 @@ impl Report {
         let renewals = self.renewals.as_ref().and_then(|renewals| renewals.as_ref().ok());
         json!({
             "headline": self.headline(),
+            "noisy": self.is_noisy(),
             "own_servers": self.own,
             "nodes": nodes.collect::<Vec<_>>(),
             "seconds": self.seconds,
@@ -192,16 +232,93 @@ pub(super) mod tests {
         assert!(mode(&[UNKNOWN]).starts_with("unknown version, "));
     }
 
-    #[test]
-    fn what_differs_by_less_than_can_be_seen_differs_by_nothing() {
+    /// With these medians, in microseconds.
+    fn measured(all: [(Line, u64); 3]) -> Report {
         let mut report = empty(&[]);
-        assert_eq!(report.parts(), None);
-        for (line, micros) in [(Line::FanOut, 100), (Line::Classic, 101), (Line::Lease, 150)] {
+        for (line, micros) in all {
             let mut figures = Figures::new(line).unwrap();
             figures.add(std::time::Duration::from_micros(micros));
             report.lines.push(figures);
         }
+        report
+    }
+
+    /// The microseconds that a sentence names.
+    fn named(text: &str) -> Vec<f64> {
+        let words: Vec<&str> = text.split([' ', ';', ',']).collect();
+        let micros = |pair: &[&str]| (pair[1] == "us").then(|| pair[0].parse().unwrap());
+        words.windows(2).filter_map(micros).collect()
+    }
+
+    #[test]
+    fn the_parts_are_as_much_as_the_headline_says_or_none_are_told() {
+        let mut told = 0;
+        for (floor, classic, lease) in [
+            (100, 120, 150),
+            (100, 101, 150),
+            (100, 150, 151),
+            (100, 100, 100),
+            // What contradicts itself is noise.
+            (150, 130, 123),
+            (100, 150, 123),
+            (150, 100, 160),
+        ] {
+            let all = [(Line::FanOut, floor), (Line::Classic, classic), (Line::Lease, lease)];
+            let report = measured(all);
+            let (head, parts) = (report.headline(), report.parts().unwrap());
+            let (head, parts_sum) = (named(&head)[0], named(&parts).iter().sum::<f64>());
+            if parts.contains("too noisy") {
+                assert!(classic * 100 < floor * 98 || lease * 100 < classic * 98, "{parts}");
+                assert_eq!(named(&parts), Vec::<f64>::new(), "{parts}");
+            } else {
+                assert!((parts_sum / head - 1.0).abs() < 0.05, "{head}: {parts}");
+                told += 1;
+            }
+        }
+        assert_eq!(told, 4);
+    }
+
+    #[test]
+    fn what_differs_by_less_than_can_be_seen_differs_by_nothing() {
+        assert_eq!(empty(&[]).parts(), None);
+        let report = measured([(Line::FanOut, 100), (Line::Classic, 101), (Line::Lease, 150)]);
         let parts = report.parts().unwrap();
         assert!(parts.ends_with("its leases take no more, and tokens 49.0 us more"), "{parts}");
+    }
+
+    /// Turns of these medians, in microseconds.
+    fn in_turns(line: Line, medians: [u64; 3]) -> Figures {
+        let mut all = Figures::new(line).unwrap();
+        for micros in medians {
+            let mut turn = Figures::new(line).unwrap();
+            (0..20).for_each(|_| turn.add(std::time::Duration::from_micros(micros)));
+            all.turn(&turn);
+        }
+        all
+    }
+
+    #[test]
+    fn a_machine_whose_turns_differ_is_too_noisy_for_a_figure() {
+        let of = |floor, classic, lease| {
+            let mut report = empty(&[]);
+            report.lines.push(in_turns(Line::FanOut, floor));
+            report.lines.push(in_turns(Line::Classic, classic));
+            report.lines.push(in_turns(Line::Lease, lease));
+            (report.headline(), report.parts().unwrap(), report.is_noisy())
+        };
+        let (head, parts, noisy) = of([100, 101, 102], [120, 121, 120], [150, 151, 149]);
+        assert!(head.ends_with(": 150 us to acquire and release") && !noisy, "{head}");
+        assert!(parts.ends_with("take 19.0 us more, and tokens 30.0 us more"), "{parts}");
+        // The figure stands, and what it is made of is within what the turns differ by.
+        let (head, parts, noisy) = of([100, 101, 130], [120, 121, 120], [150, 151, 149]);
+        assert!(head.ends_with(": 150 us to acquire and release") && !noisy, "{head}");
+        assert!(parts.ends_with("medians of turns differ by 30 %"), "{parts}");
+        let (head, parts, noisy) = of([100, 101, 102], [120, 121, 120], [150, 290, 190]);
+        assert!(head.contains(": 150 us to 290 us to acquire") && noisy, "{head}");
+        assert!(
+            head.ends_with("this machine or the network is too noisy for one figure"),
+            "{head}"
+        );
+        assert!(parts.starts_with("Where that goes cannot be said"), "{parts}");
     }
 }

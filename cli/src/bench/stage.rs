@@ -92,7 +92,7 @@ impl Stage {
         let redlock = redlock.map_err(|error| Failure::new(Status::Config, error))?;
         let ready = redlock.ready(Duration::from_secs(5)).await;
         ready.map_err(|error| Failure::new(Status::Broken, error))?;
-        connected(&redlock, Duration::from_secs(2)).await;
+        connected(&redlock, Duration::from_secs(2)).await?;
         Ok(redlock)
     }
 }
@@ -113,6 +113,7 @@ pub(super) async fn connect(nodes: &Nodes, classic: bool) -> Result<Redlock, Fai
     let redlock = nodes.builder()?.linger(NONE).connect().await;
     let redlock = redlock.map_err(|error| match error {
         ConnectError::Config(error) => Failure::new(Status::Config, error),
+        refused @ ConnectError::Refused { .. } => Failure::new(Status::Config, refused),
         error => Failure::new(Status::Broken, error),
     })?;
     if redlock.ready(Duration::from_secs(1)).await.is_err() {
@@ -123,6 +124,6 @@ pub(super) async fn connect(nodes: &Nodes, classic: bool) -> Result<Redlock, Fai
         ready.map_err(|error| Failure::new(Status::Broken, error))?;
     }
     // All that there are, so that a first operation is no other than the next.
-    connected(&redlock, Duration::from_secs(2)).await;
+    connected(&redlock, Duration::from_secs(2)).await?;
     Ok(redlock)
 }

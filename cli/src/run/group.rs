@@ -94,14 +94,17 @@ impl Group {
         {}
     }
 
-    /// SIGTERM, and SIGKILL where anybody is left at that time: at once, where that has passed. When this returns, all have been
-    /// killed.
-    pub(crate) async fn end(self, kill_at: u64) {
+    /// SIGTERM, which is sent once, and not where the time for it has passed.
+    pub(crate) fn ask(self, kill_at: u64) {
         if now() < kill_at {
             self.signal(Signal::SIGTERM);
             // One that is stopped hears of it only when it goes on.
             self.signal(Signal::SIGCONT);
         }
+    }
+
+    /// SIGKILL where anybody is left at that time: at once, where that has passed. When this returns, all have been killed.
+    pub(crate) async fn kill_by(self, kill_at: u64) {
         let mut look = LOOK;
         while now() < kill_at && !self.is_gone() {
             tokio::time::sleep(look.min(until(kill_at))).await;

@@ -27,7 +27,7 @@ use super::{
     want::Holds,
 };
 use crate::{
-    connect::connected,
+    connect::{connected, refused},
     exit::{Failure, Status},
 };
 
@@ -91,10 +91,11 @@ async fn hold_and_tell(run: &Run, teller: &Teller, words: &mut Words) -> Result<
     };
     tokio::select! {
         ready = ready(&redlock, limit, teller) => ready?,
+        refused = refused(&redlock, CONNECTED) => return Err(refused),
         _ = words.next_line() => return Ok(()),
     }
     // A majority is enough; but until the first renewal the loss of one of it would be the loss of the lease.
-    connected(&redlock, CONNECTED).await;
+    connected(&redlock, CONNECTED).await?;
     let mut wait = longest.map(|wait| wait.saturating_sub(asked.elapsed()));
     loop {
         let (holds, least) = tokio::select! {
@@ -168,7 +169,7 @@ async fn until_over(
             lost = signal.lost(), if !is_lost => {
                 is_lost = true;
                 last = last.min(now().saturating_add(grace));
-                teller.say(Held::Lost { reason: lost.to_string() });
+                teller.say(Held::Lost { reason: lost.to_string(), asked: false });
             }
             _ = tick.tick(), if !is_lost => {
                 let until = good_until();
@@ -196,6 +197,7 @@ async fn until_over(
                 let group = Group::known(leader, started);
                 command = group.map_or(Command::Starts, Command::Runs);
             }
+            Some(Watched::Asked) => command = command.asked(),
             Some(Watched::Stays) => command = Command::Ended,
             Some(word @ (Watched::Over | Watched::Again)) => {
                 let left = match holds.take() {
@@ -223,16 +225,27 @@ enum Command {
     /// It may run, and nobody has said yet in which group.
     Starts,
     Runs(Group),
+    /// It runs, and has been asked to end.
+    Asked(Group),
     /// It has ended, or was ended here.
     Ended,
 }
 
 impl Command {
-    /// When the other process is late. It asks the command to end a grace before the end, and has the first half of it.
-    const fn end_at(self, last: u64, grace: u64) -> u64 {
+    const fn asked(self) -> Self {
+        match self {
+            Self::Runs(group) => Self::Asked(group),
+            other => other,
+        }
+    }
+
+    /// When the other process is late. It asks the command to end a grace before the end, and has the first half of it; then
+    /// it kills it at the end.
+    fn end_at(self, last: u64, grace: u64) -> u64 {
         match self {
             Self::Waits { until } => until,
             Self::Runs(_) => last.saturating_sub(grace / 2),
+            Self::Asked(_) => last.saturating_sub(micros(ON_ITS_WAY)),
             Self::Starts | Self::Ended => u64::MAX,
         }
     }
@@ -244,22 +257,28 @@ impl Command {
         holds: &mut Option<Holds>,
         teller: &Teller,
     ) -> Self {
-        let reason = match self {
+        let lost =
+            |reason: &str, asked| teller.say(Held::Lost { reason: reason.to_owned(), asked });
+        let late = "it was not renewed in time";
+        match self {
             Self::Waits { .. } => {
                 if let Some(holds) = holds.take() {
                     let _ = holds.release().await;
                 }
-                "the command was not started in time"
+                lost("the command was not started in time", false);
             }
-            _ => {
-                // Before anything else: there is no time left.
-                if let Self::Runs(group) = self {
-                    group.end(last).await;
-                }
-                "it was not renewed in time"
+            Self::Runs(group) => {
+                // Before anything else: there is no time left. The other one may go on meanwhile.
+                group.ask(last);
+                lost(late, true);
+                group.kill_by(last).await;
             }
-        };
-        teller.say(Held::Lost { reason: reason.to_owned() });
+            Self::Asked(group) => {
+                group.kill_by(last).await;
+                lost(late, true);
+            }
+            Self::Starts | Self::Ended => lost(late, false),
+        }
         Self::Ended
     }
 }
@@ -267,8 +286,11 @@ impl Command {
 /// The one that watches is gone: its command is ended from here.
 async fn ended_here(holds: Option<Holds>, command: Command, kill_at: u64) {
     let is_gone = match command {
-        Command::Runs(group) => {
-            group.end(kill_at).await;
+        Command::Runs(group) | Command::Asked(group) => {
+            if let Command::Runs(_) = command {
+                group.ask(kill_at);
+            }
+            group.kill_by(kill_at).await;
             group.is_gone_within(Duration::from_secs(1)).await
         }
         Command::Starts => false,

@@ -151,7 +151,7 @@ async fn watch(
     let failed = |error: std::io::Error| Failure::new(Status::Failed, error);
     let mut children = signal(SignalKind::child()).map_err(failed)?;
     let mut continued = signal(SignalKind::from_raw(Signal::SIGCONT as i32)).map_err(failed)?;
-    let mut term = Term { until: granted.until, grace: granted.grace_us };
+    let mut term = Term { until: granted.until, grace: granted.grace_us, is_asked: false };
     // This process may have been stopped since then. The other one waits for so long for a command.
     if term.is_over() {
         return Ok(late(notes));
@@ -197,7 +197,13 @@ async fn watch(
         }
     };
     // What it has left behind in its group is ended with it: nothing of it may run without the lease.
-    group.end(term.kill_at()).await;
+    let kill_at = term.kill_at();
+    if !term.is_asked && !group.is_gone() {
+        group.ask(kill_at);
+        // One that is stopped may not read it.
+        let _ = timeout(until(kill_at), partner.say(Watched::Asked)).await;
+    }
+    group.kill_by(kill_at).await;
     let is_gone = timeout(AFTER_KILL, is_gone(&mut child, group)).await.is_ok();
     terminal.take_back(group);
     Ok(match status {
@@ -218,7 +224,7 @@ async fn keep_out(until_then: u64, partner: &mut Partner, signals: &mut Signals,
             () = sleep(until(until_then).min(LOOK)) => continue,
         };
         let reason = match word {
-            Some(Held::Lost { reason }) => reason,
+            Some(Held::Lost { reason, .. }) => reason,
             None => GONE.to_owned(),
             Some(_) => continue,
         };
@@ -241,6 +247,8 @@ async fn is_gone(child: &mut Child, group: Group) {
 struct Term {
     until: u64,
     grace: u64,
+    /// The other process has asked the command to end.
+    is_asked: bool,
 }
 
 impl Term {
@@ -262,7 +270,10 @@ impl Term {
     fn hear(&mut self, word: Option<Held>) -> Option<String> {
         match word {
             Some(Held::Until { until }) => self.until = until,
-            Some(Held::Lost { reason }) => return Some(reason),
+            Some(Held::Lost { reason, asked }) => {
+                self.is_asked |= asked;
+                return Some(reason);
+            }
             Some(_) => {}
             None => return Some(GONE.to_owned()),
         }

@@ -17,9 +17,11 @@ pub(crate) enum Held {
     Until {
         until: u64,
     },
-    /// It is not held any more, for this reason.
+    /// It is not held any more, for this reason; and whether the command has been asked to end from there, since the other
+    /// one did not.
     Lost {
         reason: String,
+        asked: bool,
     },
     /// It has been given back, or why not.
     Over {
@@ -54,6 +56,8 @@ pub(crate) enum Watched {
     Starts,
     /// It runs, in the process group of this leader, who was started then.
     Runs { leader: i32, started: Option<u64> },
+    /// All of its group have been asked to end. None is asked twice.
+    Asked,
     /// It is over, with all of its group; the lease is held for a while longer.
     Stays,
     /// It is over, with all of its group: the lease may be given back.

@@ -67,8 +67,21 @@ fn with_a_node_down_what_a_quorum_holds_is_listed_and_that_is_said() {
     assert!(said.starts_with("r  held by") && said.contains(&lease.owner().to_string()), "{said}");
     let warned = text(&output.stderr);
     assert!(warned.contains("node 0") && warned.contains("names may be missing"), "{warned}");
-    cluster[1].kill();
-    cluster[2].kill();
+    for (node, names) in [(1, true), (2, false)] {
+        cluster[node].kill();
+        let output = quorlock("list").args(on(&cluster.urls())).output().unwrap();
+        assert_eq!(code(&output), 69, "a majority is away: {output:?}");
+        assert_eq!(text(&output.stdout).starts_with("r  "), names, "what is known: {output:?}");
+        assert!(text(&output.stderr).contains("node 1"), "{output:?}");
+    }
+}
+
+/// What a quorum holds cannot be said where none votes, though all tell their keys.
+#[test]
+fn with_a_majority_in_quarantine_it_is_no_list_of_what_is_held() {
+    let cluster = admitted(3);
+    cluster.iter().take(2).for_each(|server| drop(server.run(&["DEL", "quorlock:node"])));
     let output = quorlock("list").args(on(&cluster.urls())).output().unwrap();
     assert_eq!(code(&output), 69, "{output:?}");
+    assert!(text(&output.stderr).contains("1 of 3 nodes vote"), "{output:?}");
 }

@@ -12,6 +12,7 @@
 
 mod doctor;
 mod list;
+mod refused;
 mod release;
 mod shown;
 mod watch;

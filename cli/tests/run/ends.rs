@@ -9,7 +9,7 @@ use super::host::{Host, MS, Process, Running, SECOND, SOON};
 
 /// A command that says that it runs, when it is asked to end, and that it cannot be asked twice; with one behind it that does
 /// not listen.
-const STUBBORN: &str = "sh -c 'trap : TERM; echo $$ > behind; while :; do sleep 0.02; done' & \
+const STUBBORN: &str = "sh -c \"trap 'echo >> behind.asked' TERM; echo \\$\\$ > behind; while :; do sleep 0.02; done\" & \
     trap 'echo >> asked' TERM; echo $$ > first; while :; do sleep 0.02; done";
 
 struct Started {
@@ -23,6 +23,11 @@ impl Started {
         let running = host.shell(args, STUBBORN);
         let (command, behind) = (host.written("first"), host.written("behind"));
         Self { running, command: Process::of(&command), behind: Process::of(&behind) }
+    }
+
+    /// How often both have been asked to end, a line each.
+    fn asked(&self, host: &Host) -> [String; 2] {
+        ["asked", "behind.asked"].map(|file| host.read(file))
     }
 
     /// Whoever asks for it next gets it only when all of the command is gone.
@@ -183,6 +188,71 @@ fn a_command_that_does_not_end_is_killed_in_time() {
     started.behind.ends();
     assert!(asked.elapsed() < 2 * SECOND, "{:?}", asked.elapsed());
     assert_eq!(started.running.ended().code, 76);
+}
+
+/// What happens behind the first SIGTERM, which a command may take for the last word.
+#[derive(Clone, Copy, Debug)]
+enum Behind {
+    Nothing,
+    WatcherIsKilled,
+    WatcherIsStopped,
+    HolderIsStopped,
+}
+
+#[test]
+fn a_majority_that_is_lost_asks_once_and_kills_after_the_grace() {
+    use Behind::{HolderIsStopped, Nothing, WatcherIsKilled, WatcherIsStopped};
+    let all = [Nothing, WatcherIsKilled, WatcherIsStopped, HolderIsStopped];
+    // Each waits most of the time.
+    std::thread::scope(|scope| {
+        for behind in all {
+            scope.spawn(move || asks_once(behind));
+        }
+    });
+}
+
+fn asks_once(behind: Behind) {
+    let host = Host::new();
+    // Half a grace is long beside whatever keeps a process waiting.
+    let started = Started::new(&host, "job --ttl 9s --grace 3s");
+    let (watcher, holder) = (started.running.supervisor(), started.running.holder());
+    host.fleet[0].pause();
+    host.fleet[1].pause();
+    eventually("all are asked", SOON, || started.asked(&host) == ["\n", "\n"]);
+    match behind {
+        Behind::Nothing => {}
+        Behind::WatcherIsKilled => watcher.signal(Signal::SIGKILL),
+        Behind::WatcherIsStopped => watcher.pause(),
+        Behind::HolderIsStopped => holder.pause(),
+    }
+    started.behind.ends();
+    started.command.ends();
+    assert_eq!(started.asked(&host), ["\n", "\n"], "{behind:?}: once, and then killed");
+    host.fleet[0].resume();
+    host.fleet[1].resume();
+    started.is_gone_before_the_next(&host);
+    watcher.resume();
+    holder.resume();
+    let killed = matches!(behind, Behind::WatcherIsKilled);
+    assert_eq!(started.running.ended().code, if killed { 137 } else { 76 }, "{behind:?}");
+}
+
+/// The other one has asked in its place.
+#[test]
+fn one_that_watches_and_was_stopped_asks_nobody_a_second_time() {
+    let host = Host::new();
+    let started = Started::new(&host, "job --ttl 9s --grace 3s");
+    let watcher = started.running.supervisor();
+    watcher.pause();
+    host.fleet[0].pause();
+    host.fleet[1].pause();
+    eventually("all are asked", SOON, || started.asked(&host) == ["\n", "\n"]);
+    watcher.resume();
+    started.behind.ends();
+    started.command.ends();
+    assert_eq!(started.asked(&host), ["\n", "\n"], "once, and then killed");
+    let ended = started.running.ended();
+    assert_eq!(ended.code, 76, "{}", ended.err);
 }
 
 #[test]

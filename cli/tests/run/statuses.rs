@@ -166,6 +166,42 @@ fn nodes_that_do_not_answer_are_a_status_of_their_own() {
     }
 }
 
+/// Nothing that comes back makes a quorum of the rest: it is told at once, however long it would wait.
+#[test]
+fn nodes_that_refuse_are_settings_that_are_wrong() {
+    let host = Host::new();
+    let refuse = |node: usize| host.fleet[node].run(&["CONFIG", "SET", "requirepass", "sesame"]);
+    refuse(0);
+    let ended = host.run("job", "echo ran");
+    assert_eq!((ended.code, &*ended.out), (0, "ran\n"), "one of three: {}", ended.err);
+    refuse(2);
+    // `ended` waits for less than these would.
+    for how in ["", "--try", "--wait 300s", "--elect", "--semaphore 2", "--shared"] {
+        let ended = host.run(&format!("job {how}"), "echo ran");
+        assert_eq!((ended.code, &*ended.out), (78, ""), "{how}: {}", ended.err);
+        let says = |part: &str| assert!(ended.err.contains(part), "{how}: {part}: {}", ended.err);
+        says("2 of 3 nodes must not vote");
+        says("it wants a password and the URL has none");
+        says(&format!("127.0.0.1:{}", host.fleet[2].port()));
+    }
+}
+
+/// Of two that are left one may come back.
+#[test]
+fn a_node_that_refuses_beside_one_that_is_down_is_waited_for() {
+    let host = Host::new();
+    host.fleet[0].run(&["CONFIG", "SET", "requirepass", "sesame"]);
+    host.fleet[1].pause();
+    let ended = host.run("job --try", "echo ran");
+    assert_eq!((ended.code, &*ended.out), (69, ""), "{}", ended.err);
+    assert!(ended.err.contains("it wants a password"), "{}", ended.err);
+    let waits = host.shell("job", "echo ran");
+    eventually("it says so", SOON, || waits.errors().contains("quorlock: waits for nodes: "));
+    host.fleet[1].resume();
+    let ended = waits.ended();
+    assert_eq!((ended.code, &*ended.out), (0, "ran\n"), "{}", ended.err);
+}
+
 #[test]
 fn what_it_waits_for_is_said_and_it_goes_on_when_they_answer() {
     let host = Host::new();

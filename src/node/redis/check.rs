@@ -11,7 +11,7 @@ use futures::future::{join, join_all};
 use redis::{Cmd, aio::MultiplexedConnection, from_redis_value};
 
 use super::{
-    errors,
+    errors, info,
     link::Link,
     push,
     script::{self, OWN, THROWAWAY},
@@ -23,7 +23,7 @@ use crate::node::{LineState, NodeContext, NodeError, Refusal};
 #[derive(Debug)]
 pub(super) struct Identity {
     pub(super) run_id: String,
-    pub(super) version: String,
+    pub(super) version: Arc<str>,
 }
 
 /// The commands that the client and the scripts run, beside `EVAL` and `INFO`, which are tried.
@@ -195,24 +195,16 @@ pub(super) async fn info(link: &Link) -> Result<String, NodeError> {
 /// Judges the text of `INFO`.
 fn judge(info: &str, allow_eviction: bool, classic: bool) -> Result<Identity, Refusal> {
     // A field that is missing counts as harmless, but for the identity.
-    let field = |name: &str| {
-        info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
-    };
-    let run_id = field("run_id").filter(|id| !id.is_empty()).ok_or(Refusal::Unidentified)?;
-    let redis_version = field("redis_version").unwrap_or("unknown");
-    let version = match (field("server_name"), field("valkey_version")) {
-        (Some("valkey"), Some(version)) => format!("valkey {version}"),
-        _ => format!("redis {redis_version}"),
-    };
-    let mut numbers = redis_version.split('.').map_while(|number| number.parse::<u32>().ok());
-    let known = numbers.next().map(|major| (major, numbers.next().unwrap_or(0)));
+    let field = |name: &str| info::field(info, name);
+    let run_id = field("run_id").ok_or(Refusal::Unidentified)?;
     // RESP3 came with 6.0. The scripts use nothing younger, but have been tested on nothing older than 6.2.
     let oldest = if classic { (6, 0) } else { (6, 2) };
-    if known.is_some_and(|version| version < oldest) {
-        return Err(Refusal::TooOld { version: Arc::from(version) });
+    if info::speaks(info).is_some_and(|version| version < oldest) {
+        let version = Arc::from(field("redis_version").unwrap_or_default());
+        return Err(Refusal::TooOld { version });
     }
     // It has a role of its own, and no keys.
-    if field("redis_mode").is_some_and(|mode| mode == "sentinel") {
+    if info::mode(info).is_some_and(|mode| mode == "sentinel") {
         return Err(Refusal::Sentinel);
     }
     // A replica may lack a lock that its master granted, so only masters vote.
@@ -228,6 +220,7 @@ fn judge(info: &str, allow_eviction: bool, classic: bool) -> Result<Identity, Re
     if limited && policy != "noeviction" && !allow_eviction {
         return Err(Refusal::MayEvict { policy: Arc::from(policy) });
     }
+    let version = info::version(info).unwrap_or_else(|| Arc::from("redis unknown"));
     Ok(Identity { run_id: run_id.to_owned(), version })
 }
 
@@ -249,7 +242,7 @@ mod tests {
     #[test]
     fn valkey_is_told_from_the_redis_version_that_it_claims() {
         let text = info("server_name:valkey\r\nvalkey_version:9.0.1\r\n");
-        assert_eq!(judge(&text, false, false).unwrap().version, "valkey 9.0.1");
+        assert_eq!(&*judge(&text, false, false).unwrap().version, "valkey 9.0.1");
     }
 
     #[test]
@@ -273,8 +266,11 @@ mod tests {
         assert_eq!(judge(replica, false, false).unwrap_err(), Refusal::Replica);
         let cluster = info("cluster_enabled:1\r\n");
         assert_eq!(judge(&cluster, false, false).unwrap_err(), Refusal::Cluster);
-        let sentinel = info("redis_mode:sentinel\r\n");
-        assert_eq!(judge(&sentinel, false, false).unwrap_err(), Refusal::Sentinel);
+        // Valkey's says so by another name.
+        for field in ["redis_mode", "server_mode"] {
+            let sentinel = info(&format!("{field}:sentinel\r\n"));
+            assert_eq!(judge(&sentinel, false, false).unwrap_err(), Refusal::Sentinel, "{field}");
+        }
         let old = "redis_version:5.0.14\r\nrun_id:abc\r\nrole:master\r\n";
         assert!(matches!(judge(old, false, true), Err(Refusal::TooOld { .. })));
         let older = "redis_version:6.0.16\r\nrun_id:abc\r\nrole:master\r\n";

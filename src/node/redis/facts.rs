@@ -6,31 +6,18 @@ use std::{sync::Arc, time::Duration};
 
 use redis::Value;
 
+use super::info::{self, field};
 use crate::node::{MarkerFacts, ServerFacts};
-
-/// The value of a field of `INFO`.
-pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
-    let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    line.map(str::trim).filter(|value| !value.is_empty())
-}
-
-/// The name and version that `INFO` says.
-pub(super) fn version(info: &str) -> Option<Arc<str>> {
-    Some(match (field(info, "server_name"), field(info, "valkey_version")) {
-        (Some("valkey"), Some(version)) => Arc::from(format!("valkey {version}")),
-        _ => Arc::from(format!("redis {}", field(info, "redis_version")?)),
-    })
-}
 
 /// Adds what `INFO` says.
 pub(super) fn add_info(facts: &mut ServerFacts, info: &str) {
     let text = |name: &str| field(info, name).map(Arc::<str>::from);
     let number = |name: &str| field(info, name).and_then(|value| value.parse::<u64>().ok());
     let flag = |name: &str| number(name).map(|value| value != 0);
-    facts.version = version(info);
-    facts.speaks = field(info, "redis_version").and_then(two_numbers);
+    facts.version = info::version(info);
+    facts.speaks = info::speaks(info);
     facts.run_id = text("run_id");
-    facts.mode = text("redis_mode").or_else(|| text("server_mode"));
+    facts.mode = info::mode(info).map(Arc::from);
     facts.role = text("role");
     facts.replicas = number("connected_slaves");
     facts.cluster = flag("cluster_enabled");
@@ -46,11 +33,6 @@ pub(super) fn add_info(facts: &mut ServerFacts, info: &str) {
     } else {
         None
     };
-}
-
-fn two_numbers(version: &str) -> Option<(u32, u32)> {
-    let mut numbers = version.split('.').map_while(|number| number.parse().ok());
-    Some((numbers.next()?, numbers.next().unwrap_or(0)))
 }
 
 /// The value of one setting, of the answer to `CONFIG GET` for it.

@@ -227,6 +227,7 @@ fn what_info_says_is_read_or_unknown() {
             "server_name",
             "run_id",
             "redis_mode",
+            "server_mode",
             "role",
             "cluster_enabled",
             "maxmemory",

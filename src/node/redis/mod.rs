@@ -16,6 +16,7 @@ mod facts;
 #[cfg(test)]
 #[cfg(feature = "inspect")]
 mod fuzz_test;
+mod info;
 mod joining;
 mod link;
 mod marker;

@@ -227,7 +227,7 @@ async fn connect(
         view.state = NodeState::Ready;
         view.failed_attempts = 0;
         view.line = line;
-        view.version = Some(Arc::from(&*identity.version));
+        view.version = Some(Arc::clone(&identity.version));
         view.session = Some(Arc::clone(&session));
     }
     telemetry::node_connected(context.id(), address, &identity.version);
