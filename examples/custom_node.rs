@@ -136,7 +136,8 @@ impl Server {
                 let held = self.holds(resource, owner);
                 match self.keys.get_mut(resource.as_bytes()) {
                     Some((_, expires)) if held => {
-                        *expires = now + ttl;
+                        // Never sooner than before: an extension may arrive behind a later one.
+                        *expires = (*expires).max(now + ttl);
                         Reply::Granted(Granted::DONE)
                     }
                     Some(_) => Reply::Denied(Denial::default()),

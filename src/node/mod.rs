@@ -60,6 +60,8 @@ pub type NodeCall = NodeFuture<Reply>;
 ///   later has timed out: the command may still be executed.
 /// - **N5 Truth.** `Granted` and `Denied` are said only of what the node itself has answered. Whatever is
 ///   not certain is an error.
+/// - **N6 Late is not less.** A command may be executed behind others that were sent after it, where its connection was
+///   given up meanwhile. It lessens nothing that those have done: an extension leaves a later end of a key as it is.
 ///
 /// A panic of a node's code is an error of that node ([`NodeError::Panicked`]): it costs no other node, and no lease,
 /// anything. `start` is called by whoever builds, and panics there.

@@ -121,8 +121,8 @@ pub enum Command {
         /// As in the acquire that it follows, whatever has been learnt of the node since.
         mark: Mark,
     },
-    /// Let the keys of `target` live for `ttl` from now, where their value is `owner`. None is ever made anew. It is granted
-    /// only where all of them are the owner's.
+    /// Let the keys of `target` live for `ttl` from now at least, where their value is `owner`. None is ever made anew, and none
+    /// ends sooner by it: it may be executed behind a later one. It is granted only where all of them are the owner's.
     Extend {
         /// What is to be held: all of its keys.
         target: Target,

@@ -266,8 +266,8 @@ impl Lifecycle {
     }
 
     /// Another holder has it from `now` on, who has asked for this. Its limits count from here. The deadline stays as it
-    /// is, and so does an extension that is under way. `ttl` must not be shorter than before: an extension by less than
-    /// what is left would shorten the life of the keys.
+    /// is, and so does an extension that is under way. A shorter `ttl` than before is not taken: the keys may live for as long as
+    /// an extension under way has asked for.
     ///
     /// True says that it wants to be asked again at another time than before, or with another slack.
     pub fn handle_tenure(&mut self, ttl: Duration, renewal: RenewalPolicy, now: Timestamp) -> bool {
