@@ -229,7 +229,9 @@ fn what_is_held_back_is_executed_behind_the_end_of_its_connection() {
         proxy.hold_back();
         old.send("SET k late");
         old.send("INCR n");
-        eventually("it is held back", LONG, || proxy.held_back() == "SET k late\r\nINCR n\r\n".len());
+        eventually("it is held back", LONG, || {
+            proxy.held_back() == "SET k late\r\nINCR n\r\n".len()
+        });
         let mut new = Raw::connect(&proxy);
         new.send("SET k new");
         new.expect("+OK\r\n");

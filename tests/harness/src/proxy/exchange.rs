@@ -94,7 +94,11 @@ enum Read {
 
 fn command(bytes: &[u8]) -> Read {
     let (Some(mut at), Some(b'*')) = (line_end(bytes, 0), bytes.first()) else {
-        return if bytes.first().is_none_or(|byte| *byte == b'*') { Read::Part } else { Read::Other };
+        return if bytes.first().is_none_or(|byte| *byte == b'*') {
+            Read::Part
+        } else {
+            Read::Other
+        };
     };
     let Some(count) = number(&bytes[1..at - 2]) else { return Read::Other };
     let mut words = Vec::new();
