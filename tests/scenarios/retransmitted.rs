@@ -126,7 +126,7 @@ fn retransmitted(stage: &Stage, resource: &str) -> Option<Seen> {
         // The kernel tries again when it will: whenever that is, the lease was extended just before.
         while !stage.proxies.iter().all(lost) && began.elapsed() < TRIED_AGAIN {
             lease.blocking_extend().ok()?;
-            std::thread::sleep(50 * MS);
+            std::thread::sleep(200 * MS);
         }
         println!("the kernel has tried again after {:?}", began.elapsed());
         Some(lease)
