@@ -187,7 +187,8 @@ impl Acquire {
     /// and a release tells the nodes to keep the key for what is left, with the allowance for drift, and nothing is
     /// renewed any more. So others wait for at least `least` by the clock of this process, as long as no node's clock is
     /// faster than it by more than the drift; and for at most `least` and that allowance, where the release arrives. It is
-    /// longer by what this machine slept, and up to the ttl and any lock-delay where a node was not reached.
+    /// longer by what this machine slept, and up to the ttl and any lock-delay where a node was not reached, or an extension
+    /// of before arrives behind the release.
     ///
     /// With the lock-delay it must be less than [`max_ttl`](crate::Builder::max_ttl), and somewhat so: that of a node that
     /// forgets decides how long a node is kept from voting. With more, the error is [`AcquireError::HoldTooLong`]. An acquire that

@@ -17,7 +17,9 @@ use quorlock::{Builder, Redlock};
 use quorlock_harness::{Companion, Server};
 
 use super::{
-    SECOND, locking_set,
+    SECOND,
+    climb::RESOURCES,
+    locking_set,
     record::{Event, History, Record, first_of, process_of},
     settings,
     wall::WrongWall,
@@ -140,6 +142,7 @@ impl Part {
         let threads = match () {
             () if brief => 2 * self.clients,
             () if self.wants.is_brisk() => BRISK_THREADS,
+            () if self.wants == Wants::Climbs => RESOURCES,
             () => THREADS,
         };
         let threads: Vec<_> = (0..threads).map(spawn).collect();

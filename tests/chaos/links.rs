@@ -1,4 +1,4 @@
-//! The links between single clients and single nodes: cut, silent, deaf or slow, while others reach the node.
+//! The links between single clients and single nodes: cut, silent, deaf, slow or late, while others reach the node.
 //!
 //! A lease of such a client rests on the least nodes that make a quorum, and then it matters what each of them
 //! forgets. One process has no such links, so that somebody goes on all the time. Nothing here judges.
@@ -6,12 +6,13 @@
 use std::{
     collections::BTreeMap,
     sync::{Mutex, PoisonError},
+    thread,
     time::Duration,
 };
 
-use quorlock_harness::{Cluster, Evidence, Proxy};
+use quorlock_harness::{Cluster, Evidence, Proxy, eventually};
 
-use super::{MS, faults::random};
+use super::{MS, SECOND, faults::random};
 
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum LinkFault {
@@ -22,10 +23,12 @@ pub(crate) enum LinkFault {
     /// Requests pass, and replies are lost.
     Deaf,
     Slow,
+    /// What was sent on a connection arrives behind its end, and behind what was sent on the next one.
+    Late,
 }
 
 impl LinkFault {
-    pub(crate) const ALL: [Self; 4] = [Self::Cut, Self::Silent, Self::Deaf, Self::Slow];
+    pub(crate) const ALL: [Self; 5] = [Self::Cut, Self::Silent, Self::Deaf, Self::Slow, Self::Late];
 }
 
 /// The links of all processes that have any.
@@ -59,11 +62,44 @@ impl Links {
             LinkFault::Silent => link.blackhole(true),
             LinkFault::Deaf => link.drop_replies(true),
             LinkFault::Slow => link.delay(MS * u32::try_from(5 + random(200)).unwrap()),
+            LinkFault::Late => link.hold_back(),
         });
-        std::thread::sleep(wait);
+        if fault == LinkFault::Late {
+            thread::sleep(wait / 2);
+            links().for_each(Proxy::sever);
+        }
+        thread::sleep(wait);
         links().for_each(Proxy::heal);
+        self.count(fault, nodes.len());
+    }
+
+    /// What a process sends to all nodes within this time arrives when its connections are long over, after `moment`.
+    pub(crate) fn delay_beyond_the_end(
+        &self,
+        process: usize,
+        time: Duration,
+        moment: impl FnOnce(),
+    ) {
+        let links = &self.proxies[process];
+        links.iter().for_each(Proxy::hold_back);
+        thread::sleep(time);
+        links.iter().for_each(Proxy::sever);
+        moment();
+        links.iter().for_each(Proxy::deliver);
+        eventually("what was late has been executed", 20 * SECOND, || {
+            links.iter().all(|link| link.late_connections() == 0)
+        });
+        self.count(LinkFault::Late, links.len());
+    }
+
+    /// On all links another script runs in the place of this one: a planted bug.
+    pub(crate) fn exchange_script(&self, script: &str, other: &str) {
+        self.proxies.iter().flatten().for_each(|link| link.exchange_script(script, other));
+    }
+
+    fn count(&self, fault: LinkFault, links: usize) {
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        *done.entry(fault).or_default() += nodes.len();
+        *done.entry(fault).or_default() += links;
     }
 
     /// The figures with how often each was done, in links.

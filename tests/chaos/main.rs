@@ -16,12 +16,14 @@
 )]
 
 mod burst;
+mod climb;
 mod drops;
 mod elections;
 mod faults;
 mod fleet;
 mod grants;
 mod holds;
+mod late;
 mod links;
 mod locking_set;
 mod majority;

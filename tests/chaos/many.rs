@@ -206,7 +206,7 @@ fn many_elections_have_one_leader_and_observers_see_who_was_elected() {
     done.end();
 }
 
-fn wrong_leaders(history: &History) -> usize {
+pub(crate) fn wrong_leaders(history: &History) -> usize {
     let killed = |process| history.kills.get(&first_of(process)).copied().unwrap_or(0);
     let found = checker::wrong_leaders(&history.leases, &history.seen, killed);
     if let Some(first) = found.first() {

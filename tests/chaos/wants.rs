@@ -25,6 +25,8 @@ pub(crate) enum Wants {
     Delayed,
     /// The planted bug: the same, and nobody tells the nodes.
     Undelayed,
+    /// Two resources, each lease for longer than the one before and under its owner: `climb` says how.
+    Climbs,
     /// To add to sets: `locking_set` says how.
     Additions(Stand),
 }
@@ -54,7 +56,7 @@ impl Wants {
         matches!(self, Self::Readers | Self::Unheld)
     }
 
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::One,
         Self::Brisk,
         Self::Sets,
@@ -64,6 +66,7 @@ impl Wants {
         Self::Elections,
         Self::Delayed,
         Self::Undelayed,
+        Self::Climbs,
         Self::Additions(Stand::Nowhere),
         Self::Additions(Stand::Read),
         Self::Additions(Stand::Checked),
@@ -88,7 +91,7 @@ impl Wants {
             Self::Brisk | Self::Readers | Self::Unheld | Self::Permits => vec![0],
             Self::Elections | Self::Delayed | Self::Undelayed => vec![0],
             // Each worker has its own.
-            Self::Additions(_) => unreachable!("they are no workers of this kind"),
+            Self::Climbs | Self::Additions(_) => unreachable!("they are no workers of this kind"),
             // Most want the same; the others are left alone for seconds, while nodes forget one after the other.
             Self::One if rand::random_ratio(1, 5) => vec![rand::random_range(1..=IDLE)],
             Self::One => vec![0],

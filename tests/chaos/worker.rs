@@ -71,6 +71,9 @@ pub(crate) struct Worker<W> {
 impl<W: Fn(Event)> Worker<W> {
     pub(crate) fn work(&self) {
         let mut register = self.orders.register.as_deref().map(Register::open);
+        if self.orders.wants == Wants::Climbs {
+            return self.climb(register.as_mut());
+        }
         while !self.stop.load(Ordering::Relaxed) {
             let mut resources = self.orders.wants.next();
             let asked = now();
@@ -132,8 +135,28 @@ impl<W: Fn(Event)> Worker<W> {
         }
     }
 
-    fn count(&self, count: Count) {
+    pub(crate) fn count(&self, count: Count) {
         (self.write_down)(Event::Count(count));
+    }
+
+    /// Writes to the register, or reads it: whether it took that, and whether the lease held behind it.
+    pub(crate) fn act(
+        &self,
+        register: &mut Register,
+        resource: usize,
+        token: u64,
+        lease: &Holds,
+    ) -> (bool, bool) {
+        let (worker, reads, before) = (self.number, lease.reads(), now());
+        let accepted = if reads {
+            register.read(resource, token)
+        } else {
+            register.write(resource, token, !self.orders.careless)
+        };
+        let (after, held) = (now(), lease.check().is_ok());
+        let effect = Effect { worker, resource, reads, token, before, after, accepted, held };
+        (self.write_down)(Event::Effect(effect));
+        (accepted, held)
     }
 
     /// Goes on as a reader, since when it was no writer any more.
@@ -214,17 +237,7 @@ impl<W: Fn(Event)> Worker<W> {
             if let (Some(register), Some(token)) = (register.as_deref_mut(), token) {
                 let mut all_accepted = true;
                 for resource in resources.iter().copied() {
-                    let before = now();
-                    let accepted = if reads {
-                        register.read(resource, token)
-                    } else {
-                        register.write(resource, token, !self.orders.careless)
-                    };
-                    let after = now();
-                    let held = lease.check().is_ok();
-                    let effect =
-                        Effect { worker, resource, reads, token, before, after, accepted, held };
-                    (self.write_down)(Event::Effect(effect));
+                    let (accepted, held) = self.act(register, resource, token, &lease);
                     all_accepted &= accepted;
                     lost |= !accepted && !held;
                 }

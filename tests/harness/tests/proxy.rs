@@ -217,3 +217,55 @@ fn a_cut_ends_connections_that_are_stuck_in_another_fault() {
     proxy.heal();
     assert_eq!(server.get("k"), None);
 }
+
+/// As the kernel of a client may do, which sends once more what a server has not taken.
+#[test]
+fn what_is_held_back_is_executed_behind_the_end_of_its_connection() {
+    let (server, proxy) = start();
+    for severed in [false, true] {
+        let mut old = Raw::connect(&proxy);
+        old.send("SET k old");
+        old.expect("+OK\r\n");
+        proxy.hold_back();
+        old.send("SET k late");
+        old.send("INCR n");
+        eventually("it is held back", LONG, || {
+            proxy.held_back() == "SET k late\r\nINCR n\r\n".len()
+        });
+        let mut new = Raw::connect(&proxy);
+        new.send("SET k new");
+        new.expect("+OK\r\n");
+        if severed {
+            proxy.sever();
+            old.expect_closed();
+        }
+        drop(old);
+        new.send("GET k");
+        new.expect("$3\r\nnew\r\n");
+        // The client is gone, and to the server it is not.
+        assert_eq!((proxy.late_connections(), proxy.made_anew()), (1, 1));
+        proxy.deliver();
+        eventually("the server has ended it", LONG, || proxy.late_connections() == 0);
+        assert_eq!(server.get("k"), Some(b"late".to_vec()));
+        new.send("GET k");
+        new.expect("$4\r\nlate\r\n");
+    }
+    assert_eq!(server.get("n"), Some(b"2".to_vec()));
+}
+
+#[test]
+fn a_script_is_exchanged_for_another_and_nothing_else_is() {
+    let (server, proxy) = start();
+    proxy.exchange_script("return 'the one'", "return 'the other'");
+    let client = redis::Client::open(proxy.url()).unwrap();
+    let mut connection = client.get_connection().unwrap();
+    let said = |script: &str, connection: &mut redis::Connection| -> String {
+        redis::Script::new(script).invoke(connection).unwrap()
+    };
+    for _ in 0..2 {
+        assert_eq!(said("return 'the one'", &mut connection), "the other");
+        assert_eq!(said("return 'a third'", &mut connection), "a third");
+    }
+    let direct = redis::Client::open(server.url()).unwrap();
+    assert_eq!(said("return 'the one'", &mut direct.get_connection().unwrap()), "the one");
+}
