@@ -103,7 +103,7 @@ impl Tenures {
     }
 
     fn would_say(&self, state: &State, client: usize, at: usize, letter: Letter) -> String {
-        let mut node = (*state.nodes[at]).clone();
+        let mut node = *state.nodes[at];
         node.execute(client as u8, letter, state.clock.now, self.setup.shortens).tell()
     }
 }
