@@ -392,7 +392,7 @@ fn run_without_server(install: Option<&str>) -> (Option<i32>, String, bool) {
     let called = at("called");
     let sudo = format!("echo \"$@\" >> {}\nexit 1", called.display());
     for (program, does) in [("id", "echo 1000"), ("apt-get", "exit 1"), ("sudo", &*sudo)] {
-        std::fs::write(at(program), format!("#!{}\n{does}\n", at("bash").display())).unwrap();
+        fs::write(at(program), format!("#!{}\n{does}\n", at("bash").display())).unwrap();
         fs::set_permissions(at(program), fs::Permissions::from_mode(0o755)).unwrap();
     }
     let mut command = Command::new(at("bash"));
