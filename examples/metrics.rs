@@ -1,7 +1,7 @@
 //! Workers on a few resources, and their metrics for Prometheus at <http://127.0.0.1:9464/metrics>.
 //!
-//!     cargo run --example metrics --features metrics
-//!     cargo run --example metrics --features metrics -- 60 redis://10.0.0.1 redis://10.0.0.2 redis://10.0.0.3
+//!     cargo run --example metrics
+//!     cargo run --example metrics -- 60 redis://10.0.0.1 redis://10.0.0.2 redis://10.0.0.3
 //!
 //! The first argument is for how many seconds. Without nodes it uses some in memory, and kills one half way.
 #![allow(clippy::disallowed_methods, reason = "the ban on clocks and spawns is for the library")]

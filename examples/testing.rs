@@ -1,7 +1,7 @@
 //! A small service that charges invoices, each of them once, and the tests of it.
 //!
-//!     cargo test --example testing --features testing
-//!     cargo run --example testing --features testing
+//!     cargo test --example testing
+//!     cargo run --example testing
 //!
 //! The tests stand at the end: the resource is held by somebody else, a holder has crashed, a lease is lost, the nodes
 //! are down. Each runs twice, with tokio's time paused and without, and none waits in real time. None needs a server.

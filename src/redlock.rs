@@ -74,9 +74,10 @@ impl Redlock {
     /// round finds that is under way. Where another process waits for it the answer is `Contended`, also in the moment in
     /// which it is free.
     ///
-    /// Two things can make it take longer, each for up to a node timeout. Where this process has more acquires under
-    /// way than the nodes answer, it waits for its turn. And its round is begun again where nodes whose state had
-    /// just changed, as when another node was admitted, would have made the difference.
+    /// Two things can make it take longer. Where this process has more acquires under way than the nodes answer, it waits
+    /// for its turn, for up to a node timeout. And its round is repeated where nodes whose state had just changed, as when
+    /// another node was admitted, would have made the difference: that takes another look at them, and three node timeouts
+    /// at the most.
     #[doc(alias = "try_lock")]
     pub fn try_acquire(&self, resource: impl AsRef<[u8]>) -> Acquire {
         Acquire::new(Arc::clone(&self.engine), resource.as_ref(), WaitPolicy::OneRound)

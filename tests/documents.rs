@@ -374,3 +374,44 @@ fn what_is_not_there_is_found() {
     assert_eq!(listed(list), ["a.rs", "b/c.rs", "b/c_test.rs", "b/d/e.rs", "f.rs"]);
     assert_eq!(quoted("`a` b `c`\n```text\n`d`\n```\n`e`"), ["a", "c", "e"]);
 }
+
+/// What `tests/run` says and does on a machine without a server, for a user who is not root. `apt-get` is there, and `sudo` only
+/// notes that it was called.
+#[cfg(unix)]
+fn run_without_server(install: Option<&str>) -> (Option<i32>, String, bool) {
+    use std::{os::unix::fs::PermissionsExt as _, process::Command};
+
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    for program in ["bash", "dirname"] {
+        let found = std::env::split_paths(&std::env::var_os("PATH").unwrap())
+            .map(|folder| folder.join(program))
+            .find(|path| path.exists());
+        std::os::unix::fs::symlink(found.unwrap(), at(program)).unwrap();
+    }
+    let called = at("called");
+    let sudo = format!("echo \"$@\" >> {}\nexit 1", called.display());
+    for (program, does) in [("id", "echo 1000"), ("apt-get", "exit 1"), ("sudo", &*sudo)] {
+        fs::write(at(program), format!("#!{}\n{does}\n", at("bash").display())).unwrap();
+        fs::set_permissions(at(program), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut command = Command::new(at("bash"));
+    command.arg(root().join("tests/run")).env_clear().env("PATH", directory.path());
+    command.envs(install.map(|install| ("QUORLOCK_INSTALL", install)));
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), said, called.exists())
+}
+
+#[cfg(unix)]
+#[test]
+fn a_server_is_installed_only_after_it_was_said_how_and_how_to_say_no() {
+    let (status, said, called) = run_without_server(Some("no"));
+    assert_eq!((status, called), (Some(1), false), "{said}");
+    let (status, said, called) = run_without_server(None);
+    assert!(called && status != Some(0), "{said}");
+    let place = |text: &str| said.find(text).unwrap_or_else(|| panic!("no `{text}` in {said}"));
+    let begins = place("installing it");
+    assert!(place("sudo apt-get install redis-server") < begins, "{said}");
+    assert!(place("QUORLOCK_INSTALL=no") < begins, "{said}");
+}

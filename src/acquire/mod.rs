@@ -95,9 +95,11 @@ impl Acquire {
     /// How long to wait while somebody else holds the resource. The default is the builder's, 15 s; zero
     /// means one round, as of [`try_acquire`](crate::Redlock::try_acquire).
     ///
-    /// It is a deadline for new rounds: the last one may end up to one node timeout later. An outage, with
-    /// too few nodes for a quorum, is borne for a quarter of the wait, and for one node timeout at least, and then
-    /// reported: waiting does not mend it. [`wait_through_outages`](Acquire::wait_through_outages) waits all the same.
+    /// It is a deadline for new rounds: the last one may end up to one node timeout later. Where nodes whose state had just
+    /// changed have cost that one, as when another node was admitted, it is repeated, for up to three node timeouts more.
+    /// An outage, with too few nodes for a quorum, is borne for a quarter of the wait, and for one node timeout at least,
+    /// and then reported: waiting does not mend it. [`wait_through_outages`](Acquire::wait_through_outages) waits all the
+    /// same.
     ///
     /// Those of one process who wait for the same resource are served first come, first served: the first of them asks the
     /// nodes, and a lease that is released goes to the next in line at once. [`AcquireFuture::standing`] says where one

@@ -87,10 +87,13 @@ impl Engine {
         self.admission().ballot(node)
     }
 
-    /// Takes note of what a failure says about a node's standing.
-    pub(super) fn node_failed(&self, node: NodeId, error: &NodeError) {
+    /// Takes note of what a failure says about a node's standing; of a vote, with the ballot under which it was asked for.
+    pub(super) fn node_failed(&self, node: NodeId, error: &NodeError, asked: Option<Ballot>) {
         let changed = match error {
-            NodeError::NotAdmitted => self.admission().handle_not_admitted(node),
+            NodeError::NotAdmitted => match asked {
+                Some(ballot) => self.admission().handle_refused(ballot),
+                None => self.admission().handle_not_admitted(node),
+            },
             NodeError::ClockJumped => {
                 let Some(slot) = self.slot(node) else { return };
                 let seen = slot.node.status().ok().and_then(|status| status.era);
@@ -101,6 +104,7 @@ impl Engine {
         };
         if changed {
             self.fleet.attention.notify_one();
+            self.fleet.refused.notify_one();
         }
     }
 

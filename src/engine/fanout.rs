@@ -123,7 +123,7 @@ impl<T> Fanout<T> {
             Poll::Ready(result) => {
                 let node = call.node;
                 if let Err(error) = &result {
-                    engine.node_failed(node, error);
+                    engine.node_failed(node, error, call.ballot);
                 }
                 let lapsed = call.ballot.is_some_and(|ballot| !engine.admission().counts(ballot));
                 // An error stays what it was; only an answer is turned into one.

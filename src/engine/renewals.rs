@@ -314,7 +314,7 @@ fn counted(
 ) -> impl Iterator<Item = Result<Reply, NodeError>> {
     let ballot = engine.ballot(node);
     let failures = replies.iter().filter_map(|reply| reply.as_ref().err());
-    failures.for_each(|error| engine.node_failed(node, error));
+    failures.for_each(|error| engine.node_failed(node, error, None));
     let lapsed = !engine.admission().counts(ballot);
     let missing = || {
         let message = Arc::from("fewer answers than commands");

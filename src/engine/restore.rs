@@ -90,7 +90,7 @@ impl Engine {
     fn restored(self: &Arc<Self>, lost: &LostKey, result: Result<Reply, NodeError>) {
         let grant = &lost.grant;
         let reply = result.map_err(|error| {
-            self.node_failed(lost.node, &error);
+            self.node_failed(lost.node, &error, None);
             error.failure()
         });
         grant.footprint().lock().handle_restore(lost.node, &reply);

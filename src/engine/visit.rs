@@ -4,8 +4,10 @@
 //! visit says. It calls no code of a node and no subscriber while it holds the lock of the admission.
 
 use std::{
+    future::{Future as _, poll_fn},
     pin::pin,
     sync::{Arc, Weak},
+    task::Poll,
     time::Duration,
 };
 
@@ -17,8 +19,11 @@ use super::{
     watch::Repeated,
 };
 use crate::{
-    node::NodeState,
-    protocol::{AdmissionNews, Blame, Floor, Join, Marker, NodeId, Sight, Visit, VisitStep},
+    node::{NodeError, NodeState},
+    protocol::{
+        Admission, AdmissionNews, Blame, Floor, Join, Marker, NodeId, Sight, Timestamp, Visit,
+        VisitStep,
+    },
     telemetry::{self, NodeShown},
 };
 
@@ -45,6 +50,13 @@ pub(super) async fn attend(engine: Weak<Engine>, fenced: bool) {
             None => changed.await,
         }
     }
+}
+
+/// What has come of a look.
+enum Looked {
+    AtThese(Progress<Marker>),
+    Beside(Progress<Marker>),
+    Refused,
 }
 
 impl Engine {
@@ -82,23 +94,70 @@ impl Engine {
         come
     }
 
-    /// Looks at some nodes at once; those that fail are left out.
+    /// Looks at some nodes at once; those that fail are left out. One that refuses meanwhile is looked at beside them.
     async fn look(self: &Arc<Self>, visit: &mut Visit, joins: Vec<(NodeId, Join)>) {
         let mut calls: Fanout<Marker> = Fanout::new(self);
+        let mut beside: Fanout<Marker> = Fanout::new(self);
+        self.ask_for_markers(&mut calls, joins);
+        loop {
+            let mut refused = pin!(self.fleet.refused.notified());
+            let sights: Vec<Sight> = self.nodes.iter().map(NodeSlot::sight).collect();
+            let again = visit.poll_beside(&self.admission(), &sights);
+            self.ask_for_markers(&mut beside, again);
+            let looked = poll_fn(|cx| {
+                if let Poll::Ready(progress) = calls.poll_progress(self, cx) {
+                    return Poll::Ready(Looked::AtThese(progress));
+                }
+                if !beside.is_empty()
+                    && let Poll::Ready(progress) = beside.poll_progress(self, cx)
+                {
+                    return Poll::Ready(Looked::Beside(progress));
+                }
+                refused.as_mut().poll(cx).map(|()| Looked::Refused)
+            });
+            match looked.await {
+                Looked::AtThese(Progress::Answered((node, answer))) => {
+                    self.take_marker(node, answer, |admission, marker, now| {
+                        visit.handle_marker(admission, node, marker, now);
+                    });
+                }
+                Looked::AtThese(Progress::TimedOut | Progress::Done) => return,
+                Looked::Beside(Progress::Answered((node, answer))) => {
+                    self.take_marker(node, answer, |admission, marker, now| {
+                        visit.handle_beside(admission, node, marker, now);
+                    });
+                }
+                Looked::Beside(Progress::TimedOut | Progress::Done) | Looked::Refused => {}
+            }
+        }
+    }
+
+    fn ask_for_markers(&self, calls: &mut Fanout<Marker>, joins: Vec<(NodeId, Join)>) {
         for (node, join) in joins {
             if let Some(slot) = self.slot(node) {
                 calls.add_vote(self, node, slot.node.join(join));
             }
         }
-        while let Progress::Answered((node, answer)) = calls.progress(self).await {
-            match answer {
-                Ok(marker) => {
-                    let now = self.steady();
-                    visit.handle_marker(&mut self.admission(), node, marker, now);
-                    self.tell_admission();
+    }
+
+    /// Whoever waits for nodes to vote is told at once: the visit may wait for another one.
+    fn take_marker(
+        &self,
+        node: NodeId,
+        answer: Result<Marker, NodeError>,
+        take: impl FnOnce(&mut Admission, Marker, Timestamp),
+    ) {
+        match answer {
+            Ok(marker) => {
+                let now = self.steady();
+                let voted = self.may_vote(node).is_ok();
+                take(&mut self.admission(), marker, now);
+                self.tell_admission();
+                if self.may_vote(node).is_ok() != voted {
+                    self.fleet.tell();
                 }
-                Err(error) => self.admission_failed(node, error),
             }
+            Err(error) => self.admission_failed(node, error),
         }
     }
 

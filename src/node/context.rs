@@ -284,6 +284,8 @@ pub(crate) struct Fleet {
     pub(crate) changed: Notify,
     /// For the one task that looks after admission: `notify_one` keeps a permit while that is busy.
     pub(crate) attention: Notify,
+    /// For the same task, while it is busy: a node has refused.
+    pub(crate) refused: Notify,
     /// How soon nodes are tried again that are away.
     pub(crate) haste: Haste,
     /// A node has a new connection, which whoever looks after admission has not seen.

@@ -5,9 +5,8 @@
 //!
 //! # Invariants
 //!
-//! - **W1** A request for one round begins one, and begins it again only where nodes whose state had just changed would
-//!   have made the difference, for a node timeout in all.
-//! - **W2** A request with a deadline begins no round at or after it.
+//! - **W1** A request for one round begins one, and begins it again only by W10.
+//! - **W2** A request with a deadline begins no round at or after it, but for W10.
 //! - **W3** An outage is borne for a quarter of the wait, and for a node timeout at least; then it is reported. A
 //!   quarantine is none: it ends by itself. Who asks for it bears an outage for as long as it waits at all.
 //! - **W4** Nodes that are slow under the load of this process are not reported as broken.
@@ -22,6 +21,11 @@
 //! - **W9** Who waits in the lines on the nodes begins the next round when [`Waiter`](super::Waiter) says so, in place of
 //!   a pause, and waits there up to the deadline. That goes for rounds that others have won, and for those that were lost
 //!   since nodes whose state has changed must be looked at first, which is waited for.
+//! - **W10** A round is repeated where nodes whose state had changed since they were looked at, as those that another client
+//!   has sealed, would have made the difference. The repetition begins once they have been looked at, after the shortest
+//!   pause. Nobody is charged with the round that was lost: it makes no later pause longer, and no wait shorter. The first of
+//!   such rounds in a row bounds them: a round that begins a node timeout after it was lost counts as any other,
+//!   and two node timeouts after it the nodes are waited for no longer.
 //!
 //! They are tested, each by name, in `tests/proof/protocol/acquisition.rs`.
 
@@ -36,10 +40,9 @@ use super::{pace::Backoff, round::RoundLoss, time::Timestamp};
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[allow(clippy::exhaustive_enums, reason = "whoever asks says one of these")]
 pub enum WaitPolicy {
-    /// One round. It is begun again, for up to a node timeout, where nodes whose state had just changed would
-    /// have made the difference.
+    /// One round, and its repetitions.
     OneRound,
-    /// Rounds until this much time has passed.
+    /// Rounds until this much time has passed, and repetitions of the last.
     For(Duration),
     /// Rounds until it is granted.
     Unlimited,
@@ -123,8 +126,14 @@ pub struct Acquisition {
     policy: WaitPolicy,
     started: Timestamp,
     lost_rounds: u32,
+    /// Those of them that make the pauses longer.
+    charged: u32,
     last: Option<LostRound>,
     next_round: Timestamp,
+    /// Since when rounds are lost, one after the other, to nodes whose state has changed.
+    outdated_since: Option<Timestamp>,
+    /// Up to when the nodes are looked at, where the next round repeats the last one.
+    repeats_until: Option<Timestamp>,
     /// Since when too few nodes have answered.
     broken_since: Option<Timestamp>,
     /// When a quorum will vote, where the last round was lost by quarantines alone.
@@ -142,8 +151,11 @@ impl Acquisition {
             policy,
             started,
             lost_rounds: 0,
+            charged: 0,
             last: None,
             next_round: started,
+            outdated_since: None,
+            repeats_until: None,
             broken_since: None,
             quorum_at: None,
             waited_for_turn: false,
@@ -171,26 +183,20 @@ impl Acquisition {
         self.lost_rounds
     }
 
-    /// Up to when it waits, where it says so.
-    fn deadline(&self) -> Option<Timestamp> {
-        match self.policy {
-            WaitPolicy::For(wait) => Some(self.started.saturating_add(wait)),
-            WaitPolicy::OneRound | WaitPolicy::Unlimited => None,
-        }
-    }
-
-    /// Up to when it waits for a turn; `None` for as long as it takes.
+    /// Up to when it waits for a turn, and at all; `None` for as long as it takes. A repetition moves it.
     pub fn turn_deadline(&self) -> Option<Timestamp> {
-        match self.policy {
-            WaitPolicy::OneRound => Some(self.started.saturating_add(self.settings.node_timeout)),
-            WaitPolicy::For(wait) => Some(self.started.saturating_add(wait)),
-            WaitPolicy::Unlimited => None,
-        }
+        let wait = match self.policy {
+            WaitPolicy::OneRound => self.settings.node_timeout,
+            WaitPolicy::For(wait) => wait,
+            WaitPolicy::Unlimited => return None,
+        };
+        let deadline = self.started.saturating_add(wait);
+        Some(self.repeats_until.map_or(deadline, |until| deadline.max(until)))
     }
 
     /// Whether a round may still begin at `now`: the pause before it may have lasted longer than it should.
     pub fn may_begin(&self, now: Timestamp) -> bool {
-        self.policy == WaitPolicy::OneRound || self.lasts_until(now)
+        self.policy == WaitPolicy::OneRound || self.repeats_until.is_some() || self.lasts_until(now)
     }
 
     /// A round was lost, which is known at `now`. `round_trip` is the measured one, if there is one; `random` is any
@@ -208,16 +214,11 @@ impl Acquisition {
         self.waited_for_turn |= lost.waited_for_turn;
         self.broken_since = self.broken_since(&lost, traffic);
 
-        let Backoff { min, .. } = self.settings.backoff;
-        let pause = self.settings.backoff.pause(self.lost_rounds, round_trip, random);
-        // Expiry is known in advance, and nothing is gained by trying again just before it.
-        let pause =
-            lost.free_after.filter(|_| lost.found_held()).map_or(pause, |expiry| pause.min(expiry));
-        // A key that expires this moment must not make the pause zero: the nodes would be asked without one.
-        let at = now.saturating_add(pause.max(min / 4));
+        let at = now.saturating_add(self.pause(&lost, round_trip, random));
         // It is woken as soon as there is something to be had, and waits for that as long as it may.
         if let Some(in_line) = lost.next_in_line().filter(|_| self.lasts_until(now)) {
-            let within = |at: Timestamp| self.deadline().map_or(at, |deadline| at.min(deadline));
+            let within =
+                |at: Timestamp| self.turn_deadline().map_or(at, |deadline| at.min(deadline));
             let look_until = (lost.loss == RoundLoss::NoQuorum)
                 .then(|| within(now.saturating_add(self.settings.node_timeout)));
             self.next_round = within(in_line);
@@ -225,9 +226,8 @@ impl Acquisition {
         }
         self.next_round = at;
 
-        if self.policy == WaitPolicy::OneRound && self.may_look_again(&lost, now) {
-            let look_until = Some(now.saturating_add(self.settings.node_timeout));
-            return Next::Again { look_until, at };
+        if let Some(until) = self.repeats_until {
+            return Next::Again { look_until: Some(until), at };
         }
         let bearable = self.is_bearable(at);
         if bearable && self.lasts_until(at) {
@@ -236,9 +236,31 @@ impl Acquisition {
         Next::GiveUp(self.verdict(&lost, bearable, traffic, now))
     }
 
+    /// For how long to pause after a lost round.
+    fn pause(&mut self, lost: &LostRound, round_trip: Option<Duration>, random: u8) -> Duration {
+        let Backoff { min, .. } = self.settings.backoff;
+        if self.repeats_until.is_some() {
+            return min / 4;
+        }
+        self.charged = self.charged.saturating_add(1);
+        let pause = self.settings.backoff.pause(self.charged, round_trip, random);
+        // Expiry is known in advance, and nothing is gained by trying again just before it.
+        let pause =
+            lost.free_after.filter(|_| lost.found_held()).map_or(pause, |expiry| pause.min(expiry));
+        // A key that expires this moment must not make the pause zero: the nodes would be asked without one.
+        pause.max(min / 4)
+    }
+
     /// What a round for the same resource has said, at `at`: one of another request, since when nothing else is known.
     pub fn handle_known(&mut self, lost: LostRound, at: Timestamp) {
         self.last = Some(lost);
+        // Of a round that was lost before this one came, no time counts.
+        let known = at.max(self.started);
+        let since = self.outdated_since.unwrap_or(known);
+        self.outdated_since = lost.is_outdated().then_some(since);
+        let after = |at: Timestamp| at.saturating_add(self.settings.node_timeout);
+        let repeats = lost.is_outdated() && lost.begun < after(since);
+        self.repeats_until = repeats.then(|| after(known).min(after(after(since))));
         if lost.found_held() {
             self.found_held = Some(lost.free_after.map(|after| at.saturating_add(after)));
         }
@@ -259,11 +281,8 @@ impl Acquisition {
         self.waited_for_turn |= lost.waited_for_turn;
         self.broken_since = self.broken_since(&lost, traffic);
         let bearable = self.is_bearable(next);
-        let goes_on = match self.policy {
-            WaitPolicy::OneRound => self.may_look_again(&lost, now),
-            // Its deadline is not that of the one who asks, and it pauses for nothing: it waits up to the end.
-            WaitPolicy::For(_) | WaitPolicy::Unlimited => bearable && self.lasts_until(now),
-        };
+        // Its deadline is not that of the one who asks, and it pauses for nothing: it waits up to the end.
+        let goes_on = self.repeats_until.is_some() || bearable && self.lasts_until(now);
         (!goes_on).then(|| self.verdict(&lost, bearable, traffic, now))
     }
 
@@ -321,14 +340,7 @@ impl Acquisition {
         })
     }
 
-    /// The nodes are well, and this client has not yet heard of their new state, as after another one was admitted.
-    fn may_look_again(&self, lost: &LostRound, now: Timestamp) -> bool {
-        let counts = matches!(lost.loss, RoundLoss::Contended | RoundLoss::NoQuorum);
-        let in_time = now.saturating_since(self.started) < self.settings.node_timeout;
-        counts && lost.outdated && in_time
-    }
-
-    /// Whether another round may begin at `next`.
+    /// Whether another round may begin at `next`, by the wait alone.
     fn lasts_until(&self, next: Timestamp) -> bool {
         match self.policy {
             WaitPolicy::OneRound => false,

@@ -17,6 +17,7 @@ mod jumps;
 #[cfg(feature = "tracing")]
 mod log;
 mod looks;
+mod rounds;
 mod seals;
 mod slow;
 mod stale_answers;

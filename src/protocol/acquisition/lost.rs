@@ -63,6 +63,12 @@ impl LostRound {
         }
     }
 
+    /// Whether nodes whose state has changed have cost it: they are well, and this client has not yet heard of their new
+    /// state.
+    pub(super) const fn is_outdated(&self) -> bool {
+        self.outdated && matches!(self.loss, RoundLoss::Contended | RoundLoss::NoQuorum)
+    }
+
     /// Whether it found the resource held.
     pub const fn found_held(&self) -> bool {
         !matches!(self.loss, RoundLoss::NoQuorum | RoundLoss::TooLate)

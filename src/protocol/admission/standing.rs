@@ -7,7 +7,10 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use super::{Admission, AdmissionBlock, Floor, Marker};
-use crate::protocol::{command::NodeId, time::Timestamp};
+use crate::protocol::{
+    command::{Mark, NodeId},
+    time::Timestamp,
+};
 
 /// Where one node stands.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
@@ -68,7 +71,9 @@ pub enum VoteBlock {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Ballot {
     pub(super) node: NodeId,
-    pub(super) lapses: u64,
+    lapses: u64,
+    /// What its marker had said last.
+    mark: Option<Mark>,
 }
 
 /// All that is known of one node.
@@ -115,6 +120,10 @@ impl NodeRecord {
     pub(super) const fn handle_jump(&mut self, era: u64) {
         self.jumped_in = Some(era);
         self.lapse();
+    }
+
+    fn mark(&self) -> Option<Mark> {
+        self.marker.map(|marker| marker.mark())
     }
 
     /// The jump has been dealt with.
@@ -238,13 +247,31 @@ impl Admission {
         self.may_vote(node, now)
     }
 
+    /// Whether this process was looked at, and has lost its standing since for a reason that a look may mend.
+    pub(super) fn has_lapsed(&self, node: NodeId, identity: Option<&Arc<str>>) -> bool {
+        self.record(node).is_some_and(|record| {
+            let is_unknown = record.standing == Standing::Unknown && record.marker.is_some();
+            is_unknown && record.jumped_in.is_none() && record.is_known(identity)
+        })
+    }
+
     /// To be taken before anything is asked of a node whose answer is a vote.
     pub fn ballot(&self, node: NodeId) -> Ballot {
-        Ballot { node, lapses: self.record(node).map_or(0, |record| record.lapses) }
+        let record = self.record(node);
+        let lapses = record.map_or(0, |record| record.lapses);
+        Ballot { node, lapses, mark: record.and_then(NodeRecord::mark) }
     }
 
     /// Whether an answer counts that was asked for under this ballot and has come now.
     pub fn counts(&self, ballot: Ballot) -> bool {
-        self.ballot(ballot.node) == ballot
+        self.ballot(ballot.node).lapses == ballot.lapses
+    }
+
+    /// A node has refused what was asked of it under this ballot, as one that is not admitted, or not in the state that was
+    /// asked for. Where it has been looked at since, that is explained, and tells nothing of its standing now. True says that
+    /// it has to be looked at.
+    #[must_use]
+    pub fn handle_refused(&mut self, ballot: Ballot) -> bool {
+        self.ballot(ballot.node) == ballot && self.handle_not_admitted(ballot.node)
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! It asks one thing at a time: whoever pumps it carries out what [`Visit::poll`] says, hands in the answers as they
 //! come, and polls again when all have come or the time is up. It decides. It never takes an answer that was asked for
-//! before the node's standing was taken away, nor that of a node whose clock is in question.
+//! before the node's standing was taken away, nor that of a node whose clock is in question. A node that refuses meanwhile
+//! does not wait for the others: it is looked at beside the step.
 
 use alloc::{collections::VecDeque, vec::Vec};
 use core::{iter, mem};
@@ -29,6 +30,8 @@ pub struct Visit {
     asked: Vec<Ballot>,
     /// What has been answered to it.
     heard: Vec<(NodeId, Marker)>,
+    /// Who is looked at beside it.
+    beside: Vec<Ballot>,
     /// Whose data has turned out to be older than what was seen before, and in which era.
     went_back: Vec<(NodeId, u64)>,
     admitted: bool,
@@ -89,6 +92,7 @@ impl Visit {
             stage: Stage::Begun,
             asked: Vec::new(),
             heard: Vec::new(),
+            beside: Vec::new(),
             went_back: Vec::new(),
             admitted: false,
         }
@@ -108,6 +112,7 @@ impl Visit {
             self.heard.clear();
             self.admitted = false;
             self.asked.clear();
+            self.beside.clear();
             match step {
                 // Nobody is to be asked, and everybody has answered.
                 Some(VisitStep::Look(joins)) if joins.is_empty() => {}
@@ -159,6 +164,41 @@ impl Visit {
             self.went_back.push((node, marker.era));
         }
         self.heard.push((node, marker));
+    }
+
+    /// The nodes that have lost their standing since they were looked at, as one that another client has sealed, and are to
+    /// be looked at beside the step: that may wait for a node that hangs. Each marker goes to
+    /// [`handle_beside`](Visit::handle_beside). To be asked when a step begins, and whenever a node refuses.
+    pub fn poll_beside(&mut self, admission: &Admission, sights: &[Sight]) -> Vec<(NodeId, Join)> {
+        let reads = matches!(self.stage, Stage::Reading { .. } | Stage::JoiningAgain { .. });
+        let mut joins = Vec::new();
+        for (node, sight) in admission.everyone().zip(sights) {
+            let ballot = admission.ballot(node);
+            let is_asked = self.beside.contains(&ballot) || reads && self.asked.contains(&ballot);
+            // Of one that has just been met, or has another process, the next visit finds out more.
+            let is_known = admission.has_lapsed(node, sight.identity.as_ref())
+                && !inquiry::just_met(admission, sights, node);
+            if sight.connected == Some(true) && is_known && !is_asked {
+                self.beside.push(ballot);
+                joins.push((node, Join::look(admission.longest())));
+            }
+        }
+        joins
+    }
+
+    /// Takes the marker that a node has answered with which is looked at beside the step, at `now`.
+    pub fn handle_beside(
+        &mut self,
+        admission: &mut Admission,
+        node: NodeId,
+        marker: Marker,
+        now: Timestamp,
+    ) {
+        let ballot = self.beside.iter().rev().find(|ballot| ballot.node == node);
+        if ballot.is_some_and(|ballot| admission.handle_answer(*ballot, marker.era, false)) {
+            // The next visit makes one join again whose data went back.
+            self.again |= !admission.handle_marker(node, marker, now);
+        }
     }
 
     /// The node has been let in.

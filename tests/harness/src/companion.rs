@@ -28,15 +28,14 @@ impl Companion {
         Self::run(command)
     }
 
-    /// Runs an example of the crate in this environment. It is built first, where what is there is not of today.
+    /// Runs an example that needs other crates in this environment. It is built first, where what is there is not of today.
     pub fn example<'a>(name: &str, env: impl IntoIterator<Item = (&'a str, String)>) -> Self {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.args([
             "build",
             "--quiet",
             "--package",
-            "quorlock",
-            "--all-features",
+            "quorlock-examples-others",
             "--example",
             name,
         ]);

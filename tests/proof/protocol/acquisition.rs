@@ -1,4 +1,4 @@
-//! When to try again and when to give up: W1 to W8, each by name.
+//! When to try again and when to give up: W1 to W10, each by name.
 //!
 //! Goal: each invariant is pinned by the smallest case that shows it. Method: a few lost rounds by hand, at the times at
 //! which the decision turns. `acquisition_histories.rs` has the same invariants over random rounds.
@@ -69,33 +69,6 @@ fn w1_a_request_for_one_round_begins_one() {
         let next = lost(&mut one, round(loss, 0), QUIET, 1);
         assert_eq!(next, Next::GiveUp(GiveUp::LastRound), "{loss:?}");
     }
-}
-
-#[test]
-fn w1_it_is_begun_again_where_nodes_have_changed_for_a_node_timeout_in_all() {
-    let changed = |loss, begun| LostRound { outdated: true, ..round(loss, begun) };
-    for (loss, again) in [
-        (RoundLoss::Contended, true),
-        (RoundLoss::NoQuorum, true),
-        (RoundLoss::TooLate, false),
-        (RoundLoss::Abandoned, false),
-    ] {
-        let mut one = new(WaitPolicy::OneRound);
-        let look = Next::Again { look_until: Some(at(101)), at: at(2) };
-        let expected = if again { look } else { Next::GiveUp(GiveUp::LastRound) };
-        assert_eq!(lost(&mut one, changed(loss, 0), QUIET, 1), expected, "{loss:?}");
-    }
-    let mut one = new(WaitPolicy::OneRound);
-    assert_eq!(one.lost_rounds(), 0);
-    let look = Next::Again { look_until: Some(at(199)), at: at(100) };
-    assert_eq!(lost(&mut one, changed(RoundLoss::Contended, 0), QUIET, 99), look);
-    let next = lost(&mut one, changed(RoundLoss::Contended, 99), QUIET, 100);
-    assert_eq!(next, Next::GiveUp(GiveUp::LastRound));
-    assert_eq!(one.lost_rounds(), 2);
-
-    let mut patient = new(WaitPolicy::Unlimited);
-    let next = lost(&mut patient, changed(RoundLoss::Contended, 0), QUIET, 1);
-    assert_eq!(next, again(at(2)), "there will be other rounds");
 }
 
 #[test]
@@ -356,7 +329,8 @@ fn w7_where_slow_nodes_would_do_it_is_tried_again_and_a_round_is_begun_again_fir
     let changed = LostRound { outdated: true, ..waits(0, 5_000) };
     let mut one = new(WaitPolicy::OneRound);
     assert!(matches!(lost(&mut one, changed, QUIET, 99), Next::Again { .. }), "W1");
-    assert_eq!(lost(&mut one, changed, QUIET, 100), quarantined(5_000));
+    let last = LostRound { begun: at(199), ..changed };
+    assert_eq!(lost(&mut one, last, QUIET, 199), quarantined(5_000), "W10");
 }
 
 #[test]
@@ -464,13 +438,126 @@ fn w9_where_nodes_have_changed_they_are_looked_at_and_then_the_line_says_when() 
     };
     let look = |until, millis| Next::Again { look_until: Some(at(until)), at: at(millis) };
     assert_eq!(next(WaitPolicy::Unlimited, RoundLoss::NoQuorum), (look(110, 12), true));
-    assert_eq!(next(WaitPolicy::For(50 * MS), RoundLoss::NoQuorum), (look(50, 12), true));
-    assert_eq!(next(WaitPolicy::For(11 * MS), RoundLoss::NoQuorum), (look(11, 11), true));
-    assert!(matches!(
-        next(WaitPolicy::For(10 * MS), RoundLoss::NoQuorum),
-        (Next::GiveUp(GiveUp::LastRound), _)
-    ));
+    // W10: the look does not count against the wait.
+    assert_eq!(next(WaitPolicy::For(50 * MS), RoundLoss::NoQuorum), (look(110, 12), true));
+    assert_eq!(next(WaitPolicy::For(11 * MS), RoundLoss::NoQuorum), (look(110, 12), true));
+    assert_eq!(next(WaitPolicy::For(10 * MS), RoundLoss::NoQuorum), (look(110, 11), true));
+    assert_eq!(next(WaitPolicy::For(10 * MS), RoundLoss::Contended), (look(110, 11), true));
     // Others' keys need no look.
     assert_eq!(next(WaitPolicy::Unlimited, RoundLoss::Contended), (again(at(12)), true));
     assert!(!next(WaitPolicy::Unlimited, RoundLoss::TooLate).1);
+}
+
+/// A round that nodes have cost whose state has changed, as by a seal.
+fn changed(loss: RoundLoss, begun: u64) -> LostRound {
+    LostRound { outdated: true, quarantined: true, ..round(loss, begun) }
+}
+
+const POLICIES: [WaitPolicy; 4] = [
+    WaitPolicy::OneRound,
+    WaitPolicy::For(Duration::from_millis(10)),
+    WaitPolicy::For(Duration::from_millis(800)),
+    WaitPolicy::Unlimited,
+];
+
+#[test]
+fn w10_a_round_that_changed_nodes_have_cost_is_repeated_also_where_the_wait_is_over() {
+    for policy in POLICIES {
+        for (loss, repeated) in [
+            (RoundLoss::Contended, true),
+            (RoundLoss::NoQuorum, true),
+            (RoundLoss::TooLate, false),
+            (RoundLoss::Abandoned, false),
+        ] {
+            let mut acquisition = new(policy);
+            let next = lost(&mut acquisition, changed(loss, 0), QUIET, 50);
+            let look = Next::Again { look_until: Some(at(150)), at: at(51) };
+            assert_eq!(next == look, repeated, "{policy:?}, {loss:?}: {next:?}");
+            if repeated {
+                assert!(acquisition.may_begin(at(151)), "the look has a limit of its own");
+                let late = acquisition.turn_deadline();
+                assert!(late.is_none_or(|late| late >= at(150)), "{policy:?}: {late:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn w10_the_first_of_such_rounds_in_a_row_bounds_them_by_a_node_timeout() {
+    for policy in POLICIES {
+        let mut acquisition = new(policy);
+        for now in (50..150).step_by(3) {
+            let next = lost(&mut acquisition, changed(RoundLoss::NoQuorum, now - 1), QUIET, now);
+            let look = Next::Again { look_until: Some(at(now + 100)), at: at(now + 1) };
+            assert_eq!(next, look, "{policy:?}");
+        }
+        // One that was under way for long, as beside a node that hangs, counts from when it began.
+        let next = lost(&mut acquisition, changed(RoundLoss::NoQuorum, 149), QUIET, 249);
+        let look = Next::Again { look_until: Some(at(250)), at: at(250) };
+        assert_eq!(next, look, "{policy:?}");
+        let next = lost(&mut acquisition, changed(RoundLoss::NoQuorum, 250), QUIET, 251);
+        let waits = policy == POLICIES[2] || policy == POLICIES[3];
+        let expected = if waits { again(at(252)) } else { Next::GiveUp(GiveUp::LastRound) };
+        assert_eq!(next, expected, "{policy:?}: it is a lost round as any other");
+        assert_eq!(acquisition.may_begin(at(252)), waits || policy == WaitPolicy::OneRound);
+        assert_eq!(acquisition.lost_rounds(), 36);
+    }
+    // Another round in between ends the row.
+    let mut acquisition = new(WaitPolicy::For(200 * MS));
+    let at_end = |acquisition: &mut Acquisition, now| {
+        let next = lost(acquisition, changed(RoundLoss::NoQuorum, 0), QUIET, now);
+        let look = Next::Again { look_until: Some(at(now + 100)), at: at(now + 1) };
+        assert_eq!(next, look);
+    };
+    at_end(&mut acquisition, 50);
+    assert_eq!(lost(&mut acquisition, held(60), QUIET, 160), again(at(161)));
+    at_end(&mut acquisition, 201);
+    let next = lost(&mut acquisition, held(202), QUIET, 203);
+    assert_eq!(next, Next::GiveUp(GiveUp::LastRound), "only a repetition begins behind the wait");
+}
+
+#[test]
+fn w10_nobody_is_charged_with_it() {
+    let pause = |acquisition: &mut Acquisition, lost: LostRound| {
+        let trip = Some(2 * MS);
+        match acquisition.handle_lost_round(lost, QUIET, trip, 255, at(50)) {
+            Next::Again { at: next, .. } => next.saturating_since(at(50)),
+            Next::GiveUp(_) => panic!("it waits for ever"),
+        }
+    };
+    let (mut plain, mut sealed) = (new(WaitPolicy::Unlimited), new(WaitPolicy::Unlimited));
+    for _ in 0..4 {
+        for loss in [RoundLoss::NoQuorum, RoundLoss::Contended] {
+            assert_eq!(pause(&mut sealed, changed(loss, 0)), MS, "the shortest pause");
+        }
+        assert_eq!(pause(&mut sealed, held(0)), pause(&mut plain, held(0)));
+    }
+    assert_eq!((plain.lost_rounds(), sealed.lost_rounds()), (4, 12));
+}
+
+#[test]
+fn w10_who_waits_behind_another_is_not_charged_with_that_ones_round_either() {
+    for policy in POLICIES {
+        let mut behind = new(policy);
+        let mut shared = |now| {
+            let lost = changed(RoundLoss::NoQuorum, now);
+            let told = behind.handle_shared_round(lost, QUIET, at(now + 1), at(now));
+            (told, behind.turn_deadline())
+        };
+        let until = |looked: u64| match policy {
+            WaitPolicy::OneRound => Some(at(looked)),
+            WaitPolicy::For(wait) => Some(at(looked).max(start().saturating_add(wait))),
+            WaitPolicy::Unlimited => None,
+        };
+        assert_eq!(shared(50), (None, until(150)), "{policy:?}");
+        assert_eq!(shared(149), (None, until(249)), "{policy:?}");
+        let waits = policy == POLICIES[2] || policy == POLICIES[3];
+        assert_eq!(shared(150).0, (!waits).then_some(GiveUp::LastRound), "{policy:?}");
+    }
+    // It was met before this one came.
+    let mut late = Acquisition::new(SETTINGS, WaitPolicy::OneRound, at(500));
+    late.handle_known(changed(RoundLoss::NoQuorum, 0), at(50));
+    assert_eq!(late.turn_deadline(), Some(at(600)));
+    let again = changed(RoundLoss::NoQuorum, 599);
+    assert_eq!(late.handle_shared_round(again, QUIET, at(600), at(599)), None);
 }

@@ -14,6 +14,7 @@ struct Outcome {
     grants: usize,
     admissions: usize,
     lapsed: usize,
+    beside: usize,
 }
 
 /// Three clients, and nodes with whatever faults the seed says. Exclusion is promised where no clock jumps while a lease
@@ -44,24 +45,28 @@ fn run(seed: u64, flaw: Flaw) -> Outcome {
         wrong = wrong.or_else(|| (!left.is_empty()).then(|| format!("without a vote: {left:?}")));
     }
     let wrong = wrong.map(|wrong| format!("seed {seed}: {wrong}"));
-    Outcome { wrong, grants: world.won.len(), admissions: world.admissions, lapsed: world.lapsed }
+    let World { admissions, lapsed, beside, .. } = world;
+    Outcome { wrong, grants: world.won.len(), admissions, lapsed, beside }
 }
 
 #[test]
 fn whatever_happens_to_nodes_and_clients_tokens_rise_leases_exclude_and_all_vote_again() {
     let seeds = std::env::var("QUORLOCK_SCHEDULES").map_or(1_500, |seeds| seeds.parse().unwrap());
-    let (mut grants, mut admissions, mut lapsed) = (0, 0, 0);
+    let (mut grants, mut admissions, mut lapsed, mut beside) = (0, 0, 0, 0);
     for seed in 0..seeds {
         let outcome = run(seed, Flaw::None);
         assert_eq!(outcome.wrong, None);
         grants += outcome.grants;
         admissions += outcome.admissions;
         lapsed += outcome.lapsed;
+        beside += outcome.beside;
     }
-    println!("schedules={seeds} grants={grants} admissions={admissions} lapsed={lapsed}");
+    println!(
+        "schedules={seeds} grants={grants} admissions={admissions} lapsed={lapsed} beside={beside}"
+    );
     let seeds = usize::try_from(seeds).unwrap();
     assert!(
-        grants > seeds && admissions > seeds && lapsed > seeds / 10,
+        grants > seeds && admissions > seeds && lapsed > seeds / 10 && beside > seeds / 10,
         "too few to prove anything"
     );
 }

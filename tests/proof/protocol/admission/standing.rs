@@ -86,6 +86,78 @@ fn m1_what_is_heard_in_passing_of_a_node_without_a_standing_gives_it_none() {
     assert_eq!(hand.poll(), look([1, 2], PLAIN.seal()));
 }
 
+/// A step may wait for a node that hangs; one that another client has sealed meanwhile is well.
+#[test]
+fn m1_a_node_that_refuses_meanwhile_is_looked_at_beside_the_step_and_only_for_its_own_sake() {
+    let beside = |hand: &mut Hand| {
+        let joins = hand.visit.poll_beside(&hand.admission, &hand.sights);
+        joins_of(&VisitStep::Look(joins))
+    };
+    let says = |hand: &mut Hand, marker| {
+        let now = hand.now();
+        hand.visit.handle_beside(&mut hand.admission, node(1), marker, now);
+    };
+    let mut hand = with_one_due(3);
+    assert_eq!(beside(&mut hand), [], "nobody has refused");
+    assert!(hand.admission.handle_not_admitted(node(1)));
+    assert_eq!(beside(&mut hand), [(1, PLAIN)]);
+    assert_eq!(beside(&mut hand), [], "it has been asked");
+    hand.says(1, ready(1));
+    assert_eq!(hand.may_vote(1), Err(VoteBlock::NotLookedAt), "for the sake of another");
+    // It is taken away once more, before that is answered.
+    hand.admission.handle_forgotten(node(1));
+    says(&mut hand, ready(1));
+    assert_eq!(hand.may_vote(1), Err(VoteBlock::NotLookedAt), "that was asked for before");
+    assert_eq!(beside(&mut hand), [(1, PLAIN)]);
+    says(&mut hand, ready(1).sealed(1));
+    assert_eq!(hand.may_vote(1), Ok(()));
+    assert_eq!(hand.admission.marks()[1], ready(1).sealed(1).mark());
+    // Others are left to the next visit.
+    let left: [fn(&mut Hand); 5] = [
+        |hand| hand.jump(1),
+        |hand| hand.sights[1].connected = Some(false),
+        |hand| hand.sights[1].connected = None,
+        |hand| hand.sights[1].identity = Some(Arc::from("b")),
+        |hand| hand.admission.handle_replaced(node(1)),
+    ];
+    for left in left {
+        let mut hand = with_one_due(3);
+        assert!(hand.admission.handle_not_admitted(node(1)));
+        left(&mut hand);
+        assert_eq!(beside(&mut hand), []);
+    }
+    // One that has forgotten waits, and one whose data went back is no nearer to a vote.
+    let mut forgot = hand.clone();
+    assert!(forgot.admission.handle_not_admitted(node(1)));
+    assert_eq!(beside(&mut forgot), [(1, PLAIN)]);
+    says(&mut forgot, joining(9));
+    assert_eq!(forgot.may_vote(1), Err(VoteBlock::Quarantined { remaining: QUARANTINE }));
+    assert!(hand.admission.handle_not_admitted(node(1)));
+    assert_eq!(beside(&mut hand), [(1, PLAIN)]);
+    says(&mut hand, ready(1));
+    assert_eq!(hand.may_vote(1), Err(VoteBlock::NotLookedAt), "it was sealed before");
+}
+
+/// What refuses them now is the seal that was read meanwhile, or what was looked into since.
+#[test]
+fn m3_a_refusal_of_what_was_asked_before_the_node_was_looked_at_again_takes_nothing_away() {
+    let mut hand = Hand::ready(3);
+    let [first, second] = [0, 1].map(|_| hand.admission.ballot(node(1)));
+    assert!(hand.admission.handle_refused(first));
+    assert_eq!(hand.may_vote(1), Err(VoteBlock::NotLookedAt));
+    assert_eq!(hand.begin(), look([1], PLAIN));
+    hand.says(1, ready(1).sealed(1));
+    assert!(!hand.admission.handle_refused(second));
+    assert_eq!(hand.may_vote(1), Ok(()));
+    let before = hand.admission.ballot(node(1));
+    assert!(hand.admission.handle_marker(node(1), ready(1).sealed(2), hand.now()));
+    assert!(!hand.admission.handle_refused(before), "this client has sealed it");
+    assert!(hand.admission.counts(before), "its votes under the new seal count");
+    let now = hand.admission.ballot(node(1));
+    assert!(hand.admission.handle_refused(now));
+    assert!(!hand.admission.counts(now));
+}
+
 /// One that is joining goes on waiting while it is away, and says that it is not admitted without starting anew.
 #[test]
 fn m1_a_node_that_is_joining_goes_on_waiting_wherever_it_is_and_begins_anew_as_another_process() {

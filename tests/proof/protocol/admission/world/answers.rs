@@ -30,6 +30,7 @@ impl World {
                 Told::Vote(round, server.execute(&command, now), ballot)
             }
             Asked::Look(step, join) => Told::Marker(step, server.join(join, now, flaw)),
+            Asked::Beside(step, join) => Told::Beside(step, server.join(join, now, flaw)),
             Asked::Admit(step, era, floor) => {
                 let (admitted, wrong) = server.admit(era, floor, now, flaw);
                 self.admissions += usize::from(admitted);
@@ -66,7 +67,7 @@ impl World {
         match answer.told {
             Told::Vote(round, reply, ballot) => {
                 let refused = reply.is_err();
-                if refused && client.admission.handle_not_admitted(super::node(node)) {
+                if refused && client.admission.handle_refused(ballot) {
                     client.wake();
                 }
                 let lapsed = !client.admission.counts(ballot);
@@ -121,6 +122,15 @@ impl World {
                     );
                 }
                 client.answered(asked, node);
+            }
+            Told::Beside(asked, marker) => {
+                if asked == client.asked && !jumped {
+                    let voted = client.admission.may_vote(super::node(node), at).is_ok();
+                    let (visit, admission) = (&mut client.visit, &mut client.admission);
+                    visit.handle_beside(admission, super::node(node), marker, at);
+                    let votes = client.admission.may_vote(super::node(node), at).is_ok();
+                    self.beside += usize::from(votes && !voted);
+                }
             }
             Told::Admitted(asked, admitted) => {
                 if asked == client.asked && admitted {

@@ -50,12 +50,15 @@ enum Asked {
     Vote(usize, Command, Ballot),
     /// In this step of the visits.
     Look(usize, Join),
+    /// Beside it.
+    Beside(usize, Join),
     Admit(usize, u64, Floor),
 }
 
 enum Told {
     Vote(usize, Answered, Ballot),
     Marker(usize, Marker),
+    Beside(usize, Marker),
     Admitted(usize, bool),
 }
 
@@ -133,6 +136,8 @@ pub(crate) struct World {
     pub(crate) won: Vec<Won>,
     pub(crate) admissions: usize,
     pub(crate) lapsed: usize,
+    /// How many nodes were given their standing again beside a step.
+    pub(crate) beside: usize,
     pub(crate) wrong: Option<String>,
 }
 
@@ -166,6 +171,7 @@ impl World {
             won: Vec::new(),
             admissions: 0,
             lapsed: 0,
+            beside: 0,
             wrong: None,
         };
         // It may begin with a node down.
@@ -331,11 +337,18 @@ impl Client {
 
     fn send(&mut self, node: usize, asked: Asked, now: u64) {
         let link = &mut self.links[node];
-        if !matches!(asked, Asked::Vote(..)) && link.connected {
+        if matches!(asked, Asked::Look(..) | Asked::Admit(..)) && link.connected {
             self.open.insert(node);
         }
         if link.connected {
             link.there.push_back(Letter { asked, sent: now, series: link.clock.series() });
+        }
+    }
+
+    /// Those that have refused meanwhile are looked at beside the step.
+    fn look_beside(&mut self, sights: &[Sight], now: u64) {
+        for (node, join) in self.visit.poll_beside(&self.admission, sights) {
+            self.send(node.index(), Asked::Beside(self.asked, join), now);
         }
     }
 

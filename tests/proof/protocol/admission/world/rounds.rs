@@ -14,14 +14,15 @@ impl World {
         if client.paused {
             client.paused = false;
             client.visit = client.admission.begin_visit(at);
-        } else if !client.open.is_empty() && now < client.until {
-            return;
         }
         let sight = |(link, server): (&Link, &Server)| {
             let identity = Some(Arc::from(format!("life {}", server.life)));
             Sight::new(Some(link.connected), identity, link.tells.then_some(link.clock))
         };
         let sights: Vec<Sight> = client.links.iter().zip(servers).map(sight).collect();
+        if !client.open.is_empty() && now < client.until {
+            return client.look_beside(&sights, now);
+        }
         client.asked += 1;
         client.open.clear();
         client.until = now + TIMEOUT;
@@ -33,6 +34,7 @@ impl World {
                     let asked = Asked::Look(client.asked, join);
                     client.send(node.index(), asked, now);
                 }
+                client.look_beside(&sights, now);
             }
             VisitStep::Admit { node, era, floor } => {
                 let asked = Asked::Admit(client.asked, era, floor);
