@@ -363,3 +363,13 @@ fn a_node_whose_marker_does_not_say_whether_there_are_older_counters_joins_again
     assert!(node.admit_above(&seen.era, "0", "0"));
     assert!(node.join("0").ready);
 }
+
+/// An operator may raise the floor of a node: a rotation does not lower it again.
+#[test]
+fn a_rotation_lowers_no_floor() {
+    let node = Node::admitted();
+    let raised = node.now_us() + 30_000_000;
+    node.mark(&[("floor", &raised.to_string()), ("rotated_at", "1")]);
+    assert!(node.join("0").ready);
+    assert_eq!(node.marked("floor"), raised);
+}

@@ -26,6 +26,7 @@ const READ_EXTEND: &str =
 const LOWER: &str = script!("prelude.lua" "tools.lua" "admitted.lua" "line.lua" "readers.lua" "lower.lua" "read_extend.lua");
 const READ_RESTORE: &str =
     script!("prelude.lua" "tools.lua" "admitted.lua" "readers.lua" "read_restore.lua");
+const READ_RELEASE: &str = script!("line.lua" "read_release.lua");
 const RELEASE: &str = script!("release.lua" "line.lua" "wake.lua");
 const LEAVE: &str = script!("line.lua" "leave.lua");
 const READERS: &str = "quorlock:readers:r";
@@ -97,11 +98,20 @@ fn an_extension_shortens_no_key() {
         node.extend(script, &[RESOURCE], LONG);
         node.extend(script, &[RESOURCE], SHORT);
         for_long(node.left(RESOURCE));
-        // Also a key of a set, and one whose end others have taken gets one.
-        node.server.run(&["PERSIST", RESOURCE]);
-        node.extend(script, &[RESOURCE], LONG);
-        for_long(node.left(RESOURCE));
     }
+}
+
+/// Others have taken the end of a key. It gets one again, and none by which a later lease would have less than it counts with.
+#[test]
+fn an_extension_of_a_key_without_an_end_leaves_what_any_lease_may_count_with() {
+    let node = Node::admitted();
+    node.granted(Ask::of(A));
+    node.server.run(&["PERSIST", RESOURCE]);
+    node.extend(EXTEND, &[RESOURCE], SHORT);
+    assert!((50_001..=60_000).contains(&node.left(RESOURCE)), "{}", node.left(RESOURCE));
+    node.server.run(&["PERSIST", RESOURCE]);
+    node.extend(LOWER, &[RESOURCE, READERS], SHORT);
+    assert!((50_001..=60_002).contains(&node.left(RESOURCE)), "{}", node.left(RESOURCE));
 }
 
 /// A clock that went back prolongs keys: with every extension they end by the longest ttl again.
@@ -131,6 +141,26 @@ fn an_extension_of_a_reader_shortens_no_entry() {
     for_long(node.entry_left(A));
     for_long(node.left(RESOURCE));
     assert!(node.entry_left(B) <= 10_010, "it is for its owner alone");
+}
+
+#[test]
+fn an_acquire_of_a_reader_shortens_no_entry() {
+    let node = Node::admitted();
+    node.read(A, SHORT);
+    node.extend(READ_EXTEND, &[RESOURCE, READERS], LONG);
+    node.read(A, SHORT);
+    for_long(node.entry_left(A));
+    for_long(node.left(RESOURCE));
+}
+
+#[test]
+fn a_release_of_a_reader_that_is_not_there_takes_nothing() {
+    let node = Node::admitted();
+    node.read(A, SHORT);
+    // The entries are lost, and the key still keeps writers out.
+    node.server.run(&["DEL", READERS]);
+    assert_eq!(node.run(READ_RELEASE, &[RESOURCE, READERS], &[B]), Value::Int(0));
+    assert!(node.left(RESOURCE) > 0, "it lives up to its end");
 }
 
 #[test]

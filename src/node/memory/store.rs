@@ -173,7 +173,8 @@ impl Store {
                 let longest = self.longest(now);
                 Ok(self.all_of(target.resources(), owner, now, |keys, resource| {
                     if let Some(entry) = keys.get_mut(resource.as_bytes()) {
-                        entry.expires = Some(prolonged(entry.expires, ttl, longest, now));
+                        let ends = entry.expires.or(longest);
+                        entry.expires = Some(prolonged(ends, ttl, longest, now));
                     }
                 }))
             }
@@ -362,7 +363,8 @@ impl Store {
 }
 
 /// When something ends of which `ttl` is asked for. A later end stays as it is: an extension may be executed behind one
-/// that was sent after it. What a clock that went back has prolonged ends with the longest ttl.
+/// that was sent after it. What a clock that went back has prolonged ends with the longest ttl, and so does what others have
+/// taken the end from.
 fn prolonged(
     ends: Option<Timestamp>,
     ttl: Duration,

@@ -111,8 +111,9 @@ impl Store {
                 value
             }
         };
-        let _ = self.entries(resource, now);
-        self.put_reader(resource, owner, now.saturating_add(wire(ttl)), now);
+        // One that stands is extended already: this comes late.
+        let ends = self.entries(resource, now).and_then(|all| all.get(&owner).copied());
+        self.put_reader(resource, owner, prolonged(ends, ttl, self.longest(now), now), now);
         self.in_line(resource, now, news, |line, news| line.grant(&entered, 1, ttl, now, news));
         Ok(Reply::Granted(Granted::at(FencingToken::new(counter))))
     }
@@ -160,8 +161,9 @@ impl Store {
         }
         // In one step, as on a server. What is left of earlier readers is void.
         let key = self.keys.remove(resource.as_bytes());
-        let ends = key.and_then(|entry| entry.expires);
-        self.put_reader(resource, owner, prolonged(ends, ttl, self.longest(now), now), now);
+        let longest = self.longest(now);
+        let ends = key.and_then(|entry| entry.expires.or(longest));
+        self.put_reader(resource, owner, prolonged(ends, ttl, longest, now), now);
         self.in_line(resource, now, news, |line, news| line.lower(now, news));
     }
 
@@ -220,6 +222,8 @@ impl Store {
                     entry.expires = Some(entry.expires.map_or(last, |end| end.min(last)));
                 }
             }
+            // It may have been lost with those of others, for whom the key still stands.
+            None if !was_there => {}
             None => {
                 self.keys.remove(key);
                 self.readers.remove(key);

@@ -8,9 +8,9 @@ longest = tonumber(longest) or math.huge
 
 -- For how many ms from now something is to live that has so many left, where `ttl` is asked for: a later end stays as it
 -- is, since an extension may be executed behind one that was sent after it. No lease has more left than the longest ttl;
--- where a clock that went back says so, it is cut to that.
+-- where a clock that went back says so, it is cut to that; so is a key whose end others have taken.
 local function no_less(ttl, left)
-  left = math.min(math.floor(left), longest)
+  left = left == -1 and longest or math.min(math.floor(left), longest)
   return left < math.huge and math.max(ttl, left) or ttl
 end
 

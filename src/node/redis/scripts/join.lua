@@ -124,7 +124,9 @@ if ready then
   if age_ms > tonumber(retention) or age_ms < 0 then
     -- The floor rises above all that is dropped: next_floor was the high-water mark when the older generation ended.
     -- So no counter is forgotten, however often this happens, and whatever the clock does.
-    marker.floor, marker.next_floor = marker.next_floor, marker.high_water
+    -- An operator may have raised it above that.
+    marker.floor = marker.floor > marker.next_floor and marker.floor or marker.next_floor
+    marker.next_floor = marker.high_water
     write('floor', marker.floor, 'next_floor', marker.next_floor, 'rotated_at', time[1], 'older', '1')
     redis.call('UNLINK', OLDER)
     redis.call('RENAME', COUNTERS, OLDER)

@@ -113,6 +113,11 @@ elseif not entry then
 end
 if is_shared then
   drop_ended(readers)
+  -- One that stands is extended already: this comes late. It is not made to end sooner.
+  local ends = end_of(readers, owner)
+  if ends then
+    ttl = math.max(ttl, math.floor(math.min(ends - ms - 1, tonumber(redis.call('HGET', NODE, 'max_ttl')) or ttl)))
+  end
 else
   redis.call('UNLINK', readers)
 end

@@ -9,10 +9,9 @@ for index = 1, size do
   local said = holder == '' and redis.call('PTTL', resource) == -2 and 0 or 2
   if holder == SHARED then
     drop_ended(readers)
-    local place = redis.call('ZRANK', readers, owner)
-    said = place and 1 or 0
-    if place then
-      local ends = redis.call('ZRANGE', readers, place, place, 'WITHSCORES')[2]
+    local ends = end_of(readers, owner)
+    said = ends and 1 or 0
+    if ends then
       -- Taken out first: a server whose memory is full takes no first write that may need more, and any second one.
       redis.call('ZREM', readers, owner)
       put(resource, readers, owner, no_less(ttl, ends - ms - 1), true)

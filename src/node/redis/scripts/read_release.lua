@@ -46,6 +46,8 @@ if not is_alone then
       redis.call('PEXPIRE', resource, string.format('%.0f', life)) -- others may have put a half there
     end
     return was_there
+  elseif was_there == 0 then
+    return 0 -- it may have been lost with those of others, for whom the key still stands
   end
 end
 redis.call('DEL', resource, readers)

@@ -19,6 +19,12 @@ local function drop_ended(readers)
   end
 end
 
+-- When the entry of an owner ends, in ms of our clock; nothing where there is none.
+local function end_of(readers, owner)
+  local place = redis.call('ZRANK', readers, owner)
+  return place and tonumber(redis.call('ZRANGE', readers, place, place, 'WITHSCORES')[2])
+end
+
 -- Puts an entry there for so many ms, and lets the key live for no less, and the set for no less than the key: others may
 -- have taken the end from either, or deleted the set.
 local function put(resource, readers, owner, ttl, is_shared)
