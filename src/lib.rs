@@ -15,6 +15,9 @@
 
 extern crate alloc;
 
+#[macro_use]
+mod debug;
+
 #[cfg(any(doc, all(doctest, feature = "redis")))]
 pub mod guide;
 

@@ -31,7 +31,7 @@ const PAUSE_IN_AN_OUTAGE: Duration = Duration::from_secs(5);
 ///
 /// The text of each says all that there is to say, in one line: the cause, with what every node said, what is left on the
 /// nodes, and what to do. None has a `source()`.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum AcquireError {
     /// Busy: somebody else holds the resource, or several asked at once and none got a quorum; or another lease of this
@@ -182,6 +182,23 @@ pub enum AcquireError {
     #[error("{WOULD_DEADLOCK}; nothing was sent; await it instead, or block another thread")]
     WouldDeadlock,
 }
+
+debug_is_text! { enum AcquireError {
+    Contended { waited, resource, expires_in, nodes },
+    Quarantined { waited, remaining, nodes },
+    NoQuorum { granted, needed, nodes },
+    TooLate { ttl, elapsed, min_validity },
+    Crowded { waited, waiting },
+    Resource(error),
+    Together(error),
+    Readers(error),
+    Ttl { ttl, min_validity, min, max },
+    HoldTooLong { hold, max, max_ttl, lock_delay },
+    LockDelayTooLong { lock_delay, ttl, max_ttl },
+    Closed,
+    RuntimeEnded,
+    WouldDeadlock,
+} }
 
 impl AcquireError {
     /// A resource that somebody else holds, for a test of what is made of that: an answer 409, a later attempt.

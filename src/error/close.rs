@@ -16,7 +16,7 @@ pub struct Closed {
 }
 
 /// Why [`Redlock::close`](crate::Redlock::close) did not see the end of everything. It is closed all the same.
-#[derive(Clone, Debug, Eq, Error, PartialEq)]
+#[derive(Clone, Eq, Error, PartialEq)]
 #[non_exhaustive]
 pub enum CloseError {
     /// `close_timeout` has passed. What is left on the nodes is still being released while the process lives, and
@@ -37,6 +37,11 @@ pub enum CloseError {
     WouldDeadlock,
 }
 
+debug_is_text! { enum CloseError {
+    Unfinished { unfinished },
+    WouldDeadlock,
+} }
+
 /// [`Redlock::shutdown`](crate::Redlock::shutdown) has ended: this process keeps nobody out any more, but for leases with
 /// [`hold_at_least`](crate::Acquire::hold_at_least), and those with a [`lock_delay`](crate::Acquire::lock_delay) that were
 /// lost before.
@@ -55,7 +60,7 @@ pub struct Shutdown {
 
 /// Why [`Redlock::shutdown`](crate::Redlock::shutdown) did not see the end of every lease. All of them are lost to their
 /// holders, and none is renewed.
-#[derive(Clone, Debug, Eq, Error, PartialEq)]
+#[derive(Clone, Eq, Error, PartialEq)]
 #[non_exhaustive]
 pub enum ShutdownError {
     /// `close_timeout` has passed. What was not confirmed is still being released while the process lives, and expires
@@ -84,9 +89,16 @@ pub enum ShutdownError {
     WouldDeadlock,
 }
 
+debug_is_text! { enum ShutdownError {
+    Unfinished { released, gone, unconfirmed, working },
+    WouldDeadlock,
+} }
+
 /// A blocking form was called on the very thread that has to answer it, and has done nothing. Await it there, or block
 /// another thread.
-#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+#[derive(Clone, Copy, Eq, Error, PartialEq)]
 #[error("{WOULD_DEADLOCK}; await it instead, or block another thread")]
 #[non_exhaustive]
 pub struct WouldDeadlock;
+
+debug_is_text! { struct WouldDeadlock }

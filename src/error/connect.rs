@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Why [`Redlock::connect`](crate::Redlock::connect) gave up. Nothing is left on any node.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum ConnectError {
     /// The configuration cannot work. Nothing has been connected. The field says what to change.
@@ -65,6 +65,14 @@ pub enum ConnectError {
         nodes: NodeStates,
     },
 }
+
+debug_is_text! { enum ConnectError {
+    Config(error),
+    WouldDeadlock,
+    Refused { nodes },
+    NotAllNodes { ready, needed, nodes },
+    NoQuorum { ready, needed, nodes },
+} }
 
 // Not by `#[from]`, which would make it a source.
 impl From<ConfigError> for ConnectError {

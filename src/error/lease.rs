@@ -10,7 +10,7 @@ use super::{AcquireError, Reports, WOULD_DEADLOCK};
 use crate::{protocol::LossReason, text::rounded};
 
 /// Why a release was not confirmed. The lease is over in every case.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum ReleaseError {
     /// The lease had ended before: its key was gone, or somebody else's, on too many nodes. Nothing of ours
@@ -64,9 +64,17 @@ pub enum ReleaseError {
     WouldDeadlock,
 }
 
+debug_is_text! { enum ReleaseError {
+    AlreadyEnded { released, nodes },
+    Unconfirmed { released, needed, nodes },
+    ShutDown,
+    RuntimeEnded,
+    WouldDeadlock,
+} }
+
 /// A lease is over: somebody else may hold the resource now. Stop the work, and acquire anew. What is left on
 /// the nodes expires, or has been released.
-#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+#[derive(Clone, Copy, Eq, Error, PartialEq)]
 #[error(
     "the lease is lost, {reason}; what is left of it expires or is being released; stop the work, since somebody else may \
      hold the resource now, and acquire anew"
@@ -77,6 +85,8 @@ pub struct LeaseLost {
     pub reason: LossReason,
 }
 
+debug_is_text! { struct LeaseLost { reason } }
+
 impl LeaseLost {
     /// A loss, as a test makes one.
     pub const fn new(reason: LossReason) -> Self {
@@ -86,15 +96,17 @@ impl LeaseLost {
 
 /// The lease has no fencing token: the builder was told [`classic`](crate::Builder::classic), where nodes count nothing.
 /// Build without it, in every process; or let the store tell a repeat by something else than the token.
-#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+#[derive(Clone, Copy, Eq, Error, PartialEq)]
 #[error(
     "in classic mode a lease has no fencing token: build without `classic()`, in every process"
 )]
 #[non_exhaustive]
 pub struct NoToken;
 
+debug_is_text! { struct NoToken }
+
 /// Why a lease was not extended.
-#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+#[derive(Clone, Copy, Eq, Error, PartialEq)]
 #[non_exhaustive]
 pub enum ExtendError {
     /// The lease is over. Stop the work, and acquire anew.
@@ -130,8 +142,15 @@ pub enum ExtendError {
     },
 }
 
+debug_is_text! { enum ExtendError {
+    Lost(error),
+    InDoubt { validity },
+    WouldDeadlock,
+    MaxHold { validity },
+} }
+
 /// Why work under a lease did not come to its end. Its text is that of the error in it.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum RunError {
     /// The resource was not acquired, and the work was not begun.
@@ -142,3 +161,8 @@ pub enum RunError {
     #[error(transparent)]
     Lost(#[from] LeaseLost),
 }
+
+debug_is_text! { enum RunError {
+    Acquire(error),
+    Lost(error),
+} }

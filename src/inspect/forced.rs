@@ -43,7 +43,7 @@ pub struct Forced {
 }
 
 /// Why a resource was not released by force, or not all of it was done. It says which.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum ForceError {
     /// The name cannot be locked, so that nobody holds it. Nothing was sent.
@@ -119,6 +119,20 @@ pub enum ForceError {
     )]
     WouldDeadlock,
 }
+
+debug_is_text! { enum ForceError {
+    Resource(error),
+    Free,
+    Unclear { nodes },
+    Readers { remaining },
+    Foreign(error),
+    Changed(error),
+    NotReleased { was, gone, needed, nodes },
+    SetAgain { was },
+    NotRaised { was, error },
+    RuntimeEnded,
+    WouldDeadlock,
+} }
 
 impl From<HolderError> for ForceError {
     fn from(error: HolderError) -> Self {

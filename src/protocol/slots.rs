@@ -148,7 +148,7 @@ impl Slot {
 }
 
 /// Why there is no such semaphore. Nothing has been sent.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum SlotsError {
     /// There are none, or more than [`Slots::MOST`]. Nothing is left on the nodes. Ask for a number in between.
@@ -159,6 +159,11 @@ pub enum SlotsError {
     /// No resource can have this name. Nothing is left on the nodes. Choose another one.
     Name(ResourceError),
 }
+
+debug_is_text! { enum SlotsError {
+    Count { slots },
+    Name(error),
+} }
 
 impl From<ResourceError> for SlotsError {
     fn from(error: ResourceError) -> Self {

@@ -10,7 +10,7 @@ use crate::{error::NodeStates, node::NodeState};
 
 /// [`Redlock::ready`] ran out of time: too few nodes vote for anything to be acquired. Nothing is left on any node.
 /// Where quarantines are why, call it again with a longer limit; otherwise see to the nodes that are down or refused.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct NotReady {
     /// For how long it has waited.
@@ -24,6 +24,8 @@ pub struct NotReady {
     /// How each node is; none where the runtime has ended.
     pub nodes: NodeStates,
 }
+
+debug_is_text! { struct NotReady { waited, votes, needed, runtime_ended, nodes } }
 
 impl NotReady {
     /// When quarantines that end by themselves will have ended on as many nodes as are missing, if those alone are why.

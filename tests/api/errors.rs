@@ -23,7 +23,8 @@ fn assert_style(error: &(dyn Error + 'static)) {
     assert!(!first.is_uppercase(), "{text}");
     assert!(!text.ends_with('.') && !text.contains('\n'), "{text}");
     assert!(!text.contains("secret"), "{text}");
-    assert!(!format!("{error:?}").contains("secret"), "{error:?}");
+    assert_eq!(format!("{error:?}"), text);
+    assert!(!format!("{error:#?}").contains("secret"), "{error:#?}");
     assert!(error.source().is_none(), "{text} has a source");
 }
 
