@@ -15,12 +15,11 @@
 
 extern crate alloc;
 
-#[macro_use]
-mod debug;
-
 #[cfg(any(doc, all(doctest, feature = "redis")))]
 pub mod guide;
 
+// First, since the macro for `Debug` of errors comes with it.
+#[macro_use]
 pub mod protocol;
 #[cfg(feature = "serde")]
 mod serde;

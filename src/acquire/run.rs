@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// What came of work under a lease that was not cut off: [`Acquire::run_until_lost`], [`Acquire::blocking_run`].
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 #[must_use = "the lease may have been lost, and then somebody else may have worked at the same time"]
 pub struct Ran<T> {
@@ -40,7 +40,7 @@ pub(crate) trait Cover: Sized {
 
     /// Gives it back behind work that has ended. Where it was lost by then, what that has sent may be on its way, and
     /// others are kept out for the lock-delay.
-    fn end(self, lost: Option<LeaseLost>) -> Option<Release> {
+    fn end(self, lost: Option<&LeaseLost>) -> Option<Release> {
         (lost.is_none() || self.lease().lock_delay().is_zero()).then(|| self.give_back())
     }
 }
@@ -84,7 +84,7 @@ pub(crate) async fn run<C: Cover, T>(
     cover.lease().begin_work()?;
     let result = unless_lost(cover.lease(), work(&cover)).await?;
     let lost = cover.lease().check().err();
-    if let Some(release) = cover.end(lost) {
+    if let Some(release) = cover.end(lost.as_ref()) {
         // What was not confirmed goes on in the background, and the work is done all the same.
         drop(release.await);
     }
@@ -100,7 +100,7 @@ pub(crate) async fn run_until_lost<C: Cover, T>(
     cover.lease().begin_work().map_err(|_| AcquireError::Closed)?;
     let output = work(&cover, cover.lease().signal()).await;
     let lost = cover.lease().check().err();
-    if let Some(release) = cover.end(lost) {
+    if let Some(release) = cover.end(lost.as_ref()) {
         drop(release.await);
     }
     Ok(Ran { output, lost })
@@ -114,7 +114,7 @@ pub(crate) fn blocking_run<C: Cover, T>(
     cover.lease().begin_work().map_err(|_| AcquireError::Closed)?;
     let output = work(&cover);
     let lost = cover.lease().check().err();
-    if let Some(release) = cover.end(lost) {
+    if let Some(release) = cover.end(lost.as_ref()) {
         drop(block_on(release));
     }
     Ok(Ran { output, lost })

@@ -64,6 +64,11 @@ impl Slots {
         self.0.all.len()
     }
 
+    /// What the semaphore is called, with the prefix of its keys.
+    pub fn name(&self) -> &Resource {
+        &self.0.name
+    }
+
     /// In whose line those stand who wait for any of them. Nobody can lock it.
     pub fn line(&self) -> &Resource {
         &self.0.line

@@ -19,7 +19,7 @@ fn by_main(error: impl Error + 'static) -> String {
 
 fn by_unwrap<E: fmt::Debug + Send + 'static>(error: E) -> String {
     let panicked = panic::catch_unwind(panic::AssertUnwindSafe(|| {
-        Result::<(), E>::Err(error).unwrap();
+        std::hint::black_box(Result::<(), E>::Err(error)).unwrap();
     }));
     *panicked.unwrap_err().downcast::<String>().unwrap()
 }
