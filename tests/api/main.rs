@@ -11,6 +11,7 @@
     reason = "tests are free to"
 )]
 
+mod borrowed;
 mod debug;
 mod errors;
 mod inputs;
