@@ -10,6 +10,7 @@ use crate::{
     error::{AcquireError, LeaseLost},
     holder::HolderError,
     protocol::LeaderText,
+    text::counted,
 };
 
 /// Why a campaign has ended without a leadership. Nothing of it stays on the nodes.
@@ -76,7 +77,8 @@ pub enum ProclaimError {
     Lost(LeaseLost),
     /// Too few nodes have taken it in time. It goes on in the background, while the term lasts; nothing needs to be done.
     #[error(
-        "{told} of {needed} nodes needed have taken it so far; it goes on in the background, nothing needs to be done"
+        "taken by {told} so far, of {} needed; it goes on in the background, nothing needs to be done",
+        counted(*needed, "node")
     )]
     Unconfirmed {
         /// How many nodes have it.

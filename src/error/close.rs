@@ -5,6 +5,7 @@
 use thiserror::Error;
 
 use super::WOULD_DEADLOCK;
+use crate::text::counted;
 
 /// [`Redlock::close`](crate::Redlock::close) has ended: nothing is under way any more.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -23,8 +24,9 @@ pub enum CloseError {
     /// expires after the ttl and any lock-delay. Close earlier, or raise `close_timeout`; where a node is down nothing
     /// needs to be done.
     #[error(
-        "{unfinished} releases or rounds were still under way at close_timeout; they go on while the process lives, and \
-         what is left on the nodes expires after the ttl and any lock-delay; close earlier, or raise close_timeout"
+        "not done with {} at close_timeout, releases or rounds; what is under way goes on while the process lives, and what \
+         is left on the nodes expires after the ttl and any lock-delay; close earlier, or raise close_timeout",
+        counted(*unfinished, "operation")
     )]
     Unfinished {
         /// The operations that had not ended.
@@ -67,8 +69,8 @@ pub enum ShutdownError {
     /// after the ttl and any lock-delay. Work that goes on under `run` keeps its key for so long at most. Raise
     /// `close_timeout`, see to the nodes, or end the work when it is told that its lease is lost.
     #[error(
-        "not all leases were released in close_timeout: {released} were, {gone} had ended before, {unconfirmed} are not \
-         confirmed, and work goes on under {working}; what is left on the nodes expires after the ttl and any lock-delay, \
+        "not all leases were released in close_timeout: {released} released, {gone} ended before, {unconfirmed} not \
+         confirmed, and {working} with work that goes on; what is left on the nodes expires after the ttl and any lock-delay, \
          and others may have to wait until then; raise close_timeout, see to the nodes, or end work when its lease is lost"
     )]
     Unfinished {

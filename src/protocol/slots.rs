@@ -180,7 +180,7 @@ impl fmt::Display for SlotsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Count { slots } => {
-                write!(f, "there are {slots} permits, ask for 1 to {}", Slots::MOST)
+                write!(f, "the number of permits is {slots}, ask for 1 to {}", Slots::MOST)
             }
             Self::Name(error) => error.fmt(f),
         }

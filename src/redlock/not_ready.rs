@@ -6,7 +6,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 #[cfg(doc)]
 use crate::Redlock;
-use crate::{error::NodeStates, node::NodeState};
+use crate::{error::NodeStates, node::NodeState, text::counted};
 
 /// [`Redlock::ready`] ran out of time: too few nodes vote for anything to be acquired. Nothing is left on any node.
 /// Where quarantines are why, call it again with a longer limit; otherwise see to the nodes that are down or refused.
@@ -51,7 +51,7 @@ impl fmt::Display for NotReady {
                  acquired by this handle, make another one",
             );
         }
-        write!(f, "{votes} nodes vote after {waited:?}, and {needed} are needed for a lease; ")?;
+        write!(f, "{votes} of {} voted after {waited:?}; ", counted(*needed, "needed node"))?;
         match self.remaining() {
             Some(remaining) if !remaining.is_zero() => write!(
                 f,

@@ -7,8 +7,9 @@ use std::{error::Error, sync::Arc, time::Duration};
 #[cfg(feature = "redis")]
 use quorlock::ConfigError;
 use quorlock::{
-    AcquireError, Builder, ConnectError, ExtendError, LeaseLost, NodeOutcome, NodeReport,
-    NodeStates, Redlock, ReleaseError, Reports, RunError,
+    AcquireError, Builder, CloseError, ConnectError, ExtendError, LeaseLost, NodeOutcome,
+    NodeReport, NodeStates, ProclaimError, Redlock, ReleaseError, Reports, RunError,
+    SemaphoreError as NoPermit, ShutdownError, SlotsError,
     node::{MemoryNode, Node, NodeError, NodeState, Refusal},
     protocol::{Denial, LossReason, NodeId, Resource, Target},
 };
@@ -26,6 +27,50 @@ fn assert_style(error: &(dyn Error + 'static)) {
     assert_eq!(format!("{error:?}"), text);
     assert!(!format!("{error:#?}").contains("secret"), "{error:#?}");
     assert!(error.source().is_none(), "{text} has a source");
+    assert_eq!(disagreeing(&text), None, "{text}");
+}
+
+/// Of a text in which one is called several: what stands there.
+fn disagreeing(text: &str) -> Option<String> {
+    let words: Vec<&str> = text.split(' ').collect();
+    let is_many = |word: &str| match word.trim_end_matches([',', ';', ':', '.', ')']) {
+        "are" | "were" => true,
+        word => word.ends_with('s') && !["is", "was"].contains(&word),
+    };
+    let wrong = words.windows(2).find(|pair| pair[0] == "1" && is_many(pair[1]));
+    wrong.map(|pair| pair.join(" "))
+}
+
+#[test]
+fn one_is_told_from_several() {
+    assert_eq!(disagreeing("at 1 nodes; so"), Some("1 nodes;".to_owned()));
+    assert_eq!(disagreeing("1 are not"), Some("1 are".to_owned()));
+    assert_eq!(disagreeing("of 1 node, 21 nodes, 1 is"), None);
+    let nodes = || -> NodeStates {
+        [(text("a:6379"), NodeState::Refused(Refusal::Replica))].into_iter().collect()
+    };
+    for many in [1, 2] {
+        let node = if many == 1 { "1 node" } else { "2 nodes" };
+        let (released, gone, working) = (many, many, many);
+        for error in [
+            &ConnectError::NoQuorum { ready: 0, needed: many, nodes: nodes() } as &dyn Error,
+            &ConnectError::NotAllNodes { ready: 0, needed: many, nodes: nodes() },
+            &CloseError::Unfinished { unfinished: many },
+            &ShutdownError::Unfinished { released, gone, unconfirmed: many, working },
+            &ProclaimError::Unconfirmed { told: 0, needed: many },
+            &NoPermit::Slots(SlotsError::Count { slots: many }),
+        ] {
+            assert_style(error);
+            println!("{error}");
+        }
+        let unheard = ProclaimError::Unconfirmed { told: 0, needed: many }.to_string();
+        assert!(unheard.contains(node), "{unheard}");
+    }
+    assert!(
+        ConnectError::Refused { nodes: nodes() }
+            .to_string()
+            .starts_with("1 of 1 node must not vote")
+    );
 }
 
 /// The text of an error, in which the addresses of nodes in memory are replaced by their places.
@@ -231,7 +276,7 @@ async fn connect_and_close_errors() {
     let cut_off = redlock.close().await.unwrap_err();
     assert_eq!(
         shown(&cut_off, &nodes),
-        "1 releases or rounds were still under way at close_timeout; they go on while the process \
+        "not done with 1 operation at close_timeout, releases or rounds; what is under way goes on while the process \
          lives, and what is left on the nodes expires after the ttl and any lock-delay; close earlier, or raise \
          close_timeout"
     );
