@@ -30,7 +30,9 @@ use crate::{
 ///
 /// Dropping a lease releases it in the background, at once, from any thread, inside or outside a runtime.
 /// Nobody learns whether that was confirmed; [`release`](Lease::release) tells.
-/// [`Redlock::close`](crate::Redlock::close) waits for such releases before a process ends. With
+/// [`Redlock::close`](crate::Redlock::close) waits for such releases before a process ends. [`std::process::exit`] drops
+/// nothing: the keys stay until the ttl and any lock-delay are over, unless
+/// [`Redlock::shutdown`](crate::Redlock::shutdown) was called before. With
 /// [`hold_at_least`](crate::Acquire::hold_at_least) others are kept out until that time is over.
 ///
 /// ```

@@ -265,7 +265,7 @@ pub enum Refusal {
         /// Its `maxmemory-policy`.
         policy: Arc<str>,
     },
-    /// The user that the URL names lacks an ACL right. Grant it; the README lists all of them.
+    /// The user that the URL names lacks an ACL right. Grant it; `docs/operating.md`, "Rights", lists all of them.
     #[error("its ACL user lacks a right, grant +{command}: {message}")]
     MissingRight {
         /// The command that may not be run.
