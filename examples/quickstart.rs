@@ -52,7 +52,7 @@ async fn on_embedded_nodes() -> Outcome {
 
     third.kill();
     match redlock.try_acquire("invoice:42").await {
-        Err(AcquireError::NoQuorum { granted, needed, nodes }) => {
+        Err(AcquireError::NoQuorum { granted, needed, nodes, .. }) => {
             println!("three killed: refused, {granted} granted of the {needed} needed");
             for (report, error) in nodes.failures() {
                 println!("    {}: {error}", report.node);

@@ -231,7 +231,7 @@ fn within<T: PartialOrd + fmt::Display>(
 
 /// Why a [`Redlock`](crate::Redlock) cannot be built. Nothing has been connected, so nothing is left on any
 /// node: change the configuration.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// The list of nodes is empty. Name one independent master, or better three or five.
@@ -341,6 +341,23 @@ pub enum ConfigError {
         error: Arc<std::io::Error>,
     },
 }
+
+debug_is_text! { enum ConfigError {
+    NoNodes,
+    TwoNodes,
+    TooManyNodes { nodes },
+    #[cfg(feature = "redis")]
+    Address { wrong },
+    Environment { wrong },
+    RedisFeatureMissing { index },
+    ReservedPrefix { prefix },
+    SameAddress { first, second, address },
+    OutOfRange { knob, value, min, max },
+    TtlTooLong { ttl, max_ttl },
+    TtlTooShort { ttl, drift, min_validity },
+    LockDelayTooLong { lock_delay, ttl, max_ttl },
+    Runtime { error },
+} }
 
 #[cfg(feature = "redis")]
 fn wrong_addresses(wrong: &[crate::node::redis::WrongAddress]) -> String {

@@ -2,10 +2,7 @@
 //!
 //! It decides by the token alone. It knows nothing of leases, clocks or nodes.
 
-use std::{
-    fmt,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use thiserror::Error;
 
@@ -110,6 +107,8 @@ pub struct StaleToken {
     pub largest: FencingToken,
 }
 
+debug_is_text! { struct StaleToken { token, largest } }
+
 /// A reader came too late: somebody has written since. What it has read may be of mixed states. Acquire anew, and read
 /// again.
 #[derive(Clone, Copy, Eq, Error, PartialEq)]
@@ -124,17 +123,7 @@ pub struct StaleRead {
     pub largest: FencingToken,
 }
 
-impl fmt::Debug for StaleRead {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl fmt::Debug for StaleToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+debug_is_text! { struct StaleRead { token, largest } }
 
 #[cfg(test)]
 mod tests {

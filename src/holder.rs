@@ -76,7 +76,7 @@ pub struct NodeSighting {
 
 /// Why it cannot be said who holds a resource. Nothing has been changed on any node. That nodes do not answer is none:
 /// [`Holder::Unclear`] says so.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum HolderError {
     /// The name cannot be locked, so that nobody holds it. Nothing was sent.
@@ -93,6 +93,12 @@ pub enum HolderError {
     )]
     WouldDeadlock,
 }
+
+debug_is_text! { enum HolderError {
+    Resource(error),
+    RuntimeEnded,
+    WouldDeadlock,
+} }
 
 // Not by `#[from]`, which would make it a source.
 impl From<ResourceError> for HolderError {

@@ -18,6 +18,8 @@ extern crate alloc;
 #[cfg(any(doc, all(doctest, feature = "redis")))]
 pub mod guide;
 
+// First, since the macro for `Debug` of errors comes with it.
+#[macro_use]
 pub mod protocol;
 #[cfg(feature = "serde")]
 mod serde;

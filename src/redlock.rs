@@ -177,6 +177,9 @@ impl Redlock {
     /// Ends everything, so that nobody has to wait for this process any more: refuses new acquires, releases all leases
     /// that are held, waits for that, and reports. Call it before the process ends. All clones are shut down.
     ///
+    /// [`std::process::exit`] drops nothing, so that no lease is released by it: without a shutdown before it the keys keep
+    /// others out until the ttl and any lock-delay are over.
+    ///
     /// To its holder each lease is lost at once, by [`LossReason::ShutDown`](crate::LossReason::ShutDown). Where it was
     /// acquired by [`run`](Acquire::run), [`run_until_lost`](Acquire::run_until_lost) or
     /// [`blocking_run`](Acquire::blocking_run), it is released when the work has ended: `run` drops it, the others tell it

@@ -13,6 +13,11 @@ pub(crate) fn rounded(duration: Duration) -> Duration {
     u64::try_from(nanos).map_or(duration, Duration::from_nanos)
 }
 
+/// So many of them: `1 node`, `3 nodes`.
+pub(crate) fn counted(count: usize, one: &str) -> String {
+    format!("{count} {one}{}", if count == 1 { "" } else { "s" })
+}
+
 /// What one node has said, and for how long that lasts, if it is of that kind.
 pub(crate) struct Said {
     pub(crate) text: String,
@@ -122,6 +127,11 @@ mod tests {
     fn times_that_are_less_than_a_second_apart_are_one_and_the_longest_is_told() {
         let nodes = Nodes(vec![("for", Some(9_000)), ("for", Some(9_999)), ("for", Some(8_000))]);
         assert_eq!(nodes.to_string(), "nodes 0, 1 (h0, h1): for 10s; node 2 (h2): for 8s");
+    }
+
+    #[test]
+    fn one_is_told_from_several() {
+        assert_eq!([0, 1, 2].map(|count| counted(count, "node")), ["0 nodes", "1 node", "2 nodes"]);
     }
 
     #[test]

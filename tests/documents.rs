@@ -344,6 +344,10 @@ fn every_event_has_a_row_with_its_fields() {
             missing.filter(|_| !row.starts_with("| trace")).map(|field| format!("{text}: {field}")),
         );
     }
+    let (table, _) = table.split_once("\n\n**What repeats").unwrap();
+    let rows: Vec<&str> = table.lines().filter_map(|line| line.split('|').nth(2)).collect();
+    let twice = |(at, row): &(usize, &&str)| rows[..*at].contains(row) && !row.contains("---");
+    wrong.extend(rows.iter().enumerate().filter(twice).map(|(_, row)| format!("{row}: twice")));
     assert!(wrong.is_empty(), "docs/operating.md\n{}", wrong.join("\n"));
     assert!(events.len() > 22, "only {} were found, which proves nothing", events.len());
 }

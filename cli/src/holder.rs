@@ -104,9 +104,9 @@ pub(crate) fn held_by(by: &HeldBy) -> Value {
         "label": by.label.as_ref().map(|label| shown::text(label.as_bytes())),
         "since": since.map(|since| since.as_secs_f64()),
         "remaining": by.remaining.map(|left| left.as_secs_f64()),
-        "token": by.token.map(|token| token.get()),
+        "token": by.token.map(|token| token.to_string()),
         "leads": by.leads.as_ref().map(|record| {
-            json!({ "term": record.term.get(), "text": shown::text(record.text.as_bytes()) })
+            json!({ "term": record.term.to_string(), "text": shown::text(record.text.as_bytes()) })
         }),
         "text": by.to_string(),
     })

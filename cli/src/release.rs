@@ -20,7 +20,7 @@ use crate::{
     exit::{Failure, Status},
     holder::{held_by, with},
     output::{BAD, json, line, styled},
-    shown::{name, plain},
+    shown::{counted, name, plain},
 };
 
 /// Takes a resource from whoever holds it: status 0 done, 1 nobody holds it or it was not confirmed, 75 it cannot be taken
@@ -73,7 +73,11 @@ pub(crate) async fn take(asked: Release) -> Result<ExitCode, Failure> {
     if asked.form.json {
         json(&as_json(resource, &forced));
     } else {
-        line(&plain(&format!("taken from {}, on {} nodes", forced.was, forced.released)));
+        line(&plain(&format!(
+            "taken from {}, on {}",
+            forced.was,
+            counted(forced.released, "node")
+        )));
         match forced.fence {
             Some(fence) => {
                 line(&format!("tell its stores this token, which refuses all before it: {fence}"))
@@ -142,7 +146,7 @@ fn as_json(resource: &[u8], forced: &Forced) -> Value {
     let forced = json!({
         "was": held_by(&forced.was),
         "released": forced.released,
-        "fence": forced.fence.map(|fence| fence.get()),
+        "fence": forced.fence.map(|fence| fence.to_string()),
         "next": forced.next.as_ref().map(held_by),
     });
     with(crate::shown::resource(resource), forced)

@@ -15,6 +15,11 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     text.chars().fold(String::with_capacity(text.len() + 8), pushed).into()
 }
 
+/// As in `1 lease` and `2 leases`.
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// A name, of which each byte can be told: a shell reads it back from `$'…'`.
 pub(crate) fn name(bytes: &[u8]) -> String {
     let mut shown = String::with_capacity(bytes.len());

@@ -32,12 +32,13 @@ impl Acquire {
                     (drift.saturating_add(min_validity), config.most_ttl())
                 }
             };
-            AcquireError::Ttl { ttl, min_validity, min, max }
+            AcquireError::Ttl { target: Some(target.clone()), ttl, min_validity, min, max }
         })?;
         let lock_delay = self.lock_delay;
-        config
-            .check_lock_delay(ttl, lock_delay)
-            .map_err(|max_ttl| AcquireError::LockDelayTooLong { lock_delay, ttl, max_ttl })?;
+        config.check_lock_delay(ttl, lock_delay).map_err(|max_ttl| {
+            let target = Some(target.clone());
+            AcquireError::LockDelayTooLong { target, lock_delay, ttl, max_ttl }
+        })?;
         Ok(self.engine.acquire(AcquireSpec {
             target,
             ttl,
@@ -65,7 +66,8 @@ impl Acquire {
         let round = config.node_timeout;
         let max = longest.saturating_sub(drift.of(longest)).saturating_sub(round);
         if hold > max {
-            return Err(AcquireError::HoldTooLong { hold, max, max_ttl, lock_delay });
+            let target = self.asked_for();
+            return Err(AcquireError::HoldTooLong { target, hold, max, max_ttl, lock_delay });
         }
         let least = drift.ttl_for(hold.saturating_add(round)).min(longest);
         Ok((self.ttl.max(least), self.min_validity.max(hold)))

@@ -319,6 +319,11 @@ impl Acquire {
         self.lock_delay
     }
 
+    /// What is asked for; `None` where that cannot be.
+    pub(crate) fn asked_for(&self) -> Option<Target> {
+        self.target.as_ref().ok().cloned()
+    }
+
     /// Whether this thread must not wait for an answer, since it has to give it.
     pub(crate) fn runs_here(&self) -> bool {
         self.engine.runs_here()

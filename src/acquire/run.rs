@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// What came of work under a lease that was not cut off: [`Acquire::run_until_lost`], [`Acquire::blocking_run`].
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 #[must_use = "the lease may have been lost, and then somebody else may have worked at the same time"]
 pub struct Ran<T> {
@@ -40,7 +40,7 @@ pub(crate) trait Cover: Sized {
 
     /// Gives it back behind work that has ended. Where it was lost by then, what that has sent may be on its way, and
     /// others are kept out for the lock-delay.
-    fn end(self, lost: Option<LeaseLost>) -> Option<Release> {
+    fn end(self, lost: Option<&LeaseLost>) -> Option<Release> {
         (lost.is_none() || self.lease().lock_delay().is_zero()).then(|| self.give_back())
     }
 }
@@ -83,12 +83,17 @@ pub(crate) async fn run<C: Cover, T>(
     let cover = acquiring.await?;
     cover.lease().begin_work()?;
     let result = unless_lost(cover.lease(), work(&cover)).await?;
+    give_back(cover).await;
+    Ok(result)
+}
+
+/// Behind work that has come to its end.
+async fn give_back(cover: impl Cover) {
     let lost = cover.lease().check().err();
-    if let Some(release) = cover.end(lost) {
+    if let Some(release) = cover.end(lost.as_ref()) {
         // What was not confirmed goes on in the background, and the work is done all the same.
         drop(release.await);
     }
-    Ok(result)
 }
 
 /// [`Acquire::run_until_lost`], under whatever is acquired.
@@ -100,7 +105,7 @@ pub(crate) async fn run_until_lost<C: Cover, T>(
     cover.lease().begin_work().map_err(|_| AcquireError::Closed)?;
     let output = work(&cover, cover.lease().signal()).await;
     let lost = cover.lease().check().err();
-    if let Some(release) = cover.end(lost) {
+    if let Some(release) = cover.end(lost.as_ref()) {
         drop(release.await);
     }
     Ok(Ran { output, lost })
@@ -114,7 +119,7 @@ pub(crate) fn blocking_run<C: Cover, T>(
     cover.lease().begin_work().map_err(|_| AcquireError::Closed)?;
     let output = work(&cover);
     let lost = cover.lease().check().err();
-    if let Some(release) = cover.end(lost) {
+    if let Some(release) = cover.end(lost.as_ref()) {
         drop(block_on(release));
     }
     Ok(Ran { output, lost })
@@ -127,6 +132,10 @@ impl Acquire {
     ///
     /// The result of `work` is returned whether or not the release was confirmed: what cannot be released
     /// now is released in the background, or expires.
+    ///
+    /// `work` is an `async |lease|`. `|lease| async move {…}` is no such closure, and the compiler then says in several errors
+    /// that `AsyncFnOnce` is missing: write `async move |lease|`. Work that borrows and is to be spawned is a future for
+    /// [`Lease::run`]: of this one the compiler says that `Send` is not general enough.
     ///
     /// ```
     /// # use quorlock::{Redlock, node::MemoryNode};
@@ -155,6 +164,8 @@ impl Acquire {
 
     /// Runs `work` under a lease, to its end whatever becomes of the lease, and releases it afterwards. It is for work
     /// with a cleanup: the signal tells of the loss, and what `work` returns comes back with whether there was one.
+    ///
+    /// `work` is an `async |lease, signal|`, as of [`run`](Acquire::run).
     ///
     /// From the loss on, somebody else may hold the resource. So `work` waits for the signal beside whatever else it
     /// waits for, and does nothing after it but what is its own.
@@ -211,5 +222,51 @@ impl Acquire {
     /// As for [`run_until_lost`](Acquire::run_until_lost), and [`AcquireError::WouldDeadlock`].
     pub fn blocking_run<T>(self, work: impl FnOnce(&Lease) -> T) -> Result<Ran<T>, AcquireError> {
         blocking_run(self.blocking()?, work)
+    }
+}
+
+impl Lease {
+    /// Runs `work` under this lease and releases it afterwards, as [`Acquire::run`] does for a lease of its own: `work` is
+    /// dropped where it stands when the lease is lost, and is not polled once it is over.
+    ///
+    /// `work` is a future, and may borrow also in a task that is spawned. What it needs of the lease it has by a
+    /// [`signal`](Lease::signal).
+    ///
+    /// ```
+    /// # use quorlock::{Redlock, node::MemoryNode};
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let redlock = Redlock::connect([MemoryNode::new()]).await?;
+    /// let task = tokio::spawn(async move {
+    ///     let mut pages = vec!["a".to_owned(), "b".to_owned()];
+    ///     let lease = redlock.acquire("invoice:42").await.ok()?;
+    ///     let signal = lease.signal();
+    ///     let work = async {
+    ///         for page in &mut pages {
+    ///             tokio::task::yield_now().await;
+    ///             signal.check()?; // right before each effect
+    ///             page.push('!');
+    ///         }
+    ///         Ok(signal.check()?)
+    ///     };
+    ///     lease.run(work).await.and_then(|done| done).ok()?;
+    ///     Some(pages)
+    /// });
+    /// assert_eq!(task.await?, Some(vec!["a!".to_owned(), "b!".to_owned()]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`LeaseLost`], and then `work` did not come to its end; where the lease was lost before, it was not begun.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops `work` where it stands, and releases in the background.
+    pub async fn run<T>(self, work: impl Future<Output = T>) -> Result<T, LeaseLost> {
+        self.begin_work()?;
+        let result = unless_lost(&self, work).await?;
+        give_back(self).await;
+        Ok(result)
     }
 }

@@ -10,10 +10,11 @@ use crate::{
     error::{AcquireError, LeaseLost},
     holder::HolderError,
     protocol::LeaderText,
+    text::counted,
 };
 
 /// Why a campaign has ended without a leadership. Nothing of it stays on the nodes.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum CampaignError {
     /// The builder was told [`classic`](crate::Builder::classic), where there are no terms, and nodes keep nothing but keys.
@@ -51,8 +52,15 @@ pub enum CampaignError {
     Acquire(AcquireError),
 }
 
+debug_is_text! { enum CampaignError {
+    Classic,
+    TextTooLong { bytes },
+    StopWithin { stop_within, ttl, max },
+    Acquire(error),
+} }
+
 /// Why it is not known that observers will see what a leader says.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum ProclaimError {
     /// The text is too long to be kept on every node. What was said before stays. Say where more is to be found.
@@ -69,7 +77,8 @@ pub enum ProclaimError {
     Lost(LeaseLost),
     /// Too few nodes have taken it in time. It goes on in the background, while the term lasts; nothing needs to be done.
     #[error(
-        "{told} of {needed} nodes needed have taken it so far; it goes on in the background, nothing needs to be done"
+        "taken by {told} so far, of {} needed; it goes on in the background, nothing needs to be done",
+        counted(*needed, "node")
     )]
     Unconfirmed {
         /// How many nodes have it.
@@ -85,9 +94,16 @@ pub enum ProclaimError {
     WouldDeadlock,
 }
 
+debug_is_text! { enum ProclaimError {
+    TextTooLong { bytes },
+    Lost(error),
+    Unconfirmed { told, needed },
+    WouldDeadlock,
+} }
+
 /// Why it cannot be said who leads. Nothing has been changed on any node. That nodes do not answer is none:
 /// [`Observed::Between`](super::Observed::Between) says so.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum LeaderError {
     /// The builder was told [`classic`](crate::Builder::classic), where nodes keep nothing but keys.
@@ -100,6 +116,11 @@ pub enum LeaderError {
     #[error("it cannot be said who leads: {0}")]
     Holder(HolderError),
 }
+
+debug_is_text! { enum LeaderError {
+    Classic,
+    Holder(error),
+} }
 
 // Not by `#[from]`, which would make it a source.
 impl From<HolderError> for LeaderError {

@@ -29,8 +29,11 @@ impl Election {
     /// Work that must not be dropped in the middle, or waits for a thread that blocks, stops by itself when
     /// [`Lease::lost`](crate::Lease::lost) says so. With [`stop_within`](Election::stop_within) it is polled for that long behind
     /// the loss, nothing is released meanwhile, and it is dropped if it has not ended by then. Where the keys are gone from the
-    /// nodes there is no such time. In a task that is spawned `work` is an `async move |leadership|`, which owns what it
-    /// captures.
+    /// nodes there is no such time.
+    ///
+    /// `work` is an `async |leadership|`. In a task that is spawned it is an `async move |leadership: &Leadership|`, which owns
+    /// what it captures: `docs/patterns.md`, "Work in a task of its own". `|leadership| async move {…}` is no such closure,
+    /// and the compiler then says that `AsyncFnMut` is missing.
     ///
     /// ```
     /// # use std::{convert::Infallible, future::pending};

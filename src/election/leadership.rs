@@ -9,9 +9,9 @@ use futures::future::{Either, select};
 use super::{ProclaimError, Shared};
 use crate::{
     engine::Proclamation,
-    error::{LeaseLost, ReleaseError},
+    error::ReleaseError,
     lease::{Lease, Release},
-    protocol::{FencingToken, LeaderText, LossReason, Timestamp},
+    protocol::{FencingToken, LeaderText, Timestamp},
     runtime::block_on,
     shield::shield,
 };
@@ -68,7 +68,7 @@ impl Leadership {
     fn say(&self, text: &[u8]) -> Result<u64, ProclaimError> {
         let said = LeaderText::new(text).ok_or(ProclaimError::TextTooLong { bytes: text.len() })?;
         if !self.lease.engine().process().is_here() {
-            return Err(ProclaimError::Lost(LeaseLost { reason: LossReason::Forked }));
+            return Err(ProclaimError::Lost(self.lease.forked()));
         }
         if let Err(lost) = self.lease.check() {
             return Err(ProclaimError::Lost(lost));
@@ -82,7 +82,7 @@ impl Leadership {
         let limit = engine.sleep_until(engine.now().saturating_add(wait));
         let heard = select(Box::pin(self.proclamation.confirmed(number)), limit);
         match engine.process().awaits(shield(heard)).await {
-            None => Err(ProclaimError::Lost(LeaseLost { reason: LossReason::Forked })),
+            None => Err(ProclaimError::Lost(self.lease.forked())),
             Some(Either::Left((confirmed, _))) => confirmed.map_err(ProclaimError::Lost),
             Some(Either::Right(_)) => Err(ProclaimError::Unconfirmed {
                 told: self.proclamation.told(),

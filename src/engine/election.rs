@@ -137,9 +137,7 @@ impl Proclamation {
         let lost = pin!(self.tenure.wait(Tenure::lost));
         match shield(select(pin!(told), lost)).await {
             Either::Left(_) => Ok(()),
-            Either::Right((lost, _)) => {
-                Err(lost.unwrap_or(LeaseLost { reason: LossReason::Forked }))
-            }
+            Either::Right((lost, _)) => Err(lost.unwrap_or_else(|| self.tenure.forked())),
         }
     }
 

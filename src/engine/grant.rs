@@ -30,7 +30,7 @@ use super::{
     resources::ResourceSlot,
 };
 use crate::{
-    error::{LeaseLost, ReleaseError},
+    error::{LeaseLost, ReleaseError, Reports},
     lock::Lock,
     protocol::{
         ExtendOutcome, FencingToken, LeaseAction, Lifecycle, LossReason, NodeId, Note, Owner,
@@ -82,6 +82,8 @@ struct State {
     /// The place of this grant among the timers.
     scheduled: Option<TimerKey>,
     warning: Option<LossReason>,
+    /// What the nodes have said to the last extension, where that has failed.
+    doubt: Option<Reports>,
     /// It is given back.
     released: bool,
     /// Without a release: it was lost, and others are kept out for the lock-delay.
@@ -137,6 +139,7 @@ impl Grant {
             note,
             scheduled: None,
             warning: None,
+            doubt: None,
             released: false,
             left: false,
             current,
@@ -255,13 +258,22 @@ impl Grant {
 
     /// Takes the end of an extension, and returns what has to be told. It counts whoever holds the grant by now: what is
     /// extended is the key on the nodes, which all its leases share.
-    pub(super) fn extended(&self, outcome: ExtendOutcome, now: Timestamp) -> Option<LeaseAction> {
+    /// What the nodes have said is kept for as long as none succeeds.
+    pub(super) fn extended(
+        &self,
+        outcome: ExtendOutcome,
+        nodes: Option<Reports>,
+        now: Timestamp,
+    ) -> Option<LeaseAction> {
         let mut state = self.state();
         if state.released {
             return None;
         }
         if let ExtendOutcome::Extended(_) = outcome {
             state.warning = None;
+        }
+        if state.lifecycle.lost().is_none() {
+            state.doubt = nodes;
         }
         let action = state.lifecycle.handle_extension(outcome, now);
         self.end_if_lost(action);
@@ -341,6 +353,13 @@ impl Grant {
         lasts && self.footprint.lock().handle_restore_sent(node)
     }
 
+    /// That it is over, as its holder is told it.
+    fn lost(&self, state: Option<&State>, reason: LossReason) -> LeaseLost {
+        let is_of_nodes = matches!(reason, LossReason::RenewalFailed | LossReason::Gone);
+        let nodes = state.filter(|_| is_of_nodes).and_then(|state| state.doubt.clone());
+        LeaseLost::new(reason).on(self.target().clone(), nodes)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
@@ -358,7 +377,7 @@ impl State {
         [self.lifecycle.poll_timeout(), self.lingers_until].into_iter().flatten().min()
     }
 
-    fn result(&self, number: Option<u64>, now: Timestamp) -> Result<Duration, LeaseLost> {
+    fn result(&self, number: Option<u64>, now: Timestamp) -> Result<Duration, LossReason> {
         let is_over = self.is_past(number) || self.released || self.lifecycle.lost().is_some();
         if is_over {
             return Err(self.over(number));
@@ -373,9 +392,9 @@ impl State {
 
     /// Why a lease is over that does not hold any more. One whose grant has been handed on was released, and stays so
     /// whatever becomes of the grant.
-    fn over(&self, number: Option<u64>) -> LeaseLost {
+    fn over(&self, number: Option<u64>) -> LossReason {
         let lost = self.lifecycle.lost().filter(|_| !self.is_past(number));
-        LeaseLost { reason: lost.unwrap_or(LossReason::Released) }
+        lost.unwrap_or(LossReason::Released)
     }
 }
 

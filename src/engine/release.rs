@@ -310,14 +310,16 @@ impl Releases {
     fn result(&self, tally: &Tally) -> Result<(), ReleaseError> {
         let released = tally.granted();
         let nodes = || self.engine.reports(&self.outcomes);
+        let target = || Some(self.released.target.clone());
         match (tally.verdict(), tally.loss()) {
             (Verdict::Won, _) => Ok(()),
             (_, Some(RoundLoss::NoQuorum)) => Err(ReleaseError::Unconfirmed {
+                target: target(),
                 released,
                 needed: self.engine.quorum.needed(),
                 nodes: nodes(),
             }),
-            _ => Err(ReleaseError::AlreadyEnded { released, nodes: nodes() }),
+            _ => Err(ReleaseError::AlreadyEnded { target: target(), released, nodes: nodes() }),
         }
     }
 }

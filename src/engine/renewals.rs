@@ -4,6 +4,8 @@
 //! It carries out what each lease's lifecycle and the timers decide. It must never wake a waiter, log or spawn while it
 //! holds a lock: a waker may do anything, such as drop the lease.
 
+mod said;
+
 use std::{
     iter::{Peekable, repeat_with},
     sync::{Arc, MutexGuard, Weak},
@@ -14,6 +16,7 @@ use std::{
 use futures::future::select;
 use tokio::sync::{Notify, oneshot};
 
+use self::said::Said;
 use super::{
     Engine, Grant, after_panic,
     fanout::{Fanout, Progress},
@@ -226,39 +229,42 @@ impl Renewal {
                 Err(error) => calls.add(node, error),
             }
         }
-        let mut gone: Vec<(usize, NodeId)> = Vec::new();
+        let mut said = Said::of(engine.nodes.len());
         loop {
             let progress = calls.progress(engine).await;
             let now = engine.now();
             match progress {
                 Progress::Done => break,
                 Progress::TimedOut => {
+                    said.is_late = true;
                     tallies.iter_mut().for_each(|tally| tally.handle_timeout(now))
                 }
                 Progress::Answered((node, Ok(replies))) => {
                     let replies = counted(engine, node, replies);
                     for (lease, (tally, reply)) in tallies.iter_mut().zip(replies).enumerate() {
-                        if matches!(&reply, Ok(Reply::Denied(denial)) if denial.gone) {
-                            gone.push((lease, node));
-                        }
+                        said.handle_reply(node, lease, &reply);
                         tally.handle_reply(node, reply.map_err(|error| error.failure()), now);
                     }
                 }
                 Progress::Answered((node, Err(error))) => {
                     let failure = error.failure();
+                    said.handle_failure(node, error);
                     for tally in &mut tallies {
                         tally.handle_reply(node, Err(failure), now);
                     }
                 }
             }
-            let mut news = Vec::new();
-            let mut ended = None;
-            for ((grant, tally), told) in batch.iter().zip(&tallies).zip(told.iter_mut()) {
+            let (mut news, mut ended) = (Vec::new(), None);
+            for (lease, ((grant, tally), told)) in
+                batch.iter().zip(&tallies).zip(told.iter_mut()).enumerate()
+            {
                 if !told.told && tally.verdict() != Verdict::Pending {
                     told.told = true;
                     let outcome = grant.judged(outcome(tally), told.lowered);
                     metrics::renewed(outcome);
-                    if let Some(action) = grant.extended(outcome, now) {
+                    let failed = tally.verdict() != Verdict::Won;
+                    let nodes = failed.then(|| engine.reports(&said.to(lease)));
+                    if let Some(action) = grant.extended(outcome, nodes, now) {
                         news.push((Arc::clone(grant), action));
                     }
                     grant.schedule(engine);
@@ -276,8 +282,8 @@ impl Renewal {
                 let _ = done.send(outcome);
             }
         }
-        // Only now, when all have answered: before a quorum has confirmed it, a key that is gone is not set again.
-        engine.restore(gone.into_iter().filter_map(|(lease, node)| {
+        // Only when all have answered: before a quorum has confirmed it, a key that is gone is not set again.
+        engine.restore(said.gone().filter_map(|(lease, node)| {
             let (grant, tally) = (batch.get(lease)?, tallies.get(lease)?);
             let (grant, key_life) = (Arc::clone(grant), grant.key_life());
             let confirmed = tally.verdict() == Verdict::Won;
@@ -297,7 +303,7 @@ impl Drop for Renewal {
             // Also while a panic unwinds, where a second one would abort: the runtime's clock may be what has panicked.
             metrics::renewed(ExtendOutcome::InDoubt);
             shielded(|| {
-                let due = grant.extended(ExtendOutcome::InDoubt, engine.now());
+                let due = grant.extended(ExtendOutcome::InDoubt, None, engine.now());
                 grant.schedule(engine);
                 due.into_iter().for_each(|due| grant.tell(due));
             });

@@ -103,11 +103,14 @@ impl Unsent {
             return;
         }
         let answer = match self.0.lock().as_mut() {
-            Some((Waiting::Release(asked), _)) => asked.answer.take(),
+            Some((Waiting::Release(asked), _)) => {
+                asked.answer.take().map(|answer| (answer, asked.released.target.clone()))
+            }
             _ => None,
         };
-        if let Some(answer) = answer.filter(|answer| !answer.is_closed()) {
+        if let Some((answer, target)) = answer.filter(|(answer, _)| !answer.is_closed()) {
             let _ = answer.send(Err(ReleaseError::Unconfirmed {
+                target: Some(target),
                 released: 0,
                 needed: engine.quorum.needed(),
                 nodes: engine.not_asked(),

@@ -8,11 +8,12 @@ use thiserror::Error;
 
 use super::{
     ReadersError, Reports, TogetherError, WOULD_DEADLOCK,
-    acquire_text::{Contended, HoldTooLong, Quarantined, Ttl},
+    acquire_text::{Contended, HoldTooLong, Quarantined, Ttl, others_wait},
+    named::NotAcquired,
 };
 use crate::{
     config::LockDelayTooLong,
-    protocol::{Resource, ResourceError},
+    protocol::{Resource, ResourceError, Target},
     text::rounded,
 };
 
@@ -30,14 +31,17 @@ const PAUSE_IN_AN_OUTAGE: Duration = Duration::from_secs(5);
 /// returned; what cannot be released expires after the ttl and any lock-delay.
 ///
 /// The text of each says all that there is to say, in one line: the cause, with what every node said, what is left on the
-/// nodes, and what to do. None has a `source()`.
-#[derive(Clone, Debug, Error)]
+/// nodes, and what to do. None has a `source()`. What is said of a resource names it: that is the `target` of each, which is
+/// `None` where a test has made the error.
+#[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum AcquireError {
     /// Busy: somebody else holds the resource, or several asked at once and none got a quorum; or another lease of this
     /// process has it, which [`Reports::held_here`] says. Nothing of this attempt stays on the nodes. Wait longer, or try again after [`suggested_pause`](AcquireError::suggested_pause).
-    #[error("{}", Contended { waited, expires_in, resource, nodes })]
+    #[error("{}", Contended { target, waited, expires_in, resource, nodes })]
     Contended {
+        /// What was asked for.
+        target: Option<Target>,
         /// How long the caller has waited.
         waited: Duration,
         /// Of several resources that were asked for at once: the one that is in the way for longest, by most of the nodes
@@ -54,8 +58,10 @@ pub enum AcquireError {
     /// before their quarantine is over. It ends by itself. Nothing of ours stays on the nodes. An acquire waits for
     /// that up to its deadline, and what it sees of the nodes meanwhile counts for those that come after it. Wait longer
     /// than `remaining`, or try again.
-    #[error("{}", Quarantined { waited, remaining, nodes })]
+    #[error("{}{}", NotAcquired(target), Quarantined { waited, remaining, nodes })]
     Quarantined {
+        /// What was asked for.
+        target: Option<Target>,
         /// How long the caller has waited.
         waited: Duration,
         /// When enough quarantines will be over for a quorum to vote, from now; earlier if another client has seen the
@@ -68,11 +74,13 @@ pub enum AcquireError {
     /// Broken: so many nodes failed that nobody could acquire anything. What was set elsewhere is being
     /// released. See to the nodes that the reports name; waiting alone does not help.
     #[error(
-        "too few nodes answered, granted {granted} of {needed} needed; what may have been set is being released; see to the \
+        "{}too few nodes answered, granted {granted} of {needed} needed; what may have been set is being released; see to the \
          nodes that failed, waiting alone does not mend them{}",
-        .nodes.after(": ")
+        NotAcquired(target), .nodes.after(": ")
     )]
     NoQuorum {
+        /// What was asked for.
+        target: Option<Target>,
         /// The nodes that granted.
         granted: usize,
         /// The nodes that were needed.
@@ -83,11 +91,13 @@ pub enum AcquireError {
     /// A quorum granted, so slowly that less than the minimum validity was left. It is being released. Use
     /// a longer ttl, or look for what delays the nodes or this process.
     #[error(
-        "a quorum granted too late, after {:?} of a ttl of {ttl:?}, which leaves less than the minimum validity of \
+        "{}a quorum granted too late, after {:?} of a ttl of {ttl:?}, which leaves less than the minimum validity of \
          {min_validity:?}; it is being released; use a longer ttl, or see what delays the nodes or this process",
-        rounded(*elapsed)
+        NotAcquired(target), rounded(*elapsed)
     )]
     TooLate {
+        /// What was asked for.
+        target: Option<Target>,
         /// The ttl that was asked for.
         ttl: Duration,
         /// The time from before the first send to the reply that made the quorum.
@@ -100,12 +110,13 @@ pub enum AcquireError {
     /// stays, and nothing is known of the resource. Wait longer, start fewer acquires at once, or see what makes the
     /// nodes slow.
     #[error(
-        "this process has more acquires under way than the nodes answer: not done after {:?}, {waiting} others wait for \
-         their turn; nothing stays on the nodes, and nothing is known of the resource; wait longer, start fewer at once, \
-         or see what makes the nodes slow",
-        rounded(*waited)
+        "{}this process has more acquires under way than the nodes answer: not done after {:?}, {}; nothing stays on the \
+         nodes, and nothing is known of the resource; wait longer, start fewer at once, or see what makes the nodes slow",
+        NotAcquired(target), rounded(*waited), others_wait(*waiting)
     )]
     Crowded {
+        /// What was asked for.
+        target: Option<Target>,
         /// How long the caller has waited.
         waited: Duration,
         /// How many others were waiting for their turn.
@@ -122,8 +133,10 @@ pub enum AcquireError {
     Readers(ReadersError),
     /// The ttl is out of range, or leaves nothing after drift and minimum validity. Nothing was sent.
     /// Ask for a ttl between `min` and `max` that is longer than the minimum validity.
-    #[error("{}; nothing was sent", Ttl { ttl, min_validity, min, max })]
+    #[error("{}{}; nothing was sent", NotAcquired(target), Ttl { ttl, min_validity, min, max })]
     Ttl {
+        /// What was asked for.
+        target: Option<Target>,
         /// The ttl that was asked for.
         ttl: Duration,
         /// The minimum validity that was asked for.
@@ -137,8 +150,10 @@ pub enum AcquireError {
     /// the process, so that its ttl must be longer, and `max_ttl` forbids that, with the
     /// [`lock_delay`](crate::Acquire::lock_delay) if there is one. Nothing was sent. Ask for `max` at most, or raise
     /// [`Builder::max_ttl`](crate::Builder::max_ttl) in every process of the fleet, and with it the quarantine.
-    #[error("{}", HoldTooLong { hold, max, max_ttl, lock_delay })]
+    #[error("{}{}", NotAcquired(target), HoldTooLong { hold, max, max_ttl, lock_delay })]
     HoldTooLong {
+        /// What was asked for.
+        target: Option<Target>,
         /// What was asked for.
         hold: Duration,
         /// The longest that is accepted, with that lock-delay.
@@ -152,10 +167,12 @@ pub enum AcquireError {
     /// may have forgotten a key is kept from voting. Nothing was sent. Ask for less of one of them, or raise
     /// [`Builder::max_ttl`](crate::Builder::max_ttl) in every process of the fleet, and with it the quarantine.
     #[error(
-        "{}; nothing was sent",
-        LockDelayTooLong { lock_delay: *lock_delay, ttl: *ttl, max_ttl: *max_ttl }
+        "{}{}; nothing was sent",
+        NotAcquired(target), LockDelayTooLong { lock_delay: *lock_delay, ttl: *ttl, max_ttl: *max_ttl }
     )]
     LockDelayTooLong {
+        /// What was asked for.
+        target: Option<Target>,
         /// The lock-delay that was asked for.
         lock_delay: Duration,
         /// The ttl that was asked for.
@@ -183,6 +200,23 @@ pub enum AcquireError {
     WouldDeadlock,
 }
 
+debug_is_text! { enum AcquireError {
+    Contended { target, waited, resource, expires_in, nodes },
+    Quarantined { target, waited, remaining, nodes },
+    NoQuorum { target, granted, needed, nodes },
+    TooLate { target, ttl, elapsed, min_validity },
+    Crowded { target, waited, waiting },
+    Resource(error),
+    Together(error),
+    Readers(error),
+    Ttl { target, ttl, min_validity, min, max },
+    HoldTooLong { target, hold, max, max_ttl, lock_delay },
+    LockDelayTooLong { target, lock_delay, ttl, max_ttl },
+    Closed,
+    RuntimeEnded,
+    WouldDeadlock,
+} }
+
 impl AcquireError {
     /// A resource that somebody else holds, for a test of what is made of that: an answer 409, a later attempt.
     ///
@@ -196,7 +230,8 @@ impl AcquireError {
     /// ```
     pub fn contended(expires_in: impl Into<Option<Duration>>) -> Self {
         let (waited, nodes) = (Duration::ZERO, Reports::default());
-        Self::Contended { waited, expires_in: expires_in.into(), resource: None, nodes }
+        let expires_in = expires_in.into();
+        Self::Contended { target: None, waited, expires_in, resource: None, nodes }
     }
 
     /// Too few nodes that vote already, for a test of what is made of that. A quorum can vote after `remaining`.
@@ -209,7 +244,8 @@ impl AcquireError {
     /// assert_eq!(error.suggested_pause(), Some(Duration::from_secs(12)));
     /// ```
     pub fn quarantined(remaining: Duration) -> Self {
-        Self::Quarantined { waited: Duration::ZERO, remaining, nodes: Reports::default() }
+        let (waited, nodes) = (Duration::ZERO, Reports::default());
+        Self::Quarantined { target: None, waited, remaining, nodes }
     }
 
     /// An outage of two of three nodes, for a test of what is made of that: an answer 503, an alarm.
@@ -221,7 +257,7 @@ impl AcquireError {
     /// assert!(!error.is_busy() && error.suggested_pause().is_some());
     /// ```
     pub fn no_quorum() -> Self {
-        Self::NoQuorum { granted: 1, needed: 2, nodes: Reports::default() }
+        Self::NoQuorum { target: None, granted: 1, needed: 2, nodes: Reports::default() }
     }
 
     /// One word for how an acquire ended, for a log.
@@ -287,6 +323,26 @@ impl AcquireError {
         let part_of_a_second = u64::from(pause.subsec_nanos() > 0);
         let whole = Duration::from_secs(pause.as_secs().saturating_add(part_of_a_second));
         Some(whole.clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
+    }
+
+    /// What was asked for. `None` where the error is not about that, or a test has made it.
+    pub const fn target(&self) -> Option<&Target> {
+        match self {
+            Self::Contended { target, .. }
+            | Self::Quarantined { target, .. }
+            | Self::NoQuorum { target, .. }
+            | Self::TooLate { target, .. }
+            | Self::Crowded { target, .. }
+            | Self::Ttl { target, .. }
+            | Self::HoldTooLong { target, .. }
+            | Self::LockDelayTooLong { target, .. } => target.as_ref(),
+            Self::Resource(_)
+            | Self::Together(_)
+            | Self::Readers(_)
+            | Self::Closed
+            | Self::RuntimeEnded
+            | Self::WouldDeadlock => None,
+        }
     }
 
     /// What each node said in the last round, where there was one.

@@ -4,14 +4,18 @@
 
 use std::{fmt, time::Duration};
 
-use super::Reports;
+use super::{
+    Reports,
+    named::{Named, Quoted},
+};
 use crate::{
     config::{TTL, TooLong},
-    protocol::Resource,
+    protocol::{Resource, Target},
     text::rounded,
 };
 
 pub(super) struct Contended<'a> {
+    pub(super) target: &'a Option<Target>,
     pub(super) waited: &'a Duration,
     pub(super) expires_in: &'a Option<Duration>,
     pub(super) resource: &'a Option<Resource>,
@@ -20,10 +24,9 @@ pub(super) struct Contended<'a> {
 
 impl fmt::Display for Contended<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let waited = rounded(*self.waited);
+        let (waited, named) = (rounded(*self.waited), Named(self.target.as_ref()));
         if let Some(owner) = self.nodes.held_here() {
-            let the = if self.resource.is_some() { "the resources" } else { "the resource" };
-            write!(f, "another lease of this process has {the}, held by `{owner}`")?;
+            write!(f, "another lease of this process has {named}, held by `{owner}`")?;
             if let Some(left) = self.expires_in {
                 write!(f, " for {:?} unless it is renewed", rounded(*left))?;
             }
@@ -35,13 +38,19 @@ impl fmt::Display for Contended<'_> {
         if self.nodes.none_was_asked() {
             return write!(
                 f,
-                "another task is acquiring the resource by this Reentrant, and was not done after {waited:?}; no node \
+                "another task is acquiring {named} by this Reentrant, and was not done after {waited:?}; no node \
                  was asked; wait longer or try again",
             );
         }
-        match self.resource {
-            Some(resource) => write!(f, "the resource `{resource}` is held by somebody else")?,
-            None => f.write_str("the resource is held by somebody else")?,
+        match (self.resource, self.target) {
+            (Some(resource), _) => write!(f, "the resource {} is held by ", Quoted(resource))?,
+            (None, Some(Target::AnyOf(_))) => write!(f, "all permits of {named} are held by ")?,
+            (None, Some(Target::Set(_))) => write!(f, "one of {named} is held by ")?,
+            (None, _) => write!(f, "{named} is held by ")?,
+        }
+        match self.nodes.label() {
+            Some(label) if self.holders() == 1 => write!(f, "`{label}`")?,
+            _ => f.write_str("somebody else")?,
         }
         if self.holders() > 1 {
             f.write_str(", or several asked for it at once")?;
@@ -65,6 +74,14 @@ impl Contended<'_> {
         holders.sort_unstable();
         holders.dedup();
         holders.len()
+    }
+}
+
+/// How many others there are that wait.
+pub(super) fn others_wait(others: usize) -> String {
+    match others {
+        1 => "1 other waits for its turn".to_owned(),
+        others => format!("{others} others wait for their turn"),
     }
 }
 

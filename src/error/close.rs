@@ -5,6 +5,7 @@
 use thiserror::Error;
 
 use super::WOULD_DEADLOCK;
+use crate::text::counted;
 
 /// [`Redlock::close`](crate::Redlock::close) has ended: nothing is under way any more.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -16,15 +17,16 @@ pub struct Closed {
 }
 
 /// Why [`Redlock::close`](crate::Redlock::close) did not see the end of everything. It is closed all the same.
-#[derive(Clone, Debug, Eq, Error, PartialEq)]
+#[derive(Clone, Eq, Error, PartialEq)]
 #[non_exhaustive]
 pub enum CloseError {
     /// `close_timeout` has passed. What is left on the nodes is still being released while the process lives, and
     /// expires after the ttl and any lock-delay. Close earlier, or raise `close_timeout`; where a node is down nothing
     /// needs to be done.
     #[error(
-        "{unfinished} releases or rounds were still under way at close_timeout; they go on while the process lives, and \
-         what is left on the nodes expires after the ttl and any lock-delay; close earlier, or raise close_timeout"
+        "not done with {} at close_timeout, releases or rounds; what is under way goes on while the process lives, and what \
+         is left on the nodes expires after the ttl and any lock-delay; close earlier, or raise close_timeout",
+        counted(*unfinished, "operation")
     )]
     Unfinished {
         /// The operations that had not ended.
@@ -36,6 +38,11 @@ pub enum CloseError {
     )]
     WouldDeadlock,
 }
+
+debug_is_text! { enum CloseError {
+    Unfinished { unfinished },
+    WouldDeadlock,
+} }
 
 /// [`Redlock::shutdown`](crate::Redlock::shutdown) has ended: this process keeps nobody out any more, but for leases with
 /// [`hold_at_least`](crate::Acquire::hold_at_least), and those with a [`lock_delay`](crate::Acquire::lock_delay) that were
@@ -55,15 +62,15 @@ pub struct Shutdown {
 
 /// Why [`Redlock::shutdown`](crate::Redlock::shutdown) did not see the end of every lease. All of them are lost to their
 /// holders, and none is renewed.
-#[derive(Clone, Debug, Eq, Error, PartialEq)]
+#[derive(Clone, Eq, Error, PartialEq)]
 #[non_exhaustive]
 pub enum ShutdownError {
     /// `close_timeout` has passed. What was not confirmed is still being released while the process lives, and expires
     /// after the ttl and any lock-delay. Work that goes on under `run` keeps its key for so long at most. Raise
     /// `close_timeout`, see to the nodes, or end the work when it is told that its lease is lost.
     #[error(
-        "not all leases were released in close_timeout: {released} were, {gone} had ended before, {unconfirmed} are not \
-         confirmed, and work goes on under {working}; what is left on the nodes expires after the ttl and any lock-delay, \
+        "not all leases were released in close_timeout: {released} released, {gone} ended before, {unconfirmed} not \
+         confirmed, and {working} with work that goes on; what is left on the nodes expires after the ttl and any lock-delay, \
          and others may have to wait until then; raise close_timeout, see to the nodes, or end work when its lease is lost"
     )]
     Unfinished {
@@ -84,9 +91,16 @@ pub enum ShutdownError {
     WouldDeadlock,
 }
 
+debug_is_text! { enum ShutdownError {
+    Unfinished { released, gone, unconfirmed, working },
+    WouldDeadlock,
+} }
+
 /// A blocking form was called on the very thread that has to answer it, and has done nothing. Await it there, or block
 /// another thread.
-#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+#[derive(Clone, Copy, Eq, Error, PartialEq)]
 #[error("{WOULD_DEADLOCK}; await it instead, or block another thread")]
 #[non_exhaustive]
 pub struct WouldDeadlock;
+
+debug_is_text! { struct WouldDeadlock }

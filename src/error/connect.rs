@@ -11,11 +11,11 @@ use crate::{
     config::ConfigError,
     node::{NodeState, NodeStatus, Refusal},
     protocol::Quorum,
-    text::{self, Said},
+    text::{self, Said, counted},
 };
 
 /// Why [`Redlock::connect`](crate::Redlock::connect) gave up. Nothing is left on any node.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum ConnectError {
     /// The configuration cannot work. Nothing has been connected. The field says what to change.
@@ -29,9 +29,9 @@ pub enum ConnectError {
     /// or build without waiting for the nodes. All others have been tried too, so that all that must not vote are named, but
     /// for those that did not answer in time.
     #[error(
-        "{} of {} nodes must not vote, and nothing was locked; do what is said of each, or use Builder::build, which does \
+        "{} of {} must not vote, and nothing was locked; do what is said of each, or use Builder::build, which does \
          not wait for nodes: {nodes}",
-        .nodes.refused().count(), .nodes.0.len()
+        .nodes.refused().count(), counted(.nodes.0.len(), "node")
     )]
     Refused {
         /// How each node is.
@@ -53,8 +53,9 @@ pub enum ConnectError {
     },
     /// Too few nodes could be reached within the connect timeout, or within `wait` by `wait_through_outages`. See to them, or build without waiting.
     #[error(
-        "{ready} of {needed} needed nodes could be used in time, and nothing was locked; see to \
-         the others and to their addresses, or use Builder::build, which does not wait for nodes: {nodes}"
+        "{ready} of {} could be used in time, and nothing was locked; see to \
+         the others and to their addresses, or use Builder::build, which does not wait for nodes: {nodes}",
+        counted(*needed, "needed node")
     )]
     NoQuorum {
         /// The nodes that are ready.
@@ -65,6 +66,14 @@ pub enum ConnectError {
         nodes: NodeStates,
     },
 }
+
+debug_is_text! { enum ConnectError {
+    Config(error),
+    WouldDeadlock,
+    Refused { nodes },
+    NotAllNodes { ready, needed, nodes },
+    NoQuorum { ready, needed, nodes },
+} }
 
 // Not by `#[from]`, which would make it a source.
 impl From<ConfigError> for ConnectError {

@@ -2,26 +2,31 @@
 //!
 //! It must never say "held" of a key that is gone, or leave open whether the lease is over.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use thiserror::Error;
 
-use super::{AcquireError, Reports, WOULD_DEADLOCK};
-use crate::{protocol::LossReason, text::rounded};
+use super::{AcquireError, Reports, WOULD_DEADLOCK, named::On};
+use crate::{
+    protocol::{LossReason, Target},
+    text::rounded,
+};
 
 /// Why a release was not confirmed. The lease is over in every case.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum ReleaseError {
     /// The lease had ended before: its key was gone, or somebody else's, on too many nodes. Nothing of ours
     /// is left there. Check whether the work overlapped with somebody else's, and use a longer ttl.
     #[error(
-        "the lease had ended before its release: released on {released}, and gone or somebody else's on too many nodes; \
+        "the lease{} had ended before its release: released on {released}, and gone or somebody else's on too many nodes; \
          nothing of it is left there; check whether the work overlapped with somebody else's, and use a longer ttl or \
          renewal{}",
-        .nodes.after_release(": ")
+        On(target.as_ref()), .nodes.after_release(": ")
     )]
     AlreadyEnded {
+        /// What it was on; `None` where a test has made the error.
+        target: Option<Target>,
         /// The nodes that deleted the key.
         released: usize,
         /// What each node said.
@@ -30,12 +35,14 @@ pub enum ReleaseError {
     /// Too few nodes confirmed. The release goes on in the background, and what cannot be reached expires
     /// after the ttl and any lock-delay. Nothing needs to be done; others may have to wait until then.
     #[error(
-        "too few nodes confirmed the release: {released} of {needed} needed; it goes on in the background, and what \
+        "too few nodes confirmed the release of the lease{}: {released} of {needed} needed; it goes on in the background, and what \
          cannot be reached expires after the ttl and any lock-delay; nothing needs to be done, others may have to wait \
          until then{}",
-        .nodes.after_release(": ")
+        On(target.as_ref()), .nodes.after_release(": ")
     )]
     Unconfirmed {
+        /// What it was on; `None` where a test has made the error.
+        target: Option<Target>,
         /// The nodes that deleted the key.
         released: usize,
         /// The nodes that were needed.
@@ -64,37 +71,86 @@ pub enum ReleaseError {
     WouldDeadlock,
 }
 
+debug_is_text! { enum ReleaseError {
+    AlreadyEnded { target, released, nodes },
+    Unconfirmed { target, released, needed, nodes },
+    ShutDown,
+    RuntimeEnded,
+    WouldDeadlock,
+} }
+
 /// A lease is over: somebody else may hold the resource now. Stop the work, and acquire anew. What is left on
 /// the nodes expires, or has been released.
-#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+///
+/// Its text names the resource and, where a renewal has failed before, what each node said to that.
+#[derive(Clone, Eq, Error, PartialEq)]
 #[error(
-    "the lease is lost, {reason}; what is left of it expires or is being released; stop the work, since somebody else may \
-     hold the resource now, and acquire anew"
+    "the lease{} is lost, {reason}; what is left of it expires or is being released; stop the work, since somebody else may \
+     hold the resource now, and acquire anew{}",
+    On(self.target()), self.nodes().map(|nodes| nodes.after_extension(": ")).unwrap_or_default()
 )]
 #[non_exhaustive]
 pub struct LeaseLost {
     /// Why.
     pub reason: LossReason,
+    /// A word beside the reason, so that a check that says so stays as small as one that does not.
+    about: Option<Arc<About>>,
+}
+
+debug_is_text! { struct LeaseLost { reason, about } }
+
+/// What was lost.
+#[derive(Debug, Eq, PartialEq)]
+struct About {
+    target: Target,
+    nodes: Option<Reports>,
 }
 
 impl LeaseLost {
     /// A loss, as a test makes one.
     pub const fn new(reason: LossReason) -> Self {
-        Self { reason }
+        Self { reason, about: None }
+    }
+
+    /// The same of a lease on this, and what each node said to the last renewal if that has failed.
+    ///
+    /// ```
+    /// use quorlock::{LeaseLost, LossReason, protocol::{Resource, Target}};
+    ///
+    /// let lost = LeaseLost::new(LossReason::Gone).on(Target::from(Resource::new("invoice:42")?), None);
+    /// assert!(lost.to_string().starts_with("the lease on the resource `invoice:42` is lost, "));
+    /// # Ok::<(), quorlock::ResourceError>(())
+    /// ```
+    #[must_use]
+    pub fn on(mut self, target: Target, nodes: Option<Reports>) -> Self {
+        self.about = Some(Arc::new(About { target, nodes }));
+        self
+    }
+
+    /// What was leased; `None` where a test has made the error.
+    pub fn target(&self) -> Option<&Target> {
+        self.about.as_ref().map(|about| &about.target)
+    }
+
+    /// What each node said to the last renewal or extension, where that has failed.
+    pub fn nodes(&self) -> Option<&Reports> {
+        self.about.as_ref()?.nodes.as_ref()
     }
 }
 
 /// The lease has no fencing token: the builder was told [`classic`](crate::Builder::classic), where nodes count nothing.
 /// Build without it, in every process; or let the store tell a repeat by something else than the token.
-#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+#[derive(Clone, Copy, Eq, Error, PartialEq)]
 #[error(
     "in classic mode a lease has no fencing token: build without `classic()`, in every process"
 )]
 #[non_exhaustive]
 pub struct NoToken;
 
+debug_is_text! { struct NoToken }
+
 /// Why a lease was not extended.
-#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+#[derive(Clone, Eq, Error, PartialEq)]
 #[non_exhaustive]
 pub enum ExtendError {
     /// The lease is over. Stop the work, and acquire anew.
@@ -103,11 +159,15 @@ pub enum ExtendError {
     /// Too few nodes answered. The lease is as valid as before, and its key stays on the nodes. Try again
     /// while there is time, or finish within what is left.
     #[error(
-        "too few nodes answered the extension; the lease is as valid as before, for {:?} more, and its key stays; try again \
-         while there is time, or finish within that",
-        rounded(*validity)
+        "too few nodes answered the extension; the lease{} is as valid as before, for {:?} more, and its key stays; try again \
+         while there is time, or finish within that{}",
+        On(target.as_ref()), rounded(*validity), .nodes.after_extension(": ")
     )]
     InDoubt {
+        /// What it is on; `None` where a test has made the error.
+        target: Option<Target>,
+        /// What each node said, if any was asked.
+        nodes: Reports,
         /// What is left of the validity that was promised before.
         validity: Duration,
     },
@@ -120,18 +180,27 @@ pub enum ExtendError {
     /// The lease was held for as long as `max_hold` allows. Nothing was sent, and it is as valid as before.
     /// Finish within what is left, or raise the limit.
     #[error(
-        "the lease was held for as long as max_hold allows; nothing was sent, and it is as valid as before, for {:?} more; \
+        "the lease{} was held for as long as max_hold allows; nothing was sent, and it is as valid as before, for {:?} more; \
          finish within that, split the work, or raise max_hold",
-        rounded(*validity)
+        On(target.as_ref()), rounded(*validity)
     )]
     MaxHold {
+        /// What it is on; `None` where a test has made the error.
+        target: Option<Target>,
         /// What is left of the validity.
         validity: Duration,
     },
 }
 
+debug_is_text! { enum ExtendError {
+    Lost(error),
+    InDoubt { target, nodes, validity },
+    WouldDeadlock,
+    MaxHold { target, validity },
+} }
+
 /// Why work under a lease did not come to its end. Its text is that of the error in it.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum RunError {
     /// The resource was not acquired, and the work was not begun.
@@ -142,3 +211,8 @@ pub enum RunError {
     #[error(transparent)]
     Lost(#[from] LeaseLost),
 }
+
+debug_is_text! { enum RunError {
+    Acquire(error),
+    Lost(error),
+} }

@@ -9,6 +9,7 @@ mod acquire_text;
 mod close;
 mod connect;
 mod lease;
+mod named;
 mod reports;
 mod semaphore;
 mod together;

@@ -7,7 +7,7 @@ use std::{fmt, sync::Arc};
 
 use crate::{
     node::NodeError,
-    protocol::{Denial, NodeId, Owner, Reply},
+    protocol::{Denial, Label, NodeId, Owner, Reply},
     text::{self, Said},
 };
 
@@ -56,11 +56,14 @@ fn denied(denial: &Denial) -> Said {
         return Said::plain("its key is gone");
     }
     match (&denial.holder, denial.remaining) {
-        (Some(holder), Some(remaining)) => {
-            Said::lasting(format_args!("held by `{}` for", holder.escape_ascii()), remaining)
-        }
-        (Some(holder), None) => {
-            Said::plain(format_args!("held by `{}`, no expiry known", holder.escape_ascii()))
+        (Some(holder), remaining) => {
+            let label =
+                denial.label.as_ref().map_or_else(String::new, |label| format!("`{label}`, "));
+            let holder = format!("held by {label}`{}`", holder.escape_ascii());
+            match remaining {
+                Some(remaining) => Said::lasting(format_args!("{holder} for"), remaining),
+                None => Said::plain(format_args!("{holder}, no expiry known")),
+            }
         }
         (None, Some(remaining)) => Said::lasting("held by somebody else for", remaining),
         (None, None) => Said::plain("held by somebody else"),
@@ -135,6 +138,15 @@ impl Reports {
         named().max_by_key(votes).map(|holder| holder.escape_ascii().to_string())
     }
 
+    /// What the one calls itself whom most of the nodes name, where they know: see
+    /// [`Builder::label`](crate::Builder::label).
+    #[must_use]
+    pub fn label(&self) -> Option<&Label> {
+        let named = || self.denials().filter_map(|(_, denial)| denial.label.as_ref());
+        let votes = |label: &&Label| named().filter(|other| other == label).count();
+        named().max_by_key(votes)
+    }
+
     /// The owner of the lease in the way, where that is one of the same [`Redlock`](crate::Redlock). No node was asked
     /// then: that would have told nothing else.
     #[must_use]
@@ -155,12 +167,17 @@ impl Reports {
 
     /// The end of a message: what each node said, if there is any.
     pub(super) const fn after(&self, separator: &'static str) -> After<'_> {
-        After { reports: self, separator, granted: "granted" }
+        After { reports: &self.nodes, separator, granted: "granted" }
+    }
+
+    /// The same of an extension.
+    pub(super) const fn after_extension(&self, separator: &'static str) -> After<'_> {
+        After { reports: &self.nodes, separator, granted: "extended" }
     }
 
     /// The same of a release.
     pub(super) const fn after_release(&self, separator: &'static str) -> After<'_> {
-        After { reports: self, separator, granted: "released" }
+        After { reports: &self.nodes, separator, granted: "released" }
     }
 }
 
@@ -177,19 +194,20 @@ impl fmt::Display for Reports {
 }
 
 /// Reports behind a text.
+#[derive(Default)]
 pub(super) struct After<'a> {
-    reports: &'a Reports,
+    reports: &'a [NodeReport],
     separator: &'static str,
     granted: &'static str,
 }
 
 impl fmt::Display for After<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.reports.nodes.is_empty() {
+        if self.reports.is_empty() {
             return Ok(());
         }
         f.write_str(self.separator)?;
-        write_reports(f, &self.reports.nodes, self.granted)
+        write_reports(f, self.reports, self.granted)
     }
 }
 

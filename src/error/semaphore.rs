@@ -7,7 +7,7 @@ use thiserror::Error;
 use crate::protocol::{NodeId, SlotsError};
 
 /// Why there is no such semaphore. Nothing has been sent.
-#[derive(Clone, Debug, Eq, Error, PartialEq)]
+#[derive(Clone, Eq, Error, PartialEq)]
 #[non_exhaustive]
 pub enum SemaphoreError {
     /// No permits, too many of them, or a name that cannot be one. The field says what is accepted.
@@ -27,6 +27,12 @@ pub enum SemaphoreError {
         address: Arc<str>,
     },
 }
+
+debug_is_text! { enum SemaphoreError {
+    Slots(error),
+    Classic,
+    PicksNone { node, address },
+} }
 
 impl From<SlotsError> for SemaphoreError {
     fn from(error: SlotsError) -> Self {

@@ -8,7 +8,7 @@ use super::AcquireError;
 use crate::protocol::{NodeId, ResourceSetError};
 
 /// Why several resources cannot be had at once.
-#[derive(Clone, Debug, Eq, Error, PartialEq)]
+#[derive(Clone, Eq, Error, PartialEq)]
 #[non_exhaustive]
 pub enum TogetherError {
     /// There is none, or there are too many. The field says what is accepted.
@@ -29,8 +29,14 @@ pub enum TogetherError {
     },
 }
 
+debug_is_text! { enum TogetherError {
+    Set(error),
+    Classic,
+    OneAtATime { node, address },
+} }
+
 /// Why a resource cannot be read together with others: of whom that was asked.
-#[derive(Clone, Debug, Eq, Error, PartialEq)]
+#[derive(Clone, Eq, Error, PartialEq)]
 #[non_exhaustive]
 pub enum ReadersError {
     /// In classic mode a node keeps one key for a resource, and nobody beside its owner. Leave out
@@ -57,6 +63,13 @@ pub enum ReadersError {
         address: Arc<str>,
     },
 }
+
+debug_is_text! { enum ReadersError {
+    Classic,
+    Several { resources },
+    Permit,
+    OneAtATime { node, address },
+} }
 
 impl From<ReadersError> for AcquireError {
     fn from(error: ReadersError) -> Self {

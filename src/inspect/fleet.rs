@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::{Finding, Ill, Inspection, Severity, offset::own_clock_off};
-use crate::node::NodeState;
+use crate::{node::NodeState, text::counted};
 
 pub(super) fn findings(inspection: &Inspection) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -32,8 +32,8 @@ fn quorum(inspection: &Inspection) -> Option<Finding> {
         "see to the nodes below"
     };
     let cause = format!(
-        "{votes} of {} nodes vote and {needed} are needed, so that nothing can be acquired or renewed",
-        nodes.len()
+        "votes: {votes} of {}, too few for a quorum of {needed}, so that nothing can be acquired or renewed",
+        counted(nodes.len(), "node")
     );
     Some(Finding::new(Severity::Error, Ill::NoQuorum, cause, remedy))
 }

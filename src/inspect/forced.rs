@@ -17,6 +17,7 @@ use crate::{
         FencingToken, Owner, Quorum, Reply, Resource, ResourceError, Timestamp, WaitPolicy,
     },
     shield::shield,
+    text::counted,
 };
 
 /// For how long a token of one's own is tried for, or the next holder is looked for, after the release, and keys are deleted that
@@ -43,7 +44,7 @@ pub struct Forced {
 }
 
 /// Why a resource was not released by force, or not all of it was done. It says which.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum ForceError {
     /// The name cannot be locked, so that nobody holds it. Nothing was sent.
@@ -77,7 +78,7 @@ pub enum ForceError {
     Changed(Box<HeldBy>),
     /// Fewer nodes than a quorum have said that the key of that holder is gone. What was deleted stays so, and the holder may
     /// have it set again there: see to the nodes, and try again.
-    #[error("only {gone} nodes have said that the key is gone, and {needed} are needed; the lease may go on; see to the others and try again{}", failed(.nodes))]
+    #[error("the key is gone by the word of {gone} of {} alone; the lease may go on; see to the others and try again{}", counted(*needed, "needed node"), failed(.nodes))]
     NotReleased {
         /// Who holds it.
         was: Box<HeldBy>,
@@ -119,6 +120,20 @@ pub enum ForceError {
     )]
     WouldDeadlock,
 }
+
+debug_is_text! { enum ForceError {
+    Resource(error),
+    Free,
+    Unclear { nodes },
+    Readers { remaining },
+    Foreign(error),
+    Changed(error),
+    NotReleased { was, gone, needed, nodes },
+    SetAgain { was },
+    NotRaised { was, error },
+    RuntimeEnded,
+    WouldDeadlock,
+} }
 
 impl From<HolderError> for ForceError {
     fn from(error: HolderError) -> Self {
@@ -276,7 +291,7 @@ fn failed(nodes: &[(Arc<str>, NodeError)]) -> String {
 
 impl fmt::Display for Forced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "taken from {}, on {} nodes", self.was, self.released)?;
+        write!(f, "taken from {}, on {}", self.was, counted(self.released, "node"))?;
         if let Some(fence) = self.fence {
             write!(f, "; tell its stores {fence}: they refuse every smaller token from then on")?;
         }

@@ -49,7 +49,7 @@ pub struct Resources {
 }
 
 /// Why resources cannot be listed. Nothing was changed on any node.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum ResourcesError {
     /// No node has told its keys: none can be reached, or the user lacks the right `+scan`. See to the nodes, or grant it.
@@ -71,6 +71,12 @@ pub enum ResourcesError {
     )]
     WouldDeadlock,
 }
+
+debug_is_text! { enum ResourcesError {
+    NotTold { nodes },
+    RuntimeEnded,
+    WouldDeadlock,
+} }
 
 /// The nodes that have not told their keys, and why.
 #[derive(Clone, Debug, Default)]

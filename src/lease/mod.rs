@@ -12,7 +12,7 @@ use std::{fmt, sync::Arc, time::Duration};
 pub use self::{ending::Release, signal::LeaseSignal};
 use crate::{
     engine::{Engine, HeldTenure, Tenure},
-    error::{ExtendError, LeaseLost, NoToken},
+    error::{ExtendError, LeaseLost, NoToken, Reports},
     protocol::{ExtendOutcome, FencingToken, LossReason, Owner, Resource, Target},
     shield::shield,
 };
@@ -30,7 +30,9 @@ use crate::{
 ///
 /// Dropping a lease releases it in the background, at once, from any thread, inside or outside a runtime.
 /// Nobody learns whether that was confirmed; [`release`](Lease::release) tells.
-/// [`Redlock::close`](crate::Redlock::close) waits for such releases before a process ends. With
+/// [`Redlock::close`](crate::Redlock::close) waits for such releases before a process ends. [`std::process::exit`] drops
+/// nothing: the keys stay until the ttl and any lock-delay are over, unless
+/// [`Redlock::shutdown`](crate::Redlock::shutdown) was called before. With
 /// [`hold_at_least`](crate::Acquire::hold_at_least) others are kept out until that time is over.
 ///
 /// ```
@@ -225,20 +227,33 @@ impl Lease {
     pub async fn extend(&self) -> Result<Duration, ExtendError> {
         let left = self.tenure().check()?;
         if !self.tenure().may_be_extended(self.held.engine.now()) {
-            return Err(ExtendError::MaxHold { validity: left });
+            return Err(ExtendError::MaxHold { target: self.leased(), validity: left });
         }
         let engine = &self.held.engine;
         let extension = shield(engine.extend_now(self.tenure().grant()));
         let Some(extension) = engine.process().awaits(extension).await else {
             // It is the parent's.
-            return Err(ExtendError::InDoubt { validity: Duration::ZERO });
+            let (target, nodes) = (self.leased(), Reports::default());
+            return Err(ExtendError::InDoubt { target, nodes, validity: Duration::ZERO });
         };
         // Read again: the time may have passed while the nodes were asked.
         let left = self.tenure().check()?;
         match extension {
             Some(ExtendOutcome::Extended(_)) => Ok(left),
-            _ => Err(ExtendError::InDoubt { validity: left }),
+            _ => {
+                let (target, nodes) = (self.leased(), self.tenure().doubt());
+                Err(ExtendError::InDoubt { target, nodes, validity: left })
+            }
         }
+    }
+
+    fn leased(&self) -> Option<Target> {
+        Some(self.target().clone())
+    }
+
+    /// What is said in a process that was forked from the one that holds it.
+    pub(crate) fn forked(&self) -> LeaseLost {
+        self.tenure().forked()
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
 ///
 /// Whether the command may have taken effect is what [`sent`](NodeError::sent) says; where it may have, a
 /// release follows by itself.
-#[derive(Clone, Debug, Eq, Error, PartialEq)]
+#[derive(Clone, Eq, Error, PartialEq)]
 #[non_exhaustive]
 pub enum NodeError {
     /// There is no connection. Nothing was sent, so nothing is left there. It is being reconnected in
@@ -133,6 +133,26 @@ pub enum NodeError {
     },
 }
 
+debug_is_text! { enum NodeError {
+    NotConnected { reason },
+    Refused(error),
+    Overloaded,
+    TimedOut,
+    ConnectionLost { reason },
+    Rejected { sent, code, message },
+    NotAdmitted,
+    Outdated,
+    Quarantined { remaining },
+    MarkerUnreadable { cause },
+    ArrivedLate,
+    ClockJumped,
+    VoteLapsed,
+    CounterExhausted,
+    CounterImplausible,
+    Panicked { sent, message },
+    Unexpected { message },
+} }
+
 impl NodeError {
     /// The error that a caught panic is.
     pub(crate) fn panicked(sent: bool, panic: Box<dyn Any + Send>) -> Self {
@@ -213,7 +233,7 @@ const fn advice(_code: &str) -> &'static str {
 
 /// Why a node that answers is not allowed to vote. Nothing is left on it; it is checked again from time
 /// to time, so no restart of the client is needed when it has been put right.
-#[derive(Clone, Debug, Eq, Error, PartialEq)]
+#[derive(Clone, Eq, Error, PartialEq)]
 #[non_exhaustive]
 pub enum Refusal {
     /// It is the same process as another configured node: one vote would count twice. Configure each
@@ -245,7 +265,7 @@ pub enum Refusal {
         /// Its `maxmemory-policy`.
         policy: Arc<str>,
     },
-    /// The user that the URL names lacks an ACL right. Grant it; the README lists all of them.
+    /// The user that the URL names lacks an ACL right. Grant it; `docs/operating.md`, "Rights", lists all of them.
     #[error("its ACL user lacks a right, grant +{command}: {message}")]
     MissingRight {
         /// The command that may not be run.
@@ -382,3 +402,24 @@ impl Refusal {
         }
     }
 }
+
+debug_is_text! { enum Refusal {
+    SameServer { other },
+    SeveralAddresses { addresses },
+    Replica,
+    MayEvict { policy },
+    MissingRight { command, message },
+    WrongCredentials { message },
+    PasswordMissing { message },
+    TooOld { version },
+    Cluster,
+    OtherFleet { other, configured },
+    NoSuchDatabase { database, message },
+    Sentinel,
+    ProtectedMode { message },
+    MissingCommand { command, message },
+    NotRedis { message },
+    Tls { message },
+    NotThrowaway,
+    Unidentified,
+} }

@@ -6,7 +6,7 @@ use core::{fmt, time::Duration};
 use super::{
     fencing::FencingToken,
     line::{ClientId, Stand, Ticket},
-    note::Note,
+    note::{Label, Note},
     owner::Owner,
     resource::Resource,
     slots::Slots,
@@ -299,12 +299,22 @@ pub struct Denial {
     /// Of several resources that were asked for: which of them this says, by its place in the target. It is the one that is
     /// in the way for longest.
     pub which: Option<u8>,
+    /// What the holder calls itself, where the node keeps that beside the counter.
+    pub label: Option<Label>,
 }
 
 impl Denial {
     /// A denial by `holder` for `remaining`.
     pub const fn new(holder: Option<Box<[u8]>>, remaining: Option<Duration>) -> Self {
-        Self { holder, remaining, gone: false, behind: None, at: None, rank: None, which: None }
+        let (behind, at, rank, which, label) = (None, None, None, None, None);
+        Self { holder, remaining, gone: false, behind, at, rank, which, label }
+    }
+
+    /// The same, of a holder that calls itself so.
+    #[must_use]
+    pub fn labelled(mut self, label: Option<Label>) -> Self {
+        self.label = label;
+        self
     }
 
     /// The same, of the resource at this place of several that were asked for.

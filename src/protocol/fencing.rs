@@ -178,9 +178,11 @@ impl TokenRange {
 }
 
 /// What was read is no fencing token: a number from 0 to 2^53 - 1. Refuse the request that it came with.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct InvalidToken;
+
+debug_is_text! { struct InvalidToken }
 
 impl fmt::Display for InvalidToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -84,9 +84,11 @@ impl FromStr for ClientId {
 }
 
 /// What was read is no [`ClientId`].
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct InvalidClientId;
+
+debug_is_text! { struct InvalidClientId }
 
 impl fmt::Display for InvalidClientId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -33,6 +33,9 @@
 //! **H5**, in `handover`; those of one who waits in the lines on the nodes, **T1** to **T6**, in [`Waiter`]'s file. Those of
 //! the admission, **M1** to **M8**, are stated there. All are tested, each by name, in `tests/proof/protocol`.
 
+#[macro_use]
+mod debug;
+
 mod acquisition;
 mod admission;
 mod command;

@@ -102,9 +102,11 @@ impl FromStr for Owner {
 
 /// What was read is no owner of a lease: 32 lower-case hexadecimal digits of a version 4 UUID. It is the value of a key
 /// that another program has set.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct InvalidOwner;
+
+debug_is_text! { struct InvalidOwner }
 
 impl fmt::Display for InvalidOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

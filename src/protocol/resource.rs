@@ -128,7 +128,7 @@ impl fmt::Debug for Resource {
 }
 
 /// Why a name cannot be a [`Resource`]. Nothing has been sent; pass another name.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum ResourceError {
     /// The name has no bytes, which is nearly always a variable that was never set. Nothing is left
@@ -144,6 +144,12 @@ pub enum ResourceError {
         bytes: usize,
     },
 }
+
+debug_is_text! { enum ResourceError {
+    Empty,
+    Reserved,
+    TooLong { bytes },
+} }
 
 impl fmt::Display for ResourceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -64,6 +64,11 @@ impl Slots {
         self.0.all.len()
     }
 
+    /// What the semaphore is called, with the prefix of its keys.
+    pub fn name(&self) -> &Resource {
+        &self.0.name
+    }
+
     /// In whose line those stand who wait for any of them. Nobody can lock it.
     pub fn line(&self) -> &Resource {
         &self.0.line
@@ -148,7 +153,7 @@ impl Slot {
 }
 
 /// Why there is no such semaphore. Nothing has been sent.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum SlotsError {
     /// There are none, or more than [`Slots::MOST`]. Nothing is left on the nodes. Ask for a number in between.
@@ -160,6 +165,11 @@ pub enum SlotsError {
     Name(ResourceError),
 }
 
+debug_is_text! { enum SlotsError {
+    Count { slots },
+    Name(error),
+} }
+
 impl From<ResourceError> for SlotsError {
     fn from(error: ResourceError) -> Self {
         Self::Name(error)
@@ -170,7 +180,7 @@ impl fmt::Display for SlotsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Count { slots } => {
-                write!(f, "there are {slots} permits, ask for 1 to {}", Slots::MOST)
+                write!(f, "the number of permits is {slots}, ask for 1 to {}", Slots::MOST)
             }
             Self::Name(error) => error.fmt(f),
         }

@@ -200,7 +200,7 @@ impl ResourceSet {
 }
 
 /// Why resources cannot be a [`ResourceSet`]. Nothing has been sent.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum ResourceSetError {
     /// There is none, which is nearly always a list that was never filled. Nothing is left on the nodes. Name what you
@@ -213,6 +213,11 @@ pub enum ResourceSetError {
         resources: usize,
     },
 }
+
+debug_is_text! { enum ResourceSetError {
+    Empty,
+    TooMany { resources },
+} }
 
 impl fmt::Display for ResourceSetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -57,7 +57,6 @@ impl Lease {
 }
 
 /// Why a lease cannot be shared with readers. It is as it was, and nothing was sent.
-#[derive(Debug)]
 #[non_exhaustive]
 pub struct DowngradeError {
     /// Why not.
@@ -66,14 +65,12 @@ pub struct DowngradeError {
     pub lease: Lease,
 }
 
+debug_is_text! { struct DowngradeError { reason, lease } }
+
 impl fmt::Display for DowngradeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the lease cannot be shared with readers, and is as it was: {}", self.reason)
     }
 }
 
-impl std::error::Error for DowngradeError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.reason)
-    }
-}
+impl std::error::Error for DowngradeError {}

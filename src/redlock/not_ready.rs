@@ -6,11 +6,11 @@ use std::{fmt, sync::Arc, time::Duration};
 
 #[cfg(doc)]
 use crate::Redlock;
-use crate::{error::NodeStates, node::NodeState};
+use crate::{error::NodeStates, node::NodeState, text::counted};
 
 /// [`Redlock::ready`] ran out of time: too few nodes vote for anything to be acquired. Nothing is left on any node.
 /// Where quarantines are why, call it again with a longer limit; otherwise see to the nodes that are down or refused.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct NotReady {
     /// For how long it has waited.
@@ -24,6 +24,8 @@ pub struct NotReady {
     /// How each node is; none where the runtime has ended.
     pub nodes: NodeStates,
 }
+
+debug_is_text! { struct NotReady { waited, votes, needed, runtime_ended, nodes } }
 
 impl NotReady {
     /// When quarantines that end by themselves will have ended on as many nodes as are missing, if those alone are why.
@@ -49,7 +51,7 @@ impl fmt::Display for NotReady {
                  acquired by this handle, make another one",
             );
         }
-        write!(f, "{votes} nodes vote after {waited:?}, and {needed} are needed for a lease; ")?;
+        write!(f, "{votes} of {} voted after {waited:?}; ", counted(*needed, "needed node"))?;
         match self.remaining() {
             Some(remaining) if !remaining.is_zero() => write!(
                 f,

@@ -22,6 +22,7 @@ use crate::{
     error::{AcquireError, ReleaseError},
     lease::{Lease, Release},
     lock::Lock,
+    protocol::Target,
     redlock::Redlock,
     runtime::block_on,
 };
@@ -116,7 +117,7 @@ impl Reentrant {
             Ok(turn) => turn,
             Err(_) => {
                 let turn = request.wait_for(slot.turn.lock()).await;
-                turn.map_err(|waited| self.busy_with_itself(waited))?
+                turn.map_err(|waited| self.busy_with_itself(request.asked_for(), waited))?
             }
         };
         // Asked again under the turn: whoever had it may have acquired meanwhile.
@@ -133,9 +134,9 @@ impl Reentrant {
     }
 
     /// The handle's own first acquire is not over. No node has been asked.
-    fn busy_with_itself(&self, waited: Duration) -> AcquireError {
+    fn busy_with_itself(&self, target: Option<Target>, waited: Duration) -> AcquireError {
         let nodes = self.redlock.not_asked();
-        AcquireError::Contended { waited, expires_in: None, resource: None, nodes }
+        AcquireError::Contended { target, waited, expires_in: None, resource: None, nodes }
     }
 
     fn held(&self) -> MutexGuard<'_, Slots> {

@@ -20,7 +20,7 @@ use super::{
 use crate::shield::discard;
 
 /// Why the engine cannot run where [`TokioRuntime::current`] was called.
-#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+#[derive(Clone, Copy, Eq, Error, PartialEq)]
 #[non_exhaustive]
 pub enum CurrentRuntimeError {
     /// There is no tokio runtime here. Call it in a task or within `block_on`, or use [`TokioRuntime::shared`].
@@ -39,6 +39,13 @@ pub enum CurrentRuntimeError {
     #[error("the tokio runtime here has no sockets, call enable_all on its builder")]
     NoSockets,
 }
+
+debug_is_text! { enum CurrentRuntimeError {
+    Outside,
+    SeveralThreads,
+    NoTimer,
+    NoSockets,
+} }
 
 impl TokioRuntime {
     /// The tokio runtime that the caller is in, which must have one thread: for servers with a thread per core, and for

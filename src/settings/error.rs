@@ -10,7 +10,7 @@ use super::NAMES;
 use crate::near::nearest;
 
 /// Why text is no [`Settings`](crate::Settings).
-#[derive(Clone, Debug, Eq, Error, PartialEq)]
+#[derive(Clone, Eq, Error, PartialEq)]
 #[non_exhaustive]
 pub enum SettingsError {
     /// There is no setting of this name.
@@ -44,6 +44,13 @@ pub enum SettingsError {
         name: Arc<str>,
     },
 }
+
+debug_is_text! { enum SettingsError {
+    Unknown { name, hint },
+    NoValue { word },
+    Value { name, expected, value },
+    Twice { name },
+} }
 
 impl SettingsError {
     pub(super) fn unknown(name: &str) -> Self {

@@ -14,6 +14,7 @@ use crate::{
     node::{MemoryNode, Node},
     protocol::{Command, FencingToken, Granted, Join, Owner, Quorum, Reply, Resource},
     runtime::{Runtime, VirtualTime},
+    text::counted,
 };
 
 /// A resource that somebody else holds, made by [`Fleet::hold`](super::Fleet::hold). Dropping it releases the resource.
@@ -50,10 +51,10 @@ impl Held {
             drop(held);
             assert!(
                 votes.denied > 0 && time.now() < until,
-                "`{}` cannot be held by somebody else, as is asked for at {asked_at}: of {} nodes, {} granted it and {} \
-                 said that it is held already, and {} have to grant it",
+                "`{}` cannot be held by somebody else, as is asked for at {asked_at}: of {}, {} granted it and {} \
+                 said that it is held already, and {} must grant it",
                 resource.as_bytes().escape_ascii(),
-                nodes.len(),
+                counted(nodes.len(), "node"),
                 votes.granted,
                 votes.denied,
                 votes.needed,

@@ -7,10 +7,11 @@ use std::{error::Error, sync::Arc, time::Duration};
 #[cfg(feature = "redis")]
 use quorlock::ConfigError;
 use quorlock::{
-    AcquireError, Builder, ConnectError, ExtendError, LeaseLost, NodeOutcome, NodeReport,
-    NodeStates, Redlock, ReleaseError, Reports, RunError,
+    AcquireError, Builder, CloseError, ConnectError, ExtendError, LeaseLost, NodeOutcome,
+    NodeReport, NodeStates, ProclaimError, Redlock, ReleaseError, Reports, RunError,
+    SemaphoreError as NoPermit, ShutdownError, SlotsError,
     node::{MemoryNode, Node, NodeError, NodeState, Refusal},
-    protocol::{Denial, LossReason, NodeId},
+    protocol::{Denial, LossReason, NodeId, Resource, Target},
 };
 
 use super::fleet;
@@ -23,8 +24,53 @@ fn assert_style(error: &(dyn Error + 'static)) {
     assert!(!first.is_uppercase(), "{text}");
     assert!(!text.ends_with('.') && !text.contains('\n'), "{text}");
     assert!(!text.contains("secret"), "{text}");
-    assert!(!format!("{error:?}").contains("secret"), "{error:?}");
+    assert_eq!(format!("{error:?}"), text);
+    assert!(!format!("{error:#?}").contains("secret"), "{error:#?}");
     assert!(error.source().is_none(), "{text} has a source");
+    assert_eq!(disagreeing(&text), None, "{text}");
+}
+
+/// Of a text in which one is called several: what stands there.
+fn disagreeing(text: &str) -> Option<String> {
+    let words: Vec<&str> = text.split(' ').collect();
+    let is_many = |word: &str| match word.trim_end_matches([',', ';', ':', '.', ')']) {
+        "are" | "were" => true,
+        word => word.ends_with('s') && !["is", "was"].contains(&word),
+    };
+    let wrong = words.windows(2).find(|pair| pair[0] == "1" && is_many(pair[1]));
+    wrong.map(|pair| pair.join(" "))
+}
+
+#[test]
+fn one_is_told_from_several() {
+    assert_eq!(disagreeing("at 1 nodes; so"), Some("1 nodes;".to_owned()));
+    assert_eq!(disagreeing("1 are not"), Some("1 are".to_owned()));
+    assert_eq!(disagreeing("of 1 node, 21 nodes, 1 is"), None);
+    let nodes = || -> NodeStates {
+        [(text("a:6379"), NodeState::Refused(Refusal::Replica))].into_iter().collect()
+    };
+    for many in [1, 2] {
+        let node = if many == 1 { "1 node" } else { "2 nodes" };
+        let (released, gone, working) = (many, many, many);
+        for error in [
+            &ConnectError::NoQuorum { ready: 0, needed: many, nodes: nodes() } as &dyn Error,
+            &ConnectError::NotAllNodes { ready: 0, needed: many, nodes: nodes() },
+            &CloseError::Unfinished { unfinished: many },
+            &ShutdownError::Unfinished { released, gone, unconfirmed: many, working },
+            &ProclaimError::Unconfirmed { told: 0, needed: many },
+            &NoPermit::Slots(SlotsError::Count { slots: many }),
+        ] {
+            assert_style(error);
+            println!("{error}");
+        }
+        let unheard = ProclaimError::Unconfirmed { told: 0, needed: many }.to_string();
+        assert!(unheard.contains(node), "{unheard}");
+    }
+    assert!(
+        ConnectError::Refused { nodes: nodes() }
+            .to_string()
+            .starts_with("1 of 1 node must not vote")
+    );
 }
 
 /// The text of an error, in which the addresses of nodes in memory are replaced by their places.
@@ -53,7 +99,7 @@ async fn busy_and_broken_are_two_things() {
     assert!(busy.is_contended() && busy.is_busy());
     assert_eq!(
         without_waited(&shown(&busy, &nodes), "free within ", "; "),
-        "the resource is held by somebody else, and was not free within _; nothing of this attempt \
+        "the resource `r` is held by somebody else, and was not free within _; nothing of this attempt \
          stays on the nodes; wait longer or try again: nodes 0, 1 (memory:0, memory:1): held by \
          `another program`, no expiry known; node 2 (memory:2): granted"
     );
@@ -66,7 +112,7 @@ async fn busy_and_broken_are_two_things() {
     assert!(!broken.is_contended() && !broken.is_busy());
     assert_eq!(
         shown(&broken, &nodes),
-        "too few nodes answered, granted 0 of 2 needed; what may have been set is being released; \
+        "the resource `r` was not acquired: too few nodes answered, granted 0 of 2 needed; what may have been set is being released; \
          see to the nodes that failed, waiting alone does not mend them: nodes 0, 1 (memory:0, \
          memory:1): not connected: the node has been killed; node 2 (memory:2): not asked"
     );
@@ -109,19 +155,20 @@ async fn acquire_errors_that_send_nothing() {
     let ttl = redlock.acquire("r").ttl(Duration::from_millis(9)).await.unwrap_err();
     assert_eq!(
         shown(&ttl, &nodes),
-        "the ttl of 9ms is shorter than the shortest that is accepted, 10ms; nothing was sent"
+        "the resource `r` was not acquired: the ttl of 9ms is shorter than the shortest that is accepted, 10ms; nothing was sent"
     );
     let greedy = redlock.acquire("r").min_validity(Duration::from_secs(10)).await.unwrap_err();
     assert!(matches!(greedy, AcquireError::Ttl { .. }), "{greedy:?}");
     assert_eq!(
         shown(&greedy, &nodes),
-        "the ttl of 10s leaves no more than the minimum validity of 10s after the allowance for \
+        "the resource `r` was not acquired: the ttl of 10s leaves no more than the minimum validity of 10s after the allowance for \
          clocks; ask for a ttl of more than 10.102s, or for less validity; nothing was sent"
     );
     let eternal = redlock.acquire("r").ttl(Duration::from_secs(60)).await.unwrap_err();
     let max_ttl = Redlock::builder().node(&nodes[0]).ttl(Duration::MAX).build().unwrap_err();
     let max_ttl = shown(&max_ttl, &nodes).replace("18446744073709551615.999999999s", "60s");
-    assert_eq!(shown(&eternal, &nodes), format!("{max_ttl}; nothing was sent"));
+    let expected = format!("the resource `r` was not acquired: {max_ttl}; nothing was sent");
+    assert_eq!(shown(&eternal, &nodes), expected);
     assert!(max_ttl.contains("renewed") && max_ttl.contains("raise max_ttl"), "{max_ttl}");
     redlock.close().await.unwrap();
     let closed = redlock.acquire("r").await.unwrap_err();
@@ -135,10 +182,14 @@ async fn acquire_errors_that_send_nothing() {
         assert_eq!(error.suggested_pause(), None, "{error:?}");
     }
     assert!(nodes.iter().all(|node| node.keys().is_empty()));
-    let crowded = AcquireError::Crowded { waited: Duration::from_millis(20), waiting: 7 };
+    let target = || Resource::new("r").ok().map(Target::from);
+    let waited = Duration::from_millis(20);
+    let one = AcquireError::Crowded { target: target(), waited, waiting: 1 };
+    assert!(shown(&one, &[]).contains(" after 20ms, 1 other waits for its turn; "), "{one}");
+    let crowded = AcquireError::Crowded { target: target(), waited, waiting: 7 };
     assert_eq!(
         shown(&crowded, &[]),
-        "this process has more acquires under way than the nodes answer: not done after 20ms, 7 \
+        "the resource `r` was not acquired: this process has more acquires under way than the nodes answer: not done after 20ms, 7 \
          others wait for their turn; nothing stays on the nodes, and nothing is known of the \
          resource; wait longer, start fewer at once, or see what makes the nodes slow"
     );
@@ -173,7 +224,7 @@ async fn release_errors() {
     assert!(matches!(gone, ReleaseError::AlreadyEnded { released: 0, .. }), "{gone:?}");
     assert_eq!(
         shown(&gone, &nodes),
-        "the lease had ended before its release: released on 0, and gone or somebody else's on too \
+        "the lease on the resource `r` had ended before its release: released on 0, and gone or somebody else's on too \
          many nodes; nothing of it is left there; check whether the work overlapped with somebody \
          else's, and use a longer ttl or renewal: nodes 0, 1 (memory:0, memory:1): its key is gone; \
          node 2 (memory:2): no answer yet"
@@ -188,7 +239,7 @@ async fn release_errors() {
     let unknown = lease.release().await.unwrap_err();
     assert_eq!(
         shown(&unknown, &nodes),
-        "too few nodes confirmed the release: 1 of 2 needed; it goes on in the background, and what \
+        "too few nodes confirmed the release of the lease on the resource `r`: 1 of 2 needed; it goes on in the background, and what \
          cannot be reached expires after the ttl and any lock-delay; nothing needs to be done, others may have to wait \
          until then: node 0 (memory:0): released; nodes 1, 2 (memory:1, memory:2): not connected: \
          the node has been killed"
@@ -225,7 +276,7 @@ async fn connect_and_close_errors() {
     let cut_off = redlock.close().await.unwrap_err();
     assert_eq!(
         shown(&cut_off, &nodes),
-        "1 releases or rounds were still under way at close_timeout; they go on while the process \
+        "not done with 1 operation at close_timeout, releases or rounds; what is under way goes on while the process \
          lives, and what is left on the nodes expires after the ttl and any lock-delay; close earlier, or raise \
          close_timeout"
     );
@@ -411,8 +462,11 @@ fn a_test_can_make_the_errors_that_a_service_answers_with() {
     }
     assert_eq!(pause(AcquireError::no_quorum()), Some(5.0));
     let (waited, ttl, elapsed, min_validity) = (SECOND, SECOND, SECOND, ms(200));
-    assert_eq!(pause(AcquireError::Crowded { waited, waiting: 1 }), Some(1.0));
-    assert_eq!(pause(AcquireError::TooLate { ttl, elapsed, min_validity }), Some(1.0));
+    assert_eq!(pause(AcquireError::Crowded { target: None, waited, waiting: 1 }), Some(1.0));
+    assert_eq!(
+        pause(AcquireError::TooLate { target: None, ttl, elapsed, min_validity }),
+        Some(1.0)
+    );
     assert_eq!(pause(AcquireError::RuntimeEnded), None);
     assert_eq!(pause(AcquireError::WouldDeadlock), None);
     // With reports, and the others that name nodes.
@@ -432,9 +486,11 @@ fn a_test_can_make_the_errors_that_a_service_answers_with() {
          anew"
     );
     assert_eq!(shown(&ExtendError::from(LeaseLost::new(LossReason::Gone)), &[]), lost.to_string());
-    for error in
-        [ExtendError::InDoubt { validity: ms(1_234) }, ExtendError::MaxHold { validity: ms(1_234) }]
-    {
+    let (validity, nodes) = (ms(1_234), Reports::default());
+    for error in [
+        ExtendError::InDoubt { target: None, validity, nodes },
+        ExtendError::MaxHold { target: None, validity },
+    ] {
         assert!(shown(&error, &[]).contains("as valid as before, for 1.23s more"), "{error}");
     }
 }
@@ -453,7 +509,7 @@ async fn a_quarantine_is_an_answer_of_its_own_and_no_outage() {
     nodes.iter().take(2).for_each(MemoryNode::restart);
     // It cannot end in time, and is waited for all the same: others may have seen the nodes for longer.
     let early = redlock.acquire("r").wait(second / 2).await.unwrap_err();
-    let AcquireError::Quarantined { waited, remaining, nodes: reports } = &early else {
+    let AcquireError::Quarantined { waited, remaining, nodes: reports, .. } = &early else {
         panic!("{early:?}")
     };
     assert!(*waited >= second / 4 && !remaining.is_zero(), "{early:?}");

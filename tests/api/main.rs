@@ -11,6 +11,8 @@
     reason = "tests are free to"
 )]
 
+mod borrowed;
+mod debug;
 mod errors;
 mod inputs;
 mod semaphore;

@@ -44,8 +44,8 @@ impl Node for Plain {
 async fn what_cannot_be_a_semaphore_is_refused_before_anything_is_sent() {
     let redlock = Redlock::connect(fleet()).await.unwrap();
     let refused = |name: &str, permits| redlock.semaphore(name, permits).unwrap_err().to_string();
-    assert_eq!(refused("s", 0), "there are 0 permits, ask for 1 to 256");
-    assert_eq!(refused("s", 257), "there are 257 permits, ask for 1 to 256");
+    assert_eq!(refused("s", 0), "the number of permits is 0, ask for 1 to 256");
+    assert_eq!(refused("s", 257), "the number of permits is 257, ask for 1 to 256");
     assert_eq!(refused("", 1), "it has no name, see whether a variable was never set");
     assert!(refused("quorlock:s", 1).contains("quorlock:"), "{}", refused("quorlock:s", 1));
     assert!(refused(&"x".repeat(65_535), 1).contains("65536"));

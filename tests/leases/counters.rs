@@ -23,7 +23,7 @@ fn where_too_few_counters_can_be_believed_it_is_said_and_nodes_are_not_asked_aga
     let request = world.redlock.acquire("r").wait(4 * SECOND).into_future();
     let error = world.machine.sim.block_on(request).unwrap_err();
     assert!(!error.is_contended(), "nobody holds it: {error}");
-    let AcquireError::NoQuorum { granted, needed, nodes } = &error else { panic!("{error}") };
+    let AcquireError::NoQuorum { granted, needed, nodes, .. } = &error else { panic!("{error}") };
     assert_eq!((*granted, *needed), (1, 2), "{error}");
     let failed: Vec<_> =
         nodes.failures().map(|(report, failure)| (report.node.index(), failure)).collect();

@@ -392,7 +392,7 @@ fn one_that_is_longer_with_the_ttl_than_max_ttl_is_refused_and_nothing_is_sent()
     let sent = world.sent();
     let request = world.redlock.acquire("r").lock_delay(MOST - TTL + MS);
     let error = world.machine.sim.block_on(request.into_future()).unwrap_err();
-    let AcquireError::LockDelayTooLong { lock_delay, ttl, max_ttl } = error else {
+    let AcquireError::LockDelayTooLong { lock_delay, ttl, max_ttl, .. } = error else {
         panic!("{error}")
     };
     assert_eq!((lock_delay, ttl, max_ttl), (MOST - TTL + MS, TTL, MOST));
@@ -414,7 +414,7 @@ fn a_hold_that_is_too_long_with_the_delay_is_refused_with_the_longest_that_is_no
     };
     let (nano, delay) = (Duration::from_nanos(1), DELAY + Duration::from_nanos(7));
     let error = ask(MOST - TTL, delay).unwrap_err();
-    let AcquireError::HoldTooLong { hold, max, max_ttl, lock_delay } = error else {
+    let AcquireError::HoldTooLong { hold, max, max_ttl, lock_delay, .. } = error else {
         panic!("{error}")
     };
     assert_eq!((hold, max_ttl, lock_delay), (MOST - TTL, MOST, delay));

@@ -112,7 +112,7 @@ fn an_extension_in_doubt_is_not_taken_for_the_renewal_that_succeeded_meanwhile()
     world.pass(50 * MS);
     assert!(lease.validity() > 900 * MS, "it has been renewed");
     world.pass(60 * MS);
-    let extended = extended.lock().unwrap().expect("it has ended");
+    let extended = extended.lock().unwrap().take().expect("it has ended");
     assert!(matches!(extended, Err(ExtendError::InDoubt { .. })), "{extended:?}");
 }
 
@@ -178,7 +178,8 @@ fn max_hold_limits_what_the_holder_extends_too() {
     assert_eq!(extend(), Ok(988 * MS));
     world.pass(MS);
     let sent = world.nodes[0].extensions();
-    assert_eq!(extend(), Err(ExtendError::MaxHold { validity: 987 * MS }));
+    let Err(ExtendError::MaxHold { target, validity }) = extend() else { panic!("no limit") };
+    assert_eq!((target.map(|of| of.to_string()).as_deref(), validity), (Some("r"), 987 * MS));
     assert_eq!(world.nodes[0].extensions(), sent, "nothing was sent");
     world.pass(SECOND);
     assert_eq!(lease.check().unwrap_err().reason, LossReason::MaxHold);

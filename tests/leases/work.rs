@@ -150,7 +150,7 @@ fn work_that_is_told_of_the_loss_comes_to_its_end_under_every_kind() {
             }
         };
         let ran = world.machine.sim.block_on(run);
-        assert_eq!(ran.lost, Some(ran.output), "{kind}");
+        assert_eq!(ran.lost.as_ref(), Some(&ran.output), "{kind}");
         assert_eq!(ran.output.reason, LossReason::NotRenewed, "{kind}");
     }
 }

@@ -11,7 +11,7 @@ use super::normal::Found;
 pub(crate) type Case = fn() -> Option<Found>;
 
 /// In the order of the file.
-pub(crate) const ALL: [(&str, Case); 43] = [
+pub(crate) const ALL: [(&str, Case); 46] = [
     ("wrong password", wrong_password),
     ("no password", no_password),
     ("wrong port", wrong_port),
@@ -41,12 +41,15 @@ pub(crate) const ALL: [(&str, Case); 43] = [
     ("quarantine", quarantine),
     ("outage", outage),
     ("contention", contention),
+    ("contention with a holder that has a label", contention_with_a_label),
     ("contention with a key that never expires", contention_for_ever),
     ("several resources, one of them held", contention_of_several),
     ("several resources, held by the same process", contention_of_several_here),
     ("several resources in classic mode", several_in_classic_mode),
     ("too many resources", too_many_resources),
     ("an extension in an outage", extension_in_an_outage),
+    ("a lease lost in an outage", lost_in_an_outage),
+    ("a lease lost by its keys", lost_by_its_keys),
     ("released too late", released_too_late),
     ("release in an outage", release_in_an_outage),
     ("released by a shutdown", released_by_a_shutdown),
@@ -298,6 +301,15 @@ fn contention() -> Option<Found> {
     Some(Found::on(redlock.try_acquire("r").blocking().unwrap_err(), &cluster))
 }
 
+fn contention_with_a_label() -> Option<Found> {
+    let (cluster, redlock) = three_connected();
+    let other = connected(patient().nodes(cluster.urls()).label("web-1/4711/billing"));
+    let _lease = other.acquire("r").blocking().unwrap();
+    eventually("all three have it", SOON, || cluster.locks_left().len() == 3);
+    cluster[2].pause();
+    Some(Found::on(redlock.try_acquire("r").blocking().unwrap_err(), &cluster))
+}
+
 fn contention_of_several() -> Option<Found> {
     let (cluster, redlock) = three_connected();
     let other = connected(patient().nodes(cluster.urls()));
@@ -337,6 +349,23 @@ fn extension_in_an_outage() -> Option<Found> {
     let lease = redlock.acquire("r").blocking().unwrap();
     all_but_one_killed(&cluster, &redlock);
     Some(Found::on(lease.blocking_extend().unwrap_err(), &cluster))
+}
+
+fn lost_in_an_outage() -> Option<Found> {
+    let (cluster, redlock) = three_connected();
+    let lease = redlock.acquire("r").ttl(Duration::from_secs(4)).blocking().unwrap();
+    all_but_one_killed(&cluster, &redlock);
+    Some(Found::on(lease.blocking_lost().unwrap(), &cluster))
+}
+
+fn lost_by_its_keys() -> Option<Found> {
+    let (cluster, redlock) = three_connected();
+    let lease = redlock.acquire("r").blocking().unwrap();
+    eventually("all three have it", SOON, || cluster.locks_left().len() == 3);
+    cluster.iter().take(2).for_each(|server| drop(server.run(&["DEL", "r"])));
+    cluster[2].pause();
+    drop(lease.blocking_extend());
+    Some(Found::on(lease.check().unwrap_err(), &cluster))
 }
 
 fn released_too_late() -> Option<Found> {

@@ -9,6 +9,7 @@ mod elections;
 mod extensions;
 mod holders;
 mod keys;
+mod labels;
 mod outages;
 mod ranges;
 mod readers;
@@ -126,7 +127,7 @@ fn extended(lease: &Lease) -> String {
     match futures::executor::block_on(lease.extend()) {
         Ok(validity) => format!("extended, nearly a minute: {}", validity > 50 * SECOND),
         Err(ExtendError::Lost(lost)) => format!("lost: {:?}", lost.reason),
-        Err(ExtendError::InDoubt { validity }) => {
+        Err(ExtendError::InDoubt { validity, .. }) => {
             format!("in doubt, still valid: {}", validity > 40 * SECOND)
         }
         Err(other) => other.to_string(),

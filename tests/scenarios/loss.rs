@@ -87,7 +87,7 @@ fn an_extension_with_a_majority_hung_is_in_doubt_and_deletes_nothing() {
     // A third timeout would end the connections, and a new one deletes a key of its own to see if it may.
     for _ in 0..2 {
         match blocking(lease.extend()) {
-            Err(ExtendError::InDoubt { validity: left }) => {
+            Err(ExtendError::InDoubt { validity: left, .. }) => {
                 assert!(left > Duration::ZERO && left < validity, "the old one runs: {left:?}");
             }
             other => panic!("{other:?}"),

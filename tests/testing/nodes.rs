@@ -302,7 +302,7 @@ fn what_cannot_be_is_a_panic_that_says_why() {
     );
     assert_eq!(
         votes,
-        "3 nodes, 0 granted it and 3 said that it is held already, and 2 have to grant it"
+        "3 nodes, 0 granted it and 3 said that it is held already, and 2 must grant it"
     );
     let down = says(&|fleet| {
         fleet.fail([0, 1]);

@@ -11,6 +11,7 @@ use super::{
     lines::Line,
     renewals::Renewals,
 };
+use crate::shown::counted;
 
 /// The version of a node that has not been reached.
 pub(super) const UNKNOWN: &str = "unknown version";
@@ -129,7 +130,7 @@ impl Report {
             None => String::new(),
         };
         let rate = thousands(many.rate());
-        Some(format!("{} tasks at once: {rate} leases a second{limited}", self.clients))
+        Some(format!("{} at once: {rate} leases a second{limited}", counted(self.clients, "task")))
     }
 
     pub(super) fn renewal(&self) -> Option<String> {

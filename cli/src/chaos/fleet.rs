@@ -19,7 +19,10 @@ use quorlock_harness::{
 };
 
 use super::worker::Part;
-use crate::exit::{Failure, Status};
+use crate::{
+    exit::{Failure, Status},
+    shown::counted,
+};
 
 /// One of them, and the thread that reads what it says.
 struct Process {
@@ -111,8 +114,10 @@ fn whole(history: History, unread: usize) -> Result<History, Failure> {
     let open = history.held_now().count();
     if unread + open > 0 {
         let text = format!(
-            "the record has gaps, so that there is no verdict: {unread} lines of workers cannot be read, and the end of {open} leases \
-             is not in it"
+            "the record has gaps, so that there is no verdict: of what the workers wrote {} cannot be read, and the end of {} is \
+             not in it",
+            counted(unread, "line"),
+            counted(open, "lease")
         );
         return Err(Failure::new(Status::Failed, text));
     }

@@ -12,6 +12,8 @@ use quorlock_harness::history::{
 };
 use serde_json::{Value, json};
 
+use crate::shown::counted;
+
 /// Whom something was done to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Lane {
@@ -177,7 +179,9 @@ impl Story {
     pub(crate) fn figures(&self) -> String {
         let Setting { nodes, workers, ttl, seed, .. } = self.setting;
         format!(
-            "{nodes} nodes, {workers} workers, leases of {ttl:?}, {}, {} in {:.0} s, seed {seed}",
+            "{}, {}, leases of {ttl:?}, {}, {} in {:.0} s, seed {seed}",
+            counted(nodes, "node"),
+            counted(workers, "worker"),
             counted(self.history.effects.len(), "write"),
             counted(self.faults(), "fault"),
             self.to.saturating_sub(self.from).as_secs_f64(),
@@ -211,11 +215,6 @@ impl Story {
             "fenced": self.setting.fenced,
         })
     }
-}
-
-/// As in `1 lease` and `2 leases`.
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Behind what was more than once.

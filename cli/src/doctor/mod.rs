@@ -14,7 +14,7 @@ use crate::{
     args::{Form, Nodes, duration},
     exit::{Failure, Status},
     output::{BAD, DOUBTFUL, FAINT, GOOD, doing, json, line, styled},
-    shown::plain,
+    shown::{counted, plain},
 };
 
 /// Says whether the nodes are fit for locks, and what to do where they are not: status 0 where they are, 1 with warnings, 2 with
@@ -42,7 +42,7 @@ const BUSY: Duration = Duration::from_millis(10);
 
 pub(crate) async fn examine(asked: Doctor) -> Result<ExitCode, Failure> {
     let redlock = asked.nodes.connect()?;
-    doing(&format!("looking at {} nodes for {:?}", redlock.nodes().len(), asked.over));
+    doing(&format!("looking at {} for {:?}", counted(redlock.nodes().len(), "node"), asked.over));
     let inspection = redlock.inspect(asked.over).await;
     let findings = inspection.findings();
     if asked.form.json {
@@ -129,8 +129,7 @@ fn summary(inspection: &Inspection, findings: &[Finding]) -> String {
     let nodes = inspection.nodes.len();
     let count = |severity, word: &str| {
         let found = findings.iter().filter(|finding| finding.severity == severity).count();
-        let plural = if found == 1 { "" } else { "s" };
-        (found > 0).then(|| format!("{found} {word}{plural}"))
+        (found > 0).then(|| counted(found, word))
     };
     let counts = [
         count(Severity::Error, "error"),
@@ -144,5 +143,5 @@ fn summary(inspection: &Inspection, findings: &[Finding]) -> String {
         _ => ("not fit", BAD),
     };
     let about = if counts.is_empty() { "no findings".to_owned() } else { counts.join(", ") };
-    format!("{}: {about}, {nodes} nodes", styled(style, verdict))
+    format!("{}: {about}, {}", styled(style, verdict), counted(nodes, "node"))
 }

@@ -38,7 +38,7 @@ fn changes_are_told_as_they_come_and_a_signal_ends_it_well() {
             );
             assert_eq!(held["owner"], lease.owner().to_string());
             assert!(held["since"].as_f64().is_some() && held["at"].as_f64().is_some(), "{held}");
-            tokens.push(held["token"].as_u64().unwrap());
+            tokens.push(held["token"].as_str().unwrap().parse::<u64>().unwrap());
             lease.blocking_release().unwrap();
             assert_eq!(next()["state"], "free");
         }

@@ -52,6 +52,13 @@ fn whoever_looks_finds_the_host_the_process_and_the_command() {
     uname.arg("-n");
     let name = shown(uname).trim().to_owned();
     assert_eq!(look(), format!("{}/{}/sh", &name[..name.len().min(64)], first.supervisor().0));
+    // And so does whoever comes too late.
+    for args in ["job --try", "job --shared --try", "job --also other --try", "job --elect --try"] {
+        let busy = host.run(args, "true");
+        let said = format!("the resource `job` is held by `{}`, and was not free", look());
+        assert_eq!(busy.code, 75, "{args}: {}", busy.err);
+        assert!(busy.err.contains(&said), "{args}: {}", busy.err);
+    }
     first.supervisor().signal(Signal::SIGTERM);
     assert_eq!(first.ended().code, 143);
     for how in ["--set label=mine", ""] {

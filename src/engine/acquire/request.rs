@@ -57,10 +57,14 @@ impl Met {
     fn told(&self, asked: &AcquireSpec, waited: Duration) -> AcquireError {
         let mut error = self.error.clone();
         match &mut error {
-            AcquireError::Contended { waited: said, .. } => *said = waited,
-            AcquireError::TooLate { ttl, min_validity, .. } => {
+            AcquireError::Contended { target, waited: said, .. } => {
+                (*target, *said) = (Some(asked.target.clone()), waited);
+            }
+            AcquireError::TooLate { target, ttl, min_validity, .. } => {
+                *target = Some(asked.target.clone());
                 (*ttl, *min_validity) = (asked.ttl, asked.min_validity);
             }
+            AcquireError::NoQuorum { target, .. } => *target = Some(asked.target.clone()),
             _ => {}
         }
         error
@@ -154,9 +158,10 @@ impl Request {
     pub(in crate::engine) fn give_up(self, engine: &Engine, give_up: GiveUp) {
         let now = engine.now();
         let waited = now.saturating_since(self.acquisition.started());
+        let target = || Some(self.asked.target.clone());
         let crowded = || {
             let waiting = engine.waiting(Line::Acquires);
-            AcquireError::Crowded { waited, waiting }
+            AcquireError::Crowded { target: target(), waited, waiting }
         };
         let found = || self.found_held.as_ref().and_then(|met| met.error.nodes()).cloned();
         let last = || self.last.as_ref().map(|met| met.told(&self.asked, waited));
@@ -165,11 +170,12 @@ impl Request {
             GiveUp::LastRound => last().unwrap_or_else(crowded),
             GiveUp::FoundHeld { free_after } => found().map_or_else(crowded, |nodes| {
                 let resource = in_the_way(&self.asked.target, &nodes);
-                AcquireError::Contended { waited, expires_in: free_after, resource, nodes }
+                let (target, expires_in) = (target(), free_after);
+                AcquireError::Contended { target, waited, expires_in, resource, nodes }
             }),
             GiveUp::Quarantined { remaining } => match last() {
-                Some(AcquireError::NoQuorum { nodes, .. }) => {
-                    AcquireError::Quarantined { waited, remaining, nodes }
+                Some(AcquireError::NoQuorum { target, nodes, .. }) => {
+                    AcquireError::Quarantined { target, waited, remaining, nodes }
                 }
                 Some(error) => error,
                 None => crowded(),
@@ -186,8 +192,8 @@ impl Request {
         let nodes = engine.not_asked().of_lease_here(owner);
         let target = &self.asked.target;
         let resource = target.is_set().then(|| target.resource().clone());
-        let expires_in = Some(left);
-        self.refuse(AcquireError::Contended { waited, expires_in, resource, nodes }, now);
+        let (target, expires_in) = (Some(target.clone()), Some(left));
+        self.refuse(AcquireError::Contended { target, waited, expires_in, resource, nodes }, now);
     }
 
     /// Answers that it has been granted; where its caller has gone, that is dropped.
@@ -271,20 +277,24 @@ impl Engine {
         waited: Duration,
     ) -> AcquireError {
         let spec = round.round.spec();
+        let target = Some(spec.target.clone());
         match lost.loss {
             RoundLoss::TooLate => AcquireError::TooLate {
+                target,
                 ttl: spec.ttl,
                 elapsed: self.now().saturating_since(lost.begun),
                 min_validity: spec.min_validity,
             },
             RoundLoss::NoQuorum => AcquireError::NoQuorum {
+                target,
                 granted: round.granted(),
                 needed: self.quorum.needed(),
                 nodes,
             },
             RoundLoss::Contended | RoundLoss::Abandoned => {
                 let resource = in_the_way(&spec.target, &nodes);
-                AcquireError::Contended { waited, expires_in: lost.free_after, resource, nodes }
+                let expires_in = lost.free_after;
+                AcquireError::Contended { target, waited, expires_in, resource, nodes }
             }
         }
     }

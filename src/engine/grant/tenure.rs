@@ -15,13 +15,11 @@ use std::{
 
 use super::{Engine, Grant, Outcomes, ReleaseAnswer};
 use crate::{
-    error::{LeaseLost, ReleaseError},
+    error::{LeaseLost, ReleaseError, Reports},
     protocol::{FencingToken, LossReason, Owner, Target, Timestamp},
     shield::{shield, shielded},
     telemetry::Caller,
 };
-
-const FORKED: LeaseLost = LeaseLost { reason: LossReason::Forked };
 
 /// What a grant knows of whose time it is. It stands under the lock of the grant.
 pub(super) struct Current {
@@ -67,22 +65,30 @@ impl Grant {
     pub(super) fn check(&self, number: Option<u64>) -> Result<Duration, LeaseLost> {
         let Some(now) = self.engine.upgrade().map(|engine| engine.now()) else {
             // The lease kept the engine. So it has been dropped, and that has released it, unless it was lost before.
-            return Err(self.state_here().map_or(FORKED, |state| state.over(number)));
+            let state = self.state_here();
+            let reason = state.as_ref().map_or(LossReason::Forked, |state| state.over(number));
+            return Err(self.lost(state.as_deref(), reason));
         };
         let (result, action) = {
-            let Some(mut state) = self.state_here() else { return Err(FORKED) };
+            let Some(mut state) = self.state_here() else { return Err(self.forked()) };
             let action = if state.released { None } else { state.lifecycle.handle_check(now) };
             if action.is_some() && !self.process.is_here() {
                 // There is nobody to be told, and more locks than this one.
-                return Err(FORKED);
+                return Err(self.forked());
             }
             self.end_if_lost(action);
-            (state.result(number, now), action)
+            let result = state.result(number, now);
+            (result.map_err(|reason| self.lost(Some(&state), reason)), action)
         };
         if let Some(action) = action {
             self.tell(action);
         }
         result
+    }
+
+    /// What is said in a process that was forked from the one that holds it.
+    fn forked(&self) -> LeaseLost {
+        self.lost(None, LossReason::Forked)
     }
 }
 
@@ -142,7 +148,7 @@ impl Tenure {
         // A shutdown that has ended it goes on to release it, since there was no work.
         let number = Some(self.number);
         if state.is_past(number) || state.released || state.current.report.is_some() {
-            return Err(state.over(number));
+            return Err(self.grant.lost(Some(&state), state.over(number)));
         }
         state.current.has_work = true;
         Ok(())
@@ -151,6 +157,16 @@ impl Tenure {
     /// Reads the clock, and says what is left, or why it is over.
     pub(crate) fn check(&self) -> Result<Duration, LeaseLost> {
         self.grant.check(Some(self.number))
+    }
+
+    /// What is said in a process that was forked from the one that holds it.
+    pub(crate) fn forked(&self) -> LeaseLost {
+        self.grant.forked()
+    }
+
+    /// What the nodes have said to the last extension, where that has failed.
+    pub(crate) fn doubt(&self) -> Reports {
+        self.grant.state_here().and_then(|state| state.doubt.clone()).unwrap_or_default()
     }
 
     /// Why the lease is over, if it is.
@@ -183,8 +199,7 @@ impl Tenure {
 
     /// Waits for its loss.
     pub(crate) async fn when_lost(&self) -> LeaseLost {
-        let forked = LeaseLost { reason: LossReason::Forked };
-        self.wait(Self::lost).await.unwrap_or(forked)
+        self.wait(Self::lost).await.unwrap_or_else(|| self.forked())
     }
 
     /// Waits for its user until `wanted` says something; `None` in a process that was forked, where nobody would say it. It is

@@ -63,6 +63,7 @@ fn of_several(server: &mut Denial, memory: &Denial) {
         && left.abs_diff(other) <= LONGER
     {
         server.holder.clone_from(&memory.holder);
+        server.label.clone_from(&memory.label);
         (server.remaining, server.which) = (memory.remaining, memory.which);
     }
 }

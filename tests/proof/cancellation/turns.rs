@@ -104,7 +104,9 @@ fn who_waits_in_vain_is_told_so_and_has_sent_nothing() {
     let waiting = started(&fixture, "waiting", 10, |request| request.wait(5 * MS));
     for (place, result) in ended(&fixture, waiting) {
         let error = result.unwrap_err();
-        let AcquireError::Crowded { waited, waiting } = error else { panic!("{place}: {error}") };
+        let AcquireError::Crowded { waited, waiting, .. } = error else {
+            panic!("{place}: {error}")
+        };
         assert_eq!((waited, waiting), (5 * MS, 9 - place));
         assert!(error.is_busy() && !error.is_contended() && error.nodes().is_none());
     }

@@ -86,7 +86,7 @@ fn a_name_is_shown_as_text_and_what_is_wrong_with_one_is_told() {
     error(&Resource::new("").unwrap_err(), "no name");
     error(&Resource::new("quorlock:x").unwrap_err(), "`quorlock:`");
     error(&Resource::new(vec![0; 65_537]).unwrap_err(), "65537 bytes, of at most 65536");
-    error(&Slots::new(b"", "s", 257).unwrap_err(), "257 permits, ask for 1 to 256");
+    error(&Slots::new(b"", "s", 257).unwrap_err(), "permits is 257, ask for 1 to 256");
     error(&Slots::new(b"", "", 1).unwrap_err(), "no name");
     error(&ResourceSet::new([]).unwrap_err(), "no resource");
     let many = (0..33).map(|number| named(&number.to_string()));

@@ -91,7 +91,11 @@ impl Store {
         if access == ReadAccess::Held || entered.first.is_some() {
             let key = self.keys(now).get(resource.as_bytes());
             let denial = match (key, entered.first) {
-                (Some(entry), _) => entry.denial(now),
+                (Some(entry), _) => {
+                    let denial = entry.denial(now);
+                    let label = self.label(resource, &denial);
+                    denial.labelled(label)
+                }
                 (None, Some(first)) => Denial::behind(first),
                 (None, None) => Denial::default(),
             };

@@ -7,7 +7,9 @@ use std::time::Duration;
 use super::{Counter, Entry, HINT_AHEAD_US, Store, Wanted, wire};
 use crate::{
     node::NodeError,
-    protocol::{Denial, FencingToken, Granted, Note, Owner, Record, Reply, Resource, Timestamp},
+    protocol::{
+        Denial, FencingToken, Granted, Label, Note, Owner, Record, Reply, Resource, Timestamp,
+    },
 };
 
 impl Store {
@@ -27,7 +29,16 @@ impl Store {
                 longest = Some((at, entry));
             }
         }
-        longest.map(|(at, entry)| (at, entry.denial(now)))
+        let (at, denial) = longest.map(|(at, entry)| (at, entry.denial(now)))?;
+        let label = resources.get(at).and_then(|resource| self.label(resource, &denial));
+        Some((at, denial.labelled(label)))
+    }
+
+    /// What the holder calls itself whom this denial names: the counter was raised for it.
+    pub(super) fn label(&self, resource: &Resource, denial: &Denial) -> Option<Label> {
+        let counter = self.fences.get(resource.as_bytes())?;
+        let is_of_holder = denial.holder.as_deref() == Some(&counter.owner.to_hex()[..]);
+        counter.note.as_ref().filter(|_| is_of_holder)?.label().cloned()
     }
 
     pub(super) fn acquire(

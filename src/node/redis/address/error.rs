@@ -24,7 +24,7 @@ use super::quote::quoted;
 /// );
 /// # }
 /// ```
-#[derive(Clone, Debug, Eq, Error, PartialEq)]
+#[derive(Clone, Eq, Error, PartialEq)]
 #[non_exhaustive]
 pub enum AddressError {
     /// A part of it is wrong. The form is `redis://[user:password@]host[:port][/database]`, with special characters
@@ -66,6 +66,13 @@ pub enum AddressError {
         url: Arc<str>,
     },
 }
+
+debug_is_text! { enum AddressError {
+    Invalid { part, reason, url },
+    TlsFeatureMissing { url },
+    CryptoProviderMissing { url },
+    Certificates { reason, url },
+} }
 
 impl AddressError {
     pub(super) fn invalid(url: &str, part: UrlPart, reason: impl fmt::Display) -> Self {

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     node::NodeError,
-    protocol::{FencingToken, KeyHolder, Note, Owner, Reply, Resource, Sighting},
+    protocol::{FencingToken, KeyHolder, Label, Note, Owner, Reply, Resource, Sighting},
 };
 
 /// Has the note of a leader kept beside the counter, under the identity that the node was admitted as.
@@ -77,6 +77,11 @@ pub(in crate::node::redis) fn told_holder(answer: &Answer) -> Result<Sighting, N
     }))
 }
 
+/// What a holder calls itself in its note, of which the end may be missing: only the text of a leader stands there.
+pub(super) fn label(note: &[u8]) -> Option<Label> {
+    Note::read(note.strip_prefix(b"r").unwrap_or(note))?.label().cloned()
+}
+
 /// Sixteen digits of the counter, the owner, and the note of one with a label; nothing of another owner's. With an `r`
 /// before the note the key was restored, and the counter is not that of its own grant.
 fn granted_to(owner: &[u8], entry: &[u8]) -> Option<(Option<FencingToken>, Option<Note>)> {
@@ -96,7 +101,6 @@ fn granted_to(owner: &[u8], entry: &[u8]) -> Option<(Option<FencingToken>, Optio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::Label;
 
     const OWNER: &str = "07070707070747078707070707070707";
     const NOW: i64 = 1_795_170_000_123_456;

@@ -68,16 +68,23 @@ pub(in crate::node::redis) fn denial(
     holder: Option<Value>,
     remaining_ms: Option<&Value>,
 ) -> Denial {
-    let holder = match holder {
-        Some(Value::BulkString(bytes)) => Some(bytes.into_boxed_slice()),
-        _ => None,
+    let (holder, label) = match holder {
+        Some(Value::BulkString(bytes)) => (Some(bytes.into_boxed_slice()), None),
+        // With the note that it has left: another owner's, or none at all, is not told.
+        Some(Value::Array(told)) => match <[Value; 2]>::try_from(told) {
+            Ok([Value::BulkString(bytes), Value::BulkString(note)]) => {
+                (Some(bytes.into_boxed_slice()), super::holder::label(&note))
+            }
+            _ => (None, None),
+        },
+        _ => (None, None),
     };
     // A key without an end, or none at all, has a negative number left.
     let remaining = match remaining_ms {
         Some(Value::Int(ms)) => u64::try_from(*ms).ok().map(Duration::from_millis),
         _ => None,
     };
-    Denial::new(holder, remaining)
+    Denial::new(holder, remaining).labelled(label)
 }
 
 pub(in crate::node::redis) fn confirm<'a>(

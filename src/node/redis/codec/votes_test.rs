@@ -4,7 +4,7 @@ use super::{
     super::{acquiring::*, picking::*},
     *,
 };
-use crate::protocol::{Label, Slots, Stand};
+use crate::protocol::{Label, LeaderText, Record, Slots, Stand};
 
 const HEAD: &str = "77.1/abc/0/0 0000000000000200 0000000000000150";
 const NOW: i64 = 1_795_170_000_123_456;
@@ -238,6 +238,36 @@ fn a_denial_by_a_node_with_a_line_tells_its_clock_and_the_place_there() {
         [Value::Int(-2), Value::Nil, text("abababababababab"), Value::Int(1), Value::Int(0)];
     let reply = Reply::Denied(Denial::behind(first).in_line(at, Some(1)));
     assert_eq!(acquired(behind), Acquired::with(reply));
+}
+
+#[test]
+fn a_denial_tells_the_label_of_a_holder_whose_note_it_has() {
+    let owner = owner().to_string();
+    let denied = |note: &[u8]| {
+        let holder = Value::Array(vec![text(&owner), Value::BulkString(note.to_vec())]);
+        match acquired(told(0, [Value::Int(5), holder]), 9).unwrap().reply {
+            Reply::Denied(denial) => denial,
+            granted @ Reply::Granted(_) => panic!("{granted:?}"),
+        }
+    };
+    let label = || Label::new("web-1");
+    let leader = Record::new(FencingToken::new(7), 1, LeaderText::new([b'x'; 1024]).unwrap());
+    let mut of_leader = Note::of_leader(42, label(), leader).to_bytes();
+    of_leader.truncate(181);
+    for note in [&b"0000000000000042web-1"[..], b"r0000000000000042web-1", &of_leader] {
+        let denial = denied(note);
+        assert_eq!(denial.label, label(), "{note:?}");
+        assert_eq!(denial.holder.as_deref(), Some(owner.as_bytes()), "{note:?}");
+    }
+    for note in [&b""[..], b"r", b"x", b"0000000000000042", &of_leader[..55]] {
+        let denial = denied(note);
+        assert_eq!((denial.label, denial.holder.is_some()), (None, true), "{note:?}");
+    }
+    for other in [Value::Array(vec![text("x")]), Value::Array(vec![Value::Nil, text("x")])] {
+        let denied = acquired(told(0, [Value::Int(5), other]), 9).unwrap();
+        let unknown = Denial::new(None, Some(Duration::from_millis(5)));
+        assert_eq!(denied.reply, Reply::Denied(unknown));
+    }
 }
 
 #[test]

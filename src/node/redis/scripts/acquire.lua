@@ -70,7 +70,7 @@ if is_held or first or not redis.call('SET', resource, owner, 'NX', 'PX', ttl) t
     end
   end
   if not line or client and not has_line then
-    return {0, now, remaining, holder or nil}
+    return {0, now, remaining, told_of(holder, entry, resource) or nil}
   end
   local before, is_foreign = -1, 0
   if waits then
@@ -86,7 +86,8 @@ if is_held or first or not redis.call('SET', resource, owner, 'NX', 'PX', ttl) t
       is_foreign = (holder == SHARED or entry and string.sub(entry, 17, 48) == holder) and 0 or 1
     end
   end
-  return {0, now, remaining, holder or false, remaining == -2 and first and string.sub(first, -16) or false, before, is_foreign}
+  local told_holder = told_of(holder, entry, resource) or false
+  return {0, now, remaining, told_holder, remaining == -2 and first and string.sub(first, -16) or false, before, is_foreign}
 end
 
 -- What others have written, above our high-water mark or as no number, does not spread: we count on from the mark.

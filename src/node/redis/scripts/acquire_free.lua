@@ -3,7 +3,7 @@
 -- KEYS[4] the resource. ARGV: the head that the client has cached, owner, ttl in ms, hint (16 digits), latest node time
 -- in us (0: none), count, with a minus unless that head says next_floor + count <= hint <= high_water, and the note of a
 -- holder with a label. Answers: `now` granted, the counter is the hint; {1, now, counter, head} granted; {0, now,
--- remaining ms, holder or nil} denied; {-1, now} the node is in another state; {-3, now} too late; {-4, now} the counters
+-- remaining ms, holder or nil} denied, where a holder with a label is {value, note}; {-1, now} the node is in another state; {-3, now} too late; {-4, now} the counters
 -- are at their end.
 -- KEYS[5] the line, where the client has one; ARGV[8] to ARGV[10] the client's name, its ticket or nothing, and a first one
 -- who did not come or nothing. Where there is a line, more is answered: {1, now, counter, head, 1 if others wait}, and {0,

@@ -87,7 +87,7 @@ if writer or not (is_free or is_shared) then
     end
   end
   if not line or client and not has_line then
-    return {0, now, remaining, holder or nil}
+    return {0, now, remaining, told_of(holder, entry, resource) or nil}
   end
   if not waits then
     before = -1
@@ -99,7 +99,8 @@ if writer or not (is_free or is_shared) then
   end
   entry = entry or takes_hint and redis.call('HGET', OLDER, resource)
   local is_ours = is_free or is_shared or entry and string.sub(entry, 17, 48) == holder
-  return {0, now, remaining, not is_free and holder or false, is_free and string.sub(first, -16) or false, before,
+  local told_holder = not is_free and told_of(holder, entry, resource) or false
+  return {0, now, remaining, told_holder, is_free and string.sub(first, -16) or false, before,
     before == 0 and not is_ours and 1 or 0}
 end
 

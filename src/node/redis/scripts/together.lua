@@ -98,7 +98,8 @@ if way or behind then
   end
   local at = way or behind
   local here = all[at]
-  return {0, now, here.remaining, here.holder or false, not way and here.first and string.sub(here.first, -16) or false, before, is_foreign, at, lined}
+  local told_holder = told_of(here.holder, entries[at + 1], KEYS[3 + at]) or false
+  return {0, now, here.remaining, told_holder, not way and here.first and string.sub(here.first, -16) or false, before, is_foreign, at, lined}
 end
 
 local counter = 0

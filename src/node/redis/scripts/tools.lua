@@ -15,6 +15,15 @@ local function value_of(key)
   return type(value) == 'string' and value
 end
 
+-- What a denial tells of a holder: the value of its key, and the note that it has left beside the counter, if it has a label.
+-- Of the note of a leader the end is left out, which is its text.
+local function told_of(holder, entry, resource)
+  if not holder or #holder ~= 32 then return holder end
+  entry = entry or redis.call('HGET', OLDER, resource)
+  if not entry or #entry == 48 or string.sub(entry, 17, 48) ~= holder then return holder end
+  return {holder, string.sub(entry, 49, 229)}
+end
+
 -- The etag, and the two numbers; nothing if it is no head.
 local function read_head(head)
   local etag, high_water, next_floor = string.match(head or '', '^(%S+) (%d+) (%d+)$')

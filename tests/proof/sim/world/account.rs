@@ -117,12 +117,12 @@ impl Worker {
     ) {
         let reached = &self.notes.reached;
         let until = self.until(holding).max(holding.from);
-        let is_gone = lost.is_some_and(|lost| lost.reason == LossReason::Gone);
+        let is_gone = lost.as_ref().is_some_and(|lost| lost.reason == LossReason::Gone);
         let kept_out = holding.kept_until.filter(|_| !is_gone).max(left.map(|ttl| {
             let drift = Drift::default().of(ttl + self.setup.lock_delay);
             until.saturating_add(self.setup.lock_delay - drift)
         }));
-        if let Some(lost) = lost {
+        if let Some(lost) = &lost {
             self.count_loss(holding, lost);
         } else {
             let mut forgot: Vec<usize> = Vec::new();
@@ -159,7 +159,7 @@ impl Worker {
         }));
     }
 
-    fn count_loss(&self, holding: &Holding, lost: LeaseLost) {
+    fn count_loss(&self, holding: &Holding, lost: &LeaseLost) {
         let reached = &self.notes.reached;
         let is_by_time = matches!(lost.reason, LossReason::NotRenewed | LossReason::RenewalFailed);
         reached.hit_if(lost.reason == LossReason::RenewalFailed, S8);

@@ -253,7 +253,7 @@ impl Worker {
         }
         let end = runtime.below(3);
         // Keys that are gone keep nobody out, and a release says that nothing is on its way.
-        let is_by_time = lost.is_some_and(|lost| lost.reason != LossReason::Gone);
+        let is_by_time = lost.as_ref().is_some_and(|lost| lost.reason != LossReason::Gone);
         // Readers have none.
         let has_delay = !self.setup.lock_delay.is_zero() && !holding.reads;
         let is_left = is_by_time && end == 0 && has_delay;

@@ -1,0 +1,70 @@
+//! What the nodes have said to a renewal, for those of its leases that it has not extended.
+//!
+//! It decides nothing: the tallies do. It must never say of a node what that has not said.
+
+use crate::{
+    error::NodeOutcome,
+    node::NodeError,
+    protocol::{NodeId, Reply},
+};
+
+/// What the nodes have said to a renewal that goes wrong: one that goes well allocates nothing for it but a word a node.
+pub(super) struct Said {
+    /// By node: whether it has answered at all, and what has kept it from any answer.
+    nodes: Vec<(bool, Option<NodeError>)>,
+    /// Of single leases.
+    others: Vec<(NodeId, usize, NodeOutcome)>,
+    /// The time for answers is up.
+    pub(super) is_late: bool,
+}
+
+impl Said {
+    pub(super) fn of(nodes: usize) -> Self {
+        Self { nodes: vec![(false, None); nodes], others: Vec::new(), is_late: false }
+    }
+
+    pub(super) fn handle_reply(
+        &mut self,
+        node: NodeId,
+        lease: usize,
+        reply: &Result<Reply, NodeError>,
+    ) {
+        if let Some((has_answered, _)) = self.nodes.get_mut(node.index()) {
+            *has_answered = true;
+        }
+        if !matches!(reply, Ok(Reply::Granted(_))) {
+            self.others.push((node, lease, NodeOutcome::of(reply.clone())));
+        }
+    }
+
+    pub(super) fn handle_failure(&mut self, node: NodeId, error: NodeError) {
+        if let Some(of_node) = self.nodes.get_mut(node.index()) {
+            *of_node = (true, Some(error));
+        }
+    }
+
+    /// Where keys are gone: of which lease, on which node.
+    pub(super) fn gone(&self) -> impl Iterator<Item = (usize, NodeId)> {
+        let is_gone =
+            |outcome: &NodeOutcome| matches!(outcome, NodeOutcome::Denied(denial) if denial.gone);
+        let gone = self.others.iter().filter(move |(_, _, outcome)| is_gone(outcome));
+        gone.map(|(node, lease, _)| (*lease, *node))
+    }
+
+    /// What each node has said of this lease.
+    pub(super) fn to(&self, lease: usize) -> Vec<NodeOutcome> {
+        let of_node = |(index, (has_answered, failed)): (usize, &(bool, Option<NodeError>))| {
+            let is_asked = |(node, of, _): &&(NodeId, usize, NodeOutcome)| {
+                node.index() == index && *of == lease
+            };
+            match (failed, self.others.iter().find(is_asked)) {
+                (Some(error), _) => NodeOutcome::Failed(error.clone()),
+                (None, Some((_, _, outcome))) => outcome.clone(),
+                (None, None) if *has_answered => NodeOutcome::Granted,
+                (None, None) if self.is_late => NodeOutcome::Failed(NodeError::TimedOut),
+                (None, None) => NodeOutcome::Unanswered,
+            }
+        };
+        self.nodes.iter().enumerate().map(of_node).collect()
+    }
+}
