@@ -39,18 +39,29 @@ impl fmt::Display for Contended<'_> {
                  was asked; wait longer or try again",
             );
         }
+        let is_kept = self.nodes.are_for_those_who_wait();
+        let by = if is_kept {
+            "is free, and kept for those who wait for it"
+        } else {
+            "is held by somebody else"
+        };
         match self.resource {
-            Some(resource) => write!(f, "the resource `{resource}` is held by somebody else")?,
-            None => f.write_str("the resource is held by somebody else")?,
+            Some(resource) => write!(f, "the resource `{resource}` {by}")?,
+            None => write!(f, "the resource {by}")?,
         }
         if self.holders() > 1 {
             f.write_str(", or several asked for it at once")?;
         }
         write!(
             f,
-            ", and was not free within {waited:?}; nothing of this attempt stays on the nodes; "
+            ", and was not {} within {waited:?}; nothing of this attempt stays on the nodes; ",
+            if is_kept { "to be had" } else { "free" }
         )?;
-        f.write_str("wait longer or try again")?;
+        f.write_str(if is_kept {
+            "wait in that line (acquire with a wait) or try again"
+        } else {
+            "wait longer or try again"
+        })?;
         if let Some(expires_in) = self.expires_in {
             write!(f, ", its key expires in {:?} unless it is renewed", rounded(*expires_in))?;
         }

@@ -5,11 +5,12 @@
 mod joining;
 mod picking;
 mod readers;
+mod stuck;
 mod votes;
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, slice, time::Duration};
 
-use self::{readers::SHARED, votes::which};
+use self::{readers::SHARED, stuck::Stuck, votes::which};
 use super::news::Telling;
 use crate::{
     node::NodeError,
@@ -36,6 +37,8 @@ pub(super) struct Store {
     fences: HashMap<Vec<u8>, Counter>,
     /// Who waits. Where a resource is not there, nobody does.
     lines: HashMap<Resource, NodeLine>,
+    /// Which of their places cannot go on because of something else.
+    stuck: Stuck,
     floor: u64,
     high_water: u64,
     max_ttl: Duration,
@@ -263,7 +266,13 @@ impl Store {
         look: impl FnOnce(&mut NodeLine, &mut LineNews<'_>) -> T,
     ) -> T {
         let mut line = self.lines.remove(resource).unwrap_or_default();
-        let seen = news.of(resource, |news| look(&mut line, news));
+        let Self { keys, stuck, .. } = self;
+        let stands = |key: &Resource| {
+            let entry = keys.get(key.as_bytes());
+            entry.is_some_and(|entry| entry.expires.is_none_or(|expires| now < expires))
+        };
+        let is_stuck = |client, ticket| stuck.is_stuck(resource, client, ticket, now, &stands);
+        let seen = news.of(resource, &is_stuck, |news| look(&mut line, news));
         if !line.is_empty(now) {
             self.lines.insert(resource.clone(), line);
         }
@@ -314,10 +323,15 @@ impl Store {
             }
             Reply::Denied(denial) => {
                 let mut rank = None;
+                let in_the_way = self.held_longest(resources, now);
                 for (resource, entered) in of_each {
                     let own = self
                         .in_line(resource, now, news, |line, news| line.deny(entered, now, news));
                     rank = rank.max(own);
+                    let mut others = in_the_way.iter().filter(|other| *other != resource);
+                    if let Some(other) = others.next().filter(|_| own.is_some()) {
+                        self.stuck.note(resource, stand, slice::from_ref(other), now);
+                    }
                 }
                 Reply::Denied(denial.in_line(clock_us(now), rank))
             }

@@ -27,6 +27,7 @@ impl Store {
         let entered = self.in_line(slots.line(), now, news, |line, news| {
             line.enter(stand, picked.is_some(), now, news)
         });
+        let is_taken = picked.is_none();
         let denial = match (picked, entered.first) {
             (Some(_), Some(head)) => Denial::behind(head),
             (None, _) => {
@@ -52,6 +53,9 @@ impl Store {
         };
         let rank =
             self.in_line(slots.line(), now, news, |line, news| line.deny(&entered, now, news));
+        if is_taken && rank.is_some() {
+            self.stuck.note(slots.line(), stand, slots.all(), now);
+        }
         Ok(Reply::Denied(denial.in_line(clock_us(now), rank)))
     }
 

@@ -2,7 +2,7 @@
 //!
 //! All keys of a lease are set, or none, and their counters are one number.
 
-use std::time::Duration;
+use std::{cmp::Reverse, time::Duration};
 
 use super::{Counter, Entry, HINT_AHEAD_US, Store, Wanted, wire};
 use crate::{
@@ -28,6 +28,15 @@ impl Store {
             }
         }
         longest.map(|(at, entry)| (at, entry.denial(now)))
+    }
+
+    /// Of the keys that stand, the two that live for longest, the one that does so first.
+    pub(super) fn held_longest(&mut self, resources: &[Resource], now: Timestamp) -> Vec<Resource> {
+        let keys = self.keys(now);
+        let held = |one: &Resource| Some((keys.get(one.as_bytes())?, one.clone()));
+        let mut held: Vec<(&Entry, Resource)> = resources.iter().filter_map(held).collect();
+        held.sort_by_key(|(entry, _)| Reverse((entry.expires.is_none(), entry.expires)));
+        held.into_iter().map(|(_, resource)| resource).take(2).collect()
     }
 
     pub(super) fn acquire(

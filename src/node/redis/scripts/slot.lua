@@ -18,10 +18,10 @@ local seen = line and not has_nobody and redis.pcall('ZRANGE', line, '0', FEW)
 local has_line = seen and not seen.err and (client or #seen > 0)
 local waits = has_line and client and ticket ~= ''
 local first, stands, others, told, is_new, rank, is_free, left
-local live, of_telling, _, look, holding
+local live, of_telling, _, look, holding, first_not_stuck, set_stuck
 local depth = has_line and #seen or 0
 if depth > 0 then
-  live, of_telling, _, look = of_line(true)
+  live, of_telling, _, look, first_not_stuck, set_stuck = of_line(true)
   first, others, stands, holding, depth = look(line, client, seen)
 end
 if first then
@@ -38,6 +38,9 @@ if first then
     local wake = of_telling()
     first, told, left = wake(line, name, client, missing), true, nil
     rank = first and waits and redis.pcall('ZRANK', line, client)
+  end
+  if first and not waits and is_free then
+    first = first_not_stuck(line, client)
   end
 end
 
@@ -91,6 +94,12 @@ if not at then
   end
   if not line or client and not has_line then
     return {0, now, remaining, holder or nil}
+  end
+  if waits and not is_free then
+    if not set_stuck then
+      _, _, _, _, _, set_stuck = of_line(true)
+    end
+    set_stuck(line, client, ticket, size, string.match(KEYS[4], '^(.*/)'))
   end
   local before = waits and type(rank) == 'number' and rank or -1
   return {0, now, remaining, holder, is_free and first or false, before, 0}
