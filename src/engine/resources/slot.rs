@@ -15,10 +15,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::{
-    Resources,
-    by_name::{Which, line_of_slot},
-};
+use super::{Resources, by_name::Which};
 use crate::{
     engine::{Line, Unsent, UnsentHere, stand::OnNodes},
     error::NodeOutcome,
@@ -225,7 +222,7 @@ impl ResourceSlot {
             let named = self.target.lines().iter().chain(resources);
             named.for_each(|name| all.extend(by_name.covering(name, Which::All).cloned()));
         } else {
-            let lines = resources.iter().filter_map(line_of_slot);
+            let lines = resources.iter().filter_map(Slots::line_of);
             lines.for_each(|line| all.append(&mut self.home.covering(&line)));
         }
         // Upgraded without the lock, as in `overlapping`.

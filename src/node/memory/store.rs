@@ -16,7 +16,7 @@ use crate::{
     node::NodeError,
     protocol::{
         Command, Denial, FencingToken, Granted, KeyHolder, LineNews, Mark, NodeLine, Note, Owner,
-        Reply, Resource, Sighting, Stand, Target, Timestamp, validity,
+        Reply, Resource, Sighting, Slots, Stand, Target, Timestamp, validity,
     },
 };
 
@@ -211,9 +211,13 @@ impl Store {
                     freed.push(resource.clone());
                 });
                 for resource in freed {
-                    // Slots have one line.
+                    // Slots have one line for all, and each its own.
+                    let slots = Slots::line_of(&resource).filter(|_| target.len() == 1);
                     let line = if target.lines().len() > 1 { &resource } else { first(&target) };
-                    self.in_line(line, now, news, |line, news| line.release(now, news));
+                    let line = if slots.is_some() { &resource } else { line };
+                    for line in [Some(line), slots.as_ref()].into_iter().flatten() {
+                        self.in_line(line, now, news, |line, news| line.release(now, news));
+                    }
                     if keep.is_none() {
                         news.freed(resource);
                     }
@@ -299,11 +303,13 @@ impl Store {
             self.bound_shared(resource, Some(ttl), now);
             self.cut_prolonged(resource, ttl, now);
             let is_free = !self.keys(now).contains_key(resource.as_bytes());
-            entered.push(
-                self.in_line(resource, now, news, |line, news| {
-                    line.enter(stand, is_free, now, news)
-                }),
-            );
+            let one = self
+                .in_line(resource, now, news, |line, news| line.enter(stand, is_free, now, news));
+            let slots = Slots::line_of(resource).filter(|_| is_free && resources.len() == 1);
+            let beside = slots.and_then(|slots| {
+                self.in_line(&slots, now, news, |line, news| line.first_before(stand, now, news))
+            });
+            entered.push(one.or_behind(beside));
         }
         let first = entered.iter().enumerate().find_map(|(at, one)| Some((at, one.first?)));
         let in_the_way = self.in_the_way(resources, now);

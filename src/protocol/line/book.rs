@@ -130,6 +130,14 @@ struct Asks {
     reads: bool,
 }
 
+impl Entered {
+    /// The same, where nobody in the line is before it, and this one in another line is.
+    #[must_use]
+    pub fn or_behind(self, other: Option<ClientId>) -> Self {
+        Self { first: self.first.or(other), ..self }
+    }
+}
+
 impl NodeLine {
     /// An acquire comes. Who waits behind others takes its place.
     ///
@@ -166,7 +174,7 @@ impl NodeLine {
             self.waiting().next()
         };
         let first = if asks_once(stand) {
-            first.and_then(|_| self.first_not_stuck(client, news.is_stuck))
+            first.and_then(|_| self.first_not_stuck(client, None, None, news.is_stuck))
         } else {
             first
         };
@@ -332,14 +340,38 @@ impl NodeLine {
         self.order.iter().map(|(_, waiting)| *waiting)
     }
 
-    /// The first who can go on, before `client`.
+    /// Who is let in before one that comes for the same key from another line: a slot of a semaphore has its own line, and
+    /// that of those who wait for any slot. Whoever came later by its ticket comes later, and the same client may wait in both.
+    pub fn first_before(
+        &self,
+        stand: Option<Stand>,
+        now: Timestamp,
+        news: &LineNews<'_>,
+    ) -> Option<ClientId> {
+        if self.order.len() > MOST || self.is_empty(now) {
+            return None;
+        }
+        let ticket = stand.and_then(|stand| stand.ticket);
+        let missing = stand.and_then(|stand| stand.skip);
+        self.first_not_stuck(None, ticket, missing, news.is_stuck)
+    }
+
+    /// The first who can go on, before `client`, with an earlier ticket, and who is not `missing`.
     fn first_not_stuck(
         &self,
         client: Option<Waiting>,
+        ticket: Option<Ticket>,
+        missing: Option<ClientId>,
         is_stuck: Option<IsStuck<'_>>,
     ) -> Option<ClientId> {
-        let mut before = self.order.iter().take(FEW).take_while(|(_, one)| Some(*one) != client);
-        before.find(|place| !is_stuck_at(place, is_stuck)).map(|(_, one)| one.client)
+        let is_before = |&&(at, one): &&(i64, Waiting)| {
+            Some(one) != client && ticket.is_none_or(|ticket| at < score(ticket))
+        };
+        let mut before = self.order.iter().take(FEW).take_while(is_before);
+        let goes_on = |place: &&(i64, Waiting)| {
+            Some(place.1.client) != missing && !is_stuck_at(place, is_stuck)
+        };
+        before.find(goes_on).map(|(_, one)| one.client)
     }
 
     /// The first who can be told that the key is free, which no holder has any more, and the next one to stand by; a reader

@@ -43,6 +43,15 @@ if first then
   end
 end
 
+if slots_line and not has_nobody and not first and redis.call('EXISTS', resource) == 0
+  and redis.pcall('EXISTS', slots_line) == 1 then
+  if not look then
+    live, of_telling, _, look, first_not_stuck = of_line(true)
+  end
+  first = first_not_stuck(slots_line, nil, waits and ticket, missing)
+  remaining = first and -2
+end
+
 if is_held or first or not redis.call('SET', resource, owner, 'NX', 'PX', ttl) then
   remaining = remaining or redis.call('PTTL', resource)
   local holder = remaining ~= -2 and value_of(resource)

@@ -138,14 +138,16 @@ local function of_line(acquires)
     return redis.pcall('EXISTS', unpack(slots)) == #slots
   end
 
-  -- The first who can go on, before `client`: a place that is stuck keeps nobody out who asks once.
-  local function first_not_stuck(line, client)
+  -- The first who can go on, before `client`: a place that is stuck keeps nobody out who asks once. Of another
+  -- line than its own: one that came before `ticket`, where it waits, and is not `missing`. There it may be the same client.
+  local function first_not_stuck(line, client, ticket, missing)
     local seen = redis.pcall('ZRANGE', line, '0', MANY, 'WITHSCORES')
     for place = 1, #seen, 2 do
-      local name = seen[place]
-      if name == client then
+      local name, score = seen[place], seen[place + 1]
+      if name == client or ticket and tonumber(score) >= tonumber(ticket) then
         return nil
-      elseif is_name(name) and (#name > 16 or not is_stuck(line, name, seen[place + 1])) then
+      elseif is_name(name) and string.sub(name, -16) ~= missing
+        and (#name > 16 or not is_stuck(line, name, score)) then
         return name
       end
     end

@@ -44,9 +44,23 @@ if first then
   end
 end
 
+-- Who waits for one of the slots by its name is let in there before those who came later.
+local kept
+local function is_kept(slot)
+  local own_line = 'quorlock:line:' .. slot
+  if not line or redis.pcall('EXISTS', own_line) == 0 or redis.call('EXISTS', slot) == 1 then
+    return false
+  elseif not first_not_stuck then
+    live, of_telling, _, look, first_not_stuck, set_stuck = of_line(true)
+  end
+  local before = first_not_stuck(own_line, nil, waits and ticket, missing)
+  kept = kept or before
+  return before
+end
+
 if not first and not has_nobody then
   for index = 4, 3 + size do
-    if redis.call('SET', KEYS[index], owner, 'NX', 'PX', ttl) then
+    if not is_kept(KEYS[index]) and redis.call('SET', KEYS[index], owner, 'NX', 'PX', ttl) then
       at = index
       break
     end
@@ -57,6 +71,9 @@ if not first and not has_nobody then
 end
 
 if not at then
+  if kept and not first then
+    first, is_free = string.sub(kept, -16), true
+  end
   local least, holder = nil, false
   for index = 4, is_free and 0 or 3 + size do
     local remaining = redis.call('PTTL', KEYS[index])
