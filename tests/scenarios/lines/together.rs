@@ -105,7 +105,9 @@ impl Memory {
                 .flatten();
             if let ([0, 1], Some(Stand { client, ticket: Some(ticket), .. })) = (of, stand) {
                 let in_the_way = [0, 1].into_iter().filter(|at| self.holders[1 - at].is_some());
-                in_the_way.for_each(|at| drop(self.stuck[at].insert(client, ticket)));
+                for at in in_the_way.collect::<Vec<_>>() {
+                    self.stuck[at].insert(client, ticket);
+                }
             }
             return match behind.filter(|_| !is_held) {
                 Some((first, place)) => Answer::Behind(first.to_string(), place),
