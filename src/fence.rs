@@ -2,11 +2,12 @@
 //!
 //! It decides by the token alone. It knows nothing of leases, clocks or nodes.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use thiserror::Error;
 
-use crate::protocol::{FencingToken, ReadToken};
+use crate::{
+    lock::Lock,
+    protocol::{FencingToken, ReadToken},
+};
 
 /// Refuses whoever comes with a smaller fencing token than has been seen.
 ///
@@ -24,19 +25,26 @@ use crate::protocol::{FencingToken, ReadToken};
 /// ```
 #[derive(Debug, Default)]
 pub struct FenceGate {
-    largest: AtomicU64,
-    /// Of those who have read.
-    read: AtomicU64,
+    seen: Lock<Seen>,
+}
+
+/// The largest tokens that were let in, zero where there was none: counters of nodes begin at one. Both stand under one
+/// lock, so that a token which is refused leaves no trace, and of a writer and a reader who come at once one sees the other.
+#[derive(Debug, Default)]
+struct Seen {
+    written: u64,
+    read: u64,
 }
 
 impl FenceGate {
     /// A gate that has seen nobody.
     #[must_use]
     pub const fn new() -> Self {
-        Self { largest: AtomicU64::new(0), read: AtomicU64::new(0) }
+        Self { seen: Lock::new(Seen { written: 0, read: 0 }) }
     }
 
-    /// Lets the holder of `token` in, and keeps out whoever has a smaller one from now on.
+    /// Lets the holder of `token` in, and keeps out whoever has a smaller one from now on. A token that is refused keeps
+    /// nobody out.
     ///
     /// The check and the effect behind it are two steps: hold a mutex over both where effects must not
     /// overlap.
@@ -46,16 +54,13 @@ impl FenceGate {
     /// [`StaleToken`]: somebody with a larger token has been here, or a reader after this holder. The lease is over; stop
     /// the work.
     pub fn admit(&self, token: FencingToken) -> Result<(), StaleToken> {
-        // In one step: between a load and a store a larger token could come in, and be written over.
-        let largest = self.largest.fetch_max(token.get(), Ordering::SeqCst);
-        if largest > token.get() {
+        let mut seen = self.seen.lock();
+        let larger = (seen.written > token.get()).then_some(seen.written);
+        let later = (seen.read >= token.get() && seen.read > 0).then_some(seen.read);
+        if let Some(largest) = larger.or(later) {
             return Err(StaleToken { token, largest: FencingToken::new(largest) });
         }
-        // Each side says its own and then looks at the other's, so that of two who come at once one sees the other.
-        let read = self.read.load(Ordering::SeqCst);
-        if read >= token.get() && read > 0 {
-            return Err(StaleToken { token, largest: FencingToken::new(read) });
-        }
+        seen.written = token.get();
         Ok(())
     }
 
@@ -77,19 +82,20 @@ impl FenceGate {
     ///
     /// [`StaleRead`]: somebody has written since. The lease is over; acquire anew, and read again.
     pub fn admit_read(&self, token: ReadToken) -> Result<(), StaleRead> {
-        self.read.fetch_max(token.get(), Ordering::SeqCst);
-        let largest = FencingToken::new(self.largest.load(Ordering::SeqCst));
-        if token.covers(largest) { Ok(()) } else { Err(StaleRead { token, largest }) }
+        let mut seen = self.seen.lock();
+        let largest = FencingToken::new(seen.written);
+        if !token.covers(largest) {
+            return Err(StaleRead { token, largest });
+        }
+        seen.read = seen.read.max(token.get());
+        Ok(())
     }
 
-    /// The largest token seen so far.
+    /// The largest token of a holder that was let in so far.
     #[must_use]
     pub fn largest(&self) -> Option<FencingToken> {
-        match self.largest.load(Ordering::SeqCst) {
-            // Counters of nodes begin at one, so that zero is no token.
-            0 => None,
-            largest => Some(FencingToken::new(largest)),
-        }
+        let written = self.seen.lock().written;
+        (written > 0).then(|| FencingToken::new(written))
     }
 }
 
@@ -138,6 +144,23 @@ mod tests {
         gate.admit(later).unwrap();
         assert_eq!(gate.admit(earlier), Err(StaleToken { token: earlier, largest: later }));
         assert_eq!(gate.largest(), Some(later));
+    }
+
+    /// What was refused has written nothing, and has read nothing.
+    #[test]
+    fn a_writer_that_is_refused_leaves_no_trace() {
+        let gate = FenceGate::new();
+        let (early, late) = (ReadToken::new(33), ReadToken::new(40));
+        gate.admit(FencingToken::new(33)).unwrap();
+        gate.admit_read(early).unwrap();
+        gate.admit_read(late).unwrap();
+        let refused = gate.admit(FencingToken::new(35)).unwrap_err();
+        assert_eq!(refused.largest, FencingToken::new(40));
+        assert_eq!(gate.largest(), Some(FencingToken::new(33)), "nobody has written since");
+        gate.admit_read(early).unwrap();
+        gate.admit(FencingToken::new(41)).unwrap();
+        assert!(gate.admit_read(late).is_err());
+        assert!(gate.admit(FencingToken::new(41)).is_ok(), "what was refused has read nothing");
     }
 
     #[test]

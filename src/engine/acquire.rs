@@ -21,13 +21,13 @@ use self::rounds::Step;
 use super::{
     Counted, Engine, HeldTenure,
     line::{Ahead, Pause, Standing},
-    resources::Which,
+    resources::{ResourceSlot, Which},
     round::{AcquireRound, AcquireSpec},
     turns::{Line, Turn},
 };
 use crate::{
     error::{AcquireError, ReadersError, SemaphoreError, TogetherError},
-    protocol::{Acquisition, Timestamp, TurnedAway, says_at},
+    protocol::{Acquisition, Timestamp, TurnedAway, WaitPolicy, says_at, turn_of},
     runtime::Task,
     telemetry::metrics,
 };
@@ -151,12 +151,21 @@ impl Request {
     /// It is the head of its line by now: it begins with a pause, or asks.
     pub(super) fn begin(self, engine: &Arc<Engine>, first: Pause) {
         let now = engine.now();
-        match first {
-            Pause::UntilFree(until) | Pause::Rest(until) if until > now => {
-                engine.spawn(Arc::clone(engine).go_on(self, Step::Pause(first)));
-            }
-            _ => self.ask(engine, now),
+        let rests = match first {
+            Pause::UntilFree(until) | Pause::Rest(until) => until > now,
+            Pause::None => false,
+        };
+        if rests || self.kept_back_until(engine).is_some() {
+            engine.spawn(Arc::clone(engine).go_on(self, Step::Pause(first)));
+        } else {
+            self.ask(engine, now);
         }
+    }
+
+    /// Up to when it leaves the resource to one here who wants several, and has waited for long.
+    pub(super) fn kept_back_until(&self, engine: &Engine) -> Option<Timestamp> {
+        let asks_once = self.asked.wait_policy == WaitPolicy::OneRound;
+        if asks_once { None } else { engine.kept_back(&self.resource) }
     }
 }
 
@@ -252,6 +261,15 @@ impl Engine {
                 Err(SemaphoreError::PicksNone { node, address: Arc::clone(&slot.address) })
             }
         }
+    }
+
+    /// Up to when whoever comes anew leaves a resource to one here who wants several, and has waited for long.
+    pub(super) fn kept_back(&self, slot: &ResourceSlot) -> Option<Timestamp> {
+        if !self.resources.have_waiting_sets() {
+            return None;
+        }
+        let (now, turn) = (self.now(), turn_of(self.unloaded.round_trip()));
+        slot.kept_back_for(turn, now).map(|left| now.saturating_add(left))
     }
 
     /// Takes its place in the line of its resource, and asks the nodes where there is none; the answer comes through the

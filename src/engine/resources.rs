@@ -6,10 +6,15 @@
 mod by_name;
 mod slot;
 
-use std::sync::{
-    Arc, OnceLock, Weak,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
+use std::{
+    future::Future,
+    sync::{
+        Arc, OnceLock, Weak,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
 };
+
+use tokio::sync::Notify;
 
 use self::by_name::ByName;
 pub(super) use self::{by_name::Which, slot::ResourceSlot};
@@ -35,13 +40,29 @@ pub(super) struct Resources {
     knows_sets: AtomicBool,
     /// How many releases have not been sent.
     unsent: AtomicUsize,
+    /// How many want several resources, and wait.
+    waiting_sets: AtomicUsize,
+    /// Tells those who are kept back for one of them that it waits no more.
+    set_served: Notify,
 }
 
 impl Resources {
     pub(super) fn new(quorum: Quorum, client: ClientId, runtime: Arc<dyn Runtime>) -> Arc<Self> {
         let (patience, engine, by_name) = (Arc::default(), OnceLock::new(), Lock::default());
         let (knows_sets, unsent) = (AtomicBool::new(false), AtomicUsize::new(0));
-        Arc::new(Self { quorum, client, runtime, patience, engine, by_name, knows_sets, unsent })
+        let (waiting_sets, set_served) = (AtomicUsize::new(0), Notify::new());
+        Arc::new(Self {
+            quorum,
+            client,
+            runtime,
+            patience,
+            engine,
+            by_name,
+            knows_sets,
+            unsent,
+            waiting_sets,
+            set_served,
+        })
     }
 
     /// Says whose they are, once.
@@ -84,6 +105,16 @@ impl Resources {
         drop(by_name);
         let all = all.iter().filter_map(Weak::upgrade);
         all.filter(|other| other.target().is_shared() || other.target() != target).collect()
+    }
+
+    /// Whether anybody waits here for several resources.
+    pub(super) fn have_waiting_sets(&self) -> bool {
+        self.waiting_sets.load(Ordering::Relaxed) > 0
+    }
+
+    /// Ends when a set that was waited for here waits no more, for all who are kept back when this is called.
+    pub(super) fn set_served(&self) -> impl Future<Output = ()> + '_ {
+        self.set_served.notified()
     }
 
     /// On the nodes a process has one place in the line of a resource, whatever it wants it for, and one for all who want to

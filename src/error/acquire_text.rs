@@ -42,13 +42,19 @@ impl fmt::Display for Contended<'_> {
                  was asked; wait longer or try again",
             );
         }
+        let is_kept = self.nodes.are_for_those_who_wait();
         match (self.resource, self.target) {
+            (Some(resource), _) if is_kept => write!(f, "the resource {} is", Quoted(resource))?,
             (Some(resource), _) => write!(f, "the resource {} is held by ", Quoted(resource))?,
+            (None, Some(Target::AnyOf(_))) if is_kept => write!(f, "a permit of {named} is")?,
             (None, Some(Target::AnyOf(_))) => write!(f, "all permits of {named} are held by ")?,
+            (None, Some(Target::Set(_))) if is_kept => write!(f, "one of {named} is")?,
             (None, Some(Target::Set(_))) => write!(f, "one of {named} is held by ")?,
+            (None, _) if is_kept => write!(f, "{named} is")?,
             (None, _) => write!(f, "{named} is held by ")?,
         }
         match self.nodes.label() {
+            _ if is_kept => f.write_str(" free, and kept for those who wait for it")?,
             Some(label) if self.holders() == 1 => write!(f, "`{label}`")?,
             _ => f.write_str("somebody else")?,
         }
@@ -57,9 +63,14 @@ impl fmt::Display for Contended<'_> {
         }
         write!(
             f,
-            ", and was not free within {waited:?}; nothing of this attempt stays on the nodes; "
+            ", and was not {} within {waited:?}; nothing of this attempt stays on the nodes; ",
+            if is_kept { "to be had" } else { "free" }
         )?;
-        f.write_str("wait longer or try again")?;
+        f.write_str(if is_kept {
+            "wait in that line (acquire with a wait) or try again"
+        } else {
+            "wait longer or try again"
+        })?;
         if let Some(expires_in) = self.expires_in {
             write!(f, ", its key expires in {:?} unless it is renewed", rounded(*expires_in))?;
         }

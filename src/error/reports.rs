@@ -55,6 +55,9 @@ fn denied(denial: &Denial) -> Said {
     if denial.gone {
         return Said::plain("its key is gone");
     }
+    if denial.behind.is_some() {
+        return Said::plain("free, and kept for those who wait");
+    }
     match (&denial.holder, denial.remaining) {
         (Some(holder), remaining) => {
             let label =
@@ -158,6 +161,14 @@ impl Reports {
     pub(crate) fn of_lease_here(mut self, owner: Owner) -> Self {
         self.held_here = Some(owner);
         self
+    }
+
+    /// Whether no holder is in the way: the nodes that denied found the resource free, and kept it for those who wait in
+    /// line for it. Waiting stands in that line; trying again and again does not.
+    #[must_use]
+    pub fn are_for_those_who_wait(&self) -> bool {
+        let mut denials = self.denials().map(|(_, denial)| denial.behind.is_some()).peekable();
+        denials.peek().is_some() && denials.all(|is_behind| is_behind)
     }
 
     /// Whether no node was asked, and there is any.

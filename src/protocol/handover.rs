@@ -20,6 +20,9 @@
 //!   have kept the resource from those of whom the nodes know nothing: for no longer than these would have had it free
 //!   without hand-overs, and for an eighth of the time at most, or an eightieth where nobody is known to wait.
 //! - **H5** What keeps others out for a while keeps out those of this process, too.
+//! - **H6** Of those here who want several resources, the one that waits keeps back those who come anew for a part of them:
+//!   from a turn on, for the first quarter of the time between each doubling of its wait, and for a second at most. So it is
+//!   served once it has waited for eight times as long as leases of a part are held here, up to a second, or before.
 //!
 //! They are tested, each by name, in `tests/proof/protocol/handover.rs`.
 
@@ -53,6 +56,9 @@ const TURNS_FROM_NOBODY: u32 = 25;
 
 /// The longest such moment: the shortest pause between two tries that other libraries have by default.
 const LONGEST_MOMENT: Duration = Duration::from_millis(50);
+
+/// The longest time for which those who want a part of several resources are kept back without a break.
+const LONGEST_KEPT_BACK: Duration = Duration::from_secs(1);
 
 /// Whether others than this process wait for a resource, as far as the nodes have said.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
@@ -127,6 +133,17 @@ pub enum NotHandedOn {
 /// slows a round trip down when many ask is no reason to keep them waiting for longer.
 pub fn turn(unloaded: Option<Duration>) -> Duration {
     unloaded.map_or(SHORTEST_TURN, |trip| trip.saturating_mul(ROUND_TRIPS).max(SHORTEST_TURN))
+}
+
+/// For how long yet one who wants several resources, and has waited for so long, keeps back those of its process who come
+/// anew for a part of them, where it does. They come to their end at different times, and never leave all of it free by
+/// themselves. What is in its way may be held elsewhere, so that they are kept back for a quarter of its wait at most.
+pub fn keeps_back(waited: Duration, turn: Duration) -> Option<Duration> {
+    let turns = waited.as_nanos().checked_div(turn.as_nanos())?;
+    let doubled = u32::try_from(turns).unwrap_or(u32::MAX).checked_ilog2()?;
+    let since = turn.saturating_mul(1 << doubled);
+    let until = since.saturating_add((since / 4).min(LONGEST_KEPT_BACK));
+    until.checked_sub(waited).filter(|left| !left.is_zero())
 }
 
 /// The leases of one grant, one after the other.

@@ -53,6 +53,26 @@ impl Slots {
         Ok(Self(Arc::new(Named { name: key, line, all })))
     }
 
+    /// In whose line those wait who want any slot, where a resource is called as a slot of a semaphore.
+    ///
+    /// ```
+    /// use quorlock::protocol::{Resource, Slots};
+    ///
+    /// let line = Slots::line_of(&Resource::new("api/7")?);
+    /// assert_eq!(line.as_ref(), Some(Slots::new(b"", "api", 8)?.line()));
+    /// assert_eq!(Slots::line_of(&Resource::new("api/x")?), None);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn line_of(slot: &Resource) -> Option<Resource> {
+        let name = slot.as_bytes();
+        let at = name.iter().rposition(|byte| *byte == b'/')?;
+        let (semaphore, number) = (name.get(..at)?, name.get(at + 1..)?);
+        // As the scripts look for it.
+        let is_number = (1..=3).contains(&number.len()) && number.iter().all(u8::is_ascii_digit);
+        let semaphore = Resource::new(semaphore).ok().filter(|_| is_number)?;
+        Resource::line_of_slots(&semaphore).ok()
+    }
+
     /// The slots, by their numbers.
     pub fn all(&self) -> &[Resource] {
         &self.0.all

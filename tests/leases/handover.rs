@@ -303,6 +303,34 @@ fn where_the_nodes_say_that_nobody_else_waits_a_row_goes_on_and_ends_when_somebo
     assert_ne!(got(next.next().unwrap()).unwrap().owner(), owner);
 }
 
+/// Clients of other libraries stand in no line: once in 126 leases the next one here leaves them a moment.
+#[test]
+fn of_tasks_that_take_turns_one_hand_over_now_and_then_is_late_by_the_moment_for_other_libraries() {
+    let world = world();
+    world.keep_lines();
+    let mut held = hot(&world);
+    let mut late = Vec::new();
+    for lease in 1..400 {
+        let mut next = waiter(&world, 60 * SECOND);
+        world.pass(30 * MS);
+        drop(held);
+        let mut gap = Duration::ZERO;
+        held = loop {
+            match poll(&mut next) {
+                Poll::Ready(lease) => break lease.unwrap(),
+                Poll::Pending => world.pass(MS),
+            }
+            gap += MS;
+        };
+        if gap > MS {
+            late.push((lease, gap));
+        }
+    }
+    println!("late: {late:?}");
+    assert_eq!(late.len(), 3, "{late:?}");
+    assert!(late.iter().all(|(lease, gap)| lease % 2 == 0 && *gap <= 50 * MS), "{late:?}");
+}
+
 #[test]
 fn whoever_is_kept_out_by_hold_at_least_is_kept_out_in_this_process_too() {
     let world = world();

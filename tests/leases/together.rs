@@ -3,7 +3,7 @@
 //!
 //! Method: virtual time, nodes that count what they are sent.
 
-use std::{future::IntoFuture, time::Duration};
+use std::{future::IntoFuture, task::Poll, time::Duration};
 
 use quorlock::{AcquireError, AcquireFuture, Lease, Redlock};
 
@@ -124,8 +124,8 @@ fn it_is_handed_on_to_who_wants_the_same_and_lets_those_in_who_want_a_part_of_it
         turns += 1;
         assert!(turns < 40, "it is kept out");
         match poll(&mut next) {
-            std::task::Poll::Ready(next) => lease = next.unwrap(),
-            std::task::Poll::Pending => break,
+            Poll::Ready(next) => lease = next.unwrap(),
+            Poll::Pending => break,
         }
     }
     println!("let in after {turns} turns");
@@ -185,6 +185,89 @@ fn is_had_twice(manner: Manner) -> bool {
 fn nodes_that_extend_a_part_of_a_set_are_found_out() {
     assert!(!is_had_twice(Manner::Sound));
     assert!(is_had_twice(Manner::ExtendsAPart), "a test that finds nothing proves nothing");
+}
+
+/// One who has a resource for a while over and over, and how often.
+struct Part {
+    name: &'static str,
+    asks: Option<AcquireFuture>,
+    has: Option<(Lease, Duration)>,
+    leases: usize,
+}
+
+impl Part {
+    const HOLD: Duration = Duration::from_millis(20);
+
+    const fn of(name: &'static str) -> Self {
+        Self { name, asks: None, has: None, leases: 0 }
+    }
+
+    fn step(&mut self, redlock: &Redlock, at: Duration) {
+        if self.has.take_if(|(_, since)| at >= *since + Self::HOLD).is_some() || self.has.is_none()
+        {
+            let asks = self.asks.get_or_insert_with(|| waits_for(redlock, &[self.name]));
+            if let Poll::Ready(lease) = poll(asks) {
+                (self.has, self.asks) = (Some((lease.unwrap(), at)), None);
+                self.leases += 1;
+            }
+        }
+    }
+}
+
+/// They come to their ends at different times, and so never leave all of it free by themselves.
+#[test]
+fn a_set_is_served_soon_beside_tasks_of_its_own_process_that_want_a_part_of_it() {
+    for (lines, crowd) in [(false, 1), (true, 1), (false, 3), (true, 3)] {
+        let world = Fixture::new(TTL);
+        if lines {
+            world.keep_lines();
+        }
+        let mut parts: Vec<Part> = (0..2 * crowd).map(|at| Part::of(SET[at % 2])).collect();
+        let (mut set, mut served, mut longest) = (None, 0, Duration::ZERO);
+        let mut since = 35 * MS;
+        for at in (0..4_000).map(|at| MS * at) {
+            for (index, part) in parts.iter_mut().enumerate() {
+                if index % 2 == 0 || at >= 10 * MS {
+                    part.step(&world.redlock, at);
+                }
+            }
+            if at >= since {
+                let future = set.get_or_insert_with(|| waits_for(&world.redlock, &["a", "b"]));
+                if let Poll::Ready(lease) = poll(future) {
+                    drop(lease.unwrap());
+                    longest = longest.max(at - since);
+                    (set, served, since) = (None, served + 1, at + MS);
+                }
+            }
+            world.pass(MS);
+        }
+        let leases: Vec<usize> = parts.iter().map(|part| part.leases).collect();
+        println!("lines {lines}: {served} sets, the longest wait {longest:?}, beside {leases:?}");
+        // It waits for eight times as long as they hold it, and until they have ended.
+        assert!(served >= 20 && longest <= 10 * Part::HOLD, "{served} {longest:?}");
+        assert!(
+            leases.iter().all(|leases| *leases * crowd >= 60),
+            "they have their share: {leases:?}"
+        );
+    }
+}
+
+/// Nobody of this process can help it.
+#[test]
+fn beside_a_set_that_waits_for_another_process_tasks_go_on() {
+    let world = Fixture::new(TTL);
+    world.keep_lines();
+    let other = world.other_process(|it| it);
+    let _held = world.request(other.acquire("b"));
+    let mut set = waits_for(&world.redlock, &["a", "b"]);
+    let mut part = Part::of("a");
+    for at in (0..4_000).map(|at| MS * at) {
+        part.step(&world.redlock, at);
+        assert!(poll(&mut set).is_pending());
+        world.pass(MS);
+    }
+    // Each leaves it the moment of a grace, and for a quarter of the time it has all of it.
+    assert!(part.leases >= 100, "{}", part.leases);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::normal::Found;
 pub(crate) type Case = fn() -> Option<Found>;
 
 /// In the order of the file.
-pub(crate) const ALL: [(&str, Case); 46] = [
+pub(crate) const ALL: [(&str, Case); 47] = [
     ("wrong password", wrong_password),
     ("no password", no_password),
     ("wrong port", wrong_port),
@@ -43,6 +43,7 @@ pub(crate) const ALL: [(&str, Case); 46] = [
     ("contention", contention),
     ("contention with a holder that has a label", contention_with_a_label),
     ("contention with a key that never expires", contention_for_ever),
+    ("contention with those who wait", contention_with_a_line),
     ("several resources, one of them held", contention_of_several),
     ("several resources, held by the same process", contention_of_several_here),
     ("several resources in classic mode", several_in_classic_mode),
@@ -306,6 +307,17 @@ fn contention_with_a_label() -> Option<Found> {
     let other = connected(patient().nodes(cluster.urls()).label("web-1/4711/billing"));
     let _lease = other.acquire("r").blocking().unwrap();
     eventually("all three have it", SOON, || cluster.locks_left().len() == 3);
+    cluster[2].pause();
+    Some(Found::on(redlock.try_acquire("r").blocking().unwrap_err(), &cluster))
+}
+
+/// Nobody holds it, and the first in line has not come yet.
+fn contention_with_a_line() -> Option<Found> {
+    let (cluster, redlock) = three_connected();
+    for server in &cluster {
+        server.run(&["ZADD", "quorlock:line:r", "100", "aaaaaaaaaaaaaaaa"]);
+        server.run(&["PEXPIRE", "quorlock:line:r", "4000"]);
+    }
     cluster[2].pause();
     Some(Found::on(redlock.try_acquire("r").blocking().unwrap_err(), &cluster))
 }

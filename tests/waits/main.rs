@@ -30,6 +30,7 @@ mod readers;
 mod rights;
 mod semaphore;
 mod shares;
+mod stuck;
 mod together;
 
 use std::time::Duration;

@@ -37,6 +37,7 @@ impl Engine {
         let mut heard_out: Vec<HeardOut> = Vec::new();
         loop {
             let mut takes_place = false;
+            let begins = matches!(step, Step::Pause(_));
             let (look_until, at) = match step {
                 // No longer than it may wait at all.
                 Step::Pause(Pause::UntilFree(at)) => (None, request.within(at)),
@@ -88,6 +89,9 @@ impl Engine {
                 return;
             }
             if !self.pause_before_round(&mut request, at).await {
+                return;
+            }
+            if begins && !self.let_sets_in(&mut request).await {
                 return;
             }
             // What is under way must not be in the way of the next round. One that takes the place in line comes at once,
@@ -144,6 +148,12 @@ impl Engine {
             head.lose(met, request.acquisition.next_round(), traffic);
         }
         let ahead = Ahead { here: 0, elsewhere: request.resource.on_nodes().rank() };
+        if let Next::Again { .. } = next
+            && lost.loss == RoundLoss::Contended
+            && request.head.is_some()
+        {
+            request.resource.handle_waits(request.acquisition.started());
+        }
         if let Next::Again { .. } = next
             && let Some(said) = request.says_for_whom(None, ahead, now)
         {
@@ -224,6 +234,23 @@ impl Engine {
         let closing = pin!(self.closing());
         let rest = select(self.runtime.sleep_until(until), closing);
         matches!(select(pin!(request.answer.closed()), rest).await, Either::Right(_))
+    }
+
+    /// Leaves the resource to those here who want several, and have waited for long. False says that the caller is gone.
+    async fn let_sets_in(&self, request: &mut Request) -> bool {
+        loop {
+            // Made before it is looked: from then on no end is missed.
+            let (served, closing) = (pin!(self.resources.set_served()), pin!(self.closing()));
+            let now = self.now();
+            let until = request.kept_back_until(self).map(|until| request.within(until));
+            let Some(until) = until.filter(|until| *until > now) else { return true };
+            let over = select(self.runtime.sleep_until(until), closing);
+            match select(pin!(request.answer.closed()), select(served, over)).await {
+                Either::Left(_) => return false,
+                Either::Right((Either::Right((Either::Right(_), _)), _)) => return true,
+                Either::Right(_) => {}
+            }
+        }
     }
 
     /// A turn for another round. It is at the end of the line: many who wait for one resource must not keep all others

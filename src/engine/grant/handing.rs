@@ -43,6 +43,9 @@ impl Grant {
     /// Then the tenure with this number is over, and nothing is to be released.
     pub(super) fn hand_on(self: &Arc<Self>, engine: &Arc<Engine>, number: u64) -> bool {
         let Some(station) = self.station.filter(|_| !self.is_lowered()) else { return false };
+        if engine.kept_back(&self.resource).is_some() {
+            return false;
+        }
         let lingers = !self.state().current.linger.is_zero();
         if !lingers && self.resource.line().is_deserted(station) {
             return false;

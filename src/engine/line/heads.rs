@@ -101,12 +101,12 @@ impl Drop for Head {
             return;
         }
         let Self { engine, slot, place, .. } = self;
-        slot.set_asks(false);
         if !engine.is_served() {
             // Nobody is left who could be the next.
             engine.abandon_lines();
             return;
         }
+        slot.set_asks(false);
         let left = {
             let mut line = slot.line();
             if line.queue.handle_over(*place) {

@@ -47,7 +47,7 @@ impl Engine {
                 Joined::Asks(place, mut asks, first) => {
                     asks.head = Some(Head::new(self, slot, place));
                     match self.moment_for_others(slot, &asks, first) {
-                        Pause::None => asks.ask(self, now),
+                        Pause::None if asks.kept_back_until(self).is_none() => asks.ask(self, now),
                         first => asks.begin(self, first),
                     }
                     return Some(self.standing(slot, place));

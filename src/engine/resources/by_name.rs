@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::ResourceSlot;
-use crate::protocol::{Resource, Slots, Target};
+use crate::protocol::{Resource, Target};
 
 /// A map is looked through for what nobody has any more no sooner than at this size.
 pub(super) const FEW: usize = 32;
@@ -50,17 +50,6 @@ pub(in crate::engine) enum Which {
     Readers,
     Others,
     All,
-}
-
-/// In whose line those stand who wait for any slot of a semaphore, if this is the name of one: a number behind a `/`.
-pub(super) fn line_of_slot(resource: &Resource) -> Option<Resource> {
-    let name = resource.as_bytes();
-    let at = name.iter().rposition(|byte| *byte == b'/')?;
-    let (semaphore, number) = (name.get(..at)?, name.get(at + 1..)?);
-    let is_number = !number.is_empty() && number.iter().all(u8::is_ascii_digit);
-    is_number
-        .then(|| Slots::new(&[], semaphore, 1).ok().map(|slots| slots.line().clone()))
-        .flatten()
 }
 
 impl Crowd {

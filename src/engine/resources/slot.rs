@@ -10,19 +10,18 @@ use std::{
         Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use tokio::sync::Notify;
 
-use super::{
-    Resources,
-    by_name::{Which, line_of_slot},
-};
+use super::{Resources, by_name::Which};
 use crate::{
     engine::{Line, Unsent, UnsentHere, stand::OnNodes},
     error::NodeOutcome,
     lock::Lock,
-    protocol::{NodeId, OthersWait, Slots, Target},
+    protocol::{NodeId, OthersWait, Slots, Target, Timestamp, keeps_back},
+    shield::shielded,
 };
 
 /// So many releases are sent at once for one who asks: all permits of a semaphore.
@@ -37,6 +36,8 @@ pub(in crate::engine) struct ResourceSlot {
     freed: Notify,
     /// Somebody here asks the nodes for it.
     asks: AtomicBool,
+    /// Of several resources: since when the one waits who asks the nodes for them here, once a round was lost.
+    waits_since: Lock<Option<Timestamp>>,
     /// Who waits for it here.
     pub(in crate::engine) line: Lock<Line>,
     /// The place of this process in the lines on the nodes.
@@ -59,6 +60,7 @@ impl ResourceSlot {
             gone_from: Lock::default(),
             freed: Notify::new(),
             asks: AtomicBool::new(false),
+            waits_since: Lock::default(),
             line: Lock::default(),
             on_nodes: OnNodes::new(home.client, home.quorum, patience, runtime),
             unsent: UnsentHere::default(),
@@ -81,9 +83,40 @@ impl ResourceSlot {
         self.target.resources().iter().any(|one| by_name.covering(one, Which::All).any(is_another))
     }
 
-    /// Somebody here begins to ask the nodes for it, or has it, or does not want it any more.
+    /// Somebody here begins to ask the nodes for it, or has it, or does not want it any more. For several resources no lock
+    /// may be held.
     pub(in crate::engine) fn set_asks(&self, asks: bool) {
         self.asks.store(asks, Ordering::Relaxed);
+        if self.target.is_set() && self.waits_since.lock().take().is_some() {
+            self.home.waiting_sets.fetch_sub(1, Ordering::Relaxed);
+            // A waker may be anybody's code.
+            shielded(|| self.home.set_served.notify_waiters());
+        }
+    }
+
+    /// Who asks the nodes for it here has lost a round by others' keys, and waits since then.
+    pub(in crate::engine) fn handle_waits(&self, since: Timestamp) {
+        if self.target.is_set() && self.waits_since.lock().replace(since).is_none() {
+            self.home.waiting_sets.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// For how long yet whoever comes anew leaves it to one here who wants several resources, this one among them, and has
+    /// waited for long.
+    pub(in crate::engine) fn kept_back_for(
+        &self,
+        turn: Duration,
+        now: Timestamp,
+    ) -> Option<Duration> {
+        // Readers are kept out by the line on the nodes.
+        if self.target.is_shared() {
+            return None;
+        }
+        let left = |other: Arc<Self>| {
+            let since = (*other.waits_since.lock())?;
+            keeps_back(now.saturating_since(since), turn)
+        };
+        self.home.overlapping(&self.target, Which::Others).into_iter().filter_map(left).max()
     }
 
     /// Whether somebody here asks the nodes for something else that it has a resource in common with. In the lines on the
@@ -189,7 +222,7 @@ impl ResourceSlot {
             let named = self.target.lines().iter().chain(resources);
             named.for_each(|name| all.extend(by_name.covering(name, Which::All).cloned()));
         } else {
-            let lines = resources.iter().filter_map(line_of_slot);
+            let lines = resources.iter().filter_map(Slots::line_of);
             lines.for_each(|line| all.append(&mut self.home.covering(&line)));
         }
         // Upgraded without the lock, as in `overlapping`.

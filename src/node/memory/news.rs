@@ -2,7 +2,7 @@
 
 use crate::{
     node::Watcher,
-    protocol::{ClientId, LineHint, LineNews, Resource},
+    protocol::{ClientId, LineHint, LineNews, Resource, Ticket},
 };
 
 /// What is told of a resource.
@@ -38,13 +38,14 @@ impl<'a> Telling<'a> {
         Self { hears, news: Vec::new() }
     }
 
-    /// Notes what the line of a resource has to tell.
+    /// Notes what the line of a resource has to tell, and says which of its places are stuck.
     pub(super) fn of<T>(
         &mut self,
         resource: &Resource,
+        is_stuck: &dyn Fn(ClientId, Ticket) -> bool,
         look: impl FnOnce(&mut LineNews<'_>) -> T,
     ) -> T {
-        let mut line = LineNews::new(self.hears);
+        let mut line = LineNews::new(self.hears).knowing(is_stuck);
         let seen = look(&mut line);
         let told = line.into_told();
         if !told.is_empty() {

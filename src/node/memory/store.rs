@@ -5,17 +5,18 @@
 mod joining;
 mod picking;
 mod readers;
+mod stuck;
 mod votes;
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, slice, time::Duration};
 
-use self::{readers::SHARED, votes::which};
+use self::{readers::SHARED, stuck::Stuck, votes::which};
 use super::news::Telling;
 use crate::{
     node::NodeError,
     protocol::{
         Command, Denial, FencingToken, Granted, KeyHolder, LineNews, Mark, NodeLine, Note, Owner,
-        Reply, Resource, Sighting, Stand, Target, Timestamp, validity,
+        Reply, Resource, Sighting, Slots, Stand, Target, Timestamp, validity,
     },
 };
 
@@ -36,6 +37,8 @@ pub(super) struct Store {
     fences: HashMap<Vec<u8>, Counter>,
     /// Who waits. Where a resource is not there, nobody does.
     lines: HashMap<Resource, NodeLine>,
+    /// Which of their places cannot go on because of something else.
+    stuck: Stuck,
     floor: u64,
     high_water: u64,
     max_ttl: Duration,
@@ -209,9 +212,13 @@ impl Store {
                     freed.push(resource.clone());
                 });
                 for resource in freed {
-                    // Slots have one line.
+                    // Slots have one line for all, and each its own.
+                    let slots = Slots::line_of(&resource).filter(|_| target.len() == 1);
                     let line = if target.lines().len() > 1 { &resource } else { first(&target) };
-                    self.in_line(line, now, news, |line, news| line.release(now, news));
+                    let line = if slots.is_some() { &resource } else { line };
+                    for line in [Some(line), slots.as_ref()].into_iter().flatten() {
+                        self.in_line(line, now, news, |line, news| line.release(now, news));
+                    }
                     if keep.is_none() {
                         news.freed(resource);
                     }
@@ -264,7 +271,13 @@ impl Store {
         look: impl FnOnce(&mut NodeLine, &mut LineNews<'_>) -> T,
     ) -> T {
         let mut line = self.lines.remove(resource).unwrap_or_default();
-        let seen = news.of(resource, |news| look(&mut line, news));
+        let Self { keys, stuck, .. } = self;
+        let stands = |key: &Resource| {
+            let entry = keys.get(key.as_bytes());
+            entry.is_some_and(|entry| entry.expires.is_none_or(|expires| now < expires))
+        };
+        let is_stuck = |client, ticket| stuck.is_stuck(resource, client, ticket, now, &stands);
+        let seen = news.of(resource, &is_stuck, |news| look(&mut line, news));
         if !line.is_empty(now) {
             self.lines.insert(resource.clone(), line);
         }
@@ -291,11 +304,13 @@ impl Store {
             self.bound_shared(resource, Some(ttl), now);
             self.cut_prolonged(resource, ttl, now);
             let is_free = !self.keys(now).contains_key(resource.as_bytes());
-            entered.push(
-                self.in_line(resource, now, news, |line, news| {
-                    line.enter(stand, is_free, now, news)
-                }),
-            );
+            let one = self
+                .in_line(resource, now, news, |line, news| line.enter(stand, is_free, now, news));
+            let slots = Slots::line_of(resource).filter(|_| is_free && resources.len() == 1);
+            let beside = slots.and_then(|slots| {
+                self.in_line(&slots, now, news, |line, news| line.first_before(stand, now, news))
+            });
+            entered.push(one.or_behind(beside));
         }
         let first = entered.iter().enumerate().find_map(|(at, one)| Some((at, one.first?)));
         let in_the_way = self.in_the_way(resources, now);
@@ -315,10 +330,15 @@ impl Store {
             }
             Reply::Denied(denial) => {
                 let mut rank = None;
+                let in_the_way = self.held_longest(resources, now);
                 for (resource, entered) in of_each {
                     let own = self
                         .in_line(resource, now, news, |line, news| line.deny(entered, now, news));
                     rank = rank.max(own);
+                    let mut others = in_the_way.iter().filter(|other| *other != resource);
+                    if let Some(other) = others.next().filter(|_| own.is_some()) {
+                        self.stuck.note(resource, stand, slice::from_ref(other), now);
+                    }
                 }
                 Reply::Denied(denial.in_line(clock_us(now), rank))
             }

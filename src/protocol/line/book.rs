@@ -28,16 +28,28 @@ const FEW: usize = 16;
 /// With more than these it is left alone until they are gone.
 const MOST: usize = 10_000;
 
-/// Whom a node can tell, and what it has to tell them once it has let go of its own locks.
+/// Whether the place that a client has with a ticket is stuck: it cannot go on, because of a key that the line is not about.
+type IsStuck<'a> = &'a dyn Fn(ClientId, Ticket) -> bool;
+
+/// Whom a node can tell, what it knows of their other places, and what it has to tell them once it has let go of its own
+/// locks.
 pub struct LineNews<'a> {
     hears: &'a dyn Fn(ClientId) -> bool,
+    is_stuck: Option<IsStuck<'a>>,
     told: Vec<(ClientId, LineHint)>,
 }
 
 impl<'a> LineNews<'a> {
     /// Nothing so far. `hears` says whether a client is connected: one that is not is forgotten.
     pub const fn new(hears: &'a dyn Fn(ClientId) -> bool) -> Self {
-        Self { hears, told: Vec::new() }
+        Self { hears, is_stuck: None, told: Vec::new() }
+    }
+
+    /// The same where a place may be stuck: the place of a set whose other keys are held, or of a semaphore all of whose
+    /// slots are taken. It keeps nobody out who asks once.
+    #[must_use]
+    pub fn knowing(self, is_stuck: IsStuck<'a>) -> Self {
+        Self { is_stuck: Some(is_stuck), ..self }
     }
 
     /// What is to be told to whom, in this order.
@@ -118,6 +130,14 @@ struct Asks {
     reads: bool,
 }
 
+impl Entered {
+    /// The same, where nobody in the line is before it, and this one in another line is.
+    #[must_use]
+    pub fn or_behind(self, other: Option<ClientId>) -> Self {
+        Self { first: self.first.or(other), ..self }
+    }
+}
+
 impl NodeLine {
     /// An acquire comes. Who waits behind others takes its place.
     ///
@@ -153,6 +173,11 @@ impl NodeLine {
         } else {
             self.waiting().next()
         };
+        let first = if asks_once(stand) {
+            first.and_then(|_| self.first_not_stuck(client, None, None, news.is_stuck))
+        } else {
+            first
+        };
         Entered { first, asks: Some(Asks { stand, is_new, reads: false }) }
     }
 
@@ -170,9 +195,11 @@ impl NodeLine {
         }
         let reader = stand.map(|stand| Waiting::to(true, stand.client));
         let missing = stand.and_then(|stand| stand.skip);
+        let is_stuck = news.is_stuck.filter(|_| asks_once(stand));
         let writer_before = |line: &Self| {
-            let before = line.places().take(FEW).take_while(|one| Some(*one) != reader);
-            before.filter(|one| !one.reads).map(|one| one.client).next()
+            let before = line.order.iter().take(FEW).take_while(|(_, one)| Some(*one) != reader);
+            let mut writers = before.filter(|(_, one)| !one.reads);
+            writers.find(|place| !is_stuck_at(place, is_stuck)).map(|(_, one)| one.client)
         };
         let mut writer = writer_before(self);
         let mut is_new = None;
@@ -313,6 +340,40 @@ impl NodeLine {
         self.order.iter().map(|(_, waiting)| *waiting)
     }
 
+    /// Who is let in before one that comes for the same key from another line: a slot of a semaphore has its own line, and
+    /// that of those who wait for any slot. Whoever came later by its ticket comes later, and the same client may wait in both.
+    pub fn first_before(
+        &self,
+        stand: Option<Stand>,
+        now: Timestamp,
+        news: &LineNews<'_>,
+    ) -> Option<ClientId> {
+        if self.order.len() > MOST || self.is_empty(now) {
+            return None;
+        }
+        let ticket = stand.and_then(|stand| stand.ticket);
+        let missing = stand.and_then(|stand| stand.skip);
+        self.first_not_stuck(None, ticket, missing, news.is_stuck)
+    }
+
+    /// The first who can go on, before `client`, with an earlier ticket, and who is not `missing`.
+    fn first_not_stuck(
+        &self,
+        client: Option<Waiting>,
+        ticket: Option<Ticket>,
+        missing: Option<ClientId>,
+        is_stuck: Option<IsStuck<'_>>,
+    ) -> Option<ClientId> {
+        let is_before = |&&(at, one): &&(i64, Waiting)| {
+            Some(one) != client && ticket.is_none_or(|ticket| at < score(ticket))
+        };
+        let mut before = self.order.iter().take(FEW).take_while(is_before);
+        let goes_on = |place: &&(i64, Waiting)| {
+            Some(place.1.client) != missing && !is_stuck_at(place, is_stuck)
+        };
+        before.find(goes_on).map(|(_, one)| one.client)
+    }
+
     /// The first who can be told that the key is free, which no holder has any more, and the next one to stand by; a reader
     /// that comes next after one is told as the first is. Nobody where `client` is before that. The first is forgotten if it
     /// is `missing`.
@@ -380,6 +441,17 @@ impl NodeLine {
             *self = Self::default();
         }
     }
+}
+
+/// Whether it does not stand in the line: it is let in before those who cannot go on.
+fn asks_once(stand: Option<Stand>) -> bool {
+    stand.is_none_or(|stand| stand.ticket.is_none())
+}
+
+/// Who reads waits for one key alone.
+fn is_stuck_at(&(score, one): &(i64, Waiting), is_stuck: Option<IsStuck<'_>>) -> bool {
+    let ticket = Ticket::new(u64::try_from(score).unwrap_or_default());
+    !one.reads && is_stuck.is_some_and(|is_stuck| is_stuck(one.client, ticket))
 }
 
 fn score(ticket: Ticket) -> i64 {

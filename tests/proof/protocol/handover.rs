@@ -1,4 +1,4 @@
-//! A grant that is handed on: H1 to H5, each by name, and random rows.
+//! A grant that is handed on: H1 to H6, each by name, and random rows.
 //!
 //! Goal: no lease begins under a grant that may not hold, with a token that is not its own, or for longer than others may
 //! be kept waiting. Method: one row at the moments at which the decision turns.
@@ -6,7 +6,7 @@
 use quorlock::protocol::{
     Drift, ExtendOutcome, FencingToken, GivenBack, LeaseAction, Lifecycle, LossReason,
     MOST_IN_A_ROW, NotHandedOn, Offer, OthersWait, RenewalPolicy, Row, Stay, TokenRange, Wanted,
-    turn_of,
+    keeps_back, turn_of,
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
@@ -241,6 +241,33 @@ fn h4_once_others_have_had_it_a_stay_begins_anew() {
     let given_back = GivenBack { leases: 500, others, turn: TURN, now: at(900) };
     assert_eq!(stay.handle_given_back(given_back), None);
     assert_eq!(stay, Stay::default());
+}
+
+#[test]
+fn h6_a_set_that_waits_keeps_others_back_for_a_quarter_of_its_wait_and_soon_for_as_long_as_they_hold_it()
+ {
+    assert_eq!(keeps_back(TURN - Duration::from_nanos(1), TURN), None, "they have a turn first");
+    assert_eq!(keeps_back(TURN, TURN), Some(TURN / 4));
+    assert_eq!(keeps_back(TURN * 3 / 2, TURN), None);
+    assert_eq!(keeps_back(TURN, Duration::ZERO), None);
+    assert_eq!(keeps_back(TURN * (1 << 20), TURN), Some(1000 * MS), "a second at the most");
+    assert_eq!(keeps_back(Duration::MAX, MS), None);
+    for hold in [MS, 20 * MS, 300 * MS, 1000 * MS] {
+        let (mut kept, mut served) = (Duration::ZERO, None);
+        let mut waited = Duration::ZERO;
+        while served.is_none() && waited < 20 * hold + 20 * TURN {
+            match keeps_back(waited, TURN) {
+                // All that is held at this moment ends meanwhile, and nothing of it begins.
+                Some(left) if left >= hold => served = Some(waited + hold),
+                Some(_) => kept += MS / 4,
+                None => {}
+            }
+            assert!(kept <= waited / 4 + MS, "{kept:?} of {waited:?}");
+            waited += MS / 4;
+        }
+        let bound = TURN.max(9 * hold);
+        assert!(served.is_some_and(|served| served <= bound), "{hold:?}: {served:?}, {bound:?}");
+    }
 }
 
 #[test]

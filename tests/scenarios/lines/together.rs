@@ -2,6 +2,8 @@
 //! both at once, each of them done to a server and to two lines in memory. They must answer the same, have the same clients
 //! in the same order, and tell the same.
 
+use std::collections::HashMap;
+
 use quorlock::protocol::{ClientId, LineHint, LineNews, NodeLine, Stand, Ticket, Timestamp};
 use quorlock_harness::redis::{Value, from_redis_value};
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IteratorRandom};
@@ -46,6 +48,8 @@ enum Answer {
 struct Memory {
     lines: [NodeLine; 2],
     holders: [Option<&'static str>; 2],
+    /// The places of sets that had the other resource in their way, with their tickets.
+    stuck: [HashMap<ClientId, Ticket>; 2],
     told: Vec<(ClientId, String)>,
 }
 
@@ -56,7 +60,9 @@ fn client(name: &str) -> ClientId {
 impl Memory {
     fn of<T>(&mut self, at: usize, look: impl FnOnce(&mut NodeLine, &mut LineNews<'_>) -> T) -> T {
         let hears = |id| id != client(DEAF);
-        let mut news = LineNews::new(&hears);
+        let (stuck, other) = (&self.stuck[at], self.holders[1 - at]);
+        let is_stuck = |id, ticket| other.is_some() && stuck.get(&id) == Some(&ticket);
+        let mut news = LineNews::new(&hears).knowing(&is_stuck);
         let seen = look(&mut self.lines[at], &mut news);
         let resource = NAMES[at];
         self.told.extend(news.into_told().into_iter().filter_map(|(id, hint)| {
@@ -97,6 +103,12 @@ impl Memory {
                 .map(|(at, entered)| self.of(at, |line, news| line.deny(entered, now, news)))
                 .max()
                 .flatten();
+            if let ([0, 1], Some(Stand { client, ticket: Some(ticket), .. })) = (of, stand) {
+                let in_the_way = [0, 1].into_iter().filter(|at| self.holders[1 - at].is_some());
+                for at in in_the_way.collect::<Vec<_>>() {
+                    self.stuck[at].insert(client, ticket);
+                }
+            }
             return match behind.filter(|_| !is_held) {
                 Some((first, place)) => Answer::Behind(first.to_string(), place),
                 None => Answer::Held(before.map_or(-1, i64::from)),
@@ -186,6 +198,42 @@ fn release(node: &Node, of: &[usize], name: &str) -> Value {
 fn waiting(node: &Node, line: &str) -> Vec<String> {
     let all: Vec<String> = from_redis_value(node.server.run(&["ZRANGE", line, "0", "-1"])).unwrap();
     all.into_iter().filter(|name| !name.starts_with('!')).collect()
+}
+
+/// A place in line is passed by one who asks once for as long as what is in its way stands, and no longer.
+#[test]
+fn a_set_keeps_out_who_asks_once_from_the_moment_on_at_which_it_can_go_on() {
+    let node = Node::admitted();
+    let _ears = ALL.map(|name| Ear::of(&node, name));
+    let both = Says::stands(B, "200");
+    let asks = |says| acquire(&node, &[0], C, says);
+    let behind = || Answer::Behind(B.to_owned(), 1);
+    assert_eq!(acquire(&node, &[1], A, Says::default()), Answer::Granted(None));
+    assert_eq!(acquire(&node, &[0, 1], B, both), Answer::Held(0));
+    for says in [Says::default(), Says::named(C)] {
+        assert_eq!(asks(says), Answer::Granted(Some(true)));
+        assert_eq!(release(&node, &[0], C), Value::Int(1));
+    }
+    assert_eq!(asks(Says::stands(C, "300")), behind(), "it waits, and so does not overtake");
+    assert_eq!(release(&node, &[1], A), Value::Int(1));
+    for says in [Says::default(), Says::named(C)] {
+        assert_eq!(asks(says), behind(), "nothing is in its way any more");
+    }
+    assert_eq!(
+        acquire(&node, &[1], A, Says { skip: B, ..Says::stands(A, "400") }),
+        Answer::Granted(Some(false))
+    );
+    node.server.run(&["ZADD", LINES[0], "100", B]);
+    assert_eq!(asks(Says::default()), behind(), "that is another place of the same client");
+    // What others have put there says nothing.
+    for put in ["200 0 ", "200 999 s", "x", "200 0 s s"] {
+        node.server.run(&["ZADD", LINES[0], "200", B]);
+        node.server.set("quorlock:stuck:bbbbbbbbbbbbbbbbr", put, None);
+        assert_eq!(asks(Says::default()), behind(), "{put}");
+    }
+    node.server.del("quorlock:stuck:bbbbbbbbbbbbbbbbr");
+    node.server.run(&["LPUSH", "quorlock:stuck:bbbbbbbbbbbbbbbbr", "x"]);
+    assert_eq!(asks(Says::default()), behind());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::{slice, time::Duration};
 use super::{Store, clock_us};
 use crate::{
     node::{NodeError, memory::news::Telling},
-    protocol::{Denial, Granted, Note, Owner, Reply, Slots, Stand, Timestamp},
+    protocol::{Denial, Granted, Note, Owner, Reply, Resource, Slots, Stand, Timestamp},
 };
 
 impl Store {
@@ -22,14 +22,26 @@ impl Store {
         news: &mut Telling<'_>,
     ) -> Result<Reply, NodeError> {
         let keys = self.keys(now);
-        let mut free = slots.from(first).filter(|(_, slot)| !keys.contains_key(slot.as_bytes()));
-        let (picked, is_another_free) = (free.next(), free.next().is_some());
-        let entered = self.in_line(slots.line(), now, news, |line, news| {
-            line.enter(stand, picked.is_some(), now, news)
-        });
+        let is_free = |(_, slot): &(u8, &Resource)| !keys.contains_key(slot.as_bytes());
+        let free: Vec<(u8, &Resource)> = slots.from(first).filter(is_free).collect();
+        let (is_taken, is_another_free) = (free.is_empty(), free.len() > 1);
+        let entered = self
+            .in_line(slots.line(), now, news, |line, news| line.enter(stand, !is_taken, now, news));
+        // Who waits for a slot by its name is let in there before those who came later.
+        let (mut picked, mut kept) = (None, None);
+        for (number, slot) in free {
+            let before =
+                self.in_line(slot, now, news, |line, news| line.first_before(stand, now, news));
+            if before.is_none() {
+                picked = Some((number, slot));
+                break;
+            }
+            kept = kept.or(before);
+        }
+        let entered = if picked.is_none() { entered.or_behind(kept) } else { entered };
         let denial = match (picked, entered.first) {
-            (Some(_), Some(head)) => Denial::behind(head),
-            (None, _) => {
+            (_, Some(head)) if !is_taken => Denial::behind(head),
+            (None, _) | (_, Some(_)) => {
                 for slot in slots.all() {
                     self.cut_prolonged(slot, ttl, now);
                 }
@@ -52,6 +64,9 @@ impl Store {
         };
         let rank =
             self.in_line(slots.line(), now, news, |line, news| line.deny(&entered, now, news));
+        if is_taken && rank.is_some() {
+            self.stuck.note(slots.line(), stand, slots.all(), now);
+        }
         Ok(Reply::Denied(denial.in_line(clock_us(now), rank)))
     }
 

@@ -14,10 +14,10 @@ local seen = line and not has_nobody and redis.pcall('ZRANGE', line, '0', FEW)
 local has_line = seen and not seen.err and (client or #seen > 0)
 local waits = has_line and client and ticket ~= ''
 local holding, first, stands, others, told, is_new, rank, remaining, left
-local live, of_telling, _, look
+local live, of_telling, _, look, first_not_stuck
 local size = has_line and #seen or 0
 if size > 0 then
-  live, of_telling, _, look = of_line(true)
+  live, of_telling, _, look, first_not_stuck = of_line(true)
   first, others, stands, holding, size = look(line, client, seen)
 end
 if first then
@@ -38,6 +38,18 @@ if first then
     first, told, left = wake(line, resource, client, missing), true, nil
     holding, rank = nil, first and waits and redis.pcall('ZRANK', line, client)
   end
+  if first and not waits and remaining == -2 then
+    first = first_not_stuck(line, client)
+  end
+end
+
+if slots_line and not has_nobody and not first and redis.call('EXISTS', resource) == 0
+  and redis.pcall('EXISTS', slots_line) == 1 then
+  if not look then
+    live, of_telling, _, look, first_not_stuck = of_line(true)
+  end
+  first = first_not_stuck(slots_line, nil, waits and ticket, missing)
+  remaining = first and -2
 end
 
 if is_held or first or not redis.call('SET', resource, owner, 'NX', 'PX', ttl) then

@@ -20,10 +20,14 @@ local counter = entry and tonumber(string.sub(entry, 1, 16))
 local takes_hint = is_cached and count > 0 and hint <= now + 60 * 1000000
   and (not entry or counter and counter + count <= hint)
 
+-- A slot of a semaphore has two lines: its own, and that of those who wait for any slot.
+local slot_at = line and string.find(resource, '/%d%d?%d?$', -4)
+local slots_line = slot_at and 'quorlock:line:quorlock:slots:' .. string.sub(resource, 1, slot_at - 1)
+
 -- The fast path, which is all for a free resource that nobody waits for. What stands behind it is not made here.
 local has_nobody, is_held
 if takes_hint and not is_late and not client then
-  has_nobody = not line or redis.pcall('EXISTS', line) == 0
+  has_nobody = not line or redis.pcall('EXISTS', line, slots_line or line) == 0
   if has_nobody then
     if redis.call('SET', resource, owner, 'NX', 'PX', ttl) then
       redis.call('HSET', COUNTERS, resource, ARGV[4] .. owner .. (ARGV[7] or ''))

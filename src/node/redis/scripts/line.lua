@@ -1,12 +1,14 @@
 -- Stands before acquire and leave, and behind a release that has freed a key. The line of a resource is a sorted set: the
 -- name of a client, 16 hexadecimal digits, and its ticket in us. One that waits to read has a `~` before its name: readers
 -- are told together, and let each other pass. A holder of several tokens stands before them all, below zero and with a `!`
--- before its name, so that it is told when somebody comes. All this is advice, and nothing that is done
+-- before its name, so that it is told when somebody comes. A place is stuck where something else is in its way: a set whose
+-- other keys are held, or a semaphore all of whose slots are taken. All this is advice, and nothing that is done
 -- for it may fail a script: what others have put in its place, or in it, counts as if it were not there.
 local LIFE = 4000 -- ms that a line lives after the last one has stood in it, or a little less
 local UNHEARD = 2400 -- ms of that which are left where all who stand there have missed a poll
 local FEW, MANY = '2', '15' -- the last place that is looked at: for a holder and the first two, and where that is not all
 local HOLDER, READER = 33, 126 -- the `!` and the `~`
+local STUCK = 'quorlock:stuck:' -- before the name of a client and of a line: why that place is stuck
 local MOST = 10000 -- with more than these, and without an end, it is no line of ours
 
 -- The functions of the line. Each call of a script makes its functions anew: these only where somebody stands there, those
@@ -114,5 +116,43 @@ local function of_line(acquires)
     return true
   end
 
-  return live, of_telling, is_name, look
+  -- What stands for a place that is stuck: it cannot go on while all of these keys stand, none of which this line is about.
+  -- `count` slots whose names begin with `key`, or `key` itself where that is 0.
+  local function set_stuck(line, client, ticket, count, key)
+    redis.pcall('SET', STUCK .. client .. string.sub(line, 15), ticket .. ' ' .. count .. ' ' .. key, 'PX', LIFE)
+  end
+
+  -- Whether the place is stuck, and still the one that was said to be.
+  local function is_stuck(line, client, ticket)
+    local said = redis.pcall('GETRANGE', STUCK .. client .. string.sub(line, 15), '0', '65999')
+    local of, count, key = string.match(type(said) == 'string' and said or '', '^(%d+) (%d%d?%d?) (.+)$')
+    if not of or tonumber(of) ~= tonumber(ticket) then
+      return false
+    elseif count == '0' then
+      return redis.pcall('EXISTS', key) == 1
+    end
+    local slots = {}
+    for slot = 1, tonumber(count) do
+      slots[slot] = key .. slot - 1
+    end
+    return redis.pcall('EXISTS', unpack(slots)) == #slots
+  end
+
+  -- The first who can go on, before `client`: a place that is stuck keeps nobody out who asks once. Of another
+  -- line than its own: one that came before `ticket`, where it waits, and is not `missing`. There it may be the same client.
+  local function first_not_stuck(line, client, ticket, missing)
+    local seen = redis.pcall('ZRANGE', line, '0', MANY, 'WITHSCORES')
+    for place = 1, #seen, 2 do
+      local name, score = seen[place], seen[place + 1]
+      if name == client or ticket and tonumber(score) >= tonumber(ticket) then
+        return nil
+      elseif is_name(name) and string.sub(name, -16) ~= missing
+        and (#name > 16 or not is_stuck(line, name, score)) then
+        return name
+      end
+    end
+    return nil
+  end
+
+  return live, of_telling, is_name, look, first_not_stuck, set_stuck, is_stuck
 end

@@ -11,5 +11,12 @@ if redis.pcall('GETRANGE', KEYS[1], '0', '32') == ARGV[1] then
     local wake = of_line()
     wake(KEYS[3], KEYS[1], nil, nil, seen)
   end
+  -- Those who wait for any slot, as in release.lua.
+  local slot_at = KEYS[3] and string.find(KEYS[1], '/%d%d?%d?$', -4)
+  if slot_at then
+    local line = 'quorlock:line:quorlock:slots:' .. string.sub(KEYS[1], 1, slot_at - 1)
+    local wake = of_line()
+    wake(line, string.sub(line, 15))
+  end
   return 1
 end

@@ -29,7 +29,8 @@ end
 
 -- Readers let each other pass. A writer that came before is let in before.
 local reader = client and '~' .. client
-local live, of_telling, is_name
+local asks_once = not client or ticket == ''
+local live, of_telling, is_name, _, is_stuck
 local has_line, waits, writer, at, holding, before, is_new
 local function look()
   local seen = line and redis.pcall('ZRANGE', line, '0', MANY)
@@ -42,14 +43,15 @@ local function look()
       holding = name
     elseif is_name(name) then
       before = before + 1
-      if not writer and string.byte(name) ~= READER then
+      if not writer and string.byte(name) ~= READER
+        and not (asks_once and is_stuck(line, name, redis.pcall('ZRANGE', line, place - 1, place - 1, 'WITHSCORES')[2])) then
         writer, at = name, place - 1
       end
     end
   end
 end
 if line then
-  live, of_telling, is_name = of_line(true)
+  live, of_telling, is_name, _, _, _, is_stuck = of_line(true)
   look()
   waits = has_line and client and ticket ~= ''
   if writer and waits then

@@ -11,7 +11,10 @@ if ARGV[2] then
 else
   redis.call('DEL', KEYS[1])
 end
--- Where there is no line, this look is all that it costs.
-if not KEYS[2] or redis.pcall('EXISTS', KEYS[2]) == 0 then
+-- Where there is no line, this look is all that it costs. A slot of a semaphore has two, as in acquire_free.lua.
+local slot_at = KEYS[2] and string.find(KEYS[1], '/%d%d?%d?$', -4)
+local own_line = slot_at and 'quorlock:line:' .. KEYS[1]
+local slots_line = slot_at and 'quorlock:line:quorlock:slots:' .. string.sub(KEYS[1], 1, slot_at - 1)
+if not KEYS[2] or redis.pcall('EXISTS', own_line or KEYS[2], slots_line or KEYS[2]) == 0 then
   return 1
 end

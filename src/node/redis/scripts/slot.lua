@@ -18,10 +18,10 @@ local seen = line and not has_nobody and redis.pcall('ZRANGE', line, '0', FEW)
 local has_line = seen and not seen.err and (client or #seen > 0)
 local waits = has_line and client and ticket ~= ''
 local first, stands, others, told, is_new, rank, is_free, left
-local live, of_telling, _, look, holding
+local live, of_telling, _, look, holding, first_not_stuck, set_stuck
 local depth = has_line and #seen or 0
 if depth > 0 then
-  live, of_telling, _, look = of_line(true)
+  live, of_telling, _, look, first_not_stuck, set_stuck = of_line(true)
   first, others, stands, holding, depth = look(line, client, seen)
 end
 if first then
@@ -39,11 +39,28 @@ if first then
     first, told, left = wake(line, name, client, missing), true, nil
     rank = first and waits and redis.pcall('ZRANK', line, client)
   end
+  if first and not waits and is_free then
+    first = first_not_stuck(line, client)
+  end
+end
+
+-- Who waits for one of the slots by its name is let in there before those who came later.
+local kept
+local function is_kept(slot)
+  local own_line = 'quorlock:line:' .. slot
+  if not line or redis.pcall('EXISTS', own_line) == 0 or redis.call('EXISTS', slot) == 1 then
+    return false
+  elseif not first_not_stuck then
+    live, of_telling, _, look, first_not_stuck, set_stuck = of_line(true)
+  end
+  local before = first_not_stuck(own_line, nil, waits and ticket, missing)
+  kept = kept or before
+  return before
 end
 
 if not first and not has_nobody then
   for index = 4, 3 + size do
-    if redis.call('SET', KEYS[index], owner, 'NX', 'PX', ttl) then
+    if not is_kept(KEYS[index]) and redis.call('SET', KEYS[index], owner, 'NX', 'PX', ttl) then
       at = index
       break
     end
@@ -54,6 +71,9 @@ if not first and not has_nobody then
 end
 
 if not at then
+  if kept and not first then
+    first, is_free = string.sub(kept, -16), true
+  end
   local least, holder = nil, false
   for index = 4, is_free and 0 or 3 + size do
     local remaining = redis.call('PTTL', KEYS[index])
@@ -91,6 +111,12 @@ if not at then
   end
   if not line or client and not has_line then
     return {0, now, remaining, holder or nil}
+  end
+  if waits and not is_free then
+    if not set_stuck then
+      _, _, _, _, _, set_stuck = of_line(true)
+    end
+    set_stuck(line, client, ticket, size, string.match(KEYS[4], '^(.*/)'))
   end
   local before = waits and type(rank) == 'number' and rank or -1
   return {0, now, remaining, holder, is_free and first or false, before, 0}

@@ -19,7 +19,11 @@ local has_nobody, at
 if is_allowed and not is_late and not client then
   has_nobody = not line or redis.pcall('EXISTS', line) == 0
   for index = 4, has_nobody and 3 + size or 0 do
-    if redis.call('SET', KEYS[index], owner, 'NX', 'PX', ttl) then
+    -- Somebody may wait for this slot by its name.
+    if line and redis.pcall('EXISTS', 'quorlock:line:' .. KEYS[index]) == 1 then
+      has_nobody = false
+      break
+    elseif redis.call('SET', KEYS[index], owner, 'NX', 'PX', ttl) then
       at = index
       break
     end

@@ -9,8 +9,9 @@ local ticket, missing = ARGV[10], ARGV[11]
 
 -- For each of them what acquire.lua does for one: it stands in every line, and is let in where it is the first in all. Of the
 -- keys in the way the one that lives for longest is told; one without an end never ends.
-local live, of_telling, _, look
+local live, of_telling, _, look, first_not_stuck, set_stuck
 local all, longest, way, behind = {}, -1, nil, nil
+local second, other_way = -1, nil -- the same without that one
 for index = 1, size do
   local resource, line = KEYS[3 + index], KEYS[3 + size + index]
   local seen = line and redis.pcall('ZRANGE', line, '0', FEW)
@@ -20,7 +21,7 @@ for index = 1, size do
   local depth = has_line and #seen or 0
   if depth > 0 then
     if not look then
-      live, of_telling, _, look = of_line(true)
+      live, of_telling, _, look, first_not_stuck, set_stuck = of_line(true)
     end
     first, others, stands, holding, depth = look(line, client, seen)
     if first and waits then
@@ -38,6 +39,9 @@ for index = 1, size do
       first, told = wake(line, resource, client, missing), true
       holding, rank = nil, waits and redis.pcall('ZRANK', line, client)
     end
+    if first and not waits then
+      first = first_not_stuck(line, client)
+    end
     behind = behind or first and index
   else
     holder = value_of(resource)
@@ -54,7 +58,9 @@ for index = 1, size do
       end
     end
     if lasts > longest then
-      longest, way = lasts, index
+      second, other_way, longest, way = longest, way, lasts, index
+    elseif lasts > second then
+      second, other_way = lasts, index
     end
   end
   all[index] = {has_line = has_line, waits = waits, depth = depth, first = first, others = others, stands = stands,
@@ -83,6 +89,13 @@ if way or behind then
     if not line or client and not here.has_line then
       lined = 0
     elseif here.waits then
+      local other = index ~= way and way or other_way
+      if other then
+        if not set_stuck then
+          _, _, _, _, _, set_stuck = of_line(true)
+        end
+        set_stuck(line, client, ticket, 0, KEYS[3 + other])
+      end
       local rank, holding = here.rank, here.holding
       local ahead = type(rank) == 'number' and math.max(rank - (holding and 1 or 0), 0) or -1
       local name = holding and string.sub(holding, 2)
