@@ -137,7 +137,8 @@ pub fn turn(unloaded: Option<Duration>) -> Duration {
 
 /// For how long yet one who wants several resources, and has waited for so long, keeps back those of its process who come
 /// anew for a part of them, where it does. They come to their end at different times, and never leave all of it free by
-/// themselves. What is in its way may be held elsewhere, so that they are kept back for a quarter of its wait at most.
+/// themselves. What is in its way may be held elsewhere, so that they are kept back for two fifths of
+/// its wait at most.
 pub fn keeps_back(waited: Duration, turn: Duration) -> Option<Duration> {
     let turns = waited.as_nanos().checked_div(turn.as_nanos())?;
     let doubled = u32::try_from(turns).unwrap_or(u32::MAX).checked_ilog2()?;

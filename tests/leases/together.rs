@@ -266,7 +266,7 @@ fn beside_a_set_that_waits_for_another_process_tasks_go_on() {
         assert!(poll(&mut set).is_pending());
         world.pass(MS);
     }
-    // Each leaves it the moment of a grace, and for a quarter of the time it has all of it.
+    // Each leaves it the moment of a grace, and for a part of the time it has all of it.
     assert!(part.leases >= 100, "{}", part.leases);
 }
 
