@@ -9,6 +9,8 @@
     reason = "tests are free to"
 )]
 
+#[path = "evidence/src/about.rs"]
+mod about;
 #[path = "evidence/src/page.rs"]
 mod page;
 
@@ -129,6 +131,21 @@ fn every_file_of_a_test_that_a_document_names_is_there() {
     }
     assert!(wrong.is_empty(), "not there\n{}", wrong.join("\n"));
     assert!(named > 50, "only {named} were found, which proves nothing");
+}
+
+/// A figure does not stand for code that it is not of. Without a history nobody can tell.
+#[test]
+fn figures_of_code_that_has_been_changed_since_say_so() {
+    let figures: serde_json::Value =
+        serde_json::from_str(&read("docs/evidence.json").unwrap()).unwrap();
+    assert!(figures["changed"].is_object(), "it is said of each part, or of none");
+    if about::has_history(root()) {
+        assert_eq!(
+            about::changed(root(), &figures),
+            figures["changed"],
+            "other figures are of code that has been changed since: `cargo run -p quorlock-evidence -- --page`"
+        );
+    }
 }
 
 /// No figure of the page is typed by hand, and each sentence names tests that are there, or says why it has none.

@@ -182,27 +182,52 @@ fn tokens_rise_after_a_majority_forgot() {
     let cluster = admitted(3, ttl);
     let client = ready(settings(&cluster, ttl));
     let mut last = 0;
-    let mut next = |what: &str| {
-        let lease = granted(&client);
+    let mut next = |client: &Redlock, what: &str| {
+        let lease = granted(client);
         let token = token(&lease);
         assert!(token > last, "{what}: {token} after {last}");
         eventually("all have it", SOON, || cluster.iter().all(|node| has_key(node, &lease)));
         lease.blocking_release().unwrap();
         last = token;
     };
-    next("new");
+    next(&client, "new");
     for round in 0..3 {
         for node in 0..2 {
             cluster[node].restart_empty();
             all_ready_after_quarantine(&client);
-            next("one has forgotten");
-            next("again");
+            next(&client, "one has forgotten");
+            next(&client, "again");
         }
         cluster.iter().for_each(Server::restart_empty);
         all_ready_after_quarantine(&client);
         println!("round {round}");
-        next("all have forgotten");
+        // One that has seen no token: only the nodes know where to go on.
+        next(&ready(settings(&cluster, ttl)), "all have forgotten");
+        next(&client, "all have forgotten, and one has gone on");
     }
+}
+
+/// Two nodes forget, one after the other, and the wall clock of the client that admits them is an hour behind. So no hint
+/// lifts a counter, and where those nodes go on is what the others say.
+#[test]
+fn tokens_rise_where_nodes_forget_in_turn_and_wall_clocks_are_behind() {
+    let _turn = alone();
+    let ttl = 300 * MS;
+    let cluster = admitted(3, ttl);
+    let before = ready(settings(&cluster, ttl));
+    let lease = granted(&before);
+    let last = token(&lease);
+    eventually("all have it", SOON, || cluster.iter().all(|node| has_key(node, &lease)));
+    lease.blocking_release().unwrap();
+    before.blocking_close().unwrap();
+    drop(before);
+    let behind = ready(settings(&cluster, ttl).runtime(Odd::start(3600 * SECOND)));
+    for node in 0..2 {
+        cluster[node].restart_empty();
+        all_ready_after_quarantine(&behind);
+    }
+    let lease = acquire_without(&cluster, &behind, "r", 2);
+    assert!(token(&lease) > last, "{} after {last}", token(&lease));
 }
 
 /// A single number that somebody wrote to one node does not reach the others, nor other resources.

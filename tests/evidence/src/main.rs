@@ -1,14 +1,15 @@
 //! Makes `docs/evidence.md` of the sentences in `tests/evidence/claims.txt` and of figures.
 //!
 //! Goal: no figure in the page is typed by hand. Method: `collect` adds up the lines that runs have left in `target/evidence`,
-//! with their dates and commits, and they are kept in `docs/evidence.json`; `page` fills them in. A test in
-//! `tests/documents.rs` makes the page again of what is committed, and compares.
+//! with their dates and commits, and they are kept in `docs/evidence.json`; `about` says which of them are of code that has been changed since; `page` fills them in. A
+//! test in `tests/documents.rs` makes the page again of what is committed, asks git what has been changed, and compares.
 //!
 //! - `cargo run -p quorlock-evidence`: figures from `target/evidence`, where there are any, and the page;
 //! - `… -- COMMIT…`: figures of these commits alone, as their directories are named;
-//! - `… -- --page`: the page alone, of the figures that are committed;
+//! - `… -- --page`: the page alone, of the figures that are committed, with what has been changed since;
 //! - `… -- --summary COMMIT`: says what was run, and writes nothing.
 
+mod about;
 mod collect;
 mod page;
 
@@ -18,6 +19,8 @@ use std::{
     path::{Path, PathBuf},
     process::ExitCode,
 };
+
+use serde_json::Value;
 
 /// The directories of figures: of these commits, or all.
 fn directories(runs: &Path, commits: &[String]) -> Result<Vec<PathBuf>, Box<dyn Error>> {
@@ -49,12 +52,19 @@ fn run(root: &Path, arguments: &[String]) -> Result<(), Box<dyn Error>> {
     }
     let is_page = arguments.first().is_some_and(|argument| argument == "--page");
     let directories = if is_page { Vec::new() } else { directories(&runs, arguments)? };
-    if !directories.is_empty() {
+    let mut figures = if directories.is_empty() {
+        serde_json::from_str::<Value>(&fs::read_to_string(&kept)?)?
+    } else {
         let directories: Vec<_> = directories.iter().map(PathBuf::as_path).collect();
-        let figures = collect::figures(&directories, Some(&root.join("tests/evidence")))?;
-        fs::write(&kept, serde_json::to_string_pretty(&figures)? + "\n")?;
+        collect::figures(&directories, Some(&root.join("tests/evidence")))?
+    };
+    if !about::has_history(root) {
+        return Err("what has been changed since the runs is not known: a git checkout with its whole history is".into());
     }
-    let figures = serde_json::from_str(&fs::read_to_string(&kept)?)?;
+    if let Some(all) = figures.as_object_mut() {
+        all.insert("changed".to_owned(), about::changed(root, &Value::Object(all.clone())));
+    }
+    fs::write(&kept, serde_json::to_string_pretty(&figures)? + "\n")?;
     let claims = fs::read_to_string(root.join("tests/evidence/claims.txt"))?;
     fs::write(root.join("docs/evidence.md"), page::page(&claims, &figures)?)?;
     Ok(())

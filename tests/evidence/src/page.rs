@@ -1,7 +1,8 @@
 //! Fills figures into the text of the page. Pure: the same text and the same figures give the same page.
 //!
 //! In the text stands, between two braces on each side:
-//! - `date`, `machine`, and `commits PART`: of which commits of `src` its figures are;
+//! - `date`, `machine`, and `commits PART`: of which commits its figures are. Here and in the column `commit`, those behind
+//!   which has been changed what the figures are about come first, and say so;
 //! - `sum PART FIELD`, `least PART GROUP`, `most PART FIELD`, `count PART`: one number; `yes PART FIELD`: of how many lines it is true, of all;
 //!   `share PART A/B`: the one sum in percent of the other;
 //! - `table PART FIELD, FIELD`: a row for each configuration; `A/B` is a share in percent;
@@ -65,12 +66,14 @@ fn shown(number: u64) -> String {
     text
 }
 
+/// Rounded; less than all is never 100 %.
 fn share(part: u64, whole: u64) -> String {
-    let share = (part * 10_000).checked_div(whole).unwrap_or(0);
+    let most = if part < whole { 9_999 } else { u64::MAX };
+    let share = (part * 20_000 + whole).checked_div(2 * whole).unwrap_or(0).min(most);
     format!("{}.{:02} %", share / 100, share % 100)
 }
 
-fn cell(line: &Value, field: &str) -> String {
+fn cell(line: &Value, field: &str, changed: &[&str]) -> String {
     if let Some((part, whole)) = field.split_once('/') {
         let (Some(part), Some(whole)) = (number(line, part), number(line, whole)) else {
             return String::new();
@@ -80,31 +83,49 @@ fn cell(line: &Value, field: &str) -> String {
     match line.get(field) {
         Some(Value::Bool(true)) => "yes".to_owned(),
         Some(Value::Bool(false)) => "no".to_owned(),
+        Some(Value::String(text)) if field == "commit" => told(text.split(", "), changed),
         Some(Value::String(text)) => text.clone(),
         _ => number(line, field).map(shown).unwrap_or_default(),
     }
 }
 
-fn table(lines: &[Value], fields: &str) -> String {
+fn table(lines: &[Value], fields: &str, changed: &[&str]) -> String {
     let fields: Vec<&str> = fields.split(',').map(str::trim).collect();
     let heading =
         |field: &&str| if field.contains('/') { "share".to_owned() } else { (*field).to_owned() };
     let headings: Vec<String> = fields.iter().map(heading).collect();
     let mut text = format!("| {} |\n|{}", headings.join(" | "), " --- |".repeat(fields.len()));
     for line in lines {
-        let cells: Vec<String> = fields.iter().map(|field| cell(line, field)).collect();
+        let cells: Vec<String> = fields.iter().map(|field| cell(line, field, changed)).collect();
         let _ = write!(text, "\n| {} |", cells.join(" | "));
     }
     text
 }
 
+/// The commits of a part behind which has been changed what it is about.
+fn changed<'a>(figures: &'a Value, part: &str) -> Vec<&'a str> {
+    let changed = figures.get("changed").and_then(|parts| parts.get(part)?.as_array());
+    changed.into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// Commits, and which of them are before changes.
+fn told<'a>(commits: impl Iterator<Item = &'a str>, changed: &[&str]) -> String {
+    let (before, last): (Vec<&str>, Vec<&str>) = commits.partition(|it| changed.contains(it));
+    let shown = |commits: Vec<&str>, behind: &str| {
+        let commits: Vec<String> = commits.iter().map(|commit| format!("`{commit}`")).collect();
+        (!commits.is_empty()).then(|| commits.join(", ") + behind)
+    };
+    let both = [shown(before, ", before changes"), shown(last, "")];
+    both.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
 /// The commits of all lines, each once.
-fn commits(lines: &[Value]) -> String {
+fn commits(lines: &[Value], changed: &[&str]) -> String {
     let named = lines.iter().filter_map(|line| line.get("commit")?.as_str());
     let mut commits: Vec<&str> = named.flat_map(|commits| commits.split(", ")).collect();
     commits.sort_unstable();
     commits.dedup();
-    commits.iter().map(|commit| format!("`{commit}`")).collect::<Vec<_>>().join(", ")
+    told(commits.into_iter(), changed)
 }
 
 /// What stands in the place of a request; none where it has not been run.
@@ -126,7 +147,7 @@ fn answer(request: &str, figures: &Value) -> Result<Option<String>, String> {
     let sum = |field: &str| lines.iter().filter_map(|line| number(line, field)).sum();
     Ok(Some(match (word, rest) {
         ("count", []) => shown(lines.len() as u64),
-        ("commits", []) => commits(lines),
+        ("commits", []) => commits(lines, &changed(figures, part)),
         ("yes", [field]) => {
             let so = lines.iter().filter(|line| line.get(*field) == Some(&Value::Bool(true)));
             format!("{} of {}", so.count(), lines.len())
@@ -143,7 +164,7 @@ fn answer(request: &str, figures: &Value) -> Result<Option<String>, String> {
             Some(least) => shown(least),
             None => return Ok(None),
         },
-        ("table", [fields]) => table(lines, fields),
+        ("table", [fields]) => table(lines, fields, &changed(figures, part)),
         ("group", [name]) => {
             let mut text = format!("| {name} | times |\n| --- | --- |");
             for (name, count) in group(lines, name) {
@@ -191,7 +212,7 @@ pub(crate) fn summary(figures: &Value) -> String {
     let mut text = String::new();
     for (part, lines) in figures.get("parts").and_then(Value::as_object).into_iter().flatten() {
         for line in lines.as_array().into_iter().flatten() {
-            let _ = write!(text, "{part}: {}", cell(line, "configuration"));
+            let _ = write!(text, "{part}: {}", cell(line, "configuration", &[]));
             let fields = line.as_object().into_iter().flatten();
             let fields = fields.filter(|(key, value)| {
                 let is_scenario = key.starts_with('S') || key.starts_with("fault ");
@@ -221,17 +242,17 @@ mod tests {
             ],
             "sim": [{"S1": 9, "S12": 3, "Seeds": 1}],
             "set": [{"lost": 1, "acknowledged": 72, "caught": true}],
-        }});
+        }, "changed": {"chaos": ["b"]}});
         let filled = |request: &str| paragraph(&format!("a {{{{{request}}}}} b"), &figures);
         assert_eq!(filled("date").unwrap(), "a 2026-11-22 b");
-        assert_eq!(filled("commits chaos").unwrap(), "a `a`, `b` b");
+        assert_eq!(filled("commits chaos").unwrap(), "a `b`, before changes; `a` b");
         assert_eq!(filled("sum chaos leases").unwrap(), "a 1,001,234 b");
         assert_eq!(filled("least chaos fault").unwrap(), "a 51 b");
         assert_eq!(filled("least chaos reached").unwrap(), "a 7 b");
         assert_eq!(filled("least sim S#").unwrap(), "a 3 b");
         assert_eq!(filled("count chaos").unwrap(), "a 2 b");
         assert_eq!(filled("yes set caught").unwrap(), "a 1 of 1 b");
-        assert_eq!(filled("share set lost/acknowledged").unwrap(), "a 1.38 % b");
+        assert_eq!(filled("share set lost/acknowledged").unwrap(), "a 1.39 % b");
         assert_eq!(filled("sum model states").unwrap(), NOT_RUN);
         assert_eq!(filled("machine").unwrap(), NOT_RUN);
         let text = "one\n\n{{machine}}\n\n{{date}} {{count model}}\n\n{{date}}\n";
@@ -241,7 +262,16 @@ mod tests {
         assert_eq!(rows, "| a | \u{2013} |\n| b | 1 |");
         let table = "| configuration | leases |\n| --- | --- |\n| 3 nodes | 1,234 |\n| 5 nodes | 1,000,000 |";
         assert_eq!(filled("table chaos configuration, leases").unwrap(), format!("a {table} b"));
-        assert!(filled("table set lost, lost/acknowledged").unwrap().ends_with("| 1 | 1.38 % | b"));
+        assert!(filled("table set lost, lost/acknowledged").unwrap().ends_with("| 1 | 1.39 % | b"));
+        assert!(
+            filled("table chaos commit")
+                .unwrap()
+                .ends_with("| `b`, before changes; `a` |\n| `a` | b")
+        );
+        assert_eq!(
+            (share(1_501, 1_550), share(99_999, 100_000), share(3, 3)),
+            ("96.84 %".into(), "99.99 %".into(), "100.00 %".into())
+        );
         assert!(filled("group chaos fault").unwrap().contains("| Kill | 60 |\n| Stop | 51 |"));
         assert!(filled("average model leases").is_err() && filled("sum").is_err());
         assert!(page("{{date", &figures).is_err());

@@ -25,8 +25,11 @@ struct Counts {
 
 impl Counts {
     fn share(&self) -> String {
-        let tenths = 1_000 * (self.killed + self.endless) / self.mutants.max(1);
-        format!("{}.{} %", tenths / 10, tenths % 10)
+        let (found, mutants) = (self.killed + self.endless, self.mutants.max(1));
+        let share = (20_000 * found + mutants) / (2 * mutants);
+        // Less than all is never 100 %.
+        let share = if found < mutants { share.min(9_999) } else { share };
+        format!("{}.{:02} %", share / 100, share % 100)
     }
 
     fn row(&self, name: &str) -> String {

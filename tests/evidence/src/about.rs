@@ -1,0 +1,60 @@
+//! Says which figures are of code that has been changed since. It decides what each part is about; git says what has changed.
+//!
+//! It must never take a commit for the last one because nothing is known of it: one that the history does not have counts as
+//! one before changes.
+
+use std::{path::Path, process::Command};
+
+use serde_json::{Map, Value, json};
+
+/// What the figures of a part are about; those of all others are about the whole crate. The worlds of the model are part of
+/// what is exhausted.
+const ABOUT: [(&str, &[&str]); 5] = [
+    ("model", &["src/protocol", "tests/proof/model"]),
+    ("planted", &["src/protocol", "tests/proof/model", "tests/proof/planted"]),
+    ("mutants", &["src/protocol"]),
+    ("scripts", &["src/node"]),
+    ("sim", &["src", ":(exclude)src/node/redis"]),
+];
+
+/// What is no code, as `tests/long` has it.
+const NO_CODE: [&str; 4] = [
+    ":(exclude,glob)src/**/*_test.rs",
+    ":(exclude,glob)src/**/*_test/**",
+    ":(exclude,glob)src/guide*",
+    ":(exclude,glob)src/guide/**",
+];
+
+fn about(part: &str) -> &'static [&'static str] {
+    ABOUT.iter().find(|(name, _)| *name == part).map_or(&["src"], |(_, paths)| paths)
+}
+
+/// Whether there is a whole history to ask.
+pub(crate) fn has_history(root: &Path) -> bool {
+    let asked = Command::new("git")
+        .current_dir(root)
+        .args(["rev-parse", "--is-shallow-repository"])
+        .output();
+    root.join(".git").exists() && asked.is_ok_and(|said| said.stdout.starts_with(b"false"))
+}
+
+/// Whether what a part is about is another in the work tree than at the commit.
+fn is_changed(root: &Path, part: &str, commit: &str) -> bool {
+    let mut git = Command::new("git");
+    git.current_dir(root).args(["diff", "--quiet", commit, "--"]).args(about(part)).args(NO_CODE);
+    !git.output().is_ok_and(|said| said.status.success())
+}
+
+/// Of each part, the commits of its lines behind which what it is about has been changed.
+pub(crate) fn changed(root: &Path, figures: &Value) -> Value {
+    let parts = figures.get("parts").and_then(Value::as_object).into_iter().flatten();
+    let parts = parts.filter_map(|(part, lines)| {
+        let named = lines.as_array()?.iter().filter_map(|line| line.get("commit")?.as_str());
+        let mut commits: Vec<&str> = named.flat_map(|commits| commits.split(", ")).collect();
+        commits.sort_unstable();
+        commits.dedup();
+        commits.retain(|commit| is_changed(root, part, commit));
+        (!commits.is_empty()).then(|| (part.clone(), json!(commits)))
+    });
+    Value::Object(parts.collect::<Map<_, _>>())
+}
