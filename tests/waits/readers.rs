@@ -137,7 +137,7 @@ fn a_reader_costs_the_nodes_as_many_commands_as_a_plain_lease() {
     // A quorum was enough to be ready: the looks at the others come to their end first.
     eventually("nobody looks any more", 5 * SECOND, || {
         let seen = scripts();
-        std::thread::sleep(Duration::from_millis(50));
+        thread::sleep(Duration::from_millis(50));
         scripts() == seen
     });
     let before = scripts();
