@@ -112,11 +112,10 @@ fn breaks_to(property: &str, search: impl FnOnce(Limits) -> search::Found) -> bo
 /// Nodes that let an extension shorten what stands, as they once did.
 #[test]
 fn an_extension_that_shortens_lets_two_hold_and_ends_what_is_kept() {
-    use configs::{late_delays, late_downgrades, late_holds, late_lingers, late_renewals};
+    use configs::{late_delays, late_holds, late_lingers, late_renewals};
     for (property, setup) in [
         (tenures::ONE, late_renewals::BASE),
         (tenures::ONE, late_lingers::SETUP),
-        (tenures::ONE, late_downgrades::SETUP),
         (tenures::KEPT, late_holds::SETUP),
         (tenures::KEPT, late_delays::SETUP),
     ] {

@@ -101,7 +101,7 @@ fn a1_clocks_whose_rates_differ_by_more_than_the_drift_break_exclusion() {
 fn a2_clocks_of_servers_that_jump_forward_break_exclusion() {
     let faults = only(Fault::StepAhead);
     let setup = Setup { faults, excludes: true, spared: std::time::Duration::ZERO, ..Setup::AHEAD };
-    assert!(shows(setup, |seen| matches!(seen, Violation::Overlap { .. })));
+    assert!(violations_of(1_000, setup).any(|seen| matches!(seen, Violation::Overlap { .. })));
 }
 
 #[test]
