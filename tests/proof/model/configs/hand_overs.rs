@@ -15,7 +15,7 @@ pub(crate) const CONFIG: Config = Config {
     search: |limits| with(1, limits),
     states: 700_000,
     long: 30_000_000,
-    ends: Ends::Late,
+    ends: Ends::Open,
     sometimes: &["two have won", "a lease was handed on", "a lease was extended"],
 };
 
