@@ -8,7 +8,7 @@ use quorlock_harness::redis::{self, Value};
 
 use super::{
     MARKER,
-    scripts::{ACQUIRE, Ask, CONFIRM, HOUR_MS, IDENTITY, Node, RESOURCE, Tell},
+    scripts::{Ask, CONFIRM, HOUR_MS, IDENTITY, Node, RESOURCE, Tell},
 };
 
 macro_rules! script {
@@ -259,7 +259,7 @@ fn an_acquire_of_before_takes_nothing_from_a_holder() {
     node.extend(EXTEND, &[RESOURCE], LONG);
     // The same one once more, and somebody else's for a shorter time.
     for owner in [A, B] {
-        assert_eq!(node.code(Ask::of(owner)), 0, "{ACQUIRE}");
+        assert_eq!(node.code(Ask::of(owner)), 0, "{owner}");
     }
     for_long(node.left(RESOURCE));
     assert_eq!((node.counter(), node.holder().1.as_deref()), (Some(counter), Some(A)));
