@@ -1,6 +1,6 @@
 //! What the decisions cost: the pure core alone, driven by hand over five nodes, without I/O.
 //!
-//! Run it with `cargo bench --bench core`.
+//! Run it with `cargo bench -p quorlock --bench core`.
 
 use std::{hint::black_box, time::Duration};
 

@@ -5,11 +5,11 @@
 //! measured times are replaced. After a change that is meant, this writes the file anew; read what has changed in it:
 //!
 //! ```text
-//! QUORLOCK_MESSAGES=write cargo test --all-features --test messages
+//! QUORLOCK_MESSAGES=write cargo test -p quorlock --all-features --test messages
 //! ```
 //!
 //! What a build cannot show, as that it has no TLS, stays as it stands in the file, and is compared by one that can:
-//! `cargo test --no-default-features --features redis --test messages`.
+//! `cargo test -p quorlock --no-default-features --features redis --test messages`.
 #![cfg(feature = "redis")]
 #![allow(
     clippy::disallowed_methods,

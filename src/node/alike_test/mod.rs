@@ -91,7 +91,7 @@ fn plays(seed: u64, count: usize) {
             short.iter().map(|taken| format!("  {} {:?}", taken.client, taken.step)).collect();
         panic!(
             "seed {seed}: after these steps of the clients\n{}\n  step {at}: {difference}\nto play it again: \
-             QUORLOCK_SCRIPTS_SEED={seed} QUORLOCK_SCRIPTS={count} cargo test --all-features --lib decides_as_the_scripts_do",
+             QUORLOCK_SCRIPTS_SEED={seed} QUORLOCK_SCRIPTS={count} cargo test -p quorlock --all-features --lib decides_as_the_scripts_do",
             told.join("\n"),
         );
     }
