@@ -243,7 +243,7 @@ fn each_node_in_turn_forgets_all_that_is_held() {
 #[test]
 fn each_clock_in_turn_is_stepped_there_and_back_under_all_that_is_held() {
     let _turn = alone();
-    let (ttl, max_ttl) = (SECOND, 3 * SECOND);
+    let (ttl, max_ttl) = (2 * SECOND, 4 * SECOND);
     let clocks = Clocks::start(3);
     let cluster = &clocks.cluster;
     admit(cluster, max_ttl);
@@ -252,7 +252,7 @@ fn each_clock_in_turn_is_stepped_there_and_back_under_all_that_is_held() {
     let held = Held::by(&redlock, ttl, max_ttl);
     under_attack(settings, &held, || {
         for (round, offset) in
-            [60_000, -60_000, 1_300, -1_300, 3_600_000, -3_600_000].into_iter().enumerate()
+            [60_000, -60_000, 2_300, -2_300, 3_600_000, -3_600_000].into_iter().enumerate()
         {
             let node = round % 3;
             clocks.jump(node, 1_000 * offset);

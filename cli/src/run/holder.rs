@@ -268,9 +268,10 @@ impl Command {
                 lost("the command was not started in time", false);
             }
             Self::Runs(group) => {
-                // Before anything else: there is no time left. The other one may go on meanwhile.
+                // The other one may go on meanwhile, and asks nobody who has been asked: it is told first, if that takes no time.
+                let told = Held::Lost { reason: late.to_owned(), asked: true };
+                let _ = timeout(ON_ITS_WAY, teller.say_now(told)).await;
                 group.ask(last);
-                lost(late, true);
                 group.kill_by(last).await;
             }
             Self::Asked(group) => {

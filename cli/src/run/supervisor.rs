@@ -4,10 +4,12 @@
 //! gone, renews nothing that counts. It must never say that the command is over while anybody of its group is left.
 
 use std::{
+    pin::pin,
     process::{ExitCode, ExitStatus},
     time::Duration,
 };
 
+use futures::FutureExt as _;
 use nix::sys::signal::Signal;
 use tokio::{
     process::Child,
@@ -199,9 +201,14 @@ async fn watch(
     // What it has left behind in its group is ended with it: nothing of it may run without the lease.
     let kill_at = term.kill_at();
     if !term.is_asked && !group.is_gone() {
+        // Said first, and without a wait: where this process ends behind either, nobody asks a second time.
+        let mut saying = pin!(timeout(until(kill_at), partner.say(Watched::Asked)));
+        let said = saying.as_mut().now_or_never();
         group.ask(kill_at);
-        // One that is stopped may not read it.
-        let _ = timeout(until(kill_at), partner.say(Watched::Asked)).await;
+        if said.is_none() {
+            // One that is stopped may not read it.
+            let _ = saying.await;
+        }
     }
     group.kill_by(kill_at).await;
     let is_gone = timeout(AFTER_KILL, is_gone(&mut child, group)).await.is_ok();

@@ -9,9 +9,14 @@ use std::{
     thread::{Builder, JoinHandle},
 };
 
+use tokio::sync::oneshot;
+
 use super::told::{Held, line};
 
-pub(crate) struct Teller(Sender<Held>);
+/// A word, and where it is said that it is in the pipe.
+type Word = (Held, Option<oneshot::Sender<()>>);
+
+pub(crate) struct Teller(Sender<Word>);
 
 impl Teller {
     /// The thread ends when all has been said, or where nobody is there.
@@ -23,24 +28,31 @@ impl Teller {
 
     pub(crate) fn say(&self, word: Held) {
         // Where nobody reads it, the end of the input says so too.
-        let _ = self.0.send(word);
+        let _ = self.0.send((word, None));
+    }
+
+    /// The same, and returns when it is in the pipe, or nobody is there.
+    pub(crate) async fn say_now(&self, word: Held) {
+        let (written, is_written) = oneshot::channel();
+        let _ = self.0.send((word, Some(written)));
+        let _ = is_written.await;
     }
 }
 
-fn write_all(words: &Receiver<Held>) {
+fn write_all(words: &Receiver<Word>) {
     let mut out = std::io::stdout();
     while let Ok(first) = words.recv() {
         let mut all = vec![first];
         all.extend(words.try_iter());
-        for (number, word) in all.iter().enumerate() {
-            let is_old = matches!(
-                (word, all.get(number + 1)),
-                (Held::Until { .. }, Some(Held::Until { .. }))
-            );
-            let written = is_old || out.write_all(line(word).as_bytes()).is_ok();
+        let mut all = all.into_iter().peekable();
+        while let Some((word, told)) = all.next() {
+            let is_old =
+                matches!((&word, all.peek()), (Held::Until { .. }, Some((Held::Until { .. }, _))));
+            let written = is_old || out.write_all(line(&word).as_bytes()).is_ok();
             if !written || out.flush().is_err() {
                 return;
             }
+            drop(told);
         }
     }
 }
