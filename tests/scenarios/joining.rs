@@ -238,7 +238,8 @@ fn seals_of_one_admission() {
     let _turn = alone();
     let cluster = admitted(3, TTL);
     let clients = std::env::var("CROWD").map_or(40, |clients| clients.parse().unwrap());
-    let clients: Vec<Redlock> = (0..clients).map(|_| ready(unhurried(&cluster).node_timeout(2 * SECOND))).collect();
+    let clients: Vec<Redlock> =
+        (0..clients).map(|_| ready(unhurried(&cluster).node_timeout(2 * SECOND))).collect();
     let (mut failed, mut asked) = (0, 0);
     for round in 0..3 {
         let before = seal(&cluster, 0);
