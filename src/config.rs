@@ -290,6 +290,14 @@ pub enum ConfigError {
         /// What both name.
         address: Arc<str>,
     },
+    /// The name of a node in the list of its fleet cannot be used: `NodeSpec::named`, or `#name` behind its URL.
+    #[error(
+        "the name of node {index} cannot be used, write 1 to 255 bytes without blanks and commas"
+    )]
+    NodeName {
+        /// Its place.
+        index: usize,
+    },
     /// A setting is out of its range. The documentation of the setting says what breaks beyond it.
     #[error("{knob} is {value} and must be between {min} and {max}")]
     OutOfRange {
@@ -352,6 +360,7 @@ debug_is_text! { enum ConfigError {
     RedisFeatureMissing { index },
     ReservedPrefix { prefix },
     SameAddress { first, second, address },
+    NodeName { index },
     OutOfRange { knob, value, min, max },
     TtlTooLong { ttl, max_ttl },
     TtlTooShort { ttl, drift, min_validity },

@@ -344,6 +344,7 @@ impl Redlock {
         if ready >= required && !hopeless(&nodes) {
             return Ok(self);
         }
+        shield(self.engine.withdraw()).await;
         Err(if refused(&nodes) {
             ConnectError::Refused { nodes }
         } else if ready >= needed {

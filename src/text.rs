@@ -13,6 +13,14 @@ pub(crate) fn rounded(duration: Duration) -> Duration {
     u64::try_from(nanos).map_or(duration, Duration::from_nanos)
 }
 
+/// A time of which only the largest unit matters: `3 h`, `40 s`.
+pub(crate) fn coarse(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let units = [(86_400, "d"), (3_600, "h"), (60, "min")];
+    let unit = units.into_iter().find(|(length, _)| seconds >= 2 * length).unwrap_or((1, "s"));
+    format!("{} {}", seconds / unit.0, unit.1)
+}
+
 /// So many of them: `1 node`, `3 nodes`.
 pub(crate) fn counted(count: usize, one: &str) -> String {
     format!("{count} {one}{}", if count == 1 { "" } else { "s" })

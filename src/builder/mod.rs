@@ -175,9 +175,9 @@ impl Builder {
     /// The name of the fleet, of 1 to 64 bytes; the default is `default`. Every process that configures these nodes
     /// gives the same.
     ///
-    /// A node remembers it, with the number of nodes, and is refused to processes of another fleet
-    /// ([`Refusal::OtherFleet`](crate::node::Refusal::OtherFleet)): two fleets that share a node, or two lists of
-    /// different length, have quorums that need not meet. Give fleets that share a server databases of their own.
+    /// A node remembers it, with the names of all nodes, and is refused to processes of another fleet or with another list
+    /// ([`Refusal::OtherMembers`](crate::node::Refusal::OtherMembers)): two lists that share a node have quorums that need not
+    /// meet. Give fleets that share a server databases of their own.
     pub fn fleet(mut self, name: impl Into<String>) -> Self {
         self.config.fleet = name.into();
         self
@@ -355,7 +355,7 @@ impl Builder {
     pub fn build(self) -> Result<Redlock, ConfigError> {
         self.config.validate()?;
         self.config.check_node_count(self.nodes.len())?;
-        let nodes = self.open_nodes()?;
+        let (nodes, members) = self.open_nodes()?;
         // Last, so that a configuration that is refused starts no thread.
         let runtime = match self.runtime {
             Some(runtime) => runtime,
@@ -364,7 +364,7 @@ impl Builder {
                 Arc::new(shared.map_err(|error| ConfigError::Runtime { error: Arc::new(error) })?)
             }
         };
-        Ok(Redlock::new(Engine::start(self.config, nodes, runtime)))
+        Ok(Redlock::new(Engine::start(self.config, nodes, members, runtime)))
     }
 
     /// Builds, and waits until every node has been tried, for the connect timeout and a node timeout at most, also where one

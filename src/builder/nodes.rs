@@ -8,7 +8,11 @@ use super::Builder;
 use crate::{
     config::ConfigError,
     node::{Node, NodeSpec, Spec},
+    protocol::Members,
 };
+
+/// Bytes of the name of a node.
+const MAX_NAME: usize = 255;
 
 impl Builder {
     /// Adds a node: a URL, a [`MemoryNode`](crate::node::MemoryNode), or any other [`Node`], by value or in an `Arc`.
@@ -89,26 +93,34 @@ impl Builder {
         self
     }
 
-    /// The nodes of the list, of which each is another one.
-    pub(super) fn open_nodes(&self) -> Result<Vec<Arc<dyn Node>>, ConfigError> {
-        let nodes = self.open_each()?;
-        check_addresses(&nodes)?;
-        Ok(nodes)
+    /// The nodes of the list, of which each is another one, and what they are called.
+    pub(super) fn open_nodes(&self) -> Result<(Vec<Arc<dyn Node>>, Members), ConfigError> {
+        let (nodes, names) = self.open_each()?.into_iter().unzip::<_, _, Vec<_>, Vec<String>>();
+        for (index, name) in names.iter().enumerate() {
+            if name.is_empty() || name.len() > MAX_NAME || name.contains([',', ' ']) {
+                return Err(ConfigError::NodeName { index });
+            }
+        }
+        check_distinct(nodes.iter().map(|node| node.status().address))?;
+        check_distinct(names.iter().map(|name| Arc::from(name.to_lowercase())))?;
+        let members = Members::new(&self.config.fleet, &names);
+        Ok((nodes, members))
     }
 
     #[cfg(feature = "redis")]
-    fn open_each(&self) -> Result<Vec<Arc<dyn Node>>, ConfigError> {
+    fn open_each(&self) -> Result<Vec<Named>, ConfigError> {
         use crate::node::redis::{Address, RedisNode, WrongAddress};
 
-        let mut nodes: Vec<Arc<dyn Node>> = Vec::with_capacity(self.nodes.len());
+        let mut nodes = Vec::with_capacity(self.nodes.len());
         let mut wrong = Vec::new();
         for (index, spec) in self.nodes.iter().enumerate() {
-            match &spec.0 {
-                Spec::Node(node) => nodes.push(Arc::clone(node)),
+            match &spec.spec {
+                Spec::Node(node) => nodes.push(named(spec, Arc::clone(node))),
                 Spec::Url(url) => match Address::parse(url, &self.tls) {
                     Ok(address) => {
                         let address = address.with_credentials(self.credentials.clone());
-                        nodes.push(Arc::new(RedisNode::new(address)));
+                        let name = spec.name.clone().unwrap_or_else(|| address.name().to_owned());
+                        nodes.push((Arc::new(RedisNode::new(address)), name));
                     }
                     Err(error) => wrong.push(WrongAddress { index, error }),
                 },
@@ -118,20 +130,28 @@ impl Builder {
     }
 
     #[cfg(not(feature = "redis"))]
-    fn open_each(&self) -> Result<Vec<Arc<dyn Node>>, ConfigError> {
-        let open = |(index, spec): (usize, &NodeSpec)| match &spec.0 {
-            Spec::Node(node) => Ok(Arc::clone(node)),
+    fn open_each(&self) -> Result<Vec<Named>, ConfigError> {
+        let open = |(index, spec): (usize, &NodeSpec)| match &spec.spec {
+            Spec::Node(node) => Ok(named(spec, Arc::clone(node))),
             Spec::Url(_) => Err(ConfigError::RedisFeatureMissing { index }),
         };
         self.nodes.iter().enumerate().map(open).collect()
     }
 }
 
-fn check_addresses(nodes: &[Arc<dyn Node>]) -> Result<(), ConfigError> {
+/// A node, and what it is called in the list of its fleet.
+type Named = (Arc<dyn Node>, String);
+
+/// One that is no URL is called by its address, where it is not given a name.
+fn named(spec: &NodeSpec, node: Arc<dyn Node>) -> Named {
+    let name = spec.name.clone().unwrap_or_else(|| node.status().address.replace([' ', ','], "-"));
+    (node, name)
+}
+
+/// Two names of one server pass here, and are found by its `run_id` once both are connected.
+fn check_distinct(names: impl Iterator<Item = Arc<str>>) -> Result<(), ConfigError> {
     let mut seen = HashMap::new();
-    for (second, node) in nodes.iter().enumerate() {
-        // Two names of one server pass here, and are found by its `run_id` once both are connected.
-        let address = node.status().address;
+    for (second, address) in names.enumerate() {
         if let Some(first) = seen.insert(Arc::clone(&address), second) {
             return Err(ConfigError::SameAddress { first, second, address });
         }

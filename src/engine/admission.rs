@@ -10,7 +10,7 @@ use std::{
 
 use super::{Engine, NodeSlot};
 use crate::{
-    node::{NodeError, NodeState},
+    node::{NodeError, NodeState, Refusal},
     protocol::{Admission, Ballot, Mark, NodeId, Round, VoteBlock},
 };
 
@@ -132,8 +132,13 @@ impl Engine {
                 NodeError::MarkerUnreadable { cause: Box::new(error) }
             }
         };
+        let of_others = matches!(trouble, NodeError::Refused(Refusal::OtherMembers { .. }));
         *slot.trouble() = Some(trouble);
-        let _ = self.admission().handle_unreadable(node);
+        if of_others {
+            self.admission().handle_other_members(node);
+        } else {
+            let _ = self.admission().handle_unreadable(node);
+        }
     }
 
     /// Why a node's marker could not be read, such as a right that is missing.

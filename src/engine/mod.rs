@@ -70,7 +70,8 @@ use crate::{
     lock::Lock,
     node::{Fleet, Node, NodeContext, NodeError, NodeSettings, NodeState, NodeStatus},
     protocol::{
-        Admission, AdmissionPolicy, ClientId, NodeId, Quorum, RttEstimator, Timestamp, UnloadedTrip,
+        Admission, AdmissionPolicy, ClientId, Members, NodeId, Quorum, RttEstimator, Timestamp,
+        UnloadedTrip,
     },
     runtime::{Process, Runtime, Task},
     shield::{persist, shielded},
@@ -101,6 +102,8 @@ pub(crate) struct Engine {
     round_trip: RttEstimator,
     unloaded: UnloadedTrip,
     admission: Lock<Admission>,
+    /// It has given up the nodes: its looks mean to use none any more.
+    withdrawn: AtomicBool,
     renewals: Renewals,
     held: HeldLeases,
     resources: Arc<Resources>,
@@ -129,7 +132,7 @@ struct NodeSlot {
 }
 
 /// What the nodes are told of the configuration.
-fn node_settings(config: &Config, nodes: usize, client: ClientId) -> NodeSettings {
+fn node_settings(config: &Config, members: Members, client: ClientId) -> NodeSettings {
     NodeSettings {
         skips_quarantine: config.admission == AdmissionPolicy::DangerSkip,
         connect_timeout: config.connect_timeout,
@@ -137,7 +140,7 @@ fn node_settings(config: &Config, nodes: usize, client: ClientId) -> NodeSetting
         allow_eviction: config.allow_eviction,
         classic: config.classic,
         counter_retention: config.counter_retention,
-        fleet: Arc::from(format!("{}/{nodes}", config.fleet)),
+        members,
         key_prefix: config.key_prefix.clone(),
         client,
     }
@@ -148,12 +151,13 @@ impl Engine {
     pub(crate) fn start(
         config: Config,
         nodes: Vec<Arc<dyn Node>>,
+        members: Members,
         runtime: Arc<dyn Runtime>,
     ) -> Arc<Self> {
         let fleet = Arc::new(Fleet::default());
         let [a, b, c, d, e, f, g, h, ..] = runtime.random();
         let client = ClientId::new([a, b, c, d, e, f, g, h]);
-        let settings = Arc::new(node_settings(&config, nodes.len(), client));
+        let settings = Arc::new(node_settings(&config, members, client));
         for (index, node) in nodes.iter().enumerate() {
             node.start(NodeContext::new(
                 NodeId::new(index),
@@ -206,6 +210,7 @@ impl Engine {
             round_trip: RttEstimator::default(),
             unloaded: UnloadedTrip::default(),
             admission: Lock::new(admission),
+            withdrawn: AtomicBool::new(false),
             renewals: Renewals::default(),
             held: HeldLeases::default(),
             resources,

@@ -18,7 +18,9 @@ const TTL: Duration = Duration::from_secs(3600);
 fn engine() -> Arc<Engine> {
     let nodes = (0..3).map(|_| Arc::new(MemoryNode::new()) as Arc<dyn Node>).collect();
     let config = Config { ttl: TTL, max_ttl: TTL, ..Config::default() };
-    let engine = Engine::start(config, nodes, Arc::new(TokioRuntime::dedicated().unwrap()));
+    let members = crate::protocol::Members::new("test", ["a"]);
+    let runtime = Arc::new(TokioRuntime::dedicated().unwrap());
+    let engine = Engine::start(config, nodes, members, runtime);
     let deadline = engine.now().saturating_add(Duration::from_secs(10));
     block_on(engine.tried(deadline));
     engine

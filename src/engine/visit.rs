@@ -6,7 +6,7 @@
 use std::{
     future::{Future as _, poll_fn},
     pin::pin,
-    sync::{Arc, Weak},
+    sync::{Arc, Weak, atomic::Ordering},
     task::Poll,
     time::Duration,
 };
@@ -21,8 +21,8 @@ use super::{
 use crate::{
     node::{NodeError, NodeState},
     protocol::{
-        Admission, AdmissionNews, Blame, Floor, Join, Marker, NodeId, Sight, Timestamp, Visit,
-        VisitStep,
+        Admission, AdmissionNews, Blame, Errand, Floor, Join, Marker, NodeId, Sight, Timestamp,
+        Visit, VisitStep,
     },
     telemetry::{self, NodeShown},
 };
@@ -133,11 +133,42 @@ impl Engine {
     }
 
     fn ask_for_markers(&self, calls: &mut Fanout<Marker>, joins: Vec<(NodeId, Join)>) {
+        let withdrawn = self.withdrawn.load(Ordering::Acquire);
         for (node, join) in joins {
+            let join = if withdrawn { join.errand(Errand::Withdraw) } else { join };
             if let Some(slot) = self.slot(node) {
                 calls.add_vote(self, node, slot.node.join(join));
             }
         }
+    }
+
+    /// Gives up nodes that no node of this list was let in for: what it meant there is over, so that another list finds
+    /// nothing. It waits for the node timeout at most, and no look that follows means anything.
+    pub(crate) async fn withdraw(self: &Arc<Self>) {
+        self.withdrawn.store(true, Ordering::Release);
+        if !self.config.classic {
+            let look = || Join::look(self.config.longest_ttl()).errand(Errand::Withdraw);
+            drop(self.errand(look).await);
+        }
+    }
+
+    /// Looks at every node once for the sake of an errand, whatever its standing. Nothing that is answered is a vote.
+    pub(crate) async fn errand(
+        self: &Arc<Self>,
+        look: impl Fn() -> Join,
+    ) -> Vec<Result<Marker, NodeError>> {
+        let mut answers = Vec::new();
+        answers.resize_with(self.nodes.len(), || Err(NodeError::TimedOut));
+        let mut calls: Fanout<Marker> = Fanout::new(self);
+        for (index, slot) in self.nodes.iter().enumerate() {
+            calls.add(NodeId::new(index), slot.node.join(look()));
+        }
+        while let Progress::Answered((node, answer)) = calls.progress(self).await {
+            if let Some(slot) = answers.get_mut(node.index()) {
+                *slot = answer;
+            }
+        }
+        answers
     }
 
     /// Whoever waits for nodes to vote is told at once: the visit may wait for another one.
@@ -192,6 +223,10 @@ impl Engine {
                     let shown = NodeShown { node: *node, address: address(*node) };
                     telemetry::node_admitted(shown, floor, times);
                 }
+            }
+            AdmissionNews::MaxTtlRaised { node, from, to } => {
+                let shown = NodeShown { node: *node, address: address(*node) };
+                telemetry::max_ttl_raised(shown, *from, *to);
             }
             AdmissionNews::Judged(verdicts) => {
                 if verdicts.contains(&Some(Blame::Ours))

@@ -113,8 +113,15 @@ impl NodeStates {
     /// ```
     pub fn is_refused(&self) -> bool {
         let (nodes, refused) = (self.0.len(), self.refused().count());
-        let is_left = nodes - refused >= Quorum::of(nodes).needed();
-        refused > 0 && (!is_left || self.refused().any(|(_, refusal)| refusal.is_of_handle()))
+        let needed = Quorum::of(nodes).needed();
+        let ready = self.iter().filter(|(_, state)| *state == NodeState::Ready).count();
+        // A fleet whose majority votes goes on without a node that belongs to another list.
+        let is_of_handle = |refusal: &Refusal| {
+            let of_others = matches!(refusal, Refusal::OtherMembers { .. });
+            refusal.is_of_handle() && !(of_others && ready >= needed)
+        };
+        let is_left = nodes - refused >= needed;
+        refused > 0 && (!is_left || self.refused().any(|(_, refusal)| is_of_handle(refusal)))
     }
 
     /// How many are connected and vote, or will when their quarantine is over, which those who acquire meanwhile are told of.

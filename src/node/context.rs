@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use super::haste::Haste;
 use crate::{
     lock::Lock,
-    protocol::{ClientId, LineHint, NodeId, Resource, Timestamp},
+    protocol::{ClientId, LineHint, Members, NodeId, Resource, Timestamp},
     runtime::Runtime,
     shield::shielded,
 };
@@ -33,8 +33,8 @@ pub(crate) struct NodeSettings {
     pub(crate) skips_quarantine: bool,
     pub(crate) classic: bool,
     pub(crate) counter_retention: Duration,
-    /// The name of the fleet, and the number of its nodes.
-    pub(crate) fleet: Arc<str>,
+    /// The nodes of the fleet, by their names.
+    pub(crate) members: Members,
     /// What the names of all resources begin with.
     #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "only a server has rights"))]
     pub(crate) key_prefix: Vec<u8>,
@@ -81,9 +81,9 @@ impl NodeContext {
         self.settings.node_timeout
     }
 
-    /// The name of the fleet, and the number of its nodes: a node that belongs to another one must not vote.
-    pub fn fleet(&self) -> &Arc<str> {
-        &self.settings.fleet
+    /// The nodes of the fleet, by their names: a node that belongs to other ones must not vote.
+    pub fn members(&self) -> &Members {
+        &self.settings.members
     }
 
     /// How long a node keeps the counter of a resource that nobody acquires, at the least. It may keep it for ever; one

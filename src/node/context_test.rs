@@ -19,7 +19,7 @@ fn context(id: usize, clock: &Arc<ByHand>, fleet: &Arc<Fleet>) -> NodeContext {
         skips_quarantine: false,
         classic: false,
         counter_retention: Duration::from_secs(3600),
-        fleet: Arc::from("default/3"),
+        members: Members::new("default", ["a", "b", "c"]),
         key_prefix: Vec::new(),
         client: ClientId::new([u8::try_from(id).unwrap(); 8]),
     };

@@ -9,9 +9,9 @@ use thiserror::Error;
 #[cfg(feature = "redis")]
 use super::redis::advice;
 use crate::{
-    protocol::{Cause, Failure},
+    protocol::{Cause, Failure, Members},
     shield::discard,
-    text::Said,
+    text::{self, Said},
 };
 
 /// Why one node gave no usable answer to one command.
@@ -303,17 +303,23 @@ pub enum Refusal {
         "it is part of a Redis Cluster, which moves keys to other servers, configure independent masters (`cluster-enabled no`)"
     )]
     Cluster,
-    /// Its database is in use by another fleet: one of another name, or of another number of nodes, so that their
-    /// quorums would not meet. Give each fleet a database of its own. Where this is meant to be the same fleet,
-    /// configure the same nodes in every process; `docs/operating.md` says how to change their number.
+    /// It is in use with another list of nodes, or a fleet of another name, so that quorums would not meet. Give every process
+    /// the same list, and each fleet a database of its own. Where the names are of one server, name it behind the URL
+    /// (`#redis-3:6379`). Where the other fleet is gone, `quorlock fleet claim` takes the node; `docs/operating.md` says how to
+    /// change a list.
     #[error(
-        "it belongs to another fleet, {other}, and not to ours, {configured}, give each a database of its own, or the same nodes to every process"
+        "it {} with other nodes, {other}: {}; give every process the same nodes, name one server alike (#NAME behind its URL), \
+         or, if those processes are gone for good, run `quorlock fleet claim`",
+        .age.map_or_else(|| "is about to be used".to_owned(), |age| format!("has been used for {}", text::coarse(age))),
+        configured.difference(other)
     )]
-    OtherFleet {
-        /// The name and number of nodes of the fleet that it belongs to.
-        other: Arc<str>,
-        /// Those of this one.
-        configured: Arc<str>,
+    OtherMembers {
+        /// The nodes with which it is used.
+        other: Members,
+        /// Those of this process.
+        configured: Members,
+        /// For how long, by its clock, it has been one of them; `None` where a process means to, and no node was let in yet.
+        age: Option<Duration>,
     },
     /// The server has no such database. Correct the number at the end of the URL, or raise `databases` in the server's
     /// configuration.
@@ -383,7 +389,7 @@ impl Refusal {
     /// this one node, without which the others may be a quorum.
     pub(crate) const fn is_of_handle(&self) -> bool {
         match self {
-            Self::SameServer { .. } | Self::OtherFleet { .. } | Self::NotThrowaway => true,
+            Self::SameServer { .. } | Self::OtherMembers { .. } | Self::NotThrowaway => true,
             Self::SeveralAddresses { .. }
             | Self::Replica
             | Self::MayEvict { .. }
@@ -413,7 +419,7 @@ debug_is_text! { enum Refusal {
     PasswordMissing { message },
     TooOld { version },
     Cluster,
-    OtherFleet { other, configured },
+    OtherMembers { other, configured, age },
     NoSuchDatabase { database, message },
     Sentinel,
     ProtectedMode { message },

@@ -20,6 +20,8 @@ use super::{MemoryNode, Node};
 /// - any [`Node`] by value, `Arc<dyn Node>`, an `Arc` of any `Node`, and references to these;
 /// - a [`MemoryNode`] by reference too, since a clone of it is the same node.
 ///
+/// `#name` behind a URL is what the node is called, for those who reach it by other addresses ([`named`](NodeSpec::named)).
+///
 /// A client of the `redis` crate is none of them: its type would tie the versions of this crate to that one's, and it
 /// cannot be written down as a URL. Pass the URL that it was made of.
 ///
@@ -36,7 +38,10 @@ use super::{MemoryNode, Node};
 /// # drop((from_slice, from_strings, from_nodes));
 /// ```
 #[derive(Clone, Debug)]
-pub struct NodeSpec(pub(crate) Spec);
+pub struct NodeSpec {
+    pub(crate) spec: Spec,
+    pub(crate) name: Option<String>,
+}
 
 #[derive(Clone)]
 pub(crate) enum Spec {
@@ -58,11 +63,27 @@ impl fmt::Debug for Spec {
 impl NodeSpec {
     /// A node of any kind, shared with other users of it.
     pub fn new(node: Arc<dyn Node>) -> Self {
-        Self(Spec::Node(node))
+        Self { spec: Spec::Node(node), name: None }
     }
 
     fn url(url: impl Into<String>) -> Self {
-        Self(Spec::Url(url.into()))
+        Self { spec: Spec::Url(url.into()), name: None }
+    }
+
+    /// The same node, called this in every process of the fleet, whatever its address is here. Every process must name the
+    /// same nodes: by default a node is called by its host and port, in lower case. On a URL `#name` does the same.
+    ///
+    /// ```
+    /// use quorlock::{Redlock, node::NodeSpec};
+    ///
+    /// // Reached through a tunnel, and 10.0.0.3:6379 to everybody else.
+    /// let third = NodeSpec::from("redis://127.0.0.1:16379").named("10.0.0.3:6379");
+    /// let builder = Redlock::builder().nodes(["redis://10.0.0.1", "redis://10.0.0.2"]).node(third);
+    /// # drop(builder);
+    /// ```
+    #[must_use]
+    pub fn named(self, name: impl Into<String>) -> Self {
+        Self { name: Some(name.into()), ..self }
     }
 }
 

@@ -48,6 +48,7 @@ pub mod lateness;
 mod lifecycle;
 mod line;
 mod loss;
+mod members;
 mod note;
 mod notice;
 mod owner;
@@ -69,8 +70,8 @@ pub use acquisition::{
     Acquisition, GiveUp, LostRound, Next, Traffic, TurnedAway, WaitPolicy, WaitSettings,
 };
 pub use admission::{
-    Admission, AdmissionBlock, AdmissionNews, AdmissionPolicy, Ballot, Blame, Floor, Join, Marker,
-    NodeClock, Sight, Standing, Visit, VisitStep, VoteBlock,
+    Admission, AdmissionBlock, AdmissionNews, AdmissionPolicy, Ballot, Blame, Claim, Errand, Floor,
+    Join, Marker, NodeClock, Sight, Standing, Visit, VisitStep, VoteBlock,
 };
 pub use command::{Cause, Command, Denial, Failure, Granted, Mark, NodeId, Reply};
 pub use election::{Leader, Look, Observation};
@@ -86,6 +87,7 @@ pub use line::{
     ClientId, Entered, InvalidClientId, LineHint, LineNews, NodeLine, ReadAccess, Stand, Ticket,
 };
 pub use loss::LossReason;
+pub use members::Members;
 pub use note::{Label, LeaderText, Note, Record};
 pub use notice::{Manner, Notice, Pacer, Watch, says_at};
 pub use owner::{InvalidOwner, Owner};

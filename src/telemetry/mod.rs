@@ -164,6 +164,20 @@ pub(crate) fn node_admitted(shown: NodeShown<'_>, floor: u64, times: u64) {
     event!(INFO, node = node.index(), address, floor, times, "node admitted");
 }
 
+/// Leases of this process are longer than those that the nodes knew of, and so are the quarantines of all processes from now
+/// on, until an operator lowers it.
+pub(crate) fn max_ttl_raised(shown: NodeShown<'_>, from: Duration, to: Duration) {
+    let NodeShown { node, address } = shown;
+    event!(
+        WARN,
+        node = node.index(),
+        address,
+        ?from,
+        ?to,
+        "this process raises the longest ttl of the fleet (`quorlock fleet max-ttl` lowers it)"
+    );
+}
+
 pub(crate) fn own_clock_jumped(times: u64) {
     event!(WARN, times, "the clock of this process jumped against those of most nodes");
 }

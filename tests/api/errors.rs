@@ -409,6 +409,7 @@ fn node_errors_and_refusals() {
     for (error, sent, expected) in errors {
         assert_eq!((shown(&error, &[]).as_str(), error.sent()), (expected, sent));
     }
+    let members = || quorlock::protocol::Members::new("default", ["a"]);
     let refusals = [
         Refusal::SameServer { other: text() },
         Refusal::SeveralAddresses { addresses: 2 },
@@ -424,7 +425,7 @@ fn node_errors_and_refusals() {
         Refusal::NotRedis { message: text() },
         Refusal::NotThrowaway,
         Refusal::Cluster,
-        Refusal::OtherFleet { other: text(), configured: text() },
+        Refusal::OtherMembers { other: members(), configured: members(), age: None },
         Refusal::TooOld { version: text() },
         Refusal::Unidentified,
     ];

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use quorlock::{
     AcquireError, Builder, ConfigError, ConnectError, NodeStates, Redlock,
-    node::{NodeState, Refusal},
-    protocol::ResourceError,
+    node::{NodeSpec, NodeState, Refusal},
+    protocol::{Members, ResourceError},
 };
 use quorlock_harness::{Cluster, Proxy, RIGHTS, Server, eventually, ipv6_available};
 
@@ -141,8 +141,16 @@ fn a_list_that_is_wrong_is_refused_though_a_quorum_is_left() {
     };
     let of = |refusal: Refusal| states([Some(refusal), None, None, None, None]).is_refused();
     let other = || Arc::from("default/3");
+    let list = |nodes: &[&str]| Members::new("default", nodes);
     assert!(of(Refusal::SameServer { other: other() }));
-    assert!(of(Refusal::OtherFleet { other: other(), configured: Arc::from("default/5") }));
+    let of_others = Refusal::OtherMembers {
+        other: list(&["a", "b"]),
+        configured: list(&["b", "c"]),
+        age: None,
+    };
+    assert!(!of(of_others.clone()), "a majority of this list votes, and goes on without it");
+    let waits = || Some(Refusal::Replica);
+    assert!(states([Some(of_others), waits(), waits(), None, None]).is_refused());
     assert!(of(Refusal::NotThrowaway), "a setting that gives up the promise");
     assert!(!of(Refusal::Replica) && !of(Refusal::Cluster) && !of(Refusal::Sentinel));
     assert!(!of(Refusal::WrongCredentials { message: other() }));
@@ -449,7 +457,8 @@ fn every_kind_of_address_works() {
         println!("no IPv6 here: its URL is not tried");
     }
     for url in urls {
-        let redlock = connected(patient().node(&url));
+        // It is one server by all of these addresses.
+        let redlock = connected(patient().node(NodeSpec::from(&url).named("it")));
         works(&redlock, "r");
         let address = redlock.nodes()[0].address.to_string();
         assert!(!address.contains("p@ss") && !address.contains("p%40ss"), "{address}");

@@ -39,6 +39,7 @@ mod lines;
 mod lock_delay;
 mod loss;
 mod marked;
+mod members;
 mod neighbours;
 mod notes;
 mod overload;

@@ -151,19 +151,25 @@ fn a_lease_that_cannot_be_extended_costs_no_other() {
 /// Two fleets of different names, or of different sizes, do not share a database.
 #[test]
 fn a_node_of_another_fleet_is_refused() {
-    use quorlock::node::{NodeState, Refusal};
+    use quorlock::{
+        node::{NodeState, Refusal},
+        protocol::Members,
+    };
 
     let cluster = admitted(4, SECOND);
     let first = ready(settings(&cluster, SECOND));
     let urls = cluster.urls();
     let same_size = Redlock::builder().nodes(urls.clone()).fleet("invoices");
     let smaller = Redlock::builder().nodes(urls.into_iter().take(3));
-    for (builder, ours) in [(same_size, "invoices/4"), (smaller, "default/3")] {
+    for (builder, fleet, size) in [(same_size, "invoices", 4), (smaller, "default", 3)] {
         let other =
             builder.connect_timeout(10 * SECOND).ttl(SECOND).max_ttl(SECOND).build().unwrap();
         let refused = |state: &NodeState| match state {
-            NodeState::Refused(Refusal::OtherFleet { other, configured }) => {
-                &**other == "default/4" && &**configured == ours
+            NodeState::Refused(Refusal::OtherMembers { other, configured, age: Some(_) }) => {
+                let is = |members: &Members, fleet: &str, size: usize| {
+                    members.fleet() == fleet && members.nodes().count() == size
+                };
+                is(other, "default", 4) && is(configured, fleet, size)
             }
             _ => false,
         };

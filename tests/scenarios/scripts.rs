@@ -98,7 +98,7 @@ impl Node {
         let now = (node.now_us() / 1_000_000).to_string();
         node.mark(&[
             ("identity", IDENTITY),
-            ("fleet", "test/1"),
+            ("members", "test/1"),
             ("max_ttl", "60000"),
             ("older", "0"),
             ("floor", "0"),
@@ -110,6 +110,11 @@ impl Node {
         ]);
         node.set_state("ready");
         node
+    }
+
+    /// A server that nobody has used.
+    pub(crate) fn empty() -> Self {
+        Self { server: Server::start() }
     }
 
     /// Sets fields of the marker.
@@ -332,7 +337,7 @@ impl Node {
     ) -> Seen {
         let (era, waited) = tell.waited.unwrap_or(("0", 0));
         let (after, waited) = (tell.after.to_string(), waited.to_string());
-        let rest = [retention_ms, &after, era, &waited];
+        let rest = [retention_ms, &after, era, &waited, "0"];
         let Value::Array(answer) = self.eval(JOIN, &[&args[..], &rest].concat()) else {
             panic!("no array")
         };
@@ -360,10 +365,44 @@ impl Node {
         Seen { ready: *ready == 1, etag, era, floor, high_water, waited }
     }
 
+    /// The answer to a look of these members that is sent for these letters, and is useless behind this time: its first
+    /// number, and its flags or what it says of whose the node is.
+    #[track_caller]
+    pub(crate) fn look_as(
+        &self,
+        members: &str,
+        letters: &str,
+        max_ttl: &str,
+        latest: u64,
+    ) -> (i64, String) {
+        let latest = latest.to_string();
+        let args =
+            ["this", "0", members, max_ttl, "0", letters, "0", HOUR_MS, "0", "0", "0", &latest];
+        let Value::Array(answer) = self.eval(JOIN, &args) else { panic!("no array") };
+        let text = |value: &Value| -> String { redis::from_redis_value(value.clone()).unwrap() };
+        match &answer[..] {
+            [Value::Int(-5), _, owner, age] => (-5, format!("{} {}", text(owner), text(age))),
+            [Value::Int(code), _, _, _, _, _, _, _, _, flags, _] => (*code, text(flags)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Whether the node has been admitted for these members, in its era of now.
+    #[track_caller]
+    pub(crate) fn admit_as(&self, members: &str) -> bool {
+        let (era, identity) = (self.text_of("era"), self.text_of("identity"));
+        self.first(self.eval(ADMIT, &[&identity, &era, "7", "0", members])) == 1
+    }
+
+    pub(crate) fn text_of(&self, field: &str) -> String {
+        let value = self.server.run(&["HGET", MARKER, field]);
+        redis::from_redis_value::<Option<String>>(value).unwrap().unwrap_or_default()
+    }
+
     /// The first number of the answer to a look.
     #[track_caller]
     pub(crate) fn look_code(&self, args: &[&str; 7]) -> i64 {
-        self.first(self.eval(JOIN, &[&args[..], &[HOUR_MS, "0", "0", "0"]].concat()))
+        self.first(self.eval(JOIN, &[&args[..], &[HOUR_MS, "0", "0", "0", "0"]].concat()))
     }
 
     /// Whether the node has been admitted, above a counter of 7.
@@ -374,7 +413,7 @@ impl Node {
 
     #[track_caller]
     pub(crate) fn admit_above(&self, era: &str, known: &str, wall: &str) -> bool {
-        self.first(self.eval(ADMIT, &[IDENTITY, era, known, wall])) == 1
+        self.first(self.eval(ADMIT, &[IDENTITY, era, known, wall, "test/1"])) == 1
     }
 
     #[track_caller]

@@ -11,7 +11,7 @@ use crate::{
         Fleet, MemoryNode, Node, NodeContext, NodeSettings,
         redis::{Address, RedisNode, TlsSettings},
     },
-    protocol::{LineHint, Mark, NodeId},
+    protocol::{LineHint, Mark, Members, NodeId},
 };
 
 /// One client: its node of each kind, and what it knows of it.
@@ -45,7 +45,7 @@ impl Client {
                 classic: false,
                 // So long that no generation of counters ends: the node in memory has one.
                 counter_retention: Duration::from_secs(1 << 40),
-                fleet: Arc::from("alike/1"),
+                members: Members::new("alike", ["a"]),
                 key_prefix: Vec::new(),
                 client: client_id(if number == DEAF {
                     9

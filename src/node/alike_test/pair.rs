@@ -161,9 +161,13 @@ impl Pair {
     async fn look(&mut self, client: usize, [one, other]: [Join; 2]) -> Result<(), String> {
         let client = &mut self.clients[client];
         let [server, memory] = &client.nodes;
-        let server = server.join(one).await.map_err(|error| format!("a look: {error}"))?;
-        let memory = memory.join(other).await.map_err(|error| format!("a look: {error}"))?;
+        let mut server = server.join(one).await.map_err(|error| format!("a look: {error}"))?;
+        let mut memory = memory.join(other).await.map_err(|error| format!("a look: {error}"))?;
         client.marks = [server.mark(), memory.mark()];
+        // Each says what it knew before, and a look that shows older data is repeated.
+        for marker in [&mut server, &mut memory] {
+            marker.max_ttl = marker.max_ttl.max(one.max_ttl);
+        }
         same(looked(&server), looked(&memory))
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     node::NodeError,
-    protocol::{Denial, KeyHolder, Marker, Reply, Sighting},
+    protocol::{Claim, Denial, KeyHolder, Marker, Reply, Sighting},
 };
 
 /// By so much a server keeps the key of readers for longer than a node in memory.
@@ -88,5 +88,7 @@ pub(super) fn sighted(seen: Result<Sighting, NodeError>) -> Result<Sighting, Str
 pub(super) fn looked(marker: &Marker) -> Marker {
     let mut marker = *marker;
     (marker.era, marker.high_water) = (0, 0);
+    // A node in memory keeps no list.
+    marker.claim = Claim::Made;
     marker
 }

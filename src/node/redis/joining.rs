@@ -70,7 +70,8 @@ async fn look_once(session: &Arc<Session>, join: Join) -> Result<Seen, NodeError
     let exchanges = session.exchanges();
     let before = session.known_once().map(|known| (known.mark(), known.high_water()));
     let nonce = session.nonce();
-    let script = || codec::look(session.process(), join, nonce);
+    let latest = session.latest(session.now()).unwrap_or(0);
+    let script = || codec::look(session.process(), join, nonce, latest);
     match codec::looked(&session.vote(script, session.now()).await?)? {
         Looked::Marker(known) => {
             if let Some((mark, high)) = before
@@ -82,9 +83,9 @@ async fn look_once(session: &Arc<Session>, join: Join) -> Result<Seen, NodeError
             session.learn(exchanges, Arc::new(known));
             Ok(Seen::Marker(marker))
         }
-        Looked::OtherFleet(other) => {
-            let configured = Arc::clone(&session.process().fleet);
-            Err(NodeError::Refused(Refusal::OtherFleet { other, configured }))
+        Looked::OtherMembers { other, age } => {
+            let configured = session.process().members.clone();
+            Err(NodeError::Refused(Refusal::OtherMembers { other, configured, age }))
         }
         Looked::Replica => {
             session.link().give_up(errors::BECAME_A_REPLICA);
@@ -100,6 +101,6 @@ pub(super) async fn admit(
     floor: Floor,
 ) -> Result<bool, NodeError> {
     let identity = session.identity()?;
-    let script = || codec::admit(&identity, era, floor);
+    let script = || codec::admit(session.process(), &identity, era, floor);
     codec::admitted(&session.vote(script, session.now()).await?)
 }

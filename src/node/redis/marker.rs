@@ -9,7 +9,7 @@ use redis::Value;
 
 use crate::{
     node::NodeError,
-    protocol::{Mark, Marker},
+    protocol::{Claim, Mark, Marker},
 };
 
 /// A marker as a script has told it.
@@ -26,6 +26,7 @@ pub(super) struct CachedMarker {
     head: Option<Head>,
     kept: bool,
     orphaned: bool,
+    claim: Claim,
     waited_ms: u64,
 }
 
@@ -85,6 +86,11 @@ impl CachedMarker {
             head,
             kept: flags.contains(&b'k'),
             orphaned: flags.contains(&b'o'),
+            claim: match flags {
+                flags if flags.contains(&b'm') => Claim::Meant,
+                flags if flags.contains(&b'h') => Claim::Held,
+                _ => Claim::Made,
+            },
             waited_ms: number(waited)?,
         })
     }
@@ -143,6 +149,7 @@ impl CachedMarker {
             .sealed(self.mark.seal)
             .kept(self.kept)
             .orphaned(self.orphaned)
+            .claimed(self.claim)
             .waited(Duration::from_millis(self.waited_ms))
     }
 }

@@ -204,7 +204,7 @@ async fn connect(
     let process = Process {
         run_id: identity.run_id,
         database: node.address.database(),
-        fleet: Arc::clone(context.fleet()),
+        members: context.members().clone(),
         counter_retention: context.counter_retention(),
     };
     let session = Arc::new(Session::new(

@@ -205,7 +205,10 @@ fn counters_that_no_clock_explains_are_neither_spread_nor_passed_over() {
 #[test]
 fn what_is_heard_of_a_node_in_passing_does_not_change_its_standing() {
     let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
-    fleet.handle_news(Marker::new(true, Duration::from_secs(100), 7).above(5_000).in_era(3));
+    fleet.handle_news(
+        node(1),
+        Marker::new(true, Duration::from_secs(100), 7).above(5_000).in_era(3),
+    );
     assert_eq!((fleet.standing(node(0)), fleet.era(node(0))), (Standing::Unknown, None));
     assert_eq!((fleet.longest(), fleet.hint(1_000, 1)), (Duration::from_secs(100), 5_001));
     assert!(fleet.handle_marker(node(0), Marker::new(true, TTL, 0).in_era(4), at(0)));

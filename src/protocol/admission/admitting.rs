@@ -5,12 +5,12 @@
 //! majority has said holds for as long as the node waits in this era, whatever keeps it waiting.
 //!
 //! It decides. It never lets a node in whose standing has changed meanwhile, nor by what others said before they were
-//! sealed.
+//! sealed; nor the first node of a list while one that answers belongs to another list, or is not held for this one.
 
 use alloc::vec::Vec;
 
 use super::{
-    Admission, AdmissionNews, Floor, Join, Marker, Standing,
+    Admission, AdmissionBlock, AdmissionNews, Claim, Floor, Marker, Standing,
     step::{VisitStep, look_at},
 };
 use crate::protocol::{command::NodeId, time::Timestamp};
@@ -23,6 +23,10 @@ pub(super) struct Candidate {
     /// not admitted.
     era: u64,
     stage: Stage,
+    /// Whether a majority has been let in for this list already.
+    made: bool,
+    /// Which of the others have answered the look at all.
+    answered: Vec<NodeId>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -43,7 +47,10 @@ impl Candidate {
     /// A node that is joining.
     pub(super) fn new(admission: &Admission, node: NodeId) -> Option<Self> {
         match admission.standing(node) {
-            Standing::Joining { era, .. } => Some(Self { node, era, stage: Stage::Looking }),
+            Standing::Joining { era, .. } => {
+                let (stage, answered) = (Stage::Looking, Vec::new());
+                Some(Self { node, era, stage, made: false, answered })
+            }
             Standing::Unknown | Standing::Ready => None,
         }
     }
@@ -77,10 +84,15 @@ impl Candidate {
                 if !heard.iter().any(|(other, own)| *other == node && self.is_waiting(own)) {
                     return None;
                 }
+                let made = heard.iter().filter(|(_, marker)| marker.claim == Claim::Made);
+                self.made = made.count() >= admission.quorum.needed();
+                self.answered = heard.iter().map(|(other, _)| *other).collect();
+                self.answered.retain(|other| *other != node);
                 let floor = self.judge(admission, heard, now, wall_us)?;
                 let sealed =
                     admission.record(node).and_then(|record| record.sealed_floor(self.era));
-                if let Some(sealed) = sealed {
+                // What has answered now may not have been held then.
+                if let Some(sealed) = sealed.filter(|_| self.made) {
                     let floor = Floor::new(sealed.known.max(floor.known), floor.wall_us);
                     return Some(self.admit(floor));
                 }
@@ -92,10 +104,20 @@ impl Candidate {
                     |(other, marker): &(NodeId, Marker)| (!marker.knows()).then_some(*other);
                 self.stage = Stage::Telling;
                 let joining = heard.iter().filter_map(forgot).collect();
-                Some(look_at(joining, Join::look(admission.longest()).orphaned()))
+                Some(look_at(joining, admission.look().orphaned()))
             }
             Stage::Telling => Some(self.seal(admission)),
             Stage::Sealing => {
+                let is_held = |node: &NodeId| {
+                    let holds = |(other, marker): &(NodeId, Marker)| {
+                        other == node && marker.claim >= Claim::Held
+                    };
+                    heard.iter().any(holds)
+                };
+                if !self.made && !self.answered.iter().all(is_held) {
+                    self.hold_back(admission, AdmissionBlock::NotHeld);
+                    return None;
+                }
                 let floor = self.judge(admission, heard, now, wall_us)?;
                 let record = admission.nodes.get_mut(node.index())?;
                 if floor.wall_us == 0 {
@@ -108,7 +130,7 @@ impl Candidate {
                     admission.news.push_back(AdmissionNews::Admitted { node, floor });
                 }
                 self.stage = Stage::LookingAgain;
-                Some(look_at([node].into(), Join::look(admission.longest())))
+                Some(look_at([node].into(), admission.look()))
             }
             Stage::LookingAgain => None,
         }
@@ -117,7 +139,7 @@ impl Candidate {
     fn seal(&mut self, admission: &Admission) -> VisitStep {
         self.stage = Stage::Sealing;
         let others: Vec<_> = admission.everyone().filter(|other| *other != self.node).collect();
-        look_at(others, Join::look(admission.longest()).seal())
+        look_at(others, admission.look().seal())
     }
 
     const fn admit(&mut self, floor: Floor) -> VisitStep {
@@ -135,7 +157,7 @@ impl Candidate {
     ) -> Option<Floor> {
         let others = || heard.iter().filter(|(other, _)| *other != self.node);
         // The others may know of a longer ttl than this process does, and then the quarantine goes on.
-        others().for_each(|(_, marker)| admission.handle_news(*marker));
+        others().for_each(|(other, marker)| admission.handle_news(*other, *marker));
         let due = admission.remaining(self.node, now).is_some_and(|left| left.is_zero());
         let era = self.era;
         let stands = admission.standing(self.node);
@@ -143,13 +165,22 @@ impl Candidate {
             return None;
         }
         let others: Vec<_> = others().map(|(other, marker)| (*other, Some(*marker))).collect();
-        let floor = admission.floor(self.node, &others, wall_us);
+        let of_others = !self.made && admission.has_others();
+        let floor = match of_others {
+            true => Err(AdmissionBlock::OtherMembers),
+            false => admission.floor(self.node, &others, wall_us),
+        };
         if let Some(record) = admission.nodes.get_mut(self.node.index()) {
-            record.held_back = floor.err();
+            record.held_back = None;
         }
-        if let Err(block) = floor {
-            admission.news.push_back(AdmissionNews::HeldBack { node: self.node, block });
+        floor.map_err(|block| self.hold_back(admission, block)).ok()
+    }
+
+    /// It has to wait longer.
+    fn hold_back(&self, admission: &mut Admission, block: AdmissionBlock) {
+        if let Some(record) = admission.nodes.get_mut(self.node.index()) {
+            record.held_back = Some(block);
         }
-        floor.ok()
+        admission.news.push_back(AdmissionNews::HeldBack { node: self.node, block });
     }
 }

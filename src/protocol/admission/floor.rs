@@ -43,6 +43,10 @@ pub enum AdmissionBlock {
     /// A node says that its counters are more than a day ahead of the wall clock. One that has been tampered with
     /// must not spread its numbers, and one that has not must not be passed over.
     Implausible,
+    /// A node belongs to another list of nodes, and no majority of this one has been let in yet: their quorums need not meet.
+    OtherMembers,
+    /// A node that has answered was not held for this list in time, so that another one may have it.
+    NotHeld,
 }
 
 impl Admission {

@@ -1,10 +1,25 @@
 //! What stands on a node about its admission, what a look at it asks for, and where its counters go on. Plain values.
 //!
-//! They decide nothing. What a marker means for a vote, `standing` and `floor` say.
+//! They decide nothing. What a marker means for a vote, `standing` and `floor` say; what a claim means for a fleet,
+//! `admitting`.
 
 use core::time::Duration;
 
 use crate::protocol::command::Mark;
+
+/// How far the claim of the asker's own list on a node has come. A node that another list claims answers no look.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[non_exhaustive]
+pub enum Claim {
+    /// A client with this list means to use the node. That ends a minute after the last look that said so, or when that
+    /// client gives it up.
+    Meant,
+    /// It is kept for this list, since a node of the list is about to be let in. That does not end by itself.
+    Held,
+    /// The node was let in for this list, or keeps none.
+    #[default]
+    Made,
+}
 
 /// What a node's marker says.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -12,7 +27,7 @@ use crate::protocol::command::Mark;
 pub struct Marker {
     /// Whether the node has been admitted under its present identity.
     pub ready: bool,
-    /// The longest ttl of the fleet, as the node has been told.
+    /// The longest ttl of the fleet, as the node had been told before it was asked.
     pub max_ttl: Duration,
     /// No counter ever issued by the node is above this.
     pub high_water: u64,
@@ -31,13 +46,22 @@ pub struct Marker {
     /// How long a node that is joining has been doing so in this era at the least, as clients have told it; zero where
     /// none has.
     pub waited: Duration,
+    /// How far the claim of the asker's list on it has come.
+    pub claim: Claim,
 }
 
 impl Marker {
     /// A marker that says this, with a floor and an era of zero.
     pub const fn new(ready: bool, max_ttl: Duration, high_water: u64) -> Self {
-        let (floor, era, seal, waited) = (0, 0, 0, Duration::ZERO);
-        Self { ready, max_ttl, high_water, floor, era, seal, kept: false, orphaned: false, waited }
+        let (floor, era, seal, waited, claim) = (0, 0, 0, Duration::ZERO, Claim::Made);
+        let (kept, orphaned) = (false, false);
+        Self { ready, max_ttl, high_water, floor, era, seal, kept, orphaned, waited, claim }
+    }
+
+    /// The same, of a node on which the claim has come so far.
+    #[must_use]
+    pub const fn claimed(self, claim: Claim) -> Self {
+        Self { claim, ..self }
     }
 
     /// The same with this era.
@@ -106,11 +130,25 @@ impl Floor {
     }
 }
 
+/// What a look is sent for, where it is not only for reading the marker.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Errand {
+    /// The asker uses the node no more: what its list has meant, and does not hold, is over, and this look means nothing.
+    Withdraw,
+    /// The node is taken from the list that it belongs to, and joins again for this one. An operator says so.
+    TakeOver,
+    /// The node notes from now on the longest ttl that any client tells it, so that `LowerMaxTtl` may follow.
+    WatchMaxTtl,
+    /// The longest ttl of the node becomes the longest that a client has told it since `WatchMaxTtl`.
+    LowerMaxTtl,
+}
+
 /// What a look at a node's marker asks for beside reading it.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct Join {
-    /// The longest ttl of the fleet, as far as it is known. The node keeps the largest that it was told.
+    /// The longest ttl of the asker. The node keeps the largest that it was told.
     pub max_ttl: Duration,
     /// The era of a node that must join again although it is ready: its clock jumped, or its data went back.
     pub force: Option<u64>,
@@ -123,19 +161,21 @@ pub struct Join {
     /// takes no notice of that: there it may be the only one that has.
     pub orphaned: bool,
     /// Whether a node that is ready is sealed, so that no vote of a round that began before counts any more. What
-    /// it then says of its counters is final for those rounds.
+    /// it then says of its counters is final for those rounds. One that is of no fleet yet is held for the asker's list.
     pub seal: bool,
     /// For how long at the least the node has been joining in this era, if the client has seen it do so. The node keeps the
     /// longest that it was told, for its present era only, and no longer than has passed by its own clock: a client whose
     /// clock has just jumped sees that in the answer.
     pub waited: Option<(u64, Duration)>,
+    /// What it is sent for beside that.
+    pub errand: Option<Errand>,
 }
 
 impl Join {
     /// A look that changes nothing of a node that is ready.
     pub const fn look(max_ttl: Duration) -> Self {
-        let (force, after, waited) = (None, 0, None);
-        Self { max_ttl, force, lost: false, after, orphaned: false, seal: false, waited }
+        let (force, after, waited, errand) = (None, 0, None, None);
+        Self { max_ttl, force, lost: false, after, orphaned: false, seal: false, waited, errand }
     }
 
     /// The same, and one that is ready in this era has to join again.
@@ -166,6 +206,12 @@ impl Join {
     #[must_use]
     pub const fn orphaned(self) -> Self {
         Self { orphaned: true, ..self }
+    }
+
+    /// The same, sent for this.
+    #[must_use]
+    pub const fn errand(self, errand: Errand) -> Self {
+        Self { errand: Some(errand), ..self }
     }
 
     /// The same, and one that is ready is sealed.

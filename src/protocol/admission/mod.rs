@@ -54,6 +54,8 @@
 //! - **M9** What a client counts of a wait, and tells, is no longer than the true time since the node began to join in that
 //!   era, by the steady clocks of those who saw it. A new era begins with nothing, and what is told of an era that is
 //!   older than another that was seen of the same process is not believed.
+//! - **M10** Of two lists of nodes that share one which answers both, at most one lets its first node in: before that, every
+//!   node that answers is held for the list, and what is held for one list is never held for another.
 //!
 //! They are tested, each by name, in `tests/proof/protocol/admission`.
 
@@ -78,7 +80,7 @@ pub use self::{
     blame::Blame,
     clock::NodeClock,
     floor::{AdmissionBlock, AdmissionPolicy},
-    marker::{Floor, Join, Marker},
+    marker::{Claim, Errand, Floor, Join, Marker},
     news::AdmissionNews,
     sight::Sight,
     standing::{Ballot, Standing, VoteBlock},
@@ -97,8 +99,10 @@ use crate::protocol::{
 pub struct Admission {
     quorum: Quorum,
     policy: AdmissionPolicy,
-    /// The longest ttl of the fleet, as far as it is known.
-    longest: Duration,
+    /// The longest ttl of this client.
+    own: Duration,
+    /// Whether it has been said that a node knew of a shorter one.
+    raised: bool,
     /// The longest round, which may still count a vote of the node's earlier life.
     longest_round: Duration,
     /// The highest floor of any node, as far as it is known.
@@ -124,7 +128,8 @@ impl Admission {
         Self {
             quorum,
             policy,
-            longest: max_ttl,
+            own: max_ttl,
+            raised: false,
             longest_round,
             floor: 0,
             hinted: 0,
@@ -141,8 +146,23 @@ impl Admission {
     }
 
     /// The longest ttl of the fleet, as far as it is known.
-    pub const fn longest(&self) -> Duration {
-        self.longest
+    pub fn longest(&self) -> Duration {
+        self.nodes.iter().map(|record| record.max_ttl).fold(self.own, Duration::max)
+    }
+
+    /// A look that says what this client is set to. Where a node belongs to another list, and no majority has been let in for
+    /// this one, the client gives up what it has meant: its list may be the wrong one.
+    pub(super) fn look(&self) -> Join {
+        let look = Join::look(self.own);
+        let made =
+            |record: &&NodeRecord| record.marker.is_some_and(|marker| marker.claim == Claim::Made);
+        let is_made = self.nodes.iter().filter(made).count() >= self.quorum.needed();
+        if is_made || !self.has_others() { look } else { look.errand(Errand::Withdraw) }
+    }
+
+    /// Whether a node belongs to another list, by the last that it said.
+    pub(super) fn has_others(&self) -> bool {
+        self.nodes.iter().any(|record| record.of_others)
     }
 
     /// How long a node is kept from voting: the longest ttl, a tenth for clocks that run at other rates,
@@ -150,7 +170,10 @@ impl Admission {
     pub fn quarantine(&self) -> Duration {
         match self.policy {
             AdmissionPolicy::DangerSkip => Duration::ZERO,
-            _ => self.longest.saturating_add(self.longest / 10).saturating_add(self.longest_round),
+            _ => {
+                let longest = self.longest();
+                longest.saturating_add(longest / 10).saturating_add(self.longest_round)
+            }
         }
     }
 
@@ -178,8 +201,10 @@ impl Admission {
     }
 
     /// Takes from the marker of a node what it says of the fleet, and nothing of the node itself.
-    pub fn handle_news(&mut self, marker: Marker) {
-        self.longest = self.longest.max(marker.max_ttl);
+    pub fn handle_news(&mut self, node: NodeId, marker: Marker) {
+        if let Some(record) = self.nodes.get_mut(node.index()) {
+            record.max_ttl = record.max_ttl.max(marker.max_ttl);
+        }
         self.floor = self.floor.max(marker.floor);
     }
 
@@ -198,7 +223,8 @@ impl Admission {
         }
         let era = |standing: Standing| standing.waited(now).map(|(era, _)| era);
         let after = era(record.standing);
-        self.handle_news(marker);
+        self.floor = self.floor.max(marker.floor);
+        self.tell_raised(node, marker);
         if after.is_some() && after != era(before) {
             let quarantine = self.remaining(node, now).unwrap_or_default();
             self.news.push_back(AdmissionNews::Quarantined { node, quarantine });
@@ -242,6 +268,23 @@ impl Admission {
         let Some(record) = self.nodes.get_mut(node.index()) else { return false };
         record.lapse_if_ready();
         !core::mem::replace(&mut record.unreadable, true)
+    }
+
+    /// The node belongs to another list of nodes.
+    pub fn handle_other_members(&mut self, node: NodeId) {
+        if let Some(record) = self.nodes.get_mut(node.index()) {
+            record.of_others = true;
+        }
+        let _ = self.handle_unreadable(node);
+    }
+
+    /// A node that is in use knew of no ttl as long as this client's: from now on it does.
+    fn tell_raised(&mut self, node: NodeId, marker: Marker) {
+        let in_use = marker.claim == Claim::Made && !marker.max_ttl.is_zero();
+        if in_use && marker.max_ttl < self.own && !core::mem::replace(&mut self.raised, true) {
+            let (from, to) = (marker.max_ttl, self.own);
+            self.news.push_back(AdmissionNews::MaxTtlRaised { node, from, to });
+        }
     }
 
     /// What has happened since this was asked last, one after the other.

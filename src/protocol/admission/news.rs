@@ -31,6 +31,15 @@ pub enum AdmissionNews {
         /// From where its counters go on.
         floor: Floor,
     },
+    /// This client uses longer leases than a node knew of, which waits for longer from now on where it may have forgotten.
+    MaxTtlRaised {
+        /// Which node said so first.
+        node: NodeId,
+        /// The longest ttl that it knew of.
+        from: Duration,
+        /// That of this client.
+        to: Duration,
+    },
     /// Jumps have been judged: who is to blame for that of each node, where there is one.
     Judged(Box<[Option<Blame>]>),
 }

@@ -95,6 +95,10 @@ pub(super) struct NodeRecord {
     identity: Option<Arc<str>>,
     /// Whether its marker could not be read or set, for a reason that does not pass by itself.
     pub(super) unreadable: bool,
+    /// Whether it belongs to another list of nodes, by the last that it said.
+    pub(super) of_others: bool,
+    /// The longest ttl that it is known to have been told.
+    pub(super) max_ttl: Duration,
     /// Why it was not admitted when that was last tried.
     pub(super) held_back: Option<AdmissionBlock>,
 }
@@ -150,6 +154,7 @@ impl NodeRecord {
         self.marker = None;
         self.newest = 0;
         self.unreadable = false;
+        self.of_others = false;
         self.lapse();
     }
 
@@ -165,6 +170,10 @@ impl NodeRecord {
             return false;
         }
         self.newest = marker.era;
+        self.of_others = false;
+        // What has kept its data says less only where an operator has lowered it.
+        let lasts = marker.ready && self.marker.is_some_and(|before| before.era == marker.era);
+        self.max_ttl = if lasts { marker.max_ttl } else { self.max_ttl.max(marker.max_ttl) };
         self.marker = Some(marker);
         let told = match marker.ready {
             true => Standing::Ready,

@@ -180,7 +180,7 @@ impl Visit {
                 && !inquiry::just_met(admission, sights, node);
             if sight.connected == Some(true) && is_known && !is_asked {
                 self.beside.push(ballot);
-                joins.push((node, Join::look(admission.longest())));
+                joins.push((node, admission.look()));
             }
         }
         joins
@@ -214,7 +214,7 @@ impl Visit {
         now: Timestamp,
         wall_us: u64,
     ) -> Option<VisitStep> {
-        let look = Join::look(admission.longest());
+        let look = admission.look();
         match mem::replace(&mut self.stage, Stage::Over) {
             Stage::Begun => {
                 self.meet(admission, sights);
@@ -302,7 +302,7 @@ impl Visit {
     ) -> Option<VisitStep> {
         let candidate =
             iter::from_fn(|| due.pop_front()).find_map(|node| Candidate::new(admission, node))?;
-        let look = Join::look(admission.longest());
+        let look = admission.look();
         self.stage = Stage::Admitting { candidate, due };
         Some(look_at(admission.everyone().collect(), look))
     }

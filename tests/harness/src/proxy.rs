@@ -71,6 +71,8 @@ impl Shared {
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
+    /// What the server is called that it began with.
+    named: String,
     shared: Shared,
     thread: Option<JoinHandle<()>>,
 }
@@ -108,7 +110,7 @@ impl Proxy {
             })
             .expect("a thread for the proxy");
         is_ready.recv().expect("the proxy has started");
-        Self { port, shared, thread: Some(thread) }
+        Self { port, named: format!("{host}:{target_port}"), shared, thread: Some(thread) }
     }
 
     /// The port that clients connect to.
@@ -116,9 +118,9 @@ impl Proxy {
         self.port
     }
 
-    /// `redis://127.0.0.1:PORT`.
+    /// `redis://127.0.0.1:PORT#NAME`, the name that of the server which it began with: to the fleet it is that node.
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        format!("redis://127.0.0.1:{}#{}", self.port, self.named)
     }
 
     /// Sends whoever connects from now on to another port. Connections that are open stay where they are.

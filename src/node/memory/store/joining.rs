@@ -5,12 +5,12 @@
 use std::time::Duration;
 
 use super::{HINT_AHEAD_US, Store};
-use crate::protocol::{Floor, Join, Marker, Timestamp, validity};
+use crate::protocol::{Errand, Floor, Join, Marker, Timestamp, validity};
 
 impl Store {
     /// Reads the marker, and raises the longest ttl.
     pub(in crate::node::memory) fn join(&mut self, join: Join, now: Timestamp) -> Marker {
-        self.max_ttl = self.max_ttl.max(join.max_ttl);
+        let max_ttl = self.raise_max_ttl(join);
         if (self.ready || join.lost) && join.force == Some(self.era) {
             self.ready = false;
             self.era = self.era.max(join.after);
@@ -35,9 +35,25 @@ impl Store {
         if self.ready && join.seal {
             self.seal += 1;
         }
-        let marker = Marker::new(self.ready, self.max_ttl, self.high_water).above(self.floor);
+        let marker = Marker::new(self.ready, max_ttl, self.high_water).above(self.floor);
         let marker = marker.in_era(self.era).sealed(self.seal).waited(self.waited);
         marker.kept(self.kept).orphaned(self.orphaned)
+    }
+
+    /// The longest ttl that was known before, as the answer says it.
+    fn raise_max_ttl(&mut self, join: Join) -> Duration {
+        if join.errand == Some(Errand::WatchMaxTtl) {
+            self.max_ttl_seen = Some(Duration::ZERO);
+        }
+        self.max_ttl_seen = self.max_ttl_seen.map(|seen| seen.max(join.max_ttl));
+        if join.errand == Some(Errand::LowerMaxTtl)
+            && let Some(seen) = self.max_ttl_seen.take()
+        {
+            self.max_ttl = seen;
+        }
+        let known = self.max_ttl;
+        self.max_ttl = known.max(join.max_ttl);
+        known
     }
 
     fn begin_era(&mut self) {

@@ -128,12 +128,32 @@ fn judge_tcp(rest: &str, tls: bool) -> Result<(), Fault> {
     judge_database(database.strip_suffix('/').unwrap_or(database))?;
     judge_query(query, &["protocol"], "the database stands in the path, as in `redis://host/3`")?;
     match fragment {
-        Some("insecure") if tls => Ok(()),
-        Some(_) => fault(
+        Some(INSECURE) if tls => Ok(()),
+        fragment => judge_name(fragment),
+    }
+}
+
+/// What the client library takes a fragment for, which is then no name.
+const INSECURE: &str = "insecure";
+
+/// What the node is called in the list of its fleet.
+fn judge_name(fragment: Option<&str>) -> Result<(), Fault> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
+    match fragment {
+        Some(name) if name == INSECURE || name.is_empty() || !name.chars().all(is_plain) => fault(
             UrlPart::Fragment,
-            "nothing may follow `#`, leave it out (in a password write `#` as %23)",
+            "what follows `#` is the name of the node, of letters, digits, `-`, `.`, `_` and `:`, write it, or leave it \
+             out (in a password write `#` as %23)",
         ),
-        None => Ok(()),
+        _ => Ok(()),
+    }
+}
+
+/// A URL that has passed, and the name behind it.
+pub(super) fn split_name(url: &str) -> (&str, Option<&str>) {
+    match url.split_once('#') {
+        Some((before, name)) if name != INSECURE => (before, Some(name)),
+        _ => (url, None),
     }
 }
 
@@ -311,9 +331,5 @@ fn judge_unix(rest: &str) -> Result<(), Fault> {
     }
     let database = "the database is `db`, as in `unix:///path?db=3`";
     judge_query(query, &["db", "user", "pass", "protocol"], database)?;
-    if fragment.is_some() {
-        let reason = "nothing may follow `#`, leave it out (in a password write `#` as %23)";
-        return fault(UrlPart::Fragment, reason);
-    }
-    Ok(())
+    judge_name(fragment)
 }

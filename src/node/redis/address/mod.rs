@@ -24,6 +24,7 @@ use crate::{
 pub(crate) struct Address {
     client: Client,
     display: Arc<str>,
+    name: Option<Arc<str>>,
     credentials: Option<CredentialSource>,
 }
 
@@ -40,6 +41,7 @@ impl Address {
                 "it cannot be used, write `redis://[user:password@]host[:port][/database]`";
             AddressError::invalid(url, UrlPart::Whole, reason)
         };
+        let (url, name) = judge::split_name(url);
         let parsed = redis::parse_redis_url(url).ok_or_else(unusable)?;
         let info = parsed.into_connection_info().map_err(|_| unusable())?;
         let encrypted = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
@@ -50,7 +52,7 @@ impl Address {
         } else {
             Client::open(info).map_err(|_| unusable())?
         };
-        Ok(Self { client, display, credentials: None })
+        Ok(Self { client, display, name: name.map(Arc::from), credentials: None })
     }
 
     /// What `parse` would say of the text alone.
@@ -88,6 +90,11 @@ impl Address {
     /// The number of the database.
     pub(super) fn database(&self) -> i64 {
         self.client.get_connection_info().redis_settings().db()
+    }
+
+    /// What the node is called in the list of its fleet.
+    pub(crate) fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.display)
     }
 
     /// Host and port, or path: no credentials.

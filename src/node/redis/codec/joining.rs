@@ -2,7 +2,7 @@
 //!
 //! It decides what a marker in an answer says, and that a node which is another fleet's, or a replica, must not vote.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use redis::Value;
 
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     node::{Join, NodeError},
-    protocol::{Floor, validity},
+    protocol::{Errand, Floor, Members, validity},
 };
 
 /// What stands behind a connection.
@@ -25,7 +25,7 @@ pub(in crate::node::redis) struct Process {
     /// The number of the database. Two that are swapped keep their keys, and so their markers.
     pub(in crate::node::redis) database: i64,
     /// The fleet that the node is configured for.
-    pub(in crate::node::redis) fleet: Arc<str>,
+    pub(in crate::node::redis) members: Members,
     /// How long the node keeps a counter that is not used.
     pub(in crate::node::redis) counter_retention: Duration,
 }
@@ -35,31 +35,44 @@ pub(in crate::node::redis) struct Process {
 pub(in crate::node::redis) enum Looked {
     /// A marker of this fleet.
     Marker(CachedMarker),
-    /// That of the fleet of this name.
-    OtherFleet(Arc<str>),
+    /// It is of these members, and for so long; or a client means to use it with them.
+    OtherMembers { other: Members, age: Option<Duration> },
     /// None, since the server is a replica.
     Replica,
 }
 
-/// Reads the marker, and marks a node that was not admitted. The nonce tells eras apart.
-pub(in crate::node::redis) fn look(process: &Process, join: Join, nonce: u32) -> Script<'_> {
+/// Reads the marker, and marks a node that was not admitted. The nonce tells eras apart. Behind `latest`, by the node's time,
+/// no errand is done; zero where that is not known.
+pub(in crate::node::redis) fn look(
+    process: &Process,
+    join: Join,
+    nonce: u32,
+    latest: u64,
+) -> Script<'_> {
     let asked = [(join.seal, 's'), (join.lost, 'l'), (join.orphaned, 'o')];
+    let errand = join.errand.map(|errand| match errand {
+        Errand::Withdraw => 'w',
+        Errand::TakeOver => 't',
+        Errand::WatchMaxTtl => 'x',
+        Errand::LowerMaxTtl => 'd',
+    });
     let letters = asked.into_iter().filter(|(asked, _)| *asked).map(|(_, letter)| letter);
     // No era is zero here either.
     let (waited_in, waited) = join.waited.unwrap_or_default();
     let args = List::Many(vec![
         Arg::Bytes(process.run_id.as_bytes()),
         Arg::Text(process.database.to_string()),
-        Arg::Bytes(process.fleet.as_bytes()),
+        Arg::Bytes(process.members.text().as_bytes()),
         Arg::Number(validity::wire_millis(join.max_ttl)),
         // No era is zero, so that zero forces nothing.
         Arg::Number(join.force.unwrap_or(0)),
-        Arg::Text(letters.collect()),
+        Arg::Text(letters.chain(errand).collect()),
         Arg::Number(u64::from(nonce)),
         Arg::Number(validity::wire_millis(process.counter_retention)),
         Arg::Number(join.after),
         Arg::Number(waited_in),
         Arg::Number(validity::whole_millis(waited)),
+        Arg::Number(latest),
     ]);
     Script { source: &script::JOIN, keys: List::Three(OWN), lines: &[], args }
 }
@@ -69,8 +82,10 @@ pub(in crate::node::redis) fn looked(answer: &Answer) -> Result<Looked, NodeErro
         [Value::Int(ready @ (0 | 1)), _, marker @ ..] => CachedMarker::read(*ready == 1, marker)
             .map(Looked::Marker)
             .ok_or_else(|| unexpected("a marker of another form")),
-        [Value::Int(-5), _, Value::BulkString(fleet)] => {
-            Ok(Looked::OtherFleet(Arc::from(String::from_utf8_lossy(fleet))))
+        [Value::Int(-5), _, Value::BulkString(members), Value::BulkString(age)] => {
+            let age = std::str::from_utf8(age).ok().and_then(|age| age.parse().ok());
+            let other = Members::from_text(&String::from_utf8_lossy(members));
+            Ok(Looked::OtherMembers { other, age: age.map(Duration::from_secs) })
         }
         [Value::Int(-6), _] => Ok(Looked::Replica),
         _ => Err(refusal(answer)),
@@ -78,12 +93,18 @@ pub(in crate::node::redis) fn looked(answer: &Answer) -> Result<Looked, NodeErro
 }
 
 /// Lets a node vote that is joining since this era.
-pub(in crate::node::redis) fn admit(identity: &[u8], era: u64, floor: Floor) -> Script<'_> {
+pub(in crate::node::redis) fn admit<'a>(
+    process: &'a Process,
+    identity: &'a [u8],
+    era: u64,
+    floor: Floor,
+) -> Script<'a> {
     let args = List::Many(vec![
         Arg::Bytes(identity),
         Arg::Number(era),
         Arg::Number(floor.known),
         Arg::Number(floor.wall_us),
+        Arg::Bytes(process.members.text().as_bytes()),
     ]);
     Script { source: &script::ADMIT, keys: List::Three(OWN), lines: &[], args }
 }

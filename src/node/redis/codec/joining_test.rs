@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::protocol::Marker;
+use crate::protocol::{Claim, Marker};
 
 const HEAD: &str = "77.1/abc/0/0 0000000000000200 0000000000000150";
 
@@ -11,7 +11,7 @@ fn process() -> Process {
     Process {
         run_id: "abc".to_owned(),
         database: 3,
-        fleet: Arc::from("default/3"),
+        members: Members::from_text("1 a,b default"),
         counter_retention: Duration::from_secs(60),
     }
 }
@@ -35,10 +35,10 @@ fn fields(head: &str) -> [Value; 9] {
 #[test]
 fn a_look_says_who_the_server_is_taken_for_and_what_is_asked_of_it() {
     let process = process();
-    let args = |join| look(&process, join, 17).args;
+    let args = |join| look(&process, join, 17, 5).args;
     let ttl = Duration::from_secs(30);
     let plain = args(Join::look(ttl));
-    let who = [Arg::Bytes(b"abc"), Arg::Text("3".to_owned()), Arg::Bytes(b"default/3")];
+    let who = [Arg::Bytes(b"abc"), Arg::Text("3".to_owned()), Arg::Bytes(b"1 a,b default")];
     assert_eq!(plain[..3], who);
     let nothing = [
         Arg::Number(30_000),
@@ -49,13 +49,22 @@ fn a_look_says_who_the_server_is_taken_for_and_what_is_asked_of_it() {
         Arg::Number(0),
         Arg::Number(0),
         Arg::Number(0),
+        Arg::Number(5),
     ];
     assert_eq!(plain[3..], nothing);
     let all = args(Join::look(ttl).force(Some(77)).lost().orphaned().seal());
     assert_eq!(all[4..6], [Arg::Number(77), Arg::Text("slo".to_owned())]);
+    for (errand, letter) in [
+        (Errand::Withdraw, "w"),
+        (Errand::TakeOver, "t"),
+        (Errand::WatchMaxTtl, "x"),
+        (Errand::LowerMaxTtl, "d"),
+    ] {
+        assert_eq!(args(Join::look(ttl).errand(errand))[5], Arg::Text(letter.to_owned()));
+    }
     let waited = Duration::from_micros(2_999);
     let told = args(Join::look(ttl).after(78).after(76).waited(Some((77, waited))));
-    let numbers = [78, 77, 2].map(Arg::Number);
+    let numbers = [78, 77, 2, 5].map(Arg::Number);
     assert_eq!(told[8..], numbers, "no longer than it was");
 }
 
@@ -66,8 +75,20 @@ fn a_look_shows_a_marker_or_why_there_is_none_for_us() {
     assert_eq!(ready.marker(), expected.waited(Duration::from_millis(1_500)));
     let Ok(Looked::Marker(joining)) = looked(&told(0, fields(""))) else { panic!("no marker") };
     assert!(!joining.marker().ready);
-    let other = looked(&told(-5, [text("other/5")]));
-    assert!(matches!(other, Ok(Looked::OtherFleet(name)) if &*name == "other/5"));
+    for (seconds, expected) in [("90", Some(Duration::from_secs(90))), ("-1", None)] {
+        let Ok(Looked::OtherMembers { other, age }) =
+            looked(&told(-5, [text("1 a,c other"), text(seconds)]))
+        else {
+            panic!("it is ours")
+        };
+        assert_eq!((other, age), (Members::new("other", ["c", "A"]), expected));
+    }
+    for (flags, claim) in [("", Claim::Made), ("om", Claim::Meant), ("kh", Claim::Held)] {
+        let mut fields = fields("");
+        fields[7] = text(flags);
+        let Ok(Looked::Marker(joining)) = looked(&told(0, fields)) else { panic!("no marker") };
+        assert_eq!(joining.marker().claim, claim);
+    }
     assert!(matches!(looked(&told(-6, [])), Ok(Looked::Replica)));
 }
 
@@ -83,9 +104,11 @@ fn a_marker_with_a_field_of_another_form_is_none() {
 
 #[test]
 fn an_admission_is_asked_for_in_the_era_that_was_seen_and_is_made_or_not() {
-    let script = admit(b"abc/0/0", 77, Floor::new(200, 300));
+    let process = process();
+    let script = admit(&process, b"abc/0/0", 77, Floor::new(200, 300));
     let numbers = [77, 200, 300].map(Arg::Number);
-    assert_eq!((&script.args[0], &script.args[1..]), (&Arg::Bytes(b"abc/0/0"), &numbers[..]));
+    assert_eq!((&script.args[0], &script.args[1..4]), (&Arg::Bytes(b"abc/0/0"), &numbers[..]));
+    assert_eq!(script.args[4..], [Arg::Bytes(b"1 a,b default")]);
     assert_eq!(admitted(&told(1, [])), Ok(true));
     assert_eq!(admitted(&told(0, [])), Ok(false));
     assert!(admitted(&told(2, [])).is_err() && admitted(&told(1, [Value::Nil])).is_err());

@@ -1,9 +1,13 @@
--- ARGV identity, era, the highest known counter, a floor by a wall clock in us (0: none). Lets a node that is joining
--- since this era vote, with counters above both; a wall clock from a broken machine must not push them to their end.
--- {1, now} it is ready now, {0, now} somebody else has changed its state.
-local identity, state, era, floor, high_water, rotated_at, older, flags =
-  unpack(redis.call('HMGET', NODE, 'identity', 'state', 'era', 'floor', 'high_water', 'rotated_at', 'older', 'flags'))
-if identity ~= ARGV[1] or state ~= 'joining' or era ~= ARGV[2] then
+-- ARGV identity, era, the highest known counter, a floor by a wall clock in us (0: none), the members of the fleet. Lets a
+-- node that is joining since this era vote, with counters above both; a wall clock from a broken machine must not push them to
+-- their end. It belongs to these members from now on.
+-- {1, now} it is ready now, {0, now} somebody else has changed its state, or other members have it or mean it.
+local identity, state, era, floor, high_water, rotated_at, older, flags, members, meant = unpack(redis.call('HMGET', NODE,
+  'identity', 'state', 'era', 'floor', 'high_water', 'rotated_at', 'older', 'flags', 'members', 'meant'))
+if members == '' then
+  members = nil
+end
+if identity ~= ARGV[1] or state ~= 'joining' or era ~= ARGV[2] or (members or meant) ~= ARGV[5] then
   return {0, now}
 end
 local wall = math.min(tonumber(ARGV[4]), now + 2 * AHEAD)
@@ -16,6 +20,9 @@ local kept = string.find(flags or '', 'k', 1, true) and redis.pcall('HGET', COUN
   and type(redis.pcall('HGET', OLDER, HEAD)) ~= 'table'
 redis.call('HSET', NODE, 'state', 'ready', 'era', era, 'seal', '0', 'floor', floor, 'next_floor', floor, 'high_water', floor,
   'rotated_at', kept and rotated_at or time[1], 'older', kept and older or '0', 'flags', '', 'waited', '')
+if not members then
+  redis.call('HSET', NODE, 'members', ARGV[5], 'since', time[1], 'meant', '', 'meant_until', '')
+end
 if not kept then
   redis.call('UNLINK', COUNTERS, OLDER)
 end

@@ -1,13 +1,26 @@
--- Reads the marker, and drops counters that were not used for long. ARGV run_id, database, fleet, longest ttl in ms,
--- era that must join again (0: none), any of the letters s (seal a node that is ready), l (one that joins again by
--- force has lost data, and does so also if it is joining), o (one that is joining in the era that the client knows did so
--- while a majority had forgotten), a random number, for how many ms a counter that is not used is kept at least, an era
--- that one which begins now must be above, an era of which the client knows how long the node has been joining in it (0:
--- none), and for how many ms that is.
--- {1, now, identity, head, era, seal, floor, high_water, longest ttl, flags, 0} ready; {0, ..., waited} the same,
--- joining, the flags k (it kept its data) and o, and for how many ms at least; {-5, now, fleet} it belongs to another
--- fleet; {-6, now} it is a replica.
-local run_id, database, fleet, max_ttl, force, letters, random, retention, after, waited_in, waited = unpack(ARGV)
+-- Reads the marker, and drops counters that were not used for long. ARGV run_id, database, the members of the fleet, longest
+-- ttl in ms, era that must join again (0: none), any of the letters s (seal a node that is ready, and hold one that no fleet
+-- has yet), l (one that joins again by force has lost data, and does so also if it is joining), o (one that is joining in
+-- the era that the client knows did so while a majority had forgotten), w (the client gives up what it has meant), t (take
+-- the node from other members), x (note the longest ttl that is told from now on), d (the longest ttl becomes the one that
+-- was noted), a random number, for how many ms a counter that is not used is kept at least, an era that one which begins
+-- now must be above, an era of which the client knows how long the node has been joining in it (0: none), for how many ms
+-- that is, and the node's time in us behind which w, t, x, d and a hold do nothing (0: none): what comes late would undo
+-- what was done since.
+-- {1, now, identity, head, era, seal, floor, high_water, longest ttl before, flags, 0} ready; {0, ..., waited} the same,
+-- joining, and for how many ms at least; the flags are k (it kept its data), o, and m or h where no node of these members was
+-- let in here yet, and they are meant or held. {-5, now, members, seconds} it is of other members for so long, or, -1, they
+-- are meant or held; {-6, now} it is a replica.
+--
+-- Two lists of nodes that share one have quorums that need not meet. A node that was let in has `members`. Before that a
+-- look writes whom it means to let in, `meant`, which others respect until `meant_until`. A client lets the first node of a
+-- list in once each that answers is held, meant_until = 'held', which does not end. So of two lists one has none.
+local run_id, database, members, max_ttl, force, letters, random, retention, after, waited_in, waited, latest = unpack(ARGV)
+local MEANT = 60000000
+local late = tonumber(latest) > 0 and now > tonumber(latest)
+if late then
+  letters = string.gsub(letters, '[wtxd]', '')
+end
 local function asked(letter)
   return string.find(letters, letter, 1, true)
 end
@@ -19,14 +32,19 @@ if not string.find(replication, 'role:master', 1, true) then
   return {-6, now}
 end
 local of = string.sub(string.match(replication, 'master_replid2:(%x+)') or '', 1, 8)
-local names = {'identity', 'fleet', 'state', 'era', 'seal', 'max_ttl', 'floor', 'next_floor', 'high_water',
-  'rotated_at', 'older', 'flags', 'waited'}
+local names = {'identity', 'state', 'era', 'seal', 'max_ttl', 'floor', 'next_floor', 'high_water',
+  'rotated_at', 'older', 'flags', 'waited', 'members', 'since', 'meant', 'meant_until', 'max_ttl_seen'}
 local marker = {}
 for index, value in ipairs(redis.call('HMGET', NODE, unpack(names))) do
-  marker[names[index]] = value
+  marker[names[index]] = value and value ~= '' and value or nil
 end
-if marker.fleet and marker.fleet ~= fleet then
-  return {-5, now, marker.fleet}
+local held = marker.meant_until == 'held'
+local left = tonumber(marker.meant_until or '') and marker.meant_until - now or 0
+-- One that is longer than any is from before the clock went back.
+local meant = marker.meant and (held or left > 0 and left <= MEANT) and marker.meant
+local owner = marker.members or meant or members
+if owner ~= members and not asked('t') then
+  return {-5, now, owner, marker.members and string.format('%.0f', time[1] - (tonumber(marker.since) or time[1])) or '-1'}
 end
 local process = run_id .. '/' .. database .. '/'
 if of == '00000000' and marker.identity and string.sub(marker.identity, 1, #process) == process then
@@ -36,6 +54,28 @@ local identity = process .. of
 
 local function write(...)
   redis.call('HSET', NODE, ...)
+end
+-- Takes nothing that a full memory refuses: the first write of a script must not need more, and any second one may.
+local function mean(until_)
+  marker.meant, marker.meant_until = members, until_
+  redis.call('UNLINK', NODE .. ':')
+  write('meant', members, 'meant_until', until_)
+end
+local taken = owner ~= members
+if taken then
+  write('members', '', 'since', '')
+  marker.members = nil
+end
+if marker.members == members then
+  meant = nil
+elseif asked('w') then
+  if meant == members and not held then
+    write('meant', '', 'meant_until', '')
+  end
+elseif taken or asked('s') and not late and not (meant == members and held) then
+  mean('held')
+elseif meant ~= members or not held and left < MEANT / 2 then
+  mean(string.format('%.0f', now + MEANT))
 end
 local function head()
   local etag = marker.era .. '.' .. marker.seal .. '/' .. string.sub(run_id, 1, 8) .. '/' .. database .. '/' .. of
@@ -53,16 +93,18 @@ for _, name in ipairs({'floor', 'next_floor', 'high_water'}) do
   end
 end
 local same = marker.identity == identity
-local ready = marker.state == 'ready' and same and whole and tonumber(marker.era) and tonumber(marker.seal)
+local was_ready = marker.state == 'ready' and same and whole and tonumber(marker.era) and tonumber(marker.seal)
   and tonumber(marker.rotated_at) and redis.pcall('HGET', COUNTERS, HEAD) == head()
   and (marker.older ~= '1' or type(redis.pcall('HGET', OLDER, HEAD)) == 'string')
+-- One that was taken from others, or whose members an operator has deleted, joins again.
+local ready = was_ready and marker.members == members
 -- An operator may admit a node that is joining: docs/operating.md says how.
 local approved = marker.state == 'approved' and same
 local joining = marker.state == 'joining' and same
-local again = marker.era == force and (ready or joining and asked('l'))
+local again = marker.era == force and (ready or joining and asked('l')) or taken
 if again or not joining and not ready then
   -- Its clock jumped, and nothing else: no vote of before counts any more, and its high-water mark is the last word.
-  local kept = ready and not asked('l')
+  local kept = was_ready and not asked('l')
   marker.flags = kept and 'k' or ''
   -- The random part tells eras apart also where a node is emptied while its clock stands still.
   after = tonumber(after) < NUMBERS_END and tonumber(after) or 0
@@ -85,7 +127,11 @@ if again or not joining and not ready then
     put_head()
   end
   ready = approved
-  write('identity', identity, 'fleet', fleet, 'state', ready and 'ready' or 'joining', 'era', marker.era, 'seal', '0',
+  if approved then
+    marker.members = members
+    write('members', members, 'since', time[1], 'meant', '', 'meant_until', '')
+  end
+  write('identity', identity, 'state', ready and 'ready' or 'joining', 'era', marker.era, 'seal', '0',
     'floor', marker.floor, 'next_floor', marker.next_floor, 'high_water', marker.high_water,
     'rotated_at', marker.rotated_at, 'older', marker.older or '0', 'flags', marker.flags, 'waited', '')
   marker.waited = ''
@@ -113,8 +159,21 @@ if not ready then
   end
 end
 
-if tonumber(max_ttl) > (tonumber(marker.max_ttl) or 0) then
-  marker.max_ttl = max_ttl
+-- The answer says what was known before, so that whoever raises it knows.
+local longest = tonumber(marker.max_ttl) or 0
+if asked('x') then
+  marker.max_ttl_seen = '0'
+  write('max_ttl_seen', '0')
+end
+if marker.max_ttl_seen and tonumber(max_ttl) > (tonumber(marker.max_ttl_seen) or 0) then
+  marker.max_ttl_seen = max_ttl
+  write('max_ttl_seen', max_ttl)
+end
+if asked('d') and marker.max_ttl_seen then
+  longest = tonumber(marker.max_ttl_seen) or longest
+  write('max_ttl', string.format('%.0f', longest))
+  write('max_ttl_seen', '')
+elseif tonumber(max_ttl) > longest then
   write('max_ttl', max_ttl)
 end
 
@@ -138,5 +197,6 @@ if ready then
     put_head()
   end
 end
+local claim = marker.members and '' or marker.meant_until == 'held' and 'h' or 'm'
 return {ready and 1 or 0, now, identity, ready and head() or '', marker.era, marker.seal, marker.floor,
-  marker.high_water, marker.max_ttl, marker.flags or '', string.format('%.0f', has_waited)}
+  marker.high_water, string.format('%.0f', longest), (marker.flags or '') .. claim, string.format('%.0f', has_waited)}

@@ -8,7 +8,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 32,
         name: "the quarantine leaves nothing for clocks that run at other rates",
         edits: &[
-            edit("admission/mod.rs", "self.longest.saturating_add(self.longest / 10).saturating_add(self.longest_round)", "self.longest.saturating_add(self.longest_round)"),
+            edit("admission/mod.rs", "longest.saturating_add(longest / 10).saturating_add(self.longest_round)", "longest.saturating_add(self.longest_round)"),
         ],
         configuration: "admission_time",
         property: "at most one client",
@@ -27,7 +27,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 34,
         name: "the others are not sealed before they are believed",
         edits: &[
-            edit("admission/admitting.rs", "look_at(others, Join::look(admission.longest()).seal())", "look_at(others, Join::look(admission.longest()))"),
+            edit("admission/admitting.rs", "look_at(others, admission.look().seal())", "look_at(others, admission.look())"),
         ],
         configuration: "admission_silent",
         property: "tokens are unique",

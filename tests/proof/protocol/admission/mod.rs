@@ -1,4 +1,4 @@
-//! The invariants M1 to M9 of the admission, each by name, and random schedules of all of them at once.
+//! The invariants M1 to M10 of the admission, each by name, and random schedules of all of them at once.
 //!
 //! Goal: whether a node may vote is decided right, whatever happens to nodes, answers and clients meanwhile. Method: for
 //! each invariant the machine is driven by hand, step by step, without a runtime; then several clients run it over nodes
@@ -16,6 +16,7 @@ use quorlock::protocol::{
 use super::*;
 
 mod letting_in;
+mod members;
 mod schedules;
 mod short_lived;
 mod standing;
