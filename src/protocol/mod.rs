@@ -31,7 +31,7 @@
 //!
 //! Those of the line of a resource in the process, **L1** to **L7**, stand in `queue`, those of hand-overs, **H1** to
 //! **H5**, in `handover`; those of one who waits in the lines on the nodes, **T1** to **T6**, in [`Waiter`]'s file. Those of
-//! the admission, **M1** to **M8**, are stated there. All are tested, each by name, in `tests/proof/protocol`.
+//! the admission, **M1** to **M10**, are stated there. All are tested, each by name, in `tests/proof/protocol`.
 
 #[macro_use]
 mod debug;
