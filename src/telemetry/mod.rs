@@ -174,7 +174,7 @@ pub(crate) fn max_ttl_raised(shown: NodeShown<'_>, from: Duration, to: Duration)
         address,
         ?from,
         ?to,
-        "this process raises the longest ttl of the fleet (`quorlock fleet max-ttl` lowers it)"
+        "this process raises the longest ttl of the fleet"
     );
 }
 

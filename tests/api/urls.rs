@@ -230,7 +230,8 @@ fn each_wrong_url_is_told_which_part_is_wrong_and_what_to_write() {
         (
             "redis://10.0.0.1#insecure",
             Fragment,
-            "nothing may follow `#`, leave it out (in a password write `#` as %23)",
+            "what follows `#` is the name of the node, of letters, digits, `-`, `.`, `_` and `:`, \
+             write it, or leave it out (in a password write `#` as %23)",
             "redis://10.0.0.1#***",
         ),
         ("unix://", Path, no_path, "unix://"),
