@@ -145,6 +145,7 @@ impl Engine {
             self.give_back_all_kept();
         }
         self.all_ended(|| self.under_way() == 0).await;
+        self.withdraw().await;
         self.result_of_close()
     }
 
@@ -168,6 +169,7 @@ impl Engine {
             all.iter().for_each(|grant| grant.shut_down(self));
         }
         self.all_ended(|| self.under_way() == 0 && self.held.count() == 0).await;
+        self.withdraw().await;
         self.result_of_shutdown()
     }
 

@@ -146,7 +146,8 @@ impl Engine {
     /// nothing. It waits for the node timeout at most, and no look that follows means anything.
     pub(crate) async fn withdraw(self: &Arc<Self>) {
         self.withdrawn.store(true, Ordering::Release);
-        if !self.config.classic {
+        let has_meant = self.admission().has_meant();
+        if has_meant && self.is_served() {
             let look = || Join::look(self.config.longest_ttl()).errand(Errand::Withdraw);
             drop(self.errand(look).await);
         }

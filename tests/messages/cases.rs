@@ -2,7 +2,10 @@
 
 use std::{net::TcpListener, time::Duration};
 
-use quorlock::{Builder, Redlock, node::NodeState};
+use quorlock::{
+    Builder, Redlock,
+    node::{NodeSpec, NodeState},
+};
 use quorlock_harness::{Cluster, Proxy, Server, connected, eventually};
 
 use super::normal::Found;
@@ -11,7 +14,7 @@ use super::normal::Found;
 pub(crate) type Case = fn() -> Option<Found>;
 
 /// In the order of the file.
-pub(crate) const ALL: [(&str, Case); 47] = [
+pub(crate) const ALL: [(&str, Case); 51] = [
     ("wrong password", wrong_password),
     ("no password", no_password),
     ("wrong port", wrong_port),
@@ -22,6 +25,10 @@ pub(crate) const ALL: [(&str, Case); 47] = [
     ("eviction", eviction),
     ("the same address twice", same_address_twice),
     ("the same server by two addresses", same_server_twice),
+    ("another list of nodes", other_list),
+    ("another list of nodes, with one more", longer_list),
+    ("another name of the fleet", other_fleet),
+    ("a list that another process is about to use", list_about_to_be_used),
     ("a right is missing", right_missing),
     ("several nodes are bad", several_bad),
     ("one node is down and all are required", one_down_of_all),
@@ -153,9 +160,52 @@ fn same_server_twice() -> Option<Found> {
     // Its second address is always the later one.
     let proxy = Proxy::start(cluster[0].port());
     proxy.delay(Duration::from_millis(100));
-    let urls = cluster.urls().into_iter().chain([proxy.url()]);
-    let found = refused(patient().nodes(urls), &cluster)?;
+    let again = NodeSpec::from(proxy.url()).named("another");
+    let found = refused(patient().nodes(cluster.urls()).node(again), &cluster)?;
     Some(found.and_port(proxy.port()))
+}
+
+/// Servers by the names that they have in production.
+fn named(cluster: &Cluster, nodes: &[usize]) -> Builder {
+    let url = |node: &usize| format!("{}#redis-{}:6379", cluster[*node].url(), node + 1);
+    patient().nodes(nodes.iter().map(url))
+}
+
+/// The first three of these have been used for two hours.
+fn used(n: usize) -> Cluster {
+    let cluster = Cluster::start(n);
+    connected(named(&cluster, &[0, 1, 2])).blocking_close().expect("nothing is under way");
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a time");
+    let since = (since.as_secs() - 7_200).to_string();
+    (0..3).for_each(|node| drop(cluster[node].run(&["HSET", "quorlock:node", "since", &since])));
+    cluster
+}
+
+fn other_list() -> Option<Found> {
+    let cluster = used(4);
+    refused(named(&cluster, &[0, 1, 3]).require_all_nodes(), &cluster)
+}
+
+fn longer_list() -> Option<Found> {
+    let cluster = used(5);
+    refused(named(&cluster, &[0, 1, 2, 3, 4]).require_all_nodes(), &cluster)
+}
+
+fn other_fleet() -> Option<Found> {
+    let cluster = used(3);
+    refused(named(&cluster, &[0, 1, 2]).fleet("billing"), &cluster)
+}
+
+fn list_about_to_be_used() -> Option<Found> {
+    let cluster = Cluster::start(4);
+    // It waits for an operator, and lets no node in.
+    let url = |node: usize| format!("{}#redis-{}:6379", cluster[node].url(), node + 1);
+    let waits = Redlock::builder().nodes([0, 1, 2].map(url)).strict_admission();
+    let waits =
+        waits.connect_timeout(Duration::from_secs(10)).blocking_connect().expect("it waits");
+    let found = refused(named(&cluster, &[0, 1, 3]), &cluster);
+    drop(waits);
+    found
 }
 
 fn right_missing() -> Option<Found> {

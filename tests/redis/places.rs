@@ -11,7 +11,7 @@ use std::{
 
 use quorlock::{
     Builder, ConnectError, Redlock,
-    node::{NodeState, Refusal},
+    node::{NodeSpec, NodeState, Refusal},
 };
 use quorlock_harness::{Cluster, Server, connected, eventually};
 
@@ -165,7 +165,8 @@ fn a_minority_that_is_missing_fails_only_those_who_ask_for_all_nodes() {
     assert_eq!(nodes.iter().count(), 3);
     // One that is in quarantine is there.
     let third = Server::start();
-    let all = plain().nodes(cluster.urls()).node(third.url()).require_all_nodes();
+    let third = NodeSpec::from(third.url()).named(format!("127.0.0.1:{port}"));
+    let all = plain().nodes(cluster.urls()).node(third).require_all_nodes();
     let redlock = all.blocking_connect().unwrap();
     assert!(matches!(redlock.nodes()[2].state, NodeState::Quarantined { .. }));
 }
@@ -224,7 +225,7 @@ fn a_server_of_another_machine_votes_at_once_only_if_it_says_that_it_may_be_thro
     let redlock = plain().node(&url).blocking_connect().unwrap();
     assert!(matches!(redlock.nodes()[0].state, NodeState::Quarantined { .. }));
     drop(redlock);
-    drop(connected(patient().node(server.url())));
+    drop(connected(patient().node(NodeSpec::from(server.url()).named(&url["redis://".len()..]))));
     server.flush();
     // In the database of the URL, and read with the rights that there are.
     let app = ["ACL", "SETUSER", "app", "on", ">sesame", "~lock:*", "~quorlock:*", "-@all"];

@@ -42,7 +42,9 @@ fn a_private_authority_is_trusted_once_it_is_given() {
     lock_and_release(&redlock, &cluster);
 
     // By name as well as by address: the certificate names both.
-    let named = cluster.iter().map(|server| format!("rediss://localhost:{}", server.tls_port()));
+    let named = cluster.iter().map(|server| {
+        format!("rediss://localhost:{}#127.0.0.1:{}", server.tls_port(), server.tls_port())
+    });
     let redlock = connected(patient().nodes(named).tls_ca(ca.ca_pem()));
     lock_and_release(&redlock, &cluster);
 }

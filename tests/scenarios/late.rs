@@ -101,7 +101,11 @@ fn an_acquire_that_arrives_as_late_as_it_may_is_released() {
     let ttl = 20 * SECOND;
     let cluster = admitted(3, ttl);
     let proxy = interposer::Interposer::start(cluster[2].port());
-    let nodes = [cluster[0].url(), cluster[1].url(), format!("redis://127.0.0.1:{}", proxy.port)];
+    let nodes = [
+        cluster[0].url(),
+        cluster[1].url(),
+        format!("redis://127.0.0.1:{}#127.0.0.1:{}", proxy.port, cluster[2].port()),
+    ];
     let redlock = ready(
         Redlock::builder()
             .nodes(nodes)

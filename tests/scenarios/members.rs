@@ -65,11 +65,11 @@ fn a_node_that_is_meant_for_one_list_is_refused_to_another_until_that_is_over() 
     // Its client gives it up.
     assert_eq!(node.look_as(A, "w", TTL, 0).0, 0);
     assert_eq!(node.look_as(B, "", TTL, 0), (0, "m".to_owned()));
-    // Or is gone for a minute.
+    // Or is gone for a while.
     node.mark(&[("meant_until", &(node.now_us() - 1).to_string())]);
     assert_eq!(node.look_as(A, "", TTL, 0), (0, "m".to_owned()));
     // An end that is further ahead than any is from before the clock went back.
-    node.mark(&[("meant_until", &(node.now_us() + 120_000_000).to_string())]);
+    node.mark(&[("meant_until", &(node.now_us() + 20_000_000).to_string())]);
     assert_eq!(node.look_as(B, "", TTL, 0), (0, "m".to_owned()));
     // What is held does not end.
     assert_eq!(node.look_as(B, "s", TTL, 0), (0, "h".to_owned()));
@@ -173,6 +173,16 @@ fn two_lists_at_the_same_moment() {
         let held = both.iter().filter(|held| held.load(Ordering::SeqCst)).count();
         assert_eq!(held, 1, "{left:?} {right:?}: one of them has it");
     }
+}
+
+/// A typo in the list that nothing can notice: a server too many. Its process is told to end, and the right list follows.
+#[test]
+fn a_handle_that_is_closed_in_its_quarantine_leaves_the_servers_to_the_right_list() {
+    let cluster = Cluster::start(4);
+    let typo = of(&cluster, &[0, 1, 3]).blocking_connect().expect("it waits for its quarantine");
+    assert!(refused(of(&cluster, &[0, 1, 2])).contains("is about to be used"));
+    typo.blocking_close().expect("nothing is under way");
+    assert!(works(&ready(of(&cluster, &[0, 1, 2]))));
 }
 
 /// A typo in the list: four nodes, of which two are one server.

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use quorlock::{ConnectError, Redlock};
+use quorlock::{ConnectError, Redlock, node::NodeSpec};
 use quorlock_harness::Cluster;
 
 use crate::{
@@ -78,23 +78,35 @@ impl Stage {
 
     /// A handle that has to do without the last node, which it knows to be away.
     pub(super) async fn without_one(&self) -> Result<Redlock, Failure> {
-        let mut nodes = self.nodes.clone();
+        let (mut nodes, mut away) = (self.nodes.clone(), None);
         match &self.own {
             Some(own) => own.iter().last().into_iter().for_each(quorlock_harness::Server::kill),
             None => {
                 let others = self.urls.iter().take(self.urls.len().saturating_sub(1)).cloned();
-                let nobody = [NOWHERE.to_owned()];
-                nodes.nodes = Some(others.chain(nobody).collect::<Vec<_>>().join(","));
+                nodes.nodes = Some(others.collect::<Vec<_>>().join(","));
+                away = self.urls.last().map(|url| NodeSpec::from(NOWHERE).named(called(url)));
             }
         }
+        let builder = nodes.builder()?.linger(NONE);
+        let builder = away.into_iter().fold(builder, quorlock::Builder::node);
         // That a node is missing is no error here, whatever the settings ask for.
-        let redlock = nodes.builder()?.linger(NONE).build();
+        let redlock = builder.build();
         let redlock = redlock.map_err(|error| Failure::new(Status::Config, error))?;
         let ready = redlock.ready(Duration::from_secs(5)).await;
         ready.map_err(|error| Failure::new(Status::Broken, error))?;
         connected(&redlock, Duration::from_secs(2)).await?;
         Ok(redlock)
     }
+}
+
+/// What the list of its fleet calls the node of this URL: it is that node which is away.
+fn called(url: &str) -> String {
+    if let Some((_, name)) = url.split_once('#') {
+        return name.to_owned();
+    }
+    let address = Redlock::builder().node(url).build().map(|redlock| redlock.nodes());
+    let address = address.ok().and_then(|nodes| nodes.into_iter().next());
+    address.map_or_else(|| NOWHERE.to_owned(), |node| node.address.to_string())
 }
 
 /// The addresses of the environment.

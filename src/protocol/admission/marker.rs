@@ -11,7 +11,7 @@ use crate::protocol::command::Mark;
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[non_exhaustive]
 pub enum Claim {
-    /// A client with this list means to use the node. That ends a minute after the last look that said so, or when that
+    /// A client with this list means to use the node. That ends some seconds after the last look that said so, or when that
     /// client gives it up.
     Meant,
     /// It is kept for this list, since a node of the list is about to be let in. That does not end by itself.

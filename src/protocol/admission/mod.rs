@@ -160,6 +160,13 @@ impl Admission {
         if is_made || !self.has_others() { look } else { look.errand(Errand::Withdraw) }
     }
 
+    /// Whether this client has said on a node that it means to use it, and no node was let in there yet.
+    pub fn has_meant(&self) -> bool {
+        let meant =
+            |record: &NodeRecord| record.marker.is_some_and(|marker| marker.claim != Claim::Made);
+        self.nodes.iter().any(meant)
+    }
+
     /// Whether a node belongs to another list, by the last that it said.
     pub(super) fn has_others(&self) -> bool {
         self.nodes.iter().any(|record| record.of_others)

@@ -16,7 +16,7 @@
 -- look writes whom it means to let in, `meant`, which others respect until `meant_until`. A client lets the first node of a
 -- list in once each that answers is held, meant_until = 'held', which does not end. So of two lists one has none.
 local run_id, database, members, max_ttl, force, letters, random, retention, after, waited_in, waited, latest = unpack(ARGV)
-local MEANT = 60000000
+local MEANT = 10000000 -- microseconds; a client looks at a node that is joining twice a second
 local late = tonumber(latest) > 0 and now > tonumber(latest)
 if late then
   letters = string.gsub(letters, '[wtxd]', '')
