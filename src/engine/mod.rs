@@ -102,6 +102,9 @@ pub(crate) struct Engine {
     round_trip: RttEstimator,
     unloaded: UnloadedTrip,
     admission: Lock<Admission>,
+    /// The list of nodes that it is configured with.
+    #[cfg(feature = "inspect")]
+    pub(crate) members: Members,
     /// It has given up the nodes: its looks mean to use none any more.
     withdrawn: AtomicBool,
     renewals: Renewals,
@@ -210,6 +213,8 @@ impl Engine {
             round_trip: RttEstimator::default(),
             unloaded: UnloadedTrip::default(),
             admission: Lock::new(admission),
+            #[cfg(feature = "inspect")]
+            members: settings.members.clone(),
             withdrawn: AtomicBool::new(false),
             renewals: Renewals::default(),
             held: HeldLeases::default(),
