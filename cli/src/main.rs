@@ -45,8 +45,11 @@ fn main() -> ExitCode {
             return if error.use_stderr() { Status::Usage } else { Status::Done }.into();
         }
     };
-    // One that runs a command says so as it says all else.
-    raised::listen(matches!(&line.command, Command::HoldForRun(run) if run.json));
+    raised::listen(match &line.command {
+        Command::HoldForRun(run) if run.json => raised::To::Programs,
+        Command::HoldForRun(_) => raised::To::PeopleAside,
+        _ => raised::To::People,
+    });
     match line.command {
         Command::Run(run) => wait_for(async { Ok(run::supervise(run).await) }),
         Command::HoldForRun(run) => wait_for(async { Ok(run::hold(run).await) }),

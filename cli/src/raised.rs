@@ -3,7 +3,10 @@
 //! It decides that of all events this one alone is shown: what else is wrong, a command says itself. It must never panic, and
 //! never keep the engine that tells it.
 
-use std::fmt::{self, Write as _};
+use std::{
+    fmt::{self, Write as _},
+    thread::Builder,
+};
 
 use serde_json::json;
 use tracing::{
@@ -13,20 +16,32 @@ use tracing::{
     span,
 };
 
-use crate::output::{say, say_line};
+use crate::{
+    output::{say, say_line},
+    shown::line_of_json,
+};
 
 /// What the text of that event begins with.
 const RAISES: &str = "this process raises the longest ttl of the fleet";
 
+/// Who is told, and from where.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum To {
+    People,
+    /// On a thread of its own: where nobody reads, the lease that the engine renews must not be lost by it.
+    PeopleAside,
+    /// The same with an object on a line.
+    Programs,
+}
+
 /// Listens to the end of this process.
-pub(crate) fn listen(json: bool) {
+pub(crate) fn listen(to: To) {
     // Nobody else listens here.
-    let _ = tracing::subscriber::set_global_default(Raised { json });
+    let _ = tracing::subscriber::set_global_default(Raised { to });
 }
 
 struct Raised {
-    /// An object on a line, for programs.
-    json: bool,
+    to: To,
 }
 
 impl Subscriber for Raised {
@@ -44,14 +59,12 @@ impl Subscriber for Raised {
         if !told.message.starts_with(RAISES) {
             return;
         }
-        let Told { message, address, from, to } = told;
-        if self.json {
-            let line = json!({
-                "event": "max_ttl_raised", "address": address, "from": from, "to": to, "reason": message,
-            });
-            say_line(&line.to_string());
+        let to = self.to;
+        let tell = move || told.tell(to);
+        if to == To::People {
+            tell();
         } else {
-            say(&format!("{message}, from {from} to {to}; {address} said so first"));
+            drop(Builder::new().name("raised".to_owned()).spawn(tell));
         }
     }
 
@@ -78,6 +91,18 @@ struct Told {
 }
 
 impl Told {
+    fn tell(self, whom: To) {
+        let Self { message, address, from, to } = self;
+        if whom == To::Programs {
+            let line = json!({
+                "event": "max_ttl_raised", "address": address, "from": from, "to": to, "reason": message,
+            });
+            say_line(&line_of_json(&line.to_string()));
+        } else {
+            say(&format!("{message}, from {from} to {to}; {address} said so first"));
+        }
+    }
+
     fn field(&mut self, field: &Field) -> Option<&mut String> {
         match field.name() {
             "message" => Some(&mut self.message),

@@ -107,6 +107,8 @@ pub(crate) struct Engine {
     pub(crate) members: Members,
     /// It has given up the nodes: its looks mean to use none any more.
     withdrawn: AtomicBool,
+    /// It only looks: its looks mean to use no node, and give up none.
+    only_looks: AtomicBool,
     renewals: Renewals,
     held: HeldLeases,
     resources: Arc<Resources>,
@@ -216,6 +218,7 @@ impl Engine {
             #[cfg(feature = "inspect")]
             members: settings.members.clone(),
             withdrawn: AtomicBool::new(false),
+            only_looks: AtomicBool::new(false),
             renewals: Renewals::default(),
             held: HeldLeases::default(),
             resources,

@@ -133,9 +133,12 @@ impl Engine {
     }
 
     fn ask_for_markers(&self, calls: &mut Fanout<Marker>, joins: Vec<(NodeId, Join)>) {
-        let withdrawn = self.withdrawn.load(Ordering::Acquire);
+        let errand = match self.withdrawn.load(Ordering::Acquire) {
+            true => Some(Errand::Withdraw),
+            false => self.only_looks.load(Ordering::Acquire).then_some(Errand::MeanNothing),
+        };
         for (node, join) in joins {
-            let join = if withdrawn { join.errand(Errand::Withdraw) } else { join };
+            let join = errand.map_or(join, |errand| join.errand(errand));
             if let Some(slot) = self.slot(node) {
                 calls.add_vote(self, node, slot.node.join(join));
             }
@@ -154,7 +157,7 @@ impl Engine {
     /// Means to use no node from now on, and sends nothing for that.
     #[cfg(feature = "inspect")]
     pub(crate) fn look_only(&self) {
-        self.withdrawn.store(true, Ordering::Release);
+        self.only_looks.store(true, Ordering::Release);
     }
 
     /// Has the nodes looked at soon whose standing is not known.

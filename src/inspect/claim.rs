@@ -65,8 +65,8 @@ impl Claimed {
         from: Option<&[Members]>,
     ) -> Result<Vec<Self>, FleetError> {
         errand::tried(engine).await?;
-        // It means nothing by this look, so that a node of nobody's stays so.
-        let answers = errand::send(engine, Errand::Withdraw, |_| true).await?;
+        // A node of nobody's stays so.
+        let answers = errand::send(engine, Errand::MeanNothing, |_| true).await?;
         let mut outcomes: Vec<Outcome> =
             answers.into_iter().map(|answer| seen(answer, from)).collect();
         let is_to_be_taken =

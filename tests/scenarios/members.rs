@@ -62,8 +62,11 @@ fn a_node_that_is_meant_for_one_list_is_refused_to_another_until_that_is_over() 
     assert_eq!(node.look_as(A, "", TTL, 0), (0, "m".to_owned()));
     assert_eq!(node.look_as(B, "s", TTL, 0), (-5, format!("{A} -1")));
     assert!(!node.admit_as(B));
-    // Its client gives it up.
+    // Its client gives it up; whoever only looks gives up nothing, and means nothing.
+    assert_eq!(node.look_as(A, "n", TTL, 0), (0, "m".to_owned()));
+    assert_eq!(node.look_as(B, "n", TTL, 0).0, -5);
     assert_eq!(node.look_as(A, "w", TTL, 0).0, 0);
+    assert_eq!(node.look_as(A, "n", TTL, 0), (0, "m".to_owned()));
     assert_eq!(node.look_as(B, "", TTL, 0), (0, "m".to_owned()));
     // Or is gone for a minute.
     node.mark(&[("meant_until", &(node.now_us() - 1).to_string())]);

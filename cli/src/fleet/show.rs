@@ -1,6 +1,6 @@
 //! `quorlock fleet show`: whose each node is, and whether that is the list that is configured.
 //!
-//! It decides which status says what. It must never mean to use a node: whoever only looks leaves a new node to others.
+//! It decides which status says what. It must never mean to use a node, nor raise the longest ttl: it changes nothing.
 
 use std::{
     process::ExitCode,
@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::{
     args::{Form, Nodes},
+    connect::built,
     doctor::{as_json, table},
     exit::{Failure, Status},
     output::{BAD, DOUBTFUL, GOOD, json, line, styled},
@@ -33,6 +34,9 @@ pub(crate) struct Show {
     nodes: Nodes,
 }
 
+/// What the nodes are told of `max_ttl`: whoever only looks must not prolong their quarantines.
+const SHORT: Duration = Duration::from_secs(1);
+
 /// What the nodes together say of the list that is configured.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Verdict {
@@ -43,7 +47,10 @@ enum Verdict {
 }
 
 pub(crate) async fn show(asked: Show) -> Result<ExitCode, Failure> {
-    let redlock = asked.nodes.connect()?;
+    let builder = asked.nodes.builder()?;
+    let short = builder.clone().ttl(SHORT).max_ttl(SHORT).lock_delay(Duration::ZERO);
+    // Another setting may not allow for so short a ttl.
+    let redlock = built(short).or_else(|_| built(builder))?;
     redlock.look_only();
     let inspection = redlock.inspect(Duration::ZERO).await;
     if inspection.settings.classic {

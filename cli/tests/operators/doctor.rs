@@ -293,6 +293,36 @@ fn a_danger_key() {
     only(&cluster.urls(), &[], "danger-key", WARNING);
 }
 
+#[test]
+fn a_longest_ttl_that_differs() {
+    let cluster = admitted(3);
+    cluster[1].run(&["HSET", "quorlock:node", "max_ttl", "60000"]);
+    let finding = only(&cluster.urls(), &[], "max-ttl-differs", WARNING);
+    assert!(finding["remedy"].as_str().unwrap().contains("quorlock fleet max-ttl"), "{finding}");
+}
+
+/// Beside a quorum it is a warning, and where none is left an error.
+#[test]
+fn nodes_of_other_members() {
+    let cluster = admitted(3);
+    let others = ["members", "1 127.0.0.1:1,127.0.0.1:2 default", "since", "1"];
+    let give_away = |node: usize| {
+        cluster[node].run(&["FLUSHALL"]);
+        cluster[node].run(&[&["HSET", "quorlock:node"][..], &others].concat());
+    };
+    give_away(1);
+    let finding = only(&cluster.urls(), &[], "other-members", WARNING);
+    assert!(finding["cause"].as_str().unwrap().contains("quorlock fleet claim"), "{finding}");
+    give_away(2);
+    let (status, said) = examine(&cluster.urls(), &[]);
+    let of = |node| ("other-members".to_owned(), Some(node));
+    assert_eq!(ills(&said), [("no-quorum".to_owned(), None), of(1), of(2)], "{said:#}");
+    assert_eq!(status, ERROR, "{said:#}");
+    let marker = &said["nodes"][1]["server"]["marker"];
+    assert_eq!(marker["fleet"], "default", "{marker}");
+    assert_eq!(marker["members"], serde_json::json!(["127.0.0.1:1", "127.0.0.1:2"]), "{marker}");
+}
+
 /// As services do that take commands away: `CONFIG` is not needed, and without `CLIENT` a node is refused.
 #[test]
 fn commands_that_are_taken_away() {

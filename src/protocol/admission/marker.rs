@@ -136,6 +136,8 @@ impl Floor {
 pub enum Errand {
     /// The asker uses the node no more: what its list has meant, and does not hold, is over, and this look means nothing.
     Withdraw,
+    /// The asker only looks: this look means nothing, and leaves what others with its list mean.
+    MeanNothing,
     /// The node is taken from the list that it belongs to, and joins again for this one. An operator says so.
     TakeOver,
     /// The node notes from now on the longest ttl that any client tells it, so that `LowerMaxTtl` may follow.

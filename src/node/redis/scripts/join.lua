@@ -1,7 +1,8 @@
 -- Reads the marker, and drops counters that were not used for long. ARGV run_id, database, the members of the fleet, longest
 -- ttl in ms, era that must join again (0: none), any of the letters s (seal a node that is ready, and hold one that no fleet
 -- has yet), l (one that joins again by force has lost data, and does so also if it is joining), o (one that is joining in
--- the era that the client knows did so while a majority had forgotten), w (the client gives up what it has meant), t (take
+-- the era that the client knows did so while a majority had forgotten), w (the client gives up what it has meant), n (it means
+-- nothing, and gives up nothing of others), t (take
 -- the node from other members), x (note the longest ttl that is told from now on), d (the longest ttl becomes the one that
 -- was noted), a random number, for how many ms a counter that is not used is kept at least, an era that one which begins
 -- now must be above, an era of which the client knows how long the node has been joining in it (0: none), for how many ms
@@ -72,6 +73,8 @@ elseif asked('w') then
   if meant == members and not held then
     write('meant', '', 'meant_until', '')
   end
+elseif asked('n') then
+  meant = nil
 elseif taken or asked('s') and not late and not (meant == members and held) then
   mean('held')
 elseif meant ~= members or not held and left < MEANT / 2 then
