@@ -46,7 +46,9 @@ fn main() -> ExitCode {
         }
     };
     raised::listen(match &line.command {
-        Command::HoldForRun(run) if run.json => raised::To::Programs,
+        Command::HoldForRun(run) if run.json => {
+            raised::To::Programs { resource: run.resource.clone() }
+        }
         Command::HoldForRun(_) => raised::To::PeopleAside,
         _ => raised::To::People,
     });

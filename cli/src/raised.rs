@@ -25,13 +25,15 @@ use crate::{
 const RAISES: &str = "this process raises the longest ttl of the fleet";
 
 /// Who is told, and from where.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum To {
     People,
     /// On a thread of its own: where nobody reads, the lease that the engine renews must not be lost by it.
     PeopleAside,
-    /// The same with an object on a line.
-    Programs,
+    /// The same with an object on a line, as all that is said of this resource.
+    Programs {
+        resource: String,
+    },
 }
 
 /// Listens to the end of this process.
@@ -59,12 +61,11 @@ impl Subscriber for Raised {
         if !told.message.starts_with(RAISES) {
             return;
         }
-        let to = self.to;
-        let tell = move || told.tell(to);
+        let to = self.to.clone();
         if to == To::People {
-            tell();
+            told.tell(&to);
         } else {
-            drop(Builder::new().name("raised".to_owned()).spawn(tell));
+            drop(Builder::new().name("raised".to_owned()).spawn(move || told.tell(&to)));
         }
     }
 
@@ -91,11 +92,12 @@ struct Told {
 }
 
 impl Told {
-    fn tell(self, whom: To) {
+    fn tell(&self, whom: &To) {
         let Self { message, address, from, to } = self;
-        if whom == To::Programs {
+        if let To::Programs { resource } = whom {
             let line = json!({
-                "event": "max_ttl_raised", "address": address, "from": from, "to": to, "reason": message,
+                "event": "max_ttl_raised", "resource": resource, "address": address, "from": from, "to": to,
+                "reason": message,
             });
             say_line(&line_of_json(&line.to_string()));
         } else {

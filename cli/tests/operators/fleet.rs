@@ -231,6 +231,7 @@ fn a_command_that_raises_the_longest_ttl_says_so_once() {
     let raised = said.lines().map(|line| serde_json::from_str::<Value>(line).expect(line));
     let raised: Vec<Value> = raised.filter(|line| line["event"] == "max_ttl_raised").collect();
     assert_eq!((raised.len(), &raised[0]["to"]), (1, &json!("70s")), "{said}");
+    assert_eq!(raised[0]["resource"], "r", "{said}");
     // Any other command too.
     let mut holder = quorlock("holder");
     let holder = holder.args(["--set", "max_ttl=80s", "r"]).args(on(&cluster.urls())).output();
