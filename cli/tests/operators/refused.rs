@@ -37,6 +37,6 @@ fn a_list_that_is_wrong_is_told_though_a_quorum_is_left() {
     let cluster = admitted(3);
     let again = Proxy::start(cluster[0].port());
     let mut urls = cluster.urls();
-    urls[2] = again.url();
+    urls[2] = format!("redis://127.0.0.1:{}#127.0.0.1:{}", again.port(), cluster[2].port());
     each_is_refused(&urls, "configure each server once");
 }
