@@ -62,7 +62,7 @@ impl Redlock {
         Claimed::take(&self.engine, None).await
     }
 
-    /// The same where a node belongs to one of these members, and to no others: for whoever has looked before, and may have
+    /// The same where a node belongs to one of these members, and to no others: for a caller who has looked before, and may have
     /// thought for a while.
     ///
     /// # Errors

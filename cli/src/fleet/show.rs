@@ -34,7 +34,7 @@ pub(crate) struct Show {
     nodes: Nodes,
 }
 
-/// What the nodes are told of `max_ttl`: whoever only looks must not prolong their quarantines.
+/// What the nodes are told of `max_ttl`: a look must not prolong their quarantines.
 const SHORT: Duration = Duration::from_secs(1);
 
 /// What the nodes together say of the list that is configured.

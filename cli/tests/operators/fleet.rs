@@ -126,7 +126,7 @@ fn claim_takes_nodes_of_those_who_are_gone_and_nothing_without_a_yes() {
 }
 
 #[test]
-fn whoever_still_uses_nodes_that_are_taken_loses_them_and_says_so() {
+fn a_process_that_still_uses_nodes_that_are_taken_loses_them_and_says_so() {
     let cluster = Cluster::start(4);
     let (before, after) = (of(&cluster, &[0, 1, 2]), of(&cluster, &[1, 2, 3]));
     admit(short(&before));
