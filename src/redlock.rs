@@ -4,6 +4,8 @@
 
 #[cfg(feature = "inspect")]
 mod inspect;
+#[cfg(feature = "inspect")]
+mod members;
 mod not_ready;
 mod reading;
 mod semaphore;

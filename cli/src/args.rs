@@ -26,8 +26,8 @@ For example:
   quorlock run nightly-report -- /usr/local/bin/report --all
   quorlock holder nightly-report                      who runs it
 
-Exit statuses: 0 done (holder: somebody holds it; doctor: fit), 1 no (holder: nobody does; doctor: warnings), 2 doctor: errors, \
-64 the command line is wrong, 69 too few nodes answer, 71 the system refused something, 75 somebody else holds it, 76 the lease \
+Exit statuses: 0 done (holder: somebody holds it; doctor: fit), 1 no (holder: nobody does; doctor: warnings), 2 bad (doctor: errors; \
+fleet show: nodes of others), 64 the command line is wrong, 69 too few nodes answer, 71 the system refused something, 75 somebody else holds it, 76 the lease \
 was lost, 78 the nodes or a setting are wrong. That of run is the command's where it has run to its end.
 
 Settings are read from the environment, QUORLOCK_NODES, QUORLOCK_MAX_TTL and so on. What is given on the command line stands above \
@@ -45,6 +45,8 @@ pub(crate) enum Command {
     Holder(crate::holder::Holder),
     /// Says whether the nodes are fit for locks, and what to do where they are not
     Doctor(crate::doctor::Doctor),
+    /// Shows which nodes the fleet has, and changes that or its longest ttl
+    Fleet(crate::fleet::Fleet),
     /// Lists the resources that look held
     List(crate::list::List),
     /// Prints who holds a resource whenever that changes

@@ -62,11 +62,16 @@ impl Nodes {
 
     /// The same, with this label where none is set.
     pub(crate) fn connect_as(&self, label: Option<Vec<u8>>) -> Result<Redlock, Failure> {
-        self.labelled(label)?.build().map_err(|error| {
-            let of_machine = matches!(error, ConfigError::Runtime { .. });
-            Failure::new(if of_machine { Status::Failed } else { Status::Config }, error)
-        })
+        built(self.labelled(label)?)
     }
+}
+
+/// The handle of these settings.
+pub(crate) fn built(builder: Builder) -> Result<Redlock, Failure> {
+    builder.build().map_err(|error| {
+        let of_machine = matches!(error, ConfigError::Runtime { .. });
+        Failure::new(if of_machine { Status::Failed } else { Status::Config }, error)
+    })
 }
 
 /// Between two looks at nodes that are being connected to.

@@ -13,7 +13,7 @@ pub(crate) enum Status {
     Done,
     /// What was looked for is not so: `doctor` has found a warning, `holder` finds nobody.
     No,
-    /// `doctor` has found an error.
+    /// `doctor` has found an error, `fleet show` a node of others.
     Bad,
     /// As `EX_USAGE` of sysexits.h.
     Usage,

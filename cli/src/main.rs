@@ -10,6 +10,7 @@ mod chaos;
 mod connect;
 mod doctor;
 mod exit;
+mod fleet;
 mod holder;
 mod list;
 mod man;
@@ -18,6 +19,7 @@ mod output;
 mod picture;
 #[cfg(unix)]
 mod place;
+mod raised;
 mod release;
 mod run;
 mod shown;
@@ -43,12 +45,20 @@ fn main() -> ExitCode {
             return if error.use_stderr() { Status::Usage } else { Status::Done }.into();
         }
     };
+    raised::listen(match &line.command {
+        Command::HoldForRun(run) if run.json => {
+            raised::To::Programs { resource: run.resource.clone() }
+        }
+        Command::HoldForRun(_) => raised::To::PeopleAside,
+        _ => raised::To::People,
+    });
     match line.command {
         Command::Run(run) => wait_for(async { Ok(run::supervise(run).await) }),
         Command::HoldForRun(run) => wait_for(async { Ok(run::hold(run).await) }),
         Command::Become(command) => command.start(),
         Command::Holder(asked) => wait_for(holder::show(asked)),
         Command::Doctor(asked) => wait_for(doctor::examine(asked)),
+        Command::Fleet(asked) => wait_for(fleet::fleet(asked)),
         Command::List(asked) => wait_for(list::show(asked)),
         Command::Watch(asked) => wait_for(watch::watch(asked)),
         Command::Release(asked) => wait_for(release::take(asked)),

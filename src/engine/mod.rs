@@ -102,8 +102,13 @@ pub(crate) struct Engine {
     round_trip: RttEstimator,
     unloaded: UnloadedTrip,
     admission: Lock<Admission>,
+    /// The list of nodes that it is configured with.
+    #[cfg(feature = "inspect")]
+    pub(crate) members: Members,
     /// It has given up the nodes: its looks mean to use none any more.
     withdrawn: AtomicBool,
+    /// It only looks: its looks mean to use no node, and give up none.
+    only_looks: AtomicBool,
     renewals: Renewals,
     held: HeldLeases,
     resources: Arc<Resources>,
@@ -210,7 +215,10 @@ impl Engine {
             round_trip: RttEstimator::default(),
             unloaded: UnloadedTrip::default(),
             admission: Lock::new(admission),
+            #[cfg(feature = "inspect")]
+            members: settings.members.clone(),
             withdrawn: AtomicBool::new(false),
+            only_looks: AtomicBool::new(false),
             renewals: Renewals::default(),
             held: HeldLeases::default(),
             resources,

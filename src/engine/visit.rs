@@ -133,9 +133,12 @@ impl Engine {
     }
 
     fn ask_for_markers(&self, calls: &mut Fanout<Marker>, joins: Vec<(NodeId, Join)>) {
-        let withdrawn = self.withdrawn.load(Ordering::Acquire);
+        let errand = match self.withdrawn.load(Ordering::Acquire) {
+            true => Some(Errand::Withdraw),
+            false => self.only_looks.load(Ordering::Acquire).then_some(Errand::MeanNothing),
+        };
         for (node, join) in joins {
-            let join = if withdrawn { join.errand(Errand::Withdraw) } else { join };
+            let join = errand.map_or(join, |errand| join.errand(errand));
             if let Some(slot) = self.slot(node) {
                 calls.add_vote(self, node, slot.node.join(join));
             }
@@ -148,25 +151,43 @@ impl Engine {
         self.withdrawn.store(true, Ordering::Release);
         let has_meant = self.admission().has_meant();
         if has_meant && self.is_served() {
-            let look = || Join::look(self.config.longest_ttl()).errand(Errand::Withdraw);
-            drop(self.errand(look).await);
+            drop(self.errand(Errand::Withdraw, |_| true).await);
         }
     }
 
-    /// Looks at every node once for the sake of an errand, whatever its standing. Nothing that is answered is a vote.
+    /// Means to use no node from now on, and sends nothing for that.
+    #[cfg(feature = "inspect")]
+    pub(crate) fn look_only(&self) {
+        self.only_looks.store(true, Ordering::Release);
+    }
+
+    /// Has the nodes looked at soon whose standing is not known.
+    #[cfg(feature = "inspect")]
+    pub(crate) fn look_again(&self) {
+        self.fleet.attention.notify_one();
+    }
+
+    /// Looks at each node to which it is `sent`, once, for the sake of an errand and whatever its standing. Nothing that is
+    /// answered is a vote, and a node to which it is not sent has no answer.
     pub(crate) async fn errand(
         self: &Arc<Self>,
-        look: impl Fn() -> Join,
-    ) -> Vec<Result<Marker, NodeError>> {
+        errand: Errand,
+        sent: impl Fn(NodeId) -> bool,
+    ) -> Vec<Option<Result<Marker, NodeError>>> {
+        let look = Join::look(self.config.longest_ttl()).errand(errand);
         let mut answers = Vec::new();
-        answers.resize_with(self.nodes.len(), || Err(NodeError::TimedOut));
+        answers.resize_with(self.nodes.len(), || None);
         let mut calls: Fanout<Marker> = Fanout::new(self);
-        for (index, slot) in self.nodes.iter().enumerate() {
-            calls.add(NodeId::new(index), slot.node.join(look()));
+        for ((index, slot), answer) in self.nodes.iter().enumerate().zip(&mut answers) {
+            let node = NodeId::new(index);
+            if sent(node) {
+                *answer = Some(Err(NodeError::TimedOut));
+                calls.add(node, slot.node.join(look));
+            }
         }
         while let Progress::Answered((node, answer)) = calls.progress(self).await {
             if let Some(slot) = answers.get_mut(node.index()) {
-                *slot = answer;
+                *slot = Some(answer);
             }
         }
         answers

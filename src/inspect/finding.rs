@@ -83,6 +83,8 @@ ills! {
     SameServer "same-server",
     /// Two connections to its address lead to different servers.
     DifferentServers "different-servers",
+    /// It is used with another list of nodes, or a fleet of another name.
+    OtherMembers "other-members",
     /// It may not vote, for another reason.
     Refused "refused",
     /// It answers, and does not vote.

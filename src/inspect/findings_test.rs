@@ -7,7 +7,7 @@ use crate::{
     node::{
         ClockSample, LineState, MarkerFacts, NodeError, NodeState, NodeStatus, Refusal, ServerFacts,
     },
-    protocol::NodeId,
+    protocol::{Members, NodeId},
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -53,6 +53,10 @@ fn server(number: usize) -> ServerFacts {
     }
 }
 
+fn ours() -> Members {
+    Members::new("test", ["n0"])
+}
+
 fn good(nodes: usize) -> Inspection {
     let node = |number: usize| {
         let mut status = NodeStatus::new(Arc::from(format!("n{number}")), NodeState::Ready);
@@ -64,6 +68,7 @@ fn good(nodes: usize) -> Inspection {
         nodes: (0..nodes).map(node).collect(),
         needed: nodes / 2 + 1,
         over: 3 * SECOND,
+        members: ours(),
         settings: InspectedSettings {
             classic: false,
             node_timeout: 100 * MS,
@@ -121,9 +126,35 @@ fn each_kind_of_server_that_must_not_vote_is_named() {
     only(&with(|server| server.throwaway = Some(true)), Ill::DangerKey, Warning);
     only(&with(|server| server.local = false), Ill::NotEncrypted, Note);
     let told = with(|server| server.marker.as_mut().unwrap().max_ttl = Some(60 * SECOND));
-    only(&told, Ill::MaxTtlDiffers, Note);
+    only(&told, Ill::MaxTtlDiffers, Warning);
     let rights = with(|server| server.missing_rights = vec!["hset".into(), "time".into()]);
     assert!(only(&rights, Ill::MissingRight, Error).contains("+hset +time"));
+}
+
+/// Without a quorum the list may be the wrong one, and of a node that others use nothing else is told.
+#[test]
+fn a_node_of_others_is_a_warning_beside_a_quorum_and_an_error_without_one() {
+    let others = Members::new("test", ["elsewhere"]);
+    let mut inspection = good(5);
+    let take = |inspection: &mut Inspection, node: usize| {
+        let facts = &mut inspection.nodes[node];
+        facts.status.state = NodeState::Refused(Refusal::OtherMembers {
+            other: others.clone(),
+            configured: ours(),
+            age: Some(SECOND),
+        });
+        let marker = facts.server.as_mut().unwrap().marker.as_mut().unwrap();
+        (marker.members, marker.max_ttl) = (Some(others.clone()), Some(60 * SECOND));
+    };
+    take(&mut inspection, 2);
+    let text = only(&inspection.findings(), Ill::OtherMembers, Severity::Warning);
+    assert!(text.contains("quorlock fleet claim"), "{text}");
+    take(&mut inspection, 3);
+    take(&mut inspection, 4);
+    let found = inspection.findings();
+    let of_others = found.iter().filter(|found| found.ill == Ill::OtherMembers);
+    assert!(of_others.clone().all(|found| found.severity == Severity::Error), "{found:?}");
+    assert_eq!((of_others.count(), found.len()), (3, 4), "{found:?}");
 }
 
 /// The same server stands twice among the facts of a good connection: the one that came later is named.

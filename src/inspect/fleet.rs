@@ -18,10 +18,10 @@ pub(super) fn findings(inspection: &Inspection) -> Vec<Finding> {
 
 fn quorum(inspection: &Inspection) -> Option<Finding> {
     let Inspection { nodes, needed, .. } = inspection;
-    let votes = nodes.iter().filter(|node| node.status.state == NodeState::Ready).count();
-    if votes >= *needed {
+    if inspection.has_quorum() {
         return None;
     }
+    let votes = inspection.votes();
     let waits = nodes
         .iter()
         .filter(|node| matches!(node.status.state, NodeState::Quarantined { .. }))

@@ -2,13 +2,17 @@
 //! from its holder.
 //!
 //! It is for people, and for programs that alert them, such as the command `quorlock doctor`. It changes nothing but by
-//! [`Redlock::force_release`](crate::Redlock::force_release), and nothing that it decides is ever a vote: which node may
+//! [`Redlock::force_release`](crate::Redlock::force_release), [`claim_nodes`](crate::Redlock::claim_nodes) and
+//! [`MaxTtlWatch::lower`], and nothing that it decides is ever a vote: which node may
 //! vote, and who holds a resource, is decided elsewhere, from answers of its own.
 
+mod claim;
 mod clock;
+mod errand;
 mod finding;
 mod fleet;
 mod forced;
+mod longest;
 mod node;
 mod offset;
 mod refusal;
@@ -19,15 +23,18 @@ use std::{sync::Arc, time::Duration};
 use futures::future::join;
 
 pub use self::{
+    claim::{Claimed, Outcome},
     clock::{ClockFacts, ClockRate, RoundTrips},
+    errand::FleetError,
     finding::{Finding, Ill, Severity},
     forced::{ForceError, Forced},
+    longest::{LoweredMaxTtl, LoweredNode, MaxTtlWatch},
     resources::{Listed, Resources, ResourcesError, Untold},
 };
 use crate::{
     engine::Engine,
-    node::{NodeError, NodeStatus, ServerFacts},
-    protocol::{AdmissionPolicy, NodeId, Quorum},
+    node::{NodeError, NodeState, NodeStatus, ServerFacts},
+    protocol::{AdmissionPolicy, Members, NodeId, Quorum},
     shield::shield,
 };
 
@@ -42,6 +49,8 @@ pub struct Inspection {
     pub needed: usize,
     /// For how long the clocks were looked at.
     pub over: Duration,
+    /// The list of nodes that the handle that asked is configured with.
+    pub members: Members,
     /// What the handle that asked is set to.
     pub settings: InspectedSettings,
 }
@@ -114,6 +123,7 @@ impl Inspection {
             needed: Quorum::of(nodes.len()).needed(),
             nodes,
             over,
+            members: engine.members.clone(),
             settings: InspectedSettings {
                 classic: config.classic,
                 node_timeout: config.node_timeout,
@@ -123,6 +133,16 @@ impl Inspection {
                 skip_quarantine: config.admission == AdmissionPolicy::DangerSkip,
             },
         }
+    }
+
+    /// How many nodes vote.
+    fn votes(&self) -> usize {
+        self.nodes.iter().filter(|node| node.status.state == NodeState::Ready).count()
+    }
+
+    /// Whether enough nodes vote for something to be acquired.
+    fn has_quorum(&self) -> bool {
+        self.votes() >= self.needed
     }
 
     /// How late this process was woken while it looked, but for the worst tenth. Where that is more than a few milliseconds

@@ -294,14 +294,19 @@ fn keys(inspection: &Inspection, server: &ServerFacts) -> Vec<Finding> {
         let remedy = "DEL quorlock:throwaway, unless it is for development";
         found.push(Finding::new(Severity::Warning, Ill::DangerKey, cause, remedy));
     }
-    let told = server.marker.as_ref().and_then(|marker| marker.max_ttl);
+    // What a node of others was told says nothing of this fleet.
+    let marker = server.marker.as_ref().filter(|marker| {
+        marker.members.as_ref().is_none_or(|members| *members == inspection.members)
+    });
+    let told = marker.and_then(|marker| marker.max_ttl);
     let ours = inspection.settings.max_ttl;
     if let Some(told) = told.filter(|told| *told > ours && !inspection.settings.classic) {
         let cause = format!(
             "it was told of leases of {told:?}, and max_ttl is {ours:?} here: its quarantine is the longer one"
         );
-        let remedy = "set max_ttl alike in every process; docs/operating.md says how to lower it";
-        found.push(Finding::new(Severity::Note, Ill::MaxTtlDiffers, cause, remedy));
+        let remedy =
+            "set max_ttl alike in every process, or lower it: quorlock fleet max-ttl DURATION";
+        found.push(Finding::new(Severity::Warning, Ill::MaxTtlDiffers, cause, remedy));
     }
     found
 }
@@ -356,7 +361,14 @@ fn standing(inspection: &Inspection, node: &NodeFacts) -> Option<Finding> {
         NodeState::Ready => None,
         // Which of both is refused is chance; the later one is told.
         NodeState::Refused(Refusal::SameServer { .. }) if is_twice(inspection, node) => None,
-        NodeState::Refused(refusal) => Some(refused(refusal)),
+        NodeState::Refused(refusal) => {
+            let mut found = refused(refusal);
+            // Without a quorum the list may be the wrong one, and the handle is refused.
+            if found.ill == Ill::OtherMembers && inspection.has_quorum() {
+                found.severity = Severity::Warning;
+            }
+            Some(found)
+        }
         NodeState::Quarantined { remaining } => {
             let (cause, remedy) = if remaining.is_zero() {
                 (

@@ -2,7 +2,12 @@
 //!
 //! Plain values. They decide nothing: `inspect` judges them, for people, and no vote and no lease may rest on them.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use crate::protocol::Members;
 
 /// What the server behind a node says of itself, whether or not it may vote. What it did not say, or may not be asked, is
 /// `None`; a list is then empty.
@@ -66,8 +71,14 @@ pub struct MarkerFacts {
     pub state: Option<Arc<str>>,
     /// The era in which it is so.
     pub era: Option<u64>,
-    /// The name of its fleet, and the number of nodes of that.
-    pub fleet: Option<Arc<str>>,
+    /// The nodes to which it belongs; `None` where no node of a list was let in here yet.
+    pub members: Option<Members>,
+    /// Since when it belongs to them, by its clock.
+    pub since: Option<SystemTime>,
+    /// Before it belongs to any: the nodes with which a client means to use it, or meant to.
+    pub meant: Option<Members>,
+    /// Until when they are meant, by its clock; `None` where it is held for them, which does not end by itself.
+    pub meant_until: Option<SystemTime>,
     /// The longest ttl that it was told of.
     pub max_ttl: Option<Duration>,
 }

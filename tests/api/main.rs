@@ -77,6 +77,7 @@ const _: () = {
     use quorlock::{inspect, node};
 
     error::<inspect::ForceError>();
+    error::<inspect::FleetError>();
     error::<inspect::ResourcesError>();
     plain::<(inspect::Inspection, inspect::NodeFacts, inspect::InspectedSettings)>();
     plain::<(inspect::Finding, inspect::Ill, inspect::Severity, inspect::Forced)>();

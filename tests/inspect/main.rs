@@ -13,6 +13,7 @@
 )]
 
 mod facts;
+mod fleet;
 mod forced;
 mod listed;
 mod races;

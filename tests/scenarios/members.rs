@@ -49,10 +49,7 @@ fn works(redlock: &Redlock) -> bool {
         .acquire("same")
         .wait(10 * SECOND)
         .blocking()
-        .and_then(|lease| {
-            lease.blocking_release().expect("it is released");
-            Ok(())
-        })
+        .map(|lease| lease.blocking_release().expect("it is released"))
         .is_ok()
 }
 
@@ -62,8 +59,11 @@ fn a_node_that_is_meant_for_one_list_is_refused_to_another_until_that_is_over() 
     assert_eq!(node.look_as(A, "", TTL, 0), (0, "m".to_owned()));
     assert_eq!(node.look_as(B, "s", TTL, 0), (-5, format!("{A} -1")));
     assert!(!node.admit_as(B));
-    // Its client gives it up.
+    // Its client gives it up; whoever only looks gives up nothing, and means nothing.
+    assert_eq!(node.look_as(A, "n", TTL, 0), (0, "m".to_owned()));
+    assert_eq!(node.look_as(B, "n", TTL, 0).0, -5);
     assert_eq!(node.look_as(A, "w", TTL, 0).0, 0);
+    assert_eq!(node.look_as(A, "n", TTL, 0), (0, "m".to_owned()));
     assert_eq!(node.look_as(B, "", TTL, 0), (0, "m".to_owned()));
     // Or is gone for a while.
     node.mark(&[("meant_until", &(node.now_us() - 1).to_string())]);
@@ -101,11 +101,16 @@ fn what_is_late_takes_holds_gives_up_and_lowers_nothing() {
     assert_eq!(node.look_as(A, "", "7000", 0).0, 1);
     assert_eq!(node.look_as(A, "d", "5000", late()).0, 1);
     assert_eq!(node.text_of("max_ttl"), TTL);
+    let seal = node.text_of("seal");
     assert_eq!(node.look_as(A, "d", "5000", soon()).0, 1);
     assert_eq!(node.text_of("max_ttl"), "7000");
+    // Whoever has slept meanwhile gets no vote before it has told its own.
+    assert_ne!(node.text_of("seal"), seal);
+    let seal = node.text_of("seal");
     assert_eq!(node.look_as(A, "d", "5000", soon()).0, 1, "without a watch it lowers nothing");
     assert_eq!(node.look_as(A, "", "5000", 0).0, 1, "a shorter one lowers nothing");
     assert_eq!(node.text_of("max_ttl"), "7000");
+    assert_eq!(node.text_of("seal"), seal, "and seals nothing");
     // In time it is taken, keeps its counters, and votes for nobody until it is admitted again.
     let era = node.text_of("era");
     assert_eq!(node.look_as(B, "t", TTL, soon()), (0, "kh".to_owned()));

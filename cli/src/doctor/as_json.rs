@@ -1,8 +1,11 @@
 //! What was seen and found, as JSON. Times are seconds, sizes bytes, rates millionths.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use quorlock::{
     inspect::{Finding, Inspection, NodeFacts, Severity},
     node::{ClockOffset, LineState, NodeState, ServerFacts},
+    protocol::Members,
 };
 use serde_json::{Value, json};
 
@@ -30,15 +33,25 @@ fn finding(finding: &Finding) -> Value {
     })
 }
 
-fn node(node: &NodeFacts) -> Value {
-    let (state, why) = match &node.status.state {
+/// The word by which programs know it, and why it is refused or down.
+pub(crate) fn state(state: &NodeState) -> (&'static str, Option<String>) {
+    match state {
         NodeState::Ready => ("votes", None),
         NodeState::Connecting => ("connecting", None),
         NodeState::Quarantined { .. } => ("quarantine", None),
         NodeState::Refused(refusal) => ("refused", Some(refusal.to_string())),
         NodeState::Down { reason } => ("down", Some(reason.to_string())),
         _ => ("unknown", None),
-    };
+    }
+}
+
+/// Seconds since 1970.
+pub(crate) fn at(time: Option<SystemTime>) -> Option<f64> {
+    Some(time?.duration_since(UNIX_EPOCH).ok()?.as_secs_f64())
+}
+
+fn node(node: &NodeFacts) -> Value {
+    let (state, why) = state(&node.status.state);
     let quarantine = match &node.status.state {
         NodeState::Quarantined { remaining } => Some(remaining.as_secs_f64()),
         _ => None,
@@ -80,10 +93,13 @@ fn node(node: &NodeFacts) -> Value {
 
 fn server(server: &ServerFacts) -> Value {
     let marker = server.marker.as_ref().map(|marker| {
+        let members = marker.members.as_ref();
         json!({
             "state": marker.state.as_deref(),
             "era": marker.era,
-            "fleet": marker.fleet.as_deref(),
+            "fleet": members.map(Members::fleet),
+            "members": members.map(|members| members.nodes().collect::<Vec<&str>>()),
+            "since": at(marker.since),
             "max_ttl": marker.max_ttl.map(|ttl| ttl.as_secs_f64()),
         })
     });

@@ -2,8 +2,8 @@
 //!
 //! It decides which status says what; what is wrong, the crate decides. It must never set a key.
 
-mod as_json;
-mod table;
+pub(crate) mod as_json;
+pub(crate) mod table;
 
 use std::{process::ExitCode, time::Duration};
 

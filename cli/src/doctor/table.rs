@@ -13,13 +13,19 @@ use crate::shown::plain;
 
 /// The lines, each as wide as the widest needs.
 pub(crate) fn of(inspection: &Inspection) -> Vec<String> {
-    let rows = inspection.nodes.iter().map(row);
-    let rows: Vec<[String; 6]> =
+    in_columns(inspection.nodes.iter().map(row))
+}
+
+/// Rows of cells, each column as wide as its widest cell.
+pub(crate) fn in_columns<const COLUMNS: usize>(
+    rows: impl Iterator<Item = [String; COLUMNS]>,
+) -> Vec<String> {
+    let rows: Vec<[String; COLUMNS]> =
         rows.map(|row| row.map(|cell| plain(&cell).into_owned())).collect();
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
     };
-    let widths: Vec<usize> = (0..6).map(|column| width(column).unwrap_or(0)).collect();
+    let widths: Vec<usize> = (0..COLUMNS).map(|column| width(column).unwrap_or(0)).collect();
     let written = rows.iter().map(|row| {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
         cells.collect::<Vec<String>>().join("  ").trim_end().to_owned()
@@ -53,7 +59,7 @@ fn row(node: &NodeFacts) -> [String; 6] {
     ]
 }
 
-fn state(state: &NodeState) -> String {
+pub(crate) fn state(state: &NodeState) -> String {
     match state {
         NodeState::Ready => "votes".to_owned(),
         NodeState::Connecting => "connecting".to_owned(),

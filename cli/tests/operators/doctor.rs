@@ -46,6 +46,11 @@ fn is_only((code, said): (i32, Value), ill: &str, status: i32) -> Value {
     finding
 }
 
+/// A server by the name of a node, so that the list stays the one of its fleet.
+fn in_place_of(cluster: &Cluster, node: usize, url: &str) -> String {
+    format!("{url}#127.0.0.1:{}", cluster[node].port())
+}
+
 const WARNING: i32 = 1;
 const ERROR: i32 = 2;
 
@@ -118,15 +123,10 @@ fn a_node_with_replicas() {
     only(&cluster.urls(), &[], "has-replicas", WARNING);
 }
 
-/// This URL, called as that server is in the list of its fleet.
-fn in_place_of(server: &Server, url: &str) -> String {
-    format!("{url}#127.0.0.1:{}", server.port())
-}
-
 #[test]
 fn the_same_server_twice() {
     let cluster = admitted(3);
-    let again = in_place_of(&cluster[1], &format!("redis://localhost:{}", cluster[0].port()));
+    let again = in_place_of(&cluster, 1, &format!("redis://localhost:{}", cluster[0].port()));
     // The one that stands later is named.
     only(&[cluster[0].url(), again, cluster[2].url()], &[], "same-server", ERROR);
 }
@@ -243,7 +243,7 @@ fn a_node_that_goes_away_while_it_is_looked_at() {
 fn cluster_mode() {
     let cluster = admitted(3);
     let other = Server::builder().arg("cluster-enabled", "yes").start();
-    let other = in_place_of(&cluster[1], &other.url());
+    let other = in_place_of(&cluster, 1, &other.url());
     only(&[cluster[0].url(), other, cluster[2].url()], &[], "cluster", ERROR);
 }
 
@@ -299,6 +299,36 @@ fn a_danger_key() {
     only(&cluster.urls(), &[], "danger-key", WARNING);
 }
 
+#[test]
+fn a_longest_ttl_that_differs() {
+    let cluster = admitted(3);
+    cluster[1].run(&["HSET", "quorlock:node", "max_ttl", "60000"]);
+    let finding = only(&cluster.urls(), &[], "max-ttl-differs", WARNING);
+    assert!(finding["remedy"].as_str().unwrap().contains("quorlock fleet max-ttl"), "{finding}");
+}
+
+/// Beside a quorum it is a warning, and where none is left an error.
+#[test]
+fn nodes_of_other_members() {
+    let cluster = admitted(3);
+    let others = ["members", "1 127.0.0.1:1,127.0.0.1:2 default", "since", "1"];
+    let give_away = |node: usize| {
+        cluster[node].run(&["FLUSHALL"]);
+        cluster[node].run(&[&["HSET", "quorlock:node"][..], &others].concat());
+    };
+    give_away(1);
+    let finding = only(&cluster.urls(), &[], "other-members", WARNING);
+    assert!(finding["cause"].as_str().unwrap().contains("quorlock fleet claim"), "{finding}");
+    give_away(2);
+    let (status, said) = examine(&cluster.urls(), &[]);
+    let of = |node| ("other-members".to_owned(), Some(node));
+    assert_eq!(ills(&said), [("no-quorum".to_owned(), None), of(1), of(2)], "{said:#}");
+    assert_eq!(status, ERROR, "{said:#}");
+    let marker = &said["nodes"][1]["server"]["marker"];
+    assert_eq!(marker["fleet"], "default", "{marker}");
+    assert_eq!(marker["members"], serde_json::json!(["127.0.0.1:1", "127.0.0.1:2"]), "{marker}");
+}
+
 /// As services do that take commands away: `CONFIG` is not needed, and without `CLIENT` a node is refused.
 #[test]
 fn commands_that_are_taken_away() {
@@ -313,9 +343,8 @@ fn commands_that_are_taken_away() {
         });
         let other = if found.is_empty() { None } else { Some(Server::start()) };
         // It is admitted with a server of its own in the place of one that cannot be.
-        let middle = other
-            .as_ref()
-            .map_or_else(|| cluster[1].url(), |other| in_place_of(&cluster[1], &other.url()));
+        let middle = other.as_ref().map_or_else(|| cluster[1].url(), Server::url);
+        let middle = in_place_of(&cluster, 1, &middle);
         admit(patient().nodes([cluster[0].url(), middle, cluster[2].url()]));
         let (_, said) = examine(&cluster.urls(), &[]);
         assert_eq!(ills(&said), found, "{command}: {said:#}");

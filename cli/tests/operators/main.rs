@@ -1,5 +1,5 @@
 //! Goal: what operators ask of a fleet is answered right, on real servers: `doctor` names each of the ills that it is for, and
-//! nothing on a good fleet; `list`, `watch` and `release --force` show and do what they say.
+//! nothing on a good fleet; `fleet`, `list`, `watch` and `release --force` show and do what they say.
 //!
 //! Method: servers of the harness, admitted before; one thing is planted; then the command itself is run, and its JSON and its
 //! status are read. No test waits for a fixed time.
@@ -11,6 +11,7 @@
 )]
 
 mod doctor;
+mod fleet;
 mod list;
 mod refused;
 mod release;
@@ -53,7 +54,7 @@ fn quorlock_with(command: &str, settings: [&str; 2]) -> Command {
     own.for_each(|(name, _)| {
         quorlock.env_remove(name);
     });
-    quorlock.arg(command).stdin(Stdio::null());
+    quorlock.args(command.split(' ')).stdin(Stdio::null());
     quorlock.args(settings.iter().flat_map(|setting| ["--set", setting]));
     quorlock
 }

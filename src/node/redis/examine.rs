@@ -156,8 +156,7 @@ impl Asking<'_> {
         // -2 is no key.
         facts.throwaway = left.map(|left| left != Value::Int(-2));
         let ask = |command: &mut Cmd| {
-            let fields = ["state", "era", "fleet", "max_ttl"];
-            command.arg("HMGET").arg("quorlock:node").arg(&fields);
+            command.arg("HMGET").arg("quorlock:node").arg(&facts::MARKER);
         };
         facts.marker = known(self.ask(ask).await)?.as_ref().and_then(facts::marker);
         Ok(())

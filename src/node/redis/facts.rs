@@ -2,12 +2,18 @@
 //!
 //! It judges nothing; `check` decides who may vote, and `inspect` what people are told. What is missing stays unknown.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
 
 use redis::Value;
 
 use super::info::{self, field};
-use crate::node::{MarkerFacts, ServerFacts};
+use crate::{
+    node::{MarkerFacts, ServerFacts},
+    protocol::Members,
+};
 
 /// Adds what `INFO` says.
 pub(super) fn add_info(facts: &mut ServerFacts, info: &str) {
@@ -44,16 +50,26 @@ pub(super) fn setting(answer: &Value) -> Option<Arc<str>> {
     }
 }
 
-/// What the fields `state`, `era`, `fleet` and `max_ttl` of a marker say; nothing where it has none of them.
+/// The fields of a marker that are shown.
+pub(super) const MARKER: [&str; 7] =
+    ["state", "era", "max_ttl", "members", "since", "meant", "meant_until"];
+
+/// What the fields of a marker say, in the order of `MARKER`; nothing where it has none of them.
 pub(super) fn marker(answer: &Value) -> Option<MarkerFacts> {
     let Value::Array(fields) = answer else { return None };
-    let at = |index: usize| fields.get(index).and_then(text);
+    // What is over is written as empty.
+    let at = |index: usize| fields.get(index).and_then(text).filter(|text| !text.is_empty());
     let number = |index: usize| at(index).and_then(|value| value.parse::<u64>().ok());
+    let members = |index: usize| at(index).map(|text| Members::from_text(&text));
+    let time = |since_epoch: Option<Duration>| UNIX_EPOCH.checked_add(since_epoch?);
     let facts = MarkerFacts {
         state: at(0),
         era: number(1),
-        fleet: at(2),
-        max_ttl: number(3).map(Duration::from_millis),
+        max_ttl: number(2).map(Duration::from_millis),
+        members: members(3),
+        since: time(number(4).map(Duration::from_secs)),
+        meant: members(5),
+        meant_until: time(number(6).map(Duration::from_micros)),
     };
     (facts != MarkerFacts::default()).then_some(facts)
 }
@@ -105,7 +121,7 @@ mod tests {
         let mut facts = ServerFacts::default();
         add_info(&mut facts, "redis_version:\r\nmaxmemory:much\r\n");
         assert_eq!(facts, ServerFacts::default());
-        assert_eq!(marker(&Value::Array(vec![Value::Nil; 4])), None);
+        assert_eq!(marker(&Value::Array(vec![Value::Nil; 7])), None);
         assert_eq!(setting(&Value::Map(Vec::new())), None);
         assert_eq!(time(&words(&["1", "x"])), None);
     }
@@ -119,9 +135,15 @@ mod tests {
 
     #[test]
     fn a_marker_and_a_time_are_read() {
-        let read = marker(&words(&["ready", "17", "default/3", "10000"])).unwrap();
+        let read = marker(&words(&["ready", "17", "10000", "1 a,b us", "60", "", ""])).unwrap();
         assert_eq!((read.state.as_deref(), read.era), (Some("ready"), Some(17)));
         assert_eq!(read.max_ttl, Some(Duration::from_secs(10)));
+        assert_eq!(read.members, Some(Members::new("us", ["a", "b"])));
+        assert_eq!(read.since, Some(UNIX_EPOCH + Duration::from_secs(60)));
+        assert_eq!((read.meant, read.meant_until), (None, None));
+        let held = marker(&words(&["joining", "17", "0", "", "", "1 a us", "held"])).unwrap();
+        assert_eq!((held.members, held.meant_until), (None, None));
+        assert_eq!(held.meant, Some(Members::new("us", ["a"])));
         assert_eq!(time(&words(&["7", "000123"])), Some(7_000_123));
     }
 }

@@ -136,11 +136,14 @@ impl Floor {
 pub enum Errand {
     /// The asker uses the node no more: what its list has meant, and does not hold, is over, and this look means nothing.
     Withdraw,
+    /// The asker only looks: this look means nothing, and leaves what others with its list mean.
+    MeanNothing,
     /// The node is taken from the list that it belongs to, and joins again for this one. An operator says so.
     TakeOver,
     /// The node notes from now on the longest ttl that any client tells it, so that `LowerMaxTtl` may follow.
     WatchMaxTtl,
-    /// The longest ttl of the node becomes the longest that a client has told it since `WatchMaxTtl`.
+    /// The longest ttl of the node becomes the longest that a client has told it since `WatchMaxTtl`. One that is ready is
+    /// sealed: a client that has slept meanwhile tells its own before it gets a vote again.
     LowerMaxTtl,
 }
 

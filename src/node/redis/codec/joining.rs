@@ -52,6 +52,7 @@ pub(in crate::node::redis) fn look(
     let asked = [(join.seal, 's'), (join.lost, 'l'), (join.orphaned, 'o')];
     let errand = join.errand.map(|errand| match errand {
         Errand::Withdraw => 'w',
+        Errand::MeanNothing => 'n',
         Errand::TakeOver => 't',
         Errand::WatchMaxTtl => 'x',
         Errand::LowerMaxTtl => 'd',

@@ -56,6 +56,7 @@ fn a_look_says_who_the_server_is_taken_for_and_what_is_asked_of_it() {
     assert_eq!(all[4..6], [Arg::Number(77), Arg::Text("slo".to_owned())]);
     for (errand, letter) in [
         (Errand::Withdraw, "w"),
+        (Errand::MeanNothing, "n"),
         (Errand::TakeOver, "t"),
         (Errand::WatchMaxTtl, "x"),
         (Errand::LowerMaxTtl, "d"),

@@ -1,9 +1,10 @@
 -- Reads the marker, and drops counters that were not used for long. ARGV run_id, database, the members of the fleet, longest
 -- ttl in ms, era that must join again (0: none), any of the letters s (seal a node that is ready, and hold one that no fleet
 -- has yet), l (one that joins again by force has lost data, and does so also if it is joining), o (one that is joining in
--- the era that the client knows did so while a majority had forgotten), w (the client gives up what it has meant), t (take
+-- the era that the client knows did so while a majority had forgotten), w (the client gives up what it has meant), n (it means
+-- nothing, and gives up nothing of others), t (take
 -- the node from other members), x (note the longest ttl that is told from now on), d (the longest ttl becomes the one that
--- was noted), a random number, for how many ms a counter that is not used is kept at least, an era that one which begins
+-- was noted, and a node that is ready is sealed), a random number, for how many ms a counter that is not used is kept at least, an era that one which begins
 -- now must be above, an era of which the client knows how long the node has been joining in it (0: none), for how many ms
 -- that is, and the node's time in us behind which w, t, x, d and a hold do nothing (0: none): what comes late would undo
 -- what was done since.
@@ -72,6 +73,8 @@ elseif asked('w') then
   if meant == members and not held then
     write('meant', '', 'meant_until', '')
   end
+elseif asked('n') then
+  meant = nil
 elseif taken or asked('s') and not late and not (meant == members and held) then
   mean('held')
 elseif meant ~= members or not held and left < MEANT / 2 then
@@ -160,7 +163,7 @@ if not ready then
 end
 
 -- The answer says what was known before, so that whoever raises it knows.
-local longest = tonumber(marker.max_ttl) or 0
+local longest, lowered = tonumber(marker.max_ttl) or 0, false
 if asked('x') then
   marker.max_ttl_seen = '0'
   write('max_ttl_seen', '0')
@@ -170,7 +173,7 @@ if marker.max_ttl_seen and tonumber(max_ttl) > (tonumber(marker.max_ttl_seen) or
   write('max_ttl_seen', max_ttl)
 end
 if asked('d') and marker.max_ttl_seen then
-  longest = tonumber(marker.max_ttl_seen) or longest
+  longest, lowered = tonumber(marker.max_ttl_seen) or longest, true
   write('max_ttl', string.format('%.0f', longest))
   write('max_ttl_seen', '')
 elseif tonumber(max_ttl) > longest then
@@ -191,7 +194,8 @@ if ready then
     redis.call('RENAME', COUNTERS, OLDER)
     put_head()
   end
-  if asked('s') then
+  -- A client that has slept through the wait of an operator tells its longest ttl before it gets a vote again.
+  if asked('s') or lowered then
     marker.seal = string.format('%.0f', tonumber(marker.seal) + 1)
     write('seal', marker.seal)
     put_head()

@@ -49,7 +49,7 @@ impl Claimed {
         if self.made.is_none() {
             match join.errand {
                 Some(Errand::Withdraw) if !self.held => self.meant = None,
-                Some(Errand::Withdraw) => {}
+                Some(Errand::Withdraw | Errand::MeanNothing) => {}
                 _ => self.meant = Some(list),
             }
             self.held |= join.seal && self.meant.is_some() && flaw != Flaw::HoldsNothing;

@@ -1,0 +1,91 @@
+//! Errands of operators to all nodes: what is sent, what is awaited, and why nothing was done.
+//!
+//! It decides nothing of a node. It must never send an errand where there are no markers, as in classic mode.
+
+use std::{sync::Arc, time::Duration};
+
+use thiserror::Error;
+
+use crate::{
+    engine::Engine,
+    node::NodeError,
+    protocol::{Errand, Marker, NodeId, Timestamp},
+    shield::shield,
+};
+
+/// Why nothing was done for a fleet: [`claim_nodes`](crate::Redlock::claim_nodes) and
+/// [`watch_max_ttl`](crate::Redlock::watch_max_ttl).
+#[derive(Clone, Error)]
+#[non_exhaustive]
+pub enum FleetError {
+    /// In classic mode a node keeps no list and no longest ttl. Nothing was sent. Leave classic mode out.
+    #[error(
+        "in classic mode a node keeps no list of nodes and no longest ttl, and nothing was sent; leave classic mode out"
+    )]
+    Classic,
+    /// These nodes did not answer, or refused, and nothing was lowered. Bring them back, or see to what they say.
+    #[error("all nodes have to answer, and nothing was lowered; see to those that did not{}", failed(.nodes))]
+    NotAll {
+        /// The nodes that did not answer, and why.
+        nodes: Vec<(Arc<str>, NodeError)>,
+    },
+    /// The runtime has ended, or the process was forked since: make a new [`Redlock`](crate::Redlock).
+    #[error(
+        "the runtime of this redlock has ended, or this process was forked; connect another in the process that asks"
+    )]
+    RuntimeEnded,
+}
+
+debug_is_text! { enum FleetError {
+    Classic,
+    NotAll { nodes },
+    RuntimeEnded,
+} }
+
+fn failed(nodes: &[(Arc<str>, NodeError)]) -> String {
+    nodes.iter().map(|(address, error)| format!("; {address}: {error}")).collect()
+}
+
+/// What each node has answered, in their order; `None` of one to which nothing was sent.
+pub(super) type Answers = Vec<Option<Result<Marker, NodeError>>>;
+
+/// Waits until all nodes have been tried, so that none is missed that is being connected to.
+pub(super) async fn tried(engine: &Arc<Engine>) -> Result<(), FleetError> {
+    if engine.config.classic {
+        return Err(FleetError::Classic);
+    }
+    // One attempt is under way, and the next follows.
+    let limit = engine.config.connect_timeout.saturating_mul(2);
+    let tried = engine.tried(engine.now().saturating_add(limit));
+    awaited(engine, tried).await.map(drop)
+}
+
+/// Sends it to some nodes, and awaits their answers for the node timeout.
+pub(super) async fn send(
+    engine: &Arc<Engine>,
+    errand: Errand,
+    to: impl Fn(NodeId) -> bool,
+) -> Result<Answers, FleetError> {
+    awaited(engine, engine.errand(errand, to)).await
+}
+
+/// Pauses until then.
+pub(super) async fn pause(engine: &Arc<Engine>, until: Timestamp) -> Result<(), FleetError> {
+    // A timer of the runtime may end a little early.
+    while engine.now() < until {
+        awaited(engine, engine.sleep_until(until)).await?;
+    }
+    Ok(())
+}
+
+/// How long is left until then.
+pub(super) fn left(engine: &Arc<Engine>, until: Timestamp) -> Duration {
+    until.saturating_since(engine.now())
+}
+
+async fn awaited<T>(engine: &Arc<Engine>, work: impl Future<Output = T>) -> Result<T, FleetError> {
+    if !engine.is_served() {
+        return Err(FleetError::RuntimeEnded);
+    }
+    engine.process().awaits(shield(work)).await.ok_or(FleetError::RuntimeEnded)
+}
