@@ -25,7 +25,7 @@ use self::model::{
     configs::{Config, Ends},
     report,
     search::{self, Limits},
-    tenures::{self, Setup},
+    tenures::{self, Setup, node::Shortens},
 };
 
 fn check(config: &Config) {
@@ -119,8 +119,19 @@ fn an_extension_that_shortens_lets_two_hold_and_ends_what_is_kept() {
         (tenures::KEPT, late_holds::SETUP),
         (tenures::KEPT, late_delays::SETUP),
     ] {
-        let setup = Setup { shortens: true, ..setup };
+        let setup = Setup { shortens: Shortens::Extensions, ..setup };
         assert!(breaks_to(property, |limits| late_renewals::with(setup, limits)));
+    }
+}
+
+/// The same of those alone of which it is hard to see: a grant that readers share is not handed on, so that what is late meets
+/// nothing that is longer but what is kept behind a release.
+#[test]
+fn an_extension_of_a_reader_or_a_downgrade_that_shortens_ends_what_is_kept() {
+    for shortens in [Shortens::OfReaders, Shortens::Downgrades] {
+        let setup = Setup { shortens, ..configs::late_downgrades::KEPT };
+        let search = |limits| configs::late_renewals::with(setup, limits);
+        assert!(breaks_to(tenures::KEPT, search), "{shortens:?}");
     }
 }
 

@@ -19,3 +19,6 @@ pub(crate) const CONFIG: Config = Config {
 };
 
 pub(crate) const SETUP: Setup = Setup { lowers: true, until: 7, ..late_renewals::BASE };
+
+/// The same with a release that keeps others out for longer than any lease.
+pub(crate) const KEPT: Setup = Setup { hold_ticks: 9, until: 9, ..SETUP };
