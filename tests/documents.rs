@@ -106,6 +106,29 @@ fn every_scenario_has_its_tests_or_says_that_it_has_none() {
     assert!(wrong.is_empty(), "docs/safety.md\n{}", wrong.join("\n"));
 }
 
+/// A file without a folder is one of the scenarios.
+#[test]
+fn every_command_that_may_arrive_late_has_its_test() {
+    let page = read("docs/algorithm.md").unwrap();
+    let (_, text) = page.split_once("\n## What arrives late\n").unwrap();
+    let (text, _) = text.split_once("\n## ").unwrap();
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| ")).skip(2).collect();
+    let mut wrong = Vec::new();
+    for row in &rows {
+        let tests = row.trim_matches('|').rsplit(" | ").next().unwrap();
+        let tests = quoted(tests);
+        if tests.is_empty() {
+            wrong.push(format!("{row}: names no test"));
+        }
+        wrong.extend(tests.into_iter().filter_map(|test| {
+            let is_elsewhere = test.starts_with("tests/");
+            missing(&if is_elsewhere { test.into() } else { format!("tests/scenarios/{test}") })
+        }));
+    }
+    assert!(wrong.is_empty(), "docs/algorithm.md\n{}", wrong.join("\n"));
+    assert!(rows.len() > 15, "only {} were found, which proves nothing", rows.len());
+}
+
 #[test]
 fn every_file_of_a_test_that_a_document_names_is_there() {
     let mut documents = vec![PathBuf::from("README.md")];

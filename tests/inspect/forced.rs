@@ -112,6 +112,24 @@ fn where_another_has_it_by_now_nothing_is_taken() {
     assert_eq!(forced.released, 3);
 }
 
+/// An owner is named, and no lease: whoever has the grant by then has it no longer.
+#[test]
+fn a_lease_that_was_handed_on_since_is_ended_too() {
+    let nodes = nodes(3);
+    let (holder, operator) = (connect(&nodes), connect(&nodes));
+    let lease = || holder.acquire("r").ttl(2 * SECOND).linger(SOON).blocking().unwrap();
+    let first = lease();
+    let seen = first.owner();
+    first.blocking_release().unwrap();
+    let second = lease();
+    assert_eq!(second.owner(), seen, "it was handed on");
+    let forced = block_on(operator.force_release_from("r", seen)).unwrap();
+    assert_eq!((forced.was.owner, forced.released), (Some(seen), 3));
+    assert!(forced.fence.unwrap() > second.token().unwrap());
+    eventually("it is told", SOON, || second.check().is_err());
+    assert_eq!(second.check().unwrap_err().reason, LossReason::Gone);
+}
+
 #[test]
 fn in_classic_mode_there_is_no_token_to_tell() {
     let nodes = nodes(3);

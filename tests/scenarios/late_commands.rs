@@ -23,6 +23,9 @@ const READ: &str =
     script!("prelude.lua" "read_free.lua" "tools.lua" "line.lua" "readers.lua" "read.lua");
 const READ_EXTEND: &str =
     script!("prelude.lua" "tools.lua" "admitted.lua" "readers.lua" "read_extend.lua");
+/// The two parts of it.
+const READERS_FIRST: &str = script!("prelude.lua" "tools.lua" "admitted.lua" "readers.lua");
+const READ_EXTEND_ALONE: &str = script!("read_extend.lua");
 const LOWER: &str = script!("prelude.lua" "tools.lua" "admitted.lua" "line.lua" "readers.lua" "lower.lua" "read_extend.lua");
 const READ_RESTORE: &str =
     script!("prelude.lua" "tools.lua" "admitted.lua" "readers.lua" "read_restore.lua");
@@ -141,6 +144,22 @@ fn an_extension_of_a_reader_shortens_no_entry() {
     for_long(node.entry_left(A));
     for_long(node.left(RESOURCE));
     assert!(node.entry_left(B) <= 10_010, "it is for its owner alone");
+}
+
+/// The entry counts in the very millisecond of its end, and has less than nothing left by then. The script itself puts that end
+/// there, by the time that it has read.
+#[test]
+fn an_extension_of_an_entry_that_ends_right_now_is_for_the_time_that_was_asked_for() {
+    let node = Node::admitted();
+    for ends in ["ms", "ms + 1", "ms + 2"] {
+        let script = format!(
+            "{READERS_FIRST}\nredis.call('ZADD', KEYS[5], {ends}, ARGV[2])\n{READ_EXTEND_ALONE}"
+        );
+        node.read(A, SHORT);
+        node.extend(&script, &[RESOURCE, READERS], SHORT);
+        let left = node.entry_left(A);
+        assert!((5_001..=10_001).contains(&left), "{ends}: {left} ms are left");
+    }
 }
 
 #[test]
@@ -299,4 +318,21 @@ fn what_was_said_of_an_earlier_wait_does_not_count_in_a_later_one() {
     assert!(!again.ready && again.era != era);
     told(&era);
     assert_eq!(flags(), "", "nobody has said so of this wait");
+}
+
+/// A client that asks for shorter leases, or one that was configured anew since.
+#[test]
+fn a_look_that_tells_of_a_shorter_ttl_lowers_no_longest_ttl() {
+    let node = Node::admitted();
+    let told = |ttl: &str| node.look(&["this", "0", "test/1", ttl, "0", "", "0"]);
+    for (ttl, longest) in [("30000", 60_000), ("90000", 90_000), ("60000", 90_000), ("1", 90_000)] {
+        assert!(told(ttl).ready);
+        assert_eq!(node.marked("max_ttl"), longest, "{ttl}");
+    }
+    // Also while the longest that is told from now on is noted, with which it may be lowered afterwards.
+    assert_eq!(node.look_as("test/1", "x", "40000", 0).0, 1);
+    for (ttl, seen) in [("30000", 40_000), ("50000", 50_000), ("40000", 50_000)] {
+        assert!(told(ttl).ready);
+        assert_eq!((node.marked("max_ttl_seen"), node.marked("max_ttl")), (seen, 90_000), "{ttl}");
+    }
 }

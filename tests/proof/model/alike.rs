@@ -31,7 +31,7 @@ use super::model::{
     },
     tenures::{
         holder::{Letter as TimedLetter, TICK},
-        node::Node as TimedNode,
+        node::{Node as TimedNode, Shortens},
     },
     visitor::Station,
 };
@@ -334,7 +334,7 @@ fn the_node_of_tenures_does_what_a_node_in_memory_does() {
                             (command, TimedLetter::Release { keep })
                         }
                     };
-                    let answer = model.execute(number, letter, now, false);
+                    let answer = model.execute(number, letter, now, Shortens::Nothing);
                     granted += u64::from(matches!(answer, Said::Granted(_)));
                     let context = format!("seed {seed}, step {step}: {command:?}");
                     assert_eq!(real.said(command), answer, "{context}");

@@ -256,6 +256,13 @@ fn a_key_of_readers_that_ends_with_the_first_breaks_exclusion() {
     assert!(violations(setup).any(|seen| matches!(seen, Violation::Overlap { .. })));
 }
 
+/// Of its own entry nobody could see it: all that a reader asks for under one owner is for the same time.
+#[test]
+fn extensions_of_readers_that_shorten_their_key_break_exclusion() {
+    let setup = Setup { bug: Bug::ShortensShared, bugged: 5, ..READERS };
+    assert!(violations(setup).any(|seen| matches!(seen, Violation::Overlap { .. })));
+}
+
 #[test]
 fn a_reader_that_releases_for_all_breaks_exclusion() {
     let setup = Setup { bug: Bug::ReleasesForAll, bugged: 5, ..READERS };

@@ -5,6 +5,29 @@
 use super::holder::Letter;
 use crate::model::{leases::node::Said, visitor::Station};
 
+/// A fault: what sets the end of a key whatever it was, also to an earlier one.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Shortens {
+    Nothing,
+    Extensions,
+    /// Those of a reader alone.
+    OfReaders,
+    /// That of a writer which goes on as a reader alone.
+    Downgrades,
+}
+
+impl Shortens {
+    /// Whether one does that makes readers of it if it is lowered, where they had it before if it was shared.
+    fn is(self, shared: bool, lowered: bool) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Extensions => true,
+            Self::OfReaders => shared,
+            Self::Downgrades => lowered && !shared,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Node {
     pub(crate) holder: Option<u8>,
@@ -37,8 +60,13 @@ impl Node {
         self.station.forget();
     }
 
-    /// `shortens` is a fault: an extension sets the end whatever it was.
-    pub(crate) fn execute(&mut self, client: u8, letter: Letter, now: u8, shortens: bool) -> Said {
+    pub(crate) fn execute(
+        &mut self,
+        client: u8,
+        letter: Letter,
+        now: u8,
+        shortens: Shortens,
+    ) -> Said {
         let is_ours = self.holder == Some(client);
         let lives = now + self.ahead;
         match letter {
@@ -58,8 +86,8 @@ impl Node {
                 Said::Granted(Some(token))
             }
             Letter::Extend { life, lowered, .. } if is_ours && (lowered || !self.shared) => {
+                let stands = if shortens.is(self.shared, lowered) { 0 } else { self.until };
                 self.shared = lowered;
-                let stands = if shortens { 0 } else { self.until };
                 self.until = stands.max(lives + life);
                 Said::Granted(None)
             }

@@ -43,6 +43,8 @@ pub(crate) enum Bug {
     CutsKeys(Duration),
     /// An extension sets the end of a key, or of an entry, whatever it was: also to an earlier one.
     Shortens,
+    /// An extension of a reader sets the end of the key, whatever it was: the entries of others end with it.
+    ShortensShared,
     /// The key of readers ends with the first of them.
     EndsWithFirst,
     /// Whichever reader releases takes the key with it.
@@ -93,6 +95,17 @@ impl SimServer {
                         && value.starts_with(SHARED)
                     {
                         memory.set(resource.as_bytes(), value, Some(remaining));
+                    }
+                    reply
+                })
+            }
+            (Bug::ShortensShared, Command::Extend { target, ttl, .. }) if target.is_shared() => {
+                let (resource, ttl) = (target.resource().clone(), *ttl);
+                let memory = self.memory.clone();
+                Box::pin(async move {
+                    let reply = memory.call(command).await;
+                    if matches!(reply, Ok(Reply::Granted(_))) {
+                        memory.set(resource.as_bytes(), SHARED_KEY, Some(ttl));
                     }
                     reply
                 })
