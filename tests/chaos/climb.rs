@@ -132,8 +132,12 @@ impl<W: Fn(Event)> Worker<W> {
         let reads_on = step.is_last && one_in(3);
         // One who reads on has it behind the writer: others are kept out behind the reader.
         held.kept = if reads_on { Duration::ZERO } else { step.held_behind(held.end) };
+        let is_kept = !held.kept.is_zero();
         self.say(Event::Held(held));
         if !reads_on {
+            if is_kept {
+                self.count(Count::KeptBehind);
+            }
             return Some(lease);
         }
         let reads = lease.downgrade().expect("a lease of one resource");
@@ -183,6 +187,9 @@ impl<W: Fn(Event)> Worker<W> {
                     held.end = looked.min(held.end);
                     // Where the keys were gone nothing keeps others out.
                     let is_kept = lost.reason != LossReason::Gone;
+                    if is_kept && !delay.is_zero() {
+                        self.count(Count::Delayed);
+                    }
                     let kept = delay.max(step.held_behind(held.end));
                     held.kept = if is_kept { kept } else { Duration::ZERO };
                     self.say(Event::Held(held));

@@ -152,7 +152,9 @@ fn an_extension_of_a_reader_shortens_no_entry() {
 fn an_extension_of_an_entry_that_ends_right_now_is_for_the_time_that_was_asked_for() {
     let node = Node::admitted();
     for ends in ["ms", "ms + 1", "ms + 2"] {
-        let script = format!("{READERS_FIRST}\nredis.call('ZADD', KEYS[5], {ends}, ARGV[2])\n{READ_EXTEND_ALONE}");
+        let script = format!(
+            "{READERS_FIRST}\nredis.call('ZADD', KEYS[5], {ends}, ARGV[2])\n{READ_EXTEND_ALONE}"
+        );
         node.read(A, SHORT);
         node.extend(&script, &[RESOURCE, READERS], SHORT);
         let left = node.entry_left(A);

@@ -10,7 +10,7 @@ use quorlock_harness::evidence::Evidence;
 use crate::{
     reached::{ELSEWHERE, SCENARIOS, Scenario},
     setup::Setup,
-    world::{self, Outcome},
+    world::{self, Outcome, Promises},
 };
 
 /// So many seeds of each setup.
@@ -79,6 +79,7 @@ struct Sum {
     cancelled: usize,
     lost: usize,
     kept_out: usize,
+    promises: Promises,
     faults: usize,
     excused: usize,
     killed: usize,
@@ -96,6 +97,11 @@ impl Sum {
         self.cancelled += outcome.cancelled;
         self.lost += outcome.lost;
         self.kept_out += outcome.kept_out;
+        let (sum, more) = (&mut self.promises, outcome.promises);
+        sum.lingered += more.lingered;
+        sum.held += more.held;
+        sum.delayed += more.delayed;
+        sum.lowered += more.lowered;
         self.faults += outcome.faults;
         self.excused += usize::from(outcome.excused);
         self.killed += outcome.killed;
@@ -156,6 +162,12 @@ fn run_all(setup: Setup, test: &str) {
         let (_, often) = OFTEN_IN.iter().find(|(one, _)| one.name == setup.name).unwrap();
         let rarely: Vec<_> = often.iter().filter(|&&number| sum.reached[number] < OFTEN).collect();
         assert!(rarely.is_empty(), "too rarely reached: S{rarely:?}");
+        if setup.varied {
+            let Promises { lingered, held, delayed, lowered } = sum.promises;
+            println!("{:?}", sum.promises);
+            let rarely = [lingered, held, delayed, lowered].into_iter().min().unwrap();
+            assert!(rarely >= OFTEN as usize, "too rarely promised: {:?}", sum.promises);
+        }
     }
 }
 

@@ -78,16 +78,22 @@ pub enum Count {
     Lost,
     /// A writer that went on as a reader.
     ReadsOn,
+    /// A lease that was released before its least time was over.
+    KeptBehind,
+    /// A lease that was lost by its time, with a lock-delay behind it.
+    Delayed,
     /// A quorum did not say that it had let go.
     ReleaseUnconfirmed,
 }
 
-const COUNTS: [Count; 6] = [
+const COUNTS: [Count; 8] = [
     Count::Contended,
     Count::NoQuorum,
     Count::TooLate,
     Count::Lost,
     Count::ReadsOn,
+    Count::KeptBehind,
+    Count::Delayed,
     Count::ReleaseUnconfirmed,
 ];
 

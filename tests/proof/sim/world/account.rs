@@ -140,7 +140,13 @@ impl Worker {
             || self.machine.has_jumped_since(holding.asked);
         let is_new = !is_stopped && !holding.is_lowered;
         self.notes.judge(told::check(&holding.owner, &holding.seen, is_new));
-        self.notes.record().lost += usize::from(lost.is_some());
+        let mut record = self.notes.record();
+        record.lost += usize::from(lost.is_some());
+        let is_early = holding.kept_until.is_some_and(|kept_until| until < kept_until);
+        record.promises.held += usize::from(lost.is_none() && is_early);
+        record.promises.delayed += usize::from(left.is_some());
+        record.promises.lowered += usize::from(holding.is_lowered && until > holding.from);
+        drop(record);
         self.record(holding, until, kept_out);
     }
 

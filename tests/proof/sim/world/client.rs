@@ -277,9 +277,11 @@ impl Worker {
     /// Counts what there is to count of a grant.
     fn granted(&self, holding: &mut Holding) {
         let reached = &self.notes.reached;
-        let record = self.notes.record();
-        let mut same = record.history.iter().filter(|hold| hold.owner == holding.owner);
-        if let Some(first) = same.next() {
+        let mut record = self.notes.record();
+        let same = || record.history.iter().filter(|hold| hold.owner == holding.owner);
+        let (first, last) = (same().next().cloned(), same().map(|hold| hold.until).max());
+        record.promises.lingered += usize::from(last.is_some_and(|last| last < holding.asked));
+        if let Some(first) = first {
             reached.hit(S7);
             if !self.setup.excludes {
                 // One that is handed on counts as asked for when its grant was.

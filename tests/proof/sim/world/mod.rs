@@ -17,7 +17,10 @@ use quorlock::Redlock;
 use quorlock_harness::SimRuntime;
 
 use self::{client::REQUESTS, process::Clients};
-pub(crate) use self::{process::Processes, record::Notes};
+pub(crate) use self::{
+    process::Processes,
+    record::{Notes, Promises},
+};
 use crate::{
     invariants::{Hold, Violation, store::Write},
     machine::Machine,
@@ -37,6 +40,7 @@ pub(crate) struct Outcome {
     pub(crate) lost: usize,
     /// Those of them behind which others were kept out.
     pub(crate) kept_out: usize,
+    pub(crate) promises: Promises,
     pub(crate) faults: usize,
     /// It was not asked that everything can be had in the end.
     pub(crate) excused: bool,
@@ -122,6 +126,7 @@ fn run_noting(runtime: &SimRuntime, setup: Setup, notes: &Notes) -> Outcome {
         cancelled: record.cancelled,
         lost: record.lost,
         kept_out: record.history.iter().filter(|hold| hold.kept_out.is_some()).count(),
+        promises: record.promises,
         faults: record.faults,
         excused: record.excused,
         killed: record.killed,

@@ -21,6 +21,19 @@ pub(crate) struct Notes {
     record: Arc<Mutex<Record>>,
 }
 
+/// How often a lease has promised what must outlive all that was sent before.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Promises {
+    /// A grant was nobody's, and somebody had it who asked for it then.
+    pub(crate) lingered: usize,
+    /// A lease was let go of before its least time was over.
+    pub(crate) held: usize,
+    /// A lease was lost by its time and left, with a lock-delay.
+    pub(crate) delayed: usize,
+    /// A writer has read on.
+    pub(crate) lowered: usize,
+}
+
 #[derive(Default)]
 pub(crate) struct Record {
     pub(crate) history: Vec<Hold>,
@@ -34,6 +47,7 @@ pub(crate) struct Record {
     pub(crate) failures: usize,
     pub(crate) cancelled: usize,
     pub(crate) lost: usize,
+    pub(crate) promises: Promises,
     pub(crate) faults: usize,
     /// By resource: the largest token that its store has seen.
     stores: BTreeMap<String, u64>,
