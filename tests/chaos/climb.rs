@@ -47,7 +47,7 @@ fn one_in(many: u32) -> bool {
 impl Step {
     fn new(resource: usize, place: usize, delay: Duration) -> Self {
         let (ttl, is_last) = (Duration::from_millis(TTLS[place]), place + 1 == TTLS.len());
-        let hold = if is_last && one_in(3) { ttl / 2 } else { Duration::ZERO };
+        let hold = if is_last && one_in(3) { ttl.mul_f64(0.9) } else { Duration::ZERO };
         let (renews, asked) = (rand::random(), now());
         Self { resource, ttl, delay, hold, is_last, renews, asked }
     }
@@ -75,7 +75,7 @@ impl<W: Fn(Event)> Worker<W> {
         let resource = self.number % RESOURCES;
         while !self.is_stopped() {
             // With another one a grant is not handed on.
-            let delay = if one_in(4) { DELAY } else { Duration::ZERO };
+            let delay = if one_in(2) { DELAY } else { Duration::ZERO };
             let mut waiting = None;
             for place in 0..TTLS.len() {
                 let (step, request) = waiting.take().unwrap_or_else(|| {
@@ -149,6 +149,9 @@ impl<W: Fn(Event)> Worker<W> {
         let (reads, mut held) = self.keep(step, Holds::Shared(reads), register)?;
         held.end = now().min(held.end);
         held.kept = step.held_behind(held.end);
+        if !held.kept.is_zero() {
+            self.count(Count::KeptBehind);
+        }
         self.say(Event::Held(held));
         if reads.release().is_some_and(|released| block_on(released).is_err()) {
             self.count(Count::ReleaseUnconfirmed);
@@ -175,8 +178,14 @@ impl<W: Fn(Event)> Worker<W> {
         let asked = if reads { start } else { step.asked };
         let mut held = Held { owner, worker, resource, reads, token, asked, start, end, kept };
         self.say(Event::Granted(held.clone()));
-        // Soon, or when the leases before it would be over.
-        let part = if step.is_last || one_in(3) { 0.5..0.8 } else { 0.01..0.1 };
+        // Soon, or when the leases before it would be over; never, where it is to be lost with a lock-delay behind it; and long
+        // before its least time is over.
+        let part = match () {
+            () if !step.hold.is_zero() => 0.2..0.5,
+            () if !delay.is_zero() && !step.renews && one_in(8) => 1.1..1.2,
+            () if step.is_last || one_in(3) => 0.5..0.8,
+            () => 0.01..0.1,
+        };
         let ends = start + step.ttl.mul_f64(rand::random_range(part));
         loop {
             let looked = now();
