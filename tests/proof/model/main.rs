@@ -77,6 +77,7 @@ checks![
     exclusive_wipes,
     hand_overs,
     hand_overs_all,
+    hand_overs_soon,
     late_delays,
     late_downgrades,
     late_holds,

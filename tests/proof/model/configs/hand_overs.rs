@@ -21,7 +21,11 @@ pub(crate) const CONFIG: Config = Config {
 
 /// The same where so many nodes never answer.
 pub(crate) fn with(deaf: usize, limits: Limits) -> Found {
-    let setup = Setup {
+    setup(deaf).search(limits)
+}
+
+pub(crate) fn setup(deaf: usize) -> Setup {
+    Setup {
         drift_per_mille: 250,
         renews: true,
         count: 3,
@@ -30,6 +34,5 @@ pub(crate) fn with(deaf: usize, limits: Limits) -> Found {
         timeouts: 1,
         deaf,
         ..Setup::default()
-    };
-    setup.search(limits)
+    }
 }

@@ -14,6 +14,7 @@ pub(crate) mod exclusive_vanish;
 pub(crate) mod exclusive_wipes;
 pub(crate) mod hand_overs;
 pub(crate) mod hand_overs_all;
+pub(crate) mod hand_overs_soon;
 pub(crate) mod late_delays;
 pub(crate) mod late_downgrades;
 pub(crate) mod late_holds;
@@ -76,6 +77,7 @@ pub(crate) const ALL: &[&Config] = &[
     &exclusive_wipes::CONFIG,
     &hand_overs::CONFIG,
     &hand_overs_all::CONFIG,
+    &hand_overs_soon::CONFIG,
     &late_delays::CONFIG,
     &late_downgrades::CONFIG,
     &late_holds::CONFIG,
