@@ -17,6 +17,9 @@ use super::*;
 /// The two lists, by the numbers of the nodes.
 type Lists = [&'static [usize]; 2];
 
+/// Which clients there are: the list of each, and how often it sees to its nodes.
+type Askers = &'static [(usize, u8)];
+
 /// What a node does wrong.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Flaw {
@@ -286,7 +289,7 @@ impl Search {
 
 #[test]
 fn m10_of_two_lists_that_share_a_node_at_most_one_begins() {
-    let worlds: [(&str, Lists, &[(usize, u8)], u8); 4] = [
+    let worlds: [(&str, Lists, Askers, u8); 4] = [
         ("three and three share one", [&[0, 1, 2], &[2, 3, 4]], &[(0, 2), (1, 2)], 1),
         ("three and three share two", [&[0, 1, 2], &[1, 2, 3]], &[(0, 1), (1, 2)], 1),
         ("one and three", [&[0], &[0, 1, 2]], &[(0, 3), (1, 2)], 1),
