@@ -291,12 +291,23 @@ pub enum ConfigError {
         address: Arc<str>,
     },
     /// The name of a node in the list of its fleet cannot be used: `NodeSpec::named`, or `#name` behind its URL.
-    #[error(
-        "the name of node {index} cannot be used, write 1 to 255 bytes without blanks and commas"
-    )]
+    #[error("the name of node {index} cannot be used, write 1 to 255 bytes")]
     NodeName {
         /// Its place.
         index: usize,
+    },
+    /// Two nodes have one name in the list of their fleet. Give each a name of its own, by `NodeSpec::named` or `#name` behind
+    /// its URL.
+    #[error(
+        "nodes {first} and {second} have one name in the list of the fleet, {name}, give each a name of its own"
+    )]
+    SameName {
+        /// The place of the first.
+        first: usize,
+        /// The place of the second.
+        second: usize,
+        /// What both are called.
+        name: Arc<str>,
     },
     /// A setting is out of its range. The documentation of the setting says what breaks beyond it.
     #[error("{knob} is {value} and must be between {min} and {max}")]
@@ -361,6 +372,7 @@ debug_is_text! { enum ConfigError {
     ReservedPrefix { prefix },
     SameAddress { first, second, address },
     NodeName { index },
+    SameName { first, second, name },
     OutOfRange { knob, value, min, max },
     TtlTooLong { ttl, max_ttl },
     TtlTooShort { ttl, drift, min_validity },

@@ -97,12 +97,18 @@ impl Builder {
     pub(super) fn open_nodes(&self) -> Result<(Vec<Arc<dyn Node>>, Members), ConfigError> {
         let (nodes, names) = self.open_each()?.into_iter().unzip::<_, _, Vec<_>, Vec<String>>();
         for (index, name) in names.iter().enumerate() {
-            if name.is_empty() || name.len() > MAX_NAME || name.contains([',', ' ']) {
+            if name.is_empty() || name.len() > MAX_NAME {
                 return Err(ConfigError::NodeName { index });
             }
         }
-        check_distinct(nodes.iter().map(|node| node.status().address))?;
-        check_distinct(names.iter().map(|name| Arc::from(name.to_lowercase())))?;
+        if let Some((first, second, address)) =
+            twice(nodes.iter().map(|node| Members::name(&node.status().address)))
+        {
+            return Err(ConfigError::SameAddress { first, second, address });
+        }
+        if let Some((first, second, name)) = twice(names.iter().map(|name| Members::name(name))) {
+            return Err(ConfigError::SameName { first, second, name });
+        }
         let members = Members::new(&self.config.fleet, &names);
         Ok((nodes, members))
     }
@@ -144,17 +150,17 @@ type Named = (Arc<dyn Node>, String);
 
 /// One that is no URL is called by its address, where it is not given a name.
 fn named(spec: &NodeSpec, node: Arc<dyn Node>) -> Named {
-    let name = spec.name.clone().unwrap_or_else(|| node.status().address.replace([' ', ','], "-"));
+    let name = spec.name.clone().unwrap_or_else(|| node.status().address.to_string());
     (node, name)
 }
 
-/// Two names of one server pass here, and are found by its `run_id` once both are connected.
-fn check_distinct(names: impl Iterator<Item = Arc<str>>) -> Result<(), ConfigError> {
+/// The places of the first two that are the same, and what they are. Two names of one server pass here, and are found by its
+/// `run_id` once both are connected.
+fn twice(names: impl Iterator<Item = String>) -> Option<(usize, usize, Arc<str>)> {
     let mut seen = HashMap::new();
-    for (second, address) in names.enumerate() {
-        if let Some(first) = seen.insert(Arc::clone(&address), second) {
-            return Err(ConfigError::SameAddress { first, second, address });
-        }
-    }
-    Ok(())
+    names.enumerate().find_map(|(second, name)| {
+        let name: Arc<str> = Arc::from(name);
+        let first = seen.insert(Arc::clone(&name), second)?;
+        Some((first, second, name))
+    })
 }

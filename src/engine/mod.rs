@@ -283,6 +283,13 @@ impl Engine {
         self.runtime.runs_here()
     }
 
+    /// A random number.
+    #[cfg(feature = "inspect")]
+    pub(crate) fn number(&self) -> u32 {
+        let [a, b, c, d, ..] = self.runtime.random();
+        u32::from_be_bytes([a, b, c, d])
+    }
+
     pub(crate) fn sleep_until(&self, at: Timestamp) -> Task {
         self.runtime.sleep_until(at)
     }

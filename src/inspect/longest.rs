@@ -20,6 +20,8 @@ const ALL_HAVE_LOOKED: Duration = Duration::from_secs(12);
 #[derive(Debug)]
 pub struct MaxTtlWatch {
     engine: Arc<Engine>,
+    /// By which the nodes know this watch from another one that begins meanwhile.
+    number: u32,
     /// Of each node.
     before: Vec<Duration>,
     until: Timestamp,
@@ -69,7 +71,8 @@ impl MaxTtlWatch {
     /// Has all nodes begin.
     pub(crate) async fn begin(engine: &Arc<Engine>) -> Result<Self, FleetError> {
         errand::tried(engine).await?;
-        let answers = errand::send(engine, Errand::WatchMaxTtl, |_| true).await?;
+        let number = engine.number();
+        let answers = errand::send(engine, Errand::WatchMaxTtl(number), |_| true).await?;
         let (mut before, mut failed) = (Vec::new(), Vec::new());
         for (address, answer) in engine.addresses().zip(answers) {
             match answer.unwrap_or(Err(NodeError::TimedOut)) {
@@ -87,7 +90,7 @@ impl MaxTtlWatch {
             .saturating_add(longest / 10)
             .saturating_add(config.node_timeout.saturating_mul(2));
         let until = engine.now().saturating_add(over.max(ALL_HAVE_LOOKED));
-        Ok(Self { engine: Arc::clone(engine), before, until })
+        Ok(Self { engine: Arc::clone(engine), number, before, until })
     }
 
     /// The longest ttl that a node knew when it began.
@@ -105,6 +108,8 @@ impl MaxTtlWatch {
     /// Waits until every lease of before is over and each running client has told the nodes its `max_ttl`; then each node
     /// takes the longest that it was told since the watch began.
     ///
+    /// Where another watch has begun meanwhile, nothing is lowered, and the nodes still know what they knew.
+    ///
     /// A client that uses a longer `max_ttl` and reaches a node is seen by it, and [`LoweredMaxTtl::longer`] says so. One that
     /// is started later with a longer `max_ttl` raises it again, and logs that.
     ///
@@ -116,9 +121,9 @@ impl MaxTtlWatch {
     ///
     /// Dropped while it waits, nothing is lowered.
     pub async fn lower(self) -> Result<LoweredMaxTtl, FleetError> {
-        let Self { engine, before, until } = self;
+        let Self { engine, number, before, until } = self;
         errand::pause(&engine, until).await?;
-        let answers = errand::send(&engine, Errand::LowerMaxTtl, |_| true).await?;
+        let answers = errand::send(&engine, Errand::LowerMaxTtl(number), |_| true).await?;
         // Nodes count whole milliseconds.
         let asked = Duration::from_millis(validity::wire_millis(engine.config.longest_ttl()));
         let nodes = answers.into_iter().zip(before).zip(engine.addresses()).enumerate();

@@ -39,6 +39,11 @@ impl Members {
         Self { text: Arc::from(text) }
     }
 
+    /// A name as it stands in a list, and is compared: in lower case, but for the path of a socket, and without blanks.
+    pub fn name(name: &str) -> String {
+        normal(name)
+    }
+
     /// As it stands in a marker.
     pub fn text(&self) -> &str {
         &self.text
@@ -83,12 +88,13 @@ impl Members {
     }
 }
 
-/// A name as it is compared.
+/// A name as it is compared. Of the path of a socket the case matters.
 fn normal(name: &str) -> String {
+    let is_path = name.starts_with("unix:");
     let mut normal = String::with_capacity(name.len());
     for byte in name.bytes() {
         if byte.is_ascii_alphanumeric() || PLAIN.contains(&byte) {
-            normal.push(char::from(byte.to_ascii_lowercase()));
+            normal.push(char::from(if is_path { byte } else { byte.to_ascii_lowercase() }));
         } else {
             normal.push_str(&format!("%{byte:02x}"));
         }

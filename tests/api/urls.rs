@@ -234,6 +234,13 @@ fn each_wrong_url_is_told_which_part_is_wrong_and_what_to_write() {
              write it, or leave it out (in a password write `#` as %23)",
             "redis://10.0.0.1#***",
         ),
+        (
+            "unix:///run/redis.sock?pass=abc#hunter2",
+            Fragment,
+            "what follows `#` may be a part of the password, write `#` in it as %23, and name the \
+             node by `NodeSpec::named`",
+            "unix:///run/redis.sock?***",
+        ),
         ("unix://", Path, no_path, "unix://"),
         ("unix:///", Path, no_path, "unix:///"),
         ("unix://run/redis.sock", Path, no_path, "unix://run/redis.sock"),

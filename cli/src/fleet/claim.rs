@@ -32,7 +32,7 @@ use crate::{
 It ends the fleet of that other list: its processes are refused from then on, and their leases are lost. So end all of them \
 first, and start none with the old list again.
 
-Each node keeps its counters, so that tokens go on above those of before, and votes after its quarantine: the longest ttl, a tenth of \
+Each node counts as one that has forgotten, and votes after its quarantine: the longest ttl, a tenth of \
 it, and two node timeouts.")]
 pub(crate) struct Claim {
     /// Does not ask

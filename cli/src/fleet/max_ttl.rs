@@ -58,7 +58,7 @@ pub(crate) async fn lower(asked: MaxTtl) -> Result<ExitCode, Failure> {
     }
     if let Some(longer) = lowered.longer() {
         let text = format!(
-            "not lowered to {:?}: a process that runs uses max_ttl {longer:?}; restart it with the shorter one, and run this again",
+            "not lowered to {:?}: a process that runs uses max_ttl {longer:?}, or another run of this command began meanwhile; restart that process with the shorter one, and run this again",
             lowered.asked
         );
         line(&styled(DOUBTFUL, &text));

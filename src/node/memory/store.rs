@@ -42,8 +42,8 @@ pub(super) struct Store {
     floor: u64,
     high_water: u64,
     max_ttl: Duration,
-    /// The longest that was told since an operator asked for that to be noted.
-    max_ttl_seen: Option<Duration>,
+    /// The longest that was told since an operator asked for that to be noted, by the number of that watch.
+    max_ttl_seen: Option<(u32, Duration)>,
     /// Counts the changes of `ready`, beginning anew with each life.
     era: u64,
     /// Counts the seals of this era.

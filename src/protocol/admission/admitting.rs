@@ -25,7 +25,7 @@ pub(super) struct Candidate {
     stage: Stage,
     /// Whether a majority has been let in for this list already.
     made: bool,
-    /// Which of the others have answered the look at all.
+    /// Which of the others have answered the look, and were let in for no list yet.
     answered: Vec<NodeId>,
 }
 
@@ -86,7 +86,8 @@ impl Candidate {
                 }
                 let made = heard.iter().filter(|(_, marker)| marker.claim == Claim::Made);
                 self.made = made.count() >= admission.quorum.needed();
-                self.answered = heard.iter().map(|(other, _)| *other).collect();
+                let open = heard.iter().filter(|(_, marker)| marker.claim != Claim::Made);
+                self.answered = open.map(|(other, _)| *other).collect();
                 self.answered.retain(|other| *other != node);
                 let floor = self.judge(admission, heard, now, wall_us)?;
                 let sealed =

@@ -140,11 +140,12 @@ pub enum Errand {
     MeanNothing,
     /// The node is taken from the list that it belongs to, and joins again for this one. An operator says so.
     TakeOver,
-    /// The node notes from now on the longest ttl that any client tells it, so that `LowerMaxTtl` may follow.
-    WatchMaxTtl,
-    /// The longest ttl of the node becomes the longest that a client has told it since `WatchMaxTtl`. One that is ready is
-    /// sealed: a client that has slept meanwhile tells its own before it gets a vote again.
-    LowerMaxTtl,
+    /// The node notes from now on the longest ttl that any client tells it, so that `LowerMaxTtl` with this number may follow.
+    /// One that is ready is sealed, so that each client tells its own before it gets a vote again.
+    WatchMaxTtl(u32),
+    /// The longest ttl of the node becomes the longest that a client has told it since `WatchMaxTtl` with this number. Where
+    /// another number has begun since, nothing is lowered.
+    LowerMaxTtl(u32),
 }
 
 /// What a look at a node's marker asks for beside reading it.

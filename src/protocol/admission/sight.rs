@@ -53,6 +53,8 @@ impl Admission {
             // Whatever comes back may have forgotten. One that is joining goes on waiting, unless another process
             // comes back in its place.
             record.lapse_if_ready();
+            // Whose it is, it says when it is back.
+            record.of_others = false;
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::protocol::{Errand, Floor, Join, Marker, Timestamp, validity};
 impl Store {
     /// Reads the marker, and raises the longest ttl.
     pub(in crate::node::memory) fn join(&mut self, join: Join, now: Timestamp) -> Marker {
-        let (max_ttl, lowered) = self.raise_max_ttl(join);
+        let (max_ttl, watches) = self.raise_max_ttl(join);
         if (self.ready || join.lost) && join.force == Some(self.era) {
             self.ready = false;
             self.era = self.era.max(join.after);
@@ -32,7 +32,7 @@ impl Store {
         // It is said of one wait: a look that comes late, in another era, says nothing.
         let is_of_now = join.waited.is_some_and(|(era, _)| era == self.era);
         self.orphaned |= join.orphaned && !self.ready && is_of_now;
-        if self.ready && (join.seal || lowered) {
+        if self.ready && (join.seal || watches) {
             self.seal += 1;
         }
         let marker = Marker::new(self.ready, max_ttl, self.high_water).above(self.floor);
@@ -40,17 +40,25 @@ impl Store {
         marker.kept(self.kept).orphaned(self.orphaned)
     }
 
-    /// The longest ttl that was known before, as the answer says it, and whether an operator has lowered it.
+    /// The longest ttl that was known before, as the answer says it, and whether a watch over it has begun.
     fn raise_max_ttl(&mut self, join: Join) -> (Duration, bool) {
-        if join.errand == Some(Errand::WatchMaxTtl) {
-            self.max_ttl_seen = Some(Duration::ZERO);
+        let watch = self.max_ttl_seen.map(|(number, _)| number);
+        let begins =
+            matches!(join.errand, Some(Errand::WatchMaxTtl(number)) if watch != Some(number));
+        if let Some(Errand::WatchMaxTtl(number)) = join.errand.filter(|_| begins) {
+            self.max_ttl_seen = Some((number, Duration::ZERO));
         }
-        self.max_ttl_seen = self.max_ttl_seen.map(|seen| seen.max(join.max_ttl));
-        let lowers = join.errand == Some(Errand::LowerMaxTtl);
-        let lowered = if lowers { self.max_ttl_seen.take() } else { None };
-        let known = lowered.unwrap_or(self.max_ttl);
+        if let Some((_, seen)) = &mut self.max_ttl_seen {
+            *seen = (*seen).max(join.max_ttl);
+        }
+        if let Some(Errand::LowerMaxTtl(number)) = join.errand
+            && let Some((_, seen)) = self.max_ttl_seen.take_if(|(watch, _)| *watch == number)
+        {
+            self.max_ttl = seen;
+        }
+        let known = self.max_ttl;
         self.max_ttl = known.max(join.max_ttl);
-        (known, lowered.is_some())
+        (known, begins)
     }
 
     fn begin_era(&mut self) {

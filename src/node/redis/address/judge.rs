@@ -331,5 +331,11 @@ fn judge_unix(rest: &str) -> Result<(), Fault> {
     }
     let database = "the database is `db`, as in `unix:///path?db=3`";
     judge_query(query, &["db", "user", "pass", "protocol"], database)?;
+    let has_password = query.split('&').any(|pair| pair.starts_with("pass="));
+    if fragment.is_some() && has_password {
+        let reason = "what follows `#` may be a part of the password, write `#` in it as %23, and name the node by \
+                      `NodeSpec::named`";
+        return fault(UrlPart::Fragment, reason);
+    }
     judge_name(fragment)
 }

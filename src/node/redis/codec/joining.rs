@@ -51,11 +51,11 @@ pub(in crate::node::redis) fn look(
 ) -> Script<'_> {
     let asked = [(join.seal, 's'), (join.lost, 'l'), (join.orphaned, 'o')];
     let errand = join.errand.map(|errand| match errand {
-        Errand::Withdraw => 'w',
-        Errand::MeanNothing => 'n',
-        Errand::TakeOver => 't',
-        Errand::WatchMaxTtl => 'x',
-        Errand::LowerMaxTtl => 'd',
+        Errand::Withdraw => "w".to_owned(),
+        Errand::MeanNothing => "n".to_owned(),
+        Errand::TakeOver => "t".to_owned(),
+        Errand::WatchMaxTtl(number) => format!("x{number}"),
+        Errand::LowerMaxTtl(number) => format!("d{number}"),
     });
     let letters = asked.into_iter().filter(|(asked, _)| *asked).map(|(_, letter)| letter);
     // No era is zero here either.
@@ -67,7 +67,7 @@ pub(in crate::node::redis) fn look(
         Arg::Number(validity::wire_millis(join.max_ttl)),
         // No era is zero, so that zero forces nothing.
         Arg::Number(join.force.unwrap_or(0)),
-        Arg::Text(letters.chain(errand).collect()),
+        Arg::Text(letters.collect::<String>() + errand.as_deref().unwrap_or_default()),
         Arg::Number(u64::from(nonce)),
         Arg::Number(validity::wire_millis(process.counter_retention)),
         Arg::Number(join.after),

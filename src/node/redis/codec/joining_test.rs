@@ -58,8 +58,8 @@ fn a_look_says_who_the_server_is_taken_for_and_what_is_asked_of_it() {
         (Errand::Withdraw, "w"),
         (Errand::MeanNothing, "n"),
         (Errand::TakeOver, "t"),
-        (Errand::WatchMaxTtl, "x"),
-        (Errand::LowerMaxTtl, "d"),
+        (Errand::WatchMaxTtl(4), "x4"),
+        (Errand::LowerMaxTtl(70), "d70"),
     ] {
         assert_eq!(args(Join::look(ttl).errand(errand))[5], Arg::Text(letter.to_owned()));
     }

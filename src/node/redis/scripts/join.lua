@@ -3,8 +3,9 @@
 -- has yet), l (one that joins again by force has lost data, and does so also if it is joining), o (one that is joining in
 -- the era that the client knows did so while a majority had forgotten), w (the client gives up what it has meant), n (it means
 -- nothing, and gives up nothing of others), t (take
--- the node from other members), x (note the longest ttl that is told from now on), d (the longest ttl becomes the one that
--- was noted, and a node that is ready is sealed), a random number, for how many ms a counter that is not used is kept at least, an era that one which begins
+-- the node from other members), x and a number (note from now on the longest ttl that is told, and seal a node that
+-- is ready, so that each client tells its own before it gets a vote again), d and that number (the longest ttl becomes the
+-- one that was noted, unless another number has begun since), a random number, for how many ms a counter that is not used is kept at least, an era that one which begins
 -- now must be above, an era of which the client knows how long the node has been joining in it (0: none), for how many ms
 -- that is, and the node's time in us behind which w, t, x, d and a hold do nothing (0: none): what comes late would undo
 -- what was done since.
@@ -20,7 +21,7 @@ local run_id, database, members, max_ttl, force, letters, random, retention, aft
 local MEANT = 10000000 -- microseconds; a client looks at a node that is joining twice a second
 local late = tonumber(latest) > 0 and now > tonumber(latest)
 if late then
-  letters = string.gsub(letters, '[wtxd]', '')
+  letters = string.gsub(letters, '[wtxd]%d*', '')
 end
 local function asked(letter)
   return string.find(letters, letter, 1, true)
@@ -53,13 +54,18 @@ if of == '00000000' and marker.identity and string.sub(marker.identity, 1, #proc
 end
 local identity = process .. of
 
+-- A server whose memory is full takes no first write of a script that may need more, and any second one: the first does
+-- nothing.
+local written = false
 local function write(...)
+  if not written then
+    redis.call('UNLINK', NODE .. ':')
+    written = true
+  end
   redis.call('HSET', NODE, ...)
 end
--- Takes nothing that a full memory refuses: the first write of a script must not need more, and any second one may.
 local function mean(until_)
   marker.meant, marker.meant_until = members, until_
-  redis.call('UNLINK', NODE .. ':')
   write('meant', members, 'meant_until', until_)
 end
 local taken = owner ~= members
@@ -106,8 +112,9 @@ local approved = marker.state == 'approved' and same
 local joining = marker.state == 'joining' and same
 local again = marker.era == force and (ready or joining and asked('l')) or taken
 if again or not joining and not ready then
-  -- Its clock jumped, and nothing else: no vote of before counts any more, and its high-water mark is the last word.
-  local kept = was_ready and not asked('l')
+  -- Its clock jumped, and nothing else: no vote of before counts any more, and its high-water mark is the last word. One that
+  -- was taken counts as one that forgot: other nodes of its list may have counted further for those who had it.
+  local kept = was_ready and not asked('l') and not taken
   marker.flags = kept and 'k' or ''
   -- The random part tells eras apart also where a node is emptied while its clock stands still.
   after = tonumber(after) < NUMBERS_END and tonumber(after) or 0
@@ -116,8 +123,7 @@ if again or not joining and not ready then
   marker.seal = '0'
   if kept then
     -- The counters are as true as before, and say whom it granted keys to: acquire.lua cuts those that a clock which went
-    -- back prolongs. Without the head nobody votes with them. A server whose memory is full takes no first write that may
-    -- need more, and any second one: the first does nothing.
+    -- back prolongs. Without the head nobody votes with them. UNLINK, as above.
     redis.call('UNLINK', NODE .. ':')
     redis.call('HSET', COUNTERS, HEAD, '')
   else
@@ -163,19 +169,18 @@ if not ready then
 end
 
 -- The answer says what was known before, so that whoever raises it knows.
-local longest, lowered = tonumber(marker.max_ttl) or 0, false
-if asked('x') then
-  marker.max_ttl_seen = '0'
-  write('max_ttl_seen', '0')
+local longest = tonumber(marker.max_ttl) or 0
+-- `max_ttl_seen` is the number of a watch, and the longest ttl that was told since it began.
+local watch, seen = string.match(marker.max_ttl_seen or '', '^(%d+) (%d+)$')
+local begins, ends = string.match(letters, 'x(%d+)'), string.match(letters, 'd(%d+)')
+local watches = begins and begins ~= watch
+if watches or watch and tonumber(max_ttl) > tonumber(seen) then
+  watch, seen = begins or watch, max_ttl
+  write('max_ttl_seen', watch .. ' ' .. seen)
 end
-if marker.max_ttl_seen and tonumber(max_ttl) > (tonumber(marker.max_ttl_seen) or 0) then
-  marker.max_ttl_seen = max_ttl
-  write('max_ttl_seen', max_ttl)
-end
-if asked('d') and marker.max_ttl_seen then
-  longest, lowered = tonumber(marker.max_ttl_seen) or longest, true
-  write('max_ttl', string.format('%.0f', longest))
-  write('max_ttl_seen', '')
+if ends and ends == watch then
+  longest = tonumber(seen)
+  write('max_ttl', seen, 'max_ttl_seen', '')
 elseif tonumber(max_ttl) > longest then
   write('max_ttl', max_ttl)
 end
@@ -194,8 +199,7 @@ if ready then
     redis.call('RENAME', COUNTERS, OLDER)
     put_head()
   end
-  -- A client that has slept through the wait of an operator tells its longest ttl before it gets a vote again.
-  if asked('s') or lowered then
+  if asked('s') or watches then
     marker.seal = string.format('%.0f', tonumber(marker.seal) + 1)
     write('seal', marker.seal)
     put_head()
