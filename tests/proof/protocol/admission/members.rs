@@ -312,3 +312,91 @@ fn m10_a_node_that_does_not_keep_to_it_is_found_out() {
         assert!(both.is_some(), "{flaw:?} is not seen in {states} states");
     }
 }
+
+/// All are joining for this list, but for those that say something else; node 0 is due, and all are being looked at for it.
+fn with_a_new_one(others: [Option<Marker>; 2]) -> Hand {
+    let mut hand = Hand::with(3, AdmissionPolicy::DangerSkip);
+    assert_eq!(hand.begin(), look(0..3, PLAIN));
+    let new = joining(5).claimed(Claim::Meant);
+    for _ in 0..2 {
+        hand.says(0, new);
+        for (index, other) in (1..3).zip(others) {
+            match other {
+                Some(marker) => hand.says(index, marker),
+                None => hand.admission.handle_other_members(node(index)),
+            }
+        }
+        if hand.admission.standing(node(0)).waited(hand.now()).is_none() {
+            break;
+        }
+        let step = hand.poll();
+        if !matches!(&step, VisitStep::Look(joins) if joins.len() == 3 && !joins[0].1.orphaned) {
+            break;
+        }
+    }
+    hand
+}
+
+fn held_back(hand: &mut Hand) -> Vec<AdmissionBlock> {
+    let block = |news| match news {
+        AdmissionNews::HeldBack { block, .. } => Some(block),
+        _ => None,
+    };
+    hand.news().into_iter().filter_map(block).collect()
+}
+
+/// A majority restarted without its data, and the third node can be read and not written to, as when its memory is full.
+#[test]
+fn m10_a_node_that_was_let_in_need_not_be_held_again() {
+    let new = joining(5).claimed(Claim::Meant);
+    let mut hand = with_a_new_one([Some(new), Some(ready(1))]);
+    hand.says(0, new.orphaned(true));
+    hand.says(1, new.orphaned(true));
+    assert_eq!(hand.poll(), look(1..3, PLAIN.seal()));
+    hand.says(1, new.claimed(Claim::Held));
+    assert!(matches!(hand.poll(), VisitStep::Admit { .. }), "{:?}", hand.news());
+}
+
+#[test]
+fn m10_a_new_node_that_answers_and_is_not_held_keeps_the_list_from_beginning() {
+    let new = joining(5).claimed(Claim::Meant);
+    for held in [None, Some(new)] {
+        let mut hand = with_a_new_one([Some(new), Some(new)]);
+        (0..3).for_each(|index| hand.says(index, new.orphaned(true)));
+        assert_eq!(hand.poll(), look(1..3, PLAIN.seal()));
+        hand.says(1, new.claimed(Claim::Held));
+        held.into_iter().for_each(|marker| hand.says(2, marker));
+        assert!(!matches!(hand.poll(), VisitStep::Admit { .. }));
+        assert!(held_back(&mut hand).contains(&AdmissionBlock::NotHeld));
+    }
+}
+
+/// While it is there it refuses the list; when it is away, nobody asks it.
+#[test]
+fn m10_a_node_of_another_list_that_goes_away_holds_nothing_back() {
+    let new = joining(5).claimed(Claim::Meant);
+    let mut hand = with_a_new_one([Some(new), None]);
+    assert!(held_back(&mut hand).contains(&AdmissionBlock::OtherMembers));
+    hand.sights[2] = Sight::new(Some(false), None, None);
+    for _ in 0..8 {
+        match hand.begin() {
+            VisitStep::Look(joins) => {
+                joins.iter().filter(|(node, _)| node.index() < 2).for_each(|(node, join)| {
+                    let claim = if join.seal { Claim::Held } else { Claim::Meant };
+                    hand.says(node.index(), new.claimed(claim).orphaned(join.orphaned));
+                });
+            }
+            step => panic!("{step:?}"),
+        }
+        while let VisitStep::Look(joins) = hand.poll() {
+            for (node, join) in joins.iter().filter(|(node, _)| node.index() < 2) {
+                let claim = if join.seal { Claim::Held } else { Claim::Meant };
+                hand.says(node.index(), new.claimed(claim).orphaned(join.orphaned));
+            }
+        }
+        if !held_back(&mut hand).contains(&AdmissionBlock::OtherMembers) {
+            return;
+        }
+    }
+    panic!("it is held back for a node that is away");
+}
