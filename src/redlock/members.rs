@@ -33,8 +33,9 @@ impl Redlock {
     ///
     /// **It ends the fleet of those members.** A node that was taken refuses their processes from then on, so that their leases
     /// are lost at the latest when they are to be renewed. Two lists must not use nodes at once: do it where every process of
-    /// the other list has ended. The counters of a node are kept, and it votes after its quarantine; wait for that by
-    /// [`ready`](Redlock::ready).
+    /// the other list has ended. A node that was taken counts as one that has forgotten, and votes after its quarantine; wait for
+    /// that by [`ready`](Redlock::ready). Where a majority of this list was taken or is new, tokens go on a minute above this
+    /// client's wall clock.
     ///
     /// ```
     /// use std::time::Duration;
