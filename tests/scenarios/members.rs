@@ -172,7 +172,7 @@ fn two_lists_at_the_same_moment() {
                     begin.wait();
                     // Not by `connect`, so that it goes on where it is refused at first.
                     let redlock = of(cluster, nodes).build().expect("a handle");
-                    let lease = redlock.acquire("same").wait(4 * SECOND).blocking();
+                    let lease = redlock.acquire("same").wait(8 * SECOND).blocking();
                     both[place].store(lease.is_ok(), Ordering::SeqCst);
                     // Both would be seen to hold it.
                     begin.wait();
