@@ -80,6 +80,19 @@ fn a_node_that_is_meant_for_one_list_is_refused_to_another_until_that_is_over() 
     assert_eq!(node.look_as(B, "", TTL, 0), (1, String::new()));
 }
 
+/// Whatever another program has written there, it is told to no client in full, again and again.
+#[test]
+fn a_huge_value_in_the_place_of_the_members_is_cut_in_the_answer() {
+    let node = Node::empty();
+    let huge = "x".repeat(8 << 20);
+    node.mark(&[("members", &huge)]);
+    let (code, owner) = node.look_as(A, "", TTL, 0);
+    assert_eq!(code, -5);
+    assert!(owner.len() < 70_000, "{} bytes", owner.len());
+    // An operator takes it.
+    assert_eq!(node.look_as(A, "t", TTL, 0), (0, "h".to_owned()));
+}
+
 /// Each letter that could undo what was done since is executed a moment behind its time, and a moment before.
 #[test]
 fn what_is_late_takes_holds_gives_up_and_lowers_nothing() {

@@ -2,11 +2,10 @@
 -- ttl in ms, era that must join again (0: none), any of the letters s (seal a node that is ready, and hold one that no fleet
 -- has yet), l (one that joins again by force has lost data, and does so also if it is joining), o (one that is joining in
 -- the era that the client knows did so while a majority had forgotten), w (the client gives up what it has meant), n (it means
--- nothing, and gives up nothing of others), t (take
--- the node from other members), x and a number (note from now on the longest ttl that is told, and seal a node that
--- is ready, so that each client tells its own before it gets a vote again), d and that number (the longest ttl becomes the
--- one that was noted, unless another number has begun since), a random number, for how many ms a counter that is not used is kept at least, an era that one which begins
--- now must be above, an era of which the client knows how long the node has been joining in it (0: none), for how many ms
+-- nothing, and gives up nothing of others), t (take the node from other members), x and a number (note from now on the
+-- longest ttl that is told, and seal a node that is ready, so that each client tells its own before it gets a vote again),
+-- d and that number (the longest ttl becomes the one that was noted, unless another number has begun since), a random
+-- number, for how many ms a counter that is not used is kept at least, an era that one which begins now must be above, an era of which the client knows how long the node has been joining in it (0: none), for how many ms
 -- that is, and the node's time in us behind which w, t, x, d and a hold do nothing (0: none): what comes late would undo
 -- what was done since.
 -- {1, now, identity, head, era, seal, floor, high_water, longest ttl before, flags, 0} ready; {0, ..., waited} the same,
@@ -46,7 +45,8 @@ local left = tonumber(marker.meant_until or '') and marker.meant_until - now or 
 local meant = marker.meant and (held or left > 0 and left <= MEANT) and marker.meant
 local owner = marker.members or meant or members
 if owner ~= members and not asked('t') then
-  return {-5, now, owner, marker.members and string.format('%.0f', time[1] - (tonumber(marker.since) or time[1])) or '-1'}
+  -- Others may have written anything there, of any length.
+  return {-5, now, string.sub(owner, 1, 65536), marker.members and string.format('%.0f', time[1] - (tonumber(marker.since) or time[1])) or '-1'}
 end
 local process = run_id .. '/' .. database .. '/'
 if of == '00000000' and marker.identity and string.sub(marker.identity, 1, #process) == process then
