@@ -3,6 +3,7 @@
 //! What a command does stands in a module of its name. It uses the public interface of the crate alone.
 
 mod args;
+mod ask;
 #[cfg(unix)]
 mod bench;
 #[cfg(unix)]

@@ -2,11 +2,7 @@
 //!
 //! It decides when it asks, and which status says what. It must never go on without a yes, by `--yes` or on a terminal.
 
-use std::{
-    ffi::OsString,
-    io::{BufRead as _, IsTerminal as _, Write as _},
-    process::ExitCode,
-};
+use std::{ffi::OsString, process::ExitCode};
 
 use clap::Args;
 use quorlock::{
@@ -17,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     args::{Form, Nodes},
+    ask,
     exit::{Failure, Status},
     holder::{held_by, with},
     output::{BAD, json, line, styled},
@@ -109,25 +106,16 @@ fn nameable(holder: Holder) -> Result<(HeldBy, Owner), ForceError> {
 
 /// Explains, and waits for a yes on the terminal.
 fn confirmed(resource: &[u8], by: &HeldBy) -> Result<bool, Failure> {
-    if !std::io::stdin().is_terminal() {
-        let text = "it is held, and nobody can be asked whether to take it: give --yes, or call it on a terminal";
-        return Err(Failure::new(Status::Usage, text));
-    }
-    let mut terminal = anstream::stderr().lock();
-    let _ = writeln!(terminal, "{} is held by {}", name(resource), plain(&by.to_string()));
-    let _ = writeln!(
-        terminal,
-        "{} That holder is not asked. It goes on with its work until it next renews, while somebody else may hold the resource, \
-         and only stores that compare fencing tokens refuse what it sends. End that process first, if you can.",
-        styled(BAD, "This breaks the lock.")
-    );
-    let _ = write!(terminal, "Write yes to take it from that holder: ");
-    let _ = terminal.flush();
-    drop(terminal);
-    let mut answer = String::new();
-    let read = std::io::stdin().lock().read_line(&mut answer);
-    read.map_err(|error| Failure::new(Status::Failed, error))?;
-    Ok(answer.trim() == "yes")
+    let what = "it is held, and nobody can be asked whether to take it";
+    let lines = [
+        format!("{} is held by {}", name(resource), plain(&by.to_string())),
+        format!(
+            "{} That holder is not asked. It goes on with its work until it next renews, while somebody else may hold the \
+             resource, and only stores that compare fencing tokens refuse what it sends. End that process first, if you can.",
+            styled(BAD, "This breaks the lock.")
+        ),
+    ];
+    ask::confirmed(what, &lines, "Write yes to take it from that holder")
 }
 
 fn failure(error: &ForceError) -> Failure {

@@ -3,11 +3,7 @@
 //! It decides when it asks, and which status says what. It must never go on without a yes, by `--yes` or on a terminal, nor take
 //! a node of members that it has not shown.
 
-use std::{
-    io::{BufRead as _, IsTerminal as _, Write as _},
-    process::ExitCode,
-    time::Duration,
-};
+use std::{process::ExitCode, time::Duration};
 
 use clap::Args;
 use quorlock::{
@@ -20,6 +16,7 @@ use quorlock::{
 use super::{seconds, show::of_others};
 use crate::{
     args::Nodes,
+    ask,
     exit::{Failure, Status},
     output::{BAD, line, styled},
     shown::{counted, plain},
@@ -114,27 +111,14 @@ fn quarantine(inspection: &Inspection) -> Duration {
 
 /// Explains, and waits for a yes on the terminal.
 fn confirmed(owners: &[(Members, Vec<String>)]) -> Result<bool, Failure> {
-    if !std::io::stdin().is_terminal() {
-        let text = "the nodes belong to another list, and nobody can be asked whether its processes have ended: give --yes, or \
-                    call it on a terminal";
-        return Err(Failure::new(Status::Usage, text));
-    }
-    let mut terminal = anstream::stderr().lock();
-    for (members, _) in owners {
-        let _ = writeln!(
-            terminal,
-            "Every process that uses the nodes as {} has ended? {}",
-            plain(&members.to_string()),
-            styled(BAD, "Their leases are lost.")
-        );
-    }
-    let _ = write!(terminal, "Write yes to take the nodes: ");
-    let _ = terminal.flush();
-    drop(terminal);
-    let mut answer = String::new();
-    let read = std::io::stdin().lock().read_line(&mut answer);
-    read.map_err(|error| Failure::new(Status::Failed, error))?;
-    Ok(answer.trim() == "yes")
+    let what = "the nodes belong to another list, and nobody can be asked whether its processes have ended";
+    let line = |(members, _): &(Members, Vec<String>)| {
+        let members = plain(&members.to_string()).to_string();
+        let lost = styled(BAD, "Their leases are lost.");
+        format!("Every process that uses the nodes as {members} has ended? {lost}")
+    };
+    let lines: Vec<String> = owners.iter().map(line).collect();
+    ask::confirmed(what, &lines, "Write yes to take the nodes")
 }
 
 /// Says what is waited for, and waits.
