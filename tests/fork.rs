@@ -35,7 +35,7 @@ use quorlock::{
 use quorlock_harness::{Cluster, eventually};
 
 const SECOND: Duration = Duration::from_secs(1);
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// What becomes of a child: it ends itself by `SOON`, whatever hangs in it.
 #[derive(Debug, Eq, PartialEq)]

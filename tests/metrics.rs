@@ -33,7 +33,7 @@ use quorlock_harness::{Cluster, Server, connected, eventually};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 const RESOURCE: &str = "secret-of-a-customer";
 
 /// The exporter's recorder, which can be made to panic.

@@ -30,7 +30,7 @@ use tracing::{
     span::{Attributes, Id, Record},
 };
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 const TTL: Duration = Duration::from_millis(500);
 
 /// Blocks in the first event about a resource, until it may go on.

@@ -29,7 +29,7 @@ use quorlock_harness::{
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn builder(nodes: impl IntoIterator<Item = impl Into<NodeSpec>>) -> Builder {
-    let builder = Redlock::builder().nodes(nodes).danger_skip_quarantine();
+    let builder = Redlock::builder().nodes(nodes).node_timeout(Duration::from_secs(2)).danger_skip_quarantine();
     // The shortest pause is a quarter of a minute.
     builder.ttl(5 * MINUTE).max_ttl(5 * MINUTE).wait(3 * MINUTE).retry(MINUTE, MINUTE)
 }

@@ -33,6 +33,8 @@ pub(crate) struct Many {
     pub(crate) wants: Wants,
     pub(crate) wanted: usize,
     pub(crate) ttl: Duration,
+    /// What the search rests on and chance brings: it goes on until that has happened, for five times as many at the most.
+    pub(crate) until: fn(&History) -> bool,
 }
 
 /// What came of it.
@@ -108,8 +110,12 @@ pub(crate) fn many(test: &'static str, many: &Many) -> Option<Done> {
         });
         // The other threads must end also when this one panics.
         let _over = Defer(&over);
-        while fleet.record().granted() < wanted {
+        loop {
             let granted = fleet.record().granted();
+            let is_enough = granted >= wanted && (many.until)(&fleet.record().lock());
+            if is_enough || granted >= 5 * wanted {
+                break;
+            }
             eventually("the work goes on", 30 * SECOND, || fleet.record().granted() > granted);
         }
     });
@@ -141,7 +147,7 @@ pub(crate) fn many(test: &'static str, many: &Many) -> Option<Done> {
 #[test]
 fn many_sets_have_one_holder_of_each_resource_whoever_is_killed() {
     let test = "many::many_sets_have_one_holder_of_each_resource_whoever_is_killed";
-    let sets = Many { wants: Wants::Sets, wanted: 2_000, ttl: SHORT_TTL };
+    let sets = Many { wants: Wants::Sets, wanted: 2_000, ttl: SHORT_TTL, until: |_| true };
     let Some(done) = many(test, &sets) else { return };
     // One of several resources is as many lines of the history.
     let mut owners: Vec<&str> =
@@ -157,7 +163,7 @@ fn many_sets_have_one_holder_of_each_resource_whoever_is_killed() {
 #[test]
 fn many_readers_and_writers_are_in_order_whoever_is_killed() {
     let test = "many::many_readers_and_writers_are_in_order_whoever_is_killed";
-    let shared = Many { wants: Wants::Readers, wanted: 2_000, ttl: SHORT_TTL };
+    let shared = Many { wants: Wants::Readers, wanted: 2_000, ttl: SHORT_TTL, until: |_| true };
     let Some(done) = many(test, &shared) else { return };
     let reads = done.history.leases.iter().filter(|held| held.reads).count();
     let (writes, lowered) = (done.history.leases.len() - reads, done.history.count(Count::ReadsOn));
@@ -193,7 +199,8 @@ fn writers_that_read_on_and_hold_nothing_are_found() {
 #[test]
 fn many_elections_have_one_leader_and_observers_see_who_was_elected() {
     let test = "many::many_elections_have_one_leader_and_observers_see_who_was_elected";
-    let elections = Many { wants: Wants::Elections, wanted: 2_000, ttl: SHORT_TTL };
+    let until = |history: &History| history.seen.len() > PROCESSES;
+    let elections = Many { wants: Wants::Elections, wanted: 2_000, ttl: SHORT_TTL, until };
     let Some(done) = many(test, &elections) else { return };
     let wrong = wrong_leaders(&done.history);
     println!(
@@ -215,13 +222,23 @@ pub(crate) fn wrong_leaders(history: &History) -> usize {
     found.len()
 }
 
+/// How many resources were to be left alone behind a lease.
+fn kept(history: &History) -> usize {
+    history.leases.iter().filter(|held| !held.kept.is_zero()).count()
+}
+
 #[test]
 fn many_leases_with_a_lock_delay_leave_their_resource_alone_when_they_are_lost() {
     let test = "many::many_leases_with_a_lock_delay_leave_their_resource_alone_when_they_are_lost";
-    let delayed = Many { wants: Wants::Delayed, wanted: 2_000, ttl: MAX_TTL - DELAY };
+    let delayed = Many {
+        wants: Wants::Delayed,
+        wanted: 2_000,
+        ttl: MAX_TTL - DELAY,
+        until: |history| kept(history) > 0,
+    };
     let Some(done) = many(test, &delayed) else { return };
     let too_soon = checker::too_soon(&done.history.leases);
-    let kept = done.history.leases.iter().filter(|held| !held.kept.is_zero()).count();
+    let kept = kept(&done.history);
     let lost = done.history.count(Count::Lost);
     println!("{kept} resources were to be left alone, {lost} leases were lost under their work");
     assert!(too_soon.is_empty(), "it was not left alone: {:#?}", too_soon.first());

@@ -34,7 +34,7 @@ use quorlock::{
 use quorlock_harness::{Cluster, eventually};
 
 const SECOND: Duration = Duration::from_secs(1);
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// Five nodes of one kind.
 enum Nodes {

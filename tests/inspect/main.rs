@@ -26,7 +26,7 @@ use quorlock::{Redlock, node::MemoryNode};
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 /// For what certainly happens, on however busy a machine.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 fn nodes(count: usize) -> Vec<MemoryNode> {
     (0..count).map(|_| MemoryNode::new()).collect()

@@ -26,7 +26,7 @@ use quorlock::{Builder, Redlock};
 use quorlock_harness::Cluster;
 
 const SECOND: Duration = Duration::from_secs(1);
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// A client on servers made for the test, with timing not the subject.
 fn quorlock(cluster: &Cluster) -> Builder {

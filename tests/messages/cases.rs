@@ -68,7 +68,7 @@ pub(crate) const ALL: [(&str, Case); 51] = [
     ("a shutdown in an outage", shutdown_in_an_outage),
 ];
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// As a first try, but that a busy machine gets more time.
 fn patient() -> Builder {

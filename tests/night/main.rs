@@ -31,7 +31,7 @@ use tracing_subscriber::{fmt::MakeWriter, registry::LookupSpan};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// The lines of a log, as `tracing_subscriber::fmt` writes them, without the time and colours.
 #[derive(Clone, Default)]

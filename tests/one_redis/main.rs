@@ -33,7 +33,7 @@ use pair::Pair;
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 /// For what certainly happens, on however busy a machine.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// Short, so that the quarantine is: it is `TTL`, a tenth of it, and two node timeouts.
 const TTL: Duration = Duration::from_secs(2);

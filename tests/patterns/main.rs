@@ -32,7 +32,7 @@ use quorlock_harness::{
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 /// For what certainly happens, on however busy a machine.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// Settings for tests in which timing is not the subject, on servers made for the test.
 fn throwaway() -> Builder {

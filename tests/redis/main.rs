@@ -38,7 +38,7 @@ use quorlock_harness::{Cluster, Server, all_ready, chain, connected, eventually,
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 /// For what certainly happens, on however busy a machine.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// Settings for tests in which timing is not the subject.
 fn plain() -> Builder {

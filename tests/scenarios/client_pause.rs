@@ -18,7 +18,7 @@ use quorlock_harness::{
 };
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-use super::{MS, SECOND, SOON, admitted, alone, ready};
+use super::{NODE_TIMEOUT, SECOND, SOON, admitted, alone, ready};
 
 const LEASES: usize = 100;
 const TTL: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ fn client(nodes: &[String], classic: bool) -> Redlock {
     let builder: Builder = Redlock::builder()
         .nodes(nodes)
         .connect_timeout(10 * SECOND)
-        .node_timeout(100 * MS)
+        .node_timeout(NODE_TIMEOUT)
         .ttl(TTL)
         .max_ttl(TTL);
     ready(if classic { builder.classic() } else { builder })

@@ -157,7 +157,7 @@ fn lose_a_minority(cluster: &Cluster, watcher: &Redlock, granted: &AtomicUsize) 
 #[test]
 fn tokens_are_unique_and_rise_while_a_minority_loses_everything() {
     let _turn = alone();
-    let wanted = std::env::var("QUORLOCK_GRANTS").map_or(5000, |n| n.parse().unwrap());
+    let wanted = std::env::var("QUORLOCK_GRANTS").map_or(1500, |n| n.parse().unwrap());
     let cluster = admitted(5, MAX_TTL);
     let client = || ready(settings(&cluster, MAX_TTL).ttl(500 * MS));
     let clients: Vec<Redlock> = (0..CLIENTS).map(|_| client()).collect();

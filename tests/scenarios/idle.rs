@@ -99,7 +99,7 @@ fn kept_for(resources: usize, name: usize) -> usize {
 #[test]
 fn idle_resources_cost_no_more_than_the_formula_says() {
     let _turn = alone();
-    for (resources, name) in [(132_000, 20), (17_000, 64)] {
+    for (resources, name) in [(33_000, 20), (8_300, 64)] {
         let began = Instant::now();
         let kept = kept_for(resources, name);
         let most = resources * most_bytes(name);

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use quorlock::node::NodeState;
 
-use super::{SECOND, admitted, alone, eventually, ready, settings};
+use super::{SECOND, SOON, admitted, alone, eventually, ready, settings};
 
 const MANY: usize = 4_000;
 
@@ -23,11 +23,11 @@ fn thousands_of_leases_are_gone_soon_after_a_stopped_node_goes_on() {
             request.blocking().unwrap()
         })
         .collect();
-    eventually("all have all keys", 10 * SECOND, || cluster.keys_left().len() >= 3 * MANY);
+    eventually("all have all keys", SOON, || cluster.keys_left().len() >= 3 * MANY);
     cluster[2].pause();
     drop(leases);
-    eventually("the others have none", 10 * SECOND, || cluster.locks_left().is_empty());
-    eventually("its connection is given up, with every release on it", 10 * SECOND, || {
+    eventually("the others have none", SOON, || cluster.locks_left().is_empty());
+    eventually("its connection is given up, with every release on it", SOON, || {
         matches!(redlock.nodes()[2].state, NodeState::Down { .. })
     });
     cluster[2].resume();

@@ -41,7 +41,7 @@ use quorlock_harness::{Cluster, alone};
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 /// For what certainly happens, on however busy a machine.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// The longest pause between two polls of one who waits in line.
 const POLL: Duration = Duration::from_millis(1500);

@@ -20,7 +20,7 @@ use quorlock_harness::eventually;
 use serde_json::Value;
 use tempfile::TempDir;
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// A run, and where it may leave things.
 struct Run {
@@ -55,7 +55,7 @@ impl Run {
         command.env("TMPDIR", temporary.path()).stdin(Stdio::null());
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let run = Self { child, temporary, _out: out };
-        eventually("a worker is stopped", SOON, || {
+        eventually("a worker is stopped", 2 * SOON, || {
             run.left().iter().any(|seen| seen.stopped && seen.name.contains("chaos-worker"))
         });
         run

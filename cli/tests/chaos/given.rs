@@ -34,7 +34,7 @@ fn nodes_of_others_are_stopped_by_the_command_that_was_given() {
     let file = dir.path().join("{}").display().to_string();
     let (pause, unpause) =
         (format!("kill -STOP $(cat {file})"), format!("kill -CONT $(cat {file})"));
-    let ended = with(&fleet, &["--pause", &pause, "--unpause", &unpause], "--seconds 9");
+    let ended = with(&fleet, &["--pause", &pause, "--unpause", &unpause], "--seconds 18");
     assert_eq!(ended.code, 0, "{}", ended.err);
     assert!(fleet.iter().all(|server| state(server) != 'T'));
     let nodes = ended.picture.split("class=\"node\"").skip(1);

@@ -28,7 +28,7 @@ use quorlock_harness::{Cluster, admit};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// For what certainly happens, on however busy a machine.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// Settings for tests in which timing is not the subject; the command has the same.
 fn patient() -> Builder {

@@ -19,7 +19,7 @@ use quorlock_harness::{Cluster, eventually};
 use tempfile::TempDir;
 
 /// For what certainly happens, on however busy a machine.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
+pub(crate) const SOON: Duration = Duration::from_secs(60);
 pub(crate) const MS: Duration = Duration::from_millis(1);
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 

@@ -28,18 +28,12 @@ impl Companion {
         Self::run(command)
     }
 
-    /// Runs an example that needs other crates in this environment. It is built first, where what is there is not of today.
+    /// Runs an example that needs other crates in this environment. It is built first, but where `QUORLOCK_EXAMPLES=built`
+    /// says that all of them have been: a test that builds would hold its place for minutes.
     pub fn example<'a>(name: &str, env: impl IntoIterator<Item = (&'a str, String)>) -> Self {
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args([
-            "build",
-            "--quiet",
-            "--package",
-            "quorlock-examples-others",
-            "--example",
-            name,
-        ]);
-        assert!(cargo.status().expect("cargo runs").success(), "the example {name} is not built");
+        if std::env::var_os("QUORLOCK_EXAMPLES").is_none_or(|said| said != "built") {
+            build_example(name);
+        }
         // Tests lie in `deps`, beside which there is a folder for the examples.
         let test = std::env::current_exe().expect("the path of this binary");
         let profile = test.ancestors().nth(2).expect("the folder of the profile");
@@ -98,4 +92,10 @@ impl Companion {
         });
         status.unwrap_or_default()
     }
+}
+
+fn build_example(name: &str) {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--quiet", "--package", "quorlock-examples-others", "--example", name]);
+    assert!(cargo.status().expect("cargo runs").success(), "the example {name} is not built");
 }

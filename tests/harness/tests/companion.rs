@@ -10,7 +10,7 @@ use std::{
 use quorlock_harness::{Companion, eventually};
 
 const ROLE: &str = "QUORLOCK_TEST_COMPANION";
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// Prints lines until its input ends.
 fn tick() {
