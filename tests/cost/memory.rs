@@ -1,0 +1,189 @@
+//! What each operation allocates, and how often the engine is woken for it: nodes in memory, virtual time, one thread.
+//!
+//! Each run counts the same, but for what a newer compiler or dependency does otherwise: hence a tenth.
+
+use std::time::Duration;
+
+use quorlock::{Redlock, node::MemoryNode};
+
+use super::{
+    Figure, NODES, Operation, SECOND, as_written,
+    counted::{Counted, Counts},
+};
+
+/// For each operation, or each turn, or each ten minutes.
+struct Written {
+    allocations: f64,
+    bytes: f64,
+    tasks: f64,
+    polls: f64,
+    timers: f64,
+}
+
+struct World {
+    runtime: Counted,
+    redlock: Redlock,
+    other: Redlock,
+}
+
+impl World {
+    fn new() -> Self {
+        let runtime = Counted::new();
+        let node = || {
+            let sim = runtime.sim.clone();
+            MemoryNode::with_clock(move || quorlock::runtime::Runtime::now(&sim))
+        };
+        let nodes: [MemoryNode; NODES] = std::array::from_fn(|_| node());
+        let client = || Redlock::builder().nodes(&nodes).runtime(runtime.clone()).build().unwrap();
+        let (redlock, other) = (client(), client());
+        runtime.sim.pass(SECOND);
+        Self { runtime, redlock, other }
+    }
+
+    fn counted(&self, work: impl FnOnce(&Self)) -> Counts {
+        let before = self.runtime.counts();
+        work(self);
+        self.runtime.counts() - before
+    }
+
+    /// So many operations, one after the other, and what they leave in the background.
+    fn operate(&self, operation: Operation, times: u64) {
+        let (redlock, other) = (self.redlock.clone(), self.other.clone());
+        self.runtime.finish(async move {
+            for _ in 0..times {
+                operation.run(&redlock, &other).await;
+            }
+        });
+    }
+
+    /// Tasks that ask for one resource over and over, each through a handle.
+    fn compete(&self, handles: &[&Redlock], turns: u64) {
+        let tasks = handles.iter().map(|redlock| {
+            let redlock = Redlock::clone(redlock);
+            async move {
+                for _ in 0..turns {
+                    redlock.acquire("hot").await.unwrap().release().await.unwrap();
+                }
+            }
+        });
+        let (count, (told, ended)) = (handles.len(), std::sync::mpsc::channel());
+        for task in tasks {
+            let told = told.clone();
+            quorlock::runtime::Runtime::spawn(
+                &self.runtime,
+                Box::pin(async move {
+                    task.await;
+                    told.send(()).unwrap();
+                }),
+            );
+        }
+        for _ in 0..count {
+            while ended.try_recv().is_err() {
+                assert!(self.runtime.sim.step(), "everything waits");
+            }
+        }
+    }
+}
+
+#[track_caller]
+fn compared(what: &str, counts: Counts, times: u64, written: &Written) {
+    #[allow(clippy::cast_precision_loss, reason = "they are small")]
+    let figure = |name, count: u64, written| Figure {
+        name,
+        is: count as f64 / times as f64,
+        written,
+        percent: 10.0,
+    };
+    let figures = [
+        figure("allocations", counts.allocations, written.allocations),
+        figure("bytes", counts.bytes, written.bytes),
+        figure("tasks", counts.tasks, written.tasks),
+        figure("polls", counts.polls, written.polls),
+        figure("timers", counts.timers, written.timers),
+    ];
+    as_written(what, &figures);
+}
+
+#[track_caller]
+fn operations(operation: Operation, written: &Written) {
+    const TIMES: u64 = 500;
+    let world = World::new();
+    // Tables have grown by then.
+    world.operate(operation, TIMES);
+    let counts = world.counted(|world| world.operate(operation, TIMES));
+    compared(&format!("{operation:?}"), counts, TIMES, written);
+}
+
+macro_rules! costs {
+    ($($name:ident: $operation:ident $written:expr;)+) => {$(
+        #[test]
+        fn $name() {
+            let [allocations, bytes, tasks, polls, timers] = $written;
+            operations(Operation::$operation, &Written { allocations, bytes, tasks, polls, timers });
+        }
+    )+};
+}
+
+costs! {
+    a_lease_costs_what_is_written: Lease [94.0, 14_912.0, 2.0, 4.0, 0.0];
+    an_extension_costs_what_is_written: Extended [133.0, 22_967.0, 3.0, 6.0, 0.0];
+    a_set_costs_what_is_written: Set [147.0, 16_998.0, 2.0, 4.0, 0.0];
+    a_permit_costs_what_is_written: Permit [159.0, 20_308.0, 2.0, 4.0, 0.0];
+    a_reader_costs_what_is_written: Read [96.0, 15_158.0, 2.0, 4.0, 0.0];
+    a_refusal_costs_what_is_written: Refused [175.0, 33_599.0, 4.0, 7.0, 0.0];
+}
+
+const TEN_MINUTES: Duration = Duration::from_secs(600);
+
+#[test]
+fn a_turn_within_a_process_costs_what_is_written() {
+    const TURNS: u64 = 400;
+    let world = World::new();
+    let tasks = [&world.redlock; 4];
+    world.compete(&tasks, TURNS / 4);
+    let counts = world.counted(|world| world.compete(&tasks, TURNS / 4));
+    let [allocations, bytes, tasks, polls, timers] = [10.08, 1_626.0, 0.05, 1.07, 0.0];
+    let written = Written { allocations, bytes, tasks, polls, timers };
+    compared("a turn of four tasks", counts, TURNS, &written);
+}
+
+#[test]
+fn a_turn_between_clients_costs_what_is_written() {
+    const TURNS: u64 = 400;
+    let world = World::new();
+    let tasks = [&world.redlock, &world.other];
+    world.compete(&tasks, TURNS / 2);
+    let counts = world.counted(|world| world.compete(&tasks, TURNS / 2));
+    let [allocations, bytes, tasks, polls, timers] = [215.25, 33_893.0, 3.2, 5.75, 0.68];
+    let written = Written { allocations, bytes, tasks, polls, timers };
+    compared("a turn of two clients", counts, TURNS, &written);
+}
+
+#[test]
+fn ten_minutes_of_a_lease_that_is_held_cost_what_is_written() {
+    let world = World::new();
+    let redlock = world.redlock.clone();
+    let (holds, held) = std::sync::mpsc::channel();
+    world.runtime.finish(async move {
+        holds.send(redlock.acquire("held").await.unwrap()).unwrap();
+    });
+    let lease = held.recv().unwrap();
+    world.runtime.sim.pass(60 * SECOND);
+    let counts = world.counted(|world| world.runtime.sim.pass(TEN_MINUTES));
+    lease.check().unwrap();
+    let [allocations, bytes, tasks, polls, timers] =
+        [63_713.0, 6_000_164.0, 182.0, 1_873.0, 1_571.0];
+    let written = Written { allocations, bytes, tasks, polls, timers };
+    compared("ten minutes of a lease", counts, 1, &written);
+}
+
+#[test]
+fn ten_minutes_without_a_lease_cost_what_is_written() {
+    let world = World::new();
+    world.operate(Operation::Lease, 10);
+    world.runtime.sim.pass(60 * SECOND);
+    let counts = world.counted(|world| world.runtime.sim.pass(TEN_MINUTES));
+    let [allocations, bytes, tasks, polls, timers] = [56_076.0, 4_527_190.0, 0.0, 422.0, 302.0];
+    let written = Written { allocations, bytes, tasks, polls, timers };
+    compared("ten minutes without a lease", counts, 1, &written);
+}
