@@ -6,7 +6,7 @@
 //! thread beside it (`idle.rs`).
 //!
 //! A figure that has become smaller fails too, so that what was gained is not lost again: write the new one down.
-#![cfg(all(feature = "redis", unix))]
+#![cfg(all(feature = "redis", feature = "metrics", feature = "tracing", unix))]
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,

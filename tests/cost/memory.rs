@@ -20,14 +20,16 @@ struct Written {
     timers: f64,
 }
 
-struct World {
+/// Two clients of nodes in memory.
+pub(crate) struct World {
     runtime: Counted,
+    pub(crate) nodes: [MemoryNode; NODES],
     redlock: Redlock,
     other: Redlock,
 }
 
 impl World {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let runtime = Counted::new();
         let node = || {
             let sim = runtime.sim.clone();
@@ -37,7 +39,7 @@ impl World {
         let client = || Redlock::builder().nodes(&nodes).runtime(runtime.clone()).build().unwrap();
         let (redlock, other) = (client(), client());
         runtime.sim.pass(SECOND);
-        Self { runtime, redlock, other }
+        Self { runtime, nodes, redlock, other }
     }
 
     fn counted(&self, work: impl FnOnce(&Self)) -> Counts {
@@ -47,7 +49,7 @@ impl World {
     }
 
     /// So many operations, one after the other, and what they leave in the background.
-    fn operate(&self, operation: Operation, times: u64) {
+    pub(crate) fn operate(&self, operation: Operation, times: u64) {
         let (redlock, other) = (self.redlock.clone(), self.other.clone());
         self.runtime.finish(async move {
             for _ in 0..times {

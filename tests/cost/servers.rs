@@ -74,6 +74,7 @@ fn operations(
             cluster.locks_left().is_empty()
         });
     };
+    // A run that takes long meets a few looks at the nodes, hence the percents of what is exact.
     // The scripts are loaded, and tables have grown.
     times(20);
     settled();
@@ -91,7 +92,7 @@ fn operations(
             |name, total, written, percent| Figure { name, is: by_one(total), written, percent };
         #[allow(clippy::cast_precision_loss, reason = "they are small")]
         let figures = [
-            figure("scripts", more.scripts, scripts, 0.0),
+            figure("scripts", more.scripts, scripts, 4.0),
             figure("commands", more.commands, commands, 4.0),
             figure("bytes in", more.input, input, 5.0),
             figure("bytes out", more.output, output, 20.0),
