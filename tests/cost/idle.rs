@@ -31,7 +31,7 @@ fn sleeps(thread: &Path) -> u64 {
 
 #[test]
 fn the_engine_sleeps_while_a_lease_is_held() {
-    const BESIDE: u64 = 2_000;
+    const BESIDE: u64 = 1_000;
     let cluster = admitted();
     let runtime = Arc::new(TokioRuntime::dedicated().unwrap());
     let redlock = connected(settings(&cluster).runtime(Arc::clone(&runtime)));
