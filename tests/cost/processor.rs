@@ -103,7 +103,12 @@ fn on_servers_a_lease_takes_the_processor_time_of_so_many_bare_fan_outs() {
         let (mut connections, mut sha) = (Vec::new(), String::new());
         for url in cluster.urls() {
             let client = redis::Client::open(url).unwrap();
-            let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+            // A busy server may take its time.
+            let patient = redis::AsyncConnectionConfig::new()
+                .set_connection_timeout(None)
+                .set_response_timeout(None);
+            let connected = client.get_multiplexed_async_connection_with_config(&patient);
+            let mut connection = connected.await.unwrap();
             let load = redis::cmd("SCRIPT").arg("LOAD").arg(RELEASE).to_owned();
             sha = load.query_async(&mut connection).await.unwrap();
             connections.push(connection);
