@@ -5,7 +5,10 @@ use futures::executor::block_on;
 use super::*;
 use crate::{
     node::{MemoryNode, Node},
-    protocol::{ClientId, Command, Granted, Join, LineHint, Mark, Owner, Reply, Stand, Ticket},
+    protocol::{
+        ClientId, Command, Granted, Join, LineHint, Mark, Owner, Reply, ResourceSet, Stand, Target,
+        Ticket,
+    },
     runtime::ByHand,
 };
 
@@ -98,6 +101,40 @@ fn a_node_in_memory_tells_that_a_release_has_deleted_a_key() {
     block_on(node.call(release(&resource, owner))).unwrap();
     block_on(node.call(release(&resource, owner))).unwrap();
     assert_eq!(*freed.lock(), [(2, resource)], "once, for the one that has deleted it");
+}
+
+#[test]
+fn a_release_of_several_tells_of_each_that_it_has_deleted_and_of_no_other() {
+    let (_fleet, freed, node) = listening();
+    let owner = Owner::from_random([1; 16]);
+    let names = [b"r", b"s", b"t"].map(|name| Resource::new(name.as_slice()).unwrap());
+    for (name, owner) in names.iter().zip([owner, Owner::from_random([2; 16]), owner]) {
+        acquire(&node, name, owner);
+    }
+    let target = Target::from(ResourceSet::new(names.clone()).unwrap());
+    let release = |keep| Command::Release { target: target.clone(), owner, keep };
+    block_on(node.call(release(Some(Duration::from_secs(60))))).unwrap();
+    assert!(freed.lock().is_empty(), "they are kept");
+    block_on(node.call(release(None))).unwrap();
+    let [first, _, last] = names;
+    assert_eq!(*freed.lock(), [(2, first), (2, last)]);
+}
+
+#[test]
+fn what_a_node_had_not_carried_out_when_it_was_killed_is_lost_with_it() {
+    let (_fleet, _freed, node) = listening();
+    let target = Target::from(Resource::new("r").unwrap());
+    let (owner, ttl, until) = (Owner::from_random([1; 16]), NODE_TIMEOUT, Timestamp::ORIGIN);
+    node.pause();
+    // Of all that sets a key it is what asks for nothing of before.
+    let set = Command::Restore { target, owner, ttl, until, fenced: false, note: None };
+    let mut call = node.call(set);
+    let mut nobody = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(call.as_mut().poll(&mut nobody).is_pending());
+    node.kill();
+    assert!(matches!(block_on(call), Err(crate::node::NodeError::ConnectionLost { .. })));
+    node.restart();
+    assert_eq!(node.keys(), Vec::<Vec<u8>>::new());
 }
 
 #[test]

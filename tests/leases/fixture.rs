@@ -209,6 +209,11 @@ impl OddNode {
         self.memory.resume();
     }
 
+    /// Nobody reaches it any more. It keeps what it has.
+    pub(crate) fn disconnect(&self) {
+        self.memory.disconnect();
+    }
+
     pub(crate) fn has(&self, key: &str) -> bool {
         self.memory.get(key.as_bytes()).is_some()
     }
@@ -397,8 +402,16 @@ impl Node for OddNode {
         self.memory.picks_slots()
     }
 
+    fn reachable(&self) -> Result<(), NodeError> {
+        self.memory.reachable()
+    }
+
     fn status(&self) -> NodeStatus {
-        NodeStatus::new(Arc::from(format!("odd:{}", self.index)), NodeState::Ready)
+        let state = match self.memory.status().state {
+            down @ NodeState::Down { .. } => down,
+            _ => NodeState::Ready,
+        };
+        NodeStatus::new(Arc::from(format!("odd:{}", self.index)), state)
     }
 }
 

@@ -188,6 +188,25 @@ fn a_share_of_a_lease_keeps_others_out_from_when_it_was_taken() {
     is_held_as_asked(free_after(&world, &second, since), "shared");
 }
 
+/// The time that was asked for first is kept, however short the second one is.
+#[test]
+fn a_second_hold_that_ends_sooner_does_not_shorten_the_first() {
+    let world = Fixture::new(TTL);
+    let second = other(&world);
+    let worker = world.redlock.reentrant();
+    let share = |least| {
+        let request = worker.acquire("r").hold_at_least(least).into_future();
+        world.machine.sim.block_on(request).unwrap()
+    };
+    let outer = share(HOLD);
+    let since = world.machine.now().since_origin();
+    world.pass(SECOND);
+    let inner = share(SECOND);
+    assert_eq!(inner.owner(), outer.owner());
+    drop((inner, outer));
+    is_held_as_asked(free_after(&world, &second, since), "the shorter one came second");
+}
+
 #[test]
 fn a_lease_that_is_left_to_expire_is_not_renewed_and_stands_for_its_ttl() {
     let world = Fixture::new(TTL);

@@ -221,6 +221,18 @@ fn a_renewal_in_doubt_keeps_it_from_lingering_and_from_being_taken() {
     drop(world.acquire("r"));
 }
 
+/// Behind that nobody would say that another process wants it, and it would be in everybody's way.
+#[test]
+fn it_lingers_for_no_longer_than_the_nodes_tell_of_those_who_come() {
+    let world = Fixture::with(TTL, |builder| builder.linger(5 * TTL));
+    world.keep_lines();
+    drop(world.acquire("r"));
+    world.pass(TTL - SECOND);
+    assert_eq!(keys(&world), 3, "they tell of them for a ttl");
+    world.pass(SECOND + 10 * MS);
+    assert_eq!(keys(&world), 0);
+}
+
 #[test]
 fn it_is_given_back_at_once_when_another_process_asks_where_the_nodes_tell() {
     let world = Fixture::with(TTL, |builder| builder.linger(5 * TTL));

@@ -18,6 +18,7 @@ mod crowd;
 mod downgrade;
 mod election;
 mod fixture;
+mod gone;
 mod handover;
 mod holds;
 mod hostile;

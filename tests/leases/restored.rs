@@ -21,6 +21,23 @@ fn a_key_that_others_have_for_a_moment_behind_each_renewal_is_restored() {
     lease.check().unwrap();
 }
 
+/// A round that too few nodes have confirmed says nothing of who may have the key by now.
+#[test]
+fn a_key_is_not_set_again_before_a_quorum_has_confirmed_the_lease() {
+    let world = Fixture::new(TTL);
+    let lease = world.acquire("r");
+    world.nodes[0].delete("r");
+    world.nodes[1].set(Manner::Refusing);
+    world.pass(TTL / 2);
+    assert!(world.nodes[0].extensions() > 0 && world.nodes[1].extensions() > 0);
+    assert!(!world.nodes[0].has("r"), "one node alone has confirmed it");
+    lease.check().unwrap();
+    world.nodes[1].set(Manner::Sound);
+    world.pass(TTL / 4);
+    assert!(world.nodes[0].has("r"), "two of three have");
+    lease.check().unwrap();
+}
+
 /// Whoever has it for longer than that is not asked again before the next renewal, and nothing is restored behind the end.
 #[test]
 fn a_restore_that_is_in_somebodys_way_is_tried_once_more_and_not_behind_the_end() {

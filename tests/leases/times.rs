@@ -49,6 +49,38 @@ fn a_loss_is_told_soon_after_a_suspend() {
     assert_eq!(*told.lock().unwrap(), Some(LossReason::NotRenewed));
 }
 
+/// Long enough before that work can be brought to an end; and it is taken back where the nodes renew it after all.
+#[test]
+fn an_end_is_told_while_the_lease_still_holds() {
+    let world = Fixture::new(12 * SECOND);
+    let lease = Arc::new(world.acquire("r"));
+    let told = || {
+        let lease = Arc::clone(&lease);
+        beside(&world, async move { lease.ending().await })
+    };
+    let passes_until_told = |told: &Mutex<Option<LossReason>>| {
+        while told.lock().unwrap().is_none() {
+            world.pass(10 * MS);
+        }
+    };
+    world.set_all(Manner::Refusing);
+    let first = told();
+    passes_until_told(&first);
+    assert!(lease.check().unwrap() > SECOND, "there is time to stop");
+    world.set_all(Manner::Sound);
+    world.pass(SECOND);
+    let second = told();
+    world.pass(30 * SECOND);
+    assert_eq!(*second.lock().unwrap(), None, "it is renewed");
+    lease.check().unwrap();
+    world.set_all(Manner::Refusing);
+    passes_until_told(&second);
+    assert!(lease.check().is_ok());
+    world.pass(12 * SECOND);
+    assert_eq!(lease.check().unwrap_err().reason, LossReason::RenewalFailed);
+    assert_eq!(*second.lock().unwrap(), Some(LossReason::RenewalFailed));
+}
+
 #[test]
 fn a_redlock_is_closed_while_renewals_are_under_way() {
     let world = Fixture::new(3 * SECOND);

@@ -6,6 +6,8 @@
 
 mod compared;
 mod readers;
+mod several;
+mod slots;
 mod together;
 
 use std::{

@@ -38,6 +38,7 @@ mod lead;
 mod lines;
 mod lock_delay;
 mod loss;
+mod lost_entries;
 mod marked;
 mod members;
 mod neighbours;

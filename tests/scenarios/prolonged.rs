@@ -76,3 +76,31 @@ fn a_node_that_is_joining_neither_extends_nor_restores() {
     assert_eq!(run(&node, RESTORE, &[&own, "a", "10000", &u64::MAX.to_string()]), [Value::Int(-1)]);
     assert_eq!(node.server.get(RESOURCE), None);
 }
+
+/// A key that is gone is set again by whoever hears it; one that is somebody else's is not.
+#[test]
+fn an_extension_says_of_a_key_whether_it_is_gone_or_somebody_elses_and_makes_none_anew() {
+    let node = Node::admitted();
+    let own = identity(&node);
+    for (set, said) in [
+        (&[][..], 0),
+        (&["SET", RESOURCE, "a", "PX", "10000"], 1),
+        (&["SET", RESOURCE, "b", "PX", "10000"], 2),
+        // Others may have set it to nothing, or to anything else.
+        (&["SET", RESOURCE, "", "PX", "10000"], 2),
+        (&["SADD", RESOURCE, "a"], 2),
+    ] {
+        node.server.run(&["DEL", RESOURCE]);
+        if !set.is_empty() {
+            node.server.run(set);
+        }
+        let before = remaining_ms(&node);
+        let extended = run(&node, EXTEND, &[&own, "a", "50000"]);
+        assert_eq!(extended, [Value::Int(1), Value::Int(said)], "{set:?}");
+        if said == 1 {
+            assert!(remaining_ms(&node) > 10_000);
+        } else {
+            assert!(remaining_ms(&node) <= before, "{set:?}");
+        }
+    }
+}

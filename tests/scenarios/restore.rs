@@ -3,11 +3,11 @@
 //!
 //! Method: the real script on a real server, and a lease in classic mode whose key is deleted on one node.
 
-use quorlock_harness::{Cluster, eventually};
+use quorlock_harness::{Cluster, eventually, redis::from_redis_value};
 
 use super::{
     SECOND, SOON, has_key, ready,
-    scripts::{Ask, Node},
+    scripts::{Ask, Node, RESOURCE},
     settings,
 };
 
@@ -24,6 +24,31 @@ fn a_counter_above_the_token_is_no_obstacle_and_stays() {
     assert_eq!(node.restored("holder", latest), 1);
     assert_eq!(node.counter(), Some(waiter));
     assert_eq!(node.restored("holder", latest), 0, "it is there already");
+}
+
+/// Whatever it is: the key of another holder, of another program, or of another type.
+#[test]
+fn a_key_that_somebody_else_has_by_now_stays_as_it_is() {
+    let node = Node::admitted();
+    node.granted(Ask::of("holder"));
+    let latest = node.now_us() + 3_600_000_000;
+    for set in [&["SET", RESOURCE, "other"][..], &["SET", RESOURCE, ""], &["SADD", RESOURCE, "x"]] {
+        node.server.run(&["DEL", RESOURCE]);
+        node.server.run(set);
+        let dump = || node.server.run(&["DUMP", RESOURCE]);
+        let before = dump();
+        assert_eq!(node.restored("holder", latest), 0, "{set:?}");
+        assert_eq!(dump(), before, "{set:?}");
+    }
+    node.expire();
+    assert_eq!(node.restored("holder", latest), 1);
+    let lives: i64 = from_redis_value(node.server.run(&["PTTL", RESOURCE])).unwrap();
+    assert!((1..=10_000).contains(&lives), "for as long as was asked for: {lives}");
+    // One that stands lives on as it did: that is for an extension.
+    node.server.run(&["PEXPIRE", RESOURCE, "500000"]);
+    assert_eq!(node.restored("holder", latest), 0);
+    let lives: i64 = from_redis_value(node.server.run(&["PTTL", RESOURCE])).unwrap();
+    assert!(lives > 10_000, "{lives}");
 }
 
 #[test]

@@ -312,3 +312,49 @@ fn of_status(status: ExitStatus) -> u8 {
 fn of_signal(signal: Signal) -> u8 {
     u8::try_from(128 + signal as i32).unwrap_or(u8::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: u64 = 3_600_000_000;
+
+    fn ending_in(left: u64, grace: u64) -> Term {
+        Term { until: now().saturating_add(left), grace, is_asked: false }
+    }
+
+    /// One that is asked late has what is left of the lease to end in, and not all of its grace.
+    #[test]
+    fn a_command_is_killed_behind_its_grace_and_never_behind_the_end_of_the_lease() {
+        for left in [0, 1, HOUR] {
+            let late = ending_in(left, 10 * HOUR);
+            assert_eq!(late.kill_at(), late.until, "{left}");
+        }
+        let early = ending_in(10 * HOUR, HOUR);
+        let before = now();
+        let kill_at = early.kill_at();
+        assert!((before + HOUR..=now() + HOUR).contains(&kill_at));
+    }
+
+    #[test]
+    fn a_command_is_asked_to_end_a_grace_before_the_lease_does() {
+        let term = ending_in(10 * HOUR, HOUR);
+        assert_eq!(term.ask_at(), term.until - HOUR);
+        assert!(!term.is_over());
+        assert!(ending_in(HOUR, HOUR).is_over() && ending_in(0, 0).is_over());
+    }
+
+    /// It was asked by the process that renews, and a second signal may end it for good.
+    #[test]
+    fn what_is_said_of_a_loss_is_kept_and_what_is_said_of_a_renewal_moves_the_end() {
+        let mut term = ending_in(HOUR, 0);
+        let until = term.until + HOUR;
+        assert_eq!(term.hear(Some(Held::Until { until })), None);
+        assert_eq!((term.until, term.is_asked), (until, false));
+        let lost = |asked| Some(Held::Lost { reason: "gone".to_owned(), asked });
+        assert_eq!(term.hear(lost(true)).as_deref(), Some("gone"));
+        assert!(term.is_asked);
+        assert!(term.hear(lost(false)).is_some() && term.is_asked, "it was asked once");
+        assert_eq!(term.hear(None).as_deref(), Some(GONE));
+    }
+}

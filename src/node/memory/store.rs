@@ -419,3 +419,7 @@ impl Entry {
         Denial::new(Some(shown), remaining)
     }
 }
+
+#[cfg(test)]
+#[path = "store_test.rs"]
+mod tests;

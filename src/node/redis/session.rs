@@ -247,3 +247,7 @@ impl Session {
         self.clock.lock()
     }
 }
+
+#[cfg(test)]
+#[path = "session_test.rs"]
+mod tests;

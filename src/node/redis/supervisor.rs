@@ -235,3 +235,7 @@ async fn connect(
     context.changed();
     Ok((session, claim))
 }
+
+#[cfg(test)]
+#[path = "supervisor_test.rs"]
+mod tests;

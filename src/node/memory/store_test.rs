@@ -1,0 +1,141 @@
+//! Goal: a set is confirmed where all of it is its owner's and nothing was granted above; a restore sets what is missing where nobody else has any of it, and nothing else; and a release of several gives back
+//! what is its owner's, whatever the others are.
+//!
+//! Method: single commands to a node in memory. `tests/scenarios/restore.rs` and `lines/several.rs` ask a server the same.
+
+use super::*;
+use crate::protocol::{ClientId, ResourceSet};
+
+const OWNER: Owner = Owner::from_random([1; 16]);
+const OTHER: Owner = Owner::from_random([2; 16]);
+const TTL: Duration = Duration::from_secs(60);
+const NAMES: [&str; 3] = ["r", "s", "t"];
+
+fn resource(name: &str) -> Resource {
+    Resource::new(name.as_bytes()).unwrap()
+}
+
+fn set_of(names: &[&str]) -> Target {
+    ResourceSet::new(names.iter().map(|name| resource(name))).unwrap().into()
+}
+
+/// A node in memory, on which nobody hears of any line.
+struct Node(Store);
+
+impl Node {
+    fn new() -> Self {
+        Self(Store::new_and_ready())
+    }
+
+    fn put(&mut self, name: &str, owner: Owner) {
+        self.0.set(&resource(name), owner, TTL, Timestamp::ORIGIN);
+    }
+
+    fn of(&mut self, name: &str) -> Option<Vec<u8>> {
+        let keys = self.0.keys(Timestamp::ORIGIN);
+        keys.get(name.as_bytes()).map(|entry| entry.value.clone())
+    }
+
+    fn left(&mut self, name: &str) -> Option<Duration> {
+        let entry = self.0.keys(Timestamp::ORIGIN).get(name.as_bytes())?;
+        entry.expires.map(Timestamp::since_origin)
+    }
+
+    fn execute(&mut self, command: Command) -> Reply {
+        let hears = |_: ClientId| true;
+        let mut news = Telling::new(&hears);
+        self.0.execute(command, Timestamp::ORIGIN, 0, &mut news).unwrap()
+    }
+}
+
+fn restore(names: &[&str]) -> Command {
+    let (target, until, ttl) = (set_of(names), Timestamp::ORIGIN, TTL / 2);
+    Command::Restore { target, owner: OWNER, ttl, until, fenced: true, note: None }
+}
+
+fn release(keep: Option<Duration>) -> Command {
+    Command::Release { target: set_of(&NAMES), owner: OWNER, keep }
+}
+
+#[test]
+fn a_set_is_confirmed_up_to_its_own_counter_and_not_below_what_was_granted_since() {
+    let mut node = Node::new();
+    let confirm = |node: &mut Node, token| {
+        let (target, token, mark) = (set_of(&NAMES), FencingToken::new(token), Mark::new(1, 0));
+        match node.execute(Command::Confirm { target, owner: OWNER, token, mark }) {
+            Reply::Granted(granted) => granted.token.map(FencingToken::get),
+            Reply::Denied(_) => None,
+        }
+    };
+    let acquire = Command::Acquire {
+        target: set_of(&NAMES),
+        owner: OWNER,
+        ttl: TTL,
+        hint: Some(200),
+        count: 1,
+        mark: Mark::new(1, 0),
+        note: None,
+        stand: None,
+    };
+    assert_eq!(confirm(&mut node, 200), None, "nothing stands there");
+    assert!(matches!(node.execute(acquire), Reply::Granted(_)));
+    assert_eq!(confirm(&mut node, 199), None, "two holders could have one token");
+    assert_eq!(confirm(&mut node, 200), Some(200));
+    assert_eq!(confirm(&mut node, 300), Some(300));
+    assert_eq!(confirm(&mut node, 299), None, "it has risen");
+    node.put("s", OTHER);
+    assert_eq!(confirm(&mut node, 400), None);
+    node.put("s", OWNER);
+    assert_eq!(confirm(&mut node, 300), Some(300), "no counter has moved");
+}
+
+#[test]
+fn a_restore_sets_what_is_missing_and_leaves_what_stands() {
+    let mut node = Node::new();
+    node.put("s", OWNER);
+    assert_eq!(node.execute(restore(&NAMES)), Reply::Granted(Granted::DONE));
+    assert!(NAMES.iter().all(|name| node.of(name).unwrap() == OWNER.to_hex()));
+    assert_eq!(NAMES.map(|name| node.left(name).unwrap()), [TTL / 2, TTL, TTL / 2]);
+    assert_eq!(node.execute(restore(&NAMES)), Reply::Denied(Denial::default()), "none is missing");
+}
+
+#[test]
+fn a_restore_sets_nothing_where_somebody_else_has_any_of_it() {
+    for at in 0..NAMES.len() {
+        let mut node = Node::new();
+        node.put(NAMES[at], OTHER);
+        assert_eq!(node.execute(restore(&NAMES)), Reply::Denied(Denial::default()));
+        for name in NAMES {
+            let stands = (name == NAMES[at]).then(|| OTHER.to_hex().to_vec());
+            assert_eq!(node.of(name), stands, "{at}");
+        }
+    }
+}
+
+#[test]
+fn a_release_of_several_gives_back_what_is_its_owners_whatever_the_others_are() {
+    let (own, other, gone) = (Some(OWNER), Some(OTHER), None);
+    let (done, denied) = (Reply::Granted(Granted::DONE), Reply::Denied(Denial::default()));
+    for (stands, expected) in [
+        ([own, own, own], done),
+        ([gone, own, own], Reply::Denied(Denial::gone())),
+        ([own, own, gone], Reply::Denied(Denial::gone())),
+        ([other, own, own], denied.clone()),
+        ([own, own, other], denied.clone()),
+        // What is somebody else's says more than what is gone.
+        ([gone, other, own], denied.clone()),
+        ([own, other, gone], denied),
+    ] {
+        for keep in [None, Some(TTL / 4)] {
+            let mut node = Node::new();
+            for (name, owner) in NAMES.iter().zip(stands) {
+                owner.into_iter().for_each(|owner| node.put(name, owner));
+            }
+            assert_eq!(node.execute(release(keep)), expected, "{stands:?}");
+            for (name, owner) in NAMES.iter().zip(stands) {
+                let left = if owner == own { keep } else { owner.map(|_| TTL) };
+                assert_eq!(node.left(name), left, "{stands:?}, {keep:?}: {name}");
+            }
+        }
+    }
+}

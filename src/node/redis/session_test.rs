@@ -1,0 +1,216 @@
+//! Goal: no answer counts behind which the server has exchanged its data, or stepped its clock; and no command that is
+//! useless behind the end of a lease may be executed later than that.
+//!
+//! Method: a connection whose other end the test has, so that it says what arrives, and in which order.
+
+use futures::future::join;
+use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+
+use super::*;
+use crate::{
+    node::{
+        Fleet, NodeContext, NodeSettings,
+        redis::{
+            push::Listener,
+            script::{LEAVE, List},
+            signs::Down,
+        },
+    },
+    protocol::{ClientId, Members, NodeId},
+    runtime::ByHand,
+};
+
+const NODE_TIMEOUT: Duration = Duration::from_secs(1);
+const CLIENT: ClientId = ClientId::new([7; 8]);
+
+/// The server's clock, in microseconds.
+const CLOCK: u64 = 1_700_000_000_000_000;
+
+/// That all its data was dropped or exchanged.
+const EXCHANGED: &str = ">2\r\n$10\r\ninvalidate\r\n_\r\n";
+
+/// A session, and the server's end of its connection.
+struct Scripted {
+    session: Session,
+    clock: Arc<ByHand>,
+    server: DuplexStream,
+    _fleet: Arc<Fleet>,
+}
+
+fn vote(clock: u64) -> String {
+    format!("*2\r\n:1\r\n:{clock}\r\n")
+}
+
+/// What a look has shown of a node that is ready, with this high-water mark.
+fn marker(high_water: u64) -> Arc<CachedMarker> {
+    let text = |text: &str| Value::BulkString(text.into());
+    let fields = [
+        text("this/0/0"),
+        text(&head(high_water)),
+        text("77"),
+        text("1"),
+        text("0"),
+        Value::Int(i64::try_from(high_water).unwrap()),
+        text("5000"),
+        text(""),
+        text("0"),
+    ];
+    Arc::new(CachedMarker::read(true, &fields).unwrap())
+}
+
+fn head(high_water: u64) -> String {
+    format!("77.1/this/0/0 {high_water:016} {:016}", 50)
+}
+
+impl Scripted {
+    async fn new() -> Self {
+        let (clock, fleet) = (Arc::new(ByHand::default()), Arc::new(Fleet::default()));
+        let settings = NodeSettings {
+            connect_timeout: NODE_TIMEOUT,
+            node_timeout: NODE_TIMEOUT,
+            allow_eviction: false,
+            skips_quarantine: false,
+            classic: false,
+            counter_retention: NODE_TIMEOUT,
+            members: Members::new("scripted", ["a"]),
+            key_prefix: Vec::new(),
+            client: CLIENT,
+        };
+        let (members, node) = (settings.members.clone(), NodeId::new(0));
+        let runtime = Arc::clone(&clock) as Arc<dyn Runtime>;
+        let context =
+            NodeContext::new(node, Arc::clone(&runtime), Arc::clone(&fleet), Arc::new(settings));
+        let (down, exchanges) = (Arc::new(Down::default()), Arc::new(Exchanges::default()));
+        let listener = Listener {
+            down: Arc::clone(&down),
+            exchanges: Arc::clone(&exchanges),
+            tracked: Arc::default(),
+            watcher: context.watcher(),
+        };
+        let config = AsyncConnectionConfig::new().set_push_sender(move |push: PushInfo| {
+            listener.handle(&push);
+            Ok::<(), redis::aio::SendError>(())
+        });
+        let info = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3);
+        let (near, mut server) = tokio::io::duplex(1 << 16);
+        let greeting = async {
+            // HELLO, and what the library says of itself.
+            assert!(server.read(&mut [0; 1 << 12]).await.unwrap() > 0);
+            server.write_all(b"%1\r\n+proto\r\n:3\r\n+OK\r\n+OK\r\n").await.unwrap();
+        };
+        let connected = redis::aio::MultiplexedConnection::new_with_config(&info, near, config);
+        let (connected, ()) = join(connected, greeting).await;
+        let (connection, driver) = connected.unwrap();
+        tokio::spawn(driver);
+        let process = Process {
+            run_id: "this".to_owned(),
+            database: 0,
+            members,
+            counter_retention: NODE_TIMEOUT,
+        };
+        let session = Session::new(
+            Link::new(connection, down, &context),
+            process,
+            runtime,
+            Arc::default(),
+            exchanges,
+            NODE_TIMEOUT,
+            Lines::new(false, Arc::default(), context.watcher()),
+        );
+        Self { session, clock, server, _fleet: fleet }
+    }
+
+    /// Asks for a vote, which is answered by all of this at once.
+    async fn answered(&mut self, said: &[&str]) -> Result<Answer, NodeError> {
+        let script = || Script {
+            source: &LEAVE,
+            keys: List::Many(Vec::new()),
+            lines: &[],
+            args: List::Many(Vec::new()),
+        };
+        let sent = self.session.now();
+        let server = &mut self.server;
+        let answer = async {
+            assert!(server.read(&mut [0; 1 << 12]).await.unwrap() > 0);
+            server.write_all(said.concat().as_bytes()).await.unwrap();
+        };
+        join(self.session.vote(script, sent), answer).await.0
+    }
+}
+
+#[tokio::test]
+async fn a_vote_beside_which_the_data_was_exchanged_does_not_count_whichever_arrives_first() {
+    let mut scripted = Scripted::new().await;
+    assert!(scripted.answered(&[&vote(CLOCK)]).await.is_ok());
+    for said in [[EXCHANGED, &vote(CLOCK)], [&vote(CLOCK), EXCHANGED]] {
+        let before = scripted.session.exchanges();
+        let answer = scripted.answered(&said).await;
+        assert_eq!(scripted.session.exchanges(), before + 1);
+        assert_eq!(answer.unwrap_err(), NodeError::VoteLapsed);
+    }
+    // What is asked for behind it is of the new data.
+    assert!(scripted.answered(&[&vote(CLOCK)]).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_vote_by_a_clock_that_has_jumped_does_not_count() {
+    let mut scripted = Scripted::new().await;
+    assert!(scripted.answered(&[&vote(CLOCK)]).await.is_ok());
+    let jumped = scripted.answered(&[&vote(CLOCK + 60_000_000)]).await;
+    assert_eq!(jumped.unwrap_err(), NodeError::ClockJumped);
+    assert!(scripted.answered(&[&vote(CLOCK + 60_000_000)]).await.is_ok());
+}
+
+/// It is looked at again by itself, and until then nothing is sent that relies on what it was.
+#[tokio::test]
+async fn nothing_is_known_of_a_node_behind_an_exchange_until_a_look_that_was_sent_behind_it() {
+    let mut scripted = Scripted::new().await;
+    let refused = |scripted: &Scripted| scripted.session.ready().err();
+    assert_eq!(refused(&scripted), Some(NodeError::NotAdmitted), "it has never been looked at");
+    let before = scripted.session.exchanges();
+    scripted.session.learn(before, marker(200));
+    assert_eq!((refused(&scripted), scripted.session.era()), (None, Some(77)));
+    let _ = scripted.answered(&[EXCHANGED, &vote(CLOCK)]).await;
+    assert_eq!((refused(&scripted), scripted.session.era()), (Some(NodeError::Outdated), None));
+    scripted.session.learn(before, marker(200));
+    assert_eq!(refused(&scripted), Some(NodeError::Outdated), "that was under way meanwhile");
+    assert!(scripted.session.known_once().is_some(), "what it was once is compared with");
+    scripted.session.learn(before + 1, marker(200));
+    assert_eq!(refused(&scripted), None);
+}
+
+/// By a head that has fallen a backup is told; with one that is behind, each acquire would cost the node more.
+#[tokio::test]
+async fn the_head_that_an_acquire_was_answered_with_is_the_one_that_the_next_is_sent_with() {
+    let scripted = Scripted::new().await;
+    scripted.session.learn(0, marker(200));
+    for (told, expected) in [(300, 300), (250, 300), (400, 400)] {
+        scripted.session.raise(head(told).as_bytes());
+        assert_eq!(scripted.session.known().unwrap().high_water(), expected, "{told}");
+    }
+}
+
+/// A restore that arrives behind the end of its lease would set a key that nobody has any more.
+#[tokio::test]
+async fn a_command_is_useless_at_the_end_of_its_lease_where_that_comes_before_its_own_time() {
+    let mut scripted = Scripted::new().await;
+    let now = scripted.session.now();
+    let ends = |scripted: &Scripted, left| {
+        scripted.session.latest_until(now, now.saturating_add(left))
+    };
+    assert_eq!(ends(&scripted, NODE_TIMEOUT), None, "its clock has never been read");
+    scripted.answered(&[&vote(CLOCK)]).await.unwrap();
+    let strayed = |left: Duration| left / 10;
+    let own = NODE_TIMEOUT + LATE;
+    for (left, limit) in [(own / 4, own / 4), (own * 4, own), (Duration::ZERO, Duration::ZERO)] {
+        let latest = ends(&scripted, left).unwrap();
+        let most = u64::try_from((limit + strayed(limit)).as_micros()).unwrap();
+        let least = u64::try_from(limit.as_micros()).unwrap();
+        assert!((CLOCK + least..=CLOCK + most).contains(&latest), "{left:?}: {latest}");
+    }
+    // Of what is left now, and not of what was left when the time was read that is counted from.
+    scripted.clock.pass(own / 8);
+    let latest = ends(&scripted, own / 4).unwrap();
+    assert!(latest < CLOCK + u64::try_from((own / 4).as_micros()).unwrap(), "{latest}");
+}

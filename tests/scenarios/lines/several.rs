@@ -1,0 +1,108 @@
+//! A release of several resources on a server, by its script: it deletes what is its owner's, whatever the others are, says
+//! which of them were not, and wakes whoever waits for what it has freed.
+
+use quorlock_harness::redis::{Value, from_redis_value};
+
+use super::{A, B, C, Ear, owner};
+use crate::scripts::Node;
+
+const RELEASE_TOGETHER: &str = concat!(
+    include_str!("../../../src/node/redis/scripts/line.lua"),
+    include_str!("../../../src/node/redis/scripts/release_together.lua"),
+);
+
+const NAMES: [&str; 3] = ["r", "s", "t"];
+const HELD_MS: u64 = 60_000;
+
+/// What stands at each of the names.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum At {
+    Own,
+    /// Somebody else's.
+    Other,
+    /// Nothing, but set to that.
+    Empty,
+    Gone,
+}
+
+use At::{Empty, Gone, Other, Own};
+
+/// A node on which these stand, and A and B wait, one for the first and one for the last of them.
+fn node(stands: [At; 3]) -> (Node, [Ear; 2]) {
+    let node = Node::admitted();
+    for (name, at) in NAMES.into_iter().zip(stands) {
+        match at {
+            Own => node.server.set(name, &owner(C), Some(HELD_MS)),
+            Other => node.server.set(name, &owner(A), Some(HELD_MS)),
+            Empty => node.server.set(name, "", Some(HELD_MS)),
+            Gone => {}
+        }
+    }
+    for (name, client) in [("r", A), ("t", B)] {
+        node.server.run(&["ZADD", &format!("quorlock:line:{name}"), "1", client]);
+    }
+    let ears = [A, B].map(|client| Ear::of(&node, client));
+    (node, ears)
+}
+
+/// C gives all of them back, or keeps them for so many ms.
+fn release(node: &Node, keep: Option<&str>) -> Value {
+    let lines = NAMES.map(|name| format!("quorlock:line:{name}"));
+    let mut args = vec!["EVAL", RELEASE_TOGETHER, "6"];
+    args.extend(NAMES.into_iter().chain(lines.iter().map(String::as_str)));
+    let owner = owner(C);
+    args.extend(["3", &owner]);
+    args.extend(keep);
+    node.server.run(&args)
+}
+
+fn lives_for(node: &Node, name: &str) -> i64 {
+    from_redis_value(node.server.run(&["PTTL", name])).unwrap()
+}
+
+#[test]
+fn what_is_the_owners_is_deleted_whatever_the_others_are_and_who_waits_for_it_is_woken() {
+    for (stands, answer) in [
+        ([Own, Own, Own], 1),
+        ([Gone, Own, Own], 0),
+        ([Own, Own, Gone], 0),
+        ([Other, Own, Own], 2),
+        ([Own, Own, Other], 2),
+        ([Own, Empty, Own], 2),
+        // What is somebody else's says more than what is gone, whichever comes first.
+        ([Gone, Other, Own], 2),
+        ([Own, Other, Gone], 2),
+        ([Other, Other, Gone], 2),
+    ] {
+        let (node, ears) = node(stands);
+        assert_eq!(release(&node, None), Value::Int(answer), "{stands:?}");
+        for (name, at) in NAMES.into_iter().zip(stands) {
+            let is_left = matches!(at, Other | Empty);
+            assert_eq!(node.server.get(name).is_some(), is_left, "{stands:?}: {name}");
+        }
+        for (ear, (at, name)) in ears.iter().zip([(0, "r"), (2, "t")]) {
+            match stands[at] {
+                Own => ear.hears(&format!("n{name}")),
+                _ => ear.hears_nothing(),
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_kept_ends_in_time_and_who_waits_for_it_looks_at_its_new_end() {
+    for stands in [[Own, Own, Own], [Own, Other, Own], [Own, Gone, Own]] {
+        let (node, ears) = node(stands);
+        release(&node, Some("20000"));
+        for (name, at) in NAMES.into_iter().zip(stands) {
+            let lives = match at {
+                Own => 10_000..=20_000,
+                Gone => -2..=-2,
+                Other | Empty => 50_000..=60_000,
+            };
+            assert!(lives.contains(&lives_for(&node, name)), "{stands:?}: {name}");
+        }
+        ears[0].hears("nr");
+        ears[1].hears("nt");
+    }
+}

@@ -1,0 +1,109 @@
+//! The line of a semaphore on a server, by its scripts: whoever is let in lets the next one in where there is another slot, and
+//! in no other case; a release of a slot is told to whoever waits for it by its name, and to whoever waits for any.
+
+use quorlock_harness::redis::Value;
+
+use super::{A, B, C, Ear, RELEASE, owner};
+use crate::{
+    MARKER,
+    scripts::{ETAG, Node},
+};
+
+const SLOT: &str = concat!(
+    include_str!("../../../src/node/redis/scripts/prelude.lua"),
+    include_str!("../../../src/node/redis/scripts/slot_free.lua"),
+    include_str!("../../../src/node/redis/scripts/tools.lua"),
+    include_str!("../../../src/node/redis/scripts/line.lua"),
+    include_str!("../../../src/node/redis/scripts/slot.lua"),
+);
+
+/// Of one that was a writer, and reads on.
+const LOWERED_RELEASE: &str = concat!(
+    include_str!("../../../src/node/redis/scripts/line.lua"),
+    include_str!("../../../src/node/redis/scripts/lowered_release.lua"),
+    include_str!("../../../src/node/redis/scripts/read_release.lua"),
+);
+
+const SLOTS: [&str; 3] = ["s/0", "s/1", "s/2"];
+const LINE: &str = "quorlock:line:quorlock:slots:s";
+
+/// What whoever is next is told.
+const NEXT: &str = "nquorlock:slots:s";
+
+/// A client asks for any slot, and stands in the line for it. Which one it has been given, counted from 1.
+fn asks(node: &Node, client: &str, ticket: &str) -> Option<i64> {
+    let head =
+        format!("{ETAG} {:016} {:016}", node.marked("high_water"), node.marked("next_floor"));
+    let (hint, owner) = (format!("{:016}", node.now_us()), owner(client));
+    let mut args = vec!["EVAL", SLOT, "7", MARKER, "quorlock:counters", "quorlock:older"];
+    args.extend(SLOTS.into_iter().chain([LINE]));
+    args.extend([&*head, &owner, "10000", &hint, "0", "-1", "3", "", client, ticket, ""]);
+    let Value::Array(answer) = node.server.run(&args) else { panic!("it says its name") };
+    match &answer[..] {
+        [Value::Int(1), _, _, Value::Int(slot), ..] => Some(*slot),
+        [Value::Int(0), ..] => None,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// All slots are taken, and two wait.
+fn two_wait() -> (Node, [Ear; 2]) {
+    let node = Node::admitted();
+    SLOTS.iter().for_each(|slot| node.server.set(slot, C, Some(60_000)));
+    let ears = [A, B].map(|client| Ear::of(&node, client));
+    assert_eq!((asks(&node, A, "1"), asks(&node, B, "2")), (None, None));
+    (node, ears)
+}
+
+#[test]
+fn who_is_let_in_wakes_the_next_where_another_slot_is_free() {
+    let (node, [first, next]) = two_wait();
+    // They end without a word, as keys do that expire.
+    assert!(node.server.del(SLOTS[1]) && node.server.del(SLOTS[2]));
+    assert_eq!(asks(&node, A, "1"), Some(2));
+    next.hears(NEXT);
+    assert_eq!(asks(&node, B, "2"), Some(3));
+    first.hears_nothing();
+    next.hears_nothing();
+}
+
+#[test]
+fn who_is_let_in_to_the_last_slot_wakes_nobody() {
+    let (node, [first, next]) = two_wait();
+    assert!(node.server.del(SLOTS[1]));
+    assert_eq!(asks(&node, A, "1"), Some(2));
+    first.hears_nothing();
+    next.hears_nothing();
+    assert_eq!(asks(&node, B, "2"), None);
+}
+
+#[test]
+fn nobody_overtakes_who_waits_for_a_slot() {
+    let (node, _ears) = two_wait();
+    assert!(node.server.del(SLOTS[0]));
+    assert_eq!(asks(&node, B, "2"), None);
+    assert_eq!(asks(&node, A, "1"), Some(1));
+}
+
+#[test]
+fn a_slot_that_is_released_is_told_to_the_first_of_either_line() {
+    let own_line = "quorlock:line:s/1";
+    let owner = owner(C);
+    for (script, keys) in [
+        (RELEASE, &[SLOTS[1], own_line][..]),
+        // As a lease on its name is released that reads on, where the node has not followed.
+        (LOWERED_RELEASE, &[SLOTS[1], "quorlock:readers:s/1", own_line]),
+    ] {
+        let node = Node::admitted();
+        SLOTS.iter().for_each(|slot| node.server.set(slot, &owner, Some(60_000)));
+        let [any, by_name] = [A, B].map(|client| Ear::of(&node, client));
+        assert_eq!(asks(&node, A, "1"), None);
+        node.server.run(&["ZADD", own_line, "1", B]);
+        let count = keys.len().to_string();
+        let released = node.server.run(&[&["EVAL", script, &count], keys, &[&owner]].concat());
+        assert_eq!(released, Value::Int(1));
+        any.hears(NEXT);
+        by_name.hears("ns/1");
+        assert!(node.server.get(SLOTS[1]).is_none());
+    }
+}
