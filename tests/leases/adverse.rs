@@ -45,6 +45,29 @@ fn trying(world: &Fixture) -> (Arc<Hostile<impl Fn() + Send + Sync + 'static>>, 
 
 type Tries = Arc<Mutex<Vec<AcquireFuture>>>;
 
+/// So many releases at once wait for turns, and a turn is over when it is known what has come of it: a node that hangs keeps
+/// nobody waiting, neither where a quorum has answered nor where none can.
+#[test]
+fn a_node_that_hangs_does_not_hold_up_a_burst_of_releases() {
+    const MANY: usize = 1_000;
+    for has_quorum in [true, false] {
+        let world = Fixture::with(TTL, |builder| builder.node_timeout(SECOND));
+        let leases: Vec<Lease> = (0..MANY).map(|n| world.acquire(&format!("r{n}"))).collect();
+        world.nodes[2].hang();
+        if !has_quorum {
+            world.nodes[..2].iter().for_each(|node| node.disconnect());
+        }
+        let sent = world.nodes[2].sent();
+        drop(leases);
+        // Far within the node timeout.
+        world.pass(100 * MS);
+        assert_eq!(world.nodes[2].sent() - sent, MANY, "a quorum answers: {has_quorum}");
+        world.nodes[2].resume();
+        let has = |n: &usize| world.nodes[2].has(&format!("r{n}"));
+        assert_eq!((0..MANY).filter(has).count(), 0);
+    }
+}
+
 #[test]
 fn whoever_learns_that_a_lease_is_over_may_ask_for_the_next_there_and_then() {
     watched(|| {

@@ -39,4 +39,5 @@ mod together;
 #[cfg(all(feature = "metrics", feature = "tracing"))]
 mod told;
 mod wakers;
+mod woken;
 mod work;

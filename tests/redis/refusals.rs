@@ -12,7 +12,7 @@ use quorlock::{
 };
 use quorlock_harness::{Cluster, Proxy, RIGHTS, Server, eventually, ipv6_available};
 
-use super::{MS, SECOND, SOON, chain, connected, patient, plain};
+use super::{MS, SECOND, SOON, all_ready, chain, connect, connected, patient, plain, undisturbed};
 
 /// The least rights of plain Redlock.
 const CLASSIC: [&str; 8] =
@@ -82,6 +82,23 @@ fn a_replica_is_refused() {
     assert_eq!(refusal, Refusal::Replica);
     assert!(text.contains("configure an independent master"), "{text}");
     assert!(text.contains(&cluster[2].port().to_string()), "{text}");
+}
+
+/// Its connection is given up, so that it is judged as a new one would be, now and when it is a master again.
+#[test]
+fn a_node_that_becomes_a_replica_is_refused_and_votes_when_it_is_a_master_again() {
+    let cluster = Cluster::start(3);
+    let redlock = connect(&cluster);
+    let state = || redlock.nodes()[2].state.clone();
+    let greeted = || cluster[2].command_calls("hello");
+    let before = greeted();
+    let master = cluster[0].port().to_string();
+    cluster[2].run(&["REPLICAOF", "127.0.0.1", &master]);
+    eventually("it is refused", SOON, || state() == NodeState::Refused(Refusal::Replica));
+    eventually("it is asked on new connections", SOON, || greeted() >= before + 2);
+    undisturbed(&redlock, 2 * SECOND);
+    cluster[2].run(&["REPLICAOF", "NO", "ONE"]);
+    all_ready(&redlock);
 }
 
 /// One of three is refused for itself: the others are a quorum, and the service starts.
@@ -381,7 +398,7 @@ fn build_lets_a_service_start_with_a_minority_refused_and_admits_it_later() {
     });
     works(&redlock, "r");
     cluster[2].run(&["REPLICAOF", "NO", "ONE"]);
-    super::all_ready(&redlock);
+    all_ready(&redlock);
     assert!(redlock.nodes()[2].version.as_deref().is_some_and(|version| version.contains('.')));
 }
 

@@ -196,6 +196,31 @@ mod tests {
         assert!(ours.is_gone());
     }
 
+    /// One that is stopped would hear of it only behind its SIGKILL, and be ended without a word.
+    #[test]
+    fn a_command_that_is_stopped_hears_that_it_is_asked_to_end() {
+        use std::os::unix::process::CommandExt as _;
+
+        let script = "trap 'exit 7' TERM; kill -STOP $$; while :; do sleep 0.01; done";
+        let mut stopped = Command::new("sh").args(["-c", script]).process_group(0).spawn().unwrap();
+        let number = i32::try_from(stopped.id()).unwrap();
+        let file = std::path::PathBuf::from(format!("/proc/{number}/stat"));
+        while stat(&file).is_some_and(|stat| !stat.starts_with('T')) {
+            std::thread::yield_now();
+        }
+        Group::of(number).unwrap().ask(u64::MAX);
+        let limit = now().saturating_add(micros(Duration::from_secs(20)));
+        let ended = loop {
+            match stopped.try_wait().unwrap() {
+                None if now() < limit => std::thread::yield_now(),
+                ended => break ended,
+            }
+        };
+        // It is not left behind where it has heard nothing.
+        let _ = stopped.kill();
+        assert_eq!(ended.and_then(|status| status.code()), Some(7));
+    }
+
     #[test]
     fn groups_that_mean_more_than_a_command_are_none() {
         for number in [-7, -1, 0, 1] {

@@ -90,6 +90,40 @@ fn a_set_is_confirmed_up_to_its_own_counter_and_not_below_what_was_granted_since
 }
 
 #[test]
+fn what_a_round_asks_under_another_state_of_the_node_is_no_vote() {
+    let mut node = Node::new();
+    let mut ask = |command| {
+        let hears = |_: ClientId| true;
+        let mut news = Telling::new(&hears);
+        node.0.execute(command, Timestamp::ORIGIN, 0, &mut news)
+    };
+    let acquire = |mark| Command::Acquire {
+        target: set_of(&NAMES),
+        owner: OWNER,
+        ttl: TTL,
+        hint: Some(200),
+        count: 1,
+        mark,
+        note: None,
+        stand: None,
+    };
+    let confirm = |mark| {
+        let (target, token) = (set_of(&NAMES), FencingToken::new(300));
+        Command::Confirm { target, owner: OWNER, token, mark }
+    };
+    // Of another era, and sealed since.
+    let others = [Mark::new(2, 0), Mark::new(0, 0), Mark::new(1, 1)];
+    for other in others {
+        assert_eq!(ask(acquire(other)).unwrap_err(), NodeError::NotAdmitted);
+    }
+    assert!(matches!(ask(acquire(Mark::new(1, 0))), Ok(Reply::Granted(_))));
+    for other in others {
+        assert_eq!(ask(confirm(other)).unwrap_err(), NodeError::NotAdmitted);
+    }
+    assert!(matches!(ask(confirm(Mark::new(1, 0))), Ok(Reply::Granted(_))));
+}
+
+#[test]
 fn a_restore_sets_what_is_missing_and_leaves_what_stands() {
     let mut node = Node::new();
     node.put("s", OWNER);

@@ -196,9 +196,8 @@ async fn the_head_that_an_acquire_was_answered_with_is_the_one_that_the_next_is_
 async fn a_command_is_useless_at_the_end_of_its_lease_where_that_comes_before_its_own_time() {
     let mut scripted = Scripted::new().await;
     let now = scripted.session.now();
-    let ends = |scripted: &Scripted, left| {
-        scripted.session.latest_until(now, now.saturating_add(left))
-    };
+    let ends =
+        |scripted: &Scripted, left| scripted.session.latest_until(now, now.saturating_add(left));
     assert_eq!(ends(&scripted, NODE_TIMEOUT), None, "its clock has never been read");
     scripted.answered(&[&vote(CLOCK)]).await.unwrap();
     let strayed = |left: Duration| left / 10;
