@@ -32,8 +32,8 @@ fn node(stands: [At; 3]) -> (Node, [Ear; 2]) {
     let node = Node::admitted();
     for (name, at) in NAMES.into_iter().zip(stands) {
         match at {
-            Own => node.server.set(name, &owner(C), Some(HELD_MS)),
-            Other => node.server.set(name, &owner(A), Some(HELD_MS)),
+            Own => node.server.set(name, owner(C), Some(HELD_MS)),
+            Other => node.server.set(name, owner(A), Some(HELD_MS)),
             Empty => node.server.set(name, "", Some(HELD_MS)),
             Gone => {}
         }
