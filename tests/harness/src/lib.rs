@@ -16,7 +16,8 @@ mod cluster;
 #[cfg(unix)]
 mod companion;
 pub mod evidence;
-#[cfg(unix)]
+#[cfg(feature = "log")]
+mod hearing;
 pub mod history;
 #[cfg(unix)]
 mod machine;
@@ -34,6 +35,7 @@ pub mod register;
 mod server;
 #[cfg(feature = "tls")]
 mod tls;
+mod undecided;
 #[cfg(feature = "virtual-time")]
 mod virtual_time;
 #[cfg(unix)]
@@ -46,6 +48,8 @@ pub use cluster::{Cluster, eventually};
 #[cfg(unix)]
 pub use companion::Companion;
 pub use evidence::Evidence;
+#[cfg(feature = "log")]
+pub use hearing::every_thread_hears_for_itself;
 #[cfg(unix)]
 pub use machine::{Lateness, cpu_time};
 #[cfg(unix)]
@@ -55,11 +59,12 @@ pub use process::server_program;
 #[cfg(unix)]
 pub use proxy::Proxy;
 #[cfg(unix)]
-pub use ready::{admit, all_ready, alone, chain, connected};
+pub use ready::{admit, all_ready, chain, connected};
 #[cfg(unix)]
 pub use server::{LINE_RIGHTS, RIGHTS, Server, ServerBuilder};
 #[cfg(feature = "tls")]
 pub use tls::TestCa;
+pub use undecided::{decide, leave_undecided};
 #[cfg(feature = "virtual-time")]
 pub use virtual_time::{SimRuntime, Timer};
 #[cfg(unix)]

@@ -1,11 +1,8 @@
-//! Clients whose nodes all vote, and tests that want the machine for themselves.
+//! Clients whose nodes all vote.
 //!
 //! It must never return before they do: a node that does not vote yet would take part in no round.
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
 use quorlock::{Builder, Redlock, node::NodeState};
 
@@ -31,14 +28,10 @@ pub fn all_ready(redlock: &Redlock) {
 /// Makes new nodes ready at once, as if their deployment were long past.
 #[track_caller]
 pub fn admit(settings: Builder) {
-    let redlock = connected(settings.danger_skip_quarantine());
+    // A server that has just been started may be slow to answer.
+    let redlock =
+        connected(settings.danger_skip_quarantine().connect_timeout(Duration::from_secs(60)));
     redlock.blocking_close().expect("nothing is under way");
-}
-
-/// Tests that measure time, and tests that load the machine, run one at a time: this one does for as long as it has this.
-pub fn alone() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// An error with its sources, as a user would print it.
