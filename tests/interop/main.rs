@@ -2,7 +2,7 @@
 //! service, and services in several languages can share a lock (`docs/interop.md`).
 //!
 //! Method: the other library itself, on the same real servers. `rslock` is linked; those of other languages are installed
-//! by their package names and run in processes of their own, and skipped, with a word, where that cannot be done.
+//! by their package names and run in processes of their own. Where that cannot be done the tests beside them are undecided.
 #![cfg(feature = "redis")]
 #![allow(
     clippy::disallowed_methods,

@@ -4,17 +4,15 @@
 //! Method: in a network of its own a rule drops what comes from the ports of the client's connections. The client gives them
 //! up by itself, connects anew, and goes on with a longer lease under the same owner. When the rule is gone the kernel sends
 //! what it has kept of the closed connections. This needs `ip`, and the right to make such a network. Where one of them is
-//! missing the test is skipped: it says so on the standard output, and in a file that `tests/run` shows. With
-//! `QUORLOCK_STRICT` it fails there.
+//! missing the test is undecided.
 
 use std::{
     fs,
-    path::Path,
     process::Command,
     time::{Duration, Instant},
 };
 
-use quorlock_harness::{Companion, Proxy};
+use quorlock_harness::{Companion, Proxy, decided, undecided};
 
 use super::{
     late_renewals::{Manner, Seen, Stage, of},
@@ -23,9 +21,6 @@ use super::{
 
 const ROLE: &str = "QUORLOCK_TEST_RETRANSMITTED";
 const NAME: &str = "retransmitted::what_the_kernel_sends_once_more_behind_a_close_takes_nothing_from_a_later_lease";
-
-/// Where this is set nothing may be skipped.
-const STRICT: &str = "QUORLOCK_STRICT";
 
 /// The client gives up connections that are silent for more than a second: the first lease must outlive that.
 const TTL: Duration = Duration::from_secs(3);
@@ -56,24 +51,6 @@ fn unshare() -> Result<&'static [&'static str], String> {
     one.or_else(|reason| other.map_err(|other| format!("{reason}; {other}")))
 }
 
-/// Says that the test is skipped, for this reason, or that it is not.
-fn skipped(reason: Option<&str>) {
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("skipped");
-    let note = directory.join("retransmitted.skipped");
-    let Some(reason) = reason else {
-        let _ = fs::remove_file(note);
-        return;
-    };
-    let strict = std::env::var_os(STRICT).is_some_and(|it| !it.is_empty());
-    assert!(
-        !strict,
-        "{STRICT} is set, and there is no network of one's own to be had here: {reason}"
-    );
-    println!("SKIPPED {NAME}: there is no network of one's own to be had here: {reason}");
-    fs::create_dir_all(&directory).unwrap();
-    fs::write(note, reason).unwrap();
-}
-
 /// The ports from which somebody is connected to this one.
 fn ports_to(port: u16) -> Vec<u16> {
     let table = fs::read_to_string("/proc/net/tcp").unwrap();
@@ -90,10 +67,9 @@ fn what_the_kernel_sends_once_more_behind_a_close_takes_nothing_from_a_later_lea
     }
     let way = match unshare() {
         Ok(way) => way,
-        Err(reason) => return skipped(Some(&reason)),
+        Err(reason) => return undecided!(format!("there is no network of one's own: {reason}")),
     };
-    skipped(None);
-    let _alone = alone();
+    decided!();
     let mut command = Command::new(way[0]);
     command.args(&way[1..]).arg(std::env::current_exe().unwrap());
     command.args([NAME, "--exact", "--nocapture"]).env(ROLE, "");
