@@ -27,6 +27,8 @@ pub(crate) struct Host {
     pub(crate) fleet: Cluster,
     dir: TempDir,
     started: AtomicUsize,
+    /// How long its commands give a node to answer when they connect, where it is not the default.
+    connects_within: Option<Duration>,
 }
 
 impl Host {
@@ -39,11 +41,21 @@ impl Host {
         Self::admitted(servers, |builder| builder)
     }
 
+    /// The same for a test in which no node that is there may be taken for one that is not.
+    pub(crate) fn patient() -> Self {
+        Self { connects_within: Some(SOON), ..Self::new() }
+    }
+
     /// With nodes that vote for clients with these settings.
     pub(crate) fn admitted(servers: usize, settings: impl FnOnce(Builder) -> Builder) -> Self {
         let fleet = Cluster::start(servers);
         quorlock_harness::admit(settings(Redlock::builder().nodes(fleet.urls())));
-        Self { fleet, dir: tempfile::tempdir().unwrap(), started: AtomicUsize::new(0) }
+        Self {
+            fleet,
+            dir: tempfile::tempdir().unwrap(),
+            started: AtomicUsize::new(0),
+            connects_within: None,
+        }
     }
 
     /// A file of this host, there or not.
@@ -72,6 +84,9 @@ impl Host {
             }
         }
         command.env("QUORLOCK_NODES", self.fleet.urls().join(","));
+        if let Some(within) = self.connects_within {
+            command.env("QUORLOCK_CONNECT_TIMEOUT", format!("{}s", within.as_secs()));
+        }
         command
     }
 

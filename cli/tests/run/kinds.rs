@@ -5,7 +5,7 @@ use std::time::Instant;
 use nix::sys::signal::Signal;
 use quorlock_harness::eventually;
 
-use super::host::{Host, MS, SECOND, SOON};
+use super::host::{Host, MS, Process, SECOND, SOON};
 
 #[test]
 fn busy_is_a_status_and_can_be_another_or_silent() {
@@ -101,42 +101,46 @@ fn whoever_waits_runs_when_the_one_before_has_ended() {
 
 #[test]
 fn others_are_kept_out_for_the_least_time() {
-    let host = Host::new();
+    let host = Host::patient();
     let started = Instant::now();
-    assert_eq!(host.run("nightly --hold-at-least 2s", "true").code, 0);
-    assert!(started.elapsed() < 2 * SECOND, "it does not wait itself");
-    // The timer of another host, a moment later.
-    if started.elapsed() < 1500 * MS {
-        assert_eq!(host.run("nightly --hold-at-least 2s --try", "echo ran").code, 75);
-    }
+    assert_eq!(host.run("nightly --hold-at-least 6s", "true").code, 0);
+    // The timer of another host. It would not be refused if the first had stayed until the time was over.
+    assert_eq!(host.run("nightly --hold-at-least 6s --try", "echo ran").code, 75);
     assert_eq!(host.run("nightly", "true").code, 0);
-    assert!(started.elapsed() >= 1900 * MS, "{:?}", started.elapsed());
+    assert!(started.elapsed() >= 5900 * MS, "{:?}", started.elapsed());
 }
 
 #[test]
 fn for_longer_than_nodes_keep_it_by_themselves_it_stays() {
-    let host = Host::new();
+    let host = Host::patient();
     let started = Instant::now();
     // Nodes keep nothing for longer than 10 s.
-    let running = host.shell("nightly --hold-at-least 12s", "echo > ran; exit 3");
+    let ends = host.shell("nightly --hold-at-least 12s", "echo > ran; exit 3");
+    let mut stays = host.shell("weekly --hold-at-least 1h", "echo $$ > stays; exit 4");
     host.written("ran");
-    while started.elapsed() < 11 * SECOND {
-        let ended = host.run("nightly --try", "true");
-        assert!(ended.code != 0 || started.elapsed() > 11 * SECOND, "{ended:?}");
-        std::thread::sleep(500 * MS);
+    Process::of(&host.written("stays")).ends();
+    // What they keep by themselves from here on is over before anything is seen of the others.
+    for _ in 0..2 {
+        assert_eq!(host.run("beside --hold-at-least 6s", "true").code, 0);
+        assert_eq!(host.run("beside --try", "true").code, 75, "nodes keep it");
     }
-    assert_eq!(running.ended().code, 3);
+    assert_eq!(host.run("beside", "true").code, 0);
+    assert!(!stays.has_ended());
+    assert_eq!(host.run("weekly --try", "true").code, 75);
+    // Its own time, and no sooner.
+    assert_eq!(ends.ended().code, 3);
     assert!(started.elapsed() >= 12 * SECOND);
     host.is_free("nightly");
-    // A signal ends that, and nodes keep it for as long as they do.
-    let running = host.shell("nightly --hold-at-least 1h", "echo > again; exit 4");
-    host.written("again");
-    std::thread::sleep(300 * MS);
-    let signalled = Instant::now();
-    running.supervisor().signal(Signal::SIGTERM);
-    assert_eq!(running.ended().code, 4);
-    assert!(signalled.elapsed() < 5 * SECOND);
-    assert_ne!(host.run("nightly --try", "true").code, 0);
+    // A signal ends that.
+    stays.supervisor().signal(Signal::SIGTERM);
+    assert_eq!(stays.ended().code, 4);
+    host.is_free("weekly");
+    // And nodes keep it for as long as they do.
+    let again = host.shell("weekly --hold-at-least 1h", "echo $$ > again; exit 5");
+    Process::of(&host.written("again")).ends();
+    again.supervisor().signal(Signal::SIGTERM);
+    assert_eq!(again.ended().code, 5);
+    assert_eq!(host.run("weekly --try", "true").code, 75);
 }
 
 #[test]

@@ -4,12 +4,12 @@ use std::{
     io::{Read as _, Write as _},
     os::unix::process::ExitStatusExt as _,
     process::Stdio,
-    time::Duration,
 };
 
 use nix::sys::signal::Signal;
+use quorlock_harness::eventually;
 
-use super::host::{Host, Process, SECOND};
+use super::host::{Host, Process, SECOND, SOON};
 
 #[test]
 fn what_goes_in_comes_out() {
@@ -63,7 +63,11 @@ fn a_full_standard_error_does_not_keep_the_command_alive() {
     let mut child = command.spawn().unwrap();
     let error = child.stderr.take().unwrap();
     let process = Process::of(&host.written("ready"));
-    std::thread::sleep(Duration::from_millis(300));
+    // All but the last page, which the writer may have begun already.
+    let room = rustix::pipe::fcntl_getpipe_size(&error).unwrap() as u64;
+    eventually("the pipe is full", SOON, || {
+        rustix::io::ioctl_fionread(&error).unwrap() > room - 4096
+    });
     let holder = Process(i32::try_from(child.id()).unwrap())
         .children()
         .into_iter()

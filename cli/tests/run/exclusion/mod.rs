@@ -93,7 +93,6 @@ fn wanted() -> usize {
 
 #[test]
 fn two_hosts_never_run_it_at_once() {
-    let _alone = quorlock_harness::alone();
     let host = Host::admitted(5, |builder| builder.max_ttl(MAX_TTL).ttl(TTL));
     let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let started = Instant::now();
