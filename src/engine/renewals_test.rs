@@ -67,6 +67,7 @@ fn a_lease_that_was_let_go_leaves_nothing_in_the_queue() {
 
 /// A task that ends at the wrong moment must not be taken for one that still looks after the leases: nobody would.
 #[test]
+#[cfg(target_os = "linux")]
 #[allow(clippy::disallowed_methods, reason = "a thread that is none of the runtime's")]
 fn whoever_ends_while_another_thread_has_the_timers_leaves_them_to_the_next() {
     let engine = engine();
@@ -82,11 +83,21 @@ fn whoever_ends_while_another_thread_has_the_timers_leaves_them_to_the_next() {
     let timers = engine.renewals.timers();
     let (dropped, is_dropped) = std::sync::mpsc::channel();
     let ends = std::thread::spawn(move || {
+        dropped.send(std::fs::read_link("/proc/thread-self").unwrap()).unwrap();
         drop(shift);
-        dropped.send(()).unwrap();
+        dropped.send("it has given up".into()).unwrap();
     });
-    // It waits for the lock; were it to give up, that would be known by now.
-    let _ = is_dropped.recv_timeout(Duration::from_millis(100));
+    let thread = std::path::Path::new("/proc").join(is_dropped.recv().unwrap());
+    // It waits for the lock, and for nothing else. One that gives up says so instead.
+    let waits = || {
+        let stat = std::fs::read_to_string(thread.join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
+    };
+    while !waits() {
+        assert_eq!(is_dropped.try_recv().ok(), None);
+        std::thread::yield_now();
+    }
+    assert_eq!(is_dropped.try_recv().ok(), None);
     drop(timers);
     ends.join().unwrap();
     assert_eq!(look(hour), Wakeup::Start);

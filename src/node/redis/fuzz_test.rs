@@ -259,6 +259,18 @@ fn what_info_says_is_read_or_unknown() {
 /// What it has told.
 type Told = Arc<Mutex<Vec<(Resource, LineHint)>>>;
 
+/// A message as the scripts write it, or nearly.
+fn message() -> impl Strategy<Value = Vec<u8>> {
+    let letter = proptest::sample::select(b"nswkx".to_vec());
+    let number = prop_oneof![
+        proptest::sample::select(vec![&b"a0a0a0a0a0a0a0a0"[..], b"0000000000000200"])
+            .prop_map(<[u8]>::to_vec),
+        vec(any::<u8>(), 0..20)
+    ];
+    let parts = (letter, number, bytes());
+    parts.prop_map(|(letter, number, rest)| [vec![letter], number, rest].concat())
+}
+
 /// A listener.
 fn listener() -> (Listener, Arc<Fleet>, Told) {
     let fleet = Arc::new(Fleet::default());
@@ -281,13 +293,16 @@ fn what_is_told_without_being_asked_is_a_hint_of_this_client_or_nothing() {
     let (listener, _fleet, told) = listener();
     let own = Value::BulkString(push::channel(CLIENT).into_bytes());
     let kinds = vec![
-        PushKind::Message,
         PushKind::Invalidate,
         PushKind::PMessage,
         PushKind::Subscribe,
         PushKind::Other("x".to_owned()),
     ];
-    let message = (proptest::sample::select(kinds), any::<bool>(), vec(value(), 0..3), bytes());
+    let kind = prop_oneof![Just(PushKind::Message), proptest::sample::select(kinds)];
+    let text = prop_oneof![3 => message(), 1 => bytes()];
+    let message = (kind, any::<bool>(), vec(value(), 0..3), text);
+    // How many of each have been told.
+    let counts = Mutex::new([0; 4]);
     holds(&message, |(kind, is_own, data, text)| {
         let data = if is_own { vec![own.clone(), Value::BulkString(text)] } else { data };
         listener.handle(&PushInfo { kind: kind.clone(), data: data.clone() });
@@ -302,17 +317,20 @@ fn what_is_told_without_being_asked_is_a_hint_of_this_client_or_nothing() {
                 text.ends_with(resource.as_bytes()) && text.len() > resource.as_bytes().len()
             );
             let letter = text.first().copied();
-            let is_as_told = match hint {
-                LineHint::Next => letter == Some(b'n'),
-                LineHint::StandBy { head } => text.get(1..17) == Some(&head.to_hex()[..]),
-                LineHint::Wanted => letter == Some(b'w'),
-                LineHint::KeepsOut { .. } => letter == Some(b'k'),
-                LineHint::Alone => false,
+            let (which, is_as_told) = match hint {
+                LineHint::Next => (0, letter == Some(b'n')),
+                LineHint::StandBy { head } => (1, text.get(1..17) == Some(&head.to_hex()[..])),
+                LineHint::Wanted => (2, letter == Some(b'w')),
+                LineHint::KeepsOut { .. } => (3, letter == Some(b'k')),
+                LineHint::Alone => return Err(TestCaseError::fail("nobody says that")),
             };
             prop_assert!(is_as_told);
+            counts.lock().expect("no panic")[which] += 1;
         }
         Ok(())
     });
+    let counts = counts.into_inner().expect("no panic");
+    assert!(counts.iter().all(|count| *count > 0), "told of each kind: {counts:?}");
 }
 
 #[test]
