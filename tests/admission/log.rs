@@ -7,6 +7,7 @@ use std::sync::{
 };
 
 use quorlock::{Redlock, node::NodeState};
+use quorlock_harness::every_thread_hears_for_itself;
 use tracing_subscriber::{Layer, layer::SubscriberExt as _};
 
 use super::{SECOND, SOON, slow::in_virtual_time};
@@ -38,6 +39,7 @@ fn a_log_that_looks_at_the_nodes_and_panics_stops_no_admission() {
         let panicked = AtomicBool::new(false);
         let log = Curious { redlock: Arc::clone(&redlock), looks: Arc::clone(&looks), panicked };
         let subscriber = tracing_subscriber::registry().with(log);
+        every_thread_hears_for_itself();
         tracing::subscriber::with_default(subscriber, || {
             let (runtime, slow, ready) = in_virtual_time(3);
             redlock.set(ready.clone()).unwrap();
@@ -78,6 +80,7 @@ fn a_quarantine_that_stops_everybody_is_told_in_one_line_and_that_it_is_over_in_
     for (forget, lines) in [(5, 1), (3, 1), (2, 0)] {
         let messages = Messages::default();
         let subscriber = tracing_subscriber::registry().with(messages.clone());
+        every_thread_hears_for_itself();
         tracing::subscriber::with_default(subscriber, || {
             let (runtime, slow, redlock) = in_virtual_time(5);
             slow[..forget].iter().for_each(|node| node.memory.restart());

@@ -25,7 +25,7 @@ use quorlock::{
     },
     runtime::{Runtime, Task},
 };
-use quorlock_harness::SimRuntime;
+use quorlock_harness::{SimRuntime, every_thread_hears_for_itself};
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -47,6 +47,8 @@ impl Machine {
     }
 
     pub(crate) fn seeded(seed: u64) -> Self {
+        // Another test of this process may listen.
+        every_thread_hears_for_itself();
         Self {
             sim: SimRuntime::new(seed),
             suspended: Arc::default(),

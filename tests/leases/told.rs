@@ -13,6 +13,7 @@ use std::{
 
 use metrics_exporter_prometheus::PrometheusBuilder;
 use quorlock::protocol::LossReason;
+use quorlock_harness::every_thread_hears_for_itself;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::fixture::{Fixture, MS, SECOND};
@@ -70,6 +71,7 @@ fn told(of: impl FnOnce(&Fixture, HeldNow<'_>)) -> Told {
         let value = text.lines().find_map(|line| line.strip_prefix("quorlock_leases_held "));
         value.map_or(0.0, |value| value.parse().unwrap())
     };
+    every_thread_hears_for_itself();
     metrics::with_local_recorder(&recorder, || {
         tracing::subscriber::with_default(subscriber, || {
             let world = Fixture::new(TTL);
