@@ -13,12 +13,14 @@
 )]
 
 use std::{
+    future::IntoFuture as _,
     thread,
     time::{Duration, Instant},
 };
 
+use futures::{FutureExt as _, executor::block_on};
 use quorlock::{
-    Builder, Redlock,
+    AcquireFuture, Builder, Redlock,
     node::{LineState, MemoryNode, NodeSpec},
 };
 use quorlock_harness::{
@@ -29,25 +31,44 @@ use quorlock_harness::{
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn builder(nodes: impl IntoIterator<Item = impl Into<NodeSpec>>) -> Builder {
-    let builder = Redlock::builder().nodes(nodes).node_timeout(Duration::from_secs(2)).danger_skip_quarantine();
+    let builder = Redlock::builder().nodes(nodes).danger_skip_quarantine();
+    // What is slow for a while is not taken for a failure, behind which it would pause.
+    let builder = builder.connect_timeout(MINUTE).node_timeout(MINUTE / 6);
     // The shortest pause is a quarter of a minute.
     builder.ttl(5 * MINUTE).max_ttl(5 * MINUTE).wait(3 * MINUTE).retry(MINUTE, MINUTE)
+}
+
+/// One who waits for `r`, and has been refused: by the nodes, or by whoever has it in this process.
+fn refused(waiter: &Redlock, by_nodes: bool) -> AcquireFuture {
+    let mut waiting = waiter.acquire("r").into_future();
+    eventually("it is refused", MINUTE, || {
+        assert!((&mut waiting).now_or_never().is_none());
+        waiting.standing().is_some_and(|place| !by_nodes || place.holder.is_some())
+    });
+    waiting
 }
 
 /// `waiter` waits for what `holder` has and then lets go.
 fn is_woken(holder: &Redlock, waiter: &Redlock) {
     let lease = holder.acquire("r").blocking().unwrap();
+    let waiting = refused(waiter, !std::ptr::eq(holder, waiter));
     let began = Instant::now();
-    thread::scope(|scope| {
-        let waiting = scope.spawn(|| waiter.acquire("r").blocking().unwrap());
-        // It has been refused, and pauses.
-        thread::sleep(Duration::from_millis(300));
-        assert!(!waiting.is_finished());
-        lease.blocking_release().unwrap();
-        let next = waiting.join().unwrap();
-        assert!(began.elapsed() < MINUTE / 6, "it has sat out its pause: {:?}", began.elapsed());
-        next.blocking_release().unwrap();
-    });
+    lease.blocking_release().unwrap();
+    let next = block_on(waiting).unwrap();
+    assert!(began.elapsed() < MINUTE / 6, "it has sat out its pause: {:?}", began.elapsed());
+    next.blocking_release().unwrap();
+}
+
+/// What it takes to get and to release a resource that is free: the median.
+fn free(redlock: &Redlock) -> Duration {
+    let once = |_| {
+        let began = Instant::now();
+        redlock.acquire("free").blocking().unwrap().blocking_release().unwrap();
+        began.elapsed()
+    };
+    let mut took: Vec<Duration> = (0..9).map(once).collect();
+    took.sort();
+    took[4]
 }
 
 #[test]
@@ -67,27 +88,37 @@ fn a_release_by_another_process_wakes_one_who_waits_where_the_nodes_tell() {
     is_woken(&redlock(), &redlock());
 }
 
-/// Several times, since a poll may come just in time.
-fn hand_over(take: impl Fn() -> Box<dyn FnOnce()>, waiter: &Redlock) -> Vec<Duration> {
+/// Beside what it takes anyhow; who is not told polls, after a second at the least.
+#[track_caller]
+fn is_prompt(took: Duration, waiter: &Redlock) {
+    let free = free(waiter);
+    println!("{took:?}, where a free one takes {free:?}");
+    assert!(took < 20 * free, "{took:?}, where a free one takes {free:?}");
+}
+
+/// Several times, since a poll may come just in time: the median.
+fn hand_over(
+    cluster: &Cluster,
+    take: impl Fn() -> Box<dyn FnOnce()>,
+    waiter: &Redlock,
+) -> Duration {
     let once = |_| {
         let give_back = take();
-        thread::scope(|scope| {
-            let waiting = scope.spawn(|| {
-                let lease = waiter.acquire("r").blocking().unwrap();
-                (lease, Instant::now())
-            });
-            thread::sleep(Duration::from_millis(60));
-            assert!(!waiting.is_finished());
-            let released = Instant::now();
-            give_back();
-            let (lease, granted) = waiting.join().unwrap();
-            lease.blocking_release().unwrap();
-            granted - released
-        })
+        let mut waiting = waiter.acquire("r").into_future();
+        eventually("it stands in line", MINUTE, || {
+            assert!((&mut waiting).now_or_never().is_none());
+            standing(cluster) == [1; 3]
+        });
+        let released = Instant::now();
+        give_back();
+        let lease = block_on(waiting).unwrap();
+        let took = released.elapsed();
+        lease.blocking_release().unwrap();
+        took
     };
     let mut took: Vec<Duration> = (0..9).map(once).collect();
     took.sort();
-    took
+    took[4]
 }
 
 /// How many stand in the line on each server.
@@ -108,8 +139,7 @@ fn a_release_by_another_client_wakes_one_who_waits_on_real_servers() {
         let lease = holder.acquire("r").blocking().unwrap();
         Box::new(move || lease.blocking_release().unwrap()) as Box<dyn FnOnce()>
     };
-    let took = hand_over(take, &waiter);
-    assert!(took[4] < Duration::from_millis(200), "{took:?}");
+    is_prompt(hand_over(&cluster, take, &waiter), &waiter);
     assert_eq!(standing(&cluster), [0; 3]);
 }
 
@@ -119,6 +149,7 @@ fn a_key_of_another_program_wakes_one_who_waits_when_it_is_deleted_or_expires() 
     let waiter = builder(cluster.urls()).blocking_connect().unwrap();
     let set = |ttl| cluster.iter().for_each(|server| server.set("r", "them", ttl));
     let took = hand_over(
+        &cluster,
         || {
             set(None);
             let urls = cluster.urls();
@@ -131,12 +162,11 @@ fn a_key_of_another_program_wakes_one_who_waits_when_it_is_deleted_or_expires() 
         },
         &waiter,
     );
-    assert!(took[4] < Duration::from_millis(200), "{took:?}");
+    is_prompt(took, &waiter);
     set(Some(300));
     let began = Instant::now();
     let lease = waiter.acquire("r").blocking().unwrap();
-    let waited = began.elapsed();
-    assert!(waited < Duration::from_millis(900), "{waited:?}");
+    assert!(began.elapsed() < MINUTE / 6, "it has sat out its pause: {:?}", began.elapsed());
     lease.blocking_release().unwrap();
 }
 
@@ -179,5 +209,5 @@ fn what_lingers_is_given_back_as_soon_as_another_client_stands_in_line() {
         })
         .collect();
     took.sort();
-    assert!(took[4] < Duration::from_millis(200), "{took:?}");
+    assert!(took[4] < MINUTE / 6, "it has lingered on: {took:?}");
 }
