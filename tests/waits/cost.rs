@@ -5,7 +5,7 @@ use std::time::Duration;
 use quorlock::Redlock;
 use quorlock_harness::{Cluster, connected, eventually};
 
-use super::{RESOURCE, SOON, admitted, alone, lines, settings};
+use super::{RESOURCE, SOON, admitted, lines, settings};
 
 const TTL: Duration = Duration::from_secs(20);
 
@@ -29,7 +29,6 @@ fn client(cluster: &Cluster) -> Redlock {
 /// Tasks of one process pass it on among themselves: the nodes hear of a few of these turns.
 #[test]
 fn a_hand_over_inside_a_process_costs_no_command() {
-    let _turn = alone();
     const TASKS: usize = 16;
     const TURNS: usize = 50;
     let cluster = admitted(TTL);
@@ -62,7 +61,6 @@ fn a_hand_over_inside_a_process_costs_no_command() {
 /// One after the other, with nobody else there: two commands to each node, and none that only waiting needs.
 #[test]
 fn whoever_is_alone_pays_for_no_line() {
-    let _turn = alone();
     const TIMES: u64 = 100;
     let cluster = admitted(TTL);
     let redlock = client(&cluster);
@@ -107,7 +105,6 @@ fn whoever_is_alone_pays_for_no_line() {
 /// Two of five have denied the round by which it got the resource, as a node does that is told of the release a little later.
 #[test]
 fn whoever_has_got_it_stands_in_no_line_any_more_also_where_a_node_has_denied_it() {
-    let _turn = alone();
     let cluster = admitted(TTL);
     let (holder, waiter) = (client(&cluster), client(&cluster));
     let lease = holder.acquire(RESOURCE).blocking().unwrap();

@@ -12,7 +12,7 @@ use quorlock::{AcquireFuture, Lease, Redlock, runtime::TokioRuntime};
 use quorlock_harness::{Cluster, Server};
 use tokio::sync::mpsc;
 
-use super::{SECOND, SOON, admitted, alone, lines, settings};
+use super::{SECOND, SOON, admitted, lines, settings};
 
 const WAITERS: usize = 1000;
 const MANY: usize = 20_000;
@@ -60,7 +60,6 @@ fn scripts(cluster: &Cluster) -> u64 {
 
 /// A client that holds what all want; nothing is left when the test has ended.
 fn with_a_holder(test: impl AsyncFnOnce(&Cluster, &Redlock, Lease)) {
-    let _turn = alone();
     let cluster = admitted(TTL);
     runtime().block_on(async {
         let redlock = settings(&cluster.urls(), TTL).connect().await.unwrap();
@@ -143,7 +142,6 @@ fn those_who_stay_are_served_in_order_whoever_leaves() {
 /// The engine runs in a runtime of its own, so that its tasks can be counted.
 #[test]
 fn a_thousand_waiters_that_are_dropped_at_once_leave_nothing() {
-    let _turn = alone();
     let cluster = admitted(TTL);
     let holder = settings(&cluster.urls(), TTL).blocking_connect().unwrap();
     holder.blocking_ready(SOON).unwrap();

@@ -13,7 +13,7 @@ use quorlock_harness::{connected, eventually};
 
 use tokio::{runtime::Runtime, task::JoinHandle};
 
-use super::{MS, POLL, RESOURCE, ROOM, SECOND, SOON, admitted, alone, lines, settings};
+use super::{MS, POLL, RESOURCE, ROOM, SECOND, SOON, admitted, lines, settings};
 
 /// What a waiter is told, and when it was.
 type Waiter = JoinHandle<Result<(Instant, Lease), AcquireError>>;
@@ -65,7 +65,6 @@ fn runtime() -> Runtime {
 /// All who wait are told, the lease is released, and somebody else has the resource at once.
 #[test]
 fn a_shutdown_tells_everybody_in_line_and_leaves_nothing() {
-    let _turn = alone();
     let cluster = admitted(TTL);
     let redlock = connected(settings(&cluster.urls(), TTL));
     let other = connected(settings(&cluster.urls(), TTL));
@@ -90,7 +89,6 @@ fn a_shutdown_tells_everybody_in_line_and_leaves_nothing() {
 /// Another process holds it, so that the head stands in line on the nodes.
 #[test]
 fn a_shutdown_of_those_who_wait_for_another_process_leaves_its_place_in_line() {
-    let _turn = alone();
     let cluster = admitted(TTL);
     let redlock = connected(settings(&cluster.urls(), TTL));
     let other = connected(settings(&cluster.urls(), TTL));
@@ -114,7 +112,6 @@ fn a_shutdown_of_those_who_wait_for_another_process_leaves_its_place_in_line() {
 /// A close lets the holder be, and those who wait are told.
 #[test]
 fn a_close_tells_everybody_in_line_and_leaves_the_holder_alone() {
-    let _turn = alone();
     let cluster = admitted(TTL);
     let redlock = connected(settings(&cluster.urls(), TTL));
     let runtime = runtime();
@@ -133,7 +130,6 @@ fn a_close_tells_everybody_in_line_and_leaves_the_holder_alone() {
 /// It is released at once, and kept for others: for those of this process, and those of another.
 #[test]
 fn nobody_in_line_gets_a_resource_before_its_least_hold_is_over() {
-    let _turn = alone();
     let cluster = admitted(TTL);
     let redlock = connected(settings(&cluster.urls(), TTL));
     let other = connected(settings(&cluster.urls(), TTL));
@@ -171,7 +167,6 @@ fn nobody_in_line_gets_a_resource_before_its_least_hold_is_over() {
 /// A lease that is left to expire is nobody's until then, also inside the process.
 #[test]
 fn nobody_in_line_gets_what_is_left_to_expire_before_it_has() {
-    let _turn = alone();
     let cluster = admitted(TTL);
     let redlock = connected(settings(&cluster.urls(), TTL));
     let runtime = runtime();

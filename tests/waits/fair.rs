@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{SECOND, SOON, admitted, alone, field::Field, lines, process::Event};
+use super::{SECOND, SOON, admitted, field::Field, lines, process::Event};
 
 const TASKS: usize = 4;
 const TTL: Duration = Duration::from_secs(10);
@@ -11,7 +11,6 @@ const TTL: Duration = Duration::from_secs(10);
 /// has tokens.
 #[test]
 fn a_process_lets_others_in_after_its_turn() {
-    let _turn = alone();
     const HOLD: Duration = Duration::from_millis(20);
     let cluster = admitted(TTL);
     let mut field = Field::start(3, cluster.urls(), TTL);

@@ -5,7 +5,7 @@ use std::{thread, time::Duration};
 use quorlock_harness::{Cluster, admit, all_ready, connected};
 
 use super::{
-    GRACE, MS, POLL, ROOM, SECOND, admitted, alone,
+    GRACE, MS, POLL, ROOM, SECOND, admitted,
     field::Field,
     median,
     process::{Event, now},
@@ -113,7 +113,6 @@ fn handed_on(field: &mut Field, holder: usize, request: usize) -> (usize, Durati
 /// and they have it when they go on.
 #[test]
 fn two_stopped_heads_in_a_row_cost_a_poll_at_most_in_every_line() {
-    let _turn = alone();
     let cluster = admitted(TTL);
     for (kind, lines) in [("acquire", 1), ("permit", 1), ("set", 2)] {
         let mut field = Field::start(4, cluster.urls(), TTL);
@@ -198,7 +197,6 @@ fn a_killed_holder_costs_its_ttl_and_one_poll_at_most() {
 /// there is no order.
 #[test]
 fn killed_nodes_cost_one_poll_at_most() {
-    let _turn = alone();
     let ttl = SECOND;
     let cluster = Cluster::start_with(5, |_, builder| builder.append_only(true));
     admit(settings(&cluster.urls(), ttl));

@@ -10,7 +10,7 @@ use quorlock::Redlock;
 use quorlock_harness::{Cluster, connected, eventually};
 
 use super::{
-    MS, POLL, RESOURCE, ROOM, SECOND, SOON, admitted, alone, lines,
+    MS, POLL, RESOURCE, ROOM, SECOND, SOON, admitted, lines,
     process::Event,
     queue::{Lateness, Queue, expiry},
     settings,
@@ -34,7 +34,6 @@ fn lingers(redlock: &Redlock, cluster: &Cluster) {
 /// Over and over, by the same process, with tokens that rise.
 #[test]
 fn a_lingering_grant_is_taken_again_without_a_command() {
-    let _turn = alone();
     const TIMES: u64 = 600;
     let cluster = admitted(TTL);
     let redlock = client(&cluster);
@@ -60,7 +59,6 @@ fn a_lingering_grant_is_taken_again_without_a_command() {
 /// Whoever asks gets it as he gets one that is released, and does not wait for the time that it would linger.
 #[test]
 fn a_lingering_grant_is_given_back_to_whoever_asks() {
-    let _turn = alone();
     let cluster = admitted(TTL);
     let (one, two) = (client(&cluster), client(&cluster));
     let mut lateness = Lateness::default();
@@ -100,7 +98,6 @@ fn a_lingering_grant_is_given_back_to_whoever_asks() {
 /// Those who do not stand in line are told that it is held, by nobody, and do not get it.
 #[test]
 fn a_lingering_grant_ends_by_itself() {
-    let _turn = alone();
     let cluster = admitted(TTL);
     let redlock = client(&cluster);
     let lease = redlock.acquire(RESOURCE).linger(SECOND).blocking().unwrap();
@@ -117,7 +114,6 @@ fn a_lingering_grant_ends_by_itself() {
 /// What is gone when a close or a shutdown returns is gone: nothing is waited for here.
 #[test]
 fn a_close_and_a_shutdown_give_back_what_lingers_before_they_return() {
-    let _turn = alone();
     let cluster = admitted(TTL);
     let other = client(&cluster);
     for (what, end) in [
@@ -153,7 +149,6 @@ fn a_close_and_a_shutdown_give_back_what_lingers_before_they_return() {
 /// Nobody gives it back. It is nobody's lease, and yet its keys stand for their ttl: as long as those of a holder.
 #[test]
 fn what_lingers_in_a_process_that_is_killed_costs_its_ttl_and_one_poll_at_most() {
-    let _turn = alone();
     let ttl = 2 * SECOND;
     let cluster = admitted(ttl);
     let mut queue = Queue::of_nobody(&cluster, cluster.urls(), 2, ttl);
@@ -174,7 +169,6 @@ fn what_lingers_in_a_process_that_is_killed_costs_its_ttl_and_one_poll_at_most()
 /// It is renewed while it lingers for longer than its ttl, and given back in the end.
 #[test]
 fn what_lingers_for_longer_than_its_ttl_is_still_there_to_be_taken() {
-    let _turn = alone();
     let ttl = SECOND;
     let cluster = admitted(ttl);
     let redlock = connected(settings(&cluster.urls(), ttl));

@@ -36,7 +36,7 @@ mod together;
 use std::time::Duration;
 
 use quorlock::{Builder, Redlock};
-use quorlock_harness::{Cluster, alone};
+use quorlock_harness::Cluster;
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);

@@ -19,7 +19,7 @@ use std::{
 use quorlock::{Acquire, AcquireError, Redlock, protocol::FencingToken, runtime::TokioRuntime};
 use quorlock_harness::connected;
 
-use super::{MS, RESOURCE, SOON, admitted, alone, lines, run_time, settings};
+use super::{MS, RESOURCE, SOON, admitted, lines, run_time, settings};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -135,7 +135,6 @@ fn blocking(redlock: &Redlock, guarded: &Guarded, stop: &AtomicBool) {
 
 #[test]
 fn all_forms_of_a_request_on_one_resource_exclude_each_other_and_leave_nothing() {
-    let _turn = alone();
     let cluster = admitted(TTL);
     let client = || connected(settings(&cluster.urls(), TTL));
     let (one, two) = (client(), client());

@@ -9,7 +9,7 @@ use std::{
 use quorlock::Redlock;
 use quorlock_harness::{Cluster, Server, connected, eventually, redis};
 
-use super::{RESOURCE, SECOND, SOON, admitted, alone, cost::requests, lines, settings};
+use super::{RESOURCE, SECOND, SOON, admitted, cost::requests, lines, settings};
 
 /// With renewals that are few beside the polls.
 const TTL: Duration = Duration::from_secs(20);
@@ -30,7 +30,6 @@ fn client(cluster: &Cluster) -> Redlock {
 /// However many wait in one process: only its head speaks.
 #[test]
 fn one_who_waits_behind_a_renewed_lease_costs_a_command_per_node_and_second_at_most() {
-    let _turn = alone();
     let cluster = admitted(TTL);
     let holder = client(&cluster);
     let lease = holder.acquire(RESOURCE).blocking().unwrap();
@@ -72,7 +71,6 @@ fn tracked_keys(server: &Server) -> u64 {
 /// What another program has set may be any string, also none at all.
 #[test]
 fn one_who_waits_behind_a_key_of_another_program_costs_no_more_and_is_told_of_its_end() {
-    let _turn = alone();
     let cluster = admitted(TTL);
     for value in ["theirs", ""] {
         cluster.iter().for_each(|server| server.set(RESOURCE, value, Some(60_000)));
@@ -113,7 +111,6 @@ fn asked(server: &Server) -> u64 {
 /// What is no string may be written to a thousand times a second, and each write would wake whoever waits.
 #[test]
 fn one_who_waits_behind_another_programs_list_does_not_hear_of_every_write_to_it() {
-    let _turn = alone();
     let cluster = admitted(TTL);
     let push =
         || cluster.iter().for_each(|server| drop(server.run(&["RPUSH", RESOURCE, "theirs"])));

@@ -13,7 +13,7 @@ use std::{
 use quorlock_harness::{Cluster, Server};
 
 use super::{
-    POLL, RESOURCE, admitted, alone,
+    POLL, RESOURCE, admitted,
     field::Field,
     lines, median,
     process::{Event, now},
@@ -22,7 +22,6 @@ use super::{
 /// So many processes, of which the first holds and the others wait. What the test leaves of them is handed on to the end: nobody
 /// is skipped for good.
 pub(crate) fn in_line(processes: usize, ttl: Duration, test: impl FnOnce(&mut Queue<'_>)) {
-    let _turn = alone();
     let cluster = admitted(ttl);
     let mut queue = Queue::start(&cluster, cluster.urls(), processes, ttl);
     test(&mut queue);

@@ -9,7 +9,7 @@ use std::{
 use quorlock::Redlock;
 use quorlock_harness::{Server, eventually, redis::from_redis_value};
 
-use super::{MS, RESOURCE, SECOND, SOON, admitted, alone, lines, run_time, settings};
+use super::{MS, RESOURCE, SECOND, SOON, admitted, lines, run_time, settings};
 
 const TTL: Duration = Duration::from_secs(10);
 const PROCESSES: usize = 4;
@@ -96,7 +96,6 @@ fn contend(urls: &[String], readers: usize, holds: Duration) -> [Waits; 2] {
 
 #[test]
 fn readers_that_come_again_at_once_and_writers_do_not_keep_each_other_out() {
-    let _turn = alone();
     let cluster = admitted(TTL);
     let holds = 5 * MS;
     let [readers, writers] = contend(&cluster.urls(), 16, holds);
@@ -121,7 +120,6 @@ fn readers_that_come_again_at_once_and_writers_do_not_keep_each_other_out() {
 #[test]
 fn a_reader_costs_the_nodes_as_many_commands_as_a_plain_lease() {
     const TURNS: u64 = 200;
-    let _turn = alone();
     let cluster = admitted(TTL);
     let client = settings(&cluster.urls(), TTL).blocking_connect().unwrap();
     client.blocking_ready(SECOND * 20).unwrap();
@@ -160,7 +158,6 @@ fn a_reader_costs_the_nodes_as_many_commands_as_a_plain_lease() {
 /// What gives up its place in the lines is sent once. Where it is lost, the place stands for as long as readers come.
 #[test]
 fn a_writer_that_gave_up_keeps_no_reader_out_also_where_its_place_still_stands() {
-    let _turn = alone();
     let cluster = admitted(TTL);
     let connect = || settings(&cluster.urls(), TTL).blocking_connect().unwrap();
     let (client, other) = (connect(), connect());
@@ -191,7 +188,6 @@ fn a_writer_that_gave_up_keeps_no_reader_out_also_where_its_place_still_stands()
 /// As above, for whoever of the same process wants it for something else: the nodes do not let it in before itself.
 #[test]
 fn a_place_that_still_stands_keeps_nobody_of_its_own_process_out() {
-    let _turn = alone();
     let cluster = admitted(TTL);
     let connect = || settings(&cluster.urls(), TTL).blocking_connect().unwrap();
     let line = format!("quorlock:line:{RESOURCE}");

@@ -7,7 +7,7 @@ use quorlock::{
     node::{NodeState, NodeStatus},
 };
 use quorlock_harness::{
-    Cluster, LINE_RIGHTS, RIGHTS, Server, admit, all_ready, alone, chain, connected, eventually,
+    Cluster, LINE_RIGHTS, RIGHTS, Server, admit, all_ready, chain, connected, eventually,
 };
 
 use super::{
@@ -33,7 +33,6 @@ fn without_line(server: &Server) -> String {
 /// Locks work as before, and waiters poll, in no order.
 #[test]
 fn without_the_rights_to_wait_in_line_a_waiter_polls() {
-    let _turn = alone();
     let cluster = Cluster::start(5);
     admit(settings(&cluster.urls(), TTL));
     let urls: Vec<String> = cluster.iter().map(without_line).collect();
@@ -55,7 +54,6 @@ fn without_the_rights_to_wait_in_line_a_waiter_polls() {
 /// A quorum of nodes that tell is enough.
 #[test]
 fn a_minority_without_these_rights_costs_nothing() {
-    let _turn = alone();
     let cluster = Cluster::start(5);
     admit(settings(&cluster.urls(), TTL));
     let url = |(node, server): (usize, &Server)| {
@@ -81,7 +79,6 @@ fn a_minority_without_these_rights_costs_nothing() {
 /// They do not vote any more, since they could not tell that their data was exchanged; the others do, and tell whose turn it is.
 #[test]
 fn a_minority_that_begins_to_refuse_tracking_costs_one_poll_at_most() {
-    let _turn = alone();
     let ttl = 2 * SECOND;
     let cluster = admitted(ttl);
     let rights = || KEYS.into_iter().chain([LINES]).chain(RIGHTS).chain(LINE_RIGHTS);
@@ -115,7 +112,6 @@ fn a_minority_that_begins_to_refuse_tracking_costs_one_poll_at_most() {
 /// A client that counts is refused, by name. In classic mode there is no line, and whoever waits asks again and again.
 #[test]
 fn where_all_servers_refuse_tracking_those_who_wait_poll_in_classic_mode() {
-    let _turn = alone();
     let cluster = Cluster::start(5);
     let rights = || {
         KEYS.into_iter()

@@ -12,7 +12,7 @@ use std::{
 
 use quorlock::{Permit, Redlock, Semaphore};
 
-use super::{MS, POLL, ROOM, admitted, alone, lines, run_time, settings, together::jain};
+use super::{MS, POLL, ROOM, admitted, lines, run_time, settings, together::jain};
 
 const TTL: Duration = Duration::from_secs(10);
 const PERMITS: usize = 10;
@@ -32,7 +32,6 @@ fn hold(least: Duration) -> Duration {
 
 #[test]
 fn where_there_are_more_permits_than_clients_one_round_is_the_rule() {
-    let _turn = alone();
     let cluster = admitted(TTL);
     let (clients, semaphores) = clients(&cluster.urls(), 8);
     let over = AtomicBool::new(false);
@@ -69,7 +68,6 @@ fn where_there_are_more_permits_than_clients_one_round_is_the_rule() {
 
 #[test]
 fn where_there_are_fewer_than_clients_each_is_in_use_and_each_client_has_its_share() {
-    let _turn = alone();
     let cluster = admitted(TTL);
     let (clients, semaphores) = clients(&cluster.urls(), 12);
     let over = AtomicBool::new(false);
@@ -122,7 +120,6 @@ fn where_there_are_fewer_than_clients_each_is_in_use_and_each_client_has_its_sha
 /// Side by side, by turns: a permit of ten is one more script of the same kind.
 #[test]
 fn a_permit_costs_little_more_than_a_lease() {
-    let _turn = alone();
     let cluster = admitted(TTL);
     let (clients, semaphores) = clients(&cluster.urls(), 1);
     let mut times: [Vec<Duration>; 2] = [Vec::new(), Vec::new()];

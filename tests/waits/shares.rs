@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    SECOND, SOON, admitted, alone, field::Field, jain, lines, process::Event, quantile, run_time,
+    SECOND, SOON, admitted, field::Field, jain, lines, process::Event, quantile, run_time,
 };
 
 const PROCESSES: usize = 8;
@@ -15,7 +15,6 @@ const TTL: Duration = Duration::from_secs(10);
 
 #[test]
 fn processes_and_their_tasks_get_equal_shares() {
-    let _turn = alone();
     let cluster = admitted(TTL);
     let mut field = Field::start(PROCESSES, cluster.urls(), TTL);
     // Held for 2 ms.

@@ -9,7 +9,7 @@ use std::{
 
 use quorlock::Redlock;
 
-use super::{MS, SECOND, admitted, alone, lines, settings};
+use super::{MS, SECOND, admitted, lines, settings};
 
 const TTL: Duration = Duration::from_secs(10);
 const TRIES: usize = 20;
@@ -20,7 +20,6 @@ fn clients<const N: usize>(urls: &[String]) -> [Redlock; N] {
 
 #[test]
 fn who_waits_for_a_set_keeps_nobody_who_asks_once_from_the_rest_of_it() {
-    let _turn = alone();
     let cluster = admitted(TTL);
     let [holder, waits, tries] = clients(&cluster.urls());
     let held = holder.acquire("b").blocking().unwrap();
@@ -50,7 +49,6 @@ fn who_waits_for_a_set_keeps_nobody_who_asks_once_from_the_rest_of_it() {
 
 #[test]
 fn who_waits_for_one_of_fewer_slots_keeps_nobody_who_asks_once_from_the_others() {
-    let _turn = alone();
     let cluster = admitted(TTL);
     let [holder, waits, tries] = clients(&cluster.urls());
     let [three, waited] = [&holder, &waits].map(|client| client.semaphore("api", 3).unwrap());
@@ -70,7 +68,6 @@ fn who_waits_for_one_of_fewer_slots_keeps_nobody_who_asks_once_from_the_others()
 /// Nobody holds it, and the error does not say so.
 #[test]
 fn whoever_is_refused_for_a_line_is_told_that() {
-    let _turn = alone();
     let cluster = admitted(TTL);
     let [tries] = clients(&cluster.urls());
     for server in &cluster {
@@ -111,7 +108,6 @@ fn overtaken(work: &(dyn Fn() + Sync), wait: &dyn Fn() -> bool) -> usize {
 /// A plain lease may have the name of a slot. A grant is handed on inside its process 63 times at most.
 #[test]
 fn permits_and_leases_on_the_name_of_a_slot_let_those_in_who_came_before() {
-    let _turn = alone();
     let cluster = admitted(TTL);
     let [one, other] = clients(&cluster.urls());
     let permits = one.semaphore("api", 1).unwrap();

@@ -12,7 +12,7 @@ use std::{
 
 use quorlock::Redlock;
 
-use super::{MS, SECOND, admitted, alone, lines, run_time, settings};
+use super::{MS, SECOND, admitted, lines, run_time, settings};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -80,7 +80,6 @@ pub(crate) fn jain(shares: &[usize]) -> f64 {
 
 #[test]
 fn two_groups_whose_sets_overlap_share_what_both_want() {
-    let _turn = alone();
     let cluster = admitted(TTL);
     let (one, other): (&[&str], &[&str]) = (&["a", "b", "c"], &["d", "c", "b"]);
     let got = contend(&cluster.urls(), 8, &[one, other, one, other, one, other, one, other], MS);
@@ -101,7 +100,6 @@ fn two_groups_whose_sets_overlap_share_what_both_want() {
 /// The set has to find both free at once, which those who want one of them alone need not.
 #[test]
 fn a_set_is_served_beside_those_who_want_one_resource_of_it_alone() {
-    let _turn = alone();
     let cluster = admitted(TTL);
     // Holds that are short beside the time for which the first in a line is waited for, and long ones.
     let two: [&[&str]; 5] = [&["a", "b"], &["a"], &["b"], &["a"], &["b"]];
@@ -133,7 +131,6 @@ fn a_set_is_served_beside_those_who_want_one_resource_of_it_alone() {
 /// take along the place of another, which would then ask with its next poll alone.
 #[test]
 fn who_gives_up_a_set_does_not_take_the_place_of_those_who_want_a_part_of_it() {
-    let _turn = alone();
     let cluster = admitted(TTL);
     let client = || settings(&cluster.urls(), TTL).blocking_connect().unwrap();
     let (holder, waits) = (client(), client());
