@@ -18,7 +18,7 @@ use quorlock_harness::{
 };
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-use super::{NODE_TIMEOUT, SECOND, SOON, admitted, alone, ready};
+use super::{NODE_TIMEOUT, SECOND, SOON, admitted, ready};
 
 const LEASES: usize = 100;
 const TTL: Duration = Duration::from_secs(1);
@@ -140,7 +140,6 @@ fn paused_past_its_ttl(test: &str, classic: bool, late: usize) {
     if let Ok(nodes) = std::env::var(NODES) {
         return act_as_the_paused_holder(&nodes);
     }
-    let _turn = alone();
     let cluster = admitted(3, TTL);
     let store = Server::start();
     let other = client(&cluster.urls(), classic);

@@ -17,9 +17,7 @@ use quorlock::{
 };
 use quorlock_harness::{Cluster, WallClock, eventually};
 
-use super::{
-    MS, SECOND, SOON, acquire_without, admit, all_ready, alone, is_quarantined, ready, settings,
-};
+use super::{MS, SECOND, SOON, acquire_without, admit, all_ready, is_quarantined, ready, settings};
 
 const MINUTE: i64 = 60_000_000;
 const DAY: i64 = 24 * 60 * MINUTE;
@@ -106,7 +104,6 @@ fn a_jump_gives_one_holder_to_clients_that_know_the_node() {
 /// jumped already, and are no votes all the same.
 #[test]
 fn a_jump_takes_the_votes_that_were_on_their_way_too() {
-    let _turn = alone();
     // The keys of the holder expire in the jump; an acquire that was sent before it does not come too late.
     let (ttl, jump, node_timeout) = (2 * SECOND + 500 * MS, 2_800_000, 3 * SECOND);
     let clocks = Clocks::start(3);

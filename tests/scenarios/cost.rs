@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use quorlock::{Lease, Redlock};
 use quorlock_harness::{Cluster, Server, eventually};
 
-use super::{MS, SECOND, SOON, admitted, alone, ready, settings};
+use super::{MS, SECOND, SOON, admitted, ready, settings};
 
 const NODES: usize = 5;
 
@@ -22,7 +22,6 @@ fn more(before: &[u64], by: u64) -> Vec<u64> {
 
 #[test]
 fn an_acquire_is_one_command_to_each_node_and_a_release_another() {
-    let _turn = alone();
     const ACQUIRES: u64 = 100;
     let cluster = admitted(NODES, 10 * SECOND);
     let redlock = ready(settings(&cluster, 10 * SECOND));
@@ -54,7 +53,6 @@ fn an_acquire_is_one_command_to_each_node_and_a_release_another() {
 
 #[test]
 fn a_refused_acquire_is_one_command_and_its_undoing_at_most() {
-    let _turn = alone();
     let cluster = admitted(NODES, 10 * SECOND);
     let holder = ready(settings(&cluster, 10 * SECOND));
     let held = holder.acquire("r").without_renewal().blocking().unwrap();
@@ -137,7 +135,6 @@ fn all_held(leases: &[Lease]) {
 
 #[test]
 fn renewals_share_their_commands_and_no_lease_is_lost() {
-    let _turn = alone();
     let number = |name: &str, default| std::env::var(name).map_or(default, |n| n.parse().unwrap());
     let held = number("QUORLOCK_HELD", 1000);
     let duration = Duration::from_secs(number("QUORLOCK_HELD_SECONDS", 5) as u64);

@@ -7,13 +7,12 @@ use std::time::{Duration, Instant};
 use quorlock::{AcquireError, Redlock, node::NodeState};
 use quorlock_harness::{Cluster, eventually};
 
-use super::{MS, SECOND, SOON, all_ready, alone, quarantine, ready, settings, token};
+use super::{MS, SECOND, SOON, all_ready, quarantine, ready, settings, token};
 
 const MAX_TTL: Duration = Duration::from_millis(600);
 
 #[test]
 fn a_new_deployment_waits_the_quarantine_and_says_why() {
-    let _turn = alone();
     let cluster = Cluster::start(5);
     let start = Instant::now();
     let redlock = settings(&cluster, MAX_TTL).blocking_connect().unwrap();
@@ -42,7 +41,6 @@ fn a_new_deployment_waits_the_quarantine_and_says_why() {
 /// Nothing is set but the nodes.
 #[test]
 fn the_first_acquire_of_a_new_deployment_is_granted_in_one_call_with_the_defaults() {
-    let _turn = alone();
     let cluster = Cluster::start(3);
     let start = Instant::now();
     let redlock = Redlock::builder().nodes(cluster.urls()).blocking_connect().unwrap();
@@ -54,7 +52,6 @@ fn the_first_acquire_of_a_new_deployment_is_granted_in_one_call_with_the_default
 
 #[test]
 fn a_client_is_ready_when_a_quorum_votes_and_says_until_then_why_it_is_not() {
-    let _turn = alone();
     let cluster = Cluster::start(3);
     let start = Instant::now();
     let redlock = settings(&cluster, MAX_TTL).blocking_connect().unwrap();

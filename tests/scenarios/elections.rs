@@ -15,7 +15,6 @@ const TTL: Duration = Duration::from_secs(2);
 /// How long it takes is printed; it is compared with how long a plain lease takes from the one to the other in the same run.
 #[test]
 fn behind_a_resignation_the_next_one_leads_as_soon_as_a_lease_is_handed_over() {
-    let _alone = alone();
     let cluster = admitted(3, TTL);
     let clients = [(); 2].map(|()| ready(settings(&cluster, TTL).wait(SOON)));
     let elections = [0, 1].map(|at| clients[at].election("r"));

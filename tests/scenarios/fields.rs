@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use quorlock::node::NodeState;
 
-use super::{MS, admitted, alone, ready, settings, token};
+use super::{MS, admitted, ready, settings, token};
 
 const VALUES: [&str; 8] = ["", "abc", "-1", "0", "5", "1e400", "nan", "99999999999999999999999"];
 
@@ -50,7 +50,6 @@ fn look_at(key: &str, field: &str, value: Option<&str>) -> Option<String> {
 
 #[test]
 fn a_field_that_others_wrote_is_mended_or_told() {
-    let _turn = alone();
     let fields = [
         ("quorlock:counters", ""),
         ("quorlock:node", "high_water"),
@@ -82,7 +81,6 @@ fn a_field_that_others_wrote_is_mended_or_told() {
 
 #[test]
 fn a_node_whose_own_key_others_overwrote_is_not_shown_ready() {
-    let _turn = alone();
     let cluster = admitted(3, 300 * MS);
     let client = ready(settings(&cluster, 300 * MS));
     cluster[1].set("quorlock:counters", "of another program", None);

@@ -17,7 +17,7 @@ use std::{
 use quorlock::{AcquireError, Owner, Redlock};
 use quorlock_harness::{Cluster, eventually};
 
-use super::{MS, SOON, admitted, all_ready, alone, ready, settings, token};
+use super::{MS, SOON, admitted, all_ready, ready, settings, token};
 
 const CLIENTS: usize = 8;
 /// In each client, after the same resources.
@@ -156,7 +156,6 @@ fn lose_a_minority(cluster: &Cluster, watcher: &Redlock, granted: &AtomicUsize) 
 
 #[test]
 fn tokens_are_unique_and_rise_while_a_minority_loses_everything() {
-    let _turn = alone();
     let wanted = std::env::var("QUORLOCK_GRANTS").map_or(1500, |n| n.parse().unwrap());
     let cluster = admitted(5, MAX_TTL);
     let client = || ready(settings(&cluster, MAX_TTL).ttl(500 * MS));

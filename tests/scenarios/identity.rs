@@ -12,9 +12,7 @@ use quorlock::{
 };
 use quorlock_harness::{Cluster, Server, eventually, redis};
 
-use super::{
-    MARKER, SECOND, SOON, acquire_without, admitted, all_ready, alone, ready, scripts, settings,
-};
+use super::{MARKER, SECOND, SOON, acquire_without, admitted, all_ready, ready, scripts, settings};
 
 const TTL: Duration = Duration::from_secs(3);
 
@@ -58,7 +56,6 @@ fn excluded(other: &Redlock, held: &Lease) {
 /// lease is gone.
 #[test]
 fn a_node_that_took_over_an_older_copy_of_itself_does_not_vote() {
-    let _turn = alone();
     let (cluster, copy) = (cluster(), start());
     follow(&copy, &cluster[1]);
     copy.run(&["REPLICAOF", "NO", "ONE"]);
@@ -77,7 +74,6 @@ fn a_node_that_took_over_an_older_copy_of_itself_does_not_vote() {
 /// The same, and nobody asks the node for anything in between: what it has lost shows in nothing that it keeps.
 #[test]
 fn a_node_that_took_over_an_older_copy_while_nobody_spoke_to_it_does_not_vote() {
-    let _turn = alone();
     let (cluster, copy) = (cluster(), start());
     let (first, other) = (ready(settings(&cluster, TTL)), ready(settings(&cluster, TTL)));
     // The high-water mark is ahead by then, and does not rise any more while this runs.
@@ -94,7 +90,6 @@ fn a_node_that_took_over_an_older_copy_while_nobody_spoke_to_it_does_not_vote() 
 /// A node takes over the data of another one, marker and counters included, and nobody notices that it was a replica.
 #[test]
 fn a_node_that_took_over_the_data_of_another_one_does_not_vote() {
-    let _turn = alone();
     let cluster = cluster();
     let era = redis::from_redis_value::<String>(cluster[2].run(&["HGET", MARKER, "era"])).unwrap();
     for server in &cluster {
@@ -110,7 +105,6 @@ fn a_node_that_took_over_the_data_of_another_one_does_not_vote() {
 /// Both databases have been admitted, each as a node of its own.
 #[test]
 fn databases_that_are_exchanged_do_not_vote() {
-    let _turn = alone();
     let cluster = admitted(3, TTL);
     let urls = cluster.urls().into_iter().map(|url| format!("{url}/1"));
     let builder = Redlock::builder().nodes(urls).connect_timeout(10 * SECOND);
@@ -123,7 +117,6 @@ fn databases_that_are_exchanged_do_not_vote() {
 /// The node has been admitted with the database that came in, has voted, and has the one of before again.
 #[test]
 fn databases_that_are_exchanged_and_exchanged_back_do_not_vote() {
-    let _turn = alone();
     let cluster = admitted(3, TTL);
     let (first, second) = (ready(settings(&cluster, TTL)), ready(settings(&cluster, TTL)));
     cluster[1].run(&["SWAPDB", "0", "1"]);
@@ -143,7 +136,6 @@ fn databases_that_are_exchanged_and_exchanged_back_do_not_vote() {
 /// A marker and counters of before are written back by hand, as a restore of single keys would.
 #[test]
 fn older_data_that_is_written_back_is_noticed_by_whoever_has_seen_newer() {
-    let _turn = alone();
     let cluster = admitted(3, TTL);
     let keys = [MARKER, "quorlock:counters"];
     let dumps = keys
@@ -167,7 +159,6 @@ fn older_data_that_is_written_back_is_noticed_by_whoever_has_seen_newer() {
 /// has voted: whoever knows that must not believe it.
 #[test]
 fn a_wait_of_before_the_node_was_admitted_is_not_believed_by_whoever_has_seen_it_admitted() {
-    let _turn = alone();
     let cluster = admitted(3, TTL);
     cluster[1].flush();
     let build = || settings(&cluster, TTL).build().unwrap();
@@ -267,7 +258,6 @@ fn a_server_in_cluster_mode_is_refused() {
 /// A server that was a replica forgets whose, when nobody has replicated from it for `repl-backlog-ttl` (an hour).
 #[test]
 fn a_node_that_was_a_replica_long_ago_is_not_made_to_join_again() {
-    let _turn = alone();
     let (cluster, copy) = (cluster(), start());
     let client = ready(settings(&cluster, TTL));
     for index in [0, 1] {

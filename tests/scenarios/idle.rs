@@ -9,7 +9,7 @@ use std::time::Instant;
 use quorlock::{Lease, Redlock};
 use quorlock_harness::{Server, eventually, redis};
 
-use super::{SECOND, SOON, admitted, alone, has_key, ready, settings, token, tokens::Odd};
+use super::{SECOND, SOON, admitted, has_key, ready, settings, token, tokens::Odd};
 
 const COUNTERS: [&str; 2] = ["quorlock:counters", "quorlock:older"];
 
@@ -25,7 +25,6 @@ fn granted(redlock: &Redlock, resource: &str) -> Lease {
 
 #[test]
 fn a_counter_that_is_not_used_is_gone_after_the_retention_and_tokens_rise_all_the_same() {
-    let _turn = alone();
     let (ttl, retention) = (SECOND, 2 * SECOND);
     let cluster = admitted(3, ttl);
     let settings = || settings(&cluster, ttl).counter_retention(retention);
@@ -98,7 +97,6 @@ fn kept_for(resources: usize, name: usize) -> usize {
 /// The numbers of resources are just above a power of two, where a table is larger than ever beside what it holds.
 #[test]
 fn idle_resources_cost_no_more_than_the_formula_says() {
-    let _turn = alone();
     for (resources, name) in [(33_000, 20), (8_300, 64)] {
         let began = Instant::now();
         let kept = kept_for(resources, name);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use quorlock::{Builder, Redlock};
 use quorlock_harness::{Cluster, eventually, redis};
 
-use super::{MARKER, MS, SECOND, SOON, admitted, alone, is_quarantined, ready, settings};
+use super::{MARKER, MS, SECOND, SOON, admitted, is_quarantined, ready, settings};
 
 /// A node is kept from voting for less than a round of a test by this one, and a busy machine does not outlast the node timeout.
 const TTL: Duration = SECOND;
@@ -43,7 +43,6 @@ fn observe(cluster: &Cluster, client: &Redlock, during: Duration) -> (u32, u32, 
 }
 
 fn joining_and_then(clients: usize, what: impl FnOnce(&Cluster)) -> (u32, u32, u64) {
-    let _turn = alone();
     let cluster = admitted(3, TTL);
     let clients: Vec<Redlock> = (0..clients).map(|_| ready(unhurried(&cluster))).collect();
     cluster[2].restart_empty();
@@ -136,7 +135,6 @@ fn crowd(clients: usize, joining: bool, end: fn(&Cluster)) -> (usize, usize, Dur
 
 #[test]
 fn a_crowd_is_not_disturbed() {
-    let _turn = alone();
     let clients = std::env::var("CROWD").map_or(20, |clients| clients.parse().unwrap());
     let (_, before, ..) = crowd(clients, false, |cluster| cluster[2].kill());
     let (_, failed, ..) = crowd(clients, true, |cluster| cluster[2].kill());
@@ -146,7 +144,6 @@ fn a_crowd_is_not_disturbed() {
 /// It says that it is joining, and cannot be admitted: it is out of memory.
 #[test]
 fn a_crowd_is_not_disturbed_by_a_node_that_cannot_be_written_to() {
-    let _turn = alone();
     let clients = std::env::var("CROWD").map_or(20, |clients| clients.parse().unwrap());
     let full = |cluster: &Cluster| {
         cluster[2].run(&["CONFIG", "SET", "maxmemory", "1"]);
@@ -158,7 +155,6 @@ fn a_crowd_is_not_disturbed_by_a_node_that_cannot_be_written_to() {
 /// Whoever did not admit it hears soon of the others' new state.
 #[test]
 fn nobody_is_shut_out_for_long_by_an_admission() {
-    let _turn = alone();
     let ttl = 300 * MS;
     let cluster = admitted(3, ttl);
     let clients = std::env::var("CROWD").map_or(20, |clients| clients.parse().unwrap());
@@ -235,7 +231,6 @@ fn a_fleet_that_was_restarted_works_although_one_node_stays_down() {
 /// which is long here beside the time that all of them take on a busy machine.
 #[test]
 fn seals_of_one_admission() {
-    let _turn = alone();
     let cluster = admitted(3, TTL);
     let clients = std::env::var("CROWD").map_or(40, |clients| clients.parse().unwrap());
     let clients: Vec<Redlock> =

@@ -17,7 +17,7 @@ use quorlock::{
 };
 use quorlock_harness::{Alter, Altered};
 
-use super::{MS, SECOND, SOON, admitted, alone, ready, settings};
+use super::{MS, SECOND, SOON, admitted, ready, settings};
 
 /// Forwards to a server; once armed, a chunk that names `needle` is delivered this much later, and its client is cut off at
 /// once.
@@ -96,7 +96,6 @@ mod interposer {
 
 #[test]
 fn an_acquire_that_arrives_as_late_as_it_may_is_released() {
-    let _turn = alone();
     const NODE_TIMEOUT: Duration = Duration::from_millis(400);
     let ttl = 20 * SECOND;
     let cluster = admitted(3, ttl);
@@ -150,7 +149,6 @@ impl Alter for Unlucky {
 
 #[test]
 fn a_runtime_that_panics_once_costs_no_node_for_good() {
-    let _turn = alone();
     let cluster = admitted(3, SECOND);
     let inner = TokioRuntime::shared().unwrap();
     let runtime = Arc::new(Altered(Unlucky { inner, armed: AtomicBool::new(false) }));

@@ -194,7 +194,6 @@ fn seen(stage: &Stage, program: Program<'_>, enough: impl Fn(Seen) -> bool) -> S
 
 /// Nothing is seen, and with the fault planted both are.
 fn nothing_is_seen(classic: bool, program: Program<'_>) {
-    let _alone = alone();
     let stage = Stage::new(Manner { classic, planted: false });
     assert_eq!(seen(&stage, program, |_| true), Seen::default());
     let both = Seen { shortened: true, beside: true };
@@ -293,7 +292,6 @@ fn a_late_extension_takes_nothing_from_what_is_held_at_least() {
 /// What is late finds a key that readers have, and leaves it alone: also with the fault planted.
 #[test]
 fn a_late_extension_of_a_writer_takes_nothing_from_what_it_reads_on_with() {
-    let _alone = alone();
     for planted in [false, true] {
         let stage = Stage::new(Manner { classic: false, planted });
         let program = |stage: &Stage, resource: &str| {
@@ -317,7 +315,6 @@ fn a_late_extension_of_a_writer_takes_nothing_from_what_it_reads_on_with() {
 /// Nor does a downgrade that is late void the entry of one who was let in beside it.
 #[test]
 fn a_late_downgrade_takes_nothing_from_other_readers() {
-    let _alone = alone();
     let stage = Stage::new(Manner { classic: false, planted: false });
     let program = |stage: &Stage, resource: &str| {
         let lease = stage.acquire(resource).ttl(LONGER).blocking().unwrap();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use quorlock::{Lease, Redlock, protocol::LossReason, runtime::TokioRuntime};
 use quorlock_harness::{Cluster, Lateness, Server, eventually};
 
-use super::{SOON, admitted, all_ready, alone, quantile, ready, settings};
+use super::{SOON, admitted, all_ready, quantile, ready, settings};
 
 const TTL: Duration = Duration::from_secs(5);
 const LEASES: usize = 70;
@@ -74,7 +74,6 @@ async fn round(cluster: &Cluster, redlock: &Redlock) -> Vec<Sample> {
 
 #[test]
 fn the_loss_is_told_before_the_validity_ends_with_all_nodes_hung() {
-    let _turn = alone();
     let cluster = admitted(5, TTL);
     let redlock = ready(
         settings(&cluster, TTL).runtime(std::sync::Arc::new(TokioRuntime::dedicated().unwrap())),

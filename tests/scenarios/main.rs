@@ -66,7 +66,7 @@ mod tokens;
 use std::time::Duration;
 
 use quorlock::{Builder, Lease, Redlock, node::NodeState};
-use quorlock_harness::{Cluster, Server, all_ready, alone, connected as ready, eventually};
+use quorlock_harness::{Cluster, Server, all_ready, connected as ready, eventually};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);

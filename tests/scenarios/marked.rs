@@ -6,12 +6,11 @@ use std::time::SystemTime;
 
 use quorlock_harness::eventually;
 
-use super::{MARKER, SECOND, SOON, admitted, alone, ready, settings};
+use super::{MARKER, SECOND, SOON, admitted, ready, settings};
 
 /// Others have written a high-water mark an hour ahead to a majority of the markers.
 #[test]
 fn a_node_whose_high_water_mark_others_have_written_is_admitted_by_itself() {
-    let _turn = alone();
     let cluster = admitted(3, SECOND);
     let client = ready(settings(&cluster, SECOND));
     let hour = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap() + 3600 * SECOND;

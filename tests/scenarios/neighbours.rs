@@ -13,7 +13,7 @@ use std::{
 use quorlock::{Lease, Redlock, runtime::TokioRuntime};
 use quorlock_harness::{Cluster, Server, eventually, redis};
 
-use super::{MS, SECOND, SOON, admit, admitted, all_ready, alone, clock::Clocks, ready, settings};
+use super::{MS, SECOND, SOON, admit, admitted, all_ready, clock::Clocks, ready, settings};
 
 /// A client that connects asks for its rights. A lock of any name must survive that.
 #[test]
@@ -64,7 +64,6 @@ fn connecting_leaves_nothing_in_the_servers_log_of_denials() {
 /// node-redlock and others write 32 hexadecimal digits too, and for longer than our longest ttl.
 #[test]
 fn another_librarys_lock_is_never_shortened() {
-    let _turn = alone();
     let ttl = 2 * SECOND;
     let clocks = Clocks::start(3);
     let cluster = &clocks.cluster;
@@ -90,7 +89,6 @@ fn beside(redlock: &Redlock, during: impl FnOnce()) -> Lease {
 
 #[test]
 fn a_huge_value_at_a_polled_name_is_a_holder_like_any_other() {
-    let _turn = alone();
     let cluster = admitted(3, 2 * SECOND);
     for classic in [false, true] {
         for megabytes in [8, 64] {
@@ -119,7 +117,6 @@ fn a_huge_value_at_a_polled_name_is_a_holder_like_any_other() {
 /// A right is narrowed while leases are held. One of them cannot be extended any more; the others are.
 #[test]
 fn a_lease_that_cannot_be_extended_costs_no_other() {
-    let _turn = alone();
     let ttl = 2 * SECOND;
     for classic in [false, true] {
         let cluster = Cluster::start(3);
@@ -190,7 +187,6 @@ fn a_node_of_another_fleet_is_refused() {
 /// milliseconds, or on a machine that needs longer for a lease where nothing is emptied, once in as much time.
 #[test]
 fn a_neighbour_that_empties_a_database_of_its_own_again_and_again_costs_little() {
-    let _turn = alone();
     let (cluster, without) = (admitted(3, SECOND), admitted(3, SECOND));
     let redlock = ready(settings(&cluster, SECOND));
     // On a thread of its own, so that it is not kept by what the other has to do.

@@ -21,8 +21,7 @@ use quorlock::{
 use quorlock_harness::{Alter, Altered, Cluster, Proxy, eventually, redis};
 
 use super::{
-    MARKER, MS, SECOND, SOON, acquire_without, admitted, all_ready, alone, is_quarantined, ready,
-    settings,
+    MARKER, MS, SECOND, SOON, acquire_without, admitted, all_ready, is_quarantined, ready, settings,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -87,7 +86,6 @@ fn takes_one_to_have_jumped(error: &AcquireError) -> bool {
 }
 
 fn puts_no_node_in_quarantine(wholly: bool) {
-    let _turn = alone();
     let ttl = SECOND;
     let cluster = admitted(5, ttl);
     let holder = ready(settings(&cluster, ttl));
@@ -126,7 +124,6 @@ fn puts_no_node_in_quarantine(wholly: bool) {
 /// A clock that may run ahead ends leases early, which is safe. A quarantine that it ends early is not.
 #[test]
 fn a_client_whose_clock_jumps_does_not_end_a_quarantine_early() {
-    let _turn = alone();
     let ttl = 3 * SECOND;
     // Asked without a pause, or left alone with its timers.
     for (wholly, jump, asked) in [
@@ -165,7 +162,6 @@ fn a_client_whose_clock_jumps_does_not_end_a_quarantine_early() {
 /// A step of the wall clock is no time in which a key could have expired.
 #[test]
 fn a_client_whose_wall_clock_jumps_still_releases_where_it_could_not_before() {
-    let _turn = alone();
     let ttl = 10 * MINUTE;
     for jump in [MINUTE, 60 * MINUTE] {
         let cluster = admitted(3, ttl);
@@ -245,7 +241,6 @@ fn eras(cluster: &Cluster) -> Vec<String> {
 /// others are compared with what they showed seconds ago, and may differ by more.
 #[test]
 fn a_client_whose_clock_stalls_blames_no_node_that_it_has_just_met() {
-    let _turn = alone();
     let ttl = SECOND;
     let cluster = admitted(3, ttl);
     for fresh in 0..cluster.len() {
@@ -279,7 +274,6 @@ fn a_client_whose_clock_stalls_blames_no_node_that_it_has_just_met() {
 /// while is the first to have jumped.
 #[test]
 fn a_client_whose_clock_runs_slow_blames_no_node() {
-    let _turn = alone();
     let ttl = SECOND;
     let cluster = admitted(3, ttl);
     let bystander = ready(settings(&cluster, ttl));
@@ -304,7 +298,6 @@ fn a_client_whose_clock_runs_slow_blames_no_node() {
 /// Some have never been read together with the one that shows the stall.
 #[test]
 fn a_stall_of_our_clock_blames_no_node_whose_others_are_met_after_it() {
-    let _turn = alone();
     let ttl = SECOND;
     let cluster = admitted(3, ttl);
     let before = eras(&cluster);
@@ -323,7 +316,6 @@ fn a_stall_of_our_clock_blames_no_node_whose_others_are_met_after_it() {
 /// What the others showed before is less certain than the stall is long.
 #[test]
 fn a_stall_of_our_clock_blames_no_near_node_of_far_ones() {
-    let _turn = alone();
     let ttl = 3 * SECOND;
     let cluster = admitted(3, ttl);
     let before = eras(&cluster);

@@ -7,13 +7,12 @@ use std::time::Instant;
 
 use quorlock::node::NodeState;
 
-use super::{SECOND, SOON, admitted, alone, eventually, ready, settings};
+use super::{SECOND, SOON, admitted, eventually, ready, settings};
 
 const MANY: usize = 4_000;
 
 #[test]
 fn thousands_of_leases_are_gone_soon_after_a_stopped_node_goes_on() {
-    let _turn = alone();
     let ttl = 60 * SECOND;
     let cluster = admitted(3, ttl);
     let redlock = ready(settings(&cluster, ttl).close_timeout(60 * SECOND));

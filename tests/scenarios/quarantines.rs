@@ -17,7 +17,7 @@ use quorlock::{
 use quorlock_harness::{Alter, Altered, Cluster, Proxy, Server, eventually, redis};
 
 use super::{
-    MARKER, MS, SECOND, SOON, acquire_without, admitted, all_ready, alone,
+    MARKER, MS, SECOND, SOON, acquire_without, admitted, all_ready,
     clock::Clocks,
     is_quarantined, quarantine, ready,
     scripts::{ERA, ETAG, HOUR_MS, Node, Seen, Tell},
@@ -39,7 +39,6 @@ fn behind_proxy(cluster: &Cluster, ttl: Duration) -> (quorlock::Builder, Proxy) 
 /// The node was admitted by somebody else meanwhile, has voted, and has forgotten again.
 #[test]
 fn a_quarantine_that_was_begun_before_the_node_was_admitted_does_not_count() {
-    let _turn = alone();
     let ttl = SECOND;
     let cluster = admitted(3, ttl);
     let (builder, proxy) = behind_proxy(&cluster, ttl);
@@ -63,7 +62,6 @@ fn a_quarantine_that_was_begun_before_the_node_was_admitted_does_not_count() {
 /// tell.
 #[test]
 fn the_quarantine_is_that_of_a_longer_ttl_which_only_the_other_nodes_know() {
-    let _turn = alone();
     let (short, long) = (SECOND, 4 * SECOND);
     let cluster = admitted(3, short);
     let brief = ready(settings(&cluster, short));
@@ -202,7 +200,6 @@ fn a_node_that_is_joining_begins_anew_if_its_data_went_back_and_for_no_other_rea
 /// Another client has noticed the jump before, and the node has been through its quarantine.
 #[test]
 fn a_jump_that_is_noticed_late_is_not_held_against_the_node() {
-    let _turn = alone();
     let ttl = 600 * MS;
     let clocks = Clocks::start(3);
     let cluster = &clocks.cluster;
@@ -234,7 +231,6 @@ fn a_jump_that_is_noticed_late_is_not_held_against_the_node() {
 /// A client that was idle while the node forgot and was admitted again has heard of that from its acquire alone.
 #[test]
 fn a_jump_counts_in_the_era_of_which_an_acquire_has_told() {
-    let _turn = alone();
     let ttl = 600 * MS;
     let clocks = Clocks::start(3);
     let cluster = &clocks.cluster;
@@ -287,7 +283,6 @@ fn a_client_with_a_broken_wall_clock_does_not_use_up_the_counters_of_a_new_fleet
 /// must not look like an outage.
 #[test]
 fn an_admission_costs_nobody_a_single_round() {
-    let _turn = alone();
     let ttl = 500 * MS;
     let cluster = admitted(5, ttl);
     let (watching, trying) = (ready(settings(&cluster, ttl)), ready(settings(&cluster, ttl)));

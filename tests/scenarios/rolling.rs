@@ -13,8 +13,8 @@ use quorlock::{Lease, Redlock};
 use quorlock_harness::{Cluster, eventually};
 
 use super::{
-    MS, SECOND, SOON, admitted, all_ready, alone, has_key, is_quarantined, quarantine, ready,
-    settings, token,
+    MS, SECOND, SOON, admitted, all_ready, has_key, is_quarantined, quarantine, ready, settings,
+    token,
 };
 
 const TTL: Duration = Duration::from_millis(500);
@@ -29,7 +29,6 @@ enum Waiters {
 
 /// Runs `during` while a lease is held, and checks the lease all the time.
 fn held_throughout(n: usize, waiters: Waiters, during: impl FnOnce(&Cluster, &Redlock, &Lease)) {
-    let _turn = alone();
     let cluster = admitted(n, MAX_TTL);
     let redlock = ready(settings(&cluster, MAX_TTL).ttl(TTL));
     let first = redlock.acquire("r").blocking().unwrap();

@@ -17,7 +17,7 @@ use quorlock::{
 };
 use quorlock_harness::{Cluster, Companion, Server};
 
-use super::{MARKER, SECOND, alone, quarantine};
+use super::{MARKER, SECOND, quarantine};
 
 /// What the second process is told: its longest ttl in ms, or `-` for the defaults, and the nodes.
 const ORDERS: &str = "QUORLOCK_SHORT_LIVED";
@@ -76,7 +76,6 @@ fn ten_processes_of_three_seconds_get_a_new_deployment_admitted_with_the_default
     if let Ok(orders) = std::env::var(ORDERS) {
         return ask(&orders);
     }
-    let _turn = alone();
     let cluster = Cluster::start(3);
     let test = "short_lived::ten_processes_of_three_seconds_get_a_new_deployment_admitted_with_the_defaults";
     let got = one_after_the_other(test, &cluster, None, 3 * SECOND, 10, || ());
@@ -90,7 +89,6 @@ fn a_job_that_runs_for_a_second_now_and_then_gets_a_new_deployment_admitted() {
     if let Ok(orders) = std::env::var(ORDERS) {
         return ask(&orders);
     }
-    let _turn = alone();
     let cluster = Cluster::start(3);
     let test =
         "short_lived::a_job_that_runs_for_a_second_now_and_then_gets_a_new_deployment_admitted";
@@ -108,7 +106,6 @@ fn processes_whose_time_is_forgotten_get_nothing_admitted() {
     if let Ok(orders) = std::env::var(ORDERS) {
         return ask(&orders);
     }
-    let _turn = alone();
     let cluster = Cluster::start(3);
     let forget = || {
         for server in &cluster {

@@ -21,7 +21,6 @@ fn fleet(ttl: Duration) -> (Cluster, Redlock, Vec<Lease>) {
 
 #[test]
 fn a_dead_node_keeps_no_lease_from_being_released() {
-    let _turn = alone();
     for stop in [Server::kill, Server::pause] {
         let (cluster, redlock, leases) = fleet(60 * SECOND);
         stop(&cluster[2]);
@@ -50,7 +49,6 @@ fn a_dead_node_keeps_no_lease_from_being_released() {
 
 #[test]
 fn leases_on_a_majority_that_is_dead_are_reported() {
-    let _turn = alone();
     let (cluster, redlock, leases) = fleet(60 * SECOND);
     cluster[1].kill();
     cluster[2].kill();

@@ -18,8 +18,8 @@ use quorlock::{
 use quorlock_harness::{Alter, Altered, Cluster, Proxy, Server, eventually, redis};
 
 use super::{
-    MS, SECOND, SOON, acquire_without, admit, admitted, all_ready, alone, clock::Clocks, has_key,
-    ready, settings, token,
+    MS, SECOND, SOON, acquire_without, admit, admitted, all_ready, clock::Clocks, has_key, ready,
+    settings, token,
 };
 
 const DAY: i64 = 24 * 3600 * 1_000_000;
@@ -88,7 +88,6 @@ fn granted(redlock: &Redlock) -> Lease {
 /// does. Nobody asks the nodes anything meanwhile.
 #[test]
 fn tokens_rise_although_node_clocks_were_days_ahead_for_a_moment() {
-    let _turn = alone();
     let ttl = SECOND;
     let clocks = Clocks::start(3);
     let cluster = &clocks.cluster;
@@ -122,7 +121,6 @@ fn tokens_rise_although_node_clocks_were_days_ahead_for_a_moment() {
 /// the middle of its round does not notice, since its clock stands still.
 #[test]
 fn a_vote_of_before_a_node_forgot_and_one_of_after_it_was_admitted_make_no_token() {
-    let _turn = alone();
     let ttl = SECOND;
     let cluster = admitted(3, ttl);
     let proxies: Vec<Proxy> = cluster.iter().map(|server| Proxy::start(server.port())).collect();
@@ -177,7 +175,6 @@ fn is_ready(node: &quorlock::node::NodeStatus) -> bool {
 /// restarted, and nobody knows of that any more.
 #[test]
 fn tokens_rise_after_a_majority_forgot() {
-    let _turn = alone();
     let ttl = 300 * MS;
     let cluster = admitted(3, ttl);
     let client = ready(settings(&cluster, ttl));
@@ -211,7 +208,6 @@ fn tokens_rise_after_a_majority_forgot() {
 /// lifts a counter, and where those nodes go on is what the others say.
 #[test]
 fn tokens_rise_where_nodes_forget_in_turn_and_wall_clocks_are_behind() {
-    let _turn = alone();
     let ttl = 300 * MS;
     let cluster = admitted(3, ttl);
     let before = ready(settings(&cluster, ttl));
@@ -250,7 +246,6 @@ fn a_counter_that_somebody_wrote_ends_nothing() {
 /// forgets too. No more than one node has lost its data at a time.
 #[test]
 fn a_node_whose_clock_jumped_does_not_make_a_majority_that_forgot() {
-    let _turn = alone();
     let ttl = SECOND;
     let clocks = Clocks::start(3);
     let cluster = &clocks.cluster;
