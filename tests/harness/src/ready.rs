@@ -20,7 +20,7 @@ pub fn connected(builder: Builder) -> Redlock {
 #[track_caller]
 pub fn all_ready(redlock: &Redlock) {
     // For what certainly happens, on however busy a machine.
-    eventually("every node is ready", Duration::from_secs(20), || {
+    eventually("every node is ready", Duration::from_secs(60), || {
         redlock.nodes().iter().all(|node| node.state == NodeState::Ready)
     });
 }
