@@ -135,13 +135,13 @@ fn a_restore_sets_what_is_missing_and_leaves_what_stands() {
 
 #[test]
 fn a_restore_sets_nothing_where_somebody_else_has_any_of_it() {
-    for at in 0..NAMES.len() {
+    for held in NAMES {
         let mut node = Node::new();
-        node.put(NAMES[at], OTHER);
+        node.put(held, OTHER);
         assert_eq!(node.execute(restore(&NAMES)), Reply::Denied(Denial::default()));
         for name in NAMES {
-            let stands = (name == NAMES[at]).then(|| OTHER.to_hex().to_vec());
-            assert_eq!(node.of(name), stands, "{at}");
+            let stands = (name == held).then(|| OTHER.to_hex().to_vec());
+            assert_eq!(node.of(name), stands, "{held}");
         }
     }
 }

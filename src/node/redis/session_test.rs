@@ -64,6 +64,7 @@ fn head(high_water: u64) -> String {
 }
 
 impl Scripted {
+    #[allow(clippy::disallowed_methods, reason = "what drives the connection of the test")]
     async fn new() -> Self {
         let (clock, fleet) = (Arc::new(ByHand::default()), Arc::new(Fleet::default()));
         let settings = NodeSettings {
