@@ -182,8 +182,7 @@ fn whoever_gives_up_leaves_the_line() {
     let (holder, waiter) = (client(), client());
     let lease = holder.acquire("r").blocking().unwrap();
     thread::scope(|scope| {
-        let waiting =
-            scope.spawn(|| waiter.acquire("r").wait(Duration::from_millis(500)).blocking());
+        let waiting = scope.spawn(|| waiter.acquire("r").wait(MINUTE / 20).blocking());
         eventually("it stands in line", MINUTE, || standing(&cluster) == [1; 3]);
         assert!(waiting.join().unwrap().unwrap_err().is_contended());
     });

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use quorlock::{AcquireError, Redlock, node::NodeState};
 use quorlock_harness::{Cluster, eventually};
 
-use super::{MS, SECOND, SOON, all_ready, quarantine, ready, settings, token};
+use super::{
+    MS, SECOND, SOON, all_ready, quarantine, quarantine_by_default, ready, settings, token,
+};
 
 const MAX_TTL: Duration = Duration::from_millis(600);
 
@@ -47,7 +49,7 @@ fn the_first_acquire_of_a_new_deployment_is_granted_in_one_call_with_the_default
     let lease = redlock.acquire("r").blocking().unwrap_or_else(|error| panic!("{error}"));
     let waited = start.elapsed();
     println!("the first grant with the defaults came after {waited:?}");
-    assert!(lease.is_valid() && waited >= quarantine(10 * SECOND), "{waited:?}");
+    assert!(lease.is_valid() && waited >= quarantine_by_default(10 * SECOND), "{waited:?}");
 }
 
 #[test]

@@ -93,6 +93,11 @@ fn quarantine(ttl: Duration) -> Duration {
     ttl + ttl / 10 + 2 * NODE_TIMEOUT
 }
 
+/// The same where no node timeout is set.
+fn quarantine_by_default(ttl: Duration) -> Duration {
+    ttl + ttl / 10 + 200 * MS
+}
+
 /// Makes new nodes ready at once, as if their deployment were long past.
 fn admit(cluster: &Cluster, max_ttl: Duration) {
     quorlock_harness::admit(settings(cluster, max_ttl));

@@ -17,7 +17,7 @@ use quorlock::{
 };
 use quorlock_harness::{Cluster, Companion, Server};
 
-use super::{MARKER, SECOND, quarantine};
+use super::{MARKER, SECOND, quarantine_by_default};
 
 /// What the second process is told: its longest ttl in ms, or `-` for the defaults, and the nodes.
 const ORDERS: &str = "QUORLOCK_SHORT_LIVED";
@@ -81,7 +81,7 @@ fn ten_processes_of_three_seconds_get_a_new_deployment_admitted_with_the_default
     let got = one_after_the_other(test, &cluster, None, 3 * SECOND, 10, || ());
     let (process, took) = got.expect("one of them has the lease");
     println!("process {process} has the lease after {took:?}");
-    assert!(process > 1 && took >= quarantine(10 * SECOND), "{process}: {took:?}");
+    assert!(process > 1 && took >= quarantine_by_default(10 * SECOND), "{process}: {took:?}");
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_job_that_runs_for_a_second_now_and_then_gets_a_new_deployment_admitted() {
     let got = one_after_the_other(test, &cluster, Some(ttl), SECOND, 15, pause);
     let (process, took) = got.expect("one of them has the lease");
     println!("process {process} has the lease after {took:?}");
-    assert!(process > 2 && took >= quarantine(ttl), "{process}: {took:?}");
+    assert!(process > 2 && took >= quarantine_by_default(ttl), "{process}: {took:?}");
 }
 
 /// The control: as it was when each of them began anew.
@@ -123,7 +123,7 @@ fn goes_on(restart: impl Fn(), spec: impl Fn() -> NodeSpec) {
         NodeState::Quarantined { remaining } => remaining,
         ref other => panic!("{other:?}"),
     };
-    let whole = quarantine(10 * SECOND);
+    let whole = quarantine_by_default(10 * SECOND);
     restart();
     let first = connect();
     let began = Instant::now();

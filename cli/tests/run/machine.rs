@@ -27,7 +27,7 @@ fn may(words: &[&str]) -> Result<(), String> {
 #[test]
 fn where_there_are_no_threads_it_says_so() {
     const OTHER: [&str; 6] = ["setpriv", "--reuid", "65300", "--regid", "65300", "--clear-groups"];
-    if let Err(reason) = may(&OTHER).and(may(&["prlimit", "--nproc=9:9"])) {
+    if let Err(reason) = may(&OTHER).and_then(|()| may(&["prlimit", "--nproc=9:9"])) {
         return undecided!(reason);
     }
     decided!();

@@ -28,10 +28,10 @@ impl Companion {
         Self::run(command)
     }
 
-    /// Runs an example that needs other crates in this environment. It is built first, but where `QUORLOCK_EXAMPLES=built`
+    /// Runs an example that needs other crates in this environment. It is built first, but where `EXAMPLES=built`
     /// says that all of them have been: a test that builds would hold its place for minutes.
     pub fn example<'a>(name: &str, env: impl IntoIterator<Item = (&'a str, String)>) -> Self {
-        if std::env::var_os("QUORLOCK_EXAMPLES").is_none_or(|said| said != "built") {
+        if std::env::var_os("EXAMPLES").is_none_or(|said| said != "built") {
             build_example(name);
         }
         // Tests lie in `deps`, beside which there is a folder for the examples.

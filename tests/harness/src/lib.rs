@@ -18,6 +18,7 @@ mod companion;
 pub mod evidence;
 #[cfg(feature = "log")]
 mod hearing;
+#[cfg(unix)]
 pub mod history;
 #[cfg(unix)]
 mod machine;

@@ -21,7 +21,8 @@ fn a_test_is_noted_by_its_name_until_it_decides() {
     undecided!("planted");
     let said = std::fs::read_to_string(&note).expect("a note");
     // Also from within a closure.
-    (|| decided!())();
+    let closure = || decided!();
+    closure();
     assert_eq!((&*said, note.exists()), ("planted", false));
 }
 
