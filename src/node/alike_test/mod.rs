@@ -80,7 +80,9 @@ fn version() -> String {
 fn plays(seed: u64, count: usize) {
     let steps = drawn(seed, count);
     if let Err((at, _)) = play(&steps) {
-        let short = shortened(steps[..=at].to_vec());
+        let stays_as_it_is = std::env::var("PROPTEST_MAX_SHRINK_ITERS").is_ok_and(|it| it == "0");
+        let short = steps[..=at].to_vec();
+        let short = if stays_as_it_is { short } else { shortened(short) };
         let (at, difference) = play(&short).expect_err("it still differs");
         let told: Vec<String> =
             short.iter().map(|taken| format!("  {} {:?}", taken.client, taken.step)).collect();

@@ -4,9 +4,10 @@ use std::fs;
 
 use super::{
     Result, Verdict,
-    judge::{self, Found, Test},
+    judge::{Found, Judges},
     list::Mutant,
-    work::{PROGRAMS, Work},
+    part::CORE,
+    work::Work,
 };
 
 /// Whether one that could not be woven may compile by itself: outside of functions, and where what is returned has no name, so
@@ -19,28 +20,28 @@ pub(crate) fn may_compile(work: &Work, mutant: &Mutant) -> bool {
 }
 
 /// All tests, the quickest first, or that it does not compile.
-pub(crate) fn judge(work: &Work, tests: &[Test], mutant: &Mutant) -> Result<Verdict> {
+pub(crate) fn judge(work: &Work, judges: &Judges, mutant: &Mutant) -> Result<Verdict> {
     let path = work.plain.join(&mutant.file);
     let original = fs::read_to_string(work.root.join(&mutant.file))?;
     let mut text = original.clone();
     text.replace_range(mutant.place.clone(), &mutant.replacement);
     fs::write(&path, text)?;
-    let verdict = of_copy(work, tests);
+    let verdict = of_copy(work, judges);
     fs::write(&path, original)?;
     verdict
 }
 
-fn of_copy(work: &Work, tests: &[Test]) -> Result<Verdict> {
-    if !work.check(&work.plain)?.is_empty() {
+fn of_copy(work: &Work, judges: &Judges) -> Result<Verdict> {
+    if !work.check(&work.plain, CORE.checks[0])?.is_empty() {
         return Ok(Verdict::Unviable);
     }
-    for program in PROGRAMS {
+    for programs in CORE.programs {
         // A constant of the tests may be made of it.
-        let Ok(programs) = work.build(&work.plain, &[program]) else {
+        let Ok(programs) = work.build(&work.plain, programs) else {
             return Ok(Verdict::Unviable);
         };
         for program in programs {
-            match judge::judge_copy(tests, &program)? {
+            match judges.judge_copy(&program)? {
                 Found::Nothing => {}
                 found => return Ok(Verdict::Judged(found)),
             }

@@ -1,15 +1,28 @@
 //! What the tests say of a mutant.
+//!
+//! Where they wait for servers and for each other, a limit is one of time, and who has failed is asked again without the
+//! mutant: what fails then too is no judge any more.
 
 use std::{
-    collections::BTreeSet,
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
     fs,
+    hash::{DefaultHasher, Hasher as _},
     os::unix::process::ExitStatusExt,
+    path::Path,
     process::{Command, Output, Stdio},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use super::{
     Result,
+    list::Mutant,
+    part::Part,
+    say,
     work::{Program, Work},
 };
 
@@ -24,6 +37,15 @@ const SECONDS: u64 = 3;
 
 /// So often one that does not end is met before no other is tried.
 const PATIENCE: u32 = 2;
+
+/// So many seconds, and five times as much as it takes without a mutant, has a run that waits.
+const WAITS: u64 = 15;
+
+/// A test that waits for longer is no judge.
+const LONGEST: u64 = 40;
+
+/// No limit.
+const ENDLESS: u64 = 1_000_000;
 
 /// What has been found.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -41,29 +63,118 @@ pub(crate) struct Test {
     program: Program,
     name: String,
     takes: Duration,
-    /// The functions that it comes through.
+    /// The functions, or branches of scripts, that it comes through.
     reaches: BTreeSet<u32>,
 }
 
-/// Runs each test by itself, without a mutant. The quickest comes first.
-pub(crate) fn reach(work: &Work, programs: &[Program]) -> Result<Vec<Test>> {
-    let reached = work.woven.with_extension("reached");
-    let mut tests = Vec::new();
+/// The judges of a part, and whom they have found.
+#[derive(Debug)]
+pub(crate) struct Judges {
+    pub(crate) tests: Vec<Test>,
+    /// Whether they wait.
+    waits: bool,
+    /// As long may those take together that wait, for one mutant.
+    budget: Duration,
+    /// How many mutants of a file a test has found.
+    finds: Mutex<BTreeMap<(String, String), u32>>,
+    /// Who fails without a mutant.
+    unfit: Mutex<BTreeSet<String>>,
+}
+
+/// What runs with a mutant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Chosen<'a> {
+    /// The programs of another copy, as they are.
+    Copy,
+    /// The one of this number, in the programs with all of them.
+    Woven(u32),
+    /// These programs have it in their scripts, and those from which they were copied do not.
+    Script(&'a [Program]),
+}
+
+/// Runs each test by itself, without a mutant, in programs that tell what they come through. The quickest comes first.
+pub(crate) fn reach(
+    work: &Work,
+    programs: &[Program],
+    telling: &[Program],
+    part: &Part,
+    only: &str,
+) -> Result<Judges> {
+    let mut all = Vec::new();
+    let cache = work.below.join(format!("reach-{:016x}.json", identity(programs)?));
+    let known: BTreeMap<String, (f64, Vec<u32>)> = match fs::read(&cache) {
+        Ok(known) => serde_json::from_slice(&known)?,
+        Err(_) => BTreeMap::new(),
+    };
     for program in programs {
-        for name in names(program)? {
+        let is_asked = |name: &String| only.split(',').any(|it| name.contains(it));
+        let names = names(program)?.into_iter().filter(is_asked);
+        all.extend(names.map(|name| (program.clone(), name)));
+    }
+    let (next, tests, waits) = (AtomicUsize::new(0), Mutex::new(Vec::new()), part.is_whole);
+    let of = |(program, name): &(Program, String)| format!("{} {name}", program.name);
+    let runner = |number: usize| -> Result<()> {
+        let reached = work.below.join(format!("reached-{}-{number}", std::process::id()));
+        while let Some(one) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let (program, name) = one;
+            if let Some((takes, reaches)) = known.get(&of(one)) {
+                let (takes, reaches) =
+                    (Duration::from_secs_f64(*takes), reaches.iter().copied().collect());
+                let test = Test { program: program.clone(), name: name.clone(), takes, reaches };
+                tests.lock().map_err(|_| "a poisoned list")?.push(test);
+                continue;
+            }
             let _ = fs::remove_file(&reached);
             let began = Instant::now();
-            let run = command(program, &[&name], 600).env("REACHED", &reached).output()?;
-            if !run.status.success() {
-                return Err(format!("{name} fails without a mutant").into());
+            let limit = if waits { LONGEST } else { ENDLESS };
+            let in_it = telling.iter().find(|it| it.name == program.name).unwrap_or(program);
+            let mut run = command(in_it, &[name], (600, limit));
+            run.env("REACHED", &reached);
+            if waits {
+                run.env("REDIS_SERVER_BIN", work.below.join("server"));
             }
-            let groups = fs::read_to_string(&reached).unwrap_or_default();
-            let reaches = groups.lines().filter_map(|group| group.parse().ok()).collect();
-            tests.push(Test { program: program.clone(), name, takes: began.elapsed(), reaches });
+            if !run.output()?.status.success() {
+                if !waits {
+                    return Err(format!("{name} fails without a mutant").into());
+                }
+                say(&format!("no judge, as it fails or takes {LONGEST} s: {name}"));
+                let _ = fs::remove_file(&reached);
+            }
+            let takes = began.elapsed();
+            let said = fs::read(&reached).unwrap_or_default();
+            let said = String::from_utf8_lossy(&said);
+            let groups =
+                said.lines().filter_map(|line| line.rsplit('@').next()?.trim().parse().ok());
+            let test = Test {
+                program: program.clone(),
+                name: name.clone(),
+                takes,
+                reaches: groups.collect(),
+            };
+            tests.lock().map_err(|_| "a poisoned list")?.push(test);
         }
-    }
+        Ok(())
+    };
+    super::side_by_side(if waits { work.jobs } else { 1 }, runner)?;
+    let mut tests = tests.into_inner().map_err(|_| "a poisoned list")?;
+    let mut told = known;
+    told.extend(tests.iter().map(|test| {
+        let reaches: Vec<u32> = test.reaches.iter().copied().collect();
+        (format!("{} {}", test.program.name, test.name), (test.takes.as_secs_f64(), reaches))
+    }));
+    fs::write(cache, serde_json::to_vec(&told)?)?;
     tests.sort_by_key(|test| test.takes);
-    Ok(tests)
+    let (finds, unfit) = (Mutex::default(), Mutex::default());
+    Ok(Judges { tests, waits, budget: work.budget, finds, unfit })
+}
+
+/// What tells these programs from others: what a test reaches is asked once, and not again before they are built anew.
+fn identity(programs: &[Program]) -> Result<u64> {
+    let mut hasher = DefaultHasher::new();
+    for program in programs {
+        hasher.write(&fs::read(&program.path)?);
+    }
+    Ok(hasher.finish())
 }
 
 /// The names of the tests of a program.
@@ -73,67 +184,114 @@ fn names(program: &Program) -> Result<Vec<String>> {
     Ok(listed.lines().filter_map(|it| it.strip_suffix(": test")).map(str::to_owned).collect())
 }
 
-/// The tests that come through the function of a mutant, the quickest first, until one fails.
-pub(crate) fn judge(tests: &[Test], mutant: u32, group: u32) -> Result<Found> {
-    let tests = tests.iter().filter(|test| test.reaches.contains(&group)).collect();
-    first_to_fail(tests, Some(mutant))
-}
-
-/// All tests of a program of another copy, the quickest first, until one fails.
-pub(crate) fn judge_copy(tests: &[Test], program: &Program) -> Result<Found> {
-    let tests = tests.iter().filter(|test| test.program.name == program.name);
-    let tests: Vec<Test> =
-        tests.map(|test| Test { program: program.clone(), ..test.clone() }).collect();
-    first_to_fail(tests.iter().collect(), None)
-}
-
-fn first_to_fail(tests: Vec<&Test>, mutant: Option<u32>) -> Result<Found> {
-    let (quick, slow): (Vec<&Test>, Vec<&Test>) =
-        tests.into_iter().partition(|test| test.takes < QUICK);
-    let mut programs: Vec<Vec<&Test>> = Vec::new();
-    for test in quick {
-        match programs.iter_mut().find(|it| it[0].program.path == test.program.path) {
-            Some(program) => program.push(test),
-            None => programs.push(vec![test]),
+impl Judges {
+    /// The tests that come through the function of a mutant until one fails: those first that have found most in its file, then
+    /// those that are named like it, and of those the quickest.
+    pub(crate) fn judge(&self, mutant: &Mutant, group: u32, chosen: Chosen<'_>) -> Result<Found> {
+        let finds = self.finds.lock().map_err(|_| "a poisoned list")?.clone();
+        let unfit = self.unfit.lock().map_err(|_| "a poisoned list")?.clone();
+        let mut tests: Vec<&Test> =
+            self.tests.iter().filter(|test| test.reaches.contains(&group)).collect();
+        tests.retain(|test| !unfit.contains(&test.name));
+        let found = |test: &Test| finds.get(&(mutant.file.clone(), test.name.clone())).copied();
+        let subject = Path::new(&mutant.file).file_stem().and_then(|it| it.to_str()).unwrap_or("-");
+        let is_other = |test: &Test| !test.name.contains(subject);
+        tests.sort_by_key(|test| (Reverse(found(test)), is_other(test), test.takes));
+        if self.waits {
+            let mut left = Some(self.budget);
+            tests.retain(|test| {
+                left = left.and_then(|left| left.checked_sub(test.takes));
+                left.is_some()
+            });
         }
+        let found = self.first_to_fail(tests, chosen)?;
+        if let Found::Killed(by) | Found::Endless(by) = &found {
+            let mut finds = self.finds.lock().map_err(|_| "a poisoned list")?;
+            *finds.entry((mutant.file.clone(), by.clone())).or_default() += 1;
+        }
+        Ok(found)
     }
-    let together = programs.iter().flat_map(|program| program.chunks(TOGETHER));
-    let (mut endless, mut times) = (None, 0);
-    for some in together.chain(slow.chunks(1)) {
-        match run(some, mutant)? {
-            Found::Nothing => {}
-            Found::Killed(by) => return Ok(Found::Killed(by)),
-            Found::Endless(_) => {
-                // One may fail beside one that does not end. It is found as it is: a few are tried, and no more.
-                let mut left = PATIENCE;
-                for one in some {
-                    match run(&[*one], mutant)? {
-                        Found::Nothing => {}
-                        Found::Killed(by) => return Ok(Found::Killed(by)),
-                        Found::Endless(by) => {
-                            endless = endless.or(Some(Found::Endless(by)));
-                            left -= 1;
-                        }
-                    }
-                    if left == 0 {
-                        break;
-                    }
-                }
-                times += 1;
+
+    /// All tests of a program of another copy, the quickest first, until one fails.
+    pub(crate) fn judge_copy(&self, program: &Program) -> Result<Found> {
+        let tests = self.tests.iter().filter(|test| test.program.name == program.name);
+        let tests: Vec<Test> =
+            tests.map(|test| Test { program: program.clone(), ..test.clone() }).collect();
+        self.first_to_fail(tests.iter().collect(), Chosen::Copy)
+    }
+
+    /// What some tests say, but for those that say so without a mutant too.
+    fn run(&self, tests: &[&Test], chosen: Chosen<'_>) -> Result<Found> {
+        let found = run(tests, chosen, self.waits)?;
+        let (Found::Killed(by) | Found::Endless(by)) = &found else { return Ok(found) };
+        let Some(test) = tests.iter().find(|test| test.name == *by) else { return Ok(found) };
+        if !self.waits || run(&[*test], Chosen::Copy, true)? == Found::Nothing {
+            return Ok(found);
+        }
+        say(&format!("no judge any more, as it fails without a mutant: {by}"));
+        self.unfit.lock().map_err(|_| "a poisoned list")?.insert(by.clone());
+        let others: Vec<&Test> = tests.iter().filter(|test| test.name != *by).copied().collect();
+        if others.is_empty() { Ok(Found::Nothing) } else { self.run(&others, chosen) }
+    }
+
+    fn first_to_fail(&self, tests: Vec<&Test>, chosen: Chosen<'_>) -> Result<Found> {
+        let (quick, slow): (Vec<&Test>, Vec<&Test>) =
+            tests.into_iter().partition(|test| test.takes < QUICK);
+        let mut programs: Vec<Vec<&Test>> = Vec::new();
+        for test in quick {
+            match programs.iter_mut().find(|it| it[0].program.path == test.program.path) {
+                Some(program) => program.push(test),
+                None => programs.push(vec![test]),
             }
         }
-        if times >= PATIENCE && endless.is_some() {
-            break;
+        let together = programs.iter().flat_map(|program| program.chunks(TOGETHER));
+        let (mut endless, mut times) = (None, 0);
+        for some in together.chain(slow.chunks(1)) {
+            match self.run(some, chosen)? {
+                Found::Nothing => {}
+                Found::Killed(by) => return Ok(Found::Killed(by)),
+                Found::Endless(by) if self.waits && some.len() == 1 => {
+                    return Ok(Found::Endless(by));
+                }
+                Found::Endless(_) => {
+                    // One may fail beside one that does not end. It is found as it is: a few are tried, and no more.
+                    let mut left = PATIENCE;
+                    for one in some {
+                        match self.run(&[*one], chosen)? {
+                            Found::Nothing => {}
+                            Found::Killed(by) => return Ok(Found::Killed(by)),
+                            Found::Endless(by) => {
+                                endless = endless.or(Some(Found::Endless(by)));
+                                left -= 1;
+                            }
+                        }
+                        if left == 0 {
+                            break;
+                        }
+                    }
+                    times += 1;
+                }
+            }
+            if times >= PATIENCE && endless.is_some() {
+                break;
+            }
         }
+        Ok(endless.unwrap_or(Found::Nothing))
     }
-    Ok(endless.unwrap_or(Found::Nothing))
 }
 
-fn run(tests: &[&Test], mutant: Option<u32>) -> Result<Found> {
+fn run(tests: &[&Test], chosen: Chosen<'_>, waits: bool) -> Result<Found> {
     let takes: Duration = tests.iter().map(|test| test.takes).sum();
     let names: Vec<&str> = tests.iter().map(|test| test.name.as_str()).collect();
-    let mut command = command(&tests[0].program, &names, SECONDS + 10 * takes.as_secs());
-    if let Some(mutant) = mutant {
+    let original = &tests[0].program;
+    let program = match chosen {
+        Chosen::Script(programs) => programs.iter().find(|it| it.name == original.name),
+        Chosen::Copy | Chosen::Woven(_) => None,
+    };
+    let limit = if waits { WAITS + 5 * takes.as_secs() } else { ENDLESS };
+    let limits = (SECONDS + 10 * takes.as_secs(), limit);
+    let mut command = command(program.unwrap_or(original), &names, limits);
+    if let Chosen::Woven(mutant) = chosen {
         command.env("MUTANT", mutant.to_string());
     }
     Ok(found(&command.output()?, names[0]))
@@ -150,14 +308,18 @@ fn found(run: &Output, first: &str) -> Found {
     });
     match failed {
         Some(test) => Found::Killed(test),
-        None if run.status.signal().is_some() => Found::Endless(first.to_owned()),
+        // As `timeout` says that it has ended it.
+        None if run.status.signal().is_some() || run.status.code() == Some(124) => {
+            Found::Endless(first.to_owned())
+        }
         None => Found::Killed(first.to_owned()),
     }
 }
 
-/// A run of these tests in so much processor time, and no more than six gigabytes.
-fn command(program: &Program, tests: &[&str], seconds: u64) -> Command {
-    let limited = format!("ulimit -v 6291456; ulimit -t {seconds}; exec \"$@\"");
+/// A run of these tests in so much time of a processor, so much time, and no more than six gigabytes.
+fn command(program: &Program, tests: &[&str], (seconds, time): (u64, u64)) -> Command {
+    let limited =
+        format!("ulimit -v 6291456; ulimit -t {seconds}; exec timeout -k 1 {time} \"$@\"");
     let mut command = Command::new("bash");
     command.args(["-c", &limited, "bash"]).arg(&program.path);
     command.args(["--test-threads=1", "--exact"]).args(tests);
@@ -166,6 +328,10 @@ fn command(program: &Program, tests: &[&str], seconds: u64) -> Command {
         .env("PROPTEST_MAX_SHRINK_ITERS", "0")
         .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true")
         .env("RUST_BACKTRACE", "0")
+        // One sequence of those that compare both kinds of nodes.
+        .env("QUORLOCK_SCRIPTS_SEED", "0")
+        .env("QUORLOCK_SCRIPTS", "2000")
+        .stdin(Stdio::null())
         .current_dir(&program.directory)
         .stderr(Stdio::null());
     command

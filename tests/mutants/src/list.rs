@@ -1,10 +1,10 @@
-//! The mutants of `src/protocol`, as `cargo mutants` lists them.
+//! The mutants of what is Rust, as `cargo mutants` lists them.
 
 use std::{fs, ops::Range, path::Path, process::Command};
 
 use serde_json::Value;
 
-use super::Result;
+use super::{Result, part::Part};
 
 /// One change of one place.
 #[derive(Clone, Debug)]
@@ -20,6 +20,10 @@ pub(crate) struct Mutant {
     pub(crate) replacement: String,
     /// The function around it, if there is one.
     pub(crate) function: Option<Range<usize>>,
+    /// What a test comes through that may find it: of a script, a branch. Of others, `weave` says which function.
+    pub(crate) group: u32,
+    /// Of how many it has been drawn, and by which seed.
+    pub(crate) drawn: String,
 }
 
 impl Mutant {
@@ -35,10 +39,15 @@ impl Mutant {
     }
 }
 
-/// All of them.
-pub(crate) fn list(root: &Path) -> Result<Vec<Mutant>> {
-    let listed =
-        Command::new("cargo").args(["mutants", "--list", "--json"]).current_dir(root).output()?;
+/// All of a part.
+pub(crate) fn list(root: &Path, part: &Part) -> Result<Vec<Mutant>> {
+    let mut command = Command::new("cargo");
+    command.args(["mutants", "--list", "--json", "--no-config", "--workspace"]).current_dir(root);
+    for folder in part.folders {
+        let glob = if folder.ends_with(".rs") { "" } else { "/**/*.rs" };
+        command.arg("--file").arg(format!("{folder}{glob}"));
+    }
+    let listed = command.output()?;
     if !listed.status.success() {
         let said = String::from_utf8_lossy(&listed.stderr).into_owned();
         return Err(format!("{said}\nis it installed? cargo install cargo-mutants").into());
@@ -60,6 +69,8 @@ pub(crate) fn list(root: &Path) -> Result<Vec<Mutant>> {
             replacement: text("replacement")?,
             file,
             name,
+            group: 0,
+            drawn: String::new(),
         });
     }
     Ok(mutants)

@@ -1,18 +1,23 @@
-//! Which changes of the core do its tests find? Every one that `cargo mutants` knows, in half an hour of one core.
+//! Which changes of the code do its tests find?
 //!
-//! Goal: the score and the survivors of `docs/mutants.md`, by a command that anybody can run. Method: `cargo mutants` lists
-//! the mutants (`list`); all of them are woven into one copy of `src/protocol`, in a crate that is that alone (`weave`), so
-//! that one build serves for all, and an environment variable says which of them a process runs with. Each is judged by the
-//! tests that reach its function, the quickest first (`judge`): the unit tests in `src/protocol`, and those of
-//! `tests/proof/protocol`. What cannot be woven is put into a copy of its own (`alone`). What nobody has found is to have its
-//! reason in `reasons.txt` (`page`).
+//! Goal: the score and the survivors of `docs/mutants.md`, by a command that anybody can run. Method: `part` says what is judged
+//! together, and by which test programs. `cargo mutants` lists the mutants of what is Rust (`list`). All of them are woven into
+//! one copy (`weave`), so that one build serves for all, and an environment variable says which of them a process runs with.
+//! Those of the scripts are written over their texts in the built programs (`lua`). Each is judged by the tests that reach its
+//! function or its branch (`judge`), which one run of each test has told. What cannot be woven into the core is put into a copy
+//! of its own (`alone`); of other parts it is left out. What nobody has found is to have its reason in `reasons.txt` (`page`).
 //!
-//! Not the whole crate judges: neither the model, nor the simulations, nor the tests on servers.
+//! Not everything judges: neither the models, nor the simulations, nor chaos.
 //!
 //! - `cargo install cargo-mutants`, once;
-//! - `cargo run -p quorlock-mutants`: the figures in `tests/evidence/mutants.jsonl`, and `docs/mutants.md`;
-//! - `… -- FILE…`: the mutants of these files of `src/protocol` anew, such as `queue.rs`; of the others what was found last;
-//! - `… -- --page`: the page again, of what was found last.
+//! - `cargo run -p quorlock-mutants`: the core, whose figures are in `tests/evidence/mutants.jsonl`, and `docs/mutants.md`;
+//! - `… -- FOLDER…`: these rows of that page, such as `src/engine`; `… -- FILE…`: these files anew, such as `queue.rs`; of all
+//!   others what was found last;
+//! - `… --sample N --seed S`: so many of each folder, drawn from that seed;
+//! - `… --again`: those that nobody has found the last time; `… --rest`: those that have not been judged; `… --only NAME,NAME`:
+//!   by these tests alone;
+//! - `… --jobs N --seconds S`: so many side by side, and so long for one mutant, where tests wait for servers;
+//! - `… --page`: the page again, of what was found last.
 //!
 //! `cargo mutants` asks the same of one mutant after the other, by a build for each (`.cargo/mutants.toml`).
 
@@ -21,58 +26,232 @@
 mod alone;
 mod judge;
 mod list;
+mod lua;
 mod page;
+mod part;
 mod weave;
 mod work;
 
-use std::{error::Error, path::Path, process::ExitCode};
-
-use self::{
-    judge::Found,
-    list::Mutant,
-    work::{PROGRAMS, Work},
+use std::{
+    error::Error,
+    fs,
+    path::Path,
+    process::ExitCode,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+use self::{
+    judge::{Chosen, Found, Judges},
+    list::Mutant,
+    part::{CORE, PARTS, Part},
+    work::{Program, Work},
+};
+
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 /// What has become of a mutant.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Verdict {
-    /// It does not compile.
+    /// It does not compile, or not where it is woven in.
     Unviable,
     Judged(Found),
 }
 
-fn run(root: &Path, files: &[String]) -> Result<bool> {
-    let work = Work::new(root)?;
-    let is_asked =
-        |mutant: &Mutant| files.is_empty() || files.iter().any(|file| mutant.file.ends_with(file));
-    let mutants: Vec<Mutant> = list::list(root)?.into_iter().filter(is_asked).collect();
+/// What is to be judged.
+#[derive(Debug, Default)]
+struct Asked {
+    /// Folders as the page has them, or beginnings or ends of paths; the core where there is none.
+    files: Vec<String>,
+    sample: Option<usize>,
+    seed: u64,
+    jobs: usize,
+    seconds: u64,
+    /// Those alone that nobody has found the last time.
+    again: bool,
+    /// Those of the sample alone that have not been judged yet.
+    rest: bool,
+    /// What the names of the judges contain.
+    only: String,
+    /// Nothing: the page alone.
+    page: bool,
+}
+
+impl Asked {
+    fn of(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
+        let mut asked = Self { jobs: 2, seconds: 60, ..Self::default() };
+        while let Some(argument) = arguments.next() {
+            let mut value = || arguments.next().ok_or_else(|| format!("{argument} what?"));
+            match argument.as_str() {
+                "--page" => asked.page = true,
+                "--rest" => asked.rest = true,
+                "--again" => asked.again = true,
+                "--sample" => asked.sample = Some(value()?.parse()?),
+                "--seed" => asked.seed = value()?.parse()?,
+                "--jobs" => asked.jobs = value()?.parse()?,
+                "--seconds" => asked.seconds = value()?.parse()?,
+                "--only" => asked.only = value()?,
+                _ => asked.files.push(argument),
+            }
+        }
+        Ok(asked)
+    }
+
+    /// Whether any file of a part may be meant.
+    fn asks_part(&self, part: &Part) -> bool {
+        let may_be_here = |file: &String| {
+            let is_path = file.starts_with("src/") || file.starts_with("cli/");
+            let mut folders = part.folders.iter();
+            if part::folders().contains(file.as_str()) {
+                folders.any(|of| part::folder(of) == file)
+            } else {
+                !is_path || folders.any(|of| file.starts_with(of))
+            }
+        };
+        let is_core = part.folders == CORE.folders;
+        if self.files.is_empty() { is_core } else { self.files.iter().any(may_be_here) }
+    }
+
+    fn asks(&self, mutant: &Mutant) -> bool {
+        let folder = part::folder(&mutant.file);
+        let is_meant = |file: &String| {
+            let is_here = mutant.file.starts_with(file) || mutant.file.ends_with(file);
+            if part::folders().contains(file.as_str()) { folder == file } else { is_here }
+        };
+        if self.files.is_empty() {
+            folder == CORE.folders[0]
+        } else {
+            self.files.iter().any(is_meant)
+        }
+    }
+}
+
+fn run(root: &Path, asked: &Asked) -> Result<bool> {
+    let work = Work::new(root, asked.jobs, Duration::from_secs(asked.seconds))?;
+    if !asked.page {
+        for part in PARTS.into_iter().filter(|part| asked.asks_part(part)) {
+            judge_part(&work, part, asked)?;
+        }
+    }
+    page::write(root, &work)
+}
+
+fn judge_part(work: &Work, part: &Part, asked: &Asked) -> Result<()> {
+    let is_scripts = part.checks.is_empty();
+    let listed = if is_scripts { lua::list(work)? } else { list::list(&work.root, part)? };
+    let mut mutants: Vec<Mutant> = listed.into_iter().filter(|it| asked.asks(it)).collect();
+    if asked.again {
+        let kept = work.kept()?;
+        mutants.retain_mut(|mutant| {
+            let last = kept.iter().find(|one| one["name"] == mutant.name);
+            mutant.drawn = last.and_then(|it| it["drawn"].as_str()).unwrap_or_default().to_owned();
+            last.is_some_and(|last| last["verdict"] == "survivor")
+        });
+    } else if let Some(count) = asked.sample {
+        let all = mutants.len();
+        mutants = part::sample(mutants, count, asked.seed);
+        say(&format!("{} of {all} drawn", mutants.len()));
+        for mutant in mutants.chunk_by(|a, b| part::folder(&a.file) == part::folder(&b.file)) {
+            if !asked.rest {
+                work.forget(part::folder(&mutant[0].file), |_| true)?;
+            }
+        }
+    }
+    if asked.rest {
+        let kept = work.kept()?;
+        mutants.retain(|mutant| kept.iter().all(|one| one["name"] != mutant.name));
+    }
+    if mutants.is_empty() {
+        return Ok(());
+    }
     say(&format!("{} mutants", mutants.len()));
 
-    let woven = weave::weave(&work, &mutants)?;
-    let programs = work.build(&work.woven, &PROGRAMS)?;
+    let woven = weave::weave(work, part, if is_scripts { &[] } else { &mutants })?;
+    let mut programs = Vec::new();
+    for selected in part.programs {
+        programs.extend(work.build(work.copy_of(part), selected)?);
+    }
     say(&format!("{} of them in one build; which tests reach what?", woven.groups.len()));
-    let tests = judge::reach(&work, &programs)?;
-    let judge_one = |mutant: &Mutant| match woven.groups.get(&mutant.number) {
-        Some(group) => judge::judge(&tests, mutant.number, *group).map(Verdict::Judged),
-        None if alone::may_compile(&work, mutant) => alone::judge(&work, &tests, mutant),
-        None => Ok(Verdict::Unviable),
+    let places = if is_scripts { Some(lua::Places::find(work, &programs)?) } else { None };
+    let judges = if let Some(places) = &places {
+        let telling = copied(work, &programs, work.jobs)?;
+        places.tell(&telling)?;
+        let judges = judge::reach(work, &programs, &telling, part, &asked.only);
+        telling.iter().try_for_each(|copy| fs::remove_file(&copy.path))?;
+        judges?
+    } else {
+        judge::reach(work, &programs, &programs, part, &asked.only)?
     };
-    // What was found of a file is kept at once: where a run ends early, it can go on with the others.
-    for of_file in mutants.chunk_by(|a, b| a.file == b.file) {
-        let mut verdicts = Vec::new();
-        for mutant in of_file {
-            let verdict = judge_one(mutant)?;
+    say(&format!("{} tests judge", judges.tests.len()));
+    let (next, forgotten) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let judge = |number: usize| -> Result<()> {
+        let copies = if is_scripts { copied(work, &programs, number)? } else { Vec::new() };
+        while let Some(mutant) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let verdict = if let Some(places) = &places {
+                places.choose(&copies, mutant, true)?;
+                let found = judges.judge(mutant, mutant.group, Chosen::Script(&copies));
+                places.choose(&copies, mutant, false)?;
+                Verdict::Judged(found?)
+            } else {
+                judge_woven(work, part, &judges, &woven, mutant)?
+            };
             if !matches!(verdict, Verdict::Unviable | Verdict::Judged(Found::Killed(_))) {
                 say(&format!("{verdict:?}: {}", mutant.name));
             }
-            verdicts.push((mutant, verdict));
+            // What was found is kept at once: where a run ends early, it can go on with other files.
+            let mut forgotten = forgotten.lock().map_err(|_| "a poisoned list")?;
+            let stays = asked.again || asked.rest || forgotten.contains(&mutant.file);
+            if !stays {
+                work.forget(part::folder(&mutant.file), |file| file == mutant.file)?;
+                forgotten.push(mutant.file.clone());
+            }
+            work.keep(mutant, &verdict)?;
         }
-        work.keep(&verdicts)?;
-        say(&format!("{} is judged", of_file[0].file));
+        copies.iter().try_for_each(|copy| Ok(fs::remove_file(&copy.path)?))
+    };
+    side_by_side(if part.is_whole { work.jobs } else { 1 }, judge)
+}
+
+fn judge_woven(
+    work: &Work,
+    part: &Part,
+    judges: &Judges,
+    woven: &weave::Woven,
+    mutant: &Mutant,
+) -> Result<Verdict> {
+    match woven.groups.get(&mutant.number) {
+        Some(group) => {
+            judges.judge(mutant, *group, Chosen::Woven(mutant.number)).map(Verdict::Judged)
+        }
+        None if !part.is_whole && alone::may_compile(work, mutant) => {
+            alone::judge(work, judges, mutant)
+        }
+        None => Ok(Verdict::Unviable),
     }
-    page::write(root, &work)
+}
+
+/// The programs once more, for one of those that judge side by side.
+fn copied(work: &Work, programs: &[Program], number: usize) -> Result<Vec<Program>> {
+    let folder = work.below.join(format!("programs-{}-{number}", std::process::id()));
+    fs::create_dir_all(&folder)?;
+    let copy = |program: &Program| {
+        let path = folder.join(&program.name);
+        fs::copy(&program.path, &path)?;
+        Ok(Program { path, ..program.clone() })
+    };
+    programs.iter().map(copy).collect()
+}
+
+/// So many at the same time, each with its number.
+fn side_by_side(count: usize, each: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
+    std::thread::scope(|scope| {
+        let each = &each;
+        let threads: Vec<_> = (0..count).map(|number| scope.spawn(move || each(number))).collect();
+        threads.into_iter().try_for_each(|it| it.join().map_err(|_| "one has panicked")?)
+    })
 }
 
 fn say(what: &str) {
@@ -81,12 +260,7 @@ fn say(what: &str) {
 
 fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let done = if arguments == ["--page"] {
-        Work::new(&root).and_then(|work| page::write(&root, &work))
-    } else {
-        run(&root, &arguments)
-    };
+    let done = Asked::of(std::env::args().skip(1)).and_then(|asked| run(&root, &asked));
     match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,

@@ -1,4 +1,4 @@
-//! `docs/mutants.md`, and the lines of `tests/evidence/mutants.jsonl`, of what was found last.
+//! `docs/mutants.md`, and the lines of `tests/evidence/mutants.jsonl`, which are those of the core, of what was found last.
 //!
 //! Each mutant that nobody has found has a reason in `reasons.txt`: a paragraph of its file and of what is done, of the line in
 //! which that is, and of the reason. One without a reason, and a reason without a mutant, are told.
@@ -12,13 +12,16 @@ use std::{
 
 use serde_json::json;
 
-use super::{Result, say, work::Work};
+use super::{Result, part, part::CORE, say, work::Work};
 
 #[derive(Debug, Default)]
 struct Counts {
     mutants: u64,
     killed: u64,
     endless: u64,
+    unviable: u64,
+    /// Of how many they were drawn, if they were.
+    drawn: String,
     /// When it was judged, and at which commit of `src`.
     at: BTreeSet<(String, String)>,
 }
@@ -37,22 +40,35 @@ impl Counts {
         let survivors = mutants - killed - endless;
         format!("| {name} | {mutants} | {killed} | {endless} | {survivors} | {} |\n", self.share())
     }
+
+    fn row_of_folder(&self, name: &str) -> String {
+        let at: Vec<String> = self.at.iter().map(|(date, at)| format!("{date} at {at}")).collect();
+        let drawn = if self.drawn.is_empty() { "all" } else { &self.drawn };
+        let row = self.row(name);
+        format!("{} {} | {drawn} | {} |\n", row.trim_end(), self.unviable, at.join(", "))
+    }
+}
+
+/// A path as the tables and the reasons have it.
+fn short(file: &str) -> &str {
+    file.strip_prefix("src/protocol/").unwrap_or(file)
 }
 
 /// Writes both. False says that the reasons are not those of the survivors.
 pub(crate) fn write(root: &Path, work: &Work) -> Result<bool> {
     let found = work.kept()?;
-    let (mut files, mut all) = (BTreeMap::<&str, Counts>::new(), Counts::default());
+    let (mut files, mut folders) = (BTreeMap::<&str, Counts>::new(), BTreeMap::<_, Counts>::new());
     let mut survivors = Vec::new();
-    let mut unviable = 0;
     for one in &found {
         let text = |of: &str| one[of].as_str().unwrap_or_default();
-        let file = text("file").trim_start_matches("src/protocol/");
-        if text("verdict") == "unviable" {
-            unviable += 1;
-            continue;
-        }
-        for counts in [files.entry(file).or_default(), &mut all] {
+        let file = short(text("file"));
+        let folder = folders.entry(part::folder(text("file"))).or_default();
+        text("drawn").clone_into(&mut folder.drawn);
+        for counts in [files.entry(file).or_default(), folder] {
+            if text("verdict") == "unviable" {
+                counts.unviable += 1;
+                continue;
+            }
             counts.mutants += 1;
             counts.at.insert((text("date").to_owned(), text("commit").to_owned()));
             counts.killed += u64::from(text("verdict") == "killed");
@@ -63,7 +79,10 @@ pub(crate) fn write(root: &Path, work: &Work) -> Result<bool> {
         }
     }
     let mut lines = String::new();
-    for (file, counts) in &files {
+    let core = found.iter().filter_map(|one| one["file"].as_str());
+    let core: BTreeSet<&str> =
+        core.filter(|file| part::folder(file) == CORE.folders[0]).map(short).collect();
+    for (file, counts) in files.iter().filter(|(file, _)| core.contains(*file)) {
         let caught = counts.killed + counts.endless;
         let (date, commit) = counts.at.last().cloned().unwrap_or_default();
         let line = json!({
@@ -93,26 +112,25 @@ pub(crate) fn write(root: &Path, work: &Work) -> Result<bool> {
         let cell = |text: &str| text.replace('|', "\\|");
         writeln!(table, "| {file} | `{}` | `{}` | {} |", cell(what), cell(line), cell(reason))?;
     }
-    reasons.retain(|reason, _| !used.contains(reason));
+    reasons.retain(|reason, _| !used.contains(reason) && files.contains_key(reason.0));
     for (file, what, line) in reasons.keys() {
         is_whole = false;
         say(&format!("a reason for what is no survivor: {file}: {what}\n    {line}"));
     }
 
-    let counts: String = files.iter().map(|(file, counts)| counts.row(file)).collect();
-    let at: Vec<String> =
-        all.at.iter().map(|(date, commit)| format!("{date} at {commit}")).collect();
+    let rows = |of: &BTreeMap<&str, Counts>| of.iter().map(|(it, counts)| counts.row(it)).collect();
+    let (by_file, by_folder): (String, String) = (
+        rows(&files),
+        folders.iter().map(|(folder, counts)| counts.row_of_folder(folder)).collect(),
+    );
     let page = include_str!("page.md.txt")
-        .replace("{share}", &all.share())
-        .replace("{caught}", &(all.killed + all.endless).to_string())
-        .replace("{mutants}", &all.mutants.to_string())
-        .replace("{endless}", &all.endless.to_string())
-        .replace("{unviable}", &unviable.to_string())
-        .replace("{at}", &at.join(", "))
-        .replace("{files}\n", &(counts + &all.row("all")))
+        .replace("{folders}\n", &by_folder)
+        .replace("{files}\n", &by_file)
         .replace("{survivors}\n", &table);
     fs::write(root.join("docs/mutants.md"), page)?;
-    say(&format!("{} of {} are found: {}", all.killed + all.endless, all.mutants, all.share()));
+    for (folder, counts) in &folders {
+        say(&format!("{folder}: {} found", counts.share()));
+    }
     Ok(is_whole)
 }
 

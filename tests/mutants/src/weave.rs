@@ -8,9 +8,16 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     ops::Range,
+    path::Path,
 };
 
-use super::{Result, list::Mutant, say, work::Work};
+use super::{
+    Result,
+    list::Mutant,
+    part::Part,
+    say,
+    work::{Work, put},
+};
 
 /// What stands in the copy.
 #[derive(Debug, Default)]
@@ -20,24 +27,41 @@ pub(crate) struct Woven {
 }
 
 /// Weaves those that compile into the crate.
-pub(crate) fn weave(work: &Work, mutants: &[Mutant]) -> Result<Woven> {
-    work.lay_out()?;
-    let mut left_out = BTreeSet::new();
+pub(crate) fn weave(work: &Work, part: &Part, mutants: &[Mutant]) -> Result<Woven> {
+    work.lay_out(part)?;
+    let copy = work.copy_of(part);
+    // What has not compiled before is not tried again, while its line is the same.
+    let before = work.below.join("unwoven.txt");
+    let known = fs::read_to_string(&before).unwrap_or_default();
+    let known: BTreeSet<&str> = known.lines().collect();
+    let mut keys = BTreeMap::new();
+    for mutant in mutants {
+        let text = fs::read_to_string(work.root.join(&mutant.file))?;
+        keys.insert(mutant.number, format!("{} @ {}", mutant.name, mutant.line(&text)));
+    }
+    let mut left_out: BTreeSet<u32> =
+        keys.iter().filter(|(_, key)| known.contains(key.as_str())).map(|(it, _)| *it).collect();
     loop {
-        let woven = write(work, mutants, &left_out)?;
-        let errors = work.check(&work.woven)?;
+        let woven = write(work, copy, mutants, &left_out)?;
+        let mut errors = Vec::new();
+        for arguments in part.checks {
+            errors.extend(work.check(copy, arguments)?);
+        }
         if errors.is_empty() {
+            let mut all: BTreeSet<&str> = known;
+            all.extend(left_out.iter().map(|it| keys[it].as_str()));
+            fs::write(&before, all.into_iter().map(|key| format!("{key}\n")).collect::<String>())?;
             return Ok(woven);
         }
-        let before = left_out.len();
+        let count = left_out.len();
         for places in errors {
             let mutant = places.into_iter().find_map(|(file, line)| {
-                mutant_at(&fs::read_to_string(work.woven.join(file)).ok()?, line)
+                mutant_at(&fs::read_to_string(copy.join(file)).ok()?, line)
             });
             left_out.extend(mutant);
         }
         say(&format!("{} do not compile so", left_out.len()));
-        if left_out.len() == before {
+        if left_out.len() == count {
             return Err("the copy does not compile, and no mutant is to blame".into());
         }
     }
@@ -58,7 +82,7 @@ fn mutant_at(text: &str, line: usize) -> Option<u32> {
     open.last().copied()
 }
 
-fn write(work: &Work, mutants: &[Mutant], left_out: &BTreeSet<u32>) -> Result<Woven> {
+fn write(work: &Work, copy: &Path, mutants: &[Mutant], left_out: &BTreeSet<u32>) -> Result<Woven> {
     let mut woven = Woven::default();
     let mut groups = 0;
     let mut files: BTreeMap<&str, Vec<&Mutant>> = BTreeMap::new();
@@ -78,7 +102,7 @@ fn write(work: &Work, mutants: &[Mutant], left_out: &BTreeSet<u32>) -> Result<Wo
         let mut file_of = File { text: &text, functions, groups: &mut groups, woven: &mut woven };
         let all = file_of.functions.keys().map(|(start, end)| *start..*end).collect::<Vec<_>>();
         let woven = file_of.part(0..text.len(), &all)?;
-        fs::write(work.woven.join(file), woven)?;
+        put(&copy.join(file), woven.as_bytes())?;
     }
     Ok(woven)
 }

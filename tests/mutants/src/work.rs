@@ -1,30 +1,47 @@
-//! Two copies of the core below `target/mutants`, each a crate of its own that has nothing but `src/protocol` and its tests:
-//! `woven` has all mutants, and `plain` one at a time.
+//! Three copies below `target/mutants`. Two are crates of their own that have nothing but `src/protocol` and its tests: `woven`
+//! has all mutants, and `plain` one at a time. `whole` is the repository, with all mutants of what stands around the core.
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Output},
+    time::Duration,
 };
 
 use serde_json::{Value, json};
 
-use super::{Result, Verdict, judge::Found, list::Mutant};
+use super::{
+    Result, Verdict,
+    judge::Found,
+    list::Mutant,
+    part::{self, Part},
+};
 
 /// What needs more than `src/protocol`.
 const LEFT_OUT: [&str; 2] = ["mod rates;\n", "mod schedules;\n"];
 
-/// The test programs, as `cargo test` selects them: the quickest to build comes first.
-pub(crate) const PROGRAMS: [&[&str]; 2] = [&["--lib"], &["--test", "protocol"]];
+/// Beside the tree of the whole: nothing that is said of a mutant is an error, and no file of the tree is changed for it.
+const SETTINGS: &str =
+    "[build]\nrustflags = [\"--cap-lints=allow\"]\n[profile.dev]\ndebug = false\n";
 
-/// Both copies, and what comes of them.
+/// A server that writes its log where the test says.
+const SERVER: &str = "#!/bin/sh\n[ \"$1\" = --version ] && exec redis-server --version\nexec redis-server \"$@\" --logfile \"$REACHED\"\n";
+
+/// The copies, and what comes of them.
 #[derive(Debug)]
 pub(crate) struct Work {
     /// Of the repository.
     pub(crate) root: PathBuf,
+    /// What is made here.
+    pub(crate) below: PathBuf,
+    /// So many tests that wait run side by side.
+    pub(crate) jobs: usize,
+    /// And take so long together for one mutant.
+    pub(crate) budget: Duration,
+    pub(crate) whole: PathBuf,
     pub(crate) woven: PathBuf,
     pub(crate) plain: PathBuf,
-    found: PathBuf,
 }
 
 /// A test program.
@@ -38,16 +55,45 @@ pub(crate) struct Program {
 }
 
 impl Work {
-    pub(crate) fn new(root: &Path) -> Result<Self> {
+    pub(crate) fn new(root: &Path, jobs: usize, budget: Duration) -> Result<Self> {
         let root = root.canonicalize()?;
         let below = root.join("target/mutants");
         fs::create_dir_all(&below)?;
-        let [woven, plain, found] = ["woven", "plain", "found.json"].map(|name| below.join(name));
-        Ok(Self { root, woven, plain, found })
+        let [woven, plain, whole] = ["woven", "plain", "whole"].map(|name| below.join(name));
+        Ok(Self { root, below, jobs, budget, woven, plain, whole })
     }
 
-    /// Makes both copies anew, without any mutant; what was built of them before stays.
-    pub(crate) fn lay_out(&self) -> Result<()> {
+    /// The copy into which the mutants of a part are woven.
+    pub(crate) fn copy_of(&self, part: &Part) -> &Path {
+        if part.is_whole { &self.whole } else { &self.woven }
+    }
+
+    /// Makes the copies for a part anew, without any mutant; what was built of them before stays.
+    pub(crate) fn lay_out(&self, part: &Part) -> Result<()> {
+        if part.is_whole { self.lay_out_whole() } else { self.lay_out_core() }
+    }
+
+    /// What git knows, or would. A file that is the same stays, and what was built of it.
+    fn lay_out_whole(&self) -> Result<()> {
+        let known = self.said("git", &["ls-files", "-co", "--exclude-standard"])?;
+        for file in known.lines().filter(|file| !file.starts_with("tests/mutants/")) {
+            let Ok(mut bytes) = fs::read(self.root.join(file)) else { continue };
+            if file == "Cargo.toml" {
+                bytes = String::from_utf8(bytes)?.replace(", \"tests/mutants\"", "").into_bytes();
+            } else if ["src/lib.rs", "cli/src/main.rs"].contains(&file) {
+                let switch = include_str!("switch.rs.txt");
+                let is_lib = file == "src/lib.rs";
+                bytes.extend(if is_lib { switch } else { "\nuse quorlock::mutant;\n" }.bytes());
+            }
+            put(&self.whole.join(file), &bytes)?;
+        }
+        put(&self.whole.join(".cargo/config.toml"), SETTINGS.as_bytes())?;
+        let server = self.below.join("server");
+        put(&server, SERVER.as_bytes())?;
+        Ok(fs::set_permissions(server, fs::Permissions::from_mode(0o755))?)
+    }
+
+    fn lay_out_core(&self) -> Result<()> {
         let switch = include_str!("switch.rs.txt");
         for (to, switch) in [(&self.woven, switch), (&self.plain, "")] {
             for part in ["src", "tests"] {
@@ -73,8 +119,12 @@ impl Work {
 
     /// Of each error, where it may come from in the copy: file and line, the likeliest first. A sum that overflows whatever
     /// comes is found by a build, and not by `cargo check`.
-    pub(crate) fn check(&self, copy: &Path) -> Result<Vec<Vec<(String, usize)>>> {
-        let output = self.cargo(copy, &["build", "--lib"])?;
+    pub(crate) fn check(
+        &self,
+        copy: &Path,
+        arguments: &[&str],
+    ) -> Result<Vec<Vec<(String, usize)>>> {
+        let output = self.cargo(copy, arguments)?;
         let errors = messages(&output, "compiler-message")
             .map(|line| line["message"].clone())
             .filter(|message| message["level"] == "error");
@@ -94,17 +144,20 @@ impl Work {
         Ok(places)
     }
 
-    /// The test programs of a copy: those of [`PROGRAMS`] that are named.
-    pub(crate) fn build(&self, copy: &Path, programs: &[&[&str]]) -> Result<Vec<Program>> {
-        let arguments = [&["test", "--no-run"][..], &programs.concat()].concat();
+    /// Some of the test programs of a part, of a copy.
+    pub(crate) fn build(&self, copy: &Path, programs: &[&str]) -> Result<Vec<Program>> {
+        let arguments = [&["test", "--no-run"][..], programs].concat();
         let output = self.cargo(copy, &arguments)?;
         if !output.status.success() {
             return Err(String::from_utf8_lossy(&output.stderr).into());
         }
-        let programs = messages(&output, "compiler-artifact").filter_map(|line| {
+        let built = messages(&output, "compiler-artifact");
+        let programs = built.filter(|line| line["profile"]["test"] == true).filter_map(|line| {
             let name = line["target"]["name"].as_str()?.to_owned();
             let path = PathBuf::from(line["executable"].as_str()?);
-            Some(Program { name, path, directory: copy.join("tests/protocol") })
+            let package = Path::new(line["manifest_path"].as_str()?).parent()?.to_owned();
+            let directory = if copy == self.whole { package } else { copy.join("tests/protocol") };
+            Some(Program { name, path, directory })
         });
         Ok(programs.collect())
     }
@@ -115,28 +168,52 @@ impl Work {
         Ok(cargo.env("CARGO_TARGET_DIR", copy.with_file_name("target")).output()?)
     }
 
-    /// Writes down what has become of each. What was found of other files before stays.
-    pub(crate) fn keep(&self, verdicts: &[(&Mutant, Verdict)]) -> Result<()> {
-        let mut kept = if self.found.exists() { self.kept()? } else { Vec::new() };
-        kept.retain(|one| verdicts.iter().all(|(mutant, _)| one["file"] != mutant.file));
-        let commit = self.said("git", &["log", "-1", "--format=%h", "--", "src"])?;
+    /// Forgets what was found before of some files of a folder.
+    pub(crate) fn forget(&self, folder: &str, is_meant: impl Fn(&str) -> bool) -> Result<()> {
+        let mut kept = self.kept_of(folder)?;
+        kept.retain(|one| !is_meant(one["file"].as_str().unwrap_or_default()));
+        self.write(folder, &kept)
+    }
+
+    /// Writes down what has become of one.
+    pub(crate) fn keep(&self, mutant: &Mutant, verdict: &Verdict) -> Result<()> {
+        let folder = part::folder(&mutant.file);
+        let mut kept = self.kept_of(folder)?;
+        kept.retain(|one| one["name"] != mutant.name);
+        let commit = self.said("git", &["log", "-1", "--format=%h", "--", "src", "cli/src"])?;
         let date = self.said("date", &["-u", "+%F"])?;
-        for (mutant, verdict) in verdicts {
-            let (verdict, by) = match verdict {
-                Verdict::Unviable => ("unviable", ""),
-                Verdict::Judged(Found::Killed(by)) => ("killed", by.as_str()),
-                Verdict::Judged(Found::Endless(by)) => ("endless", by.as_str()),
-                Verdict::Judged(Found::Nothing) => ("survivor", ""),
-            };
-            let text = fs::read_to_string(self.root.join(&mutant.file))?;
-            kept.push(json!({
-                "file": mutant.file, "name": mutant.name, "what": mutant.what(), "line": mutant.line(&text),
-                "verdict": verdict, "by": by, "commit": commit, "date": date,
-            }));
-        }
+        let (verdict, by) = match verdict {
+            Verdict::Unviable => ("unviable", ""),
+            Verdict::Judged(Found::Killed(by)) => ("killed", by.as_str()),
+            Verdict::Judged(Found::Endless(by)) => ("endless", by.as_str()),
+            Verdict::Judged(Found::Nothing) => ("survivor", ""),
+        };
+        let text = fs::read_to_string(self.root.join(&mutant.file))?;
+        kept.push(json!({
+            "file": mutant.file, "name": mutant.name, "what": mutant.what(), "line": mutant.line(&text),
+            "verdict": verdict, "by": by, "commit": commit, "date": date, "drawn": mutant.drawn,
+        }));
+        self.write(folder, &kept)
+    }
+
+    /// Each folder has its own file, so that two can be judged at the same time.
+    fn found_of(&self, folder: &str) -> PathBuf {
+        self.below.join(format!("found-{}.json", folder.replace('/', "-")))
+    }
+
+    fn write(&self, folder: &str, kept: &[Value]) -> Result<()> {
+        let mut kept = kept.to_vec();
         kept.sort_by_key(|one| one["file"].to_string());
         let lines: Vec<String> = kept.iter().map(Value::to_string).collect();
-        Ok(fs::write(&self.found, format!("[\n{}\n]\n", lines.join(",\n")))?)
+        Ok(fs::write(self.found_of(folder), format!("[\n{}\n]\n", lines.join(",\n")))?)
+    }
+
+    fn kept_of(&self, folder: &str) -> Result<Vec<Value>> {
+        let found = self.found_of(folder);
+        if !found.exists() {
+            return Ok(Vec::new());
+        }
+        Ok(serde_json::from_str(&fs::read_to_string(found)?)?)
     }
 
     fn said(&self, program: &str, arguments: &[&str]) -> Result<String> {
@@ -146,8 +223,21 @@ impl Work {
 
     /// What has become of each.
     pub(crate) fn kept(&self) -> Result<Vec<Value>> {
-        Ok(serde_json::from_str(&fs::read_to_string(&self.found)?)?)
+        let mut kept = Vec::new();
+        for folder in part::folders() {
+            kept.extend(self.kept_of(folder)?);
+        }
+        Ok(kept)
     }
+}
+
+/// Writes a file, unless it is the same.
+pub(crate) fn put(path: &Path, bytes: &[u8]) -> Result<()> {
+    if fs::read(path).is_ok_and(|there| there == bytes) {
+        return Ok(());
+    }
+    fs::create_dir_all(path.parent().ok_or("a file without a folder")?)?;
+    Ok(fs::write(path, bytes)?)
 }
 
 fn messages(output: &Output, reason: &'static str) -> impl Iterator<Item = Value> {

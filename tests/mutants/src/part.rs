@@ -1,0 +1,138 @@
+//! What is judged together: in which copy, by which test programs, and whose mutants.
+
+use std::collections::BTreeSet;
+
+use super::list::Mutant;
+
+/// Some folders, and their judges.
+#[derive(Debug)]
+pub(crate) struct Part {
+    /// What the paths of its files begin with.
+    pub(crate) folders: &'static [&'static str],
+    /// What is compiled until all that is woven does.
+    pub(crate) checks: &'static [&'static [&'static str]],
+    /// The test programs, as `cargo test` selects them: the quickest to build comes first.
+    pub(crate) programs: &'static [&'static [&'static str]],
+    /// Whether it is judged in a copy of the whole repository, by tests that wait for servers and for each other.
+    pub(crate) is_whole: bool,
+}
+
+/// A crate of its own.
+pub(crate) const CORE: Part = Part {
+    folders: &["src/protocol"],
+    checks: &[&["build", "--lib"]],
+    programs: &[&["--lib"], &["--test", "protocol"]],
+    is_whole: false,
+};
+
+/// What stands around the core: what asks nodes, the nodes, and what holders are given.
+pub(crate) const CRATE: Part = Part {
+    folders: &[
+        "src/engine",
+        "src/node",
+        "src/lease",
+        "src/reading",
+        "src/reentrant",
+        "src/holder.rs",
+        "src/shield.rs",
+    ],
+    checks: &[&["test", "--no-run", "-p", "quorlock", "--all-features", "--lib"]],
+    programs: &[
+        &[
+            "-p",
+            "quorlock",
+            "--all-features",
+            "--lib",
+            "--test",
+            "leases",
+            "--test",
+            "admission",
+            "--test",
+            "inspect",
+            "--test",
+            "redis",
+            "--test",
+            "reentrant",
+            "--test",
+            "waiting",
+            "--test",
+            "night",
+        ],
+        &["-p", "quorlock-proof", "--test", "cancellation"],
+    ],
+    is_whole: true,
+};
+
+/// The command.
+pub(crate) const COMMAND: Part = Part {
+    folders: &["cli/src"],
+    checks: &[&["test", "--no-run", "-p", "quorlock-cli", "--bins"]],
+    programs: &[&["-p", "quorlock-cli", "--bins", "--test", "run", "--test", "operators"]],
+    is_whole: true,
+};
+
+/// The scripts, whose text is changed in the test programs themselves.
+pub(crate) const SCRIPTS: Part = Part {
+    folders: &["src/node/redis/scripts"],
+    checks: &[],
+    programs: &[&[
+        "-p",
+        "quorlock",
+        "--all-features",
+        "--lib",
+        "--test",
+        "redis",
+        "--test",
+        "scenarios",
+    ]],
+    is_whole: true,
+};
+
+pub(crate) const PARTS: [&Part; 4] = [&SCRIPTS, &CRATE, &COMMAND, &CORE];
+
+/// The folder of a file, as the page counts.
+pub(crate) fn folder(file: &str) -> &'static str {
+    let folders = PARTS.iter().flat_map(|part| part.folders);
+    let folder = folders.copied().find(|folder| file.starts_with(folder)).unwrap_or("others");
+    if CRATE.folders.contains(&folder) && !["src/engine", "src/node"].contains(&folder) {
+        "leases"
+    } else {
+        folder
+    }
+}
+
+/// The rows of the page.
+pub(crate) fn folders() -> BTreeSet<&'static str> {
+    PARTS.iter().flat_map(|part| part.folders).map(|of| folder(of)).collect()
+}
+
+/// So many mutants of each folder, drawn from a seed, and what is said of that. The draw asks the name of a mutant alone: what
+/// is changed elsewhere does not change it.
+pub(crate) fn sample(mutants: Vec<Mutant>, count: usize, seed: u64) -> Vec<Mutant> {
+    let mut drawn = Vec::new();
+    let mut folders: Vec<&str> = mutants.iter().map(|mutant| folder(&mutant.file)).collect();
+    folders.sort_unstable();
+    folders.dedup();
+    for of in folders {
+        let mut here: Vec<Mutant> =
+            mutants.iter().filter(|mutant| folder(&mutant.file) == of).cloned().collect();
+        let all = here.len();
+        here.sort_by_key(|mutant| drawn_as(&mutant.name, seed));
+        here.truncate(count);
+        for mutant in &mut here {
+            mutant.drawn = format!("{} of {all} drawn with seed {seed}", count.min(all));
+        }
+        drawn.extend(here);
+    }
+    drawn.sort_by_key(|mutant| mutant.number);
+    drawn
+}
+
+/// FNV-1a, and one step of splitmix behind it.
+fn drawn_as(name: &str, seed: u64) -> u64 {
+    let hash = name.bytes().fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    hash ^ (hash >> 31)
+}
