@@ -265,6 +265,7 @@ mod tests {
             (0, "1970-01-01T00:00:00Z"),
             (951_782_400, "2000-02-29T00:00:00Z"),
             (951_868_800, "2000-03-01T00:00:00Z"),
+            (1_700_000_000, "2023-11-14T22:13:20Z"),
             (1_767_225_599, "2025-12-31T23:59:59Z"),
             (4_107_542_400, "2100-03-01T00:00:00Z"),
         ] {
@@ -277,8 +278,15 @@ mod tests {
         let label = Label::new(b"web\n\x1b[31m").unwrap();
         let key = KeyHolder::new(Some(b"\xff\r"[..].into()), Some(Duration::from_millis(1500)))
             .granted(Some(FencingToken::new(7)), Some(Note::new(0, label)));
+        let held = HeldBy::of(key);
+        let told = format!("{held:?}");
+        assert!(
+            told.starts_with(r#"HeldBy { value: "\xff\r", owner: None, label: Some("#),
+            "{told}"
+        );
+        assert!(told.ends_with("remaining: Some(1.5s), token: Some(FencingToken(7)) }"), "{told}");
         assert_eq!(
-            Holder::Held(HeldBy::of(key)).to_string(),
+            Holder::Held(held).to_string(),
             r"held by `\xff\r`, label=`web\n\x1b[31m`, since=1970-01-01T00:00:00Z, at_most=1.5s, token=7"
         );
     }

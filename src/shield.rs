@@ -111,3 +111,65 @@ impl Drop for Shielded {
         shielded(|| drop(waker));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// What the future of the engine's sees when it is polled with this waker.
+    fn seen(shield: &mut Shield, waker: &Waker) -> Waker {
+        let mut seen = None;
+        let future = poll_fn(|cx| {
+            seen = Some(cx.waker().clone());
+            Poll::<()>::Pending
+        });
+        assert!(shield.poll(pin!(future), &Context::from_waker(waker)).is_pending());
+        seen.expect("it is polled")
+    }
+
+    #[test]
+    fn the_engine_sees_the_same_waker_for_as_long_as_the_user_has_the_same() {
+        let users: [Arc<Woken>; 2] = Default::default();
+        let wakers = users.clone().map(Waker::from);
+        let mut shield = Shield::default();
+        let first = seen(&mut shield, &wakers[0]);
+        assert!(first.will_wake(&seen(&mut shield, &wakers[0])));
+        let other = seen(&mut shield, &wakers[1]);
+        assert!(!first.will_wake(&other));
+        let woken = || users.each_ref().map(|user| user.0.load(Ordering::Relaxed));
+        other.wake_by_ref();
+        assert_eq!(woken(), [0, 1]);
+        other.wake();
+        assert_eq!(woken(), [0, 2]);
+        first.wake();
+        assert_eq!(woken(), [1, 2]);
+    }
+
+    /// It says so when it is dropped, and panics.
+    struct Panicking(Arc<AtomicUsize>);
+
+    impl Drop for Panicking {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            std::panic::resume_unwind(Box::new(()));
+        }
+    }
+
+    #[test]
+    fn what_a_panic_carries_is_dropped_and_may_panic_again() {
+        let dropped = Arc::new(AtomicUsize::new(0));
+        shielded(|| std::panic::resume_unwind(Box::new(Panicking(Arc::clone(&dropped)))));
+        assert_eq!(dropped.load(Ordering::Relaxed), 1);
+    }
+}

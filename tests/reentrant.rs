@@ -211,3 +211,22 @@ fn the_last_holder_learns_whether_the_release_was_confirmed_whoever_looks_at_the
     other.join().unwrap();
     assert_eq!(untrue, 0, "of {releases}");
 }
+
+#[test]
+fn the_last_holder_releases_and_one_that_has_dropped_its_own_is_not_counted() {
+    let nodes: Vec<MemoryNode> = (0..3).map(|_| MemoryNode::new()).collect();
+    let redlock = Redlock::builder().nodes(&nodes).blocking_connect().unwrap();
+    let keys = || nodes.iter().map(|node| node.keys().len()).sum::<usize>();
+    let worker = redlock.reentrant();
+    let [outer, inner, third] = [(); 3].map(|()| worker.acquire("r").blocking().unwrap());
+    assert_eq!((outer.holders(), keys()), (3, 3));
+    let told = format!("{outer:?}");
+    assert!(told.starts_with("ReentrantLease { lease: Lease {"), "{told}");
+    assert!(told.contains("holders: 3"), "{told}");
+    drop(inner);
+    assert_eq!((outer.holders(), keys()), (2, 3));
+    third.blocking_release().unwrap();
+    assert_eq!((outer.holders(), keys()), (1, 3));
+    outer.blocking_release().unwrap();
+    assert_eq!(keys(), 0);
+}

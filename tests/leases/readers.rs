@@ -384,3 +384,28 @@ fn what_cannot_be_shared_is_given_back_as_it_was() {
     world.pass(SECOND);
     assert_eq!(standing(&world), 0);
 }
+
+#[test]
+fn it_says_of_itself_what_a_plain_lease_does() {
+    let world = Fixture::new(TTL);
+    let request = world.redlock.read("r").heartbeat_within(2 * SECOND);
+    let lease = world.machine.sim.block_on(request.into_future()).unwrap();
+    let signal = lease.signal();
+    for _ in 0..30 {
+        world.pass(SECOND);
+        lease.heartbeat();
+        assert_eq!(lease.ttl(), TTL);
+        assert!(lease.is_valid() && !signal.is_lost());
+        let left = lease.validity();
+        assert!(TTL / 4 < left && left < TTL, "{left:?}");
+        assert_eq!(signal.validity(), left);
+    }
+    assert_eq!(format!("{signal:?}"), "LeaseSignal { lost: false, .. }");
+    let told = format!("{lease:?}");
+    assert!(told.starts_with("ReadLease { ") && told.contains(r#"resource: "r""#), "{told}");
+    world.pass(3 * TTL);
+    assert_eq!(lease.check().unwrap_err().reason, LossReason::NoHeartbeat);
+    assert!(!lease.is_valid() && signal.is_lost());
+    assert_eq!((lease.validity(), signal.validity()), (Duration::ZERO, Duration::ZERO));
+    assert_eq!(format!("{signal:?}"), "LeaseSignal { lost: true, .. }");
+}

@@ -50,6 +50,7 @@ mod pending;
 mod prolonged;
 mod quarantines;
 mod ranges;
+mod reader_votes;
 mod readers;
 mod records;
 mod restarts;

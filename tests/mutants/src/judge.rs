@@ -9,7 +9,6 @@ use std::{
     fs,
     hash::{DefaultHasher, Hasher as _},
     os::unix::process::ExitStatusExt,
-    path::Path,
     process::{Command, Output, Stdio},
     sync::{
         Mutex,
@@ -21,7 +20,7 @@ use std::{
 use super::{
     Result,
     list::Mutant,
-    part::Part,
+    part::{self, Part},
     say,
     work::{Program, Work},
 };
@@ -101,23 +100,25 @@ pub(crate) fn reach(
     only: &str,
 ) -> Result<Judges> {
     let mut all = Vec::new();
-    let cache = work.below.join(format!("reach-{:016x}.json", identity(programs)?));
+    let cache =
+        work.below.join(if part.checks.is_empty() { "branches.json" } else { "reach.json" });
     let known: BTreeMap<String, (f64, Vec<u32>)> = match fs::read(&cache) {
         Ok(known) => serde_json::from_slice(&known)?,
         Err(_) => BTreeMap::new(),
     };
+    let mut identities = BTreeMap::new();
     for program in programs {
+        identities.insert(&program.name, identity(program)?);
         let is_asked = |name: &String| only.split(',').any(|it| name.contains(it));
         let names = names(program)?.into_iter().filter(is_asked);
         all.extend(names.map(|name| (program.clone(), name)));
     }
     let (next, tests, waits) = (AtomicUsize::new(0), Mutex::new(Vec::new()), part.is_whole);
-    let of = |(program, name): &(Program, String)| format!("{} {name}", program.name);
+    let key = |program: &Program, name: &str| format!("{:016x} {name}", identities[&program.name]);
     let runner = |number: usize| -> Result<()> {
         let reached = work.below.join(format!("reached-{}-{number}", std::process::id()));
-        while let Some(one) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let (program, name) = one;
-            if let Some((takes, reaches)) = known.get(&of(one)) {
+        while let Some((program, name)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if let Some((takes, reaches)) = known.get(&key(program, name)) {
                 let (takes, reaches) =
                     (Duration::from_secs_f64(*takes), reaches.iter().copied().collect());
                 let test = Test { program: program.clone(), name: name.clone(), takes, reaches };
@@ -130,7 +131,7 @@ pub(crate) fn reach(
             let in_it = telling.iter().find(|it| it.name == program.name).unwrap_or(program);
             let mut run = command(in_it, &[name], (600, limit));
             run.env("REACHED", &reached);
-            if waits {
+            if part.checks.is_empty() {
                 run.env("REDIS_SERVER_BIN", work.below.join("server"));
             }
             if !run.output()?.status.success() {
@@ -155,12 +156,12 @@ pub(crate) fn reach(
         }
         Ok(())
     };
-    super::side_by_side(if waits { work.jobs } else { 1 }, runner)?;
+    super::side_by_side(work.jobs, runner)?;
     let mut tests = tests.into_inner().map_err(|_| "a poisoned list")?;
     let mut told = known;
     told.extend(tests.iter().map(|test| {
         let reaches: Vec<u32> = test.reaches.iter().copied().collect();
-        (format!("{} {}", test.program.name, test.name), (test.takes.as_secs_f64(), reaches))
+        (key(&test.program, &test.name), (test.takes.as_secs_f64(), reaches))
     }));
     fs::write(cache, serde_json::to_vec(&told)?)?;
     tests.sort_by_key(|test| test.takes);
@@ -168,12 +169,10 @@ pub(crate) fn reach(
     Ok(Judges { tests, waits, budget: work.budget, finds, unfit })
 }
 
-/// What tells these programs from others: what a test reaches is asked once, and not again before they are built anew.
-fn identity(programs: &[Program]) -> Result<u64> {
+/// What tells a program from others: what a test reaches is asked once, and not again before it is built anew.
+fn identity(program: &Program) -> Result<u64> {
     let mut hasher = DefaultHasher::new();
-    for program in programs {
-        hasher.write(&fs::read(&program.path)?);
-    }
+    hasher.write(&fs::read(&program.path)?);
     Ok(hasher.finish())
 }
 
@@ -186,7 +185,7 @@ fn names(program: &Program) -> Result<Vec<String>> {
 
 impl Judges {
     /// The tests that come through the function of a mutant until one fails: those first that have found most in its file, then
-    /// those that are named like it, and of those the quickest.
+    /// those that are likely to, and of those the quickest.
     pub(crate) fn judge(&self, mutant: &Mutant, group: u32, chosen: Chosen<'_>) -> Result<Found> {
         let finds = self.finds.lock().map_err(|_| "a poisoned list")?.clone();
         let unfit = self.unfit.lock().map_err(|_| "a poisoned list")?.clone();
@@ -194,8 +193,7 @@ impl Judges {
             self.tests.iter().filter(|test| test.reaches.contains(&group)).collect();
         tests.retain(|test| !unfit.contains(&test.name));
         let found = |test: &Test| finds.get(&(mutant.file.clone(), test.name.clone())).copied();
-        let subject = Path::new(&mutant.file).file_stem().and_then(|it| it.to_str()).unwrap_or("-");
-        let is_other = |test: &Test| !test.name.contains(subject);
+        let is_other = |test: &Test| !part::is_likely(&test.name, &mutant.file);
         tests.sort_by_key(|test| (Reverse(found(test)), is_other(test), test.takes));
         if self.waits {
             let mut left = Some(self.budget);

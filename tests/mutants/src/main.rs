@@ -16,7 +16,7 @@
 //! - `… --sample N --seed S`: so many of each folder, drawn from that seed;
 //! - `… --again`: those that nobody has found the last time; `… --rest`: those that have not been judged; `… --only NAME,NAME`:
 //!   by these tests alone;
-//! - `… --jobs N --seconds S`: so many side by side, and so long for one mutant, where tests wait for servers;
+//! - `… --jobs N`: so many side by side; `… --seconds S`: so long for one mutant, where tests wait for servers;
 //! - `… --page`: the page again, of what was found last.
 //!
 //! `cargo mutants` asks the same of one mutant after the other, by a build for each (`.cargo/mutants.toml`).
@@ -186,7 +186,7 @@ fn judge_part(work: &Work, part: &Part, asked: &Asked) -> Result<()> {
         judge::reach(work, &programs, &programs, part, &asked.only)?
     };
     say(&format!("{} tests judge", judges.tests.len()));
-    let (next, forgotten) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let (next, forgotten, alone) = (AtomicUsize::new(0), Mutex::new(Vec::new()), Mutex::new(()));
     let judge = |number: usize| -> Result<()> {
         let copies = if is_scripts { copied(work, &programs, number)? } else { Vec::new() };
         while let Some(mutant) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -196,7 +196,7 @@ fn judge_part(work: &Work, part: &Part, asked: &Asked) -> Result<()> {
                 places.choose(&copies, mutant, false)?;
                 Verdict::Judged(found?)
             } else {
-                judge_woven(work, part, &judges, &woven, mutant)?
+                judge_woven(work, part, &judges, &woven, mutant, &alone)?
             };
             if !matches!(verdict, Verdict::Unviable | Verdict::Judged(Found::Killed(_))) {
                 say(&format!("{verdict:?}: {}", mutant.name));
@@ -212,7 +212,7 @@ fn judge_part(work: &Work, part: &Part, asked: &Asked) -> Result<()> {
         }
         copies.iter().try_for_each(|copy| Ok(fs::remove_file(&copy.path)?))
     };
-    side_by_side(if part.is_whole { work.jobs } else { 1 }, judge)
+    side_by_side(work.jobs, judge)
 }
 
 fn judge_woven(
@@ -221,12 +221,15 @@ fn judge_woven(
     judges: &Judges,
     woven: &weave::Woven,
     mutant: &Mutant,
+    alone: &Mutex<()>,
 ) -> Result<Verdict> {
     match woven.groups.get(&mutant.number) {
         Some(group) => {
             judges.judge(mutant, *group, Chosen::Woven(mutant.number)).map(Verdict::Judged)
         }
         None if !part.is_whole && alone::may_compile(work, mutant) => {
+            // There is one copy for it.
+            let _alone = alone.lock().map_err(|_| "a poisoned lock")?;
             alone::judge(work, judges, mutant)
         }
         None => Ok(Verdict::Unviable),

@@ -1,6 +1,6 @@
 //! What is judged together: in which copy, by which test programs, and whose mutants.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::Path};
 
 use super::list::Mutant;
 
@@ -57,6 +57,10 @@ pub(crate) const CRATE: Part = Part {
             "waiting",
             "--test",
             "night",
+            "--test",
+            "executors",
+            "--test",
+            "metrics",
         ],
         &["-p", "quorlock-proof", "--test", "cancellation"],
     ],
@@ -87,6 +91,34 @@ pub(crate) const SCRIPTS: Part = Part {
     ]],
     is_whole: true,
 };
+
+/// What is in the names of the tests that are likely to find a mutant of a file, beside its own name.
+const LIKELY: [(&str, &[&str]); 16] = [
+    ("redis/scripts/", &["decides_as_the_scripts_do", "fast_path"]),
+    ("node/memory/", &["alike_test", "conformance"]),
+    ("redis/codec/", &["conformance", "votes_test"]),
+    ("engine/asking", &["semaphore"]),
+    ("round/undo", &["semaphore", "late"]),
+    ("engine/line", &["line::"]),
+    ("engine/resources", &["line::", "together"]),
+    ("grant/handing", &["handover"]),
+    ("grant/lingering", &["linger"]),
+    ("grant/lowering", &["downgrade"]),
+    ("grant/tenure", &["times::", "told::"]),
+    ("engine/cleanup", &["pending", "late"]),
+    ("engine/renewals", &["times::", "crowd"]),
+    ("engine/visit", &["looks", "seals"]),
+    ("engine/restore", &["restored"]),
+    ("engine/acquire", &["acquire::", "told::"]),
+];
+
+/// Whether a test is likely to find a mutant of a file.
+pub(crate) fn is_likely(test: &str, file: &str) -> bool {
+    let stem = Path::new(file).file_stem().and_then(|it| it.to_str()).unwrap_or("-");
+    let likely = LIKELY.iter().filter(|(of, _)| file.contains(of));
+    let mut likely = likely.flat_map(|(_, names)| *names);
+    test.contains(stem) || likely.any(|name| test.contains(name))
+}
 
 pub(crate) const PARTS: [&Part; 4] = [&SCRIPTS, &CRATE, &COMMAND, &CORE];
 

@@ -28,6 +28,10 @@ const SETTINGS: &str =
 /// A server that writes its log where the test says.
 const SERVER: &str = "#!/bin/sh\n[ \"$1\" = --version ] && exec redis-server --version\nexec redis-server \"$@\" --logfile \"$REACHED\"\n";
 
+/// What has mutants, and not the tests beside it.
+const CODE: [&str; 4] =
+    ["src", "cli/src", ":(exclude,glob)src/**/*_test.rs", ":(exclude,glob)src/**/*_test/**"];
+
 /// The copies, and what comes of them.
 #[derive(Debug)]
 pub(crate) struct Work {
@@ -35,9 +39,9 @@ pub(crate) struct Work {
     pub(crate) root: PathBuf,
     /// What is made here.
     pub(crate) below: PathBuf,
-    /// So many tests that wait run side by side.
+    /// So many run side by side.
     pub(crate) jobs: usize,
-    /// And take so long together for one mutant.
+    /// Tests that wait take so long together for one mutant.
     pub(crate) budget: Duration,
     pub(crate) whole: PathBuf,
     pub(crate) woven: PathBuf,
@@ -180,7 +184,8 @@ impl Work {
         let folder = part::folder(&mutant.file);
         let mut kept = self.kept_of(folder)?;
         kept.retain(|one| one["name"] != mutant.name);
-        let commit = self.said("git", &["log", "-1", "--format=%h", "--", "src", "cli/src"])?;
+        let commit =
+            self.said("git", &[&["log", "-1", "--format=%h", "--"], &CODE[..]].concat())?;
         let date = self.said("date", &["-u", "+%F"])?;
         let (verdict, by) = match verdict {
             Verdict::Unviable => ("unviable", ""),

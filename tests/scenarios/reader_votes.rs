@@ -1,0 +1,117 @@
+//! Under which state of a node the script of readers lets one in, and what it cuts that outlives every lease.
+//!
+//! The script is run by hand, on a real server whose marker and whose keys are set by hand.
+
+use quorlock_harness::redis::Value;
+
+use super::{
+    MARKER,
+    scripts::{ETAG, Node, RESOURCE},
+};
+
+macro_rules! script {
+    ($($file:literal)+) => {
+        concat!($(include_str!(concat!("../../src/node/redis/scripts/", $file))),+)
+    };
+}
+
+const READ: &str =
+    script!("prelude.lua" "read_free.lua" "tools.lua" "line.lua" "readers.lua" "read.lua");
+const READERS: &str = "quorlock:readers:r";
+
+const A: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+const B: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+const WRITER: &str = "cccccccccccccccccccccccccccccccc";
+
+/// In ms; the longest ttl is a minute.
+const HOUR: &str = "3600000";
+const LONGEST: i64 = 60_000;
+
+/// What a read for ten seconds is answered, by one who knows this state and this high-water mark: the first number, and the
+/// third, which is for how many ms the key lives where the read is denied.
+fn read(node: &Node, etag: &str, high_water: u64, owner: &str, latest: u64) -> (i64, i64) {
+    let head = format!("{etag} {high_water:016} {:016}", node.marked("next_floor"));
+    let (hint, latest) = (format!("{high_water:016}"), latest.to_string());
+    let own = [MARKER, "quorlock:counters", "quorlock:older", RESOURCE, READERS];
+    let args = [&*head, owner, "10000", &hint, &latest, "1"];
+    match node.server.run(&[&["EVAL", READ, "5"], &own[..], &args].concat()) {
+        // Its clock alone: as asked.
+        Value::Int(_) => (1, 0),
+        Value::Array(answer) => match &answer[..] {
+            [Value::Int(code), _, Value::Int(third), ..] => (*code, *third),
+            [Value::Int(code), ..] => (*code, 0),
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A node that has counted.
+fn counted() -> (Node, u64) {
+    let node = Node::admitted();
+    let high_water = node.now_us();
+    node.set_counter(high_water);
+    (node, high_water)
+}
+
+/// For how many ms the key lives.
+fn left(node: &Node) -> i64 {
+    match node.server.run(&["PTTL", RESOURCE]) {
+        Value::Int(left) => left,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Else a node that has forgotten, or has older data, would vote for one who reads beside a writer of before.
+#[test]
+fn a_reader_is_let_in_under_the_state_that_it_has_seen_or_an_older_look_at_it() {
+    for others_read in [false, true] {
+        let (node, high_water) = counted();
+        if others_read {
+            assert_eq!(read(&node, ETAG, high_water, B, 0).0, 1);
+        }
+        let code = |etag, high_water, latest| read(&node, etag, high_water, A, latest).0;
+        let has_entry = || node.server.run(&["ZSCORE", READERS, A]) != Value::Nil;
+        assert_eq!(code("43.0/this/0/00000000", high_water, 0), -1, "another era");
+        assert_eq!(code("42.1/this/0/00000000", high_water, 0), -1, "another seal");
+        assert_eq!(code(ETAG, high_water + 1, 0), -1, "the node has older data");
+        assert_eq!(code(ETAG, high_water, node.now_us() - 1), -3, "too late");
+        assert_eq!(code(ETAG, high_water - 1, node.now_us() - 1), -3, "too late");
+        assert!(!has_entry());
+        assert_eq!(code(ETAG, high_water - 1, node.now_us() + 60_000_000), 1, "an older look");
+        assert!(has_entry());
+        let _ = node.server.run(&["ZREM", READERS, A]);
+        assert_eq!(code(ETAG, high_water, 0), 1);
+        assert!(has_entry());
+    }
+}
+
+/// As an acquire does, where a clock that was set back prolongs what it was granted.
+#[test]
+fn a_reader_cuts_what_outlives_every_lease_and_is_none_of_others() {
+    let (node, high_water) = counted();
+    let denied = |value: &str, ms: &str| {
+        let _ = node.server.run(&["SET", RESOURCE, value, "PX", ms]);
+        let (code, told) = read(&node, ETAG, high_water, A, 0);
+        assert_eq!(code, 0);
+        (told, left(&node))
+    };
+    node.write_counter(&format!("{high_water:016}{WRITER}"));
+    let (told, is_left) = denied(WRITER, HOUR);
+    assert_eq!(told, LONGEST);
+    assert!(is_left <= LONGEST, "{is_left}");
+    let (told, is_left) = denied(B, HOUR);
+    assert!(told > LONGEST && is_left > LONGEST, "of others: {told}, {is_left}");
+    let (told, is_left) = denied(WRITER, "50000");
+    assert!(told > 40_000 && told <= 50_000 && is_left > 40_000, "as it is: {told}, {is_left}");
+
+    node.server.del(RESOURCE);
+    assert_eq!(read(&node, ETAG, high_water, A, 0).0, 1);
+    let prolongs: [&[&str]; 2] = [&["PEXPIRE", RESOURCE, HOUR], &["PERSIST", RESOURCE]];
+    for prolonged in prolongs {
+        let _ = node.server.run(prolonged);
+        assert_eq!(read(&node, ETAG, high_water, B, 0).0, 1);
+        let is_left = left(&node);
+        assert!(0 < is_left && is_left <= LONGEST + 2, "behind {prolonged:?}: {is_left}");
+    }
+}
