@@ -240,6 +240,28 @@ fn a_slot_that_the_others_have_not_picked_is_filled_in() {
     assert!(filled > 0);
 }
 
+/// And long before the first renewal, which would find that it lacks there.
+#[test]
+fn a_slot_is_filled_in_as_soon_as_what_was_picked_in_its_place_is_released() {
+    let world = Fixture::new(TTL);
+    let semaphore = semaphore(&world.redlock, 2);
+    let mut filled = 0;
+    for _ in 0..16 {
+        world.nodes[1].hold("s/0");
+        let permit = got(&world, semaphore.acquire()).unwrap();
+        world.nodes[1].delete("s/0");
+        let picks_another = permit.slot() == 0;
+        world.pass(50 * MS);
+        if picks_another {
+            filled += 1;
+            assert_eq!(standing(&world, 2), [3, 0]);
+        }
+        drop(permit);
+        world.pass(20 * MS);
+    }
+    assert!(filled > 0);
+}
+
 #[test]
 fn a_caller_that_goes_away_at_any_moment_leaves_nothing() {
     for lines in [false, true] {

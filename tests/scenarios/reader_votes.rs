@@ -2,7 +2,7 @@
 //!
 //! The script is run by hand, on a real server whose marker and whose keys are set by hand.
 
-use quorlock_harness::redis::Value;
+use quorlock_harness::redis::{Value, from_redis_value};
 
 use super::{
     MARKER,
@@ -17,6 +17,7 @@ macro_rules! script {
 
 const READ: &str =
     script!("prelude.lua" "read_free.lua" "tools.lua" "line.lua" "readers.lua" "read.lua");
+const READ_RELEASE: &str = script!("line.lua" "read_release.lua");
 const READERS: &str = "quorlock:readers:r";
 
 const A: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
@@ -27,13 +28,19 @@ const WRITER: &str = "cccccccccccccccccccccccccccccccc";
 const HOUR: &str = "3600000";
 const LONGEST: i64 = 60_000;
 
-/// What a read for ten seconds is answered, by one who knows this state and this high-water mark: the first number, and the
+/// What a read for so many ms is answered, by one who knows this state and this high-water mark: the first number, and the
 /// third, which is for how many ms the key lives where the read is denied.
-fn read(node: &Node, etag: &str, high_water: u64, owner: &str, latest: u64) -> (i64, i64) {
+fn ask(
+    node: &Node,
+    (etag, high_water): (&str, u64),
+    owner: &str,
+    ttl: &str,
+    latest: u64,
+) -> (i64, i64) {
     let head = format!("{etag} {high_water:016} {:016}", node.marked("next_floor"));
     let (hint, latest) = (format!("{high_water:016}"), latest.to_string());
     let own = [MARKER, "quorlock:counters", "quorlock:older", RESOURCE, READERS];
-    let args = [&*head, owner, "10000", &hint, &latest, "1"];
+    let args = [&*head, owner, ttl, &hint, &latest, "1"];
     match node.server.run(&[&["EVAL", READ, "5"], &own[..], &args].concat()) {
         // Its clock alone: as asked.
         Value::Int(_) => (1, 0),
@@ -46,12 +53,23 @@ fn read(node: &Node, etag: &str, high_water: u64, owner: &str, latest: u64) -> (
     }
 }
 
+/// The same for ten seconds.
+fn read(node: &Node, etag: &str, high_water: u64, owner: &str, latest: u64) -> (i64, i64) {
+    ask(node, (etag, high_water), owner, "10000", latest)
+}
+
 /// A node that has counted.
 fn counted() -> (Node, u64) {
     let node = Node::admitted();
     let high_water = node.now_us();
     node.set_counter(high_water);
     (node, high_water)
+}
+
+fn release(node: &Node, owner: &str) -> i64 {
+    let keys = [RESOURCE, READERS];
+    let said = node.server.run(&[&["EVAL", READ_RELEASE, "2"], &keys[..], &[owner]].concat());
+    from_redis_value(said).unwrap()
 }
 
 /// For how many ms the key lives.
@@ -113,5 +131,30 @@ fn a_reader_cuts_what_outlives_every_lease_and_is_none_of_others() {
         assert_eq!(read(&node, ETAG, high_water, B, 0).0, 1);
         let is_left = left(&node);
         assert!(0 < is_left && is_left <= LONGEST + 2, "behind {prolonged:?}: {is_left}");
+    }
+}
+
+/// The clock of a server is read in us, and entries end in ms. A holder counts from before it has asked.
+#[test]
+fn an_entry_ends_no_sooner_than_was_asked_for_and_the_key_no_sooner_than_the_last_entry() {
+    let (node, high_water) = counted();
+    // Where in a millisecond it is asked is nobody's choice.
+    for _ in 0..20 {
+        for (owner, ttl) in [(A, 10_000), (B, 20_000)] {
+            let asked_at = node.now_us();
+            let (code, _) = ask(&node, (ETAG, high_water), owner, &ttl.to_string(), 0);
+            assert_eq!(code, 1);
+            let ends: u64 = from_redis_value(node.server.run(&["ZSCORE", READERS, owner])).unwrap();
+            assert!(ends * 1_000 >= asked_at + ttl * 1_000, "{owner}: {ends} for {asked_at}");
+        }
+        // The time stands still in a script.
+        let beyond = "local time, last = redis.call('TIME'), redis.call('ZRANGE', KEYS[1], '-1', '-1', 'WITHSCORES')[2] \
+                      return redis.call('PTTL', KEYS[2]) - (last - math.floor(time[1] * 1000 + time[2] / 1000))";
+        let beyond = || node.server.run(&["EVAL", beyond, "2", READERS, RESOURCE]);
+        assert!(matches!(beyond(), Value::Int(0..)), "{:?}", beyond());
+        assert_eq!(release(&node, B), 1);
+        assert!(matches!(beyond(), Value::Int(0..=5)), "behind a release: {:?}", beyond());
+        assert_eq!(release(&node, A), 1);
+        assert!(node.server.get(RESOURCE).is_none());
     }
 }
