@@ -402,7 +402,7 @@ fn it_says_of_itself_what_a_plain_lease_does() {
     }
     assert_eq!(format!("{signal:?}"), "LeaseSignal { lost: false, .. }");
     let told = format!("{lease:?}");
-    assert!(told.starts_with("ReadLease { ") && told.contains(r#"resource: "r""#), "{told}");
+    assert!(told.starts_with("ReadLease { resource: Resource(r), owner: "), "{told}");
     world.pass(3 * TTL);
     assert_eq!(lease.check().unwrap_err().reason, LossReason::NoHeartbeat);
     assert!(!lease.is_valid() && signal.is_lost());

@@ -91,7 +91,10 @@ pub(crate) fn write(root: &Path, work: &Work) -> Result<bool> {
         });
         writeln!(lines, "{line}")?;
     }
-    fs::write(root.join("tests/evidence/mutants.jsonl"), lines)?;
+    // A sample is no evidence of the core.
+    if folders.get(CORE.folders[0]).is_some_and(|core| core.drawn.is_empty()) {
+        fs::write(root.join("tests/evidence/mutants.jsonl"), lines)?;
+    }
 
     let reasons = fs::read_to_string(root.join("tests/mutants/reasons.txt"))?;
     let mut reasons: BTreeMap<(&str, &str, &str), String> =
