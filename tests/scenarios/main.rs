@@ -61,6 +61,7 @@ mod rolling;
 mod scripts;
 mod short_lived;
 mod shutdown;
+mod slot_votes;
 mod together;
 mod tokens;
 

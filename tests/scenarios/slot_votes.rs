@@ -1,0 +1,101 @@
+//! Under which state of a node, and until when, the script of semaphores grants a slot, and what it cuts.
+//!
+//! The script is run by hand, on a real server whose marker and whose keys are set by hand.
+
+use quorlock_harness::redis::Value;
+
+use super::{
+    MARKER,
+    scripts::{ETAG, Node},
+};
+
+macro_rules! script {
+    ($($file:literal)+) => {
+        concat!($(include_str!(concat!("../../src/node/redis/scripts/", $file))),+)
+    };
+}
+
+const SLOT: &str = script!("prelude.lua" "slot_free.lua" "tools.lua" "line.lua" "slot.lua");
+const SLOTS: [&str; 2] = ["s/0", "s/1"];
+
+const OWNER: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+const OTHER: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+
+/// In ms; the longest ttl is a minute.
+const HOUR: &str = "3600000";
+const LONGEST: i64 = 60_000;
+
+/// What one is answered who knows this state and this high-water mark: the first number, and the third, which is for how many
+/// ms there is no slot where there is none.
+fn ask(node: &Node, etag: &str, high_water: u64, latest: u64) -> (i64, i64) {
+    let head = format!("{etag} {high_water:016} {:016}", node.marked("next_floor"));
+    let (hint, latest) = (format!("{high_water:016}"), latest.to_string());
+    let own = [MARKER, "quorlock:counters", "quorlock:older"];
+    let args = [&*head, OWNER, "10000", &hint, &latest, "1", "2", ""];
+    match node.server.run(&[&["EVAL", SLOT, "5"], &own[..], &SLOTS, &args].concat()) {
+        // Its clock alone: the first of them, as asked.
+        Value::Int(_) => (1, 0),
+        Value::Array(answer) => match &answer[..] {
+            [Value::Int(code), _, Value::Int(third), ..] => (*code, *third),
+            [Value::Int(code), ..] => (*code, 0),
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A node that has counted.
+fn counted() -> (Node, u64) {
+    let node = Node::admitted();
+    let high_water = node.now_us();
+    node.mark(&[("high_water", &high_water.to_string())]);
+    (node, high_water)
+}
+
+/// Else a node that has forgotten, or has older data, would vote for one more than there are permits; and so would one that
+/// carries out late what has been given up.
+#[test]
+fn a_slot_is_granted_under_the_state_that_was_seen_and_in_time() {
+    let (node, high_water) = counted();
+    let is_free = || SLOTS.iter().all(|slot| node.server.get(slot).is_none());
+    let code = |etag, high_water, latest| ask(&node, etag, high_water, latest).0;
+    assert_eq!(code("43.0/this/0/00000000", high_water, 0), -1, "another era");
+    assert_eq!(code("42.1/this/0/00000000", high_water, 0), -1, "another seal");
+    assert_eq!(code(ETAG, high_water + 1, 0), -1, "the node has older data");
+    assert_eq!(code(ETAG, high_water, node.now_us() - 1), -3, "too late");
+    assert_eq!(code(ETAG, high_water - 1, node.now_us() - 1), -3, "too late");
+    assert!(is_free());
+    let soon = || node.now_us() + 60_000_000;
+    // Of those, the first takes the fast path.
+    for (seen, latest) in [(high_water, 0), (high_water, soon()), (high_water - 1, soon())] {
+        assert_eq!(code(ETAG, seen, latest), 1);
+        assert!(!is_free());
+        SLOTS.iter().for_each(|slot| _ = node.server.del(slot));
+    }
+}
+
+/// As an acquire does, where a clock that was set back prolongs what it was granted.
+#[test]
+fn a_slot_that_outlives_every_lease_and_is_none_of_others_is_cut() {
+    let (node, high_water) = counted();
+    let left = || {
+        SLOTS.map(|slot| match node.server.run(&["PTTL", slot]) {
+            Value::Int(left) => left,
+            other => panic!("{other:?}"),
+        })
+    };
+    for slot in SLOTS {
+        let entry = format!("{high_water:016}{OTHER}");
+        let _ = node.server.run(&["HSET", "quorlock:counters", slot, &entry]);
+    }
+    let set = |slot, value, ms| _ = node.server.run(&["SET", slot, value, "PX", ms]);
+    set(SLOTS[0], OWNER, HOUR);
+    set(SLOTS[1], OTHER, HOUR);
+    assert_eq!(ask(&node, ETAG, high_water, 0), (0, LONGEST));
+    let [of_others, granted] = left();
+    assert!(of_others > LONGEST && granted <= LONGEST, "{of_others}, {granted}");
+    set(SLOTS[1], OTHER, "50000");
+    let (code, told) = ask(&node, ETAG, high_water, 0);
+    assert!(code == 0 && 40_000 < told && told <= 50_000, "{told}");
+    assert!(left()[1] > 40_000);
+}
