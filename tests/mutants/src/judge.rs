@@ -326,9 +326,6 @@ fn command(program: &Program, tests: &[&str], (seconds, time): (u64, u64)) -> Co
         .env("PROPTEST_MAX_SHRINK_ITERS", "0")
         .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true")
         .env("RUST_BACKTRACE", "0")
-        // One sequence of those that compare both kinds of nodes.
-        .env("QUORLOCK_SCRIPTS_SEED", "0")
-        .env("QUORLOCK_SCRIPTS", "20000")
         .stdin(Stdio::null())
         .current_dir(&program.directory)
         .stderr(Stdio::null());

@@ -10,7 +10,7 @@ use std::{
     path::Path,
 };
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Result, part, part::CORE, say, work::Work};
 
@@ -78,6 +78,34 @@ pub(crate) fn write(root: &Path, work: &Work) -> Result<bool> {
             survivors.push((file, text("what"), text("line")));
         }
     }
+    let reasons = fs::read_to_string(root.join("tests/mutants/reasons.txt"))?;
+    let mut reasons: BTreeMap<(&str, &str, &str), String> =
+        reasons.split("\n\n").filter_map(reason).collect();
+    let evidence = fs::read_to_string(root.join("tests/evidence/mutants.jsonl"))?;
+    let evidence: Vec<Value> =
+        evidence.lines().filter_map(|it| serde_json::from_str(it).ok()).collect();
+    if !folders.contains_key(CORE.folders[0]) {
+        // It has not been judged here: what is committed is what was found last.
+        for line in &evidence {
+            let file = line["configuration"].as_str().unwrap_or_default();
+            let folder = folders.entry(CORE.folders[0]).or_default();
+            for counts in [files.entry(file).or_default(), folder] {
+                let [date, commit] =
+                    ["date", "commit"].map(|of| line[of].as_str().unwrap_or_default());
+                counts.at.insert((date.to_owned(), commit.to_owned()));
+                let [mutants, caught, endless] =
+                    ["mutants", "caught", "time limit"].map(|of| line[of].as_u64().unwrap_or(0));
+                counts.mutants += mutants;
+                counts.killed += caught - endless;
+                counts.endless += endless;
+            }
+        }
+        survivors.extend(
+            reasons
+                .keys()
+                .filter(|(file, ..)| files.contains_key(file) && part::folder(file) == "others"),
+        );
+    }
     let mut lines = String::new();
     let core = found.iter().filter_map(|one| one["file"].as_str());
     let core: BTreeSet<&str> =
@@ -92,13 +120,10 @@ pub(crate) fn write(root: &Path, work: &Work) -> Result<bool> {
         writeln!(lines, "{line}")?;
     }
     // A sample is no evidence of the core.
-    if folders.get(CORE.folders[0]).is_some_and(|core| core.drawn.is_empty()) {
+    if !core.is_empty() && folders[CORE.folders[0]].drawn.is_empty() {
         fs::write(root.join("tests/evidence/mutants.jsonl"), lines)?;
     }
 
-    let reasons = fs::read_to_string(root.join("tests/mutants/reasons.txt"))?;
-    let mut reasons: BTreeMap<(&str, &str, &str), String> =
-        reasons.split("\n\n").filter_map(reason).collect();
     let mut is_whole = true;
     let (mut table, mut used) = (String::new(), Vec::new());
     for survivor in survivors {
