@@ -74,3 +74,16 @@ const fn seconds(offset: ClockOffset) -> f64 {
         ClockOffset::Behind(by) => -by.as_secs_f64(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_behind_is_told_with_a_minus() {
+        let by = Duration::from_millis(1500);
+        assert_eq!([ClockOffset::Ahead(by), ClockOffset::Behind(by)].map(seconds), [1.5, -1.5]);
+    }
+}

@@ -221,3 +221,15 @@ fn work_goes_on_after_the_loss_and_is_told_of_it() {
     assert_eq!(ran.output.reason, LossReason::NotRenewed);
     assert_eq!(ran.lost, Some(ran.output));
 }
+
+/// The memory of a list that was long is given back when it is empty.
+#[test]
+fn of_very_many_leases_none_is_forgotten_when_another_is_released() {
+    const MANY: usize = 1_100;
+    let world = Fixture::new(TTL);
+    let mut leases: Vec<_> = (0..MANY).map(|n| world.acquire(&format!("r{n}"))).collect();
+    leases.pop();
+    assert_eq!(close(&world).held, MANY - 1);
+    assert_eq!(shutdown(&world).unwrap().released, MANY - 1);
+    assert!(leases.iter().all(|lease| lease.check().is_err()));
+}

@@ -68,3 +68,27 @@ impl Said {
         self.nodes.iter().enumerate().map(of_node).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_node_has_said_of_one_lease_is_not_said_of_another() {
+        let mut said = Said::of(4);
+        let [one, other, failed] = [0, 1, 2].map(NodeId::new);
+        let closed = Err(NodeError::TimedOut);
+        said.handle_reply(one, 0, &closed);
+        said.handle_reply(other, 1, &closed);
+        said.handle_failure(failed, NodeError::TimedOut);
+        let refused = NodeOutcome::Failed(NodeError::TimedOut);
+        let granted = NodeOutcome::Granted;
+        let last = NodeOutcome::Unanswered;
+        let of = |said: &Said, lease| said.to(lease);
+        assert_eq!(of(&said, 0), [refused.clone(), granted.clone(), refused.clone(), last.clone()]);
+        assert_eq!(of(&said, 1), [granted.clone(), refused.clone(), refused.clone(), last.clone()]);
+        assert_eq!(of(&said, 2), [granted.clone(), granted.clone(), refused.clone(), last]);
+        said.is_late = true;
+        assert_eq!(of(&said, 2), [granted.clone(), granted, refused.clone(), refused]);
+    }
+}
