@@ -235,13 +235,16 @@ impl Race {
         self.winner_after(term).unwrap()
     }
 
+    /// Which may be heard behind the word of the next one.
     fn resigned_at(&self, of: u64) -> Duration {
-        let events = self.events.lock().unwrap();
-        let resigned = events.iter().find_map(|event| match event {
-            Event::Resigns { term, at, .. } if *term == of => Some(*at),
-            _ => None,
-        });
-        resigned.expect("it resigned")
+        let resigned = || {
+            self.events.lock().unwrap().iter().find_map(|event| match event {
+                Event::Resigns { term, at, .. } if *term == of => Some(*at),
+                _ => None,
+            })
+        };
+        eventually("it resigned", 20 * SECOND, || resigned().is_some());
+        resigned().unwrap()
     }
 }
 
