@@ -1,6 +1,6 @@
 //! Many seeds, each a run of its own. A seed that fails prints how to replay it.
 //!
-//! `QUORLOCK_SIM_SEEDS` says how many in all setups together (20,000 and a few), `QUORLOCK_SIM_FROM` with which to begin
+//! `QUORLOCK_SIM_SEEDS` says how many in all setups together (10,000 and a few), `QUORLOCK_SIM_FROM` with which to begin
 //! (0), `QUORLOCK_SIM_SEED` picks one and prints its trace. The seeds of `kept.txt` run first.
 
 use std::{cell::Cell, env, panic, sync::Once, time::Instant};
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// So many seeds of each setup.
-const SEEDS: u64 = 20_160 / Setup::ALL.len() as u64;
+const SEEDS: u64 = 10_080 / Setup::ALL.len() as u64;
 
 /// So often each scenario is reached at the least, in one of the setups that are there for it.
 const OFTEN: u32 = 100;
