@@ -133,7 +133,13 @@ impl Nemesis<'_> {
         let (mut strikes, mut deck) = (Strikes::default(), Vec::new());
         let mut forgot: Option<Instant> = None;
         let missing = |strikes: &Strikes| self.kinds.iter().any(|kind| strikes.count(*kind) == 0);
-        while began.elapsed() < time || (each_kind && missing(&strikes)) {
+        // Where nodes may forget at all, chance does not decide whether one does.
+        let has_forgotten = |strikes: &Strikes| {
+            let mut kinds = self.kinds.iter().filter(|kind| kind.forgets()).peekable();
+            kinds.peek().is_none() || kinds.any(|kind| strikes.count(*kind) > 0)
+        };
+        while began.elapsed() < time || (each_kind && missing(&strikes)) || !has_forgotten(&strikes)
+        {
             let mut faults = self.draw(&mut deck);
             let quarantine = self.quarantine.filter(|_| faults.iter().any(|fault| fault.forgets()));
             let victims = if let Some(quarantine) = quarantine {

@@ -367,11 +367,18 @@ mod tests {
         let client = Redlock::builder().ttl(SECOND).max_ttl(SECOND).danger_skip_quarantine();
         let client = client.nodes(nodes).blocking_connect().unwrap();
         let history = Mutex::new(History::default());
+        // What is said at a grant, which what is said later takes the place of.
+        let granted = Mutex::new(Vec::new());
         let worker = |number: usize, wants: Wants| Worker {
             number,
             orders: Orders { ttl: 50 * MS, register: None, careless: false, brief: true, wants },
             client: client.clone(),
-            write_down: |event: Event| history.lock().unwrap().take(event),
+            write_down: |event: Event| {
+                if let Event::Granted(held) = &event {
+                    granted.lock().unwrap().push(held.clone());
+                }
+                history.lock().unwrap().take(event);
+            },
             stop: Arc::default(),
         };
         // In as many ways as leases end, and often enough for each.
@@ -399,5 +406,9 @@ mod tests {
         assert_eq!(history.leases.len(), 128);
         let found = checker::too_soon(&history.leases);
         assert!(found.is_empty(), "{} of them: {:#?}", found.len(), found.first());
+        let granted = granted.into_inner().unwrap();
+        for held in granted.iter().chain(&history.leases).filter(|held| held.worker == 0) {
+            assert_eq!(held.kept, Duration::ZERO, "{held:?}");
+        }
     }
 }

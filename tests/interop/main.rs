@@ -31,5 +31,5 @@ const SOON: Duration = Duration::from_secs(60);
 /// A client on servers made for the test, with timing not the subject.
 fn quorlock(cluster: &Cluster) -> Builder {
     let builder = Redlock::builder().nodes(cluster.urls()).node_timeout(2 * SECOND);
-    builder.connect_timeout(10 * SECOND).max_ttl(60 * SECOND).danger_skip_quarantine()
+    builder.connect_timeout(10 * SECOND).max_ttl(600 * SECOND).danger_skip_quarantine()
 }

@@ -178,10 +178,17 @@ fn a_waker_that_panics_when_it_is_dropped_costs_the_engine_nothing() {
 fn a_waker_that_panics_costs_no_other_lease_its_renewal() {
     watched(|| {
         let world = Fixture::new(SECOND);
-        let lease = world.request(world.redlock.acquire("panics").without_renewal());
+        let beside = |name: &str| world.request(world.redlock.acquire(name).without_renewal());
+        let (before, lease, behind) = (beside("before"), beside("panics"), beside("behind"));
         let kept = world.acquire("kept");
         let waker = Hostile::new(|| panic!("a waker of the user's"));
         let mut waiting = wait(lease.signal(), &waker);
+        // They are over in the same look.
+        let hears: fn() = || ();
+        let told = [Hostile::new(hears), Hostile::new(hears)];
+        let _waiting = [wait(before.signal(), &told[0]), wait(behind.signal(), &told[1])];
+        world.pass(SECOND + 10 * MS);
+        assert_eq!(told.each_ref().map(|it| it.woken()), [1, 1], "at once");
         world.pass(10 * SECOND);
         assert!(waker.woken() > 0);
         kept.check().unwrap();

@@ -251,6 +251,7 @@ fn leases_are_renewed_together_after_a_node_has_panicked() {
         world.nodes[0].arm(verb, when);
         world.machine.pass(5 * SECOND);
         assert!(world.nodes[0].has_panicked(), "{verb:?}, {when:?}: it was asked");
+        assert_eq!(world.machine.panics(), 0, "{verb:?}, {when:?}: it ends no task");
         all_held(&leases);
         assert_eq!(world.nodes[0].memory.keys().len(), 5, "{verb:?}, {when:?}: and it goes on");
     }

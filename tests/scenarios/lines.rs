@@ -95,8 +95,10 @@ fn acquire(node: &Node, name: &str, says: Says<'_>) -> Answer {
     if !says.client.is_empty() {
         args.extend(["", says.client, says.ticket, says.skip]);
     }
-    let Value::Array(answer) = node.server.run(&args) else {
-        return Answer::Granted { waiting: None };
+    let answer = match node.server.run(&args) {
+        Value::Array(answer) => answer,
+        Value::Int(_) => return Answer::Granted { waiting: None },
+        other => panic!("{other:?}"),
     };
     match &answer[..] {
         [Value::Int(1), _, _, _] => Answer::Granted { waiting: None },

@@ -69,6 +69,7 @@ fn a_confirm_raises_the_counter_to_the_end_of_the_range() {
     node.expire();
     assert_eq!(node.granted(Ask { count: 3, ..Ask::of("b") }), 12, "nine and three");
     assert!(!node.confirmed(CONFIRM, "b", 11));
+    assert!(!node.confirmed(CONFIRM, "a", 13), "the key is somebody else's");
 }
 
 /// What a majority says of its counters is above the end of every range, whichever of them made the vote.

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use quorlock::Redlock;
+use quorlock::{AcquireError, CampaignError, Redlock};
 
 use super::{MS, SECOND, admitted, lines, settings};
 
@@ -24,23 +24,28 @@ fn who_waits_for_a_set_keeps_nobody_who_asks_once_from_the_rest_of_it() {
     let [holder, waits, tries] = clients(&cluster.urls());
     let held = holder.acquire("b").blocking().unwrap();
     let election = tries.election("job");
-    let is_granted: [(&str, &dyn Fn() -> bool); 4] = [
-        ("try_acquire", &|| tries.try_acquire("job").blocking().is_ok()),
-        ("try_read", &|| tries.try_read("job").blocking().is_ok()),
-        ("try_campaign", &|| election.blocking_try_campaign().is_ok()),
-        ("try_acquire_all", &|| tries.try_acquire_all(["job", "c"]).blocking().is_ok()),
+    let is_granted: [(&str, &dyn Fn() -> Result<(), AcquireError>); 4] = [
+        ("try_acquire", &|| tries.try_acquire("job").blocking().map(drop)),
+        ("try_read", &|| tries.try_read("job").blocking().map(drop)),
+        ("try_campaign", &|| match election.blocking_try_campaign() {
+            Ok(_) => Ok(()),
+            Err(CampaignError::Acquire(error)) => Err(error),
+            Err(other) => panic!("{other}"),
+        }),
+        ("try_acquire_all", &|| tries.try_acquire_all(["job", "c"]).blocking().map(drop)),
     ];
     thread::scope(|scope| {
         let set = scope.spawn(|| waits.acquire_all(["job", "b"]).blocking().unwrap());
         lines::stand(&cluster, 2);
         let granted = is_granted.map(|(kind, is_granted)| {
-            let granted = (0..TRIES).filter(|_| is_granted()).count();
+            let granted = (0..TRIES).filter(|_| is_granted().is_ok()).count();
             println!("{kind}: {granted} of {TRIES}");
             granted
         });
         held.blocking_release().unwrap();
         let set = set.join().unwrap();
-        let refused = is_granted.map(|(_, is_granted)| !is_granted());
+        let is_refused = |error: AcquireError| error.is_contended();
+        let refused = is_granted.map(|(_, is_granted)| is_granted().is_err_and(is_refused));
         set.blocking_release().unwrap();
         assert_eq!((granted, refused), ([TRIES; 4], [true; 4]));
     });

@@ -34,7 +34,7 @@ fn contains(name: &[u8], part: &[u8]) -> bool {
 
 #[test]
 fn ctrl_c_leaves_nothing() {
-    ended_while(Signal::SIGINT, "/lease/", 15);
+    ended_while(Signal::SIGINT, "/renewal", 15);
 }
 
 /// Servers of its own, and all that they have written.

@@ -10,7 +10,7 @@ use super::host::{Host, MS, Process, Running, SECOND, SOON};
 /// A command that says that it runs, when it is asked to end, and that it cannot be asked twice; with one behind it that does
 /// not listen.
 const STUBBORN: &str = "sh -c \"trap 'echo >> behind.asked' TERM; echo \\$\\$ > behind; while :; do sleep 0.02; done\" & \
-    trap 'echo >> asked' TERM; echo $$ > first; while :; do sleep 0.02; done";
+    trap 'echo >> asked' TERM; echo $QUORLOCK_TOKEN > token; echo $$ > first; while :; do sleep 0.02; done";
 
 struct Started {
     running: Running,
@@ -33,8 +33,10 @@ impl Started {
     /// Whoever asks for it next gets it only when all of the command is gone.
     #[track_caller]
     fn is_gone_before_the_next(&self, host: &Host) {
-        let script = format!("cat /proc/{}/stat /proc/{}/stat 2>&1", self.command.0, self.behind.0);
-        let ended = host.run("job --wait 15s", &script);
+        let (command, behind) = (&self.command.0, &self.behind.0);
+        let script = format!("LC_ALL=C cat /proc/{command}/stat /proc/{behind}/stat 2>&1; true");
+        let ended = host.run("job --wait 60s", &script);
+        assert_eq!((ended.code, ended.out.lines().count()), (0, 2), "it looked: {}", ended.err);
         let lives = |line: &&str| !line.contains("No such file") && !line.contains(") Z ");
         assert_eq!(ended.out.lines().find(lives), None, "{}", ended.err);
     }
@@ -161,12 +163,15 @@ fn both_are_killed_at_once() {
 #[test]
 fn both_are_stopped_which_is_the_case_for_tokens() {
     let host = Host::new();
-    let started = Started::new(&host, "job --ttl 1s");
-    for process in [started.running.holder(), started.running.supervisor()] {
-        process.pause();
-    }
+    let started = Started::new(&host, "job --ttl 3s");
+    let both = [started.running.holder(), started.running.supervisor()];
+    both.iter().for_each(|process| process.signal(Signal::SIGSTOP));
+    both.iter().for_each(|process| process.pause());
     // Nobody is there to end it, and somebody else gets the lock beside it, with a larger token.
-    assert_eq!(host.run("job", "true").code, 0);
+    let next = host.run("job --wait 60s", "echo $QUORLOCK_TOKEN");
+    assert_eq!(next.code, 0, "{}", next.err);
+    let token = |text: &str| text.trim().parse::<u64>().unwrap();
+    assert!(token(&host.read("token")) < token(&next.out), "{}", next.out);
     assert!(!started.command.is_gone());
     // As soon as one of them goes on, it ends.
     started.running.supervisor().resume();

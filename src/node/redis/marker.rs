@@ -214,8 +214,10 @@ mod tests {
     fn a_marker_is_read_from_numbers_and_from_text() {
         let marker = Marker::new(true, Duration::from_secs(5), 200).above(100).in_era(77).sealed(1);
         assert_eq!(known(true).marker(), marker);
-        assert!(known(false).marker().kept && known(false).marker().orphaned);
-        assert_eq!(known(false).marker().waited, Duration::from_millis(1_500));
+        let joining =
+            Marker::new(false, Duration::from_secs(5), 200).above(100).in_era(77).sealed(1);
+        let joining = joining.kept(true).orphaned(true).waited(Duration::from_millis(1_500));
+        assert_eq!(known(false).marker(), joining);
         assert!(CachedMarker::read(true, &[Value::Nil, Value::Int(1)]).is_none());
         assert!(
             CachedMarker::read(true, &std::array::from_fn::<_, 9, _>(|_| Value::Int(1))).is_none()

@@ -58,6 +58,8 @@ mod tests {
     fn tokens_of_acquires_that_ran_side_by_side_may_be_in_any_order() {
         let history = [fenced("a", 0, 4, 8), fenced("a", 3, 5, 7), fenced("b", 9, 9, 1)];
         assert_eq!(check(&history), Ok(()));
+        // The one asks in the moment in which the other has it.
+        assert_eq!(check(&[fenced("a", 0, 4, 8), fenced("a", 4, 5, 7)]), Ok(()));
     }
 
     #[test]
