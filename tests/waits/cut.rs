@@ -54,10 +54,13 @@ fn lines_that_are_removed_cost_one_poll_at_most() {
 #[test]
 fn those_whose_lines_were_removed_stand_in_the_old_order_again() {
     in_line(5, TTL, |queue| {
-        assert!(lines::remove(queue.cluster) >= 5);
-        queue.all_stand();
+        // Of so many passes a quarter may be out of turn, as behind a head that is slow for a moment.
         for _ in 0..4 {
-            queue.pass();
+            assert!(lines::remove(queue.cluster) >= 5);
+            queue.all_stand();
+            for _ in 0..4 {
+                queue.turn();
+            }
         }
     });
 }

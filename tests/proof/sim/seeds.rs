@@ -110,6 +110,12 @@ impl Sum {
         }
     }
 
+    /// The scenarios that are there to be reached in this setup, and were not often.
+    fn rarely_reached(&self, setup: Setup) -> Vec<usize> {
+        let (_, often) = OFTEN_IN.iter().find(|(one, _)| one.name == setup.name).unwrap();
+        often.iter().copied().filter(|&number| self.reached[number] < OFTEN).collect()
+    }
+
     fn figures(&self, name: &str, seeds: u64, violations: usize) -> Evidence {
         let figures = Evidence::new("sim", "simulation of the whole crate", name)
             .count("seeds", seeds)
@@ -140,11 +146,16 @@ fn run_all(setup: Setup, test: &str) {
     let seeds = total.map_or(SEEDS, |total| total.div_ceil(Setup::ALL.len() as u64));
     let from = number("QUORLOCK_SIM_FROM").unwrap_or(0);
     let (mut sum, mut broken, begun) = (Sum::new(), Vec::new(), Instant::now());
-    for seed in kept(setup).chain(from..from + seeds) {
-        match run(seed, setup, test) {
-            Ok(outcome) => sum.add(&outcome),
-            Err(failure) => broken.push(failure),
-        }
+    let mut take = |sum: &mut Sum, seed: u64| match run(seed, setup, test) {
+        Ok(outcome) => sum.add(&outcome),
+        Err(failure) => broken.push(failure),
+    };
+    kept(setup).chain(from..from + seeds).for_each(|seed| take(&mut sum, seed));
+    // What is rarer than elsewhere takes more of them, up to twice as many.
+    let (mut seeds, most) = (seeds, 2 * seeds);
+    while total.is_none() && seeds < most && !sum.rarely_reached(setup).is_empty() {
+        take(&mut sum, from + seeds);
+        seeds += 1;
     }
     sum.figures(setup.name, seeds, broken.len()).seconds(begun.elapsed()).tell();
     let shown = broken.iter().take(10).map(String::as_str).collect::<Vec<_>>().join("\n");
@@ -159,8 +170,7 @@ fn run_all(setup: Setup, test: &str) {
     assert!(sum.cancelled > seeds / 2 && sum.lost > seeds / 10, "{} lost", sum.lost);
     assert!(setup.lock_delay.is_zero() || sum.kept_out > seeds / 10, "{}", sum.kept_out);
     if seeds as u64 >= SEEDS {
-        let (_, often) = OFTEN_IN.iter().find(|(one, _)| one.name == setup.name).unwrap();
-        let rarely: Vec<_> = often.iter().filter(|&&number| sum.reached[number] < OFTEN).collect();
+        let rarely = sum.rarely_reached(setup);
         assert!(rarely.is_empty(), "too rarely reached: S{rarely:?}");
         if setup.varied {
             let Promises { lingered, held, delayed, lowered } = sum.promises;
