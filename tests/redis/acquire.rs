@@ -105,7 +105,8 @@ async fn a_lease_that_is_not_released_ends_with_its_ttl() {
     assert!(started.elapsed() >= 400 * MS, "granted before the ttl was over");
     assert!(lease.validity().is_zero());
     let ended = lease.release().await.unwrap_err();
-    assert!(matches!(ended, ReleaseError::AlreadyEnded { released: 0, .. }), "{ended}");
+    // A minority may have set its keys late, and still has them.
+    assert!(matches!(ended, ReleaseError::AlreadyEnded { released: 0..=2, .. }), "{ended}");
     // The late release has not touched the new holder's keys.
     let owner = next.owner().to_string();
     let standing = cluster.iter().filter(|s| s.get("r").as_deref() == Some(owner.as_bytes()));

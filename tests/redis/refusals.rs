@@ -133,7 +133,9 @@ fn a_minority_that_is_refused_for_itself_fails_only_those_who_ask_for_all_nodes(
     eventually("it still waits", SOON, || began.elapsed() > SECOND);
     assert!(!waiting.is_finished());
     cluster[1].restart();
-    works(&waiting.join().unwrap().expect("two of three again"), "r");
+    let redlock = waiting.join().unwrap().expect("two of three again");
+    redlock.blocking_ready(SOON).unwrap();
+    works(&redlock, "r");
 }
 
 /// Nothing that comes back makes a quorum of the rest: waiting is of no use.

@@ -83,7 +83,12 @@ fn contend(urls: &[String], readers: usize, holds: Duration) -> [Waits; 2] {
             .collect();
         let of_writers: Vec<_> =
             writers.iter().map(|client| scope.spawn(move || run(client, false, MS))).collect();
-        thread::sleep(run_time(6));
+        let (since, time) = (Instant::now(), run_time(6));
+        // On a busy machine until there is enough to judge.
+        let is_enough = || since.elapsed() >= time && written.load(Ordering::SeqCst) > 100;
+        while !is_enough() && since.elapsed() < SOON {
+            thread::sleep(10 * MS);
+        }
         over.store(true, Ordering::Relaxed);
         [of_readers, of_writers].map(|threads| {
             let each = threads.into_iter().map(|thread| thread.join().unwrap());
