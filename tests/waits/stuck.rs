@@ -18,13 +18,16 @@ fn clients<const N: usize>(urls: &[String]) -> [Redlock; N] {
     [(); N].map(|()| settings(urls, TTL).blocking_connect().unwrap())
 }
 
+/// Asks once.
+type Try<'a> = dyn Fn() -> Result<(), AcquireError> + 'a;
+
 #[test]
 fn who_waits_for_a_set_keeps_nobody_who_asks_once_from_the_rest_of_it() {
     let cluster = admitted(TTL);
     let [holder, waits, tries] = clients(&cluster.urls());
     let held = holder.acquire("b").blocking().unwrap();
     let election = tries.election("job");
-    let is_granted: [(&str, &dyn Fn() -> Result<(), AcquireError>); 4] = [
+    let is_granted: [(&str, &Try<'_>); 4] = [
         ("try_acquire", &|| tries.try_acquire("job").blocking().map(drop)),
         ("try_read", &|| tries.try_read("job").blocking().map(drop)),
         ("try_campaign", &|| match election.blocking_try_campaign() {
