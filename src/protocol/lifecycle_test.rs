@@ -84,6 +84,8 @@ fn a_lease_that_is_not_renewed_is_warned_of_and_ends() {
     let mut lease = lease(not_renewed());
     assert_eq!(lease.poll_timeout(), Some(at(6_000)));
     assert_eq!(lease.handle_timeout(at(6_000)), Some(LeaseAction::Warn(LossReason::NotRenewed)));
+    assert_eq!(lease.poll_timeout(), Some(at(8_950)));
+    assert_eq!(lease.handle_timeout(at(8_949)), None, "it is held until then");
     assert_eq!(lease.handle_timeout(at(8_950)), Some(LeaseAction::Lose(LossReason::NotRenewed)));
 }
 

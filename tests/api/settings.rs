@@ -134,16 +134,21 @@ proptest! {
 
     #[test]
     fn garbage_is_an_error_and_shows_nothing_of_what_it_does_not_know(
-        name in "\\PC{0,12}|[a-z_]{0,12}",
+        name in "\\PC{0,12}|[a-z_]{0,12}|ttl|fleet|label|require_all_nodes",
         value in "[ZY=]{4,12}",
     ) {
         let text = format!("{name}={value}");
         match text.parse::<Settings>() {
-            Ok(settings) => prop_assert_eq!(&settings.to_string().parse::<Settings>().unwrap(), &settings),
+            Ok(settings) => {
+                prop_assert!(TEXTS.contains(&name.trim()), "{}", text);
+                prop_assert_eq!(&settings.to_string().parse::<Settings>().unwrap(), &settings);
+            }
             Err(SettingsError::Value { name, .. }) => prop_assert!(DURATIONS.contains(&&*name) || FLAGS.contains(&&*name)),
             Err(error) => {
                 let shown = format!("{error} {error:?}");
                 prop_assert!(!shown.contains(&value), "{}: {}", text, shown);
+                let is_word = name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+                prop_assert!(is_word || !shown.contains(&format!("`{name}`")), "{}: {}", text, shown);
             }
         }
     }

@@ -29,7 +29,7 @@ fn many_grants_have_rising_tokens_and_one_holder_whoever_is_killed() {
         return;
     }
     let text = std::env::var("QUORLOCK_CHAOS_GRANTS").ok();
-    let wanted: usize = text.map_or(10_000, |text| text.parse().expect("a number of grants"));
+    let wanted: usize = text.map_or(6_000, |text| text.parse().expect("a number of grants"));
     let (cluster, unused) = (Cluster::start(NODES), Server::start());
     let mut parts = fleet::parts(PROCESSES, &cluster.urls(), &unused, SHORT_TTL, Some(MAX_TTL));
     parts.iter_mut().for_each(|part| part.wants = Wants::Brisk);

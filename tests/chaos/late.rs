@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const LAST: i64 = 2_000;
 
 /// So often at least what was late met one, in a run that is to prove something.
-const OFTEN: usize = 8;
+const OFTEN: usize = 5;
 /// By then all of that has been, or the planted bug was found, on however busy a machine.
 const AT_LAST: Duration = Duration::from_secs(240);
 
@@ -227,7 +227,7 @@ fn what_is_late_by_its_connection_lessens_no_longer_lease() {
     if fleet::played_a_part() {
         return;
     }
-    let Run { history, verdict, too_soon } = late(test, &climbing(run_time(8), false));
+    let Run { history, verdict, too_soon } = late(test, &climbing(run_time(6), false));
     verdict::assert_clean(&verdict, &Strikes::default());
     let first = checker::too_soon(&history.leases);
     assert_eq!(too_soon, 0, "it was not left alone: {:#?}", first.first());

@@ -147,7 +147,7 @@ pub(crate) fn many(test: &'static str, many: &Many) -> Option<Done> {
 #[test]
 fn many_sets_have_one_holder_of_each_resource_whoever_is_killed() {
     let test = "many::many_sets_have_one_holder_of_each_resource_whoever_is_killed";
-    let sets = Many { wants: Wants::Sets, wanted: 500, ttl: SHORT_TTL, until: |_| true };
+    let sets = Many { wants: Wants::Sets, wanted: 300, ttl: SHORT_TTL, until: |_| true };
     let Some(done) = many(test, &sets) else { return };
     // One of several resources is as many lines of the history.
     let mut owners: Vec<&str> =
@@ -163,7 +163,7 @@ fn many_sets_have_one_holder_of_each_resource_whoever_is_killed() {
 #[test]
 fn many_readers_and_writers_are_in_order_whoever_is_killed() {
     let test = "many::many_readers_and_writers_are_in_order_whoever_is_killed";
-    let shared = Many { wants: Wants::Readers, wanted: 1_000, ttl: SHORT_TTL, until: |_| true };
+    let shared = Many { wants: Wants::Readers, wanted: 600, ttl: SHORT_TTL, until: |_| true };
     let Some(done) = many(test, &shared) else { return };
     let reads = done.history.leases.iter().filter(|held| held.reads).count();
     let (writes, lowered) = (done.history.leases.len() - reads, done.history.count(Count::ReadsOn));
@@ -200,7 +200,7 @@ fn writers_that_read_on_and_hold_nothing_are_found() {
 fn many_elections_have_one_leader_and_observers_see_who_was_elected() {
     let test = "many::many_elections_have_one_leader_and_observers_see_who_was_elected";
     let until = |history: &History| history.seen.len() > PROCESSES;
-    let elections = Many { wants: Wants::Elections, wanted: 600, ttl: SHORT_TTL, until };
+    let elections = Many { wants: Wants::Elections, wanted: 400, ttl: SHORT_TTL, until };
     let Some(done) = many(test, &elections) else { return };
     let wrong = wrong_leaders(&done.history);
     println!(

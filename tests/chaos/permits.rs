@@ -18,7 +18,7 @@ use super::{
 #[test]
 fn never_more_permits_are_held_than_there_are_whoever_is_killed() {
     let test = "permits::never_more_permits_are_held_than_there_are_whoever_is_killed";
-    let permits = Many { wants: Wants::Permits, wanted: 1_000, ttl: SHORT_TTL, until: |_| true };
+    let permits = Many { wants: Wants::Permits, wanted: 600, ttl: SHORT_TTL, until: |_| true };
     let Some(done) = many(test, &permits) else { return };
     let most = checker::most_at_once(&done.history.leases);
     println!("{most} of {PERMITS} at once at most");

@@ -99,8 +99,8 @@ async fn ours(redlock: Redlock, task: usize, guarded: Arc<Guarded>) {
 /// Takes it whenever it can, and returns when each of its turns ended.
 fn barges_in(mut other: impl Barges, guarded: &Guarded) -> Vec<Instant> {
     let (began, mut ended) = (Instant::now(), Vec::new());
-    // On a busy machine everybody gets fewer turns in that time.
-    while began.elapsed() < TIME || (ended.len() < TURNS && began.elapsed() < 5 * TIME) {
+    // On a busy machine everybody gets fewer turns in that time, and it goes on until it has had them.
+    while began.elapsed() < TIME || (ended.len() < TURNS && began.elapsed() < 10 * TIME) {
         if other.gets_it() {
             guarded.enter();
             std::thread::sleep(HOLD);

@@ -170,11 +170,13 @@ fn who_asks_again_and_again_for_a_minute_is_told_of_once() {
 #[test]
 fn a_crowd_that_waits_for_as_many_resources_does_not_fill_the_log() {
     let lines = five(Level::INFO, |runtime, nodes, redlock| {
-        let resources: Vec<String> = (0..500).map(|number| format!("r{number}")).collect();
+        let resources: Vec<String> = (0..200).map(|number| format!("r{number}")).collect();
         let _held = other(runtime, nodes, &resources);
         let request = |name| redlock.acquire(name).wait(5 * SECOND).into_future();
         let all = runtime.block_on(join_all(resources.iter().map(request)));
         assert!(all.into_iter().all(|refused| refused.unwrap_err().is_busy()));
     });
     assert_eq!(count(&lines, "still waiting"), 20);
+    // Ten more say that the nodes vote, to each of two clients.
+    assert!(lines.len() <= 40, "{} lines", lines.len());
 }

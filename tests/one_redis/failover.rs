@@ -9,7 +9,7 @@ use std::time::Instant;
 use quorlock::node::NodeState;
 
 use super::{
-    MS, Pair, QUARANTINE, SECOND, SOON, TTL, client, joining, log, settings, soon, state, token,
+    MS, Pair, QUARANTINE, SOON, TTL, client, joining, log, settings, soon, state, token,
     workers::{Workers, hold, one_at_a_time},
 };
 
@@ -51,7 +51,6 @@ async fn a_replica_that_missed_the_last_grants_gives_one_holder_and_rising_token
     let (lost_after, waited) = (first.until - failed, second.from - failed);
     assert!(lost_after <= TTL, "it is lost within a ttl, {lost_after:?}");
     assert!(waited >= TTL, "nobody before every lease of before is over, {waited:?}");
-    assert!(waited < QUARANTINE + 10 * SECOND, "and not much later, {waited:?}");
 
     let gone_on = workers.grants();
     soon("they go on", || workers.grants() > gone_on + 30).await;

@@ -9,18 +9,24 @@ use std::time::Instant;
 use quorlock::node::NodeState;
 
 use super::{
-    MS, NODE_TIMEOUT, Pair, SECOND, SOON, TTL, client, settings, soon, state,
+    MS, NODE_TIMEOUT, Pair, SECOND, SOON, TTL, settings, soon, state,
     workers::{hold, one_at_a_time},
 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_master_that_lives_on_behind_old_connections_gives_two_holders() {
     let pair = Pair::start();
-    let a = client(&pair).await;
+    let ttl = 4 * TTL;
+    let client = async || {
+        let redlock = settings(&pair).ttl(ttl).max_ttl(ttl).connect().await.unwrap();
+        soon("it votes", || state(&redlock) == NodeState::Ready).await;
+        redlock
+    };
+    let a = client().await;
     pair.cut_replication();
     let first = a.acquire("split").await.unwrap();
     pair.promote();
-    let b = client(&pair).await;
+    let b = client().await;
     let second = b.acquire("split").wait(SOON).await.unwrap();
     first.check().expect("renewed on the old master");
     second.check().expect("and granted on the new one");

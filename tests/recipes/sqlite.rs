@@ -12,6 +12,13 @@ const SCHEMA: &str = "
     CREATE TABLE payment (invoice INTEGER NOT NULL, amount INTEGER NOT NULL);
     INSERT INTO invoice (id, paid, fence) VALUES (42, 0, 0);";
 
+/// A statement of `docs/fencing.md`, by its beginning.
+fn of_the_page(beginning: &str) -> String {
+    let page = include_str!("../../docs/fencing.md");
+    let line = page.lines().find(|line| line.starts_with(beginning)).expect("it is there");
+    line.split(';').next().expect("a statement").replace('$', "?")
+}
+
 /// Raises the fence to our token. Equality is our own repeat: no other holder ever has the same token.
 const FENCE: &str = "UPDATE invoice SET fence = ?2 WHERE id = ?1 AND fence <= ?2";
 
@@ -67,30 +74,39 @@ async fn a_stale_writer_changes_nothing_in_sqlite() {
 #[tokio::test]
 async fn an_accepted_write_is_not_lost_in_sqlite_where_reads_move_the_fence() {
     let database = Connection::open_in_memory().unwrap();
-    database.execute_batch(SCHEMA).unwrap();
+    database
+        .execute_batch(
+            "CREATE TABLE account (id INTEGER PRIMARY KEY, balance INTEGER NOT NULL, fence INTEGER NOT NULL);
+             INSERT INTO account (id, balance, fence) VALUES (42, 0, 0);",
+        )
+        .unwrap();
+    let (moving, writing) =
+        (of_the_page("UPDATE account SET fence"), of_the_page("UPDATE account SET balance"));
     let (a, b) = two_clients().await;
     let mut seen = Vec::new();
     for moves in [false, true] {
-        let paid = || state(&database).0;
+        let balance = || {
+            let query = "SELECT balance FROM account WHERE id = 42";
+            database.query_row(query, [], |row| row.get::<_, i64>(0)).unwrap()
+        };
         let read = |lease: &Lease| {
             let fence = i64::try_from(token(lease)).unwrap();
-            let read = "UPDATE invoice SET fence = ?2 WHERE id = ?1 AND fence <= ?2 RETURNING paid";
-            let moved = || database.query_row(read, params![42, fence], |row| row.get(0)).unwrap();
-            if moves { moved() } else { paid() }
+            let moved =
+                || database.query_row(&moving, params![fence, 42], |row| row.get(0)).unwrap();
+            if moves { moved() } else { balance() }
         };
-        let write = |lease: &Lease, paid: i64| {
+        let write = |lease: &Lease, balance: i64| {
             let fence = i64::try_from(token(lease)).unwrap();
-            let write = "UPDATE invoice SET paid = ?3, fence = ?2 WHERE id = ?1 AND fence <= ?2";
-            database.execute(write, params![42, fence, paid]).unwrap() == 1
+            database.execute(&writing, params![fence, 42, balance]).unwrap() == 1
         };
-        let before = paid();
+        let before = balance();
         let stale = short_lease(&a).await;
         let of_a = read(&stale);
         let current = next_lease(&b, &stale).await;
         let of_b = read(&current);
         let accepted = write(&stale, of_a + 10);
         assert!(write(&current, of_b + 1));
-        seen.push((accepted, paid() - before));
+        seen.push((accepted, balance() - before));
         current.release().await.unwrap();
     }
     assert_eq!(seen, [(true, 1), (false, 1)], "ten that were accepted and lost, or refused");

@@ -8,7 +8,7 @@
 
 use std::{
     future::IntoFuture,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 
 use quorlock::{
@@ -41,9 +41,9 @@ impl Clocks {
     pub(crate) fn jump(&self, node: usize, offset_us: i64) {
         self.clocks[node].set(offset_us);
         eventually("the clock has jumped", SOON, || {
-            let ours = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-            let ours = i64::try_from(ours.as_micros()).unwrap();
-            (self.wall_us(node) - ours - offset_us).abs() < MINUTE / 4
+            let before = system_us();
+            let shown = self.wall_us(node);
+            (before..=system_us()).contains(&(shown - offset_us))
         });
     }
 
@@ -52,6 +52,11 @@ impl Clocks {
         let (seconds, micros): (i64, i64) = redis::from_redis_value(time).unwrap();
         seconds * 1_000_000 + micros
     }
+}
+
+fn system_us() -> i64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    i64::try_from(now.as_micros()).unwrap()
 }
 
 #[test]
@@ -213,8 +218,6 @@ fn a_clock_set_back_locks_nobody_out() {
     let classic = ready(settings(cluster, ttl).classic());
     assert!(classic.try_acquire("r").blocking().unwrap_err().is_contended());
     assert!(cluster[0].pttl("r") > 3_500_000);
-    let start = Instant::now();
     let redlock = ready(settings(cluster, ttl));
     drop(redlock.acquire("r").wait(SOON).blocking().unwrap());
-    assert!(start.elapsed() < 10 * SECOND, "{:?}", start.elapsed());
 }

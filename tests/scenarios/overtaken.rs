@@ -8,7 +8,7 @@
 use quorlock::Redlock;
 use quorlock_harness::{Cluster, Proxy, eventually};
 
-use super::{MS, SECOND, admitted, all_ready, has_key, ready};
+use super::{MS, SECOND, SOON, admitted, all_ready, has_key, ready};
 
 /// Loses a round while the third node, which is slow, is being asked, after `forget`.
 fn a_lost_round_leaves_no_key(forget: impl FnOnce(&Cluster)) {
@@ -25,7 +25,7 @@ fn a_lost_round_leaves_no_key(forget: impl FnOnce(&Cluster)) {
     let info = cluster[2].run(&["INFO", "server"]);
     let info: String = redis::from_redis_value(info).unwrap();
     let restarted = identity.as_deref().is_none_or(|run_id| !info.contains(run_id));
-    eventually("a restart has been noticed", 10 * SECOND, || {
+    eventually("a restart has been noticed", SOON, || {
         !restarted || redlock.nodes()[2].identity != identity
     });
     all_ready(&redlock);
@@ -62,9 +62,7 @@ fn a_release_during_a_restore_leaves_no_key(forget: impl FnOnce(&Cluster)) -> u6
     // The restore may be on the way for longer than a node timeout, and closing waits for that.
     let redlock = ready(builder.close_timeout(10 * SECOND).danger_skip_quarantine());
     let lease = redlock.acquire("r").ttl(ttl).without_renewal().blocking().unwrap();
-    eventually("all have the key", 10 * SECOND, || {
-        cluster.iter().all(|server| has_key(server, &lease))
-    });
+    eventually("all have the key", SOON, || cluster.iter().all(|server| has_key(server, &lease)));
     forget(&cluster);
     assert!(cluster[2].del("r"));
     slow.delay(100 * MS);
@@ -72,7 +70,7 @@ fn a_release_during_a_restore_leaves_no_key(forget: impl FnOnce(&Cluster)) -> u6
     let (before, in_full) = (scripts(), cluster[2].command_calls("eval"));
     futures::executor::block_on(lease.extend()).unwrap();
     // The extension is the first, and the restore the second. Its answer is a tenth of a second away.
-    eventually("the restore has arrived", 10 * SECOND, || scripts() == before + 2);
+    eventually("the restore has arrived", SOON, || scripts() == before + 2);
     lease.blocking_release().unwrap();
     redlock.blocking_close().unwrap();
     eventually("no key is left behind", 5 * SECOND, || cluster[2].get("r").is_none());

@@ -86,7 +86,7 @@ fn takes_one_to_have_jumped(error: &AcquireError) -> bool {
 }
 
 fn puts_no_node_in_quarantine(wholly: bool) {
-    let ttl = SECOND;
+    let ttl = 4 * SECOND;
     let cluster = admitted(5, ttl);
     let holder = ready(settings(&cluster, ttl));
     let lease = holder.acquire("held").blocking().unwrap();

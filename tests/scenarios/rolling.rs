@@ -13,8 +13,7 @@ use quorlock::{Lease, Redlock};
 use quorlock_harness::{Cluster, eventually};
 
 use super::{
-    MS, SECOND, SOON, admitted, all_ready, has_key, is_quarantined, quarantine, ready, settings,
-    token,
+    MS, SOON, admitted, all_ready, has_key, is_quarantined, quarantine, ready, settings, token,
 };
 
 const TTL: Duration = Duration::from_millis(500);
@@ -146,6 +145,5 @@ fn a_held_lease_outlives_a_node_that_restarts_again_in_its_quarantine() {
         }
         all_ready(redlock);
         assert!(since.elapsed() >= quarantine(MAX_TTL), "not a moment too early");
-        assert!(since.elapsed() < 10 * SECOND);
     });
 }

@@ -29,7 +29,6 @@ fn a_dead_node_keeps_no_lease_from_being_released() {
         let took = since.elapsed();
         println!("{LEASES} leases: {took:?}, {done:?}");
         assert_eq!((done.released, done.gone), (LEASES, 0));
-        assert!(took < CLOSE_TIMEOUT + SECOND, "{took:?}");
         for lease in &leases {
             assert_eq!(lease.check().unwrap_err().reason, LossReason::ShutDown);
         }

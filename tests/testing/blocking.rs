@@ -78,7 +78,7 @@ fn who_waits_on_another_thread_of_a_runtime_with_one_is_not_waited_for() {
         assert!(lost.check().is_err());
         assert!(waits.await.unwrap().is_contended());
     };
-    without_waiting("both", 20 * SECOND, || {
+    without_waiting("both", || {
         one_thread(test());
         paused(test());
     });

@@ -60,19 +60,18 @@ pub(crate) fn everywhere(test: impl AsyncFn(Fleet)) {
         }),
     ];
     for (place, run) in places {
-        without_waiting(place, 5 * SECOND, run);
+        without_waiting(place, run);
     }
 }
 
-/// Nothing of it waits in real time: it computes for less than this, and takes no longer, or no more than ten times as long as
-/// it computes, where others have the processors too.
-pub(crate) fn without_waiting(what: &str, limit: Duration, run: impl FnOnce()) {
+/// Its hours pass without being waited for: any machine is done long before one of them is over.
+pub(crate) fn without_waiting(what: &str, run: impl FnOnce()) {
     let (began, computed) = (Instant::now(), cpu_time());
     run();
     let (took, computed) = (began.elapsed(), cpu_time() - computed);
     println!("{what}: {took:?}, {computed:?} of it computing");
-    assert!(computed < limit, "{what}: {computed:?} of computing");
-    assert!(took < limit.max(10 * computed), "{what}: {took:?} of real time");
+    assert!(computed < 20 * SECOND, "{what}: {computed:?} of computing");
+    assert!(took < 300 * SECOND, "{what}: {took:?} of real time");
 }
 
 #[test]

@@ -143,6 +143,7 @@ fn a_verdict_is_told_where_there_is_no_room_for_the_picture() {
     assert!(said.contains("/dev/full") && said.contains("--out"), "{said}");
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&found["clean"], &found["picture"]), (&true.into(), &Value::Null), "{found}");
+    assert!(found["verdict"].as_str().unwrap().contains("othing went wrong"), "{found}");
 }
 
 #[test]

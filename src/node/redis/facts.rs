@@ -141,6 +141,8 @@ mod tests {
         assert_eq!(read.members, Some(Members::new("us", ["a", "b"])));
         assert_eq!(read.since, Some(UNIX_EPOCH + Duration::from_secs(60)));
         assert_eq!((read.meant, read.meant_until), (None, None));
+        let until = marker(&words(&["ready", "17", "0", "", "", "1 a us", "2000000"])).unwrap();
+        assert_eq!(until.meant_until, Some(UNIX_EPOCH + Duration::from_secs(2)));
         let held = marker(&words(&["joining", "17", "0", "", "", "1 a us", "held"])).unwrap();
         assert_eq!((held.members, held.meant_until), (None, None));
         assert_eq!(held.meant, Some(Members::new("us", ["a"])));

@@ -89,7 +89,8 @@ impl Scripted {
             tracked: Arc::default(),
             watcher: context.watcher(),
         };
-        let config = AsyncConnectionConfig::new().set_push_sender(move |push: PushInfo| {
+        let config = AsyncConnectionConfig::new().set_response_timeout(None);
+        let config = config.set_push_sender(move |push: PushInfo| {
             listener.handle(&push);
             Ok::<(), redis::aio::SendError>(())
         });

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use quorlock_harness::{Proxy, Server, eventually};
 
 const SHORT: Duration = Duration::from_millis(200);
-const LONG: Duration = Duration::from_secs(5);
+/// For what certainly happens, on however busy a machine.
+const LONG: Duration = Duration::from_secs(60);
 
 /// A raw client, because the tests look at when bytes arrive.
 struct Raw(TcpStream);
@@ -105,12 +106,12 @@ fn a_delay_holds_for_both_directions_and_does_not_add_up() {
     }
     let elapsed = start.elapsed();
     assert!(elapsed >= 2 * SHORT, "too early: {elapsed:?}");
-    assert!(elapsed < 10 * SHORT, "the delays add up: {elapsed:?}");
+    assert!(elapsed < 20 * SHORT, "the delays add up: {elapsed:?}");
+    // It would be longer than the answer is waited for.
+    proxy.delay(2 * LONG);
     proxy.heal();
-    let start = Instant::now();
     raw.send("PING");
     raw.expect("+PONG\r\n");
-    assert!(start.elapsed() < 2 * SHORT);
 }
 
 #[test]

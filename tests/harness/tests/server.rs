@@ -9,6 +9,9 @@ use quorlock_harness::{
     Cluster, Server, TestCa, WallClock, decided, eventually, ipv6_available, undecided,
 };
 
+/// For what certainly happens, on however busy a machine.
+const SOON: Duration = Duration::from_secs(60);
+
 #[test]
 fn a_killed_server_comes_back_on_its_port_without_its_keys() {
     let server = Server::start();
@@ -246,14 +249,14 @@ fn the_wall_clock_of_a_server_is_set_or_stands() {
     assert!((before..=system()).contains(&said), "{said} after {before}");
     ahead.set(minute);
     let before = system();
-    eventually("the clock is ahead", Duration::from_secs(10), || {
+    eventually("the clock is ahead", SOON, || {
         let said = time(&server);
         (before + minute..=system() + minute).contains(&said)
     });
 
     let server = stands.give_to(Server::builder()).start();
-    eventually("it stands", Duration::from_secs(10), || time(&server) == at);
+    eventually("it stands", SOON, || time(&server) == at);
     stands.set(at + 1);
-    eventually("it is set", Duration::from_secs(10), || time(&server) == at + 1);
+    eventually("it is set", SOON, || time(&server) == at + 1);
     assert_eq!(time(&server), at + 1);
 }

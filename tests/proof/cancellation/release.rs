@@ -224,6 +224,10 @@ fn a_node_that_never_answers_again_does_not_keep_anything_active_for_ever() {
     drop(lease);
     fixture.assert_closes("a node that never answers");
     let took = fixture.runtime.now().saturating_since(before);
-    assert!(took >= TTL, "given up after {took:?}, when the key may still come to stand there");
+    // The key may come for as long as a lease lasts behind what was sent, and a minute behind that is looked at the node.
+    assert!(
+        took >= TTL + Duration::from_secs(60),
+        "given up after {took:?}, when the key may still come to stand there"
+    );
     assert!(took <= TTL + Duration::from_secs(62), "followed for {took:?}");
 }

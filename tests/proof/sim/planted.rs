@@ -224,11 +224,17 @@ fn the_same_servers_break_nothing_with_clients_that_come_and_go() {
 
 #[test]
 fn the_same_servers_break_nothing_with_the_quarantine() {
-    // Nobody may get anything for a while, so liveness is not asked for.
-    let setup = Setup { mode: Mode::Fenced, ..RESTARTS };
-    let seen: Vec<_> =
-        violations(setup).filter(|seen| !matches!(seen, Violation::NotLive { .. })).collect();
+    // Nobody may get anything for a while, so liveness is not asked for. A majority may forget together, too.
+    let setup = Setup { mode: Mode::Fenced, reckless: 0.5, ..RESTARTS };
+    let mut granted = 0;
+    let seen: Vec<_> = (0..100)
+        .map(|seed| world::run(seed, setup))
+        .inspect(|outcome| granted += outcome.grants)
+        .filter_map(|outcome| outcome.verdict.err())
+        .filter(|seen| !matches!(seen, Violation::NotLive { .. }))
+        .collect();
     assert_eq!(seen, []);
+    assert!(granted > 100, "{granted} were granted, and nothing could break");
 }
 
 /// In worlds in which nothing is forgotten, so that nothing else can be wrong.
@@ -250,42 +256,52 @@ fn servers_that_release_a_part_of_a_set_are_seen() {
 const READERS: Setup =
     Setup { readers: true, longest_ttl: std::time::Duration::from_secs(2), ..Setup::SOUND };
 
+/// Somebody wrote while another one read.
+fn is_beside_a_reader(seen: &Violation) -> bool {
+    matches!(seen, Violation::Overlap { first, second } if first.reads != second.reads)
+}
+
+#[test]
+fn the_same_readers_and_writers_break_nothing_where_no_server_is_wrong() {
+    assert_eq!(violations(READERS).collect::<Vec<_>>(), []);
+}
+
 #[test]
 fn a_key_of_readers_that_ends_with_the_first_breaks_exclusion() {
     let setup = Setup { bug: Bug::EndsWithFirst, bugged: 5, ..READERS };
-    assert!(violations(setup).any(|seen| matches!(seen, Violation::Overlap { .. })));
+    assert!(shows(setup, is_beside_a_reader));
 }
 
 /// Of its own entry nobody could see it: all that a reader asks for under one owner is for the same time.
 #[test]
 fn extensions_of_readers_that_shorten_their_key_break_exclusion() {
     let setup = Setup { bug: Bug::ShortensShared, bugged: 5, ..READERS };
-    assert!(violations(setup).any(|seen| matches!(seen, Violation::Overlap { .. })));
+    assert!(shows(setup, is_beside_a_reader));
 }
 
 #[test]
 fn a_reader_that_releases_for_all_breaks_exclusion() {
     let setup = Setup { bug: Bug::ReleasesForAll, bugged: 5, ..READERS };
-    assert!(violations(setup).any(|seen| matches!(seen, Violation::Overlap { .. })));
+    assert!(shows(setup, is_beside_a_reader));
 }
 
 #[test]
 fn a_writer_that_reads_on_and_has_no_entry_breaks_exclusion() {
     let setup = Setup { bug: Bug::LowersToNobody, bugged: 5, ..READERS };
-    assert!(violations(setup).any(|seen| matches!(seen, Violation::Overlap { .. })));
+    assert!(shows(setup, is_beside_a_reader));
 }
 
 #[test]
 fn even_one_server_that_lets_readers_in_beside_a_writer_is_seen() {
     let setup = Setup { bug: Bug::LetsReadersIn, bugged: 1, ..READERS };
-    assert!(violations(setup).any(|seen| matches!(seen, Violation::Overlap { .. })));
+    assert!(shows(setup, is_beside_a_reader));
 }
 
 #[test]
 fn a_short_quarantine_breaks_exclusion_of_readers() {
     let by = std::time::Duration::from_secs(60);
     let setup = Setup { readers: true, bug: Bug::CutsQuarantines(by), bugged: 5, ..RESTARTS };
-    assert!(violations(setup).any(|seen| matches!(seen, Violation::Overlap { .. })));
+    assert!(shows(setup, is_beside_a_reader));
 }
 
 const PERMITS: Setup = Setup { permits: Some(2), ..Setup::SOUND };
