@@ -108,6 +108,8 @@ fn whoever_has_got_it_stands_in_no_line_any_more_also_where_a_node_has_denied_it
     let cluster = admitted(TTL);
     let (holder, waiter) = (client(&cluster), client(&cluster));
     let lease = holder.acquire(RESOURCE).blocking().unwrap();
+    // A node that was late to it is given it by the next renewal.
+    eventually("all have it", SOON, || cluster.iter().all(|node| node.get(RESOURCE).is_some()));
     let next = std::thread::scope(|scope| {
         let waiting = scope.spawn(|| waiter.acquire(RESOURCE).blocking().unwrap());
         lines::stand(&cluster, 1);

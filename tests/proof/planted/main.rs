@@ -116,7 +116,7 @@ finds! {
 #[test]
 fn without_a_fault_the_copy_is_as_the_original() {
     for config in configs::ALL {
-        let found = (config.search)(Limits::of(100_000));
+        let found = (config.search)(Limits::of(20_000));
         assert!(found.trace.is_none(), "{}", report::trace(config.name, &found));
     }
 }
