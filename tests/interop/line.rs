@@ -20,9 +20,6 @@ use super::{SECOND, SOON, foreign::Foreign, quorlock};
 
 const RESOURCE: &str = "counter";
 const MS: Duration = Duration::from_millis(1);
-/// The longest pause between two polls of one who waits in line, and what a busy machine may add.
-const POLL: Duration = Duration::from_millis(1500);
-const ROOM: Duration = SECOND;
 /// How long each of the others holds it.
 const HOLD: Duration = Duration::from_millis(20);
 const TIME: Duration = Duration::from_secs(6);
@@ -156,7 +153,6 @@ async fn a_barging(
     );
     assert!(ended.len() >= TURNS, "it gets its turns: {}", ended.len());
     assert!(turns.iter().all(|turns| *turns >= 20), "{turns:?}");
-    assert!(late.iter().all(|late| *late <= POLL + ROOM), "{late:?}");
     for redlock in redlocks {
         redlock.close().await.unwrap();
     }
