@@ -32,7 +32,7 @@ use self::{
 const STEPS: usize = 2_000;
 
 /// As many in `tests/run`, the same ones each time.
-const SHORT: u64 = 60_000;
+const SHORT: u64 = 40_000;
 
 #[test]
 #[allow(
