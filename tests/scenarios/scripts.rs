@@ -94,7 +94,12 @@ impl Node {
     /// A server that is admitted with a longest ttl of a minute, a floor of zero and a high-water mark that lets
     /// counters be set by hand.
     pub(crate) fn admitted() -> Self {
-        let node = Self { server: Server::start() };
+        Self::admitted_on(Server::start())
+    }
+
+    /// The same of a server that stands already.
+    pub(crate) fn admitted_on(server: Server) -> Self {
+        let node = Self { server };
         let now = (node.now_us() / 1_000_000).to_string();
         node.mark(&[
             ("identity", IDENTITY),

@@ -15,8 +15,10 @@ macro_rules! script {
     };
 }
 
-const SLOT: &str = script!("prelude.lua" "slot_free.lua" "tools.lua" "line.lua" "slot.lua");
+pub(crate) const SLOT: &str =
+    script!("prelude.lua" "slot_free.lua" "tools.lua" "line.lua" "slot.lua");
 const SLOTS: [&str; 2] = ["s/0", "s/1"];
+const LINE: &str = "quorlock:line:quorlock:slots:s";
 
 const OWNER: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 const OTHER: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
@@ -98,4 +100,53 @@ fn a_slot_that_outlives_every_lease_and_is_none_of_others_is_cut() {
     let (code, told) = ask(&node, ETAG, high_water, 0);
     assert!(code == 0 && 40_000 < told && told <= 50_000, "{told}");
     assert!(left()[1] > 40_000);
+}
+
+/// What one is answered whose client has lines: the slot of either name may be waited for.
+fn ask_with_line(node: &Node, high_water: u64, allowed: &str, says: &[&str]) -> Vec<Value> {
+    let head = format!("{ETAG} {high_water:016} {:016}", node.marked("next_floor"));
+    let hint = format!("{high_water:016}");
+    let keys = [MARKER, "quorlock:counters", "quorlock:older", SLOTS[0], SLOTS[1], LINE];
+    let args = [&*head, OWNER, "10000", &hint, "0", allowed, "2", ""];
+    match node.server.run(&[&["EVAL", SLOT, "6"], &keys[..], &args, says].concat()) {
+        Value::Array(answer) => answer,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// By the fast path and behind it. The fast path knows nothing of others who wait, and says so.
+#[test]
+fn a_grant_says_which_slot_it_is_and_what_it_knows_of_others_who_wait() {
+    for (allowed, says, waiting) in [
+        ("1", &[][..], -1),
+        ("-1", &[], -1),
+        ("1", &["aaaaaaaaaaaaaaaa", "", ""], 0),
+        ("-1", &["aaaaaaaaaaaaaaaa", "", ""], 0),
+    ] {
+        let (node, high_water) = counted();
+        node.server.set(SLOTS[0], OTHER, Some(10_000));
+        let answer = ask_with_line(&node, high_water, allowed, says);
+        let told = [1, high_water.cast_signed(), 2, waiting].map(Value::Int);
+        assert_eq!([0, 2, 3, 4].map(|at: usize| answer[at].clone()), told, "{allowed} {says:?}");
+        // The mark stays where no counter is above it.
+        assert_eq!(node.marked("high_water"), high_water, "{allowed} {says:?}");
+    }
+}
+
+#[test]
+fn who_asks_once_is_told_the_slot_that_ends_first_also_where_somebody_waits_for_one_by_its_name() {
+    for says in [&[][..], &["aaaaaaaaaaaaaaaa", "", ""]] {
+        let (node, high_water) = counted();
+        node.server.set(SLOTS[0], OTHER, Some(60_000));
+        node.server.set(SLOTS[1], OWNER, Some(30_000));
+        node.server.run(&["ZADD", "quorlock:line:s/1", "1", "bbbbbbbbbbbbbbbb"]);
+        let answer = ask_with_line(&node, high_water, "-1", says);
+        let [Value::Int(0), _, Value::Int(left), holder, first, before, foreign] = &answer[..]
+        else {
+            panic!("{answer:?}")
+        };
+        assert!((20_000..=30_000).contains(left), "{left}");
+        assert_eq!(*holder, Value::BulkString(OWNER.into()));
+        assert_eq!([first, before, foreign], [&Value::Nil, &Value::Int(-1), &Value::Int(0)]);
+    }
 }

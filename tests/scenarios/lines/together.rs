@@ -14,7 +14,7 @@ use crate::{
     scripts::{ETAG, Node},
 };
 
-const TOGETHER: &str = concat!(
+pub(crate) const TOGETHER: &str = concat!(
     include_str!("../../../src/node/redis/scripts/prelude.lua"),
     include_str!("../../../src/node/redis/scripts/together_free.lua"),
     include_str!("../../../src/node/redis/scripts/tools.lua"),
@@ -27,15 +27,15 @@ const RELEASE_TOGETHER: &str = concat!(
     include_str!("../../../src/node/redis/scripts/release_together.lua"),
 );
 
-const NAMES: [&str; 2] = ["r", "s"];
-const LINES: [&str; 2] = ["quorlock:line:r", "quorlock:line:s"];
+pub(super) const NAMES: [&str; 2] = ["r", "s"];
+pub(super) const LINES: [&str; 2] = ["quorlock:line:r", "quorlock:line:s"];
 const ALL: [&str; 3] = [A, B, C];
 
 /// This one is not connected.
 const DEAF: &str = B;
 
 #[derive(Clone, Debug, Eq, PartialEq)]
-enum Answer {
+pub(super) enum Answer {
     /// Whether others wait, where that is told.
     Granted(Option<bool>),
     /// How many wait before the client in the longest of the lines.
@@ -144,7 +144,7 @@ impl Memory {
     }
 }
 
-fn acquire(node: &Node, of: &[usize], name: &str, says: Says<'_>) -> Answer {
+pub(super) fn acquire(node: &Node, of: &[usize], name: &str, says: Says<'_>) -> Answer {
     let head =
         format!("{ETAG} {:016} {:016}", node.marked("high_water"), node.marked("next_floor"));
     let (hint, owner) = (format!("{:016}", node.now_us()), owner(name));
