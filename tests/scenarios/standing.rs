@@ -11,7 +11,10 @@ use quorlock_harness::{
 
 use super::{
     MARKER,
-    lines::{readers::READ, together::TOGETHER},
+    lines::{
+        readers::{READ, READ_RELEASE},
+        together::TOGETHER,
+    },
     scripts::{ACQUIRE, ETAG, Node, RESOURCE},
     slot_votes::SLOT,
 };
@@ -140,6 +143,21 @@ fn of_several_resources_the_one_that_is_held_on_is_told_and_not_the_one_whose_ti
         value.map(|value| String::from_utf8_lossy(&value).into_owned())
     };
     assert_eq!(["r", "s"].map(stuck), [Some("1 0 s".to_owned()), Some("1 0 r".to_owned())]);
+}
+
+#[test]
+fn the_key_of_readers_outlives_the_last_entry_by_a_millisecond_behind_a_release() {
+    let (keys, ms) = ([RESOURCE, "quorlock:readers:r"], NOW / 1_000);
+    for (left, lives) in [(60_000, 10_001), (10_002, 10_001), (10_001, 10_001), (9_000, 9_000)] {
+        let (node, _clock) = standing();
+        node.server.set(RESOURCE, "shared by readers, see quorlock.", Some(left));
+        for (owner, ttl) in [(A, 20_000), (B, 10_000)] {
+            node.server.run(&["ZADD", keys[1], &(ms + ttl).to_string(), owner]);
+        }
+        let release = [&["EVAL", READ_RELEASE, "2"], &keys[..], &[A]].concat();
+        assert_eq!(node.server.run(&release), Value::Int(1));
+        assert_eq!(node.server.pttl(RESOURCE), lives, "it had {left} ms");
+    }
 }
 
 /// A poll later than that they are due. B is not connected: whoever wakes it forgets it, and goes on.

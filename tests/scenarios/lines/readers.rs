@@ -23,7 +23,7 @@ pub(crate) const READ: &str = concat!(
     include_str!("../../../src/node/redis/scripts/readers.lua"),
     include_str!("../../../src/node/redis/scripts/read.lua"),
 );
-const READ_RELEASE: &str = concat!(
+pub(crate) const READ_RELEASE: &str = concat!(
     include_str!("../../../src/node/redis/scripts/line.lua"),
     include_str!("../../../src/node/redis/scripts/read_release.lua"),
 );
