@@ -27,8 +27,8 @@ const A: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 const B: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
 const C: &str = "cccccccccccccccccccccccccccccccc";
 
-/// A node whose high-water mark is two minutes ahead of its clock.
-fn standing() -> (Node, WallClock) {
+/// A node whose high-water mark is two minutes ahead of its clock, which stands for as long as what is returned beside it.
+pub(crate) fn with_standing_clock() -> (Node, WallClock) {
     let clock = WallClock::standing_at(NOW.cast_signed());
     let node = Node::admitted_on(clock.give_to(Server::builder()).start());
     node.mark(&[("high_water", &(NOW + 2 * MINUTE).to_string())]);
@@ -83,7 +83,7 @@ fn a_command_is_late_from_the_microsecond_on_that_is_behind_its_last_one() {
         (READ, &[RESOURCE, "quorlock:readers:r"], &["1"]),
     ] {
         for (latest, code) in [(NOW - 1, -3), (NOW, 1), (NOW + 1, 1)] {
-            let (node, _clock) = standing();
+            let (node, _clock) = with_standing_clock();
             let ask = Ask { script, keys, latest, more, ..ASKS };
             assert_eq!(ask.answer(&node).0, code, "{keys:?}, {latest}");
         }
@@ -100,7 +100,7 @@ fn a_hint_is_taken_as_it_is_up_to_the_microsecond_that_is_a_minute_ahead() {
         (&[RESOURCE, "quorlock:readers:r"], READ, &["1"]),
     ] {
         for (ahead, as_it_is) in [(MINUTE - 1, true), (MINUTE, true), (MINUTE + 1, false)] {
-            let (node, _clock) = standing();
+            let (node, _clock) = with_standing_clock();
             let ask = Ask { script, keys, hint: NOW + ahead, more, ..ASKS };
             let answer = ask.of(&node);
             assert_eq!(answer == Value::Int(NOW.cast_signed()), as_it_is, "{keys:?}, {ahead}");
@@ -113,7 +113,7 @@ fn a_hint_is_taken_as_it_is_up_to_the_microsecond_that_is_a_minute_ahead() {
 
 #[test]
 fn of_the_slots_the_one_whose_time_is_up_now_is_told() {
-    let (node, clock) = standing();
+    let (node, clock) = with_standing_clock();
     for (slot, holder, ms) in [("s/0", B, 500), ("s/1", C, 5)] {
         node.server.set(slot, holder, Some(ms));
     }
@@ -127,7 +127,7 @@ fn of_the_slots_the_one_whose_time_is_up_now_is_told() {
 /// And of the other one, which ends now, the line of the first says that it is in the way there.
 #[test]
 fn of_several_resources_the_one_that_is_held_on_is_told_and_not_the_one_whose_time_is_up_now() {
-    let (node, clock) = standing();
+    let (node, clock) = with_standing_clock();
     for (name, holder, ms) in [("r", B, 500), ("s", C, 5)] {
         node.server.set(name, holder, Some(ms));
     }
@@ -149,7 +149,7 @@ fn of_several_resources_the_one_that_is_held_on_is_told_and_not_the_one_whose_ti
 fn the_key_of_readers_outlives_the_last_entry_by_a_millisecond_behind_a_release() {
     let (keys, ms) = ([RESOURCE, "quorlock:readers:r"], NOW / 1_000);
     for (left, lives) in [(60_000, 10_001), (10_002, 10_001), (10_001, 10_001), (9_000, 9_000)] {
-        let (node, _clock) = standing();
+        let (node, _clock) = with_standing_clock();
         node.server.set(RESOURCE, "shared by readers, see quorlock.", Some(left));
         for (owner, ttl) in [(A, 20_000), (B, 10_000)] {
             node.server.run(&["ZADD", keys[1], &(ms + ttl).to_string(), owner]);
@@ -170,7 +170,7 @@ fn who_comes_anew_wakes_those_who_wait_once_their_line_lives_for_less_than_it_do
         (&["r", "s", line, "quorlock:line:s"], TOGETHER, &["-1", "2", "", &C[..16], "9", ""]),
     ] {
         for (left, code) in [(2_401, 0), (2_400, 0), (2_399, 1)] {
-            let (node, _clock) = standing();
+            let (node, _clock) = with_standing_clock();
             node.server.run(&["ZADD", line, "1", &B[..16]]);
             node.server.run(&["PEXPIRE", line, &left.to_string()]);
             let ask = Ask { script, keys, more, ..ASKS };

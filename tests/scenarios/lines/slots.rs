@@ -7,6 +7,7 @@ use super::{A, B, C, Ear, LINE as LINE_OF_R, RELEASE, owner, standing};
 use crate::{
     MARKER,
     scripts::{ACQUIRE, ETAG, Node, RESOURCE},
+    standing::with_standing_clock,
 };
 
 const SLOT: &str = concat!(
@@ -123,10 +124,10 @@ fn who_has_the_earliest_ticket_of_all_is_let_in_although_another_came_before() {
     assert_eq!(asks(&node, C, "0"), Some(2));
 }
 
-/// A client that knows of fewer slots waits until one of those is free.
+/// A client that knows of fewer slots waits until one of those is free. The clock stands, so that no place ends.
 #[test]
 fn who_waits_does_not_overtake_one_all_of_whose_slots_are_taken_and_who_asks_once_does() {
-    let node = Node::admitted();
+    let (node, _clock) = with_standing_clock();
     let [first, other, free] = SLOTS;
     [first, other].iter().for_each(|slot| node.server.set(slot, C, Some(60_000)));
     assert_eq!(asks_of(&node, &[first, other], A, "1"), None);
@@ -139,7 +140,9 @@ fn who_waits_does_not_overtake_one_all_of_whose_slots_are_taken_and_who_asks_onc
 /// A name that looks like that of a slot is in the way of those who wait for any for as long as one of theirs is free.
 #[test]
 fn whoever_wants_a_name_like_that_of_a_slot_passes_those_all_of_whose_slots_are_taken() {
-    let (node, _ears) = two_wait();
+    let (node, _clock) = with_standing_clock();
+    SLOTS.iter().for_each(|slot| node.server.set(slot, C, Some(60_000)));
+    assert_eq!((asks(&node, A, "1"), asks(&node, B, "2")), (None, None));
     let head =
         format!("{ETAG} {:016} {:016}", node.marked("high_water"), node.marked("next_floor"));
     let (name, line, owner) = ("s/7", "quorlock:line:s/7", owner(C));

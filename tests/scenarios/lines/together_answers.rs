@@ -10,6 +10,7 @@ use super::{
 use crate::{
     MARKER,
     scripts::{ETAG, Node},
+    standing::with_standing_clock,
 };
 
 const NOTE: &str = "1795170000123456web-1";
@@ -84,7 +85,7 @@ fn fill(node: &Node, line: &str) {
 
 #[test]
 fn who_wakes_the_first_hears_how_many_wait_before_it_without_those_who_were_not_heard() {
-    let node = Node::admitted();
+    let (node, _clock) = with_standing_clock();
     let ear = Ear::of(&node, A);
     node.server.set("r", owner(C), Some(60_000));
     for (name, number, before) in [(B, "1", 0), (A, "2", 1), (C, "3", 2)] {
