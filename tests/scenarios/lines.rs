@@ -8,6 +8,7 @@ mod compared;
 mod others;
 mod read_answers;
 pub(crate) mod readers;
+mod releases;
 mod several;
 mod slots;
 pub(crate) mod together;

@@ -6,7 +6,7 @@
 
 use quorlock_harness::{
     Server, WallClock,
-    redis::{Value, from_redis_value},
+    redis::{self, Value, from_redis_value},
 };
 
 use super::{
@@ -166,6 +166,7 @@ fn who_comes_anew_wakes_those_who_wait_once_their_line_lives_for_less_than_it_do
     let line = "quorlock:line:r";
     for (keys, script, more) in [
         (&[RESOURCE, line][..], ACQUIRE, &["-1", "", &C[..16], "9", ""][..]),
+        (&["s/0", "s/1", line], SLOT, &["-1", "2", "", &C[..16], "9", ""]),
         (&[RESOURCE, "quorlock:readers:r", line], READ, &["-1", "", &C[..16], "9", ""]),
         (&["r", "s", line, "quorlock:line:s"], TOGETHER, &["-1", "2", "", &C[..16], "9", ""]),
     ] {
@@ -180,4 +181,52 @@ fn who_comes_anew_wakes_those_who_wait_once_their_line_lives_for_less_than_it_do
             assert_eq!(waiting.contains(&B[..16].to_owned()), code == 0, "{keys:?}, {left} ms");
         }
     }
+}
+
+/// So not each one who comes writes it.
+#[test]
+fn a_line_is_let_live_for_longer_where_it_has_lost_more_than_a_tenth_of_a_second() {
+    let (line, held) = ("quorlock:line:r", "r");
+    for (left, lives) in [(4_000, 4_000), (3_900, 3_900), (3_899, 4_000), (1, 4_000)] {
+        let (node, _clock) = with_standing_clock();
+        node.server.set(held, B, Some(60_000));
+        node.server.run(&["ZADD", line, "1", &B[..16]]);
+        node.server.run(&["PEXPIRE", line, &left.to_string()]);
+        let more = ["-1", "", &C[..16], "9", ""];
+        let (code, told) = Ask { keys: &[held, line], more: &more, ..ASKS }.answer(&node);
+        assert_eq!((code, &told[5]), (0, &Value::Int(1)), "{left}");
+        assert_eq!(node.server.pttl(line), lives, "{left}");
+    }
+}
+
+/// Those whose time is up go with the last one that is released.
+#[test]
+fn a_key_of_readers_goes_with_the_last_whose_time_is_not_up() {
+    let (keys, ms) = ([RESOURCE, "quorlock:readers:r"], NOW / 1_000);
+    for (ended, is_left) in [(ms - 1, false), (ms, true)] {
+        let (node, _clock) = with_standing_clock();
+        node.server.set(RESOURCE, "shared by readers, see quorlock.", Some(60_000));
+        for (owner, ends) in [(A, ms + 10_000), (B, ended)] {
+            node.server.run(&["ZADD", keys[1], &ends.to_string(), owner]);
+        }
+        let release = [&["EVAL", READ_RELEASE, "2"], &keys[..], &[A]].concat();
+        assert_eq!(node.server.run(&release), Value::Int(1));
+        let stand = keys.map(|key| node.server.run(&["EXISTS", key]) == Value::Int(1));
+        assert_eq!(stand, [is_left; 2], "it ends at {ended}, and is {ms}");
+    }
+}
+
+/// The first is not connected, and forgotten: the next is told, and is the only one who waits before.
+#[test]
+fn who_wakes_the_first_hears_how_many_wait_before_it_also_of_one_resource() {
+    let line = "quorlock:line:r";
+    let (node, _clock) = with_standing_clock();
+    let mut hears = redis::Client::open(node.server.url()).unwrap().get_connection().unwrap();
+    let mut hears = hears.as_pubsub();
+    hears.subscribe(format!("quorlock:wake:{}", &B[..16])).unwrap();
+    node.server.run(&["ZADD", line, "1", &A[..16], "2", &B[..16], "3", &C[..16]]);
+    let more = ["-1", "", &C[..16], "3", ""];
+    let (code, told) = Ask { keys: &[RESOURCE, line], more: &more, ..ASKS }.answer(&node);
+    let (first, before) = (Value::BulkString(B[..16].into()), Value::Int(1));
+    assert_eq!((code, &told[4..6]), (0, &[first, before][..]));
 }

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     MARKER,
     scripts::{ETAG, Node, RESOURCE},
+    standing::with_standing_clock,
 };
 
 const NOTE: &str = "1795170000123456web-1";
@@ -112,4 +113,36 @@ fn a_reader_that_comes_again_with_a_later_ticket_is_let_in_from_the_place_that_i
     node.server.run(&["ZADD", LINE, "200", B]);
     assert!(node.server.del(RESOURCE));
     assert_eq!(ask(&node, AS_COUNTED, &[LINE], Says::stands(A, "300"))[0], Value::Int(1));
+}
+
+/// A writer's place is stuck where something else is in its way.
+#[test]
+fn who_asks_once_reads_before_a_writer_that_cannot_go_on_and_who_waits_does_not() {
+    for (says, code) in [(Says::default(), 1), (Says::named(C), 1), (Says::stands(C, "300"), 0)] {
+        let (node, _clock) = with_standing_clock();
+        let _hears = Ear::of(&node, B);
+        node.server.run(&["ZADD", LINE, "200", B]);
+        node.server.run(&["PEXPIRE", LINE, "4000"]);
+        node.server.set(format!("quorlock:stuck:{B}r"), "200 0 s", None);
+        for (is_stuck, code) in [(false, 0), (true, code)] {
+            if is_stuck {
+                node.server.set("s", "held", None);
+            }
+            let answer = ask(&node, AS_COUNTED, &[LINE], says);
+            assert_eq!(answer[0], Value::Int(code), "{says:?}, {is_stuck}");
+        }
+    }
+}
+
+/// And not the reader itself, which may hold the resource under another name of the same client.
+#[test]
+fn a_holder_of_several_tokens_hears_of_one_who_comes_to_read() {
+    let node = written("quorlock:counters", &format!("{:016}{}", 45, owner(B)));
+    let [holder, waits] = [B, A].map(|client| Ear::of(&node, client));
+    node.server.run(&["ZADD", LINE, "-1", &format!("!{B}")]);
+    assert_eq!(ask(&node, AS_COUNTED, &[LINE], Says::stands(A, "100"))[0], Value::Int(0));
+    holder.hears("wr");
+    assert_eq!(ask(&node, AS_COUNTED, &[LINE], Says::stands(B, "90"))[0], Value::Int(0));
+    holder.hears_nothing();
+    waits.hears_nothing();
 }

@@ -19,7 +19,7 @@ const SLOT: &str = concat!(
 );
 
 /// Of one that was a writer, and reads on.
-const LOWERED_RELEASE: &str = concat!(
+pub(super) const LOWERED_RELEASE: &str = concat!(
     include_str!("../../../src/node/redis/scripts/line.lua"),
     include_str!("../../../src/node/redis/scripts/lowered_release.lua"),
     include_str!("../../../src/node/redis/scripts/read_release.lua"),

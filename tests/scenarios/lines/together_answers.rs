@@ -196,3 +196,22 @@ fn the_mark_of_the_counters_runs_half_a_minute_ahead_of_the_hint() {
     assert_eq!([&answer[0], &answer[2]], [&Value::Int(1), &Value::Int(hint.cast_signed())]);
     assert_eq!(node.marked("high_water"), hint + 30_000_000);
 }
+
+/// The first of all who wait asks the node to tell when a key of others is gone. Of our own that is told anyway.
+#[test]
+fn the_first_who_waits_hears_whether_the_holder_is_one_of_ours() {
+    let entry = |of: &str, note: &str| format!("{:016}{}{note}", 7, owner(of));
+    for (entry, foreign) in [(entry(C, ""), 0), (entry(C, NOTE), 0), (entry(B, ""), 1)] {
+        for hash in ["quorlock:counters", "quorlock:older"] {
+            let node = Node::admitted();
+            node.server.set("s", owner(C), Some(60_000));
+            node.server.run(&["HSET", hash, "s", &entry]);
+            for (name, number, before, foreign) in [(A, "1", 0, foreign), (B, "2", 1, 0)] {
+                let told = denied(ask(&node, name, number));
+                let told = (told.before, told.foreign, told.which, told.lined);
+                assert_eq!(told, (before, foreign, 2, 1), "{name}: {entry}, {hash}");
+            }
+            assert_eq!(denied(ask(&node, C, "")).foreign, 0, "it does not wait");
+        }
+    }
+}
