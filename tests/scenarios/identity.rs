@@ -277,3 +277,17 @@ fn a_node_that_was_a_replica_long_ago_is_not_made_to_join_again() {
         std::thread::sleep(Duration::from_millis(100));
     }
 }
+
+/// It remembers that for an hour, if no replica is left. What it had copied stands there still.
+#[test]
+fn a_process_that_has_forgotten_whose_replica_it_was_is_the_same_node() {
+    let node = scripts::Node::admitted();
+    for (identity, ready) in [("this/0/abcdef01", true), ("that/0/abcdef01", false)] {
+        let era = node.text_of("era");
+        let etag = format!("{era}.0/{identity}");
+        node.mark(&[("identity", identity)]);
+        node.server.run(&["HSET", "quorlock:counters", "", &format!("{etag} {0:016} {0:016}", 0)]);
+        let seen = node.join("0");
+        assert_eq!((seen.ready, seen.etag == etag), (ready, ready), "{identity}");
+    }
+}

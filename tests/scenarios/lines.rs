@@ -5,10 +5,14 @@
 //! memory, which has to do the same over random schedules.
 
 mod compared;
-mod readers;
+mod others;
+mod read_answers;
+pub(crate) mod readers;
+mod releases;
 mod several;
 mod slots;
-mod together;
+pub(crate) mod together;
+mod together_answers;
 
 use std::{
     sync::mpsc,

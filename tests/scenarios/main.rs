@@ -62,6 +62,7 @@ mod scripts;
 mod short_lived;
 mod shutdown;
 mod slot_votes;
+mod standing;
 mod together;
 mod tokens;
 

@@ -1,6 +1,7 @@
-//! Under which state of a node the script of readers lets one in, and what it cuts that outlives every lease.
+//! Under which state of a node the script of readers lets one in, what it cuts that outlives every lease, and from where it
+//! counts on.
 //!
-//! The script is run by hand, on a real server whose marker and whose keys are set by hand.
+//! The scripts are run by hand, on a real server whose marker and whose keys are set by hand.
 
 use quorlock_harness::redis::{Value, from_redis_value};
 
@@ -18,6 +19,7 @@ macro_rules! script {
 const READ: &str =
     script!("prelude.lua" "read_free.lua" "tools.lua" "line.lua" "readers.lua" "read.lua");
 const READ_RELEASE: &str = script!("line.lua" "read_release.lua");
+const READ_CONFIRM: &str = script!("prelude.lua" "tools.lua" "readers.lua" "read_confirm.lua");
 const READERS: &str = "quorlock:readers:r";
 
 const A: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
@@ -159,5 +161,37 @@ fn an_entry_ends_no_sooner_than_was_asked_for_and_the_key_no_sooner_than_the_las
         assert!(matches!(is, Value::Int(0..=5_000)), "behind a release: {is:?}");
         assert_eq!(release(&node, A), 1);
         assert!(node.server.get(RESOURCE).is_none());
+    }
+}
+
+/// The counters of before count as those of now, for as long as they are kept.
+#[test]
+fn a_token_of_a_reader_is_confirmed_where_either_generation_has_its_counter() {
+    for hash in ["quorlock:counters", "quorlock:older"] {
+        let (node, high_water) = counted();
+        assert_eq!(read(&node, ETAG, high_water, A, 0).0, 1);
+        let confirm = |owner: &str, token: u64| {
+            let own = [MARKER, "quorlock:counters", "quorlock:older", RESOURCE, READERS];
+            let token = format!("{token:016}");
+            let asked = [&["EVAL", READ_CONFIRM, "5"], &own[..], &[ETAG, owner, &token]].concat();
+            match node.server.run(&asked) {
+                Value::Array(told) => told[0].clone(),
+                other => panic!("{other:?}"),
+            }
+        };
+        node.server.run(&["HDEL", "quorlock:counters", RESOURCE]);
+        assert_eq!(confirm(A, high_water), Value::Int(0), "no counter is known");
+        let entry = format!("{:016}{WRITER}", high_water - 5);
+        node.server.run(&["HSET", hash, RESOURCE, &entry]);
+        assert_eq!(confirm(B, high_water), Value::Int(0), "it does not read here");
+        assert_eq!(node.entry().as_deref(), Some(WRITER), "{hash}");
+        for token in [high_water - 6, high_water - 5, high_water, high_water + 7] {
+            assert_eq!(confirm(A, token), Value::Int(1), "{hash}, {token}");
+            assert_eq!(node.counter(), Some(token.max(high_water - 5)), "{hash}, {token}");
+            assert_eq!(node.marked("high_water"), token.max(high_water), "{hash}, {token}");
+            // What is said beside the counter goes with it.
+            let beside = if token > high_water - 5 { A } else { WRITER };
+            assert_eq!(node.entry().as_deref(), Some(beside), "{hash}, {token}");
+        }
     }
 }

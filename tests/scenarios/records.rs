@@ -3,6 +3,8 @@
 //!
 //! Method: the real scripts by EVAL on a real server, whose generations of counters are rotated by hand.
 
+use quorlock_harness::redis::Value;
+
 use super::scripts::{Ask, CONFIRM, Node};
 
 const A: &str = "aaaaaaaaaaaa4aaaaaaaaaaaaaaaaaaa";
@@ -116,4 +118,34 @@ fn what_others_have_written_is_no_record() {
     }
     node.server.run(&["HSET", "quorlock:counters", "r", "no counter"]);
     assert_eq!(node.proclaimed(A, &record(term, 1)), 0);
+}
+
+/// A leader whose key was lost says what it has said before, and no more.
+#[test]
+fn what_a_restore_says_again_lives_for_as_long_as_what_is_said_anew() {
+    let node = Node::admitted();
+    let term = node.granted(Ask::of(A));
+    assert_eq!(node.proclaimed(A, &record(term, 1)), 1);
+    for _ in 0..3 {
+        node.mark(&[("rotated_at", "1")]);
+        assert!(node.join("0").ready);
+        node.expire();
+        assert_eq!(node.restored_with(A, &record(term, 1)), 1);
+        assert_eq!((node.counter(), node.entry()), (Some(term), beside(A, &record(term, 1))));
+    }
+}
+
+/// Behind 181 bytes a leader's text begins, whatever else it has said.
+#[test]
+fn whoever_is_denied_hears_the_record_without_the_text() {
+    let node = Node::admitted();
+    let term = node.granted(Ask::of(A));
+    for length in [180, 181, 182, 300] {
+        let note = format!("{:x<length$}", record(term, 1));
+        let entry = format!("{term:016}{A}{note}");
+        node.server.run(&["HSET", "quorlock:counters", "r", &entry]);
+        let answer = node.acquire(Ask::of(B));
+        let told = [A, &note[..length.min(181)]].map(|it| Value::BulkString(it.into()));
+        assert_eq!(answer[3], Value::Array(told.to_vec()), "{length}");
+    }
 }

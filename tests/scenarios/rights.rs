@@ -5,7 +5,7 @@
 
 use quorlock::{Redlock, node::LineState};
 use quorlock_harness::{
-    Cluster, LINE_RIGHTS,
+    Cluster, LINE_RIGHTS, Server,
     redis::{self, from_redis_value},
 };
 
@@ -109,6 +109,34 @@ fn a_right_to_the_line_that_is_taken_away_costs_one_round_at_most() {
         works(&redlock);
     }
     assert!(matches!(lines(&redlock)[..], [LineState::Off { .. }]), "{:?}", lines(&redlock));
+}
+
+/// By the server's own rules, which the first of all scripts asks for.
+#[test]
+fn each_right_that_is_missing_is_named_but_where_it_is_the_key_that_is_not_allowed() {
+    const SCRIPT: &str = include_str!("../../src/node/redis/scripts/rights.lua");
+    let server = Server::start();
+    let can_tell = server.run(&["EVAL", "return redis.acl_check_cmd and 1 or 0", "0"]);
+    let named = |rights: &str, asked: &[&str]| -> Vec<String> {
+        let url = server.user(rights.split_whitespace().chain(["+eval"]));
+        let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
+        let mut command = redis::cmd("EVAL");
+        command.arg(SCRIPT).arg(0).arg("lock:r").arg(asked);
+        command.query(&mut connection).unwrap()
+    };
+    for (rights, asked, missing) in [
+        ("~lock:* +set +hget +time", &["set", "hget", "time"][..], &[][..]),
+        ("~lock:* +set +time", &["set", "hget", "time"], &["hget"]),
+        ("~lock:* +hget", &["set", "hget", "time"], &["set", "time"]),
+        ("~lock:* +set +hget", &["hget", "time", "evalsha", "set"], &["time", "evalsha"]),
+        ("~lock:*", &["time"], &["time"]),
+        // The name of a command would not help.
+        ("~other:* +set +hget +time", &["set", "hget", "time"], &[]),
+        ("~other:* +set +hget", &["set", "hget", "time"], &[]),
+    ] {
+        let expected = if can_tell == redis::Value::Int(1) { missing } else { &[] };
+        assert_eq!(named(rights, asked), expected, "{rights}");
+    }
 }
 
 /// Nothing was set, so that there is nothing to be released.

@@ -94,10 +94,11 @@ impl Node {
     /// A server that is admitted with a longest ttl of a minute, a floor of zero and a high-water mark that lets
     /// counters be set by hand.
     pub(crate) fn admitted() -> Self {
-        Self::admitted_at(Server::start())
+        Self::admitted_on(Server::start())
     }
 
-    pub(crate) fn admitted_at(server: Server) -> Self {
+    /// The same of a server that stands already.
+    pub(crate) fn admitted_on(server: Server) -> Self {
         let node = Self { server };
         let now = (node.now_us() / 1_000_000).to_string();
         node.mark(&[

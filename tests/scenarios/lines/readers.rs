@@ -15,7 +15,7 @@ use crate::{
     scripts::{ETAG, IDENTITY, Node, RESOURCE},
 };
 
-const READ: &str = concat!(
+pub(crate) const READ: &str = concat!(
     include_str!("../../../src/node/redis/scripts/prelude.lua"),
     include_str!("../../../src/node/redis/scripts/read_free.lua"),
     include_str!("../../../src/node/redis/scripts/tools.lua"),
@@ -23,7 +23,7 @@ const READ: &str = concat!(
     include_str!("../../../src/node/redis/scripts/readers.lua"),
     include_str!("../../../src/node/redis/scripts/read.lua"),
 );
-const READ_RELEASE: &str = concat!(
+pub(crate) const READ_RELEASE: &str = concat!(
     include_str!("../../../src/node/redis/scripts/line.lua"),
     include_str!("../../../src/node/redis/scripts/read_release.lua"),
 );
@@ -36,7 +36,7 @@ const LOWER: &str = concat!(
     include_str!("../../../src/node/redis/scripts/lower.lua"),
     include_str!("../../../src/node/redis/scripts/read_extend.lua"),
 );
-const READERS: &str = "quorlock:readers:r";
+pub(super) const READERS: &str = "quorlock:readers:r";
 
 const D: &str = "dddddddddddddddd";
 const ALL: [&str; 4] = [super::A, super::B, super::C, D];

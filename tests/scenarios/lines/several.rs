@@ -106,3 +106,45 @@ fn what_is_kept_ends_in_time_and_who_waits_for_it_looks_at_its_new_end() {
         ears[1].hears("nt");
     }
 }
+
+/// A client without lines names none.
+#[test]
+fn what_is_kept_ends_in_time_where_there_are_no_lines() {
+    let (node, owner) = (Node::admitted(), owner(C));
+    ["r", "t"].iter().for_each(|name| node.server.set(name, &owner, Some(HELD_MS)));
+    for (name, all) in [("t", 0), ("r", 1)] {
+        let keys = ["EVAL", RELEASE_TOGETHER, "2", if all == 1 { "r" } else { "s" }, "t"];
+        let said = node.server.run(&[&keys[..], &["2", &owner, "20000"]].concat());
+        assert_eq!(said, Value::Int(all), "of {keys:?}");
+        assert!((10_000..=20_000).contains(&lives_for(&node, name)), "{name}");
+    }
+}
+
+/// The client does not know which of the slots it was given. They have one line, whichever of them is free.
+#[test]
+fn whichever_slot_is_given_back_the_first_in_the_line_of_them_all_is_woken() {
+    let slots = ["s/0", "s/1", "s/2"];
+    for own in slots {
+        let node = Node::admitted();
+        for slot in slots {
+            node.server.set(slot, owner(if slot == own { C } else { B }), Some(HELD_MS));
+        }
+        let line = "quorlock:line:quorlock:slots:s";
+        node.server.run(&["ZADD", line, "1", A]);
+        let (ear, owner) = (Ear::of(&node, A), owner(C));
+        let keys = [&["EVAL", RELEASE_TOGETHER, "4"], &slots[..], &[line, "3", &owner]].concat();
+        assert_eq!(node.server.run(&keys), Value::Int(2));
+        assert!(node.server.get(own).is_none());
+        ear.hears("nquorlock:slots:s");
+    }
+}
+
+#[test]
+fn a_release_where_nobody_waits_is_one_look_at_all_the_lines() {
+    let node = Node::admitted();
+    NAMES.iter().for_each(|name| node.server.set(name, owner(C), Some(HELD_MS)));
+    let calls = || ["exists", "zrange"].map(|command| node.server.command_calls(command));
+    let [exists, zrange] = calls();
+    assert_eq!(release(&node, None), Value::Int(1));
+    assert_eq!(calls(), [exists + 1, zrange]);
+}

@@ -17,7 +17,7 @@ use crate::{
     scripts::{ETAG, Node},
 };
 
-const TOGETHER: &str = concat!(
+pub(crate) const TOGETHER: &str = concat!(
     include_str!("../../../src/node/redis/scripts/prelude.lua"),
     include_str!("../../../src/node/redis/scripts/together_free.lua"),
     include_str!("../../../src/node/redis/scripts/tools.lua"),
@@ -30,15 +30,15 @@ const RELEASE_TOGETHER: &str = concat!(
     include_str!("../../../src/node/redis/scripts/release_together.lua"),
 );
 
-const NAMES: [&str; 2] = ["r", "s"];
-const LINES: [&str; 2] = ["quorlock:line:r", "quorlock:line:s"];
+pub(super) const NAMES: [&str; 2] = ["r", "s"];
+pub(super) const LINES: [&str; 2] = ["quorlock:line:r", "quorlock:line:s"];
 const ALL: [&str; 3] = [A, B, C];
 
 /// This one is not connected.
 const DEAF: &str = B;
 
 #[derive(Clone, Debug, Eq, PartialEq)]
-enum Answer {
+pub(super) enum Answer {
     /// Whether others wait, where that is told.
     Granted(Option<bool>),
     /// How many wait before the client in the longest of the lines.
@@ -147,7 +147,7 @@ impl Memory {
     }
 }
 
-fn acquire(node: &Node, of: &[usize], name: &str, says: Says<'_>) -> Answer {
+pub(super) fn acquire(node: &Node, of: &[usize], name: &str, says: Says<'_>) -> Answer {
     let head =
         format!("{ETAG} {:016} {:016}", node.marked("high_water"), node.marked("next_floor"));
     let (hint, owner) = (format!("{:016}", node.now_us()), owner(name));
@@ -245,7 +245,7 @@ fn sets_in_the_lines_in_memory_do_what_the_scripts_do() {
         let mut rng = StdRng::seed_from_u64(seed);
         // Nothing ends by itself on either side, however long a step takes.
         let clock = WallClock::standing_at(4_102_444_800_000_000);
-        let node = Node::admitted_at(clock.give_to(Server::builder()).start());
+        let node = Node::admitted_on(clock.give_to(Server::builder()).start());
         let mut memory = Memory::default();
         let ears = ALL.map(|name| (name != DEAF).then(|| Ear::of(&node, name)));
         let mut grants = [0; 2];
