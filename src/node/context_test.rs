@@ -237,3 +237,13 @@ fn a_node_in_memory_tells_the_first_in_its_line_and_has_the_second_stand_by() {
     assert_eq!(*heard_by_three.lock(), [LineHint::Next], "when it was executed");
     drop(three);
 }
+
+#[test]
+fn a_fleet_shows_which_servers_its_nodes_have_claimed() {
+    let fleet = Arc::new(Fleet::default());
+    let one = context(0, &Arc::default(), &fleet);
+    let claim = one.claim(&Arc::from("a:1"), "server").unwrap();
+    let shown = format!("{fleet:?}");
+    assert!(shown.starts_with("Fleet {") && shown.contains(r#"address: "a:1""#), "{shown}");
+    drop(claim);
+}

@@ -3,7 +3,7 @@
 //!
 //! Method: a connection whose other end the test has, so that it says what arrives, and in which order.
 
-use futures::future::join;
+use futures::{FutureExt as _, future::join};
 use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
@@ -15,9 +15,10 @@ use crate::{
             push::Listener,
             script::{LEAVE, List},
             signs::Down,
+            votes,
         },
     },
-    protocol::{ClientId, Members, NodeId},
+    protocol::{ClientId, Command, Members, NodeId, Owner, Reply, Resource},
     runtime::ByHand,
 };
 
@@ -213,4 +214,74 @@ async fn a_command_is_useless_at_the_end_of_its_lease_where_that_comes_before_it
     scripted.clock.pass(own / 8);
     let latest = ends(&scripted, own / 4).unwrap();
     assert!(latest < CLOCK + u64::try_from((own / 4).as_micros()).unwrap(), "{latest}");
+}
+
+/// A server that has no right to offer for some of them, or for all.
+async fn extended(names: &[&str], said: &[&str]) -> (Result<Vec<bool>, NodeError>, usize) {
+    let Scripted { session, mut server, _fleet, .. } = Scripted::new().await;
+    let command = |name: &&str| Command::Extend {
+        target: Resource::new(name.as_bytes()).unwrap().into(),
+        owner: Owner::from_random([1; 16]),
+        ttl: NODE_TIMEOUT,
+        fenced: false,
+    };
+    let commands = names.iter().map(command).collect();
+    let mut asks = votes::execute_many(Arc::new(session), commands);
+    let mut asked = 0;
+    let answers = async {
+        for said in said {
+            let mut read = [0; 1 << 12];
+            let count = server.read(&mut read).await.unwrap();
+            asked += String::from_utf8_lossy(&read[..count]).matches("EVALSHA").count();
+            server.write_all(said.as_bytes()).await.unwrap();
+        }
+    };
+    let (done, ()) = join(&mut asks, answers).await;
+    let is_extended = |reply| matches!(reply, Ok(Reply::Granted(_)));
+    (done.map(|all| all.into_iter().map(is_extended).collect()), asked)
+}
+
+/// As for one key that the user has no right to: the others are extended all the same.
+#[tokio::test]
+async fn extensions_that_are_refused_together_are_asked_for_one_by_one_and_one_alone_is_not() {
+    const NO: &str = "-NOPERM no permissions to access a key\r\n";
+    const YES: &str = "*3\r\n:1\r\n:1700000000000000\r\n:1\r\n";
+    let (two, asked) = extended(&["a", "b"], &[NO, &format!("{NO}{YES}")]).await;
+    assert_eq!((two, asked), (Ok(vec![false, true]), 3));
+    let (one, asked) = extended(&["a"], &[NO]).await;
+    assert!(matches!(one, Err(NodeError::Rejected { .. })), "{one:?}");
+    assert_eq!(asked, 1);
+}
+
+/// Else a server that hangs would be sent more and more.
+#[tokio::test]
+async fn a_command_that_nobody_waits_for_any_more_counts_until_it_is_answered() {
+    const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
+    let Scripted { session, mut server, _fleet, .. } = Scripted::new().await;
+    let link = &session.link;
+    let begin = || link.begin(Room::Acquires, |command| _ = command.arg("PING"));
+    let mut sent = 0;
+    while let Ok(command) = begin() {
+        drop(command);
+        sent += 1;
+    }
+    let mut ended = std::pin::pin!(link.ended());
+    // By this they are awaited.
+    assert!(ended.as_mut().now_or_never().is_none());
+    assert_eq!(begin().err(), Some(NodeError::Overloaded));
+    let answers = async {
+        let mut left = sent * PING.len();
+        while left > 0 {
+            left -= server.read(&mut [0; 1 << 12]).await.unwrap();
+        }
+        server.write_all("+PONG\r\n".repeat(sent).as_bytes()).await.unwrap();
+    };
+    tokio::select! {
+        _ = ended.as_mut() => panic!("it has not ended"),
+        () = answers => {}
+    }
+    while begin().is_err() {
+        assert!(ended.as_mut().now_or_never().is_none());
+        tokio::task::yield_now().await;
+    }
 }
