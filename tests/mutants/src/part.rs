@@ -95,7 +95,7 @@ pub(crate) const SCRIPTS: Part = Part {
 };
 
 /// What is in the names of the tests that are likely to find a mutant of a file, beside its own name.
-const LIKELY: [(&str, &[&str]); 22] = [
+const LIKELY: [(&str, &[&str]); 23] = [
     ("redis/scripts/", &["decides_as_the_scripts_do", "fast_path"]),
     ("node/memory/", &["alike_test", "conformance"]),
     ("redis/codec/", &["conformance", "votes_test"]),
@@ -118,6 +118,7 @@ const LIKELY: [(&str, &[&str]); 22] = [
     ("engine/asking", &["turns::"]),
     ("redis/address/", &["urls::"]),
     ("redis/votes", &["one_by_one"]),
+    ("memory/store/picking", &["_pick", "slot"]),
 ];
 
 /// Whether a test is likely to find a mutant of a file.
