@@ -7,17 +7,11 @@
 use std::{
     future::{Future, IntoFuture},
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
-use quorlock::{
-    AcquireError, Permit, PermitAcquire, PermitFuture, Redlock, RunError, Semaphore,
-    SemaphoreError,
-    node::{MemoryNode, Node, NodeCall, NodeContext, NodeFuture, NodeSpec, NodeStatus},
-    protocol::{Command, Floor, Join, Marker},
-};
+use quorlock::{AcquireError, Permit, PermitAcquire, PermitFuture, Redlock, RunError, Semaphore};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::fixture::{Fixture, MS, Manner, SECOND};
@@ -414,42 +408,4 @@ fn whoever_is_next_here_has_a_permit_one_round_trip_after_the_release() {
         assert!(world.sent() - sent <= 12, "{}", world.sent() - sent);
     }
     held.check().unwrap();
-}
-
-/// A node of a user's that has no other answers than a plain lock needs.
-#[derive(Debug)]
-struct PicksNone(MemoryNode);
-
-impl Node for PicksNone {
-    fn start(&self, context: NodeContext) {
-        self.0.start(context);
-    }
-
-    fn call(&self, command: Command) -> NodeCall {
-        self.0.call(command)
-    }
-
-    fn join(&self, join: Join) -> NodeFuture<Marker> {
-        self.0.join(join)
-    }
-
-    fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
-        self.0.admit(era, floor)
-    }
-
-    fn status(&self) -> NodeStatus {
-        self.0.status()
-    }
-}
-
-#[test]
-fn where_a_node_picks_no_slots_there_is_no_semaphore_and_it_is_named() {
-    let picks = MemoryNode::new();
-    let none = || NodeSpec::new(Arc::new(PicksNone(MemoryNode::new())));
-    let nodes = [NodeSpec::from(&picks), none(), none()];
-    let redlock = Redlock::builder().nodes(nodes).build().unwrap();
-    let refused = redlock.semaphore("s", 2).unwrap_err();
-    let SemaphoreError::PicksNone { node, .. } = refused else { panic!("{refused}") };
-    assert_eq!(node.index(), 1);
-    assert!(Redlock::builder().nodes([&picks]).build().unwrap().semaphore("s", 2).is_ok());
 }

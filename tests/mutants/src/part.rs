@@ -105,7 +105,7 @@ const LIKELY: [(&str, &[&str]); 23] = [
     ("engine/resources", &["line::", "together", "woken::", "gone::"]),
     ("engine/release", &["told::", "woken::"]),
     ("engine/turns", &["crowd"]),
-    ("engine/shield", &["picks_no_slots"]),
+    ("engine/shield", &["cannot_be_a_semaphore"]),
     ("grant/handing", &["handover"]),
     ("grant/lingering", &["linger"]),
     ("grant/lowering", &["downgrade"]),

@@ -144,16 +144,3 @@ impl fmt::Display for WrongAddress {
         write!(f, "node {}: {}", self.index, self.error)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_wrong_address_of_a_list_is_named_by_its_place() {
-        let (part, reason) = (UrlPart::Host, Arc::from("the host is missing"));
-        let error = AddressError::Invalid { part, reason, url: Arc::from("redis://") };
-        let wrong = WrongAddress { index: 2, error };
-        assert_eq!(wrong.to_string(), "node 2: in `redis://` the host is missing");
-    }
-}
