@@ -129,7 +129,7 @@ const fn arg_len(arg: &Arg<&[u8]>) -> usize {
 #[cfg(test)]
 mod tests {
     use futures::future::join;
-    use redis::{ProtocolVersion, RedisConnectionInfo};
+    use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
@@ -142,7 +142,8 @@ mod tests {
             assert!(server.read(&mut [0; 1 << 12]).await.unwrap() > 0);
             server.write_all(b"%1\r\n+proto\r\n:3\r\n+OK\r\n+OK\r\n").await.unwrap();
         };
-        let connected = MultiplexedConnection::new_with_config(&info, near, Default::default());
+        let config = AsyncConnectionConfig::new().set_response_timeout(None);
+        let connected = MultiplexedConnection::new_with_config(&info, near, config);
         // What would drive it is begun with it, and is needed for no more than that.
         let (connected, ()) = join(connected, greeting).await;
         Idle::new(connected.unwrap().0)

@@ -14,7 +14,7 @@ use crate::{
         redis::{
             push::Listener,
             script::{LEAVE, List},
-            signs::Down,
+            signs::{Down, MOST_UNANSWERED},
             votes,
         },
     },
@@ -90,10 +90,14 @@ impl Scripted {
             tracked: Arc::default(),
             watcher: context.watcher(),
         };
-        let config = AsyncConnectionConfig::new().set_push_sender(move |push: PushInfo| {
-            listener.handle(&push);
-            Ok::<(), redis::aio::SendError>(())
-        });
+        // As of a connection of ours: the library has no limit, and makes nobody wait.
+        let config = AsyncConnectionConfig::new()
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(MOST_UNANSWERED)
+            .set_push_sender(move |push: PushInfo| {
+                listener.handle(&push);
+                Ok::<(), redis::aio::SendError>(())
+            });
         let info = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3);
         let (near, mut server) = tokio::io::duplex(1 << 16);
         let greeting = async {
