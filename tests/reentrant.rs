@@ -13,13 +13,16 @@
 
 use std::{
     future::{Future, IntoFuture},
+    sync::Arc,
     task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
 
 use quorlock::{
     AcquireError, Builder, NodeOutcome, Redlock, Reentrant, ReentrantLease, node::MemoryNode,
+    runtime::Runtime as _,
 };
+use quorlock_harness::SimRuntime;
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -229,4 +232,25 @@ fn the_last_holder_releases_and_one_that_has_dropped_its_own_is_not_counted() {
     assert_eq!((outer.holders(), keys()), (1, 3));
     outer.blocking_release().unwrap();
     assert_eq!(keys(), 0);
+}
+
+/// In virtual time, in which none of it passes between the two.
+#[test]
+fn a_share_is_had_of_a_lease_with_as_much_left_as_is_asked_for_and_not_with_less() {
+    let sim = SimRuntime::new(1);
+    let node = |_| {
+        let clock = sim.clone();
+        MemoryNode::with_clock(move || clock.now())
+    };
+    let nodes: Vec<MemoryNode> = (0..3).map(node).collect();
+    let builder = Redlock::builder().nodes(&nodes).runtime(Arc::new(sim.clone()));
+    let worker = builder.build().unwrap().reentrant();
+    sim.block_on(sim.sleep(MS));
+    let outer = sim.block_on(worker.acquire("r").into_future()).unwrap();
+    let left = outer.validity();
+    let inner = sim.block_on(worker.try_acquire("r").min_validity(left).into_future()).unwrap();
+    assert_eq!((inner.owner(), outer.holders()), (outer.owner(), 2));
+    let more = worker.try_acquire("r").min_validity(left + Duration::from_nanos(1));
+    assert!(sim.block_on(more.into_future()).is_err());
+    sim.shut_down();
 }

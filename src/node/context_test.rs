@@ -6,8 +6,8 @@ use super::*;
 use crate::{
     node::{MemoryNode, Node},
     protocol::{
-        ClientId, Command, Granted, Join, LineHint, Mark, Owner, Reply, ResourceSet, Stand, Target,
-        Ticket,
+        ClientId, Command, Granted, Join, LineHint, Mark, Owner, Reply, ResourceSet, Slots, Stand,
+        Target, Ticket,
     },
     runtime::ByHand,
 };
@@ -236,4 +236,61 @@ fn a_node_in_memory_tells_the_first_in_its_line_and_has_the_second_stand_by() {
     node.resume();
     assert_eq!(*heard_by_three.lock(), [LineHint::Next], "when it was executed");
     drop(three);
+}
+
+#[test]
+fn a_fleet_shows_which_servers_its_nodes_have_claimed() {
+    let fleet = Arc::new(Fleet::default());
+    let one = context(0, &Arc::default(), &fleet);
+    let claim = one.claim(&Arc::from("a:1"), "server").unwrap();
+    let shown = format!("{fleet:?}");
+    assert!(shown.starts_with("Fleet {") && shown.contains(r#"address: "a:1""#), "{shown}");
+    drop(claim);
+}
+
+/// What two clients hear that wait for a slot of a semaphore, of which so many are released before the first asks.
+fn heard_behind_a_pick(released: &[&str]) -> [Vec<LineHint>; 2] {
+    let node = MemoryNode::new();
+    let hearing = [1, 2].map(|number| {
+        let (fleet, heard) = (Arc::new(Fleet::default()), Heard::default());
+        let listener = Arc::clone(&heard);
+        fleet.on_line(move |_, _, hint| listener.lock().push(hint));
+        node.start(context(number, &Arc::default(), &fleet));
+        (fleet, heard)
+    });
+    let pick = |number: u8| {
+        let mark = block_on(node.join(Join::look(Duration::from_secs(1)))).unwrap().mark();
+        let stand = Stand::with(ClientId::new([number; 8]), Ticket::new(number.into()));
+        block_on(node.call(Command::Pick {
+            slots: Slots::new(b"", "s", 2).unwrap(),
+            first: 0,
+            owner: Owner::from_random([number; 16]),
+            ttl: Duration::from_secs(1),
+            hint: 1,
+            mark,
+            note: None,
+            stand: (number < 3).then_some(stand),
+        }))
+        .unwrap()
+    };
+    let held = [3, 4].map(pick);
+    assert!(held.iter().all(|reply| matches!(reply, Reply::Granted(_))), "{held:?}");
+    let waits = [1, 2].map(pick);
+    assert!(waits.iter().all(|reply| matches!(reply, Reply::Denied(_))), "{waits:?}");
+    for (slot, number) in released.iter().zip([3, 4]) {
+        let slot = Resource::new(*slot).unwrap();
+        block_on(node.call(release(&slot, Owner::from_random([number; 16])))).unwrap();
+    }
+    hearing.iter().for_each(|(_, heard)| heard.lock().clear());
+    assert!(matches!(pick(1), Reply::Granted(_)));
+    hearing.map(|(_, heard)| heard.lock().clone())
+}
+
+/// Without that it would hear of it when the next one is released.
+#[test]
+fn who_is_next_hears_that_another_slot_is_free_behind_a_pick_and_only_then() {
+    let [_, second] = heard_behind_a_pick(&["s/0", "s/1"]);
+    assert_eq!(second, [LineHint::Next]);
+    let [_, second] = heard_behind_a_pick(&["s/0"]);
+    assert_eq!(second, []);
 }

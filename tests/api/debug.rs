@@ -7,7 +7,7 @@ use std::{error::Error, fmt, fs, panic, path::Path};
 
 use quorlock::{
     AcquireError, ConfigError, ConnectError, LeaseLost, LossReason, NodeStates, Redlock, RunError,
-    node::{NodeError, Refusal},
+    node::{MemoryNode, NodeError, Refusal},
     protocol::{Owner, ResourceError},
 };
 
@@ -101,4 +101,15 @@ fn no_error_has_another_debug_than_its_text() {
     assert!(found.len() > 30, "{found:?}");
     let others: Vec<_> = found.iter().filter(|(_, is_text)| !is_text).collect();
     assert!(others.is_empty(), "without `debug_is_text!`: {others:?}");
+}
+
+#[test]
+fn a_request_shows_what_is_asked_for_in_whatever_form() {
+    let redlock = Redlock::builder().node(MemoryNode::new()).build().unwrap();
+    let handle = redlock.reentrant();
+    let asks = format!("{:?}", redlock.acquire("a name"));
+    assert!(asks.contains("a name"), "{asks}");
+    assert_eq!(format!("{:?}", handle.acquire("a name")), asks);
+    let reads = format!("{:?}", redlock.read("a name"));
+    assert!(reads.contains("a name") && reads.len() >= asks.len(), "{reads}");
 }

@@ -118,7 +118,11 @@ fn servers_behind_tls_and_sockets_and_a_prefix_are_asked() {
     assert_eq!(seen, [(true, true), (true, true), (false, true)]);
     for node in &inspection.nodes {
         assert!(node.round_trips().unwrap().count >= 2, "{node:#?}");
-        assert_eq!(node.server.as_ref().unwrap().append_only, Some(false));
+        let server = node.server.as_ref().unwrap();
+        assert_eq!(server.append_only, Some(false));
+        // Of these every user of a plain server may ask.
+        assert!(server.append_fsync.is_some() && server.save.is_some(), "{server:#?}");
+        assert!(node.clock().is_some(), "{node:#?}");
     }
 }
 

@@ -1,6 +1,9 @@
 //! What becomes of nodes that nobody else uses, where they are claimed, and of the longest ttl of nodes in memory.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures::{
     executor::block_on,
@@ -9,7 +12,10 @@ use futures::{
 use quorlock::{
     Redlock,
     inspect::{FleetError, MaxTtlWatch, Outcome},
+    node::MemoryNode,
+    runtime::Runtime as _,
 };
+use quorlock_harness::SimRuntime;
 
 use super::{MS, SECOND, connect, nodes};
 
@@ -65,6 +71,36 @@ fn the_longest_ttl_is_lowered_behind_the_wait_and_not_where_that_is_given_up() {
     assert!(lowered.is_lowered() && lowered.longer().is_none(), "{lowered:?}");
     assert!(lowered.nodes.iter().all(|node| node.from == 5 * SECOND), "{lowered:?}");
     assert_eq!(longest(&redlock).0, SECOND);
+}
+
+/// What was told before the other one began, that one does not know.
+#[test]
+fn behind_a_watch_that_began_later_nothing_is_lowered() {
+    let sim = SimRuntime::new(1);
+    let node = |_| {
+        let clock = sim.clone();
+        MemoryNode::with_clock(move || clock.now())
+    };
+    let nodes: Vec<MemoryNode> = (0..3).map(node).collect();
+    let set = |max_ttl: Duration| {
+        let builder = Redlock::builder().nodes(&nodes).ttl(SECOND).max_ttl(max_ttl);
+        let redlock = builder.danger_skip_quarantine().runtime(Arc::new(sim.clone())).build();
+        sim.block_on(sim.sleep(MS));
+        redlock.unwrap()
+    };
+    drop(set(5 * SECOND));
+    let redlock = set(SECOND);
+    let lowers = |watch: MaxTtlWatch| sim.block_on(async move { watch.lower().await }).unwrap();
+    let begins = || {
+        let redlock = redlock.clone();
+        sim.block_on(async move { watch(&redlock).await })
+    };
+    let (first, second) = (begins(), begins());
+    let left = lowers(first);
+    assert!(!left.is_lowered(), "{left:?}");
+    assert!(left.nodes.iter().all(|node| node.to == Ok(5 * SECOND)), "{left:?}");
+    assert!(lowers(second).is_lowered());
+    sim.shut_down();
 }
 
 async fn watch(redlock: &Redlock) -> MaxTtlWatch {

@@ -8,6 +8,7 @@ use std::{
     future::IntoFuture,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex},
+    task::Poll,
     time::Duration,
 };
 
@@ -18,7 +19,7 @@ use quorlock::{
 };
 
 use crate::{
-    fixture::{Fixture, MS, Machine, SECOND, watched},
+    fixture::{Fixture, MS, Machine, Manner, SECOND, watched},
     hostile::{Hostile, wait},
     line::{got, poll, waiter},
 };
@@ -66,6 +67,20 @@ fn a_node_that_hangs_does_not_hold_up_a_burst_of_releases() {
         let has = |n: &usize| world.nodes[2].has(&format!("r{n}"));
         assert_eq!((0..MANY).filter(has).count(), 0);
     }
+}
+
+/// No validity depends on it: nodes that are slow for a while have ten times as long for it as for a round.
+#[test]
+fn a_release_that_slow_nodes_confirm_behind_a_node_timeout_is_confirmed() {
+    let world = Fixture::with(TTL, |builder| builder.node_timeout(50 * MS));
+    let lease = world.acquire("r");
+    world.set_all(Manner::Far(200 * MS));
+    let mut release = lease.release();
+    assert!(poll(&mut release).is_pending());
+    world.pass(199 * MS);
+    assert!(poll(&mut release).is_pending());
+    world.pass(2 * MS);
+    assert!(matches!(poll(&mut release), Poll::Ready(Ok(()))));
 }
 
 #[test]

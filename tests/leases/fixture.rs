@@ -184,6 +184,8 @@ pub(crate) enum Manner {
 #[derive(Clone)]
 pub(crate) struct OddNode {
     index: usize,
+    /// Whether it tells the process that uses it of what happens to its keys and lines.
+    tells: bool,
     memory: MemoryNode,
     machine: Machine,
     manner: Arc<Mutex<Manner>>,
@@ -214,6 +216,15 @@ impl OddNode {
     /// Nobody reaches it any more. It keeps what it has.
     pub(crate) fn disconnect(&self) {
         self.memory.disconnect();
+    }
+
+    pub(crate) fn reconnect(&self) {
+        self.memory.reconnect();
+    }
+
+    /// It has lost all that it had.
+    pub(crate) fn restart(&self) {
+        self.memory.restart();
     }
 
     pub(crate) fn has(&self, key: &str) -> bool {
@@ -276,7 +287,9 @@ impl OddNode {
 
 impl Node for OddNode {
     fn start(&self, context: NodeContext) {
-        self.memory.start(context);
+        if self.tells {
+            self.memory.start(context);
+        }
     }
 
     fn call(&self, mut command: Command) -> NodeCall {
@@ -447,6 +460,7 @@ impl Fixture {
             let clock = machine.clone();
             OddNode {
                 index,
+                tells: true,
                 memory: MemoryNode::with_clock(move || clock.time()),
                 machine: machine.clone(),
                 manner: Arc::new(Mutex::new(Manner::Sound)),
@@ -484,7 +498,21 @@ impl Fixture {
 
     /// Another process on the same nodes.
     pub(crate) fn other_process(&self, settings: impl FnOnce(Builder) -> Builder) -> Redlock {
-        let nodes = self.nodes.iter().map(|node| NodeSpec::new(Arc::new(node.clone())));
+        self.process_on(self.nodes.clone(), settings)
+    }
+
+    /// Another process, which the nodes tell nothing but what it asks.
+    pub(crate) fn untold_process(&self, settings: impl FnOnce(Builder) -> Builder) -> Redlock {
+        let untold = |node: &OddNode| OddNode { tells: false, ..node.clone() };
+        self.process_on(self.nodes.iter().map(untold).collect(), settings)
+    }
+
+    fn process_on(
+        &self,
+        nodes: Vec<OddNode>,
+        settings: impl FnOnce(Builder) -> Builder,
+    ) -> Redlock {
+        let nodes = nodes.into_iter().map(|node| NodeSpec::new(Arc::new(node)));
         let builder = Redlock::builder().nodes(nodes).runtime(Arc::new(self.machine.clone()));
         let redlock = settings(builder).build().unwrap();
         self.pass(MS);

@@ -254,3 +254,26 @@ fn it_is_given_back_at_once_when_another_process_asks_where_the_nodes_tell() {
     world.pass(10 * MS);
     got(&mut theirs).unwrap().check().unwrap();
 }
+
+/// Whoever asked for that wants it to end whatever happens, and nobody has asked for more since.
+#[test]
+fn what_was_not_to_be_renewed_is_not_renewed_while_it_lingers() {
+    let world = Fixture::new(TTL);
+    let request = world.redlock.acquire("r").without_renewal().linger(3 * TTL);
+    drop(world.request(request));
+    world.pass(TTL / 2);
+    assert_eq!(keys(&world), 3);
+    world.pass(TTL);
+    let extensions: usize = world.nodes.iter().map(|node| node.extensions()).sum();
+    assert_eq!((keys(&world), extensions), (0, 0));
+}
+
+#[test]
+fn what_was_not_to_be_renewed_is_renewed_for_whoever_takes_it_and_asks_for_that() {
+    let world = Fixture::new(TTL);
+    drop(world.request(world.redlock.acquire("r").without_renewal().linger(TTL)));
+    world.pass(SECOND);
+    let lease = at_once(world.redlock.acquire("r"));
+    world.pass(TTL / 2);
+    assert!(lease.validity() > TTL / 2, "{:?}", lease.validity());
+}

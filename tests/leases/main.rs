@@ -34,10 +34,12 @@ mod refused_tasks;
 mod restored;
 mod semaphore;
 mod shutdown;
+mod standing;
 mod times;
 mod together;
 #[cfg(all(feature = "metrics", feature = "tracing"))]
 mod told;
+mod turns;
 mod wakers;
 mod woken;
 mod work;

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use quorlock::node::NodeState;
+
 use crate::fixture::{Fixture, MS, Manner, SECOND};
 
 const TTL: Duration = SECOND;
@@ -60,4 +62,40 @@ fn a_restore_that_is_in_somebodys_way_is_tried_once_more_and_not_behind_the_end(
     drop(lease);
     world.pass(TTL);
     assert!(!world.nodes[2].has("r"));
+}
+
+/// Whoever else asks there meanwhile would have it, and with that of another node the lease would be lost.
+#[test]
+fn a_key_is_restored_soon_after_a_node_votes_again_that_has_lost_it() {
+    const TTL: Duration = Duration::from_secs(30);
+    let world = Fixture::new(TTL);
+    // Renewed at different times: every ten seconds.
+    let leases = ["a", "b", "c"].map(|name| {
+        world.pass(3 * SECOND);
+        world.acquire(name)
+    });
+    world.nodes[0].restart();
+    let is_ready = || world.redlock.nodes()[0].state == NodeState::Ready;
+    while is_ready() {
+        world.pass(100 * MS);
+    }
+    while !is_ready() {
+        world.pass(100 * MS);
+    }
+    // A tenth of it behind the last renewal, and a twentieth later at most.
+    world.pass(TTL / 10 + TTL / 20 + 100 * MS);
+    assert!(["a", "b", "c"].iter().all(|name| world.nodes[0].has(name)));
+    leases.iter().for_each(|lease| assert!(lease.check().is_ok()));
+}
+
+/// All nodes are looked at every ten seconds, and one that votes as it did is no reason to ask it.
+#[test]
+fn while_all_nodes_vote_a_lease_is_renewed_every_third_of_its_ttl_and_not_more_often() {
+    const TTL: Duration = Duration::from_secs(60);
+    let world = Fixture::new(TTL);
+    let lease = world.acquire("r");
+    world.pass(10 * TTL);
+    lease.check().unwrap();
+    let renewals = world.nodes[0].extensions();
+    assert!((29..=31).contains(&renewals), "{renewals}");
 }

@@ -349,3 +349,48 @@ fn sets_are_extended_together_as_far_as_their_keys_go() {
     let most = world.nodes.iter().flat_map(|node| node.batches()).max().unwrap();
     assert!(most > 32 && most <= 128, "{most} keys");
 }
+
+/// Behind 160 ms for a fourth of that: what is in its way is likely to go meanwhile, and nobody is to come anew.
+#[test]
+fn whoever_comes_anew_leaves_a_part_to_a_set_that_has_waited_here_for_long() {
+    let world = Fixture::new(TTL);
+    let other = world.other_process(|it| it);
+    let _held = world.request(other.acquire("b"));
+    let _set = waits_for(&world.redlock, &["a", "b"]);
+    world.pass(165 * MS);
+    let mut anew = waits_for(&world.redlock, &["a"]);
+    world.pass(20 * MS);
+    assert!(poll(&mut anew).is_pending(), "it is left to the set");
+    assert_eq!(standing(&world), [0, 3, 0]);
+    world.pass(30 * MS);
+    got(&mut anew).unwrap().check().unwrap();
+}
+
+/// Whoever comes for it does not wait here, so that it would be kept as nobody's until nobody wants it any more.
+#[test]
+fn what_a_set_waits_for_here_does_not_linger() {
+    let world = Fixture::with(TTL, |builder| builder.linger(5 * SECOND));
+    let held = world.acquire("b");
+    let mut set = waits_for(&world.redlock, &SET);
+    world.pass(100 * MS);
+    drop(held);
+    world.pass(20 * MS);
+    got(&mut set).unwrap().check().unwrap();
+}
+
+/// The moment that it is left to others is for one who wants a part of it, and goes with that one.
+#[test]
+fn whoever_comes_anew_rests_for_nobody_who_has_gone() {
+    let world = Fixture::new(TTL);
+    let held = world.acquire("b");
+    let set = waits_for(&world.redlock, &SET);
+    world.pass(100 * MS);
+    // The release is under way when it comes.
+    world.set_all(Manner::Far(MS));
+    drop(held);
+    drop(set);
+    world.pass(MS / 10);
+    let mut anew = waits_for(&world.redlock, &["b"]);
+    world.pass(MS + MS / 10);
+    got(&mut anew).unwrap().check().unwrap();
+}

@@ -54,7 +54,8 @@ struct Told {
 type HeldNow<'a> = &'a dyn Fn() -> f64;
 
 /// The counters of leases.
-const COUNTERS: [&str; 6] = ["acquires", "rounds", "renewals", "leases_lost", "releases", "terms"];
+const COUNTERS: [&str; 7] =
+    ["acquires", "rounds", "renewals", "leases_lost", "releases", "terms", "leaders_wedged"];
 
 fn told(of: impl FnOnce(&Fixture, HeldNow<'_>)) -> Told {
     let log = Log::default();
@@ -281,4 +282,29 @@ fn keys_that_are_left_for_a_lock_delay_are_no_release() {
         ],
         &["acquires acquired 1", "leases_lost not_renewed 1", "releases left 1", "rounds won 1"],
     );
+}
+
+/// It is told once, and not of work that ends within the moment that the log allows for.
+#[test]
+fn of_an_election_work_that_goes_on_behind_its_term_is_told() {
+    for goes_on in [false, true] {
+        let told = told(|world, held| {
+            let leads = now(world, world.redlock.election("secret").campaign()).unwrap();
+            world.nodes[..2].iter().for_each(|node| node.delete("secret"));
+            while leads.check().is_ok() {
+                world.pass(10 * MS);
+            }
+            assert_eq!(held(), 0.0);
+            if goes_on {
+                world.pass(SECOND);
+            }
+            drop(leads);
+            world.pass(SECOND);
+        });
+        let wedged = "the work of the leader goes on though its lease is over: secret";
+        let events = told.events.iter().filter(|event| *event == wedged).count();
+        assert_eq!(events, usize::from(goes_on));
+        assert_eq!(told.counted.contains(&"leaders_wedged all 1".to_owned()), goes_on);
+        assert!(told.events.contains(&"lease lost: secret".to_owned()), "{:?}", told.events);
+    }
 }

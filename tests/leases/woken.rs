@@ -1,13 +1,13 @@
 //! Goal: who waits here is woken by what this process itself gives back, and only where that makes room; and what was taken
 //! again in the very moment at which its time was up is looked after.
 //!
-//! Method: virtual time, nodes that lose releases and so tell nobody of them, and a waker that acquires.
+//! Method: virtual time, nodes that lose releases or tell nobody of them, and a waker that acquires.
 
 use std::{
     future::{Future, IntoFuture},
     pin::Pin,
     sync::{Arc, Mutex},
-    task::{Context, Waker},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -109,4 +109,31 @@ fn what_is_taken_by_a_waker_as_its_linger_ends_is_renewed() {
     assert_eq!(lease.owner(), owner, "it is the one that lingered");
     world.pass(3 * TTL);
     lease.check().unwrap();
+}
+
+#[test]
+fn a_set_asks_at_once_behind_a_release_here_of_which_no_node_tells() {
+    let world = Fixture::new(TTL);
+    let redlock = world.untold_process(|it| it.ttl(TTL).retry(TTL, TTL));
+    let held = world.request(redlock.acquire("a"));
+    let mut set = redlock.acquire_all(["a", "b"]).wait(60 * SECOND).into_future();
+    assert!(poll(&mut set).is_pending());
+    world.pass(3 * SECOND);
+    drop(held);
+    world.pass(5 * MS);
+    got(&mut set).unwrap().check().unwrap();
+}
+
+#[test]
+fn whoever_wants_to_read_asks_at_once_when_a_writer_of_the_same_process_reads_on() {
+    let world = Fixture::new(TTL);
+    let redlock = world.untold_process(|it| it.ttl(TTL).retry(TTL, TTL));
+    let writer = world.request(redlock.write("r"));
+    let mut reads = redlock.read("r").wait(60 * SECOND).into_future();
+    assert!(poll(&mut reads).is_pending());
+    world.pass(3 * SECOND);
+    let _reads_on = writer.downgrade().unwrap();
+    world.pass(5 * MS);
+    let Poll::Ready(lease) = poll(&mut reads) else { panic!("it waits") };
+    lease.unwrap().check().unwrap();
 }

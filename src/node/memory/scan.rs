@@ -86,7 +86,29 @@ fn class(pattern: &[u8], byte: u8) -> (bool, &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use std::sync::Arc;
+
+    use super::{Store, matches};
+    use crate::{
+        node::{Scan, memory::store::Entry},
+        protocol::{Owner, Timestamp},
+    };
+
+    /// One that was followed by an empty page would be a round trip in vain.
+    #[test]
+    fn the_page_with_the_last_key_is_the_last_one() {
+        let mut store = Store::new_and_ready();
+        for name in ["a", "b", "c", "d"] {
+            let value = Owner::from_random([1; 16]).to_hex().to_vec();
+            store.keys(Timestamp::ORIGIN).insert(name.into(), Entry { value, expires: None });
+        }
+        let mut page = |cursor| {
+            let scan = Scan { cursor, ..Scan::new(Arc::from(*b"*"), 2) };
+            let page = store.scan(&scan, Timestamp::ORIGIN);
+            (page.cursor, page.keys.len())
+        };
+        assert_eq!((page(0), page(2), page(4)), ((2, 2), (0, 2), (0, 0)));
+    }
 
     #[test]
     fn patterns_are_those_of_redis() {

@@ -4,7 +4,7 @@
 //! Method: single commands to a node in memory. `tests/scenarios/restore.rs` and `lines/several.rs` ask a server the same.
 
 use super::*;
-use crate::protocol::{ClientId, ResourceSet};
+use crate::protocol::{ClientId, Join, LeaderText, Record, ResourceSet, Ticket};
 
 const OWNER: Owner = Owner::from_random([1; 16]);
 const OTHER: Owner = Owner::from_random([2; 16]);
@@ -170,6 +170,113 @@ fn a_release_of_several_gives_back_what_is_its_owners_whatever_the_others_are() 
                 let left = if owner == own { keep } else { owner.map(|_| TTL) };
                 assert_eq!(node.left(name), left, "{stands:?}, {keep:?}: {name}");
             }
+        }
+    }
+}
+
+#[test]
+fn no_era_of_one_life_is_one_of_another() {
+    let eras = |life| {
+        let mut store = Store::in_life(life);
+        let mut look = |join| store.join(join, Timestamp::ORIGIN).era;
+        let before = look(Join::look(TTL));
+        (before, look(Join { force: Some(before), lost: true, ..Join::look(TTL) }))
+    };
+    let (one, two) = (eras(1), eras(2));
+    assert!(one.0 < one.1 && one.1 < two.0 && two.0 < two.1, "{one:?} {two:?}");
+}
+
+fn note(number: u64) -> Note {
+    let text = LeaderText::new("leads").unwrap();
+    Note::of_leader(0, None, Record::new(FencingToken::new(7), number, text))
+}
+
+/// A restore that was on its way says what its leader has said before.
+#[test]
+fn a_restore_leaves_what_its_own_leader_has_said_since_and_not_what_another_did() {
+    for owner in [OWNER, OTHER] {
+        let mut node = Node::new();
+        let target = || Target::from(resource("r"));
+        node.put("r", owner);
+        let said = Command::Proclaim { target: target(), owner, note: note(5) };
+        assert_eq!(node.execute(said), Reply::Granted(Granted::DONE));
+        node.0.keys(Timestamp::ORIGIN).clear();
+        let restore = Command::Restore {
+            target: target(),
+            owner: OWNER,
+            ttl: TTL,
+            until: Timestamp::ORIGIN,
+            fenced: true,
+            note: Some(note(4)),
+        };
+        assert_eq!(node.execute(restore), Reply::Granted(Granted::DONE));
+        let seen = node.0.holder(&resource("r"), true, Timestamp::ORIGIN).unwrap();
+        let Sighting::Held(seen) = seen else { panic!("it is restored") };
+        let number = seen.note.and_then(|note| Some(note.record()?.number));
+        assert_eq!(number, Some(if owner == OWNER { 5 } else { 4 }));
+    }
+}
+
+const fn client(number: u8) -> ClientId {
+    ClientId::new([number; 8])
+}
+
+/// Asks for any of so many slots, for one who stands in line, or asks once.
+fn pick(node: &mut Node, slots: usize, number: u8, waits: bool) -> Reply {
+    let stand = if waits {
+        Stand::with(client(number), Ticket::new(number.into()))
+    } else {
+        Stand::named(client(number))
+    };
+    node.execute(Command::Pick {
+        slots: Slots::new(b"", "s", slots).unwrap(),
+        first: 0,
+        owner: Owner::from_random([number; 16]),
+        ttl: TTL,
+        hint: 200,
+        mark: Mark::new(1, 0),
+        note: None,
+        stand: Some(stand),
+    })
+}
+
+fn behind(reply: Reply) -> Option<ClientId> {
+    match reply {
+        Reply::Denied(denial) => denial.behind,
+        Reply::Granted(granted) => panic!("{granted:?}"),
+    }
+}
+
+#[test]
+fn whoever_asks_once_for_a_slot_that_is_free_is_told_who_comes_before() {
+    let mut node = Node::new();
+    node.put("s/0", OTHER);
+    assert_eq!(behind(pick(&mut node, 1, 3, true)), None, "it is taken");
+    node.0.keys(Timestamp::ORIGIN).clear();
+    assert_eq!(behind(pick(&mut node, 1, 5, false)), Some(client(3)));
+    assert!(matches!(pick(&mut node, 1, 3, true), Reply::Granted(_)));
+}
+
+/// Of which a slot was free when it was denied may have that now.
+#[test]
+fn a_place_is_left_out_for_the_slots_that_were_all_taken_when_it_asked() {
+    for was_free in [true, false] {
+        let mut node = Node::new();
+        node.put("s/0", OTHER);
+        node.put("s/1", OTHER);
+        assert_eq!(behind(pick(&mut node, 2, 3, true)), None);
+        if was_free {
+            node.0.keys(Timestamp::ORIGIN).remove(b"s/1".as_slice());
+        }
+        let first = was_free.then_some(client(3));
+        assert_eq!(behind(pick(&mut node, 2, 4, true)), first);
+        let (resource, ticket) = (Slots::new(b"", "s", 2).unwrap().line().clone(), Ticket::new(3));
+        node.execute(Command::Leave { resource, client: client(3), ticket });
+        node.put("s/1", OTHER);
+        // Where three are asked for, one of them is free.
+        match pick(&mut node, 3, 5, false) {
+            Reply::Granted(granted) => assert!(!was_free && granted.slot == Some(2)),
+            Reply::Denied(denial) => assert!(was_free && denial.behind == Some(client(4))),
         }
     }
 }

@@ -129,3 +129,27 @@ fn whole(error: &(dyn Error + 'static)) -> Arc<str> {
     }
     Arc::from(text)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_the_url_is_left_but_the_database_and_what_the_library_is_called() {
+        let of_url = RedisConnectionInfo::default()
+            .set_db(3)
+            .set_username("old")
+            .set_password("of the url")
+            .set_lib_name("a name", "1.2");
+        let is_kept = |settings: &RedisConnectionInfo| {
+            let library = (settings.lib_name(), settings.lib_ver());
+            settings.db() == 3 && library == (Some("a name"), Some("1.2"))
+        };
+        let named = Credentials::new("app", "hunter2").settings(&of_url);
+        assert!(is_kept(&named));
+        assert_eq!((named.username(), named.password()), (Some("app"), Some("hunter2")));
+        let unnamed = Credentials::password("hunter2").settings(&of_url);
+        assert!(is_kept(&unnamed));
+        assert_eq!((unnamed.username(), unnamed.password()), (None, Some("hunter2")));
+    }
+}

@@ -125,3 +125,50 @@ const fn arg_len(arg: &Arg<&[u8]>) -> usize {
         _ => 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::future::join;
+    use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    /// Those of a connection on which nothing is answered but the greeting.
+    async fn idle() -> Idle {
+        let info = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3);
+        let (near, mut server) = tokio::io::duplex(1 << 12);
+        let greeting = async {
+            assert!(server.read(&mut [0; 1 << 12]).await.unwrap() > 0);
+            server.write_all(b"%1\r\n+proto\r\n:3\r\n+OK\r\n+OK\r\n").await.unwrap();
+        };
+        let config = AsyncConnectionConfig::new().set_response_timeout(None);
+        let connected = MultiplexedConnection::new_with_config(&info, near, config);
+        // What would drive it is begun with it, and is needed for no more than that.
+        let (connected, ()) = join(connected, greeting).await;
+        Idle::new(connected.unwrap().0)
+    }
+
+    /// One that has carried so many bytes.
+    fn used(idle: &Idle, bytes: usize) -> Dispatch {
+        let mut dispatch = new(idle.connection.clone());
+        dispatch.begin(&mut |command| {
+            command.arg(vec![b'x'; bytes]);
+        });
+        dispatch
+    }
+
+    #[tokio::test]
+    async fn what_a_burst_has_used_is_kept_up_to_a_limit_and_nothing_that_took_much_room() {
+        let idle = idle().await;
+        let kept = || idle.dispatches.lock().len();
+        idle.give_back(used(&idle, LARGE + 1));
+        assert_eq!(kept(), 0);
+        idle.give_back(used(&idle, LARGE));
+        assert_eq!(kept(), 1);
+        drop(idle.take());
+        assert_eq!(kept(), 0, "it is taken again");
+        (0..MOST_IDLE + 8).for_each(|_| idle.give_back(used(&idle, 1)));
+        assert_eq!(kept(), MOST_IDLE);
+    }
+}

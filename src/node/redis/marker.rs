@@ -200,6 +200,12 @@ mod tests {
         assert!(!sent(false, Mark::new(77, 1)), "joining");
     }
 
+    /// Of one that is joining there is none, in which anybody could have voted.
+    #[test]
+    fn the_era_is_that_of_a_node_that_votes() {
+        assert_eq!((known(true).era(), known(false).era()), (Some(77), None));
+    }
+
     #[test]
     fn a_hint_is_taken_as_it_is_between_the_two_numbers_of_the_head() {
         let ready = known(true);

@@ -3,7 +3,7 @@
 //!
 //! Method: a connection whose other end the test has, so that it says what arrives, and in which order.
 
-use futures::future::join;
+use futures::{FutureExt as _, future::join};
 use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
@@ -14,10 +14,11 @@ use crate::{
         redis::{
             push::Listener,
             script::{LEAVE, List},
-            signs::Down,
+            signs::{Down, MOST_UNANSWERED},
+            votes,
         },
     },
-    protocol::{ClientId, Members, NodeId},
+    protocol::{ClientId, Command, Members, NodeId, Owner, Reply, Resource},
     runtime::ByHand,
 };
 
@@ -89,11 +90,14 @@ impl Scripted {
             tracked: Arc::default(),
             watcher: context.watcher(),
         };
-        let config = AsyncConnectionConfig::new().set_response_timeout(None);
-        let config = config.set_push_sender(move |push: PushInfo| {
-            listener.handle(&push);
-            Ok::<(), redis::aio::SendError>(())
-        });
+        // As of a connection of ours: the library has no limit, and makes nobody wait.
+        let config = AsyncConnectionConfig::new()
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(MOST_UNANSWERED)
+            .set_push_sender(move |push: PushInfo| {
+                listener.handle(&push);
+                Ok::<(), redis::aio::SendError>(())
+            });
         let info = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3);
         let (near, mut server) = tokio::io::duplex(1 << 16);
         let greeting = async {
@@ -214,4 +218,78 @@ async fn a_command_is_useless_at_the_end_of_its_lease_where_that_comes_before_it
     scripted.clock.pass(own / 8);
     let latest = ends(&scripted, own / 4).unwrap();
     assert!(latest < CLOCK + u64::try_from((own / 4).as_micros()).unwrap(), "{latest}");
+}
+
+/// What comes of extensions where a server says this to one script after the other, and how many it was asked for.
+async fn extended(names: &[&str], said: &[&str]) -> (Result<Vec<bool>, NodeError>, usize) {
+    let Scripted { session, mut server, _fleet, .. } = Scripted::new().await;
+    let command = |name: &&str| Command::Extend {
+        target: Resource::new(name.as_bytes()).unwrap().into(),
+        owner: Owner::from_random([1; 16]),
+        ttl: NODE_TIMEOUT,
+        fenced: false,
+    };
+    let mut asks = votes::execute_many(Arc::new(session), names.iter().map(command).collect());
+    let mut asked = 0;
+    let answers = async {
+        loop {
+            let mut read = [0; 1 << 12];
+            let count = server.read(&mut read).await.unwrap();
+            for _ in String::from_utf8_lossy(&read[..count]).matches("EVALSHA") {
+                server.write_all(said[asked].as_bytes()).await.unwrap();
+                asked += 1;
+            }
+        }
+    };
+    let done = tokio::select! {
+        done = &mut asks => done,
+        () = answers => unreachable!("it answers for ever"),
+    };
+    let is_extended = |reply| matches!(reply, Ok(Reply::Granted(_)));
+    (done.map(|all| all.into_iter().map(is_extended).collect()), asked)
+}
+
+/// As for one key that the user has no right to: the others are extended all the same.
+#[tokio::test]
+async fn extensions_that_are_refused_together_are_asked_for_one_by_one_and_one_alone_is_not() {
+    const NO: &str = "-NOPERM no permissions to access a key\r\n";
+    const YES: &str = "*3\r\n:1\r\n:1700000000000000\r\n:1\r\n";
+    let (two, asked) = extended(&["a", "b"], &[NO, NO, YES]).await;
+    assert_eq!((two, asked), (Ok(vec![false, true]), 3));
+    let (one, asked) = extended(&["a"], &[NO, NO]).await;
+    assert!(matches!(one, Err(NodeError::Rejected { .. })), "{one:?}");
+    assert_eq!(asked, 1);
+}
+
+/// Else a server that hangs would be sent more and more.
+#[tokio::test]
+async fn a_command_that_nobody_waits_for_any_more_counts_until_it_is_answered() {
+    const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
+    let Scripted { session, mut server, _fleet, .. } = Scripted::new().await;
+    let link = &session.link;
+    let begin = || link.begin(Room::Acquires, |command| _ = command.arg("PING"));
+    let mut sent = 0;
+    while let Ok(command) = begin() {
+        drop(command);
+        sent += 1;
+    }
+    let mut ended = std::pin::pin!(link.ended());
+    // By this they are awaited.
+    assert!(ended.as_mut().now_or_never().is_none());
+    assert_eq!(begin().err(), Some(NodeError::Overloaded));
+    let answers = async {
+        let mut left = sent * PING.len();
+        while left > 0 {
+            left -= server.read(&mut [0; 1 << 12]).await.unwrap();
+        }
+        server.write_all("+PONG\r\n".repeat(sent).as_bytes()).await.unwrap();
+    };
+    tokio::select! {
+        _ = ended.as_mut() => panic!("it has not ended"),
+        () = answers => {}
+    }
+    while begin().is_err() {
+        assert!(ended.as_mut().now_or_never().is_none());
+        tokio::task::yield_now().await;
+    }
 }

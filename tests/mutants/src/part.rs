@@ -61,6 +61,8 @@ pub(crate) const CRATE: Part = Part {
             "executors",
             "--test",
             "metrics",
+            "--test",
+            "api",
         ],
         &["-p", "quorlock-proof", "--test", "cancellation"],
     ],
@@ -93,23 +95,30 @@ pub(crate) const SCRIPTS: Part = Part {
 };
 
 /// What is in the names of the tests that are likely to find a mutant of a file, beside its own name.
-const LIKELY: [(&str, &[&str]); 16] = [
+const LIKELY: [(&str, &[&str]); 23] = [
     ("redis/scripts/", &["decides_as_the_scripts_do", "fast_path"]),
     ("node/memory/", &["alike_test", "conformance"]),
     ("redis/codec/", &["conformance", "votes_test"]),
     ("engine/asking", &["semaphore"]),
     ("round/undo", &["semaphore", "late"]),
-    ("engine/line", &["line::"]),
-    ("engine/resources", &["line::", "together"]),
+    ("engine/line", &["line::", "standing::", "turns::", "anew"]),
+    ("engine/resources", &["line::", "together", "woken::", "gone::"]),
+    ("engine/release", &["told::", "woken::"]),
+    ("engine/turns", &["crowd"]),
+    ("engine/shield", &["cannot_be_a_semaphore"]),
     ("grant/handing", &["handover"]),
     ("grant/lingering", &["linger"]),
     ("grant/lowering", &["downgrade"]),
     ("grant/tenure", &["times::", "told::"]),
     ("engine/cleanup", &["pending", "late"]),
     ("engine/renewals", &["times::", "crowd"]),
-    ("engine/visit", &["looks", "seals"]),
+    ("engine/visit", &["looks", "seals", "restored", "gone::"]),
     ("engine/restore", &["restored"]),
-    ("engine/acquire", &["acquire::", "told::"]),
+    ("engine/acquire", &["acquire::", "told::", "standing::", "together"]),
+    ("engine/asking", &["turns::"]),
+    ("redis/address/", &["urls::"]),
+    ("redis/votes", &["one_by_one"]),
+    ("memory/store/picking", &["_pick", "slot"]),
 ];
 
 /// Whether a test is likely to find a mutant of a file.

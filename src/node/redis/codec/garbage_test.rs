@@ -145,3 +145,20 @@ fn what_was_not_understood_may_have_been_executed() {
     assert!(error.sent());
     assert_eq!(discriminant(&error), discriminant(&unexpected("")));
 }
+
+/// What it says may be none of a log's business.
+#[test]
+fn of_an_answer_that_is_none_its_kind_is_told_and_nothing_more() {
+    for (answer, kind) in [
+        (Value::Nil, "nil"),
+        (Value::Int(-5), "an integer"),
+        (Value::BulkString(b"hunter2".to_vec()), "a string"),
+        (Value::SimpleString("hunter2".to_owned()), "a string"),
+        (Value::Okay, "OK"),
+        (Value::Boolean(true), "another type"),
+    ] {
+        let told = Answer::read(answer).unwrap_err();
+        assert_eq!(told, NodeError::Unexpected { message: Arc::from(kind) });
+    }
+    assert_eq!(kind(&Value::Array(Vec::new())), "an array");
+}

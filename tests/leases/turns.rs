@@ -1,0 +1,99 @@
+//! Goal: where many ask at once, each waits for its turn and for nobody else; whoever goes away, and whatever comes to a bad end
+//! while turns are given, keeps nobody from one; and fewer ask at once where nodes are too slow, not where they are gone.
+//!
+//! Method: virtual time, as many as may ask at once of nodes that hang, and a clock that panics.
+
+use std::{future::IntoFuture, time::Duration};
+
+use quorlock::{AcquireError, AcquireFuture, Redlock};
+
+use crate::{
+    fixture::{Fixture, MS, SECOND},
+    line::{got, poll, waiter},
+};
+
+const TTL: Duration = Duration::from_secs(10);
+
+/// So many may ask at once in the beginning.
+const AT_ONCE: usize = 64;
+
+/// So often the clock is asked at least until a turn has been given to one who waited for it.
+const FIRST_ANSWERS: usize = 12;
+
+fn waits_for(redlock: &Redlock, name: &str) -> AcquireFuture {
+    let mut future = redlock.acquire(name).wait(60 * SECOND).into_future();
+    assert!(poll(&mut future).is_pending());
+    future
+}
+
+/// Nodes hang, and all turns are taken.
+fn all_taken() -> (Fixture, Vec<AcquireFuture>) {
+    let world = Fixture::with(TTL, |builder| builder.node_timeout(5 * SECOND));
+    world.nodes.iter().for_each(|node| node.hang());
+    let all = (0..AT_ONCE).map(|n| waits_for(&world.redlock, &format!("a{n}"))).collect();
+    world.pass(MS);
+    (world, all)
+}
+
+#[test]
+fn whoever_goes_once_it_is_answered_takes_nobodys_turn_along() {
+    let (world, _all) = all_taken();
+    let sent = world.sent();
+    let mut first = waiter(&world, 60 * SECOND);
+    let second = waiter(&world, 20 * MS);
+    world.pass(50 * MS);
+    assert_eq!(world.sent(), sent, "they wait for a turn");
+    // Its time was up long ago.
+    drop(second);
+    world.nodes.iter().for_each(|node| node.resume());
+    world.pass(100 * MS);
+    got(&mut first).unwrap().check().unwrap();
+}
+
+/// One of those who ask may be lost with it, and no more.
+#[test]
+fn a_clock_that_panics_while_turns_are_given_keeps_nobody_from_one() {
+    for nth in 1..=FIRST_ANSWERS {
+        let (world, mut all) = all_taken();
+        all.extend((0..3).map(|n| waits_for(&world.redlock, &format!("b{n}"))));
+        world.nodes.iter().for_each(|node| node.resume());
+        assert!(world.machine.pass_with_a_panic(nth, SECOND), "{nth}");
+        world.pass(SECOND);
+        let mut lost = 0;
+        for waiting in &mut all {
+            match got(waiting) {
+                Ok(lease) => assert!(lease.check().is_ok(), "{nth}"),
+                Err(AcquireError::RuntimeEnded) => lost += 1,
+                Err(error) => panic!("{nth}: {error}"),
+            }
+        }
+        assert!(lost <= 1, "{nth}: {lost}");
+    }
+}
+
+/// How many commands a crowd sends at once, after a round that came to nothing.
+fn sent_by_a_crowd_behind(fails: impl FnOnce(&Fixture)) -> usize {
+    let world = Fixture::with(TTL, |builder| builder.node_timeout(100 * MS));
+    fails(&world);
+    let mut once = world.redlock.try_acquire("once").into_future();
+    assert!(poll(&mut once).is_pending());
+    world.pass(200 * MS);
+    assert!(matches!(got(&mut once), Err(AcquireError::NoQuorum { .. })));
+    world.nodes.iter().for_each(|node| node.reconnect());
+    world.nodes.iter().for_each(|node| node.resume());
+    world.pass(SECOND);
+    world.nodes.iter().for_each(|node| node.hang());
+    let sent = world.sent();
+    let _crowd: Vec<AcquireFuture> =
+        (0..2 * AT_ONCE).map(|n| waits_for(&world.redlock, &format!("r{n}"))).collect();
+    world.pass(MS);
+    (world.sent() - sent) / world.nodes.len()
+}
+
+#[test]
+fn fewer_take_turns_at_once_behind_a_round_that_was_too_slow_and_not_behind_one_that_failed() {
+    let slow = sent_by_a_crowd_behind(|world| world.nodes.iter().for_each(|node| node.hang()));
+    let gone =
+        sent_by_a_crowd_behind(|world| world.nodes.iter().for_each(|node| node.disconnect()));
+    assert_eq!((slow, gone), (AT_ONCE / 2, AT_ONCE));
+}
