@@ -230,3 +230,17 @@ fn who_wakes_the_first_hears_how_many_wait_before_it_also_of_one_resource() {
     let (first, before) = (Value::BulkString(B[..16].into()), Value::Int(1));
     assert_eq!((code, &told[4..6]), (0, &[first, before][..]));
 }
+
+/// In seconds: an hour, as `join` asks for. One that begins in the future is from before the clock went back.
+#[test]
+fn a_generation_of_counters_ends_in_the_second_behind_its_retention() {
+    for (age, has_ended) in [(-1, true), (0, false), (3_599, false), (3_600, false), (3_601, true)]
+    {
+        let (node, _clock) = with_standing_clock();
+        node.mark(&[("rotated_at", &(NOW.cast_signed() / 1_000_000 - age).to_string())]);
+        node.set_counter(7);
+        assert!(node.join("0").ready);
+        let counters = if has_ended { [0, 1] } else { [1, 0] };
+        assert_eq!(node.generations(), counters, "{age} s");
+    }
+}
