@@ -102,8 +102,12 @@ fn hand_over(
     take: impl Fn() -> Box<dyn FnOnce()>,
     waiter: &Redlock,
 ) -> Duration {
+    // The third of three is told of each end when a quorum has confirmed it, and a node that is free has no line.
+    let all = |held: bool| cluster.iter().all(|server| server.get("r").is_some() == held);
     let once = |_| {
+        eventually("it is free on each", MINUTE, || all(false));
         let give_back = take();
+        eventually("it is held on each", MINUTE, || all(true));
         let mut waiting = waiter.acquire("r").into_future();
         eventually("it stands in line", MINUTE, || {
             assert!((&mut waiting).now_or_never().is_none());
