@@ -237,6 +237,14 @@ fn a_clock_of_our_own_that_is_off_is_no_fault_of_the_nodes() {
     let [one] = &found[..] else { panic!("{found:#?}") };
     assert_eq!((one.ill, one.node), (Ill::ClockOff, None));
     assert!(one.cause.contains("7.0") && one.cause.contains("ahead of"), "{one}");
+    assert_eq!(one.severity, Severity::Warning);
+    // Two that agree are enough.
+    let mut two = good(3);
+    for node in &mut two.nodes[..2] {
+        node.server.as_mut().unwrap().samples = looks(MS, -7_000_000, 0);
+    }
+    let found = two.findings();
+    assert_eq!((found[0].ill, found[0].node), (Ill::ClockOff, None), "{found:#?}");
     // One that differs from the others as well is told beside it.
     inspection.nodes[2].server.as_mut().unwrap().samples = looks(MS, 0, 0);
     let found = inspection.findings();

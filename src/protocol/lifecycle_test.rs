@@ -48,6 +48,10 @@ fn a_failing_renewal_is_retried_warned_of_and_lost_before_the_deadline() {
     assert_eq!(lease.handle_extension(ExtendOutcome::InDoubt, at(3_100)), None);
     assert_eq!(lease.poll_timeout(), Some(at(3_550)));
     assert_eq!(lease.handle_timeout(at(3_550)), Some(LeaseAction::Extend));
+    assert_eq!(lease.handle_extension(ExtendOutcome::InDoubt, at(3_600)), None);
+    let again = lease.poll_timeout().unwrap();
+    assert!(at(3_600) < again && again < at(4_600), "and not once only: {again:?}");
+    assert_eq!(lease.handle_timeout(again), Some(LeaseAction::Extend));
     assert_eq!(lease.handle_timeout(at(6_000)), Some(LeaseAction::Warn(LossReason::RenewalFailed)));
     assert_eq!(lease.handle_timeout(at(6_000)), None);
     assert_eq!(lease.handle_timeout(at(8_950)), Some(LeaseAction::Lose(LossReason::RenewalFailed)));

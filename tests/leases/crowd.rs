@@ -118,6 +118,8 @@ impl fmt::Debug for Far {
 struct Granted {
     largest: HashMap<&'static str, FencingToken>,
     signals: HashMap<&'static str, Vec<LeaseSignal>>,
+    /// The owners of those that nobody releases.
+    left: Vec<String>,
     grants: usize,
 }
 
@@ -234,7 +236,11 @@ impl Crowd {
             let _ = lease.extend().await;
         }
         let signal = lease.signal();
-        match self.sim.below(10) {
+        let way = self.sim.below(10);
+        if way == 0 || signal.check().is_err() {
+            self.granted.lock().unwrap().left.push(lease.owner().to_string());
+        }
+        match way {
             0 => lease.let_expire(),
             1..5 => drop(lease),
             _ => drop(lease.release().await),
@@ -266,7 +272,13 @@ fn run(seed: u64) -> usize {
     while crowd.under_way.load(Ordering::Relaxed) > 0 {
         assert!(sim.step() && sim.now() < until, "{:#?}", crowd.doing.lock().unwrap());
     }
-    // Those that are left to expire, and those that linger.
+    let owners = || memory.iter().flat_map(|node| ["r", "s"].map(|key| node.get(key))).flatten();
+    // Longer than any of them lingers.
+    sim.pass(3 * SECOND);
+    for owner in owners() {
+        let (owner, granted) = (String::from_utf8(owner).unwrap(), crowd.granted.lock().unwrap());
+        assert!(granted.left.contains(&owner), "{owner} was to be released");
+    }
     sim.pass(2 * LONGEST_TTL);
     crowd.granted.lock().unwrap().signals.clear();
     for redlock in &redlocks {

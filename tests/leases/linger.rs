@@ -144,7 +144,10 @@ fn others_are_kept_out_by_hold_at_least_and_not_by_a_linger_on_top() {
     let held = world.request(world.redlock.acquire("r").hold_at_least(500 * MS));
     drop(held);
     world.pass(10 * MS);
-    let mut next = waiter(&world, 10 * SECOND);
+    // What lingers in this process would keep out those of another.
+    let other = world.other_process(|builder| builder);
+    let mut next = other.acquire("r").wait(10 * SECOND).into_future();
+    assert!(poll(&mut next).is_pending());
     world.pass(400 * MS);
     assert!(poll(&mut next).is_pending());
     world.pass(200 * MS);

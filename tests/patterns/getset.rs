@@ -6,7 +6,7 @@ use std::pin::pin;
 
 use quorlock_harness::{Cluster, Server, redis::from_redis_value};
 
-use super::{MS, SOON, client, number};
+use super::{MS, SECOND, SOON, client, number};
 
 /// The end of the lock as its value says it, in seconds.
 fn end_of(server: &Server) -> u64 {
@@ -48,7 +48,7 @@ async fn getset_trusts_the_clocks_of_the_clients() {
     // Here no client's clock is compared with a value, and who loses changes nothing.
     let cluster = Cluster::start(3);
     let (a, b, c) = (client(&cluster), client(&cluster), client(&cluster));
-    let gone = a.acquire("r").ttl(300 * MS).without_renewal().await.unwrap();
+    let gone = a.acquire("r").ttl(SECOND).without_renewal().await.unwrap();
     std::mem::forget(gone);
     let winner = {
         let (b, c) = (b.acquire("r").wait(SOON), c.acquire("r").wait(SOON));

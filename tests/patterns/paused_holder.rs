@@ -31,7 +31,7 @@ async fn a_paused_holder_overwrites_the_next_one_unless_the_store_checks() {
 
     let (cluster, store) = (Cluster::start(3), Server::start());
     let (a, b) = (client(&cluster), client(&cluster));
-    let paused = a.acquire("r").ttl(200 * MS).without_renewal().await.unwrap();
+    let paused = a.acquire("r").ttl(SECOND).without_renewal().await.unwrap();
     assert!(write(&store, &paused, "a, in time"));
     paused.lost().await;
     let current = b.acquire("r").ttl(60 * SECOND).wait(SOON).await.unwrap();

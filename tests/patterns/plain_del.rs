@@ -19,7 +19,7 @@ async fn a_plain_del_releases_the_lock_of_the_next_holder() {
     // Here a release compares, and says that it came too late.
     let cluster = Cluster::start(3);
     let (a, b, c) = (client(&cluster), client(&cluster), client(&cluster));
-    let late = a.acquire("r").ttl(200 * MS).without_renewal().await.unwrap();
+    let late = a.acquire("r").ttl(SECOND).without_renewal().await.unwrap();
     late.lost().await;
     let lease = b.acquire("r").ttl(60 * SECOND).wait(SOON).await.unwrap();
     let error = late.release().await.unwrap_err();
@@ -31,8 +31,9 @@ async fn a_plain_del_releases_the_lock_of_the_next_holder() {
 #[test]
 fn comparing_in_the_client_and_then_deleting_is_no_better() {
     let server = Server::start();
-    assert!(set_nx_px(&server, "r", "a", "50"));
+    assert!(set_nx_px(&server, "r", "a", "60000"));
     assert_eq!(server.get("r").as_deref(), Some(&b"a"[..]), "A has compared");
+    server.run(&["PEXPIRE", "r", "1"]);
     expired(&server, "r");
     assert!(set_nx_px(&server, "r", "b", "60000"));
     assert!(server.del("r"), "and A deletes the lock of B");
@@ -40,10 +41,12 @@ fn comparing_in_the_client_and_then_deleting_is_no_better() {
     // Comparing and deleting is one script here.
     let cluster = Cluster::start(1);
     let (a, b) = (client(&cluster), client(&cluster));
-    let late = a.acquire("r").ttl(200 * MS).without_renewal().blocking().unwrap();
+    let late = a.acquire("r").ttl(60 * SECOND).without_renewal().blocking().unwrap();
+    cluster[0].run(&["PEXPIRE", "r", "1"]);
     expired(&cluster[0], "r");
     let lease = b.acquire("r").ttl(60 * SECOND).wait(SOON).blocking().unwrap();
-    late.blocking_release().unwrap_err();
+    let error = late.blocking_release().unwrap_err();
+    assert!(matches!(error, ReleaseError::AlreadyEnded { .. }), "{error}");
     let owner = lease.owner().to_string();
     assert_eq!(cluster[0].get("r").as_deref(), Some(owner.as_bytes()));
     lease.blocking_release().unwrap();

@@ -4,7 +4,7 @@
 
 use quorlock_harness::{Cluster, Server, redis};
 
-use super::{MS, SOON, client, number};
+use super::{MS, SECOND, SOON, client, number};
 
 #[tokio::test]
 async fn a_crash_between_setnx_and_expire_locks_for_ever() {
@@ -20,7 +20,7 @@ async fn a_crash_between_setnx_and_expire_locks_for_ever() {
     // Here the value and the ttl are one command. A holder that is gone is waited for, once.
     let cluster = Cluster::start(3);
     let (a, b) = (client(&cluster), client(&cluster));
-    let lease = a.acquire("r").ttl(300 * MS).without_renewal().await.unwrap();
+    let lease = a.acquire("r").ttl(SECOND).without_renewal().await.unwrap();
     std::mem::forget(lease);
     for server in &cluster {
         assert_ne!(server.pttl("r"), -1, "a key without a ttl");

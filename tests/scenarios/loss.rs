@@ -149,7 +149,7 @@ fn a_lease_is_not_held_for_longer_than_its_limit() {
 
 #[test]
 fn a_worker_that_hangs_loses_its_lease_and_one_that_goes_on_keeps_it() {
-    let (ttl, within) = (2 * SECOND, 1200 * MS);
+    let (ttl, within) = (10 * SECOND, 4 * SECOND);
     let cluster = admitted(3, ttl);
     let redlock = ready(settings(&cluster, ttl));
     let start = Instant::now();
@@ -165,7 +165,7 @@ fn a_worker_that_hangs_loses_its_lease_and_one_that_goes_on_keeps_it() {
         if since.is_none() && hangs.check().is_err() {
             let (time, reason) = held(&hangs, start);
             assert_eq!(reason, LossReason::NoHeartbeat);
-            assert!(time > within - ttl / 10, "{time:?}");
+            assert!(time >= within, "{time:?}");
             since = Some(Instant::now());
         }
         assert!(start.elapsed() < SOON, "it is not lost");

@@ -16,8 +16,8 @@ use super::{
     MS, SOON, admitted, all_ready, has_key, is_quarantined, quarantine, ready, settings, token,
 };
 
-const TTL: Duration = Duration::from_millis(500);
-const MAX_TTL: Duration = Duration::from_millis(600);
+const TTL: Duration = Duration::from_millis(1_500);
+const MAX_TTL: Duration = Duration::from_secs(2);
 
 /// Whether somebody else asks for the resource all the time.
 #[derive(Clone, Copy, Eq, PartialEq)]

@@ -200,6 +200,7 @@ impl Story {
             "stale_writes_taken": verdict.stale.len(),
             "late_writes_taken": self.late().count(),
             "late_writes_refused": self.refused().count(),
+            "late_writes_taken_before_any_later_one": self.harmless(),
             "falls_at_the_store": verdict.falls.len(),
             "holders_refused": verdict.refused.len(),
             "leases": history.leases.len(),
@@ -305,10 +306,13 @@ pub(crate) mod tests {
         let taken = wrote(0, 1, 1500, true, false);
         let alone = story(leases(), vec![taken.clone()]);
         assert!(alone.is_clean() && alone.headline().contains("no write came behind a later"));
+        let told = |story: &Story| story.json(Some("x.svg"), false)["late_writes_taken_before_any_later_one"].clone();
+        assert_eq!(told(&alone), 1);
         let refused = wrote(0, 1, 2500, false, false);
         let both = story(leases(), vec![taken, wrote(1, 2, 2200, true, true), refused]);
         let headline = both.headline();
         assert!(both.is_clean() && headline.contains("but for 1 before which"), "{headline}");
+        assert_eq!(told(&both), 1);
     }
 
     #[test]

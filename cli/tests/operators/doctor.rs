@@ -110,7 +110,9 @@ fn eviction() {
 fn a_replica() {
     let (cluster, master) = (admitted(3), Server::start());
     cluster[1].run(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
-    only(&cluster.urls(), &[], "replica", ERROR);
+    let (status, said) = examine(&cluster.urls(), &[]);
+    assert_ne!(said["nodes"][1]["state"], "votes", "{said:#}");
+    is_only((status, said), "replica", ERROR);
 }
 
 #[test]

@@ -84,6 +84,8 @@ impl Host {
             }
         }
         command.env("QUORLOCK_NODES", self.fleet.urls().join(","));
+        // A node that is slow on a busy machine is there all the same.
+        command.env("QUORLOCK_NODE_TIMEOUT", "2s");
         if let Some(within) = self.connects_within {
             command.env("QUORLOCK_CONNECT_TIMEOUT", format!("{}s", within.as_secs()));
         }

@@ -133,6 +133,7 @@ fn behind_a_connection_that_lasted_the_next_attempt_follows_at_once_however_long
     // One that ends as soon as it is there does not count: a server in trouble would be asked without a pause.
     supervised.connects();
     let pauses = [(); 3].map(|()| {
+        supervised.runtime.pass(GOOD_FOR - FIRST_PAUSE * 4);
         let pause = supervised.loses_the_connection();
         supervised.connects();
         pause

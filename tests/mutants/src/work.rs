@@ -169,7 +169,9 @@ impl Work {
     fn cargo(&self, copy: &Path, arguments: &[&str]) -> Result<Output> {
         let mut cargo = Command::new("cargo");
         cargo.args(arguments).arg("--message-format=json").current_dir(copy);
-        Ok(cargo.env("CARGO_TARGET_DIR", copy.with_file_name("target")).output()?)
+        // Each its own: the programs of two copies have the same names, and would take each other's places.
+        let name = copy.file_name().unwrap_or_default().to_string_lossy();
+        Ok(cargo.env("CARGO_TARGET_DIR", copy.with_file_name(format!("target-{name}"))).output()?)
     }
 
     /// Forgets what was found before of some files of a folder.

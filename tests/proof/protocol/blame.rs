@@ -167,6 +167,7 @@ fn nobody_is_blamed_for_an_own_clock_by_which_nothing_is_before_anything() {
     ]);
     assert_eq!(world.blamed(), []);
     assert!(!world.verdicts.is_empty());
+    assert!(world.timeless > 0, "its clock has stood still while it read");
 }
 
 /// Such as where a vote that was on its way at the jump fails after it has been dealt with.

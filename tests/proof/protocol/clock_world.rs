@@ -35,6 +35,8 @@ pub(crate) struct World {
     pub(crate) held: u64,
     /// What the time for a command and its reply is drawn from.
     pub(crate) noise: u64,
+    /// Readings that took no time by our own clock.
+    pub(crate) timeless: usize,
 }
 
 pub(crate) struct There {
@@ -75,6 +77,7 @@ impl World {
             waits,
             held: 0,
             noise: 7,
+            timeless: 0,
         };
         world.look();
         world.waits = 0;
@@ -116,6 +119,7 @@ impl World {
         let (sent, executed) = (self.now, self.now + there + self.held);
         let arrived = executed + back + self.waits;
         let (sent, back) = (self.ours(sent), self.ours(arrived));
+        self.timeless += usize::from(sent == back);
         let there = &mut self.nodes[node];
         let steps = there.steps.iter().filter(|(at, _)| *at <= executed).map(|(_, by)| by);
         let passed = i128::from(executed);

@@ -62,8 +62,7 @@ fn an_extension_never_makes_a_key_anew_and_never_touches_another() {
 
 #[test]
 fn an_extension_that_nobody_answers_takes_nothing_away() {
-    conform_with(
-        200 * MS,
+    conform(
         |node, redlock, seen| {
             let lease = try_it(redlock, "r").unwrap();
             node.pause();

@@ -161,9 +161,16 @@ fn a_node_that_is_down_says_nothing_and_one_that_is_back_what_it_has() {
             node.restart();
             eventually("it is back", 2 * SOON, || state(redlock) == "Ready");
             seen.push(holder(redlock, "r"));
+            node.set(b"r", b"thief", None);
+            seen.push(holder(redlock, "r"));
             drop(redlock.blocking_close());
             seen.push(format!("closed: {}", holder(redlock, "r")));
         },
-        &["unclear, sent: false", "free", "closed: free"],
+        &[
+            "unclear, sent: false",
+            "free",
+            "thief owner false label None since false left None token false",
+            "closed: thief owner false label None since false left None token false",
+        ],
     );
 }
