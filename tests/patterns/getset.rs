@@ -6,7 +6,7 @@ use std::pin::pin;
 
 use quorlock_harness::{Cluster, Server, redis::from_redis_value};
 
-use super::{MS, SECOND, SOON, client, number};
+use super::{SECOND, SOON, client, number};
 
 /// The end of the lock as its value says it, in seconds.
 fn end_of(server: &Server) -> u64 {

@@ -5,7 +5,7 @@
 use quorlock::Lease;
 use quorlock_harness::{Cluster, Server, redis::Value};
 
-use super::{MS, SECOND, SOON, client, expired, number, set_nx_px};
+use super::{SECOND, SOON, client, expired, number, set_nx_px};
 
 /// Writes if nobody with a larger token has written before.
 const WRITE: &str = "

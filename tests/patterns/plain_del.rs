@@ -5,7 +5,7 @@
 use quorlock::ReleaseError;
 use quorlock_harness::{Cluster, Server};
 
-use super::{MS, SECOND, SOON, client, expired, set_nx_px};
+use super::{SECOND, SOON, client, expired, set_nx_px};
 
 #[tokio::test]
 async fn a_plain_del_releases_the_lock_of_the_next_holder() {

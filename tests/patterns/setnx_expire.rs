@@ -4,7 +4,7 @@
 
 use quorlock_harness::{Cluster, Server, redis};
 
-use super::{MS, SECOND, SOON, client, number};
+use super::{SECOND, SOON, client, number};
 
 #[tokio::test]
 async fn a_crash_between_setnx_and_expire_locks_for_ever() {

@@ -11,7 +11,7 @@ use quorlock::{Lease, Redlock};
 use quorlock_harness::{Cluster, Server, eventually};
 
 use super::{
-    MS, SECOND, SOON, acquire_without, admit, all_ready, is_quarantined, ready, settings, token,
+    SECOND, SOON, acquire_without, admit, all_ready, is_quarantined, ready, settings, token,
 };
 
 /// How node 1 forgets.

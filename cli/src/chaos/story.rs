@@ -306,7 +306,9 @@ pub(crate) mod tests {
         let taken = wrote(0, 1, 1500, true, false);
         let alone = story(leases(), vec![taken.clone()]);
         assert!(alone.is_clean() && alone.headline().contains("no write came behind a later"));
-        let told = |story: &Story| story.json(Some("x.svg"), false)["late_writes_taken_before_any_later_one"].clone();
+        let told = |story: &Story| {
+            story.json(Some("x.svg"), false)["late_writes_taken_before_any_later_one"].clone()
+        };
         assert_eq!(told(&alone), 1);
         let refused = wrote(0, 1, 2500, false, false);
         let both = story(leases(), vec![taken, wrote(1, 2, 2200, true, true), refused]);

@@ -44,7 +44,7 @@ impl Started {
 
 #[test]
 fn the_one_that_holds_is_killed() {
-    let host = Host::new();
+    let host = Host::hasty();
     let started = Started::new(&host, "job --ttl 3s");
     started.running.holder().signal(Signal::SIGKILL);
     started.is_gone_before_the_next(&host);
@@ -56,7 +56,7 @@ fn the_one_that_holds_is_killed() {
 
 #[test]
 fn the_one_that_holds_is_stopped() {
-    let host = Host::new();
+    let host = Host::hasty();
     let started = Started::new(&host, "job --ttl 3s");
     started.running.holder().pause();
     started.is_gone_before_the_next(&host);
@@ -68,7 +68,7 @@ fn the_one_that_holds_is_stopped() {
 
 #[test]
 fn the_one_that_watches_is_killed() {
-    let host = Host::new();
+    let host = Host::hasty();
     let started = Started::new(&host, "job --ttl 3s");
     let holder = started.running.holder();
     started.running.supervisor().signal(Signal::SIGKILL);
@@ -79,7 +79,7 @@ fn the_one_that_watches_is_killed() {
 
 #[test]
 fn the_one_that_watches_is_stopped_while_the_lease_is_renewed() {
-    let host = Host::new();
+    let host = Host::hasty();
     let started = Started::new(&host, "job --ttl 2s");
     started.running.supervisor().pause();
     // Long beyond the ttl: the other one renews it.
@@ -95,7 +95,7 @@ fn the_one_that_watches_is_stopped_while_the_lease_is_renewed() {
 
 #[test]
 fn the_one_that_watches_is_stopped_and_the_lease_is_lost() {
-    let host = Host::new();
+    let host = Host::hasty();
     let started = Started::new(&host, "job --ttl 2s");
     started.running.supervisor().pause();
     host.fleet[0].pause();
@@ -113,7 +113,7 @@ fn the_one_that_watches_is_stopped_and_the_lease_is_lost() {
 
 #[test]
 fn the_one_that_watches_is_stopped_as_it_starts_the_command() {
-    let host = Host::new();
+    let host = Host::hasty();
     let script = "sh -c 'echo $$ > behind; exec sleep 60' & echo $$ > first; exec sleep 60";
     let stopped = || {
         let running = host.shell("job --ttl 2s", script);
@@ -148,7 +148,7 @@ fn the_one_that_watches_is_stopped_as_it_starts_the_command() {
 
 #[test]
 fn both_are_killed_at_once() {
-    let host = Host::new();
+    let host = Host::hasty();
     let started = Started::new(&host, "job --ttl 2s");
     for process in [started.running.holder(), started.running.supervisor()] {
         process.signal(Signal::SIGKILL);
@@ -162,7 +162,7 @@ fn both_are_killed_at_once() {
 
 #[test]
 fn both_are_stopped_which_is_the_case_for_tokens() {
-    let host = Host::new();
+    let host = Host::hasty();
     let started = Started::new(&host, "job --ttl 3s");
     let both = [started.running.holder(), started.running.supervisor()];
     both.iter().for_each(|process| process.signal(Signal::SIGSTOP));
@@ -183,7 +183,7 @@ fn both_are_stopped_which_is_the_case_for_tokens() {
 
 #[test]
 fn a_command_that_does_not_end_is_killed_in_time() {
-    let host = Host::new();
+    let host = Host::hasty();
     let started = Started::new(&host, "job --ttl 9s --grace 2s");
     host.fleet[0].pause();
     host.fleet[1].pause();
@@ -218,7 +218,7 @@ fn a_majority_that_is_lost_asks_once_and_kills_after_the_grace() {
 }
 
 fn asks_once(behind: Behind) {
-    let host = Host::new();
+    let host = Host::hasty();
     // Half a grace is long beside whatever keeps a process waiting.
     let started = Started::new(&host, "job --ttl 9s --grace 3s");
     let (watcher, holder) = (started.running.supervisor(), started.running.holder());
@@ -246,7 +246,7 @@ fn asks_once(behind: Behind) {
 /// The other one has asked in its place.
 #[test]
 fn one_that_watches_and_was_stopped_asks_nobody_a_second_time() {
-    let host = Host::new();
+    let host = Host::hasty();
     let started = Started::new(&host, "job --ttl 9s --grace 3s");
     let watcher = started.running.supervisor();
     watcher.pause();
@@ -263,7 +263,7 @@ fn one_that_watches_and_was_stopped_asks_nobody_a_second_time() {
 
 #[test]
 fn a_node_that_is_killed_is_no_loss() {
-    let host = Host::new();
+    let host = Host::hasty();
     let started = Started::new(&host, "job --ttl 2s");
     host.fleet[1].kill();
     std::thread::sleep(4 * SECOND);
@@ -293,7 +293,7 @@ fn a_node_that_is_down_does_not_keep_the_end_waiting() {
 
 #[test]
 fn a_leader_that_loses_is_ended_and_leads_again() {
-    let host = Host::new();
+    let host = Host::hasty();
     let running =
         host.shell("leader --elect --ttl 2s", "echo $QUORLOCK_TOKEN >> terms; exec sleep 60");
     let terms = |count: usize| {
@@ -330,7 +330,7 @@ fn a_leader_that_loses_is_ended_and_leads_again() {
 
 #[test]
 fn the_status_is_the_commands_where_the_lease_cannot_be_given_back() {
-    let host = Host::new();
+    let host = Host::hasty();
     let running =
         host.shell("job --ttl 9s", "echo > ready; while ! [ -e go ]; do sleep 0.02; done; exit 6");
     host.written("ready");
@@ -344,7 +344,7 @@ fn the_status_is_the_commands_where_the_lease_cannot_be_given_back() {
 
 #[test]
 fn one_that_is_stopped_in_line_holds_nothing() {
-    let host = Host::new();
+    let host = Host::hasty();
     let first = host.shell("job --ttl 1s", "echo > ready; sleep 60");
     host.written("ready");
     let second = host.shell("job --ttl 1s", "echo > second");
@@ -364,7 +364,7 @@ fn one_that_is_stopped_in_line_holds_nothing() {
 
 #[test]
 fn the_grace_is_taken_out_of_the_lease() {
-    let host = Host::new();
+    let host = Host::hasty();
     let running = host.shell(
         "job --ttl 3s --grace 0s",
         "trap 'echo > asked' TERM; echo > ready; \
@@ -381,7 +381,7 @@ fn the_grace_is_taken_out_of_the_lease() {
 #[test]
 fn where_its_keys_are_taken_away_it_has_the_grace_and_no_longer() {
     // As the documents say: who takes them away takes them while the command runs.
-    let host = Host::new();
+    let host = Host::hasty();
     let started = Started::new(&host, "job --ttl 6s --grace 1s");
     host.fleet.flush();
     eventually("it is asked to end", SOON, || host.read("asked") == "\n");
@@ -393,7 +393,7 @@ fn where_its_keys_are_taken_away_it_has_the_grace_and_no_longer() {
 
 #[test]
 fn a_holder_that_is_stopped_does_not_keep_the_end_waiting() {
-    let host = Host::new();
+    let host = Host::hasty();
     let running = host.shell("job --ttl 1s", "echo > ready; sleep 60");
     host.written("ready");
     running.holder().pause();
@@ -403,7 +403,7 @@ fn a_holder_that_is_stopped_does_not_keep_the_end_waiting() {
 /// The last look at the clock is that of the step which becomes the command: it may have been stopped with all others.
 #[test]
 fn nothing_is_started_when_its_time_is_over() {
-    let host = Host::new();
+    let host = Host::hasty();
     for (before, code) in [("1", 76), ("18446744073709551615", 0)] {
         let file = host.file(before);
         let mut step = std::process::Command::new(env!("CARGO_BIN_EXE_quorlock"));

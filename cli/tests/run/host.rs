@@ -29,6 +29,8 @@ pub(crate) struct Host {
     started: AtomicUsize,
     /// How long its commands give a node to answer when they connect, where it is not the default.
     connects_within: Option<Duration>,
+    /// The same of their rounds. A node that is slow on a busy machine is there all the same.
+    answers_within: Option<Duration>,
 }
 
 impl Host {
@@ -46,6 +48,11 @@ impl Host {
         Self { connects_within: Some(SOON), ..Self::new() }
     }
 
+    /// The same for a test in which nodes do not answer, by the timeout that users have.
+    pub(crate) fn hasty() -> Self {
+        Self { answers_within: None, ..Self::new() }
+    }
+
     /// With nodes that vote for clients with these settings.
     pub(crate) fn admitted(servers: usize, settings: impl FnOnce(Builder) -> Builder) -> Self {
         let fleet = Cluster::start(servers);
@@ -55,6 +62,7 @@ impl Host {
             dir: tempfile::tempdir().unwrap(),
             started: AtomicUsize::new(0),
             connects_within: None,
+            answers_within: Some(2 * SECOND),
         }
     }
 
@@ -84,8 +92,9 @@ impl Host {
             }
         }
         command.env("QUORLOCK_NODES", self.fleet.urls().join(","));
-        // A node that is slow on a busy machine is there all the same.
-        command.env("QUORLOCK_NODE_TIMEOUT", "2s");
+        if let Some(within) = self.answers_within {
+            command.env("QUORLOCK_NODE_TIMEOUT", format!("{}s", within.as_secs()));
+        }
         if let Some(within) = self.connects_within {
             command.env("QUORLOCK_CONNECT_TIMEOUT", format!("{}s", within.as_secs()));
         }

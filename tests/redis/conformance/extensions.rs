@@ -3,8 +3,8 @@
 use quorlock_harness::eventually;
 
 use super::{
-    super::{MS, SOON, patient, plain},
-    Case, acquired, conform, conform_in, conform_with, extended, released, state, try_it,
+    super::{SOON, patient, plain},
+    Case, acquired, conform, conform_in, extended, released, state, try_it,
 };
 
 #[test]
