@@ -85,7 +85,8 @@ fn readers_that_died_keep_writers_out_of_madelsons_for_as_long_as_others_read() 
     let lease = other.write("q").wait(SOON).blocking().unwrap();
     let here = released.elapsed();
     println!("behind a reader that died 2 ttl ago, a writer waits {theirs:?} there, {here:?} here");
-    assert!(theirs > EXPIRY / 2 && here < theirs);
+    // What others renew would keep it for two thirds of its ttl at least.
+    assert!(theirs > EXPIRY / 2 && here < EXPIRY / 2);
     lease.blocking_release().unwrap();
 }
 

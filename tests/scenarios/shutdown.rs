@@ -1,4 +1,4 @@
-//! Goal: a shutdown leaves nothing behind on the servers that live, in a bounded time, whatever became of the others.
+//! Goal: a shutdown leaves nothing behind on the servers that live, whatever became of the others.
 //!
 //! Method: real servers, many leases, and servers that are killed or stopped before it.
 

@@ -18,7 +18,7 @@ use quorlock::{
 use quorlock_harness::{Alter, Altered, Cluster, Proxy, Server, eventually, redis};
 
 use super::{
-    MS, SECOND, SOON, acquire_without, admit, admitted, all_ready, clock::Clocks, has_key, ready,
+    MARKER, MS, SECOND, SOON, acquire_without, admit, admitted, all_ready, clock::Clocks, has_key, ready,
     settings, token,
 };
 
@@ -165,7 +165,7 @@ fn a_vote_of_before_a_node_forgot_and_one_of_after_it_was_admitted_make_no_token
 fn all_ready_after_quarantine(cluster: &Cluster, redlock: &Redlock) {
     // It says so itself, since an empty node has no state.
     let is_admitted = |server: &Server| {
-        let state = server.run(&["HGET", "quorlock:node", "state"]);
+        let state = server.run(&["HGET", MARKER, "state"]);
         redis::from_redis_value::<Option<String>>(state).unwrap().as_deref() == Some("ready")
     };
     eventually("all are admitted", SOON, || cluster.iter().all(is_admitted));

@@ -64,14 +64,14 @@ pub(crate) fn everywhere(test: impl AsyncFn(Fleet)) {
     }
 }
 
-/// Its hours pass without being waited for: any machine is done long before one of them is over.
+/// Its time passes without being waited for.
 pub(crate) fn without_waiting(what: &str, run: impl FnOnce()) {
     let (began, computed) = (Instant::now(), cpu_time());
     run();
     let (took, computed) = (began.elapsed(), cpu_time() - computed);
     println!("{what}: {took:?}, {computed:?} of it computing");
     assert!(computed < 20 * SECOND, "{what}: {computed:?} of computing");
-    assert!(took < 300 * SECOND, "{what}: {took:?} of real time");
+    assert!(took < 60 * SECOND, "{what}: {took:?} of real time");
 }
 
 #[test]

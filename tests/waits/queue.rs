@@ -303,7 +303,7 @@ impl Lateness {
     #[track_caller]
     fn assert_woken(&self) {
         let normal = median(&self.normal);
-        assert!(normal < POLL / 3, "nobody is woken: {normal:?}: {self:?}");
+        assert!(normal < POLL / 6, "nobody is woken: {normal:?}: {self:?}");
     }
 
     /// No single one is late by more.

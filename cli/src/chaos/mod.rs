@@ -175,7 +175,8 @@ fn play(asked: &Chaos, seed: u64, over: &AtomicBool) -> Result<Story, Failure> {
         // As if they had been in use for long: new servers wait before they vote.
         quorlock_harness::admit(part(0).builder()?);
     }
-    let builder = part(0).builder()?.connect_timeout(Duration::from_secs(20));
+    // The machine is busy with the start of all of them, which says nothing of the nodes.
+    let builder = part(0).builder()?.connect_timeout(Duration::from_secs(5));
     let observer = builder.blocking_connect();
     let observer = observer.map_err(|error| Failure::new(Status::Broken, error))?;
     let ready = observer.blocking_ready(Duration::from_secs(20));

@@ -29,7 +29,7 @@ pub(crate) struct Host {
     started: AtomicUsize,
     /// How long its commands give a node to answer when they connect, where it is not the default.
     connects_within: Option<Duration>,
-    /// The same of their rounds. A node that is slow on a busy machine is there all the same.
+    /// The same of their rounds: where a test is not about nodes that do not answer, one that is slow is there all the same.
     answers_within: Option<Duration>,
 }
 
@@ -40,7 +40,8 @@ impl Host {
     }
 
     pub(crate) fn with(servers: usize) -> Self {
-        Self::admitted(servers, |builder| builder)
+        let host = Self::admitted(servers, |builder| builder);
+        Self { answers_within: Some(2 * SECOND), ..host }
     }
 
     /// The same for a test in which no node that is there may be taken for one that is not.
@@ -62,7 +63,7 @@ impl Host {
             dir: tempfile::tempdir().unwrap(),
             started: AtomicUsize::new(0),
             connects_within: None,
-            answers_within: Some(2 * SECOND),
+            answers_within: None,
         }
     }
 

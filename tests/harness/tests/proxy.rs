@@ -97,11 +97,11 @@ fn a_delay_holds_for_both_directions_and_does_not_add_up() {
     raw.expect("+PONG\r\n");
     proxy.delay(SHORT);
     let start = Instant::now();
-    for _ in 0..20 {
+    for _ in 0..60 {
         // Nagle is off, so these are separate chunks unless the proxy is slow to read.
         raw.send("INCR n");
     }
-    for i in 1..=20 {
+    for i in 1..=60 {
         raw.expect(&format!(":{i}\r\n"));
     }
     let elapsed = start.elapsed();
