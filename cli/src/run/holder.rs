@@ -45,6 +45,8 @@ const A_WHILE: Duration = Duration::from_secs(2);
 const TO_DIE: Duration = Duration::from_millis(100);
 /// For a word that was said while this process was stopped, and is in the pipe.
 const ON_ITS_WAY: Duration = Duration::from_millis(20);
+/// So long a process that was killed takes to be gone, or it does not end.
+const GONE: Duration = Duration::from_secs(1);
 
 /// Holds it for a command that another process runs.
 pub(crate) async fn hold(run: Run) -> ExitCode {
@@ -280,6 +282,13 @@ impl Command {
             }
             Self::Starts | Self::Ended => lost(late, false),
         }
+        if let Self::Runs(group) | Self::Asked(group) = self
+            && group.is_gone_within(GONE).await
+            && let Some(holds) = holds.take()
+        {
+            // A renewal that was answered late would keep it, for a command that is gone.
+            let _ = holds.release().await;
+        }
         Self::Ended
     }
 }
@@ -292,7 +301,7 @@ async fn ended_here(holds: Option<Holds>, command: Command, kill_at: u64) {
                 group.ask(kill_at);
             }
             group.kill_by(kill_at).await;
-            group.is_gone_within(Duration::from_secs(1)).await
+            group.is_gone_within(GONE).await
         }
         Command::Starts => false,
         Command::Waits { .. } | Command::Ended => true,
