@@ -10,9 +10,7 @@ use std::path::Path;
 use quorlock::{Lease, Redlock};
 use quorlock_harness::{Cluster, Server, eventually};
 
-use super::{
-    SECOND, SOON, acquire_without, admit, all_ready, is_quarantined, ready, settings, token,
-};
+use super::{SOON, acquire_without, admit, all_ready, is_quarantined, ready, settings, token};
 
 /// How node 1 forgets.
 #[derive(Clone, Copy, Debug)]

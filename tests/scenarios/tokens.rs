@@ -18,8 +18,8 @@ use quorlock::{
 use quorlock_harness::{Alter, Altered, Cluster, Proxy, Server, eventually, redis};
 
 use super::{
-    MARKER, MS, SECOND, SOON, acquire_without, admit, admitted, all_ready, clock::Clocks, has_key, ready,
-    settings, token,
+    MARKER, MS, SECOND, SOON, acquire_without, admit, admitted, all_ready, clock::Clocks, has_key,
+    ready, settings, token,
 };
 
 const DAY: i64 = 24 * 3600 * 1_000_000;
