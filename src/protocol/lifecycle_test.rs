@@ -52,6 +52,7 @@ fn a_failing_renewal_is_retried_warned_of_and_lost_before_the_deadline() {
     let again = lease.poll_timeout().unwrap();
     assert!(at(3_600) < again && again < at(4_600), "and not once only: {again:?}");
     assert_eq!(lease.handle_timeout(again), Some(LeaseAction::Extend));
+    assert_eq!(lease.handle_timeout(at(5_999)), None, "not yet");
     assert_eq!(lease.handle_timeout(at(6_000)), Some(LeaseAction::Warn(LossReason::RenewalFailed)));
     assert_eq!(lease.handle_timeout(at(6_000)), None);
     assert_eq!(lease.handle_timeout(at(8_950)), Some(LeaseAction::Lose(LossReason::RenewalFailed)));

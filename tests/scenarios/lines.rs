@@ -229,6 +229,9 @@ fn of_two_with_one_ticket_the_smaller_name_comes_first() {
         let held = Answer::Held { before, foreign: false };
         assert_eq!(acquire(&node, client, Says::stands(client, "100")), held);
     }
+    release(&node, C);
+    assert_eq!(acquire(&node, B, Says::stands(B, "100")), Answer::Behind(A.to_owned()));
+    assert_eq!(acquire(&node, A, Says::stands(A, "100")), OTHERS);
 }
 
 #[test]

@@ -60,5 +60,5 @@ fn killed_it_leaves_no_servers_and_no_files() {
 /// Where one of the two processes holds it, and the other stands in line.
 #[test]
 fn a_signal_in_a_hand_over_leaves_nothing() {
-    ended_while(Signal::SIGTERM, "/processes", 1);
+    ended_while(Signal::SIGTERM, "/processes", 15);
 }

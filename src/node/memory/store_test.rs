@@ -143,6 +143,7 @@ fn a_restore_sets_nothing_where_somebody_else_has_any_of_it() {
             let stands = (name == held).then(|| OTHER.to_hex().to_vec());
             assert_eq!(node.of(name), stands, "{held}");
         }
+        assert_eq!(node.left(held), Some(TTL), "its end is what it was");
     }
 }
 

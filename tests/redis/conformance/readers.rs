@@ -243,7 +243,7 @@ fn a_writer_that_goes_on_as_a_reader_is_one_of_them_and_entries_of_before_stay_v
             seen.push(extended(&lease));
             node.set(b"r", b"thief", Some(50_000));
             seen.push(extended(&lease));
-            drop(lease);
+            let _ = lease.blocking_release();
             seen.push(value(node));
             gone(node);
             // One that may be extended no more, so that the node does not follow, keeps others out for as long as it said.

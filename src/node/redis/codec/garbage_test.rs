@@ -26,6 +26,8 @@ fn values() -> Vec<Value> {
         Value::Nil,
         Value::Okay,
         text(b""),
+        text(b"OK"),
+        text(b"1"),
         text(b"77.1/abc/0/0 0000000000000200 0000000000000150"),
         text(&[0xff, 0]),
         Value::SimpleString("1".to_owned()),
