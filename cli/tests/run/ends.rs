@@ -95,8 +95,17 @@ fn the_one_that_watches_is_stopped_while_the_lease_is_renewed() {
 
 #[test]
 fn the_one_that_watches_is_stopped_and_the_lease_is_lost() {
-    let host = Host::hasty();
-    let started = Started::new(&host, "job --ttl 2s");
+    ended_by_the_one_that_holds(&Host::hasty());
+}
+
+/// The renewal is answered when the command has been ended for the lack of it: nodes may answer for as long as the lease lasts.
+#[test]
+fn the_one_that_watches_is_stopped_and_the_lease_comes_back() {
+    ended_by_the_one_that_holds(&Host::new());
+}
+
+fn ended_by_the_one_that_holds(host: &Host) {
+    let started = Started::new(host, "job --ttl 2s");
     started.running.supervisor().pause();
     host.fleet[0].pause();
     host.fleet[1].pause();
@@ -106,24 +115,7 @@ fn the_one_that_watches_is_stopped_and_the_lease_is_lost() {
     assert_eq!(host.read("asked"), "\n");
     host.fleet[0].resume();
     host.fleet[1].resume();
-    started.is_gone_before_the_next(&host);
-    started.running.supervisor().resume();
-    assert_eq!(started.running.ended().code, 76);
-}
-
-/// The renewal is answered when the command has been ended for the lack of it.
-#[test]
-fn the_one_that_watches_is_stopped_and_the_lease_comes_back() {
-    // Nodes may answer for as long as the lease lasts.
-    let host = Host::new();
-    let started = Started::new(&host, "job --ttl 2s");
-    started.running.supervisor().pause();
-    host.fleet[0].pause();
-    host.fleet[1].pause();
-    started.command.ends();
-    host.fleet[0].resume();
-    host.fleet[1].resume();
-    started.is_gone_before_the_next(&host);
+    started.is_gone_before_the_next(host);
     started.running.supervisor().resume();
     assert_eq!(started.running.ended().code, 76);
 }
