@@ -187,7 +187,7 @@ async fn until_over(
                     Ok(word) => said = Some(word),
                     Err(_) => {
                         is_lost = true;
-                        command = command.end_without_other(last, &mut holds, teller).await;
+                        command = command.end_without_other(run, last, &mut holds, teller).await;
                     }
                 }
             }
@@ -255,6 +255,7 @@ impl Command {
     /// The other process is stopped: the command is ended here, or what it never started is given back.
     async fn end_without_other(
         self,
+        run: &Run,
         last: u64,
         holds: &mut Option<Holds>,
         teller: &Teller,
@@ -283,6 +284,8 @@ impl Command {
             Self::Starts | Self::Ended => lost(late, false),
         }
         if let Self::Runs(group) | Self::Asked(group) = self
+            // Behind a loss the delay keeps others out, which a release would end.
+            && run.lock_delay.is_none()
             && group.is_gone_within(GONE).await
             && let Some(holds) = holds.take()
         {

@@ -104,6 +104,22 @@ fn the_one_that_watches_is_stopped_and_the_lease_comes_back() {
     ended_by_the_one_that_holds(&Host::new());
 }
 
+#[test]
+fn the_one_that_watches_is_stopped_and_the_delay_is_kept() {
+    let host = Host::new();
+    let started = Started::new(&host, "job --ttl 2s --lock-delay 5s");
+    started.running.supervisor().pause();
+    host.fleet[0].pause();
+    host.fleet[1].pause();
+    started.command.ends();
+    host.fleet[0].resume();
+    host.fleet[1].resume();
+    let next = host.run("job --wait 3s", "true");
+    assert_eq!(next.code, 75, "{}", next.err);
+    started.running.supervisor().resume();
+    assert_eq!(started.running.ended().code, 76);
+}
+
 fn ended_by_the_one_that_holds(host: &Host) {
     let started = Started::new(host, "job --ttl 2s");
     started.running.supervisor().pause();
