@@ -215,3 +215,64 @@ fn what_is_heard_of_a_node_in_passing_does_not_change_its_standing() {
     fleet.handle_forgotten(node(0));
     assert_eq!(fleet.era(node(0)), Some(4), "what is forgotten is not in which era it was seen");
 }
+
+#[test]
+fn a_ttl_longer_than_a_node_in_use_knew_is_told_once() {
+    let known = |secs| Marker::new(true, Duration::from_secs(secs), 0);
+    for (marker, is_told) in [
+        (known(9), true),
+        (known(10), false),
+        (known(11), false),
+        (known(0), false),
+        (known(9).claimed(Claim::Meant), false),
+        (known(9).claimed(Claim::Held), false),
+    ] {
+        let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
+        assert!(fleet.handle_marker(node(1), marker, at(0)));
+        let told = AdmissionNews::MaxTtlRaised { node: node(1), from: marker.max_ttl, to: TTL };
+        assert_eq!(fleet.poll_news(), is_told.then_some(told), "{marker:?}");
+        assert!(fleet.handle_marker(node(2), known(8), at(0)));
+        assert_eq!(fleet.poll_news().is_some(), !is_told, "{marker:?}: it is told of one node");
+    }
+}
+
+#[test]
+fn what_was_meant_is_given_up_beside_another_list_until_a_majority_is_made() {
+    let claimed = |claim| Marker::new(true, TTL, 0).claimed(claim);
+    let plain = Join::look(TTL);
+    for (claims, has_meant, gives_up) in [
+        (&[][..], false, true),
+        (&[Claim::Meant], true, true),
+        (&[Claim::Made], false, true),
+        (&[Claim::Made, Claim::Made, Claim::Held], true, true),
+        (&[Claim::Made, Claim::Made, Claim::Made], false, false),
+        (&[Claim::Meant, Claim::Made, Claim::Made, Claim::Made], true, false),
+    ] {
+        let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
+        for (index, claim) in claims.iter().enumerate() {
+            assert!(fleet.handle_marker(node(index), claimed(*claim), at(0)));
+        }
+        assert_eq!(fleet.has_meant(), has_meant, "{claims:?}");
+        assert_eq!(fleet.look(), plain, "{claims:?}: nobody else has a node");
+        fleet.handle_other_members(node(4));
+        let look = if gives_up { plain.errand(Errand::Withdraw) } else { plain };
+        assert_eq!(fleet.look(), look, "{claims:?}");
+    }
+}
+
+#[test]
+fn a_node_that_has_kept_its_data_says_less_where_the_longest_ttl_was_lowered() {
+    let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
+    let says = |ready, secs, era| Marker::new(ready, Duration::from_secs(secs), 0).in_era(era);
+    for (marker, longest) in [
+        (says(true, 100, 4), 100),
+        (says(true, 20, 4), 20),
+        (says(true, 15, 5), 20),
+        (says(false, 12, 6), 20),
+        (says(false, 11, 6), 20),
+        (says(true, 30, 7), 30),
+    ] {
+        assert!(fleet.handle_marker(node(0), marker, at(0)));
+        assert_eq!(fleet.longest(), Duration::from_secs(longest), "{marker:?}");
+    }
+}

@@ -6,6 +6,7 @@
 use quorlock::protocol::{ClientId, LineHint, LineNews, NodeLine, ReadAccess, Stand, Ticket};
 
 mod readers;
+mod stuck;
 
 use super::*;
 

@@ -4,7 +4,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use quorlock::protocol::{ResourceError, ResourceSet, Slots, SlotsError, Target};
+use quorlock::protocol::{Members, ResourceError, ResourceSet, Slots, SlotsError, Target};
 
 use super::*;
 
@@ -63,6 +63,34 @@ fn slots_are_the_same_where_their_names_and_their_number_are() {
 }
 
 #[test]
+fn slots_are_asked_for_in_the_order_that_begins_with_any_of_them() {
+    let three = slots("s", 3);
+    for (first, order) in [(0, [0, 1, 2]), (1, [1, 2, 0]), (2, [2, 0, 1]), (4, [1, 2, 0])] {
+        let from: Vec<_> = three.from(first).collect();
+        let named = order.map(|number| (number, &three.all()[usize::from(number)]));
+        assert_eq!(from, named, "{first}");
+    }
+}
+
+#[test]
+fn what_is_called_as_a_slot_has_the_line_of_its_semaphore() {
+    for (name, semaphore) in [
+        ("a/7", Some("a")),
+        ("a/b/255", Some("a/b")),
+        ("a//00", Some("a/")),
+        ("a", None),
+        ("a/", None),
+        ("/1", None),
+        ("a/x", None),
+        ("a/1x", None),
+        ("a/1000", None),
+    ] {
+        let line = semaphore.map(|semaphore| slots(semaphore, 3).line().clone());
+        assert_eq!(Slots::line_of(&named(name)), line, "{name}");
+    }
+}
+
+#[test]
 fn the_longest_name_is_taken_and_a_longer_one_is_refused_with_its_length() {
     let long = |bytes: usize| Resource::new(vec![b'n'; bytes]);
     let most = Resource::MAX_BYTES;
@@ -99,4 +127,50 @@ fn a_grant_says_its_counter_where_there_is_one() {
     assert_eq!(Granted::from(Some(token)), Granted::at(token));
     assert_eq!((Granted::from(None), Granted::at(token).slot), (Granted::DONE, None));
     assert_eq!(Granted::at(token).in_slot(3).slot, Some(3));
+}
+
+#[test]
+fn a_list_of_nodes_stands_in_a_marker_in_order_and_in_lower_case() {
+    let ours = Members::new("Jobs", ["B.x:6379", "a_1:6379", "unix:/Run/B", "[::1]:6379/2"]);
+    let text = "1 [::1]:6379/2,a_1:6379,b.x:6379,unix:/Run/B Jobs";
+    assert_eq!((ours.text(), ours.fleet()), (text, "Jobs"));
+    let names: Vec<&str> = ours.nodes().collect();
+    assert_eq!(names, ["[::1]:6379/2", "a_1:6379", "b.x:6379", "unix:/Run/B"]);
+    assert_eq!(Members::from_text(text), ours);
+    assert_eq!(Members::name("A b,c%ü"), "a%20b%2cc%%c3%bc");
+    assert_eq!(Members::name("unix:/A b"), "unix:/A%20b");
+    let shown = "Jobs ([::1]:6379/2, a_1:6379, b.x:6379, unix:/Run/B)";
+    assert_eq!((ours.to_string(), format!("{ours:?}")), (shown.into(), shown.into()));
+}
+
+#[test]
+fn what_is_no_list_is_the_name_of_a_fleet_without_nodes() {
+    for (text, fleet, nodes) in [
+        ("", "", &[][..]),
+        ("x", "x", &[]),
+        ("x a f", "x a f", &[]),
+        ("1 a", "1 a", &[]),
+        ("2 a,b f g", "f g", &["a", "b"]),
+        ("1 ,a, f", "f", &["a"]),
+        ("1  f", "f", &[]),
+    ] {
+        let members = Members::from_text(text);
+        assert_eq!((members.text(), members.fleet()), (text, fleet));
+        assert_eq!(members.nodes().collect::<Vec<_>>(), nodes, "{text:?}");
+    }
+    assert_eq!(Members::from_text("x").to_string(), "x");
+}
+
+#[test]
+fn how_two_lists_differ_is_said_in_words() {
+    let of = |nodes: &[&str]| Members::new("f", nodes);
+    for (ours, theirs, words) in [
+        (of(&["a", "b", "c"]), of(&["a", "d", "e"]), "you have b, c, they have d, e"),
+        (of(&["a", "b"]), of(&["a"]), "you have b, they do not"),
+        (of(&["a"]), of(&["a", "b"]), "they have b, you do not"),
+        (of(&["a"]), Members::from_text("2 a f"), "another generation"),
+        (of(&["a"]), Members::new("g", ["a"]), "your fleet is called f, theirs g"),
+    ] {
+        assert_eq!(ours.difference(&theirs), words);
+    }
 }

@@ -3,8 +3,8 @@
 //! Goal: what is stored, logged or sent says what it did before. Method: one value of each kind, written out.
 
 use quorlock::protocol::{
-    Admission, AdmissionPolicy, ClientId, Join, KeyHolder, Label, LeaderText, LossReason, Marker,
-    Note, ReadToken, Record, Ticket, lateness::taken_for, validity::whole_millis,
+    Admission, AdmissionPolicy, ClientId, Errand, Join, KeyHolder, Label, LeaderText, LossReason,
+    Marker, Note, ReadToken, Record, Ticket, lateness::taken_for, validity::whole_millis,
 };
 
 use super::*;
@@ -129,6 +129,8 @@ fn what_a_look_asks_for_adds_up_and_a_floor_is_below_no_mark() {
     assert_eq!((join.force, join.after, join.max_ttl), (Some(3), 5, TTL));
     assert!(join.lost && join.orphaned && join.seal);
     assert_eq!(Join::look(TTL).after(4).after(5).after, 5);
+    assert_eq!(join.errand(Errand::TakeOver).errand, Some(Errand::TakeOver));
+    assert_eq!(join.errand(Errand::TakeOver).force, Some(3));
     let marker = Marker::new(true, TTL, 10).in_era(2);
     let [above, below] = [11, 9].map(|floor| marker.above(floor));
     assert_eq!((above.floor, above.high_water, above.era), (11, 11, 2));
@@ -153,4 +155,16 @@ fn times_for_nodes_are_rounded_so_that_none_is_told_of_too_much() {
     assert_eq!(taken_for(Duration::from_millis(100)), Duration::from_millis(1_220));
     assert_eq!(whole_millis(Duration::from_micros(7_999)), 7);
     assert_eq!(whole_millis(Duration::MAX), u64::MAX);
+}
+
+#[test]
+fn a_denial_tells_what_the_holder_calls_itself() {
+    let label = Label::new("backup of 3 am").unwrap();
+    let denial = Denial::new(Some(b"x".as_slice().into()), Some(TTL));
+    let labelled = denial.clone().labelled(Some(label.clone()));
+    assert_eq!(
+        (labelled.label.clone(), labelled.holder.clone()),
+        (Some(label), denial.holder.clone())
+    );
+    assert_eq!(labelled.labelled(None), denial);
 }

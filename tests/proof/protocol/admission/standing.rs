@@ -138,6 +138,27 @@ fn m1_a_node_that_refuses_meanwhile_is_looked_at_beside_the_step_and_only_for_it
     assert_eq!(hand.may_vote(1), Err(VoteBlock::NotLookedAt), "it was sealed before");
 }
 
+/// One that is well when a visit begins, and refuses meanwhile; its data may have gone back.
+#[test]
+fn m1_what_is_read_beside_the_step_ends_the_visit_unless_its_data_went_back() {
+    for (sealed, pause) in [(1, LOOK), (0, AGAIN)] {
+        let mut hand = Hand::ready(3);
+        let now = hand.now();
+        assert!(hand.admission.handle_marker(node(1), ready(1).sealed(1), now));
+        assert!(hand.admission.handle_not_admitted(node(2)));
+        assert_eq!(hand.begin(), look([2], PLAIN));
+        hand.says(2, ready(1));
+        assert!(hand.visit.poll_beside(&hand.admission, &hand.sights).is_empty());
+        assert!(hand.admission.handle_not_admitted(node(1)));
+        let joins = hand.visit.poll_beside(&hand.admission, &hand.sights);
+        assert_eq!(VisitStep::Look(joins), look([1], PLAIN));
+        let marker = ready(1).sealed(sealed);
+        hand.visit.handle_beside(&mut hand.admission, node(1), marker, now);
+        assert_eq!(hand.may_vote(1).is_ok(), sealed == 1);
+        assert_eq!(hand.poll(), VisitStep::Done(pause));
+    }
+}
+
 /// What refuses them now is the seal that was read meanwhile, or what was looked into since.
 #[test]
 fn m3_a_refusal_of_what_was_asked_before_the_node_was_looked_at_again_takes_nothing_away() {
