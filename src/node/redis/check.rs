@@ -50,19 +50,18 @@ fn scripts(classic: bool) -> impl Iterator<Item = impl FnMut(&mut Cmd)> {
         vec![
             &script::RELEASE,
             &script::ACQUIRE,
-            &script::TOGETHER,
-            &script::SLOT,
-            &script::RELEASE_TOGETHER,
+            &script::ACQUIRE_SET,
+            &script::ACQUIRE_ANY,
+            &script::RELEASE_SET,
             &script::CONFIRM,
             &script::EXTEND,
             &script::RESTORE,
-            &script::READ,
-            &script::READ_CONFIRM,
-            &script::READ_EXTEND,
-            &script::READ_RESTORE,
-            &script::READ_RELEASE,
-            &script::LOWER,
-            &script::LOWERED_RELEASE,
+            &script::ACQUIRE_READ,
+            &script::CONFIRM_READ,
+            &script::EXTEND_READ,
+            &script::RESTORE_READ,
+            &script::RELEASE_READ,
+            &script::EXTEND_LOWERED,
             &script::LEAVE,
         ]
     };
@@ -129,9 +128,10 @@ pub(super) async fn line(
     };
     let missing = link.send(Room::Others, ask).await;
     let off = |why: &str| LineState::Off { reason: Arc::from(why) };
-    match missing.map(from_redis_value::<Option<String>>) {
-        Ok(Ok(None)) => {}
-        Ok(Ok(Some(command))) => {
+    match missing.map(from_redis_value::<Vec<String>>) {
+        Ok(Ok(missing)) if missing.is_empty() => {}
+        Ok(Ok(missing)) => {
+            let command = missing.first().map(String::as_str).unwrap_or_default();
             return Ok(off(&format!("its ACL rules do not allow `{command}` for it")));
         }
         Ok(Err(error)) => return Ok(off(&error.to_string())),

@@ -30,8 +30,6 @@ pub(super) const WAKE: &str = "quorlock:wake:";
 pub(super) struct Source {
     text: &'static str,
     sha1: String,
-    /// Behind the resources its keys are those of their readers.
-    reads: bool,
 }
 
 impl Source {
@@ -40,63 +38,63 @@ impl Source {
     }
 
     fn new(text: &'static str) -> Self {
-        Self { text, sha1: redis::Script::new(text).get_hash().to_owned(), reads: false }
+        Self { text, sha1: redis::Script::new(text).get_hash().to_owned() }
     }
 
-    fn reading(self) -> Self {
-        Self { reads: true, ..self }
+    /// Behind the resources its keys are those of their readers.
+    fn reads(&self) -> bool {
+        // By address: each source is one static.
+        let reading = [
+            &raw const *ACQUIRE_READ,
+            &raw const *CONFIRM_READ,
+            &raw const *EXTEND_READ,
+            &raw const *EXTEND_LOWERED,
+            &raw const *RESTORE_READ,
+            &raw const *RELEASE_READ,
+        ];
+        reading.contains(&std::ptr::from_ref(self))
     }
 }
 
-/// Puts a script behind what it shares with others.
+/// The text of a script: a constant says what of it runs, and what it shares with others stands before it.
 macro_rules! script {
-    ($($file:literal)+) => {
-        LazyLock::new(|| Source::new(concat!($(include_str!(concat!("scripts/", $file))),+)))
-    };
-    (reads $($file:literal)+) => {
+    ($kind:literal $($file:literal)+) => {
         LazyLock::new(|| {
-            Source::new(concat!($(include_str!(concat!("scripts/", $file))),+)).reading()
+            Source::new(concat!(
+                "local KIND = '",
+                $kind,
+                "'\n",
+                $(include_str!(concat!("scripts/", $file))),+
+            ))
         })
     };
 }
 
-pub(super) static ACQUIRE: LazyLock<Source> =
-    script!("prelude.lua" "acquire_free.lua" "tools.lua" "line.lua" "acquire.lua");
-pub(super) static TOGETHER: LazyLock<Source> =
-    script!("prelude.lua" "together_free.lua" "tools.lua" "line.lua" "together.lua");
-pub(super) static CONFIRM: LazyLock<Source> = script!("prelude.lua" "tools.lua" "confirm.lua");
-pub(super) static EXTEND: LazyLock<Source> =
-    script!("prelude.lua" "tools.lua" "admitted.lua" "extend.lua");
-pub(super) static RESTORE: LazyLock<Source> =
-    script!("prelude.lua" "tools.lua" "admitted.lua" "restore.lua");
-pub(super) static SLOT: LazyLock<Source> =
-    script!("prelude.lua" "slot_free.lua" "tools.lua" "line.lua" "slot.lua");
-pub(super) static EXTEND_CLASSIC: LazyLock<Source> = script!("classic.lua" "extend.lua");
-pub(super) static RESTORE_CLASSIC: LazyLock<Source> = script!("classic.lua" "restore.lua");
-pub(super) static RELEASE: LazyLock<Source> = script!("release.lua" "line.lua" "wake.lua");
-pub(super) static RELEASE_TOGETHER: LazyLock<Source> = script!("line.lua" "release_together.lua");
-pub(super) static READ: LazyLock<Source> =
-    script!(reads "prelude.lua" "read_free.lua" "tools.lua" "line.lua" "readers.lua" "read.lua");
-pub(super) static READ_CONFIRM: LazyLock<Source> =
-    script!(reads "prelude.lua" "tools.lua" "readers.lua" "read_confirm.lua");
-pub(super) static READ_EXTEND: LazyLock<Source> =
-    script!(reads "prelude.lua" "tools.lua" "admitted.lua" "readers.lua" "read_extend.lua");
-pub(super) static LOWER: LazyLock<Source> = script!(reads "prelude.lua" "tools.lua" "admitted.lua" "line.lua" "readers.lua" "lower.lua" "read_extend.lua");
-pub(super) static READ_RESTORE: LazyLock<Source> =
-    script!(reads "prelude.lua" "tools.lua" "admitted.lua" "readers.lua" "read_restore.lua");
-pub(super) static READ_RELEASE: LazyLock<Source> = script!(reads "line.lua" "read_release.lua");
-pub(super) static LOWERED_RELEASE: LazyLock<Source> =
-    script!(reads "line.lua" "lowered_release.lua" "read_release.lua");
-pub(super) static LEAVE: LazyLock<Source> = script!("line.lua" "leave.lua");
-pub(super) static JOIN: LazyLock<Source> = script!("prelude.lua" "tools.lua" "join.lua");
-pub(super) static ADMIT: LazyLock<Source> = script!("prelude.lua" "tools.lua" "admit.lua");
-pub(super) static HOLDER: LazyLock<Source> =
-    script!("prelude.lua" "tools.lua" "admitted.lua" "holder.lua");
-pub(super) static HOLDER_CLASSIC: LazyLock<Source> = script!("classic.lua" "holder.lua");
-pub(super) static PROCLAIM: LazyLock<Source> =
-    script!("prelude.lua" "tools.lua" "admitted.lua" "proclaim.lua");
-pub(super) static RIGHTS: LazyLock<Source> = script!("rights.lua");
-pub(super) static LINE_RIGHTS: LazyLock<Source> = script!("line_rights.lua");
+/// The scripts of one verb, of which the kind says which.
+macro_rules! verb {
+    ($($name:ident $kind:literal),+ = $files:tt) => {
+        $(verb!(@one $name $kind $files);)+
+    };
+    (@one $name:ident $kind:literal ($($file:literal)+)) => {
+        pub(super) static $name: LazyLock<Source> = script!($kind $($file)+);
+    };
+}
+
+verb!(ACQUIRE "one", ACQUIRE_SET "set", ACQUIRE_ANY "any", ACQUIRE_READ "read" =
+    ("prelude.lua" "acquire_free.lua" "tools.lua" "line.lua" "readers.lua" "acquire.lua"));
+verb!(CONFIRM "one", CONFIRM_READ "read" = ("prelude.lua" "tools.lua" "readers.lua" "confirm.lua"));
+verb!(EXTEND "one", EXTEND_READ "read", EXTEND_LOWERED "lowered", EXTEND_CLASSIC "classic" =
+    ("prelude.lua" "tools.lua" "admitted.lua" "line.lua" "readers.lua" "extend.lua"));
+verb!(RESTORE "one", RESTORE_READ "read", RESTORE_CLASSIC "classic" =
+    ("prelude.lua" "tools.lua" "admitted.lua" "readers.lua" "restore.lua"));
+verb!(RELEASE "one", RELEASE_SET "set", RELEASE_READ "read" = ("release.lua" "line.lua" "wake.lua"));
+verb!(LEAVE "any" = ("line.lua" "leave.lua"));
+verb!(JOIN "any" = ("prelude.lua" "tools.lua" "join.lua"));
+verb!(ADMIT "any" = ("prelude.lua" "tools.lua" "admit.lua"));
+verb!(HOLDER "one", HOLDER_CLASSIC "classic" =
+    ("prelude.lua" "tools.lua" "admitted.lua" "holder.lua"));
+verb!(PROCLAIM "one" = ("prelude.lua" "tools.lua" "admitted.lua" "proclaim.lua"));
+verb!(RIGHTS "votes", LINE_RIGHTS "line" = ("rights.lua"));
 
 /// One call of a script, as a value.
 #[derive(Debug)]
@@ -201,7 +199,7 @@ impl Script<'_> {
     pub(super) fn room(&self) -> Room {
         // By address: each source is one static.
         let acquires =
-            [&raw const *ACQUIRE, &raw const *TOGETHER, &raw const *READ, &raw const *SLOT];
+            [&raw const *ACQUIRE, &raw const *ACQUIRE_SET, &raw const *ACQUIRE_READ, &raw const *ACQUIRE_ANY];
         if acquires.contains(&std::ptr::from_ref(self.source)) {
             Room::Acquires
         } else {
@@ -210,7 +208,7 @@ impl Script<'_> {
     }
 
     fn write(&self, command: &mut Cmd, verb: &str, script: &str) {
-        let read = if self.source.reads { &*self.keys } else { &[] };
+        let read = if self.source.reads() { &*self.keys } else { &[] };
         let read = read.iter().filter(|key| !OWN.contains(key));
         let count = self.keys.len() + read.clone().count() + self.lines.len();
         command.arg(verb).arg(script).arg(count);
@@ -240,23 +238,22 @@ mod tests {
             let (keys, args) = (List::Many(Vec::new()), List::Many(Vec::new()));
             Script { source, keys, lines: &[], args }.room()
         };
-        for source in [&ACQUIRE, &TOGETHER, &READ, &SLOT] {
+        for source in [&ACQUIRE, &ACQUIRE_SET, &ACQUIRE_READ, &ACQUIRE_ANY] {
             assert_eq!(room(source), Room::Acquires, "{}", source.text());
         }
         for source in [
             &CONFIRM,
+            &CONFIRM_READ,
             &EXTEND,
-            &RESTORE,
+            &EXTEND_READ,
+            &EXTEND_LOWERED,
             &EXTEND_CLASSIC,
+            &RESTORE,
+            &RESTORE_READ,
             &RESTORE_CLASSIC,
             &RELEASE,
-            &RELEASE_TOGETHER,
-            &READ_CONFIRM,
-            &READ_EXTEND,
-            &READ_RESTORE,
-            &READ_RELEASE,
-            &LOWER,
-            &LOWERED_RELEASE,
+            &RELEASE_SET,
+            &RELEASE_READ,
             &LEAVE,
             &JOIN,
             &ADMIT,

@@ -73,7 +73,7 @@ pub(in crate::node::redis) fn acquire_together<'a>(
     let note = note.map_or(Arg::Bytes(b""), |note| Arg::Owned(note.to_bytes()));
     args.extend([Arg::Number(resources.len() as u64), note]);
     Script {
-        source: &script::TOGETHER,
+        source: &script::ACQUIRE_SET,
         keys: with_own(resources),
         lines: &[],
         args: List::Many(args),
@@ -101,7 +101,7 @@ pub(in crate::node::redis) fn in_line<'a>(
 
 /// The acquire of a reader: the same of one resource, by another script.
 pub(in crate::node::redis) fn read(acquire: Script<'_>) -> Script<'_> {
-    Script { source: &script::READ, ..acquire }
+    Script { source: &script::ACQUIRE_READ, ..acquire }
 }
 
 /// What a node has answered to an acquire.
@@ -132,9 +132,7 @@ pub(in crate::node::redis) fn acquired(answer: Answer, hint: u64) -> Result<Acqu
         Answer::Told(told) => told,
     };
     match told.as_mut_slice() {
-        [Value::Int(1), _, counter, Value::BulkString(head), waiting @ ..]
-            if waiting.len() <= 1 && waiting.iter().all(|waiting| count(waiting).is_some()) =>
-        {
+        [Value::Int(1), _, counter, head, Value::Int(waiting), Value::Int(_)] => {
             let counter = match count(counter) {
                 None | Some(0) => return Err(unexpected("a counter that is none")),
                 Some(counter) => counter,
@@ -142,48 +140,33 @@ pub(in crate::node::redis) fn acquired(answer: Answer, hint: u64) -> Result<Acqu
             let Ok(token) = FencingToken::try_from(counter) else {
                 return Err(unexpected("a counter beyond the last token"));
             };
-            let granted = Acquired::with(Reply::Granted(Granted::at(token)));
-            let others_wait = waiting.first().and_then(count).map(|waiting| waiting > 0);
-            Ok(Acquired { head: Some(mem::take(head)), others_wait, ..granted })
-        }
-        [Value::Int(0), _, remaining @ Value::Int(_), holder @ ..] if holder.len() <= 1 => {
-            let holder = holder.first_mut().map(mem::take);
-            Ok(Acquired::with(Reply::Denied(denial(holder, Some(remaining)))))
-        }
-        [Value::Int(0), at, remaining @ Value::Int(_), holder, first, before, is_foreign] => {
-            let denial = match read_client(first) {
-                Some(head) => Denial::behind(head),
-                None => denial(Some(mem::take(holder)), Some(remaining)),
+            let head = match mem::take(head) {
+                Value::Nil => None,
+                Value::BulkString(head) => Some(head),
+                _ => return Err(unexpected("a head that is none")),
             };
-            let rank = count(before).and_then(|before| u32::try_from(before).ok());
-            let denial = denial.in_line(count(at).unwrap_or(0), rank);
-            let is_foreign = *is_foreign == Value::Int(1);
-            Ok(Acquired { is_foreign, ..Acquired::with(Reply::Denied(denial)) })
+            let others_wait = u64::try_from(*waiting).ok().map(|waiting| waiting > 0);
+            let granted = Acquired::with(Reply::Granted(Granted::at(token)));
+            Ok(Acquired { head, others_wait, ..granted })
         }
-        // Of several resources, with the place of the one that is in the way, and whether all have a line.
-        [
-            Value::Int(0),
-            at,
-            remaining @ Value::Int(_),
-            holder,
-            first,
-            before,
-            is_foreign,
-            Value::Int(which),
-            is_lined,
-        ] => {
-            let mut denial = match read_client(first) {
+        [Value::Int(0), at, remaining @ Value::Int(_), holder, Value::Int(which), line @ ..]
+            if matches!(line.len(), 0 | 3) =>
+        {
+            let head = line.first().and_then(read_client);
+            let mut denial = match head {
                 Some(head) => Denial::behind(head),
                 None => denial(Some(mem::take(holder)), Some(remaining)),
             };
             // The script counts from one.
             denial.which = which.checked_sub(1).and_then(|which| u8::try_from(which).ok());
-            if *is_lined == Value::Int(1) {
+            let mut denied = Acquired::with(Reply::Denied(Denial::default()));
+            if let [_, before, is_foreign] = line {
                 let rank = count(before).and_then(|before| u32::try_from(before).ok());
                 denial = denial.in_line(count(at).unwrap_or(0), rank);
+                denied.is_foreign = *is_foreign == Value::Int(1);
             }
-            let is_foreign = *is_foreign == Value::Int(1);
-            Ok(Acquired { is_foreign, ..Acquired::with(Reply::Denied(denial)) })
+            denied.reply = Reply::Denied(denial);
+            Ok(denied)
         }
         _ => Err(refusal(&Answer::Told(told))),
     }

@@ -3,7 +3,7 @@
 //! It decides which reply is a grant, and of which slot. It must never take one for a grant whose form it does not know in
 //! full.
 
-use std::{mem, time::Duration};
+use std::time::Duration;
 
 use redis::Value;
 
@@ -14,7 +14,7 @@ use super::{
     },
     Answer,
     acquiring::{Acquired, acquired},
-    count, unexpected,
+    unexpected,
     votes::{digits, keys_of_leases},
 };
 use crate::{
@@ -43,12 +43,12 @@ pub(in crate::node::redis) fn pick<'a>(
         note.map_or(Arg::Bytes(b""), |note| Arg::Owned(note.to_bytes())),
     ];
     let keys = keys_of_leases(true, slots.from(first).map(|(_, resource)| resource));
-    Script { source: &script::SLOT, keys, lines: &[], args: List::Many(args) }
+    Script { source: &script::ACQUIRE_ANY, keys, lines: &[], args: List::Many(args) }
 }
 
 /// The reply to that, of slots in this order.
 pub(in crate::node::redis) fn picked(
-    mut answer: Answer,
+    answer: Answer,
     hint: u64,
     (slots, first): (&Slots, u8),
 ) -> Result<Acquired, NodeError> {
@@ -60,30 +60,23 @@ pub(in crate::node::redis) fn picked(
         let granted = Granted::at(FencingToken::new(hint)).in_slot(slot);
         return Ok(Acquired::with(Reply::Granted(granted)));
     }
-    if let Answer::Told(told) = &mut answer
-        && let [Value::Int(1), _, counter, at, Value::Int(waiting), head @ ..] = told.as_mut_slice()
-        && head.len() <= 1
-    {
-        let token = count(counter).filter(|counter| *counter > 0);
-        let Some(Ok(token)) = token.map(FencingToken::try_from) else {
-            return Err(unexpected("a counter that is none"));
-        };
-        // The script counts from one.
-        let at = count(at).and_then(|at| usize::try_from(at.checked_sub(1)?).ok());
-        let Some((slot, _)) = at.and_then(|at| slots.from(first).nth(at)) else {
-            return Err(unexpected("a slot that was not asked for"));
-        };
-        let others_wait = u64::try_from(*waiting).ok().map(|waiting| waiting > 0);
-        let head = match head.first_mut().map(mem::take) {
-            None => None,
-            Some(Value::BulkString(head)) => Some(head),
-            Some(_) => return Err(unexpected("a head that is none")),
-        };
-        let reply = Reply::Granted(Granted::at(token).in_slot(slot));
-        return Ok(Acquired { head, others_wait, ..Acquired::with(reply) });
+    // The script counts from one.
+    let at = match answer.told() {
+        [Value::Int(1), .., Value::Int(which)] => {
+            which.checked_sub(1).and_then(|at| usize::try_from(at).ok())
+        }
+        _ => None,
+    };
+    let mut acquired = acquired(answer, hint)?;
+    match &mut acquired.reply {
+        Reply::Granted(granted) => {
+            let Some((slot, _)) = at.and_then(|at| slots.from(first).nth(at)) else {
+                return Err(unexpected("a slot that was not asked for"));
+            };
+            *granted = granted.in_slot(slot);
+        }
+        // That one of them ends soonest is no more than how long to wait.
+        Reply::Denied(denial) => denial.which = None,
     }
-    match acquired(answer, hint)? {
-        Acquired { reply: Reply::Granted(_), .. } => Err(unexpected("a grant without a slot")),
-        denied => Ok(denied),
-    }
+    Ok(acquired)
 }

@@ -95,7 +95,7 @@ pub(in crate::node::redis) fn confirm<'a>(
 ) -> Script<'a> {
     let token = Arg::Counter(digits(token.get()));
     let args = List::Three([Arg::Bytes(head.etag()), Arg::Owner(owner), token]);
-    let source: &Source = if target.is_shared() { &script::READ_CONFIRM } else { &script::CONFIRM };
+    let source: &Source = if target.is_shared() { &script::CONFIRM_READ } else { &script::CONFIRM };
     Script { source, keys: with_own(target.resources()), lines: &[], args }
 }
 
@@ -116,7 +116,7 @@ pub(in crate::node::redis) fn restore<'a>(
     note: Option<&Note>,
 ) -> Script<'a> {
     let source: &Source = match (identity, target) {
-        (Some(_), Target::Shared(_) | Target::Lowered(_)) => &script::READ_RESTORE,
+        (Some(_), Target::Shared(_) | Target::Lowered(_)) => &script::RESTORE_READ,
         (Some(_), _) => &script::RESTORE,
         (None, _) => &script::RESTORE_CLASSIC,
     };
@@ -144,7 +144,7 @@ pub(in crate::node::redis) fn extend<'a>(
 ) -> Script<'a> {
     let is_read = |command: &Command| command.target().is_some_and(Target::is_shared);
     let source: &Source = match identity {
-        Some(_) if commands.iter().all(is_read) => &script::READ_EXTEND,
+        Some(_) if commands.iter().all(is_read) => &script::EXTEND_READ,
         Some(_) => &script::EXTEND,
         None => &script::EXTEND_CLASSIC,
     };
@@ -176,7 +176,7 @@ pub(in crate::node::redis) fn lower<'a>(
     let ttl = Arg::Number(validity::wire_millis(ttl));
     let args = List::Three([Arg::Bytes(identity), Arg::Owner(owner), ttl]);
     let lines = if has_line { target.lines() } else { &[] };
-    Script { source: &script::LOWER, keys: with_own(target.resources()), lines, args }
+    Script { source: &script::EXTEND_LOWERED, keys: with_own(target.resources()), lines, args }
 }
 
 /// One answer for each extension, of so many keys.
@@ -237,16 +237,15 @@ pub(in crate::node::redis) fn release(
             Some(keep) => List::Two([Arg::Owner(owner), keep]),
         };
         let source: &Source = match target {
-            Target::Lowered(_) => &script::LOWERED_RELEASE,
-            Target::Shared(_) => &script::READ_RELEASE,
+            Target::Lowered(_) | Target::Shared(_) => &script::RELEASE_READ,
             _ => &script::RELEASE,
         };
         return Script { source, keys, lines, args };
     }
     let keys = List::Many(resources.iter().map(Resource::as_bytes).collect());
-    let args = [Arg::Number(resources.len() as u64), Arg::Owner(owner)];
+    let args = [Arg::Owner(owner), Arg::Number(resources.len() as u64)];
     let args = List::Many(args.into_iter().chain(keep).collect());
-    Script { source: &script::RELEASE_TOGETHER, keys, lines, args }
+    Script { source: &script::RELEASE_SET, keys, lines, args }
 }
 
 /// It is answered as a release that has done what it was asked.

@@ -1,5 +1,5 @@
--- Stands behind acquire_free.lua and what it has not needed: it does the rest, where somebody holds the resource or waits
--- for it, or the client knows the node's counters as they were.
+-- Goes on where acquire_free.lua has not ended it, behind tools.lua, line.lua and readers.lua: somebody holds what is asked for
+-- or waits for it, or the client knows the node's counters as they were.
 if not is_cached then
   -- It must be of the same state, and not older. A high-water mark that has fallen is that of older data, such as a backup.
   local etag, high_water = read_head(head)
@@ -7,145 +7,237 @@ if not is_cached then
   if not (etag and etag == cached and high_water >= cached_high_water) then return {-1, now} end
 end
 if is_late then return {-3, now} end
+local ticket, missing = ARGV[rest + 2], ARGV[rest + 3]
+local me = client and (KIND == 'read' and '~' .. client or client)
+local waits = me and ticket ~= ''
+ttl = ttl + 0
 
--- Nobody overtakes those who wait in the line.
-local ticket, missing = ARGV[9], ARGV[10]
-local seen = line and not has_nobody and redis.pcall('ZRANGE', line, '0', FEW)
-local has_line = seen and not seen.err and (client or #seen > 0)
-local waits = has_line and client and ticket ~= ''
-local holding, first, stands, others, told, is_new, rank, remaining, left
-local live, of_telling, _, look, first_not_stuck
-local size = has_line and #seen or 0
-if size > 0 then
-  live, of_telling, _, look, first_not_stuck = of_line(true)
-  first, others, stands, holding, size = look(line, client, seen)
-end
-if first then
-  if waits then
-    -- Its ticket may be an earlier one.
-    is_new, rank = redis.pcall('ZADD', line, ticket, client), redis.pcall('ZRANK', line, client)
-    if rank == (holding and 1 or 0) then
-      first = nil
+-- Whether there is a line; who is to be let in before `me`, for a reader the first writer; whether others stand there; and the holder.
+local function look(line, me, last)
+  local seen = redis.pcall('ZRANGE', line, '0', last)
+  if seen.err or not (me or seen[1]) then return false end
+  local first, others, holding, passed
+  for place = 1, #seen do
+    local name = seen[place]
+    if name == me then
+      passed = true
+    elseif string.byte(name) == HOLDER then
+      holding = name
+    elseif is_name(name) then
+      others = true
+      if not passed and not (KIND == 'read' and #name == 17) then first = first or name end
     end
   end
-  remaining = first and redis.call('PTTL', resource)
-  -- Whoever has released it has woken the first, who is on its way. One who comes anew leaves it at that, unless all who
-  -- stand there have missed a poll.
-  local is_due = is_new == 0 or missing and missing ~= ''
-  left = remaining == -2 and not is_due and redis.pcall('PTTL', line) or nil
-  if remaining == -2 and (is_due or left < UNHEARD) then
-    local wake = of_telling()
-    first, told, left = wake(line, resource, client, missing), true, nil
-    holding, rank = nil, first and waits and redis.pcall('ZRANK', line, client)
-  end
-  if first and not waits and remaining == -2 then
-    first = first_not_stuck(line, client)
-  end
+  if last == FEW and #seen == 3 and not others then return look(line, me, MANY) end
+  return true, first, others, holding
 end
 
-if slots_line and not has_nobody and not first and redis.call('EXISTS', resource) == 0
-  and redis.pcall('EXISTS', slots_line) == 1 then
-  if not look then
-    live, of_telling, _, look, first_not_stuck = of_line(true)
-  end
-  first = first_not_stuck(slots_line, nil, waits and ticket, missing)
-  remaining = first and -2
+-- Lets a line live for so many ms. Nothing where it is none of ours, which is left alone.
+local function live(line, ms)
+  local left = redis.pcall('PTTL', line)
+  local length = left == -1 and redis.pcall('ZCARD', line) or 0
+  if type(left) ~= 'number' or type(length) ~= 'number' or length > MOST then return false end
+  if left < ms - 100 then redis.pcall('PEXPIRE', line, ms) end
+  return true
 end
 
-if is_held or first or not redis.call('SET', resource, owner, 'NX', 'PX', ttl) then
-  remaining = remaining or redis.call('PTTL', resource)
-  local holder = remaining ~= -2 and value_of(resource)
-  local is_endless = remaining == -1 and holder == SHARED
-  if holder and (remaining > tonumber(ttl) or is_endless) then
-    -- Where our clock was set back, a lease that we granted is cut to the fleet's longest ttl. The entry says whom we
-    -- granted it to: keys of other libraries look the same, and may live longer. Readers have none without an end: others
-    -- have taken that, and nobody may be left who would end it.
-    local longest = tonumber(redis.call('HGET', NODE, 'max_ttl')) + (holder == SHARED and 2 or 0)
-    entry = entry or redis.call('HGET', OLDER, resource)
-    if is_endless or remaining > longest and (holder == SHARED or entry and string.sub(entry, 17, 48) == holder) then
-      redis.call('PEXPIRE', resource, longest)
-      remaining = longest
-    end
-  end
-  if waits and size == 0 then
-    is_new = redis.pcall('ZADD', line, ticket, client)
-    rank = is_new == 1 and 0
-    redis.pcall('PEXPIRE', line, LIFE)
-  elseif waits then
-    if not rank then
-      is_new = redis.pcall('ZADD', line, ticket, client)
-      rank = redis.pcall('ZRANK', line, client)
-    end
-    has_line = live(line, LIFE, left)
-    if not has_line and is_new == 1 then
-      redis.pcall('ZREM', line, client)
-    end
-  end
-  if not line or client and not has_line then
-    return {0, now, remaining, told_of(holder, entry, resource) or nil}
-  end
-  local before, is_foreign = -1, 0
-  if waits then
-    before = type(rank) == 'number' and math.max(rank - (holding and 1 or 0), 0) or -1
-    -- Told again by the first, should it not have been heard.
-    local name = holding and string.sub(holding, 2)
-    if name and name ~= client and (is_new == 1 or before == 0) then
-      local _, tell = of_telling()
-      tell(line, holding, name, 'w' .. resource)
-    end
-    if before == 0 and holder then
-      entry = entry or redis.call('HGET', OLDER, resource)
-      is_foreign = (holder == SHARED or entry and string.sub(entry, 17, 48) == holder) and 0 or 1
-    end
-  end
-  local told_holder = told_of(holder, entry, resource) or false
-  return {0, now, remaining, told_holder, remaining == -2 and first and string.sub(first, -16) or false, before, is_foreign}
+-- Says that our place in a line is stuck while these keys stand: so many slots whose names begin with `key`, or `key` itself.
+local function set_stuck(line, slots, key)
+  redis.pcall('SET', STUCK .. client .. string.sub(line, 15), ticket .. ' ' .. slots .. ' ' .. key, 'PX', LIFE)
 end
 
--- What others have written, above our high-water mark or as no number, does not spread: we count on from the mark.
-local etag, high_water, next_floor
+local function is_stuck(line, name, score)
+  local said = redis.pcall('GETRANGE', STUCK .. name .. string.sub(line, 15), '0', '65999')
+  local of, slots, key = string.match(type(said) == 'string' and said or '', '^(%d+) (%d%d?%d?) (.+)$')
+  if not of or tonumber(of) ~= tonumber(score) then return false end -- or it is of an earlier place
+  local keys = {key}
+  for slot = 1, tonumber(slots) do keys[slot] = key .. slot - 1 end
+  return redis.pcall('EXISTS', unpack(keys)) == #keys
+end
+
+-- Who is first before us and can go on: a place that is stuck keeps nobody out who asks once, or comes from another line of the
+-- same key. There an earlier ticket goes first, and we may stand too.
+local function first_unstuck(line, is_other)
+  local seen = redis.pcall('ZRANGE', line, '0', MANY, 'WITHSCORES')
+  for place = 1, #seen, 2 do
+    local name, score = seen[place], seen[place + 1]
+    if is_other and waits and tonumber(score) >= tonumber(ticket) or not is_other and name == me then return nil end
+    local is_before = is_name(name) and not (is_other and string.sub(name, -16) == missing)
+    local reads = #name == 17
+    if is_before and not (KIND == 'read' and reads) and (reads or not is_stuck(line, name, score)) then return name end
+  end
+end
+
+-- A holder with a label is told with the note that it has left beside the counter; that of a leader without its end, the text.
+local function told_of(holder, entry)
+  local is_noted = holder and entry and #entry > 48 and string.sub(entry, 17, 48) == holder
+  return is_noted and {holder, string.sub(entry, 49, 229)} or holder
+end
+
+-- What stands in the way: of a set the key that lives longest, of slots that which ends soonest, if none is free.
+local way, free, kept, other, held = nil, nil, nil, nil, {}
+for index = 1, size do
+  local key = KEYS[3 + index]
+  local left = redis.call('PTTL', key)
+  if left == -2 then
+    local own_line = KIND == 'any' and line and 'quorlock:line:' .. key or slots_line
+    local first = own_line and redis.pcall('EXISTS', own_line) == 1 and first_unstuck(own_line, true)
+    kept = kept or first
+    if KIND == 'any' and not first then
+      free = index
+      break
+    end
+  else
+    local holder = value_of(key)
+    local entry
+    if KIND ~= 'any' then entry = entries[index + 1] or redis.call('HGET', OLDER, key)
+    elseif left > ttl then entry = entry_of(key) end
+    local is_ours = holder == SHARED or entry and string.sub(entry, 17, 48) == holder
+    if is_ours and (left > ttl or left == -1 and holder == SHARED) then
+      -- Our clock was set back; or others have taken the end of what readers have, and nobody may be left who would end it.
+      local most = redis.call('HGET', NODE, 'max_ttl') + (holder == SHARED and 2 or 0)
+      if left > most or left == -1 then
+        redis.call('PEXPIRE', key, most)
+        left = most
+      end
+    end
+    local here = {left = left, ends = left < 0 and math.huge or left, holder = holder, entry = entry, is_ours = is_ours}
+    held[index] = here
+    if not (KIND == 'read' and holder == SHARED) then
+      if not way or KIND == 'any' and here.ends < held[way].ends or KIND ~= 'any' and here.ends > held[way].ends then
+        way, other = index, way
+      elseif not other or here.ends > held[other].ends then
+        other = index
+      end
+    end
+  end
+end
+if free or kept and KIND == 'any' then way = nil end
+
+-- The lines. Nobody overtakes those who wait: whoever is behind somebody takes its place.
+local lanes, behind = {}, nil
+for index = 1, line and (KIND == 'set' and size or 1) or 0 do
+  local line, key = KEYS[first_line - 1 + index], KEYS[3 + index]
+  local about = KIND == 'any' and string.sub(line, 15) or key
+  local is_free = KIND == 'any' and not way or KIND ~= 'any' and not held[index]
+  local last = KIND == 'read' and MANY or FEW
+  local is_new, rank
+  local is_line, first, others, holding = look(line, me, last)
+  if is_line and waits and (first or way or kept) then
+    is_new, rank = redis.pcall('ZADD', line, ticket, me), redis.pcall('ZRANK', line, me)
+    if KIND == 'read' then is_line, first = look(line, me, last) -- its ticket may be an earlier one than before
+    elseif rank == (holding and 1 or 0) then first = nil end
+  end
+  if first and is_free and (is_new == 0 or missing and missing ~= '' or redis.pcall('PTTL', line) < UNHEARD) then
+    -- The releaser has woken the first. Who comes anew wakes it again only where all who stand there have missed a poll.
+    local woken = wake(line, about, me, missing)
+    rank, is_line, first, others, holding = nil, look(line, me, last)
+    if KIND ~= 'read' then first = woken else first = first and (woken or first) end
+  elseif first and KIND == 'read' and held[1] and not way then
+    -- A writer is told with its ticket that readers have the key: one that waits no more, and was not heard, can leave.
+    local at = redis.pcall('ZRANK', line, first)
+    local score = string.sub('0000000000000000' .. tostring(redis.pcall('ZRANGE', line, at, at, 'WITHSCORES')[2]), -16)
+    if not tell(line, first, 'k' .. score .. key) then rank, is_line, first = nil, look(line, me, last) end
+  end
+  if first and not waits and not way then first = first_unstuck(line) end
+  if first then behind = behind or index end
+  lanes[index] = {line = line, is_line = is_line, first = first, others = others, holding = holding, is_new = is_new, rank = rank}
+end
+
+if way or behind or kept then
+  local which = way or behind or 1
+  local here, first, before, is_foreign, has_place = held[which], nil, -1, 0, line and true
+  for index, lane in ipairs(lanes) do
+    local is_line = lane.is_line
+    if waits and is_line then
+      is_line = live(lane.line, LIFE)
+      if not is_line and lane.is_new == 1 then redis.pcall('ZREM', lane.line, me) end
+    end
+    has_place = has_place and (is_line or not client)
+    if waits and is_line then
+      local rank = lane.rank or redis.pcall('ZRANK', lane.line, me)
+      rank = type(rank) == 'number' and math.max(rank - (lane.holding and 1 or 0), 0) or -1
+      before = math.max(before, rank)
+      local holding = lane.holding and string.sub(lane.holding, 2)
+      if holding and holding ~= client and (lane.is_new == 1 or rank == 0) then
+        tell(lane.line, lane.holding, 'w' .. KEYS[3 + index])
+      end
+      if index == way and rank == 0 and KIND ~= 'any' and here.holder and not here.is_ours then is_foreign = 1 end
+      if KIND == 'any' and way then set_stuck(lane.line, size, string.match(KEYS[4], '^(.*/)')) end
+      local in_the_way = index ~= way and way or other
+      if KIND == 'set' and in_the_way then set_stuck(lane.line, 0, KEYS[3 + in_the_way]) end
+    end
+  end
+  local left, holder = -2, false
+  if here and (way or KIND == 'read') then
+    left, holder = here.left, here.holder
+    if KIND ~= 'any' then holder = told_of(here.holder, here.entry) end
+  end
+  if not has_place then return {0, now, left, holder, which} end
+  if left == -2 then first = behind and lanes[behind].first or kept end
+  return {0, now, left, holder, which, first and string.sub(first, -16) or false, before, is_foreign}
+end
+
+-- Granted. What others have written, above our high-water mark or as no number, does not spread: we count on from the mark.
+local etag, high_water, next_floor = read_head(head)
+local from, to, counter = free or 1, free or size, hint
+if free and free > 1 then entries[free + 1] = redis.call('HGET', COUNTERS, KEYS[3 + free]) end
+if free then
+  local own = entries[free + 1] and tonumber(string.sub(entries[free + 1], 1, 16))
+  takes_hint = may_take and (not entries[free + 1] or own and own + 1 <= hint)
+end
+local begins = KIND ~= 'read' or takes_hint -- a reader goes on with the counter that there is
 if not takes_hint then
-  etag, high_water, next_floor = read_head(head)
-  entry = entry or redis.call('HGET', OLDER, resource)
-  counter = entry and math.min(tonumber(string.match(entry, SIXTEEN_DIGITS)) or high_water, high_water)
-    or tonumber(redis.call('HGET', NODE, 'floor'))
-  counter = math.max(counter + math.abs(count), math.min(hint, now + AHEAD))
-  if counter >= NUMBERS_END then
-    redis.call('DEL', resource)
+  counter = 0
+  for index = from, to do
+    local entry = entries[index + 1] or redis.call('HGET', OLDER, KEYS[3 + index])
+    begins = begins or not entry
+    counter = math.max(counter, entry and counter_of(entry, high_water) or tonumber(redis.call('HGET', NODE, 'floor')))
+  end
+  if begins then counter = math.max(counter + (KIND == 'read' and 0 or math.abs(count)), math.min(hint, now + AHEAD)) end
+  if begins and counter >= NUMBERS_END then
+    for _, lane in ipairs(lanes) do
+      if lane.is_new == 1 then redis.pcall('ZREM', lane.line, me) end
+    end
     return {-4, now}
   end
 end
+for index = from, to do
+  local key = KEYS[3 + index]
+  if KIND ~= 'read' then
+    redis.call('SET', key, owner, 'PX', ARGV[3])
+  elseif held[1] then
+    drop_ended(KEYS[5])
+    -- One that stands is extended already: this comes late. It is not made to end sooner.
+    local ends = end_of(KEYS[5], owner)
+    if ends then ttl = math.max(ttl, math.floor(math.min(ends - ms - 1, tonumber(redis.call('HGET', NODE, 'max_ttl')) or ttl))) end
+    put(key, KEYS[5], owner, ttl, true)
+  else
+    redis.call('UNLINK', KEYS[5])
+    put(key, KEYS[5], owner, ttl, false)
+  end
+  if begins then redis.call('HSET', COUNTERS, key, digits(counter) .. owner .. note) end
+end
 
 -- Whoever has it waits no more. With several tokens it is to hear of those who come.
-local waiting
-if has_line then
-  if holding then
-    redis.pcall('ZREM', line, holding)
-  end
-  if client and (stands or is_new or size > 2) and type(redis.pcall('ZREM', line, client)) ~= 'number' then
-    redis.pcall('DEL', line) -- it would seem to wait still
-  end
-  -- What fails here must not: the key is set.
-  local count_left = told and redis.pcall('ZCARD', line) or others and 1 or 0
-  waiting = type(count_left) == 'number' and count_left > 0 and 1 or 0
-  if client and math.abs(count) > 1 then
-    redis.pcall('ZADD', line, '-1', '!' .. client)
-    local life = math.max(LIFE, tonumber(ttl))
-    if size == 0 then
-      redis.pcall('PEXPIRE', line, life)
-    elseif not live(line, life) then
-      redis.pcall('ZREM', line, '!' .. client)
+local waiting = -1
+for _, lane in ipairs(lanes) do
+  local line = lane.is_line and lane.line
+  if line then
+    waiting = math.max(waiting, lane.others and 1 or 0)
+    if lane.holding then redis.pcall('ZREM', line, lane.holding) end
+    if me and type(redis.pcall('ZREM', line, me)) ~= 'number' then redis.pcall('DEL', line) end -- it would seem to wait still
+    if client and math.abs(count) > 1 then
+      redis.pcall('ZADD', line, '-1', '!' .. client)
+      if not live(line, math.max(LIFE, ttl)) then redis.pcall('ZREM', line, '!' .. client) end
     end
   end
 end
-
-if takes_hint then
-  redis.call('HSET', COUNTERS, resource, ARGV[4] .. owner .. (ARGV[7] or ''))
-  return waiting and {1, now, hint, head, waiting} or now
+if KIND == 'any' and waiting == 1 and redis.pcall('EXISTS', unpack(KEYS, 4, 3 + size)) ~= size then
+  wake(line, string.sub(line, 15)) -- the next one is let in at once where there is another slot
 end
-
-redis.call('HSET', COUNTERS, resource, digits(counter) .. owner .. (ARGV[7] or ''))
-if counter > high_water then -- it runs half a minute ahead, so that it is seldom written
+if takes_hint and waiting == -1 and from == 1 then return now end
+if begins and counter > high_water then -- it runs half a minute ahead, so that it is seldom written
   head = raise_high_water(etag, math.max(counter, math.min(hint + AHEAD / 2, now + AHEAD)), next_floor)
 end
-return {1, now, counter, head, waiting}
+return {1, now, counter, head, waiting, from}

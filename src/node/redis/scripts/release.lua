@@ -1,20 +1,62 @@
--- KEYS[1] the resource, KEYS[2] its line, where the client has one; ARGV[1] the owner. Deletes the key if it is the
--- owner's, and wakes whoever is next; 1 if it did, 0 if there was none, 2 if it is somebody else's. With ARGV[2], in ms,
--- the key is not deleted and lives for that long from now: its holder is done, and others are to wait until then.
--- One byte more than an owner has is enough to tell; any other type than a string belongs to somebody else.
-local holder = redis.pcall('GETRANGE', KEYS[1], '0', '32')
-if holder ~= ARGV[1] then
-  return holder == '' and redis.pcall('PTTL', KEYS[1]) == -2 and 0 or 2 -- others may have set it to nothing
+-- Deletes the keys of a lease, whatever became of the others: what is left would keep everybody out. wake.lua goes on where
+-- somebody may wait for them. KEYS: the resources, of 'read' their readers, and the lines where the client has them: one for
+-- each resource, or one for all. ARGV: owner, of 'set' how many resources, and for how many ms the keys are kept, if they are:
+-- their holder is done, and others are to wait until then.
+-- 1 if all were its own, 2 if one was somebody else's, 0 if one was gone. No clock is told: that a key is gone is true
+-- whatever becomes of the node.
+local owner, size, keep = ARGV[1], 1, ARGV[2]
+if KIND == 'set' then size, keep = ARGV[2] + 0, ARGV[3] end
+local answer, freed = 1, {}
+for index = 1, size do
+  local key = KEYS[index]
+  -- One byte more than an owner has is enough to tell; any other type than a string belongs to somebody else.
+  local holder = redis.pcall('GETRANGE', key, '0', '32')
+  if holder == owner then
+    freed[#freed + 1] = key
+    if keep then redis.call('PEXPIRE', key, keep) end
+  elseif KIND == 'read' and holder == 'shared by readers, see quorlock.' then
+    local readers = KEYS[2]
+    local few = redis.pcall('ZRANGE', readers, '0', '1')
+    if few.err and string.find(few.err, 'WRONGTYPE', 1, true) then redis.call('UNLINK', readers) end -- as in readers.lua
+    -- Where it is alone, this look is all that it costs, and one at the line.
+    if keep or #few ~= 1 or few[1] ~= owner then
+      local time = redis.call('TIME')
+      local ms = time[1] * 1000 + math.floor(time[2] / 1000)
+      local ended = redis.call('ZRANGEBYSCORE', readers, '-inf', string.format('(%.0f', ms), 'LIMIT', '0', '1000')
+      if #ended > 0 then redis.call('ZREM', readers, unpack(ended)) end
+      answer = keep and (redis.call('ZRANK', readers, owner) and 1 or 0) or redis.call('ZREM', readers, owner)
+      if keep and answer == 1 then
+        redis.call('ZADD', readers, ms + 1 + keep, owner)
+        -- One without an end, which others have taken, covers other readers too: it gets the end of the last of them below.
+        for _, one in ipairs({key, readers}) do
+          local left = redis.call('PTTL', one)
+          if left ~= -1 and left < keep + 2 then redis.call('PEXPIRE', one, keep + 2) end
+        end
+      end
+      local last = redis.call('ZRANGE', readers, '-1', '-1', 'WITHSCORES')
+      if last[2] then
+        -- The key outlives the last of them, and no longer than it has to. Others may have put a half there.
+        local life, left = last[2] - ms + 1, redis.call('PTTL', key)
+        if left > life or left == -1 and life < math.huge then redis.call('PEXPIRE', key, string.format('%.0f', life)) end
+        return answer
+      elseif answer == 0 then
+        return 0 -- it may have been lost with those of others, for whom the key still stands
+      end
+    end
+    freed, keep = {key, readers}, nil
+  else
+    local is_gone = holder == '' and redis.pcall('PTTL', key) == -2 -- others may have set it to nothing
+    answer = is_gone and answer ~= 2 and 0 or 2
+  end
 end
-if ARGV[2] then
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
-else
-  redis.call('DEL', KEYS[1])
+if #freed == 0 then return answer end
+if not keep then redis.call('DEL', unpack(freed)) end
+
+-- Where there is no line, this look is all that it costs. Who waits for a slot stands in its own line, or in that of all slots.
+local lines = {unpack(KEYS, size + (KIND == 'read' and 2 or 1))}
+if #lines == 0 then return answer end
+local slot_at = KIND ~= 'set' and string.find(KEYS[1], '/%d%d?%d?$', -4)
+if slot_at then
+  lines = {'quorlock:line:' .. KEYS[1], 'quorlock:line:quorlock:slots:' .. string.sub(KEYS[1], 1, slot_at - 1)}
 end
--- Where there is no line, this look is all that it costs. A slot of a semaphore has two, as in acquire_free.lua.
-local slot_at = KEYS[2] and string.find(KEYS[1], '/%d%d?%d?$', -4)
-local own_line = slot_at and 'quorlock:line:' .. KEYS[1]
-local slots_line = slot_at and 'quorlock:line:quorlock:slots:' .. string.sub(KEYS[1], 1, slot_at - 1)
-if not KEYS[2] or redis.pcall('EXISTS', own_line or KEYS[2], slots_line or KEYS[2]) == 0 then
-  return 1
-end
+if redis.pcall('EXISTS', unpack(lines)) == 0 then return answer end

@@ -15,13 +15,13 @@ local function value_of(key)
   return type(value) == 'string' and value
 end
 
--- What a denial tells of a holder: the value of its key, and the note that it has left beside the counter, if it has a label.
--- Of the note of a leader the end is left out, which is its text.
-local function told_of(holder, entry, resource)
-  if not holder or #holder ~= 32 then return holder end
-  entry = entry or redis.call('HGET', OLDER, resource)
-  if not entry or #entry == 48 or string.sub(entry, 17, 48) ~= holder then return holder end
-  return {holder, string.sub(entry, 49, 229)}
+local function entry_of(resource)
+  return redis.call('HGET', COUNTERS, resource) or redis.call('HGET', OLDER, resource)
+end
+
+-- A counter as it counts: what others have written is not above our high-water mark.
+local function counter_of(entry, high_water)
+  return math.min(tonumber(string.match(entry, SIXTEEN_DIGITS)) or high_water, high_water)
 end
 
 -- The etag, and the two numbers; nothing if it is no head.
