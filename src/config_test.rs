@@ -42,12 +42,20 @@ fn every_knob_is_refused_beyond_either_end() {
 
 #[test]
 fn a_ttl_above_max_ttl_is_refused_with_what_raising_that_costs() {
-    let config = Config { ttl: Duration::MAX, ..Config::default() };
-    let error = config.validate().unwrap_err();
-    assert!(matches!(error, ConfigError::TtlTooLong { ttl: Duration::MAX, .. }), "{error}");
-    assert!(error.to_string().contains("max_ttl"), "{error}");
+    let most = Duration::from_secs(40);
+    let of = |ttl| Config { ttl, max_ttl: most, ..Config::default() };
+    of(most).validate().unwrap();
+    for long in [most + Duration::from_nanos(1), Duration::MAX] {
+        let error = of(long).validate().unwrap_err();
+        let says = matches!(error, ConfigError::TtlTooLong { ttl, max_ttl } if (ttl, max_ttl) == (long, most));
+        assert!(says, "{error:?}");
+        assert!(
+            error.to_string().contains("a tenth longer than max_ttl before it votes"),
+            "{error}"
+        );
+    }
     // There is no such limit in classic mode, and so none to raise.
-    let config = Config { classic: true, ..config };
+    let config = Config { classic: true, ..of(Duration::MAX) };
     assert!(matches!(config.validate(), Err(ConfigError::OutOfRange { knob: "ttl", .. })));
 }
 

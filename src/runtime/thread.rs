@@ -83,13 +83,16 @@ const LOOKUPS: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::Runtime;
 
     #[test]
     fn a_process_that_was_forked_starts_a_thread_though_its_parent_was_about_to() {
         let locked = SHARED.lock().unwrap();
         let started = TokioRuntime::shared_since(Process::other()).unwrap();
         drop(locked);
-        assert!(started.engine.serves());
+        let (ran, runs) = std::sync::mpsc::channel();
+        started.spawn(Box::pin(async move { ran.send(()).unwrap() }));
+        runs.recv_timeout(std::time::Duration::from_secs(60)).expect("a thread of its own");
     }
 
     #[test]

@@ -107,8 +107,11 @@ fn chaos(test: &'static str, mode: &Mode) {
     assert!(strikes.granted() > 0, "nothing was granted while nodes were away: {strikes}");
 
     eventually("every key has gone", 20 * SECOND, || cluster.locks_left().is_empty());
-    let lease = observer.acquire(RESOURCE).blocking().expect("all is well again");
-    lease.blocking_release().unwrap();
+    let is_well = || {
+        let lease = observer.acquire(RESOURCE).blocking();
+        lease.is_ok_and(|lease| lease.blocking_release().is_ok())
+    };
+    eventually("all is well again", 60 * SECOND, is_well);
     observer.blocking_close().expect("nothing is left to be done");
 }
 

@@ -522,7 +522,9 @@ fn an_observer_sees_each_change_and_no_term_twice() {
     let (told, mut observer) = (Arc::clone(&observed), two.observe());
     world.machine.sim.spawn(Box::pin(async move {
         while let Ok(seen) = observer.changed().await {
-            told.lock().unwrap().push(seen.leader().map(|leader| leader.text.to_string()));
+            let leader = seen.leader();
+            let told_of = leader.map(|leader| (leader.term.get(), leader.text.to_string()));
+            told.lock().unwrap().push(told_of);
         }
     }));
     world.pass(SECOND);
@@ -543,11 +545,20 @@ fn an_observer_sees_each_change_and_no_term_twice() {
         said
     });
     world.pass(SECOND);
+    // The next leader says the same, and is another one.
+    let three = candidate(&world.redlock, "three");
+    let mut next = campaigning(&three);
     drop(said);
     world.pass(SECOND);
+    let Poll::Ready(Ok(third)) = poll(&mut next) else { panic!("elected") };
+    world.pass(SECOND);
+    drop(third);
+    world.pass(SECOND);
     let seen = observed.lock().unwrap().clone();
-    let texts: Vec<&str> = seen.iter().flatten().map(String::as_str).collect();
-    assert_eq!(texts, ["one", "two", "three"]);
+    let texts: Vec<&str> = seen.iter().flatten().map(|(_, text)| text.as_str()).collect();
+    assert_eq!(texts, ["one", "two", "three", "three"]);
+    let terms: Vec<u64> = seen.iter().flatten().map(|(term, _)| *term).collect();
+    assert!(terms[0] < terms[1] && terms[1] == terms[2] && terms[2] < terms[3], "{terms:?}");
     assert_eq!((seen.first(), seen.last()), (Some(&None), Some(&None)));
 }
 

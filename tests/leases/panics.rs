@@ -2,6 +2,7 @@
 //!
 //! Method: three nodes in memory, one of which panics once, when it is asked or when its answer is polled or dropped.
 
+use futures::future::join_all;
 use std::{
     fmt,
     future::{Future, IntoFuture},
@@ -54,6 +55,8 @@ const ALL: [When; 3] = [When::Asked, When::Polled, When::Dropped];
 struct Panicky {
     memory: MemoryNode,
     armed: Arc<Mutex<Vec<(Verb, When)>>>,
+    /// How many commands came together, each time.
+    together: Arc<Mutex<Vec<usize>>>,
 }
 
 impl Panicky {
@@ -116,6 +119,7 @@ impl Node for Panicky {
     }
 
     fn call_many(&self, commands: Vec<Command>) -> NodeFuture<Vec<Result<Reply, NodeError>>> {
+        self.together.lock().unwrap().push(commands.len());
         self.answer(Verb::CallMany, || self.memory.call_many(commands))
     }
 
@@ -172,7 +176,7 @@ impl World {
         let node = |_| {
             let clock = machine.clone();
             let memory = MemoryNode::with_clock(move || clock.now());
-            Panicky { memory, armed: Arc::default() }
+            Panicky { memory, armed: Arc::default(), together: Arc::default() }
         };
         let nodes: Vec<Panicky> = (0..3).map(node).collect();
         let redlock = Redlock::builder()
@@ -247,13 +251,19 @@ fn leases_are_renewed_together_after_a_node_has_panicked() {
     let polled = ALL.into_iter().map(|when| (Verb::CallMany, when));
     for (verb, when) in polled.chain([(Verb::Reachable, When::Asked)]) {
         let world = World::new();
-        let leases: Vec<Lease> = (0..5).map(|i| world.acquire(&format!("r{i}"))).collect();
+        let all = (0..5).map(|i| world.redlock.acquire(format!("r{i}")).into_future());
+        let leases: Vec<Lease> =
+            world.ends(join_all(all)).into_iter().map(Result::unwrap).collect();
         world.nodes[0].arm(verb, when);
         world.machine.pass(5 * SECOND);
         assert!(world.nodes[0].has_panicked(), "{verb:?}, {when:?}: it was asked");
         assert_eq!(world.machine.panics(), 0, "{verb:?}, {when:?}: it ends no task");
         all_held(&leases);
-        assert_eq!(world.nodes[0].memory.keys().len(), 5, "{verb:?}, {when:?}: and it goes on");
+        for node in &world.nodes {
+            assert_eq!(node.memory.keys().len(), 5, "{verb:?}, {when:?}: and it goes on");
+            let together = node.together.lock().unwrap().clone();
+            assert_eq!(together.last(), Some(&5), "{verb:?}, {when:?}: {together:?}");
+        }
     }
 }
 

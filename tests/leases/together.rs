@@ -32,18 +32,24 @@ fn standing(world: &Fixture) -> [usize; 3] {
 
 #[test]
 fn it_costs_as_many_commands_as_one_resource() {
-    let world = Fixture::new(TTL);
-    let sent = world.sent();
-    let lease = all(&world);
-    world.pass(MS);
-    assert_eq!((world.sent() - sent, standing(&world)), (3, [3; 3]));
-    world.pass(TTL);
-    lease.check().unwrap();
-    let renewals = world.nodes.iter().map(|node| node.extensions()).sum::<usize>();
-    assert_eq!(world.sent() - sent, 3 + renewals);
-    drop(lease);
-    world.pass(MS);
-    assert_eq!((world.sent() - sent, standing(&world)), (6 + renewals, [0; 3]));
+    let costs = |acquire: fn(&Fixture) -> Lease| {
+        let world = Fixture::new(TTL);
+        let sent = world.sent();
+        let lease = acquire(&world);
+        world.pass(MS);
+        let acquired = (world.sent() - sent, standing(&world));
+        world.pass(TTL);
+        lease.check().unwrap();
+        let renewed = world.sent() - sent;
+        drop(lease);
+        world.pass(MS);
+        (acquired, renewed, world.sent() - sent, standing(&world))
+    };
+    let (acquired, renewed, released, left) = costs(all);
+    assert_eq!((acquired, released - renewed, left), ((3, [3; 3]), 3, [0; 3]));
+    assert!(renewed > 3, "it was renewed");
+    let (_, of_one, released_one, _) = costs(|world| world.acquire("a"));
+    assert_eq!((renewed, released), (of_one, released_one));
 }
 
 #[test]

@@ -178,7 +178,15 @@ fn what_cannot_be_done_is_said_before_anything_is_done() {
         let ended = chaos(args);
         assert_eq!(ended.code, code, "{args}: {}", ended.err);
         assert!(ended.err.contains(why), "{args}: {}", ended.err);
+        assert!(ended.picture.is_empty(), "{args}: it was not played");
     }
+    // What was played would be told before it is seen that there is no place for the picture.
+    let mut unwritable = Command::new(env!("CARGO_BIN_EXE_quorlock"));
+    unwritable.args(["chaos", "--seconds", "1", "--json", "--out", "/nowhere/there/x.svg"]);
+    let output = unwritable.stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(78), 0), "{said}");
+    assert!(said.contains("Name another place"), "{said}");
     let (mut command, picture, _dir) = command(["--seconds", "1"]);
     let output = command.env("PATH", "/nowhere").env_remove("REDIS_SERVER_BIN").output().unwrap();
     assert_eq!(output.status.code(), Some(78));

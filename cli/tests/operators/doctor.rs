@@ -76,22 +76,30 @@ fn a_good_fleet_has_no_findings() {
 #[test]
 fn for_people_there_is_a_line_for_each_node_and_a_verdict() {
     let cluster = admitted(3);
+    let ports = [0, 1, 2].map(|node| cluster[node].port());
     let mut doctor = quorlock("doctor");
-    let output = doctor.args(["--over", "300ms"]).args(on(&cluster.urls())).output().unwrap();
+    let output = doctor.args(["--over", "3s"]).args(on(&cluster.urls())).output().unwrap();
     let said = text(&output.stdout);
     println!("{said}");
     assert_eq!(code(&output), 0, "{said}");
     assert_eq!(said.matches("votes").count(), 3, "{said}");
+    let has_line = |said: &str, node: usize| {
+        let url = format!("127.0.0.1:{}", ports[node]);
+        let is_its = |line: &str| line.starts_with(&format!("node {node} ")) && line.contains(&url);
+        said.lines().any(is_its)
+    };
+    assert!((0..3).all(|node| has_line(&said, node)), "{said}");
     assert!(said.trim_end().ends_with("fit: no findings, 3 nodes"), "{said}");
     for node in 0..2 {
         cluster[node].run(&["SET", "quorlock:throwaway", "yes"]);
     }
     cluster[2].kill();
     let mut doctor = quorlock("doctor");
-    let output = doctor.args(["--over", "300ms"]).args(on(&cluster.urls())).output().unwrap();
+    let output = doctor.args(["--over", "3s"]).args(on(&cluster.urls())).output().unwrap();
     let said = text(&output.stdout);
     println!("{said}");
     assert_eq!(code(&output), ERROR, "{said}");
+    assert!((0..3).all(|node| has_line(&said, node)), "{said}");
     // What is the same of several is told once.
     assert_eq!(said.matches("do: DEL quorlock:throwaway").count(), 1, "{said}");
     assert!(said.contains("warning nodes 0, 1 (127.0.0.1:"), "{said}");
