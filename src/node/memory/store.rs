@@ -144,10 +144,12 @@ impl Store {
                 self.admitted()?;
                 Ok(self.restore_read(&resource, owner, ttl, now))
             }
-            Command::Release { target: Target::Lowered(resource), owner, keep }
-                if self.is_of(&resource, owner, now) =>
-            {
-                // This node has not followed yet.
+            Command::Release {
+                target: Target::Shared(resource) | Target::Lowered(resource),
+                owner,
+                keep,
+            } if self.is_of(&resource, owner, now) => {
+                // A reader that was a writer, and this node has not followed yet.
                 let target = Target::One(resource);
                 self.execute(Command::Release { target, owner, keep }, now, wall_us, news)
             }

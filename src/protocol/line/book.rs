@@ -166,17 +166,13 @@ impl NodeLine {
         {
             is_new = Some(self.put(Waiting::to(false, client), score(ticket)));
         }
-        let first = if !is_free || is_first(self) {
-            None
-        } else if is_new == Some(false) || missing.is_some() || self.left(now) < UNHEARD {
-            self.wake(client, missing, news)
-        } else {
-            self.waiting().next()
-        };
-        let first = if asks_once(stand) {
-            first.and_then(|_| self.first_not_stuck(client, None, None, news.is_stuck))
-        } else {
-            first
+        // A place that is stuck keeps nobody out who asks once.
+        let is_stuck = news.is_stuck.filter(|_| asks_once(stand));
+        let before = |line: &Self| line.first_not_stuck(client, None, None, is_stuck);
+        let is_late = is_new == Some(false) || missing.is_some() || self.left(now) < UNHEARD;
+        let first = match before(self).filter(|_| is_free) {
+            Some(_) if is_late => self.wake(client, missing, news).and_then(|_| before(self)),
+            first => first,
         };
         Entered { first, asks: Some(Asks { stand, is_new, reads: false }) }
     }

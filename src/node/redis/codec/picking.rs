@@ -68,15 +68,11 @@ pub(in crate::node::redis) fn picked(
         _ => None,
     };
     let mut acquired = acquired(answer, hint)?;
-    match &mut acquired.reply {
-        Reply::Granted(granted) => {
-            let Some((slot, _)) = at.and_then(|at| slots.from(first).nth(at)) else {
-                return Err(unexpected("a slot that was not asked for"));
-            };
-            *granted = granted.in_slot(slot);
-        }
-        // That one of them ends soonest is no more than how long to wait.
-        Reply::Denied(denial) => denial.which = None,
+    if let Reply::Granted(granted) = &mut acquired.reply {
+        let Some((slot, _)) = at.and_then(|at| slots.from(first).nth(at)) else {
+            return Err(unexpected("a slot that was not asked for"));
+        };
+        *granted = granted.in_slot(slot);
     }
     Ok(acquired)
 }

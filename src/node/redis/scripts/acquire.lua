@@ -12,26 +12,6 @@ local me = client and (KIND == 'read' and '~' .. client or client)
 local waits = me and ticket ~= ''
 ttl = ttl + 0
 
--- Whether there is a line; who is to be let in before `me`, for a reader the first writer; whether others stand there; and the holder.
-local function look(line, me, last)
-  local seen = redis.pcall('ZRANGE', line, '0', last)
-  if seen.err or not (me or seen[1]) then return false end
-  local first, others, holding, passed
-  for place = 1, #seen do
-    local name = seen[place]
-    if name == me then
-      passed = true
-    elseif string.byte(name) == HOLDER then
-      holding = name
-    elseif is_name(name) then
-      others = true
-      if not passed and not (KIND == 'read' and #name == 17) then first = first or name end
-    end
-  end
-  if last == FEW and #seen == 3 and not others then return look(line, me, MANY) end
-  return true, first, others, holding
-end
-
 -- Lets a line live for so many ms. Nothing where it is none of ours, which is left alone.
 local function live(line, ms)
   local left = redis.pcall('PTTL', line)
@@ -112,7 +92,29 @@ for index = 1, size do
     end
   end
 end
+if free then kept = nil end
 if free or kept and KIND == 'any' then way = nil end
+
+-- Whether there is a line; who is to be let in before `me`, for a reader the first writer; whether others stand there; and the holder.
+local function look(line, last)
+  local seen = redis.pcall('ZRANGE', line, '0', last)
+  if seen.err or not (me or seen[1]) then return false end
+  local first, others, holding, passed
+  for place = 1, #seen do
+    local name = seen[place]
+    if name == me then
+      passed = true
+    elseif string.byte(name) == HOLDER then
+      holding = name
+    elseif is_name(name) then
+      others = true
+      if not passed and not (KIND == 'read' and #name == 17) then first = first or name end
+    end
+  end
+  if last == FEW and #seen == 3 and not others then return look(line, MANY) end
+  if first and not waits and not way then first = first_unstuck(line) end
+  return true, first, others, holding
+end
 
 -- The lines. Nobody overtakes those who wait: whoever is behind somebody takes its place.
 local lanes, behind = {}, nil
@@ -122,24 +124,23 @@ for index = 1, line and (KIND == 'set' and size or 1) or 0 do
   local is_free = KIND == 'any' and not way or KIND ~= 'any' and not held[index]
   local last = KIND == 'read' and MANY or FEW
   local is_new, rank
-  local is_line, first, others, holding = look(line, me, last)
+  local is_line, first, others, holding = look(line, last)
   if is_line and waits and (first or way or kept) then
     is_new, rank = redis.pcall('ZADD', line, ticket, me), redis.pcall('ZRANK', line, me)
-    if KIND == 'read' then is_line, first = look(line, me, last) -- its ticket may be an earlier one than before
+    if KIND == 'read' then is_line, first = look(line, last) -- its ticket may be an earlier one than before
     elseif rank == (holding and 1 or 0) then first = nil end
   end
   if first and is_free and (is_new == 0 or missing and missing ~= '' or redis.pcall('PTTL', line) < UNHEARD) then
     -- The releaser has woken the first. Who comes anew wakes it again only where all who stand there have missed a poll.
     local woken = wake(line, about, me, missing)
-    rank, is_line, first, others, holding = nil, look(line, me, last)
-    if KIND ~= 'read' then first = woken else first = first and (woken or first) end
+    rank, is_line, first, others, holding = nil, look(line, last)
+    if KIND == 'read' then first = first and (woken or first) else first = woken and first end
   elseif first and KIND == 'read' and held[1] and not way then
     -- A writer is told with its ticket that readers have the key: one that waits no more, and was not heard, can leave.
     local at = redis.pcall('ZRANK', line, first)
     local score = string.sub('0000000000000000' .. tostring(redis.pcall('ZRANGE', line, at, at, 'WITHSCORES')[2]), -16)
-    if not tell(line, first, 'k' .. score .. key) then rank, is_line, first = nil, look(line, me, last) end
+    if not tell(line, first, 'k' .. score .. key) then rank, is_line, first = nil, look(line, last) end
   end
-  if first and not waits and not way then first = first_unstuck(line) end
   if first then behind = behind or index end
   lanes[index] = {line = line, is_line = is_line, first = first, others = others, holding = holding, is_new = is_new, rank = rank}
 end
@@ -173,6 +174,7 @@ if way or behind or kept then
     left, holder = here.left, here.holder
     if KIND ~= 'any' then holder = told_of(here.holder, here.entry) end
   end
+  if KIND ~= 'set' then which = 0 end
   if not has_place then return {0, now, left, holder, which} end
   if left == -2 then first = behind and lanes[behind].first or kept end
   return {0, now, left, holder, which, first and string.sub(first, -16) or false, before, is_foreign}
@@ -195,12 +197,7 @@ if not takes_hint then
     counter = math.max(counter, entry and counter_of(entry, high_water) or tonumber(redis.call('HGET', NODE, 'floor')))
   end
   if begins then counter = math.max(counter + (KIND == 'read' and 0 or math.abs(count)), math.min(hint, now + AHEAD)) end
-  if begins and counter >= NUMBERS_END then
-    for _, lane in ipairs(lanes) do
-      if lane.is_new == 1 then redis.pcall('ZREM', lane.line, me) end
-    end
-    return {-4, now}
-  end
+  if begins and counter >= NUMBERS_END then return {-4, now} end
 end
 for index = from, to do
   local key = KEYS[3 + index]
@@ -224,7 +221,7 @@ local waiting = -1
 for _, lane in ipairs(lanes) do
   local line = lane.is_line and lane.line
   if line then
-    waiting = math.max(waiting, lane.others and 1 or 0)
+    if KIND ~= 'read' then waiting = math.max(waiting, lane.others and 1 or 0) end
     if lane.holding then redis.pcall('ZREM', line, lane.holding) end
     if me and type(redis.pcall('ZREM', line, me)) ~= 'number' then redis.pcall('DEL', line) end -- it would seem to wait still
     if client and math.abs(count) > 1 then

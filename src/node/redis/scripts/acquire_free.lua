@@ -10,7 +10,7 @@
 --   now                                             granted: the counter is the hint, the slot is the first
 --   {1, now, counter, head or nil, others, which}   granted; others: 1 if somebody else waits, 0 if nobody, -1 not looked for
 --   {0, now, left, holder, which}                   denied; left in ms, -1 without an end, -2 no key; holder: nil, the value, or
---                                                   {value, note}; which of the resources is in the way
+--                                                   {value, note}; which of a set is in the way, or 0
 --   {0, ..., first, before, is_foreign}             the same with a line: who is let in first where the key is free, how many
 --                                                   wait before the client or -1, 1 if the first waits for a key of others
 --   {-1, now} the node is in another state; {-3, now} it comes too late; {-4, now} the counters are at their end
