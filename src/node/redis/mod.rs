@@ -28,6 +28,7 @@ mod script;
 mod session;
 mod signs;
 mod supervisor;
+mod texts;
 mod votes;
 
 use std::{

@@ -6,7 +6,7 @@ use std::{io::Write, ops::Deref, sync::LazyLock};
 
 use redis::{Cmd, RedisWrite, ToRedisArgs};
 
-use super::signs::Room;
+use super::{signs::Room, texts};
 use crate::protocol::{ClientId, Owner, Resource};
 
 /// The node's own keys: its marker, the counters of this generation, and those of the one before. Names that begin
@@ -30,6 +30,8 @@ pub(super) const WAKE: &str = "quorlock:wake:";
 pub(super) struct Source {
     text: &'static str,
     sha1: String,
+    /// Behind the resources its keys are those of their readers.
+    reads: bool,
 }
 
 impl Source {
@@ -37,64 +39,26 @@ impl Source {
         self.text
     }
 
-    fn new(text: &'static str) -> Self {
-        Self { text, sha1: redis::Script::new(text).get_hash().to_owned() }
-    }
-
-    /// Behind the resources its keys are those of their readers.
-    fn reads(&self) -> bool {
-        // By address: each source is one static.
-        let reading = [
-            &raw const *ACQUIRE_READ,
-            &raw const *CONFIRM_READ,
-            &raw const *EXTEND_READ,
-            &raw const *EXTEND_LOWERED,
-            &raw const *RESTORE_READ,
-            &raw const *RELEASE_READ,
-        ];
-        reading.contains(&std::ptr::from_ref(self))
+    fn new(text: &'static str, reads: bool) -> Self {
+        Self { text, sha1: redis::Script::new(text).get_hash().to_owned(), reads }
     }
 }
 
-/// The text of a script: a constant says what of it runs, and what it shares with others stands before it.
-macro_rules! script {
-    ($kind:literal $($file:literal)+) => {
-        LazyLock::new(|| {
-            Source::new(concat!(
-                "local KIND = '",
-                $kind,
-                "'\n",
-                $(include_str!(concat!("scripts/", $file))),+
-            ))
-        })
+/// The scripts by the names of their texts, and whether their keys are those of readers too.
+macro_rules! sources {
+    ($($name:ident)+; reads $($reading:ident)+) => {
+        $(pub(super) static $name: LazyLock<Source> =
+            LazyLock::new(|| Source::new(texts::$name, false));)+
+        $(pub(super) static $reading: LazyLock<Source> =
+            LazyLock::new(|| Source::new(texts::$reading, true));)+
     };
 }
 
-/// The scripts of one verb, of which the kind says which.
-macro_rules! verb {
-    ($($name:ident $kind:literal),+ = $files:tt) => {
-        $(verb!(@one $name $kind $files);)+
-    };
-    (@one $name:ident $kind:literal ($($file:literal)+)) => {
-        pub(super) static $name: LazyLock<Source> = script!($kind $($file)+);
-    };
+sources! {
+    ACQUIRE ACQUIRE_SET ACQUIRE_ANY CONFIRM EXTEND EXTEND_CLASSIC RESTORE RESTORE_CLASSIC RELEASE RELEASE_SET
+    LEAVE JOIN ADMIT HOLDER HOLDER_CLASSIC PROCLAIM RIGHTS LINE_RIGHTS;
+    reads ACQUIRE_READ CONFIRM_READ EXTEND_READ EXTEND_LOWERED RESTORE_READ RELEASE_READ
 }
-
-verb!(ACQUIRE "one", ACQUIRE_SET "set", ACQUIRE_ANY "any", ACQUIRE_READ "read" =
-    ("prelude.lua" "acquire_free.lua" "tools.lua" "line.lua" "readers.lua" "acquire.lua"));
-verb!(CONFIRM "one", CONFIRM_READ "read" = ("prelude.lua" "tools.lua" "readers.lua" "confirm.lua"));
-verb!(EXTEND "one", EXTEND_READ "read", EXTEND_LOWERED "lowered", EXTEND_CLASSIC "classic" =
-    ("prelude.lua" "tools.lua" "admitted.lua" "line.lua" "readers.lua" "extend.lua"));
-verb!(RESTORE "one", RESTORE_READ "read", RESTORE_CLASSIC "classic" =
-    ("prelude.lua" "tools.lua" "admitted.lua" "readers.lua" "restore.lua"));
-verb!(RELEASE "one", RELEASE_SET "set", RELEASE_READ "read" = ("release.lua" "line.lua" "wake.lua"));
-verb!(LEAVE "any" = ("line.lua" "leave.lua"));
-verb!(JOIN "any" = ("prelude.lua" "tools.lua" "join.lua"));
-verb!(ADMIT "any" = ("prelude.lua" "tools.lua" "admit.lua"));
-verb!(HOLDER "one", HOLDER_CLASSIC "classic" =
-    ("prelude.lua" "tools.lua" "admitted.lua" "holder.lua"));
-verb!(PROCLAIM "one" = ("prelude.lua" "tools.lua" "admitted.lua" "proclaim.lua"));
-verb!(RIGHTS "votes", LINE_RIGHTS "line" = ("rights.lua"));
 
 /// One call of a script, as a value.
 #[derive(Debug)]
@@ -198,8 +162,12 @@ impl Script<'_> {
     /// Whose limit it counts against.
     pub(super) fn room(&self) -> Room {
         // By address: each source is one static.
-        let acquires =
-            [&raw const *ACQUIRE, &raw const *ACQUIRE_SET, &raw const *ACQUIRE_READ, &raw const *ACQUIRE_ANY];
+        let acquires = [
+            &raw const *ACQUIRE,
+            &raw const *ACQUIRE_SET,
+            &raw const *ACQUIRE_READ,
+            &raw const *ACQUIRE_ANY,
+        ];
         if acquires.contains(&std::ptr::from_ref(self.source)) {
             Room::Acquires
         } else {
@@ -208,7 +176,7 @@ impl Script<'_> {
     }
 
     fn write(&self, command: &mut Cmd, verb: &str, script: &str) {
-        let read = if self.source.reads() { &*self.keys } else { &[] };
+        let read = if self.source.reads { &*self.keys } else { &[] };
         let read = read.iter().filter(|key| !OWN.contains(key));
         let count = self.keys.len() + read.clone().count() + self.lines.len();
         command.arg(verb).arg(script).arg(count);

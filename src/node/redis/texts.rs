@@ -1,0 +1,38 @@
+//! What each script is made of: a constant that says what of it runs, and the files of `scripts` in this order.
+//!
+//! Text alone, so that tests can run the same against a server by themselves.
+
+/// The text of a script for one kind of lease.
+macro_rules! text {
+    ($kind:literal $($file:literal)+) => {
+        concat!("local KIND = '", $kind, "'\n", $(include_str!(concat!("scripts/", $file))),+)
+    };
+}
+
+/// The texts of one verb, one for each kind.
+macro_rules! verb {
+    ($($name:ident $kind:literal),+ = $files:tt) => {
+        $(verb!(@one $name $kind $files);)+
+    };
+    (@one $name:ident $kind:literal ($($file:literal)+)) => {
+        pub(crate) const $name: &str = text!($kind $($file)+);
+    };
+}
+
+verb!(ACQUIRE "one", ACQUIRE_SET "set", ACQUIRE_ANY "any", ACQUIRE_READ "read" =
+    ("prelude.lua" "acquire_free.lua" "tools.lua" "line.lua" "readers.lua" "acquire.lua"));
+verb!(CONFIRM "one", CONFIRM_READ "read" =
+    ("prelude.lua" "tools.lua" "readers.lua" "confirm.lua"));
+verb!(EXTEND "one", EXTEND_READ "read", EXTEND_LOWERED "lowered", EXTEND_CLASSIC "classic" =
+    ("prelude.lua" "tools.lua" "admitted.lua" "line.lua" "readers.lua" "extend.lua"));
+verb!(RESTORE "one", RESTORE_READ "read", RESTORE_CLASSIC "classic" =
+    ("prelude.lua" "tools.lua" "admitted.lua" "readers.lua" "restore.lua"));
+verb!(RELEASE "one", RELEASE_SET "set", RELEASE_READ "read" =
+    ("release.lua" "line.lua" "wake.lua"));
+verb!(LEAVE "one" = ("line.lua" "leave.lua"));
+verb!(JOIN "one" = ("prelude.lua" "tools.lua" "join.lua"));
+verb!(ADMIT "one" = ("prelude.lua" "tools.lua" "admit.lua"));
+verb!(HOLDER "one", HOLDER_CLASSIC "classic" =
+    ("prelude.lua" "tools.lua" "admitted.lua" "holder.lua"));
+verb!(PROCLAIM "one" = ("prelude.lua" "tools.lua" "admitted.lua" "proclaim.lua"));
+verb!(RIGHTS "votes", LINE_RIGHTS "line" = ("rights.lua"));
