@@ -19,13 +19,21 @@ macro_rules! verb {
     };
 }
 
-verb!(ACQUIRE "one", ACQUIRE_SET "set", ACQUIRE_ANY "any", ACQUIRE_READ "read" =
+verb!(ACQUIRE "one", ACQUIRE_SET "set", ACQUIRE_ANY "any" =
+    ("prelude.lua" "acquire_free.lua" "tools.lua" "line.lua" "acquire.lua"));
+verb!(ACQUIRE_READ "read" =
     ("prelude.lua" "acquire_free.lua" "tools.lua" "line.lua" "readers.lua" "acquire.lua"));
-verb!(CONFIRM "one", CONFIRM_READ "read" =
-    ("prelude.lua" "tools.lua" "readers.lua" "confirm.lua"));
-verb!(EXTEND "one", EXTEND_READ "read", EXTEND_LOWERED "lowered", EXTEND_CLASSIC "classic" =
+verb!(CONFIRM "one" = ("prelude.lua" "tools.lua" "confirm.lua"));
+verb!(CONFIRM_READ "read" = ("prelude.lua" "tools.lua" "readers.lua" "confirm.lua"));
+verb!(EXTEND "one", EXTEND_CLASSIC "classic" =
+    ("prelude.lua" "tools.lua" "admitted.lua" "extend.lua"));
+verb!(EXTEND_READ "read" =
+    ("prelude.lua" "tools.lua" "admitted.lua" "readers.lua" "extend.lua"));
+verb!(EXTEND_LOWERED "lowered" =
     ("prelude.lua" "tools.lua" "admitted.lua" "line.lua" "readers.lua" "extend.lua"));
-verb!(RESTORE "one", RESTORE_READ "read", RESTORE_CLASSIC "classic" =
+verb!(RESTORE "one", RESTORE_CLASSIC "classic" =
+    ("prelude.lua" "tools.lua" "admitted.lua" "restore.lua"));
+verb!(RESTORE_READ "read" =
     ("prelude.lua" "tools.lua" "admitted.lua" "readers.lua" "restore.lua"));
 verb!(RELEASE "one", RELEASE_SET "set", RELEASE_READ "read" =
     ("release.lua" "line.lua" "wake.lua"));

@@ -48,14 +48,14 @@ local function first_unstuck(line, is_other)
   end
 end
 
--- A holder with a label is told with the note that it has left beside the counter; that of a leader without its end, the text.
-local function told_of(holder, entry)
-  local is_noted = holder and entry and #entry > 48 and string.sub(entry, 17, 48) == holder
-  return is_noted and {holder, string.sub(entry, 49, 229)} or holder
+local function entry_at(index)
+  if KIND == 'any' then return entry_of(KEYS[3 + index]) end
+  return entries[index + 1] or redis.call('HGET', OLDER, KEYS[3 + index])
 end
 
 -- What stands in the way: of a set the key that lives longest, of slots that which ends soonest, if none is free.
-local way, free, kept, other, held = nil, nil, nil, nil, {}
+local way, ends, other, other_ends, free, kept, is_shared
+local lefts = {}
 for index = 1, size do
   local key = KEYS[3 + index]
   local left = redis.call('PTTL', key)
@@ -68,27 +68,25 @@ for index = 1, size do
       break
     end
   else
-    local holder = value_of(key)
-    local entry
-    if KIND ~= 'any' then entry = entries[index + 1] or redis.call('HGET', OLDER, key)
-    elseif left > ttl then entry = entry_of(key) end
-    local is_ours = holder == SHARED or entry and string.sub(entry, 17, 48) == holder
-    if is_ours and (left > ttl or left == -1 and holder == SHARED) then
-      -- Our clock was set back; or others have taken the end of what readers have, and nobody may be left who would end it.
-      local most = redis.call('HGET', NODE, 'max_ttl') + (holder == SHARED and 2 or 0)
-      if left > most or left == -1 then
-        redis.call('PEXPIRE', key, most)
-        left = most
+    if left > ttl or left == -1 or KIND == 'read' then
+      local holder = value_of(key)
+      is_shared = holder == SHARED
+      if is_shared and left == -1 or left > ttl and (is_shared or string.sub(entry_at(index) or '', 17, 48) == holder) then
+        -- Our clock was set back; or others have taken the end of what readers have, and nobody may be left who would end it.
+        local most = redis.call('HGET', NODE, 'max_ttl') + (is_shared and 2 or 0)
+        if left > most or left == -1 then
+          redis.call('PEXPIRE', key, most)
+          left = most
+        end
       end
     end
-    local here = {left = left, ends = left < 0 and math.huge or left, holder = holder, entry = entry, is_ours = is_ours}
-    held[index] = here
-    if not (KIND == 'read' and holder == SHARED) then
-      if not way or KIND == 'any' and here.ends < held[way].ends or KIND ~= 'any' and here.ends > held[way].ends then
-        way, other = index, way
-      elseif not other or here.ends > held[other].ends then
-        other = index
-      end
+    lefts[index] = left
+    local lasts = left < 0 and math.huge or left
+    if KIND == 'read' and is_shared then -- they let each other pass
+    elseif not way or KIND == 'any' and lasts < ends or KIND ~= 'any' and lasts > ends then
+      way, ends, other, other_ends = index, lasts, way, ends
+    elseif not other or lasts > other_ends then
+      other, other_ends = index, lasts
     end
   end
 end
@@ -96,7 +94,7 @@ if free then kept = nil end
 if free or kept and KIND == 'any' then way = nil end
 
 -- Whether there is a line; who is to be let in before `me`, for a reader the first writer; whether others stand there; and the holder.
-local function look(line, last)
+local function look(line, last, is_open)
   local seen = redis.pcall('ZRANGE', line, '0', last)
   if seen.err or not (me or seen[1]) then return false end
   local first, others, holding, passed
@@ -111,72 +109,81 @@ local function look(line, last)
       if not passed and not (KIND == 'read' and #name == 17) then first = first or name end
     end
   end
-  if last == FEW and #seen == 3 and not others then return look(line, MANY) end
-  if first and not waits and not way then first = first_unstuck(line) end
+  if last == FEW and #seen == 3 and not others then return look(line, MANY, is_open) end
+  if first and is_open and not waits then first = first_unstuck(line) end
   return true, first, others, holding
 end
 
--- The lines. Nobody overtakes those who wait: whoever is behind somebody takes its place.
+-- The lines. Nobody overtakes those who wait: who is behind somebody takes its place.
 local lanes, behind = {}, nil
 for index = 1, line and (KIND == 'set' and size or 1) or 0 do
-  local line, key = KEYS[first_line - 1 + index], KEYS[3 + index]
-  local about = KIND == 'any' and string.sub(line, 15) or key
-  local is_free = KIND == 'any' and not way or KIND ~= 'any' and not held[index]
+  local line, about = KEYS[first_line - 1 + index], KEYS[3 + index]
+  local is_free = not lefts[index]
+  if KIND == 'any' then about, is_free = string.sub(line, 15), not way end
+  local is_open = is_free or KIND == 'read' and not way -- or else the key is in the way, whoever waits
   local last = KIND == 'read' and MANY or FEW
   local is_new, rank
-  local is_line, first, others, holding = look(line, last)
-  if is_line and waits and (first or way or kept) then
+  local is_line, first, others, holding = look(line, last, is_open)
+  if first and waits then
     is_new, rank = redis.pcall('ZADD', line, ticket, me), redis.pcall('ZRANK', line, me)
-    if KIND == 'read' then is_line, first = look(line, last) -- its ticket may be an earlier one than before
-    elseif rank == (holding and 1 or 0) then first = nil end
+    if KIND == 'read' then
+      is_line, first = look(line, last, is_open) -- its ticket may be an earlier one than before
+    elseif rank == (holding and 1 or 0) then
+      first = nil
+    end
   end
   if first and is_free and (is_new == 0 or missing and missing ~= '' or redis.pcall('PTTL', line) < UNHEARD) then
     -- The releaser has woken the first. Who comes anew wakes it again only where all who stand there have missed a poll.
     local woken = wake(line, about, me, missing)
-    rank, is_line, first, others, holding = nil, look(line, last)
+    rank, is_line, first, others, holding = nil, look(line, last, is_open)
     if KIND == 'read' then first = first and (woken or first) else first = woken and first end
-  elseif first and KIND == 'read' and held[1] and not way then
+  elseif first and is_open and not is_free then
     -- A writer is told with its ticket that readers have the key: one that waits no more, and was not heard, can leave.
     local at = redis.pcall('ZRANK', line, first)
     local score = string.sub('0000000000000000' .. tostring(redis.pcall('ZRANGE', line, at, at, 'WITHSCORES')[2]), -16)
-    if not tell(line, first, 'k' .. score .. key) then rank, is_line, first = nil, look(line, last) end
+    if not tell(line, first, 'k' .. score .. about) then rank, is_line, first = nil, look(line, last, is_open) end
   end
   if first then behind = behind or index end
   lanes[index] = {line = line, is_line = is_line, first = first, others = others, holding = holding, is_new = is_new, rank = rank}
 end
 
 if way or behind or kept then
-  local which = way or behind or 1
-  local here, first, before, is_foreign, has_place = held[which], nil, -1, 0, line and true
+  local which, left, holder, entry, first = way or behind or 1, -2, false, nil, nil
+  if way or KIND == 'read' and lefts[1] then
+    left, holder = lefts[which], value_of(KEYS[3 + which])
+    entry = KIND ~= 'any' and holder and entry_at(which)
+  end
+  local before, is_foreign, has_place = -1, 0, line and true
   for index, lane in ipairs(lanes) do
-    local is_line = lane.is_line
+    local line, is_line, is_new = lane.line, lane.is_line, lane.is_new
     if waits and is_line then
-      is_line = live(lane.line, LIFE)
-      if not is_line and lane.is_new == 1 then redis.pcall('ZREM', lane.line, me) end
+      is_new = is_new or redis.pcall('ZADD', line, ticket, me)
+      is_line = live(line, LIFE)
+      if not is_line and is_new == 1 then redis.pcall('ZREM', line, me) end
     end
     has_place = has_place and (is_line or not client)
     if waits and is_line then
-      local rank = lane.rank or redis.pcall('ZRANK', lane.line, me)
+      local rank = lane.rank or redis.pcall('ZRANK', line, me)
       rank = type(rank) == 'number' and math.max(rank - (lane.holding and 1 or 0), 0) or -1
       before = math.max(before, rank)
       local holding = lane.holding and string.sub(lane.holding, 2)
-      if holding and holding ~= client and (lane.is_new == 1 or rank == 0) then
-        tell(lane.line, lane.holding, 'w' .. KEYS[3 + index])
+      if holding and holding ~= client and (is_new == 1 or rank == 0) then tell(line, lane.holding, 'w' .. KEYS[3 + index]) end
+      if index == way and rank == 0 and KIND ~= 'any' and holder and string.sub(entry or '', 17, 48) ~= holder and holder ~= SHARED then
+        is_foreign = 1
       end
-      if index == way and rank == 0 and KIND ~= 'any' and here.holder and not here.is_ours then is_foreign = 1 end
-      if KIND == 'any' and way then set_stuck(lane.line, size, string.match(KEYS[4], '^(.*/)')) end
       local in_the_way = index ~= way and way or other
-      if KIND == 'set' and in_the_way then set_stuck(lane.line, 0, KEYS[3 + in_the_way]) end
+      if KIND == 'any' and way then
+        set_stuck(line, size, string.match(KEYS[4], '^(.*/)'))
+      elseif KIND == 'set' and in_the_way then
+        set_stuck(line, 0, KEYS[3 + in_the_way])
+      end
     end
   end
-  local left, holder = -2, false
-  if here and (way or KIND == 'read') then
-    left, holder = here.left, here.holder
-    if KIND ~= 'any' then holder = told_of(here.holder, here.entry) end
-  end
+  -- With the note that a holder with a label has left; that of a leader without its end, which is its text.
+  if entry and #entry > 48 and string.sub(entry, 17, 48) == holder then holder = {holder, string.sub(entry, 49, 229)} end
+  if left == -2 then first = behind and lanes[behind].first or kept end
   if KIND ~= 'set' then which = 0 end
   if not has_place then return {0, now, left, holder, which} end
-  if left == -2 then first = behind and lanes[behind].first or kept end
   return {0, now, left, holder, which, first and string.sub(first, -16) or false, before, is_foreign}
 end
 
@@ -203,7 +210,7 @@ for index = from, to do
   local key = KEYS[3 + index]
   if KIND ~= 'read' then
     redis.call('SET', key, owner, 'PX', ARGV[3])
-  elseif held[1] then
+  elseif lefts[1] then
     drop_ended(KEYS[5])
     -- One that stands is extended already: this comes late. It is not made to end sooner.
     local ends = end_of(KEYS[5], owner)

@@ -6,13 +6,13 @@
 -- whatever becomes of the node.
 local owner, size, keep = ARGV[1], 1, ARGV[2]
 if KIND == 'set' then size, keep = ARGV[2] + 0, ARGV[3] end
-local answer, freed = 1, {}
+local answer, freed, others = 1, 0, nil
 for index = 1, size do
   local key = KEYS[index]
   -- One byte more than an owner has is enough to tell; any other type than a string belongs to somebody else.
   local holder = redis.pcall('GETRANGE', key, '0', '32')
   if holder == owner then
-    freed[#freed + 1] = key
+    freed = freed + 1
     if keep then redis.call('PEXPIRE', key, keep) end
   elseif KIND == 'read' and holder == 'shared by readers, see quorlock.' then
     local readers = KEYS[2]
@@ -43,20 +43,27 @@ for index = 1, size do
         return 0 -- it may have been lost with those of others, for whom the key still stands
       end
     end
-    freed, keep = {key, readers}, nil
+    redis.call('DEL', key, readers)
+    freed, keep = 1, ''
   else
     local is_gone = holder == '' and redis.pcall('PTTL', key) == -2 -- others may have set it to nothing
-    answer = is_gone and answer ~= 2 and 0 or 2
+    answer, others = is_gone and answer ~= 2 and 0 or 2, others or {}
+    others[index] = true
   end
 end
-if #freed == 0 then return answer end
-if not keep then redis.call('DEL', unpack(freed)) end
+if freed == 0 then return answer end
+if not keep and not others then redis.call('DEL', unpack(KEYS, 1, size)) end
+for index = 1, not keep and others and size or 0 do
+  if not others[index] then redis.call('DEL', KEYS[index]) end
+end
 
 -- Where there is no line, this look is all that it costs. Who waits for a slot stands in its own line, or in that of all slots.
-local lines = {unpack(KEYS, size + (KIND == 'read' and 2 or 1))}
-if #lines == 0 then return answer end
+local first_line = KIND == 'read' and 3 or size + 1
+local line, slots_line = KEYS[first_line], nil
+if not line then return answer end
 local slot_at = KIND ~= 'set' and string.find(KEYS[1], '/%d%d?%d?$', -4)
 if slot_at then
-  lines = {'quorlock:line:' .. KEYS[1], 'quorlock:line:quorlock:slots:' .. string.sub(KEYS[1], 1, slot_at - 1)}
+  line, slots_line = 'quorlock:line:' .. KEYS[1], 'quorlock:line:quorlock:slots:' .. string.sub(KEYS[1], 1, slot_at - 1)
 end
-if redis.pcall('EXISTS', unpack(lines)) == 0 then return answer end
+if KIND ~= 'set' and redis.pcall('EXISTS', line, slots_line or line) == 0
+  or KIND == 'set' and redis.pcall('EXISTS', unpack(KEYS, first_line)) == 0 then return answer end

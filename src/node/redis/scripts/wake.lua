@@ -1,8 +1,9 @@
--- Goes on where release.lua has freed keys, behind line.lua. A key that is kept has a new end, which who is next has to see. Of a
+-- Goes on where release.lua has freed keys, behind line.lua. A key that is kept has a new end, which the next one has to see. Of a
 -- slot the first in either line is told: which of them came before, the node sees when they ask.
-for index, line in ipairs(lines) do
-  local is_kept = #lines == size and size > 1
-  for _, key in ipairs(freed) do is_kept = is_kept and key ~= KEYS[index] end
-  if not is_kept then wake(line, string.sub(line, 15)) end -- what is told is the name behind `quorlock:line:`
+for index = first_line, KIND == 'set' and #KEYS or first_line do
+  local line = KIND == 'set' and KEYS[index] or line
+  local is_of_others = others and #KEYS == 2 * size and others[index - size]
+  if not is_of_others then wake(line, string.sub(line, 15)) end -- what is told is the name behind `quorlock:line:`
 end
+if slots_line then wake(slots_line, string.sub(slots_line, 15)) end
 return answer
