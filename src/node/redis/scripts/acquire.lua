@@ -21,20 +21,6 @@ local function live(line, ms)
   return true
 end
 
--- Says that our place in a line is stuck while these keys stand: so many slots whose names begin with `key`, or `key` itself.
-local function set_stuck(line, slots, key)
-  redis.pcall('SET', STUCK .. client .. string.sub(line, 15), ticket .. ' ' .. slots .. ' ' .. key, 'PX', LIFE)
-end
-
-local function is_stuck(line, name, score)
-  local said = redis.pcall('GETRANGE', STUCK .. name .. string.sub(line, 15), '0', '65999')
-  local of, slots, key = string.match(type(said) == 'string' and said or '', '^(%d+) (%d%d?%d?) (.+)$')
-  if not of or tonumber(of) ~= tonumber(score) then return false end -- or it is of an earlier place
-  local keys = {key}
-  for slot = 1, tonumber(slots) do keys[slot] = key .. slot - 1 end
-  return redis.pcall('EXISTS', unpack(keys)) == #keys
-end
-
 -- Who is first before us and can go on: a place that is stuck keeps nobody out who asks once, or comes from another line of the
 -- same key. There an earlier ticket goes first, and we may stand too.
 local function first_unstuck(line, is_other)
@@ -42,15 +28,15 @@ local function first_unstuck(line, is_other)
   for place = 1, #seen, 2 do
     local name, score = seen[place], seen[place + 1]
     if is_other and waits and tonumber(score) >= tonumber(ticket) or not is_other and name == me then return nil end
-    local is_before = is_name(name) and not (is_other and string.sub(name, -16) == missing)
-    local reads = #name == 17
-    if is_before and not (KIND == 'read' and reads) and (reads or not is_stuck(line, name, score)) then return name end
+    if is_name(name) and not (is_other and string.sub(name, -16) == missing) and not (KIND == 'read' and #name == 17) then
+      local said = #name == 16 and redis.pcall('GETRANGE', STUCK .. name .. string.sub(line, 15), '0', '65999')
+      local of, slots, key = string.match(type(said) == 'string' and said or '', '^(%d+) (%d%d?%d?) (.+)$')
+      local keys = {key}
+      for slot = 1, tonumber(slots or 0) do keys[slot] = key .. slot - 1 end
+      -- What is said of an earlier place of the same client does not count.
+      if not of or tonumber(of) ~= tonumber(score) or redis.pcall('EXISTS', unpack(keys)) ~= #keys then return name end
+    end
   end
-end
-
-local function entry_at(index)
-  if KIND == 'any' then return entry_of(KEYS[3 + index]) end
-  return entries[index + 1] or redis.call('HGET', OLDER, KEYS[3 + index])
 end
 
 -- What stands in the way: of a set the key that lives longest, of slots that which ends soonest, if none is free.
@@ -71,7 +57,7 @@ for index = 1, size do
     if left > ttl or left == -1 or KIND == 'read' then
       local holder = value_of(key)
       is_shared = holder == SHARED
-      if is_shared and left == -1 or left > ttl and (is_shared or string.sub(entry_at(index) or '', 17, 48) == holder) then
+      if is_shared and left == -1 or left > ttl and (is_shared or string.sub(entry_of(key) or '', 17, 48) == holder) then
         -- Our clock was set back; or others have taken the end of what readers have, and nobody may be left who would end it.
         local most = redis.call('HGET', NODE, 'max_ttl') + (is_shared and 2 or 0)
         if left > most or left == -1 then
@@ -104,9 +90,10 @@ local function look(line, last, is_open)
       passed = true
     elseif string.byte(name) == HOLDER then
       holding = name
-    elseif is_name(name) then
-      others = true
-      if not passed and not (KIND == 'read' and #name == 17) then first = first or name end
+    elseif KIND == 'read' then
+      if not passed and not first and #name == 16 and is_name(name) then first = name end
+    elseif not others and is_name(name) then
+      others, first = true, not passed and name or nil
     end
   end
   if last == FEW and #seen == 3 and not others then return look(line, MANY, is_open) end
@@ -151,10 +138,11 @@ if way or behind or kept then
   local which, left, holder, entry, first = way or behind or 1, -2, false, nil, nil
   if way or KIND == 'read' and lefts[1] then
     left, holder = lefts[which], value_of(KEYS[3 + which])
-    entry = KIND ~= 'any' and holder and entry_at(which)
+    entry = KIND ~= 'any' and holder and (entries[which + 1] or redis.call('HGET', OLDER, KEYS[3 + which]))
   end
   local before, is_foreign, has_place = -1, 0, line and true
-  for index, lane in ipairs(lanes) do
+  for index = 1, #lanes do
+    local lane = lanes[index]
     local line, is_line, is_new = lane.line, lane.is_line, lane.is_new
     if waits and is_line then
       is_new = is_new or redis.pcall('ZADD', line, ticket, me)
@@ -171,11 +159,11 @@ if way or behind or kept then
       if index == way and rank == 0 and KIND ~= 'any' and holder and string.sub(entry or '', 17, 48) ~= holder and holder ~= SHARED then
         is_foreign = 1
       end
-      local in_the_way = index ~= way and way or other
-      if KIND == 'any' and way then
-        set_stuck(line, size, string.match(KEYS[4], '^(.*/)'))
-      elseif KIND == 'set' and in_the_way then
-        set_stuck(line, 0, KEYS[3 + in_the_way])
+      local stuck = index ~= way and way or other -- another key of a set
+      if KIND == 'any' and way then stuck = size .. ' ' .. string.match(KEYS[4], '^(.*/)') end
+      if stuck and (KIND == 'set' or KIND == 'any' and way) then
+        if KIND == 'set' then stuck = '0 ' .. KEYS[3 + stuck] end
+        redis.pcall('SET', STUCK .. client .. string.sub(line, 15), ticket .. ' ' .. stuck, 'PX', LIFE)
       end
     end
   end
