@@ -20,7 +20,9 @@ use super::{
     many::wrong_leaders,
     nemesis::Strikes,
     record::{Count, History, process_of},
-    run_time, verdict,
+    run_time,
+    texts::EXTEND,
+    verdict,
     wants::Wants,
     worker::name,
 };
@@ -37,21 +39,15 @@ const OFTEN: usize = 5;
 /// By then all of that has been, or the planted bug was found, on however busy a machine.
 const AT_LAST: Duration = Duration::from_secs(240);
 
-macro_rules! script {
-    ($($file:literal)+) => {
-        concat!($(include_str!(concat!("../../src/node/redis/scripts/", $file))),+)
-    };
-}
-
-/// Put together as in `src/node/redis/script.rs`.
-const EXTEND: &str = script!("prelude.lua" "tools.lua" "admitted.lua" "extend.lua");
-
-/// The line by which an extension lets no key end sooner.
-const MEND: &str = "    prolong(KEYS[index], ttl)\n";
+/// The lines by which an extension lets no key end sooner.
+const MEND: &str = "    local left = redis.call('PTTL', key)
+    local life = no_less(ttl, left)
+    if life ~= left then redis.call('PEXPIRE', key, life) end
+";
 
 /// The planted bug: without it.
 fn shortening() -> String {
-    let shortens = "    redis.call('PEXPIRE', KEYS[index], ttl)\n";
+    let shortens = "    redis.call('PEXPIRE', key, ttl)\n";
     let planted = EXTEND.replace(MEND, shortens);
     assert_eq!(planted.len() + MEND.len(), EXTEND.len() + shortens.len(), "it was there, once");
     planted

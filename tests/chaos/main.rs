@@ -32,6 +32,9 @@ mod minority;
 mod nemesis;
 mod permits;
 mod planted;
+#[path = "../../src/node/redis/texts.rs"]
+#[allow(dead_code, reason = "each test program uses some")]
+mod texts;
 mod verdict;
 mod wall;
 mod wants;

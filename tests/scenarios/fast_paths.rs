@@ -8,16 +8,9 @@ use quorlock_harness::redis::{Value, from_redis_value};
 
 use super::{
     MARKER,
-    scripts::{ACQUIRE, ETAG, Node},
+    scripts::{ETAG, Node, without_early_end},
+    texts::{ACQUIRE, ACQUIRE_ANY},
 };
-
-macro_rules! script {
-    ($($file:literal)+) => {
-        concat!($(include_str!(concat!("../../src/node/redis/scripts/", $file))),+)
-    };
-}
-
-const SLOT: &str = script!("prelude.lua" "slot_free.lua" "tools.lua" "line.lua" "slot.lua");
 
 const OWN: [&str; 3] = [MARKER, "quorlock:counters", "quorlock:older"];
 const OWNER: &str = "11111111111111111111111111111111";
@@ -26,10 +19,9 @@ const NAMES: [&str; 3] = ["r", "s", "t"];
 const HIGH_WATER: u64 = 1_000;
 const NEXT_FLOOR: u64 = 50;
 
-/// A script, what takes its early end out, how many of the names it asks for, and their line.
+/// A script, how many of the names it asks for, and their line.
 struct Case {
     script: &'static str,
-    early: &'static str,
     names: &'static [&'static str],
     line: &'static str,
 }
@@ -69,8 +61,7 @@ impl Case {
                 };
                 // What is told of a key that is in the way changes with the time.
                 let is_granted = number(0) == 1;
-                let slot = if self.script == SLOT { number(3) } else { 1 };
-                if is_granted { vec![1, number(2), slot] } else { vec![number(0)] }
+                if is_granted { vec![1, number(2), number(5)] } else { vec![number(0)] }
             }
             other => panic!("{other:?}"),
         };
@@ -90,8 +81,7 @@ impl Case {
 
 /// Every counter beside every key and line, for every hint.
 fn all_alike(case: &Case) {
-    assert!(case.script.contains(case.early));
-    let rest = case.script.replacen(case.early, "if false then", 1);
+    let rest = without_early_end(case.script);
     let node = Node::admitted();
     let entry = |counter: &str| Some(format!("{counter}{OTHER}"));
     let counters = [
@@ -156,12 +146,10 @@ fn all_alike(case: &Case) {
 
 #[test]
 fn the_fast_path_of_an_acquire_does_what_the_rest_does() {
-    let early = "if takes_hint and not is_late and not client then";
-    all_alike(&Case { script: ACQUIRE, early, names: &NAMES[..1], line: LINES[0] });
+    all_alike(&Case { script: ACQUIRE, names: &NAMES[..1], line: LINES[0] });
 }
 
 #[test]
 fn the_fast_path_of_a_semaphore_does_what_the_rest_does() {
-    let early = "if is_allowed and not is_late and not client then";
-    all_alike(&Case { script: SLOT, early, names: &NAMES, line: LINES[0] });
+    all_alike(&Case { script: ACQUIRE_ANY, names: &NAMES, line: LINES[0] });
 }

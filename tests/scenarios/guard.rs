@@ -4,7 +4,10 @@
 //! step against the real scripts on three real servers. Without the guard, which is cut out of the script's text,
 //! two holders get one token; with it they do not.
 
-use super::scripts::{Ask, CONFIRM, Node};
+use super::{
+    scripts::{Ask, Node},
+    texts::CONFIRM,
+};
 
 /// The guard, as it stands in the script.
 const GUARD: &str = " or counter > token";

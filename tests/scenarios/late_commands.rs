@@ -8,30 +8,13 @@ use quorlock_harness::redis::{self, Value};
 
 use super::{
     MARKER,
-    scripts::{Ask, CONFIRM, HOUR_MS, IDENTITY, Node, RESOURCE, Tell},
+    scripts::{Ask, HOUR_MS, IDENTITY, Node, RESOURCE, Tell},
+    texts::{
+        ACQUIRE_READ, CONFIRM, EXTEND, EXTEND_CLASSIC, EXTEND_LOWERED, EXTEND_READ, LEAVE, RELEASE,
+        RELEASE_READ, RESTORE_READ,
+    },
 };
 
-macro_rules! script {
-    ($($file:literal)+) => {
-        concat!($(include_str!(concat!("../../src/node/redis/scripts/", $file))),+)
-    };
-}
-
-const EXTEND: &str = script!("prelude.lua" "tools.lua" "admitted.lua" "extend.lua");
-const EXTEND_CLASSIC: &str = script!("classic.lua" "extend.lua");
-const READ: &str =
-    script!("prelude.lua" "read_free.lua" "tools.lua" "line.lua" "readers.lua" "read.lua");
-const READ_EXTEND: &str =
-    script!("prelude.lua" "tools.lua" "admitted.lua" "readers.lua" "read_extend.lua");
-/// The two parts of it.
-const READERS_FIRST: &str = script!("prelude.lua" "tools.lua" "admitted.lua" "readers.lua");
-const READ_EXTEND_ALONE: &str = script!("read_extend.lua");
-const LOWER: &str = script!("prelude.lua" "tools.lua" "admitted.lua" "line.lua" "readers.lua" "lower.lua" "read_extend.lua");
-const READ_RESTORE: &str =
-    script!("prelude.lua" "tools.lua" "admitted.lua" "readers.lua" "read_restore.lua");
-const READ_RELEASE: &str = script!("line.lua" "read_release.lua");
-const RELEASE: &str = script!("release.lua" "line.lua" "wake.lua");
-const LEAVE: &str = script!("line.lua" "leave.lua");
 const READERS: &str = "quorlock:readers:r";
 const LINE: &str = "quorlock:line:r";
 
@@ -81,8 +64,11 @@ impl Node {
         let (high, next) = (self.marked("high_water"), self.marked("next_floor"));
         let head = format!("{} {high:016} {next:016}", super::scripts::ETAG);
         let hint = format!("{:016}", self.now_us());
-        let answer =
-            self.run_own(READ, &[RESOURCE, READERS], &[&head, owner, ttl, &hint, "0", "-1"]);
+        let answer = self.run_own(
+            ACQUIRE_READ,
+            &[RESOURCE, READERS],
+            &[&head, owner, ttl, &hint, "0", "-1"],
+        );
         assert_eq!(answer[0], Value::Int(1), "{answer:?}");
     }
 }
@@ -113,7 +99,7 @@ fn an_extension_of_a_key_without_an_end_leaves_what_any_lease_may_count_with() {
     node.extend(EXTEND, &[RESOURCE], SHORT);
     assert!((50_001..=60_000).contains(&node.left(RESOURCE)), "{}", node.left(RESOURCE));
     node.server.run(&["PERSIST", RESOURCE]);
-    node.extend(LOWER, &[RESOURCE, READERS], SHORT);
+    node.extend(EXTEND_LOWERED, &[RESOURCE, READERS], SHORT);
     assert!((50_001..=60_002).contains(&node.left(RESOURCE)), "{}", node.left(RESOURCE));
 }
 
@@ -125,11 +111,11 @@ fn an_extension_leaves_no_more_than_the_longest_ttl() {
     node.server.run(&["PEXPIRE", RESOURCE, "3600000"]);
     node.extend(EXTEND, &[RESOURCE], SHORT);
     assert!((50_001..=60_000).contains(&node.left(RESOURCE)), "{}", node.left(RESOURCE));
-    node.extend(LOWER, &[RESOURCE, READERS], SHORT);
+    node.extend(EXTEND_LOWERED, &[RESOURCE, READERS], SHORT);
     assert!((50_001..=60_003).contains(&node.left(RESOURCE)), "{}", node.left(RESOURCE));
     for written in ["+inf", "9007199254740992.5"] {
         node.server.run(&["ZADD", READERS, written, A]);
-        node.extend(READ_EXTEND, &[RESOURCE, READERS], SHORT);
+        node.extend(EXTEND_READ, &[RESOURCE, READERS], SHORT);
         assert!((50_001..=60_003).contains(&node.entry_left(A)), "{}", node.entry_left(A));
     }
 }
@@ -139,8 +125,8 @@ fn an_extension_of_a_reader_shortens_no_entry() {
     let node = Node::admitted();
     node.read(A, SHORT);
     node.read(B, SHORT);
-    node.extend(READ_EXTEND, &[RESOURCE, READERS], LONG);
-    node.extend(READ_EXTEND, &[RESOURCE, READERS], SHORT);
+    node.extend(EXTEND_READ, &[RESOURCE, READERS], LONG);
+    node.extend(EXTEND_READ, &[RESOURCE, READERS], SHORT);
     for_long(node.entry_left(A));
     for_long(node.left(RESOURCE));
     assert!(node.entry_left(B) <= 10_010, "it is for its owner alone");
@@ -150,11 +136,13 @@ fn an_extension_of_a_reader_shortens_no_entry() {
 /// there, by the time that it has read.
 #[test]
 fn an_extension_of_an_entry_that_ends_right_now_is_for_the_time_that_was_asked_for() {
+    // Where extend.lua begins, behind what stands before it.
+    const BEGINS: &str = "local answer, size = {1, now}, #KEYS - 3\n";
+    assert_eq!(EXTEND_READ.matches(BEGINS).count(), 1, "it was there, once");
     let node = Node::admitted();
     for ends in ["ms", "ms + 1", "ms + 2"] {
-        let script = format!(
-            "{READERS_FIRST}\nredis.call('ZADD', KEYS[5], {ends}, ARGV[2])\n{READ_EXTEND_ALONE}"
-        );
+        let planted = format!("redis.call('ZADD', KEYS[5], {ends}, ARGV[2])\n{BEGINS}");
+        let script = EXTEND_READ.replace(BEGINS, &planted);
         node.read(A, SHORT);
         node.extend(&script, &[RESOURCE, READERS], SHORT);
         let left = node.entry_left(A);
@@ -166,7 +154,7 @@ fn an_extension_of_an_entry_that_ends_right_now_is_for_the_time_that_was_asked_f
 fn an_acquire_of_a_reader_shortens_no_entry() {
     let node = Node::admitted();
     node.read(A, SHORT);
-    node.extend(READ_EXTEND, &[RESOURCE, READERS], LONG);
+    node.extend(EXTEND_READ, &[RESOURCE, READERS], LONG);
     node.read(A, SHORT);
     for_long(node.entry_left(A));
     for_long(node.left(RESOURCE));
@@ -178,7 +166,7 @@ fn a_release_of_a_reader_that_is_not_there_takes_nothing() {
     node.read(A, SHORT);
     // The entries are lost, and the key still keeps writers out.
     node.server.run(&["DEL", READERS]);
-    assert_eq!(node.run(READ_RELEASE, &[RESOURCE, READERS], &[B]), Value::Int(0));
+    assert_eq!(node.run(RELEASE_READ, &[RESOURCE, READERS], &[B]), Value::Int(0));
     assert!(node.left(RESOURCE) > 0, "it lives up to its end");
 }
 
@@ -187,11 +175,11 @@ fn a_downgrade_shortens_neither_the_key_nor_the_entry() {
     let node = Node::admitted();
     node.granted(Ask::of(A));
     node.extend(EXTEND, &[RESOURCE], LONG);
-    node.extend(LOWER, &[RESOURCE, READERS], SHORT);
+    node.extend(EXTEND_LOWERED, &[RESOURCE, READERS], SHORT);
     for_long(node.entry_left(A));
     for_long(node.left(RESOURCE));
     // The nodes have followed, and an earlier one comes.
-    node.extend(LOWER, &[RESOURCE, READERS], SHORT);
+    node.extend(EXTEND_LOWERED, &[RESOURCE, READERS], SHORT);
     for_long(node.entry_left(A));
     let refused = node.run_own(EXTEND, &[RESOURCE], &[IDENTITY, A, SHORT]);
     assert_eq!(refused[2], Value::Int(2), "it is no writer's any more");
@@ -208,7 +196,7 @@ fn a_restore_leaves_what_stands_alone() {
     let node = Node::admitted();
     node.read(A, LONG);
     let latest = u64::MAX.to_string();
-    let restored = node.run_own(READ_RESTORE, &[RESOURCE, READERS], &[IDENTITY, A, SHORT, &latest]);
+    let restored = node.run_own(RESTORE_READ, &[RESOURCE, READERS], &[IDENTITY, A, SHORT, &latest]);
     assert_eq!(restored[0], Value::Int(0));
     for_long(node.entry_left(A));
     for_long(node.left(RESOURCE));

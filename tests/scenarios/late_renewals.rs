@@ -15,22 +15,18 @@ use futures::{FutureExt, executor::block_on};
 use quorlock::{Acquire, Lease};
 use quorlock_harness::{Cluster, Proxy};
 
-use super::*;
+use super::{
+    texts::{EXTEND, EXTEND_CLASSIC},
+    *,
+};
 
-macro_rules! script {
-    ($($file:literal)+) => {
-        concat!($(include_str!(concat!("../../src/node/redis/scripts/", $file))),+)
-    };
-}
+const EXTENSIONS: [&str; 2] = [EXTEND, EXTEND_CLASSIC];
 
-/// Put together as in `src/node/redis/script.rs`.
-const EXTENSIONS: [&str; 2] = [
-    script!("prelude.lua" "tools.lua" "admitted.lua" "extend.lua"),
-    script!("classic.lua" "extend.lua"),
-];
-
-/// The line by which an extension lets no key end sooner.
-const MEND: &str = "    prolong(KEYS[index], ttl)\n";
+/// The lines by which an extension lets no key end sooner.
+const MEND: &str = "    local left = redis.call('PTTL', key)
+    local life = no_less(ttl, left)
+    if life ~= left then redis.call('PEXPIRE', key, life) end
+";
 
 /// Of the lease whose extension is late.
 const TTL: Duration = Duration::from_millis(1_500);
@@ -87,7 +83,7 @@ impl Stage {
             cluster.iter().map(|server| Proxy::start(server.port())).collect();
         if manner.planted {
             for script in EXTENSIONS {
-                let shortens = "    redis.call('PEXPIRE', KEYS[index], ttl)\n";
+                let shortens = "    redis.call('PEXPIRE', key, ttl)\n";
                 let planted = script.replace(MEND, shortens);
                 assert_eq!(
                     planted.len() + MEND.len(),

@@ -7,11 +7,11 @@
 mod compared;
 mod others;
 mod read_answers;
-pub(crate) mod readers;
+mod readers;
 mod releases;
 mod several;
 mod slots;
-pub(crate) mod together;
+mod together;
 mod together_answers;
 
 use std::{
@@ -25,19 +25,9 @@ use quorlock_harness::redis::{self, Value, from_redis_value};
 
 use super::{
     MARKER, MS, SECOND, SOON,
-    scripts::{ACQUIRE, ETAG, Node, RESOURCE},
+    scripts::{ETAG, Node, RESOURCE},
+    texts::{ACQUIRE, LEAVE, RELEASE},
 };
-
-pub(crate) const RELEASE: &str = concat!(
-    include_str!("../../src/node/redis/scripts/release.lua"),
-    include_str!("../../src/node/redis/scripts/line.lua"),
-    include_str!("../../src/node/redis/scripts/wake.lua"),
-);
-
-const LEAVE: &str = concat!(
-    include_str!("../../src/node/redis/scripts/line.lua"),
-    include_str!("../../src/node/redis/scripts/leave.lua"),
-);
 
 const LINE: &str = "quorlock:line:r";
 
@@ -105,17 +95,19 @@ fn acquire(node: &Node, name: &str, says: Says<'_>) -> Answer {
         other => panic!("{other:?}"),
     };
     match &answer[..] {
-        [Value::Int(1), _, _, _] => Answer::Granted { waiting: None },
-        [Value::Int(1), _, _, _, Value::Int(waiting @ 0..=1)] => {
-            Answer::Granted { waiting: Some(*waiting == 1) }
+        [Value::Int(1), _, _, _, Value::Int(others @ -1..=1), Value::Int(1)] => {
+            Answer::Granted { waiting: (*others >= 0).then_some(*others == 1) }
         }
-        [Value::Int(0), _, _, _, Value::Nil, Value::Int(before), Value::Int(foreign)] => {
-            Answer::Held { before: *before, foreign: *foreign == 1 }
-        }
-        [Value::Int(0), _, Value::Int(-2), Value::Nil, first, _, Value::Int(0)] => {
-            Answer::Behind(from_redis_value(first.clone()).unwrap())
-        }
-        [Value::Int(0), _, _] | [Value::Int(0), _, _, _] => Answer::Plain,
+        [Value::Int(0), _, left, holder, Value::Int(0), line @ ..] => match (left, holder, line) {
+            (_, _, [Value::Nil, Value::Int(before), Value::Int(foreign)]) => {
+                Answer::Held { before: *before, foreign: *foreign == 1 }
+            }
+            (Value::Int(-2), Value::Nil, [first, _, Value::Int(0)]) => {
+                Answer::Behind(from_redis_value(first.clone()).unwrap())
+            }
+            (_, _, []) => Answer::Plain,
+            other => panic!("{other:?}"),
+        },
         other => panic!("{other:?}"),
     }
 }

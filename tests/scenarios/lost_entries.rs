@@ -4,12 +4,10 @@
 
 use quorlock_harness::redis::{Value, from_redis_value};
 
-use super::scripts::{Node, RESOURCE};
-
-const READ_RELEASE: &str = concat!(
-    include_str!("../../src/node/redis/scripts/line.lua"),
-    include_str!("../../src/node/redis/scripts/read_release.lua"),
-);
+use super::{
+    scripts::{Node, RESOURCE},
+    texts::RELEASE_READ,
+};
 
 const READERS: &str = "quorlock:readers:r";
 const SHARED: &str = "shared by readers, see quorlock.";
@@ -29,7 +27,7 @@ fn read_by(entries: &[&str]) -> Node {
 
 /// What the release of one of them says, and who is left.
 fn release(node: &Node, keep: Option<&str>) -> (Value, bool, Vec<String>) {
-    let args = ["EVAL", READ_RELEASE, "2", RESOURCE, READERS, OWNER];
+    let args = ["EVAL", RELEASE_READ, "2", RESOURCE, READERS, OWNER];
     let said = node.server.run(&args.into_iter().chain(keep).collect::<Vec<_>>());
     let left = from_redis_value(node.server.run(&["ZRANGE", READERS, "0", "-1"])).unwrap();
     (said, node.server.get(RESOURCE).is_some(), left)

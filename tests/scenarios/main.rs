@@ -63,6 +63,9 @@ mod short_lived;
 mod shutdown;
 mod slot_votes;
 mod standing;
+#[path = "../../src/node/redis/texts.rs"]
+#[allow(dead_code, reason = "each test program uses some")]
+mod texts;
 mod together;
 mod tokens;
 

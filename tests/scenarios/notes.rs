@@ -10,8 +10,9 @@ use quorlock_harness::{eventually, redis};
 
 use super::{
     SECOND, SOON, admitted, ready,
-    scripts::{Ask, CONFIRM, Node},
+    scripts::{Ask, Node},
     settings,
+    texts::CONFIRM,
 };
 
 const A: &str = "aaaaaaaaaaaa4aaaaaaaaaaaaaaaaaaa";

@@ -8,7 +8,7 @@
 use quorlock::Redlock;
 use quorlock_harness::{Cluster, Proxy, eventually};
 
-use super::{MS, SECOND, SOON, admitted, all_ready, has_key, ready};
+use super::{MS, SECOND, SOON, admitted, all_ready, has_key, ready, texts::RELEASE};
 
 /// Loses a round while the third node, which is slow, is being asked, after `forget`.
 fn a_lost_round_leaves_no_key(forget: impl FnOnce(&Cluster)) {
@@ -46,8 +46,7 @@ fn a_lost_round_leaves_no_key_on_a_node_that_has_restarted() {
 fn a_lost_round_leaves_no_key_on_a_node_whose_scripts_were_flushed() {
     a_lost_round_leaves_no_key(|cluster| {
         cluster[2].run(&["SCRIPT", "FLUSH"]);
-        let release = crate::lines::RELEASE;
-        cluster[2].run(&["SCRIPT", "LOAD", release]);
+        cluster[2].run(&["SCRIPT", "LOAD", RELEASE]);
     });
 }
 
@@ -90,8 +89,7 @@ fn a_release_during_a_restore_leaves_no_key_on_a_node_that_knows_the_script() {
 fn a_release_during_a_restore_leaves_no_key_on_a_node_whose_scripts_were_flushed() {
     let in_full = a_release_during_a_restore_leaves_no_key(|cluster| {
         cluster[2].run(&["SCRIPT", "FLUSH"]);
-        let release = crate::lines::RELEASE;
-        cluster[2].run(&["SCRIPT", "LOAD", release]);
+        cluster[2].run(&["SCRIPT", "LOAD", RELEASE]);
     });
     assert_eq!(in_full, 2, "the extension and the restore");
 }

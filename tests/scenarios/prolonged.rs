@@ -7,21 +7,8 @@ use quorlock_harness::redis::{self, Value};
 use super::{
     MARKER,
     scripts::{Ask, Node, RESOURCE},
+    texts::{EXTEND, RESTORE},
 };
-
-/// Put together as in `src/node/redis/script.rs`.
-const EXTEND: &str = concat!(
-    include_str!("../../src/node/redis/scripts/prelude.lua"),
-    include_str!("../../src/node/redis/scripts/tools.lua"),
-    include_str!("../../src/node/redis/scripts/admitted.lua"),
-    include_str!("../../src/node/redis/scripts/extend.lua"),
-);
-const RESTORE: &str = concat!(
-    include_str!("../../src/node/redis/scripts/prelude.lua"),
-    include_str!("../../src/node/redis/scripts/tools.lua"),
-    include_str!("../../src/node/redis/scripts/admitted.lua"),
-    include_str!("../../src/node/redis/scripts/restore.lua"),
-);
 
 /// The values of the answer without the time in the second place.
 fn run(node: &Node, script: &str, args: &[&str]) -> Vec<Value> {

@@ -13,7 +13,10 @@ use quorlock::{
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
-use super::scripts::{Ask, CONFIRM, Node, RESOURCE};
+use super::{
+    scripts::{Ask, Node, RESOURCE},
+    texts::CONFIRM,
+};
 
 const MAX: u64 = (1 << 53) - 1;
 

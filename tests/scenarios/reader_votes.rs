@@ -8,18 +8,9 @@ use quorlock_harness::redis::{Value, from_redis_value};
 use super::{
     MARKER,
     scripts::{ETAG, Node, RESOURCE},
+    texts::{ACQUIRE_READ, CONFIRM_READ, RELEASE_READ},
 };
 
-macro_rules! script {
-    ($($file:literal)+) => {
-        concat!($(include_str!(concat!("../../src/node/redis/scripts/", $file))),+)
-    };
-}
-
-const READ: &str =
-    script!("prelude.lua" "read_free.lua" "tools.lua" "line.lua" "readers.lua" "read.lua");
-const READ_RELEASE: &str = script!("line.lua" "read_release.lua");
-const READ_CONFIRM: &str = script!("prelude.lua" "tools.lua" "readers.lua" "read_confirm.lua");
 const READERS: &str = "quorlock:readers:r";
 
 const A: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
@@ -43,7 +34,7 @@ fn ask(
     let (hint, latest) = (format!("{high_water:016}"), latest.to_string());
     let own = [MARKER, "quorlock:counters", "quorlock:older", RESOURCE, READERS];
     let args = [&*head, owner, ttl, &hint, &latest, "1"];
-    match node.server.run(&[&["EVAL", READ, "5"], &own[..], &args].concat()) {
+    match node.server.run(&[&["EVAL", ACQUIRE_READ, "5"], &own[..], &args].concat()) {
         // Its clock alone: as asked.
         Value::Int(_) => (1, 0),
         Value::Array(answer) => match &answer[..] {
@@ -70,7 +61,7 @@ fn counted() -> (Node, u64) {
 
 fn release(node: &Node, owner: &str) -> i64 {
     let keys = [RESOURCE, READERS];
-    let said = node.server.run(&[&["EVAL", READ_RELEASE, "2"], &keys[..], &[owner]].concat());
+    let said = node.server.run(&[&["EVAL", RELEASE_READ, "2"], &keys[..], &[owner]].concat());
     from_redis_value(said).unwrap()
 }
 
@@ -173,7 +164,7 @@ fn a_token_of_a_reader_is_confirmed_where_either_generation_has_its_counter() {
         let confirm = |owner: &str, token: u64| {
             let own = [MARKER, "quorlock:counters", "quorlock:older", RESOURCE, READERS];
             let token = format!("{token:016}");
-            let asked = [&["EVAL", READ_CONFIRM, "5"], &own[..], &[ETAG, owner, &token]].concat();
+            let asked = [&["EVAL", CONFIRM_READ, "5"], &own[..], &[ETAG, owner, &token]].concat();
             match node.server.run(&asked) {
                 Value::Array(told) => told[0].clone(),
                 other => panic!("{other:?}"),

@@ -13,28 +13,13 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::{
     MARKER, MS,
-    scripts::{ACQUIRE, CONFIRM, ETAG, IDENTITY, Node, RESOURCE},
+    scripts::{ETAG, IDENTITY, Node, RESOURCE, without_early_end},
+    texts::{
+        ACQUIRE, ACQUIRE_READ, CONFIRM, CONFIRM_READ, EXTEND, EXTEND_LOWERED, EXTEND_READ, RELEASE,
+        RELEASE_READ, RESTORE, RESTORE_READ,
+    },
 };
 
-macro_rules! script {
-    ($($file:literal)+) => {
-        concat!($(include_str!(concat!("../../src/node/redis/scripts/", $file))),+)
-    };
-}
-
-const READ: &str =
-    script!("prelude.lua" "read_free.lua" "tools.lua" "line.lua" "readers.lua" "read.lua");
-const READ_CONFIRM: &str = script!("prelude.lua" "tools.lua" "readers.lua" "read_confirm.lua");
-const READ_EXTEND: &str =
-    script!("prelude.lua" "tools.lua" "admitted.lua" "readers.lua" "read_extend.lua");
-const READ_RESTORE: &str =
-    script!("prelude.lua" "tools.lua" "admitted.lua" "readers.lua" "read_restore.lua");
-const READ_RELEASE: &str = script!("line.lua" "read_release.lua");
-const EXTEND: &str = script!("prelude.lua" "tools.lua" "admitted.lua" "extend.lua");
-const LOWER: &str = script!("prelude.lua" "tools.lua" "admitted.lua" "line.lua" "readers.lua" "lower.lua" "read_extend.lua");
-const LOWERED_RELEASE: &str = script!("line.lua" "lowered_release.lua" "read_release.lua");
-const RESTORE: &str = script!("prelude.lua" "tools.lua" "admitted.lua" "restore.lua");
-const RELEASE: &str = script!("release.lua" "line.lua" "wake.lua");
 const READERS: &str = "quorlock:readers:r";
 
 /// What both say: no, yes, or yes with a counter.
@@ -66,17 +51,17 @@ impl Both {
             Command::Acquire { owner, ttl, hint: Some(hint), .. } => {
                 let (high, next) = (node.marked("high_water"), node.marked("next_floor"));
                 let (head, hint) = (format!("{ETAG} {high:016} {next:016}"), format!("{hint:016}"));
-                let script = if reads { READ } else { ACQUIRE };
+                let script = if reads { ACQUIRE_READ } else { ACQUIRE };
                 eval(script, own, &[&head, &owner.to_string(), &ms(ttl), &hint, "0", "-1"])
             }
             Command::Confirm { owner, token, .. } => {
-                let script = if reads { READ_CONFIRM } else { CONFIRM };
+                let script = if reads { CONFIRM_READ } else { CONFIRM };
                 eval(script, own, &[ETAG, &owner.to_string(), &format!("{:016}", token.get())])
             }
             Command::Extend { owner, ttl, .. } => {
                 let script = match target {
-                    Target::Lowered(_) => LOWER,
-                    Target::Shared(_) => READ_EXTEND,
+                    Target::Lowered(_) => EXTEND_LOWERED,
+                    Target::Shared(_) => EXTEND_READ,
                     _ => EXTEND,
                 };
                 let answer = eval(script, own, &[IDENTITY, &owner.to_string(), &ms(ttl)]);
@@ -84,13 +69,14 @@ impl Both {
                 return (answer[2] == Value::Int(1)).then_some(None);
             }
             Command::Restore { owner, ttl, .. } => {
-                let script = if reads { READ_RESTORE } else { RESTORE };
+                let script = if reads { RESTORE_READ } else { RESTORE };
                 eval(script, own, &[IDENTITY, &owner.to_string(), &ms(ttl), &soon])
             }
             Command::Release { owner, .. } => {
                 let (script, keys) = match target {
-                    Target::Lowered(_) => (LOWERED_RELEASE, &[RESOURCE, READERS][..]),
-                    Target::Shared(_) => (READ_RELEASE, &[RESOURCE, READERS][..]),
+                    Target::Lowered(_) | Target::Shared(_) => {
+                        (RELEASE_READ, &[RESOURCE, READERS][..])
+                    }
                     _ => (RELEASE, &[RESOURCE][..]),
                 };
                 return (eval(script, keys, &[&owner.to_string()]) == Value::Int(1))
@@ -366,9 +352,7 @@ fn the_fast_path_of_a_reader_does_what_the_rest_does() {
     const OWNER: &str = "11111111111111111111111111111111";
     const OTHER: &str = "22222222222222222222222222222222";
     const HIGH_WATER: u64 = 1_000;
-    const FAST: &str = "if is_cached and not is_late and not client then";
-    assert!(READ.contains(FAST));
-    let rest = READ.replacen(FAST, "if false then", 1);
+    let rest = without_early_end(ACQUIRE_READ);
     let node = Node::admitted();
     let entry = |counter: &str| format!("{counter}{OTHER}");
     let put: [&dyn Fn(); 5] = [
@@ -406,7 +390,7 @@ fn the_fast_path_of_a_reader_does_what_the_rest_does() {
     {
         let asked = [(500, "1"), (500, "-1"), (20, "-1"), (5_000, "-1")];
         for ((hint, count), way) in asked.map(|asked| ways.map(|way| (asked, way))).concat() {
-            let [fast, slow] = [READ, &*rest].map(|script| {
+            let [fast, slow] = [ACQUIRE_READ, &*rest].map(|script| {
                 let high = HIGH_WATER.to_string();
                 node.mark(&[("high_water", &high), ("floor", "40"), ("next_floor", "50")]);
                 node.server.run(&["DEL", RESOURCE, READERS, LINE]);
@@ -451,7 +435,7 @@ fn the_fast_path_of_a_reader_does_what_the_rest_does() {
     }
     assert!(granted > 60 && by_hint > 0, "{granted} {by_hint}");
     // A hint that is too far ahead of the node's clock is cut by both.
-    for script in [READ, &rest] {
+    for script in [ACQUIRE_READ, &rest] {
         let ahead = node.now_us() + 90_000_000;
         node.mark(&[("high_water", &(ahead + 1_000_000).to_string()), ("next_floor", "50")]);
         node.server.run(&["DEL", RESOURCE, READERS, LINE]);

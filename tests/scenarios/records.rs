@@ -5,7 +5,10 @@
 
 use quorlock_harness::redis::Value;
 
-use super::scripts::{Ask, CONFIRM, Node};
+use super::{
+    scripts::{Ask, Node},
+    texts::CONFIRM,
+};
 
 const A: &str = "aaaaaaaaaaaa4aaaaaaaaaaaaaaaaaaa";
 const B: &str = "bbbbbbbbbbbb4bbbbbbbbbbbbbbbbbbb";

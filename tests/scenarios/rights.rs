@@ -9,7 +9,7 @@ use quorlock_harness::{
     redis::{self, from_redis_value},
 };
 
-use super::{SECOND, admitted, ready};
+use super::{SECOND, admitted, ready, texts};
 
 /// What `docs/operating.md` says that a user needs.
 const RIGHTS: &str = "on >sesame ~lock:* ~quorlock:* resetchannels -@all +set +getrange +del +pttl +pexpire +hget +hmget \
@@ -114,14 +114,13 @@ fn a_right_to_the_line_that_is_taken_away_costs_one_round_at_most() {
 /// By the server's own rules, which the first of all scripts asks for.
 #[test]
 fn each_right_that_is_missing_is_named_but_where_it_is_the_key_that_is_not_allowed() {
-    const SCRIPT: &str = include_str!("../../src/node/redis/scripts/rights.lua");
     let server = Server::start();
     let can_tell = server.run(&["EVAL", "return redis.acl_check_cmd and 1 or 0", "0"]);
     let named = |rights: &str, asked: &[&str]| -> Vec<String> {
         let url = server.user(rights.split_whitespace().chain(["+eval"]));
         let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
         let mut command = redis::cmd("EVAL");
-        command.arg(SCRIPT).arg(0).arg("lock:r").arg(asked);
+        command.arg(texts::RIGHTS).arg(0).arg("lock:r").arg(asked);
         command.query(&mut connection).unwrap()
     };
     for (rights, asked, missing) in [

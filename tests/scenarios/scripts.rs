@@ -1,29 +1,17 @@
 //! The scripts that vote, run by hand on a real server whose marker is set by hand.
 //!
-//! The sources are those of the crate, put together as `src/node/redis/script.rs` does. A change to them is a
-//! change to what these tests run; nothing is copied.
+//! The texts are those of the crate, as `src/node/redis/texts.rs` has them. A change to them is a change to what these
+//! tests run; nothing is copied.
 
 use quorlock_harness::{
     Server,
     redis::{self, Value},
 };
 
-use super::MARKER;
-
-macro_rules! script {
-    ($($file:literal)+) => {
-        concat!($(include_str!(concat!("../../src/node/redis/scripts/", $file))),+)
-    };
-}
-
-pub(crate) const ACQUIRE: &str =
-    script!("prelude.lua" "acquire_free.lua" "tools.lua" "line.lua" "acquire.lua");
-pub(crate) const CONFIRM: &str = script!("prelude.lua" "tools.lua" "confirm.lua");
-const HOLDER: &str = script!("prelude.lua" "tools.lua" "admitted.lua" "holder.lua");
-const RESTORE: &str = script!("prelude.lua" "tools.lua" "admitted.lua" "restore.lua");
-const PROCLAIM: &str = script!("prelude.lua" "tools.lua" "admitted.lua" "proclaim.lua");
-const JOIN: &str = script!("prelude.lua" "tools.lua" "join.lua");
-const ADMIT: &str = script!("prelude.lua" "tools.lua" "admit.lua");
+use super::{
+    MARKER,
+    texts::{ACQUIRE, ADMIT, HOLDER, JOIN, PROCLAIM, RESTORE},
+};
 
 /// The resource of these tests.
 pub(crate) const RESOURCE: &str = "r";
@@ -39,6 +27,13 @@ pub(crate) const HOUR_MS: &str = "3600000";
 pub(crate) const IDENTITY: &str = "this/0/00000000";
 pub(crate) const ERA: &str = "42";
 pub(crate) const ETAG: &str = "42.0/this/0/00000000";
+
+/// An acquire without its early end.
+pub(crate) fn without_early_end(script: &str) -> String {
+    const EARLY: &str = "if is_cached and not is_late and not client then";
+    assert_eq!(script.matches(EARLY).count(), 1, "it was there, once");
+    script.replace(EARLY, "if false then")
+}
 
 /// A node whose scripts are run one by one.
 pub(crate) struct Node {

@@ -11,12 +11,8 @@ use quorlock_harness::{
 
 use super::{
     MARKER,
-    lines::{
-        readers::{READ, READ_RELEASE},
-        together::TOGETHER,
-    },
-    scripts::{ACQUIRE, ETAG, Node, RESOURCE},
-    slot_votes::SLOT,
+    scripts::{ETAG, Node, RESOURCE},
+    texts::{ACQUIRE, ACQUIRE_ANY, ACQUIRE_READ, ACQUIRE_SET, RELEASE_READ},
 };
 
 /// In us since 1970.
@@ -78,9 +74,9 @@ impl Ask<'_> {
 fn a_command_is_late_from_the_microsecond_on_that_is_behind_its_last_one() {
     for (script, keys, more) in [
         (ACQUIRE, &[RESOURCE][..], &["1"][..]),
-        (SLOT, &["s/0", "s/1"], &["1", "2", ""]),
-        (TOGETHER, &["r", "s"], &["1", "2", ""]),
-        (READ, &[RESOURCE, "quorlock:readers:r"], &["1"]),
+        (ACQUIRE_ANY, &["s/0", "s/1"], &["1", "2", ""]),
+        (ACQUIRE_SET, &["r", "s"], &["1", "2", ""]),
+        (ACQUIRE_READ, &[RESOURCE, "quorlock:readers:r"], &["1"]),
     ] {
         for (latest, code) in [(NOW - 1, -3), (NOW, 1), (NOW + 1, 1)] {
             let (node, _clock) = with_standing_clock();
@@ -95,9 +91,9 @@ fn a_command_is_late_from_the_microsecond_on_that_is_behind_its_last_one() {
 fn a_hint_is_taken_as_it_is_up_to_the_microsecond_that_is_a_minute_ahead() {
     for (keys, script, more) in [
         (&[RESOURCE][..], ACQUIRE, &["1"][..]),
-        (&["s/0", "s/1"], SLOT, &["1", "2", ""]),
-        (&["r", "s"], TOGETHER, &["1", "2", ""]),
-        (&[RESOURCE, "quorlock:readers:r"], READ, &["1"]),
+        (&["s/0", "s/1"], ACQUIRE_ANY, &["1", "2", ""]),
+        (&["r", "s"], ACQUIRE_SET, &["1", "2", ""]),
+        (&[RESOURCE, "quorlock:readers:r"], ACQUIRE_READ, &["1"]),
     ] {
         for (ahead, as_it_is) in [(MINUTE - 1, true), (MINUTE, true), (MINUTE + 1, false)] {
             let (node, _clock) = with_standing_clock();
@@ -118,10 +114,10 @@ fn of_the_slots_the_one_whose_time_is_up_now_is_told() {
         node.server.set(slot, holder, Some(ms));
     }
     clock.set(NOW.cast_signed() + 5_000);
-    let ask = Ask { script: SLOT, keys: &["s/0", "s/1"], more: &["-1", "2", ""], ..ASKS };
+    let ask = Ask { script: ACQUIRE_ANY, keys: &["s/0", "s/1"], more: &["-1", "2", ""], ..ASKS };
     let (code, told) = ask.answer(&node);
     assert_eq!(code, 0);
-    assert_eq!(told[2..], [Value::Int(0), Value::BulkString(C.into())]);
+    assert_eq!(told[2..], [Value::Int(0), Value::BulkString(C.into()), Value::Int(0)]);
 }
 
 /// And of the other one, which ends now, the line of the first says that it is in the way there.
@@ -134,10 +130,10 @@ fn of_several_resources_the_one_that_is_held_on_is_told_and_not_the_one_whose_ti
     clock.set(NOW.cast_signed() + 5_000);
     let keys = ["r", "s", "quorlock:line:r", "quorlock:line:s"];
     let more = ["-1", "2", "", &A[..16], "1", ""];
-    let (code, told) = Ask { script: TOGETHER, keys: &keys, more: &more, ..ASKS }.answer(&node);
+    let (code, told) = Ask { script: ACQUIRE_SET, keys: &keys, more: &more, ..ASKS }.answer(&node);
     assert_eq!(code, 0);
     assert_eq!(told[2..4], [Value::Int(495), Value::BulkString(B.into())]);
-    assert_eq!(told[7], Value::Int(1), "which of them");
+    assert_eq!(told[4], Value::Int(1), "which of them");
     let stuck = |line: &str| {
         let value = node.server.get(format!("quorlock:stuck:{}{line}", &A[..16]));
         value.map(|value| String::from_utf8_lossy(&value).into_owned())
@@ -154,7 +150,7 @@ fn the_key_of_readers_outlives_the_last_entry_by_a_millisecond_behind_a_release(
         for (owner, ttl) in [(A, 20_000), (B, 10_000)] {
             node.server.run(&["ZADD", keys[1], &(ms + ttl).to_string(), owner]);
         }
-        let release = [&["EVAL", READ_RELEASE, "2"], &keys[..], &[A]].concat();
+        let release = [&["EVAL", RELEASE_READ, "2"], &keys[..], &[A]].concat();
         assert_eq!(node.server.run(&release), Value::Int(1));
         assert_eq!(node.server.pttl(RESOURCE), lives, "it had {left} ms");
     }
@@ -166,9 +162,9 @@ fn who_comes_anew_wakes_those_who_wait_once_their_line_lives_for_less_than_it_do
     let line = "quorlock:line:r";
     for (keys, script, more) in [
         (&[RESOURCE, line][..], ACQUIRE, &["-1", "", &C[..16], "9", ""][..]),
-        (&["s/0", "s/1", line], SLOT, &["-1", "2", "", &C[..16], "9", ""]),
-        (&[RESOURCE, "quorlock:readers:r", line], READ, &["-1", "", &C[..16], "9", ""]),
-        (&["r", "s", line, "quorlock:line:s"], TOGETHER, &["-1", "2", "", &C[..16], "9", ""]),
+        (&["s/0", "s/1", line], ACQUIRE_ANY, &["-1", "2", "", &C[..16], "9", ""]),
+        (&[RESOURCE, "quorlock:readers:r", line], ACQUIRE_READ, &["-1", "", &C[..16], "9", ""]),
+        (&["r", "s", line, "quorlock:line:s"], ACQUIRE_SET, &["-1", "2", "", &C[..16], "9", ""]),
     ] {
         for (left, code) in [(2_401, 0), (2_400, 0), (2_399, 1)] {
             let (node, _clock) = with_standing_clock();
@@ -194,7 +190,7 @@ fn a_line_is_let_live_for_longer_where_it_has_lost_more_than_a_tenth_of_a_second
         node.server.run(&["PEXPIRE", line, &left.to_string()]);
         let more = ["-1", "", &C[..16], "9", ""];
         let (code, told) = Ask { keys: &[held, line], more: &more, ..ASKS }.answer(&node);
-        assert_eq!((code, &told[5]), (0, &Value::Int(1)), "{left}");
+        assert_eq!((code, &told[6]), (0, &Value::Int(1)), "{left}");
         assert_eq!(node.server.pttl(line), lives, "{left}");
     }
 }
@@ -209,7 +205,7 @@ fn a_key_of_readers_goes_with_the_last_whose_time_is_not_up() {
         for (owner, ends) in [(A, ms + 10_000), (B, ended)] {
             node.server.run(&["ZADD", keys[1], &ends.to_string(), owner]);
         }
-        let release = [&["EVAL", READ_RELEASE, "2"], &keys[..], &[A]].concat();
+        let release = [&["EVAL", RELEASE_READ, "2"], &keys[..], &[A]].concat();
         assert_eq!(node.server.run(&release), Value::Int(1));
         let stand = keys.map(|key| node.server.run(&["EXISTS", key]) == Value::Int(1));
         assert_eq!(stand, [is_left; 2], "it ends at {ended}, and is {ms}");
@@ -228,7 +224,7 @@ fn who_wakes_the_first_hears_how_many_wait_before_it_also_of_one_resource() {
     let more = ["-1", "", &C[..16], "3", ""];
     let (code, told) = Ask { keys: &[RESOURCE, line], more: &more, ..ASKS }.answer(&node);
     let (first, before) = (Value::BulkString(B[..16].into()), Value::Int(1));
-    assert_eq!((code, &told[4..6]), (0, &[first, before][..]));
+    assert_eq!((code, &told[5..7]), (0, &[first, before][..]));
 }
 
 /// In seconds: an hour, as `join` asks for. One that begins in the future is from before the clock went back.

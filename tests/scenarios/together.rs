@@ -8,23 +8,9 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::{
     MARKER,
-    scripts::{CONFIRM, ETAG, Node},
+    scripts::{ETAG, Node, without_early_end},
+    texts::{ACQUIRE_SET, CONFIRM, RESTORE},
 };
-
-const TOGETHER: &str = concat!(
-    include_str!("../../src/node/redis/scripts/prelude.lua"),
-    include_str!("../../src/node/redis/scripts/together_free.lua"),
-    include_str!("../../src/node/redis/scripts/tools.lua"),
-    include_str!("../../src/node/redis/scripts/line.lua"),
-    include_str!("../../src/node/redis/scripts/together.lua"),
-);
-
-const RESTORE: &str = concat!(
-    include_str!("../../src/node/redis/scripts/prelude.lua"),
-    include_str!("../../src/node/redis/scripts/tools.lua"),
-    include_str!("../../src/node/redis/scripts/admitted.lua"),
-    include_str!("../../src/node/redis/scripts/restore.lua"),
-);
 
 const OWN: [&str; 3] = [MARKER, "quorlock:counters", "quorlock:older"];
 const OWNER: &str = "11111111111111111111111111111111";
@@ -57,7 +43,7 @@ fn keys(node: &Node) -> usize {
 fn ask(node: &Node, hint: u64, count: &str, latest: u64, note: &str) -> Value {
     let head = format!("{ETAG} {:016} {:016}", node.marked("high_water"), 50);
     let (hint, latest) = (format!("{hint:016}"), latest.to_string());
-    let mut args = vec!["EVAL", TOGETHER, "6"];
+    let mut args = vec!["EVAL", ACQUIRE_SET, "6"];
     args.extend(OWN.into_iter().chain(NAMES));
     args.extend([&*head, OWNER, "10000", &hint, &latest, count, "3", note]);
     node.server.run(&args)
@@ -210,9 +196,7 @@ fn a_set_is_restored_where_nobody_else_has_any_of_it() {
 /// What ends in front of the rest of the script does what the rest would have done, whatever stands there.
 #[test]
 fn the_fast_path_of_a_set_does_what_the_rest_does() {
-    const FAST: &str = "if takes_hint and not is_late and not client and";
-    assert!(TOGETHER.contains(FAST));
-    let rest = TOGETHER.replacen(FAST, "if false and", 1);
+    let rest = without_early_end(ACQUIRE_SET);
     let lines = NAMES.map(|name| format!("quorlock:line:{name}"));
     let counters = [
         None,
@@ -237,7 +221,7 @@ fn the_fast_path_of_a_set_does_what_the_rest_does() {
         let (hint, count) = [(500, "1"), (500, "-1"), (500, "64"), (20, "-1")][of(4)];
         let (is_stale, has_lines, is_late) = (of(8) == 0, of(2) == 0, of(8) == 0);
         let (note, stands) = (["", "note"][of(2)], of(3) == 0);
-        let [fast, slow] = [TOGETHER, &*rest].map(|script| {
+        let [fast, slow] = [ACQUIRE_SET, &*rest].map(|script| {
             node.mark(&[("high_water", "1000"), ("floor", "40"), ("next_floor", "50")]);
             for ((name, line), (newer, older, key, waits)) in NAMES.iter().zip(&lines).zip(&state) {
                 node.server.run(&["DEL", name, line]);

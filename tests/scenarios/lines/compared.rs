@@ -6,10 +6,11 @@ use std::time::Duration;
 use quorlock::protocol::{ClientId, LineHint, LineNews, NodeLine, Stand, Ticket, Timestamp};
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IteratorRandom};
 
-use super::{Answer, Ear, LEAVE, LINE, Says, acquire, release, standing};
+use super::{Answer, Ear, LINE, Says, acquire, release, standing};
 use crate::{
     MS,
     scripts::{Node, RESOURCE},
+    texts::LEAVE,
 };
 
 const D: &str = "dddddddddddddddd";

@@ -3,14 +3,12 @@
 
 use quorlock_harness::redis::Value;
 
-use super::{
-    A, B, C, Ear, LINE, Says, owner,
-    readers::{READ, READERS},
-};
+use super::{A, B, C, Ear, LINE, Says, owner, readers::READERS};
 use crate::{
     MARKER,
     scripts::{ETAG, Node, RESOURCE},
     standing::with_standing_clock,
+    texts::ACQUIRE_READ,
 };
 
 const NOTE: &str = "1795170000123456web-1";
@@ -25,7 +23,7 @@ fn ask(node: &Node, count: &str, lines: &[&str], says: Says<'_>) -> Vec<Value> {
         format!("{ETAG} {:016} {:016}", node.marked("high_water"), node.marked("next_floor"));
     let (hint, owner) = (format!("{:016}", node.marked("high_water")), owner(C));
     let (keys, size) = ([RESOURCE, READERS], (5 + lines.len()).to_string());
-    let mut args = vec!["EVAL", READ, &size, MARKER, "quorlock:counters", "quorlock:older"];
+    let mut args = vec!["EVAL", ACQUIRE_READ, &size, MARKER, "quorlock:counters", "quorlock:older"];
     args.extend(keys.iter().chain(lines));
     args.extend([&*head, &owner, "10000", &hint, "0", count]);
     if !says.client.is_empty() {
@@ -70,7 +68,8 @@ fn the_first_who_waits_to_read_hears_whether_the_writer_is_one_of_ours() {
             let [Value::Int(0), _, Value::Int(1..=60_000), rest @ ..] = &answer[..] else {
                 panic!("{answer:?}")
             };
-            let told = [holder.clone(), Value::Nil, Value::Int(0), Value::Int(foreign)];
+            let told =
+                [holder.clone(), Value::Int(0), Value::Nil, Value::Int(0), Value::Int(foreign)];
             assert_eq!(rest, told, "{hash}, {count}: {entry}");
         }
     }
@@ -87,7 +86,7 @@ fn who_has_no_line_hears_who_has_the_key_and_nothing_of_others() {
         let node = written("quorlock:counters", &entry);
         node.server.set(LINE, "of another type", None);
         let answer = ask(&node, AS_COUNTED, lines, says);
-        let [Value::Int(0), _, Value::Int(1..=60_000), holder] = &answer[..] else {
+        let [Value::Int(0), _, Value::Int(1..=60_000), holder, Value::Int(0)] = &answer[..] else {
             panic!("{lines:?}, {says:?}: {answer:?}")
         };
         assert_eq!(*holder, with_note);

@@ -9,33 +9,13 @@ use quorlock::protocol::{
 use quorlock_harness::redis::{Value, from_redis_value};
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IteratorRandom};
 
-use super::{Answer, Ear, LEAVE, LINE, Says, acquire, owner, release, standing};
+use super::{Answer, Ear, LINE, Says, acquire, owner, release, standing};
 use crate::{
     MARKER, MS,
     scripts::{ETAG, IDENTITY, Node, RESOURCE},
+    texts::{ACQUIRE_READ, EXTEND_LOWERED, LEAVE, RELEASE_READ},
 };
 
-pub(crate) const READ: &str = concat!(
-    include_str!("../../../src/node/redis/scripts/prelude.lua"),
-    include_str!("../../../src/node/redis/scripts/read_free.lua"),
-    include_str!("../../../src/node/redis/scripts/tools.lua"),
-    include_str!("../../../src/node/redis/scripts/line.lua"),
-    include_str!("../../../src/node/redis/scripts/readers.lua"),
-    include_str!("../../../src/node/redis/scripts/read.lua"),
-);
-pub(crate) const READ_RELEASE: &str = concat!(
-    include_str!("../../../src/node/redis/scripts/line.lua"),
-    include_str!("../../../src/node/redis/scripts/read_release.lua"),
-);
-const LOWER: &str = concat!(
-    include_str!("../../../src/node/redis/scripts/prelude.lua"),
-    include_str!("../../../src/node/redis/scripts/tools.lua"),
-    include_str!("../../../src/node/redis/scripts/admitted.lua"),
-    include_str!("../../../src/node/redis/scripts/line.lua"),
-    include_str!("../../../src/node/redis/scripts/readers.lua"),
-    include_str!("../../../src/node/redis/scripts/lower.lua"),
-    include_str!("../../../src/node/redis/scripts/read_extend.lua"),
-);
 pub(super) const READERS: &str = "quorlock:readers:r";
 
 const D: &str = "dddddddddddddddd";
@@ -50,7 +30,7 @@ fn read(node: &Node, name: &str, says: Says<'_>) -> Answer {
     let hint = format!("{:016}", node.now_us());
     let own = [MARKER, "quorlock:counters", "quorlock:older", RESOURCE, READERS, LINE];
     let owner = owner(name);
-    let mut args = vec!["EVAL", READ, "6"];
+    let mut args = vec!["EVAL", ACQUIRE_READ, "6"];
     args.extend(own);
     args.extend([&*head, &owner, "10000", &hint, "0", "-1"]);
     if !says.client.is_empty() {
@@ -58,14 +38,19 @@ fn read(node: &Node, name: &str, says: Says<'_>) -> Answer {
     }
     let Value::Array(answer) = node.server.run(&args) else { panic!("no answer") };
     match &answer[..] {
-        [Value::Int(1), _, _, _] => Answer::Granted { waiting: None },
-        [Value::Int(0), _, _, _, Value::Nil, Value::Int(before), Value::Int(0)] => {
-            Answer::Held { before: *before, foreign: false }
+        [Value::Int(1), _, _, _, Value::Int(-1), Value::Int(1)] => {
+            Answer::Granted { waiting: None }
         }
-        [Value::Int(0), _, Value::Int(-2), Value::Nil, first, _, Value::Int(0)] => {
-            Answer::Behind(from_redis_value(first.clone()).unwrap())
-        }
-        [Value::Int(0), _, _] | [Value::Int(0), _, _, _] => Answer::Plain,
+        [Value::Int(0), _, left, holder, Value::Int(0), line @ ..] => match (left, holder, line) {
+            (_, _, [Value::Nil, Value::Int(before), Value::Int(0)]) => {
+                Answer::Held { before: *before, foreign: false }
+            }
+            (Value::Int(-2), Value::Nil, [first, _, Value::Int(0)]) => {
+                Answer::Behind(from_redis_value(first.clone()).unwrap())
+            }
+            (_, _, []) => Answer::Plain,
+            other => panic!("{other:?}"),
+        },
         other => panic!("{other:?}"),
     }
 }
@@ -194,7 +179,8 @@ fn a_line_in_memory_does_what_the_scripts_do_with_readers() {
                 let writer = memory.writer.take().unwrap();
                 let own = [MARKER, "quorlock:counters", "quorlock:older", RESOURCE, READERS, LINE];
                 let by = owner(writer);
-                let run = [&["EVAL", LOWER, "6"][..], &own, &[IDENTITY, &by, "10000"]].concat();
+                let run =
+                    [&["EVAL", EXTEND_LOWERED, "6"][..], &own, &[IDENTITY, &by, "10000"]].concat();
                 let Value::Array(answer) = node.server.run(&run) else { panic!("no answer") };
                 assert_eq!(answer[2], Value::Int(1), "seed {seed}, step {step}");
                 memory.readers.push(writer);
@@ -213,7 +199,7 @@ fn a_line_in_memory_does_what_the_scripts_do_with_readers() {
                 let reader = memory.readers.remove(at);
                 let keys = [RESOURCE, READERS, LINE];
                 let by = owner(reader);
-                let run = [&["EVAL", READ_RELEASE, "3"][..], &keys, &[&by]].concat();
+                let run = [&["EVAL", RELEASE_READ, "3"][..], &keys, &[&by]].concat();
                 assert_eq!(node.server.run(&run), Value::Int(1));
                 if memory.readers.is_empty() {
                     memory.free(now);

@@ -3,12 +3,11 @@
 
 use quorlock_harness::redis::Value;
 
-use super::{
-    A, B, C, Ear, RELEASE, owner,
-    readers::{READ_RELEASE, READERS},
-    slots::LOWERED_RELEASE,
+use super::{A, B, C, Ear, owner, readers::READERS};
+use crate::{
+    scripts::{Node, RESOURCE},
+    texts::{RELEASE, RELEASE_READ},
 };
-use crate::scripts::{Node, RESOURCE};
 
 const LINE: &str = super::LINE;
 const OF_ONE: &[&str] = &[RESOURCE, LINE];
@@ -27,9 +26,7 @@ fn release(node: &Node, script: &str, keys: &[&str], keep: Option<&str>) -> Valu
 /// Others may have set it to nothing, which is not the same.
 #[test]
 fn a_key_that_is_gone_is_told_from_one_of_somebody_else() {
-    for (script, keys) in
-        [(RELEASE, OF_ONE), (READ_RELEASE, OF_A_READER), (LOWERED_RELEASE, OF_A_READER)]
-    {
+    for (script, keys) in [(RELEASE, OF_ONE), (RELEASE_READ, OF_A_READER)] {
         for keep in [None, Some("1000")] {
             let node = Node::admitted();
             assert_eq!(release(&node, script, keys, keep), Value::Int(0), "{keys:?}");
@@ -44,7 +41,7 @@ fn a_key_that_is_gone_is_told_from_one_of_somebody_else() {
 
 #[test]
 fn a_key_that_is_kept_ends_in_time_also_where_it_reads_on_and_the_node_has_not_followed() {
-    for (script, keys) in [(RELEASE, OF_ONE), (LOWERED_RELEASE, OF_A_READER)] {
+    for (script, keys) in [(RELEASE, OF_ONE), (RELEASE_READ, OF_A_READER)] {
         let node = Node::admitted();
         node.server.set(RESOURCE, owner(C), Some(60_000));
         assert_eq!(release(&node, script, keys, Some("20000")), Value::Int(1));
@@ -59,7 +56,7 @@ fn who_waits_for_any_slot_is_woken_by_a_release_of_each_that_there_may_be() {
         let own_line = format!("quorlock:line:{name}");
         let of_one = [name, &own_line];
         let of_a_reader = [name, READERS, &own_line];
-        for (script, keys) in [(RELEASE, &of_one[..]), (LOWERED_RELEASE, &of_a_reader)] {
+        for (script, keys) in [(RELEASE, &of_one[..]), (RELEASE_READ, &of_a_reader)] {
             let node = Node::admitted();
             node.server.set(name, owner(C), Some(60_000));
             node.server.run(&["ZADD", "quorlock:line:quorlock:slots:s", "1", A]);

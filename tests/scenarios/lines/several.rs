@@ -4,12 +4,7 @@
 use quorlock_harness::redis::{Value, from_redis_value};
 
 use super::{A, B, C, Ear, owner};
-use crate::scripts::Node;
-
-const RELEASE_TOGETHER: &str = concat!(
-    include_str!("../../../src/node/redis/scripts/line.lua"),
-    include_str!("../../../src/node/redis/scripts/release_together.lua"),
-);
+use crate::{scripts::Node, texts::RELEASE_SET};
 
 const NAMES: [&str; 3] = ["r", "s", "t"];
 const HELD_MS: u64 = 60_000;
@@ -48,10 +43,10 @@ fn node(stands: [At; 3]) -> (Node, [Ear; 2]) {
 /// C gives all of them back, or keeps them for so many ms.
 fn release(node: &Node, keep: Option<&str>) -> Value {
     let lines = NAMES.map(|name| format!("quorlock:line:{name}"));
-    let mut args = vec!["EVAL", RELEASE_TOGETHER, "6"];
+    let mut args = vec!["EVAL", RELEASE_SET, "6"];
     args.extend(NAMES.into_iter().chain(lines.iter().map(String::as_str)));
     let owner = owner(C);
-    args.extend(["3", &owner]);
+    args.extend([&*owner, "3"]);
     args.extend(keep);
     node.server.run(&args)
 }
@@ -113,8 +108,8 @@ fn what_is_kept_ends_in_time_where_there_are_no_lines() {
     let (node, owner) = (Node::admitted(), owner(C));
     ["r", "t"].iter().for_each(|name| node.server.set(name, &owner, Some(HELD_MS)));
     for (name, all) in [("t", 0), ("r", 1)] {
-        let keys = ["EVAL", RELEASE_TOGETHER, "2", if all == 1 { "r" } else { "s" }, "t"];
-        let said = node.server.run(&[&keys[..], &["2", &owner, "20000"]].concat());
+        let keys = ["EVAL", RELEASE_SET, "2", if all == 1 { "r" } else { "s" }, "t"];
+        let said = node.server.run(&[&keys[..], &[&*owner, "2", "20000"]].concat());
         assert_eq!(said, Value::Int(all), "of {keys:?}");
         assert!((10_000..=20_000).contains(&lives_for(&node, name)), "{name}");
     }
@@ -132,7 +127,7 @@ fn whichever_slot_is_given_back_the_first_in_the_line_of_them_all_is_woken() {
         let line = "quorlock:line:quorlock:slots:s";
         node.server.run(&["ZADD", line, "1", A]);
         let (ear, owner) = (Ear::of(&node, A), owner(C));
-        let keys = [&["EVAL", RELEASE_TOGETHER, "4"], &slots[..], &[line, "3", &owner]].concat();
+        let keys = [&["EVAL", RELEASE_SET, "4"], &slots[..], &[line, &owner, "3"]].concat();
         assert_eq!(node.server.run(&keys), Value::Int(2));
         assert!(node.server.get(own).is_none());
         ear.hears("nquorlock:slots:s");

@@ -3,27 +3,13 @@
 
 use quorlock_harness::redis::Value;
 
-use super::{A, B, C, Ear, LINE as LINE_OF_R, RELEASE, owner, standing};
+use super::{A, B, C, Ear, LINE as LINE_OF_R, owner, standing};
 use crate::{
     MARKER,
-    scripts::{ACQUIRE, ETAG, Node, RESOURCE},
+    scripts::{ETAG, Node, RESOURCE},
     standing::with_standing_clock,
+    texts::{ACQUIRE, ACQUIRE_ANY, RELEASE, RELEASE_READ},
 };
-
-const SLOT: &str = concat!(
-    include_str!("../../../src/node/redis/scripts/prelude.lua"),
-    include_str!("../../../src/node/redis/scripts/slot_free.lua"),
-    include_str!("../../../src/node/redis/scripts/tools.lua"),
-    include_str!("../../../src/node/redis/scripts/line.lua"),
-    include_str!("../../../src/node/redis/scripts/slot.lua"),
-);
-
-/// Of one that was a writer, and reads on.
-pub(super) const LOWERED_RELEASE: &str = concat!(
-    include_str!("../../../src/node/redis/scripts/line.lua"),
-    include_str!("../../../src/node/redis/scripts/lowered_release.lua"),
-    include_str!("../../../src/node/redis/scripts/read_release.lua"),
-);
 
 const SLOTS: [&str; 3] = ["s/0", "s/1", "s/2"];
 const LINE: &str = "quorlock:line:quorlock:slots:s";
@@ -42,12 +28,12 @@ fn asks_of(node: &Node, slots: &[&str], client: &str, ticket: &str) -> Option<i6
         format!("{ETAG} {:016} {:016}", node.marked("high_water"), node.marked("next_floor"));
     let (hint, owner) = (format!("{:016}", node.now_us()), owner(client));
     let (keys, size) = ((4 + slots.len()).to_string(), slots.len().to_string());
-    let mut args = vec!["EVAL", SLOT, &keys, MARKER, "quorlock:counters", "quorlock:older"];
+    let mut args = vec!["EVAL", ACQUIRE_ANY, &keys, MARKER, "quorlock:counters", "quorlock:older"];
     args.extend(slots.iter().copied().chain([LINE]));
     args.extend([&*head, &owner, "10000", &hint, "0", "-1", &size, "", client, ticket, ""]);
     let Value::Array(answer) = node.server.run(&args) else { panic!("it says its name") };
     match &answer[..] {
-        [Value::Int(1), _, _, Value::Int(slot), ..] => Some(*slot),
+        [Value::Int(1), _, _, _, _, Value::Int(slot)] => Some(*slot),
         [Value::Int(0), ..] => None,
         other => panic!("{other:?}"),
     }
@@ -99,7 +85,7 @@ fn a_slot_that_is_released_is_told_to_the_first_of_either_line() {
     for (script, keys) in [
         (RELEASE, &[SLOTS[1], own_line][..]),
         // As a lease on its name is released that reads on, where the node has not followed.
-        (LOWERED_RELEASE, &[SLOTS[1], "quorlock:readers:s/1", own_line]),
+        (RELEASE_READ, &[SLOTS[1], "quorlock:readers:s/1", own_line]),
     ] {
         let node = Node::admitted();
         SLOTS.iter().for_each(|slot| node.server.set(slot, &owner, Some(60_000)));
@@ -166,7 +152,7 @@ fn who_is_not_heard_of_is_forgotten_where_one_is_released_that_reads_on() {
     node.server.set(RESOURCE, &owner, Some(60_000));
     let ear = Ear::of(&node, A);
     node.server.run(&["ZADD", LINE_OF_R, "1", B, "2", A]);
-    let keys = ["EVAL", LOWERED_RELEASE, "3", RESOURCE, "quorlock:readers:r", LINE_OF_R, &owner];
+    let keys = ["EVAL", RELEASE_READ, "3", RESOURCE, "quorlock:readers:r", LINE_OF_R, &owner];
     assert_eq!(node.server.run(&keys), Value::Int(1));
     ear.hears("nr");
     assert_eq!(standing(&node), [A]);

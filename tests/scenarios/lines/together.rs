@@ -11,24 +11,12 @@ use quorlock_harness::{
 };
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IteratorRandom};
 
-use super::{A, ACQUIRE, B, C, Ear, RELEASE, Says, owner};
+use super::{A, B, C, Ear, Says, owner};
 use crate::{
     MARKER, MS, SECOND,
     scripts::{ETAG, Node},
+    texts::{ACQUIRE, ACQUIRE_SET, RELEASE, RELEASE_SET},
 };
-
-pub(crate) const TOGETHER: &str = concat!(
-    include_str!("../../../src/node/redis/scripts/prelude.lua"),
-    include_str!("../../../src/node/redis/scripts/together_free.lua"),
-    include_str!("../../../src/node/redis/scripts/tools.lua"),
-    include_str!("../../../src/node/redis/scripts/line.lua"),
-    include_str!("../../../src/node/redis/scripts/together.lua"),
-);
-
-const RELEASE_TOGETHER: &str = concat!(
-    include_str!("../../../src/node/redis/scripts/line.lua"),
-    include_str!("../../../src/node/redis/scripts/release_together.lua"),
-);
 
 pub(super) const NAMES: [&str; 2] = ["r", "s"];
 pub(super) const LINES: [&str; 2] = ["quorlock:line:r", "quorlock:line:s"];
@@ -153,7 +141,7 @@ pub(super) fn acquire(node: &Node, of: &[usize], name: &str, says: Says<'_>) -> 
     let (hint, owner) = (format!("{:016}", node.now_us()), owner(name));
     let count = if says.several { "-64" } else { "-1" };
     let (size, keys) = (of.len().to_string(), (3 + 2 * of.len()).to_string());
-    let mut args = vec!["EVAL", if of.len() > 1 { TOGETHER } else { ACQUIRE }, &keys];
+    let mut args = vec!["EVAL", if of.len() > 1 { ACQUIRE_SET } else { ACQUIRE }, &keys];
     args.extend([MARKER, "quorlock:counters", "quorlock:older"]);
     args.extend(of.iter().map(|at| NAMES[*at]).chain(of.iter().map(|at| LINES[*at])));
     args.extend([&*head, &owner, "10000", &hint, "0", count]);
@@ -168,17 +156,15 @@ pub(super) fn acquire(node: &Node, of: &[usize], name: &str, says: Says<'_>) -> 
     let Value::Array(answer) = node.server.run(&args) else { panic!("it was asked to count") };
     let text = |value: &Value| from_redis_value::<String>(value.clone()).unwrap();
     match &answer[..] {
-        [Value::Int(1), _, _, _] => Answer::Granted(None),
-        [Value::Int(1), _, _, _, Value::Int(waiting)] => Answer::Granted(Some(*waiting == 1)),
-        [Value::Int(0), _, Value::Int(-2), Value::Nil, first, ..] => {
-            let which = match answer.get(7) {
-                Some(Value::Int(which)) => *which,
-                _ => 1,
-            };
-            Answer::Behind(text(first), which)
+        [Value::Int(1), _, _, _, Value::Int(others @ -1..=1), Value::Int(1)] => {
+            Answer::Granted((*others >= 0).then_some(*others == 1))
         }
-        [Value::Int(0), _, _, _] => Answer::Held(-1),
-        [Value::Int(0), _, _, _, Value::Nil, Value::Int(before), Value::Int(0), ..] => {
+        [Value::Int(0), _, Value::Int(-2), Value::Nil, Value::Int(which), first, _, _] => {
+            assert_eq!(*which == 0, of.len() == 1, "of several it says which");
+            Answer::Behind(text(first), 1.max(*which))
+        }
+        [Value::Int(0), _, _, _, _] => Answer::Held(-1),
+        [Value::Int(0), _, _, _, _, Value::Nil, Value::Int(before), Value::Int(0)] => {
             Answer::Held(*before)
         }
         other => panic!("{other:?}"),
@@ -188,12 +174,12 @@ pub(super) fn acquire(node: &Node, of: &[usize], name: &str, says: Says<'_>) -> 
 fn release(node: &Node, of: &[usize], name: &str) -> Value {
     let (size, keys) = (of.len().to_string(), (2 * of.len()).to_string());
     let owner = owner(name);
-    let mut args = vec!["EVAL", if of.len() > 1 { RELEASE_TOGETHER } else { RELEASE }, &keys];
+    let mut args = vec!["EVAL", if of.len() > 1 { RELEASE_SET } else { RELEASE }, &keys];
     args.extend(of.iter().map(|at| NAMES[*at]).chain(of.iter().map(|at| LINES[*at])));
+    args.push(&owner);
     if of.len() > 1 {
         args.push(&size);
     }
-    args.push(&owner);
     node.server.run(&args)
 }
 

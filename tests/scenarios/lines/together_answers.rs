@@ -5,12 +5,13 @@ use quorlock_harness::redis::{Value, from_redis_value};
 
 use super::{
     A, B, C, Ear, Says, owner,
-    together::{LINES, NAMES, TOGETHER, acquire},
+    together::{LINES, NAMES, acquire},
 };
 use crate::{
     MARKER,
     scripts::{ETAG, Node},
     standing::with_standing_clock,
+    texts::ACQUIRE_SET,
 };
 
 const NOTE: &str = "1795170000123456web-1";
@@ -27,7 +28,8 @@ fn ask_for(node: &Node, name: &str, ticket: &str, hint: u64) -> Vec<Value> {
     let (hint, owner) = (format!("{hint:016}"), owner(name));
     let keys = [MARKER, "quorlock:counters", "quorlock:older"];
     let args = [&*head, &owner, "10000", &hint, "0", "-1", "2", "", name, ticket, ""];
-    match node.server.run(&[&["EVAL", TOGETHER, "7"], &keys[..], &NAMES, &LINES, &args].concat()) {
+    match node.server.run(&[&["EVAL", ACQUIRE_SET, "7"], &keys[..], &NAMES, &LINES, &args].concat())
+    {
         Value::Array(answer) => answer,
         other => panic!("{other:?}"),
     }
@@ -38,34 +40,28 @@ fn ask_for(node: &Node, name: &str, ticket: &str, hint: u64) -> Vec<Value> {
 struct Denied {
     left: i64,
     holder: Value,
+    which: i64,
+    /// Whether all have a line. Else nothing is told of who waits.
+    lined: bool,
     /// Who is the first for a free key.
     first: Value,
     before: i64,
     foreign: i64,
-    which: i64,
-    /// Whether all have a line.
-    lined: i64,
 }
 
 #[track_caller]
 fn denied(answer: Vec<Value>) -> Denied {
-    let [
-        Value::Int(0),
-        _,
-        Value::Int(left),
-        holder,
-        first,
-        Value::Int(before),
-        Value::Int(foreign),
-        Value::Int(which),
-        Value::Int(lined),
-    ] = &answer[..]
+    let [Value::Int(0), _, Value::Int(left), holder, Value::Int(which), line @ ..] = &answer[..]
     else {
         panic!("{answer:?}")
     };
-    let (holder, first) = (holder.clone(), first.clone());
-    let (left, before, foreign, which, lined) = (*left, *before, *foreign, *which, *lined);
-    Denied { left, holder, first, before, foreign, which, lined }
+    let (first, before, foreign) = match line {
+        [] => (Value::Nil, -1, 0),
+        [first, Value::Int(before), Value::Int(foreign)] => (first.clone(), *before, *foreign),
+        other => panic!("{other:?}"),
+    };
+    let (left, holder, which, lined) = (*left, holder.clone(), *which, !line.is_empty());
+    Denied { left, holder, which, lined, first, before, foreign }
 }
 
 fn text(text: &str) -> Value {
@@ -126,16 +122,16 @@ fn what_outlives_every_lease_is_cut_to_the_longest_that_there_is() {
 
 #[test]
 fn where_one_of_them_has_no_line_the_answer_says_so() {
-    for (put, lined) in [
-        (&["DEL", LINES[1]][..], 1),
-        (&["SET", LINES[1], "text"], 0),
-        (&["LPUSH", LINES[1], "x"], 0),
+    for (put, lined, before) in [
+        (&["DEL", LINES[1]][..], true, 0),
+        (&["SET", LINES[1], "text"], false, -1),
+        (&["LPUSH", LINES[1], "x"], false, -1),
     ] {
         let node = Node::admitted();
         node.server.run(put);
         node.server.set("r", owner(C), Some(60_000));
         let told = denied(ask(&node, A, "1"));
-        assert_eq!((told.lined, told.before, told.which), (lined, 0, 1), "{put:?}");
+        assert_eq!((told.lined, told.before, told.which), (lined, before, 1), "{put:?}");
         assert_eq!(ticket(&node, LINES[0], A).as_deref(), Some("1"), "{put:?}");
     }
 }
@@ -145,7 +141,7 @@ fn who_is_denied_leaves_no_place_in_what_is_no_line_of_ours() {
     let node = Node::admitted();
     fill(&node, LINES[0]);
     node.server.set("r", owner(C), Some(60_000));
-    assert_eq!(denied(ask(&node, A, "1")).lined, 0);
+    assert!(!denied(ask(&node, A, "1")).lined);
     assert_eq!(LINES.map(|line| ticket(&node, line, A)), [None, Some("1".to_owned())]);
 }
 
@@ -209,7 +205,7 @@ fn the_first_who_waits_hears_whether_the_holder_is_one_of_ours() {
             for (name, number, before, foreign) in [(A, "1", 0, foreign), (B, "2", 1, 0)] {
                 let told = denied(ask(&node, name, number));
                 let told = (told.before, told.foreign, told.which, told.lined);
-                assert_eq!(told, (before, foreign, 2, 1), "{name}: {entry}, {hash}");
+                assert_eq!(told, (before, foreign, 2, true), "{name}: {entry}, {hash}");
             }
             assert_eq!(denied(ask(&node, C, "")).foreign, 0, "it does not wait");
         }
