@@ -317,8 +317,8 @@ impl Store {
             entered.push(one.or_behind(beside));
         }
         let first = entered.iter().enumerate().find_map(|(at, one)| Some((at, one.first?)));
-        let in_the_way = self.in_the_way(resources, now);
-        let reply = match (in_the_way, first) {
+        let longest = self.in_the_way(resources, now).and_then(|(at, _)| resources.get(at));
+        let reply = match (longest, first) {
             (None, Some((at, first))) => Reply::Denied(which(Denial::behind(first), at, resources)),
             _ => self.acquire(key, Some((hint, count)), now, wall_us)?,
         };
@@ -334,13 +334,17 @@ impl Store {
             }
             Reply::Denied(denial) => {
                 let mut rank = None;
-                let in_the_way = self.held_longest(resources, now);
                 for (resource, entered) in of_each {
                     let own = self
                         .in_line(resource, now, news, |line, news| line.deny(entered, now, news));
                     rank = rank.max(own);
-                    let mut others = in_the_way.iter().filter(|other| *other != resource);
-                    if let Some(other) = others.next().filter(|_| own.is_some()) {
+                    // Another key that stands: that which lives for longest, or else the first.
+                    let keys = self.keys(now);
+                    let stands = |other: &&Resource| {
+                        *other != resource && keys.contains_key(other.as_bytes())
+                    };
+                    let other = longest.filter(stands).or_else(|| resources.iter().find(stands));
+                    if let Some(other) = other.filter(|_| own.is_some()) {
                         self.stuck.note(resource, stand, slice::from_ref(other), now);
                     }
                 }

@@ -2,7 +2,7 @@
 //!
 //! All keys of a lease are set, or none, and their counters are one number.
 
-use std::{cmp::Reverse, time::Duration};
+use std::time::Duration;
 
 use super::{Counter, Entry, HINT_AHEAD_US, Store, Wanted, wire};
 use crate::{
@@ -39,15 +39,6 @@ impl Store {
         let counter = self.fences.get(resource.as_bytes())?;
         let is_of_holder = denial.holder.as_deref() == Some(&counter.owner.to_hex()[..]);
         counter.note.as_ref().filter(|_| is_of_holder)?.label().cloned()
-    }
-
-    /// Of the keys that stand, the two that live for longest, the one that does so first.
-    pub(super) fn held_longest(&mut self, resources: &[Resource], now: Timestamp) -> Vec<Resource> {
-        let keys = self.keys(now);
-        let held = |one: &Resource| Some((keys.get(one.as_bytes())?, one.clone()));
-        let mut held: Vec<(&Entry, Resource)> = resources.iter().filter_map(held).collect();
-        held.sort_by_key(|(entry, _)| Reverse((entry.expires.is_none(), entry.expires)));
-        held.into_iter().map(|(_, resource)| resource).take(2).collect()
     }
 
     pub(super) fn acquire(

@@ -39,8 +39,9 @@ local function first_unstuck(line, is_other)
   end
 end
 
--- What stands in the way: of a set the key that lives longest, of slots that which ends soonest, if none is free.
-local way, ends, other, other_ends, free, kept, is_shared
+-- What stands in the way: of a set the key that lives longest, of slots that which ends soonest, if none is free. `kept` is who
+-- came before, for a slot that is free, in the other line that it has.
+local way, ends, free, kept, is_shared
 local lefts = {}
 for index = 1, size do
   local key = KEYS[3 + index]
@@ -48,11 +49,11 @@ for index = 1, size do
   if left == -2 then
     local own_line = KIND == 'any' and line and 'quorlock:line:' .. key or slots_line
     local first = own_line and redis.pcall('EXISTS', own_line) == 1 and first_unstuck(own_line, true)
-    kept = kept or first
     if KIND == 'any' and not first then
-      free = index
+      free, kept = index, nil
       break
     end
+    kept = kept or first
   else
     if left > ttl or left == -1 or KIND == 'read' then
       local holder = value_of(key)
@@ -61,25 +62,21 @@ for index = 1, size do
         -- Our clock was set back; or others have taken the end of what readers have, and nobody may be left who would end it.
         local most = redis.call('HGET', NODE, 'max_ttl') + (is_shared and 2 or 0)
         if left > most or left == -1 then
-          redis.call('PEXPIRE', key, most)
           left = most
+          redis.call('PEXPIRE', key, most)
         end
       end
     end
     lefts[index] = left
     local lasts = left < 0 and math.huge or left
-    if KIND == 'read' and is_shared then -- they let each other pass
-    elseif not way or KIND == 'any' and lasts < ends or KIND ~= 'any' and lasts > ends then
-      way, ends, other, other_ends = index, lasts, way, ends
-    elseif not other or lasts > other_ends then
-      other, other_ends = index, lasts
-    end
+    local counts = not way or KIND == 'any' and lasts < ends or KIND ~= 'any' and lasts > ends
+    if counts and not (KIND == 'read' and is_shared) then way, ends = index, lasts end -- readers let each other pass
   end
 end
-if free then kept = nil end
-if free or kept and KIND == 'any' then way = nil end
+if KIND == 'any' and (free or kept) then way = nil end
 
--- Whether there is a line; who is to be let in before `me`, for a reader the first writer; whether others stand there; and the holder.
+-- Whether there is a line; who is to be let in before us, for a reader the first writer; whether others stand there; the holder of
+-- several tokens; and whether we may stand there.
 local function look(line, last, is_open)
   local seen = redis.pcall('ZRANGE', line, '0', last)
   if seen.err or not (me or seen[1]) then return false end
@@ -98,7 +95,7 @@ local function look(line, last, is_open)
   end
   if last == FEW and #seen == 3 and not others then return look(line, MANY, is_open) end
   if first and is_open and not waits then first = first_unstuck(line) end
-  return true, first, others, holding
+  return true, first, others, holding, passed or #seen == 3
 end
 
 -- The lines. Nobody overtakes those who wait: who is behind somebody takes its place.
@@ -110,11 +107,12 @@ for index = 1, line and (KIND == 'set' and size or 1) or 0 do
   local is_open = is_free or KIND == 'read' and not way -- or else the key is in the way, whoever waits
   local last = KIND == 'read' and MANY or FEW
   local is_new, rank
-  local is_line, first, others, holding = look(line, last, is_open)
+  local is_line, first, others, holding, stands = look(line, last, is_open)
+  local _
   if first and waits then
     is_new, rank = redis.pcall('ZADD', line, ticket, me), redis.pcall('ZRANK', line, me)
     if KIND == 'read' then
-      is_line, first = look(line, last, is_open) -- its ticket may be an earlier one than before
+      _, first = look(line, last, is_open) -- its ticket may be an earlier one than before
     elseif rank == (holding and 1 or 0) then
       first = nil
     end
@@ -122,16 +120,17 @@ for index = 1, line and (KIND == 'set' and size or 1) or 0 do
   if first and is_free and (is_new == 0 or missing and missing ~= '' or redis.pcall('PTTL', line) < UNHEARD) then
     -- The releaser has woken the first. Who comes anew wakes it again only where all who stand there have missed a poll.
     local woken = wake(line, about, me, missing)
-    rank, is_line, first, others, holding = nil, look(line, last, is_open)
+    rank, _, first, others, holding = nil, look(line, last, is_open)
     if KIND == 'read' then first = first and (woken or first) else first = woken and first end
   elseif first and is_open and not is_free then
     -- A writer is told with its ticket that readers have the key: one that waits no more, and was not heard, can leave.
     local at = redis.pcall('ZRANK', line, first)
     local score = string.sub('0000000000000000' .. tostring(redis.pcall('ZRANGE', line, at, at, 'WITHSCORES')[2]), -16)
-    if not tell(line, first, 'k' .. score .. about) then rank, is_line, first = nil, look(line, last, is_open) end
+    if not tell(line, first, 'k' .. score .. about) then rank, _, first = nil, look(line, last, is_open) end
   end
   if first then behind = behind or index end
-  lanes[index] = {line = line, is_line = is_line, first = first, others = others, holding = holding, is_new = is_new, rank = rank}
+  stands = stands or is_new
+  lanes[index] = {line = line, is_line = is_line, first = first, others = others, holding = holding, stands = stands, is_new = is_new, rank = rank}
 end
 
 if way or behind or kept then
@@ -159,12 +158,12 @@ if way or behind or kept then
       if index == way and rank == 0 and KIND ~= 'any' and holder and string.sub(entry or '', 17, 48) ~= holder and holder ~= SHARED then
         is_foreign = 1
       end
-      local stuck = index ~= way and way or other -- another key of a set
-      if KIND == 'any' and way then stuck = size .. ' ' .. string.match(KEYS[4], '^(.*/)') end
-      if stuck and (KIND == 'set' or KIND == 'any' and way) then
-        if KIND == 'set' then stuck = '0 ' .. KEYS[3 + stuck] end
-        redis.pcall('SET', STUCK .. client .. string.sub(line, 15), ticket .. ' ' .. stuck, 'PX', LIFE)
+      -- Our place is stuck while another key of the set stands, or all slots.
+      local stuck = KIND == 'any' and way and size .. ' ' .. string.match(KEYS[4], '^(.*/)')
+      for at = 1, KIND == 'set' and size or 0 do
+        if at ~= index and lefts[at] and (at == way or not stuck) then stuck = '0 ' .. KEYS[3 + at] end
       end
+      if stuck then redis.pcall('SET', STUCK .. client .. string.sub(line, 15), ticket .. ' ' .. stuck, 'PX', LIFE) end
     end
   end
   -- With the note that a holder with a label has left; that of a leader without its end, which is its text.
@@ -218,7 +217,7 @@ for _, lane in ipairs(lanes) do
   if line then
     if KIND ~= 'read' then waiting = math.max(waiting, lane.others and 1 or 0) end
     if lane.holding then redis.pcall('ZREM', line, lane.holding) end
-    if me and type(redis.pcall('ZREM', line, me)) ~= 'number' then redis.pcall('DEL', line) end -- it would seem to wait still
+    if me and lane.stands and type(redis.pcall('ZREM', line, me)) ~= 'number' then redis.pcall('DEL', line) end -- it would seem to wait
     if client and math.abs(count) > 1 then
       redis.pcall('ZADD', line, '-1', '!' .. client)
       if not live(line, math.max(LIFE, ttl)) then redis.pcall('ZREM', line, '!' .. client) end

@@ -46,14 +46,15 @@ local slots_line = slot_at and 'quorlock:line:quorlock:slots:' .. string.sub(KEY
 if is_cached and not is_late and not client then
   if KIND == 'any' then
     for at = 4, may_take and (not line or redis.pcall('EXISTS', line) == 0) and 3 + size or 3 do
-      if redis.pcall('EXISTS', KEYS[at], line and 'quorlock:line:' .. KEYS[at] or KEYS[at]) == 0 then
+      if line and redis.pcall('EXISTS', 'quorlock:line:' .. KEYS[at]) == 1 then break end
+      if redis.call('SET', KEYS[at], owner, 'NX', 'PX', ttl) then
         local entry = at == 4 and entries[2] or at > 4 and redis.call('HGET', COUNTERS, KEYS[at])
         local counter = entry and tonumber(string.sub(entry, 1, 16))
-        if entry and not (counter and counter + 1 <= hint) then break end
-        redis.call('SET', KEYS[at], owner, 'PX', ttl)
-        redis.call('HSET', COUNTERS, KEYS[at], ARGV[4] .. owner .. note)
-        return at == 4 and now or {1, now, hint, false, -1, at - 3}
-      elseif redis.call('EXISTS', KEYS[at]) == 0 then
+        if not entry or counter and counter + 1 <= hint then
+          redis.call('HSET', COUNTERS, KEYS[at], ARGV[4] .. owner .. note)
+          return at == 4 and now or {1, now, hint, false, -1, at - 3}
+        end
+        redis.call('DEL', KEYS[at])
         break
       end
     end
@@ -69,14 +70,18 @@ if is_cached and not is_late and not client then
       redis.call('HSET', COUNTERS, KEYS[4], ARGV[4] .. owner)
       return now
     end
-  elseif takes_hint and redis.pcall('EXISTS', unpack(KEYS, 4)) == 0
-    and not (slots_line and redis.pcall('EXISTS', slots_line) == 1) then
-    local entry, raised = ARGV[4] .. owner .. note, size > 1 and {}
+  elseif KIND == 'one' and takes_hint and (not line or redis.pcall('EXISTS', line, slots_line or line) == 0) then
+    if redis.call('SET', KEYS[4], owner, 'NX', 'PX', ttl) then
+      redis.call('HSET', COUNTERS, KEYS[4], ARGV[4] .. owner .. note)
+      return now
+    end
+  elseif KIND == 'set' and takes_hint and redis.pcall('EXISTS', unpack(KEYS, 4)) == 0 then
+    local entry, raised = ARGV[4] .. owner .. note, {}
     for index = 1, size do
       redis.call('SET', KEYS[3 + index], owner, 'PX', ttl)
-      if raised then raised[2 * index - 1], raised[2 * index] = KEYS[3 + index], entry end
+      raised[2 * index - 1], raised[2 * index] = KEYS[3 + index], entry
     end
-    if raised then redis.call('HSET', COUNTERS, unpack(raised)) else redis.call('HSET', COUNTERS, KEYS[4], entry) end
+    redis.call('HSET', COUNTERS, unpack(raised))
     return now
   end
 end
