@@ -49,11 +49,8 @@ for index = 1, size do
   if left == -2 then
     local own_line = KIND == 'any' and line and 'quorlock:line:' .. key or slots_line
     local first = own_line and redis.pcall('EXISTS', own_line) == 1 and first_unstuck(own_line, true)
-    if KIND == 'any' and not first then
-      free, kept = index, nil
-      break
-    end
     kept = kept or first
+    if KIND == 'any' and not first then free, kept = index, nil break end
   else
     if left > ttl or left == -1 or KIND == 'read' then
       local holder = value_of(key)
@@ -111,11 +108,8 @@ for index = 1, line and (KIND == 'set' and size or 1) or 0 do
   local _
   if first and waits then
     is_new, rank = redis.pcall('ZADD', line, ticket, me), redis.pcall('ZRANK', line, me)
-    if KIND == 'read' then
-      _, first = look(line, last, is_open) -- its ticket may be an earlier one than before
-    elseif rank == (holding and 1 or 0) then
-      first = nil
-    end
+    if KIND == 'read' then _, first = look(line, last, is_open) end -- its ticket may be an earlier one than before
+    if KIND ~= 'read' and rank == (holding and 1 or 0) then first = nil end
   end
   if first and is_free and (is_new == 0 or missing and missing ~= '' or redis.pcall('PTTL', line) < UNHEARD) then
     -- The releaser has woken the first. Who comes anew wakes it again only where all who stand there have missed a poll.
@@ -134,7 +128,7 @@ for index = 1, line and (KIND == 'set' and size or 1) or 0 do
 end
 
 if way or behind or kept then
-  local which, left, holder, entry, first = way or behind or 1, -2, false, nil, nil
+  local which, left, holder, entry = way or behind or 1, -2, false, nil
   if way or KIND == 'read' and lefts[1] then
     left, holder = lefts[which], value_of(KEYS[3 + which])
     entry = KIND ~= 'any' and holder and (entries[which + 1] or redis.call('HGET', OLDER, KEYS[3 + which]))
@@ -155,9 +149,8 @@ if way or behind or kept then
       before = math.max(before, rank)
       local holding = lane.holding and string.sub(lane.holding, 2)
       if holding and holding ~= client and (is_new == 1 or rank == 0) then tell(line, lane.holding, 'w' .. KEYS[3 + index]) end
-      if index == way and rank == 0 and KIND ~= 'any' and holder and string.sub(entry or '', 17, 48) ~= holder and holder ~= SHARED then
-        is_foreign = 1
-      end
+      local is_ours = KIND == 'any' or not holder or holder == SHARED or string.sub(entry or '', 17, 48) == holder
+      if index == way and rank == 0 and not is_ours then is_foreign = 1 end
       -- Our place is stuck while another key of the set stands, or all slots.
       local stuck = KIND == 'any' and way and size .. ' ' .. string.match(KEYS[4], '^(.*/)')
       for at = 1, KIND == 'set' and size or 0 do
@@ -168,7 +161,7 @@ if way or behind or kept then
   end
   -- With the note that a holder with a label has left; that of a leader without its end, which is its text.
   if entry and #entry > 48 and string.sub(entry, 17, 48) == holder then holder = {holder, string.sub(entry, 49, 229)} end
-  if left == -2 then first = behind and lanes[behind].first or kept end
+  local first = left == -2 and (behind and lanes[behind].first or kept)
   if KIND ~= 'set' then which = 0 end
   if not has_place then return {0, now, left, holder, which} end
   return {0, now, left, holder, which, first and string.sub(first, -16) or false, before, is_foreign}

@@ -1,6 +1,6 @@
--- Begins every acquire, and ends it where all is free, nobody waits, and the client knows the node's counters. Otherwise
--- acquire.lua goes on. KIND is 'one'; 'set': all of several resources or none; 'any': one of several slots, the first in the
--- order of the keys that is free; 'read': one resource, beside other readers.
+-- Begins every acquire, and ends it where all is free, nobody waits, and the client knows the node's counters; or acquire.lua goes
+-- on. KIND is 'one'; 'set': all of several resources or none; 'any': the first free one of several slots, in the order of the
+-- keys; 'read': one resource, beside other readers.
 -- KEYS[4] and on: the resources, of 'read' the set of its readers, and the lines where the client has them: one for each
 -- resource, and of 'any' one for all.
 -- ARGV: the head that the client has cached, owner, ttl in ms, hint (16 digits), latest node time in us (0: none), how many
@@ -21,12 +21,8 @@ local note, client = ARGV[rest] or '', ARGV[rest + 1]
 local first_line = KIND == 'read' and 6 or 4 + size
 local line = KEYS[first_line]
 
-local entries
-if KIND == 'set' then
-  entries = redis.call('HMGET', COUNTERS, HEAD, unpack(KEYS, 4, 3 + size))
-else
-  entries = redis.call('HMGET', COUNTERS, HEAD, KEYS[4])
-end
+local entries = KIND == 'set' and redis.call('HMGET', COUNTERS, HEAD, unpack(KEYS, 4, 3 + size))
+  or redis.call('HMGET', COUNTERS, HEAD, KEYS[4])
 local head = entries[1]
 local is_cached, is_late = head == ARGV[1], ARGV[5] ~= '0' and now > ARGV[5] + 0
 

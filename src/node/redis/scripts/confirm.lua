@@ -23,8 +23,6 @@ for index = 4, last do
     notes[index] = string.sub(entry, 17, 48) == owner and string.match(entry, '^r?(.*)$', 49)
   end
 end
-for index = 4, last do
-  redis.call('HSET', COUNTERS, KEYS[index], ARGV[3] .. owner .. (notes[index] or ''))
-end
+for index = 4, last do redis.call('HSET', COUNTERS, KEYS[index], ARGV[3] .. owner .. (notes[index] or '')) end
 if token > high_water then raise_high_water(etag, token, next_floor) end
 return {1, now}

@@ -1,37 +1,33 @@
--- Reads the marker, and drops counters that were not used for long. ARGV run_id, database, the members of the fleet, longest
--- ttl in ms, era that must join again (0: none), any of the letters s (seal a node that is ready, and hold one that no fleet
--- has yet), l (one that joins again by force has lost data, and does so also if it is joining), o (one that is joining in
--- the era that the client knows did so while a majority had forgotten), w (the client gives up what it has meant), n (it means
--- nothing, and gives up nothing of others), t (take the node from other members), x and a number (note from now on the
--- longest ttl that is told, and seal a node that is ready, so that each client tells its own before it gets a vote again),
--- d and that number (the longest ttl becomes the one that was noted, unless another number has begun since), a random
--- number, for how many ms a counter that is not used is kept at least, an era that one which begins now must be above, an era of which the client knows how long the node has been joining in it (0: none), for how many ms
--- that is, and the node's time in us behind which w, t, x, d and a hold do nothing (0: none): what comes late would undo
--- what was done since.
--- {1, now, identity, head, era, seal, floor, high_water, longest ttl before, flags, 0} ready; {0, ..., waited} the same,
--- joining, and for how many ms at least; the flags are k (it kept its data), o, and m or h where no node of these members was
--- let in here yet, and they are meant or held. {-5, now, members, seconds} it is of other members for so long, or, -1, they
--- are meant or held; {-6, now} it is a replica.
+-- Reads the marker, and drops counters that were not used for long.
+-- ARGV: run_id, database, the members of the fleet, longest ttl in ms, an era that must join again (0: none), letters, a random
+-- number, for how many ms a counter that is not used is kept at least, an era that one which begins now must be above, an era of
+-- which the client knows how long the node has been joining in it (0: none), for how many ms that is, and the node's time in us
+-- behind which w, t, x, d and a hold do nothing (0: none): what comes late would undo what was done since. The letters:
+--   s  seal a node that is ready, and hold one that no fleet has yet
+--   l  a node that joins again by force has lost data, and does so also if it is joining
+--   o  a node that is joining in the era that the client knows did so while a majority had forgotten
+--   w  the client gives up what it has meant;  n  it means nothing, and gives up nothing of others
+--   t  take the node from other members
+--   x and a number  note from now on the longest ttl that is told, and seal a node that is ready, so that each client tells its own
+--   d and that number  the longest ttl becomes the noted one, unless another number has begun since
+-- {1, now, identity, head, era, seal, floor, high_water, longest ttl before, flags, 0} ready; {0, ..., waited} the same, joining,
+-- and for how many ms at least; the flags are k (it kept its data), o, and m or h where no node of these members was let in here
+-- yet, and they are meant or held. {-5, now, members, seconds} it is of other members for so long, or, -1, they are meant or held;
+-- {-6, now} it is a replica.
 --
--- Two lists of nodes that share one have quorums that need not meet. A node that was let in has `members`. Before that a
--- look writes whom it means to let in, `meant`, which others respect until `meant_until`. A client lets the first node of a
--- list in once each that answers is held, meant_until = 'held', which does not end. So of two lists one has none.
+-- Two lists of nodes that share one have quorums that need not meet. A node that was let in has `members`. Before that a look
+-- writes whom it means to let in, `meant`, which others respect until `meant_until`. A client lets the first node of a list in
+-- once each that answers is held, meant_until = 'held', which does not end. So of two lists one has none.
 local run_id, database, members, max_ttl, force, letters, random, retention, after, waited_in, waited, latest = unpack(ARGV)
 local MEANT = 10000000 -- microseconds; a client looks at a node that is joining twice a second
 local late = tonumber(latest) > 0 and now > tonumber(latest)
-if late then
-  letters = string.gsub(letters, '[wtxd]%d*', '')
-end
-local function asked(letter)
-  return string.find(letters, letter, 1, true)
-end
+if late then letters = string.gsub(letters, '[wtxd]%d*', '') end
+local function asked(letter) return string.find(letters, letter, 1, true) end
 
 -- The same process has other data after it was a replica for a while. Redis then remembers whose, in replid2, until it
 -- has had no replica for an hour, or gets one; forgetting that is no change.
 local replication = redis.call('INFO', 'replication')
-if not string.find(replication, 'role:master', 1, true) then
-  return {-6, now}
-end
+if not string.find(replication, 'role:master', 1, true) then return {-6, now} end
 local of = string.sub(string.match(replication, 'master_replid2:(%x+)') or '', 1, 8)
 local names = {'identity', 'state', 'era', 'seal', 'max_ttl', 'floor', 'next_floor', 'high_water',
   'rotated_at', 'older', 'flags', 'waited', 'members', 'since', 'meant', 'meant_until', 'max_ttl_seen'}
@@ -46,7 +42,8 @@ local meant = marker.meant and (held or left > 0 and left <= MEANT) and marker.m
 local owner = marker.members or meant or members
 if owner ~= members and not asked('t') then
   -- Others may have written anything there, of any length.
-  return {-5, now, string.sub(owner, 1, 65536), marker.members and string.format('%.0f', time[1] - (tonumber(marker.since) or time[1])) or '-1'}
+  local since = marker.members and string.format('%.0f', time[1] - (tonumber(marker.since) or time[1]))
+  return {-5, now, string.sub(owner, 1, 65536), since or '-1'}
 end
 local process = run_id .. '/' .. database .. '/'
 if of == '00000000' and marker.identity and string.sub(marker.identity, 1, #process) == process then
@@ -58,10 +55,8 @@ local identity = process .. of
 -- nothing.
 local written = false
 local function write(...)
-  if not written then
-    redis.call('UNLINK', NODE .. ':')
-    written = true
-  end
+  if not written then redis.call('UNLINK', NODE .. ':') end
+  written = true
   redis.call('HSET', NODE, ...)
 end
 local function mean(until_)
@@ -76,9 +71,7 @@ end
 if marker.members == members then
   meant = nil
 elseif asked('w') then
-  if meant == members and not held then
-    write('meant', '', 'meant_until', '')
-  end
+  if meant == members and not held then write('meant', '', 'meant_until', '') end
 elseif asked('n') then
   meant = nil
 elseif taken or asked('s') and not late and not (meant == members and held) then
@@ -90,9 +83,7 @@ local function head()
   local etag = marker.era .. '.' .. marker.seal .. '/' .. string.sub(run_id, 1, 8) .. '/' .. database .. '/' .. of
   return etag .. ' ' .. marker.high_water .. ' ' .. marker.next_floor
 end
-local function put_head()
-  redis.call('HSET', COUNTERS, HEAD, head())
-end
+local function put_head() redis.call('HSET', COUNTERS, HEAD, head()) end
 
 -- What others may have written to the marker or the counters makes a node that is ready join again.
 local whole = true
@@ -132,14 +123,11 @@ if again or not joining and not ready then
   end
   if approved then
     local floor = digits(math.max(tonumber(redis.call('HGET', NODE, 'floor')) or 0, tonumber(marker.high_water)))
-    marker.floor, marker.next_floor, marker.high_water = floor, floor, floor
+    marker.floor, marker.next_floor, marker.high_water, marker.members = floor, floor, floor, members
     put_head()
-  end
-  ready = approved
-  if approved then
-    marker.members = members
     write('members', members, 'since', time[1], 'meant', '', 'meant_until', '')
   end
+  ready = approved
   write('identity', identity, 'state', ready and 'ready' or 'joining', 'era', marker.era, 'seal', '0',
     'floor', marker.floor, 'next_floor', marker.next_floor, 'high_water', marker.high_water,
     'rotated_at', marker.rotated_at, 'older', marker.older or '0', 'flags', marker.flags, 'waited', '')

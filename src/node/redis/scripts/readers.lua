@@ -8,15 +8,10 @@ local ms = math.floor(now / 1000)
 local function drop_ended(readers)
   local ended = redis.pcall('ZRANGEBYSCORE', readers, '-inf', string.format('(%.0f', ms), 'LIMIT', '0', '1000')
   if ended.err then
-    if string.find(ended.err, 'WRONGTYPE', 1, true) then
-      redis.call('UNLINK', readers)
-      return
-    end
+    if string.find(ended.err, 'WRONGTYPE', 1, true) then return redis.call('UNLINK', readers) end
     ended = redis.call('ZRANGEBYSCORE', readers, '-inf', '0', 'LIMIT', '0', '1') -- says what has failed
   end
-  if #ended > 0 then
-    redis.call('ZREM', readers, unpack(ended))
-  end
+  if #ended > 0 then redis.call('ZREM', readers, unpack(ended)) end
 end
 
 -- When the entry of an owner ends, in ms of our clock; nothing where there is none.
@@ -38,7 +33,5 @@ local function put(resource, readers, owner, ttl, is_shared)
     left = left == -1 and redis.call('HGET', NODE, 'max_ttl') + 2 or life
     redis.call('PEXPIRE', resource, left)
   end
-  if redis.call('PTTL', readers) < left then
-    redis.call('PEXPIRE', readers, left)
-  end
+  if redis.call('PTTL', readers) < left then redis.call('PEXPIRE', readers, left) end
 end

@@ -5,9 +5,7 @@ local SHARED = 'shared by readers, see quorlock.' -- the value of a key that rea
 local SIXTEEN_DIGITS = '^%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d'
 
 -- In full, with 16 digits: the default notation of Lua drops the last ones.
-local function digits(number)
-  return string.format('%016.0f', number)
-end
+local function digits(number) return string.format('%016.0f', number) end
 
 -- The value of a key, or as much of it as tells it from an owner: others may have put anything there.
 local function value_of(key)
@@ -15,9 +13,7 @@ local function value_of(key)
   return type(value) == 'string' and value
 end
 
-local function entry_of(resource)
-  return redis.call('HGET', COUNTERS, resource) or redis.call('HGET', OLDER, resource)
-end
+local function entry_of(resource) return redis.call('HGET', COUNTERS, resource) or redis.call('HGET', OLDER, resource) end
 
 -- A counter as it counts: what others have written is not above our high-water mark.
 local function counter_of(entry, high_water)
