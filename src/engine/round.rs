@@ -95,7 +95,9 @@ impl AcquireRound {
     pub(super) fn begin(engine: &Arc<Engine>, request: &Request, mut turn: Turn) -> Self {
         engine.send_unsent(&request.resource);
         let asked = &request.asked;
-        let owner = Owner::from_random(engine.runtime.random());
+        // `uuid` sets the bits of the version, and draws nothing.
+        let owner = uuid::Builder::from_random_bytes(engine.runtime.random()).into_uuid();
+        let owner = Owner::from_random(owner.into_bytes());
         let mut spec = RoundSpec::new(asked.target.clone(), owner, asked.ttl);
         spec.drift = engine.config.drift();
         spec.min_validity = asked.min_validity;

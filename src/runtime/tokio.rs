@@ -14,6 +14,7 @@ use std::{
     time::Duration,
 };
 
+use rand::{TryRngCore, rngs::OsRng};
 use tokio::runtime::Handle;
 
 use super::{
@@ -133,7 +134,7 @@ impl Runtime for TokioRuntime {
     /// Where the operating system gives no random numbers. There is nothing to put in their place.
     fn random(&self) -> [u8; 16] {
         let mut bytes = [0; 16];
-        match getrandom::fill(&mut bytes) {
+        match OsRng.try_fill_bytes(&mut bytes) {
             Ok(()) => bytes,
             Err(error) => panic!("the operating system gives no random numbers: {error}"),
         }
