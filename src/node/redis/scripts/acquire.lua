@@ -55,9 +55,10 @@ for index = 1, size do
     if left > ttl or left == -1 or KIND == 'read' then
       local holder = value_of(key)
       is_shared = holder == SHARED
-      if is_shared and left == -1 or left > ttl and (is_shared or string.sub(entry_of(key) or '', 17, 48) == holder) then
+      local is_ours = is_shared or holder and #holder == 32 and string.sub(entry_of(key) or '', 17, 48) == holder
+      if is_ours and (left > ttl or is_shared and left == -1) then
         -- Our clock was set back; or others have taken the end of what readers have, and nobody may be left who would end it.
-        local most = redis.call('HGET', NODE, 'max_ttl') + (is_shared and 2 or 0)
+        local most = (tonumber(redis.call('HGET', NODE, 'max_ttl')) or ttl) + (is_shared and 2 or 0)
         if left > most or left == -1 then
           left = most
           redis.call('PEXPIRE', key, most)
@@ -72,59 +73,58 @@ for index = 1, size do
 end
 if KIND == 'any' and (free or kept) then way = nil end
 
--- Whether there is a line; who is to be let in before us, for a reader the first writer; whether others stand there; the holder of
--- several tokens; and whether we may stand there.
-local function look(line, last, is_open)
-  local seen = redis.pcall('ZRANGE', line, '0', last)
-  if seen.err or not (me or seen[1]) then return false end
-  local first, others, holding, passed
+-- Looks at a line: whether it is one that we may use; who is to be let in before us, for a reader the first writer; whether others
+-- stand there; the `!` entry; and whether we may be in it.
+local function look(lane)
+  local last = KIND == 'read' and MANY or lane.last or FEW
+  local seen = redis.pcall('ZRANGE', lane.line, '0', last)
+  lane.is_usable = (me or seen[1]) and not seen.err
+  local first, others, bang, passed
   for place = 1, #seen do
     local name = seen[place]
     if name == me then
       passed = true
     elseif string.byte(name) == HOLDER then
-      holding = name
-    elseif KIND == 'read' then
-      if not passed and not first and #name == 16 and is_name(name) then first = name end
-    elseif not others and is_name(name) then
+      bang = name
+    elseif not others and (KIND ~= 'read' or #name == 16) and is_name(name) then
       others, first = true, not passed and name or nil
     end
   end
-  if last == FEW and #seen == 3 and not others then return look(line, MANY, is_open) end
-  if first and is_open and not waits then first = first_unstuck(line) end
-  return true, first, others, holding, passed or #seen == 3
+  if last == FEW and #seen == 3 and not others then
+    lane.last = MANY
+    return look(lane)
+  end
+  if first and lane.is_open and not waits then first = first_unstuck(lane.line) end
+  lane.first, lane.others, lane.bang, lane.may_be_in = first, others, bang, passed or #seen == last + 1
 end
 
 -- The lines. Nobody overtakes those who wait: who is behind somebody takes its place.
 local lanes, behind = {}, nil
 for index = 1, line and (KIND == 'set' and size or 1) or 0 do
-  local line, about = KEYS[first_line - 1 + index], KEYS[3 + index]
-  local is_free = not lefts[index]
-  if KIND == 'any' then about, is_free = string.sub(line, 15), not way end
-  local is_open = is_free or KIND == 'read' and not way -- or else the key is in the way, whoever waits
-  local last = KIND == 'read' and MANY or FEW
-  local is_new, rank
-  local is_line, first, others, holding, stands = look(line, last, is_open)
-  local _
-  if first and waits then
-    is_new, rank = redis.pcall('ZADD', line, ticket, me), redis.pcall('ZRANK', line, me)
-    if KIND == 'read' then _, first = look(line, last, is_open) end -- its ticket may be an earlier one than before
-    if KIND ~= 'read' and rank == (holding and 1 or 0) then first = nil end
+  local about, is_free = KEYS[3 + index], not lefts[index]
+  local lane = {line = KEYS[first_line - 1 + index], is_open = nil, is_new = nil, first = nil, others = nil, bang = nil}
+  if KIND == 'any' then about, is_free = string.sub(lane.line, 15), not way end
+  lane.is_open = is_free or KIND == 'read' and not way -- or else the key is in the way, whoever waits
+  lanes[index] = lane
+  look(lane)
+  if lane.first and lane.is_open and waits then
+    lane.is_new = redis.pcall('ZADD', lane.line, ticket, me)
+    look(lane) -- our ticket may be the earlier one
   end
-  if first and is_free and (is_new == 0 or missing and missing ~= '' or redis.pcall('PTTL', line) < UNHEARD) then
+  local is_due = lane.is_new == 0 or missing and missing ~= ''
+  if lane.first and is_free and (is_due or redis.pcall('PTTL', lane.line) < UNHEARD) then
     -- The releaser has woken the first. Who comes anew wakes it again only where all who stand there have missed a poll.
-    local woken = wake(line, about, me, missing)
-    rank, _, first, others, holding = nil, look(line, last, is_open)
-    if KIND == 'read' then first = first and (woken or first) else first = woken and first end
-  elseif first and is_open and not is_free then
+    local woken = wake(lane.line, about, me, missing)
+    look(lane)
+    if KIND == 'read' then lane.first = lane.first and (woken or lane.first) else lane.first = woken and lane.first end
+  elseif lane.first and lane.is_open and not is_free then
     -- A writer is told with its ticket that readers have the key: one that waits no more, and was not heard, can leave.
-    local at = redis.pcall('ZRANK', line, first)
-    local score = string.sub('0000000000000000' .. tostring(redis.pcall('ZRANGE', line, at, at, 'WITHSCORES')[2]), -16)
-    if not tell(line, first, 'k' .. score .. about) then rank, _, first = nil, look(line, last, is_open) end
+    local at = redis.pcall('ZRANK', lane.line, lane.first)
+    local score = redis.pcall('ZRANGE', lane.line, at, at, 'WITHSCORES')[2]
+    local message = 'k' .. string.sub('0000000000000000' .. tostring(score), -16) .. about
+    if not tell(lane.line, lane.first, message) then look(lane) end
   end
-  if first then behind = behind or index end
-  stands = stands or is_new
-  lanes[index] = {line = line, is_line = is_line, first = first, others = others, holding = holding, stands = stands, is_new = is_new, rank = rank}
+  behind = behind or lane.first and lane.is_open and index
 end
 
 if way or behind or kept then
@@ -135,21 +135,21 @@ if way or behind or kept then
   end
   local before, is_foreign, has_place = -1, 0, line and true
   for index = 1, #lanes do
-    local lane = lanes[index]
-    local line, is_line, is_new = lane.line, lane.is_line, lane.is_new
-    if waits and is_line then
-      is_new = is_new or redis.pcall('ZADD', line, ticket, me)
-      is_line = live(line, LIFE)
-      if not is_line and is_new == 1 then redis.pcall('ZREM', line, me) end
+    local lane, line = lanes[index], lanes[index].line
+    if waits and lane.is_usable then
+      local is_new = lane.is_new or redis.pcall('ZADD', line, ticket, me)
+      lane.is_usable = live(line, LIFE)
+      if not lane.is_usable and is_new == 1 then redis.pcall('ZREM', line, me) end
+      lane.is_new = is_new
     end
-    has_place = has_place and (is_line or not client)
-    if waits and is_line then
-      local rank = lane.rank or redis.pcall('ZRANK', line, me)
-      rank = type(rank) == 'number' and math.max(rank - (lane.holding and 1 or 0), 0) or -1
+    has_place = has_place and (lane.is_usable or not client)
+    if waits and lane.is_usable then
+      local rank = redis.pcall('ZRANK', line, me)
+      rank = type(rank) == 'number' and math.max(rank - (lane.bang and 1 or 0), 0) or -1
       before = math.max(before, rank)
-      local holding = lane.holding and string.sub(lane.holding, 2)
-      if holding and holding ~= client and (is_new == 1 or rank == 0) then tell(line, lane.holding, 'w' .. KEYS[3 + index]) end
-      local is_ours = KIND == 'any' or not holder or holder == SHARED or string.sub(entry or '', 17, 48) == holder
+      local name = lane.bang and string.sub(lane.bang, 2)
+      if name and name ~= client and (lane.is_new == 1 or rank == 0) then tell(line, lane.bang, 'w' .. KEYS[3 + index]) end
+      local is_ours = KIND == 'any' or not holder or holder == SHARED or entry and string.sub(entry, 17, 48) == holder
       if index == way and rank == 0 and not is_ours then is_foreign = 1 end
       -- Our place is stuck while another key of the set stands, or all slots.
       local stuck = KIND == 'any' and way and size .. ' ' .. string.match(KEYS[4], '^(.*/)')
@@ -186,6 +186,9 @@ if not takes_hint then
   if begins then counter = math.max(counter + (KIND == 'read' and 0 or math.abs(count)), math.min(hint, now + AHEAD)) end
   if begins and counter >= NUMBERS_END then return {-4, now} end
 end
+if begins and counter > high_water then -- it runs half a minute ahead, so that it is seldom written
+  head = raise_high_water(etag, math.max(counter, math.min(hint + AHEAD / 2, now + AHEAD)), next_floor)
+end
 for index = from, to do
   local key = KEYS[3 + index]
   if KIND ~= 'read' then
@@ -205,12 +208,13 @@ end
 
 -- Whoever has it waits no more. With several tokens it is to hear of those who come.
 local waiting = -1
-for _, lane in ipairs(lanes) do
-  local line = lane.is_line and lane.line
-  if line then
+for index = 1, #lanes do
+  local lane, line = lanes[index], lanes[index].line
+  if lane.is_usable then
     if KIND ~= 'read' then waiting = math.max(waiting, lane.others and 1 or 0) end
-    if lane.holding then redis.pcall('ZREM', line, lane.holding) end
-    if me and lane.stands and type(redis.pcall('ZREM', line, me)) ~= 'number' then redis.pcall('DEL', line) end -- it would seem to wait
+    if lane.bang then redis.pcall('ZREM', line, lane.bang) end
+    local may_be_in = me and (lane.may_be_in or lane.is_new)
+    if may_be_in and type(redis.pcall('ZREM', line, me)) ~= 'number' then redis.pcall('DEL', line) end -- it would seem to wait
     if client and math.abs(count) > 1 then
       redis.pcall('ZADD', line, '-1', '!' .. client)
       if not live(line, math.max(LIFE, ttl)) then redis.pcall('ZREM', line, '!' .. client) end
@@ -221,7 +225,4 @@ if KIND == 'any' and waiting == 1 and redis.pcall('EXISTS', unpack(KEYS, 4, 3 + 
   wake(line, string.sub(line, 15)) -- the next one is let in at once where there is another slot
 end
 if takes_hint and waiting == -1 and from == 1 then return now end
-if begins and counter > high_water then -- it runs half a minute ahead, so that it is seldom written
-  head = raise_high_water(etag, math.max(counter, math.min(hint + AHEAD / 2, now + AHEAD)), next_floor)
-end
 return {1, now, counter, head, waiting, from}

@@ -24,7 +24,7 @@ local line = KEYS[first_line]
 local entries = KIND == 'set' and redis.call('HMGET', COUNTERS, HEAD, unpack(KEYS, 4, 3 + size))
   or redis.call('HMGET', COUNTERS, HEAD, KEYS[4])
 local head = entries[1]
-local is_cached, is_late = head == ARGV[1], ARGV[5] ~= '0' and now > ARGV[5] + 0
+local is_cached, is_late = head == ARGV[1] and head ~= '', ARGV[5] ~= '0' and now > ARGV[5] + 0
 
 -- The hint becomes the counter if the cached head is the node's and no counter is near. Then the older generation need not be
 -- read: it has none above next_floor. A reader raises no counter, and begins one. acquire.lua cuts a hint far ahead of our clock.

@@ -18,6 +18,7 @@ local head = era .. '.0/' .. string.sub(run_id, 1, 8) .. rest .. ' ' .. floor ..
 -- One whose clock jumped goes on with the counters that it has, if nobody else has been at them.
 local kept = string.find(flags or '', 'k', 1, true) and redis.pcall('HGET', COUNTERS, HEAD) == ''
   and type(redis.pcall('HGET', OLDER, HEAD)) ~= 'table'
+redis.call('UNLINK', NODE .. ':') -- a full server takes no first write that may need more, and any second one
 redis.call('HSET', NODE, 'state', 'ready', 'era', era, 'seal', '0', 'floor', floor, 'next_floor', floor, 'high_water', floor,
   'rotated_at', kept and rotated_at or time[1], 'older', kept and older or '0', 'flags', '', 'waited', '')
 if not members then

@@ -1,6 +1,6 @@
 -- The second step of a round. KEYS[4] and on: the resources of one lease; of 'read' one, and its readers. ARGV: etag of the
 -- acquire, owner, token (16 digits).
--- {1, now} confirmed, all of them; {0, now} refused, and nothing is changed; {-1, now} the etag is another one.
+-- {1, now} confirmed, all of them; {0, now} refused, and no counter is changed; {-1, now} the etag is another one.
 local owner, token = ARGV[2], tonumber(ARGV[3])
 local etag, high_water, next_floor = read_head(redis.call('HGET', COUNTERS, HEAD))
 if etag ~= ARGV[1] then return {-1, now} end
@@ -23,6 +23,6 @@ for index = 4, last do
     notes[index] = string.sub(entry, 17, 48) == owner and string.match(entry, '^r?(.*)$', 49)
   end
 end
-for index = 4, last do redis.call('HSET', COUNTERS, KEYS[index], ARGV[3] .. owner .. (notes[index] or '')) end
 if token > high_water then raise_high_water(etag, token, next_floor) end
+for index = 4, last do redis.call('HSET', COUNTERS, KEYS[index], ARGV[3] .. owner .. (notes[index] or '')) end
 return {1, now}

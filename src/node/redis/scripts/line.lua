@@ -20,30 +20,25 @@ local function tell(line, entry, message)
   return type(heard) == 'number' and heard > 0
 end
 
--- Tells the first that the key is free, readers right behind a first reader too, and the next one to stand by; where `me` is
--- before one of them, nobody else. Returns the first that was told. `missing` is forgotten where it is the first.
+-- Tells the first that the key is free (`n`), readers right behind a first reader too, and the next one to stand by (`s` and the
+-- first); where `me` is before one of them, nobody else. Returns the first that was told. `missing` is forgotten where it is first.
 local function wake(line, about, me, missing)
-  local first, last, told = nil, FEW, {}
-  while true do
-    local seen = redis.pcall('ZRANGE', line, '0', last)
-    for place = 1, #seen do
-      local name = seen[place]
-      if name == me then
-        return first
-      elseif string.byte(name) == HOLDER then
-        redis.pcall('ZREM', line, name) -- the key is free: nobody holds it
-      elseif not told[name] and is_name(name) then
-        local beside = first and string.byte(name) == READER and string.byte(first) == READER
-        if string.sub(name, -16) == missing then
-          redis.pcall('ZREM', line, name)
-        elseif tell(line, name, (first and not beside and 's' .. string.sub(first, -16) or 'n') .. about) then
-          if first and not beside then return first end
-          first, told[name] = first or name, true
-        end
-        missing = nil
+  local first
+  for _, name in ipairs(redis.pcall('ZRANGE', line, '0', MANY)) do
+    if name == me then
+      return first
+    elseif string.byte(name) == HOLDER then
+      redis.pcall('ZREM', line, name)
+    elseif is_name(name) then
+      local beside = first and #first == 17 and #name == 17 -- both read
+      if string.sub(name, -16) == missing then
+        redis.pcall('ZREM', line, name)
+      elseif tell(line, name, (first and not beside and 's' .. string.sub(first, -16) or 'n') .. about) then
+        if first and not beside then return first end
+        first = first or name
       end
+      missing = nil
     end
-    if #seen < 3 or last == MANY then return first end
-    last = MANY
   end
+  return first
 end

@@ -30,7 +30,7 @@ local function put(resource, readers, owner, ttl, is_shared)
     redis.call('SET', resource, SHARED, 'PX', life)
   elseif left < life then
     -- Without an end it covers whatever stands there.
-    left = left == -1 and redis.call('HGET', NODE, 'max_ttl') + 2 or life
+    left = left == -1 and (tonumber(redis.call('HGET', NODE, 'max_ttl')) or ttl) + 2 or life
     redis.call('PEXPIRE', resource, left)
   end
   if redis.call('PTTL', readers) < left then redis.call('PEXPIRE', readers, left) end
