@@ -35,10 +35,15 @@ fn cluster() -> Cluster {
     cluster
 }
 
+/// A client that has the votes of nodes 0 and 1, and so knows how high they have counted.
+fn has_heard(cluster: &Cluster, client: &Redlock) {
+    acquire_without(cluster, client, "warm", 2).blocking_release().unwrap();
+}
+
 /// Two clients that know the nodes. The first holds `r` by its keys on nodes 0 and 1.
 fn held(cluster: &Cluster) -> (Redlock, Lease) {
     let (first, second) = (ready(settings(cluster, TTL)), ready(settings(cluster, TTL)));
-    second.acquire("warm").blocking().unwrap().blocking_release().unwrap();
+    has_heard(cluster, &second);
     (second, acquire_without(cluster, &first, "r", 2))
 }
 
@@ -175,7 +180,7 @@ fn a_wait_of_before_the_node_was_admitted_is_not_believed_by_whoever_has_seen_it
     for client in [&first, &second] {
         all_ready(client);
     }
-    second.acquire("warm").blocking().unwrap().blocking_release().unwrap();
+    has_heard(&cluster, &second);
     let held = acquire_without(&cluster, &first, "r", 2);
     cluster[1].run(&["DEL", MARKER, "quorlock:counters", "quorlock:older", "r"]);
     for (field, value) in &joining {

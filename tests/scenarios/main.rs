@@ -87,6 +87,7 @@ fn settings(cluster: &Cluster, ttl: Duration) -> Builder {
         .nodes(cluster.urls())
         .connect_timeout(10 * SECOND)
         .node_timeout(NODE_TIMEOUT)
+        .close_timeout(20 * SECOND)
         .ttl(ttl)
         .max_ttl(ttl)
 }
