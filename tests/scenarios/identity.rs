@@ -12,7 +12,9 @@ use quorlock::{
 };
 use quorlock_harness::{Cluster, Server, eventually, redis};
 
-use super::{MARKER, SECOND, SOON, acquire_without, admitted, all_ready, ready, scripts, settings};
+use super::{
+    MARKER, SECOND, SOON, acquire_without, admitted, all_ready, has_heard, ready, scripts, settings,
+};
 
 const TTL: Duration = Duration::from_secs(3);
 
@@ -33,11 +35,6 @@ fn cluster() -> Cluster {
     let cluster = Cluster::start_with(3, |_, builder| builder.arg("repl-diskless-sync-delay", "0"));
     super::admit(&cluster, TTL);
     cluster
-}
-
-/// A client that has the votes of nodes 0 and 1, and so knows how high they have counted.
-fn has_heard(cluster: &Cluster, client: &Redlock) {
-    acquire_without(cluster, client, "warm", 2).blocking_release().unwrap();
 }
 
 /// Two clients that know the nodes. The first holds `r` by its keys on nodes 0 and 1.

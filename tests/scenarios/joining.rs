@@ -10,7 +10,7 @@ use quorlock_harness::{Cluster, eventually, redis};
 
 use super::{MARKER, MS, SECOND, SOON, admitted, is_quarantined, ready, settings};
 
-/// A node is kept from voting for less than a round of a test by this one, and a busy machine does not outlast the node timeout.
+/// A stall of a busy machine outlasts neither this nor the node timeout.
 const TTL: Duration = Duration::from_secs(3);
 
 /// Longer than the quarantine: a ttl, a tenth of it, and two node timeouts.

@@ -136,6 +136,12 @@ fn acquire_without(cluster: &Cluster, redlock: &Redlock, resource: &str, without
     lease
 }
 
+/// The client has the votes of nodes 0 and 1, and so knows their clocks, and how high they have counted: a round that is won by
+/// others may end before their answers come.
+fn has_heard(cluster: &Cluster, client: &Redlock) {
+    acquire_without(cluster, client, "warm", 2).blocking_release().unwrap();
+}
+
 /// The number of the lease's token.
 #[track_caller]
 fn token(lease: &Lease) -> u64 {
