@@ -141,6 +141,7 @@ fn the_metrics_say_what_happens() {
         .nodes(cluster.urls())
         .node_timeout(SECOND)
         .connect_timeout(10 * SECOND)
+        .close_timeout(20 * SECOND)
         .danger_skip_quarantine();
     let redlock = connected(builder);
     let addresses: Vec<String> =

@@ -81,7 +81,7 @@ fn check(events: &[Event]) -> Result<(), String> {
 
 fn settings(urls: &[String]) -> Builder {
     let builder = Redlock::builder().nodes(urls).ttl(TTL).max_ttl(TTL);
-    builder.node_timeout(100 * MS).connect_timeout(SECOND)
+    builder.node_timeout(100 * MS).connect_timeout(SECOND).close_timeout(20 * SECOND)
 }
 
 /// What a candidate does, by `number careless url,url,url`.

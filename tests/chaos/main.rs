@@ -77,7 +77,8 @@ fn run_time(seconds: u64) -> Duration {
 }
 
 fn settings() -> Builder {
-    Redlock::builder().ttl(TTL).node_timeout(100 * MS).connect_timeout(10 * SECOND)
+    let builder = Redlock::builder().ttl(TTL).node_timeout(100 * MS);
+    builder.connect_timeout(10 * SECOND).close_timeout(20 * SECOND)
 }
 
 /// Says that something is over, also when the thread panics that others wait for.

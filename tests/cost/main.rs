@@ -76,7 +76,8 @@ async fn lease(redlock: &Redlock) {
 /// Time limits that no busy machine reaches: what is sent again because of one would be counted.
 fn settings(cluster: &Cluster) -> Builder {
     let builder = Redlock::builder().nodes(cluster.urls()).connect_timeout(20 * SECOND);
-    builder.node_timeout(10 * SECOND).ttl(60 * SECOND).max_ttl(60 * SECOND)
+    let builder = builder.node_timeout(10 * SECOND).close_timeout(60 * SECOND);
+    builder.ttl(60 * SECOND).max_ttl(60 * SECOND)
 }
 
 /// Servers that have been admitted.

@@ -54,7 +54,7 @@ async fn joining(pair: &Pair) -> Redlock {
 
 fn settings(pair: &Pair) -> Builder {
     let builder = Redlock::builder().node(pair.url()).node_timeout(NODE_TIMEOUT);
-    builder.connect_timeout(10 * SECOND).ttl(TTL).max_ttl(TTL)
+    builder.connect_timeout(10 * SECOND).close_timeout(20 * SECOND).ttl(TTL).max_ttl(TTL)
 }
 
 fn state(redlock: &Redlock) -> NodeState {

@@ -19,6 +19,7 @@ fn builder(cluster: &Cluster) -> Builder {
         .nodes(cluster.urls())
         .node_timeout(2 * SECOND)
         .connect_timeout(10 * SECOND)
+        .close_timeout(20 * SECOND)
         .max_ttl(60 * SECOND)
 }
 

@@ -42,7 +42,8 @@ const SOON: Duration = Duration::from_secs(60);
 
 /// Settings for tests in which timing is not the subject.
 fn plain() -> Builder {
-    Redlock::builder().node_timeout(2 * SECOND).connect_timeout(10 * SECOND)
+    let builder = Redlock::builder().node_timeout(2 * SECOND).connect_timeout(10 * SECOND);
+    builder.close_timeout(20 * SECOND)
 }
 
 /// The same for servers that have just been started for the test, and would be quarantined.

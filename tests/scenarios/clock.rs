@@ -17,7 +17,9 @@ use quorlock::{
 };
 use quorlock_harness::{Cluster, WallClock, eventually};
 
-use super::{MS, SECOND, SOON, acquire_without, admit, all_ready, is_quarantined, ready, settings};
+use super::{
+    MS, SECOND, SOON, acquire_without, admit, all_ready, has_heard, is_quarantined, ready, settings,
+};
 
 const MINUTE: i64 = 60_000_000;
 const DAY: i64 = 24 * 60 * MINUTE;
@@ -80,7 +82,7 @@ fn a_jump_gives_one_holder_to_clients_that_know_the_node() {
     let (first, second) = (ready(settings(cluster, TTL)), ready(settings(cluster, TTL)));
     let held = acquire_without(cluster, &first, "r", 2);
     // Without this, the second client would meet the node for the first time after the jump.
-    second.try_acquire("other").blocking().unwrap().blocking_release().unwrap();
+    has_heard(cluster, &second);
     clocks.jump(1, MINUTE);
     assert_eq!(cluster[1].get("r"), None, "node 1 has forgotten");
     let error = second.try_acquire("r").blocking().unwrap_err();
@@ -116,7 +118,7 @@ fn a_jump_takes_the_votes_that_were_on_their_way_too() {
     admit(cluster, ttl);
     let client = || ready(settings(cluster, ttl).node_timeout(node_timeout));
     let (first, second) = (client(), client());
-    second.try_acquire("other").blocking().unwrap().blocking_release().unwrap();
+    has_heard(cluster, &second);
     let held = acquire_without(cluster, &first, "r", 2);
     clocks.jump(1, jump);
     assert_eq!(cluster[1].get("r"), None, "node 1 has forgotten");

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use quorlock::node::NodeState;
 
-use super::{MS, admitted, ready, settings, token};
+use super::{MS, SECOND, admitted, ready, settings, token};
 
 const VALUES: [&str; 8] = ["", "abc", "-1", "0", "5", "1e400", "nan", "99999999999999999999999"];
 
 fn look_at(key: &str, field: &str, value: Option<&str>) -> Option<String> {
-    let ttl = 300 * MS;
+    let ttl = 2 * SECOND;
     let cluster = admitted(1, ttl);
     let client = ready(settings(&cluster, ttl));
     let lease = client.try_acquire("r").without_renewal().blocking().unwrap();
@@ -25,7 +25,7 @@ fn look_at(key: &str, field: &str, value: Option<&str>) -> Option<String> {
     let began = Instant::now();
     let mut last = String::new();
     let mut after = None;
-    while began.elapsed() < Duration::from_secs(13) && after.is_none() {
+    while began.elapsed() < Duration::from_secs(30) && after.is_none() {
         match client.try_acquire("r").without_renewal().blocking() {
             Ok(lease) => {
                 after = Some(token(&lease));

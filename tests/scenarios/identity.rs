@@ -12,7 +12,9 @@ use quorlock::{
 };
 use quorlock_harness::{Cluster, Server, eventually, redis};
 
-use super::{MARKER, SECOND, SOON, acquire_without, admitted, all_ready, ready, scripts, settings};
+use super::{
+    MARKER, SECOND, SOON, acquire_without, admitted, all_ready, has_heard, ready, scripts, settings,
+};
 
 const TTL: Duration = Duration::from_secs(3);
 
@@ -38,7 +40,7 @@ fn cluster() -> Cluster {
 /// Two clients that know the nodes. The first holds `r` by its keys on nodes 0 and 1.
 fn held(cluster: &Cluster) -> (Redlock, Lease) {
     let (first, second) = (ready(settings(cluster, TTL)), ready(settings(cluster, TTL)));
-    second.acquire("warm").blocking().unwrap().blocking_release().unwrap();
+    has_heard(cluster, &second);
     (second, acquire_without(cluster, &first, "r", 2))
 }
 
@@ -175,7 +177,7 @@ fn a_wait_of_before_the_node_was_admitted_is_not_believed_by_whoever_has_seen_it
     for client in [&first, &second] {
         all_ready(client);
     }
-    second.acquire("warm").blocking().unwrap().blocking_release().unwrap();
+    has_heard(&cluster, &second);
     let held = acquire_without(&cluster, &first, "r", 2);
     cluster[1].run(&["DEL", MARKER, "quorlock:counters", "quorlock:older", "r"]);
     for (field, value) in &joining {

@@ -10,11 +10,14 @@ use quorlock_harness::{Cluster, eventually, redis};
 
 use super::{MARKER, MS, SECOND, SOON, admitted, is_quarantined, ready, settings};
 
-/// A node is kept from voting for less than a round of a test by this one, and a busy machine does not outlast the node timeout.
-const TTL: Duration = SECOND;
+/// A stall of a busy machine outlasts neither this nor the node timeout.
+const TTL: Duration = Duration::from_secs(3);
+
+/// Longer than the quarantine: a ttl, a tenth of it, and two node timeouts.
+const OVER: Duration = Duration::from_secs(6);
 
 fn unhurried(cluster: &Cluster) -> Builder {
-    settings(cluster, TTL).node_timeout(400 * MS)
+    settings(cluster, TTL).node_timeout(SECOND)
 }
 
 fn seal(cluster: &Cluster, node: usize) -> u64 {
@@ -48,7 +51,7 @@ fn joining_and_then(clients: usize, what: impl FnOnce(&Cluster)) -> (u32, u32, u
     cluster[2].restart_empty();
     eventually("it is seen", SOON, || clients.iter().all(|client| is_quarantined(client, 2)));
     what(&cluster);
-    std::thread::sleep(2 * SECOND);
+    std::thread::sleep(OVER);
     let (granted, failed, seals, last) = observe(&cluster, &clients[0], 5 * SECOND);
     println!(
         "clients={} granted={granted} failed={failed} seals={seals} last={last}",
@@ -89,7 +92,7 @@ fn crowd(clients: usize, joining: bool, end: fn(&Cluster)) -> (usize, usize, Dur
         eventually("it is seen", SOON, || clients.iter().all(|client| is_quarantined(client, 2)));
     }
     end(&cluster);
-    std::thread::sleep(2 * SECOND);
+    std::thread::sleep(OVER);
     let before = seal(&cluster, 0);
     let (mut times, mut failed) = (Vec::new(), 0);
     std::thread::scope(|scope| {

@@ -90,6 +90,7 @@ fn settings(cluster: &Cluster, ttl: Duration) -> Builder {
         .nodes(cluster.urls())
         .connect_timeout(10 * SECOND)
         .node_timeout(NODE_TIMEOUT)
+        .close_timeout(20 * SECOND)
         .ttl(ttl)
         .max_ttl(ttl)
 }
@@ -136,6 +137,12 @@ fn acquire_without(cluster: &Cluster, redlock: &Redlock, resource: &str, without
     }
     assert!(cluster[without].del(resource));
     lease
+}
+
+/// The client has the votes of nodes 0 and 1, and so knows their clocks, and how high they have counted: a round that is won by
+/// others may end before their answers come.
+fn has_heard(cluster: &Cluster, client: &Redlock) {
+    acquire_without(cluster, client, "warm", 2).blocking_release().unwrap();
 }
 
 /// The number of the lease's token.

@@ -148,6 +148,7 @@ fn an_acquire_that_was_not_allowed_leaves_nothing_to_wait_for() {
     let urls =
         cluster.iter().map(|server| format!("redis://app:sesame@127.0.0.1:{}", server.port()));
     let builder = Redlock::builder().nodes(urls).connect_timeout(10 * SECOND);
+    let builder = builder.close_timeout(60 * SECOND);
     let client = ready(builder.ttl(SECOND).max_ttl(SECOND));
     for _ in 0..10 {
         assert!(client.try_acquire("other").blocking().is_err());

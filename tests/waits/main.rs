@@ -56,7 +56,8 @@ const RESOURCE: &str = "hot";
 /// Settings with leases as long as `max_ttl` at most.
 fn settings(urls: &[String], max_ttl: Duration) -> Builder {
     let builder = Redlock::builder().nodes(urls).ttl(max_ttl).max_ttl(max_ttl);
-    builder.wait(60 * SECOND).node_timeout(SECOND / 2).connect_timeout(10 * SECOND)
+    let builder = builder.connect_timeout(10 * SECOND).close_timeout(20 * SECOND);
+    builder.wait(60 * SECOND).node_timeout(SECOND / 2)
 }
 
 /// Five servers that have been admitted.

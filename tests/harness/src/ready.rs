@@ -8,6 +8,9 @@ use quorlock::{Builder, Redlock, node::NodeState};
 
 use crate::cluster::eventually;
 
+/// For what certainly happens, on however busy a machine.
+const SOON: Duration = Duration::from_secs(60);
+
 /// Connects, and waits until every node is ready to vote.
 #[track_caller]
 pub fn connected(builder: Builder) -> Redlock {
@@ -19,8 +22,7 @@ pub fn connected(builder: Builder) -> Redlock {
 /// Waits until every node is ready to vote.
 #[track_caller]
 pub fn all_ready(redlock: &Redlock) {
-    // For what certainly happens, on however busy a machine.
-    eventually("every node is ready", Duration::from_secs(60), || {
+    eventually("every node is ready", SOON, || {
         redlock.nodes().iter().all(|node| node.state == NodeState::Ready)
     });
 }
@@ -30,7 +32,7 @@ pub fn all_ready(redlock: &Redlock) {
 pub fn admit(settings: Builder) {
     // A server that has just been started may be slow to answer.
     let redlock =
-        connected(settings.danger_skip_quarantine().connect_timeout(Duration::from_secs(60)));
+        connected(settings.danger_skip_quarantine().connect_timeout(SOON).close_timeout(SOON));
     redlock.blocking_close().expect("nothing is under way");
 }
 
