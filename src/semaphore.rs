@@ -1,6 +1,6 @@
 //! A semaphore: so many permits, each of them a lease on a resource of its own, and who asks for one has the nodes pick it.
 //!
-//! It decides nothing: what a permit is, `protocol::Slots` says, which one is won, `protocol::Pick`, and how long it holds, the
+//! It decides nothing: what a permit is, `protocol::Slots` says, which one is won, `protocol::Round`, and how long it holds, the
 //! lease.
 
 use std::{

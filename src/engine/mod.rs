@@ -6,7 +6,6 @@
 mod acquire;
 mod activity;
 mod admission;
-mod asking;
 mod cleanup;
 mod election;
 mod fanout;

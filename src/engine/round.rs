@@ -17,7 +17,6 @@ use tokio::sync::oneshot;
 pub(super) use self::undo::HeardOut;
 use super::{
     Engine, Grant, HeldTenure, Request,
-    asking::Asking,
     fanout::{Fanout, Progress},
     footprint::SharedFootprint,
     grant::Granted,
@@ -70,7 +69,7 @@ pub(super) type Answer = oneshot::Sender<Result<HeldTenure, AcquireError>>;
 /// One round with its commands under way.
 pub(super) struct AcquireRound {
     engine: Arc<Engine>,
-    pub(super) round: Asking,
+    pub(super) round: Round,
     pub(super) started: Timestamp,
     calls: Fanout,
     outcomes: Vec<NodeOutcome>,
@@ -109,7 +108,10 @@ impl AcquireRound {
         spec.hint = engine.hint(spec.count);
         spec.marks = engine.marks();
         spec.note = engine.note();
-        let random = if is_any { engine.random_byte() } else { 0 };
+        if is_any {
+            let first = usize::from(engine.random_byte()) * asked.target.len() / 256;
+            spec.first = u8::try_from(first).unwrap_or_default();
+        }
         // Read before the first send: validity counts from here.
         let started = engine.now();
         let on_nodes = request.resource.on_nodes();
@@ -125,7 +127,7 @@ impl AcquireRound {
         spec.stand = stand;
         turn.begin(started);
         let mut round = Self {
-            round: Asking::begin(engine.quorum, spec, random, started),
+            round: Round::acquire(engine.quorum, spec, started),
             started,
             calls: Fanout::begun_at(engine, started),
             outcomes: vec![NodeOutcome::NotAsked; engine.nodes.len()],
@@ -219,7 +221,7 @@ impl AcquireRound {
 
     /// What it has said, once it is lost.
     pub(super) fn lost(&self) -> Option<LostRound> {
-        self.round.lost(self.started, self.turn.waited)
+        LostRound::of(&self.round, self.started, self.turn.waited)
     }
 
     fn take(&mut self, progress: Progress) {
@@ -260,9 +262,11 @@ impl AcquireRound {
 
     fn handle_reply(&mut self, node: NodeId, reply: Result<Reply, Failure>, now: Timestamp) {
         // Until the verdict the round keeps the footprint and tells it; from then on it is told here.
-        if self.footprint.is_some() {
-            let (footprint, others) = (self.footprint.as_deref(), self.others.as_deref());
-            self.round.tell(footprint, others, node, &reply);
+        if let Some(footprint) = &self.footprint {
+            self.round.tell(&mut footprint.lock(), node, &reply);
+        }
+        if let Some(others) = &self.others {
+            self.round.tell_others(&mut others.lock(), node, &reply);
         }
         self.round.handle_reply(node, reply, now);
     }
@@ -296,9 +300,8 @@ impl AcquireRound {
     ) -> Option<Arc<Grant>> {
         let footprint = self.footprint.as_ref().filter(|_| self.is_won())?;
         let spec = self.round.spec();
-        let round = self.round.decided()?;
-        let lifecycle =
-            Lifecycle::new(self.started, round.deadline(), spec.ttl, spec.drift, self.renewal);
+        let deadline = self.round.deadline();
+        let lifecycle = Lifecycle::new(self.started, deadline, spec.ttl, spec.drift, self.renewal);
         let (row, token) = Row::begin(self.round.tokens(), self.started);
         let grant = Grant::new(
             &self.engine,
@@ -319,7 +322,7 @@ impl AcquireRound {
             self.caller.clone(),
             self.hold_at_least,
         );
-        self.engine.counted(round);
+        self.engine.counted(&self.round);
         metrics::lease_begun();
         grant.schedule(&self.engine);
         if self.others.is_some() {
@@ -358,13 +361,12 @@ impl AcquireRound {
 
     /// How many nodes granted, but for those whose counters no clock explains: as it is reported.
     pub(super) fn granted(&self) -> usize {
-        let implausible = self.round.decided().map_or(0, |round| round.implausible().count());
-        self.round.granted().saturating_sub(implausible)
+        self.round.granted().saturating_sub(self.round.implausible().count())
     }
 
     pub(super) fn reports(&self) -> Reports {
         let mut outcomes = self.outcomes.clone();
-        for node in self.round.decided().into_iter().flat_map(Round::implausible) {
+        for node in self.round.implausible() {
             if let Some(outcome) = outcomes.get_mut(node.index()) {
                 *outcome = NodeOutcome::Failed(NodeError::CounterImplausible);
             }

@@ -79,6 +79,7 @@ fn acquire(node: &MemoryNode, resource: &Resource, owner: Owner) {
         ttl,
         hint: None,
         count: 1,
+        first: 0,
         mark,
         note: None,
         stand: None,
@@ -195,6 +196,7 @@ fn wait_in_line(node: &MemoryNode, number: u8, owner: Owner) -> Reply {
         ttl: Duration::from_secs(60),
         hint: Some(1),
         count: 1,
+        first: 0,
         mark,
         note: None,
         stand,
@@ -261,12 +263,13 @@ fn heard_behind_a_pick(released: &[&str]) -> [Vec<LineHint>; 2] {
     let pick = |number: u8| {
         let mark = block_on(node.join(Join::look(Duration::from_secs(1)))).unwrap().mark();
         let stand = Stand::with(ClientId::new([number; 8]), Ticket::new(number.into()));
-        block_on(node.call(Command::Pick {
-            slots: Slots::new(b"", "s", 2).unwrap(),
-            first: 0,
+        block_on(node.call(Command::Acquire {
+            target: Slots::new(b"", "s", 2).unwrap().into(),
             owner: Owner::from_random([number; 16]),
             ttl: Duration::from_secs(1),
-            hint: 1,
+            hint: Some(1),
+            count: 1,
+            first: 0,
             mark,
             note: None,
             stand: (number < 3).then_some(stand),

@@ -134,7 +134,7 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
         false
     }
 
-    /// Whether it knows [`Command::Pick`]: it sets the first slot of several that is free. Where a node of a handle does not,
+    /// Whether it knows an acquire of any slot of a semaphore ([`Target::AnyOf`](crate::protocol::Target::AnyOf)). Where a node of a handle does not,
     /// which is the default, [`Redlock::semaphore`](crate::Redlock::semaphore) is refused. It is asked once, when the handle is
     /// built.
     fn picks_slots(&self) -> bool {

@@ -9,7 +9,6 @@ use super::{
     note::{Label, Note},
     owner::Owner,
     resource::Resource,
-    slots::Slots,
     target::Target,
     time::Timestamp,
 };
@@ -67,9 +66,11 @@ impl Mark {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Command {
-    /// Set the keys of `target` to `owner` for `ttl`, unless one of them exists in whatever form.
+    /// Set the keys of `target` to `owner` for `ttl`, unless one of them exists in whatever form. Of any slot of a semaphore,
+    /// set the key of the first that is free, as an acquire of that slot alone would; the answer names it
+    /// ([`Granted::slot`]). Where none is free, it is a denial, by the key that ends soonest.
     Acquire {
-        /// What is to be held: all of its keys.
+        /// What is to be held: all of its keys, or any slot.
         target: Target,
         /// The value.
         owner: Owner,
@@ -82,32 +83,14 @@ pub enum Command {
         /// counter by less breaks the order of tokens; one that takes no notice of this says so, by
         /// `Node::counts_ranges`, and is asked for one.
         count: u64,
+        /// Of any slot, the number of that which is looked at first: they are in the order that begins with it.
+        first: u8,
         /// What the round knew of the node when it began. With a hint, a node that is not in it any more refuses.
         mark: Mark,
         /// What a node that counts keeps beside the counter, for people to read.
         note: Option<Note>,
         /// What is said of a place in the line. Without it the client knows of no line, stands in none, and overtakes
         /// nobody either. A node that has no line leaves it alone.
-        stand: Option<Stand>,
-    },
-    /// Set the key of the first slot that is free, in the order that begins with `first`, as an acquire of it alone would.
-    /// The answer names the slot ([`Granted::slot`]). Where none is free, it is a denial, by the key that ends soonest.
-    Pick {
-        /// Of these slots, each a resource of its own.
-        slots: Slots,
-        /// The number of the slot that is looked at first.
-        first: u8,
-        /// The value.
-        owner: Owner,
-        /// As in an acquire.
-        ttl: Duration,
-        /// As in an acquire. There always is one.
-        hint: u64,
-        /// As in an acquire.
-        mark: Mark,
-        /// As in an acquire.
-        note: Option<Note>,
-        /// What is said of a place in the line of the slots.
         stand: Option<Stand>,
     },
     /// Raise the counters of `target` to `token`, if each key's value is `owner` and no counter is above the token.
@@ -181,7 +164,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// What it is about, but for a place in a line, and for what the node may choose.
+    /// What it is about, but for a place in a line.
     pub const fn target(&self) -> Option<&Target> {
         match self {
             Self::Acquire { target, .. }
@@ -190,7 +173,7 @@ impl Command {
             | Self::Restore { target, .. }
             | Self::Proclaim { target, .. }
             | Self::Release { target, .. } => Some(target),
-            Self::Pick { .. } | Self::Leave { .. } => None,
+            Self::Leave { .. } => None,
         }
     }
 }

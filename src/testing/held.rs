@@ -85,6 +85,7 @@ impl Held {
                 ttl,
                 hint,
                 count: 1,
+                first: 0,
                 mark,
                 note: None,
                 stand: None,

@@ -81,7 +81,7 @@ impl Node for Far {
     }
 
     fn call(&self, command: Command) -> NodeCall {
-        let acquires = matches!(command, Command::Acquire { .. } | Command::Pick { .. });
+        let acquires = matches!(command, Command::Acquire { .. });
         let answer = self.ask(move |memory| memory.call(command));
         let refused = Arc::clone(&self.refused);
         Box::pin(async move {

@@ -52,6 +52,7 @@ impl Noting {
             ttl: MS,
             hint,
             count: 1,
+            first: 0,
             mark,
             note: None,
             stand: None,

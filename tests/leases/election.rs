@@ -473,6 +473,7 @@ fn what_comes_late_gives_way_to_what_was_said_since() {
         ttl: TTL,
         hint: Some(5),
         count: 1,
+        first: 0,
         mark: Mark::new(1, 0),
         note: None,
         stand: None,

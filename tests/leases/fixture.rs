@@ -294,7 +294,7 @@ impl Node for OddNode {
 
     fn call(&self, mut command: Command) -> NodeCall {
         let this = self.clone();
-        if let Command::Acquire { stand, .. } | Command::Pick { stand, .. } = &mut command {
+        if let Command::Acquire { stand, .. } = &mut command {
             *stand = stand.take().filter(|_| this.lines.load(Ordering::Relaxed));
         }
         this.sent.fetch_add(1, Ordering::Relaxed);

@@ -147,6 +147,7 @@ impl Pair {
             ttl,
             hint,
             count,
+            first: 0,
             mark,
             note: None,
             stand: None,

@@ -135,6 +135,7 @@ fn acquire(reads: bool, owner: Owner, ttl: Duration, hint: u64) -> Command {
         ttl,
         hint: Some(hint),
         count: 1,
+        first: 0,
         mark: Mark::new(1, 0),
         note: None,
         stand: None,

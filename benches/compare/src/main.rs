@@ -8,6 +8,7 @@
     reason = "the ban on clocks, sleeps and spawns is for the library; a benchmark is outside it"
 )]
 
+mod baseline;
 mod columns;
 mod contenders;
 mod cpu;
@@ -32,6 +33,10 @@ fn main() -> ExitCode {
     let args: Vec<_> = std::env::args().skip(1).collect();
     if let Some(part) = waiting::part(&args) {
         return waiting::serve(part);
+    }
+    if let Some(("baseline", rest)) = args.split_first().map(|(first, rest)| (first.as_str(), rest))
+    {
+        return baseline(rest);
     }
     let options = match Options::parse(args.into_iter()) {
         Ok(options) => options,
@@ -83,6 +88,21 @@ fn main() -> ExitCode {
     let code = finish(&options, Ok(waits));
     println!("\ntook {:.0} s", started.elapsed().as_secs_f64());
     code
+}
+
+/// Measures what a change of structure is held against, and writes it to a file or to the screen.
+fn baseline(args: &[String]) -> ExitCode {
+    let runtime = Builder::new_multi_thread().enable_all().build().expect("a tokio runtime");
+    let text = format!("{:#}\n", runtime.block_on(baseline::measure()));
+    match args.first().map(|path| fs::write(path, &text)) {
+        None => print!("{text}"),
+        Some(Ok(())) => {}
+        Some(Err(error)) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
 }
 
 /// Writes the results of waiting and draws them, where that is asked for.

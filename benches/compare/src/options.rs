@@ -10,6 +10,7 @@ use crate::{
 const USAGE: &str = "\
 usage: cargo run --release -p quorlock-compare -- [--quick] [--runs N] [--only SCENARIO,..]
          [--contenders NAME,..] [--json FILE] [--plots DIRECTORY] [--from FILE]
+       cargo run --release -p quorlock-compare -- baseline [FILE]
   --quick     shorter turns and fewer of them
   --runs      all of it N times, and in the end the median of the runs for each number and each ratio
   --only      these scenarios; `waiting` is all of the second line, `pairs` all of the first

@@ -8,7 +8,6 @@ use super::AcquireRound;
 use crate::{
     engine::{
         Engine,
-        asking::Asking,
         footprint::{Released, SharedFootprint},
         restore::LostKey,
     },
@@ -54,34 +53,34 @@ impl AcquireRound {
 
     /// Sends the releases that have to follow what is known so far.
     pub(in crate::engine) fn undo(&self) {
-        for footprint in self.footprint.iter().chain(&self.others) {
-            let orders = footprint.orders();
-            if orders.is_empty() {
-                continue;
-            }
-            if let Asking::All(_) = self.round {
-                self.engine.release_ordered(self.released(footprint), orders);
-                continue;
-            }
-            // A node has picked one slot, and which one is not known of all.
-            for order in orders {
-                let mut released = self.released(footprint);
-                if let Some(target) = self.round.undone_at(order.node) {
-                    released.target = target;
+        if let Some(footprint) = &self.footprint {
+            if self.round.is_any() && !self.is_won() {
+                self.undo_slots(footprint);
+            } else {
+                let orders = footprint.orders();
+                if !orders.is_empty() {
+                    self.engine.release_ordered(self.released(footprint), orders);
                 }
-                self.engine.release_ordered(released, vec![order]);
-                self.fill_in(order.node);
             }
+        }
+        self.others.iter().for_each(|others| self.undo_slots(others));
+    }
+
+    /// A node took one slot, and which one is not known of all nodes.
+    fn undo_slots(&self, footprint: &Arc<SharedFootprint>) {
+        for order in footprint.orders() {
+            let target = self.round.undone_at(order.node);
+            let released = Released { target, ..self.released(footprint) };
+            self.engine.release_ordered(released, vec![order]);
+            self.fill_in(order.node);
         }
     }
 
-    /// Has a node that has picked another slot keep the one that was won, as the others do, so that they go on agreeing.
+    /// Has a node that took another slot keep the one that was won, as the others do, so that they go on agreeing.
     fn fill_in(&self, node: NodeId) {
         let won = self.won.get().and_then(Weak::upgrade);
-        if let (Some(grant), Some(round)) = (won, self.round.decided())
-            && self.round.is_filled_in(node)
-        {
-            let (key_life, until) = (round.spec().key_life(), round.deadline());
+        if let Some(grant) = won.filter(|_| self.round.is_filled_in(node)) {
+            let (key_life, until) = (self.round.spec().key_life(), self.round.deadline());
             self.engine.restore([LostKey { grant, node, key_life, until }]);
         }
     }

@@ -43,18 +43,20 @@ impl Pair {
                     ttl: ms(*ttl),
                     hint: Some(self.hint(*hint)),
                     count: *count,
+                    first: 0,
                     mark,
                     note: note.map(names::note),
                     stand: place.map(|place| self.stand(client, place)),
                 }))
             }
             Step::Pick { semaphore, first, owner, ttl, hint, note, place } => {
-                Some(marks.map(|mark| Command::Pick {
-                    slots: slots(*semaphore),
-                    first: *first,
+                Some(marks.map(|mark| Command::Acquire {
+                    target: slots(*semaphore).into(),
                     owner: names::owner(*owner),
                     ttl: ms(*ttl),
-                    hint: self.hint(*hint),
+                    hint: Some(self.hint(*hint)),
+                    count: 1,
+                    first: *first,
                     mark,
                     note: note.map(names::note),
                     stand: place.map(|place| self.stand(client, place)),

@@ -3,8 +3,8 @@
 //! It decides as a server would. Time is an argument.
 
 mod joining;
-mod picking;
 mod readers;
+mod slots;
 mod stuck;
 mod votes;
 
@@ -158,16 +158,27 @@ impl Store {
                 owner,
                 keep,
             } => Ok(self.release_read(&resource, owner, keep, now, news)),
-            Command::Acquire { target, owner, ttl, hint, count, mark, note, stand } => {
+            Command::Acquire {
+                target: Target::AnyOf(slots),
+                owner,
+                ttl,
+                hint,
+                first,
+                mark,
+                note,
+                stand,
+                ..
+            } => {
+                self.still_in(mark)?;
+                let asked = (owner, ttl, note, hint.unwrap_or_default());
+                self.acquire_any((&slots, first), asked, stand, now, wall_us, news)
+            }
+            Command::Acquire { target, owner, ttl, hint, count, mark, note, stand, .. } => {
                 let key = (target.resources(), owner, ttl, note);
                 // Classic mode has no line.
                 let Some(hint) = hint else { return self.acquire(key, None, now, wall_us) };
                 self.still_in(mark)?;
                 self.acquire_in_line(key, (hint, count), stand, now, wall_us, news)
-            }
-            Command::Pick { slots, first, owner, ttl, hint, mark, note, stand } => {
-                self.still_in(mark)?;
-                self.pick((&slots, first), (owner, ttl, note, hint), stand, now, wall_us, news)
             }
             Command::Confirm { target, owner, token, mark } => {
                 self.still_in(mark)?;

@@ -73,6 +73,7 @@ fn a_set_is_confirmed_up_to_its_own_counter_and_not_below_what_was_granted_since
         ttl: TTL,
         hint: Some(200),
         count: 1,
+        first: 0,
         mark: Mark::new(1, 0),
         note: None,
         stand: None,
@@ -103,6 +104,7 @@ fn what_a_round_asks_under_another_state_of_the_node_is_no_vote() {
         ttl: TTL,
         hint: Some(200),
         count: 1,
+        first: 0,
         mark,
         note: None,
         stand: None,
@@ -229,12 +231,13 @@ fn pick(node: &mut Node, slots: usize, number: u8, waits: bool) -> Reply {
     } else {
         Stand::named(client(number))
     };
-    node.execute(Command::Pick {
-        slots: Slots::new(b"", "s", slots).unwrap(),
-        first: 0,
+    node.execute(Command::Acquire {
+        target: Slots::new(b"", "s", slots).unwrap().into(),
         owner: Owner::from_random([number; 16]),
         ttl: TTL,
-        hint: 200,
+        hint: Some(200),
+        count: 1,
+        first: 0,
         mark: Mark::new(1, 0),
         note: None,
         stand: Some(stand),

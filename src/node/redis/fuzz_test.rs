@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     node::{Fleet, ServerFacts, Watcher},
-    protocol::{ClientId, FencingToken, LineHint, NodeId, Note, Reply, Resource, Slots},
+    protocol::{ClientId, FencingToken, LineHint, NodeId, Note, Reply, Resource, Slots, Target},
 };
 
 const CLIENT: ClientId = ClientId::new([0xa0; 8]);
@@ -141,10 +141,12 @@ fn is_true(reply: &Reply, answer: &Value, asked: u64) -> Result<(), TestCaseErro
 #[test]
 fn no_answer_of_a_script_is_taken_for_another_one() {
     let slots = Slots::new(b"", "s", 3).expect("a semaphore");
+    let one = Target::from(Resource::new("r").expect("a name"));
+    let any = Target::from(slots.clone());
     holds(&answer(), |reply| {
         let read = || Answer::read(reply.clone()).map(|(answer, _)| answer);
         let Ok(first) = read() else { return Ok(()) };
-        if let Ok(acquired) = codec::acquired(read().expect("as before"), 77) {
+        if let Ok(acquired) = codec::acquired(read().expect("as before"), (&one, 0), 77) {
             is_true(&acquired.reply, &reply, 77)?;
             if let Some(head) = acquired.head.as_deref().and_then(Head::read) {
                 prop_assert!(
@@ -152,7 +154,7 @@ fn no_answer_of_a_script_is_taken_for_another_one() {
                 );
             }
         }
-        if let Ok(picked) = codec::picked(read().expect("as before"), 77, (&slots, 1)) {
+        if let Ok(picked) = codec::acquired(read().expect("as before"), (&any, 1), 77) {
             is_true(&picked.reply, &reply, 77)?;
             if let Reply::Granted(granted) = picked.reply {
                 prop_assert!(

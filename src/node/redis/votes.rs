@@ -17,7 +17,7 @@ use crate::{
     node::{NodeCall, NodeError, NodeFuture},
     protocol::{
         ClientId, Command, Denial, FencingToken, Granted, LineHint, Mark, Note, Owner, Reply,
-        Resource, Sighting, Slots, Stand, Target, Ticket, Timestamp,
+        Resource, Sighting, Stand, Target, Ticket, Timestamp,
     },
 };
 
@@ -27,14 +27,19 @@ pub(super) fn execute(session: Arc<Session>, command: Command) -> NodeCall {
         Command::Acquire { target, owner, ttl, hint: None, .. } => {
             Box::pin(acquire_classic(session, target, owner, ttl))
         }
-        Command::Acquire { target, owner, ttl, hint: Some(hint), count, mark, note, stand } => {
+        Command::Acquire {
+            target,
+            owner,
+            ttl,
+            hint: Some(hint),
+            count,
+            first,
+            mark,
+            note,
+            stand,
+        } => {
             let asked = Asked { target, owner, ttl, note };
-            Box::pin(acquire(session, asked, Wanted { hint, count }, mark, stand))
-        }
-        Command::Pick { slots, first, owner, ttl, hint, mark, note, stand } => {
-            let target = Target::AnyOf(slots.clone());
-            let asked = Asked { target, owner, ttl, note };
-            Box::pin(pick(session, asked, (slots, first), hint, mark, stand))
+            Box::pin(acquire(session, asked, (Wanted { hint, count }, first), mark, stand))
         }
         Command::Confirm { target, owner, token, mark } => {
             Box::pin(confirm(session, target, owner, token, mark))
@@ -116,80 +121,40 @@ async fn holder(session: &Session, resource: &Resource) -> Denial {
 async fn acquire(
     session: Arc<Session>,
     asked: Asked,
-    wanted: Wanted,
+    (wanted, first): (Wanted, u8),
     mark: Mark,
     stand: Option<Stand>,
 ) -> Result<Reply, NodeError> {
     let Asked { target, owner, ttl, note } = asked;
-    let resources = target.resources();
     let known = session.ready()?;
     // A round that knew another state of the node than the session does now would be refused: it is not sent.
     let head = known.head_for(mark).ok_or_else(|| known.refusal())?;
     let now = session.now();
     // Zero says that there is no limit: a clock that was never read cannot be compared with.
     let latest = session.latest(now).unwrap_or(0);
-    let has_line = session.lines().are_on();
+    let (order, has_line) = ((&target, first), session.lines().are_on());
     let script = || {
-        let note = note.as_ref();
-        let script = match &target {
-            Target::One(_) | Target::Slot(_) => {
-                let resource = target.resource();
-                codec::acquire(head, resource, owner, ttl, wanted, latest, note)
-            }
-            Target::Shared(resource) | Target::Lowered(resource) => {
-                codec::read(codec::acquire(head, resource, owner, ttl, wanted, latest, None))
-            }
-            Target::Set(_) | Target::AnyOf(_) => {
-                codec::acquire_together(head, resources, owner, ttl, wanted, latest, note)
-            }
-        };
+        let script = codec::acquire(head, order, owner, ttl, wanted, latest, note.as_ref());
         if has_line { codec::in_line(script, target.lines(), stand) } else { script }
     };
     let answer = session.vote(script, now).await.inspect_err(|error| forbidden(&session, error))?;
-    let Acquired { reply, head, others_wait, is_foreign } = codec::acquired(answer, wanted.hint)
-        .map_err(|error| refused_under(&session, mark, error))?;
+    let Acquired { reply, head, others_wait, is_foreign } =
+        codec::acquired(answer, order, wanted.hint)
+            .map_err(|error| refused_under(&session, mark, error))?;
     if let Some(head) = head {
         session.raise(&head);
     }
     if let Some(others_wait) = others_wait.filter(|_| stand.is_some()) {
         let hint = if others_wait { LineHint::Wanted } else { LineHint::Alone };
         let watcher = session.lines().watcher();
-        resources.iter().for_each(|resource| watcher.line(resource, hint));
+        target.lines().iter().for_each(|resource| watcher.line(resource, hint));
     }
-    if is_foreign && let Some(resource) = in_the_way(&target, &reply) {
+    // Whichever slot ends soonest, another one may be freed before.
+    if is_foreign
+        && !target.is_any()
+        && let Some(resource) = in_the_way(&target, &reply)
+    {
         Box::pin(track(&session, resource)).await;
-    }
-    Ok(reply)
-}
-
-async fn pick(
-    session: Arc<Session>,
-    asked: Asked,
-    (slots, first): (Slots, u8),
-    hint: u64,
-    mark: Mark,
-    stand: Option<Stand>,
-) -> Result<Reply, NodeError> {
-    let Asked { target, owner, ttl, note } = asked;
-    let known = session.ready()?;
-    let head = known.head_for(mark).ok_or_else(|| known.refusal())?;
-    let now = session.now();
-    let latest = session.latest(now).unwrap_or(0);
-    let has_line = session.lines().are_on();
-    let order = (&slots, first);
-    let script = || {
-        let script = codec::pick(head, order, owner, ttl, hint, latest, note.as_ref());
-        if has_line { codec::in_line(script, target.lines(), stand) } else { script }
-    };
-    let answer = session.vote(script, now).await.inspect_err(|error| forbidden(&session, error))?;
-    let Acquired { reply, head, others_wait, .. } =
-        codec::picked(answer, hint, order).map_err(|error| refused_under(&session, mark, error))?;
-    if let Some(head) = head {
-        session.raise(&head);
-    }
-    if let Some(others_wait) = others_wait.filter(|_| stand.is_some()) {
-        let hint = if others_wait { LineHint::Wanted } else { LineHint::Alone };
-        session.lines().watcher().line(slots.line(), hint);
     }
     Ok(reply)
 }

@@ -2,8 +2,18 @@
 //!
 //! A round decides. It does not send, wait or look at a clock, and it stays alive after its verdict,
 //! because a command that timed out may still have taken effect.
+//!
+//! # Invariants of a round for any slot of a semaphore
+//!
+//! - **S1** A permit is a quorum for one slot. Grants of different slots are never added up.
+//! - **S2** What was granted and not won is released. A release names every slot that an unanswered command may have taken.
+//! - **S3** The slots of a round share an owner, and each slot has votes, a token and a counter of its own.
+//! - **S4** Filling in, a restore of the slot that was won where a node took another one, is sent after the win, and is never
+//!   a vote.
+//!
+//! They are tested, each by name, in `tests/proof/protocol/slots.rs`.
 
-use alloc::{collections::VecDeque, vec::Vec};
+use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 use core::time::Duration;
 
 use super::{
@@ -13,9 +23,11 @@ use super::{
     vote::{Vote, Votes},
 };
 use crate::protocol::{
-    command::{Cause, Command, Failure, NodeId, Reply},
+    command::{Cause, Command, Denial, Failure, Granted, NodeId, Reply},
     fencing::{FencingToken, TokenRange},
     footprint::Footprint,
+    slots::Slots,
+    target::Target,
     time::Timestamp,
     validity,
 };
@@ -42,14 +54,42 @@ use crate::protocol::{
 /// assert_eq!(round.verdict(), Verdict::Won);
 /// # Ok::<(), quorlock::protocol::ResourceError>(())
 /// ```
+///
+/// A round for any slot of a semaphore asks each node to choose one. A quorum that chose the same slot wins it.
+///
+/// ```
+/// use core::time::Duration;
+/// use quorlock::protocol::{
+///     FencingToken, Granted, NodeId, Owner, Quorum, Reply, Round, RoundSpec, Slots, Timestamp, Verdict,
+/// };
+///
+/// let slots = Slots::new(b"", "api", 10)?;
+/// let mut spec = RoundSpec::new(slots, Owner::from_random([7; 16]), Duration::from_secs(10));
+/// spec.first = 4;
+/// let start = Timestamp::ORIGIN;
+/// let mut round = Round::acquire(Quorum::of(3), spec, start);
+/// while let Some((_node, _command)) = round.poll_command() {} // send them
+///
+/// for (node, slot) in [(0, 4), (1, 5), (2, 4)] {
+///     let granted = Granted::at(FencingToken::new(1)).in_slot(slot);
+///     round.handle_reply(NodeId::new(node), Ok(Reply::Granted(granted)), start);
+/// }
+/// assert_eq!((round.verdict(), round.slot()), (Verdict::Won, Some(4)));
+/// # Ok::<(), quorlock::protocol::SlotsError>(())
+/// ```
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Round {
+    /// Once a slot is won, its target is that slot.
     spec: RoundSpec,
+    /// Where any of them is asked for.
+    slots: Option<Slots>,
     quorum: Quorum,
     deadline: Timestamp,
     votes: Votes,
-    /// Until it is handed over to whoever sees to it after the verdict.
+    /// Until it is handed over to the caller, who sees to it after the verdict.
     footprint: Option<Footprint>,
+    /// Where slots may stand that were not won: from the win on, until it is handed over.
+    others: Option<Box<Footprint>>,
     /// The token to agree on, chosen once, at the first quorum of grants.
     token: Option<FencingToken>,
     verdict: Verdict,
@@ -60,16 +100,23 @@ pub struct Round {
 impl Round {
     /// Begins at `now`, which must be read before the first command is sent.
     pub fn acquire(quorum: Quorum, spec: RoundSpec, now: Timestamp) -> Self {
-        // Readers count nothing: they have one number among all of them.
-        let most = if spec.target.is_shared() { 1 } else { TokenRange::MOST };
-        let count = spec.count.clamp(1, most);
-        let spec = RoundSpec { count, ..spec };
+        let slots = match &spec.target {
+            Target::AnyOf(slots) => Some(slots.clone()),
+            _ => None,
+        };
+        // Readers count nothing: they have one number among all of them. A slot has one token.
+        let has_one = spec.target.is_shared() || slots.is_some();
+        let count = if has_one { 1 } else { spec.count.clamp(1, TokenRange::MOST) };
+        let hint = if slots.is_some() { spec.hint.or(Some(0)) } else { spec.hint };
+        let spec = RoundSpec { count, hint, ..spec };
         let mut round = Self {
             deadline: validity::deadline(now, spec.ttl, spec.drift),
+            votes: Votes::new(quorum.nodes(), slots.is_some()),
             spec,
+            slots,
             quorum,
-            votes: Votes::new(quorum.nodes()),
             footprint: Some(Footprint::new(quorum.nodes())),
+            others: None,
             token: None,
             verdict: Verdict::Pending,
             loss: None,
@@ -86,20 +133,98 @@ impl Round {
     /// The next command to send, if there is one.
     pub fn poll_command(&mut self) -> Option<(NodeId, Command)> {
         self.commands.pop_front().or_else(|| {
-            let order = self.footprint.as_mut()?.poll_release()?;
-            let RoundSpec { target, owner, .. } = &self.spec;
-            let release = Command::Release { target: target.clone(), owner: *owner, keep: None };
-            Some((order.node, release))
+            let footprint = self.others.as_deref_mut().or(self.footprint.as_mut());
+            let node = footprint?.poll_release()?.node;
+            let (target, owner) = (self.undone_at(node), self.spec.owner);
+            Some((node, Command::Release { target, owner, keep: None }))
         })
     }
 
-    /// Hands over what is known of where the key stands, once, after the verdict. Whoever takes it sees to what has to
-    /// be undone from then on, and must be told of the answers that come later; this round yields no more releases.
+    /// Hands over what is known of where the key stands, once, after the verdict. The caller sees to what has to be undone
+    /// from then on, and has [`tell`](Round::tell) tell it of the answers that come later; this round yields no more releases
+    /// of it.
     pub const fn take_footprint(&mut self) -> Option<Footprint> {
         match self.verdict {
             Verdict::Pending => None,
             Verdict::Won | Verdict::Lost => self.footprint.take(),
         }
+    }
+
+    /// Hands over, once, after a slot was won, what is known of where other slots may stand. The caller has
+    /// [`tell_others`](Round::tell_others) tell it, and releases what [`undone_at`](Round::undone_at) says.
+    pub fn take_others(&mut self) -> Option<Footprint> {
+        self.others.take().map(|others| *others)
+    }
+
+    /// Tells a footprint that was taken of an answer to its acquire.
+    pub fn tell(&self, footprint: &mut Footprint, node: NodeId, reply: &Result<Reply, Failure>) {
+        if self.is_any() {
+            footprint.handle_acquire(node, &self.about(reply, false));
+        } else {
+            footprint.handle_acquire(node, reply);
+        }
+    }
+
+    /// Tells the footprint of the slots that were not won, where that was taken.
+    pub fn tell_others(
+        &self,
+        others: &mut Footprint,
+        node: NodeId,
+        reply: &Result<Reply, Failure>,
+    ) {
+        others.handle_acquire(node, &self.about(reply, true));
+    }
+
+    /// What an answer says of what was won, or of the slots that were not: a slot that was granted is denied to the others.
+    fn about(&self, reply: &Result<Reply, Failure>, others: bool) -> Result<Reply, Failure> {
+        match (reply, self.chosen(reply), self.slot()) {
+            (_, Some(took), Some(won)) if (took == won) == others => {
+                Ok(Reply::Denied(Denial::default()))
+            }
+            // It names nothing that could be undone.
+            (Ok(Reply::Granted(_)), None, _) if self.is_any() => {
+                Err(Failure::new(true, Cause::Broken))
+            }
+            (reply, ..) => reply.clone(),
+        }
+    }
+
+    /// Which slot was granted, of those that were asked for.
+    fn chosen(&self, reply: &Result<Reply, Failure>) -> Option<u8> {
+        match (reply, &self.slots) {
+            (Ok(Reply::Granted(Granted { slot, .. })), Some(slots)) => {
+                slot.filter(|slot| usize::from(*slot) < slots.len())
+            }
+            _ => None,
+        }
+    }
+
+    /// What is to be released at `node` of what was not won: of a semaphore the slot that it took, or all that it may have
+    /// taken.
+    pub fn undone_at(&self, node: NodeId) -> Target {
+        let Some(slots) = &self.slots else { return self.spec.target.clone() };
+        let undone = match (self.votes.took(node), self.slot()) {
+            (Some(took), _) => slots.slot(took).map(Target::Slot),
+            (None, Some(won)) => slots.without(won).map(Target::AnyOf),
+            (None, None) => None,
+        };
+        undone.unwrap_or_else(|| Target::AnyOf(slots.clone()))
+    }
+
+    /// Whether it asks for any slot of a semaphore.
+    pub const fn is_any(&self) -> bool {
+        self.slots.is_some()
+    }
+
+    /// The slot that was won.
+    pub fn slot(&self) -> Option<u8> {
+        self.votes.counted().filter(|_| self.verdict == Verdict::Won)
+    }
+
+    /// Whether `node` took another slot than the one that was won, which is filled in there.
+    pub fn is_filled_in(&self, node: NodeId) -> bool {
+        let (took, won) = (self.votes.took(node), self.slot());
+        took.is_some() && won.is_some() && took != won
     }
 
     /// Takes the answer of `node`, which arrived at `now`.
@@ -119,9 +244,8 @@ impl Round {
         }
         // The release that was sent at the verdict ran behind the acquire, if that was on the same connection, and sent
         // in one piece. Whatever shows afterwards that the key may stand there is undone again.
-        if let Some(footprint) = self.footprint.as_mut().filter(|_| before == Vote::Waiting) {
-            footprint.handle_acquire(node, &reply);
-        }
+        let is_confirm = before == Vote::Confirming;
+        let reply = if is_confirm { reply } else { self.handle_answer(node, reply) };
         let vote = match (before, reply) {
             (Vote::Confirming, Ok(Reply::Granted(_))) => Vote::Confirmed,
             (Vote::Confirming, Ok(Reply::Denied(_))) => Vote::Outvoted,
@@ -135,6 +259,26 @@ impl Round {
         if self.verdict == Verdict::Pending {
             self.settle(now);
         }
+    }
+
+    /// Tells the footprints of the answer to an acquire, and says what it is as a vote.
+    fn handle_answer(
+        &mut self,
+        node: NodeId,
+        reply: Result<Reply, Failure>,
+    ) -> Result<Reply, Failure> {
+        let of_others = self.others.is_some().then(|| self.about(&reply, true));
+        if let (Some(others), Some(of_others)) = (&mut self.others, of_others) {
+            others.handle_acquire(node, &of_others);
+        }
+        if let Some(slot) = self.chosen(&reply) {
+            self.votes.take(node, slot);
+        }
+        let reply = if self.is_any() { self.about(&reply, false) } else { reply };
+        if let Some(footprint) = &mut self.footprint {
+            footprint.handle_acquire(node, &reply);
+        }
+        reply
     }
 
     /// The time for one command to one node has passed: every node that has not replied has failed.
@@ -256,13 +400,14 @@ impl Round {
     }
 
     fn ask(&mut self, node: NodeId) {
-        let RoundSpec { target, owner, hint, count, note, .. } = &self.spec;
+        let RoundSpec { target, owner, hint, count, first, note, .. } = &self.spec;
         let acquire = Command::Acquire {
             target: target.clone(),
             owner: *owner,
             ttl: self.spec.key_life(),
             hint: *hint,
             count: *count,
+            first: *first,
             mark: self.spec.mark(node),
             note: note.clone(),
             stand: self.spec.stand,
@@ -290,7 +435,7 @@ impl Round {
             Verdict::Pending => {}
             // Judged by the time of the winning reply, which may have waited long in a socket.
             Verdict::Won if !self.enough_left(now) => self.lose(RoundLoss::TooLate),
-            Verdict::Won => self.verdict = Verdict::Won,
+            Verdict::Won => self.win(),
             Verdict::Lost if self.votes.failed() > self.quorum.spare() => {
                 self.lose(RoundLoss::NoQuorum);
             }
@@ -329,9 +474,8 @@ impl Round {
             match fence {
                 Some(fence) if fence == token => {}
                 Some(fence) if fence < token => {
-                    let RoundSpec { target, owner, .. } = &self.spec;
-                    let (target, owner) = (target.clone(), *owner);
-                    let mark = self.spec.mark(node);
+                    let (owner, mark) = (self.spec.owner, self.spec.mark(node));
+                    let target = self.counted();
                     self.votes.set(node, Vote::Confirming);
                     let confirm = Command::Confirm { target, owner, token, mark };
                     self.commands.push_back((node, confirm));
@@ -343,11 +487,41 @@ impl Round {
         }
     }
 
+    /// What the votes are counted for.
+    fn counted(&self) -> Target {
+        let slot = self.votes.counted().and_then(|number| self.slots.as_ref()?.slot(number));
+        slot.map_or_else(|| self.spec.target.clone(), Target::Slot)
+    }
+
     /// > "and the total time elapsed to acquire the lock is less than lock validity time, the lock is
     /// > considered to be acquired" (the Redis page)
     fn enough_left(&self, now: Timestamp) -> bool {
         let left = validity::left(self.deadline, now);
         left > Duration::ZERO && left >= self.spec.min_validity
+    }
+
+    fn win(&mut self) {
+        self.verdict = Verdict::Won;
+        self.spec.target = self.counted();
+        let (Some(slots), Some(footprint)) = (&self.slots, &mut self.footprint) else { return };
+        if slots.len() == 1 {
+            return;
+        }
+        // A node has taken one slot, so that nothing stands there of the other part. Where that is not known yet, nearly
+        // always it has taken the one that was won; where not, or where its time is up, that is undone.
+        let mut others = footprint.clone();
+        for node in (0..self.quorum.nodes()).map(NodeId::new) {
+            match self.votes.took(node) {
+                Some(slot) if Some(slot) == self.votes.counted() => {
+                    others.handle_acquire_withdrawn(node)
+                }
+                Some(_) => footprint.handle_acquire_withdrawn(node),
+                None => {}
+            }
+        }
+        others.handle_lost();
+        others.handle_heard_out();
+        self.others = Some(Box::new(others));
     }
 
     fn lose(&mut self, loss: RoundLoss) {

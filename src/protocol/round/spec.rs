@@ -33,6 +33,8 @@ pub struct RoundSpec {
     /// How many fencing tokens are wanted, from 1 to [`TokenRange::MOST`](crate::protocol::TokenRange::MOST); others are
     /// cut. More than one only where every node counts them.
     pub count: u64,
+    /// Of any slot of a semaphore, the number of that which the nodes look at first.
+    pub first: u8,
     /// What is known of each node before the round begins, in their order, where a fencing token is wanted.
     pub marks: Box<[Mark]>,
     /// What the holder leaves beside its key, where it wants to be known.
@@ -53,6 +55,7 @@ impl RoundSpec {
             min_validity: Duration::ZERO,
             hint: None,
             count: 1,
+            first: 0,
             marks: Box::default(),
             note: None,
             stand: None,

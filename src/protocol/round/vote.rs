@@ -1,10 +1,10 @@
 //! The state of one node in one round, and the count over all of them.
 //!
-//! It decides what counts as a vote. It must count each node once.
+//! It decides what counts as a vote, and of several slots for which. It must count each node once, and never add up votes for
+//! different slots.
 
 use alloc::{vec, vec::Vec};
-
-use core::time::Duration;
+use core::{cmp::Reverse, time::Duration};
 
 use crate::protocol::{
     command::{Cause, Failure, NodeId},
@@ -41,30 +41,65 @@ impl Vote {
 }
 
 /// The votes of all configured nodes.
+///
+/// A round for any slot of a semaphore counts one slot at a time: the one that most nodes have taken. A node that took
+/// another slot has denied that one.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub(super) struct Votes(Vec<Vote>);
+pub(super) struct Votes {
+    votes: Vec<Vote>,
+    /// Which slot each node took, whatever became of its vote; empty where the round is for no slots.
+    took: Vec<Option<u8>>,
+    /// The slot that is counted: most nodes took it, and no lower one is as good.
+    counted: Option<u8>,
+}
 
 impl Votes {
-    pub(super) fn new(nodes: usize) -> Self {
-        Self(vec![Vote::NotAsked; nodes])
+    pub(super) fn new(nodes: usize, of_slots: bool) -> Self {
+        let took = if of_slots { vec![None; nodes] } else { Vec::new() };
+        Self { votes: vec![Vote::NotAsked; nodes], took, counted: None }
     }
 
     pub(super) fn get(&self, node: NodeId) -> Option<Vote> {
-        self.0.get(node.index()).copied()
+        self.votes.get(node.index()).copied()
     }
 
     pub(super) fn set(&mut self, node: NodeId, vote: Vote) {
-        if let Some(slot) = self.0.get_mut(node.index()) {
-            *slot = vote;
+        if let Some(place) = self.votes.get_mut(node.index()) {
+            *place = vote;
         }
     }
 
+    /// The slot that `node` took.
+    pub(super) fn took(&self, node: NodeId) -> Option<u8> {
+        self.took.get(node.index()).copied().flatten()
+    }
+
+    /// The slot that is counted.
+    pub(super) const fn counted(&self) -> Option<u8> {
+        self.counted
+    }
+
+    /// A node took this slot. Where a quorum has taken one slot, no other is ever counted again.
+    pub(super) fn take(&mut self, node: NodeId, slot: u8) {
+        if let Some(place) = self.took.get_mut(node.index()) {
+            *place = Some(slot);
+        }
+        let by = |slot: u8| self.took.iter().filter(|took| **took == Some(slot)).count();
+        self.counted =
+            self.took.iter().flatten().copied().max_by_key(|slot| (by(*slot), Reverse(*slot)));
+    }
+
+    /// How each node has voted on what is counted.
     pub(super) fn iter(&self) -> impl Iterator<Item = (NodeId, Vote)> + '_ {
-        self.0.iter().enumerate().map(|(index, vote)| (NodeId::new(index), *vote))
+        self.votes.iter().enumerate().map(|(index, vote)| {
+            let node = NodeId::new(index);
+            let other = self.took(node).filter(|slot| Some(*slot) != self.counted);
+            (node, other.map_or(*vote, |_| Vote::Denied(None)))
+        })
     }
 
     pub(super) fn count(&self, matching: impl Fn(Vote) -> bool) -> usize {
-        self.0.iter().filter(|vote| matching(**vote)).count()
+        self.iter().filter(|(_, vote)| matching(*vote)).count()
     }
 
     /// The nodes that granted, whether or not they have confirmed.
@@ -111,9 +146,9 @@ impl Votes {
 
     /// How long each of the nodes in quarantine stays there.
     pub(super) fn quarantines(&self) -> impl Iterator<Item = Duration> + '_ {
-        self.0.iter().filter_map(|vote| match vote {
+        self.iter().filter_map(|(_, vote)| match vote {
             Vote::Failed(Failure { cause: Cause::Quarantined { remaining }, .. }) => {
-                Some(*remaining)
+                Some(remaining)
             }
             _ => None,
         })
@@ -128,37 +163,37 @@ impl Votes {
     /// others. Counters are microseconds, and no clock is that much ahead: something else has written there, and
     /// the number must not spread.
     pub(super) fn outvote_implausible(&mut self, hint: u64) {
-        let counters = self.0.iter().filter_map(|vote| match vote {
+        let counters = self.iter().filter_map(|(_, vote)| match vote {
             Vote::Granted(Some(fence)) => Some(fence.get()),
             _ => None,
         });
         // Above the hint alone proves nothing: the client's clock may be the one that is wrong.
         let least = counters.min().unwrap_or(0);
         let most = hint.max(least).saturating_add(IMPLAUSIBLY_AHEAD);
-        for vote in &mut self.0 {
-            if matches!(vote, Vote::Granted(Some(fence)) if fence.get() > most) {
-                *vote = Vote::Implausible;
-            }
-        }
+        let is_beyond = |vote| matches!(vote, Vote::Granted(Some(fence)) if fence.get() > most);
+        self.replace(is_beyond, Vote::Implausible);
     }
 
     /// Takes the votes of the nodes that granted without a counter.
     pub(super) fn outvote_uncounted(&mut self) {
-        for vote in &mut self.0 {
-            if *vote == Vote::Granted(None) {
-                *vote = Vote::Outvoted;
+        self.replace(|vote| vote == Vote::Granted(None), Vote::Outvoted);
+    }
+
+    fn replace(&mut self, matching: impl Fn(Vote) -> bool, by: Vote) {
+        for index in 0..self.votes.len() {
+            let found = self.iter().nth(index).filter(|(_, vote)| matching(*vote));
+            if let Some((node, _)) = found {
+                self.set(node, by);
             }
         }
     }
 
     /// The largest counter among the grants.
     pub(super) fn largest(&self) -> Option<FencingToken> {
-        self.0
-            .iter()
-            .filter_map(|vote| match vote {
-                Vote::Granted(fence) => *fence,
-                _ => None,
-            })
-            .max()
+        let counters = self.iter().filter_map(|(_, vote)| match vote {
+            Vote::Granted(fence) => fence,
+            _ => None,
+        });
+        counters.max()
     }
 }

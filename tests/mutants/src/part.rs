@@ -95,11 +95,10 @@ pub(crate) const SCRIPTS: Part = Part {
 };
 
 /// What is in the names of the tests that are likely to find a mutant of a file, beside its own name.
-const LIKELY: [(&str, &[&str]); 23] = [
+const LIKELY: [(&str, &[&str]); 22] = [
     ("redis/scripts/", &["decides_as_the_scripts_do", "fast_path"]),
     ("node/memory/", &["alike_test", "conformance"]),
     ("redis/codec/", &["conformance", "votes_test"]),
-    ("engine/asking", &["semaphore"]),
     ("round/undo", &["semaphore", "late"]),
     ("engine/line", &["line::", "standing::", "turns::", "anew"]),
     ("engine/resources", &["line::", "together", "woken::", "gone::"]),
@@ -115,10 +114,10 @@ const LIKELY: [(&str, &[&str]); 23] = [
     ("engine/visit", &["looks", "seals", "restored", "gone::"]),
     ("engine/restore", &["restored"]),
     ("engine/acquire", &["acquire::", "told::", "standing::", "together"]),
-    ("engine/asking", &["turns::"]),
+    ("engine/round", &["semaphore", "turns::"]),
     ("redis/address/", &["urls::"]),
     ("redis/votes", &["one_by_one"]),
-    ("memory/store/picking", &["_pick", "slot"]),
+    ("memory/store/slots", &["any_slot", "slot"]),
 ];
 
 /// Whether a test is likely to find a mutant of a file.

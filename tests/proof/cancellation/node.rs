@@ -209,6 +209,7 @@ impl ScriptedNode {
                 ttl: 10 * MS,
                 hint,
                 count: 1,
+                first: 0,
                 mark,
                 note: None,
                 stand: None,
@@ -243,9 +244,9 @@ impl ScriptedNode {
     /// to be executed.
     fn note(&self, command: &Command) -> (usize, Timestamp) {
         let (owner, what) = match command {
-            Command::Acquire { owner, .. }
-            | Command::Pick { owner, .. }
-            | Command::Restore { owner, .. } => (*owner, Sort::Acquire),
+            Command::Acquire { owner, .. } | Command::Restore { owner, .. } => {
+                (*owner, Sort::Acquire)
+            }
             Command::Release { owner, .. } => (*owner, Sort::Release),
             Command::Confirm { owner, .. } | Command::Extend { owner, .. } => (*owner, Sort::Other),
             other => panic!("a command that these tests do not know: {other:?}"),
@@ -317,10 +318,7 @@ impl Node for ScriptedNode {
                     executed.and(Err(NodeError::ConnectionLost { reason }))
                 }
                 Behaviour::Overtaken
-                    if matches!(
-                        command,
-                        Command::Acquire { .. } | Command::Pick { .. } | Command::Restore { .. }
-                    ) =>
+                    if matches!(command, Command::Acquire { .. } | Command::Restore { .. }) =>
                 {
                     let runtime = this.runtime.clone();
                     let executed = this.execute(command, at);
@@ -342,9 +340,7 @@ impl Node for ScriptedNode {
                 }
                 _ => {
                     let acquires = match &command {
-                        Command::Acquire { owner, .. } | Command::Pick { owner, .. } => {
-                            Some(*owner)
-                        }
+                        Command::Acquire { owner, .. } => Some(*owner),
                         _ => None,
                     };
                     let reply = this.clone().execute(command, at).await;

@@ -143,16 +143,18 @@ fn command(number: u8, mark: Mark, random: &mut StdRng) -> Command {
             ttl,
             hint: Some(hint),
             count: if number % 2 == 1 { 1 } else { random.random_range(1..4) },
+            first: 0,
             mark,
             note: None,
             stand: None,
         },
-        4 | 5 if number.is_multiple_of(2) => Command::Pick {
-            slots: Slots::new(b"", "r", SLOTS).unwrap(),
-            first: random.random_range(0..SLOTS as u8),
+        4 | 5 if number.is_multiple_of(2) => Command::Acquire {
+            target: Slots::new(b"", "r", SLOTS).unwrap().into(),
             owner,
             ttl,
-            hint,
+            hint: Some(hint),
+            count: 1,
+            first: random.random_range(0..SLOTS as u8),
             mark,
             note: None,
             stand: None,
@@ -175,13 +177,9 @@ fn letter(command: &Command, mark: (u8, u8)) -> Letter {
     }
     // Eras of the other one are not as small.
     let command = match command.clone() {
-        Command::Acquire { target, owner, ttl, hint, count, note, stand, .. } => {
+        Command::Acquire { target, owner, ttl, hint, count, first, note, stand, .. } => {
             let mark = Mark::default();
-            Command::Acquire { target, owner, ttl, hint, count, mark, note, stand }
-        }
-        Command::Pick { slots, first, owner, ttl, hint, note, stand, .. } => {
-            let mark = Mark::default();
-            Command::Pick { slots, first, owner, ttl, hint, mark, note, stand }
+            Command::Acquire { target, owner, ttl, hint, count, first, mark, note, stand }
         }
         Command::Confirm { target, owner, token, .. } => {
             Command::Confirm { target, owner, token, mark: Mark::default() }
@@ -310,6 +308,7 @@ fn the_node_of_tenures_does_what_a_node_in_memory_does() {
                                 ttl,
                                 hint: Some(u64::from(hint)),
                                 count: u64::from(count),
+                                first: 0,
                                 mark,
                                 note: None,
                                 stand: None,

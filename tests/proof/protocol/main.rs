@@ -35,7 +35,6 @@ mod model;
 mod names;
 mod parsed;
 mod patience;
-mod pick;
 mod queue;
 mod quorum;
 mod ranges;
@@ -46,6 +45,7 @@ mod round_facts;
 mod round_release;
 mod round_token;
 mod schedules;
+mod slots;
 mod together;
 mod validity;
 mod values;
@@ -132,6 +132,7 @@ fn acquires(nodes: impl IntoIterator<Item = usize>) -> Vec<(NodeId, Command)> {
         ttl: TTL,
         hint: None,
         count: 1,
+        first: 0,
         mark: Mark::default(),
         note: None,
         stand: None,

@@ -34,6 +34,7 @@ fn fenced(nodes: usize) -> Round {
         ttl: TTL,
         hint: Some(10),
         count: 1,
+        first: 0,
         mark: Mark::default(),
         note: None,
         stand: None,

@@ -30,7 +30,7 @@ impl Kinds {
 }
 
 /// Three names of resources.
-pub(super) fn three(resource: &str) -> [String; 3] {
+pub(crate) fn three(resource: &str) -> [String; 3] {
     ["a", "b", "c"].map(|part| format!("{resource}:{part}"))
 }
 

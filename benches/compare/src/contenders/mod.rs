@@ -13,6 +13,7 @@ use std::str::FromStr;
 
 pub(crate) use self::{
     floor::Fleet,
+    kinds::three,
     pair::{Contender, Outcome, TTL},
     quorlock::{classic, fenced},
 };

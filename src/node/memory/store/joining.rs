@@ -129,8 +129,17 @@ mod tests {
                 if owner.is_multiple_of(2) { Target::Shared(one) } else { Target::One(one) };
             let (hint, note, stand) = (Some(hint), None, None);
             let owner = Owner::from_random([owner; 16]);
-            let command =
-                Command::Acquire { target, owner, ttl, hint, count: 1, mark, note, stand };
+            let command = Command::Acquire {
+                target,
+                owner,
+                ttl,
+                hint,
+                count: 1,
+                first: 0,
+                mark,
+                note,
+                stand,
+            };
             let mut telling = Telling::new(&|_| false);
             store.execute(command, now, 1_000_000, &mut telling).unwrap()
         };

@@ -8,8 +8,8 @@ use super::{Counter, Entry, HINT_AHEAD_US, Store, clock_us, prolonged, wire};
 use crate::{
     node::{NodeError, memory::news::Telling},
     protocol::{
-        Denial, FencingToken, Granted, KeyHolder, Owner, ReadAccess, Reply, Resource, Stand,
-        Timestamp,
+        Denial, FencingToken, Granted, KeyHolder, Owner, ReadAccess, Reply, Resource, Slots,
+        Stand, Timestamp,
     },
 };
 
@@ -231,7 +231,10 @@ impl Store {
             None => {
                 self.keys.remove(key);
                 self.readers.remove(key);
-                self.in_line(resource, now, news, |line, news| line.release(now, news));
+                let slots = Slots::line_of(resource);
+                for line in [Some(resource), slots.as_ref()].into_iter().flatten() {
+                    self.in_line(line, now, news, |line, news| line.release(now, news));
+                }
                 news.freed(resource.clone());
             }
         }

@@ -1,8 +1,8 @@
-//! Acquires as scripts, of one resource and of several, and what is answered to them.
+//! Acquires as scripts, of every kind of target, and what is answered to them.
 //!
-//! It decides which reply is a grant. It must never take one for a grant whose form it does not know in full.
+//! It decides which reply is a grant, and of which slot. It must never take one for a grant whose form it does not know in full.
 
-use std::{mem, slice, time::Duration};
+use std::{mem, time::Duration};
 
 use redis::Value;
 
@@ -12,12 +12,13 @@ use super::{
         script::{self, Arg, List, Script},
     },
     Answer, count, refusal, unexpected,
-    votes::{denial, digits, noted, with_own},
+    votes::{denial, digits, keys_of_leases, noted, with_own},
 };
 use crate::{
     node::NodeError,
     protocol::{
-        ClientId, Denial, FencingToken, Granted, Note, Owner, Reply, Resource, Stand, validity,
+        ClientId, Denial, FencingToken, Granted, Note, Owner, Reply, Resource, Stand, Target,
+        validity,
     },
 };
 
@@ -28,10 +29,11 @@ pub(in crate::node::redis) struct Wanted {
     pub(in crate::node::redis) count: u64,
 }
 
-/// An acquire. `latest` is the node's time at which it has become useless; zero where the clock is not known yet.
+/// An acquire of a target; of any slot, in the order that begins with `first`. `latest` is the node's time at which it has
+/// become useless; zero where the clock is not known yet.
 pub(in crate::node::redis) fn acquire<'a>(
     head: &'a Head,
-    resource: &'a Resource,
+    (target, first): (&'a Target, u8),
     owner: Owner,
     ttl: Duration,
     Wanted { hint, count }: Wanted,
@@ -49,35 +51,25 @@ pub(in crate::node::redis) fn acquire<'a>(
         Arg::Number(latest),
         Arg::Count(if allowed { count } else { -count }),
     ];
-    Script {
-        source: &script::ACQUIRE,
-        keys: with_own(slice::from_ref(resource)),
-        lines: &[],
-        args: noted(args, note, List::Six),
-    }
+    let own = || with_own(target.resources());
+    let (source, keys, args) = match target {
+        Target::One(_) | Target::Slot(_) => (&script::ACQUIRE, own(), noted(args, note, List::Six)),
+        // Readers leave no note.
+        Target::Shared(_) | Target::Lowered(_) => (&script::ACQUIRE_READ, own(), List::Six(args)),
+        Target::Set(_) => (&script::ACQUIRE_SET, own(), of_several(args, target, note)),
+        Target::AnyOf(slots) => {
+            let keys = keys_of_leases(true, slots.from(first).map(|(_, resource)| resource));
+            (&script::ACQUIRE_ANY, keys, of_several(args, target, note))
+        }
+    };
+    Script { source, keys, lines: &[], args }
 }
 
-/// An acquire of several resources, all or none. The rest is as for one.
-pub(in crate::node::redis) fn acquire_together<'a>(
-    head: &'a Head,
-    resources: &'a [Resource],
-    owner: Owner,
-    ttl: Duration,
-    wanted: Wanted,
-    latest: u64,
-    note: Option<&Note>,
-) -> Script<'a> {
-    let first =
-        resources.first().map(|first| acquire(head, first, owner, ttl, wanted, latest, None));
-    let mut args = first.map(|first| first.args.to_vec()).unwrap_or_default();
+fn of_several<'a>(args: [Arg<'a>; 6], target: &Target, note: Option<&Note>) -> List<Arg<'a>> {
+    let mut args = Vec::from(args);
     let note = note.map_or(Arg::Bytes(b""), |note| Arg::Owned(note.to_bytes()));
-    args.extend([Arg::Number(resources.len() as u64), note]);
-    Script {
-        source: &script::ACQUIRE_SET,
-        keys: with_own(resources),
-        lines: &[],
-        args: List::Many(args),
-    }
+    args.extend([Arg::Number(target.len() as u64), note]);
+    List::Many(args)
 }
 
 /// The same acquire of a client that knows of the line, and what it says of its place there.
@@ -99,11 +91,6 @@ pub(in crate::node::redis) fn in_line<'a>(
     acquire
 }
 
-/// The acquire of a reader: the same of one resource, by another script.
-pub(in crate::node::redis) fn read(acquire: Script<'_>) -> Script<'_> {
-    Script { source: &script::ACQUIRE_READ, ..acquire }
-}
-
 /// What a node has answered to an acquire.
 #[derive(Debug, Eq, PartialEq)]
 pub(in crate::node::redis) struct Acquired {
@@ -117,22 +104,27 @@ pub(in crate::node::redis) struct Acquired {
 }
 
 impl Acquired {
-    pub(super) const fn with(reply: Reply) -> Self {
+    const fn with(reply: Reply) -> Self {
         Self { reply, head: None, others_wait: None, is_foreign: false }
     }
 }
 
-/// The reply to an acquire with this hint.
-pub(in crate::node::redis) fn acquired(answer: Answer, hint: u64) -> Result<Acquired, NodeError> {
+/// The reply to that, with this hint.
+pub(in crate::node::redis) fn acquired(
+    answer: Answer,
+    asked: (&Target, u8),
+    hint: u64,
+) -> Result<Acquired, NodeError> {
     let mut told = match answer {
         // The common case: the counter is the hint.
         Answer::AsAsked => {
-            return Ok(Acquired::with(Reply::Granted(Granted::at(FencingToken::new(hint)))));
+            let granted = Granted { slot: slot(asked, 1)?, ..Granted::at(FencingToken::new(hint)) };
+            return Ok(Acquired::with(Reply::Granted(granted)));
         }
         Answer::Told(told) => told,
     };
     match told.as_mut_slice() {
-        [Value::Int(1), _, counter, head, Value::Int(waiting), Value::Int(_)] => {
+        [Value::Int(1), _, counter, head, Value::Int(waiting), Value::Int(which)] => {
             let counter = match count(counter) {
                 None | Some(0) => return Err(unexpected("a counter that is none")),
                 Some(counter) => counter,
@@ -146,8 +138,8 @@ pub(in crate::node::redis) fn acquired(answer: Answer, hint: u64) -> Result<Acqu
                 _ => return Err(unexpected("a head that is none")),
             };
             let others_wait = u64::try_from(*waiting).ok().map(|waiting| waiting > 0);
-            let granted = Acquired::with(Reply::Granted(Granted::at(token)));
-            Ok(Acquired { head, others_wait, ..granted })
+            let granted = Granted { slot: slot(asked, *which)?, ..Granted::at(token) };
+            Ok(Acquired { head, others_wait, ..Acquired::with(Reply::Granted(granted)) })
         }
         [Value::Int(0), at, remaining @ Value::Int(_), holder, Value::Int(which), line @ ..]
             if matches!(line.len(), 0 | 3) =>
@@ -170,6 +162,14 @@ pub(in crate::node::redis) fn acquired(answer: Answer, hint: u64) -> Result<Acqu
         }
         _ => Err(refusal(&Answer::Told(told))),
     }
+}
+
+/// Of any slot, the one at this place of the order, counted from one.
+fn slot((target, first): (&Target, u8), which: i64) -> Result<Option<u8>, NodeError> {
+    let Target::AnyOf(slots) = target else { return Ok(None) };
+    let at = which.checked_sub(1).and_then(|at| usize::try_from(at).ok());
+    let slot = at.and_then(|at| slots.from(first).nth(at));
+    slot.map(|(slot, _)| Some(slot)).ok_or_else(|| unexpected("a slot that was not asked for"))
 }
 
 fn read_client(value: &Value) -> Option<ClientId> {

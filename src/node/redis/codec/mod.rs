@@ -7,7 +7,6 @@
 mod acquiring;
 mod holder;
 mod joining;
-mod picking;
 mod votes;
 
 use std::sync::Arc;
@@ -15,10 +14,9 @@ use std::sync::Arc;
 use redis::Value;
 
 pub(super) use self::{
-    acquiring::{Acquired, Wanted, acquire, acquire_together, acquired, in_line, read},
+    acquiring::{Acquired, Wanted, acquire, acquired, in_line},
     holder::{ask_holder, proclaim, proclaimed, told_holder},
     joining::{Looked, Process, admit, admitted, look, looked},
-    picking::{pick, picked},
     votes::{
         acquire_classic, acquired_classic, confirm, confirmed, denial, extend, extended,
         first_byte, holder, leave, lower, release, released, remaining, restore, restored,

@@ -1,9 +1,6 @@
 //! Every form in which a vote is asked for, and every form of its reply.
 
-use super::{
-    super::{acquiring::*, picking::*},
-    *,
-};
+use super::{super::acquiring::*, *};
 use crate::protocol::{Label, LeaderText, Record, Slots, Stand};
 
 const HEAD: &str = "77.1/abc/0/0 0000000000000200 0000000000000150";
@@ -45,6 +42,11 @@ const fn one(hint: u64) -> Wanted {
     Wanted { hint, count: 1 }
 }
 
+/// An answer to an acquire of one resource, with the hint 9.
+fn acquired_one(answer: Answer) -> Result<Acquired, NodeError> {
+    acquired(answer, (&resource().into(), 0), 9)
+}
+
 #[test]
 fn a_counter_is_written_with_sixteen_digits() {
     assert_eq!(&digits(0), b"0000000000000000");
@@ -54,25 +56,25 @@ fn a_counter_is_written_with_sixteen_digits() {
 
 #[test]
 fn an_acquire_is_asked_for_under_the_head_that_its_round_knew() {
-    let (head, resource, ttl) = (head(), resource(), Duration::from_micros(9_999_500));
-    let script = acquire(&head, &resource, owner(), ttl, one(180), 5, None);
+    let (head, target, ttl) = (head(), Target::from(resource()), Duration::from_micros(9_999_500));
+    let script = acquire(&head, (&target, 0), owner(), ttl, one(180), 5, None);
     assert_eq!(script.keys, [OWN[0], OWN[1], OWN[2], b"r"]);
     let within = Arg::Count(1);
     let counter = Arg::Counter(*b"0000000000000180");
     let (ttl, latest) = (Arg::Number(10_000), Arg::Number(5));
     let head_text = Arg::Bytes(HEAD.as_bytes());
     assert_eq!(script.args, [head_text, Arg::Owner(owner()), ttl, counter, latest, within]);
-    let above = acquire(&head, &resource, owner(), Duration::ZERO, one(201), 0, None);
+    let above = acquire(&head, (&target, 0), owner(), Duration::ZERO, one(201), 0, None);
     assert_eq!(above.args.last(), Some(&Arg::Count(-1)), "the node has to look at its numbers");
 }
 
 /// The head says that counters of before are at most 150, and that none is above 200.
 #[test]
 fn a_count_goes_out_as_it_is_where_the_whole_range_is_new_and_issued_and_with_a_minus_elsewhere() {
-    let (head, resource) = (head(), resource());
+    let (head, target) = (head(), Target::from(resource()));
     let asked = |hint, count| {
         let wanted = Wanted { hint, count };
-        let script = acquire(&head, &resource, owner(), Duration::ZERO, wanted, 0, None);
+        let script = acquire(&head, (&target, 0), owner(), Duration::ZERO, wanted, 0, None);
         wire(|to| script.evalsha(to)).pop().map(|arg| String::from_utf8(arg).unwrap()).unwrap()
     };
     let cases = [(151, 1, "1"), (150, 1, "-1"), (200, 50, "50"), (200, 51, "-51"), (201, 2, "-2")];
@@ -123,9 +125,9 @@ fn arguments_are_written_as_the_scripts_read_them() {
 #[test]
 fn a_note_stands_behind_the_other_arguments_and_never_in_classic_mode() {
     let note = Note::new(42, Label::new("web-1").unwrap());
-    let (head, resource, second) = (head(), resource(), Duration::from_secs(1));
-    let target = Target::from(resource.clone());
-    let with = |note| acquire(&head, &resource, owner(), second, one(180), 5, note).args;
+    let (head, second) = (head(), Duration::from_secs(1));
+    let target = Target::from(resource());
+    let with = |note| acquire(&head, (&target, 0), owner(), second, one(180), 5, note).args;
     let (plain, noted) = (with(None), with(Some(&note)));
     assert!(matches!(plain, List::Six(_)), "no memory of its own");
     assert_eq!(plain[..], noted[..6]);
@@ -170,42 +172,42 @@ fn an_acquire_is_granted_with_the_counter_that_was_told_or_the_hint() {
     let granted = |token| Reply::Granted(Granted::at(FencingToken::new(token)));
     let (answer, clock) = Answer::read(Value::Int(NOW)).unwrap();
     assert_eq!(clock, u64::try_from(NOW).ok());
-    assert_eq!(acquired(answer, 9), Ok(Acquired::with(granted(9))));
-    let with_head = |others_wait| Acquired {
-        head: Some(HEAD.into()),
-        others_wait,
-        ..Acquired::with(granted(12))
-    };
-    let answer = told(1, [Value::Int(12), text(HEAD)]);
-    assert_eq!(acquired(answer, 9), Ok(with_head(None)));
-    for (waiting, others_wait) in [(0, false), (1, true), (7, true)] {
-        let answer = told(1, [Value::Int(12), text(HEAD), Value::Int(waiting)]);
-        assert_eq!(acquired(answer, 9), Ok(with_head(Some(others_wait))));
+    assert_eq!(acquired_one(answer).unwrap().reply, granted(9));
+    for (waiting, others_wait) in [(-1, None), (0, Some(false)), (1, Some(true)), (7, Some(true))] {
+        for (head, told_head) in [(text(HEAD), Some(HEAD.into())), (Value::Nil, None)] {
+            let answer = told(1, [Value::Int(12), head, Value::Int(waiting), Value::Int(1)]);
+            let acquired = acquired_one(answer).unwrap();
+            assert_eq!(acquired.reply, granted(12));
+            assert_eq!((acquired.others_wait, acquired.head), (others_wait, told_head));
+        }
     }
 }
 
 #[test]
 fn an_acquire_is_denied_with_what_is_known_of_the_holder() {
-    let denied = |rest: &[Value]| match acquired(told(0, rest.to_vec()), 9) {
-        Ok(Acquired { reply: Reply::Denied(denial), .. }) => (denial.holder, denial.remaining),
-        other => panic!("{other:?}"),
-    };
+    let denied =
+        |left, holder| match acquired_one(told(0, [Value::Int(left), holder, Value::Int(2)])) {
+            Ok(Acquired { reply: Reply::Denied(denial), .. }) => {
+                assert_eq!(denial.which, Some(1), "the script counts from one");
+                (denial.holder, denial.remaining)
+            }
+            other => panic!("{other:?}"),
+        };
     let ms = Duration::from_millis;
-    assert_eq!(denied(&[Value::Int(5), text("x")]), (Some(Box::from(*b"x")), Some(ms(5))));
-    assert_eq!(denied(&[Value::Int(-1), text("x")]), (Some(Box::from(*b"x")), None));
-    assert_eq!(denied(&[Value::Int(-2)]), (None, None));
-    assert_eq!(denied(&[Value::Int(5), Value::Int(1)]), (None, Some(ms(5))));
+    assert_eq!(denied(5, text("x")), (Some(Box::from(*b"x")), Some(ms(5))));
+    assert_eq!(denied(-1, text("x")), (Some(Box::from(*b"x")), None));
+    assert_eq!(denied(-2, Value::Nil), (None, None));
+    assert_eq!(denied(5, Value::Int(1)), (None, Some(ms(5))));
 }
 
 #[test]
 fn a_stand_is_said_behind_the_note_and_the_line_is_a_key_behind_the_others() {
-    let (head, resource, second) = (head(), resource(), Duration::from_secs(1));
-    let target = Target::from(resource.clone());
+    let (head, second) = (head(), Duration::from_secs(1));
+    let target = Target::from(resource());
     let client = ClientId::new([0xab; 8]);
     let asked = |note, stand| {
-        let script =
-            acquire(&head, &resource, owner(), second, Wanted { hint: 180, count: 1 }, 5, note);
-        wire(|to| in_line(script, slice::from_ref(&resource), stand).evalsha(to))
+        let script = acquire(&head, (&target, 0), owner(), second, one(180), 5, note);
+        wire(|to| in_line(script, target.lines(), stand).evalsha(to))
     };
     let note = Note::new(42, Label::new("web-1").unwrap());
     let unnamed = asked(None, None);
@@ -225,19 +227,21 @@ fn a_stand_is_said_behind_the_note_and_the_line_is_a_key_behind_the_others() {
 #[test]
 fn a_denial_by_a_node_with_a_line_tells_its_clock_and_the_place_there() {
     let at = u64::try_from(NOW).unwrap();
-    let acquired = |rest: [Value; 5]| acquired(told(0, rest), 9).unwrap();
-    let held = |before, is_foreign| [Value::Int(5), text("x"), Value::Nil, before, is_foreign];
-    let denial = Denial::new(Some(Box::from(*b"x")), Some(Duration::from_millis(5)));
+    let acquired = |left, holder, [first, before, is_foreign]: [Value; 3]| {
+        let which = Value::Int(1);
+        acquired_one(told(0, [Value::Int(left), holder, which, first, before, is_foreign])).unwrap()
+    };
+    let denial = Denial::new(Some(Box::from(*b"x")), Some(Duration::from_millis(5))).of(0);
     for (before, rank, is_foreign) in [(-1, None, 0), (0, Some(0), 1), (3, Some(3), 0)] {
-        let answer = acquired(held(Value::Int(before), Value::Int(is_foreign)));
-        let reply = Reply::Denied(denial.clone().in_line(at, rank));
-        assert_eq!(answer, Acquired { is_foreign: is_foreign == 1, ..Acquired::with(reply) });
+        let line = [Value::Nil, Value::Int(before), Value::Int(is_foreign)];
+        let answer = acquired(5, text("x"), line);
+        assert_eq!(answer.reply, Reply::Denied(denial.clone().in_line(at, rank)));
+        assert_eq!(answer.is_foreign, is_foreign == 1);
     }
     let first = ClientId::new([0xab; 8]);
-    let behind =
-        [Value::Int(-2), Value::Nil, text("abababababababab"), Value::Int(1), Value::Int(0)];
-    let reply = Reply::Denied(Denial::behind(first).in_line(at, Some(1)));
-    assert_eq!(acquired(behind), Acquired::with(reply));
+    let line = [text("abababababababab"), Value::Int(1), Value::Int(0)];
+    let reply = Reply::Denied(Denial::behind(first).of(0).in_line(at, Some(1)));
+    assert_eq!(acquired(-2, Value::Nil, line).reply, reply);
 }
 
 #[test]
@@ -245,7 +249,7 @@ fn a_denial_tells_the_label_of_a_holder_whose_note_it_has() {
     let owner = owner().to_string();
     let denied = |note: &[u8]| {
         let holder = Value::Array(vec![text(&owner), Value::BulkString(note.to_vec())]);
-        match acquired(told(0, [Value::Int(5), holder]), 9).unwrap().reply {
+        match acquired_one(told(0, [Value::Int(5), holder, Value::Int(1)])).unwrap().reply {
             Reply::Denied(denial) => denial,
             granted @ Reply::Granted(_) => panic!("{granted:?}"),
         }
@@ -264,8 +268,8 @@ fn a_denial_tells_the_label_of_a_holder_whose_note_it_has() {
         assert_eq!((denial.label, denial.holder.is_some()), (None, true), "{note:?}");
     }
     for other in [Value::Array(vec![text("x")]), Value::Array(vec![Value::Nil, text("x")])] {
-        let denied = acquired(told(0, [Value::Int(5), other]), 9).unwrap();
-        let unknown = Denial::new(None, Some(Duration::from_millis(5)));
+        let denied = acquired_one(told(0, [Value::Int(5), other, Value::Int(1)])).unwrap();
+        let unknown = Denial::new(None, Some(Duration::from_millis(5))).of(0);
         assert_eq!(denied.reply, Reply::Denied(unknown));
     }
 }
@@ -278,7 +282,7 @@ fn a_refusal_is_told_by_its_number_whatever_was_asked() {
         (-4, NodeError::CounterExhausted),
     ];
     for (code, error) in refusals {
-        assert_eq!(acquired(told(code, []), 9), Err(error.clone()));
+        assert_eq!(acquired_one(told(code, [])), Err(error.clone()));
         assert_eq!(confirmed(&told(code, []), FencingToken::new(9)), Err(error.clone()));
         assert_eq!(restored(&told(code, [])), Err(error.clone()));
         assert_eq!(extended(&told(code, []), [1].into_iter()), Err(error.clone()));
@@ -341,10 +345,10 @@ fn who_holds_a_key_is_asked_without_its_whole_value() {
 
 #[test]
 fn any_slot_is_asked_for_in_the_order_of_the_client_and_told_by_its_number() {
-    let slots = Slots::new(b"", "s", 3).unwrap();
-    let head = head();
-    let second = Duration::from_secs(1);
-    let script = pick(&head, (&slots, 2), owner(), second, 180, 5, None);
+    let target = Target::AnyOf(Slots::new(b"", "s", 3).unwrap());
+    let (head, second) = (head(), Duration::from_secs(1));
+    let acquire_any = || acquire(&head, (&target, 2), owner(), second, one(180), 5, None);
+    let script = acquire_any();
     let asked = wire(|to| script.evalsha(to));
     assert_eq!(
         asked[2..9],
@@ -359,32 +363,29 @@ fn any_slot_is_asked_for_in_the_order_of_the_client_and_told_by_its_number() {
         ]
     );
     assert_eq!(asked[14..], [&b"1"[..], b"3", b""]);
-    let target = Target::AnyOf(slots.clone());
     let stand = Some(Stand::with(ClientId::new([1; 8]), Ticket::new(77)));
-    let script = pick(&head, (&slots, 2), owner(), second, 180, 5, None);
-    let standing = wire(|to| in_line(script, target.lines(), stand).evalsha(to));
+    let standing = wire(|to| in_line(acquire_any(), target.lines(), stand).evalsha(to));
     assert_eq!(
         (&standing[2][..], &standing[9][..]),
         (&b"7"[..], &b"quorlock:line:quorlock:slots:s"[..])
     );
     assert_eq!(standing[18..], [&b"0101010101010101"[..], b"77", b""]);
 
-    let as_asked = picked(Answer::AsAsked, 180, (&slots, 2)).unwrap();
+    let as_asked = acquired(Answer::AsAsked, (&target, 2), 180).unwrap();
     let granted = Granted::at(FencingToken::new(180)).in_slot(2);
     assert_eq!(as_asked.reply, Reply::Granted(granted), "the first that was asked for");
-    let picked = |rest: Vec<Value>| picked(told(1, rest), 180, (&slots, 2));
+    let taken = |at| {
+        let answer = told(1, [Value::Int(180), Value::Nil, Value::Int(1), Value::Int(at)]);
+        acquired(answer, (&target, 2), 180)
+    };
     for (at, slot) in [(1, 2), (2, 0), (3, 1)] {
-        let answer = picked(vec![Value::Int(180), Value::Int(at), Value::Int(1)]).unwrap();
         let granted = Granted::at(FencingToken::new(180)).in_slot(slot);
-        assert_eq!((answer.reply, answer.others_wait), (Reply::Granted(granted), Some(true)));
-    }
-    let unlined = picked(vec![Value::Int(190), Value::Int(1), Value::Int(-1), text(HEAD)]).unwrap();
-    assert_eq!((unlined.others_wait, unlined.head), (None, Some(HEAD.into())));
-    for at in [0, 4, -1] {
-        assert!(picked(vec![Value::Int(180), Value::Int(at), Value::Int(0)]).is_err(), "{at}");
+        assert_eq!(taken(at).unwrap().reply, Reply::Granted(granted));
     }
     // What is granted without a slot cannot be undone by its name.
-    assert!(picked(vec![Value::Int(180), text(HEAD)]).is_err());
+    for at in [0, 4, -1] {
+        assert!(taken(at).is_err(), "{at}");
+    }
 
     let release = release(&target, owner(), None, true);
     let released = wire(|to| release.evalsha(to));

@@ -1,7 +1,7 @@
 //! Permits: two slots, one of which is nearly won, and two clients who ask for whichever is free.
 //!
 //! Goal: never more permits than there are, each slot with rising tokens of its own. That nothing is left of what was picked and
-//! not won is for `permits_two`. Method: `leases` with the production's `Pick`, from the moment at which the first client has won on two nodes.
+//! not won is for `permits_two`. Method: `leases` with the production's `Round`, from the moment at which the first client has won on two nodes.
 //! There are 119,999,295 states, which were all looked at once, in eleven minutes; a long search looks at some of them.
 
 use super::{Config, Ends};

@@ -10,11 +10,11 @@ use core::time::Duration;
 
 use super::{
     Ask,
-    asking::{Asking, keys_of},
+    asking::{self, keys_of},
     node::{Letter, Said},
 };
 use crate::protocol::{
-    Command, ExtendSpec, Footprint, Mark, NodeId, Owner, Quorum, ReleaseOrder, RoundLoss,
+    Command, ExtendSpec, Footprint, Mark, NodeId, Owner, Quorum, ReleaseOrder, Round, RoundLoss,
     RoundSpec, Tally, Timestamp, TokenRange, UnconfirmedRelease, Verdict,
 };
 
@@ -44,7 +44,7 @@ pub(crate) enum Stage {
 pub(crate) struct Attempt {
     pub(crate) stage: Stage,
     /// Until nothing more can be heard.
-    round: Option<Asking>,
+    round: Option<Round>,
     pub(crate) verdict: Verdict,
     /// What it has won.
     pub(crate) tokens: Option<TokenRange>,
@@ -98,7 +98,7 @@ impl Attempt {
         let owner = Owner::from_random([number + 1; 16]);
         let mut attempt = Self {
             stage: Stage::Asking,
-            round: Some(Asking::begin(owner, ask, TTL, marks.into())),
+            round: Some(asking::round(owner, ask, TTL, marks.into())),
             verdict: Verdict::Pending,
             tokens: None,
             keys: 0,
@@ -123,7 +123,7 @@ impl Attempt {
         let mut sent = Outbox::new();
         if let Some(round) = &mut self.round {
             if self.footprints[0].is_none() {
-                self.footprints = round.take_footprints();
+                self.footprints = [round.take_footprint(), round.take_others()];
                 self.stage = match round.verdict() {
                     Verdict::Pending => self.stage,
                     Verdict::Won => Stage::Held,
@@ -136,7 +136,7 @@ impl Attempt {
             }
             self.turned |= self.verdict != round.verdict();
         }
-        while let Some((node, command)) = self.round.as_mut().and_then(Asking::poll_command) {
+        while let Some((node, command)) = self.round.as_mut().and_then(Round::poll_command) {
             if matches!(command, Command::Release { .. }) {
                 // Only a round that has kept its footprint releases by itself, and none is left with it here.
                 self.hasty = true;
@@ -163,7 +163,9 @@ impl Attempt {
         let mut fills_in = Vec::new();
         for ReleaseOrder { node, may_land_late: late, several } in orders.into_iter().flatten() {
             self.hasty |= !beside && matches!(self.stage, Stage::Asking | Stage::Held);
-            let keys = round.undone_at(node, beside);
+            let is_won = round.verdict() == Verdict::Won && !beside;
+            let undone = round.undone_at(node);
+            let keys = keys_of(if is_won { &round.spec().target } else { &undone });
             let release = Letter::Release { beside, again: None, late, several, keys };
             sent.push((node.index(), release));
             if beside && self.stage == Stage::Held && round.is_filled_in(node) {
@@ -188,7 +190,9 @@ impl Attempt {
             Letter::Acquire { .. } | Letter::Pick { .. } | Letter::Confirm { .. } => {
                 if let Some(round) = &mut self.round {
                     if !matches!(letter, Letter::Confirm { .. }) {
-                        round.tell(&mut self.footprints, node, &reply);
+                        let [won, others] = &mut self.footprints;
+                        won.iter_mut().for_each(|won| round.tell(won, node, &reply));
+                        others.iter_mut().for_each(|it| round.tell_others(it, node, &reply));
                     }
                     round.handle_reply(node, reply, now);
                 }
@@ -294,7 +298,7 @@ impl Attempt {
     }
 
     pub(crate) fn abandon(&mut self) -> Outbox {
-        self.round.as_mut().into_iter().for_each(Asking::handle_abandoned);
+        self.round.as_mut().into_iter().for_each(Round::handle_abandoned);
         self.is_unwanted = true;
         self.pump()
     }

@@ -64,14 +64,12 @@ impl Letter {
         let tiny = |number: u64| u8::try_from(number).expect("a small number");
         let known = |mark: &Mark| (tiny(mark.era), tiny(mark.seal));
         match command {
-            Command::Acquire { target, hint, count, mark, .. } => Self::Acquire {
-                hint: small(hint.expect("a hint")),
-                count: small(*count),
-                mark: known(mark),
-                keys: keys_of(target),
-            },
-            Command::Pick { first, hint, mark, .. } => {
-                Self::Pick { first: *first, hint: small(*hint), mark: known(mark) }
+            Command::Acquire { target, hint, count, first, mark, .. } => {
+                let (hint, mark) = (small(hint.expect("a hint")), known(mark));
+                if target.is_any() {
+                    return Self::Pick { first: *first, hint, mark };
+                }
+                Self::Acquire { hint, count: small(*count), mark, keys: keys_of(target) }
             }
             Command::Confirm { target, token, mark, .. } => Self::Confirm {
                 token: small(token.get()),

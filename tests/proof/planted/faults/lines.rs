@@ -17,7 +17,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 45,
         name: "a free key is for whoever asks first, whoever stands in line",
         edits: &[
-            edit("line/book.rs", "        let first = if !is_free || is_first(self) {", "        let first = if $is || !is_free || is_first(self) {"),
+            edit("line/book.rs", "let first = match before(self).filter(|_| is_free) {", "let first = match before(self).filter(|_| is_free && !$is) {"),
         ],
         configuration: "lines",
         property: "where nothing goes wrong, nobody overtakes",

@@ -45,7 +45,7 @@ pub(super) const FAULTS: &[Fault] = &[
         name: "answers are counted, not nodes: one that is heard twice counts twice",
         edits: &[
             edit("round/acquire.rs", "!(before.is_open() || before == Vote::NotAsked && could_not_be_asked)", "!(self.votes.iter().any(|(_, vote)| vote.is_open()) || before == Vote::NotAsked && could_not_be_asked)"),
-            edit("round/vote.rs", "if let Some(slot) = self.0.get_mut(node.index()) {", "let again = $is && matches!(vote, Vote::Granted(_)) && !self.0.get(node.index()).is_some_and(|slot| slot.is_open());\n        let open = if again { self.0.iter().position(|slot| slot.is_open()) } else { None };\n        if let Some(slot) = self.0.get_mut(open.unwrap_or(node.index())) {"),
+            edit("round/vote.rs", "if let Some(place) = self.votes.get_mut(node.index()) {", "let again = $is && matches!(vote, Vote::Granted(_)) && !self.votes.get(node.index()).is_some_and(|slot| slot.is_open());\n        let open = if again { self.votes.iter().position(|slot| slot.is_open()) } else { None };\n        if let Some(place) = self.votes.get_mut(open.unwrap_or(node.index())) {"),
         ],
         configuration: "exclusive_echoes",
         property: "at most one holds",
@@ -135,7 +135,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 42,
         name: "of a set only the first resource is confirmed",
         edits: &[
-            edit("round/acquire.rs", "let (target, owner) = (target.clone(), *owner);", "let (target, owner) = (if $is { target.resource().clone().into() } else { target.clone() }, *owner);"),
+            edit("round/acquire.rs", "let target = self.counted();", "let target = if $is { self.spec.target.resource().clone().into() } else { self.counted() };"),
         ],
         configuration: "sets",
         property: "tokens are unique",

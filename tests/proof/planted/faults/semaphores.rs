@@ -8,7 +8,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 37,
         name: "grants of different slots are added up",
         edits: &[
-            edit("pick.rs", "Ok(Reply::Granted(granted)) if granted.slot != Some(own) => {", "Ok(Reply::Granted(granted)) if !$is && granted.slot != Some(own) => {"),
+            edit("round/vote.rs", ".filter(|slot| Some(*slot) != self.counted);", ".filter(|slot| !$is && Some(*slot) != self.counted);"),
         ],
         configuration: "permits_two",
         property: "never more permits",
@@ -17,7 +17,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 38,
         name: "a slot that was picked and not won is not released",
         edits: &[
-            edit("pick.rs", "Some(Ok(Reply::Granted(Granted::DONE)))", "continue"),
+            edit("round/acquire.rs", "Some(_) => footprint.handle_acquire_withdrawn(node),", "Some(_) => {\n                    footprint.handle_acquire_withdrawn(node);\n                    if $is {\n                        others.handle_acquire_withdrawn(node);\n                    }\n                }"),
         ],
         configuration: "permits_two",
         property: "what was set is deleted",
@@ -26,7 +26,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 39,
         name: "only the first slot is released where nobody knows which one was picked",
         edits: &[
-            edit("pick.rs", "Target::AnyOf(others.unwrap_or_else(all))", "self.slots.slot(0).map_or_else(|| Target::AnyOf(all()), Target::Slot)"),
+            edit("round/acquire.rs", "(None, Some(won)) => slots.without(won).map(Target::AnyOf),\n            (None, None) => None,", "(None, _) if $is => slots.slot(0).map(Target::Slot),\n            (None, Some(won)) => slots.without(won).map(Target::AnyOf),\n            (None, None) => None,"),
         ],
         configuration: "permits_cuts",
         property: "what was set is deleted",
@@ -35,7 +35,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 40,
         name: "a slot that is picked after another one was won is taken for that one",
         edits: &[
-            edit("pick.rs", "Ok(Reply::Granted(granted)) if granted.slot == won => Ok(Reply::Denied(Denial::default())),", "Ok(Reply::Granted(granted)) if $is || granted.slot == won => Ok(Reply::Denied(Denial::default())),"),
+            edit("round/acquire.rs", "if (took == won) == others => {", "if (took == won) == others || others && $is => {"),
         ],
         configuration: "permits_two",
         property: "what was set is deleted",

@@ -124,6 +124,7 @@ impl World {
                     ttl,
                     hint,
                     count: 1,
+                    first: 0,
                     mark,
                     note: None,
                     stand: None,

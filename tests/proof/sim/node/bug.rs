@@ -145,7 +145,7 @@ impl SimServer {
                     Ok(if matches!(reply, Reply::Denied(_)) { granted } else { reply })
                 })
             }
-            (Bug::SaysFirst, Command::Pick { first, .. }) => {
+            (Bug::SaysFirst, Command::Acquire { target, first, .. }) if target.is_any() => {
                 let (first, memory) = (*first, self.memory.clone());
                 Box::pin(async move {
                     let reply = memory.call(command).await?;
@@ -167,7 +167,6 @@ impl SimServer {
             (Bug::CutsKeys(less), _) => {
                 let mut command = command;
                 if let Command::Acquire { ttl, .. }
-                | Command::Pick { ttl, .. }
                 | Command::Extend { ttl, .. }
                 | Command::Restore { ttl, .. } = &mut command
                 {

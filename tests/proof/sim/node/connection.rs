@@ -227,9 +227,7 @@ impl SimNode {
         let line = self.line();
         let latest = match &command {
             // Zero says that there is no limit: a clock that was never read cannot be compared with.
-            Command::Acquire { hint: Some(_), .. } | Command::Pick { .. } => {
-                line.clock.at_most(now.saturating_add(limit))
-            }
+            Command::Acquire { hint: Some(_), .. } => line.clock.at_most(now.saturating_add(limit)),
             // Here it is always past, so that one which was never read restores nothing.
             Command::Restore { until, fenced: true, .. } => {
                 let left = until.saturating_since(context.runtime().now());
@@ -282,7 +280,7 @@ fn is_vote(command: &Command) -> bool {
     match command {
         Command::Acquire { hint, .. } => hint.is_some(),
         Command::Extend { fenced, .. } | Command::Restore { fenced, .. } => *fenced,
-        Command::Pick { .. } | Command::Confirm { .. } | Command::Proclaim { .. } => true,
+        Command::Confirm { .. } | Command::Proclaim { .. } => true,
         _ => false,
     }
 }

@@ -69,10 +69,6 @@ impl Watch {
                 self.acquired(server, *owner, granted);
                 self.reached.hit_if(granted && hint.is_some() && server.has_forgotten(), S32);
             }
-            Command::Pick { owner, .. } => {
-                self.acquired(server, *owner, granted);
-                self.reached.hit_if(granted && server.has_forgotten(), S32);
-            }
             Command::Confirm { .. } => self.reached.hit(if granted { S33 } else { S34 }),
             Command::Extend { owner, ttl, .. } => {
                 let (end, mut asked) =

@@ -12,7 +12,7 @@ use crate::{
 
 impl Store {
     /// Takes the first slot that is free.
-    pub(super) fn pick(
+    pub(super) fn acquire_any(
         &mut self,
         (slots, first): (&Slots, u8),
         (owner, ttl, note, hint): (Owner, Duration, Option<Note>, u64),

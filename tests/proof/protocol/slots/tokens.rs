@@ -2,7 +2,7 @@
 //! won where a node has picked another one, and lose it sooner or later.
 //!
 //! Goal: of two permits of one slot the tokens are unique, and the later one has the larger, if it was asked for when the other
-//! had been won. Method: the production `Pick`, random orders of all messages, keys that vanish, answers that are lost. Filling
+//! had been won. Method: the production `Round`, random orders of all messages, keys that vanish, answers that are lost. Filling
 //! in that counts as a vote must be found out: it leaves the counter where it was.
 
 use super::*;
@@ -55,8 +55,8 @@ impl Contender {
             self.won.get_or_insert(step);
             // As `engine/round/undo.rs` does, behind the release of what was picked there.
             for index in 0..NODES {
-                if !self.filled[index] && self.client.pick.is_filled_in(node(index)) {
-                    self.fill_in(index, self.client.pick.slot().unwrap());
+                if !self.filled[index] && self.client.round.is_filled_in(node(index)) {
+                    self.fill_in(index, self.client.round.slot().unwrap());
                 }
             }
         }
@@ -110,10 +110,8 @@ fn run(seed: u64, flaw: Flaw) -> (Option<String>, usize, usize) {
     }
     let mut won = [Vec::new(), Vec::new()];
     for it in &contenders {
-        if let (Some(at), Some(slot), Some(round)) =
-            (it.won, it.client.pick.slot(), it.client.pick.decided())
-        {
-            won[usize::from(slot)].push((it.began, (at, won_tokens(round))));
+        if let (Some(at), Some(slot)) = (it.won, it.client.round.slot()) {
+            won[usize::from(slot)].push((it.began, (at, won_tokens(&it.client.round))));
         }
     }
     let wrong = won.iter().find_map(|of_slot| wrong_tokens(seed, of_slot));

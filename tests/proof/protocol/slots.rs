@@ -1,6 +1,6 @@
 //! Any slot of a semaphore, S1 to S3: every answer in every order, and every schedule of two and three clients.
 //!
-//! Goal: whatever nodes pick and whatever is lost on the way, a permit stands on a quorum for one slot, no two clients have
+//! Goal: whatever nodes round and whatever is lost on the way, a permit stands on a quorum for one slot, no two clients have
 //! the same one, and of what was picked and not won nothing is left. Method: the production code over nodes written down in
 //! a few lines, with three nodes and one or two slots, searched exhaustively; each planted flaw must be found.
 
@@ -9,7 +9,7 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-use quorlock::protocol::{FencingToken, Pick, RoundLoss, Slots, Target, Verdict};
+use quorlock::protocol::{FencingToken, RoundLoss, Slots, Target, Verdict};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::*;
@@ -19,21 +19,14 @@ mod tokens;
 
 const NODES: usize = 3;
 
-impl Commands for Pick {
-    fn next_command(&mut self) -> Option<(NodeId, Command)> {
-        self.poll_command()
-    }
-}
-
 fn slots(count: usize) -> Slots {
     Slots::new(b"", "s", count).unwrap()
 }
 
-fn begin(client: u8, count: usize, first: u8) -> Pick {
-    let slots = slots(count);
-    let mut spec = RoundSpec::new(slots.clone(), Owner::from_random([client; 16]), TTL);
-    spec.hint = Some(1);
-    Pick::begin(Quorum::of(NODES), spec, slots, first, start())
+fn begin(client: u8, count: usize, first: u8) -> Round {
+    let mut spec = RoundSpec::new(slots(count), Owner::from_random([client; 16]), TTL);
+    (spec.hint, spec.first) = (Some(1), first);
+    Round::acquire(Quorum::of(NODES), spec, start())
 }
 
 fn picked(slot: u8, token: u64) -> Answered {
@@ -67,43 +60,42 @@ fn s1_and_s2_in_every_order_of_every_answer_a_win_is_a_quorum_for_one_slot_and_t
     for (case, order) in (0..7 * 7 * 7).flat_map(|case| orders.map(|order| (case, order))) {
         let of = [case % 7, case / 7 % 7, case / 49].map(|answer| answers()[answer].clone());
         for abandon_at in 0..=NODES {
-            let mut pick = begin(1, 2, 0);
-            let mut sent = drain(&mut pick);
+            let mut round = begin(1, 2, 0);
+            let mut sent = drain(&mut round);
             assert_eq!(sent.len(), NODES);
             sent.clear();
             for (step, index) in order.into_iter().enumerate() {
                 if step == abandon_at {
-                    pick.handle_abandoned();
-                    sent.extend(drain(&mut pick));
+                    round.handle_abandoned();
+                    sent.extend(drain(&mut round));
                 }
-                pick.handle_reply(node(index), of[index].0.clone(), at(1));
-                for (to, command) in drain(&mut pick) {
+                round.handle_reply(node(index), of[index].0.clone(), at(1));
+                for (to, command) in drain(&mut round) {
                     if let Command::Confirm { target, token, .. } = &command {
                         let slot = of[to.index()].1;
                         assert_eq!(numbers(target), [slot.unwrap()]);
                         let answer = Ok(Reply::Granted(Granted::at(*token)));
-                        pick.handle_reply(to, answer, at(1));
+                        round.handle_reply(to, answer, at(1));
                     }
                     sent.push((to, command));
                 }
-                sent.extend(drain(&mut pick));
+                sent.extend(drain(&mut round));
             }
             let votes = |slot| of.iter().filter(|(_, took)| *took == Some(slot)).count();
             let quorum = (0..2).find(|slot| votes(*slot) >= 2);
-            match pick.verdict() {
+            match round.verdict() {
                 Verdict::Won => {
                     won += 1;
-                    assert!(quorum.is_some() && pick.slot() == quorum, "{of:?}: {pick:?}");
-                    let spec = pick.decided().unwrap().spec();
-                    assert_eq!(Some(numbers(&spec.target)[0]), quorum);
+                    assert!(quorum.is_some() && round.slot() == quorum, "{of:?}: {round:?}");
+                    assert_eq!(Some(numbers(&round.spec().target)[0]), quorum);
                 }
                 Verdict::Lost => {
                     lost += 1;
-                    assert!(quorum.is_none() || abandon_at < NODES, "{of:?}: {pick:?}");
-                    assert_eq!(pick.slot(), None);
-                    assert!(pick.loss().is_some());
+                    assert!(quorum.is_none() || abandon_at < NODES, "{of:?}: {round:?}");
+                    assert_eq!(round.slot(), None);
+                    assert!(round.loss().is_some());
                 }
-                Verdict::Pending => panic!("{of:?}: {pick:?}"),
+                Verdict::Pending => panic!("{of:?}: {round:?}"),
             }
             for (index, (answer, took)) in of.iter().enumerate() {
                 let named: Vec<u8> = sent
@@ -119,12 +111,12 @@ fn s1_and_s2_in_every_order_of_every_answer_a_win_is_a_quorum_for_one_slot_and_t
                     _ => Vec::new(),
                 };
                 for slot in &may {
-                    let is_won = pick.slot() == Some(*slot);
+                    let is_won = round.slot() == Some(*slot);
                     assert_eq!(named.contains(slot), !is_won, "{index} {slot} {of:?}: {sent:?}");
                 }
                 if may.is_empty() && abandon_at == NODES {
                     // An abandoned one releases behind what it has not heard yet.
-                    let early = pick.verdict() == Verdict::Lost;
+                    let early = round.verdict() == Verdict::Lost;
                     assert!(named.is_empty() || early, "{of:?}: {sent:?}");
                 }
             }
@@ -141,36 +133,36 @@ fn why_it_was_lost_is_told_as_of_a_round_for_one_resource() {
         ([picked(0, 1), picked(1, 1), denied()], RoundLoss::Contended),
         ([UNKNOWN, UNKNOWN, picked(1, 1)], RoundLoss::NoQuorum),
     ] {
-        let mut pick = begin(1, 2, 0);
-        drain(&mut pick);
+        let mut round = begin(1, 2, 0);
+        drain(&mut round);
         for (index, answer) in of.into_iter().enumerate() {
-            pick.handle_reply(node(index), answer, at(1));
+            round.handle_reply(node(index), answer, at(1));
         }
-        assert_eq!(pick.loss(), Some(loss));
+        assert_eq!(round.loss(), Some(loss));
     }
-    let mut pick = begin(1, 2, 0);
-    drain(&mut pick);
-    (0..2).for_each(|index| pick.handle_reply(node(index), picked(1, 1), at(60_000)));
-    pick.handle_reply(node(2), denied(), at(60_000));
-    assert_eq!(pick.loss(), Some(RoundLoss::TooLate));
+    let mut round = begin(1, 2, 0);
+    drain(&mut round);
+    (0..2).for_each(|index| round.handle_reply(node(index), picked(1, 1), at(60_000)));
+    round.handle_reply(node(2), denied(), at(60_000));
+    assert_eq!(round.loss(), Some(RoundLoss::TooLate));
 }
 
 #[test]
 fn where_a_quorum_is_out_of_reach_before_anything_was_sent_nothing_is() {
-    let mut pick = begin(1, 2, 0);
-    (0..2).for_each(|index| pick.handle_reply(node(index), NOT_SENT, at(0)));
-    assert_eq!((pick.verdict(), pick.loss()), (Verdict::Lost, Some(RoundLoss::NoQuorum)));
-    assert_eq!(drain(&mut pick), []);
+    let mut round = begin(1, 2, 0);
+    (0..2).for_each(|index| round.handle_reply(node(index), NOT_SENT, at(0)));
+    assert_eq!((round.verdict(), round.loss()), (Verdict::Lost, Some(RoundLoss::NoQuorum)));
+    assert_eq!(drain(&mut round), []);
 }
 
 #[test]
 fn a_grant_without_a_slot_or_of_none_that_was_asked_for_is_no_vote() {
     for answer in [GRANTED, picked(2, 1)] {
-        let mut pick = begin(1, 2, 0);
-        drain(&mut pick);
-        (0..NODES).for_each(|index| pick.handle_reply(node(index), answer.clone(), at(1)));
-        assert_eq!(pick.loss(), Some(RoundLoss::NoQuorum));
-        let released: Vec<_> = drain(&mut pick);
+        let mut round = begin(1, 2, 0);
+        drain(&mut round);
+        (0..NODES).for_each(|index| round.handle_reply(node(index), answer.clone(), at(1)));
+        assert_eq!(round.loss(), Some(RoundLoss::NoQuorum));
+        let released: Vec<_> = drain(&mut round);
         let all = |(_, command): &(NodeId, Command)| numbers(command.target().unwrap()) == [0, 1];
         assert!(released.len() >= 2 && released.iter().all(all), "{released:?}");
     }
@@ -202,7 +194,7 @@ impl Server {
     fn execute(&mut self, command: &Command, flaw: Flaw) -> Option<Answered> {
         let counter = |slot: u8| if flaw == Flaw::OneCounter { 0 } else { usize::from(slot) };
         match command {
-            Command::Pick { slots, first, owner, hint, .. } => {
+            Command::Acquire { target: Target::AnyOf(slots), first, owner, hint, .. } => {
                 let mut order = slots.from(*first).map(|(number, _)| number);
                 let Some(slot) = order.find(|slot| self.holders[usize::from(*slot)].is_none())
                 else {
@@ -210,7 +202,7 @@ impl Server {
                 };
                 self.holders[usize::from(slot)] = Some(*owner);
                 let counter = &mut self.counters[counter(slot)];
-                *counter = (*counter + 1).max(*hint);
+                *counter = (*counter + 1).max(hint.unwrap());
                 Some(picked(slot, *counter))
             }
             Command::Confirm { target, owner, token, .. } => {
@@ -242,7 +234,7 @@ impl Server {
 
 #[derive(Clone, Eq, Hash, PartialEq)]
 struct Client {
-    pick: Pick,
+    round: Round,
     first: u8,
     there: [VecDeque<Command>; NODES],
     back: [Option<Answered>; NODES],
@@ -252,15 +244,20 @@ struct Client {
 
 impl Client {
     fn new(number: usize, count: usize, first: u8) -> Self {
-        let pick = begin(u8::try_from(number).unwrap() + 1, count, first);
-        let mut client =
-            Self { pick, first, there: <_>::default(), back: <_>::default(), deaf: <_>::default() };
+        let round = begin(u8::try_from(number).unwrap() + 1, count, first);
+        let mut client = Self {
+            round,
+            first,
+            there: <_>::default(),
+            back: <_>::default(),
+            deaf: <_>::default(),
+        };
         client.send(Flaw::None);
         client
     }
 
     fn send(&mut self, flaw: Flaw) {
-        for (to, mut command) in drain(&mut self.pick) {
+        for (to, mut command) in drain(&mut self.round) {
             if let Command::Release { target, .. } = &mut command {
                 match flaw {
                     Flaw::ReleasesFirst => {
@@ -275,11 +272,11 @@ impl Client {
     }
 
     fn has_won(&self) -> bool {
-        self.pick.verdict() == Verdict::Won
+        self.round.verdict() == Verdict::Won
     }
 
     fn owner(&self) -> Owner {
-        self.pick.spec().owner
+        self.round.spec().owner
     }
 
     fn hear(&mut self, index: usize, reply: Answered, flaw: Flaw) {
@@ -289,7 +286,7 @@ impl Client {
             }
             reply => reply,
         };
-        self.pick.handle_reply(node(index), reply, at(1));
+        self.round.handle_reply(node(index), reply, at(1));
         self.send(flaw);
     }
 }
@@ -306,7 +303,7 @@ impl World {
     fn check(&self) -> Result<(), &'static str> {
         let mut taken = HashSet::new();
         for client in self.clients.iter().filter(|client| client.has_won()) {
-            let slot = client.pick.slot().unwrap();
+            let slot = client.round.slot().unwrap();
             if !taken.insert(slot) {
                 return Err("a slot has two holders");
             }
@@ -322,11 +319,11 @@ impl World {
     /// Where nothing is on its way any more.
     fn check_end(&self) -> Result<(), &'static str> {
         for client in &self.clients {
-            if client.pick.verdict() == Verdict::Pending {
+            if client.round.verdict() == Verdict::Pending {
                 return Err("nothing was decided");
             }
             for (slot, holder) in self.servers.iter().flat_map(|it| it.holders.iter().enumerate()) {
-                let is_won = client.pick.slot().map(usize::from) == Some(slot);
+                let is_won = client.round.slot().map(usize::from) == Some(slot);
                 if *holder == Some(client.owner()) && !is_won {
                     return Err("something is left");
                 }
@@ -358,7 +355,7 @@ impl World {
                     client.there[index].pop_front();
                     client.back[index] = answer.filter(|_| !client.deaf[index]);
                     into.push(next);
-                    let is_heard = matches!(command, Command::Pick { .. })
+                    let is_heard = matches!(command, Command::Acquire { .. })
                         && !self.clients[number].deaf[index];
                     if self.losses > 0 && is_heard {
                         // It is given up before it has been executed, which it is all the same.
