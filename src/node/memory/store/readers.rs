@@ -8,8 +8,8 @@ use super::{Counter, Entry, HINT_AHEAD_US, Store, clock_us, prolonged, wire};
 use crate::{
     node::{NodeError, memory::news::Telling},
     protocol::{
-        Denial, FencingToken, Granted, KeyHolder, Owner, ReadAccess, Reply, Resource, Slots,
-        Stand, Timestamp,
+        Denial, FencingToken, Granted, KeyHolder, Owner, ReadAccess, Reply, Resource, Slots, Stand,
+        Timestamp,
     },
 };
 

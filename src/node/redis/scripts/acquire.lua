@@ -21,8 +21,8 @@ local function live(line, ms)
   return true
 end
 
--- Who is first before us and can go on: a place that is stuck keeps nobody out who asks once, or comes from another line of the
--- same key. There an earlier ticket goes first, and we may stand too.
+-- Who goes before us: the first in the line that is not stuck. In the other line of a slot (`is_other`), where we may stand
+-- too, only tickets below ours count, and all of them where we ask once.
 local function first_unstuck(line, is_other)
   local seen = redis.pcall('ZRANGE', line, '0', MANY, 'WITHSCORES')
   for place = 1, #seen, 2 do
@@ -39,9 +39,9 @@ local function first_unstuck(line, is_other)
   end
 end
 
--- What stands in the way: of a set the key that lives longest, of slots that which ends soonest, if none is free. `kept` is who
--- came before, for a slot that is free, in the other line that it has.
-local way, ends, free, kept, is_shared
+-- What stands in the way: of a set the key that lives longest, of slots that which ends soonest, if none is free. `rival` is who
+-- goes before us for a slot that is free, in its other line: of 'any' that of the slot, of 'one' that of all slots.
+local way, way_left, free, rival, is_shared
 local lefts = {}
 for index = 1, size do
   local key = KEYS[3 + index]
@@ -49,8 +49,8 @@ for index = 1, size do
   if left == -2 then
     local own_line = KIND == 'any' and line and 'quorlock:line:' .. key or slots_line
     local first = own_line and redis.pcall('EXISTS', own_line) == 1 and first_unstuck(own_line, true)
-    kept = kept or first
-    if KIND == 'any' and not first then free, kept = index, nil break end
+    rival = rival or first
+    if KIND == 'any' and not first then free, rival = index, nil break end
   else
     if left > ttl or left == -1 or KIND == 'read' then
       local holder = value_of(key)
@@ -58,8 +58,9 @@ for index = 1, size do
       local is_ours = is_shared or holder and #holder == 32 and string.sub(entry_of(key) or '', 17, 48) == holder
       if is_ours and (left > ttl or is_shared and left == -1) then
         -- Our clock was set back; or others have taken the end of what readers have, and nobody may be left who would end it.
-        local most = (tonumber(redis.call('HGET', NODE, 'max_ttl')) or ttl) + (is_shared and 2 or 0)
-        if left > most or left == -1 then
+        local most = tonumber(redis.call('HGET', NODE, 'max_ttl')) -- where others have taken it, nothing is cut
+        if most and is_shared then most = most + 2 end
+        if most and (left > most or left == -1) then
           left = most
           redis.call('PEXPIRE', key, most)
         end
@@ -67,14 +68,14 @@ for index = 1, size do
     end
     lefts[index] = left
     local lasts = left < 0 and math.huge or left
-    local counts = not way or KIND == 'any' and lasts < ends or KIND ~= 'any' and lasts > ends
-    if counts and not (KIND == 'read' and is_shared) then way, ends = index, lasts end -- readers let each other pass
+    local counts = not way or KIND == 'any' and lasts < way_left or KIND ~= 'any' and lasts > way_left
+    if counts and not (KIND == 'read' and is_shared) then way, way_left = index, lasts end -- readers let each other pass
   end
 end
-if KIND == 'any' and (free or kept) then way = nil end
+if KIND == 'any' and (free or rival) then way = nil end
 
 -- Looks at a line: whether it is one that we may use; who is to be let in before us, for a reader the first writer; whether others
--- stand there; the `!` entry; and whether we may be in it.
+-- stand there; the `!` entry; and whether we are in it, or may be, behind the last place that was looked at.
 local function look(lane)
   local last = KIND == 'read' and MANY or lane.last or FEW
   local seen = redis.pcall('ZRANGE', lane.line, '0', last)
@@ -104,7 +105,7 @@ for index = 1, line and (KIND == 'set' and size or 1) or 0 do
   local about, is_free = KEYS[3 + index], not lefts[index]
   local lane = {line = KEYS[first_line - 1 + index], is_open = nil, is_new = nil, first = nil, others = nil, bang = nil}
   if KIND == 'any' then about, is_free = string.sub(lane.line, 15), not way end
-  lane.is_open = is_free or KIND == 'read' and not way -- or else the key is in the way, whoever waits
+  lane.is_open = is_free or KIND == 'read' and not way -- nothing but the line keeps us out
   lanes[index] = lane
   look(lane)
   if lane.first and lane.is_open and waits then
@@ -116,9 +117,10 @@ for index = 1, line and (KIND == 'set' and size or 1) or 0 do
     -- The releaser has woken the first. Who comes anew wakes it again only where all who stand there have missed a poll.
     local woken = wake(lane.line, about, me, missing)
     look(lane)
+    -- Before a reader the first that was woken may be a reader too, and then the first writer counts.
     if KIND == 'read' then lane.first = lane.first and (woken or lane.first) else lane.first = woken and lane.first end
   elseif lane.first and lane.is_open and not is_free then
-    -- A writer is told with its ticket that readers have the key: one that waits no more, and was not heard, can leave.
+    -- A reader beside readers. The writer is told with its ticket: one that waits no more, and was not heard, can leave.
     local at = redis.pcall('ZRANK', lane.line, lane.first)
     local score = redis.pcall('ZRANGE', lane.line, at, at, 'WITHSCORES')[2]
     local message = 'k' .. string.sub('0000000000000000' .. tostring(score), -16) .. about
@@ -127,13 +129,13 @@ for index = 1, line and (KIND == 'set' and size or 1) or 0 do
   behind = behind or lane.first and lane.is_open and index
 end
 
-if way or behind or kept then
+if way or behind or rival then
   local which, left, holder, entry = way or behind or 1, -2, false, nil
   if way or KIND == 'read' and lefts[1] then
     left, holder = lefts[which], value_of(KEYS[3 + which])
     entry = KIND ~= 'any' and holder and (entries[which + 1] or redis.call('HGET', OLDER, KEYS[3 + which]))
   end
-  local before, is_foreign, has_place = -1, 0, line and true
+  local before, is_foreign, is_lined = -1, 0, line and true
   for index = 1, #lanes do
     local lane, line = lanes[index], lanes[index].line
     if waits and lane.is_usable then
@@ -142,7 +144,7 @@ if way or behind or kept then
       if not lane.is_usable and is_new == 1 then redis.pcall('ZREM', line, me) end
       lane.is_new = is_new
     end
-    has_place = has_place and (lane.is_usable or not client)
+    is_lined = is_lined and (lane.is_usable or not client)
     if waits and lane.is_usable then
       local rank = redis.pcall('ZRANK', line, me)
       rank = type(rank) == 'number' and math.max(rank - (lane.bang and 1 or 0), 0) or -1
@@ -161,9 +163,9 @@ if way or behind or kept then
   end
   -- With the note that a holder with a label has left; that of a leader without its end, which is its text.
   if entry and #entry > 48 and string.sub(entry, 17, 48) == holder then holder = {holder, string.sub(entry, 49, 229)} end
-  local first = left == -2 and (behind and lanes[behind].first or kept)
+  local first = left == -2 and (behind and lanes[behind].first or rival)
   if KIND ~= 'set' then which = 0 end
-  if not has_place then return {0, now, left, holder, which} end
+  if not is_lined then return {0, now, left, holder, which} end
   return {0, now, left, holder, which, first and string.sub(first, -16) or false, before, is_foreign}
 end
 
@@ -175,18 +177,18 @@ if free then
   local own = entries[free + 1] and tonumber(string.sub(entries[free + 1], 1, 16))
   takes_hint = may_take and (not entries[free + 1] or own and own + 1 <= hint)
 end
-local begins = KIND ~= 'read' or takes_hint -- a reader goes on with the counter that there is
+local sets_counter = KIND ~= 'read' or takes_hint -- a reader goes on with the counter that there is
 if not takes_hint then
   counter = 0
   for index = from, to do
     local entry = entries[index + 1] or redis.call('HGET', OLDER, KEYS[3 + index])
-    begins = begins or not entry
+    sets_counter = sets_counter or not entry
     counter = math.max(counter, entry and counter_of(entry, high_water) or tonumber(redis.call('HGET', NODE, 'floor')))
   end
-  if begins then counter = math.max(counter + (KIND == 'read' and 0 or math.abs(count)), math.min(hint, now + AHEAD)) end
-  if begins and counter >= NUMBERS_END then return {-4, now} end
+  if sets_counter then counter = math.max(counter + (KIND == 'read' and 0 or math.abs(count)), math.min(hint, now + AHEAD)) end
+  if sets_counter and counter >= NUMBERS_END then return {-4, now} end
 end
-if begins and counter > high_water then -- it runs half a minute ahead, so that it is seldom written
+if sets_counter and counter > high_water then -- it runs half a minute ahead, so that it is seldom written
   head = raise_high_water(etag, math.max(counter, math.min(hint + AHEAD / 2, now + AHEAD)), next_floor)
 end
 for index = from, to do
@@ -203,7 +205,7 @@ for index = from, to do
     redis.call('UNLINK', KEYS[5])
     put(key, KEYS[5], owner, ttl, false)
   end
-  if begins then redis.call('HSET', COUNTERS, key, digits(counter) .. owner .. note) end
+  if sets_counter then redis.call('HSET', COUNTERS, key, digits(counter) .. owner .. note) end
 end
 
 -- Whoever has it waits no more. With several tokens it is to hear of those who come.

@@ -28,9 +28,13 @@ local function put(resource, readers, owner, ttl, is_shared)
   local left = is_shared and redis.call('PTTL', resource) or life
   if not is_shared then
     redis.call('SET', resource, SHARED, 'PX', life)
+  elseif left == -1 then
+    -- Without an end it covers whatever stands there: it ends as the longest lease may, where that is known.
+    local most = tonumber(redis.call('HGET', NODE, 'max_ttl'))
+    left = most and most + 2 or life
+    if most then redis.call('PEXPIRE', resource, left) end
   elseif left < life then
-    -- Without an end it covers whatever stands there.
-    left = left == -1 and (tonumber(redis.call('HGET', NODE, 'max_ttl')) or ttl) + 2 or life
+    left = life
     redis.call('PEXPIRE', resource, left)
   end
   if redis.call('PTTL', readers) < left then redis.call('PEXPIRE', readers, left) end

@@ -6,7 +6,7 @@
 -- whatever becomes of the node.
 local owner, size, keep = ARGV[1], 1, ARGV[2]
 if KIND == 'set' then size, keep = ARGV[2] + 0, ARGV[3] end
-local answer, freed, others = 1, 0, nil
+local answer, freed, others, is_deleted = 1, 0, nil, false
 for index = 1, size do
   local key = KEYS[index]
   -- One byte more than an owner has is enough to tell; any other type than a string belongs to somebody else.
@@ -24,35 +24,34 @@ for index = 1, size do
       local ms = time[1] * 1000 + math.floor(time[2] / 1000)
       local ended = redis.call('ZRANGEBYSCORE', readers, '-inf', string.format('(%.0f', ms), 'LIMIT', '0', '1000')
       if #ended > 0 then redis.call('ZREM', readers, unpack(ended)) end
-      answer = keep and (redis.call('ZRANK', readers, owner) and 1 or 0) or redis.call('ZREM', readers, owner)
-      if keep and answer == 1 then
-        redis.call('ZADD', readers, ms + 1 + keep, owner)
-        -- One without an end, which others have taken, covers other readers too: it gets the end of the last of them below.
-        for _, one in ipairs({key, readers}) do
-          local left = redis.call('PTTL', one)
-          if left ~= -1 and left < keep + 2 then redis.call('PEXPIRE', one, keep + 2) end
-        end
-      end
+      answer = redis.call('ZREM', readers, owner) -- a full server takes no first write that may need more, as ZADD does
+      local keeps = keep and answer == 1
+      if keeps then redis.call('ZADD', readers, ms + 1 + keep, owner) end
       local last = redis.call('ZRANGE', readers, '-1', '-1', 'WITHSCORES')
       if last[2] then
-        -- The key outlives the last of them, and no longer than it has to. Others may have put a half there.
+        -- The key outlives the last of them, and no longer than it has to; the set lives for no less. Others may have put a half
+        -- there, or what never ends.
         local life, left = last[2] - ms + 1, redis.call('PTTL', key)
-        if left > life or left == -1 and life < math.huge then redis.call('PEXPIRE', key, string.format('%.0f', life)) end
+        local text = string.format('%.0f', life)
+        if life == math.huge then return answer end
+        if left > life or left == -1 or keeps and left < life then redis.call('PEXPIRE', key, text) end
+        if keeps and redis.call('PTTL', readers) < life then redis.call('PEXPIRE', readers, text) end
         return answer
       elseif answer == 0 then
         return 0 -- it may have been lost with those of others, for whom the key still stands
       end
     end
     redis.call('DEL', key, readers)
-    freed, keep = 1, ''
+    freed, is_deleted = 1, true
   else
     local is_gone = holder == '' and redis.pcall('PTTL', key) == -2 -- others may have set it to nothing
-    answer, others = is_gone and answer ~= 2 and 0 or 2, others or {}
+    if not is_gone then answer = 2 elseif answer ~= 2 then answer = 0 end
+    others = others or {}
     others[index] = true
   end
 end
 if freed == 0 then return answer end
-if not keep and not others then redis.call('DEL', unpack(KEYS, 1, size)) end
+if not keep and not is_deleted and not others then redis.call('DEL', unpack(KEYS, 1, size)) end
 for index = 1, not keep and others and size or 0 do
   if not others[index] then redis.call('DEL', KEYS[index]) end
 end
