@@ -12,7 +12,7 @@ use quorlock_harness::Server;
 use serde_json::{Value, json};
 
 use crate::{
-    contenders::{fenced, three},
+    contenders::{TTL, fenced, three},
     cpu,
 };
 
@@ -22,7 +22,6 @@ const DENIALS: usize = 500;
 const HAND_OVERS: usize = 300;
 const HELD: usize = 5_000;
 const PERMITS: usize = 10;
-const TTL: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, PartialEq)]
@@ -55,12 +54,14 @@ impl Held {
 
 impl Kind {
     /// One round, or, if it waits, until it is granted.
-    fn ask(self, redlock: &Redlock, name: &str, waits: bool) -> BoxFuture<'static, Option<Held>> {
+    fn ask(self, redlock: &Redlock, name: &str, waits: bool) -> BoxFuture<'static, Asked> {
         macro_rules! held {
             ($what:ident, $once:expr, $waiting:expr) => {{
                 let asked = if waits { $waiting.wait(PATIENCE) } else { $once };
                 let asked = asked.ttl(TTL).into_future();
-                Box::pin(async move { asked.await.ok().map(Held::$what) })
+                Box::pin(
+                    async move { asked.await.map(Held::$what).map_err(|error| error.to_string()) },
+                )
             }};
         }
         match self {
@@ -88,6 +89,8 @@ impl Kind {
         all.into_iter().map(|held| held.expect("nobody else is here")).collect()
     }
 }
+
+type Asked = Result<Held, String>;
 
 /// What the server has counted.
 #[derive(Clone, Copy)]
@@ -148,7 +151,7 @@ async fn of_kind(server: &Server, kind: Kind, name: &str) -> Value {
     let fresh = |number: usize| format!("baseline:{name}:{number}");
     // The texts are there, and buffers have grown.
     for number in 0..100 {
-        if let Some(held) = kind.ask(&redlock, &fresh(TIMES + number), false).await {
+        if let Ok(held) = kind.ask(&redlock, &fresh(TIMES + number), false).await {
             held.release().await;
         }
     }
@@ -191,7 +194,7 @@ async fn of_kind(server: &Server, kind: Kind, name: &str) -> Value {
         let stranger = connect(server).await;
         let ((), cost) = each(server, DENIALS, async {
             for _ in 0..DENIALS {
-                assert!(kind.ask(&stranger, &name, false).await.is_none(), "it is held");
+                assert!(kind.ask(&stranger, &name, false).await.is_err(), "it is held");
             }
         })
         .await;
@@ -228,12 +231,6 @@ async fn stand(server: &Server, waiters: usize) {
 /// What the client pays: processor time by pair, and memory by lease that is held.
 async fn of_client(server: &Server) -> Value {
     let redlock = connect(server).await;
-    let before = cpu::used();
-    for number in 0..TIMES {
-        let name = format!("baseline:client:{number}");
-        Kind::One.ask(&redlock, &name, false).await.expect("it is free").release().await;
-    }
-    let pair = (cpu::used() - before) / u32::try_from(TIMES).unwrap_or(1);
     let before = resident();
     let mut held = Vec::with_capacity(HELD);
     for number in 0..HELD {
@@ -242,6 +239,12 @@ async fn of_client(server: &Server) -> Value {
     }
     let bytes = resident().saturating_sub(before) / u64::try_from(HELD).unwrap_or(1);
     join_all(held.into_iter().map(Held::release)).await;
+    let before = cpu::used();
+    for number in 0..TIMES {
+        let name = format!("baseline:client:{number}");
+        Kind::One.ask(&redlock, &name, false).await.expect("it is free").release().await;
+    }
+    let pair = (cpu::used() - before) / u32::try_from(TIMES).unwrap_or(1);
     json!({ "us of a processor by pair": pair.as_micros() as u64, "bytes by lease": bytes })
 }
 
@@ -255,9 +258,11 @@ fn resident() -> u64 {
 /// All of it, as JSON.
 pub(crate) async fn measure() -> Value {
     let server = Server::start();
+    // First, while no memory of the process is free to be used again.
+    let client = of_client(&server).await;
     let mut kinds = BTreeMap::new();
     for (name, kind) in KINDS {
         kinds.insert(name, of_kind(&server, kind, name).await);
     }
-    json!({ "kinds": kinds, "client": of_client(&server).await })
+    json!({ "kinds": kinds, "client": client })
 }

@@ -48,9 +48,11 @@ impl Store {
         ttl: Option<Duration>,
         now: Timestamp,
     ) {
-        let longest = wire(self.max_ttl).saturating_add(Duration::from_millis(2));
         // Nobody has told it how long leases are who asks without a look.
-        let ttl = ttl.filter(|_| !self.max_ttl.is_zero());
+        if self.max_ttl.is_zero() {
+            return;
+        }
+        let longest = wire(self.max_ttl).saturating_add(Duration::from_millis(2));
         let Some(entry) = self.keys(now).get_mut(resource.as_bytes()) else { return };
         let is_prolonged = |expires: Timestamp| {
             ttl.is_some_and(|ttl| expires.saturating_since(now) > longest.max(ttl))
@@ -210,11 +212,14 @@ impl Store {
         now: Timestamp,
         news: &mut Telling<'_>,
     ) -> Reply {
+        // Where it is alone its time is not looked at.
+        let all = self.readers.get(resource.as_bytes()).filter(|_| keep.is_none());
+        let is_alone = all.is_some_and(|all| all.len() == 1 && all.contains_key(&owner));
         let Some(entries) = self.entries(resource, now) else {
             let is_gone = self.access(resource, now) == ReadAccess::Free;
             return Reply::Denied(if is_gone { Denial::gone() } else { Denial::default() });
         };
-        let was_there = entries.remove(&owner).is_some();
+        let was_there = entries.remove(&owner).is_some() || is_alone;
         if let Some(keep) = keep.filter(|_| was_there) {
             self.put_reader(resource, owner, now.saturating_add(wire(keep)), now);
         }

@@ -43,6 +43,7 @@ impl Store {
             (_, Some(head)) if !is_taken => Denial::behind(head),
             (None, _) | (_, Some(_)) => {
                 for slot in slots.all() {
+                    self.bound_shared(slot, Some(ttl), now);
                     self.cut_prolonged(slot, ttl, now);
                 }
                 self.soonest((slots, first), now)

@@ -52,34 +52,38 @@ for index = 1, size do
     rival = rival or first
     if KIND == 'any' and not first then free, rival = index, nil break end
   else
-    if left > ttl or left == -1 or KIND == 'read' then
-      local holder = value_of(key)
-      is_shared = holder == SHARED
-      local is_ours = is_shared or holder and #holder == 32 and string.sub(entry_of(key) or '', 17, 48) == holder
-      if is_ours and (left > ttl or is_shared and left == -1) then
-        -- Our clock was set back; or others have taken the end of what readers have, and nobody may be left who would end it.
-        local most = tonumber(redis.call('HGET', NODE, 'max_ttl')) -- where others have taken it, nothing is cut
-        if most and is_shared then most = most + 2 end
-        if most and (left > most or left == -1) then
-          left = most
-          redis.call('PEXPIRE', key, most)
-        end
+    lefts[index] = left
+  end
+end
+for index = 1, KIND == 'any' and (free or rival) and 0 or size do
+  local key, left = KEYS[3 + index], lefts[index]
+  if left and (left > ttl or left == -1 or KIND == 'read') then
+    local holder = value_of(key)
+    is_shared = holder == SHARED
+    local is_ours = is_shared or holder and #holder == 32 and string.sub(entry_of(key) or '', 17, 48) == holder
+    if is_ours and (left > ttl or is_shared and left == -1) then
+      -- Our clock was set back; or others have taken the end of what readers have, and nobody may be left who would end it.
+      local most = tonumber(redis.call('HGET', NODE, 'max_ttl')) -- where others have taken it, nothing is cut
+      if most and is_shared then most = most + 2 end
+      if most and (left > most or left == -1) then
+        left = most
+        redis.call('PEXPIRE', key, most)
       end
     end
     lefts[index] = left
+  end
+  if left and not (KIND == 'read' and is_shared) then -- readers let each other pass
     local lasts = left < 0 and math.huge or left
-    local counts = not way or KIND == 'any' and lasts < way_left or KIND ~= 'any' and lasts > way_left
-    if counts and not (KIND == 'read' and is_shared) then way, way_left = index, lasts end -- readers let each other pass
+    if not way or KIND == 'any' and lasts < way_left or KIND ~= 'any' and lasts > way_left then way, way_left = index, lasts end
   end
 end
-if KIND == 'any' and (free or rival) then way = nil end
 
 -- Looks at a line: whether it is one that we may use; who is to be let in before us, for a reader the first writer; whether others
 -- stand there; the `!` entry; and whether we are in it, or may be, behind the last place that was looked at.
 local function look(lane)
   local last = KIND == 'read' and MANY or lane.last or FEW
   local seen = redis.pcall('ZRANGE', lane.line, '0', last)
-  lane.is_usable = (me or seen[1]) and not seen.err
+  lane.is_usable = (me or seen[1] or lane.is_usable) and not seen.err
   local first, others, bang, passed
   for place = 1, #seen do
     local name = seen[place]
