@@ -212,14 +212,11 @@ impl Store {
         now: Timestamp,
         news: &mut Telling<'_>,
     ) -> Reply {
-        // Where it is alone its time is not looked at.
-        let all = self.readers.get(resource.as_bytes()).filter(|_| keep.is_none());
-        let is_alone = all.is_some_and(|all| all.len() == 1 && all.contains_key(&owner));
         let Some(entries) = self.entries(resource, now) else {
             let is_gone = self.access(resource, now) == ReadAccess::Free;
             return Reply::Denied(if is_gone { Denial::gone() } else { Denial::default() });
         };
-        let was_there = entries.remove(&owner).is_some() || is_alone;
+        let was_there = entries.remove(&owner).is_some();
         if let Some(keep) = keep.filter(|_| was_there) {
             self.put_reader(resource, owner, now.saturating_add(wire(keep)), now);
         }
