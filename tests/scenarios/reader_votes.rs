@@ -127,6 +127,46 @@ fn a_reader_cuts_what_outlives_every_lease_and_is_none_of_others() {
     }
 }
 
+/// By the ttl of who asks somebody else's lease would end too soon.
+#[test]
+fn where_others_have_taken_the_longest_ttl_nothing_is_cut() {
+    let (node, high_water) = counted();
+    node.server.run(&["HDEL", MARKER, "max_ttl"]);
+    node.write_counter(&format!("{high_water:016}{WRITER}"));
+    let _ = node.server.run(&["SET", RESOURCE, WRITER, "PX", HOUR]);
+    let (code, told) = ask(&node, (ETAG, high_water), A, "1000", 0);
+    assert!(code == 0 && told > LONGEST && left(&node) > LONGEST, "{code} {told}");
+
+    node.server.del(RESOURCE);
+    assert_eq!(read(&node, ETAG, high_water, A, 0).0, 1);
+    let _ = node.server.run(&["PEXPIRE", RESOURCE, HOUR]);
+    assert_eq!(ask(&node, (ETAG, high_water), B, "1000", 0).0, 1);
+    assert!(left(&node) > LONGEST);
+    let _ = node.server.run(&["PERSIST", RESOURCE]);
+    assert_eq!(ask(&node, (ETAG, high_water), B, "1000", 0).0, 1);
+    assert_eq!(left(&node), -1, "it covers whatever stands there");
+}
+
+/// A full server refuses the first write of a script that may need memory.
+#[test]
+fn a_reader_keeps_its_key_for_longer_than_it_has_it_where_the_memory_is_full() {
+    for others_read in [false, true] {
+        let (node, high_water) = counted();
+        for owner in [A, B].into_iter().skip(usize::from(!others_read)) {
+            assert_eq!(read(&node, ETAG, high_water, owner, 0).0, 1);
+        }
+        let full = |most| node.server.run(&["CONFIG", "SET", "maxmemory", most]);
+        full("1");
+        let keys = ["EVAL", RELEASE_READ, "2", RESOURCE, READERS, B, "30000"];
+        assert_eq!(node.server.run(&keys), Value::Int(1));
+        full("0");
+        for key in [RESOURCE, READERS] {
+            let Value::Int(left) = node.server.run(&["PTTL", key]) else { panic!("no number") };
+            assert!((20_000..=30_002).contains(&left), "{key}: {left}");
+        }
+    }
+}
+
 /// The clock of a server is read in us, and entries end in ms. A holder counts from before it has asked.
 #[test]
 fn an_entry_ends_no_sooner_than_was_asked_for_and_the_key_no_sooner_than_the_last_entry() {
