@@ -231,6 +231,21 @@ fn a_line_that_is_empty_for_a_moment_begins_anew() {
     ]);
 }
 
+/// It has restored the one that it won where it had picked the other.
+#[test]
+fn a_release_of_two_slots_of_one_owner_wakes_their_line_once() {
+    let restore = Step::Restore { on: On::Slot(0, 0), owner: 3, ttl: LONG, note: None };
+    alike([
+        from(NOW),
+        picks(3, 2, NOW, None),
+        (3, restore),
+        picks(0, 1, NOW, None),
+        picks(1, 3, NOW, None),
+        picks(2, 0, NOW, since(2)),
+        (3, Step::Release { on: On::AnyOf(0), owner: 3, keep: None }),
+    ]);
+}
+
 #[test]
 fn of_slots_that_end_at_once_the_first_in_the_order_of_the_client_is_told() {
     let taken = (0..4).map(|slot| acquires(slot.min(2), On::Slot(0, slot), 1, NOW, None));

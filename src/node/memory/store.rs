@@ -226,13 +226,18 @@ impl Store {
                     }
                     freed.push(resource.clone());
                 });
+                // Where two slots of one owner were freed, their line is woken once.
+                let mut woken: Vec<Resource> = Vec::new();
                 for resource in freed {
                     // Slots have one line for all, and each its own.
                     let slots = Slots::line_of(&resource).filter(|_| target.len() == 1);
                     let line = if target.lines().len() > 1 { &resource } else { first(&target) };
                     let line = if slots.is_some() { &resource } else { line };
                     for line in [Some(line), slots.as_ref()].into_iter().flatten() {
-                        self.in_line(line, now, news, |line, news| line.release(now, news));
+                        if !woken.contains(line) {
+                            self.in_line(line, now, news, |line, news| line.release(now, news));
+                            woken.push(line.clone());
+                        }
                     }
                     if keep.is_none() {
                         news.freed(resource);
