@@ -118,7 +118,9 @@ impl Pair {
 
     fn record(&self, number: u8, labelled: bool) -> Note {
         let text = LeaderText::new(vec![0xff; usize::from(number) * 300]).expect("short enough");
-        let term = FencingToken::new(self.last.saturating_sub(u64::from(number % 2)));
+        // No leader has a term of zero, and none is read.
+        let term = self.last.saturating_sub(u64::from(number % 2)).max(1);
+        let term = FencingToken::new(term);
         let record = Record::new(term, u64::from(number), text);
         Note::of_leader(7, labelled.then(label), record)
     }
