@@ -33,7 +33,8 @@ for index = 1, size do
         local life, left = last[2] - ms + 1, redis.call('PTTL', key)
         local text = string.format('%.0f', life)
         if life == math.huge then return answer end
-        if left > life or left == -1 or keeps and left < life then redis.call('PEXPIRE', key, text) end
+        if left > life or left == -1 then redis.call('PEXPIRE', key, text)
+        elseif keeps and left < keep + 2 then redis.call('PEXPIRE', key, keep + 2) end
         if keeps and redis.call('PTTL', readers) < life then redis.call('PEXPIRE', readers, text) end
         return answer
       elseif answer == 0 then
