@@ -136,7 +136,9 @@ impl Pair {
         let reads = self.is_read(step);
         let (mut server, memory) = (server.call(one).await, memory.call(other).await);
         if reads && matches!(step, Step::Release { keep: None, .. }) {
-            forgets_end(&mut server, &memory);
+            let forgets = forgets_end(&mut server, &memory);
+            // Another program has written the key for longer: it is gone on one of both.
+            self.is_apart |= forgets && self.is_read(step);
         }
         if let Ok(Reply::Granted(Granted { token: Some(token), slot })) = &memory {
             self.last = token.get();

@@ -102,6 +102,9 @@ fn play(steps: &[Taken]) -> Result<(), (usize, String)> {
         let mut pair = Pair::new().await;
         for (at, taken) in steps.iter().enumerate() {
             pair.take(taken).await.map_err(|difference| (at, difference))?;
+            if pair.is_apart {
+                break;
+            }
             if at % 20 == 19 || at + 1 == steps.len() {
                 pair.compare().await.map_err(|difference| (at, difference))?;
             }

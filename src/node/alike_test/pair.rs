@@ -47,6 +47,8 @@ pub(super) struct Pair {
     /// The last token that was given, and what each owner was granted last.
     pub(super) last: u64,
     pub(super) rounds: HashMap<u8, Round>,
+    /// What follows is not compared.
+    pub(super) is_apart: bool,
 }
 
 impl Pair {
@@ -61,7 +63,8 @@ impl Pair {
         memory.restart();
         let clients = (0..CLIENTS).map(|number| Client::new(number, &clock, &server, &memory));
         let clients = clients.collect();
-        let mut pair = Self { clock, clients, server, memory, last: 0, rounds: HashMap::new() };
+        let rounds = HashMap::new();
+        let mut pair = Self { clock, clients, server, memory, last: 0, rounds, is_apart: false };
         pair.connected().await;
         pair.look_all(Join::look(LONGEST)).await.expect("an empty node");
         pair

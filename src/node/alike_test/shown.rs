@@ -69,15 +69,17 @@ fn of_several(server: &mut Denial, memory: &Denial) {
 }
 
 /// A reader that is alone is released on a server without a look at the clock: that says that it was there also where its time
-/// was up. The key goes with it on both, and whoever gives back what it has lost is told nothing.
+/// was up. The key goes with it on both, and whoever gives back what it has lost is told nothing. Says whether that is so here.
 pub(super) fn forgets_end(
     server: &mut Result<Reply, NodeError>,
     memory: &Result<Reply, NodeError>,
-) {
+) -> bool {
     let is_gone = matches!(memory, Ok(Reply::Denied(denial)) if denial.gone);
-    if is_gone && matches!(server, Ok(Reply::Granted(_))) {
+    let forgets = is_gone && matches!(server, Ok(Reply::Granted(_)));
+    if forgets {
         server.clone_from(memory);
     }
+    forgets
 }
 
 pub(super) fn sighted(seen: Result<Sighting, NodeError>) -> Result<Sighting, String> {

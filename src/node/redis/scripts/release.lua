@@ -16,11 +16,12 @@ for index = 1, size do
     if keep then redis.call('PEXPIRE', key, keep) end
   elseif KIND == 'read' and holder == 'shared by readers, see quorlock.' then
     local readers = KEYS[2]
-    local time, few = redis.call('TIME'), redis.pcall('ZRANGE', readers, '0', '1', 'WITHSCORES')
-    local ms = time[1] * 1000 + math.floor(time[2] / 1000)
+    local few = redis.pcall('ZRANGE', readers, '0', '1')
     if few.err and string.find(few.err, 'WRONGTYPE', 1, true) then redis.call('UNLINK', readers) end -- as in readers.lua
-    -- Where it is alone, and its time is not up, this look is all that it costs, and one at the line.
-    if keep or #few ~= 2 or few[1] ~= owner or few[2] + 0 < ms then
+    -- Where it is alone, this look is all that it costs, and one at the line.
+    if keep or #few ~= 1 or few[1] ~= owner then
+      local time = redis.call('TIME')
+      local ms = time[1] * 1000 + math.floor(time[2] / 1000)
       local ended = redis.call('ZRANGEBYSCORE', readers, '-inf', string.format('(%.0f', ms), 'LIMIT', '0', '1000')
       if #ended > 0 then redis.call('ZREM', readers, unpack(ended)) end
       answer = redis.call('ZREM', readers, owner) -- a full server takes no first write that may need more, as ZADD does
