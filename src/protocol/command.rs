@@ -77,7 +77,7 @@ pub enum Command {
         /// The lifetime; [`wire_millis`](super::validity::wire_millis) says what goes on the wire.
         ttl: Duration,
         /// Where there is one, the node raises the resource's counter by `count`, or to this where that is more, and
-        /// answers with it. Without one it counts nothing.
+        /// answers with it. Without one it counts nothing. For any slot there always is one.
         hint: Option<u64>,
         /// How many tokens are asked for, 1 at least: those up to the counter that is answered. A node that raises its
         /// counter by less breaks the order of tokens; one that takes no notice of this says so, by

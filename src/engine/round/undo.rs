@@ -69,9 +69,10 @@ impl AcquireRound {
     /// A node took one slot, and which one is not known of all nodes.
     fn undo_slots(&self, footprint: &Arc<SharedFootprint>) {
         for order in footprint.orders() {
-            let target = self.round.undone_at(order.node);
-            let released = Released { target, ..self.released(footprint) };
-            self.engine.release_ordered(released, vec![order]);
+            if let Some(target) = self.round.undone_at(order.node) {
+                let released = Released { target, ..self.released(footprint) };
+                self.engine.release_ordered(released, vec![order]);
+            }
             self.fill_in(order.node);
         }
     }

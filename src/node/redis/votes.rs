@@ -24,22 +24,18 @@ use crate::{
 /// Sends one command and reads the answer.
 pub(super) fn execute(session: Arc<Session>, command: Command) -> NodeCall {
     match command {
-        Command::Acquire { target, owner, ttl, hint: None, .. } => {
+        Command::Acquire { target, owner, ttl, hint: None, .. } if !target.is_any() => {
             Box::pin(acquire_classic(session, target, owner, ttl))
         }
-        Command::Acquire {
-            target,
-            owner,
-            ttl,
-            hint: Some(hint),
-            count,
-            first,
-            mark,
-            note,
-            stand,
-        } => {
+        Command::Acquire { target, owner, ttl, hint, count, first, mark, note, stand } => {
             let asked = Asked { target, owner, ttl, note };
-            Box::pin(acquire(session, asked, (Wanted { hint, count }, first), mark, stand))
+            Box::pin(acquire(
+                session,
+                asked,
+                (Wanted { hint: hint.unwrap_or_default(), count }, first),
+                mark,
+                stand,
+            ))
         }
         Command::Confirm { target, owner, token, mark } => {
             Box::pin(confirm(session, target, owner, token, mark))

@@ -1,17 +1,9 @@
 //! One fan-out that acquires: who is asked, which token they agree on, and what the replies amount to.
 //!
 //! A round decides. It does not send, wait or look at a clock, and it stays alive after its verdict,
-//! because a command that timed out may still have taken effect.
-//!
-//! # Invariants of a round for any slot of a semaphore
-//!
-//! - **S1** A permit is a quorum for one slot. Grants of different slots are never added up.
-//! - **S2** What was granted and not won is released. A release names every slot that an unanswered command may have taken.
-//! - **S3** The slots of a round share an owner, and each slot has votes, a token and a counter of its own.
-//! - **S4** Filling in, a restore of the slot that was won where a node took another one, is sent after the win, and is never
-//!   a vote.
-//!
-//! They are tested, each by name, in `tests/proof/protocol/slots.rs`.
+//! because a command that timed out may still have taken effect. What is peculiar to any slot of a semaphore is in `any`.
+
+mod any;
 
 use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 use core::time::Duration;
@@ -23,7 +15,7 @@ use super::{
     vote::{Vote, Votes},
 };
 use crate::protocol::{
-    command::{Cause, Command, Denial, Failure, Granted, NodeId, Reply},
+    command::{Cause, Command, Failure, NodeId, Reply},
     fencing::{FencingToken, TokenRange},
     footprint::Footprint,
     slots::Slots,
@@ -108,7 +100,9 @@ impl Round {
         let has_one = spec.target.is_shared() || slots.is_some();
         let count = if has_one { 1 } else { spec.count.clamp(1, TokenRange::MOST) };
         let hint = if slots.is_some() { spec.hint.or(Some(0)) } else { spec.hint };
-        let spec = RoundSpec { count, hint, ..spec };
+        let first = usize::from(spec.first) % slots.as_ref().map_or(1, Slots::len);
+        let first = u8::try_from(first).unwrap_or_default();
+        let spec = RoundSpec { count, hint, first, ..spec };
         let mut round = Self {
             deadline: validity::deadline(now, spec.ttl, spec.drift),
             votes: Votes::new(quorum.nodes(), slots.is_some()),
@@ -135,7 +129,7 @@ impl Round {
         self.commands.pop_front().or_else(|| {
             let footprint = self.others.as_deref_mut().or(self.footprint.as_mut());
             let node = footprint?.poll_release()?.node;
-            let (target, owner) = (self.undone_at(node), self.spec.owner);
+            let (target, owner) = (self.undone_at(node)?, self.spec.owner);
             Some((node, Command::Release { target, owner, keep: None }))
         })
     }
@@ -148,83 +142,6 @@ impl Round {
             Verdict::Pending => None,
             Verdict::Won | Verdict::Lost => self.footprint.take(),
         }
-    }
-
-    /// Hands over, once, after a slot was won, what is known of where other slots may stand. The caller has
-    /// [`tell_others`](Round::tell_others) tell it, and releases what [`undone_at`](Round::undone_at) says.
-    pub fn take_others(&mut self) -> Option<Footprint> {
-        self.others.take().map(|others| *others)
-    }
-
-    /// Tells a footprint that was taken of an answer to its acquire.
-    pub fn tell(&self, footprint: &mut Footprint, node: NodeId, reply: &Result<Reply, Failure>) {
-        if self.is_any() {
-            footprint.handle_acquire(node, &self.about(reply, false));
-        } else {
-            footprint.handle_acquire(node, reply);
-        }
-    }
-
-    /// Tells the footprint of the slots that were not won, where that was taken.
-    pub fn tell_others(
-        &self,
-        others: &mut Footprint,
-        node: NodeId,
-        reply: &Result<Reply, Failure>,
-    ) {
-        others.handle_acquire(node, &self.about(reply, true));
-    }
-
-    /// What an answer says of what was won, or of the slots that were not: a slot that was granted is denied to the others.
-    fn about(&self, reply: &Result<Reply, Failure>, others: bool) -> Result<Reply, Failure> {
-        match (reply, self.chosen(reply), self.slot()) {
-            (_, Some(took), Some(won)) if (took == won) == others => {
-                Ok(Reply::Denied(Denial::default()))
-            }
-            // It names nothing that could be undone.
-            (Ok(Reply::Granted(_)), None, _) if self.is_any() => {
-                Err(Failure::new(true, Cause::Broken))
-            }
-            (reply, ..) => reply.clone(),
-        }
-    }
-
-    /// Which slot was granted, of those that were asked for.
-    fn chosen(&self, reply: &Result<Reply, Failure>) -> Option<u8> {
-        match (reply, &self.slots) {
-            (Ok(Reply::Granted(Granted { slot, .. })), Some(slots)) => {
-                slot.filter(|slot| usize::from(*slot) < slots.len())
-            }
-            _ => None,
-        }
-    }
-
-    /// What is to be released at `node` of what was not won: of a semaphore the slot that it took, or all that it may have
-    /// taken.
-    pub fn undone_at(&self, node: NodeId) -> Target {
-        let Some(slots) = &self.slots else { return self.spec.target.clone() };
-        let undone = match (self.votes.took(node), self.slot()) {
-            (Some(took), _) => slots.slot(took).map(Target::Slot),
-            (None, Some(won)) => slots.without(won).map(Target::AnyOf),
-            (None, None) => None,
-        };
-        undone.unwrap_or_else(|| Target::AnyOf(slots.clone()))
-    }
-
-    /// Whether it asks for any slot of a semaphore.
-    pub const fn is_any(&self) -> bool {
-        self.slots.is_some()
-    }
-
-    /// The slot that was won.
-    pub fn slot(&self) -> Option<u8> {
-        self.votes.counted().filter(|_| self.verdict == Verdict::Won)
-    }
-
-    /// Whether `node` took another slot than the one that was won, which is filled in there.
-    pub fn is_filled_in(&self, node: NodeId) -> bool {
-        let (took, won) = (self.votes.took(node), self.slot());
-        took.is_some() && won.is_some() && took != won
     }
 
     /// Takes the answer of `node`, which arrived at `now`.
@@ -259,26 +176,6 @@ impl Round {
         if self.verdict == Verdict::Pending {
             self.settle(now);
         }
-    }
-
-    /// Tells the footprints of the answer to an acquire, and says what it is as a vote.
-    fn handle_answer(
-        &mut self,
-        node: NodeId,
-        reply: Result<Reply, Failure>,
-    ) -> Result<Reply, Failure> {
-        let of_others = self.others.is_some().then(|| self.about(&reply, true));
-        if let (Some(others), Some(of_others)) = (&mut self.others, of_others) {
-            others.handle_acquire(node, &of_others);
-        }
-        if let Some(slot) = self.chosen(&reply) {
-            self.votes.take(node, slot);
-        }
-        let reply = if self.is_any() { self.about(&reply, false) } else { reply };
-        if let Some(footprint) = &mut self.footprint {
-            footprint.handle_acquire(node, &reply);
-        }
-        reply
     }
 
     /// The time for one command to one node has passed: every node that has not replied has failed.
@@ -328,7 +225,7 @@ impl Round {
         self.votes.iter().filter(is_implausible).map(|(node, _)| node)
     }
 
-    /// What the round asked for.
+    /// What the round asked for; once a slot is won, that slot.
     pub const fn spec(&self) -> &RoundSpec {
         &self.spec
     }
@@ -435,7 +332,11 @@ impl Round {
             Verdict::Pending => {}
             // Judged by the time of the winning reply, which may have waited long in a socket.
             Verdict::Won if !self.enough_left(now) => self.lose(RoundLoss::TooLate),
-            Verdict::Won => self.win(),
+            Verdict::Won => {
+                self.verdict = Verdict::Won;
+                self.spec.target = self.counted();
+                self.part();
+            }
             Verdict::Lost if self.votes.failed() > self.quorum.spare() => {
                 self.lose(RoundLoss::NoQuorum);
             }
@@ -487,41 +388,11 @@ impl Round {
         }
     }
 
-    /// What the votes are counted for.
-    fn counted(&self) -> Target {
-        let slot = self.votes.counted().and_then(|number| self.slots.as_ref()?.slot(number));
-        slot.map_or_else(|| self.spec.target.clone(), Target::Slot)
-    }
-
     /// > "and the total time elapsed to acquire the lock is less than lock validity time, the lock is
     /// > considered to be acquired" (the Redis page)
     fn enough_left(&self, now: Timestamp) -> bool {
         let left = validity::left(self.deadline, now);
         left > Duration::ZERO && left >= self.spec.min_validity
-    }
-
-    fn win(&mut self) {
-        self.verdict = Verdict::Won;
-        self.spec.target = self.counted();
-        let (Some(slots), Some(footprint)) = (&self.slots, &mut self.footprint) else { return };
-        if slots.len() == 1 {
-            return;
-        }
-        // A node has taken one slot, so that nothing stands there of the other part. Where that is not known yet, nearly
-        // always it has taken the one that was won; where not, or where its time is up, that is undone.
-        let mut others = footprint.clone();
-        for node in (0..self.quorum.nodes()).map(NodeId::new) {
-            match self.votes.took(node) {
-                Some(slot) if Some(slot) == self.votes.counted() => {
-                    others.handle_acquire_withdrawn(node)
-                }
-                Some(_) => footprint.handle_acquire_withdrawn(node),
-                None => {}
-            }
-        }
-        others.handle_lost();
-        others.handle_heard_out();
-        self.others = Some(Box::new(others));
     }
 
     fn lose(&mut self, loss: RoundLoss) {

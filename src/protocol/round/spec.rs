@@ -28,10 +28,11 @@ pub struct RoundSpec {
     pub drift: Drift,
     /// A win with less than this left is no win.
     pub min_validity: Duration,
-    /// The client's wall clock in microseconds, the same for all nodes, where a fencing token is wanted.
+    /// The client's wall clock in microseconds, the same for all nodes, where a fencing token is wanted. For any slot it always
+    /// is: none is zero there.
     pub hint: Option<u64>,
     /// How many fencing tokens are wanted, from 1 to [`TokenRange::MOST`](crate::protocol::TokenRange::MOST); others are
-    /// cut. More than one only where every node counts them.
+    /// cut. More than one only where every node counts them. A reader and a slot have one.
     pub count: u64,
     /// Of any slot of a semaphore, the number of that which the nodes look at first.
     pub first: u8,

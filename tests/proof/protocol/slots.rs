@@ -1,6 +1,6 @@
 //! Any slot of a semaphore, S1 to S3: every answer in every order, and every schedule of two and three clients.
 //!
-//! Goal: whatever nodes round and whatever is lost on the way, a permit stands on a quorum for one slot, no two clients have
+//! Goal: whatever nodes take and whatever is lost on the way, a permit stands on a quorum for one slot, no two clients have
 //! the same one, and of what was picked and not won nothing is left. Method: the production code over nodes written down in
 //! a few lines, with three nodes and one or two slots, searched exhaustively; each planted flaw must be found.
 

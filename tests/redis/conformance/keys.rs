@@ -230,7 +230,7 @@ fn a_fraction_of_a_millisecond_is_rounded_up() {
     let mut monitor = Monitor::start(&server);
     let _lease = redlock.try_acquire("r").ttl(asked).blocking().unwrap();
     let set = monitor.next("\"SET\"");
-    assert!(set.contains("\"PX\" \"50001\""), "{set}");
+    assert!(set.contains("\"NX\" \"PX\" \"50001\""), "{set}");
 }
 
 /// Only a real server has other types than strings.

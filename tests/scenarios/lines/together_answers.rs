@@ -57,10 +57,11 @@ fn denied(answer: Vec<Value>) -> Denied {
     };
     let (first, before, foreign) = match line {
         [] => (Value::Nil, -1, 0),
+        [first] => (first.clone(), -1, 0),
         [first, Value::Int(before), Value::Int(foreign)] => (first.clone(), *before, *foreign),
         other => panic!("{other:?}"),
     };
-    let (left, holder, which, lined) = (*left, holder.clone(), *which, !line.is_empty());
+    let (left, holder, which, lined) = (*left, holder.clone(), *which, line.len() == 3);
     Denied { left, holder, which, lined, first, before, foreign }
 }
 
@@ -160,6 +161,19 @@ fn who_is_granted_several_tokens_leaves_no_place_in_what_is_no_line_of_ours() {
         // In one of ours it does.
         let kept = (of.len() > 1).then(|| "-1".to_owned());
         assert_eq!(ticket(&node, LINES[1], &holder), kept, "{of:?}");
+    }
+}
+
+/// Else it would be told that somebody holds what is free.
+#[test]
+fn who_is_let_in_first_is_told_also_where_another_line_is_none_of_ours() {
+    let node = Node::admitted();
+    let _ear = Ear::of(&node, B);
+    node.server.run(&["ZADD", LINES[0], "1", B]);
+    node.server.run(&["SET", LINES[1], "none of ours"]);
+    for (name, number) in [(A, "2"), (A, "")] {
+        let told = denied(ask(&node, name, number));
+        assert_eq!((told.left, told.first, told.lined), (-2, text(B), false), "{number:?}");
     }
 }
 

@@ -142,7 +142,7 @@ pub(in crate::node::redis) fn acquired(
             Ok(Acquired { head, others_wait, ..Acquired::with(Reply::Granted(granted)) })
         }
         [Value::Int(0), at, remaining @ Value::Int(_), holder, Value::Int(which), line @ ..]
-            if matches!(line.len(), 0 | 3) =>
+            if matches!(line.len(), 0 | 1 | 3) =>
         {
             let head = line.first().and_then(read_client);
             let mut denial = match head {

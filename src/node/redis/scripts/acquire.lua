@@ -169,7 +169,7 @@ if way or behind or rival then
   if entry and #entry > 48 and string.sub(entry, 17, 48) == holder then holder = {holder, string.sub(entry, 49, 229)} end
   local first = left == -2 and (behind and lanes[behind].first or rival)
   if KIND ~= 'set' then which = 0 end
-  if not is_lined then return {0, now, left, holder, which} end
+  if not is_lined then return {0, now, left, holder, which, first and string.sub(first, -16) or nil} end
   return {0, now, left, holder, which, first and string.sub(first, -16) or false, before, is_foreign}
 end
 
@@ -198,7 +198,7 @@ end
 for index = from, to do
   local key = KEYS[3 + index]
   if KIND ~= 'read' then
-    redis.call('SET', key, owner, 'PX', ARGV[3])
+    redis.call('SET', key, owner, 'NX', 'PX', ARGV[3])
   elseif lefts[1] then
     drop_ended(KEYS[5])
     -- One that stands is extended already: this comes late. It is not made to end sooner.

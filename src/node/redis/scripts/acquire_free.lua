@@ -11,6 +11,7 @@
 --   {1, now, counter, head or nil, others, which}   granted; others: 1 if somebody else waits, 0 if nobody, -1 not looked for
 --   {0, now, left, holder, which}                   denied; left in ms, -1 without an end, -2 free, and `first` goes before; holder: nil, the value, or
 --                                                   {value, note}; which of a set is in the way, or 0
+--   {0, ..., first}                                 the same where somebody goes first and a line is none that we may use
 --   {0, ..., first, before, is_foreign}             the same with a line: who is let in first where the key is free, how many
 --                                                   wait before the client or -1, 1 if it is the first and the key is another program's
 --   {-1, now} the node is in another state; {-3, now} it comes too late; {-4, now} the counters are at their end
@@ -74,7 +75,7 @@ if is_cached and not is_late and not client then
   elseif KIND == 'set' and takes_hint and redis.pcall('EXISTS', unpack(KEYS, 4)) == 0 then
     local entry, raised = ARGV[4] .. owner .. note, {}
     for index = 1, size do
-      redis.call('SET', KEYS[3 + index], owner, 'PX', ttl)
+      redis.call('SET', KEYS[3 + index], owner, 'NX', 'PX', ttl)
       raised[2 * index - 1], raised[2 * index] = KEYS[3 + index], entry
     end
     redis.call('HSET', COUNTERS, unpack(raised))

@@ -2,7 +2,7 @@
 //!
 //! Goal: never more permits than there are, each slot with rising tokens of its own. That nothing is left of what was picked and
 //! not won is for `permits_two`. Method: `leases` with the production's `Round`, from the moment at which the first client has won on two nodes.
-//! There are 119,999,295 states, which were all looked at once, in eleven minutes; a long search looks at some of them.
+//! There were 119,999,295 states when another machine asked for slots, which were all looked at once, in eleven minutes; a long search looks at some of them.
 
 use super::{Config, Ends};
 use crate::model::{

@@ -164,8 +164,9 @@ impl Attempt {
         for ReleaseOrder { node, may_land_late: late, several } in orders.into_iter().flatten() {
             self.hasty |= !beside && matches!(self.stage, Stage::Asking | Stage::Held);
             let is_won = round.verdict() == Verdict::Won && !beside;
-            let undone = round.undone_at(node);
-            let keys = keys_of(if is_won { &round.spec().target } else { &undone });
+            let held = Some(round.spec().target.clone()).filter(|_| is_won);
+            let Some(undone) = held.or_else(|| round.undone_at(node)) else { continue };
+            let keys = keys_of(&undone);
             let release = Letter::Release { beside, again: None, late, several, keys };
             sent.push((node.index(), release));
             if beside && self.stage == Stage::Held && round.is_filled_in(node) {

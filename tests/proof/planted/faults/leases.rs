@@ -44,7 +44,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 26,
         name: "the deadline of a round counts from its end",
         edits: &[
-            edit("round/acquire.rs", "Verdict::Won => self.win(),", "Verdict::Won => {\n                if $is { self.deadline = validity::deadline(now, self.spec.ttl, self.spec.drift); }\n                self.win();\n            }"),
+            edit("round/acquire.rs", "self.spec.target = self.counted();\n                self.part();", "self.spec.target = self.counted();\n                if $is { self.deadline = validity::deadline(now, self.spec.ttl, self.spec.drift); }\n                self.part();"),
         ],
         configuration: "timed",
         property: "at most one client",

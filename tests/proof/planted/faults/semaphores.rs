@@ -17,7 +17,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 38,
         name: "a slot that was picked and not won is not released",
         edits: &[
-            edit("round/acquire.rs", "Some(_) => footprint.handle_acquire_withdrawn(node),", "Some(_) => {\n                    footprint.handle_acquire_withdrawn(node);\n                    if $is {\n                        others.handle_acquire_withdrawn(node);\n                    }\n                }"),
+            edit("round/acquire/any.rs", "Some(_) => footprint.handle_acquire_withdrawn(node),", "Some(_) => {\n                    footprint.handle_acquire_withdrawn(node);\n                    if $is {\n                        others.handle_acquire_withdrawn(node);\n                    }\n                }"),
         ],
         configuration: "permits_two",
         property: "what was set is deleted",
@@ -26,7 +26,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 39,
         name: "only the first slot is released where nobody knows which one was picked",
         edits: &[
-            edit("round/acquire.rs", "(None, Some(won)) => slots.without(won).map(Target::AnyOf),\n            (None, None) => None,", "(None, _) if $is => slots.slot(0).map(Target::Slot),\n            (None, Some(won)) => slots.without(won).map(Target::AnyOf),\n            (None, None) => None,"),
+            edit("round/acquire/any.rs", "(None, Some(won)) => slots.without(won).map(Target::AnyOf),", "(None, _) if $is => slots.slot(0).map(Target::Slot),\n            (None, Some(won)) => slots.without(won).map(Target::AnyOf),"),
         ],
         configuration: "permits_cuts",
         property: "what was set is deleted",
@@ -35,7 +35,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 40,
         name: "a slot that is picked after another one was won is taken for that one",
         edits: &[
-            edit("round/acquire.rs", "if (took == won) == others => {", "if (took == won) == others || others && $is => {"),
+            edit("round/acquire/any.rs", "if (took == won) == others => {", "if (took == won) == others || others && $is => {"),
         ],
         configuration: "permits_two",
         property: "what was set is deleted",

@@ -5,7 +5,7 @@
 
 use super::*;
 
-/// Nodes round these slots, in their order.
+/// Nodes take these slots, in their order.
 fn round_of(picks: [u8; 2]) -> Round {
     let mut round = begin(1, 2, 0);
     drain(&mut round);
@@ -25,6 +25,45 @@ fn s3_each_slot_has_one_token_whatever_the_spec_says() {
     drain(&mut round);
     (0..2).for_each(|index| round.handle_reply(node(index), picked(1, 7), at(1)));
     assert_eq!(won_tokens(&round), [7, 7]);
+}
+
+/// There is no other one that an answer which is not known could be about.
+#[test]
+fn s2_of_a_semaphore_of_one_nothing_is_released_beside_the_slot_that_was_won() {
+    let mut round = begin(1, 1, 0);
+    drain(&mut round);
+    (0..2).for_each(|index| round.handle_reply(node(index), picked(0, 1), at(1)));
+    round.handle_reply(node(2), UNKNOWN, at(1));
+    assert_eq!((round.verdict(), drain(&mut round)), (Verdict::Won, vec![]));
+    assert_eq!([0, 2].map(|index| round.undone_at(node(index))), [None, None]);
+    assert!(round.take_others().is_none());
+}
+
+#[test]
+fn the_slot_that_is_looked_at_first_is_one_of_them() {
+    for (count, first, asked) in [(1, 7, 0), (2, 7, 1), (2, 1, 1), (256, 255, 255)] {
+        for (_, command) in drain(&mut begin(1, count, first)) {
+            let Command::Acquire { first, .. } = command else { panic!("{command:?}") };
+            assert_eq!(first, asked, "{count}");
+        }
+    }
+}
+
+/// By whoever has taken the footprints.
+#[test]
+fn s2_what_comes_late_is_told_to_the_footprint_that_it_is_about() {
+    for (slot, is_won) in [(0, true), (1, false)] {
+        let mut round = round_of([0, 0]);
+        let [mut won, mut others] =
+            [round.take_footprint(), round.take_others()].map(Option::unwrap);
+        let late = picked(slot, 1);
+        round.tell(&mut won, node(2), &late);
+        round.tell_others(&mut others, node(2), &late);
+        round.handle_reply(node(2), late, at(2));
+        let released: Vec<_> = std::iter::from_fn(|| others.poll_release()).collect();
+        assert_eq!((released.len(), won.is_clear(node(2))), (usize::from(!is_won), !is_won));
+        assert_eq!(round.undone_at(node(2)).is_none(), is_won);
+    }
 }
 
 #[test]
@@ -74,7 +113,7 @@ fn what_has_to_be_undone_is_handed_over_once_and_released_by_whoever_takes_it() 
 #[test]
 fn s2_and_s4_what_is_undone_and_filled_in_is_said_by_what_the_node_has_picked() {
     let mut round = round_of([1, 1]);
-    let at_node = |round: &Round, index| numbers(&round.undone_at(node(index)));
+    let at_node = |round: &Round, index| numbers(&round.undone_at(node(index)).unwrap());
     assert_eq!(at_node(&round, 2), [0], "it may have picked the other one");
     assert_eq!([0, 1, 2].map(|index| round.is_filled_in(node(index))), [false; 3]);
     round.handle_reply(node(2), picked(0, 1), at(1));
