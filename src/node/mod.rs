@@ -128,15 +128,16 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
     /// Whether a command may be a reader's ([`Target::Shared`](crate::protocol::Target::Shared)): several owners then have the
     /// resource together, each with an end of its own, and nobody else has it meanwhile. Their acquire does not raise the
     /// counter, and answers with it; their confirm raises it, and never lowers it. A writer may go on as a reader
-    /// ([`Target::Lowered`](crate::protocol::Target::Lowered)). Where a node of a handle does not know of readers, which is the default, [`Redlock::read`](crate::Redlock::read) is refused. It is asked once, when the handle
-    /// is built.
+    /// ([`Target::Lowered`](crate::protocol::Target::Lowered)). Where a node of a handle does not know of readers, which is the
+    /// default, [`Redlock::read`](crate::Redlock::read) is refused. It is asked once, when the handle is built.
     fn takes_readers(&self) -> bool {
         false
     }
 
-    /// Whether it knows an acquire of any slot of a semaphore ([`Target::AnyOf`](crate::protocol::Target::AnyOf)). Where a node of a handle does not,
-    /// which is the default, [`Redlock::semaphore`](crate::Redlock::semaphore) is refused. It is asked once, when the handle is
-    /// built.
+    /// Whether it knows an acquire of any slot of a semaphore ([`Target::AnyOf`](crate::protocol::Target::AnyOf)): it sets the
+    /// first slot that is free, and names it ([`Granted::slot`](crate::protocol::Granted::slot)). Where a node of a handle does
+    /// not, which is the default, [`Redlock::semaphore`](crate::Redlock::semaphore) is refused. It is asked once, when the handle
+    /// is built.
     fn picks_slots(&self) -> bool {
         false
     }
