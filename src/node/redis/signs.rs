@@ -5,12 +5,12 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+        atomic::{AtomicU32, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
-use tokio::sync::Notify;
+use tokio::sync::SetOnce;
 
 use crate::{lock::Lock, node::NodeError, protocol::Timestamp, runtime::Runtime};
 
@@ -33,34 +33,23 @@ const MOST_OTHERS: usize = 8192;
 /// the release that undoes it.
 pub(super) const MOST_UNANSWERED: usize = MOST_ACQUIRES + MOST_OTHERS;
 
-/// Says that a connection has ended, to whoever asks and to the supervisor.
+/// Says that a connection has ended, and why, to whoever asks and to the supervisor.
 #[derive(Default)]
-pub(super) struct Down {
-    down: AtomicBool,
-    reason: Lock<Option<Arc<str>>>,
-    notify: Notify,
-}
+pub(super) struct Down(SetOnce<Arc<str>>);
 
 impl Down {
     pub(super) fn trip(&self, reason: &str) {
         // The first reason stays: what follows from it says less.
-        if !self.down.swap(true, Ordering::AcqRel) {
-            *self.reason.lock() = Some(Arc::from(reason));
-            self.notify.notify_one();
-        }
+        let _ = self.0.set(Arc::from(reason));
     }
 
     pub(super) fn is_down(&self) -> bool {
-        self.down.load(Ordering::Acquire)
+        self.0.initialized()
     }
 
-    /// Ends when the connection has ended. For one waiter only.
+    /// Ends when the connection has ended.
     pub(super) async fn wait(&self) -> Arc<str> {
-        while !self.is_down() {
-            self.notify.notified().await;
-        }
-        let reason = self.reason.lock().clone();
-        reason.unwrap_or_else(|| Arc::from("the connection has ended"))
+        Arc::clone(self.0.wait().await)
     }
 }
 
