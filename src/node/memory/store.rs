@@ -158,22 +158,12 @@ impl Store {
                 owner,
                 keep,
             } => Ok(self.release_read(&resource, owner, keep, now, news)),
-            Command::Acquire {
-                target: Target::AnyOf(slots),
-                owner,
-                ttl,
-                hint,
-                first,
-                mark,
-                note,
-                stand,
-                ..
-            } => {
-                self.still_in(mark)?;
-                let asked = (owner, ttl, note, hint.unwrap_or_default());
-                self.acquire_any((&slots, first), asked, stand, now, wall_us, news)
-            }
-            Command::Acquire { target, owner, ttl, hint, count, mark, note, stand, .. } => {
+            Command::Acquire { target, owner, ttl, hint, count, first, mark, note, stand } => {
+                if let Target::AnyOf(slots) = &target {
+                    self.still_in(mark)?;
+                    let asked = (owner, ttl, note, hint.unwrap_or_default());
+                    return self.acquire_any((slots, first), asked, stand, now, wall_us, news);
+                }
                 let key = (target.resources(), owner, ttl, note);
                 // Classic mode has no line.
                 let Some(hint) = hint else { return self.acquire(key, None, now, wall_us) };

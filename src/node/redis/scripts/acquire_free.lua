@@ -4,16 +4,17 @@
 -- KEYS[4] and on: the resources, of 'read' the set of its readers, and the lines where the client has them: one for each
 -- resource, and of 'any' one for all.
 -- ARGV: the head that the client has cached, owner, ttl in ms, hint (16 digits), latest node time in us (0: none), how many
--- tokens (one of 'any' and 'read'; with a minus unless that head says next_floor + count <= hint <= high_water), of 'set' and 'any' how many resources,
--- and as far as there is any: the note of the holder, the client's name, its ticket or '' where it asks once, a first one who did not come or ''.
+-- tokens (of 'any' and 'read' one; with a minus unless that head says next_floor + count <= hint <= high_water), of 'set' and
+-- 'any' how many resources, and as far as there is any: the note of the holder, the client's name, its ticket or '' where it asks
+-- once, a first one who did not come or ''.
 -- Answers:
 --   now                                             granted: the counter is the hint, the slot is the first
 --   {1, now, counter, head or nil, others, which}   granted; others: 1 if somebody else waits, 0 if nobody, -1 not looked for
---   {0, now, left, holder, which}                   denied; left in ms, -1 without an end, -2 free, and `first` goes before; holder: nil, the value, or
+--   {0, now, left, holder, which}                   denied; left in ms, -1 without an end, -2 free; holder: nil, the value, or
 --                                                   {value, note}; which of a set is in the way, or 0
---   {0, ..., first}                                 the same where somebody goes first and a line is none that we may use
+--   {0, ..., first}                                 free, and `first` goes before; a line is none that we may use
 --   {0, ..., first, before, is_foreign}             the same with a line: who is let in first where the key is free, how many
---                                                   wait before the client or -1, 1 if it is the first and the key is another program's
+--                                                   wait before the client or -1, 1 if it is the first and another program has the key
 --   {-1, now} the node is in another state; {-3, now} it comes too late; {-4, now} the counters are at their end
 local owner, ttl, hint, count = ARGV[2], ARGV[3], ARGV[4] + 0, ARGV[6] + 0
 local size, rest = 1, 7

@@ -30,6 +30,29 @@ impl Round {
     }
 
     /// The slot that was won.
+    ///
+    /// A round for any slot of a semaphore asks each node to choose one. A quorum that chose the same slot wins it.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use quorlock::protocol::{
+    ///     FencingToken, Granted, NodeId, Owner, Quorum, Reply, Round, RoundSpec, Slots, Timestamp, Verdict,
+    /// };
+    ///
+    /// let slots = Slots::new(b"", "api", 10)?;
+    /// let mut spec = RoundSpec::new(slots, Owner::from_random([7; 16]), Duration::from_secs(10));
+    /// spec.first = 4;
+    /// let start = Timestamp::ORIGIN;
+    /// let mut round = Round::acquire(Quorum::of(3), spec, start);
+    /// while let Some((_node, _command)) = round.poll_command() {} // send them
+    ///
+    /// for (node, slot) in [(0, 4), (1, 5), (2, 4)] {
+    ///     let granted = Granted::at(FencingToken::new(1)).in_slot(slot);
+    ///     round.handle_reply(NodeId::new(node), Ok(Reply::Granted(granted)), start);
+    /// }
+    /// assert_eq!((round.verdict(), round.slot()), (Verdict::Won, Some(4)));
+    /// # Ok::<(), quorlock::protocol::SlotsError>(())
+    /// ```
     pub fn slot(&self) -> Option<u8> {
         self.votes.counted().filter(|_| self.verdict == Verdict::Won)
     }
