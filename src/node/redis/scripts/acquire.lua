@@ -60,7 +60,8 @@ for index = 1, KIND == 'any' and (free or rival) and 0 or size do
   if left and (left > ttl or left == -1 or KIND == 'read') then
     local holder = value_of(key)
     is_shared = holder == SHARED
-    local is_ours = is_shared or holder and #holder == 32 and string.sub(entry_of(key) or '', 17, 48) == holder
+    local entry = not is_shared and left > ttl and (entries[index + 1] or entry_of(key))
+    local is_ours = is_shared or holder and #holder == 32 and entry and string.sub(entry, 17, 48) == holder
     if is_ours and (left > ttl or is_shared and left == -1) then
       -- Our clock was set back; or others have taken the end of what readers have, and nobody may be left who would end it.
       local most = tonumber(redis.call('HGET', NODE, 'max_ttl')) -- where others have taken it, nothing is cut
