@@ -3,11 +3,9 @@
 //! It decides what a server would decide, and nothing more. One suite of tests runs against it and
 //! against real servers, and fails where they differ (`tests/redis/conformance.rs`).
 
-mod news;
 #[cfg(feature = "inspect")]
 mod scan;
 mod state;
-mod store;
 
 use std::{
     fmt,
@@ -15,16 +13,13 @@ use std::{
     time::Duration,
 };
 
-use self::{
-    state::{Mode, State, wall_us},
-    store::Entry,
-};
+use self::state::{Mode, State, refused, tell, wall_us};
 use super::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus};
 #[cfg(feature = "inspect")]
 use super::{Scan, ScanPage, ServerFacts};
 use crate::{
     lock::Lock,
-    protocol::{Command, Floor, Join, Marker, Resource, Sighting, Timestamp},
+    protocol::{Command, Floor, Join, Marker, NodeKey, Resource, Sighting, Timestamp},
     runtime,
 };
 
@@ -139,7 +134,7 @@ impl MemoryNode {
     pub fn set(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, ttl: Option<Duration>) {
         let now = self.now();
         let expires = ttl.map(|ttl| now.saturating_add(ttl));
-        let entry = Entry { value: value.as_ref().to_vec(), expires };
+        let entry = NodeKey { value: value.as_ref().to_vec(), expires };
         self.state().store.keys(now).insert(key.as_ref().to_vec(), entry);
     }
 
@@ -225,7 +220,7 @@ impl Node for MemoryNode {
                         let watchers = state.watchers.clone();
                         // Without the lock, as above.
                         drop(state);
-                        news.iter().for_each(|news| news.tell(&watchers));
+                        tell(&news, &watchers);
                         return reply;
                     }
                     mode @ (Mode::Disconnected | Mode::Killed) => {
@@ -256,7 +251,9 @@ impl Node for MemoryNode {
 
     fn holder(&self, resource: Resource, fenced: bool) -> NodeFuture<Sighting> {
         let now = self.now();
-        let seen = self.running().and_then(|mut state| state.store.holder(&resource, fenced, now));
+        let seen = self
+            .running()
+            .and_then(|mut state| state.store.holder(&resource, fenced, now).map_err(refused));
         Box::pin(std::future::ready(seen))
     }
 
@@ -267,7 +264,7 @@ impl Node for MemoryNode {
 
     #[cfg(feature = "inspect")]
     fn scan(&self, scan: Scan) -> NodeFuture<ScanPage> {
-        let page = self.running().map(|mut state| state.store.scan(&scan, self.now()));
+        let page = self.running().map(|mut state| scan::page(&mut state.store, &scan, self.now()));
         Box::pin(std::future::ready(page))
     }
 

@@ -2,10 +2,9 @@
 //!
 //! It decides what matches a pattern, as Redis does: `*`, `?`, `[a-c]`, `[^a]`, and a backslash before what is meant as it is.
 
-use super::store::Store;
 use crate::{
     node::{Scan, ScanPage, ServerFacts},
-    protocol::{KeyHolder, Owner, Timestamp},
+    protocol::{KeyHolder, NodeStore, Owner, Timestamp},
 };
 
 /// What a node in memory says of itself: there is nothing that could be wrong with it.
@@ -14,21 +13,18 @@ pub(super) fn facts() -> ServerFacts {
     ServerFacts { version, role, local: true, ..ServerFacts::default() }
 }
 
-impl Store {
-    /// A page of the keys, in their order: the cursor counts those that have been told.
-    pub(super) fn scan(&mut self, scan: &Scan, now: Timestamp) -> ScanPage {
-        let is_lock = |value: &[u8]| Owner::from_hex(value).is_some() || value == KeyHolder::SHARED;
-        let locks = self.keys(now).iter().filter(|(_, entry)| is_lock(&entry.value));
-        let mut keys: Vec<&Vec<u8>> =
-            locks.map(|(key, _)| key).filter(|key| matches(&scan.pattern, key)).collect();
-        keys.sort_unstable();
-        let from = usize::try_from(scan.cursor).unwrap_or(usize::MAX);
-        let to = from.saturating_add(scan.count.max(1));
-        let page = keys.iter().skip(from).take(to.saturating_sub(from));
-        let page = page.map(|key| Box::from(key.as_slice())).collect();
-        let next = if to < keys.len() { u64::try_from(to).unwrap_or(0) } else { 0 };
-        ScanPage::new(next, page)
-    }
+/// A page of the keys, in their order: the cursor counts those that have been told.
+pub(super) fn page(node: &mut NodeStore, scan: &Scan, now: Timestamp) -> ScanPage {
+    let is_lock = |value: &[u8]| Owner::from_hex(value).is_some() || value == KeyHolder::SHARED;
+    let locks = node.keys(now).iter().filter(|(_, key)| is_lock(&key.value));
+    let keys: Vec<&Vec<u8>> =
+        locks.map(|(name, _)| name).filter(|name| matches(&scan.pattern, name)).collect();
+    let from = usize::try_from(scan.cursor).unwrap_or(usize::MAX);
+    let to = from.saturating_add(scan.count.max(1));
+    let page = keys.iter().skip(from).take(to.saturating_sub(from));
+    let page = page.map(|name| Box::from(name.as_slice())).collect();
+    let next = if to < keys.len() { u64::try_from(to).unwrap_or(0) } else { 0 };
+    ScanPage::new(next, page)
 }
 
 /// Whether the name is one that the pattern names.
@@ -88,26 +84,26 @@ fn class(pattern: &[u8], byte: u8) -> (bool, &[u8]) {
 mod tests {
     use std::sync::Arc;
 
-    use super::{Store, matches};
+    use super::{matches, page};
     use crate::{
-        node::{Scan, memory::store::Entry},
-        protocol::{Owner, Timestamp},
+        node::Scan,
+        protocol::{NodeKey, NodeStore, Owner, Timestamp},
     };
 
     /// One that was followed by an empty page would be a round trip in vain.
     #[test]
     fn the_page_with_the_last_key_is_the_last_one() {
-        let mut store = Store::new_and_ready();
+        let mut store = NodeStore::new();
         for name in ["a", "b", "c", "d"] {
             let value = Owner::from_random([1; 16]).to_hex().to_vec();
-            store.keys(Timestamp::ORIGIN).insert(name.into(), Entry { value, expires: None });
+            store.keys(Timestamp::ORIGIN).insert(name.into(), NodeKey { value, expires: None });
         }
-        let mut page = |cursor| {
+        let mut told = |cursor| {
             let scan = Scan { cursor, ..Scan::new(Arc::from(*b"*"), 2) };
-            let page = store.scan(&scan, Timestamp::ORIGIN);
+            let page = page(&mut store, &scan, Timestamp::ORIGIN);
             (page.cursor, page.keys.len())
         };
-        assert_eq!((page(0), page(2), page(4)), ((2, 2), (0, 2), (0, 0)));
+        assert_eq!((told(0), told(2), told(4)), ((2, 2), (0, 2), (0, 0)));
     }
 
     #[test]

@@ -7,18 +7,14 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::{
-    news::{News, Telling},
-    store::Store,
-};
 use crate::{
     node::{NodeError, Watcher},
-    protocol::{ClientId, Command, Reply, Timestamp},
+    protocol::{ClientId, Command, NodeNews, NodeRefusal, NodeStore, Reply, Timestamp},
     runtime,
 };
 
 pub(super) struct State {
-    pub(super) store: Store,
+    pub(super) store: NodeStore,
     pub(super) mode: Mode,
     /// Counts the lives of the node: each restart is another process.
     pub(super) life: u64,
@@ -52,7 +48,7 @@ impl State {
     /// Running and empty, and it may vote at once.
     pub(super) fn new() -> Self {
         Self {
-            store: Store::new_and_ready(),
+            store: NodeStore::new(),
             mode: Mode::Running,
             life: 0,
             queue: Vec::new(),
@@ -80,7 +76,7 @@ impl State {
         match mode {
             Mode::Killed => {
                 self.life += 1;
-                self.store = Store::in_life(self.life);
+                self.store = NodeStore::in_life(self.life);
                 forgotten = std::mem::take(&mut self.queue);
             }
             Mode::Running => {
@@ -103,14 +99,13 @@ impl State {
         &mut self,
         command: Command,
         now: Timestamp,
-    ) -> (Result<Reply, NodeError>, Vec<News>) {
+    ) -> (Result<Reply, NodeError>, Vec<NodeNews>) {
         let watchers = &self.watchers;
         let hears = |client: ClientId| {
             watchers.iter().any(|watcher| watcher.client() == client && watcher.is_needed())
         };
-        let mut news = Telling::new(&hears);
-        let reply = self.store.execute(command, now, wall_us(now), &mut news);
-        (reply, news.into_news())
+        let (reply, news) = self.store.execute(command, now, wall_us(now), &hears);
+        (reply.map_err(refused), news)
     }
 }
 
@@ -122,7 +117,7 @@ type Answer = oneshot::Sender<Result<Reply, NodeError>>;
 pub(super) struct Change {
     executed: Vec<(Answer, Result<Reply, NodeError>)>,
     forgotten: Vec<(Command, Answer)>,
-    news: Vec<News>,
+    news: Vec<NodeNews>,
     watchers: Vec<Watcher>,
 }
 
@@ -135,7 +130,30 @@ impl Change {
             let _ = answer.send(reply);
         }
         self.watchers.iter().for_each(Watcher::changed);
-        self.news.iter().for_each(|news| news.tell(&self.watchers));
+        tell(&self.news, &self.watchers);
+    }
+}
+
+/// What a user of the node is told.
+pub(super) const fn refused(refusal: NodeRefusal) -> NodeError {
+    match refusal {
+        NodeRefusal::NotAdmitted => NodeError::NotAdmitted,
+        NodeRefusal::CounterExhausted => NodeError::CounterExhausted,
+    }
+}
+
+/// Tells clients what a command has changed.
+pub(super) fn tell(news: &[NodeNews], watchers: &[Watcher]) {
+    for news in news {
+        for watcher in watchers {
+            match news {
+                NodeNews::Line { resource, client, hint } if watcher.client() == *client => {
+                    watcher.line(resource, *hint);
+                }
+                NodeNews::Line { .. } => {}
+                NodeNews::Freed(resource) => watcher.freed(resource),
+            }
+        }
     }
 }
 

@@ -76,7 +76,7 @@ impl core::fmt::Debug for LineNews<'_> {
 ///
 /// An acquire [`enter`](NodeLine::enter)s it, and is then [`grant`](NodeLine::grant)ed or [`den`](NodeLine::deny)ied. A
 /// release of a key that was there is told by [`release`](NodeLine::release).
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct NodeLine {
     /// Those who wait.
     scores: BTreeMap<Waiting, i64>,
@@ -87,7 +87,7 @@ pub struct NodeLine {
 }
 
 /// One who waits. Readers let each other pass, and are told together.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 struct Waiting {
     reads: bool,
     client: ClientId,

@@ -4,7 +4,10 @@ use std::{fs, ops::Range, path::Path, process::Command};
 
 use serde_json::Value;
 
-use super::{Result, part::Part};
+use super::{
+    Result,
+    part::{self, Part},
+};
 
 /// One change of one place.
 #[derive(Clone, Debug)]
@@ -73,6 +76,9 @@ pub(crate) fn list(root: &Path, part: &Part) -> Result<Vec<Mutant>> {
             drawn: String::new(),
         });
     }
+    // What another part judges lies in a folder of this one.
+    let of = |file: &str| part::folder(file);
+    mutants.retain(|mutant| part.folders.iter().any(|folder| of(folder) == of(&mutant.file)));
     Ok(mutants)
 }
 

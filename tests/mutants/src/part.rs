@@ -30,6 +30,8 @@ pub(crate) const CRATE: Part = Part {
     folders: &[
         "src/engine",
         "src/node",
+        // It is judged beside the scripts, whose rules it states.
+        "src/protocol/node_store",
         "src/lease",
         "src/reading",
         "src/reentrant",
@@ -95,7 +97,7 @@ pub(crate) const SCRIPTS: Part = Part {
 };
 
 /// What is in the names of the tests that are likely to find a mutant of a file, beside its own name.
-const LIKELY: [(&str, &[&str]); 22] = [
+const LIKELY: [(&str, &[&str]); 23] = [
     ("redis/scripts/", &["decides_as_the_scripts_do", "fast_path"]),
     ("node/memory/", &["alike_test", "conformance"]),
     ("redis/codec/", &["conformance", "votes_test"]),
@@ -117,7 +119,8 @@ const LIKELY: [(&str, &[&str]); 22] = [
     ("engine/round", &["semaphore", "turns::"]),
     ("redis/address/", &["urls::"]),
     ("redis/votes", &["one_by_one"]),
-    ("memory/store/slots", &["any_slot", "slot"]),
+    ("node_store/slots", &["any_slot", "slot"]),
+    ("protocol/node_store/", &["alike_test", "conformance"]),
 ];
 
 /// Whether a test is likely to find a mutant of a file.
@@ -134,7 +137,9 @@ pub(crate) const PARTS: [&Part; 4] = [&SCRIPTS, &CRATE, &COMMAND, &CORE];
 pub(crate) fn folder(file: &str) -> &'static str {
     let folders = PARTS.iter().flat_map(|part| part.folders);
     let folder = folders.copied().find(|folder| file.starts_with(folder)).unwrap_or("others");
-    if CRATE.folders.contains(&folder) && !["src/engine", "src/node"].contains(&folder) {
+    if folder == "src/protocol/node_store" {
+        "src/node"
+    } else if CRATE.folders.contains(&folder) && !["src/engine", "src/node"].contains(&folder) {
         "leases"
     } else {
         folder

@@ -2,25 +2,30 @@
 //!
 //! It decides which slot that is, and who is let in.
 
-use std::{slice, time::Duration};
+use alloc::vec::Vec;
+use core::{slice, time::Duration};
 
-use super::{Store, clock_us};
-use crate::{
-    node::{NodeError, memory::news::Telling},
-    protocol::{Denial, Granted, Note, Owner, Reply, Resource, Slots, Stand, Timestamp},
+use super::{NodeRefusal, NodeStore, Telling, clock_us};
+use crate::protocol::{
+    command::{Denial, Granted, Reply},
+    line::Stand,
+    note::Note,
+    owner::Owner,
+    resource::Resource,
+    slots::Slots,
+    time::Timestamp,
 };
 
-impl Store {
+impl NodeStore {
     /// Takes the first slot that is free.
     pub(super) fn acquire_any(
         &mut self,
         (slots, first): (&Slots, u8),
         (owner, ttl, note, hint): (Owner, Duration, Option<Note>, u64),
         stand: Option<Stand>,
-        now: Timestamp,
-        wall_us: u64,
+        (now, wall_us): (Timestamp, u64),
         news: &mut Telling<'_>,
-    ) -> Result<Reply, NodeError> {
+    ) -> Result<Reply, NodeRefusal> {
         let keys = self.keys(now);
         let is_free = |(_, slot): &(u8, &Resource)| !keys.contains_key(slot.as_bytes());
         let free: Vec<(u8, &Resource)> = slots.from(first).filter(is_free).collect();

@@ -4,18 +4,23 @@
 //! It decides for which places that is so at a moment. What is noted of a place is true for as long as it has its ticket:
 //! it never says that a place is stuck of which a key in the way is gone.
 
-use std::{collections::HashMap, time::Duration};
+use alloc::{collections::BTreeMap, vec::Vec};
+use core::time::Duration;
 
-use crate::protocol::{ClientId, Resource, Stand, Ticket, Timestamp};
+use crate::protocol::{
+    line::{ClientId, Stand, Ticket},
+    resource::Resource,
+    time::Timestamp,
+};
 
 /// For how long a place is known to have something in its way: a waiter asks again before, and says so again.
 const LIFE: Duration = Duration::from_secs(4);
 
 /// What is in the way of places, by line and client.
-#[derive(Debug, Default)]
-pub(super) struct Stuck(HashMap<(Resource, ClientId), Way>);
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub(super) struct Stuck(BTreeMap<(Resource, ClientId), Way>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct Way {
     ticket: Ticket,
     /// The place cannot go on while all of these stand.

@@ -4,7 +4,7 @@
 //! Method: single commands to a node in memory. `tests/scenarios/restore.rs` and `lines/several.rs` ask a server the same.
 
 use super::*;
-use crate::protocol::{ClientId, Join, LeaderText, Record, ResourceSet, Ticket};
+use crate::protocol::{ClientId, Join, LeaderText, Record, ResourceSet, Slots, Stand, Ticket};
 
 const OWNER: Owner = Owner::from_random([1; 16]);
 const OTHER: Owner = Owner::from_random([2; 16]);
@@ -20,11 +20,11 @@ fn set_of(names: &[&str]) -> Target {
 }
 
 /// A node in memory, on which nobody hears of any line.
-struct Node(Store);
+struct Node(NodeStore);
 
 impl Node {
     fn new() -> Self {
-        Self(Store::new_and_ready())
+        Self(NodeStore::new())
     }
 
     fn put(&mut self, name: &str, owner: Owner) {
@@ -42,9 +42,7 @@ impl Node {
     }
 
     fn execute(&mut self, command: Command) -> Reply {
-        let hears = |_: ClientId| true;
-        let mut news = Telling::new(&hears);
-        self.0.execute(command, Timestamp::ORIGIN, 0, &mut news).unwrap()
+        self.0.execute(command, Timestamp::ORIGIN, 0, &|_| true).0.unwrap()
     }
 }
 
@@ -93,11 +91,7 @@ fn a_set_is_confirmed_up_to_its_own_counter_and_not_below_what_was_granted_since
 #[test]
 fn what_a_round_asks_under_another_state_of_the_node_is_no_vote() {
     let mut node = Node::new();
-    let mut ask = |command| {
-        let hears = |_: ClientId| true;
-        let mut news = Telling::new(&hears);
-        node.0.execute(command, Timestamp::ORIGIN, 0, &mut news)
-    };
+    let mut ask = |command| node.0.execute(command, Timestamp::ORIGIN, 0, &|_| true).0;
     let acquire = |mark| Command::Acquire {
         target: set_of(&NAMES),
         owner: OWNER,
@@ -116,11 +110,11 @@ fn what_a_round_asks_under_another_state_of_the_node_is_no_vote() {
     // Of another era, and sealed since.
     let others = [Mark::new(2, 0), Mark::new(0, 0), Mark::new(1, 1)];
     for other in others {
-        assert_eq!(ask(acquire(other)).unwrap_err(), NodeError::NotAdmitted);
+        assert_eq!(ask(acquire(other)).unwrap_err(), NodeRefusal::NotAdmitted);
     }
     assert!(matches!(ask(acquire(Mark::new(1, 0))), Ok(Reply::Granted(_))));
     for other in others {
-        assert_eq!(ask(confirm(other)).unwrap_err(), NodeError::NotAdmitted);
+        assert_eq!(ask(confirm(other)).unwrap_err(), NodeRefusal::NotAdmitted);
     }
     assert!(matches!(ask(confirm(Mark::new(1, 0))), Ok(Reply::Granted(_))));
 }
@@ -180,7 +174,7 @@ fn a_release_of_several_gives_back_what_is_its_owners_whatever_the_others_are() 
 #[test]
 fn no_era_of_one_life_is_one_of_another() {
     let eras = |life| {
-        let mut store = Store::in_life(life);
+        let mut store = NodeStore::in_life(life);
         let mut look = |join| store.join(join, Timestamp::ORIGIN).era;
         let before = look(Join::look(TTL));
         (before, look(Join { force: Some(before), lost: true, ..Join::look(TTL) }))

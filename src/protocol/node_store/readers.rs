@@ -2,26 +2,29 @@
 //!
 //! A key is a writer's, or readers have it; an entry counts only while that is so, and the key outlives all of them.
 
-use std::{collections::HashMap, time::Duration};
+use alloc::collections::BTreeMap;
+use core::time::Duration;
 
-use super::{Counter, Entry, HINT_AHEAD_US, Store, clock_us, prolonged, wire};
-use crate::{
-    node::{NodeError, memory::news::Telling},
-    protocol::{
-        Denial, FencingToken, Granted, KeyHolder, Owner, ReadAccess, Reply, Resource, Slots, Stand,
-        Timestamp,
-    },
+use super::{
+    Counter, HINT_AHEAD_US, NodeKey, NodeRefusal, NodeStore, Telling, clock_us, prolonged, wire,
+};
+use crate::protocol::{
+    command::{Denial, Granted, Reply},
+    fencing::FencingToken,
+    holder::KeyHolder,
+    line::{ReadAccess, Stand},
+    owner::Owner,
+    resource::Resource,
+    slots::Slots,
+    time::Timestamp,
 };
 
-/// The value of a key that readers have.
-pub(super) const SHARED: &[u8] = KeyHolder::SHARED;
-
-impl Store {
+impl NodeStore {
     /// How a reader finds a key.
     fn access(&mut self, resource: &Resource, now: Timestamp) -> ReadAccess {
         match self.keys(now).get(resource.as_bytes()) {
             None => ReadAccess::Free,
-            Some(entry) if entry.value == SHARED => ReadAccess::Shared,
+            Some(key) if key.is_shared() => ReadAccess::Shared,
             Some(_) => ReadAccess::Held,
         }
     }
@@ -31,7 +34,7 @@ impl Store {
         &mut self,
         resource: &Resource,
         now: Timestamp,
-    ) -> Option<&mut HashMap<Owner, Timestamp>> {
+    ) -> Option<&mut BTreeMap<Owner, Timestamp>> {
         if self.access(resource, now) != ReadAccess::Shared {
             return None;
         }
@@ -57,7 +60,7 @@ impl Store {
         let is_prolonged = |expires: Timestamp| {
             ttl.is_some_and(|ttl| expires.saturating_since(now) > longest.max(ttl))
         };
-        if entry.value == SHARED && entry.expires.is_none_or(is_prolonged) {
+        if entry.is_shared() && entry.expires.is_none_or(is_prolonged) {
             entry.expires = Some(now.saturating_add(longest));
         }
     }
@@ -72,7 +75,8 @@ impl Store {
         self.bound_shared(resource, None, now);
         self.readers.entry(key.clone()).or_default().insert(owner, end);
         let entry = self.keys.entry(key);
-        let entry = entry.or_insert_with(|| Entry { value: SHARED.to_vec(), expires: Some(end) });
+        let entry = entry
+            .or_insert_with(|| NodeKey { value: KeyHolder::SHARED.to_vec(), expires: Some(end) });
         entry.expires = entry.expires.max(Some(end));
     }
 
@@ -83,7 +87,7 @@ impl Store {
         stand: Option<Stand>,
         (now, wall_us): (Timestamp, u64),
         news: &mut Telling<'_>,
-    ) -> Result<Reply, NodeError> {
+    ) -> Result<Reply, NodeRefusal> {
         self.bound_shared(resource, Some(ttl), now);
         self.cut_prolonged(resource, ttl, now);
         let access = self.access(resource, now);
@@ -111,7 +115,7 @@ impl Store {
                 // From nothing as a writer would, so that nodes agree at once.
                 let value = self.floor.max(hint.min(wall_us.saturating_add(HINT_AHEAD_US)));
                 if value > FencingToken::MAX.get() {
-                    return Err(NodeError::CounterExhausted);
+                    return Err(NodeRefusal::CounterExhausted);
                 }
                 self.raise(resource, Counter { value, owner, note: None, restored: false });
                 value

@@ -2,14 +2,18 @@
 //!
 //! It decides as the scripts of the Redis node do. It must never become ready but by an admission in its own era.
 
-use std::time::Duration;
+use core::time::Duration;
 
-use super::{HINT_AHEAD_US, Store};
-use crate::protocol::{Errand, Floor, Join, Marker, Timestamp, validity};
+use super::{HINT_AHEAD_US, NodeStore};
+use crate::protocol::{
+    admission::{Errand, Floor, Join, Marker},
+    time::Timestamp,
+    validity,
+};
 
-impl Store {
+impl NodeStore {
     /// Reads the marker, and raises the longest ttl.
-    pub(in crate::node::memory) fn join(&mut self, join: Join, now: Timestamp) -> Marker {
+    pub fn join(&mut self, join: Join, now: Timestamp) -> Marker {
         let (max_ttl, watches) = self.raise_max_ttl(join);
         if (self.ready || join.lost) && join.force == Some(self.era) {
             self.ready = false;
@@ -68,7 +72,7 @@ impl Store {
     }
 
     /// Lets the node vote.
-    pub(in crate::node::memory) fn admit(&mut self, era: u64, floor: Floor, wall_us: u64) -> bool {
+    pub fn admit(&mut self, era: u64, floor: Floor, wall_us: u64) -> bool {
         let joining = !self.ready && self.era == era;
         if joining {
             // A wall clock from a broken machine must not push the counters to their end.
@@ -84,23 +88,20 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        node::memory::news::Telling,
-        protocol::{Command, FencingToken, Mark, Owner, Reply, Resource, Target},
-    };
+    use crate::protocol::{Command, FencingToken, Mark, Owner, Reply, Resource, Target};
 
     const SECOND: Duration = Duration::from_secs(1);
     const LOOK: Join = Join::look(SECOND);
     const START: Timestamp = Timestamp::ORIGIN;
 
-    fn told(store: &mut Store, era: u64, waited: Duration) -> Duration {
+    fn told(store: &mut NodeStore, era: u64, waited: Duration) -> Duration {
         let late = START.saturating_add(100 * SECOND);
         store.join(LOOK.waited(Some((era, waited))), late).waited
     }
 
     #[test]
     fn it_keeps_the_longest_wait_that_it_was_told_of_in_its_era() {
-        let mut store = Store::in_life(1);
+        let mut store = NodeStore::in_life(1);
         let era = store.join(LOOK, START).era;
         for (tells, kept) in [(0, 0), (2, 2), (1, 2), (5, 5)] {
             assert_eq!(told(&mut store, era, tells * SECOND), kept * SECOND);
@@ -115,13 +116,13 @@ mod tests {
         assert_eq!(told(&mut store, ready.era, 60 * SECOND), Duration::ZERO, "it is ready");
         let again = store.join(LOOK.force(Some(ready.era)), START);
         assert!(!again.ready && again.kept && again.waited.is_zero());
-        assert_eq!(Store::in_life(2).join(LOOK, START).waited, Duration::ZERO);
+        assert_eq!(NodeStore::in_life(2).join(LOOK, START).waited, Duration::ZERO);
     }
 
     #[test]
     fn one_whose_clock_went_back_cuts_what_that_prolongs_once_it_is_admitted_and_counts_on() {
         let (resource, clock) = (Resource::new("r").unwrap(), 10_000 * SECOND);
-        let acquire = |store: &mut Store, owner: u8, hint, now| {
+        let acquire = |store: &mut NodeStore, owner: u8, hint, now| {
             let (mark, ttl) = (Mark::new(store.era, store.seal), SECOND);
             let one = resource.clone();
             // Whoever has an even number reads.
@@ -140,11 +141,10 @@ mod tests {
                 note,
                 stand,
             };
-            let mut telling = Telling::new(&|_| false);
-            store.execute(command, now, 1_000_000, &mut telling).unwrap()
+            store.execute(command, now, 1_000_000, &|_| false).0.unwrap()
         };
         for (lost, asks) in [(false, 5), (false, 2), (true, 5), (true, 2)] {
-            let mut store = Store::new_and_ready();
+            let mut store = NodeStore::new();
             store.join(LOOK, START);
             let late = START.saturating_add(clock);
             assert!(matches!(acquire(&mut store, 1, 500, late), Reply::Granted(_)));
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn one_that_is_joining_begins_anew_if_its_data_went_back_and_for_no_other_reason() {
-        let mut store = Store::in_life(1);
+        let mut store = NodeStore::in_life(1);
         let era = store.join(LOOK, START).era;
         assert_eq!(told(&mut store, era, SECOND), SECOND);
         for join in [LOOK.force(Some(era)), LOOK.force(Some(era + 1)).lost()] {

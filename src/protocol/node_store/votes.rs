@@ -2,17 +2,21 @@
 //!
 //! All keys of a lease are set, or none, and their counters are one number.
 
-use std::time::Duration;
+use core::time::Duration;
 
-use super::{Counter, Entry, HINT_AHEAD_US, Store, Wanted, wire};
-use crate::{
-    node::NodeError,
-    protocol::{
-        Denial, FencingToken, Granted, Label, Note, Owner, Record, Reply, Resource, Timestamp,
-    },
+use alloc::vec::Vec;
+
+use super::{Counter, HINT_AHEAD_US, NodeKey, NodeRefusal, NodeStore, Wanted, wire};
+use crate::protocol::{
+    command::{Denial, Granted, Reply},
+    fencing::FencingToken,
+    note::{Label, Note, Record},
+    owner::Owner,
+    resource::Resource,
+    time::Timestamp,
 };
 
-impl Store {
+impl NodeStore {
     /// Of the keys that stand, the one that lives for longest.
     pub(super) fn in_the_way(
         &mut self,
@@ -20,11 +24,11 @@ impl Store {
         now: Timestamp,
     ) -> Option<(usize, Denial)> {
         let keys = self.keys(now);
-        let mut longest: Option<(usize, &Entry)> = None;
+        let mut longest: Option<(usize, &NodeKey)> = None;
         for (at, resource) in resources.iter().enumerate() {
             let Some(entry) = keys.get(resource.as_bytes()) else { continue };
             // One without an end lives for longest; of several that are alike the first is named.
-            let lasts = |entry: &Entry| (entry.expires.is_none(), entry.expires);
+            let lasts = |entry: &NodeKey| (entry.expires.is_none(), entry.expires);
             if longest.is_none_or(|(_, other)| lasts(entry) > lasts(other)) {
                 longest = Some((at, entry));
             }
@@ -47,7 +51,7 @@ impl Store {
         wanted: Option<(u64, u64)>,
         now: Timestamp,
         wall_us: u64,
-    ) -> Result<Reply, NodeError> {
+    ) -> Result<Reply, NodeRefusal> {
         if let Some((at, denial)) = self.in_the_way(resources, now) {
             return Ok(Reply::Denied(which(denial, at, resources)));
         }
@@ -61,7 +65,7 @@ impl Store {
                 // So many above the counter or the floor, and as high as the hint, so that nodes agree at once.
                 let fence = hint.max(counter.saturating_add(count.max(1)));
                 if fence > FencingToken::MAX.get() {
-                    return Err(NodeError::CounterExhausted);
+                    return Err(NodeRefusal::CounterExhausted);
                 }
                 for resource in resources {
                     let note = note.clone();
