@@ -25,13 +25,12 @@ impl NodeStore {
                 self.fences.clear();
             }
         }
-        let passed = now.saturating_since(*self.joined.get_or_insert(now));
-        if let Some((era, waited)) = join.waited
-            && !self.ready
-            && era == self.era
-        {
-            let told = validity::whole_millis(waited.min(passed));
-            self.waited = self.waited.max(Duration::from_millis(told));
+        if !self.ready {
+            let passed = now.saturating_since(*self.joined.get_or_insert(now));
+            if let Some((_, waited)) = join.waited.filter(|(era, _)| *era == self.era) {
+                let told = validity::whole_millis(waited.min(passed));
+                self.waited = self.waited.max(Duration::from_millis(told));
+            }
         }
         // It is said of one wait: a look that comes late, in another era, says nothing.
         let is_of_now = join.waited.is_some_and(|(era, _)| era == self.era);
@@ -39,7 +38,12 @@ impl NodeStore {
         if self.ready && (join.seal || watches) {
             self.seal += 1;
         }
-        let marker = Marker::new(self.ready, max_ttl, self.high_water).above(self.floor);
+        Marker { max_ttl, ..self.marker() }
+    }
+
+    /// What stands in the marker. Nothing changes by that.
+    pub fn marker(&self) -> Marker {
+        let marker = Marker::new(self.ready, self.max_ttl, self.high_water).above(self.floor);
         let marker = marker.in_era(self.era).sealed(self.seal).waited(self.waited);
         marker.kept(self.kept).orphaned(self.orphaned)
     }

@@ -39,8 +39,8 @@ impl NodeStore {
         seen
     }
 
-    #[cfg(test)]
-    pub(crate) fn line(&self, resource: &Resource) -> Option<&NodeLine> {
+    /// The line of a resource, where anybody stands in it.
+    pub fn line(&self, resource: &Resource) -> Option<&NodeLine> {
         self.lines.get(resource)
     }
 

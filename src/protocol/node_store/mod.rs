@@ -299,6 +299,16 @@ impl NodeStore {
         if mark == Mark::new(self.era, self.seal) { Ok(()) } else { Err(NodeRefusal::NotAdmitted) }
     }
 
+    /// Whether a key is this owner's, by itself or beside other readers.
+    pub fn holds(&self, resource: &Resource, owner: Owner, now: Timestamp) -> bool {
+        let stands = |key: &&NodeKey| key.expires.is_none_or(|expires| now < expires);
+        let readers = self.readers.get(resource.as_bytes());
+        self.keys.get(resource.as_bytes()).filter(stands).is_some_and(|key| {
+            let entry = readers.filter(|_| key.is_shared()).and_then(|all| all.get(&owner));
+            key.value == owner.to_hex() || entry.is_some_and(|end| now < *end)
+        })
+    }
+
     /// Who holds a key; its token and note too where the fence is asked for.
     ///
     /// # Errors

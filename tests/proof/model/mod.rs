@@ -11,6 +11,7 @@
 pub(crate) mod configs;
 pub(crate) mod leases;
 pub(crate) mod lines;
+pub(crate) mod node;
 pub(crate) mod pool;
 pub(crate) mod report;
 pub(crate) mod search;

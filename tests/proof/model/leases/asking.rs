@@ -5,13 +5,12 @@
 use core::time::Duration;
 
 use super::{Ask, attempt::BEGUN};
-use crate::protocol::{
-    Mark, Owner, Quorum, Resource, ResourceSet, Round, RoundSpec, Slots, Target,
+use crate::{
+    model::node::{KEYS, resource},
+    protocol::{Mark, Owner, Quorum, Resource, ResourceSet, Round, RoundSpec, Slots, Target},
 };
 
-/// So many resources there are, and so many slots.
-pub(crate) const KEYS: usize = 3;
-/// All of them that a semaphore has.
+/// So many slots a semaphore has.
 pub(crate) const SLOTS: usize = 2;
 
 /// What an attempt wants to hold.
@@ -26,9 +25,18 @@ pub(crate) enum Want {
     Any(u8),
 }
 
-fn resource(key: usize) -> Resource {
-    // As the slots of the semaphore `r` are called.
-    Resource::new(["r/0", "r/1", "r/2"][key]).expect("a name")
+/// The target with these resources, which readers share.
+pub(crate) fn target(keys: u8, reads: bool) -> Target {
+    if reads {
+        return Target::Shared(resource(0));
+    }
+    let all = (0..KEYS).filter(|key| keys & 1 << key != 0).map(resource);
+    ResourceSet::new(all).expect("a few").into()
+}
+
+/// Any slot.
+pub(crate) fn slots() -> Target {
+    Slots::new(b"", "r", SLOTS).expect("a few").into()
 }
 
 /// The bits of the resources that a target names.
@@ -39,16 +47,12 @@ pub(crate) fn keys_of(target: &Target) -> u8 {
 
 /// The round of an attempt.
 pub(crate) fn round(owner: Owner, ask: &Ask, ttl: Duration, marks: Vec<Mark>) -> Round {
-    let target: Target = match ask.want {
-        Want::One if ask.reads => Target::Shared(resource(0)),
-        Want::One => resource(0).into(),
-        Want::Set(keys) => {
-            let all = (0..KEYS).filter(|key| keys & 1 << key != 0).map(resource);
-            ResourceSet::new(all).expect("a few").into()
-        }
-        Want::Any(_) => Slots::new(b"", "r", SLOTS).expect("a few").into(),
+    let wanted = match ask.want {
+        Want::One => target(1, ask.reads),
+        Want::Set(keys) => target(keys, false),
+        Want::Any(_) => slots(),
     };
-    let mut spec = RoundSpec::new(target, owner, ttl);
+    let mut spec = RoundSpec::new(wanted, owner, ttl);
     (spec.hint, spec.count, spec.marks) = (Some(ask.hint), ask.count, marks.into());
     if let Want::Any(first) = ask.want {
         spec.first = first;

@@ -11,15 +11,18 @@ use core::time::Duration;
 use super::{
     Ask,
     asking::{self, keys_of},
-    node::{Letter, Said},
+    letter::Letter,
 };
-use crate::protocol::{
-    Command, ExtendSpec, Footprint, Mark, NodeId, Owner, Quorum, ReleaseOrder, Round, RoundLoss,
-    RoundSpec, Tally, Timestamp, TokenRange, UnconfirmedRelease, Verdict,
+use crate::{
+    model::node::{Said, owner},
+    protocol::{
+        Command, ExtendSpec, Footprint, Mark, NodeId, Quorum, ReleaseOrder, Round, RoundLoss,
+        RoundSpec, Tally, Timestamp, TokenRange, UnconfirmedRelease, Verdict,
+    },
 };
 
 pub(crate) const NODES: usize = 3;
-const TTL: Duration = Duration::from_secs(10);
+pub(crate) const TTL: Duration = Duration::from_secs(10);
 const NODE_TIMEOUT: Duration = Duration::from_secs(1);
 const TAKEN_FOR: Duration = Duration::from_secs(5);
 
@@ -95,10 +98,9 @@ pub(crate) type Outbox = Vec<(usize, Letter)>;
 
 impl Attempt {
     pub(crate) fn begin(number: u8, ask: &Ask, marks: [Mark; NODES], after: u8) -> (Self, Outbox) {
-        let owner = Owner::from_random([number + 1; 16]);
         let mut attempt = Self {
             stage: Stage::Asking,
-            round: Some(asking::round(owner, ask, TTL, marks.into())),
+            round: Some(asking::round(owner(number), ask, TTL, marks.into())),
             verdict: Verdict::Pending,
             tokens: None,
             keys: 0,

@@ -11,7 +11,7 @@
 
 pub(crate) mod asking;
 pub(crate) mod attempt;
-pub(crate) mod node;
+pub(crate) mod letter;
 pub(crate) mod properties;
 pub(crate) mod state;
 pub(crate) mod steps;
@@ -21,11 +21,12 @@ use core::time::Duration;
 use self::{
     asking::Want,
     attempt::{Attempt, BEGUN, NODES, Outbox, Stage, Wire},
-    node::{Letter, Node, Said},
+    letter::Letter,
     state::State,
     steps::Step,
 };
 use super::{
+    node::{Node, Nodes, Said},
     pool::{Part, Pool},
     search::{Found, Limits, Sometimes, Space, search},
     visitor::Visitor,
@@ -122,9 +123,12 @@ impl Setup {
     }
 }
 
+/// What an attempt asks a node; where it sends nothing, a key of its vanishes there.
+type Asked = (u8, Option<Letter>);
+
 pub(crate) struct Leases {
     setup: Setup,
-    nodes: Pool<Node>,
+    nodes: Nodes<Asked>,
     attempts: Pool<Attempt>,
     wires: Pool<[Wire; NODES]>,
     budgets: Pool<Budget>,
@@ -133,14 +137,57 @@ pub(crate) struct Leases {
 
 impl Leases {
     pub(crate) fn new(setup: Setup) -> Self {
-        let (nodes, attempts) = (Pool::new(), Pool::new());
+        let (nodes, attempts) = (Nodes::new(), Pool::new());
         let (wires, budgets, visitors) = (Pool::new(), Pool::new(), Pool::new());
         Self { setup, nodes, attempts, wires, budgets, visitors }
     }
 
+    /// A node executes what an attempt has sent.
+    fn execute(&mut self, state: &mut State, at: usize, number: u8, letter: Letter) -> Said {
+        let reads = self.setup.asks.get(usize::from(number)).is_some_and(|ask| ask.reads);
+        self.nodes.ask(&mut state.nodes[at], (number, Some(letter)), |node| {
+            node.execute(letter.command(number, reads), BEGUN)
+        })
+    }
+
+    /// The first key, or entry, of this owner is gone.
+    fn vanish(&mut self, state: &mut State, at: usize, number: u8) {
+        let reads = self.setup.asks[usize::from(number)].reads;
+        self.nodes.ask(&mut state.nodes[at], (number, None), |node| {
+            let keys = node.keys_of(number);
+            let (again, several, beside, late) = (None, false, false, false);
+            let first = keys & keys.wrapping_neg();
+            let end = Letter::Release { beside, again, late, several, keys: first };
+            node.execute(end.command(number, reads), BEGUN)
+        });
+    }
+
+    /// Nothing is left of those who have ended.
+    fn clear(&mut self, state: &mut State) {
+        for number in 0..state.attempts.len() {
+            if !state.is_in(number, Stage::Ended) {
+                continue;
+            }
+            for at in 0..NODES {
+                while state.nodes[at].is_of(number as u8) {
+                    self.vanish(state, at, number as u8);
+                }
+                let releases = |letter: &Letter| {
+                    matches!(letter, Letter::Release { .. } | Letter::Confirm { .. })
+                };
+                if state.wires[number][at].there.iter().any(releases) {
+                    state.wires[number].edit()[at].there.retain(|letter| !releases(letter));
+                }
+                if !state.wires[number][at].back.is_empty() {
+                    state.wires[number].edit()[at].back.clear();
+                }
+            }
+        }
+    }
+
     /// One more attempt, of a client that has not been there before: at all that there is, or any slot.
     fn fresh(&self, state: &State) -> (Attempt, Outbox) {
-        let marks = [0, 1, 2].map(|at| state.nodes[at].station.mark());
+        let marks = [0, 1, 2].map(|at| state.nodes[at].mark());
         let want = match self.setup.asks[0].want {
             Want::Set(_) => Want::Set(7),
             want => want,
@@ -213,7 +260,7 @@ impl Space for Leases {
             Step::Begin(number) => {
                 let won = (0..self.setup.asks.len()).filter(|other| next.tokens(*other).is_some());
                 let after = won.fold(0, |mask, other| mask | 1 << other);
-                let marks = [0, 1, 2].map(|at| next.nodes[at].station.mark());
+                let marks = [0, 1, 2].map(|at| next.nodes[at].mark());
                 let (attempt, sent) =
                     Attempt::begin(number as u8, &self.setup.asks[number], marks, after);
                 next.attempts[number] = Some(Part::new(attempt));
@@ -222,8 +269,8 @@ impl Space for Leases {
             Step::Execute(number, at) => {
                 let wire = &mut next.wires[number].edit()[at];
                 let letter = wire.there.remove(0);
-                let reads = self.setup.asks[number].reads;
-                let said = next.nodes[at].edit().execute(number as u8, reads, letter);
+                let said = self.execute(&mut next, at, number as u8, letter);
+                let wire = &mut next.wires[number].edit()[at];
                 // Its answer makes no difference but to whether it is sent again; and no refusal makes a winner.
                 let prompt = matches!(letter, Letter::Release { .. })
                     || self.setup.prompt && matches!(said, Said::Denied | Said::Refused);
@@ -262,8 +309,7 @@ impl Space for Leases {
             }
             Step::Land(number, at, index) => {
                 let letter = next.wires[number].edit()[at].stray.remove(index);
-                let reads = self.setup.asks[number].reads;
-                let _unheard = next.nodes[at].edit().execute(number as u8, reads, letter);
+                let _unheard = self.execute(&mut next, at, number as u8, letter);
             }
             Step::Lose(number, at, index) => {
                 next.wires[number].edit()[at].stray.remove(index);
@@ -304,9 +350,7 @@ impl Space for Leases {
                 next.visitor.edit().begin(BEGUN);
             }
             Step::Look(at) => {
-                let node = next.nodes[at].edit();
-                let high = node.highest();
-                next.visitor.edit().answer(at, &mut node.station, (high, 0), BEGUN);
+                next.visitor.edit().answer(at, next.nodes[at].edit(), BEGUN, BEGUN);
             }
             Step::Silent(at) => {
                 spend(&mut next.budget.edit().silent)?;
@@ -318,7 +362,7 @@ impl Space for Leases {
                 if held {
                     next.edit(number).broken = true;
                 }
-                next.nodes[at].edit().vanish(number as u8);
+                self.vanish(&mut next, at, number as u8);
             }
             Step::Abandon(number) => {
                 spend(&mut next.budget.edit().abandons)?;
@@ -350,7 +394,7 @@ impl Space for Leases {
             }
         }
         if self.setup.tokens_only {
-            next.clear();
+            self.clear(&mut next);
         }
         for number in 0..next.attempts.len() {
             let idle = |wire: &Wire| wire.there.is_empty() && wire.back.is_empty();

@@ -3,9 +3,10 @@
 //! Goal: the sentences of `docs/safety.md` that rest on no clock. Method: each is looked for in every new state; that
 //! somebody can win again once nothing goes wrong any more is tried out from some of them.
 
-use super::{Attempt, Leases, NODES, Stage, State, Want, node::Node, steps::Step};
+use super::{Attempt, Leases, NODES, Stage, State, Want, steps::Step};
 use crate::{
     model::{
+        node::Node,
         pool::Part,
         search::{Sometimes, Space},
     },
@@ -144,7 +145,7 @@ impl Leases {
         sometimes.note("something is left to release", any(Attempt::is_waiting_to_release));
         sometimes.note("an extension was confirmed", any(Attempt::is_extended));
         sometimes.note("a round was lost", any(|it| it.verdict == Verdict::Lost));
-        let again = |node: &Part<Node>| node.station.ready && node.station.era > 1;
+        let again = |node: &Part<Node>| node.was_let_in();
         sometimes.note("a node was let in again", state.nodes.iter().any(again));
         sometimes.note("all is at rest", state.is_at_rest());
     }
@@ -181,14 +182,12 @@ impl Leases {
         if had_doubles {
             return Ok(false);
         }
-        let ready = state.nodes.iter().filter(|node| node.station.ready).count();
+        let ready = state.nodes.iter().filter(|node| node.votes()).count();
         let (mut fresh, sent) = self.fresh(&state);
         for (at, letter) in sent {
-            let mut node = *state.nodes[at];
-            let said = node.execute(7, false, letter);
-            *state.nodes[at].edit() = node;
+            let said = self.execute(&mut state, at, 7, letter);
             for (at, letter) in fresh.hear(at, (letter, said), super::BEGUN) {
-                let said = state.nodes[at].edit().execute(7, false, letter);
+                let said = self.execute(&mut state, at, 7, letter);
                 fresh.hear(at, (letter, said), super::BEGUN);
             }
         }

@@ -5,9 +5,9 @@
 use super::{
     Budget, Said, TokenRange, Visitor,
     attempt::{Attempt, BEGUN, LATE, NODES, Outbox, Stage, Wire},
-    node::{Letter, Node},
+    letter::Letter,
 };
-use crate::model::pool::Part;
+use crate::model::{node::Node, pool::Part};
 
 #[derive(Clone)]
 pub(crate) struct State {
@@ -80,29 +80,6 @@ impl State {
                 .iter()
                 .flatten()
                 .all(|attempt| attempt.stage == Stage::Ended && !attempt.is_waiting_to_release())
-    }
-
-    /// Nothing is left of those who have ended.
-    pub(super) fn clear(&mut self) {
-        for number in 0..self.attempts.len() {
-            if !self.is_in(number, Stage::Ended) {
-                continue;
-            }
-            for at in 0..NODES {
-                while self.nodes[at].is_of(number as u8) {
-                    self.nodes[at].edit().vanish(number as u8);
-                }
-                let releases = |letter: &Letter| {
-                    matches!(letter, Letter::Release { .. } | Letter::Confirm { .. })
-                };
-                if self.wires[number][at].there.iter().any(releases) {
-                    self.wires[number].edit()[at].there.retain(|letter| !releases(letter));
-                }
-                if !self.wires[number][at].back.is_empty() {
-                    self.wires[number].edit()[at].back.clear();
-                }
-            }
-        }
     }
 
     /// A key of an attempt that is asked for or held is not there any more.

@@ -2,7 +2,7 @@
 //!
 //! Goal: all that can happen, and little that cannot. Method: from the state and from what is left of the budget.
 
-use super::{Ask, Leases, NODES, Stage, State, Want, node::Letter};
+use super::{Ask, Leases, NODES, Stage, State, Want, letter::Letter};
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Step {
@@ -81,7 +81,7 @@ impl Leases {
                 add(has && budget.vanish > 0, Step::Vanish(number, at));
             }
         }
-        let is_needed = state.nodes.iter().any(|node| !node.station.ready);
+        let is_needed = state.nodes.iter().any(|node| !node.votes());
         if budget.visits > 0 && is_needed && state.visitor.is_idle() {
             into.push(Step::Visit);
         }
@@ -98,7 +98,7 @@ impl Leases {
                 into.push(Step::Look(at));
                 into.extend((budget.silent > 0).then_some(Step::Silent(at)));
             }
-            if budget.wipes > 0 && state.nodes[at].station.ready {
+            if budget.wipes > 0 && state.nodes[at].votes() {
                 into.push(Step::Wipe(at));
             }
         }
@@ -121,9 +121,10 @@ impl Leases {
                 format!("client {client} asks {what} as {}: {count} from hint {hint}", who(number))
             }
             Step::Execute(number, at) => {
-                let mut node = *state.nodes[at];
+                let mut node = (*state.nodes[at]).clone();
                 let letter = state.wires[number][at].there[0];
-                let said = node.execute(number as u8, self.setup.asks[number].reads, letter);
+                let command = letter.command(number as u8, self.setup.asks[number].reads);
+                let said = node.execute(command, super::BEGUN);
                 format!("node {at} executes {} of {}: {}", letter.tell(), who(number), said.tell())
             }
             Step::Hear(number, at) | Step::HearLate(number, at) | Step::HearTwice(number, at) => {

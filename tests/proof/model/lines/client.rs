@@ -55,7 +55,7 @@ pub(crate) fn id(number: u8) -> ClientId {
     ClientId::new([9 - number; 8])
 }
 
-fn resource() -> Resource {
+pub(super) fn resource() -> Resource {
     Resource::new("r").expect("a name")
 }
 
@@ -102,7 +102,7 @@ impl Client {
         }
         self.rounds += 1;
         let mut spec = RoundSpec::new(resource(), self.owner(), TTL);
-        (spec.hint, spec.marks) = (Some(1), [Mark::default(); NODES].into());
+        (spec.hint, spec.marks) = (Some(1), [Mark::new(1, 0); NODES].into());
         spec.stand = Some(stand).filter(|stand| stand.ticket.is_some());
         self.round = Some(Round::acquire(Quorum::of(NODES), spec, now));
         (self.footprint, self.answers) = (None, [const { None }; NODES]);

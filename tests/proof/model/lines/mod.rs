@@ -2,26 +2,23 @@
 //!
 //! Goal: whatever the lines say, one holds at most; whoever waits gets it in the end, also behind one who never asks again and
 //! where nobody hears what nodes tell; nobody is overtaken where nothing goes wrong; and who waits no more stands in no line.
-//! Method: the production's `Waiter` and `Round` (`client.rs`) and its `NodeLine` (`node.rs`). Commands are executed in any
+//! Method: the production's `Waiter` and `Round` (`client.rs`) and its `NodeStore`. Commands are executed in any
 //! order but that of a connection, and answered at once; time goes on to the next moment at which somebody asks,
 //! once nothing is under way.
 //!
 //! Not modelled here: answers that are late or lost (`leases`), several who wait in one process, readers.
 
 pub(crate) mod client;
-pub(crate) mod node;
 
 use core::time::Duration;
 
-use self::{
-    client::{Client, Doing, NODES, Outbox, id},
-    node::Node,
-};
+use self::client::{Client, Doing, NODES, Outbox, id};
 use super::{
+    node::counting,
     pool::{Part, Pool},
     search::{Sometimes, Space},
 };
-use crate::protocol::{Command, Denial, Reply, Timestamp};
+use crate::protocol::{ClientId, Command, Denial, LineHint, NodeNews, NodeStore, Reply, Timestamp};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Setup {
@@ -55,7 +52,7 @@ type Wires = [Vec<Command>; NODES];
 
 #[derive(Clone)]
 pub(crate) struct State {
-    nodes: [Part<Node>; NODES],
+    nodes: [Part<NodeStore>; NODES],
     clients: Vec<Option<Part<Client>>>,
     wires: Vec<Part<Wires>>,
     clock: Part<Clock>,
@@ -75,7 +72,7 @@ pub(crate) enum Step {
 
 pub(crate) struct Lines {
     setup: Setup,
-    nodes: Pool<Node>,
+    nodes: Pool<NodeStore>,
     clients: Pool<Client>,
     wires: Pool<Wires>,
     clocks: Pool<Clock>,
@@ -133,7 +130,7 @@ impl Lines {
     fn execute(state: &mut State, number: usize, at: usize, is_heard: bool) {
         let now = state.clock.now;
         let command = state.wires[number].edit()[at].remove(0);
-        let (reply, told) = state.nodes[at].edit().execute(&command, now);
+        let (reply, told) = ask(state.nodes[at].edit(), &command, now);
         let sent = state.edit(number).hear(at, &command, reply, now);
         state.send(number, sent);
         for (client, hint) in told.into_iter().filter(|_| is_heard) {
@@ -148,8 +145,9 @@ impl Lines {
     fn is_left_behind(&self, state: &State) -> bool {
         let is_over = state.mask(|_, client| client.doing != Doing::Done) == 0 && state.is_quiet();
         let stands =
-            |node: &Node| (0..self.setup.clients).any(|number| node.has_in_line(id(number as u8)));
-        is_over && state.nodes.iter().any(|node| node.key.is_some() || stands(node))
+            |node: &NodeStore| (0..self.setup.clients).any(|number| stands_in(node, number));
+        let has_key = |node: &NodeStore| !node.clone().keys(Timestamp::ORIGIN).is_empty();
+        is_over && state.nodes.iter().any(|node| has_key(node) || stands(node))
     }
 
     /// When somebody asks next, if nothing is told until then.
@@ -157,6 +155,26 @@ impl Lines {
         let now = state.clock.now;
         state.clients.iter().flatten().filter_map(|client| client.next_round(now)).min()
     }
+}
+
+/// What a node answers, and what it tells whom.
+fn ask(
+    node: &mut NodeStore,
+    command: &Command,
+    now: Timestamp,
+) -> (Reply, Vec<(ClientId, LineHint)>) {
+    let (reply, news) = node.execute(command.clone(), now, u64::MAX, &|_| true);
+    let told = news.into_iter().filter_map(|news| match news {
+        NodeNews::Line { client, hint, .. } => Some((client, hint)),
+        NodeNews::Freed(_) => None,
+    });
+    (reply.expect("it votes"), told.collect())
+}
+
+/// Whether a client stands in the line of a node.
+fn stands_in(node: &NodeStore, client: usize) -> bool {
+    let line = node.line(&client::resource());
+    line.is_some_and(|line| line.waiting().any(|other| other == id(client as u8)))
 }
 
 impl Space for Lines {
@@ -171,7 +189,7 @@ impl Space for Lines {
         let Setup { clients, counters, budget, held, .. } = self.setup;
         let now = Timestamp::from_origin(Duration::from_secs(1));
         let mut state = State {
-            nodes: counters.map(|counter| Part::new(Node::new(counter))),
+            nodes: counters.map(|counter| Part::new(counting(counter))),
             clients: vec![None; clients],
             wires: vec![Part::new(Default::default()); clients],
             clock: Part::new(Clock { now, budget }),
@@ -239,7 +257,7 @@ impl Space for Lines {
         match step {
             Step::Begin(number) => {
                 let after = next.mask(|_, client| client.token.is_some());
-                let stands = |at: &Part<Node>, other: usize| at.has_in_line(id(other as u8));
+                let stands = |at: &Part<NodeStore>, other: usize| stands_in(at, other);
                 let behind = next.mask(|other, client| {
                     client.doing == Doing::Waiting && next.nodes.iter().all(|at| stands(at, other))
                 });
@@ -353,7 +371,7 @@ impl Space for Lines {
     fn tell(&self, state: &State, step: Step) -> String {
         let first = |number: usize, at: usize| {
             let (mut node, now) = ((*state.nodes[at]).clone(), state.clock.now);
-            let (reply, told) = node.execute(&state.wires[number][at][0], now);
+            let (reply, told) = ask(&mut node, &state.wires[number][at][0], now);
             let command = format!("{:?}", state.wires[number][at][0]);
             let name = command.split([' ', '{']).next().unwrap_or_default().to_string();
             let said = match reply {

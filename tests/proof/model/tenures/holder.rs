@@ -6,10 +6,13 @@
 use core::time::Duration;
 
 use super::Setup;
-use crate::protocol::{
-    Command, Drift, ExtendOutcome, ExtendSpec, Footprint, LeaseAction, Lifecycle, Mark, NodeId,
-    Owner, Quorum, RenewalPolicy, Resource, Round, RoundLoss, RoundSpec, Row, Tally, Target,
-    Timestamp, TokenRange, Verdict, validity,
+use crate::{
+    model::node::{owner, resource},
+    protocol::{
+        Command, Drift, ExtendOutcome, ExtendSpec, FencingToken, Footprint, LeaseAction, Lifecycle,
+        Mark, NodeId, Quorum, RenewalPolicy, Round, RoundLoss, RoundSpec, Row, Tally, Target,
+        Timestamp, TokenRange, Verdict, validity,
+    },
 };
 
 pub(crate) const NODES: usize = 3;
@@ -23,11 +26,11 @@ pub(crate) enum Letter {
         hint: u16,
         count: u16,
         life: u8,
-        mark: (u8, u8),
+        mark: Mark,
     },
     Confirm {
         token: u16,
-        mark: (u8, u8),
+        mark: Mark,
     },
     /// With its number: an answer belongs to one extension.
     Extend {
@@ -40,6 +43,39 @@ pub(crate) enum Letter {
         /// For how long the key is kept.
         keep: u8,
     },
+}
+
+impl Letter {
+    /// The command of this client.
+    pub(super) fn command(self, client: u8) -> Command {
+        let (owner, reads) = (owner(client), Target::Lowered(resource(0)));
+        let ttl = |ticks: u8| Duration::from_millis(u64::from(ticks) * TICK);
+        match self {
+            Self::Acquire { hint, count, life, mark } => Command::Acquire {
+                target: resource(0).into(),
+                owner,
+                ttl: ttl(life),
+                hint: Some(u64::from(hint)),
+                count: u64::from(count),
+                first: 0,
+                mark,
+                note: None,
+                stand: None,
+            },
+            Self::Confirm { token, mark } => {
+                let token = FencingToken::new(u64::from(token));
+                Command::Confirm { target: resource(0).into(), owner, token, mark }
+            }
+            Self::Extend { life, lowered, .. } => {
+                let target = if lowered { reads } else { resource(0).into() };
+                Command::Extend { target, owner, ttl: ttl(life), fenced: true }
+            }
+            Self::Release { keep } => {
+                let keep = (keep > 0).then(|| ttl(keep));
+                Command::Release { target: reads, owner, keep }
+            }
+        }
+    }
 }
 
 /// How far a client has come.
@@ -92,8 +128,7 @@ impl Holder {
         after: u8,
         now: Timestamp,
     ) -> (Self, Outbox) {
-        let resource = Resource::new("r").expect("a name");
-        let mut spec = RoundSpec::new(resource, Owner::from_random([number + 1; 16]), setup.ttl());
+        let mut spec = RoundSpec::new(resource(0), owner(number), setup.ttl());
         (spec.lock_delay, spec.drift) = (setup.lock_delay(), setup.drift());
         (spec.hint, spec.count) = (Some(1), setup.count);
         spec.marks = marks.into();
@@ -328,17 +363,15 @@ fn life(ttl: Duration) -> u8 {
 }
 
 fn letter(command: &Command) -> Option<Letter> {
-    let tiny = |number: u64| u8::try_from(number).expect("a small number");
-    let known = |mark: &Mark| (tiny(mark.era), tiny(mark.seal));
     match command {
         Command::Acquire { hint, count, ttl, mark, .. } => Some(Letter::Acquire {
             hint: small(hint.expect("a hint")),
             count: small(*count),
             life: life(*ttl),
-            mark: known(mark),
+            mark: *mark,
         }),
         Command::Confirm { token, mark, .. } => {
-            Some(Letter::Confirm { token: small(token.get()), mark: known(mark) })
+            Some(Letter::Confirm { token: small(token.get()), mark: *mark })
         }
         _ => None,
     }

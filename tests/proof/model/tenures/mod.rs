@@ -2,8 +2,7 @@
 //!
 //! Goal: of all clients only one has not been told that its lease is lost, as long as clocks run within the drift and step
 //! by no more than the lock-delay; not a tick less will do. Tokens of leases that are handed on are unique and rise all the
-//! same. Method: the production's rounds, tallies, lifecycles and rows (`holder.rs`); three nodes that keep a key for as long
-//! as they were told by clocks that may run ahead; clients whose clocks run at a rate; messages that are executed and
+//! same. Method: the production's rounds, tallies, lifecycles and rows (`holder.rs`); three nodes by clocks that may run ahead; clients whose clocks run at a rate; messages that are executed and
 //! heard at any tick, or never.
 //!
 //! Not modelled here: connections that break, and keys that vanish (`leases`), timers that are late: a
@@ -11,7 +10,6 @@
 
 pub(crate) mod following;
 pub(crate) mod holder;
-pub(crate) mod node;
 pub(crate) mod setup;
 pub(crate) mod steps;
 pub(crate) mod wire;
@@ -21,15 +19,14 @@ use core::time::Duration;
 pub(crate) use self::setup::Setup;
 use self::{
     holder::{Holder, Letter, NODES, Outbox, Stage, TICK},
-    node::Node,
     steps::Step,
     wire::Wire,
 };
 use super::{
-    leases::node::Said,
+    node::{Node, Nodes, Said},
     pool::{Part, Pool},
     search::{Sometimes, Space},
-    visitor::{Station, Visitor},
+    visitor::Visitor,
 };
 use crate::protocol::Timestamp;
 
@@ -55,7 +52,7 @@ pub(crate) struct State {
 
 pub(crate) struct Tenures {
     setup: Setup,
-    nodes: Pool<Node>,
+    nodes: Nodes<(u8, u8, Letter)>,
     holders: Pool<Holder>,
     wires: Pool<[Wire; NODES]>,
     clocks: Pool<Clock>,
@@ -70,7 +67,7 @@ pub(crate) const KEPT: &str =
 
 impl Tenures {
     pub(crate) fn new(setup: Setup) -> Self {
-        let (nodes, holders) = (Pool::new(), Pool::new());
+        let (nodes, holders) = (Nodes::new(), Pool::new());
         let (wires, clocks, visitors) = (Pool::new(), Pool::new(), Pool::new());
         Self { setup, nodes, holders, wires, clocks, visitors }
     }
@@ -86,10 +83,23 @@ impl Tenures {
         }
     }
 
+    /// A node executes what a client has sent.
+    fn execute(&mut self, state: &mut State, at: usize, client: usize, letter: Letter) -> Said {
+        let (now, client) = (state.clock.now, client as u8);
+        self.nodes.ask(&mut state.nodes[at], (client, now, letter), |node| {
+            node.execute(letter.command(client), node_time(node, now))
+        })
+    }
+
     fn own_time(&self, client: usize, now: u8) -> Timestamp {
         let millis = TICK + u64::from(now) * self.setup.rates[client];
         Timestamp::from_origin(Duration::from_millis(millis))
     }
+}
+
+/// What the clock of a node shows.
+fn node_time(node: &Node, now: u8) -> Timestamp {
+    Timestamp::from_origin(Duration::from_millis(u64::from(now + node.ahead) * TICK))
 }
 
 impl State {
@@ -120,8 +130,9 @@ impl State {
 
     fn expire(&mut self) {
         for node in &mut self.nodes {
-            if node.holder.is_some() && self.clock.now + node.ahead >= node.until {
-                node.edit().expire(self.clock.now);
+            let now = node_time(node, self.clock.now);
+            if node.until.is_some_and(|until| now >= until) {
+                node.edit().expire(now);
             }
         }
     }
@@ -138,10 +149,7 @@ impl Space for Tenures {
     fn first(&mut self) -> State {
         let Setup { clients, counters, hand_overs, timeouts, cuts, wipes, visits, .. } = self.setup;
         let longest = Duration::from_millis(u64::from(self.setup.longest_ticks) * TICK);
-        let station = Station::new();
-        let node = |counter| {
-            Part::new(Node { holder: None, shared: false, until: 0, counter, ahead: 0, station })
-        };
+        let node = |counter| Part::new(Node::new(counter));
         let mut state = State {
             nodes: counters.map(node),
             holders: vec![None; clients],
@@ -224,15 +232,14 @@ impl Space for Tenures {
             }
             Step::Look(at) => {
                 let (own, node) = (self.own_time(2, now), next.nodes[at].edit());
-                let clock = u16::from(now + node.ahead) * TICK as u16;
-                next.visitor.edit().answer(at, &mut node.station, (node.counter, clock), own);
+                next.visitor.edit().answer(at, node, node_time(node, now), own);
             }
             Step::Begin(client) => {
                 let won = |other: &usize| {
                     next.holder(*other).is_some_and(|other| !other.tokens.is_empty())
                 };
                 let after = (0..self.setup.clients).filter(won).fold(0, |mask, at| mask | 1 << at);
-                let marks = [0, 1, 2].map(|at| next.nodes[at].station.mark());
+                let marks = [0, 1, 2].map(|at| next.nodes[at].mark());
                 let now = self.own_time(client, now);
                 let (holder, sent) = Holder::begin(client as u8, &self.setup, marks, after, now);
                 next.holders[client] = Some(Part::new(holder));
@@ -244,8 +251,8 @@ impl Space for Tenures {
             Step::Execute(client, at) => {
                 let wire = &mut next.wires[client].edit()[at];
                 let letter = wire.there.remove(0);
-                let shortens = self.setup.shortens;
-                let said = next.nodes[at].edit().execute(client as u8, letter, now, shortens);
+                let said = self.execute(&mut next, at, client, letter);
+                let wire = &mut next.wires[client].edit()[at];
                 let is_heard = match letter {
                     Letter::Release { .. } => false,
                     Letter::Extend { number, .. } => {
@@ -294,8 +301,7 @@ impl Space for Tenures {
             }
             Step::Arrive(client, at) => {
                 let letter = next.wires[client].edit()[at].late.remove(0);
-                let shortens = self.setup.shortens;
-                next.nodes[at].edit().execute(client as u8, letter, now, shortens);
+                self.execute(&mut next, at, client, letter);
             }
             Step::GiveBack(client) => {
                 let holder = next.edit(client);
@@ -380,11 +386,12 @@ impl Space for Tenures {
         sometimes.note("a lease was extended", any(|it| it.extended));
         sometimes.note("a lease was handed on", any(|it| it.tokens.len() > 1));
         sometimes.note("a grant was nobody's", any(|it| it.stage == Stage::Lingers));
-        sometimes.note("a writer went on as a reader", state.nodes.iter().any(|node| node.shared));
+        sometimes
+            .note("a writer went on as a reader", state.nodes.iter().any(|node| node.is_shared));
         sometimes.note("a key was kept behind a release", any(|it| it.keep > 0));
         let late = |wires: &Part<[Wire; NODES]>| wires.iter().any(|wire| !wire.late.is_empty());
         sometimes.note("commands were late by connection", state.wires.iter().any(late));
-        let again = |node: &Part<Node>| node.station.ready && node.station.era > 1;
+        let again = |node: &Part<Node>| node.was_let_in();
         sometimes.note("a node was let in again", state.nodes.iter().any(again));
         sometimes.note("a clock has stepped", state.nodes.iter().any(|node| node.ahead > 0));
     }

@@ -1,6 +1,6 @@
 //! What a world over time is made of: who is there, whose clocks are wrong by how much, and what may happen how often.
 
-use super::{NODES, Tenures, node::Shortens};
+use super::{NODES, Tenures};
 use crate::model::search::{Found, Limits, search};
 
 #[derive(Clone, Debug)]
@@ -17,8 +17,6 @@ pub(crate) struct Setup {
     pub(crate) lowers: bool,
     /// How often a client connects anew to all nodes, and what is under way arrives when it likes.
     pub(crate) cuts: u8,
-    /// A fault of the nodes.
-    pub(crate) shortens: Shortens,
     pub(crate) delay_ticks: u8,
     pub(crate) drift_per_mille: u32,
     /// How many milliseconds of a client's clock pass in a tick.
@@ -60,7 +58,6 @@ impl Setup {
         lingers: false,
         lowers: false,
         cuts: 0,
-        shortens: Shortens::Nothing,
         delay_ticks: 0,
         drift_per_mille: 0,
         rates: [1_000; 3],

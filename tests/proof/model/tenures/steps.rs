@@ -58,10 +58,10 @@ impl Tenures {
             add(self.setup.step_ticks > 0 && state.nodes[at].ahead == 0, Step::Jump(at));
         }
         for at in 0..NODES {
-            add(state.clock.wipes > 0 && state.nodes[at].station.ready, Step::Wipe(at));
+            add(state.clock.wipes > 0 && state.nodes[at].votes(), Step::Wipe(at));
             add(state.visitor.asks_next(at), Step::Look(at));
         }
-        let is_needed = state.nodes.iter().any(|node| !node.station.ready);
+        let is_needed = state.nodes.iter().any(|node| !node.votes());
         add(state.clock.visits > 0 && is_needed && state.visitor.is_idle(), Step::Visit);
         add(state.clock.now < self.setup.until, Step::Tick);
     }
@@ -103,7 +103,8 @@ impl Tenures {
     }
 
     fn would_say(&self, state: &State, client: usize, at: usize, letter: Letter) -> String {
-        let mut node = *state.nodes[at];
-        node.execute(client as u8, letter, state.clock.now, self.setup.shortens).tell()
+        let mut node = (*state.nodes[at]).clone();
+        let now = super::node_time(&node, state.clock.now);
+        node.execute(letter.command(client as u8), now).tell()
     }
 }

@@ -4,7 +4,7 @@
 //! connects anew hears no more of the connection before; what that one has not delivered may arrive at any later time.
 
 use super::holder::Letter;
-use crate::model::leases::node::Said;
+use crate::model::node::Said;
 
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(crate) struct Wire {
