@@ -32,7 +32,7 @@ pub(crate) fn counting(counter: u64) -> NodeStore {
     store
 }
 
-pub(crate) const fn owner(number: u8) -> Owner {
+pub(crate) fn owner(number: u8) -> Owner {
     Owner::from_random([number + 1; 16])
 }
 

@@ -110,7 +110,8 @@ finds! {
     faults_25_to_32_are_found_each_by_its_property: 24..32,
     faults_33_to_40_are_found_each_by_its_property: 32..40,
     faults_41_to_44_are_found_each_by_its_property: 40..44,
-    faults_from_45_on_are_found_each_by_its_property: 44..,
+    faults_45_to_54_are_found_each_by_its_property: 44..54,
+    faults_from_55_on_are_found_each_by_its_property: 54..,
 }
 
 #[test]

@@ -19,6 +19,3 @@ pub(crate) const CONFIG: Config = Config {
 };
 
 pub(crate) const SETUP: Setup = Setup { lowers: true, until: 7, ..late_renewals::BASE };
-
-/// A smaller one with a release that keeps others out for longer than any lease asks for.
-pub(crate) const KEPT: Setup = Setup { later_ticks: 4, hold_ticks: 6, count: 2, until: 6, ..SETUP };

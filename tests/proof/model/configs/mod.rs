@@ -3,6 +3,7 @@
 pub(crate) mod admission_silent;
 pub(crate) mod admission_time;
 pub(crate) mod admission_tokens;
+pub(crate) mod doubles;
 pub(crate) mod exclusive;
 pub(crate) mod exclusive_cuts;
 pub(crate) mod exclusive_echoes;
@@ -18,6 +19,7 @@ pub(crate) mod hand_overs_soon;
 pub(crate) mod late_delays;
 pub(crate) mod late_downgrades;
 pub(crate) mod late_holds;
+pub(crate) mod late_kept;
 pub(crate) mod late_lingers;
 pub(crate) mod late_renewals;
 pub(crate) mod lines;
@@ -25,10 +27,13 @@ pub(crate) mod lines_hang;
 pub(crate) mod permits;
 pub(crate) mod permits_cuts;
 pub(crate) mod permits_two;
+pub(crate) mod ranges_tokens;
 pub(crate) mod readers;
+pub(crate) mod readers_tokens;
 pub(crate) mod renewals;
 pub(crate) mod renewals_late;
 pub(crate) mod sets;
+pub(crate) mod sets_tokens;
 pub(crate) mod sets_vanish;
 pub(crate) mod timed;
 pub(crate) mod timed_all;
@@ -66,6 +71,7 @@ pub(crate) const ALL: &[&Config] = &[
     &admission_silent::CONFIG,
     &admission_time::CONFIG,
     &admission_tokens::CONFIG,
+    &doubles::CONFIG,
     &exclusive::CONFIG,
     &exclusive_cuts::CONFIG,
     &exclusive_echoes::CONFIG,
@@ -81,6 +87,7 @@ pub(crate) const ALL: &[&Config] = &[
     &late_delays::CONFIG,
     &late_downgrades::CONFIG,
     &late_holds::CONFIG,
+    &late_kept::CONFIG,
     &late_lingers::CONFIG,
     &late_renewals::CONFIG,
     &lines::CONFIG,
@@ -88,10 +95,13 @@ pub(crate) const ALL: &[&Config] = &[
     &permits::CONFIG,
     &permits_cuts::CONFIG,
     &permits_two::CONFIG,
+    &ranges_tokens::CONFIG,
     &readers::CONFIG,
+    &readers_tokens::CONFIG,
     &renewals::CONFIG,
     &renewals_late::CONFIG,
     &sets::CONFIG,
+    &sets_tokens::CONFIG,
     &sets_vanish::CONFIG,
     &timed::CONFIG,
     &timed_all::CONFIG,

@@ -26,7 +26,7 @@ use self::{
     steps::Step,
 };
 use super::{
-    node::{Node, Nodes, Said},
+    node::{KEYS, Node, Nodes, Said},
     pool::{Part, Pool},
     search::{Found, Limits, Sometimes, Space, search},
     visitor::Visitor,
@@ -123,12 +123,16 @@ impl Setup {
     }
 }
 
-/// What an attempt asks a node; where it sends nothing, a key of its vanishes there.
-type Asked = (u8, Option<Letter>);
+/// What an attempt asks a node, or the key of its that vanishes there.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+enum Asked {
+    Letter(Letter),
+    Vanish(usize),
+}
 
 pub(crate) struct Leases {
     setup: Setup,
-    nodes: Nodes<Asked>,
+    nodes: Nodes<(u8, Asked)>,
     attempts: Pool<Attempt>,
     wires: Pool<[Wire; NODES]>,
     budgets: Pool<Budget>,
@@ -145,19 +149,17 @@ impl Leases {
     /// A node executes what an attempt has sent.
     fn execute(&mut self, state: &mut State, at: usize, number: u8, letter: Letter) -> Said {
         let reads = self.setup.asks.get(usize::from(number)).is_some_and(|ask| ask.reads);
-        self.nodes.ask(&mut state.nodes[at], (number, Some(letter)), |node| {
+        self.nodes.ask(&mut state.nodes[at], (number, Asked::Letter(letter)), |node| {
             node.execute(letter.command(number, reads), BEGUN)
         })
     }
 
-    /// The first key, or entry, of this owner is gone.
-    fn vanish(&mut self, state: &mut State, at: usize, number: u8) {
+    /// A key, or an entry of it, of this owner is gone.
+    fn vanish(&mut self, state: &mut State, at: usize, number: u8, key: usize) {
         let reads = self.setup.asks[usize::from(number)].reads;
-        self.nodes.ask(&mut state.nodes[at], (number, None), |node| {
-            let keys = node.keys_of(number);
+        self.nodes.ask(&mut state.nodes[at], (number, Asked::Vanish(key)), |node| {
             let (again, several, beside, late) = (None, false, false, false);
-            let first = keys & keys.wrapping_neg();
-            let end = Letter::Release { beside, again, late, several, keys: first };
+            let end = Letter::Release { beside, again, late, several, keys: 1 << key };
             node.execute(end.command(number, reads), BEGUN)
         });
     }
@@ -169,8 +171,9 @@ impl Leases {
                 continue;
             }
             for at in 0..NODES {
-                while state.nodes[at].is_of(number as u8) {
-                    self.vanish(state, at, number as u8);
+                let keys = state.nodes[at].keys_of(number as u8);
+                for key in (0..KEYS).filter(|key| keys & 1 << key != 0) {
+                    self.vanish(state, at, number as u8, key);
                 }
                 let releases = |letter: &Letter| {
                     matches!(letter, Letter::Release { .. } | Letter::Confirm { .. })
@@ -356,13 +359,13 @@ impl Space for Leases {
                 spend(&mut next.budget.edit().silent)?;
                 next.visitor.edit().no_answer(at, BEGUN);
             }
-            Step::Vanish(number, at) => {
+            Step::Vanish(number, at, key) => {
                 spend(&mut next.budget.edit().vanish)?;
                 let held = next.is_in(number, Stage::Asking) || next.is_in(number, Stage::Held);
                 if held {
                     next.edit(number).broken = true;
                 }
-                self.vanish(&mut next, at, number as u8);
+                self.vanish(&mut next, at, number as u8, key);
             }
             Step::Abandon(number) => {
                 spend(&mut next.budget.edit().abandons)?;

@@ -3,6 +3,7 @@
 //! Goal: all that can happen, and little that cannot. Method: from the state and from what is left of the budget.
 
 use super::{Ask, Leases, NODES, Stage, State, Want, letter::Letter};
+use crate::model::node::KEYS;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Step {
@@ -21,7 +22,8 @@ pub(crate) enum Step {
     Visit,
     Look(usize),
     Silent(usize),
-    Vanish(usize, usize),
+    /// The key, or an entry of it, of an attempt at a node.
+    Vanish(usize, usize, usize),
     Abandon(usize),
     Extend(usize),
     Restore(usize, usize),
@@ -77,8 +79,10 @@ impl Leases {
                 let releasing = wire.there.iter().any(is_release)
                     || wire.back.iter().any(|(letter, _)| is_release(letter));
                 add(!releasing && attempt.waits_to_release(at), Step::ReleaseAgain(number, at));
-                let has = state.nodes[at].is_of(number as u8);
-                add(has && budget.vanish > 0, Step::Vanish(number, at));
+                let keys = state.nodes[at].keys_of(number as u8);
+                for key in (0..KEYS).filter(|key| budget.vanish > 0 && keys & 1 << key != 0) {
+                    add(true, Step::Vanish(number, at, key));
+                }
             }
         }
         let is_needed = state.nodes.iter().any(|node| !node.votes());
@@ -163,7 +167,9 @@ impl Leases {
             Step::Visit => "somebody begins to see to the nodes that do not vote".into(),
             Step::Look(at) => format!("node {at} is {}", state.visitor.tell(at)),
             Step::Silent(at) => format!("node {at} gives no answer to that"),
-            Step::Vanish(number, at) => format!("the key of {} at node {at} vanishes", who(number)),
+            Step::Vanish(number, at, key) => {
+                format!("key {key} of {} at node {at} vanishes", who(number))
+            }
             Step::Abandon(number) => format!("nobody waits for {} any more", who(number)),
             Step::Extend(number) => format!("{} is extended", who(number)),
             Step::Restore(number, at) => format!("{} is restored at node {at}", who(number)),

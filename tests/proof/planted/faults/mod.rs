@@ -10,6 +10,7 @@ mod admission;
 mod footprints;
 mod leases;
 mod lines;
+mod nodes;
 mod rounds;
 mod semaphores;
 
@@ -50,6 +51,7 @@ pub(crate) static FAULTS: LazyLock<Vec<Fault>> = LazyLock::new(|| {
         admission::FAULTS,
         semaphores::FAULTS,
         lines::FAULTS,
+        nodes::FAULTS,
     ]
     .concat();
     all.sort_unstable_by_key(|fault| fault.number);
