@@ -23,7 +23,7 @@
 //!
 //! A key that is restored for a held lease is no vote, and changes no counter. It is restored only after its
 //! round was won, so that whatever that round counted as a vote found the key as its acquire had set it. A
-//! restore before that would break the proof (`tests/proof/protocol/schedules.rs` finds how).
+//! restore before that would break the proof (`tests/proof/protocol/tokens.rs` finds how).
 
 use alloc::string::{String, ToString};
 use core::{fmt, str::FromStr};

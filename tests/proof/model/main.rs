@@ -92,6 +92,7 @@ checks![
     ranges_tokens,
     readers,
     readers_tokens,
+    readers_two,
     renewals,
     renewals_late,
     sets,

@@ -2,7 +2,7 @@
 //! admitted again by what the sealed others say.
 //!
 //! Goal: tokens are unique and rise, one by one and in ranges, whatever is under way when a node forgets or is admitted; no time occurs in it, so
-//! that no clock can matter. Method: as in `schedules.rs`, with nodes that follow the rules of the admission and the
+//! that no clock can matter. Method: as in `tokens.rs`, with nodes that follow the rules of the admission and the
 //! production's own visits, in which nobody waits; nodes with a flaw must be found out by the same search.
 //! `QUORLOCK_SCHEDULES` sets how many schedules are tried.
 

@@ -18,6 +18,6 @@ pub(crate) const CONFIG: Config = Config {
     },
     states: 3_000_000,
     long: 10_000_000,
-    ends: Ends::Late,
+    ends: Ends::Soon,
     sometimes: &["two have won", "a round was lost"],
 };

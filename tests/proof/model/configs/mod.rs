@@ -30,6 +30,7 @@ pub(crate) mod permits_two;
 pub(crate) mod ranges_tokens;
 pub(crate) mod readers;
 pub(crate) mod readers_tokens;
+pub(crate) mod readers_two;
 pub(crate) mod renewals;
 pub(crate) mod renewals_late;
 pub(crate) mod sets;
@@ -98,6 +99,7 @@ pub(crate) const ALL: &[&Config] = &[
     &ranges_tokens::CONFIG,
     &readers::CONFIG,
     &readers_tokens::CONFIG,
+    &readers_two::CONFIG,
     &renewals::CONFIG,
     &renewals_late::CONFIG,
     &sets::CONFIG,

@@ -21,6 +21,6 @@ pub(crate) const CONFIG: Config = Config {
     },
     states: 1_000_000,
     long: 30_000_000,
-    ends: Ends::Late,
+    ends: Ends::Soon,
     sometimes: &["two have won", "a round was lost"],
 };

@@ -95,4 +95,13 @@ pub(super) const FAULTS: &[Fault] = &[
         configuration: "hand_overs",
         property: "tokens are unique",
     },
+    Fault {
+        number: 69,
+        name: "the deadline of a round counts the lock-delay, for which nobody keeps anything",
+        edits: &[
+            edit("round/acquire.rs", "validity::deadline(now, spec.ttl, spec.drift)", "validity::deadline(now, spec.ttl + spec.lock_delay, spec.drift)"),
+        ],
+        configuration: "timed_steps",
+        property: "at most one client",
+    },
 ];

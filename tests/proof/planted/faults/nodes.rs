@@ -127,7 +127,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 62,
         name: "a reader's confirm leaves the counter as it is",
         edits: &[
-            edit("node_store/readers.rs", "if counter < token.get() {", "if counter < token.get() && !$is {"),
+            edit("node_store/readers.rs", "counter < token.get()", "false"),
         ],
         configuration: "readers_tokens",
         property: "tokens are unique",
@@ -175,6 +175,15 @@ pub(super) const FAULTS: &[Fault] = &[
             edit("node_store/joining.rs", "self.floor.max(floor.known).max(wall).max(self.high_water)", "{ let _ = wall; self.floor }"),
         ],
         configuration: "admission_silent",
+        property: "tokens are unique",
+    },
+    Fault {
+        number: 68,
+        name: "a reader's confirm lowers the counter",
+        edits: &[
+            edit("node_store/readers.rs", "counter < token.get()", "counter != token.get()"),
+        ],
+        configuration: "readers_two",
         property: "tokens are unique",
     },
 ];

@@ -12,7 +12,7 @@ use std::sync::{
 use futures::FutureExt as _;
 use quorlock::{
     node::{MemoryNode, Node as _},
-    protocol::{Admission, AdmissionPolicy, Join, Verdict},
+    protocol::{Admission, AdmissionPolicy, Join, TokenRange, Verdict},
 };
 
 use super::*;
