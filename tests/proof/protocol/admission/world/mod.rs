@@ -9,8 +9,8 @@ use std::{
 };
 
 use quorlock::protocol::{
-    Admission, AdmissionPolicy, Ballot, FencingToken, Floor, Join, Marker, NodeClock, Sight,
-    Standing, Verdict, Visit, VisitStep,
+    Admission, AdmissionPolicy, Ballot, Floor, Join, Marker, NodeClock, Sight, Standing, Verdict,
+    Visit, VisitStep,
 };
 use rand::{Rng, rngs::StdRng};
 
