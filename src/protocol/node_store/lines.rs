@@ -3,7 +3,7 @@
 //! It decides in whose line an acquire stands, of several resources and of a slot too. What one line decides is
 //! [`NodeLine`]'s.
 
-use alloc::vec::Vec;
+use alloc::{collections::BTreeMap, vec::Vec};
 use core::slice;
 
 use super::{NodeRefusal, NodeStore, Telling, Wanted, clock_us, votes::which};
@@ -37,6 +37,11 @@ impl NodeStore {
             self.lines.insert(resource.clone(), line);
         }
         seen
+    }
+
+    /// The lines in which anybody may stand. What is changed here was done by another program.
+    pub const fn lines(&mut self) -> &mut BTreeMap<Resource, NodeLine> {
+        &mut self.lines
     }
 
     /// The line of a resource, where anybody stands in it.

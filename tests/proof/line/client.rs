@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use quorlock::protocol::Backoff;
 use quorlock::protocol::{
-    Acquisition, ClientId, Denial, LineAnswer, LostRound, Next, NodeId, Owner, Patience, Quorum,
-    Resource, Round, RoundLoss, RoundSpec, RttEstimator, Stand, Timestamp, Traffic, WaitPolicy,
-    WaitSettings, Waiter,
+    Acquisition, ClientId, Denial, LineAnswer, LostRound, Mark, Next, NodeId, Owner, Patience,
+    Quorum, Resource, Round, RoundLoss, RoundSpec, RttEstimator, Stand, Timestamp, Traffic,
+    WaitPolicy, WaitSettings, Waiter,
 };
 
 use super::network::Link;
@@ -150,6 +150,7 @@ impl Client {
         let mut spec = RoundSpec::new(Resource::new("r").unwrap(), owner, ttl);
         spec.hint = Some(hint);
         spec.stand = stand;
+        spec.marks = vec![Mark::new(1, 0); self.links.len()].into();
         let quorum = Quorum::of(self.links.len());
         let round = Round::acquire(quorum, spec, stamp(now));
         let answers = vec![None; self.links.len()];

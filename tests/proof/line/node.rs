@@ -1,21 +1,19 @@
-//! A node: a key, its counter, and its line, by a clock of its own.
+//! A node: the production's `NodeStore`, by a clock of its own, with the faults and lies of a world.
 //!
-//! The key and the counter follow the rules of `protocol::fencing` in a few lines; the line is that of production.
+//! What is planted is done around it: what it is asked, what stands there meanwhile, and what it says.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use quorlock::protocol::{
-    ClientId, Command, Denial, FencingToken, Granted, LineHint, LineNews, NodeLine, Owner, Reply,
-    Stand, Timestamp,
+    ClientId, Command, Denial, LineHint, NodeLine, NodeNews, NodeStore, Reply, Resource, Stand,
+    Timestamp,
 };
 use rand::{Rng, rngs::StdRng, seq::IteratorRandom};
 
 use super::{client::Client, setup::Bug};
 
 pub(crate) struct Node {
-    key: Option<(Owner, Timestamp)>,
-    counter: u64,
-    line: NodeLine,
+    store: NodeStore,
     has_line: bool,
     pub(crate) is_up: bool,
     /// By how many microseconds its clock is ahead.
@@ -37,21 +35,12 @@ pub(crate) struct Around<'a> {
     pub(crate) rng: &'a mut StdRng,
 }
 
+type Answered = (Reply, Vec<(ClientId, LineHint)>);
+
 impl Node {
     pub(crate) fn new(has_line: bool, ahead: u64, fast: i64, bug: Bug, lie: f64) -> Self {
-        Self {
-            key: None,
-            counter: 0,
-            line: NodeLine::default(),
-            has_line,
-            is_up: true,
-            ahead,
-            set_back: 0,
-            fast,
-            bug,
-            lie,
-            named: BTreeSet::new(),
-        }
+        let (store, named) = (NodeStore::new(), BTreeSet::new());
+        Self { store, has_line, is_up: true, ahead, set_back: 0, fast, bug, lie, named }
     }
 
     /// Its clock, at this time of the world, as it tells it.
@@ -66,128 +55,81 @@ impl Node {
     }
 
     pub(crate) fn flush_lines(&mut self) {
-        self.line = NodeLine::default();
+        self.store.lines().clear();
     }
 
-    fn local(&self, now: Duration) -> Timestamp {
-        Timestamp::from_origin(Duration::from_micros(self.expiry_us(now)))
+    fn line(&self) -> Option<&NodeLine> {
+        self.store.line(&Resource::new("r").unwrap())
     }
 
-    pub(crate) fn execute(
-        &mut self,
-        command: &Command,
-        around: &mut Around<'_>,
-    ) -> (Reply, Vec<(ClientId, LineHint)>) {
-        let now = self.local(around.now);
-        self.key = self.key.filter(|(_, until)| now < *until);
-        let mut news = LineNews::new(around.hears);
-        let reply = match command {
-            Command::Acquire { owner, ttl, hint: Some(hint), count, stand, .. } => {
-                let stand = stand.filter(|stand| !self.named.contains(&stand.client));
-                let wanted = (*owner, *ttl, *hint, *count);
-                self.acquire(wanted, stand, around, &mut news)
-            }
-            Command::Confirm { owner, token, .. } => {
-                let ours = self.key.is_some_and(|(holder, _)| holder == *owner);
-                if ours && self.counter <= token.get() {
-                    self.counter = token.get();
-                    Reply::Granted(Granted::at(*token))
-                } else {
-                    Reply::Denied(Denial::default())
-                }
-            }
-            Command::Release { owner, .. } => match self.key {
-                Some((holder, _)) if holder == *owner => {
-                    self.key = None;
-                    if self.has_line {
-                        self.line.release(now, &mut news);
-                    }
-                    Reply::Granted(Granted::DONE)
-                }
-                Some(_) => Reply::Denied(Denial::default()),
-                None => Reply::Denied(Denial::gone()),
-            },
-            Command::Leave { client, ticket, .. } => {
-                self.line.leave(*client, *ticket, self.key.is_none(), now, &mut news);
-                Reply::Granted(Granted::DONE)
-            }
-            other => panic!("nobody sends {other:?}"),
+    fn done(&mut self, command: Command, around: &Around<'_>) -> Answered {
+        let us = self.expiry_us(around.now);
+        let now = Timestamp::from_origin(Duration::from_micros(us));
+        let (reply, news) = self.store.execute(command, now, u64::MAX, around.hears);
+        let told = news.into_iter().filter_map(|news| match news {
+            NodeNews::Line { client, hint, .. } => Some((client, hint)),
+            NodeNews::Freed(_) => None,
+        });
+        (reply.expect("it votes"), told.collect())
+    }
+
+    pub(crate) fn execute(&mut self, command: &Command, around: &mut Around<'_>) -> Answered {
+        let (reply, mut told) = match command {
+            Command::Acquire { stand, .. } => self.acquire(command.clone(), *stand, around),
+            _ => self.done(command.clone(), around),
         };
-        let mut told = news.into_told();
         if self.bug == Bug::WakesTheWrongAndNobodyPolls {
-            let last = self.line.waiting().last();
-            told = told
-                .into_iter()
-                .filter(|(_, hint)| *hint == LineHint::Next)
-                .map(|(client, hint)| (last.unwrap_or(client), hint))
-                .collect();
+            let last = self.line().and_then(|line| line.waiting().last());
+            told.retain(|(_, hint)| *hint == LineHint::Next);
+            told.iter_mut().for_each(|(client, _)| *client = last.unwrap_or(*client));
         }
         (reply, told)
     }
 
     fn acquire(
         &mut self,
-        (owner, ttl, hint, count): (Owner, Duration, u64, u64),
-        stand: Option<Stand>,
+        mut command: Command,
+        asks: Option<Stand>,
         around: &mut Around<'_>,
-        news: &mut LineNews<'_>,
-    ) -> Reply {
-        let now = self.local(around.now);
-        let is_free = self.key.is_none();
+    ) -> Answered {
+        if let Command::Acquire { stand, .. } = &mut command {
+            *stand = asks.filter(|it| self.has_line && !self.named.contains(&it.client));
+        }
+        if self.bug == Bug::NamedForGood {
+            self.named.extend(asks.and_then(|stand| stand.skip));
+        }
+        let now = Timestamp::from_origin(Duration::from_micros(self.expiry_us(around.now)));
+        let is_free = self.store.keys(now).is_empty();
+        let is_first = asks.is_some_and(|stand| {
+            self.line().is_some_and(|line| line.waiting().next() == Some(stand.client))
+        });
+        if self.bug == Bug::LineGrants && is_first {
+            self.store.keys(now).clear();
+        }
+        let lies = is_free && around.rng.random_bool(self.lie);
+        let is_new = asks.is_none_or(|stand| stand.ticket.is_none());
+        let overtakes = self.bug == Bug::NewcomersOvertake && is_new;
+        if is_free && (overtakes || lies && around.rng.random_bool(0.5)) {
+            // Whoever stands there, it is let in.
+            let before = std::mem::take(self.store.lines());
+            let answered = self.done(command, around);
+            *self.store.lines() = before;
+            return answered;
+        }
+        let (reply, told) = self.done(command, around);
+        let Reply::Denied(mut denial) = reply else { return (reply, told) };
         if !self.has_line {
-            return if is_free {
-                self.grant(owner, ttl, hint, count, now)
-            } else {
-                Reply::Denied(self.held(now))
-            };
+            return (Reply::Denied(Denial::new(denial.holder, denial.remaining)), told);
         }
-        let mut entered = self.line.enter(stand, is_free, now, news);
-        if let Some(skip) = stand.and_then(|stand| stand.skip)
-            && self.bug == Bug::NamedForGood
-        {
-            self.named.insert(skip);
-        }
-        let is_new = stand.is_none_or(|stand| stand.ticket.is_none());
-        if self.bug == Bug::NewcomersOvertake && is_new {
-            entered.first = None;
-        }
-        if is_free && around.rng.random_bool(self.lie) {
+        if lies {
             let anybody = around.clients.iter().map(|client| client.id).choose(around.rng);
-            entered.first = anybody.filter(|_| around.rng.random_bool(0.5));
+            denial.behind = anybody.or(denial.behind);
         }
-        let is_first = stand.is_some() && self.line.waiting().next() == stand.map(|s| s.client);
-        let grants = self.bug == Bug::LineGrants && is_first;
-        if (is_free || grants) && entered.first.is_none() {
-            let reply = self.grant(owner, ttl, hint, count, now);
-            self.line.grant(&entered, count, ttl, now, news);
-            return reply;
-        }
-        let denial = entered.first.map_or_else(|| self.held(now), Denial::behind);
-        let mut rank = self.line.deny(&entered, now, news);
+        let mut rank = denial.rank;
         if around.rng.random_bool(self.lie) {
-            rank = [None, Some(around.rng.random_range(0..5)), Some(u32::MAX)]
-                .into_iter()
-                .choose(around.rng)
-                .unwrap();
+            let ranks = [None, Some(around.rng.random_range(0..5)), Some(u32::MAX)];
+            rank = ranks.into_iter().choose(around.rng).unwrap();
         }
-        Reply::Denied(denial.in_line(self.clock_us(around.now), rank))
-    }
-
-    fn held(&self, now: Timestamp) -> Denial {
-        let holder = self.key.map(|(owner, _)| Box::from(owner.to_hex().as_slice()));
-        Denial::new(holder, self.key.map(|(_, until)| until.saturating_since(now)))
-    }
-
-    fn grant(
-        &mut self,
-        owner: Owner,
-        ttl: Duration,
-        hint: u64,
-        count: u64,
-        now: Timestamp,
-    ) -> Reply {
-        self.counter = hint.max(self.counter + count);
-        self.key = Some((owner, now.saturating_add(ttl)));
-        Reply::Granted(Granted::at(FencingToken::new(self.counter)))
+        (Reply::Denied(denial.in_line(self.clock_us(around.now), rank)), told)
     }
 }
