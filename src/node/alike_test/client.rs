@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use quorlock_harness::Server;
 
-use super::{clock::Clock, names::client_id, steps::DEAF};
+use super::{clock::Clock, names::client_id, steps::is_deaf};
 use crate::{
     lock::Lock,
     node::{
@@ -47,11 +47,10 @@ impl Client {
                 counter_retention: Duration::from_secs(1 << 40),
                 members: Members::new("alike", ["a"]),
                 key_prefix: Vec::new(),
-                client: client_id(if number == DEAF {
-                    9
-                } else {
-                    u8::try_from(number).expect("few")
-                }),
+                // Nobody stands in a line under the other name.
+                client: client_id(
+                    u8::try_from(number).expect("few") + if is_deaf(number) { 64 } else { 0 },
+                ),
             };
             let runtime = Arc::new(clock.clone());
             nodes[kind].start(NodeContext::new(

@@ -11,7 +11,7 @@ pub(super) fn owner(number: u8) -> Owner {
 }
 
 pub(super) fn client_id(number: u8) -> ClientId {
-    ClientId::new([0xa0 | number; 8])
+    ClientId::new([0xa0 + number; 8])
 }
 
 pub(super) fn label() -> Label {

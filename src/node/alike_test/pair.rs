@@ -3,7 +3,10 @@
 //! What they say is compared as it is, but for what is a node's own business: which number an era has, how far the
 //! high-water mark runs ahead, in which words it refuses. It must not hide any other difference.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
 
 use quorlock_harness::Server;
 
@@ -12,7 +15,7 @@ use super::{
     clock::Clock,
     names::{foreign, resource, slots},
     shown::{longer, looked, same},
-    steps::{CLIENTS, DEAF, NAMES, Near, On, Step, Taken, name},
+    steps::{NAMES, Near, On, Step, Taken, is_deaf, name},
 };
 use crate::{
     node::{MemoryNode, Node},
@@ -49,10 +52,14 @@ pub(super) struct Pair {
     pub(super) rounds: HashMap<u8, Round>,
     /// What follows is not compared.
     pub(super) is_apart: bool,
+    /// Something has had a key that it was not granted to.
+    has_others: bool,
+    /// How many stood in the lines that were compared.
+    pub(super) lengths: BTreeSet<usize>,
 }
 
 impl Pair {
-    pub(super) async fn new() -> Self {
+    pub(super) async fn new(clients: usize) -> Self {
         let clock = Clock::new();
         let server = clock.server();
         let memory = {
@@ -61,10 +68,12 @@ impl Pair {
         };
         // Its counters are above those of no other life: it has to be admitted, as the server has.
         memory.restart();
-        let clients = (0..CLIENTS).map(|number| Client::new(number, &clock, &server, &memory));
+        let clients = (0..clients).map(|number| Client::new(number, &clock, &server, &memory));
         let clients = clients.collect();
-        let rounds = HashMap::new();
-        let mut pair = Self { clock, clients, server, memory, last: 0, rounds, is_apart: false };
+        let (rounds, lengths) = (HashMap::new(), BTreeSet::new());
+        let (last, is_apart, has_others) = (0, false, false);
+        let mut pair =
+            Self { clock, clients, server, memory, last, rounds, is_apart, has_others, lengths };
         pair.connected().await;
         pair.look_all(Join::look(LONGEST)).await.expect("an empty node");
         pair
@@ -92,6 +101,10 @@ impl Pair {
             Step::ConfirmLast { owner } => self.rounds.get(owner).map_or(0, |round| round.client),
             _ => taken.client,
         };
+        self.has_others |= matches!(
+            taken.step,
+            Step::Set { .. } | Step::Restore { .. } | Step::Join { lost: true, .. }
+        );
         match &taken.step {
             Step::Pass(time) => {
                 self.clock.pass(*time);
@@ -155,7 +168,7 @@ impl Pair {
 
     /// Every client looks, and sees the same.
     async fn look_all(&mut self, join: Join) -> Result<(), String> {
-        for client in 0..CLIENTS {
+        for client in 0..self.clients.len() {
             self.look(client, [join; 2]).await?;
         }
         Ok(())
@@ -205,31 +218,33 @@ impl Pair {
         for client in &self.clients {
             let _ = client.nodes[0].holder(resource(0), false).await;
         }
-        for (number, client) in self.clients.iter_mut().enumerate().take(DEAF) {
+        for (number, client) in self.clients.iter_mut().enumerate() {
+            if is_deaf(number) {
+                continue;
+            }
             let took_set = std::mem::take(&mut client.took_set);
-            let [mut server, mut memory] = client.told.each_ref().map(|told| {
-                let mut told = std::mem::take(&mut *told.lock());
-                told.sort();
-                told
-            });
-            server.retain(|told| {
-                let known = memory.iter().position(|other| other == told);
-                known.map(|at| memory.remove(at)).is_none()
-            });
-            server.retain(|told| {
+            let [server, memory] =
+                client.told.each_ref().map(|told| std::mem::take(&mut *told.lock()));
+            let mut heard = Vec::new();
+            for told in server {
+                let other = memory.get(heard.len());
+                // A server also tells when a key is gone that another program has set, where somebody has asked for that. A
+                // node in memory has no such programs: whoever waits there polls.
+                if self.has_others && told.starts_with("Next ") && other != Some(&told) {
+                    continue;
+                }
                 // Of several resources a server says in one word whether anybody waits for one of them.
                 let alone = told.strip_prefix("Wanted ").filter(|_| took_set);
                 let alone = alone.map(|of| format!("Alone {of}"));
-                let known = memory.iter().position(|other| Some(other) == alone.as_ref());
-                // A server also tells when a key is gone that another program has set, where somebody has asked for that. A
-                // node in memory has no such programs: whoever waits there polls.
-                known.map(|at| memory.remove(at)).is_none() && !told.starts_with("Next ")
-            });
-            same(server, memory).map_err(|error| format!("client {number} was told {error}"))?;
+                heard.push(alone.filter(|alone| Some(alone) == other).unwrap_or(told));
+            }
+            same(heard, memory).map_err(|error| format!("client {number} was told {error}"))?;
         }
         let lines = (0..2).map(|number| slots(number).line().clone());
         for name in (0..NAMES).map(resource).chain(lines) {
-            same(self.line_of_server(&name), self.memory.line(&name))
+            let line = self.memory.line(&name);
+            self.lengths.insert(line.as_ref().map_or(0, |(all, _)| all.len()));
+            same(self.line_of_server(&name), line)
                 .map_err(|error| format!("the line of {name:?}: {error}"))?;
         }
         let of_slots = (0..2).flat_map(|number| slots(number).all().to_vec());

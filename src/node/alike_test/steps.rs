@@ -8,11 +8,16 @@ use std::{
 
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
-/// How many clients there are, each with a connection of its own. The last one does not hear what is said to the name
-/// under which it stands in lines, as if it had lost its connection just now.
-pub(super) const CLIENTS: usize = 4;
-pub(super) const DEAF: usize = 3;
+/// How many clients there are, each with a connection of its own; and where there is a crowd.
+pub(super) const FEW: usize = 4;
+const MANY: usize = 24;
 pub(super) const OWNERS: u8 = 6;
+
+/// Whether a client does not hear what is said to the name under which it stands in lines, as if it had lost its connection
+/// just now.
+pub(super) const fn is_deaf(client: usize) -> bool {
+    client % 4 == 3
+}
 
 /// What a command is about, by the numbers of names.
 #[derive(Clone, Debug)]
@@ -161,7 +166,10 @@ pub(super) struct Taken {
 
 /// The steps of this seed.
 pub(super) fn drawn(seed: u64, count: usize) -> Vec<Taken> {
-    let mut dice = Dice { rng: StdRng::seed_from_u64(seed), near_end: false };
+    let (is_crowd, is_quiet) = (seed % 5 == 3, seed % 2 == 1);
+    let names = if is_crowd || seed % 3 == 1 { 2 } else { NAMES };
+    let rng = StdRng::seed_from_u64(seed);
+    let mut dice = Dice { rng, near_end: false, is_crowd, is_quiet, names };
     // In some the counters begin near their end, where no number but the next few is left.
     dice.near_end = dice.rng.random_bool(0.25);
     let floor = if dice.near_end {
@@ -178,11 +186,17 @@ pub(super) fn drawn(seed: u64, count: usize) -> Vec<Taken> {
 struct Dice {
     rng: StdRng,
     near_end: bool,
+    /// Many clients come soon after each other.
+    is_crowd: bool,
+    /// Nothing has a key but what it was granted to.
+    is_quiet: bool,
+    /// The fewer names, the more often two commands are about one.
+    names: u8,
 }
 
 impl Dice {
     fn taken(&mut self) -> Taken {
-        Taken { client: self.rng.random_range(0..CLIENTS), step: self.step() }
+        Taken { client: self.client().into(), step: self.step() }
     }
 
     fn step(&mut self) -> Step {
@@ -215,6 +229,7 @@ impl Dice {
                 all.retain(|(on, ..)| on.names().all(|name| seen.insert(name)));
                 Step::ExtendMany(all)
             }
+            640..680 | 910..950 if self.is_quiet => Step::ConfirmLast { owner },
             640..680 => Step::Restore { on: self.on(), owner, ttl, note: self.note() },
             680..700 => {
                 let record = self.rng.random_range(0..4);
@@ -239,7 +254,7 @@ impl Dice {
             950..980 => Step::Join {
                 max_ttl: *[200_005, 300_005].choose(&mut self.rng).expect("one"),
                 force: self.rng.random_bool(0.3),
-                lost: self.rng.random_bool(0.3),
+                lost: self.rng.random_bool(0.3) && !self.is_quiet,
                 orphaned: self.rng.random_bool(0.3),
                 seal: self.rng.random_bool(0.4),
                 after: self.rng.random_bool(0.2),
@@ -267,11 +282,12 @@ impl Dice {
     }
 
     fn name(&mut self) -> u8 {
-        self.rng.random_range(0..NAMES)
+        self.rng.random_range(0..self.names)
     }
 
     fn client(&mut self) -> u8 {
-        self.rng.random_range(0..u8::try_from(CLIENTS).expect("few"))
+        let clients = if self.is_crowd { MANY } else { FEW };
+        self.rng.random_range(0..u8::try_from(clients).expect("few"))
     }
 
     fn on_but_slots(&mut self) -> On {
@@ -303,11 +319,17 @@ impl Dice {
     }
 
     fn time(&mut self) -> Duration {
+        if self.is_crowd && self.rng.random_bool(0.97) {
+            return Duration::from_millis(30);
+        }
         let ms = [30, 30, 60, 90, 120, 510, 1_020, 1_590, 2_490, 3_990, 4_020, 10_020, 61_020];
         Duration::from_millis(*ms.choose(&mut self.rng).expect("one"))
     }
 
     fn since(&mut self) -> u64 {
+        if self.is_crowd {
+            return self.rng.random_range(0..20);
+        }
         *[0, 1, 2, 1_000, 5_000_000].choose(&mut self.rng).expect("one")
     }
 
