@@ -4,7 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use quorlock_harness::Server;
 
-use super::{clock::Clock, names::client_id, steps::is_deaf};
+use super::{
+    clock::Clock,
+    names::client_id,
+    steps::{CLASSIC, is_deaf},
+};
 use crate::{
     lock::Lock,
     node::{
@@ -35,14 +39,19 @@ impl Client {
             let fleet = Arc::new(Fleet::default());
             let told = Arc::clone(&told[kind]);
             fleet.on_line(move |_, resource, hint: LineHint| {
-                told.lock().push(format!("{hint:?} of {resource:?}"));
+                let hint = match hint {
+                    LineHint::StandBy { head } => format!("StandBy {head}"),
+                    LineHint::KeepsOut { ticket } => format!("KeepsOut {}", ticket.get()),
+                    hint => format!("{hint:?}"),
+                };
+                told.lock().push(format!("{hint} of {resource}"));
             });
             let settings = NodeSettings {
                 connect_timeout: Duration::from_secs(10),
                 node_timeout: Duration::from_secs(10),
                 allow_eviction: false,
                 skips_quarantine: false,
-                classic: false,
+                classic: number == CLASSIC,
                 // So long that no generation of counters ends: the node in memory has one.
                 counter_retention: Duration::from_secs(1 << 40),
                 members: Members::new("alike", ["a"]),

@@ -15,7 +15,7 @@ const END: u64 = 1 << 53;
 #[track_caller]
 fn alike(steps: impl IntoIterator<Item = (usize, Step)>) {
     let steps: Vec<Taken> =
-        steps.into_iter().map(|(client, step)| Taken { client, step }).collect();
+        steps.into_iter().map(|(client, step)| Taken { client, step, says: "" }).collect();
     if let Err((at, difference)) = play(&steps) {
         panic!("step {at}, {:?}: {difference}", steps[at]);
     }

@@ -13,6 +13,7 @@
 mod client;
 mod clock;
 mod commands;
+mod kept;
 mod known;
 mod names;
 mod pair;
@@ -25,7 +26,7 @@ use quorlock_harness::Evidence;
 
 use self::{
     pair::Pair,
-    steps::{FEW, Taken, drawn},
+    steps::{CLASSIC, Taken, drawn},
 };
 
 /// In one sequence.
@@ -98,18 +99,25 @@ fn plays(seed: u64, count: usize) -> BTreeSet<usize> {
 
 /// Plays steps on nodes that know nothing, and says how many stood in the lines. The error says at which step the nodes differ.
 fn play(steps: &[Taken]) -> Result<BTreeSet<usize>, (usize, String)> {
-    let clients = steps.iter().map(|taken| taken.client + 1).max().unwrap_or(0).max(FEW);
+    let clients = steps.iter().map(|taken| taken.client + 1).max().unwrap_or(0).max(CLASSIC + 1);
+    let says = steps.iter().any(|taken| !taken.says.is_empty());
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let mut pair = Pair::new(clients).await;
         for (at, taken) in steps.iter().enumerate() {
-            pair.take(taken).await.map_err(|difference| (at, difference))?;
+            let mut said = pair.take(taken).await.map_err(|difference| (at, difference))?;
             if pair.is_apart {
                 break;
             }
-            if at % 20 == 19 || at + 1 == steps.len() {
-                pair.compare().await.map_err(|difference| (at, difference))?;
+            if says || at % 20 == 19 || at + 1 == steps.len() {
+                said += &pair.compare().await.map_err(|difference| (at, difference))?;
+            }
+            if !taken.says.is_empty() && taken.says != said {
+                return Err((
+                    at,
+                    format!("both say\n      {said}\n    and not\n      {}", taken.says),
+                ));
             }
         }
         Ok(pair.lengths)

@@ -27,7 +27,7 @@ pub(super) fn resource(number: u8) -> Resource {
 }
 
 pub(super) fn slots(number: u8) -> Slots {
-    let count = if number == 0 { 4 } else { 1 };
+    let count = [4, 1, 256][usize::from(number)];
     Slots::new(b"", format!("s{number}"), count).expect("a semaphore")
 }
 
@@ -63,6 +63,8 @@ pub(super) fn foreign(number: u8) -> Vec<u8> {
         4 => owner(1).to_hex().to_vec(),
         5 => KeyHolder::SHARED.to_vec(),
         6 => [owner(2).to_hex().as_slice(), b"x"].concat(),
-        _ => b"shared by readers, see quorlock!".to_vec(),
+        7 => b"shared by readers, see quorlock!".to_vec(),
+        8 => [owner(2).to_hex().as_slice(), b"\0"].concat(),
+        _ => owner(2).to_hex().repeat(2),
     }
 }

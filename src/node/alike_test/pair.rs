@@ -13,9 +13,10 @@ use quorlock_harness::Server;
 use super::{
     client::Client,
     clock::Clock,
+    commands::classic,
     names::{foreign, resource, slots},
     shown::{longer, looked, same},
-    steps::{NAMES, Near, On, Step, Taken, is_deaf, name},
+    steps::{CLASSIC, NAMES, Near, On, Step, Taken, is_deaf, name},
 };
 use crate::{
     node::{MemoryNode, Node},
@@ -94,11 +95,17 @@ impl Pair {
         }
     }
 
-    /// Takes one step on both. The error is what differs.
-    pub(super) async fn take(&mut self, taken: &Taken) -> Result<(), String> {
+    /// Takes one step on both, and says what both have answered. The error is what differs.
+    pub(super) async fn take(&mut self, taken: &Taken) -> Result<String, String> {
         let client = match &taken.step {
             // Whoever has begun a round ends it.
             Step::ConfirmLast { owner } => self.rounds.get(owner).map_or(0, |round| round.client),
+            // It knows nothing of this.
+            Step::Join { .. } | Step::Admit { .. } | Step::ExtendMany(_)
+                if taken.client == CLASSIC =>
+            {
+                0
+            }
             _ => taken.client,
         };
         self.has_others |= matches!(
@@ -108,45 +115,56 @@ impl Pair {
         match &taken.step {
             Step::Pass(time) => {
                 self.clock.pass(*time);
-                Ok(())
+                Ok(String::new())
             }
             Step::SetBack(time) => {
                 self.clock.set_back(*time);
                 // Whoever has read that clock before says once that it has jumped.
-                for client in &self.clients {
+                for client in self.clients.iter().take(CLASSIC) {
                     let _ = client.nodes[0].join(Join::look(LONGEST)).await;
                 }
-                Ok(())
+                Ok(String::new())
             }
             Step::Set { on, value, ttl } => {
                 let (key, value) = (name(*on), foreign(*value));
                 self.server.set(&key, &value, *ttl);
                 self.memory.set(&key, &value, ttl.map(Duration::from_millis));
-                Ok(())
+                Ok(String::new())
             }
             Step::Del { on } => {
                 self.server.del(name(*on));
                 // One whose time is up at once.
                 self.memory.set(name(*on), b"", Some(Duration::ZERO));
-                Ok(())
+                Ok(String::new())
             }
             Step::Forget => {
                 self.server.run(&["FLUSHALL"]);
                 self.memory.restart();
-                self.look_all(Join::look(LONGEST)).await
+                self.look_all(Join::look(LONGEST)).await.map(|()| String::new())
             }
-            Step::Join { .. } => self.join(client, &taken.step).await,
-            Step::Admit { above, wall, stale } => self.admit(client, *above, *wall, *stale).await,
-            Step::Holder { on, fenced } => self.holder(client, *on, *fenced).await,
+            Step::Join { .. } => self.join(client, &taken.step).await.map(|()| String::new()),
+            Step::Admit { above, wall, stale } => {
+                self.admit(client, *above, *wall, *stale).await.map(|()| String::new())
+            }
+            Step::Holder { on, fenced } => {
+                self.holder(client, *on, *fenced && client != CLASSIC).await
+            }
             Step::ExtendMany(all) => {
                 let of = |(on, owner, ttl): &(On, u8, u64)| self.extend(on, *owner, *ttl);
                 let commands: Vec<Command> = all.iter().map(of).collect();
                 self.call_many(client, commands).await
             }
-            step => match self.command(client, step) {
-                Some(commands) => self.call(client, step, commands).await,
-                None => Ok(()),
-            },
+            step => {
+                let commands = self.command(client, step);
+                let commands = match (client, commands) {
+                    (CLASSIC, Some(both)) => both.map(classic).into_iter().collect(),
+                    (_, commands) => commands.map(Vec::from),
+                };
+                match commands.and_then(|both| both.try_into().ok()) {
+                    Some(commands) => self.call(client, step, commands).await,
+                    None => Ok(String::new()),
+                }
+            }
         }
     }
 
@@ -168,7 +186,7 @@ impl Pair {
 
     /// Every client looks, and sees the same.
     async fn look_all(&mut self, join: Join) -> Result<(), String> {
-        for client in 0..self.clients.len() {
+        for client in (0..self.clients.len()).filter(|client| *client != CLASSIC) {
             self.look(client, [join; 2]).await?;
         }
         Ok(())
@@ -213,7 +231,9 @@ impl Pair {
     }
 
     /// Everything that stands there, looked at past the code under test, and who has been told what of lines.
-    pub(super) async fn compare(&mut self) -> Result<(), String> {
+    /// Says the latter.
+    pub(super) async fn compare(&mut self) -> Result<String, String> {
+        let mut all = String::new();
         // What was sent to a client before this answer has come.
         for client in &self.clients {
             let _ = client.nodes[0].holder(resource(0), false).await;
@@ -238,7 +258,10 @@ impl Pair {
                 let alone = alone.map(|of| format!("Alone {of}"));
                 heard.push(alone.filter(|alone| Some(alone) == other).unwrap_or(told));
             }
-            same(heard, memory).map_err(|error| format!("client {number} was told {error}"))?;
+            same(&heard, &memory).map_err(|error| format!("client {number} was told {error}"))?;
+            if !heard.is_empty() {
+                all += &format!("; {number} hears {}", heard.join(", "));
+            }
         }
         let lines = (0..2).map(|number| slots(number).line().clone());
         for name in (0..NAMES).map(resource).chain(lines) {
@@ -260,7 +283,7 @@ impl Pair {
             }
             same(server, memory).map_err(|error| format!("the key {name:?}: {error}"))?;
         }
-        Ok(())
+        Ok(all)
     }
 
     fn line_of_server(&self, name: &Resource) -> Option<(Vec<(String, i64)>, Duration)> {

@@ -2,21 +2,23 @@
 //! is a sequence too, and a failing one can be made shorter.
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     time::Duration,
 };
 
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
 /// How many clients there are, each with a connection of its own; and where there is a crowd.
-pub(super) const FEW: usize = 4;
+const FEW: usize = 4;
 const MANY: usize = 24;
+/// This one knows of single keys alone, and comes beside no others where steps are drawn.
+pub(super) const CLASSIC: usize = 4;
 pub(super) const OWNERS: u8 = 6;
 
 /// Whether a client does not hear what is said to the name under which it stands in lines, as if it had lost its connection
-/// just now.
+/// just now. Of a crowd so many do not that all are deaf who are looked at.
 pub(super) const fn is_deaf(client: usize) -> bool {
-    client % 4 == 3
+    client % 4 == 3 || client >= MANY / 2
 }
 
 /// What a command is about, by the numbers of names.
@@ -162,14 +164,18 @@ pub(super) enum Step {
 pub(super) struct Taken {
     pub(super) client: usize,
     pub(super) step: Step,
+    /// What both have to answer and to tell, where that is said.
+    pub(super) says: &'static str,
 }
 
 /// The steps of this seed.
 pub(super) fn drawn(seed: u64, count: usize) -> Vec<Taken> {
-    let (is_crowd, is_quiet) = (seed % 5 == 3, seed % 2 == 1);
-    let names = if is_crowd || seed % 3 == 1 { 2 } else { NAMES };
+    let (is_crowd, is_quiet, is_classic) = (seed % 5 == 3, seed % 2 == 1, seed % 10 == 6);
+    let names = if is_crowd || seed % 3 == 1 { &[0, 4][..] } else { &[0, 1, 2, 3, 4, 5] };
     let rng = StdRng::seed_from_u64(seed);
-    let mut dice = Dice { rng, near_end: false, is_crowd, is_quiet, names };
+    let (client, asked) = (0, HashMap::new());
+    let mut dice =
+        Dice { rng, client, asked, near_end: false, is_crowd, is_quiet, is_classic, names };
     // In some the counters begin near their end, where no number but the next few is left.
     dice.near_end = dice.rng.random_bool(0.25);
     let floor = if dice.near_end {
@@ -178,7 +184,7 @@ pub(super) fn drawn(seed: u64, count: usize) -> Vec<Taken> {
         Near::At(dice.rng.random_range(0..3))
     };
     let first = Step::Admit { above: floor, wall: false, stale: false };
-    let mut steps = vec![Taken { client: 0, step: first }];
+    let mut steps = vec![Taken { client: 0, step: first, says: "" }];
     steps.extend((1..count).map(|_| dice.taken()));
     steps
 }
@@ -190,13 +196,19 @@ struct Dice {
     is_crowd: bool,
     /// Nothing has a key but what it was granted to.
     is_quiet: bool,
-    /// The fewer names, the more often two commands are about one.
-    names: u8,
+    /// All of them are of a classic client.
+    is_classic: bool,
+    /// The fewer names, the more often two commands are about one. That of a slot is among them.
+    names: &'static [u8],
+    /// Who takes this step, and what each owner has asked for last.
+    client: usize,
+    asked: HashMap<u8, On>,
 }
 
 impl Dice {
     fn taken(&mut self) -> Taken {
-        Taken { client: self.client().into(), step: self.step() }
+        self.client = if self.is_classic { CLASSIC } else { self.client().into() };
+        Taken { client: self.client, step: self.step(), says: "" }
     }
 
     fn step(&mut self) -> Step {
@@ -206,6 +218,7 @@ impl Dice {
             160..400 => {
                 // Whoever wants a slot picks one.
                 let on = self.on_but_slots();
+                self.asked.insert(owner, on.clone());
                 // What shares asks for one token.
                 let count = if matches!(on, On::One(_) | On::Set(_)) { self.count() } else { 1 };
                 let place = self.place();
@@ -215,11 +228,12 @@ impl Dice {
             400..450 => {
                 let (semaphore, first) = (self.rng.random_range(0..2), self.rng.random_range(0..4));
                 let (hint, note, place) = (self.near(), self.note(), self.place());
+                self.asked.insert(owner, On::AnyOf(semaphore));
                 Step::Pick { semaphore, first, owner, ttl, hint, note, place }
             }
-            450..500 => Step::Confirm { on: self.on(), owner, token: self.near() },
+            450..500 => Step::Confirm { on: self.on_of(owner), owner, token: self.near() },
             500..560 => Step::ConfirmLast { owner },
-            560..620 => Step::Extend { on: self.on(), owner, ttl },
+            560..620 => Step::Extend { on: self.on_of(owner), owner, ttl },
             620..640 => {
                 let count = self.rng.random_range(1..5);
                 let of = |dice: &mut Self| (dice.on(), dice.owner(), dice.ttl());
@@ -230,7 +244,7 @@ impl Dice {
                 Step::ExtendMany(all)
             }
             640..680 | 910..950 if self.is_quiet => Step::ConfirmLast { owner },
-            640..680 => Step::Restore { on: self.on(), owner, ttl, note: self.note() },
+            640..680 => Step::Restore { on: self.on_of(owner), owner, ttl, note: self.note() },
             680..700 => {
                 let record = self.rng.random_range(0..4);
                 let on = On::One(self.name());
@@ -238,7 +252,7 @@ impl Dice {
             }
             700..830 => {
                 let keep = self.rng.random_bool(0.2).then(|| self.ttl());
-                Step::Release { on: self.on(), owner, keep }
+                Step::Release { on: self.on_of(owner), owner, keep }
             }
             830..860 => {
                 let (of_slots, line) = (self.rng.random_bool(0.3), self.name());
@@ -248,7 +262,7 @@ impl Dice {
             860..910 => Step::Holder { on: self.name(), fenced: self.rng.random_bool(0.8) },
             910..930 => {
                 let ttl = self.rng.random_bool(0.8).then(|| self.ttl());
-                Step::Set { on: self.name(), value: self.rng.random_range(0..8), ttl }
+                Step::Set { on: self.name(), value: self.rng.random_range(0..10), ttl }
             }
             930..950 => Step::Del { on: self.name() },
             950..980 => Step::Join {
@@ -282,15 +296,19 @@ impl Dice {
     }
 
     fn name(&mut self) -> u8 {
-        self.rng.random_range(0..self.names)
+        *self.names.choose(&mut self.rng).expect("one")
     }
 
     fn client(&mut self) -> u8 {
         let clients = if self.is_crowd { MANY } else { FEW };
-        self.rng.random_range(0..u8::try_from(clients).expect("few"))
+        let client = self.rng.random_range(0..clients);
+        u8::try_from(if client == CLASSIC { 0 } else { client }).expect("few")
     }
 
     fn on_but_slots(&mut self) -> On {
+        if self.is_classic {
+            return On::One(self.name());
+        }
         match self.rng.random_range(0..9) {
             0..3 => On::One(self.name()),
             3..5 => {
@@ -312,6 +330,16 @@ impl Dice {
         }
     }
 
+    /// What this owner may well have.
+    fn on_of(&mut self, owner: u8) -> On {
+        match self.asked.get(&owner).filter(|_| self.rng.random_bool(0.5)) {
+            // And now it reads on.
+            Some(On::One(name)) if self.rng.random_bool(0.3) => On::Lowered(*name),
+            Some(on) => on.clone(),
+            None => self.on(),
+        }
+    }
+
     /// In ms. All of them end in a five, and all times are multiples of thirty, as the four seconds of a line are not: a server
     /// keeps a key for up to three milliseconds longer than it was asked to, which is on the safe side and not to be compared.
     fn ttl(&mut self) -> u64 {
@@ -328,7 +356,9 @@ impl Dice {
 
     fn since(&mut self) -> u64 {
         if self.is_crowd {
-            return self.rng.random_range(0..20);
+            // The deaf came first, so that many of them are passed over at once.
+            let before = if is_deaf(self.client) { 20 } else { 0 };
+            return before + self.rng.random_range(0..20);
         }
         *[0, 1, 2, 1_000, 5_000_000].choose(&mut self.rng).expect("one")
     }
