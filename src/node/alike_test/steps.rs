@@ -225,13 +225,13 @@ impl Dice {
                 let (hint, note) = (self.near(), self.note());
                 Step::Acquire { on, owner, ttl, hint, count, note, place }
             }
-            400..450 => {
+            400..480 => {
                 let (semaphore, first) = (self.rng.random_range(0..2), self.rng.random_range(0..4));
                 let (hint, note, place) = (self.near(), self.note(), self.place());
                 self.asked.insert(owner, On::AnyOf(semaphore));
                 Step::Pick { semaphore, first, owner, ttl, hint, note, place }
             }
-            450..500 => Step::Confirm { on: self.on_of(owner), owner, token: self.near() },
+            480..500 => Step::Confirm { on: self.on_of(owner), owner, token: self.near() },
             500..560 => Step::ConfirmLast { owner },
             560..620 => Step::Extend { on: self.on_of(owner), owner, ttl },
             620..640 => {

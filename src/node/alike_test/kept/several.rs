@@ -4,8 +4,8 @@
 //! Method: tables, by both kinds of node.
 
 use super::{
-    super::steps::{On, On::*},
-    LONG, deletes, extends, held, keeps, kept, picks, releases, sets, takes,
+    super::steps::{Near, On, On::*, Step},
+    LONG, deletes, extends, held, keeps, kept, picks, releases, sets, takes, waits,
 };
 
 /// Sets go by the bytes of the names: those here are in the order 1, 0, 3.
@@ -153,6 +153,28 @@ fn whoever_waits_for_any_slot_is_let_in_when_one_is_free_and_lets_the_next_one_i
             "granted 102 in slot 0; 1 hears Wanted of quorlock:slots:s0; 2 hears Next of quorlock:slots:s0",
         ),
         picks(2, 0, 0, Some(1), "granted 102 in slot 1; 2 hears Alone of quorlock:slots:s0"),
+    ]);
+}
+
+/// Also where that one is answered at once, because it knows the counters and hints above them.
+#[test]
+fn whoever_waits_for_a_slot_by_its_name_is_let_in_before_one_who_asks_for_any() {
+    let knows = |first, says| {
+        let mut pick = picks(2, 0, first, None, says);
+        if let Step::Pick { hint, .. } = &mut pick.step {
+            *hint = Near::Ahead(0);
+        }
+        pick
+    };
+    kept(&[
+        takes(0, One(4), "granted 101"),
+        waits(1, One(4), 2, "o0 for 60005 ms, 0 before"),
+        knows(3, "granted 4102444800000000 in slot 3"),
+        releases(0, One(4), "done; 1 hears Next of s0/1"),
+        knows(1, "granted 4102444800000000 in slot 2"),
+        picks(5, 0, 1, None, "granted 101 in slot 0"),
+        picks(5, 0, 1, None, "behind 1"),
+        waits(1, One(4), 2, "granted 102; 1 hears Alone of s0/1"),
     ]);
 }
 
