@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::{
-    names::{self, client_id, label, resource, slots, target},
+    names::{self, client_id, label, name, resource, slots, target},
     pair::{Pair, Round},
     shown::{answered, forgets_end, longer, same, seen, shown, sighted},
-    steps::{Near, On, Place, Step, name},
+    steps::{Near, On, Place, Step},
 };
 use crate::{
     node::NodeError,

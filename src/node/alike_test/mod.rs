@@ -1,10 +1,11 @@
 //! Goal: a node in memory decides as the scripts do on a real server, whatever is asked of it.
 //!
 //! Method: sequences of commands, drawn from a seed, are sent through the production node of each kind, by four clients
-//! with a connection each, or by so many that more than twenty stand in one line. The server's clock stands still until the test moves it (`clock`), so that answers are compared
-//! as they are, with times, and not roughly. A sequence that shows a difference is made shorter, and printed with the
-//! command that plays it again. `QUORLOCK_SCRIPTS` says how many commands, a million in the long run;
-//! `QUORLOCK_SCRIPTS_SEED` plays one sequence.
+//! with a connection each, by one in classic mode, or by so many that more than twenty stand in one line. The server's clock
+//! stands still until the test moves it (`clock`), so that answers are compared as they are, with times, and not roughly. A
+//! sequence that shows a difference is made shorter, and printed with the command that plays it again. `QUORLOCK_SCRIPTS` says
+//! how many commands, a million in the long run; `QUORLOCK_SCRIPTS_SEED` plays one sequence. What was found is kept (`known`),
+//! and so is what both have to say (`kept`).
 //!
 //! Not compared: which number an era has, how far the high-water mark runs ahead of the counters, the milliseconds by
 //! which a server keeps a key for longer than it was asked to, generations of counters (the node in memory has one), and

@@ -1,10 +1,25 @@
 //! What the small numbers of the steps stand for: owners, clients, resources, semaphores, notes, and the values that another
 //! program writes. It decides nothing.
 
-use super::steps::{On, name};
+use super::steps::On;
 use crate::protocol::{
     ClientId, KeyHolder, Label, Note, Owner, Resource, ResourceSet, Slots, Target,
 };
+
+/// The names of resources, and of what other programs write.
+pub(super) const NAMES: u8 = 6;
+
+pub(super) fn name(number: u8) -> Vec<u8> {
+    match number {
+        0 => b"a".to_vec(),
+        1 => b"\0".to_vec(),
+        2 => b"\xff\xfe \r\n{}$%".to_vec(),
+        3 => b"quorlock".to_vec(),
+        // A slot, by itself.
+        4 => b"s0/1".to_vec(),
+        _ => vec![b'n'; 200],
+    }
+}
 
 pub(super) fn owner(number: u8) -> Owner {
     Owner::from_random([number; 16])

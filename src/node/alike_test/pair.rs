@@ -14,9 +14,9 @@ use super::{
     client::Client,
     clock::Clock,
     commands::classic,
-    names::{foreign, resource, slots},
+    names::{NAMES, foreign, name, resource, slots},
     shown::{longer, looked, same},
-    steps::{CLASSIC, NAMES, Near, On, Step, Taken, is_deaf, name},
+    steps::{CLASSIC, Near, On, Step, Taken, is_deaf},
 };
 use crate::{
     node::{MemoryNode, Node},

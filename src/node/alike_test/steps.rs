@@ -8,6 +8,8 @@ use std::{
 
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
+use super::names::name;
+
 /// How many clients there are, each with a connection of its own; and where there is a crowd.
 const FEW: usize = 4;
 const MANY: usize = 24;
@@ -394,20 +396,5 @@ impl Dice {
             since: self.rng.random_bool(0.7).then(|| self.since()),
             skip: self.rng.random_bool(0.15).then(|| self.client()),
         })
-    }
-}
-
-/// The names of resources, and of what other programs write.
-pub(super) const NAMES: u8 = 6;
-
-pub(super) fn name(number: u8) -> Vec<u8> {
-    match number {
-        0 => b"a".to_vec(),
-        1 => b"\0".to_vec(),
-        2 => b"\xff\xfe \r\n{}$%".to_vec(),
-        3 => b"quorlock".to_vec(),
-        // A slot, by itself.
-        4 => b"s0/1".to_vec(),
-        _ => vec![b'n'; 200],
     }
 }
