@@ -44,7 +44,9 @@ impl Client {
                     LineHint::KeepsOut { ticket } => format!("KeepsOut {}", ticket.get()),
                     hint => format!("{hint:?}"),
                 };
-                told.lock().push(format!("{hint} of {resource}"));
+                let line = resource.to_string();
+                told.lock()
+                    .push(format!("{hint} of {}", line.trim_start_matches("quorlock:slots:")));
             });
             let settings = NodeSettings {
                 connect_timeout: Duration::from_secs(10),

@@ -55,7 +55,7 @@ pub(super) struct Pair {
     pub(super) is_apart: bool,
     /// Something has had a key that it was not granted to.
     has_others: bool,
-    /// How many stood in the lines that were compared.
+    /// How many stood in the lines, after any of the steps.
     pub(super) lengths: BTreeSet<usize>,
 }
 
@@ -265,9 +265,7 @@ impl Pair {
         }
         let lines = (0..2).map(|number| slots(number).line().clone());
         for name in (0..NAMES).map(resource).chain(lines) {
-            let line = self.memory.line(&name);
-            self.lengths.insert(line.as_ref().map_or(0, |(all, _)| all.len()));
-            same(self.line_of_server(&name), line)
+            same(self.line_of_server(&name), self.memory.line(&name))
                 .map_err(|error| format!("the line of {name:?}: {error}"))?;
         }
         let of_slots = (0..2).flat_map(|number| slots(number).all().to_vec());
@@ -284,6 +282,12 @@ impl Pair {
             same(server, memory).map_err(|error| format!("the key {name:?}: {error}"))?;
         }
         Ok(all)
+    }
+
+    /// Looks how many stand in the lines.
+    pub(super) fn measure(&mut self) {
+        let lines = (0..NAMES).map(|number| self.memory.line(&resource(number)));
+        self.lengths.extend(lines.map(|line| line.map_or(0, |(all, _)| all.len())));
     }
 
     fn line_of_server(&self, name: &Resource) -> Option<(Vec<(String, i64)>, Duration)> {

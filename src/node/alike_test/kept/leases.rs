@@ -169,6 +169,7 @@ fn proclaims(owner: u8, record: u8, says: &'static str) -> super::Taken {
 
 #[test]
 fn a_leader_is_told_with_its_last_text_and_its_label_while_the_key_is_its_own() {
+    let restore = Step::Restore { on: One(0), owner: 0, ttl: LONG, note: Some(0) };
     kept(&[
         labelled(0, "granted 101"),
         proclaims(0, 0, "done"),
@@ -183,6 +184,10 @@ fn a_leader_is_told_with_its_last_text_and_its_label_while_the_key_is_its_own() 
         held(0, "`theirs` for 60005 ms"),
         // What it has said before stands beside it again.
         sets(0, 3, Some(LONG)),
+        held(0, r"o0 for 60005 ms, counter 101, host\x00 7\xff, leads 101 with 2, 600 bytes"),
+        // So it does beside a key that is restored, and which this node has not granted anew.
+        deletes(0),
+        row(0, restore, "done"),
         held(0, r"o0 for 60005 ms, counter 101, host\x00 7\xff, leads 101 with 2, 600 bytes"),
         releases(0, One(0), "done"),
         held(0, "free"),
