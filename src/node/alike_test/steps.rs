@@ -15,7 +15,7 @@ pub(super) const OWNERS: u8 = 6;
 /// Whether a client does not hear what is said to the name under which it stands in lines, as if it had lost its connection
 /// just now. Of a crowd so many do not that all are deaf who are looked at.
 pub(super) const fn is_deaf(client: usize) -> bool {
-    client % 4 == 3 || client >= MANY / 2
+    client % 4 == 3 || client >= MANY / 3
 }
 
 /// What a command is about, by the numbers of names.

@@ -4,7 +4,7 @@
 //! Method: tables, by both kinds of node.
 
 use super::{
-    super::steps::{Near, On, On::*, Step},
+    super::steps::{MANY, Near, On, On::*, Step, Taken},
     LONG, deletes, extends, held, keeps, kept, picks, releases, sets, takes, waits,
 };
 
@@ -144,6 +144,18 @@ fn whoever_waits_for_any_slot_is_let_in_when_one_is_free_and_lets_the_next_one_i
         picks(2, 0, 0, Some(1), "granted 102 in slot 1; 0 hears Next of s0; 2 hears Wanted of s0"),
         picks(0, 0, 0, Some(0), "granted 102 in slot 2; 0 hears Alone of s0"),
     ]);
+}
+
+#[test]
+fn the_first_sixteen_of_a_line_are_looked_at_for_one_who_hears() {
+    for (deaf, says) in [(15, "done; 1 hears Next of a"), (16, "done")] {
+        let mut rows = vec![takes(0, One(0), "granted 101")];
+        let wait = || waits(5, One(0), 9, "");
+        rows.extend((1..=deaf).map(|number| Taken { client: MANY - number, ..wait() }));
+        rows.push(waits(1, One(0), 2, ""));
+        rows.push(releases(0, One(0), says));
+        kept(&rows);
+    }
 }
 
 /// Also where that one is answered at once, because it knows the counters and hints above them.
