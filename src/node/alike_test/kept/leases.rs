@@ -75,6 +75,20 @@ fn an_extension_gives_the_key_its_whole_life_again_and_never_makes_one_anew() {
     ]);
 }
 
+/// As one is that a clock prolongs which went back. Nodes were told of 200 s here.
+#[test]
+fn what_lives_for_longer_than_leases_do_is_cut_for_who_asks_for_less() {
+    kept(&[
+        takes_for(0, One(0), 250_005, "granted 101"),
+        takes_for(1, One(0), 250_005, "o0 for 250005 ms"),
+        held(0, "o0 for 250005 ms, counter 101"),
+        takes(1, One(0), "o0 for 200000 ms"),
+        held(0, "o0 for 200000 ms, counter 101"),
+        sets(0, 1, Some(250_005)),
+        takes(1, One(0), "`theirs` for 250005 ms"),
+    ]);
+}
+
 #[test]
 fn a_value_that_begins_with_the_owner_is_somebody_elses() {
     for (value, says) in [
