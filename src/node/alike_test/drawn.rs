@@ -19,9 +19,19 @@ pub(super) fn drawn(seed: u64, count: usize) -> Vec<Taken> {
         _ => &[0, 1, 2, 3, 4, 5],
     };
     let rng = StdRng::seed_from_u64(seed);
-    let (client, asked) = (0, HashMap::new());
-    let mut dice =
-        Dice { rng, client, asked, near_end: false, is_crowd, is_quiet, is_classic, names };
+    let (client, asked, now, came) = (0, HashMap::new(), 1 << 40, HashMap::new());
+    let mut dice = Dice {
+        rng,
+        client,
+        asked,
+        now,
+        came,
+        near_end: false,
+        is_crowd,
+        is_quiet,
+        is_classic,
+        names,
+    };
     // In some the counters begin near their end, where no number but the next few is left.
     dice.near_end = dice.rng.random_bool(0.25);
     let floor = if dice.near_end {
@@ -49,6 +59,9 @@ struct Dice {
     /// Who takes this step, and what each owner has asked for last.
     client: usize,
     asked: HashMap<u8, On>,
+    /// The time, in us, and when each client came to stand in a line.
+    now: u64,
+    came: HashMap<usize, u64>,
 }
 
 impl Dice {
@@ -60,7 +73,11 @@ impl Dice {
     fn step(&mut self) -> Step {
         let (owner, ttl) = (self.owner(), self.ttl());
         match self.rng.random_range(0..1000) {
-            0..160 => Step::Pass(self.time()),
+            0..160 => {
+                let time = self.time();
+                self.now += u64::try_from(time.as_micros()).expect("a time");
+                Step::Pass(time)
+            }
             160..400 => {
                 // Whoever wants a slot picks one.
                 let on = self.on_but_slots();
@@ -105,8 +122,9 @@ impl Dice {
             }
             830..860 => {
                 let (of_slots, line) = (self.rng.random_bool(0.3), self.name());
-                let since = self.since();
-                Step::Leave { line, of_slots, name: self.client(), since }
+                let name = self.client();
+                let since = self.since(name.into());
+                Step::Leave { line, of_slots, name, since }
             }
             860..910 => Step::Holder { on: self.name(), fenced: self.rng.random_bool(0.8) },
             910..930 => {
@@ -207,10 +225,18 @@ impl Dice {
         Duration::from_millis(*ms.choose(&mut self.rng).expect("one"))
     }
 
-    fn since(&mut self) -> u64 {
+    /// Most come again with the ticket that they have.
+    fn since(&mut self, client: usize) -> u64 {
+        let before = self.came.get(&client).copied().filter(|_| self.rng.random_bool(0.6));
+        let came = before.unwrap_or_else(|| self.now - self.anew(client));
+        self.came.insert(client, came);
+        self.now - came
+    }
+
+    fn anew(&mut self, client: usize) -> u64 {
         if self.is_crowd {
             // The deaf came first, so that many of them are passed over at once.
-            let before = if is_deaf(self.client) { 20 } else { 0 };
+            let before = if is_deaf(client) { 20 } else { 0 };
             return before + self.rng.random_range(0..20);
         }
         *[0, 1, 2, 1_000, 5_000_000].choose(&mut self.rng).expect("one")
@@ -244,7 +270,7 @@ impl Dice {
 
     fn place(&mut self) -> Option<Place> {
         self.rng.random_bool(0.7).then(|| Place {
-            since: self.rng.random_bool(0.7).then(|| self.since()),
+            since: self.rng.random_bool(0.7).then(|| self.since(self.client)),
             skip: self.rng.random_bool(0.15).then(|| self.client()),
         })
     }

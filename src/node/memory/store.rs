@@ -178,7 +178,8 @@ impl Store {
                 if fenced {
                     self.admitted()?;
                 }
-                let longest = self.longest(now);
+                // In classic mode nobody has told how long leases are.
+                let longest = self.longest(now).filter(|_| fenced);
                 Ok(self.all_of(target.resources(), owner, now, |keys, resource| {
                     if let Some(entry) = keys.get_mut(resource.as_bytes()) {
                         let ends = entry.expires.or(longest);
