@@ -20,7 +20,7 @@ use quorlock_harness::{Server, connected};
 use self::backend::Backend;
 use super::{Monitor, SECOND, patient, plain};
 
-type Case = fn(&dyn Backend, &Clients, &mut Vec<String>);
+type Case = fn(&Backend, &Clients, &mut Vec<String>);
 
 /// Two clients of one node: what the first one holds it knows without asking.
 struct Clients {
@@ -52,14 +52,15 @@ fn conform_with(node_timeout: Duration, case: Case, expected: &[&str]) {
 /// In one mode.
 #[track_caller]
 fn conform_in(builder: &Builder, case: Case, expected: &[&str]) {
-    let transcript = |node: &dyn Backend| {
+    let transcript = |node: &Backend| {
         let client = || connected(builder.clone().node(node.spec()));
         let clients = Clients { redlock: client(), other: client() };
         let mut seen = Vec::new();
         case(node, &clients, &mut seen);
         seen
     };
-    let (memory, server) = (transcript(&MemoryNode::new()), transcript(&Server::start()));
+    let memory = transcript(&Backend::Memory(MemoryNode::new()));
+    let server = transcript(&Backend::Server(Box::new(Server::start())));
     assert_eq!(server, expected, "the real server, {builder:?}");
     assert_eq!(memory, expected, "the node in memory, {builder:?}");
 }

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use quorlock_harness::Server;
 
 use super::{
-    clock::Clock,
-    names::client_id,
+    clock::{Clock, START_US},
+    names::{client_id, number_of},
     steps::{CLASSIC, is_deaf},
 };
 use crate::{
@@ -40,8 +40,10 @@ impl Client {
             let told = Arc::clone(&told[kind]);
             fleet.on_line(move |_, resource, hint: LineHint| {
                 let hint = match hint {
-                    LineHint::StandBy { head } => format!("StandBy {head}"),
-                    LineHint::KeepsOut { ticket } => format!("KeepsOut {}", ticket.get()),
+                    LineHint::StandBy { head } => format!("StandBy {}", number_of(head)),
+                    LineHint::KeepsOut { ticket } => {
+                        format!("KeepsOut {}", ticket.get().wrapping_sub(START_US).cast_signed())
+                    }
                     hint => format!("{hint:?}"),
                 };
                 let line = resource.to_string();

@@ -29,6 +29,12 @@ pub(super) fn client_id(number: u8) -> ClientId {
     ClientId::new([0xa0 + number; 8])
 }
 
+/// Of the client with this name.
+pub(super) fn number_of(client: ClientId) -> String {
+    let number = (0..64).find(|number| client_id(*number) == client);
+    number.map_or_else(|| client.to_string(), |number| number.to_string())
+}
+
 pub(super) fn label() -> Label {
     Label::new(b"host\0 7\xff").expect("a label")
 }

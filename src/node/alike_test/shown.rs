@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::{names::owner, steps::OWNERS};
+use super::{
+    names::{number_of, owner},
+    steps::OWNERS,
+};
 use crate::{
     node::NodeError,
     protocol::{Claim, Denial, Granted, KeyHolder, Marker, Reply, Sighting},
@@ -109,7 +112,7 @@ pub(super) fn answered(answer: &Result<Reply, String>) -> String {
         Ok(Reply::Denied(Denial { holder, remaining, behind, rank, which, label, .. })) => {
             let place = which.map(|which| format!("{which}: ")).unwrap_or_default();
             let by = match behind {
-                Some(head) => format!("behind {}", char::from(head.to_hex()[1])),
+                Some(head) => format!("behind {}", number_of(*head)),
                 None => key(holder.as_deref(), *remaining),
             };
             let label = label.as_ref().map(|label| format!(", {label}")).unwrap_or_default();

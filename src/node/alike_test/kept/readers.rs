@@ -70,22 +70,17 @@ fn entries_are_void_once_their_key_is_gone_or_somebody_elses() {
 
 #[test]
 fn a_reader_has_the_number_of_the_writer_before_it() {
-    let turn = |written, read| {
-        [
-            takes(1, One(0), written),
-            releases(1, One(0), "done"),
-            takes(0, Shared(0), read),
-            takes(2, Shared(0), read),
-            releases(0, Shared(0), "done"),
-            releases(2, Shared(0), "done"),
-        ]
-    };
-    let turns = [
-        turn("granted 101", "granted 101"),
-        turn("granted 102", "granted 102"),
-        turn("granted 103", "granted 103"),
-    ];
-    kept(&turns.concat());
+    kept(&[
+        takes(1, One(0), "granted 101"),
+        releases(1, One(0), "done"),
+        takes(0, Shared(0), "granted 101"),
+        takes(2, Shared(0), "granted 101"),
+        releases(0, Shared(0), "done"),
+        releases(2, Shared(0), "done"),
+        takes(1, One(0), "granted 102"),
+        releases(1, One(0), "done"),
+        takes(0, Shared(0), "granted 102"),
+    ]);
 }
 
 #[test]
@@ -93,14 +88,9 @@ fn a_writer_that_waits_is_not_overtaken_by_readers() {
     kept(&[
         takes(0, Shared(0), "granted 100"),
         waits(1, One(0), 2, "readers for 60005 ms, 0 before"),
-        takes(2, Shared(0), "readers for 60005 ms; 1 hears KeepsOut 4102444799999998 of a"),
-        waits(
-            2,
-            Shared(0),
-            1,
-            "readers for 60005 ms, 1 before; 1 hears KeepsOut 4102444799999998 of a",
-        ),
-        releases(0, Shared(0), "done; 1 hears Next of a; 2 hears StandBy a1a1a1a1a1a1a1a1 of a"),
+        takes(2, Shared(0), "readers for 60005 ms; 1 hears KeepsOut -2 of a"),
+        waits(2, Shared(0), 1, "readers for 60005 ms, 1 before; 1 hears KeepsOut -2 of a"),
+        releases(0, Shared(0), "done; 1 hears Next of a; 2 hears StandBy 1 of a"),
         waits(2, Shared(0), 1, "behind 1, 1 before; 1 hears Next of a"),
         waits(1, One(0), 2, "granted 101; 1 hears Wanted of a"),
         waits(2, Shared(0), 1, "o1 for 60005 ms, 0 before"),

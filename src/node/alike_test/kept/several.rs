@@ -134,13 +134,13 @@ fn whoever_waits_for_any_slot_is_let_in_when_one_is_free_and_lets_the_next_one_i
         picks(3, 0, 0, None, "granted 101 in slot 3"),
         picks(1, 0, 0, Some(2), "o0 for 60005 ms, 0 before"),
         picks(2, 0, 0, Some(1), "o0 for 60005 ms, 1 before"),
-        releases(0, Slot(0, 0), "done; 1 hears Next of s0; 2 hears StandBy a1a1a1a1a1a1a1a1 of s0"),
+        releases(0, Slot(0, 0), "done; 1 hears Next of s0; 2 hears StandBy 1 of s0"),
         picks(0, 0, 0, None, "behind 1"),
         // No other one is free, so that the next is not let in yet.
         picks(1, 0, 0, Some(2), "granted 102 in slot 0; 1 hears Wanted of s0"),
         picks(0, 0, 0, Some(0), "o1 for 60005 ms, 1 before"),
-        releases(4, Slot(0, 1), "done; 0 hears StandBy a2a2a2a2a2a2a2a2 of s0; 2 hears Next of s0"),
-        releases(5, Slot(0, 2), "done; 0 hears StandBy a2a2a2a2a2a2a2a2 of s0; 2 hears Next of s0"),
+        releases(4, Slot(0, 1), "done; 0 hears StandBy 2 of s0; 2 hears Next of s0"),
+        releases(5, Slot(0, 2), "done; 0 hears StandBy 2 of s0; 2 hears Next of s0"),
         picks(2, 0, 0, Some(1), "granted 102 in slot 1; 0 hears Next of s0; 2 hears Wanted of s0"),
         picks(0, 0, 0, Some(0), "granted 102 in slot 2; 0 hears Alone of s0"),
     ]);
