@@ -1,5 +1,5 @@
-//! Sequences of steps, drawn from a seed: of few clients, of a crowd, or of one in classic mode; about all names, or so few that they
-//! are always in each other's way; with other programs, or without.
+//! Sequences of steps, drawn from a seed: of few clients, of a crowd, or of one in classic mode; about all names, or so few that
+//! they are always in each other's way; with other programs, or without.
 
 use std::{
     collections::{HashMap, HashSet},
