@@ -1,35 +1,29 @@
 //! Goal: the line on a node lets in whoever is first, wakes the next, and is worth no more than a piece of advice: nothing
 //! that stands in its place fails a command, or makes one slow.
 //!
-//! Method: the scripts, run by hand on a real server, with clients that hear or do not; beside the line of a node in
-//! memory, which has to do the same over random schedules.
+//! Method: the scripts, run by hand on a real server, with clients that hear or do not. The line of a node in memory does the
+//! same over random commands (`src/node/alike_test`).
 
-mod compared;
 mod others;
 mod read_answers;
-mod readers;
 mod releases;
 mod several;
 mod slots;
 mod together;
 mod together_answers;
 
-use std::{
-    sync::mpsc,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{sync::mpsc, thread};
 
-use quorlock::protocol::{ClientId, LineHint, LineNews, NodeLine, Stand, Ticket, Timestamp};
 use quorlock_harness::redis::{self, Value, from_redis_value};
 
 use super::{
-    MARKER, MS, SECOND, SOON,
+    MARKER, MS, SOON,
     scripts::{ETAG, Node, RESOURCE},
     texts::{ACQUIRE, LEAVE, RELEASE},
 };
 
 const LINE: &str = "quorlock:line:r";
+const READERS: &str = "quorlock:readers:r";
 
 /// Clients, in the order of their names.
 const A: &str = "aaaaaaaaaaaaaaaa";
@@ -371,236 +365,4 @@ fn a_line_lives_for_some_seconds_after_the_last_one_has_stood_in_it() {
     );
     let ttl: i64 = from_redis_value(node.server.run(&["PTTL", LINE])).unwrap();
     assert!((3_000..=4_000).contains(&ttl), "{ttl} ms");
-}
-
-#[test]
-fn what_others_have_put_in_the_place_of_a_line_is_as_if_it_were_not_there() {
-    let node = Node::admitted();
-    let long = "x".repeat(100_000);
-    let put: [&[&str]; 9] = [
-        &["SET", LINE, "text"],
-        &["LPUSH", LINE, "a", "b"],
-        &["HSET", LINE, "a", "b"],
-        &["SADD", LINE, A],
-        &["XADD", LINE, "*", "a", "b"],
-        &["ZADD", LINE, "1", "no client", "2", "AAAAAAAAAAAAAAAA", "3", "\0\r\n", "4", ""],
-        &["ZADD", LINE, "-inf", A, "inf", B, "1e300", C, "-1e300", "dddddddddddddddd"],
-        &["ZADD", LINE, "0.5", &long],
-        &["EVAL", "for i = 1, 10001 do redis.call('ZADD', KEYS[1], i, i) end", "1", LINE],
-    ];
-    for put in put {
-        node.server.run(put);
-        let dump = node.server.run(&["DUMP", LINE]);
-        for says in [Says::default(), Says::named(A), Says { several: true, ..Says::named(A) }] {
-            let answer = acquire(&node, A, says);
-            assert!(matches!(answer, Answer::Granted { .. }), "{put:?}: {answer:?}");
-            let other = acquire(&node, B, Says::default());
-            assert!(matches!(other, Answer::Held { before: -1, .. }), "{put:?}: {other:?}");
-            release(&node, A);
-        }
-        let answer = acquire(&node, A, Says::stands(A, "100"));
-        assert!(matches!(answer, Answer::Granted { .. }), "{put:?}: {answer:?}");
-        let answer = acquire(&node, B, Says::stands(B, "200"));
-        assert!(
-            matches!(answer, Answer::Plain | Answer::Held { before: 0.., .. }),
-            "{put:?}: {answer:?}"
-        );
-        release(&node, A);
-        if answer == Answer::Plain {
-            assert_eq!(node.server.run(&["DUMP", LINE]), dump, "it is left as it was");
-        }
-        node.server.del(LINE);
-        node.server.del(RESOURCE);
-    }
-}
-
-/// A step for each member would take a hundred times as long as the whole of it without that set, by which it is measured.
-#[test]
-fn a_huge_set_in_the_place_of_a_line_costs_no_time() {
-    let node = Node::admitted();
-    let fastest = |second: Answer| {
-        let times = (0..40).map(|_| {
-            let start = Instant::now();
-            assert!(matches!(acquire(&node, A, Says::stands(A, "1")), Answer::Granted { .. }));
-            assert_eq!(acquire(&node, B, Says::stands(B, "2")), second);
-            release(&node, A);
-            let took = start.elapsed();
-            if second != Answer::Plain {
-                node.server.del(LINE);
-            }
-            took
-        });
-        times.min().unwrap()
-    };
-    let alone = fastest(Answer::Held { before: 0, foreign: false });
-    // By parts, each of them done in time by a busy machine, too.
-    let fill = "for i = ARGV[1], ARGV[1] + 9999 do redis.call('ZADD', KEYS[1], i, i) end";
-    for part in 0..30 {
-        node.server.run(&["EVAL", fill, "1", LINE, &(part * 10_000).to_string()]);
-    }
-    let beside = fastest(Answer::Plain);
-    println!("{alone:?}, and beside a huge set {beside:?}");
-    assert!(beside < 5 * alone + Duration::from_millis(2), "{beside:?}, {alone:?}");
-    let ttl: i64 = from_redis_value(node.server.run(&["PTTL", LINE])).unwrap();
-    assert_eq!(ttl, -1, "to free so many would hold the server up");
-}
-
-/// Every pair of a random schedule is asked of a server and of the line that a node in memory keeps.
-#[test]
-fn a_server_and_a_node_in_memory_let_in_wake_and_forget_the_same_clients() {
-    for seed in 1..=12 {
-        Twins::new(seed).run(150);
-    }
-}
-
-const CLIENTS: [&str; 5] = [A, B, C, "dddddddddddddddd", "eeeeeeeeeeeeeeee"];
-
-/// The two, and who hears.
-struct Twins {
-    node: Node,
-    line: NodeLine,
-    /// The client that holds the key.
-    holder: Option<&'static str>,
-    ears: Vec<(&'static str, Ear)>,
-    /// What each of them was told by the line in memory.
-    told: Vec<(String, String)>,
-    random: u64,
-    seed: u64,
-}
-
-impl Twins {
-    fn new(seed: u64) -> Self {
-        let node = Node::admitted();
-        let hears = |place: &usize| seed >> place & 1 == 0 || seed > 9;
-        let ears = (0..CLIENTS.len()).filter(hears);
-        let ears = ears.map(|place| (CLIENTS[place], Ear::of(&node, CLIENTS[place]))).collect();
-        let (line, holder, told) = (NodeLine::default(), None, Vec::new());
-        Self { node, line, holder, ears, told, random: seed, seed }
-    }
-
-    /// A number below that.
-    fn below(&mut self, end: u64) -> u64 {
-        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.random >> 33) % end
-    }
-
-    fn client(&mut self) -> &'static str {
-        CLIENTS[usize::try_from(self.below(5)).unwrap()]
-    }
-
-    fn run(&mut self, steps: usize) {
-        for step in 0..steps {
-            match self.below(10) {
-                0..=6 => self.acquire(step),
-                7 | 8 => self.release(),
-                _ => self.leave(),
-            }
-            let there: Vec<String> = standing(&self.node);
-            let here: Vec<String> = self.line.waiting().map(|client| client.to_string()).collect();
-            let waiting = &there[there.len().saturating_sub(here.len())..];
-            assert_eq!(waiting, here, "seed {}, step {step}", self.seed);
-        }
-        for (client, ear) in &self.ears {
-            let told = self.told.iter().filter(|(to, _)| to == client);
-            let told: Vec<&String> = told.map(|(_, message)| message).collect();
-            let heard: Vec<String> = (0..told.len())
-                .map(|_| ear.heard.recv_timeout(SOON).expect("as much as was told"))
-                .collect();
-            assert_eq!(heard.iter().collect::<Vec<_>>(), told, "seed {}", self.seed);
-        }
-        for (_, ear) in &self.ears {
-            assert!(ear.heard.recv_timeout(20 * MS).is_err(), "seed {}: and no more", self.seed);
-        }
-    }
-
-    /// Does something with the line in memory.
-    fn of_line<T>(&mut self, act: impl FnOnce(&mut NodeLine, &mut LineNews<'_>) -> T) -> T {
-        let ears: Vec<ClientId> = self.ears.iter().map(|(client, _)| id(client)).collect();
-        let hears = |client: ClientId| ears.contains(&client);
-        let mut news = LineNews::new(&hears);
-        let done = act(&mut self.line, &mut news);
-        for (client, hint) in news.into_told() {
-            let message = match hint {
-                LineHint::Next => "nr".to_owned(),
-                LineHint::StandBy { head } => format!("s{head}r"),
-                LineHint::Wanted => "wr".to_owned(),
-                other => panic!("{other:?}"),
-            };
-            self.told.push((client.to_string(), message));
-        }
-        done
-    }
-
-    fn acquire(&mut self, step: usize) {
-        let client = self.client();
-        let ticket = (100 * (1 + self.below(3))).to_string();
-        let skip = if self.below(4) == 0 { self.client() } else { "" };
-        let several = self.below(4) == 0;
-        let says = match self.below(8) {
-            0 => Says { several, ..Says::default() },
-            1 => Says { several, skip, ..Says::named(client) },
-            _ => Says { several, skip, ..Says::stands(client, &ticket) },
-        };
-        let stand = (!says.client.is_empty()).then(|| Stand {
-            client: id(client),
-            ticket: says.ticket.parse().ok().map(Ticket::new),
-            skip: says.skip.parse().ok(),
-        });
-        let (is_free, now, ttl) = (self.holder.is_none(), Timestamp::ORIGIN, 10 * SECOND);
-        let expected = self.of_line(|line, news| {
-            let entered = line.enter(stand, is_free, now, news);
-            if let Some(first) = entered.first {
-                let _ = line.deny(&entered, now, news);
-                return Answer::Behind(first.to_string());
-            }
-            if !is_free {
-                let before = line.deny(&entered, now, news).map_or(-1, i64::from);
-                return Answer::Held { before, foreign: false };
-            }
-            // What the answer says is told by no channel.
-            let hears = |_| true;
-            let mut answer = LineNews::new(&hears);
-            let waited = line.waiting().filter(|other| stand.is_none_or(|s| s.client != *other));
-            let waiting = waited.count() > 0;
-            let knows = stand.is_some() || !line.is_empty(now);
-            line.grant(&entered, if several { 64 } else { 1 }, ttl, now, &mut answer);
-            let told = answer.into_told();
-            if let Some(stand) = stand {
-                let hint = if waiting { LineHint::Wanted } else { LineHint::Alone };
-                assert_eq!(told, [(stand.client, hint)]);
-            }
-            Answer::Granted { waiting: knows.then_some(waiting) }
-        });
-        let answer = acquire(&self.node, client, says);
-        assert_eq!(answer, expected, "seed {}, step {step}, {says:?}", self.seed);
-        if matches!(answer, Answer::Granted { .. }) {
-            self.holder = Some(client);
-        }
-    }
-
-    fn release(&mut self) {
-        let Some(holder) = self.holder.take() else { return };
-        if self.below(3) == 0 {
-            // Nobody is told of its end.
-            self.node.expire();
-            return;
-        }
-        release(&self.node, holder);
-        self.of_line(|line, news| line.release(Timestamp::ORIGIN, news));
-    }
-
-    fn leave(&mut self) {
-        let (client, ticket) = (self.client(), 100 * (1 + self.below(3)));
-        let is_free = self.holder.is_none();
-        let text = ticket.to_string();
-        self.node.server.run(&["EVAL", LEAVE, "2", RESOURCE, LINE, client, &text]);
-        let ticket = Ticket::new(ticket);
-        self.of_line(|line, news| {
-            line.leave(id(client), ticket, is_free, Timestamp::ORIGIN, news);
-        });
-    }
-}
-
-fn id(client: &str) -> ClientId {
-    client.parse().unwrap()
 }

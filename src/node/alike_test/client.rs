@@ -4,7 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use quorlock_harness::Server;
 
-use super::{clock::Clock, names::client_id, steps::DEAF};
+use super::{
+    clock::{Clock, START_US},
+    names::{client_id, number_of},
+    steps::{CLASSIC, is_deaf},
+};
 use crate::{
     lock::Lock,
     node::{
@@ -35,23 +39,31 @@ impl Client {
             let fleet = Arc::new(Fleet::default());
             let told = Arc::clone(&told[kind]);
             fleet.on_line(move |_, resource, hint: LineHint| {
-                told.lock().push(format!("{hint:?} of {resource:?}"));
+                let hint = match hint {
+                    LineHint::StandBy { head } => format!("StandBy {}", number_of(head)),
+                    LineHint::KeepsOut { ticket } => {
+                        format!("KeepsOut {}", ticket.get().wrapping_sub(START_US).cast_signed())
+                    }
+                    hint => format!("{hint:?}"),
+                };
+                let line = resource.to_string();
+                told.lock()
+                    .push(format!("{hint} of {}", line.trim_start_matches("quorlock:slots:")));
             });
             let settings = NodeSettings {
                 connect_timeout: Duration::from_secs(10),
                 node_timeout: Duration::from_secs(10),
                 allow_eviction: false,
                 skips_quarantine: false,
-                classic: false,
+                classic: number == CLASSIC,
                 // So long that no generation of counters ends: the node in memory has one.
                 counter_retention: Duration::from_secs(1 << 40),
                 members: Members::new("alike", ["a"]),
                 key_prefix: Vec::new(),
-                client: client_id(if number == DEAF {
-                    9
-                } else {
-                    u8::try_from(number).expect("few")
-                }),
+                // Nobody stands in a line under the other name.
+                client: client_id(
+                    u8::try_from(number).expect("few") + if is_deaf(number) { 64 } else { 0 },
+                ),
             };
             let runtime = Arc::new(clock.clone());
             nodes[kind].start(NodeContext::new(

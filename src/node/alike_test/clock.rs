@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The first of January 2100: the node in memory takes the later of this clock and the system's, also where it was set back.
-const START_US: u64 = 4_102_444_800_000_000;
+pub(super) const START_US: u64 = 4_102_444_800_000_000;
 
 /// The clock, as a runtime on the caller's tokio.
 #[derive(Clone, Debug)]

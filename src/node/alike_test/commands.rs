@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use super::{
-    names::{self, client_id, label, resource, slots, target},
+    names::{self, client_id, label, name, resource, slots, target},
     pair::{Pair, Round},
-    shown::{forgets_end, longer, same, shown, sighted},
-    steps::{Near, On, Place, Step, name},
+    shown::{answered, forgets_end, longer, same, seen, shown, sighted},
+    steps::{Near, On, Place, Step},
 };
 use crate::{
     node::NodeError,
     protocol::{
         Command, FencingToken, Granted, KeyHolder, LeaderText, Note, Record, Reply, Sighting,
-        Stand, Ticket,
+        Stand, Target, Ticket,
     },
 };
 
@@ -130,7 +130,7 @@ impl Pair {
         client: usize,
         step: &Step,
         [one, other]: [Command; 2],
-    ) -> Result<(), String> {
+    ) -> Result<String, String> {
         let [server, memory] = &self.clients[client].nodes;
         let marks = self.clients[client].marks;
         let reads = self.is_read(step);
@@ -156,7 +156,9 @@ impl Pair {
                 self.rounds.insert(owner, Round { on, token: token.get(), client, marks });
             }
         }
-        same(shown(&server, Some(&memory)), shown(&memory, None))
+        let (server, memory) = (shown(&server, Some(&memory)), shown(&memory, None));
+        let said = answered(&memory);
+        same(server, memory).map(|()| said)
     }
 
     /// Whether readers have what this step is about.
@@ -169,7 +171,7 @@ impl Pair {
         &self,
         client: usize,
         commands: Vec<Command>,
-    ) -> Result<(), String> {
+    ) -> Result<String, String> {
         let [server, memory] = &self.clients[client].nodes;
         let each = |answers: Result<Vec<_>, NodeError>| match answers {
             Ok(answers) => answers.iter().map(|answer| shown(answer, None)).collect::<Vec<_>>(),
@@ -177,10 +179,16 @@ impl Pair {
         };
         let server = each(server.call_many(commands.clone()).await);
         let memory = each(memory.call_many(commands.clone()).await);
-        same(server, memory)
+        let said = memory.iter().map(answered).collect::<Vec<_>>().join(", ");
+        same(server, memory).map(|()| said)
     }
 
-    pub(super) async fn holder(&self, client: usize, on: u8, fenced: bool) -> Result<(), String> {
+    pub(super) async fn holder(
+        &self,
+        client: usize,
+        on: u8,
+        fenced: bool,
+    ) -> Result<String, String> {
         let [server, memory] = &self.clients[client].nodes;
         let server = server.holder(resource(on), fenced).await;
         let memory = memory.holder(resource(on), fenced).await;
@@ -189,6 +197,25 @@ impl Pair {
         if let (Ok(Sighting::Held(server)), Ok(Sighting::Held(memory))) = (&mut server, &memory) {
             longer(&server.value, &mut server.remaining, memory.remaining);
         }
-        same(server, memory)
+        let said = memory.as_ref().map_or_else(Clone::clone, seen);
+        same(server, memory).map(|()| said)
+    }
+}
+
+/// The same of a client in classic mode, which knows of single keys alone, and of no token.
+pub(super) fn classic(command: Command) -> Option<Command> {
+    match command {
+        Command::Acquire { target: target @ Target::One(_), owner, ttl, mark, .. } => {
+            let (hint, count, first, note, stand) = (None, 1, 0, None, None);
+            Some(Command::Acquire { target, owner, ttl, hint, count, first, mark, note, stand })
+        }
+        Command::Extend { target: target @ Target::One(_), owner, ttl, .. } => {
+            Some(Command::Extend { target, owner, ttl, fenced: false })
+        }
+        Command::Restore { target: target @ Target::One(_), owner, ttl, until, .. } => {
+            Some(Command::Restore { target, owner, ttl, until, fenced: false, note: None })
+        }
+        Command::Release { target: Target::One(_), .. } => Some(command),
+        _ => None,
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     play,
-    steps::{Near, On, Place, Step, Taken},
+    steps::{CLASSIC, Near, On, Place, Step, Taken},
 };
 
 /// A lease of this ttl stands until something ends it.
@@ -15,7 +15,7 @@ const END: u64 = 1 << 53;
 #[track_caller]
 fn alike(steps: impl IntoIterator<Item = (usize, Step)>) {
     let steps: Vec<Taken> =
-        steps.into_iter().map(|(client, step)| Taken { client, step }).collect();
+        steps.into_iter().map(|(client, step)| Taken { client, step, says: "" }).collect();
     if let Err((at, difference)) = play(&steps) {
         panic!("step {at}, {:?}: {difference}", steps[at]);
     }
@@ -211,6 +211,13 @@ fn what_a_clock_that_went_back_prolongs_is_cut_also_where_the_node_has_joined_ag
             }
         }
     }
+}
+
+/// Others may have told the node how long leases are.
+#[test]
+fn an_extension_in_classic_mode_gives_a_key_without_an_end_the_end_that_it_asks_for() {
+    let set = Step::Set { on: 0, value: 4, ttl: None };
+    alike([(CLASSIC, set), (CLASSIC, Step::Extend { on: On::One(0), owner: 1, ttl: 1_005 })]);
 }
 
 /// The next holder of several tokens has a line of its own, which lives no longer than its own lease and four seconds.

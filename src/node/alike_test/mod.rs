@@ -1,10 +1,11 @@
 //! Goal: a node in memory decides as the scripts do on a real server, whatever is asked of it.
 //!
 //! Method: sequences of commands, drawn from a seed, are sent through the production node of each kind, by four clients
-//! with a connection each. The server's clock stands still until the test moves it (`clock`), so that answers are compared
-//! as they are, with times, and not roughly. A sequence that shows a difference is made shorter, and printed with the
-//! command that plays it again. `QUORLOCK_SCRIPTS` says how many commands, a million in the long run;
-//! `QUORLOCK_SCRIPTS_SEED` plays one sequence.
+//! with a connection each, by one in classic mode, or by so many that more than twenty stand in one line. The server's clock
+//! stands still until the test moves it (`clock`), so that answers are compared as they are, with times, and not roughly. A
+//! sequence that shows a difference is made shorter, and printed with the command that plays it again. `QUORLOCK_SCRIPTS` says
+//! how many commands, a million in the long run; `QUORLOCK_SCRIPTS_SEED` plays one sequence. What was found is kept (`known`),
+//! and so is what both have to say (`kept`).
 //!
 //! Not compared: which number an era has, how far the high-water mark runs ahead of the counters, the milliseconds by
 //! which a server keeps a key for longer than it was asked to, generations of counters (the node in memory has one), and
@@ -13,19 +14,22 @@
 mod client;
 mod clock;
 mod commands;
+mod drawn;
+mod kept;
 mod known;
 mod names;
 mod pair;
 mod shown;
 mod steps;
 
-use std::time::Instant;
+use std::{collections::BTreeSet, time::Instant};
 
 use quorlock_harness::Evidence;
 
 use self::{
+    drawn::drawn,
     pair::Pair,
-    steps::{Taken, drawn},
+    steps::{CLASSIC, Taken},
 };
 
 /// In one sequence.
@@ -41,19 +45,20 @@ const SHORT: u64 = 40_000;
 )]
 fn a_node_in_memory_decides_as_the_scripts_do() {
     if let Some(seed) = number("QUORLOCK_SCRIPTS_SEED") {
-        return plays(
-            seed,
-            usize::try_from(number("QUORLOCK_SCRIPTS").unwrap_or(STEPS as u64)).expect("a number"),
-        );
+        let count = number("QUORLOCK_SCRIPTS").unwrap_or(STEPS as u64);
+        plays(seed, usize::try_from(count).expect("a number"));
+        return;
     }
     let (wanted, started) = (number("QUORLOCK_SCRIPTS"), Instant::now());
     let base: u64 = wanted.map_or(0, |_| rand::random::<u32>().into());
-    let (mut steps, mut sequences) = (0_u64, 0_u64);
+    let (mut steps, mut sequences, mut lengths) = (0_u64, 0_u64, BTreeSet::new());
     while steps < wanted.unwrap_or(SHORT) {
-        plays(base + sequences, STEPS);
+        lengths.extend(plays(base + sequences, STEPS));
         sequences += 1;
         steps += STEPS as u64;
     }
+    let has_all = (0..=20).all(|length| lengths.contains(&length));
+    assert!(has_all || wanted.is_some(), "lines of {lengths:?}");
     Evidence::new("scripts", "random commands to the scripts and to MemoryNode", &version())
         .count("sequences", sequences)
         .count("commands", steps)
@@ -76,10 +81,11 @@ fn version() -> String {
     String::from_utf8_lossy(&said.stdout).split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 
+/// Says how many stood in the lines.
 #[track_caller]
-fn plays(seed: u64, count: usize) {
+fn plays(seed: u64, count: usize) -> BTreeSet<usize> {
     let steps = drawn(seed, count);
-    if let Err((at, _)) = play(&steps) {
+    play(&steps).unwrap_or_else(|(at, _)| {
         let stays_as_it_is = std::env::var("PROPTEST_MAX_SHRINK_ITERS").is_ok_and(|it| it == "0");
         let short = steps[..=at].to_vec();
         let short = if stays_as_it_is { short } else { shortened(short) };
@@ -91,25 +97,34 @@ fn plays(seed: u64, count: usize) {
              QUORLOCK_SCRIPTS_SEED={seed} QUORLOCK_SCRIPTS={count} cargo test -p quorlock --all-features --lib decides_as_the_scripts_do",
             told.join("\n"),
         );
-    }
+    })
 }
 
-/// Plays steps on nodes that know nothing. The error says at which of them the nodes differ.
-fn play(steps: &[Taken]) -> Result<(), (usize, String)> {
+/// Plays steps on nodes that know nothing, and says how many stood in the lines. The error says at which step the nodes differ.
+fn play(steps: &[Taken]) -> Result<BTreeSet<usize>, (usize, String)> {
+    let clients = steps.iter().map(|taken| taken.client + 1).max().unwrap_or(0).max(CLASSIC + 1);
+    let says = steps.iter().any(|taken| !taken.says.is_empty());
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let mut pair = Pair::new().await;
+        let mut pair = Pair::new(clients).await;
         for (at, taken) in steps.iter().enumerate() {
-            pair.take(taken).await.map_err(|difference| (at, difference))?;
+            let mut said = pair.take(taken).await.map_err(|difference| (at, difference))?;
+            pair.measure();
             if pair.is_apart {
                 break;
             }
-            if at % 20 == 19 || at + 1 == steps.len() {
-                pair.compare().await.map_err(|difference| (at, difference))?;
+            if says || at % 20 == 19 || at + 1 == steps.len() {
+                said += &pair.compare().await.map_err(|difference| (at, difference))?;
+            }
+            if !taken.says.is_empty() && taken.says != said {
+                return Err((
+                    at,
+                    format!("both say\n      {said}\n    and not\n      {}", taken.says),
+                ));
             }
         }
-        Ok(())
+        Ok(pair.lengths)
     })
 }
 
@@ -126,7 +141,7 @@ fn shortened(mut steps: Vec<Taken>) -> Vec<Taken> {
                     fewer.truncate(end + 1);
                     steps = fewer;
                 }
-                Ok(()) => at += size,
+                Ok(_) => at += size,
             }
         }
         size /= 2;

@@ -3,16 +3,20 @@
 //! What they say is compared as it is, but for what is a node's own business: which number an era has, how far the
 //! high-water mark runs ahead, in which words it refuses. It must not hide any other difference.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
 
 use quorlock_harness::Server;
 
 use super::{
     client::Client,
     clock::Clock,
-    names::{foreign, resource, slots},
+    commands::classic,
+    names::{NAMES, foreign, name, resource, slots},
     shown::{longer, looked, same},
-    steps::{CLIENTS, DEAF, NAMES, Near, On, Step, Taken, name},
+    steps::{CLASSIC, Near, On, Step, Taken, is_deaf},
 };
 use crate::{
     node::{MemoryNode, Node},
@@ -49,10 +53,14 @@ pub(super) struct Pair {
     pub(super) rounds: HashMap<u8, Round>,
     /// What follows is not compared.
     pub(super) is_apart: bool,
+    /// Something has had a key that it was not granted to.
+    has_others: bool,
+    /// How many stood in the lines, after any of the steps.
+    pub(super) lengths: BTreeSet<usize>,
 }
 
 impl Pair {
-    pub(super) async fn new() -> Self {
+    pub(super) async fn new(clients: usize) -> Self {
         let clock = Clock::new();
         let server = clock.server();
         let memory = {
@@ -61,10 +69,12 @@ impl Pair {
         };
         // Its counters are above those of no other life: it has to be admitted, as the server has.
         memory.restart();
-        let clients = (0..CLIENTS).map(|number| Client::new(number, &clock, &server, &memory));
+        let clients = (0..clients).map(|number| Client::new(number, &clock, &server, &memory));
         let clients = clients.collect();
-        let rounds = HashMap::new();
-        let mut pair = Self { clock, clients, server, memory, last: 0, rounds, is_apart: false };
+        let (rounds, lengths) = (HashMap::new(), BTreeSet::new());
+        let (last, is_apart, has_others) = (0, false, false);
+        let mut pair =
+            Self { clock, clients, server, memory, last, rounds, is_apart, has_others, lengths };
         pair.connected().await;
         pair.look_all(Join::look(LONGEST)).await.expect("an empty node");
         pair
@@ -85,55 +95,76 @@ impl Pair {
         }
     }
 
-    /// Takes one step on both. The error is what differs.
-    pub(super) async fn take(&mut self, taken: &Taken) -> Result<(), String> {
+    /// Takes one step on both, and says what both have answered. The error is what differs.
+    pub(super) async fn take(&mut self, taken: &Taken) -> Result<String, String> {
         let client = match &taken.step {
             // Whoever has begun a round ends it.
             Step::ConfirmLast { owner } => self.rounds.get(owner).map_or(0, |round| round.client),
+            // It knows nothing of this.
+            Step::Join { .. } | Step::Admit { .. } | Step::ExtendMany(_)
+                if taken.client == CLASSIC =>
+            {
+                0
+            }
             _ => taken.client,
         };
+        self.has_others |= matches!(
+            taken.step,
+            Step::Set { .. } | Step::Restore { .. } | Step::Join { lost: true, .. }
+        );
         match &taken.step {
             Step::Pass(time) => {
                 self.clock.pass(*time);
-                Ok(())
+                Ok(String::new())
             }
             Step::SetBack(time) => {
                 self.clock.set_back(*time);
                 // Whoever has read that clock before says once that it has jumped.
-                for client in &self.clients {
+                for client in self.clients.iter().take(CLASSIC) {
                     let _ = client.nodes[0].join(Join::look(LONGEST)).await;
                 }
-                Ok(())
+                Ok(String::new())
             }
             Step::Set { on, value, ttl } => {
                 let (key, value) = (name(*on), foreign(*value));
                 self.server.set(&key, &value, *ttl);
                 self.memory.set(&key, &value, ttl.map(Duration::from_millis));
-                Ok(())
+                Ok(String::new())
             }
             Step::Del { on } => {
                 self.server.del(name(*on));
                 // One whose time is up at once.
                 self.memory.set(name(*on), b"", Some(Duration::ZERO));
-                Ok(())
+                Ok(String::new())
             }
             Step::Forget => {
                 self.server.run(&["FLUSHALL"]);
                 self.memory.restart();
-                self.look_all(Join::look(LONGEST)).await
+                self.look_all(Join::look(LONGEST)).await.map(|()| String::new())
             }
-            Step::Join { .. } => self.join(client, &taken.step).await,
-            Step::Admit { above, wall, stale } => self.admit(client, *above, *wall, *stale).await,
-            Step::Holder { on, fenced } => self.holder(client, *on, *fenced).await,
+            Step::Join { .. } => self.join(client, &taken.step).await.map(|()| String::new()),
+            Step::Admit { above, wall, stale } => {
+                self.admit(client, *above, *wall, *stale).await.map(|()| String::new())
+            }
+            Step::Holder { on, fenced } => {
+                self.holder(client, *on, *fenced && client != CLASSIC).await
+            }
             Step::ExtendMany(all) => {
                 let of = |(on, owner, ttl): &(On, u8, u64)| self.extend(on, *owner, *ttl);
                 let commands: Vec<Command> = all.iter().map(of).collect();
                 self.call_many(client, commands).await
             }
-            step => match self.command(client, step) {
-                Some(commands) => self.call(client, step, commands).await,
-                None => Ok(()),
-            },
+            step => {
+                let commands = self.command(client, step);
+                let commands = match (client, commands) {
+                    (CLASSIC, Some(both)) => both.map(classic).into_iter().collect(),
+                    (_, commands) => commands.map(Vec::from),
+                };
+                match commands.and_then(|both| both.try_into().ok()) {
+                    Some(commands) => self.call(client, step, commands).await,
+                    None => Ok(String::new()),
+                }
+            }
         }
     }
 
@@ -155,7 +186,7 @@ impl Pair {
 
     /// Every client looks, and sees the same.
     async fn look_all(&mut self, join: Join) -> Result<(), String> {
-        for client in 0..CLIENTS {
+        for client in (0..self.clients.len()).filter(|client| *client != CLASSIC) {
             self.look(client, [join; 2]).await?;
         }
         Ok(())
@@ -200,32 +231,37 @@ impl Pair {
     }
 
     /// Everything that stands there, looked at past the code under test, and who has been told what of lines.
-    pub(super) async fn compare(&mut self) -> Result<(), String> {
+    /// Says the latter.
+    pub(super) async fn compare(&mut self) -> Result<String, String> {
+        let mut all = String::new();
         // What was sent to a client before this answer has come.
         for client in &self.clients {
             let _ = client.nodes[0].holder(resource(0), false).await;
         }
-        for (number, client) in self.clients.iter_mut().enumerate().take(DEAF) {
+        for (number, client) in self.clients.iter_mut().enumerate() {
+            if is_deaf(number) {
+                continue;
+            }
             let took_set = std::mem::take(&mut client.took_set);
-            let [mut server, mut memory] = client.told.each_ref().map(|told| {
-                let mut told = std::mem::take(&mut *told.lock());
-                told.sort();
-                told
-            });
-            server.retain(|told| {
-                let known = memory.iter().position(|other| other == told);
-                known.map(|at| memory.remove(at)).is_none()
-            });
-            server.retain(|told| {
+            let [server, memory] =
+                client.told.each_ref().map(|told| std::mem::take(&mut *told.lock()));
+            let mut heard = Vec::new();
+            for told in server {
+                let other = memory.get(heard.len());
+                // A server also tells when a key is gone that another program has set, where somebody has asked for that. A
+                // node in memory has no such programs: whoever waits there polls.
+                if self.has_others && told.starts_with("Next ") && other != Some(&told) {
+                    continue;
+                }
                 // Of several resources a server says in one word whether anybody waits for one of them.
                 let alone = told.strip_prefix("Wanted ").filter(|_| took_set);
                 let alone = alone.map(|of| format!("Alone {of}"));
-                let known = memory.iter().position(|other| Some(other) == alone.as_ref());
-                // A server also tells when a key is gone that another program has set, where somebody has asked for that. A
-                // node in memory has no such programs: whoever waits there polls.
-                known.map(|at| memory.remove(at)).is_none() && !told.starts_with("Next ")
-            });
-            same(server, memory).map_err(|error| format!("client {number} was told {error}"))?;
+                heard.push(alone.filter(|alone| Some(alone) == other).unwrap_or(told));
+            }
+            same(&heard, &memory).map_err(|error| format!("client {number} was told {error}"))?;
+            if !heard.is_empty() {
+                all += &format!("; {number} hears {}", heard.join(", "));
+            }
         }
         let lines = (0..2).map(|number| slots(number).line().clone());
         for name in (0..NAMES).map(resource).chain(lines) {
@@ -245,7 +281,13 @@ impl Pair {
             }
             same(server, memory).map_err(|error| format!("the key {name:?}: {error}"))?;
         }
-        Ok(())
+        Ok(all)
+    }
+
+    /// Looks how many stand in the lines.
+    pub(super) fn measure(&mut self) {
+        let lines = (0..NAMES).map(|number| self.memory.line(&resource(number)));
+        self.lengths.extend(lines.map(|line| line.map_or(0, |(all, _)| all.len())));
     }
 
     fn line_of_server(&self, name: &Resource) -> Option<(Vec<(String, i64)>, Duration)> {

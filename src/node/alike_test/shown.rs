@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
+use super::{
+    names::{number_of, owner},
+    steps::OWNERS,
+};
 use crate::{
     node::NodeError,
-    protocol::{Claim, Denial, KeyHolder, Marker, Reply, Sighting},
+    protocol::{Claim, Denial, Granted, KeyHolder, Marker, Reply, Sighting},
 };
 
 /// By so much a server keeps the key of readers for longer than a node in memory.
@@ -93,4 +97,67 @@ pub(super) fn looked(marker: &Marker) -> Marker {
     // A node in memory keeps no list.
     marker.claim = Claim::Made;
     marker
+}
+
+/// The answer to a command, in the words of the tests that say what is expected.
+pub(super) fn answered(answer: &Result<Reply, String>) -> String {
+    match answer {
+        Ok(Reply::Granted(Granted { token: None, .. })) => "done".to_owned(),
+        Ok(Reply::Granted(Granted { token: Some(token), slot })) => {
+            let slot = slot.map(|slot| format!(" in slot {slot}"));
+            format!("granted {}{}", token.get(), slot.unwrap_or_default())
+        }
+        Ok(Reply::Denied(denial)) if denial.gone => "gone".to_owned(),
+        Ok(Reply::Denied(denial)) if *denial == Denial::default() => "denied".to_owned(),
+        Ok(Reply::Denied(Denial { holder, remaining, behind, rank, which, label, .. })) => {
+            let place = which.map(|which| format!("{which}: ")).unwrap_or_default();
+            let by = match behind {
+                Some(head) => format!("behind {}", number_of(*head)),
+                None => key(holder.as_deref(), *remaining),
+            };
+            let label = label.as_ref().map(|label| format!(", {label}")).unwrap_or_default();
+            let rank = rank.map(|rank| format!(", {rank} before")).unwrap_or_default();
+            format!("{place}{by}{label}{rank}")
+        }
+        Err(error) => error.clone(),
+    }
+}
+
+/// The same of who holds a key.
+pub(super) fn seen(seen: &Sighting) -> String {
+    let Sighting::Held(KeyHolder { value, remaining, counter, note }) = seen else {
+        return "free".to_owned();
+    };
+    let mut said = key(value.as_deref(), *remaining);
+    if let Some(counter) = counter {
+        said += &format!(", counter {}", counter.get());
+    }
+    if let Some(note) = note {
+        let label = note.label().map(|label| format!(", {label}")).unwrap_or_default();
+        let record = note.record().map(|record| {
+            format!(
+                ", leads {} with {}, {} bytes",
+                record.term.get(),
+                record.number,
+                record.text.as_bytes().len()
+            )
+        });
+        said += &format!("{label}{}", record.unwrap_or_default());
+    }
+    said
+}
+
+fn key(value: Option<&[u8]>, remaining: Option<Duration>) -> String {
+    let value = value.unwrap_or_default();
+    let own = (0..OWNERS).find_map(|number| {
+        Some((number, value.strip_prefix(owner(number).to_hex().as_slice())?.len()))
+    });
+    let whose = match own {
+        Some((number, 0)) => format!("o{number}"),
+        Some((number, more)) => format!("o{number} and {more} more"),
+        None if value == KeyHolder::SHARED => "readers".to_owned(),
+        None => format!("`{}`", value.escape_ascii()),
+    };
+    let left = remaining.map(|left| format!("{} ms", left.as_millis()));
+    format!("{whose} for {}", left.as_deref().unwrap_or("ever"))
 }

@@ -1,18 +1,22 @@
-//! What can happen to a node, drawn from a seed. A step names everything by small numbers, so that any part of a sequence
-//! is a sequence too, and a failing one can be made shorter.
+//! What can happen to a node. A step names everything by small numbers, so that any part of a sequence is a sequence too, and a
+//! failing one can be made shorter.
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
-use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
+use super::names::name;
 
-/// How many clients there are, each with a connection of its own. The last one does not hear what is said to the name
-/// under which it stands in lines, as if it had lost its connection just now.
-pub(super) const CLIENTS: usize = 4;
-pub(super) const DEAF: usize = 3;
+/// How many clients there are, each with a connection of its own; and where there is a crowd.
+pub(super) const FEW: usize = 4;
+pub(super) const MANY: usize = 24;
+/// This one knows of single keys alone, and comes beside no others where steps are drawn.
+pub(super) const CLASSIC: usize = 4;
 pub(super) const OWNERS: u8 = 6;
+
+/// Whether a client does not hear what is said to the name under which it stands in lines, as if it had lost its connection
+/// just now. Of a crowd so many do not that all are deaf who are looked at.
+pub(super) const fn is_deaf(client: usize) -> bool {
+    client % 4 == 3 || client >= MANY / 3
+}
 
 /// What a command is about, by the numbers of names.
 #[derive(Clone, Debug)]
@@ -28,7 +32,7 @@ pub(super) enum On {
 
 impl On {
     /// The names that it covers, each once, by their bytes.
-    fn names(&self) -> impl Iterator<Item = Vec<u8>> {
+    pub(super) fn names(&self) -> impl Iterator<Item = Vec<u8>> {
         let all: BTreeSet<Vec<u8>> = match self {
             Self::One(one) | Self::Shared(one) | Self::Lowered(one) => [name(*one)].into(),
             Self::Set(all) => all.iter().map(|one| name(*one)).collect(),
@@ -157,205 +161,6 @@ pub(super) enum Step {
 pub(super) struct Taken {
     pub(super) client: usize,
     pub(super) step: Step,
-}
-
-/// The steps of this seed.
-pub(super) fn drawn(seed: u64, count: usize) -> Vec<Taken> {
-    let mut dice = Dice { rng: StdRng::seed_from_u64(seed), near_end: false };
-    // In some the counters begin near their end, where no number but the next few is left.
-    dice.near_end = dice.rng.random_bool(0.25);
-    let floor = if dice.near_end {
-        Near::At((1 << 53) - dice.rng.random_range(1..200))
-    } else {
-        Near::At(dice.rng.random_range(0..3))
-    };
-    let first = Step::Admit { above: floor, wall: false, stale: false };
-    let mut steps = vec![Taken { client: 0, step: first }];
-    steps.extend((1..count).map(|_| dice.taken()));
-    steps
-}
-
-struct Dice {
-    rng: StdRng,
-    near_end: bool,
-}
-
-impl Dice {
-    fn taken(&mut self) -> Taken {
-        Taken { client: self.rng.random_range(0..CLIENTS), step: self.step() }
-    }
-
-    fn step(&mut self) -> Step {
-        let (owner, ttl) = (self.owner(), self.ttl());
-        match self.rng.random_range(0..1000) {
-            0..160 => Step::Pass(self.time()),
-            160..400 => {
-                // Whoever wants a slot picks one.
-                let on = self.on_but_slots();
-                // What shares asks for one token.
-                let count = if matches!(on, On::One(_) | On::Set(_)) { self.count() } else { 1 };
-                let place = self.place();
-                let (hint, note) = (self.near(), self.note());
-                Step::Acquire { on, owner, ttl, hint, count, note, place }
-            }
-            400..450 => {
-                let (semaphore, first) = (self.rng.random_range(0..2), self.rng.random_range(0..4));
-                let (hint, note, place) = (self.near(), self.note(), self.place());
-                Step::Pick { semaphore, first, owner, ttl, hint, note, place }
-            }
-            450..500 => Step::Confirm { on: self.on(), owner, token: self.near() },
-            500..560 => Step::ConfirmLast { owner },
-            560..620 => Step::Extend { on: self.on(), owner, ttl },
-            620..640 => {
-                let count = self.rng.random_range(1..5);
-                let of = |dice: &mut Self| (dice.on(), dice.owner(), dice.ttl());
-                let mut all: Vec<_> = (0..count).map(|_| of(self)).collect();
-                // They go in an order of their own, and no two leases have one key.
-                let mut seen = HashSet::new();
-                all.retain(|(on, ..)| on.names().all(|name| seen.insert(name)));
-                Step::ExtendMany(all)
-            }
-            640..680 => Step::Restore { on: self.on(), owner, ttl, note: self.note() },
-            680..700 => {
-                let record = self.rng.random_range(0..4);
-                let on = On::One(self.name());
-                Step::Proclaim { on, owner, record, note: self.rng.random_bool(0.7) }
-            }
-            700..830 => {
-                let keep = self.rng.random_bool(0.2).then(|| self.ttl());
-                Step::Release { on: self.on(), owner, keep }
-            }
-            830..860 => {
-                let (of_slots, line) = (self.rng.random_bool(0.3), self.name());
-                let since = self.since();
-                Step::Leave { line, of_slots, name: self.client(), since }
-            }
-            860..910 => Step::Holder { on: self.name(), fenced: self.rng.random_bool(0.8) },
-            910..930 => {
-                let ttl = self.rng.random_bool(0.8).then(|| self.ttl());
-                Step::Set { on: self.name(), value: self.rng.random_range(0..8), ttl }
-            }
-            930..950 => Step::Del { on: self.name() },
-            950..980 => Step::Join {
-                max_ttl: *[200_005, 300_005].choose(&mut self.rng).expect("one"),
-                force: self.rng.random_bool(0.3),
-                lost: self.rng.random_bool(0.3),
-                orphaned: self.rng.random_bool(0.3),
-                seal: self.rng.random_bool(0.4),
-                after: self.rng.random_bool(0.2),
-                waited: self.rng.random_bool(0.5).then(|| self.rng.random_range(0..20_000)),
-                all: self.rng.random_bool(0.8),
-            },
-            980..998 => {
-                let above = if self.near_end || self.rng.random_bool(0.8) {
-                    Near::At(0)
-                } else {
-                    self.near()
-                };
-                Step::Admit {
-                    above,
-                    wall: self.rng.random_bool(0.3),
-                    stale: self.rng.random_bool(0.2),
-                }
-            }
-            _ => Step::Forget,
-        }
-    }
-
-    fn owner(&mut self) -> u8 {
-        self.rng.random_range(0..OWNERS)
-    }
-
-    fn name(&mut self) -> u8 {
-        self.rng.random_range(0..NAMES)
-    }
-
-    fn client(&mut self) -> u8 {
-        self.rng.random_range(0..u8::try_from(CLIENTS).expect("few"))
-    }
-
-    fn on_but_slots(&mut self) -> On {
-        match self.rng.random_range(0..9) {
-            0..3 => On::One(self.name()),
-            3..5 => {
-                let count = self.rng.random_range(1..4);
-                On::Set((0..count).map(|_| self.name()).collect())
-            }
-            5..8 => On::Shared(self.name()),
-            _ => On::Lowered(self.name()),
-        }
-    }
-
-    fn on(&mut self) -> On {
-        match self.rng.random_range(0..10) {
-            0..9 => self.on_but_slots(),
-            _ if self.rng.random_bool(0.5) => {
-                On::Slot(self.rng.random_range(0..2), self.rng.random_range(0..4))
-            }
-            _ => On::AnyOf(self.rng.random_range(0..2)),
-        }
-    }
-
-    /// In ms. All of them end in a five, and all times are multiples of thirty, as the four seconds of a line are not: a server
-    /// keeps a key for up to three milliseconds longer than it was asked to, which is on the safe side and not to be compared.
-    fn ttl(&mut self) -> u64 {
-        *[5, 15, 105, 1_005, 4_005, 10_005, 30_005, 100_005].choose(&mut self.rng).expect("one")
-    }
-
-    fn time(&mut self) -> Duration {
-        let ms = [30, 30, 60, 90, 120, 510, 1_020, 1_590, 2_490, 3_990, 4_020, 10_020, 61_020];
-        Duration::from_millis(*ms.choose(&mut self.rng).expect("one"))
-    }
-
-    fn since(&mut self) -> u64 {
-        *[0, 1, 2, 1_000, 5_000_000].choose(&mut self.rng).expect("one")
-    }
-
-    fn count(&mut self) -> u64 {
-        *[1, 1, 1, 1, 2, 7, 1_000, 1 << 40, (1 << 53) - 1].choose(&mut self.rng).expect("one")
-    }
-
-    fn note(&mut self) -> Option<u8> {
-        self.rng.random_bool(0.4).then(|| self.rng.random_range(0..5))
-    }
-
-    fn near(&mut self) -> Near {
-        let small = self.rng.random_range(-2..4);
-        match self.rng.random_range(0..20) {
-            0..2 => Near::At(0),
-            2..8 => Near::Ahead(small * 1_000),
-            8..10 => {
-                let ms = *[29_999, 30_000, 59_999, 60_000, 60_001, 119_000]
-                    .choose(&mut self.rng)
-                    .expect("one");
-                Near::Ahead(ms * 1_000 + small)
-            }
-            10..17 => Near::Last(small),
-            17 => Near::At(((1_u64 << 53) - 2).saturating_add_signed(small)),
-            18 => Near::At(((1_u64 << 63) - 2).saturating_add_signed(small)),
-            _ => Near::At(u64::MAX.saturating_add_signed(small.min(0))),
-        }
-    }
-
-    fn place(&mut self) -> Option<Place> {
-        self.rng.random_bool(0.7).then(|| Place {
-            since: self.rng.random_bool(0.7).then(|| self.since()),
-            skip: self.rng.random_bool(0.15).then(|| self.client()),
-        })
-    }
-}
-
-/// The names of resources, and of what other programs write.
-pub(super) const NAMES: u8 = 6;
-
-pub(super) fn name(number: u8) -> Vec<u8> {
-    match number {
-        0 => b"a".to_vec(),
-        1 => b"\0".to_vec(),
-        2 => b"\xff\xfe \r\n{}$%".to_vec(),
-        3 => b"quorlock".to_vec(),
-        // A slot, by itself.
-        4 => b"s0/1".to_vec(),
-        _ => vec![b'n'; 200],
-    }
+    /// What both have to answer and to tell, where that is said.
+    pub(super) says: &'static str,
 }

@@ -1,7 +1,7 @@
 //! A node in memory, with the answers of a Redis server: for unit tests, the quickstart and simulation.
 //!
-//! It decides what a server would decide, and nothing more. One suite of tests runs against it and
-//! against real servers, and fails where they differ (`tests/redis/conformance.rs`).
+//! It decides what a server would decide, and nothing more. It is asked what real servers are asked, and a test fails where they
+//! differ (`src/node/alike_test`).
 
 #[cfg(feature = "inspect")]
 mod scan;

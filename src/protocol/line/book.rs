@@ -1,6 +1,6 @@
 //! The line of one resource on one node: who stands there, who is let in, and who is told.
 //!
-//! It decides as the scripts of a Redis node do, and `tests/redis/conformance` compares the two. It lets nobody in by
+//! It decides as the scripts of a Redis node do, and `src/node/alike_test` compares the two. It lets nobody in by
 //! itself: a node asks it who is first before it sets a key that is free, and never sets one that is not.
 
 use alloc::{

@@ -187,14 +187,18 @@ impl NodeStore {
                 Some(resource) => self.confirm_read(resource, owner, token, now),
                 None => self.confirm(target.resources(), owner, token, now),
             },
-            Command::Extend { target, owner, ttl, .. } => match reader(&target) {
+            Command::Extend { target, owner, ttl, fenced } => match reader(&target) {
                 Some(resource) => {
                     if target.is_lowered() {
                         self.lower(resource, owner, ttl, now, news);
                     }
                     self.extend_read(resource, owner, ttl, now)
                 }
-                None => self.extend(target.resources(), owner, ttl, now),
+                None => {
+                    // In classic mode nobody has told how long leases are.
+                    let longest = self.longest(now).filter(|_| fenced);
+                    self.extend(target.resources(), owner, (ttl, longest), now)
+                }
             },
             // Like the end of an acquire, that of a restore is in a clock that this node does not know.
             Command::Restore { target, owner, ttl, until: _, fenced, note } => {
@@ -232,10 +236,9 @@ impl NodeStore {
         &mut self,
         resources: &[Resource],
         owner: Owner,
-        ttl: Duration,
+        (ttl, longest): (Duration, Option<Timestamp>),
         now: Timestamp,
     ) -> Reply {
-        let longest = self.longest(now);
         self.all_of(resources, owner, now, |key, _| {
             let key = key.into_mut();
             key.expires = Some(prolonged(key.expires.or(longest), ttl, longest, now));

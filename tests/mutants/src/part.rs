@@ -99,8 +99,8 @@ pub(crate) const SCRIPTS: Part = Part {
 /// What is in the names of the tests that are likely to find a mutant of a file, beside its own name.
 const LIKELY: [(&str, &[&str]); 23] = [
     ("redis/scripts/", &["decides_as_the_scripts_do", "fast_path"]),
-    ("node/memory/", &["alike_test", "conformance"]),
-    ("redis/codec/", &["conformance", "votes_test"]),
+    ("node/memory/", &["alike_test", "outages"]),
+    ("redis/codec/", &["kept::", "votes_test"]),
     ("round/undo", &["semaphore", "late"]),
     ("engine/line", &["line::", "standing::", "turns::", "anew"]),
     ("engine/resources", &["line::", "together", "woken::", "gone::"]),

@@ -1,7 +1,7 @@
 //! The line of one resource on one node: who is let in, and who is told.
 //!
 //! Goal: what the scripts of a Redis node do, step by step, where no server is needed. Method: acquires and releases in,
-//! who is first and who is told out. `tests/redis/conformance` compares nodes in memory with real servers.
+//! who is first and who is told out. `src/node/alike_test` compares nodes in memory with real servers.
 
 use quorlock::protocol::{ClientId, LineHint, LineNews, NodeLine, ReadAccess, Stand, Ticket};
 

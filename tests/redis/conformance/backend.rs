@@ -1,4 +1,4 @@
-//! The two kinds of node behind one face, for the conformance suite.
+//! The two kinds of node behind one face.
 //!
 //! It only forwards: whatever a case sees, it has seen of the node itself.
 
@@ -7,54 +7,47 @@ use std::time::Duration;
 use quorlock::node::{MemoryNode, NodeSpec};
 use quorlock_harness::Server;
 
-/// What both kinds of node can be asked for, past the code under test.
-pub(crate) trait Backend {
-    fn spec(&self) -> NodeSpec;
-    fn set(&self, key: &[u8], value: &[u8], ttl_ms: Option<u64>);
-    fn get(&self, key: &[u8]) -> Option<Vec<u8>>;
-    /// The locks: without the marker and the counters that a server keeps beside them.
-    fn keys(&self) -> Vec<Vec<u8>>;
-    fn kill(&self);
-    fn restart(&self);
-    fn pause(&self);
-    fn resume(&self);
+/// What can be asked for past the code under test.
+pub(crate) enum Backend {
+    Memory(MemoryNode),
+    Server(Box<Server>),
 }
 
-macro_rules! backend {
-    ($type:ty, $spec:expr, $ttl:expr, $keys:expr) => {
-        impl Backend for $type {
-            fn spec(&self) -> NodeSpec {
-                $spec(self)
-            }
-            fn set(&self, key: &[u8], value: &[u8], ttl_ms: Option<u64>) {
-                <$type>::set(self, key, value, ttl_ms.map($ttl));
-            }
-            fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
-                <$type>::get(self, key)
-            }
-            fn keys(&self) -> Vec<Vec<u8>> {
-                $keys(self)
-            }
-            fn kill(&self) {
-                <$type>::kill(self);
-            }
-            fn restart(&self) {
-                <$type>::restart(self);
-            }
-            fn pause(&self) {
-                <$type>::pause(self);
-            }
-            fn resume(&self) {
-                <$type>::resume(self);
-            }
+macro_rules! of_both {
+    ($($name:ident($($with:ident: $of:ty),*) $(-> $said:ty)?),+) => {
+        impl Backend {
+            $(pub(crate) fn $name(&self, $($with: $of),*) $(-> $said)? {
+                match self {
+                    Self::Memory(node) => node.$name($($with),*),
+                    Self::Server(node) => node.$name($($with),*),
+                }
+            })+
         }
     };
 }
 
-backend!(MemoryNode, NodeSpec::from, Duration::from_millis, MemoryNode::keys);
-backend!(
-    Server,
-    |server: &Server| NodeSpec::from(server.url()),
-    std::convert::identity,
-    Server::locks
-);
+of_both!(kill(), restart(), pause(), resume(), get(key: &[u8]) -> Option<Vec<u8>>);
+
+impl Backend {
+    pub(crate) fn spec(&self) -> NodeSpec {
+        match self {
+            Self::Memory(node) => NodeSpec::from(node),
+            Self::Server(node) => NodeSpec::from(node.url()),
+        }
+    }
+
+    pub(crate) fn set(&self, key: &[u8], value: &[u8], ttl_ms: Option<u64>) {
+        match self {
+            Self::Memory(node) => node.set(key, value, ttl_ms.map(Duration::from_millis)),
+            Self::Server(node) => node.set(key, value, ttl_ms),
+        }
+    }
+
+    /// The locks: without the marker and the counters that a server keeps beside them.
+    pub(crate) fn keys(&self) -> Vec<Vec<u8>> {
+        match self {
+            Self::Memory(node) => node.keys(),
+            Self::Server(node) => node.locks(),
+        }
+    }
+}

@@ -1,8 +1,18 @@
-//! What others have put into a line hides nobody who waits there, and what they say of a reader's place counts for nothing.
-//! The script of one resource is run by hand, on lines that are written by hand, by a clock that stands: no line ends.
+//! Goal: what others have put into a line, or in its place, hides nobody who waits there, fails no command and makes none slow,
+//! and what they say of a reader's place counts for nothing.
+//!
+//! Method: the script of one resource is run by hand, on lines that are written by hand, where one must not end by a clock that
+//! stands.
 
-use super::{A, Answer, B, C, LINE, Says, acquire};
-use crate::standing::with_standing_clock;
+use std::time::{Duration, Instant};
+
+use quorlock_harness::redis::from_redis_value;
+
+use super::{A, Answer, B, C, LINE, Says, acquire, release};
+use crate::{
+    scripts::{Node, RESOURCE},
+    standing::with_standing_clock,
+};
 
 #[test]
 fn who_stands_behind_three_that_are_no_clients_is_seen() {
@@ -34,4 +44,76 @@ fn one_who_waits_to_read_keeps_out_who_asks_once_whatever_is_said_of_its_place()
         node.server.set("s", "held", None);
         assert_eq!(acquire(&node, C, Says::default()), answer, "{name}");
     }
+}
+
+#[test]
+fn what_others_have_put_in_the_place_of_a_line_is_as_if_it_were_not_there() {
+    let node = Node::admitted();
+    let long = "x".repeat(100_000);
+    let put: [&[&str]; 9] = [
+        &["SET", LINE, "text"],
+        &["LPUSH", LINE, "a", "b"],
+        &["HSET", LINE, "a", "b"],
+        &["SADD", LINE, A],
+        &["XADD", LINE, "*", "a", "b"],
+        &["ZADD", LINE, "1", "no client", "2", "AAAAAAAAAAAAAAAA", "3", "\0\r\n", "4", ""],
+        &["ZADD", LINE, "-inf", A, "inf", B, "1e300", C, "-1e300", "dddddddddddddddd"],
+        &["ZADD", LINE, "0.5", &long],
+        &["EVAL", "for i = 1, 10001 do redis.call('ZADD', KEYS[1], i, i) end", "1", LINE],
+    ];
+    for put in put {
+        node.server.run(put);
+        let dump = node.server.run(&["DUMP", LINE]);
+        for says in [Says::default(), Says::named(A), Says { several: true, ..Says::named(A) }] {
+            let answer = acquire(&node, A, says);
+            assert!(matches!(answer, Answer::Granted { .. }), "{put:?}: {answer:?}");
+            let other = acquire(&node, B, Says::default());
+            assert!(matches!(other, Answer::Held { before: -1, .. }), "{put:?}: {other:?}");
+            release(&node, A);
+        }
+        let answer = acquire(&node, A, Says::stands(A, "100"));
+        assert!(matches!(answer, Answer::Granted { .. }), "{put:?}: {answer:?}");
+        let answer = acquire(&node, B, Says::stands(B, "200"));
+        assert!(
+            matches!(answer, Answer::Plain | Answer::Held { before: 0.., .. }),
+            "{put:?}: {answer:?}"
+        );
+        release(&node, A);
+        if answer == Answer::Plain {
+            assert_eq!(node.server.run(&["DUMP", LINE]), dump, "it is left as it was");
+        }
+        node.server.del(LINE);
+        node.server.del(RESOURCE);
+    }
+}
+
+/// A step for each member would take a hundred times as long as the whole of it without that set, by which it is measured.
+#[test]
+fn a_huge_set_in_the_place_of_a_line_costs_no_time() {
+    let node = Node::admitted();
+    let fastest = |second: Answer| {
+        let times = (0..40).map(|_| {
+            let start = Instant::now();
+            assert!(matches!(acquire(&node, A, Says::stands(A, "1")), Answer::Granted { .. }));
+            assert_eq!(acquire(&node, B, Says::stands(B, "2")), second);
+            release(&node, A);
+            let took = start.elapsed();
+            if second != Answer::Plain {
+                node.server.del(LINE);
+            }
+            took
+        });
+        times.min().unwrap()
+    };
+    let alone = fastest(Answer::Held { before: 0, foreign: false });
+    // By parts, each of them done in time by a busy machine, too.
+    let fill = "for i = ARGV[1], ARGV[1] + 9999 do redis.call('ZADD', KEYS[1], i, i) end";
+    for part in 0..30 {
+        node.server.run(&["EVAL", fill, "1", LINE, &(part * 10_000).to_string()]);
+    }
+    let beside = fastest(Answer::Plain);
+    println!("{alone:?}, and beside a huge set {beside:?}");
+    assert!(beside < 5 * alone + Duration::from_millis(2), "{beside:?}, {alone:?}");
+    let ttl: i64 = from_redis_value(node.server.run(&["PTTL", LINE])).unwrap();
+    assert_eq!(ttl, -1, "to free so many would hold the server up");
 }

@@ -3,7 +3,7 @@
 
 use quorlock_harness::redis::Value;
 
-use super::{A, B, C, Ear, LINE, Says, owner, readers::READERS};
+use super::{A, B, C, Ear, LINE, READERS, Says, owner};
 use crate::{
     MARKER,
     scripts::{ETAG, Node, RESOURCE},

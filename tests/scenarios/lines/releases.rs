@@ -3,7 +3,7 @@
 
 use quorlock_harness::redis::Value;
 
-use super::{A, B, C, Ear, owner, readers::READERS};
+use super::{A, B, C, Ear, READERS, owner};
 use crate::{
     scripts::{Node, RESOURCE},
     texts::{RELEASE, RELEASE_READ},
