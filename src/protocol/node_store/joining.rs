@@ -36,7 +36,7 @@ impl NodeStore {
         let is_of_now = join.waited.is_some_and(|(era, _)| era == self.era);
         self.orphaned |= join.orphaned && !self.ready && is_of_now;
         if self.ready && (join.seal || watches) {
-            self.seal += 1;
+            self.seal = self.seal.saturating_add(1);
         }
         Marker { max_ttl, ..self.marker() }
     }
@@ -70,7 +70,7 @@ impl NodeStore {
     }
 
     fn begin_era(&mut self) {
-        self.era += 1;
+        self.era = self.era.saturating_add(1);
         (self.seal, self.kept, self.orphaned) = (0, false, false);
         (self.waited, self.joined) = (Duration::ZERO, None);
     }

@@ -74,6 +74,10 @@ fn extends(owner: u8, on: On, ttl: u64, says: &'static str) -> Taken {
     row(owner, Step::Extend { on, owner, ttl }, says)
 }
 
+fn restores(owner: u8, on: On, says: &'static str) -> Taken {
+    row(owner, Step::Restore { on, owner, ttl: LONG, note: None }, says)
+}
+
 fn releases(owner: u8, on: On, says: &'static str) -> Taken {
     row(owner, Step::Release { on, owner, keep: None }, says)
 }

@@ -3,8 +3,8 @@
 //! Method: tables, by both kinds of node.
 
 use super::{
-    super::steps::On::*, LONG, deletes, extends, held, keeps, kept, passes, releases, sets, takes,
-    takes_for, waits,
+    super::steps::On::*, LONG, deletes, extends, held, keeps, kept, passes, releases, restores,
+    sets, takes, takes_for, waits,
 };
 
 #[test]
@@ -65,6 +65,23 @@ fn entries_are_void_once_their_key_is_gone_or_somebody_elses() {
         extends(0, Shared(0), LONG, "denied"),
         releases(0, Shared(0), "denied"),
         held(0, "`theirs` for 50005 ms"),
+    ]);
+}
+
+#[test]
+fn entries_of_before_are_void_behind_a_restore_and_behind_one_who_reads_on() {
+    kept(&[
+        takes(0, Shared(0), "granted 100"),
+        deletes(0),
+        restores(1, Shared(0), "done"),
+        extends(0, Shared(0), LONG, "gone"),
+        releases(1, Shared(0), "done"),
+        held(0, "free"),
+        takes(0, Shared(0), "granted 100"),
+        deletes(0),
+        takes(1, One(0), "granted 101"),
+        extends(1, Lowered(0), LONG, "done"),
+        extends(0, Shared(0), LONG, "gone"),
     ]);
 }
 
