@@ -1,4 +1,4 @@
-//! The marker of a node in memory: whether it may vote, in which era, and what it has been told of those before.
+//! The marker of a node: whether it may vote, in which era, and what it has been told of those before.
 //!
 //! It decides as the scripts of the Redis node do. It must never become ready but by an admission in its own era.
 

@@ -39,7 +39,7 @@ impl NodeStore {
         seen
     }
 
-    /// The lines in which anybody may stand. What is changed here was done by another program.
+    /// The lines in which anybody may stand. A change made here is one of another program.
     pub const fn lines(&mut self) -> &mut BTreeMap<Resource, NodeLine> {
         &mut self.lines
     }

@@ -131,13 +131,14 @@ impl NodeStore {
         Self { ready: true, era: 1, ..Self::default() }
     }
 
-    /// A node that has restarted with nothing. It does not vote, and its eras are none of another life.
+    /// A node that has restarted with nothing, and does not vote. Its eras are none of an earlier life, of which that of
+    /// [`new`](NodeStore::new) is number 0; a life beyond 2^32 - 1 is taken for the last of these.
     pub fn in_life(life: u64) -> Self {
         // So no era of one life is one of another, however often it changes in each.
-        Self { era: life << 32, ..Self::default() }
+        Self { era: life.min(u64::from(u32::MAX)) << 32, ..Self::default() }
     }
 
-    /// The keys that have not expired. What is changed here has no owner that was asked, as by another program.
+    /// The keys that have not expired. A change made here is one of another program: no line hears of it.
     pub fn keys(&mut self, now: Timestamp) -> &mut BTreeMap<Vec<u8>, NodeKey> {
         self.keys.retain(|_, key| key.expires.is_none_or(|expires| now < expires));
         &mut self.keys
@@ -145,10 +146,12 @@ impl NodeStore {
 
     /// Does what a command asks, by the node's clock: `now`, and the same as microseconds of the wall. `hears` says whether
     /// a client is connected; one that is not is forgotten. Returns what is to be told to whom, in order, beside the reply.
+    /// The `until` of a restore is by a clock that the node does not know, and is left to those who send it.
     ///
     /// # Errors
     ///
-    /// [`NodeRefusal`]: nothing was done.
+    /// [`NodeRefusal`]: nobody was granted anything, and no counter has changed. Where a counter is at its end, places in the
+    /// line may have changed, and what is to be told of that is returned too.
     pub fn execute(
         &mut self,
         command: Command,
@@ -168,14 +171,20 @@ impl NodeStore {
         news: &mut Telling<'_>,
     ) -> Result<Reply, NodeRefusal> {
         match command {
-            Command::Acquire { mark, hint, .. } if hint.is_some() => {
+            Command::Acquire { mark, hint, ref target, .. }
+                if hint.is_some() || target.is_any() =>
+            {
                 self.still_in(mark)?;
                 return self.acquire_in_line(command, (now, wall_us), news);
             }
             Command::Confirm { mark, .. } => self.still_in(mark)?,
-            Command::Extend { fenced: true, .. }
-            | Command::Restore { fenced: true, .. }
-            | Command::Proclaim { .. } => self.admitted()?,
+            Command::Extend { fenced, ref target, .. }
+            | Command::Restore { fenced, ref target, .. }
+                if fenced || target.is_shared() =>
+            {
+                self.admitted()?;
+            }
+            Command::Proclaim { .. } => self.admitted()?,
             _ => {}
         }
         Ok(match command {

@@ -27,7 +27,7 @@ pub enum NodeNews {
     Freed(Resource),
 }
 
-/// Why a node did not do what it was asked. No key and no counter has changed then.
+/// Why a node did not do what it was asked. Nobody has been granted anything then.
 #[derive(Clone, Copy, Eq, Hash, PartialEq)]
 #[allow(clippy::exhaustive_enums, reason = "who runs a node must know all of them")]
 pub enum NodeRefusal {

@@ -1,7 +1,7 @@
 //! Goal: a set is confirmed where all of it is its owner's and nothing was granted above; a restore sets what is missing where nobody else has any of it, and nothing else; and a release of several gives back
 //! what is its owner's, whatever the others are.
 //!
-//! Method: single commands to a node in memory. `tests/scenarios/restore.rs` and `lines/several.rs` ask a server the same.
+//! Method: single commands to a node. `tests/scenarios/restore.rs` and `lines/several.rs` ask a server the same.
 
 use super::*;
 use crate::protocol::{ClientId, Join, LeaderText, Record, ResourceSet, Slots, Stand, Ticket};

@@ -19,7 +19,7 @@ use super::{
 };
 
 /// What needs more than `src/protocol`.
-const LEFT_OUT: [&str; 2] = ["mod rates;\n", "mod schedules;\n"];
+const LEFT_OUT: [&str; 1] = ["mod rates;\n"];
 
 /// Beside the tree of the whole: nothing that is said of a mutant is an error, and no file of the tree is changed for it.
 const SETTINGS: &str =
@@ -107,12 +107,12 @@ impl Work {
             }
             copy(&self.root.join("src/protocol"), &to.join("src/protocol"))?;
             copy(&self.root.join("tests/proof/protocol"), &to.join("tests/protocol"))?;
-            let ranges = to.join("tests/protocol/ranges/mod.rs");
-            let mut text = fs::read_to_string(&ranges)?;
+            let main = to.join("tests/protocol/main.rs");
+            let mut text = fs::read_to_string(&main)?;
             for left_out in LEFT_OUT {
                 text = text.replacen(left_out, "", 1);
             }
-            fs::write(&ranges, text)?;
+            fs::write(&main, text)?;
             fs::write(to.join("Cargo.toml"), include_str!("crate.toml"))?;
             fs::copy(self.root.join("Cargo.lock"), to.join("Cargo.lock"))?;
             let lib = "#![allow(warnings, clippy::all)]\nextern crate alloc;\npub mod protocol;\n";

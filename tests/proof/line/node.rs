@@ -5,8 +5,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use quorlock::protocol::{
-    ClientId, Command, Denial, LineHint, NodeLine, NodeNews, NodeStore, Reply, Resource, Stand,
-    Timestamp,
+    ClientId, Command, Denial, LineHint, NodeKey, NodeLine, NodeNews, NodeStore, Reply, Resource,
+    Stand, Timestamp,
 };
 use rand::{Rng, rngs::StdRng, seq::IteratorRandom};
 
@@ -116,14 +116,22 @@ impl Node {
             *self.store.lines() = before;
             return answered;
         }
+        if lies {
+            // It says that somebody is before this one, also where nobody is.
+            let (value, expires) = (Vec::new(), None);
+            self.store.keys(now).insert(b"r".to_vec(), NodeKey { value, expires });
+        }
         let (reply, told) = self.done(command, around);
+        if lies {
+            self.store.keys(now).clear();
+        }
         let Reply::Denied(mut denial) = reply else { return (reply, told) };
         if !self.has_line {
             return (Reply::Denied(Denial::new(denial.holder, denial.remaining)), told);
         }
         if lies {
             let anybody = around.clients.iter().map(|client| client.id).choose(around.rng);
-            denial.behind = anybody.or(denial.behind);
+            denial = anybody.map_or(denial, Denial::behind);
         }
         let mut rank = denial.rank;
         if around.rng.random_bool(self.lie) {

@@ -2,7 +2,7 @@
 //!
 //! Goal: tokens are unique and rise, whatever happens; of two leases that exclude each other only one is held unless a key
 //! has vanished; what was set is deleted in the end; a release never comes before the end of the grant. Method: the
-//! production's rounds, footprints, tallies and unconfirmed releases (`attempt.rs`), nodes in a few bytes (`node.rs`), and
+//! production's rounds, footprints, tallies and unconfirmed releases (`attempt.rs`), its `NodeStore`, and
 //! between each two a connection that keeps its order until it breaks. Then what is under way goes astray: it is executed
 //! at any time, or never, and its answer is not heard. A `Budget` says how often what is wrong may happen.
 //!

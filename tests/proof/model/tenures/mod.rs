@@ -2,8 +2,8 @@
 //!
 //! Goal: of all clients only one has not been told that its lease is lost, as long as clocks run within the drift and step
 //! by no more than the lock-delay; not a tick less will do. Tokens of leases that are handed on are unique and rise all the
-//! same. Method: the production's rounds, tallies, lifecycles and rows (`holder.rs`); three nodes by clocks that may run ahead; clients whose clocks run at a rate; messages that are executed and
-//! heard at any tick, or never.
+//! same. Method: the production's rounds, tallies, lifecycles and rows (`holder.rs`); three `NodeStore`s by clocks
+//! that may run ahead; clients whose clocks run at a rate; messages that are executed and heard at any tick, or never.
 //!
 //! Not modelled here: connections that break, and keys that vanish (`leases`), timers that are late: a
 //! client that is stopped is told when it goes on, which no lock can do anything about.

@@ -79,16 +79,23 @@ impl Node {
         reply
     }
 
+    /// Of readers and writers it is the confirm of a reader that has the flaw.
+    fn is_meant(&self, target: &Target) -> bool {
+        self.kind != Kind::Readers || target.is_shared()
+    }
+
     fn with_flaw(&mut self, mut command: Command) -> Answered {
         match (&mut command, self.flaw) {
             (Command::Acquire { count, .. }, Flaw::OneCountsByOne) if self.is_first => *count = 1,
             (Command::Confirm { target, .. }, Flaw::ConfirmsFirst) => {
                 *target = target.resource().clone().into();
             }
-            (Command::Confirm { token, .. }, Flaw::Maximum) => {
+            (Command::Confirm { target, token, .. }, Flaw::Maximum) if self.is_meant(target) => {
                 return Ok(Reply::Granted(Granted::at(*token)));
             }
-            (Command::Confirm { target, owner, token, .. }, Flaw::Blind) => {
+            (Command::Confirm { target, owner, token, .. }, Flaw::Blind)
+                if self.is_meant(target) =>
+            {
                 // Up to the end of this command it stands there: beside the readers that do, or in the place of somebody.
                 let (target, owner, token) = (target.clone(), *owner, *token);
                 let before = self.store.keys(start()).clone();
@@ -134,12 +141,14 @@ impl Node {
         }
         let names = names(self.kind);
         let name = &names[rng.random_range(0..names.len())];
-        let owner = attempt_owner(rng.random_range(0..6));
-        if self.kind == Kind::Readers && self.store.holds(name, owner, start()) {
-            let target = Target::Lowered(name.clone());
-            self.done(Command::Release { target, owner, keep: None }).unwrap();
-        } else if self.kind != Kind::Readers {
-            self.store.keys(start()).remove(name.as_bytes());
+        let held = (0..6).map(attempt_owner).find(|owner| self.store.holds(name, *owner, start()));
+        match held.filter(|_| self.kind == Kind::Readers && rng.random_bool(0.7)) {
+            Some(owner) => {
+                let target = Target::Lowered(name.clone());
+                self.done(Command::Release { target, owner, keep: None }).unwrap();
+            }
+            // With all readers, whose entries are left behind.
+            None => drop(self.store.keys(start()).remove(name.as_bytes())),
         }
     }
 }
