@@ -26,7 +26,9 @@ pub(crate) mod lines;
 pub(crate) mod lines_hang;
 pub(crate) mod permits;
 pub(crate) mod permits_cuts;
+pub(crate) mod permits_lost;
 pub(crate) mod permits_two;
+pub(crate) mod ranges_apart;
 pub(crate) mod ranges_tokens;
 pub(crate) mod readers;
 pub(crate) mod readers_tokens;
@@ -34,6 +36,7 @@ pub(crate) mod readers_two;
 pub(crate) mod renewals;
 pub(crate) mod renewals_late;
 pub(crate) mod sets;
+pub(crate) mod sets_both;
 pub(crate) mod sets_tokens;
 pub(crate) mod sets_vanish;
 pub(crate) mod timed;
@@ -95,7 +98,9 @@ pub(crate) const ALL: &[&Config] = &[
     &lines_hang::CONFIG,
     &permits::CONFIG,
     &permits_cuts::CONFIG,
+    &permits_lost::CONFIG,
     &permits_two::CONFIG,
+    &ranges_apart::CONFIG,
     &ranges_tokens::CONFIG,
     &readers::CONFIG,
     &readers_tokens::CONFIG,
@@ -103,6 +108,7 @@ pub(crate) const ALL: &[&Config] = &[
     &renewals::CONFIG,
     &renewals_late::CONFIG,
     &sets::CONFIG,
+    &sets_both::CONFIG,
     &sets_tokens::CONFIG,
     &sets_vanish::CONFIG,
     &timed::CONFIG,
