@@ -15,8 +15,8 @@ pub(crate) const CONFIG: Config = Config {
         let before = [given(0, 0), given(1, 1)].concat();
         permits::with(asks, before, Budget { cuts: 1, ..Budget::default() }, limits)
     },
-    states: 1_000_000,
-    long: 30_000_000,
-    ends: Ends::Late,
+    states: 2_000_000,
+    long: 2_000_000,
+    ends: Ends::Soon,
     sometimes: &["two hold at once", "something is left to release"],
 };
