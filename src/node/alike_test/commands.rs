@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    names::{self, client_id, label, name, resource, slots, target},
+    names::{self, client_id, label, name, resource, slots},
     pair::{Pair, Round},
     shown::{answered, forgets_end, longer, same, seen, shown, sighted},
     steps::{Near, On, Place, Step},
@@ -11,8 +11,8 @@ use super::{
 use crate::{
     node::NodeError,
     protocol::{
-        Command, FencingToken, Granted, KeyHolder, LeaderText, Note, Record, Reply, Sighting,
-        Stand, Target, Ticket,
+        Command, FencingToken, Granted, KeyHolder, LeaderText, Note, Record, Reply, ResourceSet,
+        Sighting, Stand, Target, Ticket,
     },
 };
 
@@ -202,20 +202,24 @@ impl Pair {
     }
 }
 
-/// The same of a client in classic mode, which knows of single keys alone, and of no token.
-pub(super) fn classic(command: Command) -> Option<Command> {
-    match command {
-        Command::Acquire { target: target @ Target::One(_), owner, ttl, mark, .. } => {
-            let (hint, count, first, note, stand) = (None, 1, 0, None, None);
-            Some(Command::Acquire { target, owner, ttl, hint, count, first, mark, note, stand })
+/// What is asked for; of any slot only in a release.
+fn target(on: &On, any: bool) -> Target {
+    match on {
+        On::One(number) => Target::One(resource(*number)),
+        On::Set(numbers) => {
+            let all = ResourceSet::new(numbers.iter().copied().map(resource));
+            Target::from(all.expect("a few names"))
         }
-        Command::Extend { target: target @ Target::One(_), owner, ttl, .. } => {
-            Some(Command::Extend { target, owner, ttl, fenced: false })
-        }
-        Command::Restore { target: target @ Target::One(_), owner, ttl, until, .. } => {
-            Some(Command::Restore { target, owner, ttl, until, fenced: false, note: None })
-        }
-        Command::Release { target: Target::One(_), .. } => Some(command),
-        _ => None,
+        On::Shared(number) => Target::Shared(resource(*number)),
+        On::Lowered(number) => Target::Lowered(resource(*number)),
+        On::AnyOf(number) if any => Target::AnyOf(slots(*number)),
+        On::AnyOf(number) => slot(*number, 0),
+        On::Slot(number, at) => slot(*number, *at),
     }
+}
+
+fn slot(number: u8, at: u8) -> Target {
+    let slots = slots(number);
+    let at = usize::from(at) % slots.len();
+    slots.slot(u8::try_from(at).unwrap_or(0)).map(Target::Slot).expect("one of them")
 }

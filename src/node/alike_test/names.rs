@@ -1,10 +1,7 @@
 //! What the small numbers of the steps stand for: owners, clients, resources, semaphores, notes, and the values that another
 //! program writes. It decides nothing.
 
-use super::steps::On;
-use crate::protocol::{
-    ClientId, KeyHolder, Label, Note, Owner, Resource, ResourceSet, Slots, Target,
-};
+use crate::protocol::{ClientId, KeyHolder, Label, Note, Owner, Resource, Slots};
 
 /// The names of resources, and of what other programs write.
 pub(super) const NAMES: u8 = 6;
@@ -50,28 +47,6 @@ pub(super) fn resource(number: u8) -> Resource {
 pub(super) fn slots(number: u8) -> Slots {
     let count = [4, 1, 256][usize::from(number)];
     Slots::new(b"", format!("s{number}"), count).expect("a semaphore")
-}
-
-/// What is asked for; of any slot only in a release.
-pub(super) fn target(on: &On, any: bool) -> Target {
-    match on {
-        On::One(number) => Target::One(resource(*number)),
-        On::Set(numbers) => {
-            let all = ResourceSet::new(numbers.iter().copied().map(resource));
-            Target::from(all.expect("a few names"))
-        }
-        On::Shared(number) => Target::Shared(resource(*number)),
-        On::Lowered(number) => Target::Lowered(resource(*number)),
-        On::AnyOf(number) if any => Target::AnyOf(slots(*number)),
-        On::AnyOf(number) => slot(*number, 0),
-        On::Slot(number, at) => slot(*number, *at),
-    }
-}
-
-pub(super) fn slot(number: u8, at: u8) -> Target {
-    let slots = slots(number);
-    let at = usize::from(at) % slots.len();
-    slots.slot(u8::try_from(at).unwrap_or(0)).map(Target::Slot).expect("one of them")
 }
 
 /// What another program writes: text, the name of an owner, or what readers write.

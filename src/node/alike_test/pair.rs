@@ -13,14 +13,13 @@ use quorlock_harness::Server;
 use super::{
     client::Client,
     clock::Clock,
-    commands::classic,
     names::{NAMES, foreign, name, resource, slots},
     shown::{longer, looked, same},
     steps::{CLASSIC, Near, On, Step, Taken, is_deaf},
 };
 use crate::{
     node::{MemoryNode, Node},
-    protocol::{Command, FencingToken, Floor, Join, Mark, Resource, Sighting},
+    protocol::{Command, FencingToken, Floor, Join, Mark, Resource, Sighting, Target},
 };
 
 /// No lease is asked for longer.
@@ -304,5 +303,23 @@ impl Pair {
         let value = self.server.get(key)?;
         let left = u64::try_from(self.server.pttl(key)).ok().map(Duration::from_millis);
         Some((Some(value.get(..value.len().min(64)).unwrap_or_default().into()), left))
+    }
+}
+
+/// The same of a client in classic mode, which knows of single keys alone, and of no token.
+fn classic(command: Command) -> Option<Command> {
+    match command {
+        Command::Acquire { target: target @ Target::One(_), owner, ttl, mark, .. } => {
+            let (hint, count, first, note, stand) = (None, 1, 0, None, None);
+            Some(Command::Acquire { target, owner, ttl, hint, count, first, mark, note, stand })
+        }
+        Command::Extend { target: target @ Target::One(_), owner, ttl, .. } => {
+            Some(Command::Extend { target, owner, ttl, fenced: false })
+        }
+        Command::Restore { target: target @ Target::One(_), owner, ttl, until, .. } => {
+            Some(Command::Restore { target, owner, ttl, until, fenced: false, note: None })
+        }
+        Command::Release { target: Target::One(_), .. } => Some(command),
+        _ => None,
     }
 }
