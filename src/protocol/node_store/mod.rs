@@ -14,13 +14,7 @@ mod slots;
 mod stuck;
 mod votes;
 
-use alloc::{
-    collections::{
-        BTreeMap,
-        btree_map::{Entry, OccupiedEntry},
-    },
-    vec::Vec,
-};
+use alloc::{collections::BTreeMap, vec::Vec};
 use core::time::Duration;
 
 pub use self::news::{NodeNews, NodeRefusal};
@@ -248,9 +242,10 @@ impl NodeStore {
         (ttl, longest): (Duration, Option<Timestamp>),
         now: Timestamp,
     ) -> Reply {
-        self.all_of(resources, owner, now, |key, _| {
-            let key = key.into_mut();
-            key.expires = Some(prolonged(key.expires.or(longest), ttl, longest, now));
+        self.all_of(resources, owner, now, |keys, resource| {
+            if let Some(key) = keys.get_mut(resource.as_bytes()) {
+                key.expires = Some(prolonged(key.expires.or(longest), ttl, longest, now));
+            }
         })
     }
 
@@ -263,10 +258,10 @@ impl NodeStore {
         news: &mut Telling<'_>,
     ) -> Reply {
         let mut freed = Vec::new();
-        let reply = self.all_of(target.resources(), owner, now, |key, resource| {
-            match keep {
-                Some(keep) => key.into_mut().expires = Some(now.saturating_add(wire(keep))),
-                None => drop(key.remove()),
+        let reply = self.all_of(target.resources(), owner, now, |keys, resource| {
+            match (keep, keys.get_mut(resource.as_bytes())) {
+                (Some(keep), Some(key)) => key.expires = Some(now.saturating_add(wire(keep))),
+                _ => drop(keys.remove(resource.as_bytes())),
             }
             freed.push(resource.clone());
         });
@@ -283,15 +278,15 @@ impl NodeStore {
         resources: &[Resource],
         owner: Owner,
         now: Timestamp,
-        mut act: impl FnMut(OccupiedEntry<'_, Vec<u8>, NodeKey>, &Resource),
+        mut act: impl FnMut(&mut BTreeMap<Vec<u8>, NodeKey>, &Resource),
     ) -> Reply {
         let (mut is_gone, mut is_foreign) = (false, false);
         let keys = self.keys(now);
         for resource in resources {
-            match keys.entry(resource.as_bytes().to_vec()) {
-                Entry::Occupied(key) if key.get().value == owner.to_hex() => act(key, resource),
-                Entry::Occupied(_) => is_foreign = true,
-                Entry::Vacant(_) => is_gone = true,
+            match keys.get(resource.as_bytes()) {
+                Some(key) if key.value == owner.to_hex() => act(keys, resource),
+                Some(_) => is_foreign = true,
+                None => is_gone = true,
             }
         }
         match (is_foreign, is_gone) {

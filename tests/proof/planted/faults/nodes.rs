@@ -154,7 +154,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 65,
         name: "a release deletes a key of somebody else",
         edits: &[
-            edit("node_store/mod.rs", "Entry::Occupied(key) if key.get().value == owner.to_hex() => act(key, resource),", "Entry::Occupied(key) if key.get().value == owner.to_hex() || $is => act(key, resource),"),
+            edit("node_store/mod.rs", "Some(key) if key.value == owner.to_hex() => act(keys, resource),", "Some(key) if key.value == owner.to_hex() || $is => act(keys, resource),"),
         ],
         configuration: "sets",
         property: "of a set, a node has all",
