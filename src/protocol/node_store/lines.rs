@@ -6,7 +6,7 @@
 use alloc::{collections::BTreeMap, vec::Vec};
 use core::slice;
 
-use super::{NodeRefusal, NodeStore, Telling, Wanted, clock_us, votes::which};
+use super::{NodeRefusal, NodeStore, Telling, Wanted, votes::which};
 use crate::protocol::{
     command::{Command, Denial, Reply},
     line::{LineNews, NodeLine, Stand},
@@ -162,4 +162,9 @@ impl NodeStore {
 /// The line that a target with one has.
 fn first(target: &Target) -> &Resource {
     target.lines().first().unwrap_or_else(|| target.resource())
+}
+
+/// The clock by which those who wait have their order.
+pub(super) fn clock_us(now: Timestamp) -> u64 {
+    u64::try_from(now.since_origin().as_micros()).unwrap_or(u64::MAX)
 }

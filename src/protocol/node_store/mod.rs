@@ -379,11 +379,6 @@ const fn reader(target: &Target) -> Option<&Resource> {
     }
 }
 
-/// The clock by which those who wait have their order.
-fn clock_us(now: Timestamp) -> u64 {
-    u64::try_from(now.since_origin().as_micros()).unwrap_or(u64::MAX)
-}
-
 fn wire(ttl: Duration) -> Duration {
     Duration::from_millis(validity::wire_millis(ttl))
 }

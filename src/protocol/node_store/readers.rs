@@ -6,7 +6,8 @@ use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use super::{
-    Counter, HINT_AHEAD_US, NodeKey, NodeRefusal, NodeStore, Telling, clock_us, prolonged, wire,
+    Counter, HINT_AHEAD_US, NodeKey, NodeRefusal, NodeStore, Telling, lines::clock_us, prolonged,
+    wire,
 };
 use crate::protocol::{
     command::{Denial, Granted, Reply},

@@ -5,7 +5,7 @@
 use alloc::vec::Vec;
 use core::{slice, time::Duration};
 
-use super::{NodeRefusal, NodeStore, Telling, clock_us};
+use super::{NodeRefusal, NodeStore, Telling, lines::clock_us};
 use crate::protocol::{
     command::{Denial, Granted, Reply},
     line::Stand,
