@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     names::{self, client_id, label, name, resource, slots},
     pair::{Pair, Round},
-    shown::{answered, forgets_end, longer, same, seen, shown, sighted},
+    shown::{answered, forgets_end, longer, same, seen, shown, sighted, tells_other},
     steps::{Near, On, Place, Step},
 };
 use crate::{
@@ -140,6 +140,9 @@ impl Pair {
             // Another program has written the key for longer: it is gone on one of both.
             self.is_apart |= forgets && self.is_read(step);
         }
+        // Each notes of a place that the key which it names is in its way.
+        let has_place = matches!(&memory, Ok(Reply::Denied(denial)) if denial.rank.is_some());
+        self.is_apart |= tells_other(&mut server, &memory) && has_place;
         if let Ok(Reply::Granted(Granted { token: Some(token), slot })) = &memory {
             self.last = token.get();
             let round = match step {

@@ -79,9 +79,10 @@ fn decide_alike(part: u64) {
     let base = wanted.map_or(part * (SHORT / STEPS as u64), |_| rand::random::<u32>().into());
     let (mut steps, mut sequences, mut lengths) = (0_u64, 0_u64, BTreeSet::new());
     while steps < length {
-        lengths.extend(plays(base + sequences, STEPS));
+        let (seen, taken) = plays(base + sequences, STEPS);
+        lengths.extend(seen);
         sequences += 1;
-        steps += STEPS as u64;
+        steps += taken as u64;
     }
     // One of five sequences is that of a crowd; those of the second part have the longest lines.
     let longest = if part == 1 { 20 } else { 12 };
@@ -109,9 +110,9 @@ fn version() -> String {
     String::from_utf8_lossy(&said.stdout).split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 
-/// Says how many stood in the lines.
+/// Says how many stood in the lines, and how many steps were compared.
 #[track_caller]
-fn plays(seed: u64, count: usize) -> BTreeSet<usize> {
+fn plays(seed: u64, count: usize) -> (BTreeSet<usize>, usize) {
     let steps = drawn(seed, count);
     play(&steps).unwrap_or_else(|(at, _)| {
         let stays_as_it_is = std::env::var("PROPTEST_MAX_SHRINK_ITERS").is_ok_and(|it| it == "0");
@@ -129,7 +130,7 @@ fn plays(seed: u64, count: usize) -> BTreeSet<usize> {
 }
 
 /// Plays steps on nodes that know nothing, and says how many stood in the lines. The error says at which step the nodes differ.
-fn play(steps: &[Taken]) -> Result<BTreeSet<usize>, (usize, String)> {
+fn play(steps: &[Taken]) -> Result<(BTreeSet<usize>, usize), (usize, String)> {
     let clients = steps.iter().map(|taken| taken.client + 1).max().unwrap_or(0).max(CLASSIC + 1);
     let says = steps.iter().any(|taken| !taken.says.is_empty());
     let runtime =
@@ -140,7 +141,7 @@ fn play(steps: &[Taken]) -> Result<BTreeSet<usize>, (usize, String)> {
             let mut said = pair.take(taken).await.map_err(|difference| (at, difference))?;
             pair.measure();
             if pair.is_apart {
-                break;
+                return Ok((pair.lengths, at + 1));
             }
             if says || at % 20 == 19 || at + 1 == steps.len() {
                 said += &pair.compare().await.map_err(|difference| (at, difference))?;
@@ -152,7 +153,7 @@ fn play(steps: &[Taken]) -> Result<BTreeSet<usize>, (usize, String)> {
                 ));
             }
         }
-        Ok(pair.lengths)
+        Ok((pair.lengths, steps.len()))
     })
 }
 

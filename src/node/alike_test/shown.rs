@@ -33,7 +33,6 @@ pub(super) fn shown(
             denial.at = None;
             if let Some(Ok(Reply::Denied(memory))) = memory {
                 longer(&denial.holder, &mut denial.remaining, memory.remaining);
-                of_several(&mut denial, memory);
             }
             Ok(Reply::Denied(denial))
         }
@@ -58,18 +57,26 @@ pub(super) fn longer(
     }
 }
 
-/// So where several keys end at once, and readers have one of them, it may be another one that is told.
-fn of_several(server: &mut Denial, memory: &Denial) {
+/// So where several keys end at once, and readers have one of them, it may be another one that is told. Says whether that is
+/// so here.
+pub(super) fn tells_other(
+    server: &mut Result<Reply, NodeError>,
+    memory: &Result<Reply, NodeError>,
+) -> bool {
+    let (Ok(Reply::Denied(server)), Ok(Reply::Denied(memory))) = (server, memory) else {
+        return false;
+    };
     let is_shared = |denial: &Denial| denial.holder.as_deref() == Some(KeyHolder::SHARED);
-    if let (Some(left), Some(other)) = (server.remaining, memory.remaining)
-        && (server.holder != memory.holder || server.which != memory.which)
+    let (Some(left), Some(other)) = (server.remaining, memory.remaining) else { return false };
+    let is_other = (server.holder != memory.holder || server.which != memory.which)
         && (is_shared(server) || is_shared(memory))
-        && left.abs_diff(other) <= LONGER
-    {
+        && left.abs_diff(other) <= LONGER;
+    if is_other {
         server.holder.clone_from(&memory.holder);
         server.label.clone_from(&memory.label);
         (server.remaining, server.which) = (memory.remaining, memory.which);
     }
+    is_other
 }
 
 /// A reader that is alone is released on a server without a look at the clock: that says that it was there also where its time

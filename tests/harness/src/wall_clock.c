@@ -2,9 +2,12 @@
    mapped here. It is added to the system's time, or stands in its place, where the clock is to stand still. The monotonic
    clock stays as it is, as when somebody sets the time. */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -49,3 +52,15 @@ time_t time(time_t *out) {
     if (out) *out = now.tv_sec;
     return now.tv_sec;
 }
+
+/* Valkey 9.1 reads the wall clock once in a millisecond, and goes on from there by the processor's counter. It does so only
+   if it finds that counter's rate in this file. */
+static FILE *open_but_cpuinfo(const char *name, const char *path, const char *mode) {
+    FILE *(*next)(const char *, const char *);
+    if (!strcmp(path, "/proc/cpuinfo")) return NULL;
+    *(void **)&next = dlsym(RTLD_NEXT, name);
+    return next(path, mode);
+}
+
+FILE *fopen(const char *restrict path, const char *restrict mode) { return open_but_cpuinfo("fopen", path, mode); }
+FILE *fopen64(const char *restrict path, const char *restrict mode) { return open_but_cpuinfo("fopen64", path, mode); }

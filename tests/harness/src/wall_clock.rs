@@ -61,7 +61,7 @@ fn shim() -> &'static Path {
         let built = program.with_file_name("quorlock-wall-clock.so");
         let building = built.with_extension(format!("{}.so", process::id()));
         let mut compiler = Command::new("cc")
-            .args(["-shared", "-fPIC", "-O1", "-Wall", "-x", "c", "-", "-o"])
+            .args(["-shared", "-fPIC", "-O1", "-Wall", "-x", "c", "-", "-ldl", "-o"])
             .arg(&building)
             .stdin(Stdio::piped())
             .stderr(Stdio::piped())
