@@ -5,14 +5,14 @@ use std::time::Duration;
 use super::{
     names::{self, client_id, label, name, resource, slots},
     pair::{Pair, Round},
-    shown::{answered, forgets_end, longer, same, seen, shown, sighted, tells_other},
+    shown::{answered, forgets_end, same, seen, shown, sighted},
     steps::{Near, On, Place, Step},
 };
 use crate::{
     node::NodeError,
     protocol::{
         Command, FencingToken, Granted, KeyHolder, LeaderText, Note, Record, Reply, ResourceSet,
-        Sighting, Stand, Target, Ticket,
+        Stand, Target, Ticket,
     },
 };
 
@@ -140,9 +140,6 @@ impl Pair {
             // Another program has written the key for longer: it is gone on one of both.
             self.is_apart |= forgets && self.is_read(step);
         }
-        // Each notes of a place that the key which it names is in its way.
-        let has_place = matches!(&memory, Ok(Reply::Denied(denial)) if denial.rank.is_some());
-        self.is_apart |= tells_other(&mut server, &memory) && has_place;
         if let Ok(Reply::Granted(Granted { token: Some(token), slot })) = &memory {
             self.last = token.get();
             let round = match step {
@@ -159,7 +156,7 @@ impl Pair {
                 self.rounds.insert(owner, Round { on, token: token.get(), client, marks });
             }
         }
-        let (server, memory) = (shown(&server, Some(&memory)), shown(&memory, None));
+        let (server, memory) = (shown(&server), shown(&memory));
         let said = answered(&memory);
         same(server, memory).map(|()| said)
     }
@@ -177,8 +174,8 @@ impl Pair {
     ) -> Result<String, String> {
         let [server, memory] = &self.clients[client].nodes;
         let each = |answers: Result<Vec<_>, NodeError>| match answers {
-            Ok(answers) => answers.iter().map(|answer| shown(answer, None)).collect::<Vec<_>>(),
-            Err(error) => vec![shown(&Err(error), None); commands.len()],
+            Ok(answers) => answers.iter().map(shown).collect::<Vec<_>>(),
+            Err(error) => vec![shown(&Err(error)); commands.len()],
         };
         let server = each(server.call_many(commands.clone()).await);
         let memory = each(memory.call_many(commands.clone()).await);
@@ -195,11 +192,7 @@ impl Pair {
         let [server, memory] = &self.clients[client].nodes;
         let server = server.holder(resource(on), fenced).await;
         let memory = memory.holder(resource(on), fenced).await;
-        let mut server = sighted(server);
-        let memory = sighted(memory);
-        if let (Ok(Sighting::Held(server)), Ok(Sighting::Held(memory))) = (&mut server, &memory) {
-            longer(&server.value, &mut server.remaining, memory.remaining);
-        }
+        let (server, memory) = (sighted(server), sighted(memory));
         let said = memory.as_ref().map_or_else(Clone::clone, seen);
         same(server, memory).map(|()| said)
     }

@@ -289,3 +289,44 @@ fn whoever_leaves_two_places_of_which_one_is_gone_by_then_wakes_the_next_once() 
         (0, Step::Leave { line: 0, of_slots: false, name: 3, since: 2 }),
     ]);
 }
+
+/// The holder of several tokens stands before those who are looked at, and is one of them.
+#[test]
+fn as_many_are_looked_at_whether_a_holder_stands_before_them_or_not() {
+    let deaf =
+        (8..23).map(|client| acquires(client, On::One(0), 1, NOW, since(100 - u64::from(client))));
+    alike(
+        [from(NOW), acquires(0, On::One(0), 7, NOW, ASKS)]
+            .into_iter()
+            .chain(deaf)
+            .chain([acquires(1, On::One(0), 1, NOW, since(1))])
+            .chain([(0, Step::Release { on: On::One(0), owner: 0, keep: None })]),
+    );
+}
+
+/// Readers have the one key and a writer the other, for as long: the first by name is in the way.
+#[test]
+fn of_a_set_whose_keys_end_at_once_the_same_one_is_in_the_way_whoever_has_it() {
+    let asks = acquires(3, On::Shared(2), 1, NOW, None);
+    for (written, read) in [(0, 1), (1, 0)] {
+        alike([
+            from(NOW),
+            acquires(0, On::Shared(read), 1, NOW, None),
+            (0, Step::Extend { on: On::Shared(read), owner: 0, ttl: LONG }),
+            acquires(1, On::One(written), 1, NOW, None),
+            acquires(2, On::Set(vec![0, 1, 2]), 1, NOW, since(1)),
+            (1, Step::Release { on: On::One(written), owner: 1, keep: None }),
+            asks.clone(),
+        ]);
+    }
+}
+
+/// Longer than the node knows that leases are.
+#[test]
+fn a_key_of_readers_is_not_cut_for_one_who_asks_for_as_long() {
+    let long = |client, on| {
+        let (hint, count, note, place) = (NOW, 1, None, None);
+        (client, Step::Acquire { on, owner: 0, ttl: 250_005, hint, count, note, place })
+    };
+    alike([from(NOW), long(0, On::Shared(0)), long(1, On::One(0)), long(1, On::Set(vec![0, 1]))]);
+}

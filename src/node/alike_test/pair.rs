@@ -14,7 +14,7 @@ use super::{
     client::Client,
     clock::Clock,
     names::{NAMES, foreign, name, resource, slots},
-    shown::{longer, looked, same},
+    shown::{looked, same},
     steps::{CLASSIC, Near, On, Step, Taken, is_deaf},
 };
 use crate::{
@@ -270,14 +270,11 @@ impl Pair {
         let of_slots = (0..2).flat_map(|number| slots(number).all().to_vec());
         let names = (0..NAMES).map(resource).chain(of_slots);
         for name in names {
-            let mut server = self.key_of_server(&name);
+            let server = self.key_of_server(&name);
             let memory = match self.memory.holder(name.clone(), false).await {
                 Ok(Sighting::Held(held)) => Some((held.value, held.remaining)),
                 _ => None,
             };
-            if let (Some((value, left)), Some((_, other))) = (&mut server, &memory) {
-                longer(value, left, *other);
-            }
             same(server, memory).map_err(|error| format!("the key {name:?}: {error}"))?;
         }
         Ok(all)

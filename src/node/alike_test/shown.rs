@@ -11,9 +11,6 @@ use crate::{
     protocol::{Claim, Denial, Granted, KeyHolder, Marker, Reply, Sighting},
 };
 
-/// By so much a server keeps the key of readers for longer than a node in memory.
-const LONGER: Duration = Duration::from_millis(2);
-
 pub(super) fn same<T: std::fmt::Debug + PartialEq>(server: T, memory: T) -> Result<(), String> {
     if server == memory {
         return Ok(());
@@ -21,62 +18,15 @@ pub(super) fn same<T: std::fmt::Debug + PartialEq>(server: T, memory: T) -> Resu
     Err(format!("the server says\n      {server:?}\n    and the node in memory\n      {memory:?}"))
 }
 
-/// An answer, without what is each node's own. `memory` is what the other one has said.
-pub(super) fn shown(
-    answer: &Result<Reply, NodeError>,
-    memory: Option<&Result<Reply, NodeError>>,
-) -> Result<Reply, String> {
+/// An answer, without what is each node's own.
+pub(super) fn shown(answer: &Result<Reply, NodeError>) -> Result<Reply, String> {
     match answer {
-        Ok(Reply::Denied(denial)) => {
-            let mut denial: Denial = denial.clone();
-            // Told where it has a line, and there is one for a node in memory always.
-            denial.at = None;
-            if let Some(Ok(Reply::Denied(memory))) = memory {
-                longer(&denial.holder, &mut denial.remaining, memory.remaining);
-            }
-            Ok(Reply::Denied(denial))
-        }
+        // Told where it has a line, and there is one for a node in memory always.
+        Ok(Reply::Denied(denial)) => Ok(Reply::Denied(Denial { at: None, ..denial.clone() })),
         Ok(granted) => Ok(granted.clone()),
         Err(NodeError::NotAdmitted | NodeError::Outdated) => Err("not admitted".to_owned()),
         Err(error) => Err(error.to_string()),
     }
-}
-
-/// The key of readers outlives them all on a server, by a little.
-pub(super) fn longer(
-    value: &Option<Box<[u8]>>,
-    remaining: &mut Option<Duration>,
-    memory: Option<Duration>,
-) {
-    if let (Some(left), Some(memory)) = (*remaining, memory)
-        && value.as_deref() == Some(KeyHolder::SHARED)
-        && memory <= left
-        && left <= memory.saturating_add(LONGER)
-    {
-        *remaining = Some(memory);
-    }
-}
-
-/// So where several keys end at once, and readers have one of them, it may be another one that is told. Says whether that is
-/// so here.
-pub(super) fn tells_other(
-    server: &mut Result<Reply, NodeError>,
-    memory: &Result<Reply, NodeError>,
-) -> bool {
-    let (Ok(Reply::Denied(server)), Ok(Reply::Denied(memory))) = (server, memory) else {
-        return false;
-    };
-    let is_shared = |denial: &Denial| denial.holder.as_deref() == Some(KeyHolder::SHARED);
-    let (Some(left), Some(other)) = (server.remaining, memory.remaining) else { return false };
-    let is_other = (server.holder != memory.holder || server.which != memory.which)
-        && (is_shared(server) || is_shared(memory))
-        && left.abs_diff(other) <= LONGER;
-    if is_other {
-        server.holder.clone_from(&memory.holder);
-        server.label.clone_from(&memory.label);
-        (server.remaining, server.which) = (memory.remaining, memory.which);
-    }
-    is_other
 }
 
 /// A reader that is alone is released on a server without a look at the clock: that says that it was there also where its time
@@ -94,7 +44,7 @@ pub(super) fn forgets_end(
 }
 
 pub(super) fn sighted(seen: Result<Sighting, NodeError>) -> Result<Sighting, String> {
-    seen.map_err(|error| shown(&Err(error), None).unwrap_err())
+    seen.map_err(|error| shown(&Err(error)).unwrap_err())
 }
 
 /// A marker, without the number of its era and its high-water mark.

@@ -193,7 +193,7 @@ impl NodeLine {
         let missing = stand.and_then(|stand| stand.skip);
         let is_stuck = news.is_stuck.filter(|_| asks_once(stand));
         let writer_before = |line: &Self| {
-            let before = line.order.iter().take(FEW).take_while(|(_, one)| Some(*one) != reader);
+            let before = line.few().take_while(|(_, one)| Some(*one) != reader);
             let mut writers = before.filter(|(_, one)| !one.reads);
             writers.find(|place| !is_stuck_at(place, is_stuck)).map(|(_, one)| one.client)
         };
@@ -336,6 +336,11 @@ impl NodeLine {
         self.order.iter().map(|(_, waiting)| *waiting)
     }
 
+    /// Those who are looked at; a holder of several tokens stands before them.
+    fn few(&self) -> impl Iterator<Item = &(i64, Waiting)> {
+        self.order.iter().take(FEW - usize::from(self.holder.is_some()))
+    }
+
     /// Who is let in before one that comes for the same key from another line: a slot of a semaphore has its own line, and
     /// that of those who wait for any slot. Whoever came later by its ticket comes later, and the same client may wait in both.
     pub fn first_before(
@@ -363,7 +368,7 @@ impl NodeLine {
         let is_before = |&&(at, one): &&(i64, Waiting)| {
             Some(one) != client && ticket.is_none_or(|ticket| at < score(ticket))
         };
-        let mut before = self.order.iter().take(FEW).take_while(is_before);
+        let mut before = self.few().take_while(is_before);
         let goes_on = |place: &&(i64, Waiting)| {
             Some(place.1.client) != missing && !is_stuck_at(place, is_stuck)
         };
@@ -379,8 +384,8 @@ impl NodeLine {
         missing: Option<ClientId>,
         news: &mut LineNews<'_>,
     ) -> Option<ClientId> {
+        let waiting: Vec<Waiting> = self.few().map(|(_, waiting)| *waiting).collect();
         self.holder = None;
-        let waiting: Vec<Waiting> = self.places().take(FEW).collect();
         let mut first: Option<Waiting> = None;
         let name = |first: Option<Waiting>| first.map(|first| first.client);
         for (place, waiter) in waiting.into_iter().enumerate() {

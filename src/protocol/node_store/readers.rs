@@ -56,7 +56,7 @@ impl NodeStore {
         if self.max_ttl.is_zero() {
             return;
         }
-        let longest = wire(self.max_ttl).saturating_add(Duration::from_millis(2));
+        let longest = wire(self.max_ttl);
         let Some(entry) = self.keys(now).get_mut(resource.as_bytes()) else { return };
         let is_prolonged = |expires: Timestamp| {
             ttl.is_some_and(|ttl| expires.saturating_since(now) > longest.max(ttl))

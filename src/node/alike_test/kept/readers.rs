@@ -157,7 +157,7 @@ fn a_key_of_readers_without_an_end_gets_one_from_whoever_wants_to_write() {
         kept(&[
             sets(0, 5, None),
             held(0, "readers for ever"),
-            takes(1, writes.clone(), "readers for 200002 ms"),
+            takes(1, writes.clone(), "readers for 200000 ms"),
             passes(200_010),
             takes(1, writes, "granted 101"),
         ]);

@@ -65,7 +65,6 @@ for index = 1, KIND == 'any' and (free or rival) and 0 or size do
     if is_ours and (left > ttl or is_shared and left == -1) then
       -- Our clock was set back; or others have taken the end of what readers have, and nobody may be left who would end it.
       local most = tonumber(redis.call('HGET', NODE, 'max_ttl')) -- where others have taken it, nothing is cut
-      if most and is_shared then most = most + 2 end
       if most and (left > most or left == -1) then
         left = most
         redis.call('PEXPIRE', key, most)
@@ -204,7 +203,7 @@ for index = from, to do
     drop_ended(KEYS[5])
     -- One that stands is extended already: this comes late. It is not made to end sooner.
     local ends = end_of(KEYS[5], owner)
-    if ends then ttl = math.max(ttl, math.floor(math.min(ends - ms - 1, tonumber(redis.call('HGET', NODE, 'max_ttl')) or ttl))) end
+    if ends then ttl = math.max(ttl, math.floor(math.min(ends - ms, tonumber(redis.call('HGET', NODE, 'max_ttl')) or ttl))) end
     put(key, KEYS[5], owner, ttl, true)
   else
     redis.call('UNLINK', KEYS[5])

@@ -61,7 +61,7 @@ if is_cached and not is_late and not client then
     local is_known = counter and #counter == 16 and not string.find(counter, '%D')
       and counter <= string.sub(head, -33, -18) -- its high-water mark
     if (takes_hint or is_known) and redis.pcall('EXISTS', unpack(KEYS, 4)) == 0 then
-      redis.call('ZADD', KEYS[5], math.floor(now / 1000) + 1 + ttl, owner)
+      redis.call('ZADD', KEYS[5], math.floor(now / 1000) + ttl, owner)
       redis.call('SET', KEYS[4], 'shared by readers, see quorlock.', 'PX', ttl)
       redis.call('PEXPIRE', KEYS[5], ttl)
       if not takes_hint then return {1, now, counter + 0, head, -1, 1} end

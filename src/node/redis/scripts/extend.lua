@@ -40,7 +40,7 @@ for index = 1, size do
     if ends then
       -- Taken out first: a server whose memory is full takes no first write that may need more, and any second one.
       redis.call('ZREM', readers, owner)
-      put(key, readers, owner, no_less(ttl, math.max(ends - ms - 1, 0)), true)
+      put(key, readers, owner, no_less(ttl, math.max(ends - ms, 0)), true)
     end
   end
   answer[2 + index] = said

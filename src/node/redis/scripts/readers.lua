@@ -23,18 +23,17 @@ end
 -- Puts an entry there for so many ms, and lets the key live for no less, and the set for no less than the key: others may
 -- have taken the end from either, or deleted the set.
 local function put(resource, readers, owner, ttl, is_shared)
-  redis.call('ZADD', readers, ms + 1 + ttl, owner)
-  local life = ttl + 2
-  local left = is_shared and redis.call('PTTL', resource) or life
+  redis.call('ZADD', readers, ms + ttl, owner)
+  local left = is_shared and redis.call('PTTL', resource) or ttl
   if not is_shared then
-    redis.call('SET', resource, SHARED, 'PX', life)
+    redis.call('SET', resource, SHARED, 'PX', ttl)
   elseif left == -1 then
     -- Without an end it covers whatever stands there: it ends as the longest lease may, where that is known.
     local most = tonumber(redis.call('HGET', NODE, 'max_ttl'))
-    left = most and most + 2 or life
+    left = most or ttl
     if most then redis.call('PEXPIRE', resource, left) end
-  elseif left < life then
-    left = life
+  elseif left < ttl then
+    left = ttl
     redis.call('PEXPIRE', resource, left)
   end
   if redis.call('PTTL', readers) < left then redis.call('PEXPIRE', readers, left) end

@@ -26,16 +26,16 @@ for index = 1, size do
       if #ended > 0 then redis.call('ZREM', readers, unpack(ended)) end
       answer = redis.call('ZREM', readers, owner) -- a full server takes no first write that may need more, as ZADD does
       local keeps = keep and answer == 1
-      if keeps then redis.call('ZADD', readers, ms + 1 + keep, owner) end
+      if keeps then redis.call('ZADD', readers, ms + keep, owner) end
       local last = redis.call('ZRANGE', readers, '-1', '-1', 'WITHSCORES')
       if last[2] then
         -- The key outlives the last of them, and no longer than it has to; the set lives for no less. Others may have put a half
         -- there, or what never ends.
-        local life, left = last[2] - ms + 1, redis.call('PTTL', key)
+        local life, left = math.max(last[2] - ms, 1), redis.call('PTTL', key)
         local text = string.format('%.0f', life)
         if life == math.huge then return answer end
         if left > life or left == -1 then redis.call('PEXPIRE', key, text)
-        elseif keeps and left < keep + 2 then redis.call('PEXPIRE', key, keep + 2) end
+        elseif keeps and left < keep + 0 then redis.call('PEXPIRE', key, keep) end
         if keeps and redis.call('PTTL', readers) < life then redis.call('PEXPIRE', readers, text) end
         return answer
       elseif answer == 0 then
